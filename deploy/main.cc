@@ -1,4 +1,4 @@
-// The program `troupe`: all commands.
+// The program `troupe` with all commands.
 #include "deploy/commands/commands.h"
 #include "deploy/program.h"
 

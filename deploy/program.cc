@@ -15,7 +15,7 @@ int run_program(int argc, char** argv, const std::string& name, const std::strin
                 const std::function<void(Command app)>& add_more) {
   CommandLine line(name, name + " " + std::string(version()) + ", commit " + std::string(commit()),
                    "Troupe serves generative recommenders: it ranks and generates items for users, and "
-                   "reuses what it computed before." +
+                   "reuses keys and values that it computed before." +
                        about);
   const Command app = line.program();
   add_serve(app);

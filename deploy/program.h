@@ -1,5 +1,5 @@
 #pragma once
-// What the programs `troupe` and `troupe-box` have in common.
+// Shared main function of the programs `troupe` and `troupe-box`.
 #include <functional>
 #include <string>
 
@@ -7,7 +7,8 @@
 
 namespace troupe::deploy {
 
-// The whole of a program: the commands of a box, and those that `add_more` has. Returns the exit status.
+// Runs a program that has the serving commands and those that `add_more` adds. Returns the exit
+// status.
 int run_program(int argc, char** argv, const std::string& name, const std::string& about,
                 const std::function<void(Command app)>& add_more);
 

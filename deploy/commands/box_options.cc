@@ -1,5 +1,5 @@
-// The options that commands share which build a box, and `troupe config`: a configuration file that says what
-// every knob does.
+// Options shared by all commands that start or read a node, and `troupe config`, which prints a
+// configuration file with every setting.
 #include <iostream>
 #include <utility>
 
@@ -20,11 +20,12 @@ void override_with_flags(BoxFile& box, const BoxOptions& options) {
 }  // namespace
 
 void BoxOptions::add_to(Command command) {
-  command.add_option("--config", config_file, "Configuration file (YAML); `troupe config` prints one");
+  command.add_option("--config", config_file,
+                     "Configuration file (YAML); `troupe config` prints one with all defaults");
   command.add_option("--model", model, "Model directory (model.directory)");
-  command.add_option("--data-dir", data_dir, "Folder of the store (node.data_dir)");
+  command.add_option("--data-dir", data_dir, "Data folder of the node (node.data_dir)");
   command.add_option("--prompt", prompt, "Prompt file (model.prompt)");
-  command.add_option("--set", settings, "A knob, as name=value; may be repeated");
+  command.add_option("--set", settings, "Setting as name=value, such as pool.memory=1GiB; may be repeated");
 }
 
 Config BoxOptions::load() const {
@@ -57,7 +58,7 @@ void apply_settings(BoxFile& box, const std::vector<std::string>& settings) {
 
 void add_config(Command app) {
   Command command =
-      app.add_command("config", "Print a configuration file with every knob, its default and range");
+      app.add_command("config", "Print a configuration file with every setting, its default and range");
   command.runs([] {
     std::cout << example_yaml();
     return 0;

@@ -1,5 +1,5 @@
-// `troupe bench`: which benchmarks there are. `bench rank` is two: of the engine with --shape, of the whole
-// system with --data.
+// Declares the benchmarks of `troupe bench`. `bench rank` is two benchmarks: of the engine with
+// --shape, of the whole system with --data.
 #include <stdexcept>
 
 #include "deploy/commands/command_bench.h"
@@ -22,12 +22,12 @@ void add_engine_command(Command bench, const char* name, const char* description
 int run_rank(const BenchRankOptions& system, BenchEngineOptions& engine) {
   if (!system.trace.empty() && system.data.empty())
     throw std::invalid_argument(
-        "bench rank has --trace and no --data; expected the folder with the trace's items");
+        "bench rank has --trace without --data; expected --data FOLDER with the trace's items");
   if (system.data.empty() == engine.shapes.empty())
     throw std::invalid_argument(
         std::string("bench rank has ") +
         (system.data.empty() ? "neither --shape nor --data" : "both --shape and --data") +
-        "; expected --shape for the engine alone, or --data for requests to a whole box");
+        "; expected --shape for the engine alone, or --data for requests to a whole node");
   if (!system.data.empty()) return run_bench_rank(system);
   engine.json = system.json;
   return run_bench_engine(engine, {Workload::rank, Workload::rank_all_logits});
@@ -37,7 +37,8 @@ void add_rank_command(Command bench) {
   auto system = std::make_shared<BenchRankOptions>();
   auto engine = std::make_shared<BenchEngineOptions>();
   Command command = bench.add_command(
-      "rank", "With --data: real ranking requests under several policies; with --shape: the engine alone");
+      "rank",
+      "With --data: ranking requests to a whole node under several policies; with --shape: the engine alone");
   system->add_to(command);
   engine->add_to(command);
   command.runs([system, engine] { return run_rank(*system, *engine); });
@@ -46,13 +47,13 @@ void add_rank_command(Command bench) {
 }  // namespace
 
 void add_bench(Command app) {
-  Command bench = app.add_command("bench", "Benchmarks").needs_command();
-  add_engine_command(bench, "engine", "The forward pass alone: all workloads, one table",
+  Command bench = app.add_command("bench", "Run benchmarks").needs_command();
+  add_engine_command(bench, "engine", "Time the forward pass alone: all workloads in one table",
                      {Workload::prefill_512, Workload::prefill_2048, Workload::suffix, Workload::rank,
                       Workload::rank_all_logits});
-  add_engine_command(bench, "prefill", "The forward pass alone: prompts of 512 and 2048 tokens",
+  add_engine_command(bench, "prefill", "Time the forward pass alone: prompts of 512 and 2048 tokens",
                      {Workload::prefill_512, Workload::prefill_2048});
-  add_engine_command(bench, "suffix", "The forward pass alone: 1000 tokens on 1500 cached",
+  add_engine_command(bench, "suffix", "Time the forward pass alone: 1000 new tokens after 1500 cached ones",
                      {Workload::suffix});
   add_rank_command(bench);
   add_accuracy(bench);

@@ -1,7 +1,7 @@
 #pragma once
-// The commands under `troupe bench`: options and what they print. The engine's profile and race (prefill,
-// suffix, rank --shape, engine), the system's ranking benchmark (rank --data), make-model for both,
-// accuracy, generate, plans, calibrate, and a service that runs (serve).
+// Commands under `troupe bench`: their options and output. They cover the engine's profile and race
+// (prefill, suffix, rank --shape, engine), the system's ranking benchmark (rank --data), make-model
+// for both, accuracy, generate, plans, calibrate, and load on a running service (serve).
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,7 +11,8 @@
 
 namespace troupe::deploy {
 
-// `bench rank --data`: real ranking requests, or those of a request trace, under several policies.
+// `bench rank --data`: ranking requests of an evaluation file or a request trace, under several
+// policies.
 struct BenchRankOptions {
   BoxOptions box;
   std::string data, evaluation, profile_tokens, json, memory;
@@ -29,8 +30,8 @@ struct BenchRankOptions {
 };
 int run_bench_rank(const BenchRankOptions& options);
 
-// `bench prefill|suffix|rank|engine --shape`: the forward pass alone, against the peers if `against` names
-// them.
+// `bench prefill|suffix|rank|engine --shape`: the forward pass alone. If `against` names a folder,
+// other engines (peers) run the same workloads.
 struct BenchEngineOptions {
   std::vector<std::string> shapes;
   std::vector<std::uint32_t> threads{1};

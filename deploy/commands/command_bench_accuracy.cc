@@ -1,4 +1,4 @@
-// `troupe bench accuracy`: options, table and JSON; what is measured is in bench_accuracy.h.
+// `troupe bench accuracy`: options, table and JSON. The measurement is in bench_accuracy.h.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -65,8 +65,9 @@ void print_notes(std::ostream& out, const AccuracyOptions& options, const std::v
   const Accuracy& base = runs.front().accuracy;
   out << runs.front().scores.size() << " events, beams " << options.width << " wide, prompts of the newest "
       << options.history_items << R"( items.
-nll: of the true item's tokens, nats a token. change: from the first line, event by event, with its standard error.
-moved: mean absolute difference of an event's nll. gained, lost: events that became a hit at 10, or no longer are.
+nll: negative log-likelihood of the true item, in nats per token.
+change: relative to the first line, event by event, with its standard error.
+moved: mean absolute change of an event's nll. gained, lost: events that became or ceased to be a hit at 10.
 Standard errors of the first line: nll )"
       << fixed(base.surprise.standard_error, 4) << ", recall@10 "
       << fixed(base.recall_at_10.standard_error, 4) << ", ndcg@10 "
@@ -126,18 +127,21 @@ int run_bench_accuracy(const AccuracyOptions& options) {
 void add_accuracy(Command bench) {
   auto options = std::make_shared<AccuracyOptions>();
   Command command = bench.add_command(
-      "accuracy", "What number formats cost a generator of semantic IDs: likelihood, recall and NDCG");
+      "accuracy",
+      "Measure how number formats change a generator of semantic IDs: likelihood, recall and NDCG");
   command.add_option("--model", options->model, "Model directory").required();
-  command.add_option("--data", options->data, "Catalog and sequences, as for import").required();
+  command.add_option("--data", options->data, "Folder with catalog and sequences, as for import").required();
   command
       .add_option("--formats", options->formats,
-                  "Formats of weights/keys and values, separated by commas; the first is the base")
+                  "Number formats of weights/keys and values, separated by commas; the first is the baseline")
       .comma_separated()
       .default_shown();
-  command.add_option("--events", options->events, "Only the first so many test events; 0: all")
+  command.add_option("--events", options->events, "Number of test events to use, from the first; 0: all")
       .default_shown();
-  command.add_option("--width", options->width, "Beams").between(1, 512).default_shown();
-  command.add_option("--history", options->history_items, "Newest items of a history that the prompt has")
+  command.add_option("--width", options->width, "Beam width: paths kept at each step")
+      .between(1, 512)
+      .default_shown();
+  command.add_option("--history", options->history_items, "Number of newest history items in the prompt")
       .between(0, 10000)
       .default_shown();
   command.add_option("--json", options->json,

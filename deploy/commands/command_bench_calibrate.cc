@@ -1,4 +1,4 @@
-// `troupe bench calibrate`: options, table, JSON and the profile; what is timed and fitted is in
+// `troupe bench calibrate`: options, table, JSON and the device profile. Timing and fitting are in
 // bench_calibrate.h.
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -28,7 +28,8 @@ struct CalibrateOptions {
   std::uint32_t cores = 1, rounds = 3, machine_cores = 1;
 };
 
-// Two random ones, of different layers and widths, tell launches from missing saturation.
+// Two random models with different layers and widths, so that the fit can separate launch costs
+// from low saturation.
 std::vector<CalibrationModel> models_of(const CalibrateOptions& options) {
   Config config;
   config.set("model.weights", options.weights);
@@ -79,11 +80,11 @@ void print_notes(std::ostream& out, const Calibration& calibration) {
   const placement::DeviceProfile& d = calibration.device;
   out << d.name << ": efficiency " << fixed(d.efficiency, 3) << " of " << fixed(d.peak_ops[0] / 1e9, 0)
       << " GF (float32) and " << fixed(d.bandwidth / 1e9, 1) << " GB/s, "
-      << fixed(d.launch_us * d.launches_per_layer, 1) << " us a layer, half saturation at "
+      << fixed(d.launch_us * d.launches_per_layer, 1) << " us per layer, half saturation at "
       << fixed(d.half_tokens, 1) << " tokens.\nError: median " << percent(calibration.fitted.median)
-      << ", largest " << percent(calibration.fitted.max) << " where it was fitted; median "
+      << ", largest " << percent(calibration.fitted.max) << " on the fitted passes; median "
       << percent(calibration.held_out.median) << ", largest " << percent(calibration.held_out.max)
-      << " on the passes held out.\n";
+      << " on the held-out passes.\n";
 }
 
 json to_json(const placement::FitErrors& errors) { return {{"median", errors.median}, {"max", errors.max}}; }
@@ -117,14 +118,14 @@ json to_json(const CalibrateOptions& options, const Calibration& calibration) {
   return all;
 }
 
-// Before the long work, as device_text would refuse it after.
+// Checks the name before the long measurement; device_text would reject it afterwards.
 void check_name(const std::string& name) {
   placement::DeviceProfile device = placement::find_device("cpu");
   if (!name.empty()) device.name = name;
   placement::device_text(device);
 }
 
-// ---- the host's work ----
+// ---- host work ----
 
 BenchedBoxes benched_boxes(const std::string& file) {
   BenchedBoxes boxes{read_bench_result(file), {}};
@@ -143,7 +144,7 @@ double of_room(const BenchRankRun& run, std::string_view room) {
 void print_host(std::ostream& out, const FittedHost& fitted) {
   constexpr auto right = Table::Align::right;
   Table table({{"policy"},
-               {"in the host, us a request", right},
+               {"host, us per request", right},
                {"fitted", right},
                {"error", right},
                {"passes", right},
@@ -163,11 +164,11 @@ void print_host(std::ostream& out, const FittedHost& fitted) {
   table.print(out);
 }
 
-// Of profiled runs, on top of a profile whose passes are calibrated.
+// Fits the host's work to profiled runs and adds it to a profile with calibrated passes.
 int run_host_fit(const CalibrateOptions& options) {
   if (options.device.empty())
     throw std::invalid_argument(
-        "--profiles is given without --device; expected the profile whose passes were timed");
+        "--profiles is given without --device; expected the device profile that was calibrated before");
   check_output(options.out);
   std::vector<BenchedBoxes> boxes;
   for (const std::string& file : options.profiles) boxes.push_back(benched_boxes(file));
@@ -212,31 +213,35 @@ void add_calibrate(Command bench) {
   auto options = std::make_shared<CalibrateOptions>();
   Command command = bench.add_command(
       "calibrate", "Time this machine's passes, fit the cost model to them, and write a device profile");
-  command.add_option("--model", options->model, "Model directory; default: two random models");
-  command.add_option("--cores", options->cores, "Cores a pass may use").between(1, 1024).default_shown();
-  command.add_option("--weights", options->weights, "Linear layers: f32 or int8")
+  command.add_option("--model", options->model,
+                     "Model directory to time; default: two models with random weights");
+  command.add_option("--cores", options->cores, "Number of cores a pass may use")
+      .between(1, 1024)
+      .default_shown();
+  command.add_option("--weights", options->weights, "Number format of linear layers: f32 or int8")
       .one_of({"f32", "int8"})
       .default_shown();
-  command.add_option("--kv", options->kv, "Keys and values: f32, f16 or bf16")
+  command.add_option("--kv", options->kv, "Number format of keys and values: f32, f16 or bf16")
       .one_of({"f32", "f16", "bf16"})
       .default_shown();
   command
       .add_option("--profiles", options->profiles,
-                  "Results of bench rank --trace --profile --json, separated by commas: instead of timing "
-                  "passes, fit the "
-                  "host's work to them and add it to --device")
+                  "Files of bench rank --trace --profile --json, separated by commas: fit the host's work to "
+                  "them instead of timing passes, and add it to the profile of --device")
       .comma_separated();
   command.add_option("--device", options->device,
-                     "With --profiles: the profile of one core that this command wrote before");
-  command.add_option("--machine-cores", options->machine_cores, "With --profiles: that the runs had")
+                     "With --profiles: device profile of one core that this command wrote");
+  command
+      .add_option("--machine-cores", options->machine_cores,
+                  "With --profiles: number of cores of the machine that ran them")
       .between(1, 1024)
       .default_shown();
-  command.add_option("--rounds", options->rounds, "Timed passes of each kind; the fastest counts")
+  command.add_option("--rounds", options->rounds, "Number of timed passes of each kind; the fastest counts")
       .between(1, 1000)
       .default_shown();
-  command.add_option("--name", options->name, "Name of the profile; default: cpu-CORES");
+  command.add_option("--name", options->name, "Name of the written profile; default: cpu-CORES");
   command.add_option("--out", options->out,
-                     "Write the profile, for sim --device, to this file, or - for standard output");
+                     "Write the device profile (for sim --device) to this file, or - for standard output");
   command.add_option("--json", options->json,
                      "Write runs[] to this file, or - for standard output (and the table to standard error)");
   command.runs([options] { return run_bench_calibrate(*options); });

@@ -1,6 +1,6 @@
-// `troupe bench prefill|suffix|rank|engine --shape`: options, tables and JSON of the engine's profile and
-// race. Each shape is run as troupe, peers, troupe again, so that a machine that drifts shows; troupe's
-// figures are over both.
+// `troupe bench prefill|suffix|rank|engine --shape`: options, tables and JSON of the engine's
+// profile and race. Each shape runs in the order troupe, peers, troupe, so that a change of the
+// machine's speed shows. Troupe's figures cover both runs.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -33,11 +33,12 @@ constexpr std::array<Part, 7> parts{{{"linear", &kernels::PassTimes::linear},
                                      {"embedding", &kernels::PassTimes::embedding},
                                      {"planning", &kernels::PassTimes::planning}}};
 
-// Troupe on one workload: medians over the rounds, and the best of them.
+// Troupe's figures on one workload: medians over the rounds, and the best round.
 struct Figures {
   double tokens_per_cpu_second = 0, best = 0, gflops = 0, fma_gflops = 0, share_of_fma = 0;
-  double wall_ms = 0, cpu_ms = 0, ideal = 0;       // ideal: tokens per CPU-second
-  std::array<double, parts.size()> part_shares{};  // of CPU time
+  // ideal: tokens per CPU-second at the peak multiply-add rate
+  double wall_ms = 0, cpu_ms = 0, ideal = 0;
+  std::array<double, parts.size()> part_shares{};  // fractions of CPU time
   bool has_parts = false;
 };
 
@@ -92,7 +93,7 @@ double rest_share(const Figures& f) {
   return rest;
 }
 
-// The peer with the most tokens per CPU-second (median), if any came that far.
+// Returns the peer with the most tokens per CPU-second (median); null: no peer ran this workload.
 const PeerLine* best_peer(const ShapeRun& run, Workload workload) {
   const PeerLine* best = nullptr;
   for (const PeerRun& peer : run.peers)
@@ -110,7 +111,8 @@ double least_peer_wall_ms(const ShapeRun& run, Workload workload) {
     if (const PeerLine* line = peer.find(workload)) least = std::min(least, line->wall_ms);
   return least;
 }
-// Had both run at the same multiply-add rate: takes out what a neighbour on the core took from one of them.
+// Ratio if both had run at the same multiply-add rate. This removes slowdowns of one run by other
+// processes on the core.
 double ratio_at_equal_fma(const Figures& f, const PeerLine& peer) {
   return ratio(f, peer) * peer.fma_gflops / f.fma_gflops;
 }
@@ -228,8 +230,9 @@ void print_notes(std::ostream& out, const BenchEngineOptions& options, const std
   out << "weights " << options.weights << ", keys and values " << options.kv << ", " << options.rounds
       << " rounds" << (options.against.empty() ? "" : " before the peers and as many after")
       << R"(; medians, and the best round's.
-GF: operations that the pass needs, per CPU-second. FMA: multiply-add rate of a thread, sampled beside every round.
-"rank" reads 2 vocabulary rows a candidate, as a ranker does; "all logits" reads all of them, as the peers do in both.
+GF: operations of the pass per CPU-second. FMA: multiply-add rate of a thread, sampled in every round.
+"rank" reads 2 vocabulary rows per candidate, as a ranker does; "all logits" reads all of them, as the other
+engines always do.
 Ideal: attention and logits at 80 % of FMA, linear layers at )"
       << (options.weights == "int8" ? "240" : "90") << " %.\n";
 }
@@ -302,31 +305,37 @@ std::vector<std::string> words(const std::array<std::string_view, N>& names) {
 }  // namespace
 
 void BenchEngineOptions::add_to(Command command) {
-  Option shape = command.add_option("--shape", shapes, "tiny, small or qwen05; several separated by commas");
+  Option shape = command.add_option("--shape", shapes,
+                                    "Model shape: tiny, small or qwen05; several separated by commas");
   shape.comma_separated().one_of({"tiny", "small", "qwen05"});
   const auto of_engine = [&](Option option) { return option.needs(shape); };
-  of_engine(command.add_option("--threads", threads, "Cores a pass may use; several separated by commas"))
+  of_engine(
+      command.add_option("--threads", threads, "Number of cores a pass may use; several separated by commas"))
       .comma_separated()
       .between(1, 1024)
       .default_shown();
-  of_engine(command.add_option("--weights", weights, "Linear layers: f32 or int8"))
+  of_engine(command.add_option("--weights", weights, "Number format of linear layers: f32 or int8"))
       .one_of(words(kernels::weight_format_names))
       .default_shown();
-  of_engine(command.add_option("--kv", kv, "Keys and values: f32, f16 or bf16"))
+  of_engine(command.add_option("--kv", kv, "Number format of keys and values: f32, f16 or bf16"))
       .one_of(words(kernels::kv_format_names))
       .default_shown();
-  of_engine(command.add_option("--page-tokens", page_tokens, "Tokens of a page of keys and values"))
+  of_engine(command.add_option("--page-tokens", page_tokens, "Tokens per page of keys and values"))
       .between(1, 256)
       .default_shown();
-  of_engine(command.add_option("--rounds", rounds, "Timed passes")).between(1, 1000).default_shown();
-  Option race = of_engine(command.add_option(
-      "--against", against, "Race the peers with the drivers of this folder (tests/bench/peers)"));
+  of_engine(command.add_option("--rounds", rounds, "Number of timed passes"))
+      .between(1, 1000)
+      .default_shown();
+  Option race = of_engine(
+      command.add_option("--against", against,
+                         "Also run the other engines with the drivers in this folder (tests/bench/peers)"));
   command
       .add_option("--peers", peers,
-                  "Where setup.sh installed the peers; default: troupe-peers in the folder "
+                  "Folder where setup.sh installed the other engines; default: troupe-peers in the folder "
                   "for temporary files")
       .needs(race);
-  command.add_flag("--all-peers", all_peers, "Also llama.cpp as it is prebuilt, and the 8-bit peers")
+  command
+      .add_flag("--all-peers", all_peers, "With --against: also run prebuilt llama.cpp and the 8-bit engines")
       .needs(race);
 }
 

@@ -1,4 +1,4 @@
-// `troupe bench generate`: options, table and JSON; what is measured is in bench_generate.h.
+// `troupe bench generate`: options, table and JSON. The measurement is in bench_generate.h.
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -110,7 +110,7 @@ json to_json(const GenerateRun& run, std::uint32_t width) {
 GenerateWork work_of(const GenerateOptions& options) {
   if (options.model.empty() != options.data.empty() || options.model.empty() == options.shape.empty())
     throw std::invalid_argument(
-        "bench generate needs what it is asked of; expected --model and --data, or --shape alone");
+        "bench generate has neither a model nor a shape; expected --model and --data, or --shape alone");
   if (!options.shape.empty())
     return random_generate_work(options.shape, options.prompt, options.requests, options.seed);
   GenerateWork work = read_generate_work(options.model, options.data, options.history_items);
@@ -161,40 +161,44 @@ int run_bench_generate(const GenerateOptions& options) {
 void add_generate_bench(Command bench) {
   auto options = std::make_shared<GenerateOptions>();
   Command command = bench.add_command(
-      "generate",
-      "Beam search of the engine alone: time, memory, valid items, beside what it is measured by");
-  command.add_option("--model", options->model, "Model directory, with --data");
+      "generate", "Measure the engine's beam search alone: time, memory and valid items, beside baselines");
+  command.add_option("--model", options->model, "Model directory; requires --data");
   command.add_option("--data", options->data,
-                     "Catalog and sequences, as for import: each test event is a request");
-  command.add_option("--shape", options->shape, "Random weights instead: tiny, small or qwen05")
+                     "Folder with catalog and sequences, as for import; each test event is a request");
+  command
+      .add_option("--shape", options->shape,
+                  "Use random weights of this shape instead of a model: tiny, small or qwen05")
       .one_of({"tiny", "small", "qwen05"});
-  command.add_option("--prompt", options->prompt, "Tokens of a prompt with --shape").default_shown();
+  command.add_option("--prompt", options->prompt, "With --shape: tokens per prompt").default_shown();
   command
       .add_option("--engines", options->engines,
-                  "Several separated by commas: troupe, independent, tree, full sort, unconstrained")
+                  "Search variants, separated by commas: troupe, independent, tree, full sort, unconstrained")
       .comma_separated()
       .default_shown();
-  command.add_option("--width", options->width, "Beams")
+  command.add_option("--width", options->width, "Beam width: paths kept at each step")
       .between(1, kernels::search_width_max)
       .default_shown();
-  command.add_option("--requests", options->requests, "Prompts; 0: all test events").default_shown();
-  command.add_option("--history", options->history_items, "Newest items of a history that the prompt has")
+  command.add_option("--requests", options->requests, "Number of prompts; 0: all test events")
+      .default_shown();
+  command.add_option("--history", options->history_items, "Number of newest history items in the prompt")
       .between(0, 10000)
       .default_shown();
-  command.add_option("--threads", options->threads, "Cores a pass may use").between(1, 1024).default_shown();
-  command.add_option("--weights", options->weights, "Linear layers: f32 or int8")
+  command.add_option("--threads", options->threads, "Number of cores a pass may use")
+      .between(1, 1024)
+      .default_shown();
+  command.add_option("--weights", options->weights, "Number format of linear layers: f32 or int8")
       .one_of({"f32", "int8"})
       .default_shown();
-  command.add_option("--kv", options->kv, "Keys and values: f32, f16 or bf16")
+  command.add_option("--kv", options->kv, "Number format of keys and values: f32, f16 or bf16")
       .one_of({"f32", "f16", "bf16"})
       .default_shown();
   command.add_flag("--prefill", options->prefill,
-                   "Prompts are computed, too; else all but their last token is cached");
+                   "Also compute the prompts; by default all prompt tokens but the last are cached");
   command.add_flag("--among-allowed", options->among_allowed,
-                   "Probabilities over the tokens that may follow, not over the vocabulary");
+                   "Normalize probabilities over the permitted next tokens instead of the vocabulary");
   command.add_flag("--random-weights", options->random_weights,
-                   "The model's shape, with weights drawn by --seed");
-  command.add_option("--seed", options->seed, "Of random weights and prompts").default_shown();
+                   "Use the model's shape with random weights (--seed)");
+  command.add_option("--seed", options->seed, "Seed of random weights and prompts").default_shown();
   command.add_option("--json", options->json,
                      "Write runs[] to this file, or - for standard output (and the table to standard error)");
   command.runs([options] { return run_bench_generate(*options); });

@@ -1,4 +1,4 @@
-// `troupe bench plans`: options, table and JSON; what is measured is in bench_plans.h.
+// `troupe bench plans`: options, table and JSON. The measurement is in bench_plans.h.
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -23,7 +23,7 @@ struct PlanRunOptions {
   std::vector<std::string> plans;
   std::vector<std::string> selections{"first", "importance", "deviation", "tail"};
   std::vector<std::string> corrections{"none", "mean"};
-  std::vector<double> repairs{25, 50, 75, 100};  // per cent
+  std::vector<double> repairs{25, 50, 75, 100};  // percent
   std::size_t events = 0;
   bool prefix = false;
 };
@@ -31,12 +31,12 @@ struct PlanRunOptions {
 struct VariantRun {
   PlanVariant variant;
   std::vector<EventScore> scores;
-  std::vector<double> overlap;  // with the plain prompt's
+  std::vector<double> overlap;  // with the plain prompt's top items
   std::vector<double> seconds;  // of each request
   double operations = 0;
 };
 
-// The one that is at most `share` of the others below.
+// Returns the time that a fraction `share` of the others is below.
 double quantile_ms(std::vector<double> seconds, double share) {
   const auto at =
       std::min(seconds.size() - 1, static_cast<std::size_t>(share * static_cast<double>(seconds.size())));
@@ -59,8 +59,8 @@ Mean mean_over(const std::vector<EventScore>& scores, double (*value)(const Even
   return mean_of(samples);
 }
 
-// The columns of BAT's Table 3; in JSON those of RcLLM's Table III too, whose HR is the recall of the one
-// true item.
+// Columns of BAT's Table 3. JSON has the columns of RcLLM's Table III, too; its HR is the recall of
+// the one true item.
 struct Measure {
   const char* name;
   double (*value)(const EventScore&, std::size_t);
@@ -76,7 +76,7 @@ constexpr Measure more_measures[] = {
                               expected);
 }
 
-// "mean+layer2" and its parts.
+// Parses a correction such as "mean+layer2".
 router::RepairChoice correction_named(const std::string& name) {
   if (name == "none") return {};
   if (name == "mean") return {.mean = true};
@@ -112,7 +112,7 @@ std::vector<VariantRun> variants_of(const PlanRunOptions& options, const PromptF
   return runs;
 }
 
-// Of sums over the same requests, and the standard error by the delta method.
+// Ratio of sums over the same requests; the standard error is by the delta method.
 Mean ratio_of(const std::vector<EventScore>& scores, const std::vector<EventScore>& base) {
   std::vector<double> off;
   const double over = mean_over(base, ndcg, 10).value, ratio = mean_over(scores, ndcg, 10).value / over;
@@ -121,7 +121,7 @@ Mean ratio_of(const std::vector<EventScore>& scores, const std::vector<EventScor
   return {ratio, mean_of(off).standard_error / over};
 }
 
-// The plain prompt, computed in full: what blocks stand for.
+// Returns the plain prompt's run, computed in full: the reference for plans with blocks.
 const VariantRun& plain_of(const std::vector<VariantRun>& runs) {
   for (const VariantRun& run : runs)
     if (run.variant.plan->name == "causal") return run;
@@ -154,9 +154,10 @@ void print_runs(std::ostream& out, const std::vector<VariantRun>& runs) {
   table.print(out);
   out << "\n"
       << plain.scores.size()
-      << " requests. +r %: r % of the tokens of reused blocks recomputed with all before them in sight.\n"
-      << "ndcg@10 to full, overlap@10 and operations are against " << plain.variant.name()
-      << ", of the same requests; blocks were cached before.\n"
+      << " requests. +r %: r % of the tokens of reused blocks are recomputed with attention to all tokens "
+         "before them.\n"
+      << "ndcg@10 to full, overlap@10 and operations are relative to " << plain.variant.name()
+      << " on the same requests; blocks were cached before.\n"
       << "Standard errors of " << plain.variant.name() << ": recall@10 "
       << fixed(mean_over(plain.scores, recall, 10).standard_error, 4) << ", ndcg@10 "
       << fixed(mean_over(plain.scores, ndcg, 10).standard_error, 4) << ".\n";
@@ -180,7 +181,7 @@ json to_json(const std::vector<VariantRun>& runs) {
     one["cpu_ms"] = mean_ms(run.seconds);
     one["cpu_ms p50"] = quantile_ms(run.seconds, 0.5);
     one["cpu_ms p99"] = quantile_ms(run.seconds, 0.99);
-    std::vector<double> times;  // how much longer the plain prompt takes, request by request
+    std::vector<double> times;  // ratio of the plain prompt's time, by request
     for (std::size_t i = 0; i < run.seconds.size(); ++i) times.push_back(plain.seconds[i] / run.seconds[i]);
     one["full to this, paired"] = to_json(mean_of(times));
     one["nll"] = summarize(run.scores).surprise.value;
@@ -189,7 +190,7 @@ json to_json(const std::vector<VariantRun>& runs) {
   return all;
 }
 
-// One request under every plan, so that their times see the same machine.
+// Runs one request under every plan in a row, so that all plans see the same state of the machine.
 void run_event(BlockBench& bench, const RankEvents& events, const RankEvent& event,
                std::vector<VariantRun>& runs) {
   static const router::PlanKind& causal = parse_plan("causal");
@@ -237,7 +238,7 @@ int run_bench_plans(const PlanRunOptions& options) {
     const double share = static_cast<double>(coverage.covered) /
                          static_cast<double>(std::max<std::uint64_t>(1, coverage.tokens));
     out << "Histories of all_blocks: " << prototypes->size() << " prototypes stand for " << percent(share)
-        << " of their tokens, at a cosine of " << fixed(coverage.cosine, 4) << " in the mean.\n";
+        << " of their tokens, with mean cosine " << fixed(coverage.cosine, 4) << " in the mean.\n";
     all["prototypes"] = {
         {"prototypes", prototypes->size()}, {"coverage", share}, {"cosine", coverage.cosine}};
   }
@@ -250,36 +251,40 @@ int run_bench_plans(const PlanRunOptions& options) {
 void add_plans(Command bench) {
   auto options = std::make_shared<PlanRunOptions>();
   Command command = bench.add_command(
-      "plans", "How well a ranker ranks under each plan of the same prompts, with repaired blocks too");
+      "plans",
+      "Measure ranking quality under each plan of the same prompts, including plans with repaired blocks");
   command.add_option("--model", options->model, "Model directory").required();
-  command.add_option("--data", options->data, "Catalog, as for import").required();
-  command.add_option("--eval", options->evaluation, "Requests; default: the model's eval.tsv.gz");
+  command.add_option("--data", options->data, "Catalog folder, as for import").required();
+  command.add_option("--eval", options->evaluation,
+                     "File of requests; default: eval.tsv.gz of the model directory");
   command
       .add_option(
           "--plans", options->plans,
-          "Some of " + router::plan_names() + "; default: those that the model's prompts have room for")
+          "Plans to run, some of " + router::plan_names() + "; default: those that fit the model's prompts")
       .comma_separated();
   command
       .add_option("--selection", options->selections,
-                  "Which tokens of plans with blocks are repaired: some of first, attention, tail, "
-                  "deviation, importance, "
-                  "oracle")
+                  "How to select the repaired tokens of plans with blocks, separated by commas: first, "
+                  "attention, tail, deviation, importance, oracle")
       .comma_separated()
       .default_shown();
   command
       .add_option("--correction", options->corrections,
-                  "What is done about the others: some of none, mean, layer2, mean+layer2")
+                  "How to correct the tokens that are not repaired, separated by commas: none, mean, layer2, "
+                  "mean+layer2")
       .comma_separated()
       .default_shown();
-  command.add_option("--repair", options->repairs, "Per cent of tokens, where items are computed alone")
+  command
+      .add_option("--repair", options->repairs,
+                  "Percent of tokens to repair in plans with blocks; several separated by commas")
       .comma_separated()
       .between(1, 100)
       .default_shown();
-  command.add_option(
-      "--prototypes", options->prototypes,
-      "File of prototypes, of which all_blocks makes what it reuses of histories (troupe prototypes)");
-  command.add_flag("--prefix", options->prefix, "The tokens before the history are cached under every plan");
-  command.add_option("--events", options->events, "Only the first so many requests; 0: all").default_shown();
+  command.add_option("--prototypes", options->prototypes,
+                     "File of prototypes (troupe prototypes) for the histories of all_blocks");
+  command.add_flag("--prefix", options->prefix, "Cache the tokens before the history under every plan");
+  command.add_option("--events", options->events, "Number of requests to use, from the first; 0: all")
+      .default_shown();
   command.add_option("--json", options->json,
                      "Write runs[] to this file, or - for standard output (and the table to standard error)");
   command.runs([options] { return run_bench_plans(*options); });

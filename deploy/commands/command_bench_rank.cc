@@ -1,4 +1,4 @@
-// `troupe bench rank --data`: options, table and JSON; the runs themselves are in bench_rank.cc.
+// `troupe bench rank --data`: options, table and JSON. The runs are in bench_rank.cc.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -21,15 +21,14 @@ std::filesystem::path evaluation_file(const BenchRankOptions& options, const std
     for (const char* name : {"eval.tsv.gz", "requests.jsonl", "requests.jsonl.gz"})
       if (std::filesystem::exists(folder / name)) return folder / name;
   throw ImportError(
-      "no evaluation file; expected --evaluation FILE, or eval.tsv.gz or requests.jsonl beside the model or "
-      "the data");
+      "there is no evaluation file; expected --evaluation FILE, or eval.tsv.gz or requests.jsonl in the "
+      "model or data folder");
 }
 
 BenchRank make_trace_bench(const BenchRankOptions& options) {
   if (!options.evaluation.empty() || !options.profile_tokens.empty() || options.fresh > 0)
     throw std::invalid_argument(
-        "--trace has its own requests and profiles; expected it without --evaluation, --profile-tokens and "
-        "--fresh");
+        "--trace has its own requests and profiles; expected no --evaluation, --profile-tokens or --fresh");
   BenchRank bench;
   bench.data = options.data;
   bench.trace = options.trace;
@@ -63,7 +62,8 @@ BenchRank make_bench(const BenchRankOptions& options, const Config& config) {
     if (item_tokens == 0) throw ImportError("the catalog has no items; expected items with tokens");
     expand_histories(bench.rows, parse_profile_tokens(options.profile_tokens), item_tokens, options.seed);
   }
-  for (std::size_t i = users; i < bench.rows.size(); ++i) bench.rows[i].history.clear();  // never asked for
+  // no request of these users
+  for (std::size_t i = users; i < bench.rows.size(); ++i) bench.rows[i].history.clear();
   return bench;
 }
 
@@ -105,19 +105,19 @@ void print_runs(std::ostream& out, const std::vector<BenchRankRun>& runs, bool q
   table.print(out);
 }
 
-// Whether what is reused holds on when nothing comes twice.
+// Prints the reuse by tenth of the run, to show whether it lasts when no combination repeats.
 void print_tenths(std::ostream& out, const std::vector<BenchRankRun>& runs) {
   for (const BenchRankRun& run : runs) {
-    out << run.policy << ": tokens reused by tenth of the requests:";
+    out << run.policy << ": tokens reused, by tenth of the requests:";
     for (const double rate : run.tenths) out << ' ' << fixed(100 * rate, 1);
     out << " %\n";
   }
 }
 
-// µs of CPU a request and share of all, by room and policy.
+// Prints µs of CPU per request and each component's share, by policy.
 void print_profiles(std::ostream& out, const std::vector<BenchRankRun>& runs) {
   constexpr auto right = Table::Align::right;
-  std::vector<Table::Column> columns{{"CPU by room, µs a request"}};
+  std::vector<Table::Column> columns{{"CPU by component, us per request"}};
   for (const BenchRankRun& run : runs) columns.insert(columns.end(), {{run.policy, right}, {"share", right}});
   Table table(columns);
   for (std::size_t room = 0; room < runs.front().profile.size(); ++room) {
@@ -137,7 +137,7 @@ void print_profiles(std::ostream& out, const std::vector<BenchRankRun>& runs) {
 
 int run_bench_rank(const BenchRankOptions& options) {
   const Config config = options.box.load();
-  for (const std::string& policy : options.policies)  // all, before the first run
+  for (const std::string& policy : options.policies)  // checks all before the first run
     if (!router::find_policy(policy))
       throw std::invalid_argument("--policy has \"" + policy.substr(0, 40) + "\"; expected " +
                                   router::policy_names());
@@ -180,39 +180,44 @@ int run_bench_rank(const BenchRankOptions& options) {
 void BenchRankOptions::add_to(Command command) {
   box.add_to(command);
   command.add_option("--data", data, "Catalog folder, as for import");
-  command.add_option("--evaluation", evaluation, "Evaluation file; default: beside the model or the data");
-  command.add_option("--policy", policies, "Policies, separated by commas").comma_separated().default_shown();
+  command.add_option("--evaluation", evaluation,
+                     "File of requests; default: eval.tsv.gz or requests.jsonl in the model or data folder");
+  command.add_option("--policy", policies, "Policies to run, separated by commas")
+      .comma_separated()
+      .default_shown();
   command.add_option("--trace", trace,
-                     "Requests of this trace (deploy/TRACES.md) instead of an evaluation file");
-  command.add_option("--speed", speed, "With --trace: its times so much shorter")
+                     "Use the requests of this trace (deploy/TRACES.md) instead of an evaluation file");
+  command.add_option("--speed", speed, "With --trace: replay speed-up factor; 2: twice as fast")
       .between(1e-6, 1e6)
       .default_shown();
-  command.add_flag("--closed", closed, "With --trace: not at its times, but --in-flight at a time");
+  command.add_flag("--closed", closed,
+                   "With --trace: keep --in-flight requests in flight instead of following its times");
   command
       .add_option("--requests", requests,
-                  "Requests; default: visits per user × users of the file, or the whole trace")
+                  "Number of requests; default: visits per user × users of the file, or the whole trace")
       .between(1, 100'000'000);
-  command.add_option("--visits-per-user", visits_per_user, "Mean visits of a user")
+  command.add_option("--visits-per-user", visits_per_user, "Mean number of visits per user")
       .between(1.0, 1000.0)
       .default_shown();
   command
       .add_option("--fresh", fresh,
-                  "Candidates of each request, drawn by popularity so that no combination comes twice (no "
-                  "quality then)")
+                  "Draw this many candidates per request by popularity, so that no combination repeats "
+                  "(quality is not measured)")
       .between(1, 2'000);
   command.add_option("--profile-tokens", profile_tokens,
-                     "Expand histories to MEAN[,SIGMA[,MAX]] tokens, log-normal (no quality then)");
+                     "Lengthen histories to MEAN[,SIGMA[,MAX]] tokens, log-normal (quality is not measured)");
   command.add_option("--memory", memory,
-                     "Key-value memory, such as 512MiB; default: items fit, users do not");
+                     "Memory for keys and values, such as 512MiB; default: items fit, users do not");
   command
       .add_option("--item-share", item_share,
-                  "Of that, for items; default: what all of them take, and most users the rest")
+                  "Fraction of --memory for items, 0 to 1; default: enough for all items, at most what most "
+                  "users leave")
       .between(0.0, 1.0);
-  command.add_option("--in-flight", in_flight, "Requests under way at a time, in a closed loop")
+  command.add_option("--in-flight", in_flight, "Number of requests in flight, in a closed loop")
       .between(1, 100000)
       .default_shown();
-  command.add_flag("--profile", profile, "Where the requests' CPU time went, by room");
-  command.add_option("--seed", seed, "Seed of the visits").default_shown();
+  command.add_flag("--profile", profile, "Print the requests' CPU time by component");
+  command.add_option("--seed", seed, "Seed for drawing the visits").default_shown();
   command.add_option("--json", json,
                      "Write runs[] to this file, or - for standard output (and the table to standard error)");
 }

@@ -1,4 +1,4 @@
-// `troupe bench serve`: a trace, or load that is drawn, against a service that runs; the run itself is in
+// `troupe bench serve`: replays a trace, or drawn load, against a running service. The run is in
 // bench_serve.cc.
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -26,21 +26,20 @@ struct BenchServeOptions {
   bool write_profiles = false, generates = false;
 };
 
-constexpr std::uint64_t drawn_requests = 1000;  // without --requests
+constexpr std::uint64_t drawn_requests = 1000;  // number of drawn requests without --requests
 
 void check(const BenchServeOptions& options) {
   if (options.trace.empty() == options.data.empty())
     throw std::invalid_argument(
         std::string("bench serve has ") +
         (options.trace.empty() ? "neither --trace nor --data" : "both --trace and --data") +
-        "; expected --trace FILE, or --data FOLDER with the service's items and users, of which requests are "
-        "drawn");
+        "; expected --trace FILE, or --data FOLDER with the service's items and users to draw requests from");
   if (!options.data.empty() && options.rate == 0 && !options.ask.closed)
     throw std::invalid_argument(
-        "bench serve has --data and neither --rate nor --closed; expected one of them, for what is drawn has "
-        "no times");
+        "bench serve has --data without --rate or --closed; expected one of them, because drawn requests "
+        "have no times");
   if (options.write_profiles && options.trace.empty())
-    throw std::invalid_argument("--write-profiles is of a trace; expected --trace FILE");
+    throw std::invalid_argument("--write-profiles requires a trace; expected --trace FILE");
 }
 
 Questions drawn(const BenchServeOptions& options) {
@@ -58,7 +57,7 @@ Questions drawn(const BenchServeOptions& options) {
   std::vector<std::string> users;
   for (PutUser& user : read_users(options.data, HistoryPart::all)) users.push_back(std::move(user.user));
   if (users.empty())
-    throw ImportError(options.data + ": there are no users; expected those whom the service knows");
+    throw ImportError(options.data + ": there are no users; expected the users that the service has");
   return generated_questions(std::move(drawing), std::move(users),
                              options.requests > 0 ? options.requests : drawn_requests);
 }
@@ -78,16 +77,16 @@ void print_run(std::ostream& out, const ServeRun& run) {
   if (!run.closed) out << ", asked at " << fixed(run.asked_qps, 1);
   out << "\nlatency "
       << (run.closed
-              ? "from sending (closed loop: what would have come while the service stalled was not asked)"
+              ? "from sending (closed loop: requests that would have come during a stall were not sent)"
               : "from when it was due")
       << ": " << milliseconds_text(run.due) << "\n";
   if (!run.closed) {
     out << "latency from sending: " << milliseconds_text(run.sent)
-        << "\nsent late, for no connection was free: " << run.late << " ("
+        << "\nsent late, because no connection was free: " << run.late << " ("
         << percent(share(run.late, run.requests)) << "), by at most " << fixed(run.late_ms_max, 2) << " ms\n";
   }
   out << "tokens reused " << percent(share(run.tokens_reused, run.tokens_total)) << " of " << run.tokens_total
-      << ", in " << percent(share(run.with_reuse, run.answered)) << " of the answers; blocks "
+      << ", in " << percent(share(run.with_reuse, run.answered)) << " of the replies; blocks "
       << run.blocks_reused << " reused, " << run.blocks_written << " written\n";
   for (const auto& [plan, times] : run.plans) out << "plan " << plan << ": " << times << "\n";
   if (run.profiles > 0) out << "profiles written: " << run.profiles << "\n";
@@ -105,7 +104,7 @@ int run_bench_serve(BenchServeOptions& options) {
   options.ask.top_k = options.top_k;
   server::HttpCall live = options.ask.server;
   live.target = "/v2/health/live";
-  server::http_call(live);  // that nobody is there is told once
+  server::http_call(live);  // reports an unreachable service once
   ProfileWriter profiles(options.ask);
   std::optional<TraceQuestions> trace;
   Questions questions;
@@ -131,56 +130,57 @@ int run_bench_serve(BenchServeOptions& options) {
 
 void add_bench_serve(Command bench) {
   auto options = std::make_shared<BenchServeOptions>();
-  Command command =
-      bench.add_command("serve", "A service that runs: a trace, or load that is drawn, over HTTP");
+  Command command = bench.add_command("serve", "Send a trace, or drawn load, to a running service over HTTP");
   options->server.add_to(command, "--url,--server");
-  command.add_option("--trace", options->trace, "Requests of this trace (deploy/TRACES.md)");
+  command.add_option("--trace", options->trace, "Send the requests of this trace (deploy/TRACES.md)");
   command.add_option("--data", options->data,
-                     "Requests drawn of the users and items of this folder, which the service has");
+                     "Draw requests from the users and items of this folder, which the service must have");
   command
-      .add_option("--requests", options->requests, "Requests; default: the whole trace, or 1000 drawn ones")
+      .add_option("--requests", options->requests,
+                  "Number of requests; default: the whole trace, or 1000 drawn ones")
       .between(1, 10'000'000);
-  Option closed = command.add_flag("--closed", options->ask.closed,
-                                   "Each connection asks again when it is answered, instead of at times");
-  Option rate =
-      command.add_option("--rate", options->rate, "Requests per second, instead of the trace's times")
-          .between(1e-3, 1e6)
-          .excludes(closed);
+  Option closed = command.add_flag(
+      "--closed", options->ask.closed,
+      "Closed loop: each connection sends its next request when the previous one is answered");
+  Option rate = command.add_option("--rate", options->rate, "Requests per second; replaces the trace's times")
+                    .between(1e-3, 1e6)
+                    .excludes(closed);
   command
       .add_option("--arrivals", options->arrivals,
-                  "With --rate: poisson, constant, or a file as of trace convert")
+                  "With --rate: arrival times: poisson, constant, or a file as for trace convert")
       .default_shown()
       .needs(rate);
-  command.add_option("--speed", options->ask.speed, "The trace's times so much shorter")
+  command.add_option("--speed", options->ask.speed, "Replay speed-up factor of the trace; 2: twice as fast")
       .between(1e-6, 1e6)
       .default_shown()
       .excludes(rate);
-  command.add_option("--connections", options->ask.connections, "Connections, each with a request at a time")
+  command
+      .add_option("--connections", options->ask.connections,
+                  "Number of connections, each with one request at a time")
       .between(1, 10'000)
       .default_shown();
-  command.add_option("--timeout", options->timeout_s, "Seconds, after which a request counts as not answered")
+  command.add_option("--timeout", options->timeout_s, "Seconds after which a request counts as unanswered")
       .between(0.01, 3600.0)
       .default_shown();
   command.add_flag(
       "--write-profiles", options->write_profiles,
-      "Write the trace's profiles to the service before the requests that need them; it keeps them");
-  command.add_option("--candidates", options->candidates, "Of a drawn ranking")
+      "Write the trace's profiles to the service before the requests that need them; the service keeps them");
+  command.add_option("--candidates", options->candidates, "Number of candidates of a drawn ranking")
       .between(1, 100'000)
       .default_shown();
-  command.add_flag("--generate", options->generates, "Drawn requests ask for items");
-  command.add_option("--user-skew", options->user_skew, "Zipf exponent of the users that are drawn")
+  command.add_flag("--generate", options->generates, "Draw generation requests instead of rankings");
+  command.add_option("--user-skew", options->user_skew, "Zipf exponent for drawing users")
       .between(0.0, 4.0)
       .default_shown();
-  command.add_option("--item-skew", options->item_skew, "Zipf exponent of the items that are drawn")
+  command.add_option("--item-skew", options->item_skew, "Zipf exponent for drawing items")
       .between(0.0, 4.0)
       .default_shown();
-  command.add_option("--top", options->top_k, "Items that an answer has, of rankings and drawn requests")
+  command.add_option("--top", options->top_k, "Number of items per reply")
       .between(1, 100'000)
       .default_shown();
-  command.add_option("--policy", options->ask.policy, "Of rankings, instead of the service's");
-  command.add_option("--model-name", options->ask.model,
-                     "Of a service with several models, the one that is asked");
-  command.add_option("--seed", options->seed, "Seed of what is drawn").default_shown();
+  command.add_option("--policy", options->ask.policy, "Policy of ranking requests; default: the service's");
+  command.add_option("--model-name", options->ask.model, "Model to ask, if the service has several");
+  command.add_option("--seed", options->seed, "Seed for drawing requests").default_shown();
   command.add_option(
       "--json", options->json,
       "Write the figures to this file, or - for standard output (and the table to standard error)");

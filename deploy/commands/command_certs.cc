@@ -1,5 +1,5 @@
-// `troupe certs`: the project's own certificate authority. The first call makes it; each call makes
-// certificates for the nodes that are named and have none.
+// `troupe certs`: the project's own certificate authority. The first call makes the authority; each
+// call makes certificates for the named nodes that have none.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ struct CertsOptions {
   int days = 825, authority_days = 3'650;
 };
 
-// Never over a file that is there. Keys are for their owner only.
+// Writes a new file; refuses to overwrite one. Keys are readable by their owner only.
 void write_new(const fs::path& path, const std::string& text, mode_t mode) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   const bool written = file >= 0 &&
@@ -36,7 +36,7 @@ void write_new(const fs::path& path, const std::string& text, mode_t mode) {
   if (file >= 0) ::close(file);
   if (!written)
     throw std::runtime_error(path.string() + ": " + std::strerror(error) +
-                             "; expected a new file in a folder that can be written");
+                             "; expected a new file in a writable folder");
 }
 
 Certificate authority_in(const fs::path& folder, const CertsOptions& options) {
@@ -78,10 +78,12 @@ void add_certs(Command app) {
   auto options = std::make_shared<CertsOptions>();
   Command command =
       app.add_command("certs", "Make the cluster's certificate authority and the nodes' certificates");
-  command.add_option("folder", options->folder, "Where they go (cluster.certificates)").required();
-  command.add_option("--config", options->config_file, "For all nodes of this cluster's file");
-  command.add_option("--node", options->names, "For a node of this name; may be repeated");
-  command.add_option("--days", options->days, "How long certificates are valid").between(1, 36'500);
+  command.add_option("folder", options->folder, "Folder for the certificates (cluster.certificates)")
+      .required();
+  command.add_option("--config", options->config_file,
+                     "Make certificates for all nodes of this cluster's file");
+  command.add_option("--node", options->names, "Make a certificate for a node of this name; may be repeated");
+  command.add_option("--days", options->days, "Days that new certificates are valid").between(1, 36'500);
   command.runs([options] { return run_certs(*options); });
 }
 

@@ -1,4 +1,4 @@
-// `troupe generate`: items of the whole catalog for a user, from a running server with a generator.
+// `troupe generate`: asks a running server with a generator for items of the whole catalog.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -64,18 +64,18 @@ void add_generate(Command app) {
   Command command = app.add_command("generate", "Ask a running server for items that a user may want next");
   options->server.add_to(command);
   command.add_option("--user", options->user, "User id");
-  command.add_option("--top", options->top, "How many items").default_shown();
+  command.add_option("--top", options->top, "Number of items to return").default_shown();
   command
-      .add_option("--width", options->width,
-                  "Paths that the search keeps at each step; 0: the server's choice")
+      .add_option("--width", options->width, "Beam width: paths kept at each step; 0: the server's default")
       .default_shown();
-  command.add_flag("--exclude-seen", options->exclude_seen, "No items of the user's history");
-  command.add_option("--allow", options->allow, "Only these item ids, separated by commas").comma_separated();
-  command.add_option("--deny", options->deny, "None of these item ids, separated by commas")
+  command.add_flag("--exclude-seen", options->exclude_seen, "Exclude items of the user's history");
+  command.add_option("--allow", options->allow, "Permit only these item ids, separated by commas")
+      .comma_separated();
+  command.add_option("--deny", options->deny, "Exclude these item ids, separated by commas")
       .comma_separated();
   command.add_flag("--among-allowed", options->among_allowed,
-                   "Probabilities over the tokens that may follow, not over the vocabulary");
-  command.add_flag("--logprobs", options->logprobs, "With each token's log-probability, in JSON");
+                   "Normalize probabilities over the permitted next tokens instead of the vocabulary");
+  command.add_flag("--logprobs", options->logprobs, "With --json: include each token's log-probability");
   command.add_option("--json", options->json_file,
                      "Write the reply as JSON to this file, or - for standard output");
   command.runs([options] { return run_generate(*options); });

@@ -1,4 +1,5 @@
-// `troupe import`: catalogs and histories into the store of a data folder, all of them or nothing.
+// `troupe import`: imports catalogs and histories into a node's feature store. An import is
+// complete or is not used.
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -33,32 +34,33 @@ const NamedModel& find_model(const std::vector<NamedModel>& models, const std::s
     names += (names.empty() ? "" : ", ") + model.name;
   }
   throw ConfigError("--served is " + (name.empty() ? "missing" : name) + "; expected one of " + names +
-                    ", whose rows these are");
+                    ", the model of these rows");
 }
 
-// As a node of a cluster, from the cluster's file; or as a box.
+// Returns the configuration of a node of a cluster's file (--node), or of a single node.
 Config config_of(const ImportOptions& options) {
   if (options.node.empty() && !options.served.empty())
     throw ConfigError(
-        "--served goes with --node, of a cluster; of a box with several models each has a folder, "
-        "--data-dir");
+        "--served requires --node, a node of a cluster; expected --data-dir for a single node, where each "
+        "model has its own folder");
   if (options.node.empty()) return options.box.load();
   if (!options.box.model.empty() || !options.box.data_dir.empty() || !options.box.prompt.empty())
-    throw ConfigError("--node goes with --config and --set only; the file says where model and data are");
+    throw ConfigError(
+        "--node permits only --config and --set beside it; the cluster's file names model and data folder");
   const ClusterNode node = find_node(load_cluster(options.box.config_file), options.node);
   Config config = node.models.empty() ? node.config : find_model(node.models, options.served).config;
   if (node.models.empty() && !options.served.empty())
     throw ConfigError("--served is " + options.served +
-                      ", and the cluster has no list of models; expected none");
+                      ", but the cluster has no list of models; expected no --served");
   apply_settings(config, options.box.settings);
   return config;
 }
 
-// What of a model is needed to read rows for it.
+// Parts of a model that reading rows requires.
 struct ImportModel {
   ModelFacts facts;
   kernels::Vocabulary vocabulary;
-  std::unique_ptr<const Tokenizer> tokenizer;  // null: it has none
+  std::unique_ptr<const Tokenizer> tokenizer;  // null: the model has none
   MadeFor made_for;
   bool generates = false;
 };
@@ -78,7 +80,7 @@ ImportModel read_model(const Config& config) {
   return model;
 }
 
-// None if profiles and items are in a Redis.
+// Returns null if profiles and items are in a Redis.
 std::unique_ptr<Store> open_folder(const Config& config) {
   if (features_in_redis(config)) return nullptr;
   const std::string folder = required_text(config, "node.data_dir");
@@ -87,7 +89,7 @@ std::unique_ptr<Store> open_folder(const Config& config) {
   const StoreHealth health = store->health();
   for (const StoreLoss& loss : health.lost) std::cerr << "acknowledged and lost: " << describe(loss) << "\n";
   if (!health.aside.empty())
-    std::cerr << "the damaged store lies in " << health.aside << ", all losses in lost.txt\n";
+    std::cerr << "the damaged store is in " << health.aside << ", all losses are listed in lost.txt\n";
   return store;
 }
 
@@ -103,7 +105,7 @@ std::uint64_t count_known(const DataRows<PutItem>& items, FeatureStore& features
   return known;
 }
 
-// The items of the files, and those of the catalog, if they stay.
+// Knows the items of the files, and those of the catalog unless it is replaced.
 KnowsItem items_known(const DataRows<PutItem>& items, FeatureStore& features, bool replace) {
   auto ids = std::make_shared<std::unordered_set<std::string>>();
   for (const PutItem& item : items.rows) ids->insert(item.item);
@@ -113,8 +115,9 @@ KnowsItem items_known(const DataRows<PutItem>& items, FeatureStore& features, bo
   };
 }
 
-// Rows of another model go, or stop the import; so do those of an import that did not end, for only it knew
-// whose they are. Rows of which nothing is noted are nobody's to drop.
+// Returns true if the present users are to be dropped: they belong to another model or to an
+// unfinished import. Without --replace, throws in these cases. Never drops users whose rows have no
+// note of their model; with --replace, that throws, too.
 bool forgets_users(FeatureStore& features, const MadeFor& present, const Config& config, bool replace) {
   if (features.half_imported()) {
     if (!replace) throw ConfigError(why_half_imported(config));
@@ -124,8 +127,8 @@ bool forgets_users(FeatureStore& features, const MadeFor& present, const Config&
   if (features.untouched() || (!noted && !replace)) return false;
   if (!noted)
     throw ConfigError(
-        features_place(config) + ": nothing is noted of the model of its rows; expected " +
-        "`troupe import --adopt` first, if they are of " + config.text("model.directory") + ", or " +
+        features_place(config) + ": its rows have no note of their model; expected " +
+        "`troupe import --adopt` first, if they belong to " + config.text("model.directory") + ", or " +
         (features_in_redis(config) ? "another features.store or cluster.name" : "another node.data_dir"));
   const std::string why = why_foreign(*noted, present, config);
   if (!why.empty() && !replace) throw ConfigError(why);
@@ -148,7 +151,7 @@ struct Rows {
   DataRows<PutUser> users;
 };
 
-// Where an item is a token, its id is its number.
+// For models whose tokens are items: an item's id is its number.
 kernels::Vocabulary names_of_items(const ImportModel& model) {
   nlohmann::json names = nlohmann::json::object();
   for (std::int32_t item = 1; item < model.facts.limits.vocabulary; ++item)
@@ -169,7 +172,7 @@ Rows read_rows(const ImportOptions& options, const ImportModel& model) {
   return rows;
 }
 
-// What was left out; nothing of it, unless it may be.
+// Removes events of unknown items and returns them. Refuses any unless `skip_unknown`.
 UnknownEvents leave_out(Rows& rows, const KnowsItem& knows, bool skip_unknown) {
   UnknownEvents unknown = find_unknown(rows.users, knows);
   if (!skip_unknown) refuse_unknown(unknown);
@@ -182,8 +185,8 @@ void tell(const Rows& rows, const UnknownEvents& unknown, FeatureStore& features
   std::cout << "imported " << rows.items.rows.size() << " items and " << rows.users.rows.size()
             << " users into " << features_place(config) << "; catalog " << features.catalog_version()
             << " has " << features.items() << " items\n";
-  if (items_gone > 0) std::cout << items_gone << " items of the former catalog are gone\n";
-  if (users_gone) std::cout << "all former users are gone: they were of another model\n";
+  if (items_gone > 0) std::cout << items_gone << " items of the former catalog were removed\n";
+  if (users_gone) std::cout << "all former users were removed: they belonged to another model\n";
   if (unknown.events > 0) std::cout << tell_left_out(unknown) << "\n";
   const std::string warning = generates ? "" : tell_shared_identifiers(rows.items);
   if (!warning.empty()) std::cout << warning << "\n";
@@ -196,7 +199,7 @@ int run_import(const ImportOptions& options) {
   const std::unique_ptr<Store> folder = open_folder(config);
   const auto features = open_features(
       config, folder.get(), feature_limits(config, model.facts), 1,
-      [](auto) { return BlockName{}; },  // nothing asks for names
+      [](auto) { return BlockName{}; },  // block names are not needed
       {}, options.served);
   if (options.adopt) return adopt(*features, model.made_for, config);
   const bool users_gone = forgets_users(*features, model.made_for, config, options.replace);
@@ -220,30 +223,27 @@ int run_import(const ImportOptions& options) {
 
 void add_import(Command app) {
   auto options = std::make_shared<ImportOptions>();
-  Command command = app.add_command("import", "Read a catalog and histories into a data folder");
+  Command command = app.add_command("import", "Import a catalog and histories into a node's feature store");
   options->box.add_to(command);
-  const Option data =
-      command.add_option("--data", options->data,
-                         "Folder with items.jsonl and users.jsonl, or items.tsv and sequences.tsv "
-                         "or ratings.tsv (plain or .gz)");
-  command.add_option("--node", options->node, "--config is a cluster's file: as this node of it")
+  const Option data = command.add_option("--data", options->data,
+                                         "Folder with items.jsonl and users.jsonl, or items.tsv and "
+                                         "sequences.tsv or ratings.tsv (plain or .gz)");
+  command.add_option("--node", options->node, "Import for this node of the cluster's file in --config")
       .needs("--config");
-  command
-      .add_option("--served", options->served,
-                  "Of a cluster with several models, the name of the one whose rows these are")
+  command.add_option("--served", options->served, "Model to import for, if the cluster serves several")
       .needs("--node");
-  command.add_option("--history", options->history, "Which part of sequences.tsv: all, before-test or train")
+  command
+      .add_option("--history", options->history, "Part of sequences.tsv to import: all, before-test or train")
       .one_of({"all", "before-test", "train"})
       .default_shown();
-  command.add_flag(
-      "--replace", options->replace,
-      "The catalog is what these files hold: items that are not in them go, and with another model its "
-      "users, too");
+  command.add_flag("--replace", options->replace,
+                   "Replace the catalog: remove items that are not in these files, and remove all users if "
+                   "they belong to another model");
   command.add_flag("--skip-unknown", options->skip_unknown,
-                   "Leave out events of items that the catalog does not have, and say which");
+                   "Skip events of items that the catalog does not have, and list them");
   command
       .add_flag("--adopt", options->adopt,
-                "Import nothing: say that the folder's rows are this model's, whose tokens mean the same")
+                "Import nothing; mark the present rows as this model's, whose tokens have the same meaning")
       .excludes(data);
   command.runs([options] {
     if (options->data.empty() && !options->adopt)

@@ -1,5 +1,5 @@
-// `troupe keys`: API keys of the door, in a file or a Redis, which have no secret. A key is told once, when
-// it is made.
+// `troupe keys`: API keys of the HTTP server, in a file or a Redis. Only hashes of secrets are
+// stored; a key is printed once, when it is made.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -26,7 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct KeysOptions {
-  std::string file, id, cluster = "troupe", login;  // `file`: or the address of a Redis, which takes the rest
+  // `file`: or the address of a Redis, which uses the other fields
+  std::string file, id, cluster = "troupe", login;
   TlsClientFiles tls;
   server::ApiKey key;
   bool in_redis() const { return keys_in_redis(file); }
@@ -42,14 +43,14 @@ server::ApiKeys keys_in(const fs::path& file) {
   }
 }
 
-// While it is held nobody else changes the file.
+// Locks the file against other writers for its lifetime.
 class Turn {
  public:
   explicit Turn(const fs::path& file)
       : lock_(::open((file.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
     if (lock_ < 0 || ::flock(lock_, LOCK_EX) != 0)
       throw std::runtime_error(file.string() + ".lock: " + std::strerror(errno) +
-                               "; expected a folder that can be written");
+                               "; expected a writable folder");
   }
   ~Turn() { ::close(lock_); }
   Turn(const Turn&) = delete;
@@ -58,19 +59,19 @@ class Turn {
   const int lock_;
 };
 
-// A file that servers would refuse is not written.
+// Never writes a file that servers would refuse.
 std::string text_of(const server::ApiKeys& keys) {
   std::string text = keys.text();
   try {
     server::ApiKeys::parse(text);
   } catch (const server::KeysError& error) {
-    throw std::invalid_argument("the key cannot be made; its line would be refused: " +
+    throw std::invalid_argument("the key cannot be made, because its line would be refused: " +
                                 std::string(error.what()));
   }
   return text;
 }
 
-// As a whole, or not: a server may read it meanwhile.
+// Replaces the file atomically: a server may read it at the same time.
 void replace(const fs::path& file, const std::string& text) {
   const fs::path next = file.string() + ".next";
   const int to = ::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -81,7 +82,7 @@ void replace(const fs::path& file, const std::string& text) {
   if (to >= 0) ::close(to);
   if (!written || ::rename(next.c_str(), file.c_str()) != 0)
     throw std::runtime_error(file.string() + ": " + std::strerror(written ? errno : error) +
-                             "; expected a folder that can be written");
+                             "; expected a writable folder");
 }
 
 std::string today() {
@@ -93,7 +94,7 @@ std::string today() {
   return text;
 }
 
-// ---- in a Redis ----
+// ---- keys in a Redis ----
 
 struct Shared {
   explicit Shared(const KeysOptions& options) : address(parse_redis_url(options.file)) {
@@ -103,7 +104,7 @@ struct Shared {
   }
   [[noreturn]] void fail(const std::string& why) const {
     throw std::runtime_error(where + ": " + why +
-                             "; expected a Redis that can be read and written, and has room");
+                             "; expected a Redis that can be read and written, and has free memory");
   }
   server::ApiKeys read() {
     auto lines = keys->read();
@@ -114,7 +115,7 @@ struct Shared {
     server::ApiKeys one;
     one.add(key);
     std::string line = text_of(one);
-    line.pop_back();  // its end
+    line.pop_back();  // removes the newline
     if (const std::string why = keys->put(key.id, line); !why.empty()) fail(why);
   }
   bool erase(const std::string& id) {
@@ -127,7 +128,7 @@ struct Shared {
     return std::holds_alternative<std::map<std::string, std::string>>(lines) && std::get<0>(lines).empty();
   }
   RedisAddress address;
-  std::string where;  // without a login
+  std::string where;  // address without its login
   std::optional<RedisApiKeys> keys;
 };
 
@@ -146,7 +147,7 @@ bool erase_from_file(const KeysOptions& options) {
   return there;
 }
 
-// Without what is secret.
+// Returns the file, or the Redis address without secrets.
 std::string place_of(const KeysOptions& options) {
   return options.in_redis() ? describe(parse_redis_url(options.file)) : options.file;
 }
@@ -160,7 +161,7 @@ int run_add(const KeysOptions& options) {
   const server::MadeKey made = server::make_key(wanted);
   options.in_redis() ? Shared(options).put(made.key) : put_into_file(options, made.key);
   std::cerr << "troupe: key " << made.key.id << " is in " << place_of(options) << "; servers take it "
-            << when(options) << ". Nobody can tell it again:\n";
+            << when(options) << ". This is the only time it is shown:\n";
   std::cout << made.text << "\n";
   return 0;
 }
@@ -186,13 +187,13 @@ int run_revoke(const KeysOptions& options) {
   if (!(options.in_redis() ? Shared(options).erase(options.id) : erase_from_file(options)))
     throw std::runtime_error(place_of(options) + ": there is no key " + options.id +
                              "; expected an id of troupe keys list");
-  // Servers take a Redis without keys for one that has lost them.
+  // Servers assume that a Redis without keys has lost them, and keep the last ones.
   if (options.in_redis() && Shared(options).is_empty())
-    std::cerr
-        << "troupe: key " << options.id
-        << " is no more, and was the last: servers that run keep it until another is added, or they end\n";
+    std::cerr << "troupe: key " << options.id
+              << " was revoked and was the last: running servers keep it until another key is added, or "
+                 "until they stop\n";
   else
-    std::cerr << "troupe: key " << options.id << " is no more; servers forget it " << when(options) << "\n";
+    std::cerr << "troupe: key " << options.id << " was revoked; servers refuse it " << when(options) << "\n";
   return 0;
 }
 
@@ -200,35 +201,38 @@ int run_revoke(const KeysOptions& options) {
 
 void add_keys(Command app) {
   auto options = std::make_shared<KeysOptions>();
-  Command keys = app.add_command("keys", "Make, list and revoke API keys of the door (http.api_keys)");
+  Command keys = app.add_command("keys", "Make, list and revoke API keys of the HTTP server (http.api_keys)");
   keys.needs_command();
   const auto of_file = [&](Command command) {
     command
         .add_option("file", options->file,
-                    "What http.api_keys names: a file, which add makes, or redis://host…")
+                    "File of keys, which add creates, or redis://host…; the value of http.api_keys")
         .required();
-    command.add_option("--cluster", options->cluster, "In a Redis: whose keys, cluster.name; else troupe");
-    command.add_option("--login", options->login, "Of a Redis: the file of features.login");
-    command.add_option("--authority", options->tls.authority, "Of rediss://: the file of features.authority");
-    command.add_option("--certificate", options->tls.certificate, "The same, of features.certificate");
-    command.add_option("--key", options->tls.key, "The same, of features.key");
+    command.add_option("--cluster", options->cluster,
+                       "With a Redis: name of the cluster (cluster.name); default: troupe");
+    command.add_option("--login", options->login, "With a Redis: file with the login (features.login)");
+    command.add_option("--authority", options->tls.authority,
+                       "With rediss://: file of the certificate authority (features.authority)");
+    command.add_option("--certificate", options->tls.certificate,
+                       "With rediss://: file of the client certificate (features.certificate)");
+    command.add_option("--key", options->tls.key, "With rediss://: file of the client key (features.key)");
     return command;
   };
-  Command add = of_file(keys.add_command("add", "Make a key, and print it once"));
-  add.add_option("--tenant", options->key.tenant, "Who asks with it; else the default tenant");
+  Command add = of_file(keys.add_command("add", "Make a key and print it once"));
+  add.add_option("--tenant", options->key.tenant,
+                 "Tenant of the key's requests; default: the default tenant");
   add.add_flag("--any-tenant", options->key.any_tenant,
-               "It speaks for whichever tenant a request's header names, as a gateway");
-  add.add_flag("--admin", options->key.admin, "It may change versions and the catalog");
-  add.add_option("--rate", options->key.rate, "Most requests a second; 0: http.tenant_rate")
+               "Let requests name any tenant in a header, for gateways");
+  add.add_flag("--admin", options->key.admin, "Permit changes of versions and of the catalog");
+  add.add_option("--rate", options->key.rate, "Maximum requests per second; 0: http.tenant_rate")
       .between(0.0, 1e6);
-  add.add_option("--at-once", options->key.at_once,
-                 "Most requests without an answer; 0: http.tenant_at_once");
+  add.add_option("--at-once", options->key.at_once, "Maximum requests in flight; 0: http.tenant_at_once");
   add.runs([options] { return run_add(*options); });
-  of_file(keys.add_command("list", "Show the keys, without what is secret")).runs([options] {
+  of_file(keys.add_command("list", "List the keys, without secrets")).runs([options] {
     return run_list(*options);
   });
-  Command revoke = of_file(keys.add_command("revoke", "End a key"));
-  revoke.add_option("id", options->id, "Its id").required();
+  Command revoke = of_file(keys.add_command("revoke", "Revoke a key"));
+  revoke.add_option("id", options->id, "Id of the key (troupe keys list)").required();
   revoke.runs([options] { return run_revoke(*options); });
 }
 

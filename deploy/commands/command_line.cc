@@ -11,7 +11,7 @@ namespace troupe::deploy {
 
 namespace {
 
-// How many letters have to be changed, put in or left out.
+// Edit distance: letters to change, insert or remove.
 std::size_t distance(std::string_view from, std::string_view to) {
   std::vector<std::size_t> row(to.size() + 1);
   for (std::size_t k = 0; k <= to.size(); ++k) row[k] = k;
@@ -25,7 +25,7 @@ std::size_t distance(std::string_view from, std::string_view to) {
   return row[to.size()];
 }
 
-// What to say of a command that there is not; "": that is not what is wrong.
+// Returns an error text for an unknown command; "" if the error is another one.
 std::string unknown_command(const CLI::App& app) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
@@ -44,7 +44,7 @@ std::string unknown_command(const CLI::App& app) {
          (nearest.empty() ? "" : ". Did you mean " + nearest + "?");
 }
 
-// "TEXT:{a,b}" is a kind of value, and words.
+// Parses CLI11's type text "TEXT:{a,b}" into kind of value and permitted words.
 OptionHelp help_of(const CLI::Option& option) {
   OptionHelp help;
   for (const std::string& name : option.get_snames()) help.names.push_back("-" + name);
@@ -79,7 +79,7 @@ Option Option::required() { return option_->required(), *this; }
 Option Option::default_shown() { return option_->capture_default_str(), *this; }
 Option Option::comma_separated() {
   option_->delimiter(',');
-  option_->transform([](std::string text) {  // each of them; "a, b" is meant as "a,b"
+  option_->transform([](std::string text) {  // trims each element, so that "a, b" equals "a,b"
     const std::size_t first = text.find_first_not_of(' ');
     return first == text.npos ? std::string() : text.substr(first, text.find_last_not_of(' ') + 1 - first);
   });

@@ -1,7 +1,6 @@
 #pragma once
-// The command line as the commands see it: commands, the options that fill their values, and what values may
-// be. CLI11 does the work, and only command_line.cc sees it: its headers cost each file that includes them
-// seconds.
+// Declares commands, options and their permitted values. CLI11 parses them; only command_line.cc
+// includes CLI11, because its headers cost each file seconds of compile time.
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -17,19 +16,19 @@ class Option;
 
 namespace troupe::deploy {
 
-// An option that was declared. All calls return it again.
+// Declared option. Each call returns the option again.
 class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
   Option required();
-  Option default_shown();    // the value that it fills, as it is now
-  Option comma_separated();  // of a list
+  Option default_shown();    // shows the current value of the variable it fills as default
+  Option comma_separated();  // for a list
   Option one_of(std::vector<std::string> words);
-  Option between(double least, double most);  // both allowed
+  Option between(double least, double most);  // inclusive
   Option between(std::integral auto least, std::integral auto most) {
     return between_integers(static_cast<std::int64_t>(least), static_cast<std::int64_t>(most));
   }
-  Option in_bytes();  // 150GB, 64GiB
+  Option in_bytes();  // accepts suffixes, such as 150GB or 64GiB
   Option needs(Option other);
   Option needs(const std::string& other);
   Option excludes(Option other);
@@ -41,13 +40,13 @@ class Option {
   CLI::Option* option_;
 };
 
-// What was declared, for manual pages and completion.
+// Declarations in a form for manual pages and completion.
 struct OptionHelp {
-  std::vector<std::string> names;  // with their dashes; without: an argument
+  std::vector<std::string> names;  // with dashes; an argument has none
   std::string value, help,
-      initial;  // what kind of value it takes; as it is without the option, where that is shown
+      initial;  // value: kind of value, such as TEXT. initial: the default, if it is shown
   bool required = false, flag = false;
-  std::vector<std::string> words;  // that it takes, if there are few
+  std::vector<std::string> words;  // permitted words; empty = any value
 };
 struct CommandHelp {
   std::string name, help;
@@ -57,18 +56,19 @@ struct CommandHelp {
 
 using Action = std::function<int()>;  // returns the exit status
 
-// A command that was declared, or the program itself. It is a view of the CommandLine, which outlives it.
+// Declared command, or the program itself. It is a view of its CommandLine, which must outlive it.
 class Command {
  public:
   Command(CLI::App* app, Action* chosen) : app_(app), chosen_(chosen) {}
   Command add_command(const std::string& name, const std::string& help);
-  Command needs_command();  // one of its own must be named
-  // Fills `value`, which outlives the parsing. The kinds of values are listed at the end of command_line.cc.
+  Command needs_command();  // requires one of its subcommands
+  // Adds an option that fills `value`, which must outlive the parsing. The types of values are
+  // listed at the end of command_line.cc.
   template <class Value>
   Option add_option(const std::string& name, Value& value, const std::string& help);
   Option add_flag(const std::string& name, bool& value, const std::string& help);
-  Option option(const std::string& name);  // that was added
-  void runs(Action action);                // when the command line names it
+  Option option(const std::string& name);  // returns an option added before
+  void runs(Action action);                // runs if the command line names this command
 
  private:
   CLI::App* app_;
@@ -80,8 +80,8 @@ class CommandLine {
   CommandLine(const std::string& name, const std::string& version, const std::string& help);
   ~CommandLine();
   Command program();
-  // The exit status, if there is nothing to run: a fault that was told, or help that was asked for. Else
-  // `chosen` is what to run.
+  // Parses the command line. Returns the exit status if nothing is to run: an error was printed, or
+  // help was requested. Otherwise sets `chosen`.
   std::optional<int> parse(int argc, char** argv, Action& chosen);
   CommandHelp describe() const;
 

@@ -1,6 +1,6 @@
-// `troupe logits`: a model's outputs for one request, so that anyone can check a checkpoint against another
-// engine: last-position logits of a plain causal prompt, or whatever a family answers of a request in its own
-// form.
+// `troupe logits`: prints a model's outputs for one request, so that a checkpoint can be compared
+// with another engine. It prints the last position's logits of a plain causal prompt, or a family's
+// outputs for a request in its own format.
 #include <algorithm>
 #include <charconv>
 #include <iostream>
@@ -50,7 +50,7 @@ void print_table(const std::vector<float>& logits, std::size_t top) {
   table.print(std::cout);
 }
 
-// The request that the options name, and what they call it.
+// Returns the request and its name in error texts.
 std::pair<nlohmann::json, std::string> request_of(const LogitsOptions& options) {
   if (options.tokens.empty() == options.request.empty())
     throw std::invalid_argument("expected one of --tokens and --request");
@@ -62,7 +62,7 @@ int run_logits(const LogitsOptions& options) {
   const Family& family = family_of(all_families(), options.model);
   if (!family.logits)
     throw std::invalid_argument(options.model + " is of the family \"" + family.name +
-                                "\"; expected one that answers requests without a server");
+                                "\"; expected a family that supports troupe logits");
   const auto [request, name] = request_of(options);
   nlohmann::json answer;
   try {
@@ -82,15 +82,15 @@ int run_logits(const LogitsOptions& options) {
 
 void add_logits(Command app) {
   auto options = std::make_shared<LogitsOptions>();
-  Command command = app.add_command("logits", "A model's outputs for one request");
+  Command command = app.add_command("logits", "Print a model's outputs for one request");
   command.add_option("--model", options->model, "Model directory").required();
   command.add_option("--tokens", options->tokens, "Token ids of a plain causal prompt, separated by commas");
   command.add_option(
       "--request", options->request,
-      "A JSON file with a request in the form of the model's family, such as {\"tokens\": [1, 2, 3]}");
+      "JSON file with a request in the format of the model's family, such as {\"tokens\": [1, 2, 3]}");
   command.add_option("--json", options->json,
                      "Write all outputs as JSON to this file, or - for standard output");
-  command.add_option("--top", options->top, "How many logits the table shows").default_shown();
+  command.add_option("--top", options->top, "Number of logits in the table").default_shown();
   command.runs([options] { return run_logits(*options); });
 }
 

@@ -1,6 +1,6 @@
-// `troupe bench make-model`: a model of a benchmark's shape with random weights, as a directory that every
-// command takes: config.json, safetensors, and a vocabulary with the names that catalogs and prompt forms
-// use.
+// `troupe bench make-model`: writes a model directory of a benchmark's shape with random weights.
+// It has config.json, safetensors, and a vocabulary with the names that catalogs and prompt forms
+// use, so that every command accepts it.
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -26,7 +26,8 @@ const std::map<std::string, kernels::Family> families{
 const std::map<std::string, kernels::StoredAs> formats{
     {"f32", kernels::StoredAs::f32}, {"f16", kernels::StoredAs::f16}, {"bf16", kernels::StoredAs::bf16}};
 
-// The names of the default prompt form, four levels of 256 semantic-ID tokens, and identifiers up to the end.
+// Names of the default prompt form, then four levels of 256 semantic-ID tokens, then identifiers
+// for the remaining tokens.
 std::string vocabulary_text(std::uint32_t tokens) {
   std::vector<std::string> names{"<pad>", "<bos>", "<eos>", "<unk>", "<user>", "<disc>", "<yes>"};
   for (int i = 1; i <= 3; ++i) names.push_back("<instr_" + std::to_string(i) + ">");
@@ -39,13 +40,13 @@ std::string vocabulary_text(std::uint32_t tokens) {
   return vocabulary.dump(1) + "\n";
 }
 
-// FLAME's two: 512 and 1,024 events of history.
+// FLAME's two scenarios: histories of 512 and 1,024 events.
 const std::map<std::string, std::uint32_t> climber_histories{{"flame-base", 512}, {"flame-long", 1024}};
 
 int make_climber_model(const MakeModelOptions& options) {
   if (options.stored_as != "f32" || options.shards != 1)
     throw std::invalid_argument("--shape " + options.shape +
-                                " is stored in one file of f32; expected no other");
+                                " is stored in one file of f32; expected no other format");
   write_climber(
       kernels::random_climber(kernels::flame_climber(climber_histories.at(options.shape)), options.seed),
       options.out);
@@ -67,7 +68,8 @@ int run_make_model(const MakeModelOptions& options) {
                 options.shards);
   write_output((folder / "vocab.json").string(), vocabulary_text(config.vocabulary));
   const kernels::PlanLimits limits = plan_limits(kernels::read_decoder_config(folder));
-  read_prompt_form(folder, std::nullopt, limits, read_vocabulary_if_any(folder, limits));  // it can be served
+  // checks that it can be served
+  read_prompt_form(folder, std::nullopt, limits, read_vocabulary_if_any(folder, limits));
   std::cout << options.out << ": " << options.family << ", " << config.layers << " layers of "
             << config.hidden << ", vocabulary " << config.vocabulary << ", stored as " << options.stored_as
             << ". Try:\n  troupe logits --model " << options.out
@@ -81,21 +83,22 @@ int run_make_model(const MakeModelOptions& options) {
 void add_make_model(Command bench) {
   auto options = std::make_shared<MakeModelOptions>();
   Command command =
-      bench.add_command("make-model", "A model directory of a benchmark's shape, random weights");
+      bench.add_command("make-model", "Write a model directory of a benchmark's shape with random weights");
   command
       .add_option("--shape", options->shape,
-                  "tiny, small or qwen05; flame-base or flame-long, of the Climber family")
+                  "Shape: tiny, small or qwen05; or flame-base or flame-long of the Climber family")
       .required()
       .one_of({"tiny", "small", "qwen05", "flame-base", "flame-long"});
-  command.add_option("--out", options->out, "Folder to make").required();
-  command.add_option("--family", options->family, "qwen2, qwen3 or llama")
+  command.add_option("--out", options->out, "Model folder to write; must be new or empty").required();
+  command.add_option("--family", options->family, "Model architecture: qwen2, qwen3 or llama")
       .one_of({"qwen2", "qwen3", "llama"})
       .default_shown();
-  command.add_option("--stored-as", options->stored_as, "f32, f16 or bf16")
+  command
+      .add_option("--stored-as", options->stored_as, "Number format of the stored weights: f32, f16 or bf16")
       .one_of({"f32", "f16", "bf16"})
       .default_shown();
-  command.add_option("--shards", options->shards, "Files of weights").between(1, 1000).default_shown();
-  command.add_option("--seed", options->seed, "Seed of the weights").default_shown();
+  command.add_option("--shards", options->shards, "Number of weight files").between(1, 1000).default_shown();
+  command.add_option("--seed", options->seed, "Seed of the random weights").default_shown();
   command.runs([options] { return run_make_model(*options); });
 }
 

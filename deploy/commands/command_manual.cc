@@ -1,4 +1,4 @@
-// `troupe manual` and `troupe completion`: what packages install beside the program.
+// `troupe manual` and `troupe completion`: files that packages install with the program.
 #include <filesystem>
 #include <iostream>
 
@@ -12,7 +12,8 @@ namespace troupe::deploy {
 void add_manual(Command app, std::function<CommandHelp()> describe) {
   auto folder = std::make_shared<std::filesystem::path>();
   Command manual = app.add_command("manual", "Write manual pages of all commands and of the configuration");
-  manual.add_option("folder", *folder, "Where they go, below man1 and man5").required();
+  manual.add_option("folder", *folder, "Folder for the pages; they go into man1 and man5 below it")
+      .required();
   manual.runs([folder, describe] {
     for (const auto& [name, text] : manual_pages(describe(), "troupe " + std::string(version()))) {
       const std::filesystem::path section = *folder / ("man" + name.substr(name.rfind('.') + 1));
@@ -22,7 +23,7 @@ void add_manual(Command app, std::function<CommandHelp()> describe) {
     return 0;
   });
   Command completion =
-      app.add_command("completion", "Print completion for bash: eval \"$(troupe completion)\"");
+      app.add_command("completion", "Print shell completion for bash: eval \"$(troupe completion)\"");
   completion.runs([describe] {
     std::cout << bash_completion(describe());
     return 0;

@@ -1,5 +1,5 @@
-// `troupe node`: one place of a cluster, with the roles that the cluster's file gives it, or one that joins,
-// until a signal ends it. `troupe leave` sends one away for good, `troupe members` says who is there.
+// `troupe node` runs one node of a cluster until a signal, with the roles in the cluster's file, or
+// as a node that joins. `troupe leave` removes a node for good; `troupe members` lists the members.
 #include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -24,14 +24,14 @@ struct NodeOptions {
   std::vector<std::string> settings;
 };
 
-// Whose settings and roles a node has that is not in the file.
+// Returns the file's node whose settings and roles a joining node copies.
 const ClusterNode& model_node(const NodeOptions& options, const std::vector<ClusterNode>& file) {
   if (!options.like.empty()) return find_node(file, options.like);
   for (const ClusterNode& node : file)
     if (node.roles == std::vector{NodeRole::worker}) return node;
   throw ConfigError(
-      "no node of the cluster's file is a worker alone; expected --like NODE, whose settings the new one "
-      "has");
+      "no node of the cluster's file has the worker role alone; expected --like NODE, whose settings the new "
+      "node copies");
 }
 
 ClusterNode own_node(const NodeOptions& options, const std::vector<ClusterNode>& file) {
@@ -43,7 +43,7 @@ ClusterNode own_node(const NodeOptions& options, const std::vector<ClusterNode>&
   return own;
 }
 
-// "HOST:PORT"
+// Parses "HOST:PORT" of --join into a member without a number.
 Member joining(const NodeOptions& options, const std::vector<NodeRole>& roles) {
   const std::size_t colon = options.join.rfind(':');
   const std::string host = options.join.substr(0, colon),
@@ -53,7 +53,7 @@ Member joining(const NodeOptions& options, const std::vector<NodeRole>& roles) {
   const unsigned long number = digits ? std::stoul(port) : 0;
   if (host.empty() || number == 0 || number > 65'535)
     throw std::invalid_argument("--join has \"" + options.join.substr(0, 60) +
-                                "\"; expected HOST:PORT, where the other nodes reach this one");
+                                "\"; expected HOST:PORT at which the other nodes reach this one");
   return {.node = 0,
           .name = options.name,
           .host = host,
@@ -67,7 +67,8 @@ std::map<NodeId, std::string> names_of(const std::vector<ClusterNode>& nodes) {
   return names;
 }
 
-// Who the members are as this node starts; one that joins is among them then, and has its number.
+// Returns the members at this node's start. A joining node is added to them and gets its number in
+// `own`.
 ReadMembers enter(const NodeOptions& options, const std::vector<ClusterNode>& file, const Members& seen,
                   ClusterNode& own) {
   if (!options.join.empty()) check_joins(file, own);
@@ -89,7 +90,7 @@ ReadMembers enter(const NodeOptions& options, const std::vector<ClusterNode>& fi
   return known;
 }
 
-// Before the cluster hears of a node that cannot start.
+// Fails early if the node has no model, before the cluster learns about the node.
 void look_for_models(const ClusterNode& own) {
   const auto look = [](const Config& config) {
     family_of(all_families(), required_text(config, "model.directory"));
@@ -103,10 +104,10 @@ int run_node(const NodeOptions& options) {
   ClusterNode own = own_node(options, file);
   look_for_models(own);
   const KeptMembers::Found kept = kept_members(own.config).read();
-  if (!kept.fault.empty()) std::cerr << kept.fault << "\n";  // it is written anew
+  if (!kept.fault.empty()) std::cerr << kept.fault << "\n";  // the next write replaces it
   const ReadMembers known = enter(options, file, kept.members, own);
   std::vector<ClusterNode> at_first = file;
-  if (!options.join.empty()) at_first.push_back(own);  // its number is in no file
+  if (!options.join.empty()) at_first.push_back(own);  // the file does not have this node
   const std::vector<ClusterNode> present = with_members(file, known.members, own);
   Place place = place_of(at_first, own);
   place.joined = !options.join.empty();
@@ -124,7 +125,7 @@ int run_node(const NodeOptions& options) {
        .port_file = options.port_file});
 }
 
-// ---- who is there ----
+// ---- members ----
 
 struct MembersOptions {
   std::string config_file, name, json;
@@ -136,7 +137,7 @@ NodeId number_of(const std::vector<Member>& file, const Members& members, const 
     if (node.name == name) return node.node;
   if (const Member* joined = members.find(name)) return joined->node;
   throw std::runtime_error("there is no node \"" + name +
-                           "\" in the cluster; expected one of those that troupe members lists");
+                           "\" in the cluster; expected a name that troupe members lists");
 }
 
 int run_leave(const MembersOptions& options) {
@@ -149,8 +150,8 @@ int run_leave(const MembersOptions& options) {
                         : with_leaving(std::move(now), all, options.name);
   });
   std::cout << options.name
-            << (options.gone ? " is no member any more\n"
-                             : " is to leave; it ends when others have what it had (troupe members)\n");
+            << (options.gone ? " is no longer a member\n"
+                             : " is leaving; it stops when others have its blocks (troupe members)\n");
   return 0;
 }
 
@@ -182,36 +183,37 @@ int run_members(const MembersOptions& options) {
 
 void add_node(Command app) {
   auto options = std::make_shared<NodeOptions>();
-  Command command = app.add_command("node", "Run one node of a cluster, with the roles that it has");
-  command.add_option("--config", options->config_file, "The cluster's file (YAML)").required();
-  command.add_option("--name", options->name, "Which of its nodes this is, or what one that joins is called")
+  Command command = app.add_command("node", "Run one node of a cluster with its roles");
+  command.add_option("--config", options->config_file, "File of the cluster (YAML)").required();
+  command
+      .add_option("--name", options->name, "Name of this node in the file; with --join: name of the new node")
       .required();
   Option join = command.add_option(
       "--join", options->join,
-      "HOST:PORT, where others reach this node, which is not in the file and joins the cluster");
+      "HOST:PORT at which other nodes reach this node, which joins the cluster without being in its file");
   command
       .add_option("--like", options->like,
-                  "Of one that joins: the node whose settings and roles it has; default: the first that is a "
-                  "worker alone")
+                  "With --join: node of the file whose settings and roles this one copies; default: the "
+                  "first node with the worker role alone")
       .needs(join);
-  command.add_option("--set", options->settings, "A knob, as name=value; may be repeated");
-  command.add_option("--port-file", options->port_file, "Write the HTTP port here once the door is open");
+  command.add_option("--set", options->settings, "Setting as name=value; may be repeated");
+  command.add_option("--port-file", options->port_file,
+                     "Write the HTTP port to this file once the server listens");
   command.runs([options] { return run_node(*options); });
 }
 
 void add_members(Command app) {
   auto leave = std::make_shared<MembersOptions>();
   Command command = app.add_command(
-      "leave",
-      "Send a node of a running cluster away for good: it drains, others get what it has, and it ends");
-  command.add_option("--config", leave->config_file, "The cluster's file (YAML)").required();
-  command.add_option("--name", leave->name, "Which node").required();
-  command.add_flag("--gone", leave->gone, "It is dead and does not come back: take it out at once");
+      "leave", "Remove a node from a running cluster: it drains, others copy its blocks, and it stops");
+  command.add_option("--config", leave->config_file, "File of the cluster (YAML)").required();
+  command.add_option("--name", leave->name, "Name of the node to remove").required();
+  command.add_flag("--gone", leave->gone, "The node is dead and does not return: remove it at once");
   command.runs([leave] { return run_leave(*leave); });
   auto members = std::make_shared<MembersOptions>();
-  command =
-      app.add_command("members", "Who is in a running cluster: the file's nodes, who joined, who leaves");
-  command.add_option("--config", members->config_file, "The cluster's file (YAML)").required();
+  command = app.add_command(
+      "members", "List the members of a running cluster: nodes of the file, joined and leaving nodes");
+  command.add_option("--config", members->config_file, "File of the cluster (YAML)").required();
   command.add_option("--json", members->json, "Write JSON to this file, or - for standard output");
   command.runs([members] { return run_members(*members); });
 }

@@ -1,4 +1,4 @@
-// `troupe plan`: which items should be on which nodes, what that buys, and why.
+// `troupe plan`: assigns items to nodes, and reports the gain and the reason.
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -27,7 +27,7 @@ std::string bytes_text(double bytes) {
 
 struct Outcome {
   PlannedPlacement planned;
-  std::optional<PlanMoves> moves;  // against the earlier plan
+  std::optional<PlanMoves> moves;  // moves relative to the earlier plan
 };
 
 void print_table(const std::vector<Outcome>& all) {
@@ -53,15 +53,16 @@ void print_table(const std::vector<Outcome>& all) {
   table.print(std::cout);
 }
 
-// A file of counts and histories may speak of different worlds.
+// Returns a note if the predicted and the simulated hit shares differ: the popularity file and the
+// histories may describe different populations.
 std::string where_shares_differ(const PlanOptions& options, const std::vector<Outcome>& all) {
-  constexpr double most = 0.02;  // what chance explains is less
+  constexpr double most = 0.02;  // differences below this are noise
   double apart = 0;
   for (const auto& [planned, moves] : all) apart = std::max(apart, prediction_gap(planned));
   if (options.popularity.empty() || apart <= most) return "";
-  return "\nlocal and simulated are up to " + fixed(100 * apart, 1) +
-         " points apart: local and the plans go by " + options.popularity +
-         ",\nsimulated by the histories of --data, which ask for other items.\n";
+  return "\nlocal and simulated differ by up to " + fixed(100 * apart, 1) +
+         " points: local and the plans use " + options.popularity +
+         ",\nsimulated uses the histories of --data, which have other items.\n";
 }
 
 void print_plan(const PlanOptions& options, const Planning& plan, const std::vector<Outcome>& all) {
@@ -73,16 +74,16 @@ void print_plan(const PlanOptions& options, const Planning& plan, const std::vec
             << " each for items.\n\n";
   print_table(all);
   std::cout
-      << "\nnot cached: share of item accesses whose item is nowhere, so that it is computed. local: share "
-         "whose item is on the\nnode, if requests run on any node, or on the best one for each. link busy: "
-         "with pulls, while a node computes without pause; "
-      << percent(options.alpha) << " is the limit (--alpha).\n"
+      << "\nnot cached: share of item accesses whose item is on no node, so that it is computed. local: "
+         "share whose item is on the\nnode, if requests run on any node, or on the best node for each. link "
+         "busy: share of time with pulls, while a node computes without pause; the limit is "
+      << percent(options.alpha) << " (--alpha).\n"
       << where_shares_differ(options, all);
   for (const auto& [p, moves] : all) std::cout << "\n" << p.name << ": " << p.why << "\n";
   const bool wants_metis = options.placement == "all" || options.placement == "metis";
   if (wants_metis && (all.empty() || all.back().planned.name != "metis"))
-    std::cout << "\nmetis: not planned; it takes histories (--data with sequences) to know which items are "
-                 "asked for together.\n";
+    std::cout << "\nmetis: not planned; it needs histories (--data with sequences) to know which items are "
+                 "requested together.\n";
 }
 
 json figures(const PlannedPlacement& p) {
@@ -119,8 +120,8 @@ json input_figures(const PlanSetup& s) {
 
 void print_moves(const std::string& name, const PlanMoves& moves) {
   std::cout << "\n"
-            << name << " against the earlier plan: " << moves.changed_items << " items change, "
-            << moves.removed_ids.size() << " of them left the catalog; nodes get " << moves.gains
+            << name << " relative to the earlier plan: " << moves.changed_items << " items change, "
+            << moves.removed_ids.size() << " of them left the catalog; nodes receive " << moves.gains
             << " copies, " << bytes_text(static_cast<double>(moves.gained_bytes)) << ", " << moves.computed
             << " of them computed, and drop " << moves.losses << ".\n";
 }
@@ -170,76 +171,89 @@ int run_plan(const PlanOptions& options) {
 }
 
 void add_inputs(Command command, PlanOptions& options) {
-  command.add_option("--data", options.data, "Folder with the catalog, and histories if there are any");
-  command.add_option("--items", options.items, "Without --data: so many generated items")
+  command.add_option("--data", options.data, "Folder with the catalog and, if there are any, histories");
+  command.add_option("--items", options.items, "Without --data: number of generated items")
       .between(1ULL, 4'000'000'000ULL);
-  command.add_option("--popularity", options.popularity,
-                     "File of item, tab, count; default: counted from the histories");
-  command.add_option("--zipf", options.zipf, "The item of rank r is asked for in proportion to r^-S instead")
+  command.add_option(
+      "--popularity", options.popularity,
+      "File of lines item, tab, count: the items' popularity; default: counted from the histories");
+  command.add_option("--zipf", options.zipf, "Use popularity r^-S for the item of rank r instead")
       .between(0.0, 10.0)
       .excludes("--popularity");
-  command.add_option("--held-out", options.held_out, "Share of the histories that only checks the plan")
+  command
+      .add_option("--held-out", options.held_out,
+                  "Fraction of the histories that only checks the plan, 0 to 1")
       .between(0.0, 0.9)
       .default_shown();
-  command.add_option("--candidates", options.candidates, "Items of a request")
+  command.add_option("--candidates", options.candidates, "Number of candidates per request")
       .between(1, 100'000)
       .default_shown();
   command
       .add_option("--user-tokens", options.user_tokens,
-                  "Of a user on average; default: from the histories, or 1500")
+                  "Mean tokens of a user; default: from the histories, or 1500")
       .between(1.0, 1e7);
-  command.add_option("--item-tokens", options.item_tokens, "Of each item; default: the catalog's, or 10")
+  command
+      .add_option("--item-tokens", options.item_tokens,
+                  "Tokens of each item; default: from the catalog, or 10")
       .between(1, 100'000);
 }
 
-// Of --serve, beside those that both have.
+// Adds options of --serve that the other plans do not have.
 void add_serving(Command command, PlanServeOptions& serve) {
-  const auto serving = command.add_option(
-      "--serve", serve.trace_file, "Instead: how many nodes of which type serve this request trace in time");
+  const auto serving =
+      command.add_option("--serve", serve.trace_file,
+                         "Instead: find how many nodes of each type serve this request trace in time");
   command
       .add_option("--node", serve.nodes,
-                  "With --serve: a device and the price of a node with it, A100-40G=3.2; several")
+                  "With --serve: device and price of a node type, such as A100-40G=3.2; may be repeated")
       .needs(serving);
   command
-      .add_option("--p99", serve.target.p99_ms, "With --serve: milliseconds in which 99 % are to be answered")
+      .add_option("--p99", serve.target.p99_ms,
+                  "With --serve: 99th percentile of latency that is required, in milliseconds")
       .between(1.0, 600'000.0)
       .needs(serving)
       .default_shown();
-  command.add_option("--lost", serve.target.lost_most, "With --serve: share that may be refused or too late")
+  command
+      .add_option("--lost", serve.target.lost_most,
+                  "With --serve: maximum fraction of requests that are refused or late")
       .between(0.0, 1.0)
       .needs(serving)
       .default_shown();
-  command
-      .add_option("--nodes-max", serve.target.nodes_max, "With --serve: of a type, at most so many are tried")
+  command.add_option("--nodes-max", serve.target.nodes_max, "With --serve: maximum nodes of a type to try")
       .between(1, 256)
       .needs(serving)
       .default_shown();
-  command.add_option("--speed", serve.serve.speed, "With --serve: the trace so many times as fast")
+  command
+      .add_option("--speed", serve.serve.speed,
+                  "With --serve: replay speed-up factor of the trace; 2: twice as fast")
       .between(1e-3, 1e6)
       .needs(serving)
       .default_shown();
-  command.add_option("--requests", serve.serve.requests, "With --serve: its first so many; default: all")
+  command
+      .add_option("--requests", serve.serve.requests,
+                  "With --serve: number of requests, from the trace's start; default: all")
       .needs(serving);
-  command.add_option("--policy", serve.serve.policy, "With --serve: what chooses plans")
+  command.add_option("--policy", serve.serve.policy, "With --serve: policy that chooses plans")
       .needs(serving)
       .default_shown();
   command
       .add_option("--item-share", serve.serve.item_share,
-                  "With --serve: of a node's memory, for items at start")
+                  "With --serve: initial fraction of a node's memory for items, 0 to 1")
       .between(0.0, 1.0)
       .needs(serving)
       .default_shown();
-  command.add_option("--seed", serve.serve.seed, "With --serve: of the simulation")
+  command.add_option("--seed", serve.serve.seed, "With --serve: seed of the simulation")
       .needs(serving)
       .default_shown();
   command
       .add_option("--cores", serve.cores,
-                  "With --serve --model: of each node; default: as many as this machine has")
+                  "With --serve --model: cores per node; default: as many as this machine has")
       .needs(serving);
   serve.box.add_to(command);
 }
 
-// With --serve; or of a model that is there, which says the rest by itself and its knobs.
+// Lists options that --serve, or --serve with a model, does not take. A model has its own shape and
+// settings.
 std::vector<std::pair<std::string, bool>> unwanted(const PlanOptions& options,
                                                    const PlanServeOptions& serve) {
   std::vector<std::pair<std::string, bool>> all{{"--items", options.items > 0},
@@ -260,15 +274,16 @@ void check_served(const PlanOptions& options, const PlanServeOptions& serve) {
                                     {"--policy", serve.serve.policy != nor_here.serve.policy},
                                     {"--item-share", serve.serve.item_share != nor_here.serve.item_share}})
     if (given)
-      throw std::invalid_argument(
-          std::string(name) +
-          " is given beside --model, which has its own; expected knobs of it, such as "
-          "--set router.policy=item or pool.item_share=0.5");
+      throw std::invalid_argument(std::string(name) +
+                                  " is given beside --model, which has its own; expected settings, such as "
+                                  "--set router.policy=item or pool.item_share=0.5");
 }
 
 int run_serving(const PlanOptions& options, PlanServeOptions serve) {
   for (const auto& [name, given] : unwanted(options, serve))
-    if (given) throw std::invalid_argument(name + " says where items go; expected none of that with --serve");
+    if (given)
+      throw std::invalid_argument(name +
+                                  " is about the placement of items; expected no such option with --serve");
   if (!serve.box.model.empty() || !serve.box.config_file.empty()) check_served(options, serve);
   serve.data = options.data;
   serve.serve.all_judged = !serve.box.model.empty() || !serve.box.config_file.empty();
@@ -287,28 +302,32 @@ void add_plan(Command app) {
   auto options = std::make_shared<PlanOptions>();
   auto serve = std::make_shared<PlanServeOptions>();
   Command command = app.add_command(
-      "plan", "Which items should be on which nodes, what that buys, and why: four placements side by side");
+      "plan", "Plan which items belong on which nodes, with gains and reasons: four placements side by side");
   add_inputs(command, *options);
-  command.add_option("--nodes", options->nodes, "How many, or their numbers: 1,2,5").default_shown();
+  command.add_option("--nodes", options->nodes, "Number of nodes, or a list of node numbers such as 1,2,5")
+      .default_shown();
   command
       .add_option("--memory", options->memory_bytes,
-                  "Of each node, for items (with --serve: for keys and values): 150GB, 64GiB")
+                  "Memory of each node for items (with --serve: for keys and values), such as 150GB or 64GiB")
       .required()
       .in_bytes();
-  command.add_option("--device", options->device, "A known device, or a profile that bench calibrate wrote")
+  command
+      .add_option("--device", options->device,
+                  "Name of a known device, or file of a profile that bench calibrate wrote")
       .default_shown();
-  command.add_option("--shape", options->shape, "Of the model").default_shown();
-  command.add_option("--link", options->link, "Between the nodes").default_shown();
-  command.add_option("--alpha", options->alpha, "Of a request's computing, the share that pulls may take")
+  command.add_option("--shape", options->shape, "Model shape").default_shown();
+  command.add_option("--link", options->link, "Network between the nodes").default_shown();
+  command.add_option("--alpha", options->alpha, "Maximum share of compute time spent on pulls, 0 to 1")
       .between(1e-6, 100.0)
       .default_shown();
-  command.add_option("--placement", options->placement, "hrcs, replicate, hash, metis or all")
+  command
+      .add_option("--placement", options->placement, "Placement to plan: hrcs, replicate, hash, metis or all")
       .one_of({"hrcs", "replicate", "hash", "metis", "all"})
       .default_shown();
   command.add_option("--move-from", options->move_from,
-                     "A plan that --json wrote: say also what changes against it");
+                     "File of an earlier plan (--json): also report the changes relative to it");
   command.add_option("--json", options->json,
-                     "Write the plan with the whole list to this file, or - for standard output");
+                     "Write the plan with the whole list of items to this file, or - for standard output");
   add_serving(command, *serve);
   command.runs([options, serve] {
     return serve->trace_file.empty() ? run_plan(*options) : run_serving(*options, *serve);

@@ -1,5 +1,5 @@
-// `troupe plan --serve`: how many nodes of which type serve a request trace within a bound on latency, and
-// which is cheapest.
+// `troupe plan --serve`: finds how many nodes of which type serve a request trace within a latency
+// bound, and which type is cheapest.
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -101,7 +101,7 @@ TryNodes trial_for(const ServedTrace& trace, const PlanServeOptions& options) {
   };
 }
 
-// What stands in the way of a target that nobody holds.
+// Explains why no cluster meets the target.
 std::string impossible(const ServedTrace& trace, const PlanServeOptions& options,
                        const std::vector<Capacity>& all) {
   std::string text = "no cluster of up to " + std::to_string(options.target.nodes_max) +
@@ -110,7 +110,7 @@ std::string impossible(const ServedTrace& trace, const PlanServeOptions& options
     text += "\n  " + one.type.device + ": " + milliseconds(one.trials.back().p99_ms) + " ms with " +
             std::to_string(one.trials.back().nodes) + " nodes, " + percent(one.trials.back().lost) + " lost" +
             (is_served(options) ? ""
-                                : "; a mean request alone, nothing cached: " +
+                                : "; a mean request alone, with nothing cached: " +
                                       fixed(alone_ms(trace, options.serve, one.type), 0) + " ms");
   return text + "\nexpected a longer --p99, a larger --nodes-max, faster nodes, or a smaller model";
 }
@@ -119,7 +119,7 @@ std::string impossible(const ServedTrace& trace, const PlanServeOptions& options
 
 int run_plan_serve(const PlanServeOptions& options) {
   if (options.nodes.empty())
-    throw std::invalid_argument("--serve has no --node; expected at least one, as in --node A100-40G=3.2");
+    throw std::invalid_argument("--serve has no --node; expected at least one, such as --node A100-40G=3.2");
   if (!options.json.empty()) check_output(options.json);
   std::vector<NodeType> types;
   for (const std::string& text : options.nodes) types.push_back(parse_node_type(text));
@@ -135,7 +135,7 @@ int run_plan_serve(const PlanServeOptions& options) {
   out << trace.requests() << " requests of " << trace.users() << " users in " << fixed(trace.seconds(), 0)
       << " s, " << fixed(trace.candidates_mean(), 0) << " candidates and " << fixed(trace.events_mean(), 0)
       << " events each; P99 at most " << fixed(options.target.p99_ms, 0) << " ms"
-      << (is_served(options) ? " after what is computed ahead was" : " in the second half") << "\n\n";
+      << (is_served(options) ? " after the item blocks were precomputed" : " in the second half") << "\n\n";
   print_capacities(out, all);
   if (!options.json.empty())
     write_output(options.json, capacities_json(trace, options.target, all).dump(1) + "\n");

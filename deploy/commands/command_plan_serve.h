@@ -1,5 +1,5 @@
 #pragma once
-// `troupe plan --serve`: its options.
+// Options of `troupe plan --serve`.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,16 +12,17 @@ namespace troupe::deploy {
 
 struct PlanServeOptions {
   TrialOptions serve;
-  BoxOptions box;           // with --model or --config: what is served so
-  std::string data;         // its catalog; "": the one in node.data_dir
-  std::uint32_t cores = 0;  // of each node then; 0: as many as this machine has
+  BoxOptions box;           // with --model or --config: the configuration of the simulated nodes
+  std::string data;         // folder of its catalog; "": the catalog in node.data_dir
+  std::uint32_t cores = 0;  // cores per node with --model; 0 = as many as this machine has
   CapacityTarget target;
   std::string trace_file;
   std::vector<std::string> nodes;  // "A100-40G=3.2"
   std::string json;
 };
 
-// Throws std::invalid_argument, ImportError. 1: nobody holds the target, which is told with the reason.
+// Returns the exit status; 1 if no cluster meets the target, which is printed with the reason.
+// Throws std::invalid_argument, ImportError.
 int run_plan_serve(const PlanServeOptions& options);
 
 }  // namespace troupe::deploy

@@ -1,5 +1,5 @@
-// `troupe prototypes`: what stands for tokens of histories (kernels/decoder/prototypes.h), made from a data
-// folder.
+// `troupe prototypes`: makes prototypes, which stand for tokens of histories
+// (kernels/decoder/prototypes.h), from a data folder.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -26,9 +26,9 @@ int run_prototypes(const PrototypesOptions& options) {
                    static_cast<double>(std::max<std::uint64_t>(1, report.made.tokens)));
   };
   std::cout << options.out << ": " << report.made.prototypes << " prototypes of " << report.made.places
-            << " tokens at their places\n"
+            << " tokens at their positions\n"
             << report.histories << " histories of " << report.made.tokens
-            << " tokens: " << share(report.made.covered) << " have a prototype, at a cosine of "
+            << " tokens: " << share(report.made.covered) << " have a prototype, with cosine "
             << fixed(report.made.cosine, 4) << " in the mean; " << share(report.made.never)
             << " are always computed.\n"
             << "Keys and values are means over " << report.computed << " histories.\n";
@@ -41,29 +41,33 @@ void add_prototypes(Command app) {
   auto options = std::make_shared<PrototypesOptions>();
   kernels::PrototypeOptions& made = options->run.options;
   Command command =
-      app.add_command("prototypes", "Make what stands for tokens of users' histories, from histories");
+      app.add_command("prototypes", "Make prototypes, which stand for tokens of users' histories");
   command.add_option("--model", options->model, "Model directory").required();
-  command.add_option("--data", options->data, "Catalog and users, as for import").required();
-  command.add_option("--out", options->out, "The file").required();
+  command.add_option("--data", options->data, "Folder with catalog and users, as for import").required();
+  command.add_option("--out", options->out, "File to write").required();
   command
       .add_option("--histories", options->run.histories_max,
-                  "Keys and values are taken of so many; 0: of all")
+                  "Number of histories to average keys and values over; 0: all")
       .default_shown();
   command
-      .add_option(
-          "--never", options->run.never,
-          "Words or tokens that are always computed, beside those of the prompt form and items' identifiers")
+      .add_option("--never", options->run.never,
+                  "Words or tokens that are always computed, besides those of the prompt form and of item "
+                  "identifiers; separated by commas")
       .comma_separated();
-  command.add_option("--most", made.prototypes_max, "Prototypes at most").between(1, 1 << 24).default_shown();
-  command.add_option("--cosine", made.cosine_min, "Least cosine of a token and its prototype")
+  command.add_option("--most", made.prototypes_max, "Maximum number of prototypes")
+      .between(1, 1 << 24)
+      .default_shown();
+  command.add_option("--cosine", made.cosine_min, "Minimum cosine between a token and its prototype, -1 to 1")
       .between(-1.0, 1.0)
       .default_shown();
-  command.add_option("--place", made.place_weight, "Share of a token's direction that its position has")
+  command.add_option("--place", made.place_weight, "Weight of the position in a token's direction, 0 to 1")
       .between(0.0, 1.0)
       .default_shown();
-  command.add_option("--tables", made.tables, "Tables of the hash").between(1, 64).default_shown();
-  command.add_option("--planes", made.planes, "Hyperplanes of a table").between(1, 24).default_shown();
-  command.add_option("--seed", made.seed, "Of the hyperplanes").default_shown();
+  command.add_option("--tables", made.tables, "Number of hash tables").between(1, 64).default_shown();
+  command.add_option("--planes", made.planes, "Number of hyperplanes per hash table")
+      .between(1, 24)
+      .default_shown();
+  command.add_option("--seed", made.seed, "Seed of the hyperplanes").default_shown();
   command.runs([options] { return run_prototypes(*options); });
 }
 

@@ -1,4 +1,4 @@
-// `troupe rank` and `troupe status`: a person's view of a running server, over HTTP.
+// `troupe rank` and `troupe status`: print replies of a running server for people.
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -70,7 +70,7 @@ void print_summary(const json& reply) {
               << " events of the history did not fit and were left out\n";
 }
 
-// What the user did last, in words, if the catalog's folder was given.
+// Prints a user's latest events by title, if the catalog's folder is given.
 class Histories {
  public:
   explicit Histories(const std::string& folder) {
@@ -82,7 +82,7 @@ class Histories {
     const auto found = events_.find(user);
     if (found == events_.end()) return;
     const std::vector<std::string>& events = found->second;
-    std::cout << events.size() << " events, the latest:\n";
+    std::cout << events.size() << " events, latest first:\n";
     for (std::size_t i = events.size() - std::min(events.size(), shown); i < events.size(); ++i) {
       const auto title = titles_.find(events[i]);
       std::cout << "    " << (title == titles_.end() ? events[i] : title->second) << "\n";
@@ -95,8 +95,8 @@ class Histories {
   std::map<std::string, std::vector<std::string>> events_;
 };
 
-// The requests of a file, several users, each asked more than once: what a second request reuses is seen at
-// once.
+// Sends a file's requests of several users, each more than once, to show how much the second one
+// reuses.
 int rank_file(const RankOptions& options) {
   const std::vector<EvaluationRow> rows = read_evaluation(options.requests);
   const Histories histories(options.data);
@@ -130,7 +130,8 @@ int rank_file(const RankOptions& options) {
 int run_rank(const RankOptions& options) {
   if (!options.requests.empty()) return rank_file(options);
   if (options.user.empty() || options.candidates.empty())
-    throw std::invalid_argument("rank needs --user and --candidates, or --requests FILE");
+    throw std::invalid_argument(
+        "rank has neither a user nor a file; expected --user and --candidates, or --requests FILE");
   const json reply = rank(options, options.user, options.candidates);
   if (!options.json_file.empty()) {
     write_output(options.json_file, reply.dump() + "\n");
@@ -141,7 +142,8 @@ int run_rank(const RankOptions& options) {
   return 0;
 }
 
-// One line for each area of each node's pool: what allocator agents say that its pages saved, and would.
+// Prints one line per area of each node's pool: compute time that its pages saved, as allocator
+// agents report it.
 void print_savings(const json& actors) {
   Table table({{"node", Table::Align::right},
                {"area"},
@@ -167,7 +169,7 @@ void print_savings(const json& actors) {
     }
   }
   if (!any) return;
-  std::cout << "\nWhat each page saved\n";
+  std::cout << "\nTime saved by each page\n";
   table.print(std::cout);
 }
 
@@ -202,19 +204,21 @@ void add_rank(Command app) {
   command.add_option("--user", options->user, "User id");
   command.add_option("--candidates", options->candidates, "Item ids, separated by commas").comma_separated();
   Option requests = command.add_option("--requests", options->requests,
-                                       "A file of requests (requests.jsonl, eval.tsv.gz) instead");
-  command.add_option("--data", options->data, "Show histories in words from this catalog folder");
-  command.add_option("--users", options->users, "How many requests of the file").default_shown();
-  command.add_option("--rounds", options->rounds, "How often each is asked").default_shown();
-  command.add_flag("--costs-only", options->costs_only, "Do not show the items of a file's requests");
-  command.add_option("--top", options->top, "How many items to show").default_shown();
-  command.add_option("--scenario", options->scenario, "Where it is asked, of models that know scenarios")
+                                       "File of requests (requests.jsonl, eval.tsv.gz) to send instead");
+  command.add_option("--data", options->data, "Catalog folder whose titles show the histories");
+  command.add_option("--users", options->users, "With --requests: number of requests of the file to send")
+      .default_shown();
+  command.add_option("--rounds", options->rounds, "With --requests: times that each request is sent")
+      .default_shown();
+  command.add_flag("--costs-only", options->costs_only, "With --requests: do not show the ranked items");
+  command.add_option("--top", options->top, "Number of items to show").default_shown();
+  command.add_option("--scenario", options->scenario, "Scenario of the request, for models with scenarios")
       .default_shown();
   command.add_option("--task", options->task,
-                     "Of a model of several tasks, the one that orders; else the first");
+                     "Task that orders the items, for models with several; default: the first");
   command.add_option("--policy", options->policy,
-                     "recompute, user, item, larger, bat, planner, causal, blocks or all_blocks instead of "
-                     "the configured policy");
+                     "Policy instead of the configured one: recompute, user, item, larger, bat, planner, "
+                     "causal, blocks or all_blocks");
   command
       .add_option("--json", options->json_file,
                   "Write the reply as JSON to this file, or - for standard output")

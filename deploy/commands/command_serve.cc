@@ -1,4 +1,4 @@
-// `troupe serve`: one box, all five actors and the HTTP front door, until a signal ends it.
+// `troupe serve`: runs a single node with all five actors and the HTTP server, until a signal.
 #include "deploy/commands/commands.h"
 #include "deploy/node/serving.h"
 
@@ -31,11 +31,13 @@ int run_serve(const ServeOptions& options) {
 
 void add_serve(Command app) {
   auto options = std::make_shared<ServeOptions>();
-  Command command = app.add_command("serve", "Run one box: all five actors and the HTTP front door");
+  Command command = app.add_command("serve", "Run a single node: all five actors and the HTTP server");
   options->box.add_to(command);
-  command.add_option("--address", options->address, "Where to listen (http.address)");
-  command.add_option("--port", options->port, "Port (http.port); 0: any free one").between(0, 65535);
-  command.add_option("--port-file", options->port_file, "Write the port here once the door is open");
+  command.add_option("--address", options->address, "Address to listen on (http.address)");
+  command.add_option("--port", options->port, "Port to listen on (http.port); 0: any free one")
+      .between(0, 65535);
+  command.add_option("--port-file", options->port_file,
+                     "Write the port to this file once the server listens");
   command.runs([options] { return run_serve(*options); });
 }
 

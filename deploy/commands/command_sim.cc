@@ -1,4 +1,4 @@
-// `troupe sim`: the options, and which part they ask for.
+// `troupe sim`: declares the options and selects the part that they ask for.
 #include "deploy/commands/command_sim.h"
 
 #include <algorithm>
@@ -9,17 +9,16 @@ namespace troupe::deploy {
 
 namespace {
 
-// --trace once had the meaning of --messages.
+// In earlier versions, --trace had the meaning of --messages.
 void check_together(const SimCommandOptions& options) {
   if (options.trace.empty()) return;
   if (options.replay)
     throw std::invalid_argument(
         "--replay runs a seed and --trace a request trace; expected one of them (--replay SEED --messages "
-        "prints "
-        "every message)");
+        "prints every message)");
   if (!options.seeds.empty() || options.overload || options.items > 0)
     throw std::invalid_argument(
-        "--trace has its own requests, users and items; expected it without --seeds, --overload and --items");
+        "--trace has its own requests, users and items; expected no --seeds, --overload or --items");
 }
 
 bool is_served(const SimCommandOptions& options) {
@@ -49,7 +48,7 @@ sim::FaultKind find_fault_kind(const std::string& name) {
     if (sim::name_of(kind) == name) return kind;
     known += (i > 0 ? ", " : "") + std::string(sim::name_of(kind));
   }
-  throw std::invalid_argument("--faults: \"" + name + "\" is no fault; expected some of " + known);
+  throw std::invalid_argument("--faults: \"" + name + "\" is an unknown fault; expected some of " + known);
 }
 
 }  // namespace
@@ -69,74 +68,79 @@ sim::DrawLimits draw_limits(const SimCommandOptions& options) {
 void add_sim(Command app) {
   auto options = std::make_shared<SimCommandOptions>();
   Command command = app.add_command(
-      "sim", "The production actors on a simulated cluster under virtual time, with faults or under load");
+      "sim",
+      "Run the production actors on a simulated cluster under virtual time, with faults or under load");
   command.add_option("--seeds", options->seeds,
-                     "Seeds to run, A..B: each draws a cluster, a load and its faults");
-  command.add_option("--replay", options->replay, "Run this one seed and say how it went");
+                     "Run these seeds, A..B; each draws a cluster, a load and its faults");
+  command.add_option("--replay", options->replay, "Run this one seed and print its history");
   command.add_flag("--messages", options->messages, "With --replay: print every message");
   command.add_flag("--figures", options->figures,
-                   "With --replay: print what metrics and logs of all nodes came to");
+                   "With --replay: print the totals of all nodes' metrics and logs");
   command.add_option("--keep", options->keep,
-                     "With --replay: only the faults with these numbers (2,5), or none");
-  command.add_option("--nodes", options->nodes, "Size of the cluster; drawn if it is not given")
-      .between(1U, 100'000U);
-  command.add_option("--minutes", options->minutes, "Virtual minutes of the phase with faults")
+                     "With --replay: inject only the faults with these numbers, such as 2,5; or none");
+  command.add_option("--nodes", options->nodes, "Number of nodes; default: drawn").between(1U, 100'000U);
+  command.add_option("--minutes", options->minutes, "Virtual minutes of the phase with faults or overload")
       .between(0.01, 10'000.0);
-  command.add_option("--faults", options->faults, "Kinds of faults to draw from (kill,pause,…), or none");
+  command.add_option("--faults", options->faults,
+                     "Kinds of faults to draw from, such as kill,pause; or none");
   command.add_flag("--members", options->members,
-                   "With --seeds or --replay: a worker joins each cluster, and another leaves it");
-  command.add_option("--items", options->items, "With --requests or --refresh: items of the catalog")
+                   "With --seeds or --replay: one worker joins each cluster, and another leaves it");
+  command
+      .add_option("--items", options->items, "With --requests or --refresh: number of items in the catalog")
       .between(1ULL, 4'000'000'000ULL);
   command.add_option("--requests", options->requests,
-                     "No faults: so many requests, and what the cluster makes of them");
-  command.add_option(
-      "--trace", options->trace,
-      "No faults: the requests of this trace at their times (deploy/TRACES.md), the first --requests");
-  command.add_option("--speed", options->speed, "With --trace: times so much shorter")
+                     "Without faults: run this many requests and report latencies and hit rates");
+  command.add_option("--trace", options->trace,
+                     "Without faults: replay this trace (deploy/TRACES.md), at most --requests requests");
+  command.add_option("--speed", options->speed, "With --trace: replay speed-up factor; 2: twice as fast")
       .between(1e-6, 1e6)
       .default_shown();
-  command.add_option("--experiments", options->experiments,
-                     "No faults: the throughput of each cluster of this JSON list (tests/papers/bat)");
   command.add_option(
-      "--split", options->split,
-      "How a pool is split between rows and keys and values: each run of this JSON list (tests/papers/hlem)");
+      "--experiments", options->experiments,
+      "Without faults: measure the throughput of each cluster of this JSON list (tests/papers/bat)");
+  command.add_option("--split", options->split,
+                     "Simulate splits of a pool between embedding rows and keys and values: each run of this "
+                     "JSON list (tests/papers/hlem)");
   options->box.add_to(command);
   command.add_option("--data", options->data,
                      "With --model: catalog folder, as for import; default: the catalog in --data-dir");
   command.add_option("--memory", options->memory,
-                     "With --model: key-value memory of each node (pool.memory)");
+                     "With --model: memory of each node for keys and values (pool.memory)");
   command
       .add_option(
           "--in-flight", options->in_flight,
-          "With --model: requests under way at a time, in a closed loop; default: at the trace's times")
+          "With --model: number of requests in flight, in a closed loop; default: follow the trace's times")
       .between(1, 100'000);
   command
       .add_option("--cores", options->cores,
-                  "With --model: of each node; default: as many as this machine has")
+                  "With --model: cores per node; default: as many as this machine has")
       .between(1, 1'024);
   command.add_option("--compare", options->compare,
-                     "A result of bench rank --trace --json: simulate its runs, and print each figure beside "
-                     "the measured one");
-  command.add_option(
-      "--bound", options->bounds,
-      "With --compare: FIGURE=SHARE, the largest error; exit 1 where one is missed; may be repeated");
+                     "Result file of bench rank --trace --json: simulate its runs and print each figure "
+                     "beside the measured one");
+  command.add_option("--bound", options->bounds,
+                     "With --compare: maximum error of a figure, FIGURE=FRACTION; exits with 1 if it is "
+                     "exceeded; may be repeated");
   command
       .add_option("--policy", options->policy,
-                  "With --requests, --overload and --trace: " + router::policy_names())
+                  "With --requests, --overload and --trace: policy, one of " + router::policy_names())
       .default_shown();
   command
-      .add_option("--seed", options->seed, "With --requests, --overload and --trace: of the simulated world")
+      .add_option("--seed", options->seed,
+                  "With --requests, --overload and --trace: seed of the simulated world")
       .default_shown();
   command.add_flag("--overload", options->overload,
-                   "No faults: ten times the capacity for --minutes, then 0.8 times");
-  command.add_flag(
-      "--refresh", options->refresh,
-      "No faults: a hot item, a new one, a worker that leaves and returns, and what requests feel");
+                   "Without faults: offer ten times the capacity for --minutes, then 0.8 times");
+  command.add_flag("--refresh", options->refresh,
+                   "Without faults: change the placement (a hot item, a new item, a worker that leaves and "
+                   "returns) and report the effect on requests");
   command.add_option("--device", options->device,
-                     "Of the workers under load: a known one, or a profile that bench calibrate wrote");
-  command.add_option("--shape", options->shape, "Of the model under load");
-  command.add_option("--link", options->link, "Between the nodes under load");
-  command.add_option("--threads", options->threads, "Seeds that run at a time; 0: one per core");
+                     "Device of the workers under load: name of a known one, or file of a profile that bench "
+                     "calibrate wrote");
+  command.add_option("--shape", options->shape, "Model shape under load");
+  command.add_option("--link", options->link, "Network between the nodes under load");
+  command.add_option("--threads", options->threads,
+                     "Seeds or experiments to run at the same time; 0: one per core");
   command.add_option("--json", options->json, "Write the result to this file, or - for standard output");
   command.add_option("--report", options->report, "Write an HTML report with plots to this file");
   command.runs([options] { return run_sim(*options); });

@@ -1,5 +1,5 @@
-// `troupe sim --experiments`: a list of a paper's throughput figures, each on a simulated cluster that is
-// never idle. The runs are independent; --threads of them go at a time.
+// `troupe sim --experiments`: a list of throughput figures of a paper, each measured on a saturated
+// simulated cluster. The runs are independent; --threads of them run at the same time.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -22,7 +22,7 @@ struct ExperimentOutcome {
   PreparedExperiment prepared;
   sim::SaturationResult result;
   double wall_s = 0;
-  std::string fault;  // why there is no result
+  std::string fault;  // error; "" if there is a result
 };
 
 ExperimentOutcome run(const Experiment& experiment) {

@@ -1,4 +1,5 @@
-// `troupe sim --requests` and `--overload`: what a cluster of a given size makes of a load without faults.
+// `troupe sim --requests` and `--overload`: runs a load without faults on a simulated cluster of a
+// given size.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -33,14 +34,15 @@ void set_hardware(const SimCommandOptions& options, double tokens_around, sim::S
   s.requests_per_s = 0.5 * s.capacity_per_s;
 }
 
-// The load of --requests and --overload.
+// Returns the load of --requests and --overload.
 Demand drawn_demand(const SimCommandOptions& options) {
   Demand demand;
   if (options.items > 0) demand.items = static_cast<std::uint32_t>(options.items);
   demand.users = std::max(1'000U, demand.items / 4);
   return demand;
 }
-// The capacity is the most that a ramp answers; then calm, ten times the capacity, and what comes after.
+// A ramp measures the capacity: the most answers per second. Then come a calm phase, ten times the
+// capacity, and the recovery.
 std::vector<sim::LoadPhase> overload_phases(const sim::Scenario& s, double minutes) {
   std::vector<sim::LoadPhase> phases{{"warm up", {20'000'000}, s.requests_per_s / 2}};
   for (const double times : {0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0})
@@ -52,8 +54,9 @@ std::vector<sim::LoadPhase> overload_phases(const sim::Scenario& s, double minut
   return phases;
 }
 
-// Seconds from the end of the overload until, for five seconds in a row, the 99th percentile is at most twice
-// and the answered share at least 99 % of what they were before it. Negative: never.
+// Returns seconds from the end of the overload until the first of five normal seconds in a row;
+// negative: never. A second is normal if its 99th percentile is at most twice that before the
+// overload and at most 1 % of its requests are refused or expired.
 double seconds_to_normal(const sim::LoadResult& result) {
   const std::size_t phases = result.phases.size();
   const sim::LoadPhaseResult& before = result.phases[phases - 3];
@@ -70,7 +73,8 @@ double seconds_to_normal(const sim::LoadResult& result) {
 }
 
 struct Spread {
-  double least = 0, median = 0, most = 0, deviation = 0;  // deviation: of the mean, relative
+  // deviation: standard deviation as a fraction of the mean
+  double least = 0, median = 0, most = 0, deviation = 0;
 };
 
 Spread spread_of(std::vector<std::uint64_t> counts) {
@@ -172,7 +176,7 @@ Plot plot_of(const std::string& title, const std::string& y_label, const sim::Lo
 
 Report report_of(const sim::Scenario& s, const sim::LoadResult& r, const std::string& verdict) {
   using S = sim::LoadSecond;
-  ReportTable phases{"The phases of the load.",
+  ReportTable phases{"Phases of the load.",
                      {{"phase"},
                       {"offered/s", Table::Align::right},
                       {"answered/s", Table::Align::right},
@@ -194,7 +198,7 @@ Report report_of(const sim::Scenario& s, const sim::LoadResult& r, const std::st
                 {"refused", &S::refused},
                 {"expired", &S::expired}},
                true),
-       plot_of("Latency of the answers", "ms", r, {{"p99", &S::p99_ms}, {"p50", &S::p50_ms}}, true)}};
+       plot_of("Latency of replies", "ms", r, {{"p99", &S::p99_ms}, {"p50", &S::p50_ms}}, true)}};
   ReportSection bounds{
       "What is held",
       {"Queues are bounded by the configuration; the memory is that of the simulating process."},
@@ -207,7 +211,7 @@ Report report_of(const sim::Scenario& s, const sim::LoadResult& r, const std::st
 
 }  // namespace
 
-// A worker's pool holds a share of the catalog, so that the cluster holds a good part of it.
+// A worker's pool holds a fraction of the catalog; the whole cluster holds a large part of it.
 sim::Scenario planning_scenario(const SimCommandOptions& options, const Demand& demand) {
   sim::Scenario s;
   const std::uint32_t nodes = options.nodes.value_or(6);
@@ -266,7 +270,7 @@ int run_planned(const SimCommandOptions& options, sim::LoadOptions load) {
     const double normal = seconds_to_normal(result);
     good = good && goodput >= 0.9 && normal >= 0 && normal <= 10;
     verdict = "Capacity " + fixed(result.capacity, 0) + " answers per second; under ten times that " +
-              fixed(100 * goodput, 1) + " % of it; normal again " +
+              fixed(100 * goodput, 1) + " % of it; back to normal " +
               (normal < 0 ? "never" : fixed(normal, 0) + " s after") + " the overload's end.";
     out << verdict << '\n';
   }

@@ -1,5 +1,5 @@
-// `troupe sim --refresh`: what changes in the placement of items cost a cluster under load, with and without
-// the refresh in the background.
+// `troupe sim --refresh`: measures what changes of the item placement cost a cluster under load,
+// with and without the background refresh.
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -25,9 +25,9 @@ struct Row {
   sim::RefreshLoadResult result;
 };
 
-// The item area of each worker is as large as its part of the placement, so that whatever comes displaces
-// something; but for workers that leave and return it holds the whole catalog, since requests would fill any
-// room for less, and only what has room moves then.
+// Sizes the item area of each worker to its part of the placement, so that every new block evicts
+// one. For workers that leave and return, the area holds the whole catalog: requests would fill
+// anything smaller, and only blocks that fit are moved then.
 sim::RefreshLoadOptions load_of(const SimCommandOptions& options, sim::PlacesChange change, bool refreshes) {
   Demand demand{.items = 20'000, .users = 500, .candidates = 10};
   if (options.items > 0) demand.items = static_cast<std::uint32_t>(options.items);

@@ -1,5 +1,5 @@
-// `troupe sim --model` and `--compare`: a box or a cluster as it would be served, simulated; and what was
-// measured beside it.
+// `troupe sim --model` and `--compare`: simulates a node or cluster as it would be served, and
+// compares it with measured results.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -76,14 +76,15 @@ json to_json(const std::vector<ComparedFigure>& figures) {
   return all;
 }
 
-// What was broken on the way: a simulation whose answers are wrong foresees nothing.
+// Prints broken promises. Returns true if there are none: a simulation with wrong answers predicts
+// nothing.
 bool tell_violations(std::ostream& out, const sim::ServedResult& result) {
   for (const sim::Violation& violation : result.violations)
     out << "promise " << violation.promise << " is broken: " << violation.what << '\n';
   return result.violations.empty();
 }
 
-// The options win over what the result says that it was asked with.
+// Options override the settings recorded in the result.
 BenchedBoxes boxes_of(const SimCommandOptions& options) {
   BenchedBoxes boxes{read_bench_result(options.compare), {}};
   BenchResult& asked = boxes.result;
@@ -130,7 +131,7 @@ int run_comparison(const SimCommandOptions& options) {
 ServedWorld world_as_asked(const SimCommandOptions& options) {
   if (options.trace.empty())
     throw std::invalid_argument(
-        "--model is given without --trace; expected the requests to simulate (deploy/TRACES.md)");
+        "--model is given without --trace; expected a request trace to simulate (deploy/TRACES.md)");
   ServedWorld world{.config = options.box.load(),
                     .data = options.data,
                     .trace = options.trace,
@@ -154,7 +155,7 @@ void print_foreseen(std::ostream& out, const ServedOutcome& outcome) {
   for (const ComparedFigure& figure : compare(run, run))
     table.row({figure.name, amount(figure, figure.predicted)});
   table.print(out);
-  out << run.requests << " requests, " << run.errors << " without an answer, in " << fixed(run.seconds, 2)
+  out << run.requests << " requests, " << run.errors << " without a reply, in " << fixed(run.seconds, 2)
       << " s; before them " << outcome.result.items_ahead << " item blocks in "
       << fixed(outcome.result.ahead_s, 1) << " s; CPU";
   for (const CpuShare& share : run.profile)

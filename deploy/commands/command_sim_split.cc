@@ -1,6 +1,5 @@
-// `troupe sim --split`: a list of runs about the split of a pool, each on simulated nodes. The runs are
-// independent;
-// --threads of them go at a time.
+// `troupe sim --split`: a list of runs about the split of a pool, each on simulated nodes. The runs
+// are independent; --threads of them run at the same time.
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -24,7 +23,7 @@ using Trained = std::map<std::string, placement::TrainedPolicies>;
 
 struct SplitOutcome {
   sim::SplitRunResult result;
-  std::string fault;  // why there is no result
+  std::string fault;  // error; "" if there is a result
 };
 
 Trained read_trained(const std::vector<SplitExperiment>& experiments) {
@@ -35,7 +34,7 @@ Trained read_trained(const std::vector<SplitExperiment>& experiments) {
   return trained;
 }
 
-// With alpha* of a run of the same requests, if there is one.
+// Reuses alpha* of a run with the same requests, if there is one.
 SplitOutcome run_one(const SplitExperiment& experiment, const Trained& trained,
                      const SplitOutcome* searched) {
   SplitOutcome outcome;
@@ -112,7 +111,7 @@ Table table_of(const std::vector<SplitExperiment>& experiments, const std::vecto
   return table;
 }
 
-// What decides about a run's requests; alpha* is the same for all that have the same.
+// Key of everything that determines a run's requests; runs with equal keys have the same alpha*.
 std::string requests_key(const SplitExperiment& e) {
   return Json{e.data,         e.regime,         e.layers,    e.nodes,       e.windows,   e.warm_up,
               e.oracle_draws, e.requests_per_s, e.hot_share, e.users_times, e.tables_tb, e.memory_gb,
@@ -134,7 +133,7 @@ void run_some(const std::vector<std::size_t>& chosen, unsigned threads,
 std::vector<SplitOutcome> run_all(const std::vector<SplitExperiment>& experiments, unsigned threads) {
   const Trained trained = read_trained(experiments);
   std::vector<SplitOutcome> outcomes(experiments.size());
-  std::map<std::string, std::size_t> searching;  // the first experiment with these requests
+  std::map<std::string, std::size_t> searching;  // first experiment with these requests
   std::vector<std::size_t> first, others;
   for (std::size_t i = 0; i < experiments.size(); ++i)
     (experiments[i].oracle_draws == 0 || searching.try_emplace(requests_key(experiments[i]), i).second

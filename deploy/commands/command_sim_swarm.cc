@@ -1,4 +1,4 @@
-// `troupe sim --seeds` and `--replay`: tables for people, JSON for programs.
+// `troupe sim --seeds` and `--replay`: prints tables for people and JSON for programs.
 #include <algorithm>
 #include <charconv>
 #include <iostream>
@@ -22,7 +22,8 @@ std::uint64_t parse_number(const std::string& text, const std::string& option) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || text.empty())
-    throw std::invalid_argument(option + ": \"" + text + "\" is no number; expected one from 0 on");
+    throw std::invalid_argument(option + ": \"" + text +
+                                "\" is not a number; expected a whole number of at least 0");
   return value;
 }
 
@@ -31,10 +32,10 @@ void parse_seeds(const std::string& text, sim::SwarmOptions& swarm) {
   swarm.first = parse_number(text.substr(0, dots), "--seeds");
   swarm.last = dots == text.npos ? swarm.first : parse_number(text.substr(dots + 2), "--seeds");
   if (swarm.last < swarm.first)
-    throw std::invalid_argument("--seeds: " + text + " ends before it begins; expected A..B");
+    throw std::invalid_argument("--seeds: " + text + " ends before it starts; expected A..B");
 }
 
-// The numbers of these faults in the scenario's list.
+// Returns the positions of these faults in the scenario's list.
 std::string numbers_of(const std::vector<sim::Fault>& some, const std::vector<sim::Fault>& all) {
   if (some.empty()) return "none";
   std::string text;
@@ -153,12 +154,12 @@ void print_share(std::ostream& out, const sim::ShareCheck& check) {
   out << '\n';
 }
 
-// Faults that struck and found nothing to act on: a dead process to kill, an empty disk to corrupt.
+// Counts faults without effect: a dead process to kill, an empty disk to corrupt.
 void print_missed(std::ostream& out, const sim::SwarmResult& result) {
   std::uint64_t all = 0;
   for (const std::uint64_t count : result.missed) all += count;
   if (all == 0) return;
-  out << all << " more faults found nothing to act on:";
+  out << all << " more faults had no effect:";
   for (std::size_t kind = 0; kind < sim::fault_kinds; ++kind)
     if (result.missed[kind] > 0)
       out << ' ' << sim::name_of(static_cast<sim::FaultKind>(kind)) << ' ' << result.missed[kind];
@@ -173,19 +174,19 @@ void print_summary(std::ostream& out, const sim::SwarmResult& result) {
   out << result.seeds << " seeds, " << result.twice << " of them twice; " << fixed(result.seconds / seeds, 3)
       << " s each; " << result.events << " events; " << faults << " faults (median " << result.median_faults()
       << " per seed), " << t.kills << " kills, " << t.swaps << " swaps, " << t.struck
-      << " answers from bits that had flipped and were still to be found\n"
+      << " answers from flipped bits that the scrubber had not found yet\n"
       << t.requests << " requests: " << t.answered << " answered (" << t.approximate << " approximately), "
       << t.refused << " refused, " << t.expired << " expired, " << t.cut_off << " lost with their router\n";
   if (t.joined > 0)
     out << t.joined << " workers joined; " << t.left << " left, " << t.left_whole
-        << " of them when others had all that belongs to them, and " << t.users_handed_on
-        << " blocks of users, without " << t.users_left_behind << " more\n";
+        << " of them after others had all their item blocks, and " << t.users_handed_on
+        << " user blocks migrated, " << t.users_left_behind << " more\n";
   print_missed(out, result);
   out << "skipped: " << t.unsent << " requests that nobody listened to, " << t.unjudged
-      << " drills with too few answers to judge\n";
+      << " drills with too few replies to judge\n";
   for (const sim::ShareCheck& check : result.share_checks()) print_share(out, check);
   const auto never = result.never_met();
-  out << (never.empty() ? "every fault met every phase\n" : "never met: ");
+  out << (never.empty() ? "every fault occurred in every phase\n" : "never met: ");
   for (std::size_t i = 0; i < never.size(); ++i) out << never[i] << (i + 1 < never.size() ? ", " : "\n");
 }
 

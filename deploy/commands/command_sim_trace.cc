@@ -1,7 +1,7 @@
-// `troupe sim --trace`: the requests of a request trace at their times, on a cluster of a given size. The
-// simulated world computes its users and items from their numbers, so those of the trace are numbered in the
-// order in which they come: who asks for what, how often, when and with which profile is the trace's; how
-// many tokens an item has is the world's.
+// `troupe sim --trace`: replays a request trace at its times on a simulated cluster of a given
+// size. The simulated world derives users and items from numbers, so the trace's users and items
+// are numbered in order of appearance. The trace determines who requests what, how often, when and
+// with which profile; the world determines how many tokens an item has.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -16,15 +16,15 @@ namespace troupe::deploy {
 
 namespace {
 
-constexpr std::int64_t begin_us = 2'000'000;  // until the cluster has found itself
-constexpr double prompt_tokens = 9;           // around profile and candidates
+constexpr std::int64_t begin_us = 2'000'000;  // time for the simulated cluster to connect
+constexpr double prompt_tokens = 9;           // tokens besides profile and candidates
 
-// One pass before the run, since the world has to know how much it holds.
+// Reads the trace once before the run, because the world needs its size.
 struct Survey {
   NumberedNames items, tenants;
   std::uint64_t requests = 0, users = 0, generating = 0;
   double candidates = 0, events = 0;  // sums over the requests; events: of the profiles
-  Instant last;                       // as replayed
+  Instant last;                       // after the speed-up
 };
 
 Survey survey_trace(const SimCommandOptions& options) {
@@ -48,13 +48,13 @@ Survey survey_trace(const SimCommandOptions& options) {
   if (survey.requests == 0) reader.fail("there are no requests", "at least one");
   if (survey.generating > 0 && survey.generating < survey.requests)
     reader.fail(std::to_string(survey.generating) + " of " + std::to_string(survey.requests) +
-                    " requests ask for items",
-                "all or none: the simulated cluster has one model");
+                    " requests generate items",
+                "all requests or none: the simulated cluster has one model");
   survey.users = users.size();
   return survey;
 }
 
-// The trace again, with the world's names and times.
+// Reads the trace again, with the world's names and times.
 class Renamed {
  public:
   Renamed(const SimCommandOptions& options, std::shared_ptr<Survey> survey)

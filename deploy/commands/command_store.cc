@@ -1,4 +1,4 @@
-// `troupe check`, `backup` and `restore`: a data folder in the hands of its operator.
+// `troupe check`, `backup` and `restore`: operations on a data folder.
 #include <iostream>
 
 #include "deploy/commands/commands.h"
@@ -16,11 +16,10 @@ namespace fs = std::filesystem;
 
 void require_folder(const fs::path& folder) {
   if (fs::is_directory(folder)) return;
-  throw std::runtime_error(folder.string() +
-                           ": there is no such folder; expected the data folder of a box or node");
+  throw std::runtime_error(folder.string() + ": there is no such folder; expected the data folder of a node");
 }
 
-// 1 if the file that says what is served is damaged.
+// Returns 1 if the coordination file is damaged, else 0.
 int tell_of_coordination(const fs::path& data_dir) {
   try {
     check_coordination(data_dir / "coordination");
@@ -50,16 +49,15 @@ int run_check(const fs::path& data_dir) {
   for (const StoreLoss& loss : check.lost_tail)
     std::cout << "acknowledged and lost: " << describe(loss) << "\n";
   if (check.is_whole()) {
-    std::cout << data_dir.string() << ": the store is whole (pages of saved blocks are checked when they "
+    std::cout << data_dir.string() << ": the store is undamaged (pages of saved blocks are checked when they "
               << "are read)\n";
     return coordination;
   }
   std::cout << data_dir.string() << ": damaged; "
-            << (check.only_blocks() ? "a start leaves the saved blocks out, which are computed again\n"
-                : check.only_mark()
-                    ? "a start makes the mark of acknowledged writes anew\n"
-                    : "`troupe restore` a backup into a new folder, or start with store.on_damage: "
-                      "start to serve what is whole\n");
+            << (check.only_blocks() ? "the next start drops the saved blocks and computes them again\n"
+                : check.only_mark() ? "the next start writes the mark of acknowledged writes anew\n"
+                                    : "`troupe restore` a backup into a new folder, or start with "
+                                      "store.on_damage: start to serve the undamaged rows\n");
   return 1;
 }
 
@@ -86,7 +84,7 @@ int run_restore(const fs::path& from, const fs::path& data_dir) {
   require_folder(from);
   restore_backup(from, data_dir);
   std::cout << data_dir.string() << ": restored from " << from.string()
-            << "; version numbers go on far above those of the backup\n";
+            << "; version numbers continue far above those of the backup\n";
   return 0;
 }
 
@@ -95,17 +93,17 @@ int run_restore(const fs::path& from, const fs::path& data_dir) {
 void add_check(Command app) {
   auto data_dir = std::make_shared<std::string>();
   Command command =
-      app.add_command("check", "Say which files of a data folder are whole; it must not be served");
-  command.add_option("data-dir", *data_dir, "The data folder (node.data_dir)").required();
+      app.add_command("check", "Check the files of a data folder for damage; no process may serve it");
+  command.add_option("data-dir", *data_dir, "Data folder (node.data_dir)").required();
   command.runs([data_dir] { return run_check(*data_dir); });
 }
 
 void add_backup(Command app) {
   auto data_dir = std::make_shared<std::string>(), to = std::make_shared<std::string>();
   Command command =
-      app.add_command("backup", "Copy profiles and catalog of a data folder, also while it is served");
-  command.add_option("data-dir", *data_dir, "The data folder (node.data_dir)").required();
-  command.add_option("to", *to, "Folder of the backup, empty or not there yet; on another disk").required();
+      app.add_command("backup", "Copy profiles and catalog of a data folder; a process may serve it");
+  command.add_option("data-dir", *data_dir, "Data folder (node.data_dir)").required();
+  command.add_option("to", *to, "Folder of the backup, empty or new; best on another disk").required();
   command.runs([data_dir, to] { return run_backup(*data_dir, *to); });
 }
 
@@ -113,7 +111,7 @@ void add_restore(Command app) {
   auto from = std::make_shared<std::string>(), data_dir = std::make_shared<std::string>();
   Command command = app.add_command("restore", "Make a data folder from a backup");
   command.add_option("from", *from, "Folder of the backup").required();
-  command.add_option("data-dir", *data_dir, "The data folder, empty or not there yet").required();
+  command.add_option("data-dir", *data_dir, "Data folder, empty or new").required();
   command.runs([from, data_dir] { return run_restore(*from, *data_dir); });
 }
 

@@ -1,5 +1,5 @@
-// `troupe trace`: makes request traces from data sets or from stated distributions, and says what one is
-// like.
+// `troupe trace`: makes request traces from data sets or stated distributions, captures them from
+// running nodes, and measures them.
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -27,7 +27,7 @@ struct TraceCommandOptions {
   std::uint64_t seconds = 60;
 };
 
-// ---- where a trace comes from, in words ----
+// ---- description of a trace's source ----
 
 std::string name_of_path(const std::string& path) {
   const std::filesystem::path given(path);
@@ -69,7 +69,7 @@ std::string describe(const GeneratedTraceOptions& options, const std::string& ca
          " events (sigma " + short_number(options.history_sigma) + ")" + describe(options.making);
 }
 
-// ---- what the commands do ----
+// ---- commands ----
 
 template <class Maker>
 int write_trace(Maker& maker, const TraceCommandOptions& options, const std::string& source,
@@ -93,12 +93,12 @@ int run_convert(TraceCommandOptions& options) {
   if (options.requests > maker.requests())
     throw std::invalid_argument("--requests is " + std::to_string(options.requests) + "; expected at most " +
                                 std::to_string(maker.requests()) +
-                                ", which is all that the data has (events × views)");
+                                ", the maximum of this data (events × views)");
   return write_trace(maker, options, describe(options.data),
                      options.requests > 0 ? options.requests : maker.requests());
 }
 
-// Which item is how popular is drawn: the catalog's order means nothing.
+// Shuffles the catalog's items, so that popularity does not follow the catalog's order.
 std::vector<std::string> catalog_ids(const std::string& folder, std::uint64_t seed) {
   std::vector<std::string> ids;
   for (const auto& [id, title] : read_titles(folder)) ids.push_back(id);
@@ -112,7 +112,7 @@ int run_generate(TraceCommandOptions& options) {
   options.generated.making = options.making;
   if (options.making.arrivals == "own")
     throw std::invalid_argument(
-        "--arrivals own: only data has times of its own; expected constant, poisson or a file");
+        "--arrivals own: only trace convert has times in its data; expected constant, poisson or a file");
   if (!options.catalog.empty()) {
     options.generated.catalog = catalog_ids(options.catalog, options.making.seed);
     options.generated.items = static_cast<std::uint32_t>(options.generated.catalog.size());
@@ -145,81 +145,89 @@ int run_capture(const TraceCommandOptions& options) {
       });
   writer.close();
   std::cout << done << " requests in " << options.out
-            << (left_out > 0 ? "; " + std::to_string(left_out) + " were left out, for too many waited" : "")
+            << (left_out > 0 ? "; " + std::to_string(left_out) + " were left out, because too many waited"
+                             : "")
             << '\n';
   return 0;
 }
 
-// ---- what they take ----
+// ---- options ----
 
 void add_capture(Command trace, const std::shared_ptr<TraceCommandOptions>& options) {
-  Command command =
-      trace.add_command("capture", "Records the requests of a running box, or of a node with a router");
-  command.add_option("--data-dir", options->data_dir, "Its data folder (node.data_dir)").required();
-  command.add_option("--out", options->out, "The trace to write; .gz packs it").required();
-  command.add_option("--model", options->model,
-                     "Of a box with several models, the one whose requests are recorded");
+  Command command = trace.add_command("capture", "Record the requests of a running node with a router");
+  command.add_option("--data-dir", options->data_dir, "Data folder of the node (node.data_dir)").required();
+  command.add_option("--out", options->out, "File of the trace to write; .gz compresses it").required();
+  command.add_option("--model", options->model, "Model whose requests are recorded, if the node has several");
   options->requests = 10'000;
-  command.add_option("--requests", options->requests, "At most so many")
+  command.add_option("--requests", options->requests, "Maximum number of requests to record")
       .between(std::uint64_t{1}, TraceCapture::requests_max)
       .default_shown();
-  command.add_option("--seconds", options->seconds, "For so long at most").between(1, 86'400).default_shown();
+  command.add_option("--seconds", options->seconds, "Maximum duration in seconds")
+      .between(1, 86'400)
+      .default_shown();
   command.runs([options] { return run_capture(*options); });
 }
 
 void add_making(Command command, TraceCommandOptions& options, const std::string& arrivals) {
   TraceMaking& making = options.making;
-  command.add_option("--out", options.out, "The trace to write; .gz packs it").required();
+  command.add_option("--out", options.out, "File of the trace to write; .gz compresses it").required();
   command.add_option("--arrivals", making.arrivals, arrivals).default_shown();
-  command.add_option("--rate", making.per_second, "Requests per second, in the mean")
+  command.add_option("--rate", making.per_second, "Mean requests per second")
       .between(1e-6, 1e6)
       .default_shown();
-  command.add_option("--candidates", making.candidates, "Candidates of a request")
+  command.add_option("--candidates", making.candidates, "Number of candidates per request")
       .between(1, 100'000)
       .default_shown();
-  command.add_flag("--generate", making.generates, "Items are asked for, not ranked");
-  command.add_option("--top", making.top_k, "With --generate: so many items; 0: as is usual")
+  command.add_flag("--generate", making.generates, "Make generation requests instead of rankings");
+  command
+      .add_option("--top", making.top_k,
+                  "With --generate: number of items per reply; 0: the server's default")
       .between(0, 4'096)
       .default_shown();
-  command.add_option("--width", making.width, "With --generate: by a search of so many paths; 0: as is usual")
+  command.add_option("--width", making.width, "With --generate: beam width; 0: the server's default")
       .between(0, 4'096)
       .default_shown();
-  command.add_option("--views", making.views, "Requests of a user until he takes something, in the mean")
+  command.add_option("--views", making.views, "Mean number of a user's requests before they take an item")
       .between(1.0, 1e4)
       .default_shown();
-  command.add_option("--return-share", making.returns.share, "Share of requests whose user comes back soon")
+  command
+      .add_option("--return-share", making.returns.share,
+                  "Fraction of requests whose user returns soon, 0 to 0.99")
       .between(0.0, 0.99)
       .default_shown();
-  command.add_option("--return-after", making.returns.median_s, "Seconds until he does, the median")
+  command.add_option("--return-after", making.returns.median_s, "Median seconds until such a user returns")
       .between(1e-3, 1e8)
       .default_shown();
-  command.add_option("--return-sigma", making.returns.sigma, "Deviation of the logarithm of these seconds")
+  command
+      .add_option("--return-sigma", making.returns.sigma,
+                  "Standard deviation of the logarithm of these seconds")
       .between(0.0, 5.0)
       .default_shown();
-  command.add_option("--tenant", making.tenant, "Of all requests");
-  command.add_option("--seed", making.seed, "The same seed makes the same trace").default_shown();
+  command.add_option("--tenant", making.tenant, "Tenant of all requests");
+  command.add_option("--seed", making.seed, "Seed; the same seed makes the same trace").default_shown();
 }
 
 void add_convert(Command trace, const std::shared_ptr<TraceCommandOptions>& options) {
-  Command command = trace.add_command("convert", "Makes a trace from the histories of a data set");
-  command.add_option("--data", options->data.data, "Folder as for import, with users").required();
-  add_making(command, *options,
-             "When requests come: constant, poisson, own (the times of ratings.tsv), or a file of recorded "
-             "arrivals");
-  command.add_option("--requests", options->requests, "So many; default: events × views")
+  Command command = trace.add_command("convert", "Make a trace from the histories of a data set");
+  command.add_option("--data", options->data.data, "Data folder as for import, with users").required();
+  add_making(
+      command, *options,
+      "Arrival times: constant, poisson, own (the times of ratings.tsv), or a file of recorded arrivals");
+  command.add_option("--requests", options->requests, "Number of requests; default: events × views")
       .between(1ULL, 1'000'000'000'000ULL);
-  command.add_option("--users", options->data.users, "Only so many users, drawn; default: all");
-  command.add_option("--start", options->data.start, "Events of a user before his first request")
+  command.add_option("--users", options->data.users, "Number of users to draw; default: all");
+  command.add_option("--start", options->data.start, "Number of a user's events before their first request")
       .between(1, 10'000)
       .default_shown();
   command
       .add_option("--history", options->data.history_median,
-                  "Lengthen histories by older events to so many at the first request, the median; 0: do not")
+                  "Median number of history events at a user's first request, lengthened by older events; 0: "
+                  "do not lengthen")
       .between(0.0, 10'000.0)
       .default_shown();
   command
       .add_option("--history-sigma", options->data.history_sigma,
-                  "Deviation of the logarithm of these events")
+                  "Standard deviation of the logarithm of these numbers")
       .between(0.0, 5.0)
       .default_shown();
   command.runs([options] { return run_convert(*options); });
@@ -227,41 +235,44 @@ void add_convert(Command trace, const std::shared_ptr<TraceCommandOptions>& opti
 
 void add_generate(Command trace, const std::shared_ptr<TraceCommandOptions>& options) {
   GeneratedTraceOptions& made = options->generated;
-  Command command = trace.add_command("generate", "Makes a trace from stated distributions");
-  add_making(command, *options, "When requests come: constant, poisson, or a file of recorded arrivals");
-  command.add_option("--requests", options->requests, "So many")
+  Command command = trace.add_command("generate", "Make a trace from stated distributions");
+  add_making(command, *options, "Arrival times: constant, poisson, or a file of recorded arrivals");
+  command.add_option("--requests", options->requests, "Number of requests")
       .required()
       .between(1ULL, 1'000'000'000'000ULL);
   const int most = 1'000'000'000;
-  command.add_option("--users", made.users, "Users").between(1, most).default_shown();
-  command.add_option("--items", made.items, "Items").between(1, most).default_shown();
-  command.add_option("--user-skew", made.user_exponent, "Zipf exponent of the users")
+  command.add_option("--users", made.users, "Number of users").between(1, most).default_shown();
+  command.add_option("--items", made.items, "Number of items").between(1, most).default_shown();
+  command.add_option("--user-skew", made.user_exponent, "Zipf exponent for drawing users")
       .between(0.0, 3.0)
       .default_shown();
-  command.add_option("--item-skew", made.item_exponent, "Zipf exponent of the items")
+  command.add_option("--item-skew", made.item_exponent, "Zipf exponent for drawing items")
       .between(0.0, 3.0)
       .default_shown();
-  command.add_option("--history", made.history_median, "Events at a user's first request, the median")
+  command.add_option("--history", made.history_median, "Median number of events at a user's first request")
       .between(1.0, 10'000.0)
       .default_shown();
-  command.add_option("--history-sigma", made.history_sigma, "Deviation of the logarithm of these events")
+  command
+      .add_option("--history-sigma", made.history_sigma,
+                  "Standard deviation of the logarithm of these numbers")
       .between(0.0, 5.0)
       .default_shown();
   command.add_option("--catalog", options->catalog,
-                     "Take the items of this folder, as for import, not --items");
+                     "Catalog folder, as for import, whose items are used instead of --items");
   command.runs([options] { return run_generate(*options); });
 }
 
 }  // namespace
 
 void add_trace(Command app) {
-  Command trace = app.add_command("trace", "Request traces: make them, measure them").needs_command();
+  Command trace = app.add_command("trace", "Make, capture and measure request traces").needs_command();
   add_convert(trace, std::make_shared<TraceCommandOptions>());
   add_generate(trace, std::make_shared<TraceCommandOptions>());
   add_capture(trace, std::make_shared<TraceCommandOptions>());
   auto options = std::make_shared<TraceCommandOptions>();
-  Command stats = trace.add_command("stats", "What a trace is like; refuses one that contradicts itself");
-  stats.add_option("file", options->file, "The trace").required();
+  Command stats =
+      trace.add_command("stats", "Print statistics of a trace; refuses a trace that contradicts itself");
+  stats.add_option("file", options->file, "File of the trace").required();
   stats.add_option("--json", options->json, "Write the figures to this file, or - for standard output");
   stats.runs([options] { return run_stats(*options); });
 }

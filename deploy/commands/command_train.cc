@@ -1,5 +1,5 @@
-// `troupe train`: the split policies that learn, in the simulator. Deterministic by its options, so that the
-// file in the repository can be made again.
+// `troupe train`: trains the split policies in the simulator. The result depends on the options
+// alone, so that the file in the repository can be reproduced.
 #include <iostream>
 #include <memory>
 
@@ -36,8 +36,8 @@ int run_train(const TrainOptions& options) {
   const auto examples = sim::oracle_examples(nodes);
   trained.trees = placement::BoostedTrees::fit(examples, {});
   write_output(options.out, policies_text(trained));
-  std::cerr << examples.size() << " states with their alpha* for the trees; written to " << options.out
-            << "\n";
+  std::cerr << examples.size() << " states with their alpha* for the decision trees; written to "
+            << options.out << "\n";
   return 0;
 }
 
@@ -46,17 +46,19 @@ int run_train(const TrainOptions& options) {
 void add_train(Command app) {
   auto options = std::make_shared<TrainOptions>();
   Command command =
-      app.add_command("train", "Train the policies of the pool's split that learn, in the simulator");
-  command.add_option("--out", options->out, "The file to write (deploy/policies/split.txt)").required();
+      app.add_command("train", "Train the learned policies of the pool's split in the simulator");
+  command.add_option("--out", options->out, "File to write (deploy/policies/split.txt)").required();
   command
-      .add_option("--episodes", options->episodes, "Of HLEM's base policy: walks through those runs' windows")
+      .add_option("--episodes", options->episodes,
+                  "Training episodes of HLEM's base policy; each walks through the windows of one run")
       .between(1U, 100'000U)
       .default_shown();
   command
-      .add_option("--runs", options->runs, "Simulated for it, in which every split is tried in every window")
+      .add_option("--runs", options->runs,
+                  "Number of simulated runs to train on; each tries every split in every window")
       .between(1U, 10'000U)
       .default_shown();
-  command.add_option("--seed", options->seed, "The same seed, the same file").default_shown();
+  command.add_option("--seed", options->seed, "Seed; the same seed makes the same file").default_shown();
   command.runs([options] { return run_train(*options); });
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// The commands of the program `troupe`. Each `add_…` declares one command with its options; the one that the
-// command line names is run by main. Errors leave as exceptions whose text says what, where and what was
-// expected.
+// Commands of the program `troupe`. Each `add_…` declares one command with its options; main runs
+// the one that the command line names. Errors are exceptions whose text says what happened, where,
+// and what was expected.
 #include <functional>
 #include <string>
 #include <vector>
@@ -34,18 +34,19 @@ void add_train(Command app);
 void add_prototypes(Command app);
 void add_manual(Command app, std::function<CommandHelp()> describe);  // `manual` and `completion`
 
-// The options that every command which builds a box shares: a configuration file, and flags that override it.
+// Options of all commands that start or read a node: a configuration file, and options that
+// override it.
 struct BoxOptions {
   std::string config_file, model, data_dir, prompt;
   std::vector<std::string> settings;  // name=value
 
   void add_to(Command command);
-  // Throw ConfigError. A file that lists several models is for `load_box` alone.
+  // All throw ConfigError. Only `load_box` accepts a file that lists several models.
   Config load() const;
   BoxFile load_box() const;
 };
 
-// Each "name=value". Throws ConfigError.
+// Applies settings of the form "name=value". Throws ConfigError.
 void apply_settings(Config& config, const std::vector<std::string>& settings);
 void apply_settings(BoxFile& box, const std::vector<std::string>& settings);
 

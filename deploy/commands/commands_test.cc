@@ -26,7 +26,7 @@ using nlohmann::json;
 
 namespace {
 
-// While it lives, what is written to a stream is kept instead.
+// Captures what is written to a stream for its lifetime.
 class Heard {
  public:
   explicit Heard(std::ostream& stream) : stream_(stream), before_(stream.rdbuf(text_.rdbuf())) {}
@@ -44,7 +44,7 @@ struct Ran {
   std::string out, err;
 };
 
-// What `troupe` does with these words.
+// Runs `troupe` with these arguments.
 Ran run(std::vector<std::string> words) {
   words.insert(words.begin(), "troupe");
   std::vector<char*> argv;
@@ -66,7 +66,7 @@ json json_of(std::vector<std::string> words) {
 
 std::string demo(const std::string& what) { return std::string(TROUPE_ROOT_DIR) + "/deploy/demo/" + what; }
 
-// Answers one request with an error, and keeps its body.
+// Server that answers one request with an error and keeps its body.
 class OneRequest {
  public:
   OneRequest() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -107,12 +107,12 @@ class OneRequest {
 };
 
 TEST_SUITE("commands") {
-  TEST_CASE("what replays a failing seed has its recipe, and the numbers of the faults that are enough") {
+  TEST_CASE("sim: the replay command has the seed's options and the numbers of the sufficient faults") {
     sim::Failure failure{.seed = 17};
     for (const std::int64_t at : {1, 2, 2, 3}) failure.faults.push_back({.at = {at}});
     SimCommandOptions options;
     CHECK(replay_command(failure, options) == "troupe sim --replay 17 --keep none");
-    failure.shrunk = {failure.faults[1], failure.faults[2], failure.faults[3]};  // two are alike
+    failure.shrunk = {failure.faults[1], failure.faults[2], failure.faults[3]};  // two are equal
     CHECK(replay_command(failure, options) == "troupe sim --replay 17 --keep 1,2,3");
     failure.shrunk = {failure.faults[0]};
     options.faults = "kill,pause";
@@ -123,8 +123,7 @@ TEST_SUITE("commands") {
           "troupe sim --replay 17 --nodes 3 --minutes 0.25 --faults kill,pause --keep 0");
   }
 
-  TEST_CASE(
-      "logits of an HSTU request are the golden ones, and what is wrong with its file is said by field") {
+  TEST_CASE("logits: an HSTU request gives the golden logits, and a faulty file names the field") {
     const std::string model = std::string(TROUPE_ROOT_DIR) + "/../shared/models/tiny-hstu-movielens";
     if (!std::filesystem::exists(model + "/golden.json")) {
       MESSAGE("skipped: no ../shared/models/tiny-hstu-movielens");
@@ -145,7 +144,7 @@ TEST_SUITE("commands") {
       }
     }
     const auto error_with = [&](const char* key, const json& value) -> std::string {
-      json request = golden.at("cases").at(8);  // of two events
+      json request = golden.at("cases").at(8);  // with two events
       request[key] = value;
       folder.write("request.json", request.dump());
       try {
@@ -156,15 +155,14 @@ TEST_SUITE("commands") {
       return "";
     };
     CHECK(error_with("item_ids", {1, 1683}) == ": item_ids[1] is 1683; expected an integer from 1 to 1682");
-    CHECK(error_with("timestamps", {7}) ==
-          ": timestamps has 1 entries; expected 2, one for each of item_ids");
-    CHECK(error_with("timestamps", {7, 6}) == ": timestamps[1] is 6; expected at least the one before, 7");
+    CHECK(error_with("timestamps", {7}) == ": timestamps has 1 entries; expected 2, as many as item_ids");
+    CHECK(error_with("timestamps", {7, 6}) == ": timestamps[1] is 6; expected at least the previous one, 7");
     CHECK(error_with("candidate_ids", "9").starts_with(": candidate_ids is "));
     CHECK(error_with("request_timestamp", 3)
               .starts_with(": request_timestamp is 3; expected an integer from "));
   }
 
-  TEST_CASE("logits of a request file are those of its tokens, and a wrong file says which field") {
+  TEST_CASE("logits: a request file gives the logits of its tokens, and a wrong one names the field") {
     const kernels::TestFolder folder;
     const std::string file = (folder.path() / "request.json").string();
     const auto error_of = [&](const std::string& content) -> std::string {
@@ -188,7 +186,7 @@ TEST_SUITE("commands") {
     CHECK_THROWS_WITH(run({"logits", "--model", demo("model")}), "expected one of --tokens and --request");
   }
 
-  TEST_CASE("logits of a Climber request are of each task, and a wrong file says which field") {
+  TEST_CASE("logits: a Climber request gives the logits of each task, and a wrong file names the field") {
     const kernels::TestFolder folder;
     kernels::write_climber(kernels::random_climber(kernels::small_climber_config(), 5),
                            folder.path() / "model");
@@ -211,21 +209,21 @@ TEST_SUITE("commands") {
     CHECK(json_of({"logits", "--model", model, "--request", file}).at("logits").at("like").size() == 1);
     folder.write("request.json", R"({"item_ids":[3],"actions":[],"scenario":0,"candidate_ids":[7]})");
     CHECK_THROWS_WITH(run({"logits", "--model", model, "--request", file}),
-                      (file + ": actions has 0 numbers; expected one for each of item_ids, 1").c_str());
+                      (file + ": actions has 0 numbers; expected as many as item_ids, 1").c_str());
     folder.write("request.json", R"({"item_ids":[3],"actions":[6],"scenario":0,"candidate_ids":[7]})");
     CHECK_THROWS_WITH(run({"logits", "--model", model, "--request", file}),
                       (file + ": actions[0] is 6; expected an integer from 0 to 5").c_str());
   }
 
-  TEST_CASE("a value outside its option's range is refused, with the range") {
+  TEST_CASE("options: a value outside its range is refused with the range") {
     const Ran ran = run({"plan", "--memory", "1GB", "--items", "10", "--zipf", "1", "--user-tokens", "0.5"});
     CHECK(ran.status != 0);
     CHECK(ran.err.find("not in range 1") != std::string::npos);
   }
 
   TEST_CASE(
-      "the cheapest nodes that serve a trace in time are named, and a target that none holds is told with "
-      "why") {
+      "plan --serve: names the cheapest nodes that meet the target, or reports that none does with its "
+      "reason") {
     const kernels::TestFolder folder;
     const std::string trace = (folder.path() / "trace.jsonl").string();
     run({"trace", "generate", "--items", "300", "--out", trace, "--requests", "600", "--users", "100",
@@ -241,14 +239,14 @@ TEST_SUITE("commands") {
     CHECK(found.at("types").at(0).at("least").at("nodes") == 1);
     const Ran none = run(ask("1", {"--node", "A100-40G=3"}));
     CHECK(none.status == 1);
-    CHECK(none.err.find("a mean request alone, nothing cached") != std::string::npos);
+    CHECK(none.err.find("a mean request alone, with nothing cached") != std::string::npos);
     CHECK_THROWS_WITH(run(ask("1", {})),
-                      doctest::Contains("expected at least one, as in --node A100-40G=3.2"));
+                      doctest::Contains("expected at least one, such as --node A100-40G=3.2"));
     CHECK_THROWS_WITH(run(ask("1", {"--node", "A100-40G=3", "--data", "."})),
-                      doctest::Contains("--data says where items go"));
+                      doctest::Contains("--data is about the placement of items"));
   }
 
-  TEST_CASE("rank asks for as many items as --top says, and says what the server says") {
+  TEST_CASE("rank: requests --top items and prints the server's answer") {
     OneRequest server;
     CHECK_THROWS_WITH_AS(
         run({"rank", "--server", server.server(), "--user", "ann", "--candidates", "x,y", "--top", "7"}),
@@ -256,7 +254,7 @@ TEST_SUITE("commands") {
     CHECK(server.body() == json{{"user", "ann"}, {"candidates", {"x", "y"}}, {"top_k", 7}});
   }
 
-  TEST_CASE("a trace of a catalog has all its items and no others") {
+  TEST_CASE("trace generate: uses all items of a catalog and no others") {
     const kernels::TestFolder folder;
     folder.write("items.tsv", "item_id\tsid\nx\t1\ny\t2\nz\t3\n");
     const std::string trace = (folder.path() / "trace.jsonl").string();
@@ -267,7 +265,7 @@ TEST_SUITE("commands") {
     for (const char* item : {"\"x\"", "\"y\"", "\"z\""}) CHECK(text.find(item) != std::string::npos);
   }
 
-  TEST_CASE("an experiment that cannot be run is told, and the others count for nothing") {
+  TEST_CASE("sim --experiments: an experiment that cannot run is reported, and the others' results remain") {
     const kernels::TestFolder folder;
     folder.write("list.json", R"([{"name":"a","device":"nothing"}])");
     const Ran ran = run({"sim", "--experiments", (folder.path() / "list.json").string()});
@@ -275,14 +273,14 @@ TEST_SUITE("commands") {
     CHECK(ran.err.find("a: device is nothing") != std::string::npos);
   }
 
-  TEST_CASE("a swarm tells of the faults that struck in which phase they met the cluster") {
+  TEST_CASE("sim --seeds: reports the phases in which faults struck") {
     const Ran ran =
         run({"sim", "--seeds", "1..1", "--minutes", "0.05", "--faults", "kill", "--threads", "1"});
     CHECK(ran.out.find("\nkill ") != std::string::npos);
     CHECK(ran.out.find("\nwipe ") == std::string::npos);
   }
 
-  TEST_CASE("keys in a file come and go, each beside the others") {
+  TEST_CASE("keys: keys in a file are added and revoked beside the others") {
     const TestFolder folder;
     const std::string place = folder.path() / "keys";
     std::vector<std::string> ids;
@@ -302,7 +300,7 @@ TEST_SUITE("commands") {
     CHECK((std::filesystem::status(place).permissions() & std::filesystem::perms::all) ==
           (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
     CHECK(run({"keys", "revoke", place, ids[0]}).err ==
-          "troupe: key " + ids[0] + " is no more; servers forget it at SIGHUP\n");
+          "troupe: key " + ids[0] + " was revoked; servers refuse it at SIGHUP\n");
     CHECK_FALSE(has(ids[0]));
     CHECK(has(ids[1]));
     CHECK_THROWS_WITH_AS(
@@ -311,7 +309,7 @@ TEST_SUITE("commands") {
         std::runtime_error);
   }
 
-  TEST_CASE("a plan says which accesses it took, by Zipf's law or as they are in the histories") {
+  TEST_CASE("plan: names the source of the accesses, Zipf's law or the histories") {
     const auto plan = [](std::vector<std::string> more) {
       more.insert(more.begin(), {"plan", "--memory", "1GB", "--data", demo("world"), "--candidates", "4"});
       return run(std::move(more)).out;
@@ -321,7 +319,7 @@ TEST_SUITE("commands") {
           std::string::npos);
   }
 
-  TEST_CASE("keys in a Redis come and go, and who revokes the last one hears that servers that run keep it") {
+  TEST_CASE("keys: keys in a Redis are added and revoked, with a warning for the last one") {
     if (!RedisTestServer::is_installed()) return;
     const RedisTestServer redis;
     const std::string place = "redis://127.0.0.1:" + std::to_string(redis.address().port);
@@ -338,7 +336,7 @@ TEST_SUITE("commands") {
     CHECK(run({"keys", "revoke", place, ids[1]}).err.find("was the last") != std::string::npos);
   }
 
-  TEST_CASE("a result that could not be written is refused before anything is read or run") {
+  TEST_CASE("json output: an unwritable file is refused before any work") {
     const std::vector<std::vector<std::string>> asked{
         {"bench", "accuracy", "--model", "none", "--data", "none"},
         {"bench", "calibrate"},
@@ -357,7 +355,7 @@ TEST_SUITE("commands") {
     }
   }
 
-  TEST_CASE("a simulation replays as many requests of a trace as it is told, one as well") {
+  TEST_CASE("sim --trace: replays the requested number of requests, also one") {
     const TestFolder folder;
     const std::string trace = (folder.path() / "t.jsonl").string();
     run({"trace", "generate", "--out", trace, "--requests", "7", "--users", "3", "--items", "9",
@@ -370,8 +368,7 @@ TEST_SUITE("commands") {
   }
 
   TEST_CASE(
-      "a model of a bench has the names of the prompt's form, four levels of 256 codes, and identifiers for "
-      "the rest") {
+      "make-model: the vocabulary has the prompt form's names, four levels of 256 codes, and identifiers") {
     const TestFolder folder;
     const std::string model = (folder.path() / "m").string();
     run({"bench", "make-model", "--shape", "tiny", "--out", model});
@@ -388,7 +385,7 @@ TEST_SUITE("commands") {
     CHECK(vocabulary.at("<item_0>") == 17 + 4 * 256);
   }
 
-  TEST_CASE("a bench of ranking says what blocks of items and of users take") {
+  TEST_CASE("bench rank: prints the sizes of item blocks and user blocks") {
     const json bench = json_of({"bench", "rank", "--model", demo("model"), "--data", demo("world"),
                                 "--policy", "bat", "--requests", "2"});
     CHECK(bench.at("item_bytes") > bench.at("user_bytes"));
@@ -396,7 +393,7 @@ TEST_SUITE("commands") {
     CHECK(bench.at("runs").at(0).at("requests") == 2);
   }
 
-  TEST_CASE("a bench of accuracy tells a mean from its error") {
+  TEST_CASE("bench accuracy: prints a mean and its error") {
     const SmallGenerator world;
     const std::string folder = world.folder().path().string();
     const json run = json_of({"bench", "accuracy", "--model", folder, "--data", folder, "--formats",
@@ -407,7 +404,7 @@ TEST_SUITE("commands") {
     CHECK(run.at("nll").at("standard_error") < run.at("nll").at("mean"));
   }
 
-  TEST_CASE("a bench of the engine names the formats that it ran with") {
+  TEST_CASE("bench engine: names the number formats of the run") {
     const json bench =
         json_of({"bench", "engine", "--shape", "tiny", "--rounds", "1", "--weights", "int8", "--kv", "f16"});
     CHECK(bench.at("runs").at(0).at("weights") == "int8");

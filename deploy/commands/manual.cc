@@ -7,7 +7,7 @@
 namespace troupe::deploy {
 namespace {
 
-// As roff reads it: a line that begins with a dot or an apostrophe would be a request.
+// Escapes text for roff, where a line that starts with a dot or an apostrophe is a request.
 std::string roff(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -67,11 +67,11 @@ void append_page(std::vector<ManualPage>& pages, const CommandHelp& command, con
 }
 
 std::string configuration_page(const std::string& version) {
-  std::string out = begin_page("troupe.yaml", 5, "configuration of a box or a node", version), section;
+  std::string out = begin_page("troupe.yaml", 5, "configuration of a node", version), section;
   out +=
-      ".SH DESCRIPTION\nA YAML file of sections with knobs, for \\fBtroupe serve \\-\\-config\\fR; "
-      "\\fBtroupe config\\fR prints one with all "
-      "defaults. On the command line a knob is set by \\fB\\-\\-set\\fR \\fIsection.knob=value\\fR.\n";
+      ".SH DESCRIPTION\nA YAML file with sections of settings, for \\fBtroupe serve \\-\\-config\\fR; "
+      "\\fBtroupe config\\fR prints one with all defaults. On the command line, \\fB\\-\\-set\\fR "
+      "\\fIsection.name=value\\fR changes a setting.\n";
   for (const Knob& knob : knob_table()) {
     const std::string_view name = knob.name;
     const std::string_view of = name.substr(0, name.find('.'));
@@ -82,7 +82,7 @@ std::string configuration_page(const std::string& version) {
   return out;
 }
 
-// ---- completion ----
+// ---- shell completion ----
 
 void append_words(std::string& out, const char* table, const std::string& key, const std::string& words) {
   if (!words.empty()) out.append(table).append("['").append(key).append("']='").append(words).append("'\n");

@@ -1,6 +1,6 @@
 #pragma once
-// Manual pages and completion, out of the same declarations that parse the command line and out of the table
-// of knobs: so they name what there is, and nothing else.
+// Generates manual pages and shell completion from the command line's declarations and the table of
+// settings, so that they never differ from the program.
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace troupe::deploy {
 
-// "troupe-trace-convert.1" and its text, for the program and each command; "troupe.yaml.5" for the
+// File name and text: "troupe-trace-convert.1" for each command, "troupe.yaml.5" for the
 // configuration.
 using ManualPage = std::pair<std::string, std::string>;
 std::vector<ManualPage> manual_pages(const CommandHelp& program, const std::string& version);

@@ -11,7 +11,7 @@ namespace {
 
 CommandHelp small_program() {
   CommandHelp trace{"trace",
-                    "Request traces",
+                    "Make, capture and measure request traces",
                     {},
                     {{"convert",
                       "Of a data set",
@@ -30,23 +30,23 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 }  // namespace
 
-TEST_CASE("each command has a page with its options, in which nothing is taken for a request of roff") {
+TEST_CASE("manual: each command has a page with its options, and no text becomes a roff request") {
   const auto pages = manual_pages(small_program(), "troupe 1");
   CHECK(pages.size() == 4);
   CHECK(has(page(pages, "troupe.1"), "\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nSays this"));
-  CHECK(has(page(pages, "troupe.1"), "\\fBtrace\\fR\nRequest traces"));
+  CHECK(has(page(pages, "troupe.1"), "\\fBtrace\\fR\nMake, capture and measure request traces"));
   CHECK(has(page(pages, "troupe-trace-convert.1"),
             "\\fB\\-\\-kind\\fR \\fIWORD\\fR\n\\&.dotted \\- help\\e [a] Must be given."));
   CHECK(has(page(pages, "troupe-trace-convert.1"), ".SH NAME\ntroupe\\-trace\\-convert \\- Of a data set"));
 }
 
-TEST_CASE("the page of the configuration has every knob with what it takes") {
+TEST_CASE("manual: the page of the configuration has every setting with its values") {
   const std::string text = page(manual_pages(small_program(), "troupe 1"), "troupe.yaml.5");
   for (const Knob& knob : knob_table())
     CHECK_MESSAGE(has(text, "\\fB" + std::string(knob.name) + "\\fR\n"), knob.name);
 }
 
-TEST_CASE("completion knows commands, options and the words that an option takes") {
+TEST_CASE("completion: has commands, options and the words of options") {
   const std::string text = bash_completion(small_program());
   CHECK(has(text, "_troupe_commands['troupe']='trace'\n"));
   CHECK(has(text, "_troupe_commands['troupe trace']='convert'\n"));

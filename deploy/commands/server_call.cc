@@ -23,12 +23,12 @@ std::string key_in(const std::string& file) {
 }  // namespace
 
 void ServerOptions::add_to(Command command, const std::string& name) {
-  command.add_option(name, server, "host:port, with https:// before it over TLS").default_shown();
-  command.add_option("--tenant", tenant, "Tenant");
-  command.add_option("--key-file", key_file, "A file with the API key (troupe keys)");
-  command.add_option(
-      "--authority", authority_file,
-      "Over TLS, a PEM file of who signs the server's certificate; else those that the system trusts");
+  command.add_option(name, server, "Server as host:port, with https:// before it for TLS").default_shown();
+  command.add_option("--tenant", tenant, "Tenant of the requests; default: the default tenant");
+  command.add_option("--key-file", key_file, "File with the API key (troupe keys)");
+  command.add_option("--authority", authority_file,
+                     "With https://: PEM file of the authority that signed the server's certificate; "
+                     "default: the system's authorities");
 }
 
 server::HttpCall ServerOptions::call() const {

@@ -1,5 +1,5 @@
 #pragma once
-// What commands ask of a running server over HTTP.
+// Client of a running server over HTTP, for commands.
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -12,11 +12,11 @@ struct ServerOptions {
   std::string server = "127.0.0.1:8080", tenant, key_file, authority_file;
 
   void add_to(Command command, const std::string& name = "--server");
-  server::HttpCall call() const;  // reads the files
+  server::HttpCall call() const;  // reads the key and authority files
 };
 
-// The answer's body; no body is sent if `body` is null. Throws std::runtime_error with what the server
-// refused, or that it is none of ours.
+// Returns the reply's body. Sends no body if `body` is null. Throws std::runtime_error if the
+// server refuses the request or is not a troupe server.
 nlohmann::json call(const ServerOptions& server, const std::string& method, const std::string& target,
                     const nlohmann::json& body);
 

@@ -40,7 +40,7 @@ Token token_of(const TextFile& file, const kernels::Vocabulary& vocabulary, cons
   return value.get<Token>();
 }
 
-// "240,118,21,18" → <a_240> <b_118> <c_21> <d_18>.
+// Maps "240,118,21,18" to <a_240> <b_118> <c_21> <d_18>.
 std::vector<Token> semantic_id(const TextFile& file, const kernels::Vocabulary& vocabulary,
                                std::string_view codes) {
   std::vector<Token> tokens;
@@ -54,7 +54,7 @@ std::vector<Token> semantic_id(const TextFile& file, const kernels::Vocabulary& 
   return tokens;
 }
 
-// "879 6235 30": token ids.
+// Parses token ids, such as "879 6235 30".
 std::vector<Token> listed_tokens(const TextFile& file, std::string_view list) {
   std::vector<Token> tokens;
   for (std::string_view token : split(list, ' '))
@@ -63,7 +63,7 @@ std::vector<Token> listed_tokens(const TextFile& file, std::string_view list) {
   return tokens;
 }
 
-// Some catalogs have no titles; an ASIN is better than nothing.
+// Returns the column of titles; catalogs without titles have an ASIN instead.
 std::optional<std::size_t> title_column(const TsvFile& tsv) {
   for (const char* name : {"title", "asin"})
     if (tsv.has_column(name)) return tsv.column(name);
@@ -71,7 +71,8 @@ std::optional<std::size_t> title_column(const TsvFile& tsv) {
 }
 
 ImportError no_catalog(const std::filesystem::path& folder) {
-  return ImportError(folder.string() + ": no catalog; expected items.jsonl or items.tsv, plain or .gz");
+  return ImportError(folder.string() +
+                     ": there is no catalog; expected items.jsonl or items.tsv, plain or .gz");
 }
 
 DataRows<PutItem> read_tsv_items(const std::filesystem::path& path, const kernels::Vocabulary& vocabulary) {
@@ -80,7 +81,8 @@ DataRows<PutItem> read_tsv_items(const std::filesystem::path& path, const kernel
   const std::optional<std::size_t> sid =
       tsv.has_column("sid") ? std::optional(tsv.column("sid")) : std::nullopt;
   if (!sid && vocabulary.find("<a_0>"))
-    tsv.file().fail("there is no column sid", "semantic IDs: the model's vocab.json has tokens for them");
+    tsv.file().fail("there is no column sid",
+                    "semantic IDs, because the model's vocab.json has tokens for them");
   const std::optional<std::size_t> listed =
       !sid && tsv.has_column("tokens") ? std::optional(tsv.column("tokens")) : std::nullopt;
   const std::optional<std::size_t> title = title_column(tsv);
@@ -94,7 +96,8 @@ DataRows<PutItem> read_tsv_items(const std::filesystem::path& path, const kernel
     item.tokens = sid      ? semantic_id(tsv.file(), vocabulary, fields[*sid])
                   : listed ? listed_tokens(tsv.file(), fields[*listed])
                            : std::vector{token_named(tsv.file(), vocabulary, "<item_" + item.item + ">")};
-    if (item.identifier < 0) item.identifier = item.tokens.back();  // generators have no identifier rows
+    // generators have no identifier tokens
+    if (item.identifier < 0) item.identifier = item.tokens.back();
     items.add(std::move(item), tsv.file().line_number());
   }
   return items;
@@ -117,20 +120,20 @@ DataRows<PutUser> read_sequences(const std::filesystem::path& path, HistoryPart 
     if (part == HistoryPart::all)
       keep += parse_number(tsv.file(), fields[counts[2]], "n_test", user.history.size());
     if (keep > user.history.size())
-      tsv.file().fail("the counts exceed the items", "n_train + n_valid + n_test items");
+      tsv.file().fail("the counts exceed the number of items", "n_train + n_valid + n_test items");
     user.history.resize(keep);
     users.add(std::move(user), tsv.file().line_number());
   }
   return users;
 }
 
-// Under which name ratings.tsv has them; empty: it does not.
+// Returns the feature's column in ratings.tsv; empty: it has none.
 std::string_view rating_column(const std::string& feature) {
   if (feature == "timestamps") return "timestamp";
   return feature == "actions" ? "rating" : "";
 }
 
-// A user's row is the first of its lines.
+// A user's row has the number of the user's first line.
 DataRows<PutUser> read_ratings(const std::filesystem::path& path, std::span<const std::string> features) {
   TsvFile tsv(path);
   const std::size_t user = tsv.column("user_id"), item = tsv.column("item_id"),
@@ -139,13 +142,13 @@ DataRows<PutUser> read_ratings(const std::filesystem::path& path, std::span<cons
   for (const std::string& feature : features) {
     if (rating_column(feature).empty())
       throw ImportError(path.string() + ": has no " + feature +
-                        " of events, which the model takes; expected users.jsonl");
+                        " of events, which the model needs; expected users.jsonl");
     columns.push_back(tsv.column(std::string(rating_column(feature)).c_str()));
   }
   struct Event {
     std::uint64_t time = 0;
     std::string item;
-    std::vector<std::uint64_t> values;  // one for each feature
+    std::vector<std::uint64_t> values;  // one per feature
   };
   struct Events {
     std::uint64_t line = 0;
@@ -180,7 +183,8 @@ DataRows<PutUser> read_ratings(const std::filesystem::path& path, std::span<cons
   return users;
 }
 
-// One JSON object a line. `read` gets the object and throws nlohmann errors on wrong types.
+// Reads one JSON object per line. `read` gets the object and throws nlohmann errors for wrong
+// types.
 template <class Read>
 void for_each_line(const std::filesystem::path& path, Read read) {
   TextFile file(path);
@@ -190,7 +194,7 @@ void for_each_line(const std::filesystem::path& path, Read read) {
     try {
       read(file, parse_row(file, line));
     } catch (const json::exception& error) {
-      file.fail(error.what(), "one JSON object of the documented form");
+      file.fail(error.what(), "one JSON object in the documented format");
     }
   }
 }
@@ -198,13 +202,14 @@ void for_each_line(const std::filesystem::path& path, Read read) {
 std::vector<Token> tokens_in(const TextFile& file, const Tokenizer* tokenizer, const std::string& text) {
   constexpr std::size_t tokens_max = 1 << 20;
   std::vector<Token> tokens;
-  if (!tokenizer) file.fail("tokens are a text, and the model has no tokenizer.json", "a list of tokens");
+  if (!tokenizer) file.fail("tokens are a text, but the model has no tokenizer.json", "a list of tokens");
   const Tokenizer::Fault fault = tokenizer->encode(text, tokens_max, tokens);
   if (fault == Tokenizer::Fault::too_slow)
-    file.fail("the text of tokens takes the tokenizer too long: its expression, or its combining marks",
-              "another text, or a list of tokens");
+    file.fail(
+        "the text of tokens takes the tokenizer too long, because of its expression or of combining marks",
+        "another text, or a list of tokens");
   if (fault != Tokenizer::Fault::none)
-    file.fail("the text of tokens has too many, or is no UTF-8",
+    file.fail("the text of tokens has too many tokens or is not UTF-8",
               "at most " + std::to_string(tokens_max) + " tokens");
   return tokens;
 }
@@ -270,7 +275,7 @@ std::vector<EvaluationRow> read_jsonl_evaluation(const std::filesystem::path& pa
     row.candidates = line.at("candidates").get<std::vector<std::string>>();
     const std::string truth = line.at("true_item").get<std::string>();
     const auto found = std::find(row.candidates.begin(), row.candidates.end(), truth);
-    if (found == row.candidates.end()) file.fail("true_item is no candidate", "one of the candidates");
+    if (found == row.candidates.end()) file.fail("true_item is not a candidate", "one of the candidates");
     row.true_index = static_cast<std::size_t>(found - row.candidates.begin());
   });
   return rows;
@@ -294,7 +299,7 @@ DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPar
   if (const auto ratings = find_file(folder, "ratings.tsv")) return read_ratings(*ratings, features);
   if (sequences)
     throw ImportError(sequences->string() + ": has no " + features.front() +
-                      " of events, which the model takes; expected ratings.tsv, plain or .gz");
+                      " of events, which the model needs; expected ratings.tsv, plain or .gz");
   return {};
 }
 

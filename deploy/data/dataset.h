@@ -1,12 +1,13 @@
 #pragma once
-// Catalogs and histories from files, as the messages that store them. Two forms, found by what lies in the
-// folder:
+// Reads catalogs and histories from files, as the messages that store them. The files in the folder
+// determine the format:
 //   JSONL: items.jsonl[.gz], users.jsonl[.gz] (deploy/demo/README.md describes the lines);
 //   TSV:   items.tsv.gz (item_id, sid, …) with sequences.tsv.gz (user_id, n_train, n_valid, n_test, items)
 //          or ratings.tsv.gz (user_id, item_id, rating, timestamp).
-// Of a model with a tokenizer.json `tokens` of a line may be a text. A column `tokens` has an item's token
-// ids as they are. Semantic IDs become the tokens <a_…> <b_…> … of the model's vocabulary. Where neither the
-// catalog nor the vocabulary has them, an item is its own identifier token <item_…>.
+// For a model with a tokenizer.json, `tokens` of a line may be a text. A column `tokens` has an
+// item's token ids. Semantic IDs become the tokens <a_…> <b_…> … of the model's vocabulary. If
+// neither the catalog nor the vocabulary has semantic IDs, an item is its own identifier token
+// <item_…>.
 #include <filesystem>
 #include <map>
 #include <span>
@@ -23,48 +24,49 @@ namespace troupe::deploy {
 
 enum class HistoryPart : std::uint8_t { all, before_test, train };
 
-// What a file holds, and on which of its lines.
+// Rows of a file, with the line number of each.
 template <class Row>
 struct DataRows {
   std::filesystem::path file;
   std::vector<Row> rows;
-  std::vector<std::uint64_t> lines;  // of each row, from 1
+  std::vector<std::uint64_t> lines;  // line of each row, from 1
 
   void add(Row row, std::uint64_t line) {
     rows.push_back(std::move(row));
     lines.push_back(line);
   }
-  std::string where(std::size_t row) const {  // "users.jsonl:101"
+  std::string where(std::size_t row) const {  // such as "users.jsonl:101"
     return file.filename().string() + ":" + std::to_string(lines.at(row));
   }
 };
 
-// All throw ImportError with file, line, what is wrong and what was expected.
-// `tokenizer`: with it `tokens` of items.jsonl may be a text.
+// All readers throw ImportError with the file, the line, the fault and what was expected. With a
+// `tokenizer`, `tokens` of items.jsonl may be a text.
 DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary,
                                  const Tokenizer* tokenizer = nullptr);
-// `features`: what histories bring of each event beside its item, from ratings.tsv ("timestamps", and
-// "actions": its ratings) or, under the names of the features, from the lines of users.jsonl.
+// `features` names the values that histories have for each event besides its item. They come from
+// ratings.tsv ("timestamps", and "actions", which are its ratings) or from fields of these names in
+// users.jsonl.
 DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPart part,
                                  std::span<const std::string> features = {});
 std::vector<PutItem> read_items(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary);
-// Empty if the folder has no users; their items are not looked up here.
+// Returns an empty list if the folder has no users. Their items are not looked up here.
 std::vector<PutUser> read_users(const std::filesystem::path& folder, HistoryPart part);
-// Titles by item id, for people.
+// Returns titles by item id, for output.
 std::map<std::string, std::string> read_titles(const std::filesystem::path& folder);
 
-// One request of an evaluation file: the true item is candidates[true_index].
+// Request of an evaluation file. The true item is candidates[true_index].
 struct EvaluationRow {
   std::string user;
   std::vector<std::string> history;  // oldest first
   std::vector<std::string> candidates;
   std::size_t true_index = 0;
 };
-// eval.tsv.gz: user_id, history, candidates, true_index (lists are space-separated item ids); or
-// requests.jsonl[.gz].
+// Reads eval.tsv.gz (user_id, history, candidates, true_index; lists are space-separated item ids)
+// or requests.jsonl[.gz].
 std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file);
-// The same; where it leaves a history out, the user has the one of the data folder
-// (HistoryPart::before_test), if that knows him.
+// Does the same. A user without a history in the file gets the history of the data folder
+// (HistoryPart::before_test), if the folder has this user.
 std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file,
                                            const std::filesystem::path& folder);
 

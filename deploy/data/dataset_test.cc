@@ -38,7 +38,7 @@ std::string error_of(const Folder& folder) {
 }  // namespace
 
 TEST_SUITE("dataset") {
-  TEST_CASE("tables with semantic IDs become tokens") {
+  TEST_CASE("dataset: tables with semantic IDs become tokens") {
     Folder f;
     f.write_gzip("items.tsv.gz", "item_id\tsid\ttitle\n0\t1,2\tA tent\n1\t1,2\tA stove\n");
     f.write_gzip("sequences.tsv.gz", "user_id\tn_train\tn_valid\tn_test\titems\n7\t1\t0\t1\t0 1\n");
@@ -54,7 +54,7 @@ TEST_SUITE("dataset") {
     CHECK(read_users(f.path(), HistoryPart::train)[0].history.size() == 1);
   }
 
-  TEST_CASE("ratings become histories in order of time") {
+  TEST_CASE("dataset: ratings become histories in order of time") {
     Folder f;
     f.write("items.tsv", "item_id\ttitle\n0\tx\n1\ty\n");
     f.write("ratings.tsv", "user_id\titem_id\trating\ttimestamp\nu\t1\t5\t20\nu\t0\t3\t10\n");
@@ -64,7 +64,7 @@ TEST_SUITE("dataset") {
     CHECK(users[0].history == std::vector<std::string>{"0", "1"});
   }
 
-  TEST_CASE("events bring what the model takes beside their items, from ratings or under its name") {
+  TEST_CASE("dataset: events have the model's features, from ratings or fields of their names") {
     Folder f;
     f.write("ratings.tsv", "user_id\titem_id\trating\ttimestamp\nu\t1\t5\t20\nu\t0\t3\t10\n");
     const std::string wanted[] = {"actions", "timestamps"}, unknown[] = {"dwell"};
@@ -72,14 +72,14 @@ TEST_SUITE("dataset") {
           std::vector<Feature>{{"actions", {3, 5}}, {"timestamps", {10, 20}}});
     CHECK_THROWS_WITH_AS(
         read_user_rows(f.path(), HistoryPart::all, unknown),
-        doctest::Contains("has no dwell of events, which the model takes; expected users.jsonl"),
+        doctest::Contains("has no dwell of events, which the model needs; expected users.jsonl"),
         ImportError);
     f.write("users.jsonl", R"({"id":"u","history":["i"],"dwell":[7]})");
     CHECK(read_user_rows(f.path(), HistoryPart::all, unknown).rows[0].features ==
           std::vector<Feature>{{"dwell", {7}}});
   }
 
-  TEST_CASE("a title is the item's title, and its ASIN only where a catalog has none") {
+  TEST_CASE("dataset: titles are the items' titles, or ASINs in a catalog without titles") {
     Folder f;
     f.write("items.tsv", "item_id\tasin\ttitle\n0\tB01\tA tent\n");
     CHECK(read_items(f.path(), vocabulary(f))[0].title == "A tent");
@@ -89,7 +89,7 @@ TEST_SUITE("dataset") {
     CHECK(read_items(f.path(), vocabulary(f))[0].title == "");
   }
 
-  TEST_CASE("a catalog without semantic IDs is refused for a model that has them") {
+  TEST_CASE("dataset: a catalog without semantic IDs is refused for a model that has them") {
     Folder f;
     f.write("items.tsv", "item_id\ttitle\n0\tx\n");
     f.write("vocab.json", R"({"<a_0>":1,"<item_0>":3})");  // item 0 of another catalog
@@ -98,7 +98,7 @@ TEST_SUITE("dataset") {
                          doctest::Contains("items.tsv:1: there is no column sid"), ImportError);
   }
 
-  TEST_CASE("JSON lines hold token names or ids") {
+  TEST_CASE("dataset: JSON lines hold token names or ids") {
     Folder f;
     f.write("items.jsonl", R"({"id":"i","title":"T","tokens":["<a_1>",2],"identifier":"<item_0>"})");
     f.write("users.jsonl", R"({"id":"u","history":["i","i"]})");
@@ -108,7 +108,7 @@ TEST_SUITE("dataset") {
     CHECK(users[0].history.size() == 2);
   }
 
-  TEST_CASE("an error names file and line") {
+  TEST_CASE("dataset: an error names file and line") {
     Folder f;
     f.write("items.tsv", "item_id\tsid\n0\t1,2\n1\t9,2\n");
     CHECK(error_of(f).find("items.tsv:3: token \"<a_9>\"") != std::string::npos);
@@ -124,7 +124,7 @@ TEST_SUITE("dataset") {
     CHECK(error_of(f).find("items.jsonl:1") != std::string::npos);
   }
 
-  TEST_CASE("a token is a name or a whole number, and nothing that could be taken for one") {
+  TEST_CASE("dataset: a token is a name or a whole number, nothing similar") {
     Folder f;
     for (const char* bad : {"1.5", "true", "-1", "null", "[1]", "2147483648", "18446744073709551615",
                             "\"<x>\"", "\"\\u0000\""}) {
@@ -139,7 +139,7 @@ TEST_SUITE("dataset") {
     }
   }
 
-  TEST_CASE("a folder without a catalog and a damaged gzip file are errors") {
+  TEST_CASE("dataset: a folder without a catalog and a damaged gzip file are errors") {
     Folder f;
     CHECK(error_of(f).find("no catalog") != std::string::npos);
     f.write_gzip("items.tsv.gz", std::string(100'000, 'a'));
@@ -147,7 +147,7 @@ TEST_SUITE("dataset") {
     CHECK(error_of(f).find("items.tsv.gz") != std::string::npos);
   }
 
-  TEST_CASE("requests that are evaluated are the same from a table and from lines") {
+  TEST_CASE("evaluation rows: are the same from a table and from lines") {
     Folder f;
     f.write("e.tsv", "user_id\thistory\tcandidates\ttrue_index\nu\ta b\tc d e\t2\nv\t\tc\t0\n");
     f.write("e.jsonl", R"({"user":"u","history":["a","b"],"candidates":["c","d","e"],"true_item":"e"})"
@@ -168,7 +168,7 @@ TEST_SUITE("dataset") {
     }
     f.write("users.jsonl", "{\"id\":\"v\",\"history\":[\"x\",\"y\"]}\n{\"id\":\"u\",\"history\":[\"z\"]}\n");
     const auto filled = read_evaluation(f.path() / "e.jsonl", f.path());
-    CHECK(filled[0].history == std::vector<std::string>{"a", "b"});  // it has its own
+    CHECK(filled[0].history == std::vector<std::string>{"a", "b"});  // has its own history
     CHECK(filled[1].history == std::vector<std::string>{"x", "y"});
     f.write("e.tsv", "user_id\thistory\tcandidates\ttrue_index\nu\t\tc d\t2\n");
     CHECK_THROWS_AS(read_evaluation(f.path() / "e.tsv"), ImportError);
@@ -176,7 +176,7 @@ TEST_SUITE("dataset") {
     CHECK_THROWS_AS(read_evaluation(f.path() / "e.jsonl"), ImportError);
   }
 
-  TEST_CASE("random damage to a catalog never crashes the importer") {
+  TEST_CASE("dataset: random damage to a catalog never crashes the importer") {
     std::mt19937 random(20);
     const std::string good = "item_id\tsid\ttitle\n0\t1,2\tA tent\n1\t1,2\tA stove\n";
     Folder f;
@@ -185,13 +185,13 @@ TEST_SUITE("dataset") {
       for (int i = 0; i < 3; ++i) bad[random() % bad.size()] = static_cast<char>(random());
       f.write("items.tsv", bad.substr(0, random() % (bad.size() + 1)));
       CAPTURE(round);
-      CHECK_NOTHROW(error_of(f));  // either a data set or an ImportError, never anything else
+      CHECK_NOTHROW(error_of(f));  // either a data set or an ImportError
     }
   }
 }
 
 TEST_SUITE("workload") {
-  TEST_CASE("every user comes once with its own candidates, the rest are repeat visits") {
+  TEST_CASE("visits: every user has one first visit with its own candidates, the others are repeat visits") {
     std::vector<EvaluationRow> rows(10);
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].history.resize(i);
     const std::vector<Visit> visits = make_visits(rows, 30, 3, 5);
@@ -207,14 +207,14 @@ TEST_SUITE("workload") {
     CHECK(firsts == rows.size());
   }
 
-  TEST_CASE("profile lengths are parsed or refused") {
+  TEST_CASE("profile lengths: are parsed or refused") {
     CHECK(parse_profile_tokens("600").mean == 600);
     CHECK(parse_profile_tokens("600,0.5,900").max == 900);
     for (const char* bad : {"", "x", "600,", "600,0.5,900,1", "0", "600,-1", "600;1"})
       CHECK_THROWS_AS(parse_profile_tokens(bad), std::invalid_argument);
   }
 
-  TEST_CASE("expanded histories end with the user's own events") {
+  TEST_CASE("expanded histories: end with the user's own events") {
     std::vector<EvaluationRow> rows(2);
     rows[0].history = {"a", "b"};
     rows[1].history = {"c"};

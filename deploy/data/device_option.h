@@ -1,6 +1,6 @@
 #pragma once
-// The option --device of the commands that predict: the name of a known device, or the file of a profile that
-// `troupe bench calibrate` wrote.
+// Parses the option --device of commands that predict: the name of a known device, or the file of a
+// profile that `troupe bench calibrate` wrote.
 #include <string>
 
 #include "placement/cost/cost_model.h"

@@ -73,9 +73,9 @@ void drop_unknown(DataRows<PutUser>& users, const KnowsItem& knows) {
 void refuse_unknown(const UnknownEvents& unknown) {
   if (unknown.events == 0) return;
   throw ImportError(
-      unknown.first + ": item " + in_quotes(unknown.first_item) + " is not in the catalog (in all " +
+      unknown.first + ": item " + in_quotes(unknown.first_item) + " is not in the catalog (in total " +
       extent_of(unknown) + ", in " + count_of(unknown.histories, "history", "histories") +
-      "); expected items of the catalog; --skip-unknown leaves such events out. Nothing was imported");
+      "); expected items of the catalog, or --skip-unknown to leave such events out. Nothing was imported");
 }
 
 std::string tell_left_out(const UnknownEvents& unknown) {
@@ -97,11 +97,9 @@ std::string tell_shared_identifiers(const DataRows<PutItem>& items) {
     if (count > 1) shared += count;
   if (shared == 0) return "";
   return "warning: " + std::to_string(shared) + " of " + count_of(items.rows.size(), "item", "items") +
-         " share their identifier with another, so that both always score the same; expected an identifier "
-         "of its own for "
-         "each item, a token <item_…> of the model's vocab.json. A model that generates items token by token "
-         "has none, and "
-         "cannot rank them here";
+         " share their identifier token with another item, so that they always get the same score; expected "
+         "a token <item_…> of the model's vocab.json for each item. A model that generates items token by "
+         "token has no such tokens and cannot rank these items";
 }
 
 }  // namespace troupe::deploy

@@ -39,7 +39,7 @@ std::string error_of(auto action) {
 }  // namespace
 
 TEST_SUITE("import check") {
-  TEST_CASE("an id that comes twice is named with both lines") {
+  TEST_CASE("import check: a duplicate id is reported with both lines") {
     CHECK(error_of([] { refuse_twice(items({"a", "b"})); }).empty());
     CHECK(error_of([] {
             refuse_twice(items({"a", "b", "a"}));
@@ -50,30 +50,31 @@ TEST_SUITE("import check") {
           "users.jsonl:11: user \"u0\" is on line 10 already; expected each user once");
   }
 
-  TEST_CASE("unknown items of histories are counted, and the first is named where it stands") {
+  TEST_CASE("import check: unknown items are counted, and the first is reported with its position") {
     const auto users = histories({{"a", "b"}, {"a", "b", "x", "y", "x"}, {"x"}});
     const UnknownEvents unknown = find_unknown(users, knows);
     CHECK(unknown.events == 4);
     CHECK(unknown.histories == 2);
     CHECK(unknown.items.at("x") == 3);
-    CHECK(error_of([&] { refuse_unknown(unknown); })
-              .starts_with("users.jsonl:11: history[2]: item \"x\" is not in the catalog (in all 4 events of "
-                           "2 items, in 2 "
-                           "histories); expected items of the catalog; --skip-unknown"));
+    CHECK(
+        error_of([&] { refuse_unknown(unknown); })
+            .starts_with("users.jsonl:11: history[2]: item \"x\" is not in the catalog (in total 4 events of "
+                         "2 items, in 2 "
+                         "histories); expected items of the catalog, or --skip-unknown"));
     CHECK(tell_left_out(unknown) ==
           "left out 4 events of 2 items that the catalog does not have, in 2 histories: \"x\" (3 times), "
           "\"y\" (1 time)");
     CHECK(error_of([&] { refuse_unknown(find_unknown(histories({{"a"}}), knows)); }).empty());
   }
 
-  TEST_CASE("what is left out leaves the others in their order") {
+  TEST_CASE("import check: dropped events leave the others in their order") {
     auto users = histories({{"a", "x", "b", "x", "a"}, {"x"}});
     drop_unknown(users, knows);
     CHECK(users.rows[0].history == std::vector<std::string>{"a", "b", "a"});
     CHECK(users.rows[1].history.empty());
   }
 
-  TEST_CASE("items that share an identifier are told, for they cannot be ranked against each other") {
+  TEST_CASE("import check: items that share an identifier are reported") {
     auto data = items({"a", "b", "c"});
     CHECK(tell_shared_identifiers(data).empty());
     data.rows[2].identifier = data.rows[0].identifier;

@@ -1,12 +1,12 @@
 #pragma once
-// What `troupe train` wrote (placement/split/trained_policies.h), from its file.
+// Reads the split policies that `troupe train` wrote (placement/split/trained_policies.h).
 #include <string>
 
 #include "placement/split/trained_policies.h"
 
 namespace troupe::deploy {
 
-// Throws std::invalid_argument or FileError with what was expected.
+// Throws std::invalid_argument or FileError with the expected content.
 placement::TrainedPolicies read_split_policies(const std::string& path);
 
 }  // namespace troupe::deploy

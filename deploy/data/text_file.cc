@@ -51,7 +51,7 @@ bool TextFile::next(std::string& line) {
   gzerror(gzip_->file, &code);
   if (code != Z_OK && code != Z_STREAM_END) {
     ++place_.line;
-    fail("the compressed data is damaged or cut short", "a whole gzip file");
+    fail("the compressed data is damaged or truncated", "a whole gzip file");
   }
   if (line.empty()) return false;
   ++place_.line;
@@ -123,7 +123,8 @@ void write_output(const std::string& path, const std::string& text) {
   out << text;
   out.close();
   if (!out)
-    throw std::runtime_error(path + ": cannot be written; expected a file in an existing folder with room");
+    throw std::runtime_error(path +
+                             ": cannot be written; expected a file in an existing folder with free space");
 }
 
 }  // namespace troupe::deploy

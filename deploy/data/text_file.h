@@ -1,5 +1,6 @@
 #pragma once
-// Lines of a text file, gzip or plain, with their numbers, for the importers; and files that commands write.
+// Reads lines of gzip or plain text files with their numbers, for importers, and writes files for
+// commands.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -10,12 +11,12 @@
 
 namespace troupe::deploy {
 
-// A file that cannot be imported: "items.tsv.gz:17: …; expected …".
+// Fault of a file that cannot be imported: "items.tsv.gz:17: …; expected …".
 struct ImportError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Where a reader of lines is.
+// Position of a line reader.
 struct LinePlace {
   std::string file;
   std::uint64_t line = 0;                                                          // from 1
@@ -27,9 +28,11 @@ class TextFile {
   explicit TextFile(std::filesystem::path path);  // throws ImportError
   ~TextFile();
 
-  // False at the end. Throws ImportError on a damaged file, or a line over `line_bytes_max`.
+  // Returns false at the end. Throws ImportError for a damaged file or a line over
+  // `line_bytes_max`.
   bool next(std::string& line);
-  const LinePlace& place() const { return place_; }  // of the last line; lives as long as the file
+  // position of the last line; valid as long as the file
+  const LinePlace& place() const { return place_; }
   std::uint64_t line_number() const { return place_.line; }
 
   [[noreturn]] void fail(std::string_view what, std::string_view expected) const {
@@ -48,7 +51,7 @@ std::vector<std::string_view> split(std::string_view line, char separator);
 std::uint64_t parse_number(const TextFile& file, std::string_view text, std::string_view name,
                            std::uint64_t max);
 
-// A tab-separated file with a header line; columns are found by name.
+// Tab-separated file with a header line. Columns are found by name.
 class TsvFile {
  public:
   explicit TsvFile(std::filesystem::path path);
@@ -63,8 +66,8 @@ class TsvFile {
   std::vector<std::string> header_;
 };
 
-// Throws std::runtime_error if write_output could not write there; for what takes long before it has
-// something to write. Leaves an empty file where there was none.
+// Throws std::runtime_error if write_output could not write to `path`. Commands call it before long
+// work. Creates an empty file if there is none.
 void check_output(const std::string& path);
 
 // Writes `text` to a file, or to standard output if `path` is "-". Throws std::runtime_error.

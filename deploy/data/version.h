@@ -1,14 +1,14 @@
 #pragma once
-// Which Troupe this program is. Results are worth keeping only with the commit that made them: a seed is the
-// whole recipe of a run together with it. The answers are written at build time (cmake/commit.cmake).
+// Version and commit of this program, set at build time (cmake/commit.cmake). Results record the
+// commit: a run can be repeated only with its seed and its commit.
 #include <string_view>
 
 namespace troupe::deploy {
 
-std::string_view version();  // "0.1.0"
+std::string_view version();  // such as "0.1.0"
 
-// The abbreviated commit, or its tag; "-dirty" follows if files under version control had changed when it was
-// built. "unknown" outside a checkout.
+// Abbreviated commit or its tag, with "-dirty" appended if files under version control had changed
+// at build time; "unknown" outside a checkout.
 std::string_view commit();
 
 }  // namespace troupe::deploy

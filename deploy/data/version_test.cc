@@ -8,7 +8,7 @@
 using namespace troupe::deploy;
 
 TEST_SUITE("version") {
-  TEST_CASE("the program knows its version and commit") {
+  TEST_CASE("version: the program knows its version and commit") {
     CHECK(version().size() >= 5);
     CHECK(std::count(version().begin(), version().end(), '.') == 2);
     REQUIRE_FALSE(commit().empty());

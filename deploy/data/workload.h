@@ -1,7 +1,7 @@
 #pragma once
-// The requests of `troupe bench rank`: real users, histories and candidates from an evaluation file, with
-// repeat visits by one stated rule, and histories expanded to a stated length distribution for throughput
-// runs (BAT §6.2).
+// Makes the requests of `troupe bench rank`: real users, histories and candidates of an evaluation
+// file. Repeat visits follow one stated rule; for throughput runs, histories are lengthened to a
+// stated length distribution (BAT §6.2).
 #include <cstdint>
 #include <optional>
 #include <random>
@@ -13,23 +13,25 @@
 
 namespace troupe::deploy {
 
-// The rule: of the first ceil(requests / visits_per_user) users of the file each comes once; the other
-// requests are repeat visits, their users drawn with replacement in proportion to their history's length (an
-// active user comes more often). A first visit has the row's own candidates; a repeat visit those of a random
-// row. The order is a uniform shuffle of all visits, in which each user's first visit comes first.
+// Visit of a user. The first ceil(requests / visits_per_user) users of the file have one first
+// visit each. All other requests are repeat visits; their users are drawn with replacement, in
+// proportion to the length of their history, so that active users return more often. A first visit
+// has its row's own candidates, a repeat visit those of a random row. The order is a uniform
+// shuffle of all visits, in which each user's first visit comes first.
 struct Visit {
   std::size_t user = 0;        // row of the evaluation file
   std::size_t candidates = 0;  // row whose candidates are ranked
-  bool first = false;          // quality is measured on these: they are the file's own requests
+  bool first = false;          // quality is measured on first visits: they are requests of the file
 };
 std::vector<Visit> make_visits(const std::vector<EvaluationRow>& rows, std::size_t requests,
                                double visits_per_user, std::uint64_t seed);
 
-// Candidates of which no combination comes twice, whatever their order: different items, each drawn by how
-// often the histories have it (once more than that, so that all items come).
+// Draws sets of candidates without repeating a combination in any order. The items of a set differ.
+// Each item is drawn in proportion to its occurrences in the histories plus one, so that every item
+// can occur.
 class FreshCandidates {
  public:
-  // Throws std::invalid_argument for fewer than twice as many items as candidates.
+  // Throws std::invalid_argument if there are fewer than twice as many items as candidates.
   FreshCandidates(const std::vector<std::string>& catalog, const std::vector<EvaluationRow>& rows,
                   std::size_t count, std::uint64_t seed);
   std::vector<std::string> next();
@@ -42,18 +44,20 @@ class FreshCandidates {
   std::set<std::vector<std::uint32_t>> given_;
 };
 
-// Log-normal lengths of a user's history in tokens: mean, sigma of the logarithm, and the longest allowed.
+// Log-normal distribution of history lengths in tokens: mean, sigma of the logarithm, and maximum
+// (0 = profile_tokens_max).
 struct ProfileTokens {
   double mean = 0, sigma = 0.6;
   std::size_t max = 0;
 };
-// "MEAN[,SIGMA[,MAX]]", no length above `profile_tokens_max`; throws std::invalid_argument with what was
-// expected.
+// Parses "MEAN[,SIGMA[,MAX]]"; no length may exceed `profile_tokens_max`. Throws
+// std::invalid_argument with what was expected.
 inline constexpr double profile_tokens_max = 1e6;
 ProfileTokens parse_profile_tokens(const std::string& text);
 
-// Lengthens each history to its drawn length with events drawn from all histories, before the user's own; a
-// history that is long enough already keeps its newest events. `item_tokens`: tokens of one event.
+// Lengthens each history to its drawn length with events drawn from all histories, placed before
+// the user's own events. A history that is too long keeps its newest events. `item_tokens` is the
+// number of tokens of one event.
 void expand_histories(std::vector<EvaluationRow>& rows, const ProfileTokens& lengths, std::size_t item_tokens,
                       std::uint64_t seed);
 

@@ -13,8 +13,8 @@
 namespace troupe::deploy {
 namespace {
 
-// As a decoder of one tower: a history's event is a row of one. A decoder's feed-forward part has three
-// matrices, where Climber has two.
+// Approximates Climber by a decoder of one tower, in which a history event is one row. A decoder's
+// feed-forward part has three matrices, Climber's has two.
 placement::ModelShape climber_cost(const kernels::ClimberConfig& model,
                                    const kernels::DecoderOptions& options) {
   const bool bytes = options.weights == kernels::WeightFormat::int8;
@@ -73,13 +73,13 @@ kernels::ClimberRequest climber_request(const kernels::ClimberConfig& model, con
   asked.candidates.assign(candidates.begin(), candidates.end());
   if (asked.actions.size() != asked.items.size())
     throw std::invalid_argument("actions has " + std::to_string(asked.actions.size()) +
-                                " numbers; expected one for each of item_ids, " +
+                                " numbers; expected as many as item_ids, " +
                                 std::to_string(asked.items.size()));
   return asked;
 }
 
-// Of {"item_ids": [...], "actions": [...], "scenario": 0, "candidate_ids": [...]}, oldest event first: each
-// task's logits, candidate by candidate.
+// Computes each task's logits, candidate by candidate. The request is {"item_ids": [...],
+// "actions": [...], "scenario": 0, "candidate_ids": [...]}, oldest event first.
 nlohmann::json climber_logits(const std::filesystem::path& directory, const nlohmann::json& request) {
   kernels::ClimberModel model = kernels::read_climber(directory);
   const kernels::ClimberConfig config = model.config;

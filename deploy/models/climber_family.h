@@ -1,5 +1,5 @@
 #pragma once
-// Climber (kernels/climber/) as a row of the table of families: on the CPU.
+// Entry of the model family table for Climber (kernels/climber/), on the CPU or a GPU.
 #include "deploy/models/families.h"
 
 namespace troupe::deploy {

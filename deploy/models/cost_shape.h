@@ -1,5 +1,5 @@
 #pragma once
-// What a decoder's time depends on, as the cost model wants it.
+// Describes a decoder's work for the cost model.
 #include "kernels/decoder/decoder.h"
 #include "placement/cost/cost_model.h"
 

@@ -5,7 +5,7 @@
 namespace troupe::deploy {
 namespace {
 
-TEST_CASE("weights and keys and values weigh what the engine stores") {
+TEST_CASE("cost shape: weights and keys and values have the engine's stored size") {
   kernels::DecoderConfig config;
   config.layers = 4;
   config.heads = 8;

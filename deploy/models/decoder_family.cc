@@ -34,7 +34,7 @@ OpenedModel open_decoder(const std::filesystem::path& directory, const Config& c
           {}};
 }
 
-// Of the last token of {"tokens": [...]}, a plain causal prompt.
+// Computes the logits of the last token of {"tokens": [...]}, a plain causal prompt.
 nlohmann::json decoder_logits(const std::filesystem::path& directory, const nlohmann::json& request) {
   const kernels::PlanLimits limits = plan_limits(kernels::read_decoder_config(directory));
   const std::vector<std::int64_t> numbers = request_integers(request, "tokens", {0, limits.vocabulary - 1});

@@ -1,5 +1,6 @@
 #pragma once
-// The decoder family's row in the table: Qwen2, Qwen3 and Llama checkpoints in Hugging Face form.
+// Entry of the model family table for decoders: Qwen2, Qwen3 and Llama checkpoints in Hugging Face
+// format.
 #include "deploy/models/families.h"
 
 namespace troupe::deploy {

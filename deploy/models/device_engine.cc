@@ -1,4 +1,4 @@
-// The engine on the device that this is compiled for: CUDA's, or the emulated one (TROUPE_EMULATED).
+// Engine on CUDA, or on the emulated device if compiled with TROUPE_EMULATED.
 #include "deploy/models/device_engine.h"
 
 #include <algorithm>
@@ -21,13 +21,13 @@ constexpr const char* device_kind = "cuda";
 constexpr unsigned capability_min = 80;
 constexpr std::uint32_t rows_min = 8192, logits_min = 1 << 20;
 constexpr double free_share =
-    0.5;  // of free memory, for pages: the rest is for another model beside this one
+    0.5;  // fraction of free memory for pages; another model may need the other half
 
 std::string name_of(const DeviceChoice& choice) {
   return "model.device " + choice.kind + ":" + std::to_string(choice.number);
 }
 
-// Batches are bounded by tokens, and a larger request runs alone.
+// Batches are bounded by tokens; a larger request runs alone.
 cuda::CudaDecoderOptions options_of(const DeviceChoice& choice, const Config& config,
                                     const kernels::DecoderConfig& model) {
   const kernels::DecoderOptions common = decoder_options(config);
@@ -40,7 +40,7 @@ cuda::CudaDecoderOptions options_of(const DeviceChoice& choice, const Config& co
   options.logits_max =
       std::max(logits_min, static_cast<std::uint32_t>(config.integer("router.candidates_max")));
   options.search_tokens_max = options.rows_max;
-#ifdef TROUPE_EMULATED  // which fills all of it with NaN, on one core
+#ifdef TROUPE_EMULATED  // the emulator fills all buffers with NaN on one core
   options.rows_max = 1024, options.keys_max = 1 << 14, options.logits_max = 1 << 12;
   options.plan_bytes_max = 1 << 20;
   options.search_tokens_max = 1024, options.search_logits_max = 1 << 14;
@@ -49,7 +49,7 @@ cuda::CudaDecoderOptions options_of(const DeviceChoice& choice, const Config& co
   return options;
 }
 
-// HSTU's and Climber's.
+// Options of HSTU and Climber.
 cuda::CudaRankerOptions ranker_options(const DeviceChoice& choice, const Config& config) {
   const kernels::DecoderOptions common = decoder_options(config);
   cuda::CudaRankerOptions options{
@@ -68,20 +68,20 @@ cuda::CudaRankerOptions ranker_options(const DeviceChoice& choice, const Config&
 void check_weights(const Config& config) {
   if (config.text("model.weights") != "f32")
     throw ConfigError("model.weights is " + config.text("model.weights") +
-                      "; on a GPU expected f32 (there they are kept as model.device_format)");
+                      "; expected f32 on a GPU (which stores weights as model.device_format)");
 }
 
 void check_device(const DeviceChoice& choice) {
   if (choice.kind != device_kind)
-    throw ConfigError("model.device is " + choice.kind + "; this program knows cpu and " + device_kind);
+    throw ConfigError("model.device is " + choice.kind + "; expected cpu or " + device_kind);
   const int count = cuda::device_count();
   if (count == 0)
-    throw ConfigError(name_of(choice) +
-                      ": there is no CUDA device here (no driver, or no GPU); expected cpu, or a machine "
-                      "with a GPU");
+    throw ConfigError(
+        name_of(choice) +
+        ": there is no CUDA device (no driver, or no GPU); expected cpu, or a machine with a GPU");
   if (choice.number >= count)
     throw ConfigError(name_of(choice) + ": there are " + std::to_string(count) +
-                      " devices; expected a number below that");
+                      " devices; expected a smaller number");
   const cuda::DeviceProperties found = cuda::device_properties(choice.number);
   if (found.capability < capability_min)
     throw ConfigError(name_of(choice) + ": " + found.name + " has compute capability " +
@@ -93,12 +93,12 @@ void check_model(const DeviceChoice& choice, const Config& config, const kernels
                  const cuda::CudaDecoderOptions& options) {
   check_weights(config);
   if (options.kv == kernels::KvFormat::f32)
-    throw ConfigError("pool.kv_format is f32; on a GPU expected bf16 or f16");
+    throw ConfigError("pool.kv_format is f32; expected bf16 or f16 on a GPU");
   if (const std::string fault = cuda::cuda_decoder_fault(model, options); !fault.empty())
     throw ConfigError(name_of(choice) + ": " + fault);
 }
 
-// More than the pool has would never be used.
+// Returns the number of device pages, at most the pool's: more would never be used.
 std::uint32_t device_pages(const Config& config, const PageArena& arena) {
   const auto asked = static_cast<std::size_t>(config.size_bytes("pool.device_bytes"));
   const std::size_t free = cuda::free_device_bytes();
@@ -107,21 +107,21 @@ std::uint32_t device_pages(const Config& config, const PageArena& arena) {
   const std::size_t pages = std::min(bytes / arena.page_bytes(), arena.pages());
   if (bytes > free || pages == 0)
     throw ConfigError(
-        "pool.device_bytes is " + (asked > 0 ? std::to_string(asked) : "0 (half of what is free)") +
-        "; expected at least a page of " + std::to_string(arena.page_bytes()) + " bytes, and at most the " +
-        std::to_string(free) + " that the model leaves free on the device");
+        "pool.device_bytes is " + (asked > 0 ? std::to_string(asked) : "0 (half of the free memory)") +
+        "; expected at least one page of " + std::to_string(arena.page_bytes()) + " bytes, and at most the " +
+        std::to_string(free) + " bytes that the model leaves free on the device");
   return static_cast<std::uint32_t>(pages);
 }
 
-// What the device says, as a word about the configuration.
+// Calls `make` and turns the device's errors into ConfigError.
 template <class Make>
 auto opened(const DeviceChoice& choice, const Make& make) {
   try {
     return make();
   } catch (const cuda::DeviceError& error) {
     throw ConfigError(name_of(choice) + ": " + error.what() +
-                      "; expected a device with room for the model, its executors and pool.device_bytes, "
-                      "and a host that can page-lock pool.memory");
+                      "; expected a device with enough memory for the model, its executors and "
+                      "pool.device_bytes, and a host that can page-lock pool.memory");
   }
 }
 
@@ -135,7 +135,7 @@ actors::ComputePort::MakePages device_pages_of(const DeviceChoice& choice, const
   };
 }
 
-// `fault` and `make`: of kernels/cuda/engine/{hstu,climber}.h.
+// `fault` and `make` are functions of kernels/cuda/engine/{hstu,climber}.h.
 template <class Model>
 Engine open_ranker(const DeviceChoice& choice, const Config& config, Model model, const auto& fault,
                    const auto& make) {

@@ -1,4 +1,4 @@
-// For programs that were built without CUDA.
+// Refuses GPUs in programs that are built without CUDA.
 #include "deploy/models/device_engine.h"
 
 namespace troupe::deploy {
@@ -7,8 +7,8 @@ namespace {
 
 [[noreturn]] void refuse(const DeviceChoice& choice) {
   throw ConfigError("model.device is " + choice.kind +
-                    ", and this program was built without CUDA; expected cpu, or a program that was built "
-                    "where nvcc is found (TROUPE_CUDA)");
+                    ", and this program is built without CUDA; expected cpu, or a program built where nvcc "
+                    "is found (TROUPE_CUDA)");
 }
 
 }  // namespace

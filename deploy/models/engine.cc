@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t device_executors = 2;  // one copies while the other computes
 
-// A knob whose zero means one per core.
+// Returns a setting; 0 stands for one per core.
 std::uint32_t count_or_cores(const Config& config, const char* knob) {
   const auto asked = static_cast<std::uint32_t>(config.integer(knob));
   return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency());
@@ -35,7 +35,7 @@ DeviceChoice device_choice(const Config& config) {
   return choice;
 }
 
-// The knobs' choices are the formats' names.
+// The choices of these settings are the formats' names.
 kernels::DecoderOptions decoder_options(const Config& config) {
   const std::string& beams = config.text("inference.beams");
   return {.page_tokens = static_cast<std::uint32_t>(config.integer("pool.page_tokens")),
@@ -85,7 +85,7 @@ Engine open_engine(const Config& config, kernels::DecoderModel model) {
   const DeviceChoice choice = device_choice(config);
   const std::string& beams = config.text("inference.beams");
   if (!choice.on_cpu() && beams != "together")
-    throw ConfigError("inference.beams is " + beams + "; on a GPU expected together");
+    throw ConfigError("inference.beams is " + beams + "; expected together on a GPU");
   if (!choice.on_cpu()) return open_device_engine(choice, config, std::move(model));
   auto decoder = kernels::make_cpu_decoder(std::move(model), decoder_options(config));
   return {beams == "unconstrained" || beams == "plain" ? kernels::unconstrained(std::move(decoder))

@@ -1,7 +1,7 @@
 #pragma once
-// What a box computes with, as configured: decoders on the CPU over the arena's own pages, or on a device
-// with copies of them (actors/inference/device_pages_port.h). The formats of either are in the names of
-// blocks, so that blocks of one are never taken for those of another.
+// Opens the configured engine. On the CPU, decoders use the arena's own pages; on a GPU, they use
+// copies of them (actors/inference/device_pages_port.h). The number formats of the engine are part
+// of the blocks' names, so blocks of one format are never read as another.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace troupe::deploy {
 
-// model.device: "cpu", "cuda", "cuda:1".
+// Parsed model.device, such as "cpu", "cuda" or "cuda:1".
 struct DeviceChoice {
   std::string kind = "cpu";
   int number = 0;
@@ -21,23 +21,26 @@ struct DeviceChoice {
 };
 DeviceChoice device_choice(const Config& config);  // throws ConfigError
 
-// The CPU's decoder as configured. Its page size and the format of keys and values hold on a device too.
+// Returns the configured options of the CPU's decoder. A GPU uses their page size and format of
+// keys and values, too.
 kernels::DecoderOptions decoder_options(const Config& config);
-// What a block depends on beside the checkpoint: blocks that differ in it must not have the same name.
+// Describes everything that a block depends on besides the checkpoint. Blocks with different
+// descriptions must have different names.
 std::string layout_version(const Config& config);
-// model.tables: where the rows of a model's item embedding are. Throws ConfigError on a device, which has
-// them in its memory.
+// Returns where the rows of the item embedding are kept (model.tables). Throws ConfigError for
+// anything but memory on a GPU.
 kernels::ItemRows items_of(const Config& config);
-// Batches at a time.
+// Number of batches that run at the same time.
 std::uint32_t executors_of(const Config& config);
 
 struct Engine {
   std::unique_ptr<kernels::Executor> executor;
   actors::ComputePort::MakePages make_pages;
 };
-// Pages in the arena, for what computes on the CPU.
+// Returns a factory of arena pages, for engines on the CPU.
 actors::ComputePort::MakePages arena_pages(const Config& config);
-// Of a decoder. Throws ConfigError if there is no such device, or if it cannot run this model as configured.
+// Opens a decoder. Throws ConfigError if the device does not exist or cannot run this model as
+// configured.
 Engine open_engine(const Config& config, kernels::DecoderModel model);
 
 }  // namespace troupe::deploy

@@ -7,7 +7,7 @@
 namespace troupe::deploy {
 namespace {
 
-TEST_CASE("blocks of another format, page size or kind of weights never share a name") {
+TEST_CASE("layout version: blocks of other formats, page sizes or weights never share a name") {
   std::set<std::string> versions;
   std::size_t count = 0;
   for (const std::string_view kv : kernels::kv_format_names)
@@ -32,7 +32,7 @@ TEST_CASE("blocks of another format, page size or kind of weights never share a 
   CHECK(versions.size() == count);
 }
 
-TEST_CASE("knobs reach the decoder's options, and no number of cores means all of them") {
+TEST_CASE("decoder options: follow the settings, and 0 cores means all") {
   Config config;
   const kernels::DecoderOptions plain = decoder_options(config);
   CHECK(plain.kv == kernels::KvFormat::f32);
@@ -48,7 +48,7 @@ TEST_CASE("knobs reach the decoder's options, and no number of cores means all o
   CHECK(changed.cores == 3);
 }
 
-TEST_CASE("a box can run what beam searches are measured by, on the CPU alone") {
+TEST_CASE("engine: baselines of beam search run on the CPU alone") {
   Config config;
   CHECK(decoder_options(config).beams == kernels::BeamPaths::together);
   config.set("inference.beams", "copied");
@@ -66,7 +66,7 @@ TEST_CASE("a box can run what beam searches are measured by, on the CPU alone") 
   CHECK_THROWS_WITH(open_engine(config, {}), doctest::Contains("inference.beams is plain"));
 }
 
-TEST_CASE("two batches at a time on a device, unless another number is asked for") {
+TEST_CASE("executors: two on a device by default") {
   Config config;
   config.set("model.device", "cuda:3");
   CHECK(device_choice(config).number == 3);

@@ -31,10 +31,9 @@ const Families& all_families() {
 const Family& family_of(const Families& families, const std::filesystem::path& directory) {
   std::error_code unreadable;
   if (!std::filesystem::is_directory(directory, unreadable))
-    kernels::load_fault(
-        directory, "no such folder",
-        "a model directory on this machine, with config.json and *.safetensors; names of a hub are not "
-        "downloaded");
+    kernels::load_fault(directory, "no such folder",
+                        "a model directory on this machine, with config.json and *.safetensors; models of a "
+                        "hub are not downloaded");
   const std::filesystem::path file = directory / "config.json";
   const nlohmann::json document = kernels::read_json_file(file, config_bytes_max);
   const kernels::JsonFields fields(file, document);

@@ -21,7 +21,7 @@ std::string error_of(const std::string& config) {
   return kernels::load_error_of([&] { family_of(all_families(), folder.path()); });
 }
 
-// What is known of a model before its weights are read.
+// Formats the facts that are known of a model before its weights are read.
 std::string facts_of(const std::string& model, const Config& config) {
   const kernels::TestFolder folder;
   folder.write("config.json", model);
@@ -64,8 +64,8 @@ kernels::DecoderConfig small_decoder() {
 
 }  // namespace
 
-TEST_SUITE("families") {
-  TEST_CASE("what is known of a model before its weights follows from its configuration and the formats") {
+TEST_SUITE("model families") {
+  TEST_CASE("model facts: follow from the configuration and the formats, without weights") {
     const std::string decoder = kernels::config_text(small_decoder(), kernels::StoredAs::f32);
     const std::string climber = kernels::config_text(kernels::small_climber_config());
     Config floats, bytes;
@@ -124,9 +124,7 @@ TEST_SUITE("families") {
     CHECK_THROWS_AS(facts_of(kernels::small_hstu(2), bytes), ConfigError);
   }
 
-  TEST_CASE(
-      "a model's family is that of its model_type; one without, or of another, is refused with the known "
-      "ones") {
+  TEST_CASE("model families: chosen by model_type; a missing or unknown one is refused with the known ones") {
     CHECK(error_of(R"({"model_type":"llama"})").empty());
     for (const char* config : {R"({})", R"({"model_type":"bert"})"}) {
       const std::string error = error_of(config);

@@ -15,11 +15,12 @@
 namespace troupe::deploy {
 namespace {
 
-// Seconds since 1970: what JSON's readers keep exactly.
+// Seconds since 1970; JSON readers represent integers up to this bound exactly.
 constexpr std::int64_t times_max = std::int64_t{1} << 53;
 
-// As a decoder's: a layer has five matrices of hidden × width in the research layer and seven in the
-// production layer, where a decoder with as many heads has four and three of hidden × intermediate.
+// Approximates HSTU by a decoder. A layer has five matrices of hidden × width in the research layer
+// and seven in the production layer. A decoder with as many heads has four, plus three of hidden ×
+// intermediate.
 placement::ModelShape cost_of(const kernels::HstuConfig& config, kernels::KvFormat kv) {
   return {.layers = config.layers,
           .hidden = config.hidden,
@@ -38,7 +39,7 @@ kernels::DecoderOptions options_of(const Config& config) {
   kernels::DecoderOptions options = decoder_options(config);
   if (options.weights != kernels::WeightFormat::f32)
     throw ConfigError("model.weights is " + config.text("model.weights") +
-                      "; expected f32 for a model of the family hstu");
+                      "; expected f32 for the model family hstu");
   return options;
 }
 
@@ -47,7 +48,8 @@ ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& c
   const kernels::DecoderOptions options = options_of(config);
   const kernels::HstuPassMemory memory = pass_memory(model, options);
   if (model.tasks == 0)
-    kernels::load_fault(directory / "config.json", "task_head is missing", "one, as requests read its tasks");
+    kernels::load_fault(directory / "config.json", "task_head is missing",
+                        "a task head, because requests read its tasks");
   ModelFacts facts{plan_limits(model), page_layout(kv_layout(model, options.page_tokens, options.kv)),
                    cost_of(model, options.kv)};
   if (device_choice(config).on_cpu())
@@ -82,23 +84,23 @@ std::vector<kernels::Token> items_of(const nlohmann::json& request, const char* 
   return {numbers.begin(), numbers.end()};
 }
 
-// Times do not decrease, the request's is not before them, and each event has one.
+// Reads one time per event and the request's time. Times must not decrease.
 void read_times(const nlohmann::json& request, kernels::HstuRequest& read) {
   read.times = request_integers(request, "timestamps", {-times_max, times_max});
   if (read.times.size() != read.items.size())
     throw std::invalid_argument("timestamps has " + std::to_string(read.times.size()) +
                                 " entries; expected " + std::to_string(read.items.size()) +
-                                ", one for each of item_ids");
+                                ", as many as item_ids");
   for (std::size_t i = 1; i < read.times.size(); ++i)
     if (read.times[i] < read.times[i - 1])
       throw std::invalid_argument("timestamps[" + std::to_string(i) + "] is " +
-                                  std::to_string(read.times[i]) + "; expected at least the one before, " +
+                                  std::to_string(read.times[i]) + "; expected at least the previous one, " +
                                   std::to_string(read.times[i - 1]));
   read.now = request_integer(request, "request_timestamp", {read.times.back(), times_max});
 }
 
-// {"item_ids": […], "timestamps": […], "request_timestamp": …, "candidate_ids": […]}; of a longer history the
-// newest.
+// Computes the logits of {"item_ids": […], "timestamps": […], "request_timestamp": …,
+// "candidate_ids": […]}. Uses the newest events if the history is too long.
 nlohmann::json hstu_logits(const std::filesystem::path& directory, const nlohmann::json& request) {
   const kernels::HstuConfig config = kernels::read_hstu_config(directory);
   kernels::HstuRequest read{items_of(request, "item_ids", config), {}, 0, {}};

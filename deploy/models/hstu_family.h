@@ -1,5 +1,5 @@
 #pragma once
-// The HSTU family's row in the table: histories of items with their times, and candidates
+// Entry of the model family table for HSTU: histories of items with their times, and candidates
 // (kernels/hstu/hstu.h).
 #include "deploy/models/families.h"
 

@@ -30,7 +30,7 @@ std::shared_ptr<const kernels::Prototypes> open_prototypes(const Config& config,
   const std::string& file = config.text("model.prototypes");
   if (file.empty()) return nullptr;
   if (!device_choice(config).on_cpu())
-    throw ConfigError("model.prototypes is " + file + "; on a GPU expected none");
+    throw ConfigError("model.prototypes is " + file + "; expected it to be empty on a GPU");
   return std::make_shared<kernels::Prototypes>(file, kernels::read_decoder_config(model), model_version);
 }
 

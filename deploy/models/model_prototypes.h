@@ -1,6 +1,6 @@
 #pragma once
-// What stands for tokens of histories (kernels/decoder/prototypes.h), as configured: for routers, which say
-// in their plans what is made of it, and for what computes these.
+// Opens the configured prototypes, which stand for tokens of histories
+// (kernels/decoder/prototypes.h). Routers use them for plans, inference workers for computing.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace troupe::deploy {
 
-// Of model.prototypes; null if there is none. Throws LoadError where the file is damaged or of another model,
-// ConfigError where the device takes none.
+// Reads model.prototypes; null if the setting is empty. Throws LoadError if the file is damaged or
+// of another model, ConfigError if the device does not support prototypes.
 std::shared_ptr<const kernels::Prototypes> open_prototypes(const Config& config,
                                                            const std::filesystem::path& model,
                                                            const std::string& model_version);
@@ -21,12 +21,12 @@ std::shared_ptr<const kernels::Prototypes> open_prototypes(const Config& config,
 std::shared_ptr<const StandIns> stand_ins_of(std::shared_ptr<const kernels::Prototypes> prototypes,
                                              std::string model_version);
 
-// Columns of the table whose rows they are, where they are read through pages of the pool (model.tables:
-// mapped); else 0.
+// Returns the columns of the prototypes' table if its rows are read through pages of the pool
+// (model.tables: mapped); else 0.
 std::uint32_t prototype_columns(const Config& config, const kernels::Prototypes& prototypes);
 
-// The model's executor, as configured, with them; through `wrap`, if there is one, where their rows are read
-// through pages.
+// Returns the model's executor with prototypes. If `wrap` is not empty, their rows are read through
+// it.
 std::unique_ptr<kernels::Executor> make_of_prototypes(const Config& config,
                                                       std::unique_ptr<kernels::Executor> executor,
                                                       std::shared_ptr<const kernels::Prototypes> prototypes,

@@ -1,6 +1,6 @@
 #pragma once
-// Numbers of a request that a person wrote as JSON, for a family's `logits`: taken out field by field. A
-// fault is a std::invalid_argument that names the field, what was found and what was expected.
+// Reads numbers, field by field, from a JSON request for a family's `logits`. Errors are
+// std::invalid_argument with the field, the value found and the value expected.
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -13,7 +13,7 @@ struct NumberRange {
 };
 
 std::int64_t request_integer(const nlohmann::json& request, const std::string& key, NumberRange range);
-// A list, of at least one unless it may be empty.
+// Reads a list with at least one number, unless `may_be_empty`.
 std::vector<std::int64_t> request_integers(const nlohmann::json& request, const std::string& key,
                                            NumberRange range, bool may_be_empty = false);
 

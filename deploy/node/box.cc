@@ -43,7 +43,7 @@ Incarnation new_incarnation(Coordination& coordination, const Place& place) {
   return std::get<Incarnation>(next);
 }
 
-// Saves and loads do not wait behind pulls, each of which may take as long as a lease; nor does the scrubber.
+// Saves, loads and the scrubber have executors of their own: each pull may take as long as a lease.
 std::uint32_t block_lanes(const actors::KvWorkerConfig& config) {
   return store_lanes + scrub_lanes +
          (config.pulls ? static_cast<std::uint32_t>(config.pulling.running_max) : 0);
@@ -62,7 +62,7 @@ std::unique_ptr<PageArena> make_arena(std::size_t page_bytes, std::size_t pages)
   }
 }
 
-// `damage`: of the file that was set aside, if one was.
+// `damage` gets the error text if the coordination file was set aside.
 std::unique_ptr<Coordination> make_coordination(const Config& config, const Place& place,
                                                 std::string& damage) {
   if (!place.is_alone() || !config.text("cluster.coordination").empty()) return etcd_coordination(config);
@@ -79,13 +79,13 @@ std::unique_ptr<Coordination> make_coordination(const Config& config, const Plac
   }
 }
 
-// So soon a router hears that its profiles and items are away, gone or back.
+// Interval at which a router checks whether its profiles and items are available.
 constexpr Duration features_asked_every{1'000'000};
 
-// Between two looks at who the workers are.
+// Interval at which cores read the members again.
 constexpr std::int64_t heartbeats_to_members = 5;
 
-// What routers assume of a worker that has computed nothing yet, where no device is named.
+// Pace that routers assume for a worker without measurements, if router.device is empty.
 constexpr double first_us_per_token = 20;
 
 router::Policy serving_policy(const std::string& name) {
@@ -101,7 +101,7 @@ router::TenantWeights tenant_weights(const std::string& text) {
   }
 }
 
-// In pages of the pool, and as slow as is configured.
+// The cache keeps rows in pages of the pool.
 std::shared_ptr<actors::RowCache> make_row_cache(const ServedModel& model, PageArena& arena) {
   const std::size_t row_bytes = std::size_t{model.facts.table_columns} * sizeof(float);
   if (row_bytes == 0) return nullptr;
@@ -109,7 +109,7 @@ std::shared_ptr<actors::RowCache> make_row_cache(const ServedModel& model, PageA
     throw ConfigError("pool.page_tokens is " + std::to_string(model.config.integer("pool.page_tokens")) +
                       ", whose pages have " + std::to_string(arena.page_bytes()) +
                       " bytes; expected at least the " + std::to_string(row_bytes) +
-                      " of a row, with model.tables: " + model.config.text("model.tables"));
+                      " of an embedding row, with model.tables: " + model.config.text("model.tables"));
   return std::make_shared<actors::RowCache>(arena, model.facts.table_columns);
 }
 
@@ -122,7 +122,7 @@ std::shared_ptr<actors::TableShards> make_shards(const ServedModel& model, PageA
                            : nullptr;
 }
 
-// Without `shards` straight from the table.
+// Applies model.table_bandwidth, the shards (if any) and the row cache to a table, in this order.
 WrapTable through(const std::shared_ptr<actors::RowCache>& rows,
                   const std::shared_ptr<actors::TableShards>& shards, const Config& config,
                   const std::string& model_version) {
@@ -135,9 +135,10 @@ WrapTable through(const std::shared_ptr<actors::RowCache>& rows,
   };
 }
 
-constexpr double better_split = 0.01;  // another split saves at least so much more, as a share
+// minimum additional savings, as a fraction, before the split changes
+constexpr double better_split = 0.01;
 
-// By name. Null: none.
+// Returns the policy of pool.split; null if the setting is empty.
 std::shared_ptr<placement::SplitPolicy> split_of(const Config& config) {
   const std::string &name = config.text("pool.split"), &file = config.text("pool.split_trained");
   if (name.empty()) return nullptr;
@@ -146,7 +147,7 @@ std::shared_ptr<placement::SplitPolicy> split_of(const Config& config) {
   if (!placement::learned_split(name)) return placement::make_split(name, {.better = better_split});
   if (file.empty())
     throw ConfigError(
-        "pool.split_trained is empty; expected the file that troupe train wrote, for pool.split: " + name);
+        "pool.split_trained is empty; expected a file that troupe train wrote, for pool.split: " + name);
   try {
     const placement::TrainedPolicies trained = read_split_policies(file);
     return placement::make_split(name, {.trained = &trained});
@@ -155,7 +156,7 @@ std::shared_ptr<placement::SplitPolicy> split_of(const Config& config) {
   }
 }
 
-// The area that a split policy's alpha is about: that of rows where there is one, else that of items.
+// Returns the area whose share is a split policy's alpha: rows if there are any, else items.
 std::size_t first_area(std::size_t areas) {
   for (std::size_t i = 0; i < std::min(areas, std::size(area_table)); ++i)
     if (area_table[i].name == "row") return i;
@@ -170,14 +171,14 @@ placement::DeviceProfile serving_device(const std::string& device) {
   }
 }
 
-// The keys of what is encrypted go over the links between nodes.
+// Encryption keys of pages travel over the links, so the links must be encrypted, too.
 bool encrypts_pages(const Config& config) {
   const std::string& said = config.text("transfer.encryption");
   const bool links_are = !config.text("cluster.certificates").empty();
   if (said == "on" && !links_are)
     throw ConfigError(
-        "cluster.certificates is empty; expected a folder of them, for transfer.encryption: on, whose keys "
-        "would go in the clear");
+        "cluster.certificates is empty; expected a folder with certificates, because transfer.encryption: on "
+        "sends its keys over these connections");
   return said != "off" && links_are;
 }
 
@@ -214,11 +215,11 @@ Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& fa
   models_ = read_models(std::move(models), families_, place_.node);
   const std::filesystem::path folder = required_text(config_, "node.data_dir");
   if (place_.routers.size() > 1 && keeps_features())
-    throw ConfigError("features.store is empty; expected a Redis, for there are several routers");
+    throw ConfigError("features.store is empty; expected a Redis, because there are several routers");
   make_data_folder(folder);
   open_store(folder);
   if (place_.worker) open_worker();
-  for (const auto& model : models_) model->opened = {};  // who is no worker does not keep its weights
+  for (const auto& model : models_) model->opened = {};  // a node that is no worker drops the weights
   coordination_ = make_coordination(config_, place_, coordination_damage_);
   incarnation_ = new_incarnation(*coordination_, place_);
   if (place_.worker) open_transport();
@@ -227,8 +228,8 @@ Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& fa
   if (place_.cache_meta) cache_meta_port_ = std::make_unique<CoordinatingPort>(*coordination_, nullptr);
 }
 
-// Profiles and items are lost with a damaged store, and that is for its owner to decide; blocks are computed
-// again.
+// A damaged store with profiles and items stops the start by default: only its owner may decide to
+// lose them. A damaged store with blocks alone is replaced, because blocks can be computed again.
 void Box::open_store(const std::filesystem::path& folder) {
   if (keeps_features() && !has_names()) {
     store_ = std::make_unique<Store>(folder, store_options(config_));
@@ -241,7 +242,7 @@ void Box::open_store(const std::filesystem::path& folder) {
       make_data_folder(own);
       if (std::filesystem::equivalent(own, folder))
         throw ConfigError("model " + model->name + " has its data in " + own.string() +
-                          ", as the box itself; expected a folder of its own");
+                          ", the same as the node itself; expected a folder of its own");
       model->store = std::make_unique<Store>(own, store_options(model->config));
       tell_of_store(log_, metrics_, *model->store);
     }
@@ -265,7 +266,8 @@ void Box::open_worker() {
 void Box::open_engine(ServedModel& model) {
   if ((model.opened.make_assets || model.prompt.generates()) && !place_.router)
     throw ConfigError(
-        "this node has no router; expected one, for the model computes with the catalog, which routers keep");
+        "this node has no router; expected one, because the model computes with the catalog, which routers "
+        "keep");
   const auto rows = make_row_cache(model, *arena_);
   const auto shards = make_shards(model, *arena_);
   Engine engine = model.opened.engine(through(rows, shards, model.config, model.names.model_version));
@@ -287,7 +289,7 @@ void Box::open_engine(ServedModel& model) {
 
 void Box::open_transport() {
   if (!place_.is_alone()) {  // another worker may join
-    TROUPE_CHECK(metrics_, "a node that pulls counts what goes wrong");
+    TROUPE_CHECK(metrics_, "a node that pulls needs metrics");
     transport_ = std::make_unique<UcxTransport>(UcxOptions{.transports = config_.text("transfer.transports"),
                                                            .devices = config_.text("transfer.devices"),
                                                            .sealed = encrypts_pages(config_)},
@@ -299,7 +301,7 @@ void Box::open_transport() {
 void Box::open_router(ServedModel& model) {
   const MadeFor present = made_for(model.names.model_version, model.vocabulary, model.prompt);
   CachedFeatureOptions cached = cached_feature_options(model.config);
-  cached.lane = router_lanes;  // one more than the router has
+  cached.lane = router_lanes;  // one beyond the router's own lanes
   auto store = open_features(
       model.config, model.store ? model.store.get() : store_.get(), feature_limits(model.config, model.facts),
       router_lanes + 2,  // and one for find_profile
@@ -318,11 +320,11 @@ void Box::open_router(ServedModel& model) {
   model.router_port = std::make_unique<CoordinatingPort>(*coordination_, model.features.get(), own_keys);
 }
 
-// What Redis had acknowledged is gone: nobody here can bring it back.
+// Redis lost writes that it had acknowledged. The data must be imported again.
 void Box::tell_loss(const std::string& what) const {
   if (metrics_) metrics_->record(Metric::features_lost, 1);
-  const std::vector<LogField> fields{{"why", what},
-                                     {"expected", "a Redis that keeps what it acknowledged; import again"}};
+  const std::vector<LogField> fields{
+      {"why", what}, {"expected", "a Redis that keeps acknowledged writes; import the data again"}};
   if (log_) log_(LogLevel::error, "main", "features_lost", fields);
 }
 
@@ -411,13 +413,14 @@ router::RouterConfig router_config(const ServedModel& model, const Place& place)
     if (router != place.node) c.routers.push_back(router);
   c.heartbeat = {config.duration_us("cluster.heartbeat")};
   c.tells_homes = !config.text("pool.split").empty();
-  c.model_version = model.names.model_version;  // the one of this box, whatever it served before
+  // the model of this process, whatever version was served before
+  c.model_version = model.names.model_version;
   c.form = model.prompt;
   c.names = model.names;
   c.policy = serving_policy(config.text("router.policy"));
   if (c.policy.repair().prototypes && !model.prototypes)
     throw ConfigError("router.policy is " + c.policy.name() +
-                      " and model.prototypes is empty; expected a file of them");
+                      " and model.prototypes is empty; expected a prototypes file");
   const auto number = [&](const char* knob) { return static_cast<std::uint32_t>(config.integer(knob)); };
   c.limits.candidates_max = number("router.candidates_max");
   c.limits.width_max = number("router.width_max");
@@ -443,7 +446,7 @@ router::RouterConfig router_config(const ServedModel& model, const Place& place)
   c.budget_max = {config.duration_us("router.deadline_max")};
   c.coordinate = place.routers.size() > 1 || !config.text("model.versions").empty();
   c.features = {.every = features_asked_every, .needs_items = config.boolean("router.needs_items")};
-  // A generator's prompts have no items' blocks, nor have those of models whose tokens are items.
+  // Generators and models whose tokens are items have no item blocks in their prompts.
   c.precompute.on = config.boolean("pool.precompute_items") && !model.prompt.generates() &&
                     model.prompt.history_plan.empty();
   c.precompute.refresh.hot_share = config.real("pool.hot_share");
@@ -480,7 +483,7 @@ actors::CacheMetaConfig cache_meta_config(const Config& config, const Place& pla
   return c;
 }
 
-// One for each layer, as far as that leaves enough of a page to send.
+// Returns one part per layer, or fewer if parts would have under 1 KiB of a page.
 std::uint32_t Box::pull_parts() const {
   constexpr std::size_t part_bytes_min = 1'024;
   std::uint32_t layers = 2;
@@ -490,7 +493,7 @@ std::uint32_t Box::pull_parts() const {
       std::clamp<std::size_t>(arena_->page_bytes() / part_bytes_min, 2, layers));
 }
 
-// Of several models it hears pages instead of tokens.
+// With several models, the KV-cache worker counts pages instead of tokens.
 actors::KvWorkerConfig Box::kv_worker_config() const {
   const auto pages = static_cast<std::uint32_t>(arena_->pages());
   actors::KvWorkerConfig c = deploy::kv_worker_config(config_, place_, first().facts.layout, pages);

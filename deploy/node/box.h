@@ -1,13 +1,14 @@
 #pragma once
-// The actors of one process: loads the model, opens the data folder, maps the pool, makes the ports and the
-// cores of the roles that this node has, and puts them on a host. A box that is alone has all five;
-// `serve`, the benchmarks and the scenario tests stand on that; `node` runs one place of a cluster. Which
-// world it runs in is the host's matter.
+// Builds the actors of one process: loads the models, opens the data folder, maps the pool, makes
+// the ports and the cores of this node's roles, and adds them to a host. A single node has all five
+// roles; `troupe serve`, the benchmarks and the scenario tests use that. `troupe node` runs one
+// node of a cluster. The host decides whether the actors run in real time or in a simulation.
 //
-// A box that is alone, or all nodes of a cluster, may serve several models, each under its name: each has a
-// router and an inference worker of its own where the node has that role, and profiles and items of its own
-// (in a folder, or in the Redis of a cluster under its name); the KV-cache workers, cache-metas and allocator
-// agents serve all of them, on one pool (runtime/host/model_actor.h).
+// A single node, or all nodes of a cluster, may serve several models, each under its name. Each
+// model has its own router and inference worker on every node with that role. It also has its own
+// profiles and items: in a folder, or in the cluster's Redis under the model's name. The KV-cache
+// workers, cache-metas and allocator agents serve all models from one pool
+// (runtime/host/model_actor.h).
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -36,60 +37,63 @@ struct KvWorkerConfig;
 
 namespace troupe::deploy {
 
-// The folder of users, items and saved blocks, made for its owner alone if it is not there. Whoever made it
-// before chose who may look into it. Says nothing if it cannot: the store that is opened there does.
+// Creates the folder for users, items and saved blocks, readable by its owner alone. An existing
+// folder keeps its permissions. Errors are ignored here: opening the store in it reports them.
 void make_data_folder(const std::filesystem::path& folder);
 
-// What a process is in its cluster, and who the others are.
+// Roles of this process in its cluster, and the nodes that have each role.
 struct Place {
   NodeId node = 1;
   bool router = true, cache_meta = true, worker = true;
   std::vector<NodeId> routers{1}, cache_metas{1},
-      workers{1};        // all nodes of the file with that role, this one too
-  bool joined = false;   // this one is not in the file
-  ReadMembers members;   // who had joined and left when this process began
-  Incarnation seen = 0;  // of this node's last process, as it remembers itself
+      workers{1};        // all nodes of the file with that role, including this one
+  bool joined = false;   // true: this node is not in the cluster's file
+  ReadMembers members;   // nodes that had joined and left when this process started
+  Incarnation seen = 0;  // incarnation of this node's previous process, from its kept members; 0 = none
   bool is_alone() const { return routers.size() == 1 && routers == cache_metas && routers == workers; }
 };
 
 class Box {
  public:
-  // Throws ConfigError, kernels::LoadError, StoreError, std::bad_alloc if the pool cannot be mapped, or
+  // Serves `models`; if empty, the one unnamed model of `config`. `metrics` must outlive this
+  // object; only a node that pulls from other nodes, or keeps its profiles in Redis, needs it.
+  // Throws ConfigError (also if profiles and items belong to another model, own_rows.h),
+  // kernels::LoadError, StoreError, std::bad_alloc if the pool cannot be mapped, or
   // std::runtime_error if the coordination file cannot be used.
-  // Throws ConfigError, too, if profiles and items are another model's (own_rows.h). `models`: that it
-  // serves; none: the one that `config` says, which needs no name. `metrics` outlives it; only a node that
-  // pulls from others, or whose profiles are in a Redis, needs it.
   explicit Box(Config config, Place place = {}, MetricRegistry* metrics = nullptr,
                const Families& families = all_families(), LogSink log = {},
                std::vector<NamedModel> models = {});
   ~Box();
 
-  // Puts its actors on the host. Once. The box outlives the host's stop().
+  // Adds the actors to the host. Called once. This object must outlive the host's stop().
   void add_to(Host& host);
 
-  static Address address(Role role) { return {1, role}; }  // of one that is alone
+  static Address address(Role role) { return {1, role}; }  // of a single node
   Incarnation incarnation() const { return incarnation_; }
   Coordination& coordination() { return *coordination_; }
-  PageArena* arena() { return arena_.get(); }                     // of a worker
-  Transport* transport() { return transport_.get(); }             // null: nobody to pull from
+  PageArena* arena() { return arena_.get(); }                     // null: not a worker
+  Transport* transport() { return transport_.get(); }             // null: there is no other node to pull from
   std::vector<Address> actors() const { return actors(place_); }  // of the whole cluster
-  std::vector<Address> actors(const Place& of) const;             // where others are in it than at first
+  // with the nodes of `of` instead of those at the start
+  std::vector<Address> actors(const Place& of) const;
 
-  // Of the store that was set aside at the start; empty: none was.
+  // Describes the store that was set aside at the start; empty: none.
   const std::string& store_damage() const { return store_damage_; }
-  // Of the coordination file that was set aside at the start (store.on_damage); empty: none was.
+  // Describes the coordination file that was set aside at the start (store.on_damage); empty: none.
   const std::string& coordination_damage() const { return coordination_damage_; }
-  Store* store() { return store_.get(); }  // null: neither a worker nor features in files
+  Store* store() { return store_.get(); }  // null: this node is no worker and keeps no features in files
   bool keeps_features() const { return place_.router && !features_in_redis(config_); }
-  bool has_names() const { return !first().name.empty(); }  // its models have
+  bool has_names() const { return !first().name.empty(); }  // true if its models have names
   Seats seats() const { return {static_cast<std::uint32_t>(models_.size())}; }
   const std::vector<std::unique_ptr<ServedModel>>& models() const { return models_; }
-  // What it has counted, and what its models' actors have.
+  // Renders the metrics in `own` and those of the models' actors.
   std::string render_metrics(const MetricRegistry& own, MetricForm form) const;
-  // Of the first model.
+  // Number of items of the first model.
   std::uint64_t items() const { return first().features->items(); }
-  FeatureStore& features() { return *first().features; }  // of a node with a router
-  // Of a node with a router, as the store has it now; null: there is no such user. From one thread at a time.
+  // of the first model; only on a node with a router
+  FeatureStore& features() { return *first().features; }
+  // Returns the user's profile as the store has it now; null: unknown user. Requires a router on
+  // this node. Called from one thread at a time.
   ProfilePointer find_profile(const ServedModel& model, const std::string& tenant, const std::string& user);
   const kernels::Vocabulary& vocabulary() const { return first().vocabulary; }
   server::ModelText text() const { return first().text(); }
@@ -107,9 +111,10 @@ class Box {
   void tell_loss(const std::string& what) const;
   void add_worker_to(Host& host);
   ServedModel& first() const { return *models_.front(); }
-  std::vector<NodeId> numbers(std::span<const NodeId> nodes) const;  // of their models
-  std::vector<NodeId> with_rows() const;  // of those, whose tables are not in memory
-  std::vector<double> shares() const;     // of the pool's areas
+  // actor ids of all models on these nodes
+  std::vector<NodeId> numbers(std::span<const NodeId> nodes) const;
+  std::vector<NodeId> with_rows() const;  // actor ids of the models whose tables are not in memory
+  std::vector<double> shares() const;     // each pool area's share of the pages
   std::unique_ptr<Core> make_router(const ServedModel& model) const;
   std::unique_ptr<Core> make_cache_meta() const;
   std::uint32_t pull_parts() const;
@@ -122,7 +127,7 @@ class Box {
   MetricRegistry* const metrics_;
   const Families families_;
   const LogSink log_;
-  std::uint32_t executors_ = 1;  // of each model
+  std::uint32_t executors_ = 1;  // per model
   std::unique_ptr<Store> store_;
   std::string store_damage_, coordination_damage_;
   std::unique_ptr<PageArena> arena_;

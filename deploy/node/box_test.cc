@@ -9,9 +9,8 @@
 using namespace troupe;
 using namespace troupe::deploy;
 
-TEST_SUITE("box") {
-  TEST_CASE(
-      "a worker among others has what pages are pulled with, as its own process; one that is alone has not") {
+TEST_SUITE("single node") {
+  TEST_CASE("single node: has no transport; a worker among others has one, with its keys and incarnation") {
     const EtcdServer etcd;
     if (!etcd.here()) {
       MESSAGE("skipped: no etcd on this machine");
@@ -48,7 +47,7 @@ TEST_SUITE("box") {
     CHECK_FALSE(has_keys());
   }
 
-  TEST_CASE("hard state that is damaged keeps a box from starting, unless store.on_damage says that it may") {
+  TEST_CASE("single node: a damaged coordination file stops the start unless store.on_damage permits it") {
     const TestFolder folder;
     Config config;
     config.set("model.directory", std::string(TROUPE_ROOT_DIR) + "/deploy/demo/model");

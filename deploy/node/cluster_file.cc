@@ -18,7 +18,7 @@ bool has(const ClusterNode& node, NodeRole role) {
   return std::find(node.roles.begin(), node.roles.end(), role) != node.roles.end();
 }
 
-// Short, whatever it holds: it is said at each joining.
+// Bounds the length, because each greeting contains this text.
 std::string list_of(const std::vector<NamedModel>& models) {
   std::string names;
   for (const NamedModel& model : models) names += (names.empty() ? "" : ", ") + model.name;
@@ -50,7 +50,7 @@ const ClusterNode& find_node(const std::vector<ClusterNode>& nodes, const std::s
 std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, const Members& members,
                                       const ClusterNode& like) {
   std::vector<ClusterNode> nodes;
-  std::set<NodeId> of_file;  // nobody who has joined stands in for those
+  std::set<NodeId> of_file;  // a joined node does not replace these
   for (const ClusterNode& node : file) {
     const Member* const joined = members.find(node.node);
     if (members.left.contains(node.node) || (joined && joined->name == node.name)) continue;
@@ -68,23 +68,23 @@ std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, cons
   return nodes;
 }
 
-// A router that is alone in the file does not ask which versions others serve, and keeps its features itself
-// if it is told so.
+// A single router in the file neither coordinates versions with others nor needs a shared feature
+// store. A second router requires both.
 void check_joins(const std::vector<ClusterNode>& file, const ClusterNode& own) {
   if (place_of(file, file.front()).is_alone())
     throw ConfigError(
-        "the cluster's file has one node with all roles; expected several nodes, for others to join them");
+        "the cluster's file has one node with all roles; expected several nodes before others can join them");
   if (!has(own, NodeRole::router)) return;
   if (std::ranges::count_if(file, [](const ClusterNode& node) { return has(node, NodeRole::router); }) < 2 &&
       own.config.text("model.versions").empty())
     throw ConfigError(
         "the cluster's file has one router, and model.versions is empty; expected two routers there, or "
-        "model.versions, for another to join");
+        "model.versions, before another router joins");
   const auto keeps_features = [](const ClusterNode& node) {
     return has(node, NodeRole::router) && !features_in_redis(node.config);
   };
   if (keeps_features(own) || std::ranges::any_of(file, keeps_features))
-    throw ConfigError("features.store is empty; expected a Redis on all routers, for one joins them");
+    throw ConfigError("features.store is empty; expected a Redis on all routers, because a router joins");
 }
 
 Place place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own) {
@@ -108,7 +108,8 @@ ClusterPlace cluster_place_of(const std::vector<ClusterNode>& nodes, const Clust
   place.node = own.node;
   place.name = own.name;
   place.seats.models = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(own.models.size()));
-  // Numbers stand for places in this list: who has another one is of another cluster.
+  // Actor ids depend on the positions in this list, so nodes with another list belong to another
+  // cluster.
   if (!own.models.empty()) place.cluster += " of models " + list_of(own.models);
   place.port = own.port;
   place.address = config.text("cluster.listen_address");

@@ -1,5 +1,5 @@
 #pragma once
-// What a cluster's file (runtime/config/config.h) means for one of its nodes.
+// Derives a node's roles, peers and links from the cluster's file (runtime/config/config.h).
 #include <string>
 #include <vector>
 
@@ -10,16 +10,17 @@
 
 namespace troupe::deploy {
 
-// Throws ConfigError if there is no such node.
+// Throws ConfigError if there is no node with that name.
 const ClusterNode& find_node(const std::vector<ClusterNode>& nodes, const std::string& name);
-// Those of the file, and those that have joined, configured as `like`; without those that have left.
+// Returns the nodes of the file and those that have joined, without those that have left. Joined
+// nodes get the configuration of `like`.
 std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, const Members& members,
                                       const ClusterNode& like);
-// Whether a node with these roles and settings may join those of the file, before the cluster hears of it.
-// Throws ConfigError.
+// Checks that a node with these roles and settings may join the nodes of the file. Runs before the
+// node contacts the cluster. Throws ConfigError.
 void check_joins(const std::vector<ClusterNode>& file, const ClusterNode& own);
 Place place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own);
-// Without incarnation and greeting.
+// The caller fills in incarnation and greeting.
 ClusterPlace cluster_place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own);
 
 }  // namespace troupe::deploy

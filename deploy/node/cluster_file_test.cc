@@ -14,7 +14,7 @@ std::vector<ClusterNode> three_nodes() {
           {9, "w", "10.0.0.3", 7002, {NodeRole::worker}, {}}};
 }
 
-TEST_CASE("each node knows its roles and who has which") {
+TEST_CASE("cluster file: each node has its roles and the nodes of each role") {
   const auto nodes = three_nodes();
   const Place front = place_of(nodes, find_node(nodes, "front"));
   CHECK(front.node == 1);
@@ -28,7 +28,7 @@ TEST_CASE("each node knows its roles and who has which") {
                        ConfigError);
 }
 
-TEST_CASE("nodes with another list of models are of another cluster") {
+TEST_CASE("cluster file: nodes with different lists of models belong to different clusters") {
   auto nodes = three_nodes();
   CHECK(cluster_place_of(nodes, nodes[0]).cluster == "troupe");
   CHECK(cluster_place_of(nodes, nodes[0]).seats.models == 1);
@@ -45,7 +45,9 @@ TEST_CASE("nodes with another list of models are of another cluster") {
   CHECK(told.size() == 3);
 }
 
-TEST_CASE("a node listens at its host, or everywhere if that is a name, and knows all others") {
+TEST_CASE(
+    "cluster file: a node listens on its host's address, or on all if that is a name, and has all others as "
+    "peers") {
   auto nodes = three_nodes();
   nodes[0].config.set("cluster.certificates", "/etc/troupe");
   const ClusterPlace front = cluster_place_of(nodes, nodes[0]);
@@ -66,8 +68,7 @@ TEST_CASE("a node listens at its host, or everywhere if that is a name, and know
 }
 
 TEST_CASE(
-    "the cluster is the file's nodes without those that left, and workers that joined, with the settings of "
-    "another") {
+    "with members: nodes of the file that have not left, and joined workers with another node's settings") {
   const auto nodes = three_nodes();
   Members members{.last = 10, .joined = {{10, "w10", "10.0.0.10", 7003}}};
   const auto present = with_members(nodes, members, nodes[2]);
@@ -77,15 +78,14 @@ TEST_CASE(
   CHECK(place_of(present, present[0]).workers == std::vector<NodeId>{9, 10});
   CHECK(cluster_place_of(present, present[3]).peers.size() == 3);
   const auto standing_in = with_members(nodes, {.last = 9, .joined = {{9, "x", "10.0.0.9", 1}}}, nodes[2]);
-  REQUIRE(standing_in.size() == 3);  // nobody does
+  REQUIRE(standing_in.size() == 3);  // joined nodes do not replace nodes of the file
   CHECK(std::ranges::count(standing_in, "x", &ClusterNode::name) == 0);
   members.left = {9};
   CHECK(place_of(with_members(nodes, members, nodes[2]), nodes[0]).workers == std::vector<NodeId>{10});
 }
 
 TEST_CASE(
-    "a router joins where others ask which versions are served, and read features where it does; other roles "
-    "join anywhere") {
+    "check joins: a router needs coordinated versions and features in Redis, other roles may always join") {
   auto nodes = three_nodes();
   const ClusterNode worker = nodes[2];
   const auto refusal = [&](const ClusterNode& own) {
@@ -97,9 +97,10 @@ TEST_CASE(
     }
   };
   CHECK(refusal(worker) == "");
-  CHECK(refusal(nodes[0]) == "features.store is empty; expected a Redis on all routers, for one joins them");
+  CHECK(refusal(nodes[0]) ==
+        "features.store is empty; expected a Redis on all routers, because a router joins");
   nodes[0].config.set("features.store", "redis://10.0.0.5:6379");
-  CHECK(refusal(nodes[0]).starts_with("features.store is empty"));  // of the other router
+  CHECK(refusal(nodes[0]).starts_with("features.store is empty"));  // the other router
   nodes[1].config.set("features.store", "redis://10.0.0.5:6379");
   CHECK(refusal(nodes[0]) == "");
   nodes[1].roles = {NodeRole::cache_meta};
@@ -113,7 +114,7 @@ TEST_CASE(
   CHECK(refusal(worker).find("one node with all roles; expected several nodes") != std::string::npos);
 }
 
-TEST_CASE("who has joined has the roles that it joined with, and knows that it is in no file") {
+TEST_CASE("cluster file: a joined node keeps the roles that it joined with") {
   const auto nodes = three_nodes();
   Members members{.last = 10, .joined = {{10, "door", "10.0.0.10", 7003, {NodeRole::router}}}};
   const auto present = with_members(nodes, members, nodes[0]);

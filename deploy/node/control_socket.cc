@@ -27,9 +27,9 @@ ControlSocket::~ControlSocket() {
 }
 
 void ControlSocket::answer(int connection, const std::string& question) const {
-  const std::string reply = question == "copy"
-                                ? make_copy()
-                                : "error \"" + question.substr(0, 60) + "\" is no question; expected copy";
+  const std::string reply =
+      question == "copy" ? make_copy()
+                         : "error \"" + question.substr(0, 60) + "\" is an unknown question; expected copy";
   if (say(connection, reply + "\n")) socket_.wait_for(connection);
   std::error_code ignored;
   fs::remove_all(copy_, ignored);

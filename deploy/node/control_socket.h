@@ -1,7 +1,7 @@
 #pragma once
-// What a command on this machine may ask the process that serves a data folder (folder_socket.h): "copy",
-// answered by "ok FOLDER" with a consistent copy of the store in it, which is there until the asker hangs up,
-// or by "error WHY".
+// Lets commands on this machine ask the process that serves a data folder (folder_socket.h). The
+// question "copy" is answered by "ok FOLDER", a consistent copy of the store, or by "error WHY".
+// The copy is removed when the asker hangs up.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@ namespace troupe::deploy {
 
 class ControlSocket {
  public:
-  // `store` outlives it. Throws std::runtime_error.
+  // `store` must outlive this object. Throws std::runtime_error.
   ControlSocket(const std::filesystem::path& data_dir, Store& store);
   ~ControlSocket();
   ControlSocket(const ControlSocket&) = delete;
@@ -28,10 +28,11 @@ class ControlSocket {
   FolderSocket socket_;
 };
 
-// A copy that a running process made; it is removed at the end.
+// Copy of a data folder's store, made by the process that serves it. The destructor removes it.
 class AskedCopy {
  public:
-  // Nobody listens: `is_there` is false. Throws std::runtime_error if the process could not make one.
+  // `is_there` is false if no process listens. Throws std::runtime_error if the process could not
+  // make a copy.
   explicit AskedCopy(const std::filesystem::path& data_dir);
   AskedCopy(const AskedCopy&) = delete;
   AskedCopy& operator=(const AskedCopy&) = delete;

@@ -7,7 +7,7 @@
 using namespace troupe;
 using namespace troupe::deploy;
 
-TEST_CASE("who asks through the folder's socket gets a copy of the store, which is gone when he hangs up") {
+TEST_CASE("control socket: a command gets a copy of the store, which is removed when it hangs up") {
   TestFolder folder;
   Store store(folder.path());
   const Change change{Column::users, "k", "v"};
@@ -22,7 +22,7 @@ TEST_CASE("who asks through the folder's socket gets a copy of the store, which 
   }
 }
 
-TEST_CASE("where nobody serves there is no copy, also behind a socket that was left") {
+TEST_CASE("control socket: without a serving process there is no copy, even with a stale socket") {
   TestFolder folder;
   CHECK_FALSE(AskedCopy(folder.path()).is_there());
   {

@@ -1,6 +1,6 @@
 #pragma once
-// A port that answers questions to the Coordination itself and hands every other job to the port behind it:
-// what a router (profiles and catalog behind it) and a cache-meta (nothing behind it) are given.
+// Port that runs Coordinate jobs itself and forwards all other jobs to another port. Routers use it
+// in front of the feature store; cache-metas use it with no port behind it.
 #include <string>
 #include <utility>
 
@@ -11,7 +11,8 @@ namespace troupe::deploy {
 
 class CoordinatingPort final : public Port {
  public:
-  // Both outlive it; `rest` may be null. `prefix`: of the keys of one model among several.
+  // Both must outlive this port; `rest` may be null. `prefix` is prepended to the keys, to separate
+  // models.
   CoordinatingPort(Coordination& coordination, Port* rest, std::string prefix = "")
       : coordination_(coordination), rest_(rest), prefix_(std::move(prefix)) {}
 
@@ -20,10 +21,10 @@ class CoordinatingPort final : public Port {
       return std::visit([](auto&& answer) -> JobResult { return std::move(answer); },
                         coordination_.ask(own(*question)));
     if (rest_) return rest_->run(job, lane);
-    return Refusal{500, "unknown_job", "this port only asks the coordination", "coordination",
+    return Refusal{500, "unknown_job", "this port only runs Coordinate jobs", "coordination",
                    "a Coordinate job"};
   }
-  // The Coordination is asked on a lane: it waits for a disk or for other processes.
+  // Coordinate jobs always run on an executor: they wait for a disk or for other processes.
   std::optional<JobResult> run_now(const Job& job) override {
     if (!rest_ || std::holds_alternative<Coordinate>(job)) return std::nullopt;
     return rest_->run_now(job);
@@ -34,8 +35,7 @@ class CoordinatingPort final : public Port {
     std::visit(
         [this](auto& what) {
           if constexpr (requires { what.key; })
-            if (what.key != members_key)
-              what.key.insert(0, prefix_);  // the workers are the same for all models
+            if (what.key != members_key) what.key.insert(0, prefix_);  // all models share the members' key
         },
         question.what);
     return question;

@@ -1,6 +1,6 @@
 #pragma once
-// What the knobs of a node come to for its cores: the one place that says so, for boxes and for whoever
-// simulates them (deploy/foresight). Incarnations are whoever starts them to say.
+// Derives the configuration of each core from a node's settings. Production nodes and the what-if
+// simulation (deploy/lab/what_if) both use these functions. Callers set the incarnations.
 #include "actors/allocator/allocator_core.h"
 #include "actors/cache_meta/cache_meta_core.h"
 #include "actors/inference/inference_core.h"
@@ -10,13 +10,14 @@
 
 namespace troupe::deploy {
 
-// Of pool.memory. Throws ConfigError if that is less than one page.
+// Returns the number of pages in pool.memory. Throws ConfigError if that is less than one page.
 std::size_t pages_of(const Config& config, std::size_t page_bytes);
 
-// `model`: described (served_model.h). All throw ConfigError of what makes no sense.
+// `model` must have been filled by describe_model (served_model.h). All throw ConfigError for
+// invalid settings.
 router::RouterConfig router_config(const ServedModel& model, const Place& place);
 actors::CacheMetaConfig cache_meta_config(const Config& config, const Place& place);
-// Of a node with one model.
+// For a node with one model.
 actors::KvWorkerConfig kv_worker_config(const Config& config, const Place& place,
                                         const kernels::PageLayout& layout, std::uint32_t pages);
 actors::InferenceConfig inference_config(const ServedModel& model, const Place& place);

@@ -66,7 +66,7 @@ std::string refusal_of(const ServedModel& model, const Place& place = {}) {
   }
 }
 
-// What was added.
+// Host that records the actors added to it.
 class Listed final : public Host {
  public:
   void add(ActorSpec actor) override {
@@ -104,7 +104,7 @@ using namespace core_configs_test;
 }  // namespace
 
 TEST_SUITE("core configs") {
-  TEST_CASE("a router knows who the others are, and whether it joined them") {
+  TEST_CASE("router config: has all other nodes, and whether this node joined them") {
     const router::RouterConfig c = router_config(Small(), among);
     CHECK(c.node == 2);
     CHECK(c.routers == std::vector<NodeId>{1, 7});
@@ -118,7 +118,7 @@ TEST_SUITE("core configs") {
     CHECK(c.names.model_version == "m7");
   }
 
-  TEST_CASE("versions are coordinated among several routers, and where others can be loaded") {
+  TEST_CASE("router config: versions are coordinated with several routers or with model.versions") {
     Small model;
     CHECK(router_config(model, among).coordinate);
     CHECK_FALSE(router_config(model, alone).coordinate);
@@ -126,14 +126,14 @@ TEST_SUITE("core configs") {
     CHECK(router_config(model, alone).coordinate);
   }
 
-  TEST_CASE("homes are told where a policy splits the pool") {
+  TEST_CASE("router config: homes are reported if a policy splits the pool") {
     Small model;
     CHECK_FALSE(router_config(model, alone).tells_homes);
     model.config.set("pool.split", "marginal");
     CHECK(router_config(model, alone).tells_homes);
   }
 
-  TEST_CASE("items are computed ahead where prompts have blocks of them") {
+  TEST_CASE("router config: items are precomputed if prompts have item blocks") {
     Small model;
     CHECK(router_config(model, alone).precompute.on);
     model.prompt.history_plan = "hstu";
@@ -143,7 +143,7 @@ TEST_SUITE("core configs") {
     CHECK_FALSE(router_config(model, alone).precompute.on);
   }
 
-  TEST_CASE("a search is no wider than the model takes") {
+  TEST_CASE("router config: beam width is limited by the model") {
     Small model;
     model.config.set("router.width_max", "100");
     CHECK(router_config(model, alone).limits.width_max == 100);
@@ -153,7 +153,7 @@ TEST_SUITE("core configs") {
     CHECK(router_config(model, alone).limits.width_max == 100);
   }
 
-  TEST_CASE("the pace of a worker that has not reported its own is a device's, or a token in 20 us") {
+  TEST_CASE("router config: the initial pace is the device's, or 20 us per token") {
     Small model;
     const auto costs = placement::unit_costs(model.facts.shape);
     const router::RouterConfig plain = router_config(model, alone);
@@ -177,7 +177,7 @@ TEST_SUITE("core configs") {
     CHECK(refusal_of(model).starts_with("router.device: "));
   }
 
-  TEST_CASE("items are where pool.placement says") {
+  TEST_CASE("router config: items are placed as pool.placement says") {
     Small model;
     CHECK(router_config(model, among).places == nullptr);
     model.config.set("pool.placement", "hash");
@@ -188,8 +188,7 @@ TEST_SUITE("core configs") {
     CHECK(router_config(model, among).places->nodes_of("x").size() == 2);
   }
 
-  TEST_CASE(
-      "a policy without its prototypes, and weights that are none, are refused by the name of the knob") {
+  TEST_CASE("router config: a policy without its prototypes and invalid weights are refused by setting") {
     Small model;
     CHECK(refusal_of(model) == "");
     model.config.set("router.tenant_weights", "shop=3,other=0.5");
@@ -201,7 +200,7 @@ TEST_SUITE("core configs") {
     CHECK(refusal_of(model).starts_with("router.policy is \"fastest\"; expected "));
   }
 
-  TEST_CASE("a cache-meta knows the nodes of its file, and its lease is five heartbeats") {
+  TEST_CASE("cache-meta config: has the nodes of the file and a lease of five heartbeats") {
     Config config;
     config.set("cluster.heartbeat", "300ms");
     const actors::CacheMetaConfig c = cache_meta_config(config, among);
@@ -213,7 +212,7 @@ TEST_SUITE("core configs") {
     CHECK_FALSE(cache_meta_config(config, alone).joined);
   }
 
-  TEST_CASE("a KV-cache worker's pool is split by share, and it pulls where there are others") {
+  TEST_CASE("KV-cache worker config: the pool is split by share, and pulls need other nodes") {
     Config config;
     config.set("pool.item_share", "0.3");
     config.set("pool.store_item_blocks", "true");
@@ -236,9 +235,7 @@ TEST_SUITE("core configs") {
     CHECK(allocator_config(config, among, 100).shares == std::vector<double>{0.3, rest_of_pages});
   }
 
-  TEST_CASE(
-      "an inference worker has a lane for each executor; tables are filled, and spread, where there are "
-      "any") {
+  TEST_CASE("inference config: has a lane per executor; tables are filled and sharded if there are any") {
     Small model;
     model.config.set("inference.executors", "3");
     model.config.set("model.table_refill", "5MiB");
@@ -257,7 +254,7 @@ TEST_SUITE("core configs") {
     CHECK(inference_config(model, among).shard_owners.empty());
   }
 
-  TEST_CASE("a pool has whole pages, and one at least") {
+  TEST_CASE("pool size: whole pages, at least one") {
     Config config;
     config.set("pool.memory", "1MiB");
     CHECK(pages_of(config, 1 << 18) == 4);
@@ -269,7 +266,7 @@ TEST_SUITE("core configs") {
         ConfigError);
   }
 
-  TEST_CASE("a box that is alone is five actors, each with lanes for what it starts") {
+  TEST_CASE("single node: five actors, each with lanes for its jobs") {
     const kernels::TestFolder folder;
     Box box(demo_config(folder));
     Listed host;
@@ -286,7 +283,7 @@ TEST_SUITE("core configs") {
     CHECK(box.actors({.routers = {1, 2}, .cache_metas = {3}, .workers = {2, 4, 5}}).size() == 2 + 1 + 3 * 3);
   }
 
-  TEST_CASE("a worker among others has lanes for pulls, too; a router has only its own actor and no pool") {
+  TEST_CASE("node roles: a worker among others has lanes for pulls; a router has one actor and no pool") {
     const EtcdServer etcd;
     if (!etcd.here()) {
       MESSAGE("skipped: no etcd on this machine");
@@ -320,14 +317,14 @@ TEST_SUITE("core configs") {
     CHECK_THROWS_WITH_AS(
         Box(config, {.node = 1, .cache_meta = false, .worker = false, .routers = {1, 4}, .workers = {2}},
             &metrics),
-        "features.store is empty; expected a Redis, for there are several routers", ConfigError);
+        "features.store is empty; expected a Redis, because there are several routers", ConfigError);
   }
 }
 
-// ---- defaults ----
+// ---- default values ----
 
-// What a core or a port does when nobody says otherwise is what a box does: the defaults of their structs are
-// the knobs', so that tests and simulations that set nothing try what is shipped.
+// The defaults of cores' and ports' structs must equal the settings' defaults, so that tests and
+// simulations that set nothing run what is shipped.
 namespace {
 
 struct Default {
@@ -345,7 +342,7 @@ struct Cores {
   actors::InferenceConfig inference;
 };
 
-// What the knobs came to in them.
+// Lists the values of all settings in these cores.
 std::vector<Default> values_of(const Cores& cores) {
   const auto& [router, cache_meta, kv_worker, inference] = cores;
   const double heartbeat = static_cast<double>(router.heartbeat.us);
@@ -447,7 +444,7 @@ std::vector<Default> defaults_of_edges() {
           {"pool.page_tokens", decoder.page_tokens}};
 }
 
-// But for its policy: a scenario that names none is a paper's, or a drawn one.
+// The policy is left out: a scenario without a policy is a paper's or drawn.
 std::vector<Default> defaults_of_scenario() {
   const sim::Scenario s;
   return {{"cluster.heartbeat", s.heartbeat.us},
@@ -468,7 +465,7 @@ std::vector<Default> defaults_of_scenario() {
           {"inference.batch_tokens_max", s.batch_tokens_max}};
 }
 
-// Machines', files' and addresses' own: no struct can know them, or the box itself reads them.
+// Settings of machines, files and addresses: no struct has them, or the node reads them itself.
 const std::set<std::string_view> of_the_box{"node.data_dir",
                                             "node.notice",
                                             "node.drain_limit",
@@ -540,7 +537,7 @@ std::string shown(const Config& config, const Knob& knob) {
   return "";
 }
 
-// Another value than the default, and than that of any other knob.
+// Returns a value that differs from the default and from the values of all other settings.
 std::string other_value(const Knob& knob, int number) {
   const std::string initial(knob.initial);
   switch (knob.kind) {
@@ -564,9 +561,7 @@ std::string other_value(const Knob& knob, int number) {
 
 }  // namespace
 
-TEST_CASE(
-    "every knob of a core reaches the field that is its own, whatever it is set to, and every core knows its "
-    "peers") {
+TEST_CASE("core configs: every setting of a core reaches its own field, and every core knows its peers") {
   deploy::ServedModel model;
   model.prompt = {{1, 2}, {3}, {4, 5}, {6}, 64, 40};
   model.names.model_version = "m7";
@@ -614,7 +609,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the defaults of every struct are the knobs', and every knob has such a struct or is the box's own") {
+    "defaults: every struct has the settings' defaults, and every setting is in a struct or the node's own") {
   const Config config;
   std::set<std::string_view> found;
   for (const auto& list : {values_of({}), defaults_of_actors(), defaults_of_edges(), defaults_of_scenario()})

@@ -1,5 +1,5 @@
-// A whole box over CAF on a device, beside one on the CPU: on the emulated device in deploy_test, and on a
-// GPU in device_box_test.
+// Compares a whole node on a device with one on the CPU, over CAF. deploy_test runs this on the
+// emulated device, device_box_test on a GPU.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ Config config_of(const std::filesystem::path& folder, const Settings& settings) 
   return config;
 }
 
-// Sixteen items and four users; one question at a time, or several.
+// Node with sixteen items and four users; sends one request or several at once.
 class RunningBox {
  public:
   explicit RunningBox(const Settings& settings) {
@@ -117,7 +117,7 @@ class RunningBox {
     }
     FAIL("the item blocks were not precomputed");
   }
-  // Returns when the last answer's blocks are committed and the index knows of them.
+  // Waits until the last reply's blocks are committed and in the index.
   void settle() {
     for (const Role role : {Role::inference_worker, Role::kv_worker, Role::cache_meta}) {
       host_->post(Box::address(role), Box::address(Role::door), StatusRequest{++last_id_});
@@ -148,7 +148,7 @@ std::map<std::string, double> scores_of(const RankReply& reply) {
   return scores;
 }
 
-// The largest difference, over the largest score.
+// Returns the largest difference relative to the largest score.
 double distance(const RankReply& a, const RankReply& b) {
   const auto as = scores_of(a), bs = scores_of(b);
   REQUIRE(as.size() == bs.size());
@@ -160,7 +160,8 @@ double distance(const RankReply& a, const RankReply& b) {
   return worst / magnitude;
 }
 
-// Weights, activations, keys and values have eight bits: some roundings of half a step, in two layers.
+// Weights, activations, keys and values have eight bits: several roundings of half a step in two
+// layers.
 constexpr double tolerance = 0x1p-9 * 12;
 
 Settings with(Settings settings, const std::string& name, const std::string& value) {
@@ -168,13 +169,13 @@ Settings with(Settings settings, const std::string& name, const std::string& val
   return settings;
 }
 
-// So many pages of the tiny model.
+// Settings of a pool with this number of pages of the tiny model.
 Settings with_pages(int pages) {
   const kernels::KvLayout layout = kernels::kv_layout(tiny_shape(), 4, kernels::KvFormat::bf16);
   return with(on_device, "pool.device_bytes", std::to_string(pages * layout.page_bytes()) + "B");
 }
 
-TEST_CASE("a box on a device ranks as the CPU's does, also when the device holds a part of what is reused") {
+TEST_CASE("device node: ranks as the CPU does, also if the device holds a part of the reused blocks") {
   if (!kernels::cuda::have_device()) return;
   RunningBox cpu(on_cpu), device(with_pages(14));
   for (RunningBox* box : {&cpu, &device}) box->wait_until_precomputed();
@@ -200,7 +201,7 @@ TEST_CASE("a box on a device ranks as the CPU's does, also when the device holds
   CHECK(cpu.metric(Metric::device_pages) == 0);
 }
 
-TEST_CASE("requests at the same time share a device that is smaller than what they use together") {
+TEST_CASE("device node: concurrent requests share a device smaller than their blocks") {
   if (!kernels::cuda::have_device()) return;
   RunningBox device(with_pages(14));
   std::vector<RankReply> expected;
@@ -214,7 +215,7 @@ TEST_CASE("requests at the same time share a device that is smaller than what th
   }
 }
 
-TEST_CASE("pages of the pool that were damaged are noticed on their way to the device, and computed") {
+TEST_CASE("device node: damaged pool pages are detected on the way to the device and recomputed") {
   if (!kernels::cuda::have_device()) return;
   RunningBox device(with(with_pages(14), "pool.verify_on_read", "true"));
   device.wait_until_precomputed();
@@ -222,13 +223,13 @@ TEST_CASE("pages of the pool that were damaged are noticed on their way to the d
   for (int first : {0, 4, 8, 12}) expected.push_back(device.rank(2, first, "item"));
   PageArena& arena = *device.box().arena();
   for (std::uint32_t page = 0; page < arena.pages(); ++page) arena.page(page)[5] ^= std::byte{0x40};
-  for (const int n : {0, 1, 2, 3})  // all sixteen items, more than the device holds
+  for (const int n : {0, 1, 2, 3})  // all sixteen items, more than the device's pages
     CHECK(distance(expected[static_cast<std::size_t>(n)], device.rank(2, 4 * n, "item")) < tolerance);
   device.settle();
   CHECK(device.metric(Metric::blocks_corrupt) > 0);
 }
 
-TEST_CASE("a request that never fits onto the device is refused, and says so") {
+TEST_CASE("device node: a request that can never fit onto the device is refused with the reason") {
   if (!kernels::cuda::have_device()) return;
   RunningBox device(with(with_pages(3), "pool.precompute_items", "false"));
   const Message message = device.answer(device.post_rank(0, 0, "item"));
@@ -239,7 +240,7 @@ TEST_CASE("a request that never fits onto the device is refused, and says so") {
 
 #ifdef TROUPE_EMULATED
 
-TEST_CASE("a device that fails refuses with 503, and serves again") {
+TEST_CASE("device node: a failing device answers 503 and recovers") {
   RunningBox device(on_device);
   device.wait_until_precomputed();
   const RankReply expected = device.rank(0, 0, "item");
@@ -264,7 +265,7 @@ std::string error_of(const Settings& settings, const kernels::DecoderConfig& sha
   return "";
 }
 
-TEST_CASE("a device that is not there, or cannot run the model, is an error that says why") {
+TEST_CASE("device node: a missing or unsuitable device is an error with the reason") {
   const auto starts = [](const std::string& text, const char* with) {
     CHECK_MESSAGE(text.starts_with(with), text);
   };
@@ -272,9 +273,9 @@ TEST_CASE("a device that is not there, or cannot run the model, is an error that
     CHECK(error_of({{"model.device", word}}) ==
           std::string("model.device is ") + word + "; expected cpu, cuda or cuda:N");
   starts(error_of({{"model.device", "cuda:1"}, {"pool.kv_format", "bf16"}}),
-         "model.device is cuda; this program knows cpu and emulated");
-  starts(error_of({{"model.device", "emulated"}}), "pool.kv_format is f32; on a GPU expected bf16 or f16");
-  starts(error_of(with(on_device, "model.weights", "int8")), "model.weights is int8; on a GPU expected f32");
+         "model.device is cuda; expected cpu or emulated");
+  starts(error_of({{"model.device", "emulated"}}), "pool.kv_format is f32; expected bf16 or f16 on a GPU");
+  starts(error_of(with(on_device, "model.weights", "int8")), "model.weights is int8; expected f32 on a GPU");
   kernels::DecoderConfig odd = tiny_shape();
   odd.head_dim = 24;
   starts(error_of(on_device, odd), "model.device emulated:0: head_dim 24");

@@ -1,5 +1,6 @@
-// Boxes that serve HSTU and Climber on a device, beside ones on the CPU, where the models' golden files are
-// beside the checkout: on the emulated device in deploy_test, and on a GPU in device_box_test.
+// Compares nodes that serve HSTU and Climber on a device with nodes on the CPU, if the models'
+// golden files are beside the checkout. deploy_test runs this on the emulated device,
+// device_box_test on a GPU.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -27,7 +28,7 @@ const std::string device_kind = "emulated";
 const std::string device_kind = "cuda";
 #endif
 
-// A trained model beside the checkout; empty where there is none.
+// Returns a trained model beside the checkout; empty if there is none.
 std::filesystem::path model_folder(const std::string& name) {
   const auto folder = std::filesystem::path(TROUPE_ROOT_DIR) / "../shared/models" / name;
   if (std::filesystem::exists(folder / "golden.json")) return folder;
@@ -40,7 +41,7 @@ nlohmann::json golden_of(const std::filesystem::path& folder) {
   return nlohmann::json::parse(in).at("cases");
 }
 
-// One question at a time.
+// Node that answers one request at a time.
 class RankerBox {
  public:
   RankerBox(const std::filesystem::path& model, const std::string& device, const std::string& kv_format) {
@@ -65,7 +66,7 @@ class RankerBox {
   }
   ~RankerBox() { host_->stop(); }
 
-  // Before the start. A user's history is a case's, and its one feature.
+  // Stores a user with a case's history and its one feature. Called before the start.
   void put(const std::string& user, const nlohmann::json& one, const std::string& feature,
            const std::vector<std::int64_t>& values) {
     std::vector<std::string> history;
@@ -95,7 +96,7 @@ class RankerBox {
       FAIL(refused->refusal.code << ": " << refused->refusal.what);
     return std::get<RankReply>(message);
   }
-  // Returns when the last answer's blocks are committed and the index knows of them.
+  // Waits until the last reply's blocks are committed and in the index.
   void settle() {
     for (const Role role : {Role::inference_worker, Role::kv_worker, Role::cache_meta}) {
       host_->post(Box::address(role), Box::address(Role::door), StatusRequest{++last_id_});
@@ -125,7 +126,7 @@ class RankerBox {
   std::vector<PutUser> users_;
 };
 
-// How far scores are from what was to come of the candidates, in their order.
+// Returns the largest deviation of the scores from the expected ones, in the candidates' order.
 double worst(const RankReply& reply, const nlohmann::json& one, const std::vector<double>& wanted) {
   std::map<std::string, double> by_item;
   for (std::size_t i = 0; i < wanted.size(); ++i)
@@ -140,7 +141,7 @@ double worst(const RankReply& reply, const nlohmann::json& one, const std::vecto
 
 constexpr std::size_t cases_asked = 3;
 
-TEST_CASE("a box serves HSTU on a device: the golden logits, computed and from cached histories") {
+TEST_CASE("device node: HSTU scores equal the golden logits, computed and from cached histories") {
   const auto folder = model_folder("tiny-hstu-movielens");
   if (!kernels::cuda::have_device() || folder.empty()) return;
   const nlohmann::json cases = golden_of(folder);
@@ -162,7 +163,7 @@ TEST_CASE("a box serves HSTU on a device: the golden logits, computed and from c
   }
 }
 
-TEST_CASE("a box serves Climber on a device: the golden logits, computed and from cached towers") {
+TEST_CASE("device node: Climber scores equal the golden logits, computed and from cached towers") {
   const auto folder = model_folder("tiny-climber");
   if (!kernels::cuda::have_device() || folder.empty()) return;
   const nlohmann::json cases = golden_of(folder);

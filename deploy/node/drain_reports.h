@@ -1,6 +1,6 @@
 #pragma once
-// What a process that ends has heard of actors: who has drained, and, where it leaves its cluster for good,
-// whether routers have seen to it that nothing is missed without it.
+// Replies that a stopping process receives from actors: which actors have drained and, if the node
+// leaves its cluster for good, whether the routers have migrated its item blocks.
 #include <algorithm>
 #include <charconv>
 #include <functional>
@@ -17,15 +17,17 @@
 
 namespace troupe::deploy {
 
-inline constexpr RequestId own_ids = RequestId{1} << 63;  // beyond those of the door
+// first id of the stopping process; above all request ids of the HTTP server
+inline constexpr RequestId own_ids = RequestId{1} << 63;
 
-// "": it has no name, or is an actor of all models.
+// Returns the model's name; "" for an unnamed model or an actor of all models.
 inline std::string model_of(const StatusReply& reply) {
   const auto field = std::ranges::find(reply.fields, "model", &StatusField::name);
   return field == reply.fields.end() ? "" : field->value;
 }
 
-// Answers to questions of a process that ends, which are not for clients.
+// Collects status replies to the stopping process; take() returns false for replies that belong to
+// clients.
 class DrainReports {
  public:
   bool take(const Message& answer) {
@@ -37,8 +39,8 @@ class DrainReports {
     note_handed_on(*reply);
     return true;
   }
-  // Every router that is awaited, and one at least, knows of the members of that revision, and no block of an
-  // item of these models is missing where it belongs by now.
+  // True if every awaited router, and at least one, knows the members at revision `since` or later
+  // and reports no item block of these models missing from its assigned workers.
   bool handed_on(std::span<const NodeId> routers, const std::vector<std::string>& models, Revision since,
                  const std::function<bool(NodeId)>& is_awaited) {
     const std::lock_guard lock(mutex_);
@@ -66,13 +68,14 @@ class DrainReports {
       if (field.value == "yes")
         handed_on_[{reply.node, model_of(reply)}] = epoch;
       else
-        handed_on_.erase({reply.node, model_of(reply)});  // it found more to do since
+        handed_on_.erase({reply.node, model_of(reply)});  // it has found more to migrate
     }
   }
 
   std::mutex mutex_;
-  std::set<std::pair<Role, std::string>> drained_;                // and the model's name, if it has one
-  std::map<std::pair<NodeId, std::string>, Revision> handed_on_;  // by the router and the model
+  std::set<std::pair<Role, std::string>> drained_;  // role and model name ("" = unnamed)
+  // by router and model: epoch of the members it reported
+  std::map<std::pair<NodeId, std::string>, Revision> handed_on_;
 };
 
 }  // namespace troupe::deploy

@@ -11,15 +11,14 @@ void say(DrainReports& reports, NodeId router, const std::string& epoch, const s
 }
 
 TEST_CASE(
-    "all is handed on once every router says so that is awaited, and one at least, as of the members by "
-    "then") {
+    "drain reports: all is migrated once every awaited router, and at least one, says so at that revision") {
   DrainReports reports;
   const std::vector<NodeId> routers{1, 2};
   const auto handed_on = [&](std::vector<NodeId> awaited) {
     return reports.handed_on(routers, {""}, 5,
                              [&](NodeId node) { return std::ranges::count(awaited, node) > 0; });
   };
-  CHECK_FALSE(handed_on({}));  // none has begun: nobody brings anything anywhere
+  CHECK_FALSE(handed_on({}));  // no router reports: nobody migrates anything
   say(reports, 1, "4", "yes");
   CHECK_FALSE(handed_on({1}));
   say(reports, 1, "5", "yes");
@@ -27,12 +26,12 @@ TEST_CASE(
   CHECK_FALSE(handed_on({1, 2}));
   say(reports, 2, "6", "yes");
   CHECK(handed_on({1, 2}));
-  say(reports, 2, "7", "no");  // it found more to do
+  say(reports, 2, "7", "no");  // it found more to migrate
   CHECK_FALSE(handed_on({1, 2}));
-  CHECK_FALSE(reports.take(StatusReply{1, 2, Role::router, true, {}}));  // a client's
+  CHECK_FALSE(reports.take(StatusReply{1, 2, Role::router, true, {}}));  // belongs to a client
 }
 
-TEST_CASE("a router that says nothing of the members knows of none") {
+TEST_CASE("drain reports: a router without a members_epoch knows no members") {
   DrainReports reports;
   CHECK(reports.take(StatusReply{own_ids, 1, Role::router, true, {{"handed_on", "yes"}}}));
   const std::vector<NodeId> routers{1};

@@ -14,10 +14,11 @@ FeatureLimits feature_limits(const Config& config, const ModelFacts& model) {
   FeatureLimits limits;
   limits.vocabulary = model.limits.vocabulary;
   limits.item_tokens_max = static_cast<std::uint32_t>(model.limits.positions_max);
-  if (!model.history_plan.empty()) limits.item_tokens_max = 1;  // an item is a token
+  if (!model.history_plan.empty()) limits.item_tokens_max = 1;  // an item is one token
   limits.event_features = model.event_features;
   limits.history_events_max = static_cast<std::uint32_t>(config.integer("router.history_events_max"));
-  // What no prompt has room for; of a tower's events nobody knows how many it reads.
+  // Limits histories to what fits a prompt. Models with towers have no such limit: each tower reads
+  // an unknown number of events.
   if (model.towers.empty()) limits.history_tokens_max = model.limits.positions_max;
   return limits;
 }
@@ -53,7 +54,7 @@ std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder,
                                             std::uint32_t lanes, NameItem name_item, RedisCalls calls,
                                             const std::string& model) {
   if (!features_in_redis(config)) {
-    TROUPE_CHECK(folder, "features are kept in a folder");
+    TROUPE_CHECK(folder, "features without Redis need a data folder");
     return std::make_unique<FeaturePort>(*folder, limits, std::move(name_item));
   }
   RedisFeatureOptions options;

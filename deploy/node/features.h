@@ -1,6 +1,6 @@
 #pragma once
-// Where profiles and the catalog are kept: in the data folder of a box, or in a Redis that several routers
-// share (features.store).
+// Opens the store of profiles and catalog: the data folder of a single node, or a Redis that
+// several routers share (features.store).
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,23 +17,23 @@ namespace troupe::deploy {
 
 FeatureLimits feature_limits(const Config& config, const ModelFacts& model);
 bool features_in_redis(const Config& config);
-StoreOptions store_options(const Config& config);  // of a store that keeps them
+StoreOptions store_options(const Config& config);  // for a store that keeps features
 
-// A Redis by its address in the configuration, with login and authorities of features.…. Throws ConfigError,
-// which tells no secret.
+// Parses a Redis address and completes it with the login and TLS files of features.…. Throws
+// ConfigError without secrets in its text.
 RedisAddress redis_address(const Config& config, const std::string& url);
 
-CachedFeatureOptions cached_feature_options(const Config& config);  // but for the lane
+CachedFeatureOptions cached_feature_options(const Config& config);  // the caller sets the lane
 
-// What a Redis asks and tells while it is used: see RedisFeatureOptions.
+// Callbacks of a Redis feature store; see RedisFeatureOptions.
 struct RedisCalls {
   std::function<std::string(const std::string& made_for)> refuses;
   std::function<void(const std::string& what)> on_loss;
 };
 
-// `folder` outlives it; it may be null if the features are in Redis. `lanes`: jobs at a time. `model`: the
-// name of one among several, whose rows in a Redis are apart from others'. Throws ConfigError if the Redis is
-// not well named.
+// `folder` must outlive the result; it may be null if the features are in Redis. `lanes` is the
+// number of jobs at a time. `model` is the name of one model among several, and separates its rows
+// in Redis. Throws ConfigError if the Redis address is invalid.
 std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder, const FeatureLimits& limits,
                                             std::uint32_t lanes, NameItem name_item, RedisCalls calls = {},
                                             const std::string& model = "");

@@ -8,8 +8,8 @@
 using namespace troupe;
 using namespace troupe::deploy;
 
-TEST_SUITE("where features are kept") {
-  TEST_CASE("a profile has as many events and tokens as the model has room for, whatever its items are") {
+TEST_SUITE("features") {
+  TEST_CASE("feature limits: a profile has at most the events and tokens that fit the model") {
     Config config;
     config.set("router.history_events_max", "77");
     ModelFacts model;
@@ -32,7 +32,7 @@ TEST_SUITE("where features are kept") {
     CHECK(feature_limits(config, model).history_tokens_max == of_any);
   }
 
-  TEST_CASE("what is done about damage, and how long profiles are believed, is what the knobs say") {
+  TEST_CASE("feature options: damage handling and profile expiry follow the settings") {
     Config config;
     CHECK(store_options(config).on_damage == OnDamage::refuse);
     config.set("store.on_damage", "start");
@@ -54,7 +54,7 @@ TEST_SUITE("where features are kept") {
     CHECK(cached_feature_options({}).usual == Freshness::exact);
   }
 
-  TEST_CASE("a Redis has the login of its own file, and none of its secrets is told") {
+  TEST_CASE("Redis address: takes the login from its file and never shows secrets") {
     const TestFolder folder;
     folder.write("login", "ann:secret\n");
     Config config;
@@ -76,7 +76,7 @@ TEST_SUITE("where features are kept") {
     }
   }
 
-  TEST_CASE("in a folder or in a Redis, and there each cluster's and each model's features are their own") {
+  TEST_CASE("open features: each cluster and each model has its own features, in a folder or a Redis") {
     const auto name = [](std::span<const Token>) { return BlockName{}; };
     FeatureLimits limits;
     limits.vocabulary = 10, limits.item_tokens_max = 4, limits.history_events_max = 5;

@@ -27,7 +27,7 @@ EarlierPlacement read_plan(const std::string& file, const std::string& name) {
 }
 
 bool is_there(const std::string& file) {
-  std::error_code ignored;  // such as a name that is too long to be one
+  std::error_code ignored;  // such as a name that is too long
   return std::filesystem::exists(file, ignored);
 }
 
@@ -37,7 +37,8 @@ router::ItemPlaces planned(const std::string& knob, std::vector<NodeId> workers)
   if (!is_there(file) && colon != std::string::npos)
     file = knob.substr(0, colon), name = knob.substr(colon + 1);
   if (!is_there(file))
-    throw ConfigError("pool.placement is " + knob + "; expected any, replicate, hash, or a plan's file");
+    throw ConfigError("pool.placement is " + knob +
+                      "; expected any, replicate, hash, or a file of troupe plan --json");
   const EarlierPlacement plan = read_plan(file, name);
   if (plan.nodes != workers)
     throw ConfigError("pool.placement: " + file + " is a plan for nodes " + list(plan.nodes) +

@@ -1,5 +1,5 @@
 #pragma once
-// The knob pool.placement: where the blocks of items belong.
+// Parses the setting pool.placement, which assigns items' blocks to workers.
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace troupe::deploy {
 
-// any: null. replicate, hash: on these nodes. Else FILE or FILE:NAME, a plan of `troupe plan --json` (NAME:
-// which of its placements; hrcs if none is named), whose nodes have to be these. Throws ConfigError that says
-// what is wrong.
+// "any" returns null. "replicate" and "hash" assign items to `workers`. Otherwise the setting is
+// FILE or FILE:NAME, the output of `troupe plan --json`. NAME is one of its placements, hrcs by
+// default; its nodes must be `workers`. Throws ConfigError.
 std::shared_ptr<const router::ItemPlaces> item_places(const std::string& knob, std::vector<NodeId> workers);
 
 }  // namespace troupe::deploy

@@ -13,13 +13,13 @@ namespace {
 
 using Nodes = std::vector<NodeId>;
 
-TEST_CASE("pool.placement: any is nowhere in particular, replicate everywhere, hash on one node") {
+TEST_CASE("pool.placement: any assigns no node, replicate every node, hash one node") {
   CHECK(item_places("any", {1, 2}) == nullptr);
   CHECK(item_places("replicate", {2, 1})->nodes_of("x") == Nodes{1, 2});
   CHECK(item_places("hash", {2, 1})->nodes_of("x").size() == 1);
 }
 
-TEST_CASE("pool.placement: a plan's file, and what is wrong with it") {
+TEST_CASE("pool.placement: a plan's file is read, and its faults are reported") {
   const kernels::TestFolder folder;
   const std::string file = (folder.path() / "plan.json").string();
   folder.write("plan.json", R"({"placements": [
@@ -35,15 +35,16 @@ TEST_CASE("pool.placement: a plan's file, and what is wrong with it") {
       item_places(file + ":best", {1, 4}),
       doctest::Contains(("pool.placement: " + file + ": there is no placement best").c_str()), ConfigError);
   CHECK_THROWS_AS(item_places(std::string(5'000, 'x'), {1, 4}), ConfigError);
-  CHECK_THROWS_WITH_AS(item_places("nowhere", {1, 4}),
-                       "pool.placement is nowhere; expected any, replicate, hash, or a plan's file",
-                       ConfigError);
+  CHECK_THROWS_WITH_AS(
+      item_places("nowhere", {1, 4}),
+      "pool.placement is nowhere; expected any, replicate, hash, or a file of troupe plan --json",
+      ConfigError);
   CHECK_THROWS_AS(item_places(file, {1, 2}), ConfigError);
 }
 
-TEST_CASE("a plan without room for everything is followed: what it leaves nowhere belongs to no node") {
+TEST_CASE("pool.placement: items that a plan leaves nowhere belong to no node") {
   const kernels::TestFolder folder;
-  placement::Placement plan({1, 4}, 64);  // most of them nowhere; by hash they would be on one of the two
+  placement::Placement plan({1, 4}, 64);  // most are on no node; by hash they would be on one of the two
   plan.put(0, placement::everywhere);
   plan.put(1, 0);
   plan.put(2, 1);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::chrono::seconds look_every{1}, arrival_limit{10};
 constexpr std::chrono::milliseconds arrival_look{50}, ask_again{100};
-constexpr int tries_max = 20;  // when others change it, too
+constexpr int tries_max = 20;  // other nodes may change the members at the same time
 
 EtcdOptions etcd_options(const Config& config) {
   const std::string& urls = config.text("cluster.coordination");
@@ -26,8 +26,8 @@ EtcdOptions etcd_options(const Config& config) {
   if (is_tls) options.tls = std::make_shared<const TlsClient>(files);
   if (!is_tls && files != TlsClientFiles{})
     throw ConfigError(
-        "cluster.coordination_… names files for TLS, and cluster.coordination has no URL of https; expected "
-        "both, or none");
+        "cluster.coordination_… names TLS files, but cluster.coordination has no https URL; expected both, "
+        "or neither");
   const std::string& login = config.text("cluster.coordination_login");
   if (!login.empty()) options.login = read_login(login);
   if (!login.empty() && options.login.user.empty())
@@ -46,7 +46,7 @@ ReadMembers members_in(const Coordinated& answer) {
   auto parsed = parse_members(answer.value);
   if (const auto* fault = std::get_if<std::string>(&parsed))
     throw std::runtime_error("the cluster's members in etcd: " + *fault +
-                             "; expected what troupe node --join and troupe leave write");
+                             "; expected a document that troupe node --join and troupe leave write");
   return {std::move(std::get<Members>(parsed)), answer.revision};
 }
 
@@ -54,7 +54,8 @@ ReadMembers members_in(const Coordinated& answer) {
 
 std::unique_ptr<Coordination> etcd_coordination(const Config& config) {
   if (config.text("cluster.coordination").empty())
-    throw ConfigError("cluster.coordination is empty; expected the URLs of etcd, for there are other nodes");
+    throw ConfigError(
+        "cluster.coordination is empty; expected the URLs of etcd, because there are other nodes");
   return std::make_unique<EtcdCoordination>(etcd_options(config));
 }
 
@@ -82,11 +83,11 @@ ReadMembers read_members(Coordination& coordination, const Members& seen) {
       coordination, [&](Members now) -> MembersChange { return with_numbers_spent(std::move(now), seen); });
   const std::string fault = find_step_back(seen, known.members);
   if (fault.empty()) return known;
-  throw std::runtime_error("the cluster's members in etcd: " + fault +
-                           "; expected an etcd that has not lost its data, and a file \"members\" in "
-                           "this node's data folder that is of this cluster: remove that if it is an earlier "
-                           "one's; else take that node out (troupe leave --gone), "
-                           "start this one, and let it join anew");
+  throw std::runtime_error(
+      "the cluster's members in etcd: " + fault +
+      "; expected an etcd that has not lost its data, and a file \"members\" in this node's data folder that "
+      "belongs to this cluster. If that file is from an earlier cluster, remove it; otherwise remove the "
+      "other node (troupe leave --gone), start this one, and let the other join again");
 }
 
 ReadMembers change_members(Coordination& coordination, const std::function<MembersChange(Members)>& change) {
@@ -102,7 +103,8 @@ ReadMembers change_members(Coordination& coordination, const std::function<Membe
     known = members_in(answer);
   }
   throw std::runtime_error(
-      "the cluster's members in etcd change all the time; expected one change after the other");
+      "the cluster's members in etcd changed during every attempt to change them; expected one change at a "
+      "time");
 }
 
 std::vector<Member> members_of(std::span<const ClusterNode> file) {
@@ -116,12 +118,12 @@ void check_own(const Member& own, const Members& members) {
   if (members.left.contains(own.node))
     throw std::runtime_error(
         "node " + own.name +
-        " has left the cluster; expected --join HOST:PORT and a name of its own, to come back");
+        " has left the cluster; expected --join HOST:PORT and a new name, to join again");
   const Member* const joined = members.find(own.node);
   if (joined && joined->name != own.name)
     throw std::runtime_error("node " + own.name + " has number " + std::to_string(own.node) +
                              " in the cluster's file, which is that of \"" + joined->name +
-                             "\", who has joined; expected a number above " + std::to_string(members.last));
+                             "\", which has joined; expected a number above " + std::to_string(members.last));
 }
 
 std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& members, NodeId own) {
@@ -130,8 +132,8 @@ std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& m
     if (member.node != own && !members.left.contains(member.node))
       peers.push_back({member.node, member.name, member.host, member.port});
   };
-  // Who joined and was written into the file later is the same node; nobody stands in for one of the file by
-  // its number.
+  // A joined node that was later added to the file is the same node. A joined node with another
+  // name does not replace a file's node with the same number.
   const auto stands_in = [&](const Member& joined) {
     return std::ranges::any_of(
         file, [&](const Member& node) { return node.node == joined.node && node.name != joined.name; });
@@ -166,10 +168,10 @@ bool Peers::has(NodeId node) const {
 }
 
 std::string Peers::obstacle() const {
-  if (is_router_) return "";  // it knows its workers
+  if (is_router_) return "";  // a router connects to its workers itself
   const std::lock_guard lock(mutex_);
   if (std::ranges::any_of(routers_, [this](NodeId node) { return met_.contains(node); })) return "";
-  return "no router is connected, of " + std::to_string(routers_.size()) +
+  return "no router is connected out of " + std::to_string(routers_.size()) +
          "; peer_away and join_refused in the logs say why";
 }
 
@@ -216,8 +218,8 @@ bool Membership::is_member(const Members& members) const {
   return members.find(own_) || std::ranges::find(file_, own_, &Member::node) != file_.end();
 }
 
-// An etcd that is away changes nothing. What was known before the start may say already that this node
-// leaves.
+// An unreachable etcd changes nothing. The first call always reports, because the members known
+// before the start may already say that this node leaves.
 void Membership::look() {
   const auto answer = coordination_.ask({ReadKey{std::string(members_key)}});
   const auto* read = std::get_if<Coordinated>(&answer);
@@ -236,7 +238,7 @@ void Membership::take(const Coordinated& read) {
   ReadMembers fresh = members_in(read);
   if (const std::string fault = find_step_back(known_.members, fresh.members); !fault.empty())
     throw std::runtime_error("the cluster's members in etcd: " + fault +
-                             "; expected what comes after what was there before");
+                             "; expected a successor of the members that were read before");
   known_ = std::move(fresh);
 }
 
@@ -266,7 +268,7 @@ void Membership::follow() {
   if (leaves_since_.exchange(known_.revision) == 0) calls_.on_leave();
 }
 
-// An etcd that does not answer is asked again.
+// Marks this node as arrived. If etcd does not answer, the next round tries again.
 void Membership::see_to_arrival() {
   const bool late = std::chrono::steady_clock::now() - began_ > arrival_limit;
   if (!late && !calls_.has_met(peers_of(file_, known_.members, own_))) return;
@@ -274,7 +276,7 @@ void Membership::see_to_arrival() {
     known_ = change_members(coordination_, [this](Members members) -> MembersChange {
       return arrived(std::move(members), own_);
     });
-    follow();  // what others have changed meanwhile is in it
+    follow();  // reports changes that others made meanwhile
   } catch (const std::runtime_error& error) {
     calls_.on_fault(error.what());
   }

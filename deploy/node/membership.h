@@ -1,7 +1,7 @@
 #pragma once
-// How a process takes part in the membership of its cluster (runtime/coordination/members.h): before it
-// starts, reading or changing the document in etcd; while it serves, a thread that reads it again and again
-// and tells what has changed, so that links let in who has come, and a node that is to leave hears of it.
+// Keeps a process in touch with the members of its cluster (runtime/coordination/members.h). Before
+// the start, functions read or change the members' document in etcd. While the process serves, a
+// thread polls the document and reports changes: links accept new nodes, and a leaving node drains.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -23,75 +23,80 @@
 
 namespace troupe::deploy {
 
-// As cluster.coordination and its companions say. Throws ConfigError.
+// Opens etcd as set by cluster.coordination and cluster.coordination_…. Throws ConfigError.
 std::unique_ptr<Coordination> etcd_coordination(const Config& config);
-// In its data folder. `own`: of this process.
+// Returns the copy of the members in the data folder. `own` is this process's incarnation; 0 =
+// unknown.
 KeptMembers kept_members(const Config& config, Incarnation own = 0);
 
-// Until it answers, or for so long: a node may start beside its etcd. `on_wait` hears why, once.
+// Waits until the Coordination answers, at most `patience`: a node may start together with its
+// etcd. If it has to wait, `on_wait` gets the reason once.
 void await_coordination(Coordination& coordination, std::chrono::milliseconds patience,
                         const std::function<void(const std::string& why)>& on_wait);
-// Throw std::runtime_error: etcd cannot be asked, or what is there makes no sense.
+// These functions throw std::runtime_error if etcd does not answer or the document is malformed.
 ReadMembers read_members(Coordination& coordination);
-// By a node that has seen these members before. An etcd that has lost its data hears again which numbers are
-// spent; throws, too, if it has given one of them to another meanwhile.
+// Reads the members on a node that has seen `seen` before. If etcd has lost its data, restores
+// which node numbers are used. Throws, too, if etcd has given one of these numbers to another node.
 ReadMembers read_members(Coordination& coordination, const Members& seen);
-// `change` as with_joined is; what it refuses is thrown, too. What is there then.
+// Applies `change` (such as with_joined) and returns the resulting members. Throws what `change`
+// refuses, too.
 ReadMembers change_members(Coordination& coordination, const std::function<MembersChange(Members)>& change);
 
 std::vector<Member> members_of(std::span<const ClusterNode> file);
-// Whether a node of the file may begin, as the members are. Throws std::runtime_error.
+// Checks that a node of the file may start with these members. Throws std::runtime_error.
 void check_own(const Member& own, const Members& members);
-// All that are in the cluster, but for the node itself.
+// Returns all nodes of the cluster except `own`.
 std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& members, NodeId own);
 
-// Which nodes are connected. A node that has no router of its own is of no use while none has let it in.
+// Set of connected nodes. A node without a router cannot serve until a router has connected.
 class Peers {
  public:
   Peers(bool is_router, std::vector<NodeId> routers) : is_router_(is_router), routers_(std::move(routers)) {}
-  void follow(std::vector<NodeId> routers);  // others are there from now on
+  void follow(std::vector<NodeId> routers);  // replaces the known routers
   void meet(NodeId node);
   void lose(NodeId node);
   bool has(NodeId node) const;
   std::string obstacle() const;
-  // Whom a door asks instead of that router, if it is of another process: the first that is connected and
-  // does not leave.
+  // Returns the router to ask instead of `wanted`: `wanted` itself if this node has a router, else
+  // the first connected router that is not leaving.
   NodeId router(NodeId wanted) const;
 
  private:
   const bool is_router_;
   mutable std::mutex mutex_;
-  std::vector<NodeId> routers_;  // guarded by mutex_, as all below
+  std::vector<NodeId> routers_;  // guarded by mutex_, like all members below
   std::set<NodeId> met_;
 };
 
 class Membership {
  public:
-  // `file`: all nodes of the cluster's file. The Coordination outlives it, and is asked by its thread alone
-  // until stop(). `kept`: what it hears goes there.
+  // `file` lists all nodes of the cluster's file. The Coordination must outlive this object; only
+  // its thread uses it until stop(). `kept` stores each new version of the members.
   Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known,
              KeptMembers kept = {{}, ""});
   ~Membership() { stop(); }
 
-  struct Calls {  // on its thread
+  struct Calls {  // called on its thread
     std::function<void(std::vector<PeerAddress>)> on_peers;
-    std::function<void()> on_leave;  // once: this node is to leave, or is no member any more
-    std::function<void(const std::string& why)> on_fault;  // what is there makes no sense
+    std::function<void()> on_leave;  // once: this node is leaving or is no longer a member
+    // the document is malformed or older than a known one
+    std::function<void(const std::string& why)> on_fault;
     std::function<void(const std::string& why)> on_not_kept{
-        [](const std::string&) {}};  // what is known, in the data folder
-    // While this node joins: whether its links to all of these stand. Others ask it from then on, or after a
-    // while without.
+        [](const std::string&) {}};  // the copy in the data folder could not be written
+    // While this node joins: true if its links to all these peers are up. The node then counts as
+    // arrived and others use it. It arrives without them after 10 s.
     std::function<bool(const std::vector<PeerAddress>&)> has_met;
   };
   void start(Calls calls);
   void stop();
 
-  // The revision of the document when this node was to leave; 0: it is not.
+  // Revision of the document at which this node began to leave; 0: it is not leaving.
   Revision leaves_since() const { return leaves_since_; }
-  // With that role, who is there, this one too; and who is there for longer than this one.
+  // there: current nodes with that role, including this one. staying: those except this one and
+  // leaving nodes.
   std::vector<NodeId> there(NodeRole role) const;
   std::vector<NodeId> staying(NodeRole role) const;
-  // After stop(). Takes this node out; "" or what is wrong.
+  // Removes this node from the members. Called after stop(). Returns "" or the error.
   std::string end();
 
  private:
@@ -107,15 +112,15 @@ class Membership {
   const std::vector<Member> file_;
   const KeptMembers kept_;
   Calls calls_;
-  ReadMembers known_;    // of its thread
-  Revision read_ = 0;    // the last; of its thread
-  bool looked_ = false;  // of its thread
+  ReadMembers known_;    // used by its thread only
+  Revision read_ = 0;    // last revision read; used by its thread only
+  bool looked_ = false;  // used by its thread only
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::atomic<Revision> leaves_since_ = 0;
   mutable std::mutex mutex_;
-  Members seen_;  // as known_, for others
+  Members seen_;  // copy of known_ for other threads; guarded by mutex_
   std::condition_variable_any ended_;
-  std::jthread thread_;  // last: it goes first
+  std::jthread thread_;  // last member: destroyed first
 };
 
 }  // namespace troupe::deploy

@@ -14,7 +14,7 @@ namespace membership_test {
 
 const std::vector<Member> file{{1, "front", "10.0.0.1", 7000}, {2, "w2", "10.0.0.2", 7000}};
 
-// In memory; `between` happens once, before the next write.
+// Coordination in memory; `between` runs once before the next write.
 struct Store final : Coordination {
   CoordinationState state;
   std::mutex mutex;
@@ -37,16 +37,16 @@ ReadMembers join(Store& store, const std::string& name) {
 }
 
 TEST_SUITE("membership") {
-  TEST_CASE("two that join at a time have both joined, with numbers of their own") {
+  TEST_CASE("members: two nodes that join at the same time get different numbers") {
     Store store;
     store.between = [&] { join(store, "b"); };
     CHECK(join(store, "a").members.find("a")->node == 4);
     const ReadMembers known = read_members(store);
     CHECK(known.members.find("b")->node == 3);
-    CHECK(join(store, "a").revision == known.revision);  // it is there: nothing is written
+    CHECK(join(store, "a").revision == known.revision);  // already joined: nothing is written
   }
 
-  TEST_CASE("what is refused, an etcd that is away and a text that is none are told") {
+  TEST_CASE("members: refused changes, an unreachable etcd and a malformed document are errors") {
     Store store;
     CHECK_THROWS_WITH_AS(join(store, "w2"), doctest::Contains("is in the cluster's file"),
                          std::runtime_error);
@@ -58,7 +58,7 @@ TEST_SUITE("membership") {
     CHECK_THROWS_WITH_AS(read_members(store), doctest::Contains("line 1 has no end"), std::runtime_error);
   }
 
-  TEST_CASE("an etcd that starts later is waited for, and one that does not for so long as is said") {
+  TEST_CASE("members: a late etcd is awaited up to the deadline") {
     struct Late final : Coordination {
       int away = 0, asked = 0;
       std::variant<Coordinated, Refusal> ask(const Coordinate&) override {
@@ -79,7 +79,7 @@ TEST_SUITE("membership") {
     CHECK(never.asked == 1);
   }
 
-  TEST_CASE("peers are the file's nodes that are there and those that joined, but oneself") {
+  TEST_CASE("members: peers are the present nodes of the file and the joined ones, except oneself") {
     Members members{.last = 3, .joined = {{3, "w3", "10.0.0.3", 7000}}, .left = {2}};
     const auto peers = peers_of(file, members, 1);
     REQUIRE(peers.size() == 1);
@@ -88,31 +88,28 @@ TEST_SUITE("membership") {
   }
 
   TEST_CASE(
-      "nobody who has joined stands in for a node of the file by its number, nor does that take the number "
-      "of who has") {
+      "members: a joined node does not replace a file's node with its number, nor the other way round") {
     const Members members{.last = 2, .joined = {{2, "x", "10.0.0.9", 7000}}};
     const auto peers = peers_of(file, members, 1);
     REQUIRE(peers.size() == 1);
     CHECK(peers[0].name == "w2");
     CHECK_THROWS_WITH_AS(
         check_own(file[1], members),
-        doctest::Contains("which is that of \"x\", who has joined; expected a number above 2"),
+        doctest::Contains("which is that of \"x\", which has joined; expected a number above 2"),
         std::runtime_error);
     CHECK_THROWS_WITH_AS(check_own(file[1], {.left = {2}}), doctest::Contains("has left the cluster"),
                          std::runtime_error);
-    check_own(file[1], {.last = 2, .joined = {{2, "w2", "10.0.0.8", 7000}}});  // written into the file since
+    check_own(file[1], {.last = 2, .joined = {{2, "w2", "10.0.0.8", 7000}}});  // added to the file since
     CHECK(peers_of(file, {.last = 2, .joined = {{2, "w2", "10.0.0.8", 7000}}}, 1).at(0).host == "10.0.0.8");
   }
 
-  TEST_CASE(
-      "an etcd that has lost its data hears from who remembers it which numbers are spent, and nothing "
-      "else") {
+  TEST_CASE("members: an etcd that has lost its data gets back only which numbers are used") {
     Store store;
     const Members seen{.last = 8, .joined = {{8, "a", "10.0.0.9", 7000}}, .left = {2}};
     const Members now = read_members(store, seen).members;
     CHECK(now.last == 8);
     CHECK(now.left.empty());
-    CHECK(now.joined.empty());  // maybe it is there no more: it joins again if it is
+    CHECK(now.joined.empty());  // it may have left; it joins again if it is alive
     CHECK(join(store, "b").members.find("b")->node == 9);
     Store other;
     join(other, "x");
@@ -122,7 +119,7 @@ TEST_SUITE("membership") {
     CHECK(join(other, "y").members.find("y")->node == 4);
   }
 
-  TEST_CASE("a node keeps what it hears of the members, and does not take what cannot come after it") {
+  TEST_CASE("membership: a node stores the members it reads and rejects documents that cannot follow them") {
     const TestFolder folder;
     Store store;
     const ReadMembers joined = join(store, "a");
@@ -134,12 +131,12 @@ TEST_SUITE("membership") {
                CHECK(peers.size() == 2);
                const std::lock_guard lock(store.mutex);
                store.state.ask(
-                   0, {WriteKey{std::string(members_key), "", joined.revision}});  // what it says is lost
+                   0, {WriteKey{std::string(members_key), "", joined.revision}});  // the data is lost
              },
          .on_leave = [] { FAIL("it leaves"); },
          .on_fault =
              [&](const std::string& why) {
-               CHECK(why.find("the last number given is 0, and was 3 before") != std::string::npos);
+               CHECK(why.find("the last node number given is 0, and was 3 before") != std::string::npos);
                faults += 1;
                faults.notify_all();
              },
@@ -149,7 +146,7 @@ TEST_SUITE("membership") {
     CHECK(KeptMembers(folder.path(), "c").read().members == joined.members);
   }
 
-  TEST_CASE("what others have changed while a node joins reaches it with its own change") {
+  TEST_CASE("membership: a joining node sees changes that others made meanwhile") {
     Store store;
     join(store, "a");
     Membership membership(store, 3, file, read_members(store));
@@ -172,12 +169,12 @@ TEST_SUITE("membership") {
     membership.stop();
     CHECK(told == std::vector<std::size_t>{2, 3});
     CHECK(membership.there(NodeRole::worker) ==
-          std::vector<NodeId>{1, 2, 3});  // it leaves; another still joins
+          std::vector<NodeId>{1, 2, 3});  // it leaves; another node is still joining
     CHECK(membership.staying(NodeRole::worker) == std::vector<NodeId>{1, 2});
     CHECK(membership.there(NodeRole::router).empty());
   }
 
-  TEST_CASE("a node that joins has joined once it has met all others") {
+  TEST_CASE("membership: a joining node has arrived once it is connected to all others") {
     Store store;
     join(store, "a");
     Membership membership(store, 3, file, read_members(store));
@@ -200,7 +197,7 @@ TEST_SUITE("membership") {
     CHECK(read_members(store).members.joining.empty());
   }
 
-  TEST_CASE("a node hears of its peers, and once that it is to leave; at its end it is no member") {
+  TEST_CASE("membership: a node hears of its peers, once that it leaves, and is no member after its end") {
     Store store;
     join(store, "a");
     change_members(store, [](Members now) { return with_leaving(std::move(now), file, "w2"); });
@@ -236,25 +233,25 @@ TEST_SUITE("membership") {
   }
 
   TEST_CASE(
-      "a node without a router asks the first router that is connected, of those that stay; one with a "
-      "router its own") {
+      "peers: a node without a router asks the first connected router that stays, one with a router its "
+      "own") {
     Peers peers(false, {1, 2}), own(true, {1, 2});
     CHECK(peers.router(1) == 1);
-    CHECK(peers.obstacle().starts_with("no router is connected, of 2;"));
+    CHECK(peers.obstacle().starts_with("no router is connected out of 2;"));
     peers.meet(2), own.meet(2);
     CHECK(peers.router(1) == 2);
     CHECK(own.router(1) == 1);
     CHECK(peers.obstacle() == "");
     peers.meet(1), peers.meet(5);
     CHECK(peers.router(1) == 1);
-    peers.follow({2, 5});  // 1 leaves
+    peers.follow({2, 5});  // 1 is leaving
     CHECK(peers.router(1) == 2);
     peers.lose(2);
     CHECK(peers.router(1) == 5);
     peers.lose(5);
     CHECK(peers.router(1) == 1);
     CHECK(peers.has(1));
-    CHECK(peers.obstacle().starts_with("no router is connected, of 2;"));
+    CHECK(peers.obstacle().starts_with("no router is connected out of 2;"));
     own.lose(2);
     CHECK(own.obstacle() == "");
   }

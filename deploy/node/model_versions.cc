@@ -8,7 +8,7 @@
 namespace troupe::deploy {
 namespace {
 
-// A version comes from outside, and no path may.
+// The version comes from a request, so it must not contain a path.
 bool is_plain_name(const std::string& version) {
   return !version.empty() && version != "." && version != ".." &&
          std::filesystem::path(version).filename() == version;
@@ -33,7 +33,8 @@ actors::ComputePort::Loader version_loader(const Families& families, const Confi
     const std::filesystem::path directory = directory_of(folder, version);
     const OpenedModel model = family_of(families, directory).open(directory, config);
     if (model.version != version)
-      kernels::load_fault(directory, "it holds model " + model.version, "the model that it is named after");
+      kernels::load_fault(directory, "it holds model " + model.version,
+                          "the model that the folder is named after");
     return actors::LoadedModel(model.engine(wrap(version)).executor, model.make_assets);
   };
 }

@@ -1,7 +1,7 @@
 #pragma once
-// Where a worker finds the models that the cluster's versions may name: model.versions, a folder with a model
-// directory for each version, under its name. A version is a hash of all that the model computes with, so a
-// directory that holds something else is found out.
+// Loads the model versions of a rollout from model.versions: a folder with one model directory per
+// version, named by the version. A version is a hash of everything the model computes with, so a
+// directory with other content is detected.
 #include <functional>
 #include <string>
 
@@ -10,10 +10,11 @@
 
 namespace troupe::deploy {
 
-// What stands between executors and tables of that version.
+// Wraps the embedding tables of a version for its executors.
 using WrapVersion = std::function<WrapTable(const std::string& model_version)>;
 
-// What loads them; none if the knob is empty: then the model of the start stays.
+// Returns a loader of versions. If model.versions is empty, returns an empty loader: the worker
+// then keeps the model it started with.
 actors::ComputePort::Loader version_loader(const Families& families, const Config& config, WrapVersion wrap);
 
 }  // namespace troupe::deploy

@@ -9,9 +9,9 @@
 namespace troupe::deploy {
 namespace {
 
-constexpr std::size_t told_digits = 12;  // of a fingerprint
+constexpr std::size_t told_digits = 12;  // digits of a fingerprint in error texts
 
-// Parts with their lengths, so that no two lists of them are the same bytes.
+// Hashes each part with its length, so that different lists of parts have different bytes.
 class Fingerprint {
  public:
   void add(const void* bytes, std::uint64_t size) {
@@ -48,9 +48,9 @@ std::string part_of(const MadeFor& made_for, const std::string& part) {
   return hex.empty() ? "none" : hex.substr(0, told_digits);
 }
 
-constexpr const char* adopting = "`troupe import --adopt` if tokens mean the same to both";
+constexpr const char* adopting = "`troupe import --adopt` if tokens have the same meaning in both models";
 
-// In a Redis an import can replace the catalog, but not the users.
+// In a Redis, an import can replace the catalog but not the users.
 std::string rows_elsewhere(const Config& config) {
   return features_in_redis(config)
              ? "another features.store or cluster.name, and an import there"
@@ -74,7 +74,7 @@ std::string features_place(const Config& config) {
 std::string why_foreign(std::string_view noted, const MadeFor& present, const Config& config) {
   const auto kept = decode_made_for(noted);
   if (!kept)
-    return features_place(config) + ": what was noted of its model is damaged or lost; expected " +
+    return features_place(config) + ": the note of its model is damaged or lost; expected " +
            rows_elsewhere(config) + ", or " + adopting;
   const std::string other = find_difference(*kept, present, !config.text("model.versions").empty());
   if (other.empty()) return "";
@@ -86,8 +86,8 @@ std::string why_foreign(std::string_view noted, const MadeFor& present, const Co
 
 std::string why_half_imported(const Config& config) {
   return features_place(config) +
-         ": an import into it did not end, and some of its rows are missing; expected a whole one: run "
-         "`troupe import --replace` with all items and users";
+         ": an import into it did not finish, and some of its rows are missing; expected a complete import: "
+         "run `troupe import --replace` with all items and users";
 }
 
 namespace {
@@ -107,7 +107,8 @@ void claim(FeatureStore& features, const MadeFor& present, const Config& config,
         "imported; expected rows of this model: " +
         rows_elsewhere(config) + ", or " + adopting);
   if (!features.untouched())
-    tell(place + ": nothing says for which model its rows were imported; taken for this one's");
+    tell(place +
+         ": its rows have no note of the model that they were imported for; they are taken for this model's");
   features.note_made_for(encode(present));
 }
 
@@ -118,7 +119,7 @@ void claim_rows(FeatureStore& features, const MadeFor& present, const Config& co
   if (features.half_imported()) throw ConfigError(why_half_imported(config));
   try {
     claim(features, present, config, tell);
-  } catch (const StoreError&) {  // a Redis that is away is asked before each answer
+  } catch (const StoreError&) {  // a Redis that is away is checked again before each answer
     if (!features_in_redis(config)) throw;
   }
 }

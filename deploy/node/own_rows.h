@@ -1,6 +1,6 @@
 #pragma once
-// Whose rows are in a store of features: those of the model that is served, or another's, whose tokens mean
-// other words.
+// Checks whether the rows of a feature store belong to the served model. The tokens of another
+// model's rows have other meanings.
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -17,16 +17,17 @@ namespace troupe::deploy {
 MadeFor made_for(const std::string& model_version, const kernels::Vocabulary& vocabulary,
                  const PromptForm& prompt);
 
-// Why rows that were noted so are not those of `present`, and what to do; "": they are.
+// Returns why rows noted as `noted` do not belong to `present`, and what to do; "": they belong.
 std::string why_foreign(std::string_view noted, const MadeFor& present, const Config& config);
 
 std::string why_half_imported(const Config& config);
 
-// Throws ConfigError if the rows are another model's, or if an import into the store did not end. Notes whose
-// they are where nobody has. `tell`: of something that is served though it may not be right.
+// Throws ConfigError if the rows belong to another model or an import into the store did not
+// finish. Notes this model as their owner if none is noted; calls `tell` if rows without an owner
+// are served.
 void claim_rows(FeatureStore& features, const MadeFor& present, const Config& config,
                 const std::function<void(const std::string& what)>& tell);
 
-std::string features_place(const Config& config);  // for people: the folder, or the Redis
+std::string features_place(const Config& config);  // the folder or the Redis, for error messages
 
 }  // namespace troupe::deploy

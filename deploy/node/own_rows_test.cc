@@ -49,8 +49,8 @@ struct Rows {
 
 }  // namespace
 
-TEST_SUITE("own rows") {
-  TEST_CASE("words and a prompt are told from others that are as long, and are the same each time") {
+TEST_SUITE("feature rows") {
+  TEST_CASE("fingerprints: vocabularies and prompts of equal length differ, and are stable") {
     TestFolder folder;
     const auto words = [&](const char* text) {
       folder.write("vocab.json", text);
@@ -75,7 +75,7 @@ TEST_SUITE("own rows") {
     }
   }
 
-  TEST_CASE("rows belong to the model that was there when they came") {
+  TEST_CASE("feature rows: belong to the model that was served when they were written") {
     Rows rows;
     CHECK(rows.refusal(ours).empty());
     rows.put_item();
@@ -90,7 +90,7 @@ TEST_SUITE("own rows") {
     CHECK(rows.refusal({"others", "words-of-ours", "prompt-of-ours"}).empty());
   }
 
-  TEST_CASE("a folder in which nothing was ever written is anybody's") {
+  TEST_CASE("feature rows: an untouched folder accepts any model") {
     Rows rows;
     CHECK(rows.refusal(ours).empty());
     CHECK(rows.refusal({"m", "v", "p"}).empty());
@@ -98,7 +98,7 @@ TEST_SUITE("own rows") {
     CHECK(rows.refused(ours, "another vocabulary"));
   }
 
-  TEST_CASE("rows of which nothing is known are taken, and told; not if they do not fit") {
+  TEST_CASE("feature rows: rows without a note are served with a warning, unless they do not fit") {
     Rows rows;
     rows.put_item();
     CHECK(rows.refusal(ours).empty());
@@ -114,18 +114,18 @@ TEST_SUITE("own rows") {
     CHECK(damaged.refused(ours, "1 rows do not fit this model"));
   }
 
-  TEST_CASE("a note of the model that is damaged or lost fits no model until the rows are adopted") {
+  TEST_CASE("feature rows: a damaged or lost note fits no model until the rows are adopted") {
     Rows rows;
     CHECK(rows.refusal(ours).empty());
     rows.put_item();
     rows.port->note_made_for("lost with damage");
-    CHECK(rows.refused(ours, "what was noted of its model is damaged or lost"));
+    CHECK(rows.refused(ours, "the note of its model is damaged or lost"));
     CHECK(rows.refused({"m", "v", "p"}, "--adopt"));
     rows.port->note_made_for(encode(ours));
     CHECK(rows.refusal(ours).empty());
   }
 
-  TEST_CASE("advice for rows in a Redis names no folder, and no import that Redis refuses") {
+  TEST_CASE("feature rows: advice for a Redis names no folder and no import that Redis refuses") {
     Config config;
     config.set("model.directory", "MODEL");
     config.set("features.store", "redis://127.0.0.1:1");
@@ -141,7 +141,7 @@ TEST_SUITE("own rows") {
     CHECK(damaged.find("--adopt") != damaged.npos);
   }
 
-  TEST_CASE("rows in a Redis are another model's, too, whoever asks before each answer") {
+  TEST_CASE("feature rows: rows of another model in a Redis are refused before each answer") {
     if (!RedisTestServer::is_installed()) return;
     RedisTestServer server;
     Config config;
@@ -161,19 +161,19 @@ TEST_SUITE("own rows") {
       claim_rows(*open(present), present, config, [](auto&) {});
     };
     CHECK_THROWS_WITH_AS(claimed(ours), doctest::Contains("another vocabulary"), ConfigError);
-    CHECK_THROWS_AS(claimed(ours), ConfigError);  // it was not taken meanwhile
+    CHECK_THROWS_AS(claimed(ours), ConfigError);  // was not claimed meanwhile
     CHECK_NOTHROW(claimed(theirs));
     server.kill();
     CHECK_NOTHROW(claimed(ours));
   }
 
-  TEST_CASE("half an import is served by nobody") {
+  TEST_CASE("feature rows: half an import is never served") {
     Rows rows;
     rows.put_item();
     CHECK(rows.refusal(ours).empty());
     const Change change{Column::meta, "importing", "an import"};
     rows.store->write({&change, 1}, Durability::buffered);
     rows.open();
-    CHECK(rows.refused(ours, "an import into it did not end"));
+    CHECK(rows.refused(ours, "an import into it did not finish"));
   }
 }

@@ -15,19 +15,20 @@ namespace {
 using kernels::LoadError;
 using nlohmann::json;
 
-constexpr std::size_t file_bytes_max = 1 << 20;  // of more tokens than any model has positions
+constexpr std::size_t file_bytes_max = 1 << 20;  // larger than any form that fits a model's positions
 constexpr JsonBounds bounds{.values_max = 100'000, .depth_max = 4};
 
-// What rankers with semantic-ID items use unless they bring a prompt.json.
+// Default of rankers with semantic-ID items.
 constexpr const char* default_form = R"({
   "system": ["<bos>", "<sys_1>", "<sys_2>", "<sys_3>", "<sys_4>", "<sys_5>", "<sys_6>", "<sys_7>"],
   "user": ["<user>"], "instruction": ["<instr_1>", "<instr_2>", "<instr_3>"], "discriminant": ["<disc>"]})";
 
-// What generators of semantic-ID items use, and the longest histories that such models are trained on.
+// Default of generators of semantic-ID items, with the longest histories that such models are
+// trained on.
 constexpr const char* generator_form =
     R"({"system": ["<bos>"], "user": [], "instruction": [], "events_max": 20})";
 
-// Of a vocabulary that has semantic IDs and no name of a ranker's form.
+// True if the vocabulary has semantic IDs and no name of a ranker's form.
 bool names_a_generator(const kernels::Vocabulary& vocabulary) {
   return vocabulary.find("<bos>") && vocabulary.find("<a_0>") && !vocabulary.find("<disc>");
 }
@@ -43,11 +44,11 @@ json read_json(const std::filesystem::path& file) {
     throw LoadError(file.string() + ": has " + excess + "; expected the lists of a prompt form");
   json form = json::parse(text, nullptr, false);
   if (!form.is_object())
-    throw LoadError(file.string() + ": is no JSON object; expected the lists of a prompt form");
+    throw LoadError(file.string() + ": is not a JSON object; expected the lists of a prompt form");
   return form;
 }
 
-// What says which tokens texts are.
+// Maps texts and names to tokens.
 struct FormText {
   const kernels::Vocabulary& vocabulary;
   const Tokenizer* tokenizer = nullptr;  // null: the model has none
@@ -65,18 +66,18 @@ Token token_at(const json& entry, const char* key, const std::string& where,
     throw LoadError(where + ": " + key + " has " + entry.dump().substr(0, 60) +
                     ", which the model does not; " + "expected tokens of vocab.json or ids below " +
                     std::to_string(limits.vocabulary) +
-                    ", in a file prompt.json beside the model or named by --prompt (model.prompt)");
+                    ", in a file prompt.json in the model directory or the file of --prompt (model.prompt)");
   return *token;
 }
 
 const json& list_at(const json& form, const char* key, const std::string& where) {
   const auto list = form.find(key);
   if (list == form.end() || !list->is_array())
-    throw LoadError(where + ": " + key + " is missing or no list; expected token names or ids");
+    throw LoadError(where + ": " + key + " is missing or not a list; expected token names or ids");
   return *list;
 }
 
-// A token, or {"text": …}: as many as the tokenizer makes of it.
+// Appends a token, or all tokens of {"text": …}.
 void add_tokens(const json& entry, const char* key, const std::string& where,
                 const kernels::PlanLimits& limits, const FormText& text, std::vector<Token>& out) {
   if (!entry.is_object()) return out.push_back(token_at(entry, key, where, limits, text));
@@ -97,7 +98,7 @@ std::vector<Token> token_list(const json& form, const char* key, const std::stri
   return tokens;
 }
 
-// What precedes and what follows "{words}", which is there once.
+// Returns the tokens before and after "{words}", which must occur once.
 std::pair<std::vector<Token>, std::vector<Token>> around_words(const json& form, const char* key,
                                                                const std::string& where,
                                                                const kernels::PlanLimits& limits,
@@ -112,7 +113,7 @@ std::pair<std::vector<Token>, std::vector<Token>> around_words(const json& form,
   }
   if (words != 1)
     throw LoadError(where + ": " + key + " has " + std::to_string(words) +
-                    " times \"{words}\"; expected it once");
+                    " times \"{words}\"; expected it exactly once");
   return {std::move(parts[0]), std::move(parts[1])};
 }
 
@@ -127,11 +128,11 @@ std::uint32_t events_max_of(const json& form, const char* key, const std::string
   if (at == form.end()) return 0;
   if (!at->is_number_integer() || at->get<std::int64_t>() < 1 || at->get<std::int64_t>() > UINT32_MAX)
     throw LoadError(where + ": " + key + " is " + at->dump().substr(0, 60) +
-                    "; expected how many events of a history are read, the newest: at least 1");
+                    "; expected the number of newest history events to read, at least 1");
   return at->get<std::uint32_t>();
 }
 
-// Of rankers that score each candidate behind its own tokens.
+// Form of rankers that score each candidate after its own tokens.
 PromptForm scoring_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
                         const FormText& text) {
   check_keys(form,
@@ -146,10 +147,11 @@ PromptForm scoring_form(const json& form, const std::string& where, const kernel
     return token_at(form.value(key, json()), key, where, limits, text);
   };
   if (!behind_event.empty())
-    throw LoadError(where + ": history_item has tokens behind \"{words}\"; expected none");
+    throw LoadError(where + ": history_item has tokens after \"{words}\"; expected none");
   if (score.empty() || score.back() != one("read_at"))
     throw LoadError(
-        where + ": candidate does not end with read_at; expected that its score is read at its last token");
+        where +
+        ": candidate does not end with read_at; expected read_at as its last token, where the score is read");
   prompt.event = std::move(event);
   prompt.item = std::move(item);
   prompt.score = std::move(score);
@@ -185,9 +187,9 @@ PromptForm read_prompt_form(const std::filesystem::path& model_directory,
   if (limits.features > 0)
     throw LoadError(
         model_directory.string() +
-        ": requests of such a model are not served yet, for no prompt gives its tokens their " +
+        ": requests of such a model are not served yet, because no prompt gives its tokens their " +
         std::to_string(limits.features) +
-        " features; expected a family with a plan of its own (`troupe logits --request` asks any)");
+        " features; expected a model family with its own plan (`troupe logits --request` accepts any model)");
   const std::filesystem::path own = model_directory / "prompt.json";
   const bool from_file = file || std::filesystem::exists(own);
   const std::string where = from_file ? (file ? *file : own).string()
@@ -200,12 +202,12 @@ PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                                                  : usual_form(form, where, limits, text);
   if (prompt.system.empty())
     throw LoadError(where + (prompt.scores_each() ? ": instruction" : ": system") +
-                    " is empty; expected at least one token, for a user may have no history");
+                    " is empty; expected at least one token, because a user may have no history");
   const std::size_t tokens =
       prompt.system.size() + prompt.user.size() + prompt.instruction.size() + prompt.discriminant.size();
   if (tokens >= static_cast<std::size_t>(limits.positions_max))
     throw LoadError(where + ": the form has " + std::to_string(tokens) +
-                    " tokens; expected some room for items within the model's " +
+                    " tokens; expected fewer, so that items fit within the model's " +
                     std::to_string(limits.positions_max) + " positions");
   prompt.positions_max = static_cast<std::uint32_t>(limits.positions_max);
   prompt.vocabulary = static_cast<std::uint32_t>(limits.vocabulary);
@@ -218,8 +220,9 @@ PromptForm read_prompt_form(const std::filesystem::path& model_directory,
   if (facts.history_plan.empty())
     return read_prompt_form(model_directory, file, facts.limits, vocabulary, tokenizer);
   if (file)
-    throw LoadError(file->string() +
-                    ": is a prompt form; expected none (model.prompt), as this model's tokens are items");
+    throw LoadError(
+        file->string() +
+        ": is a prompt form; expected none (model.prompt), because this model's tokens are items");
   PromptForm form;
   form.positions_max = static_cast<std::uint32_t>(facts.limits.positions_max);
   form.vocabulary = static_cast<std::uint32_t>(facts.limits.vocabulary);

@@ -16,7 +16,7 @@ using namespace troupe::deploy;
 
 namespace {
 
-// A model directory with a vocabulary, and with a prompt.json if there is text for one.
+// Model directory with a vocabulary and, if there is text for it, a prompt.json.
 struct Directory : TestFolder {
   explicit Directory(std::string_view prompt, std::string_view vocabulary = R"({"<bos>":1,"<user>":2})") {
     write("vocab.json", vocabulary);
@@ -40,7 +40,7 @@ std::string error_of_system(const std::string& list) {
   return Directory(R"({"user":[2],"instruction":[],"discriminant":[3],"system":)" + list + "}").error();
 }
 
-// What the router plans for a request over HTTP.
+// Returns the plan that the router makes of a request over HTTP.
 kernels::Plan towers_plan_of(const PromptForm& form, const kernels::ClimberRequest& request) {
   Profile profile{1, request.items, std::vector<std::uint32_t>(request.items.size(), 1)};
   if (!request.items.empty()) profile.features = {{"actions", request.actions}};
@@ -56,14 +56,15 @@ kernels::Plan towers_plan_of(const PromptForm& form, const kernels::ClimberReque
                                     .features = history.features,
                                     .scenario = request.scenario})
                            .plan;
-  for (Segment& segment : plan.segments) segment.tokens = segment.tokens.copy();  // the items end here
+  // the items' memory ends here
+  for (Segment& segment : plan.segments) segment.tokens = segment.tokens.copy();
   return plan;
 }
 
 }  // namespace
 
 TEST_SUITE("prompt file") {
-  TEST_CASE("what is planned for a Climber model over HTTP is the plan of its family, whole or in blocks") {
+  TEST_CASE("prompt form: plans of a Climber model over HTTP equal its family's, whole or in blocks") {
     const kernels::TestFolder folder;
     const kernels::ClimberConfig model = kernels::small_climber_config();
     kernels::write_climber(kernels::random_climber(model, 5), folder.path());
@@ -97,7 +98,7 @@ TEST_SUITE("prompt file") {
     }
   }
 
-  TEST_CASE("lists hold names or ids") {
+  TEST_CASE("prompt form: lists hold names or ids") {
     const PromptForm form =
         Directory(R"({"system":["<bos>",4],"user":["<user>"],"instruction":[],"discriminant":[9]})").read();
     CHECK(form.system == std::vector<Token>{1, 4});
@@ -106,7 +107,7 @@ TEST_SUITE("prompt file") {
     CHECK(form.discriminant == std::vector<Token>{9});
   }
 
-  TEST_CASE("what is no token of the model is refused, with the list that has it") {
+  TEST_CASE("prompt form: an unknown token is refused with its list") {
     for (const char* bad : {"[10]", "[-1]", "[1.5]", "[true]", "[null]", "[[1]]", "[\"<no>\"]",
                             "[18446744073709551615]", "[4294967297]"}) {
       CAPTURE(bad);
@@ -117,32 +118,32 @@ TEST_SUITE("prompt file") {
     CHECK(error_of_system("[]").find("is empty") != std::string::npos);
   }
 
-  TEST_CASE(
-      "a model whose tokens have features is not served by a form, and the error says what is expected") {
+  TEST_CASE("prompt form: a model whose tokens have features is refused with what is expected") {
     const Directory directory("");
     const kernels::PlanLimits limits{.vocabulary = 10, .positions_max = 8, .features = 3};
     CHECK_THROWS_WITH_AS(
         read_prompt_form(directory.path(), std::nullopt, limits,
                          read_vocabulary_if_any(directory.path(), limits)),
         (directory.path().string() +
-         ": requests of such a model are not served yet, for no prompt gives its tokens their 3 "
-         "features; expected a family with a plan of its own (`troupe logits --request` asks any)")
+         ": requests of such a model are not served yet, because no prompt gives its tokens their 3 "
+         "features; expected a model family with its own plan (`troupe logits --request` accepts any model)")
             .c_str(),
         kernels::LoadError);
   }
 
-  TEST_CASE("a form that leaves no room for an item is refused") {
+  TEST_CASE("prompt form: a form that leaves no positions for an item is refused") {
     CHECK(error_of_system("[1,1,1,1,1]") == "");
-    CHECK(error_of_system("[1,1,1,1,1,1]").find("8 tokens; expected some room") != std::string::npos);
+    CHECK(error_of_system("[1,1,1,1,1,1]").find("8 tokens; expected fewer, so that items fit") !=
+          std::string::npos);
   }
 
-  TEST_CASE("what is no form is refused") {
+  TEST_CASE("prompt form: a malformed form is refused") {
     for (const char* bad : {"[]", "{", "7", "\xff"})
-      CHECK(Directory(bad).error().find("is no JSON object") != std::string::npos);
+      CHECK(Directory(bad).error().find("is not a JSON object") != std::string::npos);
     CHECK(Directory(R"({"sistem":[1]})").error().find("unknown key sistem") != std::string::npos);
   }
 
-  TEST_CASE("a form without a discriminant is a generator's, whose history may be short") {
+  TEST_CASE("prompt form: without a discriminant it is a generator's, whose history may be short") {
     const PromptForm form =
         Directory(R"({"system":["<bos>"],"user":[],"instruction":[],"events_max":7})").read();
     CHECK(form.generates());
@@ -159,9 +160,7 @@ TEST_SUITE("prompt file") {
         Directory(R"({"system":[1],"user":[2],"instruction":[],"discriminant":[3]})").read().generates());
   }
 
-  TEST_CASE(
-      "a form whose candidates are scored behind their own tokens says what precedes and what follows the "
-      "words") {
+  TEST_CASE("prompt form: a form that scores each candidate has the tokens before and after the words") {
     const std::string rest = R"(,"candidate":[5,"{words}",6],"read_at":6,"yes":7,"no":8,"max_history":10})";
     const PromptForm form =
         Directory(R"({"instruction":["<bos>",9],"history_item":[4,"{words}"],"order":["candidates"])" + rest)
@@ -179,7 +178,7 @@ TEST_SUITE("prompt file") {
     const auto error = [&](const std::string& first) { return Directory("{" + first + rest).error(); };
     CHECK(error(R"("instruction":[1],"history_item":[4])").find("history_item has 0 times \"{words}\"") !=
           std::string::npos);
-    CHECK(error(R"("instruction":[1],"history_item":["{words}",4])").find("has tokens behind") !=
+    CHECK(error(R"("instruction":[1],"history_item":["{words}",4])").find("has tokens after") !=
           std::string::npos);
     CHECK(error(R"("instruction":[],"history_item":["{words}"])").find("instruction is empty") !=
           std::string::npos);
@@ -198,7 +197,7 @@ TEST_SUITE("prompt file") {
             .find("no has null") != std::string::npos);
   }
 
-  TEST_CASE("without a file, semantic IDs and no <disc> in the vocabulary make a generator") {
+  TEST_CASE("prompt form: semantic IDs without <disc> get the default form of generators") {
     const PromptForm form = Directory("", R"({"<bos>":1,"<a_0>":2})").read();
     CHECK(form.generates());
     CHECK(form.system == std::vector<Token>{1});
@@ -208,7 +207,7 @@ TEST_SUITE("prompt file") {
               .find("default prompt form does not fit") != std::string::npos);
   }
 
-  TEST_CASE("without a file the default form needs its names in the vocabulary") {
+  TEST_CASE("prompt form: the default form needs its names in the vocabulary") {
     const std::string error = Directory("").error();
     CHECK(error.find(
               "prompt.json is not there, and the default prompt form does not fit: system has \"<sys_1>\"") !=

@@ -1,6 +1,6 @@
 #pragma once
-// The KV-cache worker's port: pages of other nodes come by the transport, those of the disk from the store,
-// and those of the arena are summed up again.
+// Port of the KV-cache worker: pulls pages of other nodes through the transport, loads and saves
+// blocks through the store, and verifies checksums of blocks in the arena.
 #include "runtime/actor/ports.h"
 #include "runtime/pool/page_arena.h"
 #include "runtime/transfer/transport.h"
@@ -9,7 +9,7 @@ namespace troupe::deploy {
 
 class PullingPort final : public Port {
  public:
-  // All outlive it; `transport` may be null: then nothing can be pulled.
+  // All arguments must outlive this port. A null `transport` refuses every pull.
   PullingPort(Transport* transport, Port& store, const PageArena& arena)
       : transport_(transport), store_(store), arena_(arena) {}
 

@@ -10,9 +10,9 @@
 namespace troupe::deploy {
 namespace {
 
-constexpr std::size_t page_tokens_max = 256;  // as of pool.page_tokens
+constexpr std::size_t page_tokens_max = 256;  // maximum of pool.page_tokens
 
-// "model games: ", where there are several.
+// Returns "model games: " for a named model, else "".
 std::string of(const std::string& name) { return name.empty() ? "" : "model " + name + ": "; }
 
 }  // namespace
@@ -20,8 +20,9 @@ std::string of(const std::string& name) { return name.empty() ? "" : "model " + 
 void describe_model(ServedModel& model, const Families& families) {
   const Config& config = model.config;
   if (config.duration_us("router.deadline") > config.duration_us("router.deadline_max"))
-    throw ConfigError(of(model.name) +
-                      "router.deadline is longer than router.deadline_max; expected at most that");
+    throw ConfigError(
+        of(model.name) +
+        "router.deadline is longer than router.deadline_max; expected at most router.deadline_max");
   const std::string directory = required_text(config, "model.directory");
   const Family& family = family_of(families, directory);
   model.facts = family.describe(directory, config);
@@ -54,7 +55,7 @@ void read_model(ServedModel& model, const Families& families) {
 std::string required_text(const Config& config, const char* knob) {
   if (config.text(knob).empty())
     throw ConfigError(std::string(knob) +
-                      " is empty; expected a folder (in the configuration file or by a flag)");
+                      " is empty; expected a folder (in the configuration file or by an option)");
   return config.text(knob);
 }
 
@@ -110,17 +111,16 @@ NameContext names_of_all(const std::vector<std::unique_ptr<ServedModel>>& models
 void refuse_for_several(const Config& box, const std::vector<NamedModel>& models, bool is_alone) {
   if (is_alone && !box.text("cluster.coordination").empty())
     throw ConfigError(
-        "cluster.coordination is set beside a list of models; expected none, for the box is alone");
+        "cluster.coordination is set beside a list of models; expected it to be empty on a single node");
   for (const NamedModel& model : models) {
     const std::string who = of(model.name);
     if (!is_alone && model.config.text("features.store") != box.text("features.store"))
       throw ConfigError(
-          who + "features.store is another than its node's; expected one store for all models of a cluster");
+          who + "features.store differs from its node's; expected one store for all models of a cluster");
     if (is_alone && !model.config.text("features.store").empty())
-      throw ConfigError(
-          who +
-          "features.store is set; expected none: of several models each has its users and items in its "
-          "data_dir");
+      throw ConfigError(who +
+                        "features.store is set; expected it to be empty: with several models, each has its "
+                        "users and items in its data_dir");
     if (!device_choice(model.config).on_cpu())
       throw ConfigError(who + "model.device is " + model.config.text("model.device") +
                         "; expected cpu: several models share a pool on the CPU only");

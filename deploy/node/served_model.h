@@ -1,7 +1,6 @@
 #pragma once
-// What a box has of each model that it serves: what is known of the model, the profiles and items that are
-// asked about, and what its router and its inference worker work with. The pool, saved blocks and the hard
-// state are the box's.
+// State of each model that a node serves: its facts, profiles and items, and the ports of its
+// router and inference worker. The node owns the pool, saved blocks and coordination.
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -23,53 +22,55 @@
 
 namespace troupe::deploy {
 
-// A knob that has no default. Throws ConfigError if it is empty.
+// Returns a setting that has no default. Throws ConfigError if it is empty.
 std::string required_text(const Config& config, const char* knob);
 
 struct ServedModel {
-  std::string name;         // ""; the box has one, and nobody needs to name it
-  Config config;            // its own, where there are several
-  std::uint32_t place = 0;  // in the list of models
-  NodeId number = 1;        // of its router and its inference worker here (runtime/actor/seat.h)
+  std::string name;         // "": the only model, without a name
+  Config config;            // per model, if there are several
+  std::uint32_t place = 0;  // index in the list of models
+  NodeId number = 1;        // actor id of its router and inference worker on this node (runtime/actor/seat.h)
   ModelFacts facts;
   NameContext names;
   kernels::Vocabulary vocabulary;
   std::unique_ptr<const Tokenizer> tokenizer;  // null: the model has none
   PromptForm prompt;
   std::shared_ptr<const kernels::Prototypes> prototypes;  // null: the model has none
-  OpenedModel opened;                                     // until a worker has it
-  std::unique_ptr<Store>
-      store;  // of several: its profiles and items; null: they are in the box's, or in a Redis
+  OpenedModel opened;                                     // emptied once the worker has taken it
+  // Profiles and items of one model among several; null: they are in the node's store or in Redis.
+  std::unique_ptr<Store> store;
   std::unique_ptr<FeatureStore> features;
   std::unique_ptr<actors::ComputePort> compute;
   std::unique_ptr<CoordinatingPort> router_port;
-  MetricRegistry metrics;  // of several: what its router and its inference worker count
+  MetricRegistry metrics;  // of one model among several: counts of its router and inference worker
 
   server::ModelText text() const { return {&vocabulary, tokenizer.get(), &prompt}; }
   std::string_view serves() const;  // kinds of requests, as /v1/models lists them
-  // `core`, or what stands between it and the others where there are several.
+  // Returns `core`, wrapped in a ModelActor if there are several models.
   std::unique_ptr<Core> seated(std::unique_ptr<Core> core, Seats seats);
 };
 
-// Reads what its configuration and its directory say of a model, without its weights: facts, vocabulary and
-// prompt. Throws as Box does.
+// Reads a model's facts, vocabulary and prompt from its configuration and directory, without its
+// weights. Throws what Box throws.
 void describe_model(ServedModel& model, const Families& families);
 
-// Reads all that is to be known before a pool is mapped, in the order of `models`. Throws as Box does.
+// Reads everything that is needed before the pool is mapped, in the order of `models`. Throws what
+// Box throws.
 std::vector<std::unique_ptr<ServedModel>> read_models(std::vector<NamedModel> models,
                                                       const Families& families, NodeId node);
 
-// Of the pages that models have together: a model whose tokens are smaller has more of them in a page, as
-// many as fit. Sets pool.page_tokens of each, which the configuration has for the one with the largest
-// tokens. The bytes of a page.
+// Sets pool.page_tokens of each model, so that all models share pages of one size. The model with
+// the largest tokens keeps its configured value; the others fit as many tokens as they can into the
+// same bytes. Returns the bytes of a page.
 std::size_t share_pages(std::vector<std::unique_ptr<ServedModel>>& models, const Families& families);
 
-// Under which saved blocks of all of them are kept: those of another set of models are none of theirs. Nor
-// are those of a model that had no name, for they say in tokens what these say in pages.
+// Returns the name context of the saved blocks of all models together. A different set of models
+// gets a different context and finds none of these blocks. A model without a name differs, too: it
+// counts block sizes in tokens, named models in pages.
 NameContext names_of_all(const std::vector<std::unique_ptr<ServedModel>>& models, std::size_t page_bytes);
 
-// Throws ConfigError where a box or a node of a cluster with several models is asked for what only one can
-// have.
+// Throws ConfigError if a node with several models uses settings that only a node with one model
+// supports.
 void refuse_for_several(const Config& box, const std::vector<NamedModel>& models, bool is_alone);
 
 }  // namespace troupe::deploy

@@ -10,7 +10,7 @@ using namespace troupe::deploy;
 namespace {
 namespace served_model_test {
 
-// A family whose tokens take so many bytes, in pages of as many tokens as are configured.
+// Returns a family whose tokens have this many bytes, in pages of the configured number of tokens.
 Family family(const std::string& type, std::size_t token_bytes) {
   Family made;
   made.name = type;
@@ -61,8 +61,9 @@ std::string refused(const std::string& knob, const std::string& value, bool of_b
 using namespace served_model_test;
 }  // namespace
 
-TEST_SUITE("models of a box") {
-  TEST_CASE("a page has the configured tokens of the largest, and as many of the others' as fit") {
+TEST_SUITE("served models") {
+  TEST_CASE(
+      "shared pages: have the configured tokens of the largest model, and as many of the others as fit") {
     const kernels::TestFolder folder;
     Models models = models_of(folder, {"small", "large", "tiny"});
     CHECK(share_pages(models, families) == 4'000);
@@ -72,7 +73,7 @@ TEST_SUITE("models of a box") {
     CHECK(page_tokens(alone) == std::vector<std::int64_t>{4});
   }
 
-  TEST_CASE("saved blocks are those of one set of models, as each is") {
+  TEST_CASE("saved blocks: belong to one set of models, with each model as it is") {
     const kernels::TestFolder folder;
     Models models = models_of(folder, {"small", "large"});
     models[0]->names = {"v1", "f32"};
@@ -88,10 +89,10 @@ TEST_SUITE("models of a box") {
     const BlockName named = prefix();
     models[0]->name = "";
     CHECK_FALSE(identical(prefix(), named));
-    CHECK(names_of_all(models, 4'000).layout_version == "f32");  // as of a box with one model
+    CHECK(names_of_all(models, 4'000).layout_version == "f32");  // as for a node with one model
   }
 
-  TEST_CASE("a model's keys of hard state are its own, and leases are anybody's") {
+  TEST_CASE("coordination keys: each model has its own keys, leases are shared") {
     struct Asked final : Coordination {
       std::vector<Coordinate> questions;
       std::variant<Coordinated, Refusal> ask(const Coordinate& question) override {
@@ -112,7 +113,7 @@ TEST_SUITE("models of a box") {
     CHECK(std::get<ReadKey>(asked.questions[3].what).key == "versions");
   }
 
-  TEST_CASE("what only one model can have is refused by name") {
+  TEST_CASE("several models: settings that only one model supports are refused by name") {
     CHECK(refused("", "") == "");
     CHECK(refused("", "", false, false) == "");
     CHECK(refused("features.store", "redis://x", false, false)

@@ -50,7 +50,8 @@ std::string role_words(const Place& place) {
   return words;
 }
 
-// The one of this process, or else the first: then the door passes requests on (Peers::router).
+// Returns this node's router, or else the first one; then the HTTP server forwards requests
+// (Peers::router).
 NodeId router_of(const Place& place) { return place.router ? place.node : place.routers.front(); }
 
 server::DoorLimits door_limits(const Config& config, const ModelFacts& model) {
@@ -70,15 +71,14 @@ server::DoorLimits door_limits(const Config& config, const ModelFacts& model) {
   return limits;
 }
 
-// The address behind a name of this machine, such as localhost.
+// Resolves a host name of this machine, such as localhost.
 std::string address_of(const std::string& name) {
   const addrinfo hints{.ai_flags = AI_PASSIVE, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   addrinfo* found = nullptr;
   if (getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0 || !found)
-    throw ConfigError(
-        "http.address is \"" + name +
-        "\", which is no IP address and no name that this machine can look up; expected an address of this "
-        "machine, such as 127.0.0.1, or 0.0.0.0 for all of them");
+    throw ConfigError("http.address is \"" + name +
+                      "\", which is neither an IP address nor a name that this machine can look up; expected "
+                      "an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them");
   char text[NI_MAXHOST] = {};
   getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
   freeaddrinfo(found);
@@ -90,7 +90,7 @@ server::DoorCertificate door_certificate(const Config& config) {
   const std::string &chain = config.text("http.tls_certificate"), &key = config.text("http.tls_key");
   if (chain.empty() != key.empty())
     throw ConfigError(
-        "of http.tls_certificate and http.tls_key only one is set; expected both, or none: in the clear");
+        "only one of http.tls_certificate and http.tls_key is set; expected both, or neither for plain HTTP");
   if (chain.empty()) return {};
   return {read_pem(chain), read_pem(key)};
 }
@@ -106,7 +106,7 @@ std::shared_ptr<const server::ApiKeys> door_keys(const Config& config) {
   }
 }
 
-// `router`: the node whose routers are asked.
+// `router` is the node whose routers are asked.
 std::vector<server::DoorModel> door_models(const Box& box, NodeId router) {
   std::vector<server::DoorModel> models;
   for (const auto& model : box.models())
@@ -119,9 +119,9 @@ std::vector<server::DoorModel> door_models(const Box& box, NodeId router) {
   return models;
 }
 
+// Promise 1: one outcome by the deadline and two heartbeats.
 std::int64_t answer_us_max(const Config& config) {
-  return config.duration_us("router.deadline_max") +
-         2 * config.duration_us("cluster.heartbeat");  // promise 1
+  return config.duration_us("router.deadline_max") + 2 * config.duration_us("cluster.heartbeat");
 }
 
 server::DoorConfig door_config(const Config& config, const Place& place, const Box& box,
@@ -157,7 +157,7 @@ server::DoorConfig door_config(const Config& config, const Place& place, const B
   return door;
 }
 
-// Its bounds are the door's.
+// The gRPC server has the limits of the HTTP server.
 server::GrpcConfig grpc_config(const Config& config, const Place& place, const Box& box) {
   return {.listen = config.text("grpc.listen"),
           .certificate = door_certificate(config),
@@ -171,7 +171,8 @@ server::GrpcConfig grpc_config(const Config& config, const Place& place, const B
           .models = door_models(box, router_of(place))};
 }
 
-// Takes the signals from all threads, so that only its own calls see them. Before any thread is made.
+// Blocks the signals in all threads, so that only its own calls receive them. Constructed before
+// any thread starts.
 class Signals {
  public:
   Signals() {
@@ -182,7 +183,7 @@ class Signals {
     sigaddset(&all, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
   }
-  // Whatever comes, SIGHUP too.
+  // Waits for any signal, including SIGHUP.
   int wait() const {
     sigset_t all = set_;
     sigaddset(&all, SIGHUP);
@@ -190,7 +191,7 @@ class Signals {
     sigwait(&all, &signal);
     return signal;
   }
-  // Whether one that ends the process came within that time.
+  // True if a signal that ends the process arrives within `time`.
   bool came_within(std::chrono::microseconds time) const {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
     const timespec limit{seconds.count(), std::chrono::nanoseconds(time - seconds).count()};
@@ -198,7 +199,7 @@ class Signals {
   }
 
  private:
-  sigset_t set_;  // that end the process
+  sigset_t set_;  // signals that end the process
 };
 
 void log_rows_left_out(const Log& log, std::uint64_t rows) {
@@ -211,7 +212,7 @@ void log_rows_left_out(const Log& log, std::uint64_t rows) {
 
 void tell_of_damage(const Log& log, MetricRegistry& metrics, const std::string& damage) {
   if (damage.empty()) return;
-  metrics.record(Metric::blocks_corrupt, 1);  // how many were in it, nobody knows
+  metrics.record(Metric::blocks_corrupt, 1);  // the number of lost blocks is unknown
   log(LogLevel::warning, "main", "store_set_aside", std::vector<LogField>{{"why", damage}});
 }
 
@@ -238,7 +239,7 @@ LogOptions log_options(const Config& config, const std::string& name) {
 void log_no_items(const Log& log, const ServedModel& model) {
   std::vector<LogField> fields{
       {"where", features_place(model.config)},
-      {"expected", "a catalog (troupe import, or PUT /v1/items), or another node.data_dir"}};
+      {"expected", "a catalog (troupe import or PUT /v1/items), or another node.data_dir"}};
   if (!model.name.empty()) fields.push_back({"model", model.name});
   log(LogLevel::warning, "main", "catalog_empty", fields);
 }
@@ -290,14 +291,14 @@ class Running {
       if (!reports_.take(answer)) door_.deliver(std::move(answer));
     });
   }
-  // No more requests, then no more answers to a door that is going, on every way out.
+  // On every way out, stops requests first, then replies to an HTTP server that is being destroyed.
   ~Running() {
     if (membership_) membership_->stop();
-    capture_socket_.reset();  // it reads profiles
+    capture_socket_.reset();  // reads profiles
     if (shared_keys_) shared_keys_->stop();
     door_.close();
     grpc_.reset();
-    if (box_.transport()) box_.transport()->stop();  // its callers are threads of the host
+    if (box_.transport()) box_.transport()->stop();  // threads of the host call it
     host_.stop();
   }
 
@@ -361,7 +362,7 @@ class Running {
     }
   }
 
-  // Not every file system has sockets, and one can serve without backups.
+  // Some file systems have no sockets; a node can serve without backups.
   void open_control(const std::string& data_dir, Store& store) {
     try {
       controls_.push_back(std::make_unique<ControlSocket>(data_dir, store));
@@ -370,7 +371,7 @@ class Running {
     }
   }
 
-  // Of requests that come through this door to this node's own routers.
+  // Captures requests that this node's HTTP server sends to this node's own routers.
   void open_capture() {
     std::vector<Captured> models;
     for (const auto& model : box_.models())
@@ -407,7 +408,7 @@ class Running {
                                                  kept_members(serving_.config, box_.incarnation()));
   }
 
-  // To whoever asks what the cluster is made of.
+  // Updates the nodes and actors that the HTTP server shows.
   void show_members(const std::vector<PeerAddress>& peers) {
     std::map<NodeId, std::string> names{{serving_.place.node, serving_.name}};
     for (const PeerAddress& peer : peers) names[peer.node] = peer.name;
@@ -419,38 +420,37 @@ class Running {
   }
 
   void follow_members() {
-    membership_->start({.on_peers =
-                            [this](std::vector<PeerAddress> peers) {
-                              peers_.follow(membership_->staying(NodeRole::router));
-                              show_members(peers);
-                              host_.follow(std::move(peers));
-                            },
-                        .on_leave =
-                            [this] {
-                              if (ending_.exchange(true))
-                                return;  // a signal came first; what runs is drained already
-                              log_(LogLevel::warning, "main", "leaving",
-                                   LogFields{{"why", "the cluster's members say so (troupe leave)"}});
-                              ::kill(::getpid(), SIGTERM);
-                            },
-                        .on_fault =
-                            [this](const std::string& why) {
-                              log_(LogLevel::error, "main", "bad_members", LogFields{{"why", why}});
-                            },
-                        .on_not_kept =
-                            [this](const std::string& why) {
-                              log_(
-                                  LogLevel::error, "main", "members_not_kept",
-                                  LogFields{{"why", why}, {"expected", "a data folder that can be written"}});
-                            },
-                        .has_met =
-                            [this](const std::vector<PeerAddress>& peers) {
-                              return std::ranges::all_of(
-                                  peers, [this](const PeerAddress& peer) { return peers_.has(peer.node); });
-                            }});
+    membership_->start(
+        {.on_peers =
+             [this](std::vector<PeerAddress> peers) {
+               peers_.follow(membership_->staying(NodeRole::router));
+               show_members(peers);
+               host_.follow(std::move(peers));
+             },
+         .on_leave =
+             [this] {
+               if (ending_.exchange(true)) return;  // a signal came first; running work is draining already
+               log_(LogLevel::warning, "main", "leaving",
+                    LogFields{{"why", "the cluster's members mark this node as leaving (troupe leave)"}});
+               ::kill(::getpid(), SIGTERM);
+             },
+         .on_fault =
+             [this](const std::string& why) {
+               log_(LogLevel::error, "main", "bad_members", LogFields{{"why", why}});
+             },
+         .on_not_kept =
+             [this](const std::string& why) {
+               log_(LogLevel::error, "main", "members_not_kept",
+                    LogFields{{"why", why}, {"expected", "a writable data folder"}});
+             },
+         .has_met =
+             [this](const std::vector<PeerAddress>& peers) {
+               return std::ranges::all_of(peers,
+                                          [this](const PeerAddress& peer) { return peers_.has(peer.node); });
+             }});
   }
 
-  // What can change while it runs; all else waits for a restart.
+  // Reloads what can change without a restart.
   void read_again() {
     std::string level = serving_.config.text("node.log_level"), fault;
     try {
@@ -473,9 +473,9 @@ class Running {
                                {"other_knobs", "with the next start"}});
   }
 
-  // The files that were named at the start. "": done; else why all stays as it was. Keys of a Redis come from
-  // their thread alone: those that are read here might be older than what it has given the door meanwhile,
-  // and would stay.
+  // Reads again the files that were named at the start. Returns "" or the error, with which nothing
+  // changes. Keys of a Redis come from their thread alone: keys read here might be older than those
+  // that the thread gave the HTTP server meanwhile, and would stay.
   std::string renew_door() {
     try {
       const server::DoorCertificate certificate = door_certificate(serving_.config);
@@ -484,7 +484,7 @@ class Running {
       if (shared_keys_) shared_keys_->read_now();
       return "";
     } catch (const std::exception& error) {
-      return std::string("door: ") + error.what();
+      return std::string("HTTP server: ") + error.what();
     }
   }
 
@@ -513,15 +513,15 @@ class Running {
     const bool hurried = (notice.count() > 0 && signals_.came_within(notice)) || !drain_all();
     if (!membership_ || membership_->leaves_since() == 0) return;
     const bool whole =
-        !hurried && (!serving_.place.worker || hand_on());  // others have nothing that is to be pulled
+        !hurried && (!serving_.place.worker || hand_on());  // only workers have blocks to migrate
     membership_->stop();
     const std::string fault = membership_->end();
     log_(fault.empty() ? LogLevel::info : LogLevel::error, "main", "left",
          LogFields{{"handed_on", whole ? "yes" : "no"}, {"why", fault.empty() ? "asked to" : fault}});
   }
 
-  // One after the other: what the router has begun still needs the worker, and who leads. False if another
-  // signal came, which wants an end at once.
+  // Drains the roles one after the other: the router's running requests need the worker, and both
+  // need the leading cache-meta. Returns false if another signal asks for an immediate end.
   bool drain_all() {
     const auto limit = std::chrono::steady_clock::now() +
                        std::chrono::microseconds(serving_.config.duration_us("node.drain_limit"));
@@ -534,8 +534,9 @@ class Running {
     return !place.cache_meta || drain({place.node, Role::cache_meta}, "", limit);
   }
 
-  // Others pull what it has: routers bring items' blocks to where they belong without it, and users' blocks
-  // are offered to where those are served then. Whether all is there; another signal ends it at once.
+  // Migrates this node's blocks: routers copy item blocks to their new workers, and the KV-cache
+  // worker offers user blocks to the users' new homes. Returns true if all are migrated; another
+  // signal ends the wait.
   bool hand_on() {
     const auto begin = std::chrono::steady_clock::now();
     const auto after = [&](const char* knob) {
@@ -556,14 +557,14 @@ class Running {
     return whole;
   }
 
-  // And can be reached.
+  // Returns the workers that stay in the cluster and are connected.
   std::vector<NodeId> workers_that_stay() const {
     std::vector<NodeId> nodes = membership_->staying(NodeRole::worker);
     std::erase_if(nodes, [this](NodeId node) { return !peers_.has(node); });
     return nodes;
   }
 
-  // Routers that are away may be about to begin.
+  // For the first 10 s, also awaits routers that are not connected: they may be about to start.
   bool is_handed_on(std::chrono::steady_clock::time_point since) {
     std::vector<std::string> models;
     for (const auto& model : box_.models()) models.push_back(model->name);
@@ -574,7 +575,7 @@ class Running {
                               [&](NodeId router) { return awaits_all || peers_.has(router); });
   }
 
-  // Until it has drained, or there is no time left. False if another signal came.
+  // Waits until the actor has drained or `limit` has passed. Returns false if another signal came.
   bool drain(Address actor, const std::string& model, std::chrono::steady_clock::time_point limit) {
     while (!reports_.have(actor.role, model) && std::chrono::steady_clock::now() < limit) {
       host_.post(actor, door_address(), Drain{next_drain_++, true});
@@ -593,21 +594,20 @@ class Running {
   Box box_;
   DrainReports reports_;
   RequestId next_drain_ = own_ids;
-  std::atomic<bool> ending_ = false;         // it drains, or is about to
-  std::map<NodeId, TraceCapture> captures_;  // by the number of the model's router
+  std::atomic<bool> ending_ = false;         // draining, or about to drain
+  std::map<NodeId, TraceCapture> captures_;  // by actor id of the model's router
   CafHost host_;
   server::FrontDoor door_;
-  std::unique_ptr<server::GrpcDoor> grpc_;  // null: nothing comes over gRPC
-  std::unique_ptr<Membership> membership_;  // null: a box that is alone
+  std::unique_ptr<server::GrpcDoor> grpc_;  // null: no gRPC
+  std::unique_ptr<Membership> membership_;  // null: a single node
   std::vector<std::unique_ptr<ControlSocket>> controls_;
   std::unique_ptr<CaptureSocket> capture_socket_;
 };
 
 }  // namespace
 
-// Large blocks are pages of their own, which go back to the system when they are freed. Otherwise the
-// allocator learns from a few large requests to keep what it was given, and a process stays as large as its
-// largest moment.
+// Blocks of at least this size are mapped separately and return to the system when freed. Otherwise
+// a few large requests raise glibc's dynamic threshold, and the process keeps its peak size.
 constexpr int large_block_bytes = 128 << 10;
 
 int serve_until_signal(Serving serving) {

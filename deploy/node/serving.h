@@ -1,10 +1,11 @@
 #pragma once
-// A box on the CAF host with its front door, from its start until a signal: what `serve` (a box that is
-// alone) and `node` (one place of a cluster) have in common.
+// Runs a node on the CAF host with its HTTP server, from its start until a signal. `troupe serve`
+// (a single node) and `troupe node` (a node of a cluster) share this code.
 //
-// SIGTERM and SIGINT end it in order: the door says that it is not ready for as long as the operator wants
-// load balancers to have; then its actors take nothing new and end what they have, within a limit. A second
-// signal ends it at once. SIGHUP ends nothing: log level and certificates are read again.
+// SIGTERM and SIGINT drain the node: the HTTP server reports not-ready for `node.notice`, so that
+// load balancers stop sending; then the actors refuse new work and finish what they have, within a
+// limit. A second signal ends the process at once. SIGHUP reloads the log level, certificates and
+// keys.
 #include <functional>
 #include <map>
 #include <optional>
@@ -18,17 +19,19 @@ namespace troupe::deploy {
 
 struct Serving {
   Config config;
-  std::vector<NamedModel> models;  // that a box serves; none: the one that `config` says
+  std::vector<NamedModel> models;  // empty: the one model of `config`
   Place place;
-  std::optional<ClusterPlace> cluster;  // its incarnation and greeting are filled in
-  std::vector<Member> file;             // of a cluster: the nodes of its file
-  std::string name = "1";               // in log lines
-  std::map<NodeId, std::string> names;  // of all nodes, for the page
-  std::function<Config()> read_again;   // of the same files and flags, for SIGHUP; throws ConfigError
-  std::string port_file;                // the HTTP port goes here once the door is open; "": nowhere
+  // unset: a single node; incarnation and greeting are filled in later
+  std::optional<ClusterPlace> cluster;
+  std::vector<Member> file;             // nodes of the cluster's file; empty: a single node
+  std::string name = "1";               // node name in log lines
+  std::map<NodeId, std::string> names;  // names of all nodes, for the status page
+  // reads the same files and flags again on SIGHUP; throws ConfigError
+  std::function<Config()> read_again;
+  std::string port_file;  // file that gets the HTTP port once the server listens; "": none
 };
 
-// The exit status. Throws as Box does, and std::runtime_error if it cannot listen.
+// Returns the exit status. Throws what Box throws, and std::runtime_error if it cannot listen.
 int serve_until_signal(Serving serving);
 
 }  // namespace troupe::deploy

@@ -17,7 +17,7 @@ RedisApiKeysOptions shared_keys_options(const Config& config, const std::string&
 
 namespace {
 
-// Whoever may write into the hash chose it.
+// Anyone who may write into the hash can choose the field's name, so it is escaped and shortened.
 std::string shown(const std::string& field) {
   constexpr std::size_t bytes_max = 32;
   std::string text = field.substr(0, bytes_max);
@@ -35,11 +35,11 @@ std::shared_ptr<const server::ApiKeys> keys_of(const std::map<std::string, std::
   for (const auto& [id, line] : lines) {
     bytes += line.size();
     if (bytes > server::ApiKeys::file_bytes_max)
-      throw ConfigError(where + ": the keys have more than 16 MiB; expected less");
+      throw ConfigError(where + ": the keys have more than 16 MiB; expected at most that");
     try {
       const server::ApiKeys one = server::ApiKeys::parse(line);
       if (one.all().size() != 1 || one.all().begin()->first != id)
-        throw server::KeysError("1: it is not the key of its field");
+        throw server::KeysError("1: the key's id differs from its field");
       keys->add(one.all().begin()->second);
     } catch (const server::KeysError& error) {
       throw ConfigError(where + ": the field " + shown(id) + ", line " + error.what());
@@ -102,13 +102,13 @@ void SharedKeys::run(const OnNews& on_news) {
   }
 }
 
-// Those that are as they were are not made anew.
+// Keeps the keys if the records have not changed.
 std::string SharedKeys::refresh() {
   const Clock::time_point began = Clock::now();
   auto answer = redis_.read();
   if (const auto* failure = std::get_if<RedisFailure>(&answer)) return failure->why;
   auto& lines = std::get<0>(answer);
-  // A Redis that lost what it had, rather than a wish that nobody come in.
+  // A Redis without keys has more likely lost its data than been emptied on purpose.
   if (lines.empty()) return "it has no keys of this cluster";
   Keys keys = this->keys();
   try {
@@ -123,7 +123,7 @@ std::string SharedKeys::refresh() {
   return "";
 }
 
-// Once when they cannot be had, once when they can again.
+// Logs once when the keys become unavailable and once when they are back.
 void SharedKeys::tell(const std::string& why) {
   const bool away = !why.empty();
   if (std::exchange(away_, away) == away || !log_) return;

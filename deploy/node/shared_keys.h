@@ -1,7 +1,7 @@
 #pragma once
-// The door's API keys where several doors share them: a file, or a Redis that is read now and then by a
-// thread of its own. While the Redis is away, has none, or what it has makes no sense, the keys that were
-// read last go on: nobody is locked out, and who was revoked meanwhile is known as long as that lasts
+// API keys that several HTTP servers share. They are in a file or in a Redis; a thread polls the
+// Redis. If the Redis does not answer, has no keys or has malformed ones, the last keys stay valid:
+// nobody is locked out, but a revoked key keeps working until the Redis is back
 // (troupe_api_keys_age_seconds).
 #include <condition_variable>
 #include <functional>
@@ -16,41 +16,45 @@
 
 namespace troupe::deploy {
 
-bool keys_in_redis(const std::string& place);  // an address, and no file
-// As in `place`, by the files of features.… . Throws ConfigError.
+bool keys_in_redis(const std::string& place);  // true for a Redis address, false for a file
+// Returns the options for the Redis at `place`, with the login and TLS files of features.…. Throws
+// ConfigError.
 RedisApiKeysOptions shared_keys_options(const Config& config, const std::string& place);
 
-// Lines of one key each. Throws ConfigError that says `where`, and the field of a line that is none.
+// Parses key records, one per line, by key id. Throws ConfigError that names `where` and the field
+// of a malformed record.
 std::shared_ptr<const server::ApiKeys> keys_of(const std::map<std::string, std::string>& lines,
                                                const std::string& where);
 
 class SharedKeys {
  public:
   using Keys = std::shared_ptr<const server::ApiKeys>;
-  using OnNews = std::function<void(Keys)>;  // on its thread
+  using OnNews = std::function<void(Keys)>;  // called on its thread
 
-  // Reads them once. Throws ConfigError if they cannot be had: a door that knows nobody lets nobody in.
+  // Reads the keys once. Throws ConfigError if that fails: an HTTP server without keys could admit
+  // nobody.
   SharedKeys(const RedisApiKeysOptions& options, std::chrono::microseconds every, LogSink log);
   ~SharedKeys();
   SharedKeys(const SharedKeys&) = delete;
 
   void start(OnNews on_news);
-  void stop();        // no news after it
-  Keys keys() const;  // as read last
-  void read_now();    // soon, on its thread
+  void stop();        // no call of on_news after it returns
+  Keys keys() const;  // the keys that were read last
+  void read_now();    // wakes the thread, does not wait for it
   double age_seconds() const;
 
  private:
   using Clock = std::chrono::steady_clock;
   void run(const OnNews& on_news);
-  std::string refresh();  // "" or why not
+  std::string refresh();  // returns "" or the error
   void tell(const std::string& why);
 
   RedisApiKeys redis_;
   const std::string where_;
   const std::chrono::microseconds every_;
   const LogSink log_;
-  std::map<std::string, std::string> lines_;  // what keys_ was made of; of the reading thread
+  // records that keys_ was parsed from; used by the reading thread only
+  std::map<std::string, std::string> lines_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Keys keys_;

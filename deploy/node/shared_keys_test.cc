@@ -52,8 +52,7 @@ bool soon(const Holds& holds) {
 }
 
 TEST_SUITE("shared keys") {
-  TEST_CASE(
-      "keys come and go with the Redis's, which may be away meanwhile; nonsense in it changes nothing") {
+  TEST_CASE("shared keys: follow the Redis; its absence or malformed records change nothing") {
     if (!RedisTestServer::is_installed()) return;
     Bench b;
     const server::MadeKey acme = server::make_key({.tenant = "acme"}),
@@ -66,7 +65,7 @@ TEST_SUITE("shared keys") {
     keys.start([&](SharedKeys::Keys) { ++news; });
     b.put(other);
     CHECK(soon([&] { return opens(keys, other); }));
-    CHECK(news == 1);  // those that stay as they are are none
+    CHECK(news == 1);  // unchanged keys are no news
     b.server.kill();
     CHECK(soon([&] { return b.has("keys_away"); }));
     CHECK(opens(keys, acme));
@@ -86,8 +85,7 @@ TEST_SUITE("shared keys") {
   }
 
   TEST_CASE(
-      "a Redis that has lost its keys locks nobody out, and opens no door that starts; the next key is news "
-      "again") {
+      "shared keys: a Redis without keys keeps the last ones, and stops a start; the next key is news") {
     if (!RedisTestServer::is_installed()) return;
     Bench b;
     CHECK_THROWS_WITH_AS(SharedKeys(b.options, often, b.log()),
@@ -106,8 +104,7 @@ TEST_SUITE("shared keys") {
     CHECK(soon([&] { return b.has("keys_are_back"); }));
   }
 
-  TEST_CASE(
-      "who stops waits for no refresh that is far away, and a question that is asked now is answered now") {
+  TEST_CASE("shared keys: stop does not wait for the next refresh, and read_now reads at once") {
     if (!RedisTestServer::is_installed()) return;
     Bench b;
     b.put(server::make_key({.tenant = "acme"}));
@@ -122,7 +119,7 @@ TEST_SUITE("shared keys") {
     CHECK(keys.age_seconds() < 60);
   }
 
-  TEST_CASE("a door whose keys cannot be had does not open, and says no password") {
+  TEST_CASE("shared keys: a server without its keys does not start, and never shows the password") {
     RedisAddress nobody = parse_redis_url("redis://:sesame@127.0.0.1:1");
     try {
       SharedKeys keys({.address = nobody, .cluster = "blue"}, often, {});
@@ -133,7 +130,7 @@ TEST_SUITE("shared keys") {
     }
   }
 
-  TEST_CASE("a key that is not that of its field is none") {
+  TEST_CASE("shared keys: a record under another key's field is refused") {
     server::ApiKeys one;
     const server::MadeKey made = server::make_key({.tenant = "acme"});
     one.add(made.key);

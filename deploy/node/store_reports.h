@@ -1,5 +1,5 @@
 #pragma once
-// What became of a damaged store, in logs and metrics, and in what a router says of itself.
+// Reports damage of a store in logs, metrics and the router's status.
 #include <vector>
 
 #include "runtime/actor/messages.h"
@@ -8,11 +8,12 @@
 
 namespace troupe::deploy {
 
-// What was found and lost at the opening, at once: whatever ends the process next, it was said. And from now
-// on what is met, from any thread. `log` may be empty, `metrics` null; the latter must outlive the store.
+// Logs the damage found when the store was opened, at once, so that it is logged even if the
+// process ends soon. Then subscribes to damage found later, on any thread. `log` may be empty and
+// `metrics` null; `metrics` must outlive the store.
 void tell_of_store(const LogSink& log, MetricRegistry* metrics, Store& store);
 
-// Nothing, if it is whole.
+// Adds nothing if the store is undamaged.
 void add_health(const StoreHealth& health, std::vector<StatusField>& fields);
 
 }  // namespace troupe::deploy

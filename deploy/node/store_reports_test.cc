@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A store whose process was killed, and whose log is gone.
+// Store whose process was killed and whose write-ahead log is lost.
 struct LostLog {
   TestFolder live, folder;
 
@@ -61,7 +61,7 @@ TEST_SUITE("store reports") {
     CHECK(losses->value == "1");
   }
 
-  TEST_CASE("of a whole store nothing is said, and no log or metrics are needed") {
+  TEST_CASE("store reports: an undamaged store reports nothing, and needs no log or metrics") {
     const TestFolder folder;
     Store store(folder.path());
     tell_of_store({}, nullptr, store);

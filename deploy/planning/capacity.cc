@@ -15,8 +15,9 @@ NodeType parse_node_type(const std::string& text) {
     if (read.ec != std::errc() || read.ptr != end) type.price = 0;
   }
   if (type.device.empty() || !(type.price > 0 && type.price < 1e12))
-    throw std::invalid_argument("--node is \"" + text.substr(0, 80) +
-                                "\"; expected a device and the price of a node with it, as in A100-40G=3.2");
+    throw std::invalid_argument(
+        "--node is \"" + text.substr(0, 80) +
+        "\"; expected a device and the price of a node with it, such as A100-40G=3.2");
   return type;
 }
 

@@ -1,8 +1,9 @@
 #pragma once
-// How many nodes a load takes: the least count at which a trial holds a target, for each type of node, and
-// what that costs. A trial is whatever says how a cluster of so many nodes does; here it is a simulated one
-// (experiments/serve_trial.h). More nodes are taken to be no slower: counts are doubled until one holds, and
-// halved between that and the last one that did not.
+// Finds the smallest number of nodes that serves a load within a target, for each type of node, and
+// its price. A trial reports how a cluster of a given size performs; here trials are simulated
+// (deploy/lab/experiments/serve_trial.h). The search assumes that more nodes are never slower. It
+// doubles the number until a trial meets the target, then bisects between that and the last
+// failure.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -13,15 +14,15 @@ namespace troupe::deploy {
 
 struct CapacityTarget {
   double p99_ms = 200;
-  double lost_most = 0.001;  // share of the requests that may be refused or too late
+  double lost_most = 0.001;  // maximum fraction of requests that are refused or late
   std::uint32_t nodes_max = 32;
 };
 
 struct NodeType {
-  std::string device;  // a known one, or the file of a profile
-  double price = 1;    // of one node, in any unit
+  std::string device;  // name of a known device, or file of a profile
+  double price = 1;    // price of one node, in any unit
 };
-// "A100-40G=3.2": a device and a price above 0. Throws std::invalid_argument.
+// Parses "A100-40G=3.2": a device and a price above 0. Throws std::invalid_argument.
 NodeType parse_node_type(const std::string& text);
 
 struct CapacityTrial {
@@ -34,16 +35,17 @@ struct CapacityTrial {
 
 struct Capacity {
   NodeType type;
-  std::vector<CapacityTrial> trials;   // in the order in which they were made
-  std::optional<CapacityTrial> least;  // none: not with nodes_max of them either
+  std::vector<CapacityTrial> trials;  // in the order of their runs
+  // smallest trial that meets the target; unset: none up to nodes_max does
+  std::optional<CapacityTrial> least;
   double price() const { return least ? type.price * least->nodes : 0; }
 };
 
 using TryNodes = std::function<CapacityTrial(const NodeType& type, std::uint32_t nodes)>;
 Capacity find_capacity(const NodeType& type, const CapacityTarget& target, const TryNodes& try_nodes);
 
-// The one with the lowest price, of those with the same the one with fewer nodes, then the earlier; null if
-// none holds.
+// Returns the type with the lowest total price; ties go to fewer nodes, then to the earlier type.
+// Null if no type meets the target.
 const Capacity* cheapest(const std::vector<Capacity>& all);
 
 }  // namespace troupe::deploy

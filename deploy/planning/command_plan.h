@@ -1,5 +1,5 @@
 #pragma once
-// The parts of `troupe plan`: its options, and what they mean as a workload on a cluster.
+// Options of `troupe plan`, and the workload and cluster that they describe.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,7 +11,7 @@ namespace troupe::deploy {
 
 struct PlanOptions {
   std::string data, popularity, placement = "all", json, move_from;
-  std::string nodes = "4";  // how many, or "1,2,5"
+  std::string nodes = "4";  // a number, or a list such as "1,2,5"
   std::optional<double> zipf, user_tokens;
   std::uint64_t items = 0, memory_bytes = 0;
   std::optional<std::uint32_t> item_tokens;
@@ -23,10 +23,10 @@ struct PlanOptions {
 struct Planning {
   PlanSetup setup;
   PlanWorkload workload;
-  std::vector<std::string> ids;  // empty: generated
-  std::string source;            // of the accesses, for people
+  std::vector<std::string> ids;  // item ids; empty: the items are generated
+  std::string source;            // source of the accesses, for output
 };
-// Throws std::invalid_argument for options that make no sense, ImportError for files.
+// Throws std::invalid_argument for invalid options, ImportError for files.
 Planning make_planning(const PlanOptions& options);
 
 }  // namespace troupe::deploy

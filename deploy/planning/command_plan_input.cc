@@ -1,4 +1,4 @@
-// What the options of `troupe plan` mean.
+// Turns the options of `troupe plan` into a workload on a cluster.
 #include <charconv>
 #include <numeric>
 #include <stdexcept>
@@ -18,16 +18,16 @@ namespace {
 using placement::AccessDistribution;
 using placement::NodeNumber;
 
-constexpr std::size_t drawn_accesses = 1'000'000;  // of each sample, where there are no histories
+constexpr std::size_t drawn_accesses = 1'000'000;  // size of each sample without histories
 constexpr double user_tokens_default = 1'500;      // BAT Table 1: Industry
 constexpr std::uint32_t item_tokens_default = 10;
 
-// "4": nodes 1 to 4; "1,2,5": these.
+// Parses "4" (nodes 1 to 4) or a list such as "1,2,5".
 std::vector<NodeNumber> parse_nodes(const std::string& text) {
   const auto fail = [&] {
     throw std::invalid_argument("--nodes is \"" + text.substr(0, 60) + "\"; expected 1.." +
                                 std::to_string(placement::nodes_max) +
-                                ", or the nodes' numbers with commas between");
+                                ", or node numbers separated by commas");
   };
   std::vector<NodeNumber> nodes;
   for (const std::string_view part : split(text, ',')) {
@@ -50,7 +50,8 @@ placement::Items make_items(const PlanOptions& options, const PlanCatalog& catal
   for (std::size_t i = 0; i < catalog.ids.size(); ++i) {
     const double size = options.item_tokens.value_or(catalog.tokens[i]) * token_bytes;
     if (size > 4e9)
-      throw std::invalid_argument("item " + catalog.ids[i].substr(0, 60) + " takes over 4 GB; expected less");
+      throw std::invalid_argument("item " + catalog.ids[i].substr(0, 60) +
+                                  " takes over 4 GB; expected at most 4 GB");
     bytes.push_back(static_cast<std::uint32_t>(size));
     keys.push_back(placement::item_key(catalog.ids[i]));
   }
@@ -71,7 +72,8 @@ Source find_accesses(const PlanOptions& options, const PlanCatalog& catalog, con
     return {AccessDistribution::from_counts(read_popularity(options.popularity, catalog)),
             options.popularity};
   if (parts.plan.size() == 0)
-    throw std::invalid_argument(options.data + ": no histories to count; expected --popularity or --zipf");
+    throw std::invalid_argument(options.data +
+                                ": there are no histories to count; expected --popularity or --zipf");
   return {AccessDistribution::from_counts(count_uses(parts.plan, items)),
           std::to_string(parts.plan.size()) + " runs of histories (" +
               std::to_string(parts.predict.size() + parts.simulate.size()) + " more are held out)"};
@@ -87,7 +89,7 @@ Planning plan_dataset(const PlanOptions& options, PlanSetup setup) {
     setup.user_tokens = histories.mean_events * setup.item_tokens;
   PlanWorkload workload{make_items(options, catalog, setup.shape.kv_token_bytes()),
                         std::move(source.accesses)};
-  if (!options.zipf) {  // else the histories are of another world
+  if (!options.zipf) {  // with --zipf, the histories do not match the popularity
     if (options.popularity.empty() && parts.predict.size() > 0)
       workload.held_out = AccessDistribution::from_counts(count_uses(parts.predict, catalog.ids.size()));
     workload.histories = std::move(parts.plan);
@@ -99,10 +101,11 @@ Planning plan_dataset(const PlanOptions& options, PlanSetup setup) {
 
 Planning plan_generated(const PlanOptions& options, PlanSetup setup) {
   if (options.items == 0 || !options.zipf)
-    throw std::invalid_argument("plan needs a catalog; expected --data FOLDER, or --items N with --zipf S");
+    throw std::invalid_argument("plan has no catalog; expected --data FOLDER, or --items N with --zipf S");
   setup.item_tokens = options.item_tokens.value_or(item_tokens_default);
   const double bytes = setup.item_tokens * setup.shape.kv_token_bytes();
-  if (bytes > 4e9) throw std::invalid_argument("--item-tokens: an item takes over 4 GB; expected less");
+  if (bytes > 4e9)
+    throw std::invalid_argument("--item-tokens: an item takes over 4 GB; expected at most 4 GB");
   return {std::move(setup),
           {placement::Items(options.items, static_cast<std::uint64_t>(bytes)),
            AccessDistribution::zipf(options.items, *options.zipf)},

@@ -48,7 +48,7 @@ NodeNumber node_of(const std::string& key) {
   return node;
 }
 
-// Sorted, not hashed: ids are whatever a file says.
+// Sorts instead of hashing, because the ids come from a file and could be chosen to collide.
 void check_each_once(const EarlierPlacement& plan) {
   std::vector<std::string_view> all(plan.everywhere.begin(), plan.everywhere.end());
   all.insert(all.end(), plan.nowhere.begin(), plan.nowhere.end());
@@ -79,9 +79,10 @@ EarlierPlacement parse_placement(const json& plan, const std::string& name) {
   refuse("there is no placement " + name, expected_plan);
 }
 
-// Of two members of one name the library would keep the last.
+// Rejects duplicate member names; the library would keep the last one.
 json parse_each_member_once(std::string_view text) {
-  std::vector<std::set<std::string>> open;  // names that were met, of the objects that are not closed yet
+  // member names seen so far, for each object that is still open
+  std::vector<std::set<std::string>> open;
   return json::parse(text.begin(), text.end(), [&open](int, json::parse_event_t event, json& parsed) {
     if (event == json::parse_event_t::object_start) open.emplace_back();
     if (event == json::parse_event_t::object_end) open.pop_back();
@@ -91,7 +92,7 @@ json parse_each_member_once(std::string_view text) {
   });
 }
 
-// The items of both plans: those of the catalog, then those that it does not have any more.
+// Items of both plans: those of the catalog first, then those that left it.
 class Universe {
  public:
   explicit Universe(const std::vector<std::string>& ids, std::uint64_t items) : items_(items) {
@@ -119,7 +120,8 @@ Placement earlier_placement(const EarlierPlacement& earlier, Universe& universe,
     if (item >= old.items()) old.add_items(item + 1 - old.items());
     old.put(item, place);
   };
-  // What is nowhere is so already, and if it left the catalog, nothing of it is left.
+  // Items on no node need no entry: that is the default, and one that left the catalog needs no
+  // move.
   for (const std::string& id : earlier.everywhere) put(id, placement::everywhere);
   for (const auto& [node, ids] : earlier.shards) {
     const auto at = std::ranges::lower_bound(old.nodes(), node) - old.nodes().begin();
@@ -132,7 +134,7 @@ Placement earlier_placement(const EarlierPlacement& earlier, Universe& universe,
 
 json placement_list(const Placement& placement, const std::vector<std::string>& ids) {
   if (placement.items() > listed_items_max)
-    throw std::invalid_argument("--json lists every item, and there are " +
+    throw std::invalid_argument("--json lists every item, but there are " +
                                 std::to_string(placement.items()) + "; expected at most " +
                                 std::to_string(listed_items_max));
   json everywhere = json::array(), nowhere = json::array();
@@ -165,7 +167,7 @@ EarlierPlacement read_placement(const std::string& path, const std::string& name
     return fail("has " + excess + otherwise);
   try {
     return parse_placement(parse_each_member_once(text), name);
-  } catch (const std::invalid_argument& error) {  // says itself what was expected
+  } catch (const std::invalid_argument& error) {  // its text says what was expected
     return fail(error.what());
   } catch (const std::exception& error) {
     return fail(error.what() + otherwise);
@@ -210,7 +212,7 @@ json moves_list(const PlanMoves& moves, const std::vector<std::string>& ids) {
     json one{{"item", removed ? moves.removed_ids[move.item - moves.items] : id_of(ids, move.item)},
              {"node", move.node}};
     if (move.gains) {
-      one["get_from"] = move.from;  // 0: compute it
+      one["get_from"] = move.from;  // 0: compute the block
     } else {
       one["drop"] = true;
     }

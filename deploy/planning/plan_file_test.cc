@@ -14,7 +14,7 @@ namespace {
 
 const std::vector<std::string> ids{"x", "y", "z"};
 
-// x everywhere, y on node 5, z nowhere.
+// Placement with x on every node, y on node 5, z on no node.
 Placement small() {
   Placement placement({2, 5}, 3);
   placement.put(0, placement::everywhere);
@@ -48,7 +48,7 @@ struct Folder : TestFolder {
 };
 
 TEST_SUITE("plan file") {
-  TEST_CASE("a plan lists what is everywhere, on each node and nowhere, and is read back") {
+  TEST_CASE("plan file: lists items on every, each and no node, and is read back") {
     const Folder folder;
     folder.write_plan(small());
     const EarlierPlacement earlier = read_placement(folder.file, "hrcs");
@@ -62,15 +62,15 @@ TEST_SUITE("plan file") {
     CHECK(none.changed_items == 0);
   }
 
-  TEST_CASE("generated items are listed by their numbers") {
+  TEST_CASE("plan file: generated items are listed by number") {
     CHECK(placement_list(small(), {}).at("everywhere") == nlohmann::json{"0"});
     CHECK_THROWS_AS(placement_list(Placement({1}, listed_items_max + 1), {}), std::invalid_argument);
   }
 
-  TEST_CASE("against an earlier plan items are added, removed and moved by id") {
+  TEST_CASE("plan moves: items are added, removed and moved by id") {
     const Folder folder;
     folder.write_plan(small());
-    const std::vector<std::string> later{"n", "y", "x"};  // z was nowhere, n is new
+    const std::vector<std::string> later{"n", "y", "x"};  // z was on no node, n is new
     Placement next({2, 5, 7}, 3);
     next.put(0, 2);
     next.put(1, 0);
@@ -90,7 +90,7 @@ TEST_SUITE("plan file") {
     CHECK(list[3].at("item") == "x");
   }
 
-  TEST_CASE("what the catalog does not have any more is dropped where it is") {
+  TEST_CASE("plan moves: items that left the catalog are dropped where they are") {
     const Folder folder;
     folder.write_plan(small());
     const std::vector<std::string> later{"x"};
@@ -102,7 +102,7 @@ TEST_SUITE("plan file") {
     CHECK(moves.removed_ids == std::vector<std::string>{"y"});  // z was on no node
   }
 
-  TEST_CASE("what is nowhere is known to be so, and a file that does not say it is read, too") {
+  TEST_CASE("plan file: items on no node are listed, and files without that list are read") {
     const Folder folder;
     folder.write_plan(small());
     CHECK(known_part(read_placement(folder.file, "hrcs"), 3, ids) == small());
@@ -110,7 +110,7 @@ TEST_SUITE("plan file") {
     CHECK(read_placement(folder.file, "hrcs").nowhere.empty());
   }
 
-  TEST_CASE("what is no plan is refused with the file's name") {
+  TEST_CASE("plan file: a malformed file is refused with its name") {
     const Folder folder;
     CHECK(folder.error_of("{\"placements\":[]}") ==
           folder.file + ": there is no placement hrcs; expected a plan that plan --json wrote");
@@ -119,7 +119,7 @@ TEST_SUITE("plan file") {
     CHECK_THROWS_AS(read_placement(folder.file + "x", "hrcs"), std::runtime_error);
   }
 
-  TEST_CASE("a node's number is the whole of it, and each node and each item comes once") {
+  TEST_CASE("plan file: node numbers are whole, and nodes and items are unique") {
     const Folder folder;
     const std::vector<std::pair<std::string, std::string>> bad{
         {one_plan("[1]", "[]", R"({"2":[]})"), "shards of node 2, which is not among nodes; expected those"},

@@ -65,7 +65,8 @@ PlanCatalog read_plan_catalog(const std::filesystem::path& folder) {
     if (catalog.ids.empty()) throw ImportError(folder.string() + ": the catalog is empty; expected items");
     return catalog;
   }
-  throw ImportError(folder.string() + ": no catalog; expected items.jsonl or items.tsv, plain or .gz");
+  throw ImportError(folder.string() +
+                    ": there is no catalog; expected items.jsonl or items.tsv, plain or .gz");
 }
 
 PlanHistories read_plan_histories(const std::filesystem::path& folder, const PlanCatalog& catalog,

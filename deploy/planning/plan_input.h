@@ -1,6 +1,6 @@
 #pragma once
-// What `troupe plan` plans for: a catalog without a model (ids and lengths), how often its items are asked
-// for, and which of them together.
+// Input of `troupe plan`: a catalog without a model (ids and lengths), the popularity of its items,
+// and which items are requested together.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -13,33 +13,36 @@ namespace troupe::deploy {
 
 struct PlanCatalog {
   std::vector<std::string> ids;
-  std::vector<std::uint32_t> tokens;                               // of each item, 1 or more
-  std::unordered_map<std::string, placement::ItemNumber> numbers;  // by id
+  std::vector<std::uint32_t> tokens;                               // of each item, at least 1
+  std::unordered_map<std::string, placement::ItemNumber> numbers;  // item number by id
 
   double mean_tokens() const;
 };
 
-// items.jsonl: its tokens; items.tsv: the codes of sid, 1 where there are none. Throws ImportError, also for
-// an id that is there twice.
+// Reads items.jsonl (length: number of tokens) or items.tsv (number of codes of sid, 1 without
+// any). Throws ImportError, also for a duplicate id.
 PlanCatalog read_plan_catalog(const std::filesystem::path& folder);
 
 struct PlanHistories {
-  placement::Requests requests;  // runs of at most so many consecutive items of one user
-  double mean_events = 0;        // of a user
+  // each is a run of consecutive items of one user, at most as long as the candidates of a request
+  placement::Requests requests;
+  double mean_events = 0;  // per user
 };
-// As read_users reads them; none if the folder has none. Throws ImportError for an item that the catalog does
-// not have.
+// Reads the histories with read_users; empty if the folder has none. Throws ImportError for an item
+// that is not in the catalog.
 PlanHistories read_plan_histories(const std::filesystem::path& folder, const PlanCatalog& catalog,
                                   std::size_t candidates);
 
-// Lines of item, tab, count, plain or gzip; the first may name the columns. Items that it does not name have
-// none. Throws ImportError for an unknown item, one that is there twice, and what is no count.
+// Reads lines of item, tab, count, plain or gzip. The first line may name the columns. Items
+// without a line have count 0. Throws ImportError for an unknown item, a duplicate item or an
+// invalid count.
 std::vector<std::uint64_t> read_popularity(const std::filesystem::path& file, const PlanCatalog& catalog);
 
-// One use an item and occurrence.
+// Counts each occurrence of an item in the requests as one use.
 std::vector<std::uint64_t> count_uses(const placement::Requests& requests, std::size_t items);
 
-// Three parts of the requests, by chance: what is planned with, and two halves of what is held out.
+// Random partition of the requests: those that the plan is made with, and two halves of the
+// held-out ones.
 struct SplitRequests {
   placement::Requests plan, predict, simulate;
 };

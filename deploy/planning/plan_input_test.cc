@@ -29,7 +29,7 @@ struct Folder : TestFolder {
 };
 
 TEST_SUITE("plan input") {
-  TEST_CASE("a catalog is read without a model: ids, and as many tokens as codes") {
+  TEST_CASE("plan input: a catalog is read without a model, with one token per code") {
     const Folder folder;
     const PlanCatalog catalog = read_plan_catalog(folder.path());
     CHECK(catalog.ids == std::vector<std::string>{"x", "y", "z"});
@@ -45,7 +45,7 @@ TEST_SUITE("plan input") {
     CHECK(read_plan_catalog(folder.path()).tokens == std::vector<std::uint32_t>{2, 1});
   }
 
-  TEST_CASE("histories are runs of a user's consecutive items") {
+  TEST_CASE("plan input: histories are runs of a user's consecutive items") {
     const Folder folder;
     const PlanHistories histories = read_plan_histories(folder.path(), read_plan_catalog(folder.path()), 3);
     CHECK(histories.requests.items == std::vector<placement::ItemNumber>{0, 1, 2, 1, 0, 2});
@@ -54,7 +54,7 @@ TEST_SUITE("plan input") {
     CHECK(count_uses(histories.requests, 3) == std::vector<std::uint64_t>{2, 2, 2});
   }
 
-  TEST_CASE("the parts of split requests are all of them, about as large as asked for") {
+  TEST_CASE("plan input: split requests are a partition with the requested sizes") {
     placement::Requests requests;
     const std::vector<placement::ItemNumber> one{0};
     for (int i = 0; i < 10'000; ++i) requests.add(one);
@@ -65,7 +65,7 @@ TEST_SUITE("plan input") {
     CHECK(split_requests(requests, 0).plan.size() == 10'000);
   }
 
-  TEST_CASE("a plan is tried with other requests than those that it was predicted with") {
+  TEST_CASE("plan input: a plan is simulated with other requests than those of its prediction") {
     PlanOptions options;
     options.items = 1'000;
     options.zipf = 0.8;
@@ -75,14 +75,14 @@ TEST_SUITE("plan input") {
     CHECK(workload.predict.items != workload.simulate.items);
   }
 
-  TEST_CASE("popularity is item, tab, count; an item that it does not name has none") {
+  TEST_CASE("plan input: popularity is item, tab, count; items without a line have count 0") {
     const Folder folder;
     folder.write("popularity.tsv", "item_id\tcount\nz\t7\nx\t2\n");
     CHECK(read_popularity(folder.path() / "popularity.tsv", read_plan_catalog(folder.path())) ==
           std::vector<std::uint64_t>{2, 0, 7});
   }
 
-  TEST_CASE("what is wrong with a file is said with its line") {
+  TEST_CASE("plan input: a fault of a file is reported with its line") {
     const Folder folder;
     CHECK(folder.popularity_error("x\t1\nq\t2\n") ==
           "popularity.tsv:2: item q is not in the catalog; expected items of the catalog");

@@ -12,7 +12,8 @@ namespace {
 
 using placement::ItemNumber;
 
-constexpr std::size_t simulated_requests = 50'000;  // at least; few real ones come again on other nodes
+// minimum number; fewer real requests are repeated on other nodes
+constexpr std::size_t simulated_requests = 50'000;
 
 std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 
@@ -28,20 +29,20 @@ std::string hottest(std::uint64_t items, const PlanWorkload& workload) {
          percent(workload.accesses.cdf(items)) + " of the accesses)";
 }
 
-// The numbers of Algorithm 1, in the order of its lines.
+// Returns the figures of Algorithm 1, in the order of its lines.
 std::string why_hrcs(const PlanSetup& setup, const placement::ReplicationInput& input,
                      const placement::HrcsDecision& decision, const PlanWorkload& workload) {
   const double pulled_tokens = input.alpha * input.prefill_us / 1e6 * input.tokens_per_s;
   std::string why = fixed(setup.user_tokens, 0) + " user tokens behind " +
                     fixed(input.candidates * input.item_tokens, 0) + " cached item tokens take " +
                     fixed(input.prefill_us / 1e3, 2) + " ms on " + setup.device.name + "; " +
-                    percent(input.alpha) + " of that may go into pulls, in which " + setup.link.name +
+                    percent(input.alpha) + " of that may be spent on pulls, in which " + setup.link.name +
                     " brings " + fixed(pulled_tokens, 0) + " tokens: R_max = " + percent(decision.ratio_max) +
                     " of the accesses may go to sharded items, so " +
                     hottest(decision.by_algorithm, workload) + " should be everywhere";
-  why += decision.ratio_max >= 1 ? ", for the network is no limit." : ".";
+  why += decision.ratio_max >= 1 ? ", because the network is no limit." : ".";
   if (decision.replicated != decision.by_algorithm || decision.placed < workload.items.count())
-    why += " Memory has no room for all: with " + std::to_string(decision.replicated) +
+    why += " The memory does not fit all items: with " + std::to_string(decision.replicated) +
            " everywhere it holds " + hottest(decision.placed, workload) + ".";
   return why;
 }
@@ -57,8 +58,8 @@ Chosen choose_hrcs(const PlanSetup& setup, const PlanWorkload& w) {
 Chosen choose_replicas(const PlanSetup& setup, const PlanWorkload& w) {
   const bool all = w.items.total_bytes() <= setup.memory_bytes;
   return {place_everywhere(w.accesses, w.items, setup.nodes, setup.memory_bytes),
-          all ? "All items fit on every node: nothing is ever pulled."
-              : "Every node has the hottest items that fit; the others are computed each time."};
+          all ? "All items fit on every node, so nothing is ever pulled."
+              : "Every node has the hottest items that fit; the others are computed for each request."};
 }
 
 Chosen choose_hash(const PlanSetup& setup, const PlanWorkload& w) {
@@ -69,9 +70,9 @@ Chosen choose_hash(const PlanSetup& setup, const PlanWorkload& w) {
 Chosen choose_metis(const PlanSetup& setup, const PlanWorkload& w, const placement::Placement* earlier) {
   return {place_by_co_occurrence(w.histories, w.accesses, w.items, setup.nodes, setup.memory_bytes, earlier),
           "The " + std::to_string(placement::hottest_per_mille(w.items.count())) +
-              " hottest items are everywhere; the others are cut by METIS along " +
+              " hottest items are on every node; METIS partitions the others by " +
               std::to_string(w.histories.size()) +
-              " requests, so that items of one request are on one node. It pays if requests run on their "
+              " requests, so that items of one request are on one node. This helps if requests run on their "
               "best node."};
 }
 

@@ -24,7 +24,7 @@ PlanOptions generated(double zipf, std::uint64_t memory_bytes) {
   return options;
 }
 
-constexpr double two_points = 0.02;  // how far a simulation may be from what was predicted
+constexpr double two_points = 0.02;  // maximum difference between simulation and prediction
 
 void check_simulated(const PlannedPlacement& planned, std::uint64_t memory_bytes) {
   CAPTURE(planned.name);
@@ -34,7 +34,7 @@ void check_simulated(const PlannedPlacement& planned, std::uint64_t memory_bytes
   CHECK_FALSE(planned.why.empty());
 }
 
-// Empty if it is not there.
+// Returns the data set; empty if it is not there.
 std::filesystem::path games() {
   const auto data = std::filesystem::path(TROUPE_ROOT_DIR).parent_path() / "shared" / "data" / "amazon-games";
   if (std::filesystem::exists(data)) return data;
@@ -43,7 +43,7 @@ std::filesystem::path games() {
 }
 
 TEST_SUITE("plan placements") {
-  TEST_CASE("of generated items three placements are planned, and simulations agree with them") {
+  TEST_CASE("plan placements: three placements of generated items agree with simulations") {
     for (const std::uint64_t memory : {600'000'000ULL, 3'000'000'000ULL, 60'000'000'000ULL}) {
       const Planning plan = make_planning(generated(0.7, memory));
       for (const std::string& name : placement_names) {
@@ -54,7 +54,7 @@ TEST_SUITE("plan placements") {
     }
   }
 
-  TEST_CASE("hrcs keeps the link within alpha, which hashing on a slow link does not") {
+  TEST_CASE("plan placements: hrcs keeps the link within alpha, hashing on a slow link does not") {
     PlanOptions options = generated(0.7, 60'000'000'000);
     options.link = "10gbps";
     const Planning plan = make_planning(options);
@@ -66,7 +66,7 @@ TEST_SUITE("plan placements") {
     CHECK(hrcs->why.find("R_max = ") != std::string::npos);
   }
 
-  TEST_CASE("a popularity file of the histories predicts as well, one of another world does not") {
+  TEST_CASE("plan placements: popularity of the histories predicts well, of another population it does not") {
     const auto data = games();
     if (data.empty()) return;
     const PlanCatalog catalog = read_plan_catalog(data);
@@ -92,7 +92,8 @@ TEST_SUITE("plan placements") {
     CHECK(prediction_gap(plan_placement("replicate", plan.setup, plan.workload).value()) > 0.2);
   }
 
-  TEST_CASE("real histories: what is predicted from some is simulated with others, within two points") {
+  TEST_CASE(
+      "plan placements: predictions from real histories match simulations with others within two points") {
     const auto data = games();
     if (data.empty()) return;
     PlanOptions options;
@@ -108,11 +109,11 @@ TEST_SUITE("plan placements") {
         if (name == "hash") hash_best = planned->simulated.best;
         if (name == "metis") metis_best = planned->simulated.best;
       }
-      CHECK(metis_best > hash_best + 0.1);  // items of one history are together
+      CHECK(metis_best > hash_best + 0.1);  // items of one history are on one node
     }
   }
 
-  TEST_CASE("options that make no sense are refused") {
+  TEST_CASE("plan options: invalid combinations are refused") {
     for (const char* nodes : {"", "0", "a", "1,1", "1,,2", "70000"}) {
       PlanOptions options = generated(0.7, 1'000'000'000);
       options.nodes = nodes;
@@ -121,7 +122,7 @@ TEST_SUITE("plan placements") {
     PlanOptions nothing;
     nothing.memory_bytes = 1;
     CHECK_THROWS_WITH_AS(make_planning(nothing),
-                         "plan needs a catalog; expected --data FOLDER, or --items N with --zipf S",
+                         "plan has no catalog; expected --data FOLDER, or --items N with --zipf S",
                          std::invalid_argument);
     PlanOptions some = generated(0.7, 1'000'000'000);
     some.nodes = "3,9";

@@ -6,8 +6,8 @@ namespace troupe::deploy {
 
 namespace {
 
-// Colors are variables: one set for light, one for dark, and black for print, where dashes and symbols tell
-// lines apart. The palette stays apart for most color-blind readers.
+// Colors are variables: one set for light, one for dark, and black for print, where dashes and
+// symbols distinguish lines. Most color-blind readers can distinguish the palette.
 constexpr const char* style = R"css(
 :root { color-scheme: light dark; --page: #fff; --ink: #1a1a1a; --soft: #5c5c5c; --grid: #dcdcdc;
   --c0: #0067a8; --c1: #c24e00; --c2: #007d59; --c3: #8549b8; --c4: #8a6400; --c5: #c2306f; --c6: #33717a;
@@ -18,8 +18,8 @@ constexpr const char* style = R"css(
   --c7: #c4c4c4; } }
 * { box-sizing: border-box; }
 body { background: var(--page); color: var(--ink); margin: 0 auto; padding: 2.5rem 1.25rem 4rem;
-  max-width: 50rem; font: 1.0625rem/1.5 Charter, "Bitstream Charter", "Source Serif 4", Cambria, Georgia, serif;
-  overflow-wrap: break-word; }
+  max-width: 50rem; overflow-wrap: break-word;
+  font: 1.0625rem/1.5 Charter, "Bitstream Charter", "Source Serif 4", Cambria, Georgia, serif; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .35rem; }
 h2 { font-size: 1.3rem; line-height: 1.3; margin: 2.4rem 0 .6rem; }
 p { margin: 0 0 .8rem; }

@@ -1,7 +1,7 @@
 #pragma once
-// A report as one HTML file that needs nothing else: no scripts, no fonts, nothing from elsewhere. It reads
-// on a screen, light or dark, and prints in black and white. Figures and tables are numbered through the
-// report. The page is well-formed XML too, whatever the texts contain.
+// Writes a report as one self-contained HTML file: no scripts, fonts or external resources. It
+// works on screens, light or dark, and prints in black and white. Figures and tables are numbered
+// through the report. The page is well-formed XML, too, whatever its texts contain.
 #include <string>
 #include <vector>
 
@@ -14,10 +14,10 @@ struct ReportTable {
   std::string caption;
   std::vector<Table::Column> columns;
   std::vector<std::vector<std::string>>
-      rows;  // as many cells as columns; what lacks is empty, what is over is cut
+      rows;  // one cell per column; missing cells are empty, extra cells are dropped
 };
 
-// Shown in this order.
+// The parts are shown in this order.
 struct ReportSection {
   std::string heading;
   std::vector<std::string> paragraphs;

@@ -21,7 +21,8 @@ std::size_t count(const std::string& text, const std::string& what) {
   return found;
 }
 
-// The first fault of a page's markup, or "": tags that do not nest, attributes without quotes, bare & or <.
+// Returns the first fault of a page's markup, or "": tags that do not nest, attributes without
+// quotes, bare & or <.
 std::string markup_fault(const std::string& page) {
   std::vector<std::string> open;
   for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
@@ -56,18 +57,18 @@ void check_sound(const std::string& page) {
 }  // namespace
 
 TEST_SUITE("html_report") {
-  TEST_CASE("text is escaped, and what is no text is replaced") {
+  TEST_CASE("html text: text is escaped, and invalid bytes are replaced") {
     CHECK(escaped("a<b> & \"c\" 'd'") == "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
     CHECK(escaped("naïve × 10⁹ 🙂\t\n") == "naïve × 10⁹ 🙂\t\n");
     CHECK(escaped(std::string_view("a\0b\x1b", 4)) == "a\uFFFDb\uFFFD");
-    CHECK(escaped("\x80 \xC3") == "\uFFFD \uFFFD");          // a part of a code point
-    CHECK(escaped("\xC0\xAF") == "\uFFFD\uFFFD");            // overlong
-    CHECK(escaped("\xED\xA0\x80") == "\uFFFD\uFFFD\uFFFD");  // a surrogate
-    CHECK(escaped("\xEF\xBF\xBE\xF4\x90\x80\x80").find('\xBE') == std::string::npos);  // not allowed in XML
+    CHECK(escaped("\x80 \xC3") == "\uFFFD \uFFFD");                                    // part of a code point
+    CHECK(escaped("\xC0\xAF") == "\uFFFD\uFFFD");                                      // overlong
+    CHECK(escaped("\xED\xA0\x80") == "\uFFFD\uFFFD\uFFFD");                            // surrogate
+    CHECK(escaped("\xEF\xBF\xBE\xF4\x90\x80\x80").find('\xBE') == std::string::npos);  // forbidden in XML
     CHECK(escaped("\xC3<") == "\uFFFD&lt;");
   }
 
-  TEST_CASE("the checker of markup finds planted faults") {
+  TEST_CASE("markup checker: finds deliberate faults") {
     CHECK(markup_fault("<p>a<b/></p>") == "");
     CHECK(markup_fault("<p><b></p></b>") != "");
     CHECK(markup_fault("<p>") != "");
@@ -75,7 +76,7 @@ TEST_SUITE("html_report") {
     CHECK(markup_fault("<p>a & b</p>") != "");
   }
 
-  TEST_CASE("a page is well formed and needs nothing from elsewhere, whatever its texts say") {
+  TEST_CASE("html report: pages are well formed and self-contained for any text") {
     const std::string evil = "</title><script>alert(\"1\")</script> & 'x' \x01\xFF";
     Plot plot{evil, evil, evil, {{evil, {0, 1}, {1, 2}}, {evil, {}, {}}}, {{evil, 0, 1}}, false, evil};
     const Report report{evil, evil, {{evil, {evil}, {{evil, {{evil}}, {{evil}}}}, {plot}}}};
@@ -87,7 +88,7 @@ TEST_SUITE("html_report") {
     CHECK(count(page, "http") == count(page, "xmlns=\"http://www.w3.org/2000/svg\""));
   }
 
-  TEST_CASE("figures and tables are numbered through the report") {
+  TEST_CASE("html report: figures and tables are numbered through the report") {
     const Plot plot = plot_of({{"a", {0, 1}, {1, 2}}});
     const ReportTable table{"What", {{"name"}, {"n", Table::Align::right}}, {{"x"}, {"y", "2", "cut"}}};
     const std::string page = to_html({"R", "", {{"A", {"p"}, {table}, {plot}}, {"B", {}, {table}, {plot}}}});
@@ -100,7 +101,7 @@ TEST_SUITE("html_report") {
     CHECK(count(page, "cut") == 0);
   }
 
-  TEST_CASE("an empty report and a plot without data are pages too") {
+  TEST_CASE("html report: an empty report and a plot without data are valid pages") {
     check_sound(to_html({}));
     const std::string page = to_html(report_of({plot_of({}), plot_of({{"lost", {}, {}}}), {}}));
     check_sound(page);
@@ -108,17 +109,17 @@ TEST_SUITE("html_report") {
     CHECK(count(page, "Nothing to draw for lost.") == 1);
   }
 
-  TEST_CASE("huge values, infinities and odd marks are drawn without them") {
+  TEST_CASE("html report: huge values, infinities and odd marks are left out of drawings") {
     Plot plot = plot_of({{"a", {-1e308, 0, 1e308, 5e-324}, {1e308, -1e308, infinity, 1e-300}},
                          {"b", {1, 2, 3}, {no_number, -infinity}}});
     plot.marks = {{"all", -infinity, infinity}, {"none", no_number, 3}, {"back", 5, 2}, {"point", 7, 7}};
     const std::string page = to_html(report_of({plot, {"", "", "", plot.series, plot.marks, true, ""}}));
     check_sound(page);
     CHECK(count(page, "Infinite values are left out: 2.") == 2);
-    CHECK(count(page, "class=\"band\"") == 2);  // all, in both; back is thinner than can be drawn
+    CHECK(count(page, "class=\"band\"") == 2);  // all, in both; back is too thin to draw
   }
 
-  TEST_CASE("any data gives a well-formed page") {
+  TEST_CASE("html report: any data gives a well-formed page") {
     const unsigned seed = std::random_device{}();
     CAPTURE(seed);
     std::mt19937_64 random(seed);

@@ -14,14 +14,15 @@ bool continues(std::string_view text, std::size_t i) {
 }
 
 bool allowed(std::uint32_t point, std::size_t length) {
-  static constexpr std::uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};  // less would be an overlong form
+  // smaller values would be an overlong encoding
+  static constexpr std::uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
   if (point < least[length] || point > 0x10FFFF) return false;
   if (point < 0x20) return point == '\t' || point == '\n' || point == '\r';
   return !(point >= 0x7F && point < 0xA0) && !(point >= 0xD800 && point < 0xE000) &&
          (point & 0xFFFE) != 0xFFFE;
 }
 
-// The length of the valid code point that begins at i; 0 if none does.
+// Returns the length of the valid code point that begins at i; 0 if none does.
 std::size_t valid_length(std::string_view text, std::size_t i) {
   const unsigned char lead = byte_at(text, i);
   const std::size_t length = lead < 0x80 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;

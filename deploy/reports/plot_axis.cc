@@ -9,9 +9,9 @@ namespace troupe::deploy {
 
 namespace {
 
-constexpr double slack = 1e-9;  // of a step: what rounding may add
+constexpr double slack = 1e-9;  // fraction of a step that rounding may add
 
-// An extent that an axis can span: wide enough that neighbouring ticks differ in double.
+// Widens an extent until neighbouring ticks differ in double.
 Extent widened(Extent extent) {
   if (extent.empty()) return {0, 1};
   const double magnitude = std::max(std::abs(extent.low), std::abs(extent.high));
@@ -30,7 +30,7 @@ std::string superscript(int number) {
   return out;
 }
 
-// Decimal text with a true minus sign, and thin spaces between thousands from 10 000 on.
+// Formats a decimal with a true minus sign, and thin spaces between thousands from 10 000 on.
 std::string plain(double value, int decimals) {
   std::string text = fixed(std::abs(value), decimals);
   const std::size_t whole = std::min(text.find('.'), text.size());
@@ -55,13 +55,13 @@ void label_linear(Axis& axis, double step) {
 void tick_linear(Axis& axis, double step, int steps_max) {
   const double first = std::ceil(axis.low / step - slack);
   for (int i = 0; i <= steps_max + 1; ++i) {
-    const double tick = (first + i) * step + 0.0;  // + 0.0: no negative zero
+    const double tick = (first + i) * step + 0.0;  // + 0.0 removes a negative zero
     if (tick <= axis.high + slack * step) axis.ticks.push_back(tick);
   }
   label_linear(axis, step);
 }
 
-// 1, 2 and 5 times each power of ten, from below low to above high.
+// Lists 1, 2 and 5 times each power of ten, from below low to above high.
 std::vector<double> log_candidates(Extent extent) {
   std::vector<double> all;
   for (int exponent = exponent_of(extent.low) - 1; exponent <= exponent_of(extent.high) + 1; ++exponent)
@@ -69,7 +69,7 @@ std::vector<double> log_candidates(Extent extent) {
   return all;
 }
 
-// All candidates in the axis if they are few, else every first, second, … power of ten.
+// Uses all candidates in the axis if they are few, else every first, second, … power of ten.
 void tick_log(Axis& axis, const std::vector<double>& candidates, int steps_max) {
   std::vector<double> powers;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -142,7 +142,7 @@ Axis rounded_axis(Extent extent, int steps_max) {
   auto low = [&] { return std::floor(wide.low / step + slack); };
   auto high = [&] { return std::ceil(wide.high / step - slack); };
   if (high() - low() > steps_max)
-    step = nice_step((high() - low()) * step, steps_max);  // the ends were rounded
+    step = nice_step((high() - low()) * step, steps_max);  // rounding the ends changed the span
   Axis axis{low() * step, high() * step};
   tick_linear(axis, step, steps_max);
   return axis;

@@ -1,6 +1,7 @@
 #pragma once
-// Axes that people can read: ends and ticks at 1, 2 or 5 times a power of ten, labels that tell neighbours
-// apart. Any finite extent gives an axis, also a single value, none at all, or one near the end of double.
+// Computes readable axes: ends and ticks at 1, 2 or 5 times a power of ten, and distinct labels.
+// Every finite extent gives an axis, including a single value, none, or values near the limits of
+// double.
 #include <limits>
 #include <string>
 #include <vector>
@@ -12,7 +13,7 @@ struct Extent {
   double high = -std::numeric_limits<double>::infinity();
 
   bool empty() const { return low > high; }
-  void add(double value);  // values beyond ±axis_max count as that
+  void add(double value);  // clamps values to ±axis_max
 };
 
 constexpr double axis_max = 1e300;
@@ -24,14 +25,16 @@ struct Axis {
   std::vector<std::string> labels;  // one per tick
   std::vector<double> minor_ticks;  // without labels; logarithmic axes only
 
-  double place(double value) const;  // 0 at low, 1 at high
+  double place(double value) const;  // position: 0 at low, 1 at high
 };
 
-Axis tight_axis(Extent extent, int steps_max);    // ends where the data end
-Axis rounded_axis(Extent extent, int steps_max);  // ends on ticks; begins at zero unless that wastes the room
-Axis log_axis(Extent extent, int steps_max);      // of values above 0; ends on ticks
+Axis tight_axis(Extent extent, int steps_max);  // ends at the first and last value
+// ends on ticks; starts at zero unless that wastes most of the axis
+Axis rounded_axis(Extent extent, int steps_max);
+Axis log_axis(Extent extent, int steps_max);  // for values above 0; ends on ticks
 
-// The smallest of 1, 2, 5 times a power of ten that covers `span` in at most `steps_max` steps.
+// Returns the smallest of 1, 2, 5 times a power of ten that covers `span` in at most `steps_max`
+// steps.
 double nice_step(double span, int steps_max);
 
 }  // namespace troupe::deploy

@@ -13,7 +13,7 @@ namespace {
 
 using Labels = std::vector<std::string>;
 
-// What holds for every axis: ends that enclose the data, a few ticks inside, labels that differ.
+// Checks properties of every axis: ends that enclose the data, a few ticks inside, distinct labels.
 void check_sound(const Axis& axis, const Extent& data) {
   REQUIRE(std::isfinite(axis.low));
   REQUIRE(std::isfinite(axis.high));
@@ -35,7 +35,7 @@ Extent extent_of(std::initializer_list<double> values) {
 }  // namespace
 
 TEST_SUITE("plot_axis") {
-  TEST_CASE("steps are 1, 2 or 5 times a power of ten") {
+  TEST_CASE("plot axis: steps are 1, 2 or 5 times a power of ten") {
     CHECK(nice_step(10, 5) == doctest::Approx(2));
     CHECK(nice_step(11, 5) == doctest::Approx(5));
     CHECK(nice_step(0.9, 5) == doctest::Approx(0.2));
@@ -43,7 +43,7 @@ TEST_SUITE("plot_axis") {
     CHECK(nice_step(1e300, 5) == doctest::Approx(2e299));
   }
 
-  TEST_CASE("labels are as precise as their step, and large ones are powers") {
+  TEST_CASE("plot axis: labels are as precise as their step, and large ones are powers") {
     CHECK(rounded_axis(extent_of({0, 52000}), 5).labels ==
           Labels{"0", "20\u202F000", "40\u202F000", "60\u202F000"});
     CHECK(rounded_axis(extent_of({-1, 1}), 5).labels == Labels{"−1.0", "−0.5", "0", "0.5", "1.0"});
@@ -52,14 +52,14 @@ TEST_SUITE("plot_axis") {
     CHECK(tight_axis(extent_of({0, 600}), 8).labels.back() == "600");
   }
 
-  TEST_CASE("a rounded axis begins at zero unless that wastes the room") {
+  TEST_CASE("plot axis: a rounded axis starts at zero unless that wastes most of it") {
     CHECK(rounded_axis(extent_of({3, 10}), 5).low == 0);
     CHECK(rounded_axis(extent_of({95, 100}), 5).low == 95);
     CHECK(rounded_axis(extent_of({-10, -3}), 5).high == 0);
     CHECK(rounded_axis(extent_of({7}), 5).low == 0);
   }
 
-  TEST_CASE("a logarithmic axis ends on 1, 2 or 5, and labels powers if it spans many") {
+  TEST_CASE("plot axis: a logarithmic axis ends on 1, 2 or 5, and labels powers if it spans many") {
     CHECK(log_axis(extent_of({3, 40}), 6).labels == Labels{"2", "5", "10", "20", "50"});
     CHECK(log_axis(extent_of({1, 900}), 6).labels == Labels{"1", "10", "100", "1000"});
     CHECK(log_axis(extent_of({10}), 6).labels == Labels{"5", "10", "20"});
@@ -67,7 +67,7 @@ TEST_SUITE("plot_axis") {
     CHECK(log_axis(Extent{}, 6).low == 1);
   }
 
-  TEST_CASE("extents at the edge of double still give an axis") {
+  TEST_CASE("plot axis: extents near the limits of double give an axis") {
     for (const Extent& data :
          {Extent{0, 0}, extent_of({5e-324}), extent_of({1e308, -1e308}), extent_of({1e17}),
           extent_of({1e15, 1e15 + 1}), extent_of({-1e-300, 1e-300})}) {
@@ -79,7 +79,7 @@ TEST_SUITE("plot_axis") {
     CHECK(tight_axis(Extent{}, 8).ticks.size() > 2);
   }
 
-  TEST_CASE("any extent gives a sound axis") {
+  TEST_CASE("plot axis: any extent gives a sound axis") {
     const unsigned seed = std::random_device{}();
     CAPTURE(seed);
     std::mt19937_64 random(seed);

@@ -61,7 +61,8 @@ PlotFrame frame_of(const Plot& plot) {
   return frame;
 }
 
-// Above the area: the y label, then the rows of mark labels. The area grows with the names at its right.
+// The y label and the rows of mark labels are above the area. The area grows with the number of
+// names at its right.
 void set_heights(PlotFrame& frame, const Plot& plot, const std::vector<PlacedMark>& marks) {
   std::size_t rows = 0;
   for (const PlacedMark& at : marks) rows = std::max(rows, std::min(at.row + 1, mark_rows_max));

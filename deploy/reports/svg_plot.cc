@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t styles = 8;
 constexpr int symbols_per_line = 10;
 
-// Drawn around their point: circle, square, triangle, diamond, triangle down, plus, cross, hourglass.
+// Symbols, drawn around their point: circle, square, triangle, diamond, inverted triangle, plus,
+// cross, hourglass.
 constexpr const char* symbol_shapes[styles] = {
     "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0z", "m-2.7 -2.7h5.4v5.4h-5.4z", "m0 -3.5l3.3 5.7h-6.6z",
     "m0 -3.7l3.7 3.7l-3.7 3.7l-3.7 -3.7z", "m0 3.5l3.3 -5.7h-6.6z",    "m-3.6 0h7.2m-3.6 -3.6v7.2",
@@ -27,7 +28,7 @@ std::string px(double value) {
   return text;
 }
 
-// name="value", with a space before it.
+// Formats an attribute with a space before it: name="value".
 std::string attribute(const char* name, const std::string& value) {
   return std::string(" ") + name + "=\"" + value + "\"";
 }
@@ -43,7 +44,7 @@ std::string line_between(double x0, double y0, double x1, double y1, const char*
          attribute("class", style) + "/>\n";
 }
 
-// The nth line's color; then its dash, which repeats after eight lines, then in thin.
+// Color and dash of the nth line. Both repeat after eight lines; the next eight lines are thin.
 std::string color(std::size_t n) { return " c" + std::to_string(n % styles); }
 std::string line_style(std::size_t n) {
   return "line" + color(n) + " s" + std::to_string(n % styles) + (n / styles % 2 == 1 ? " thin" : "");
@@ -113,7 +114,7 @@ std::string symbol_at(const PlotPoint& point, std::size_t n) {
          attribute("class", "symbol" + color(n)) + "/>\n";
 }
 
-// A noisy line loses its dashes, so each line of several also carries a few of its symbols, between those of
+// Noise hides a line's dashes, so each of several lines has a few symbols, placed between those of
 // the others.
 std::string draw_symbols(const std::vector<PlotLine>& lines, std::size_t n, std::size_t series,
                          const PlotFrame& frame) {
@@ -144,7 +145,7 @@ std::string draw_end_labels(const Plot& plot, std::vector<EndLabel> labels, cons
   return out;
 }
 
-// ---- Captions
+// ---- captions ----
 
 std::string joined(const std::vector<std::string>& names) {
   std::string out;
@@ -158,7 +159,8 @@ std::string as_sentence(std::string text) {
   return text;
 }
 
-// "Requests per second (1/s) against time (s), for admitted and refused. Marked: overload 10x."
+// Returns a text such as "Requests per second (1/s) against time (s), for admitted and refused.
+// Marked: overload 10x."
 std::string what_is_drawn(const Plot& plot) {
   std::vector<std::string> names, marks;
   for (const Series& series : plot.series) names.push_back(series.name);
@@ -188,7 +190,7 @@ std::string what_is_missing(const Plot& plot) {
   std::string out;
   if (infinite > 0) out += " Infinite values are left out: " + std::to_string(infinite) + ".";
   if (not_positive > 0)
-    out += " Values of zero or below have no place on a logarithmic axis and are left out: " +
+    out += " Values of zero or below cannot be shown on a logarithmic axis and are left out: " +
            std::to_string(not_positive) + ".";
   if (!empty.empty()) out += " Nothing to draw for " + as_sentence(joined(empty));
   return out;

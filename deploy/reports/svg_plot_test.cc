@@ -29,7 +29,7 @@ bool contains(const std::string& text, const std::string& what) {
 }
 
 TEST_SUITE("svg_plot") {
-  TEST_CASE("a line breaks where a value is missing, and a lone point is a dot") {
+  TEST_CASE("svg plot: a line breaks where a value is missing, and a lone point is a dot") {
     const Plot plot = plot_of({{"a", {0, 1, 2, 3, 4, 5}, {1, 2, no_number, 4, no_number, 6}}});
     const std::vector<PlotLine> lines = first_lines(plot);
     REQUIRE(lines.size() == 3);
@@ -39,13 +39,13 @@ TEST_SUITE("svg_plot") {
     CHECK(contains(svg(plot), "<circle"));
   }
 
-  TEST_CASE("a series whose values are all missing has no points") {
+  TEST_CASE("svg plot: a series without values has no points") {
     const Plot plot = plot_of({{"a", {0, 1}, {no_number, no_number}}, {"b", {0}, {1}}});
     CHECK_FALSE(has_points(plot, plot.series[0]));
     CHECK(has_points(plot, plot.series[1]));
   }
 
-  TEST_CASE("one point stands inside its axes") {
+  TEST_CASE("svg plot: a single point lies inside its axes") {
     const Plot plot = plot_of({{"only", {8821}, {3}}});
     const PlotFrame frame = frame_of(plot);
     REQUIRE(first_lines(plot).size() == 1);
@@ -53,7 +53,7 @@ TEST_SUITE("svg_plot") {
     CHECK_FALSE(contains(svg(plot), "no data"));
   }
 
-  TEST_CASE("a logarithmic axis leaves zeros out, breaks the line there, and the caption says so") {
+  TEST_CASE("svg plot: a logarithmic axis omits zeros, breaks the line there, and the caption says so") {
     const Plot plot = plot_of({{"a", {0, 1, 2, 3, 4}, {1, 10, 0, 100, 1000}}, {"b", {0}, {-1}}}, true);
     CHECK(first_lines(plot).size() == 2);
     CHECK(contains(caption_of(plot), "logarithmic axis and are left out: 2."));
@@ -62,7 +62,7 @@ TEST_SUITE("svg_plot") {
     CHECK(frame.y.place(10) - frame.y.place(1) == doctest::Approx(frame.y.place(1000) - frame.y.place(100)));
   }
 
-  TEST_CASE("a million points become a few for each pixel column, and no peak is lost") {
+  TEST_CASE("svg plot: a million points become a few per pixel column, and no peak is lost") {
     Plot plot = plot_of({{"a", {}, {}}});
     for (int i = 0; i < 1'000'000; ++i) {
       plot.series[0].x.push_back(i);
@@ -80,7 +80,7 @@ TEST_SUITE("svg_plot") {
     CHECK(highest == doctest::Approx(placed.py(50)));
   }
 
-  TEST_CASE("thinning keeps first, lowest, highest and last of a column, in their order") {
+  TEST_CASE("svg plot: thinning keeps first, lowest, highest and last of a column, in order") {
     const std::vector<PlotPoint> kept =
         thinned({{1.0, 5}, {1.1, 6}, {1.2, 9}, {1.3, 2}, {1.4, 4}, {1.5, 3}, {2.0, 7}});
     std::vector<double> heights;
@@ -89,7 +89,7 @@ TEST_SUITE("svg_plot") {
     CHECK(thinned({}).empty());
   }
 
-  TEST_CASE("names of lines that end together are spread, and stay inside") {
+  TEST_CASE("svg plot: names of lines that end close together are spread inside the area") {
     PlotFrame frame;
     frame.top = 10, frame.bottom = 230;
     std::vector<EndLabel> labels;
@@ -102,7 +102,7 @@ TEST_SUITE("svg_plot") {
     }
   }
 
-  TEST_CASE("labels of marks that stand together go to rows of their own, as far as there are rows") {
+  TEST_CASE("svg plot: labels of adjacent marks get separate rows while there are rows") {
     Plot plot = plot_of({{"a", {0, 100}, {0, 1}}});
     for (int i = 0; i < 12; ++i) plot.marks.push_back({"crash of node", 50.0 + i * 0.1, 50.0 + i * 0.1});
     const std::vector<PlacedMark> marks = place_marks(plot, frame_of(plot));
@@ -115,7 +115,7 @@ TEST_SUITE("svg_plot") {
     CHECK(apart[1].label_at < apart[1].left);
   }
 
-  TEST_CASE("above a plot is room for the rows of labels that it has, and below it for its axis") {
+  TEST_CASE("svg plot: rows of labels fit above the area, and the axis below it") {
     const Plot plot = plot_of({{"a", {0, 100}, {0, 1}}});
     const auto top_with = [&](std::vector<std::size_t> rows) {
       std::vector<PlacedMark> marks(rows.size());
@@ -132,7 +132,7 @@ TEST_SUITE("svg_plot") {
     CHECK(top_with({mark_rows_max + 3}) == (static_cast<double>(mark_rows_max) + 1) * line_height + 10);
   }
 
-  TEST_CASE("lines differ by more than color") {
+  TEST_CASE("svg plot: lines differ by more than color") {
     std::vector<Series> many;
     for (int n = 0; n < 12; ++n) many.push_back({"line " + std::to_string(n), {0, 1}, {0.0 + n, 1.0 + n}});
     const std::string drawing = svg(plot_of(many));

@@ -1,6 +1,6 @@
 #pragma once
-// Plain-text tables for people: columns as wide as their widest cell, numbers to the right. Widths count code
-// points, which is right for the titles and units that we print.
+// Plain-text tables: columns as wide as their widest cell, numbers aligned to the right. Widths
+// count code points, which fits the titles and units that we print.
 #include <cstdint>
 #include <ostream>
 #include <string>
@@ -26,10 +26,10 @@ class Table {
 };
 
 std::string fixed(double value, int decimals);
-std::string percent(double share);                                            // "12.3 %"
-std::string shortened(const std::string& text, std::size_t code_points_max);  // ends in "…" if it was longer
+std::string percent(double share);                                            // such as "12.3 %"
+std::string shortened(const std::string& text, std::size_t code_points_max);  // ends in "…" if shortened
 
-// One line on a terminal's stderr that says how far long work is; silent where stderr is no terminal.
+// Progress line on a terminal's stderr; silent if stderr is not a terminal.
 class Progress {
  public:
   Progress(std::string what, std::uint64_t total);

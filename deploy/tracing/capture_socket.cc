@@ -17,7 +17,7 @@ struct CaptureQuestion {
   std::string model;
   CaptureLimits limits;
 };
-// None if it is no such question.
+// Returns nullopt if the text is not a valid capture question.
 std::optional<CaptureQuestion> read_capture_question(const std::string& text) {
   std::istringstream words(text);
   std::string kind, more;
@@ -45,16 +45,17 @@ void CaptureSocket::answer(int connection, const std::string& text) {
   const auto question = read_capture_question(text);
   if (!question)
     return void(
-        say(connection, "error it is no question; expected capture MODEL REQUESTS SECONDS, within bounds\n"));
+        say(connection, "error unknown question; expected capture MODEL REQUESTS SECONDS, within bounds\n"));
   const auto of = std::ranges::find(models_, question->model, &Captured::model);
   std::string names;
   for (const Captured& model : models_)
-    names += (names.empty() ? "" : ", ") + (model.model.empty() ? "the one without a name" : model.model);
+    names += (names.empty() ? "" : ", ") + (model.model.empty() ? "the model without a name" : model.model);
   if (of == models_.end())
     return void(
         say(connection, "error there is no model \"" + question->model + "\"; expected " + names + "\n"));
   const CatalogPointer catalog = of->catalog();
-  if (!catalog) return void(say(connection, "error the catalog was not read yet; expected one\n"));
+  if (!catalog)
+    return void(say(connection, "error the catalog is not read yet; expected a loaded catalog\n"));
   if (!say(connection, "ok\n")) return;
   std::string line;
   const auto write = [&](const TracedRequest& request) {
@@ -78,8 +79,8 @@ std::uint64_t capture_trace(const std::filesystem::path& data_dir, const std::st
                               std::to_string(limits.requests) + " " + std::to_string(limits.us / 1'000'000));
   if (!question.is_heard())
     fail(
-        "nobody serves it here; expected the data folder of a running box, or of a node with a router, and "
-        "its user");
+        "no process serves it here; expected the data folder of a running node with a router, and the user "
+        "who owns it");
   std::string line;
   if (!question.next_line(line, traced_line_bytes_max) || line != "ok")
     fail(line.empty() ? "the process that serves it ended" : line);

@@ -1,7 +1,8 @@
 #pragma once
-// How `troupe trace capture` asks a running process for its requests: "capture MODEL REQUESTS SECONDS" on the
-// socket `capture` of its data folder, answered by "ok", lines of a request trace as they come, and "end
-// LEFT_OUT"; or by "error WHY". Who hangs up has enough.
+// Lets `troupe trace capture` record requests of a running process. The question "capture MODEL
+// REQUESTS SECONDS" on the socket `capture` of the data folder is answered by "ok", request trace
+// lines as requests finish, and "end LEFT_OUT"; or by "error WHY". The asker may hang up at any
+// time.
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -13,9 +14,9 @@
 
 namespace troupe::deploy {
 
-// Of each model that the process serves.
+// Capture of one model that the process serves.
 struct Captured {
-  std::string model;  // "": it has no name
+  std::string model;  // "": no name
   TraceCapture* capture = nullptr;
   std::function<CatalogPointer()> catalog;
   TraceCapture::FindProfile find;
@@ -34,8 +35,8 @@ class CaptureSocket {
   FolderSocket socket_;
 };
 
-// How many requests were left out. Throws std::runtime_error if nobody serves that folder, or he does not
-// know that model.
+// Records a trace from the process that serves `data_dir`. Returns the number of requests left out.
+// Throws std::runtime_error if no process serves that folder or it does not serve that model.
 std::uint64_t capture_trace(const std::filesystem::path& data_dir, const std::string& model,
                             const CaptureLimits& limits,
                             const std::function<void(const TracedRequest&)>& write);

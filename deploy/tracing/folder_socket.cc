@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 constexpr int question_ms_max = 5'000;
 constexpr std::size_t question_bytes_max = 4096;
 
-// A socket's path may have a hundred bytes; that of the folder's descriptor is short.
+// Opens a socket by the short path of the folder's descriptor: a socket's path has at most about
+// 100 bytes.
 class SocketAddress {
  public:
   SocketAddress(const fs::path& folder, const std::string& name)
@@ -53,7 +54,7 @@ std::string read_question(int connection) {
 
 }  // namespace
 
-// ---- the process that serves ----
+// ---- serving process ----
 
 FolderSocket::FolderSocket(const fs::path& data_dir, std::string name) : file_(data_dir / name) {
   const auto fail = [&](const char* what) {
@@ -63,7 +64,7 @@ FolderSocket::FolderSocket(const fs::path& data_dir, std::string name) : file_(d
                              "; expected a folder where a socket can be made");
   };
   std::error_code ignored;
-  fs::remove(file_, ignored);  // of a process that was killed: the folder is locked by this one
+  fs::remove(file_, ignored);  // left by a killed process: this process holds the folder's lock
   const SocketAddress address(data_dir, name);
   listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (listener_ < 0 || fchmod(listener_, 0600) != 0) fail("socket");
@@ -118,7 +119,7 @@ bool say(int connection, std::string_view text) {
   return true;
 }
 
-// ---- the command that asks ----
+// ---- asking command ----
 
 FolderQuestion::FolderQuestion(const fs::path& data_dir, const std::string& name, const std::string& question)
     : connection_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

@@ -1,6 +1,6 @@
 #pragma once
-// A socket in the data folder of a process that serves, by which commands on its machine ask it: the folder
-// is its owner's alone, and so nobody else asks. A question is one line; what is answered is between the two.
+// Unix socket in the data folder of a serving process, for commands on the same machine. Only the
+// folder's owner can connect. A question is one line; callers define the answer.
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -11,36 +11,37 @@ namespace troupe::deploy {
 
 class FolderSocket {
  public:
-  // One connection after the other; when `answer` returns, it is closed.
+  // Called for one connection after the other; the connection is closed when it returns.
   using Answer = std::function<void(int connection, const std::string& question)>;
   // Throws std::runtime_error.
   FolderSocket(const std::filesystem::path& data_dir, std::string name);
-  ~FolderSocket();  // waits for the answer at hand: `wait_for` says that it is to end
+  ~FolderSocket();  // waits for the running answer; `wait_for` tells it to stop
   FolderSocket(const FolderSocket&) = delete;
   FolderSocket& operator=(const FolderSocket&) = delete;
 
-  void serve(Answer answer);            // in a thread of its own, from now on
-  void end();                           // answers nobody any more; a second call does nothing
-  bool wait_for(int descriptor) const;  // until it can be read or hangs up; false: this is to end
-  bool is_over(int connection) const;   // whoever asked has hung up, or this is to end
+  void serve(Answer answer);            // starts a thread that answers
+  void end();                           // stops answering; a second call does nothing
+  bool wait_for(int descriptor) const;  // waits until `descriptor` is readable or closed; false: stop
+  bool is_over(int connection) const;   // true: the asker has hung up, or stop
 
  private:
   const std::filesystem::path file_;
-  int listener_ = -1, ends_[2] = {-1, -1};  // a pipe, which is closed at the end
+  int listener_ = -1, ends_[2] = {-1, -1};  // pipe that is closed to stop the thread
   std::thread thread_;
 };
 
-bool say(int connection, std::string_view text);  // false: he has hung up
+bool say(int connection, std::string_view text);  // false: the asker has hung up
 
-// The asking side. Closed at the end.
+// Connection of the asking command; closed by the destructor.
 class FolderQuestion {
  public:
   FolderQuestion(const std::filesystem::path& data_dir, const std::string& name, const std::string& question);
   ~FolderQuestion();
   FolderQuestion(const FolderQuestion&) = delete;
   FolderQuestion& operator=(const FolderQuestion&) = delete;
-  bool is_heard() const { return connection_ >= 0; }  // somebody listens
-  // The next line, without its end; false: there is none, or one that is longer than that.
+  bool is_heard() const { return connection_ >= 0; }  // a process listens
+  // Reads the next line, without its newline. False: there is none, or it is longer than
+  // `bytes_max`.
   bool next_line(std::string& line, std::size_t bytes_max);
 
  private:

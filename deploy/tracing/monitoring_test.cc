@@ -1,4 +1,4 @@
-// Dashboard and alerts ask for metrics that there are.
+// Checks that dashboard and alerts use existing metrics.
 #include <doctest/doctest.h>
 
 #include <cctype>
@@ -45,7 +45,7 @@ bool is_metric(std::string name) {
 
 }  // namespace
 
-TEST_CASE("dashboard and alerts name metrics that there are") {
+TEST_CASE("monitoring: dashboard and alerts use existing metrics") {
   for (const char* file : {"dashboard.json", "alerts.yaml"}) {
     const auto names = metrics_in(text_of(file));
     CHECK(names.size() > 10);

@@ -11,7 +11,7 @@
 namespace troupe::deploy {
 namespace {
 
-constexpr std::chrono::milliseconds spans_gather{500};  // so long spans gather
+constexpr std::chrono::milliseconds spans_gather{500};  // time in which spans are gathered into one batch
 constexpr std::int64_t call_us_max = 2'000'000, last_call_us_max = 1'000'000;
 
 std::string text_attribute(const char* key, std::string_view value) {
@@ -37,8 +37,8 @@ Collector parse_collector(const std::string& url) {
                        "; expected http://host:port, such as http://127.0.0.1:4318");
   };
   constexpr std::string_view scheme = "http://";
-  if (url.starts_with("https://")) throw fail("and spans go in the clear only");
-  if (!url.starts_with(scheme)) throw fail("which does not begin with http://");
+  if (url.starts_with("https://")) throw fail("and spans are sent without TLS only");
+  if (!url.starts_with(scheme)) throw fail("which does not start with http://");
   const std::string rest = url.substr(scheme.size());
   const std::size_t slash = std::min(rest.find('/'), rest.size());
   std::string server = rest.substr(0, slash), base = rest.substr(slash);

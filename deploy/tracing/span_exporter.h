@@ -1,7 +1,7 @@
 #pragma once
-// Sends the spans of recorded requests to an OpenTelemetry collector, as OTLP's JSON over HTTP, in a thread
-// of its own: the door hands them over and waits for nothing. While the collector is away, or does not keep
-// up, the newest are dropped and counted.
+// Sends spans of sampled requests to an OpenTelemetry collector, as OTLP JSON over HTTP. A thread
+// sends them, so the HTTP server never waits. If the collector does not answer or is too slow, the
+// newest spans are dropped and counted.
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -15,16 +15,17 @@
 namespace troupe::deploy {
 
 struct Collector {
-  std::string server, target;  // host:port, and where it takes traces
+  std::string server, target;  // host:port, and the path for traces
 };
 // "http://host[:port][/base]". Throws ConfigError.
 Collector parse_collector(const std::string& url);
 
 class SpanExporter {
  public:
-  // `node` tells this process from others of the cluster. `metrics` outlives it.
+  // `node` distinguishes this process from others of the cluster. `metrics` must outlive this
+  // object.
   SpanExporter(Collector collector, std::string node, MetricRegistry& metrics, LogSink log);
-  ~SpanExporter();  // what waits is sent once more, for a second at most
+  ~SpanExporter();  // sends the waiting spans, for at most one second
 
   void take(const server::SeenRequest& request);
 
@@ -39,7 +40,7 @@ class SpanExporter {
   LogSink log_;
   std::mutex mutex_;
   std::condition_variable more_;
-  std::deque<std::string> waiting_;  // of each request
+  std::deque<std::string> waiting_;  // spans of one request each, as JSON
   bool ends_ = false, away_ = false;
   std::thread thread_;
 };

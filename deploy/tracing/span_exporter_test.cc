@@ -16,7 +16,7 @@ using namespace troupe::deploy;
 
 namespace {
 
-// Takes one request, and keeps its body.
+// Collector that takes one request and keeps its body.
 class OneShotCollector {
  public:
   OneShotCollector() {
@@ -63,7 +63,7 @@ server::SeenRequest recorded() {
 
 }  // namespace
 
-TEST_CASE("spans of recorded requests reach a collector, and of others none are sent") {
+TEST_CASE("span exporter: spans of sampled requests reach a collector, others are not sent") {
   OneShotCollector collector;
   MetricRegistry metrics;
   {
@@ -87,7 +87,7 @@ TEST_CASE("spans of recorded requests reach a collector, and of others none are 
   CHECK(metrics.value(Metric::spans_lost) == 0);
 }
 
-TEST_CASE("at its end an exporter sends one batch more, of 512 requests, the oldest first") {
+TEST_CASE("span exporter: at its end it sends one more batch of the oldest 512 requests") {
   OneShotCollector collector;
   MetricRegistry metrics;
   std::vector<server::SeenRequest> requests(513, recorded());
@@ -105,7 +105,7 @@ TEST_CASE("at its end an exporter sends one batch more, of 512 requests, the old
   CHECK(metrics.value(Metric::spans_exported) == 512);
 }
 
-TEST_CASE("a collector that is away costs spans, which are counted, and one line") {
+TEST_CASE("span exporter: with an unreachable collector, lost spans are counted and logged once") {
   MetricRegistry metrics;
   std::atomic<int> lines = 0;
   {
@@ -117,7 +117,7 @@ TEST_CASE("a collector that is away costs spans, which are counted, and one line
   CHECK(lines == 1);
 }
 
-TEST_CASE("the address of a collector is read, or an error says what was expected") {
+TEST_CASE("collector address: is parsed, or an error says what was expected") {
   CHECK(parse_collector("http://a").server == "a:4318");
   CHECK(parse_collector("http://a").target == "/v1/traces");
   CHECK(parse_collector("http://a:80/x/").target == "/x/v1/traces");

@@ -12,7 +12,7 @@ std::string key_of(std::span<const Token> tokens) {
   return {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()};
 }
 
-// False: it is none that a trace has.
+// Fills `request`; false: traces do not contain such messages.
 bool take(const Message& message, TracedRequest& request) {
   if (const auto* rank = std::get_if<RankRequest>(&message)) {
     request.tenant = rank->tenant, request.user = rank->user, request.candidates = rank->candidates;
@@ -52,7 +52,7 @@ void ProfileWatch::tell(const Profile* profile, TracedRequest& request) {
   if (!seen.tail.empty()) {
     const auto at = std::find_end(items.begin(), items.end(), seen.tail.begin(), seen.tail.end());
     if (at != items.end())
-      begin = at + static_cast<std::ptrdiff_t>(seen.tail.size());  // else it was written anew
+      begin = at + static_cast<std::ptrdiff_t>(seen.tail.size());  // else the profile was rewritten
   }
   for (auto at = begin; at != items.end(); ++at) request.events.emplace_back(catalog_.item(*at).id);
   seen.profile += request.events.size();
@@ -84,7 +84,7 @@ void TraceCapture::answered(const Message& message) {
   if (at == waiting_.begin()) more_.notify_one();
 }
 
-// The oldest, once it is known what became of it. False: it is not yet.
+// Takes the oldest request once its outcome is known. Returns false after 100 ms without one.
 bool TraceCapture::next(TracedRequest& request, std::int64_t now_us) {
   std::unique_lock lock(mutex_);
   const auto ready = [&] {

@@ -1,12 +1,12 @@
 #pragma once
-// Records the requests of a running service as a request trace (deploy/TRACES.md): who asked when for what,
-// and what the profile had got since the user's last request. Asked for by `troupe trace capture` through a
-// socket in the data folder, one at a time, bounded by requests and time; while nobody asks, a request costs
-// it one look at a flag.
+// Records the requests of a running service as a request trace (deploy/TRACES.md): time, user, kind
+// of request, and the events that the profile gained since the user's last request. `troupe trace
+// capture` starts it through a socket in the data folder, one capture at a time, bounded by
+// requests and time. While no capture runs, a request costs one read of a flag.
 //
-// A request is recorded once it is answered, in order of its coming, unless its client made a mistake (4xx
-// but 429). Its profile is read from the store behind the answer; events become item ids by the present
-// catalog, by an item's tokens, and events of items that it does not have are left out.
+// A request is recorded after its reply, in order of arrival, unless it was a client's error (4xx
+// other than 429). Its profile is read from the store after the reply. Events become item ids by
+// looking up their tokens in the present catalog; events of unknown items are left out.
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -24,11 +24,11 @@
 
 namespace troupe::deploy {
 
-// Which events are new since a user's last request.
+// Finds the events that are new since a user's last request.
 class ProfileWatch {
  public:
-  explicit ProfileWatch(const Catalog& catalog);  // outlives it
-  // Fills profile and events; null: there is no such user.
+  explicit ProfileWatch(const Catalog& catalog);  // `catalog` must outlive it
+  // Fills the request's profile number and events. A null profile stands for an unknown user.
   void tell(const Profile* profile, TracedRequest& request);
   std::size_t users() const { return users_.size(); }
 
@@ -36,7 +36,7 @@ class ProfileWatch {
   static constexpr std::size_t tail_max = 8;
   struct Seen {
     std::uint64_t profile = 0;
-    std::vector<ItemNumber> tail;  // the newest events, of which the next profile has more behind
+    std::vector<ItemNumber> tail;  // newest events; the next profile has new ones after them
   };
   std::vector<ItemNumber> items_of(const Profile& profile) const;
 
@@ -55,20 +55,20 @@ class TraceCapture {
   static constexpr std::uint64_t requests_max = 1'000'000;
   static constexpr std::int64_t us_max = std::int64_t{24} * 3600 * 1'000'000;
 
-  // From whatever thread posts requests and gets answers.
+  // Called by the threads that post requests and receive replies.
   void asked(const Message& message, std::int64_t now_us);
   void answered(const Message& message);
 
   using FindProfile = std::function<ProfilePointer(const std::string& tenant, const std::string& user)>;
-  // Runs until the limits are reached, `write` says false or `over` says true. How many requests were left
-  // out, because too many waited to be written. One at a time.
+  // Records until the limits are reached, `write` returns false or `over` returns true. Returns the
+  // number of requests left out because too many waited to be written. One call at a time.
   std::uint64_t record(const CaptureLimits& limits, const Catalog& catalog, const FindProfile& find,
                        const std::function<bool(const TracedRequest&)>& write,
                        const std::function<bool()>& over);
 
  private:
   static constexpr std::size_t waiting_max = 4096;
-  static constexpr std::int64_t patience_us = 60'000'000;  // for an answer
+  static constexpr std::int64_t patience_us = 60'000'000;  // maximum wait for a reply
   enum class State : std::uint8_t { open, kept, left_out };
   struct Waiting {
     RequestId id = 0;
@@ -78,9 +78,9 @@ class TraceCapture {
   bool next(TracedRequest& request, std::int64_t now_us);
 
   std::atomic<bool> on_ = false;
-  std::mutex mutex_;  // of those below
+  std::mutex mutex_;  // guards the members below
   std::condition_variable more_;
-  std::deque<Waiting> waiting_;  // in order of time
+  std::deque<Waiting> waiting_;  // in order of arrival
   std::int64_t began_us_ = 0;
   std::uint64_t left_out_ = 0;
 };

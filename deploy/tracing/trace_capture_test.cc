@@ -29,7 +29,7 @@ Profile profile_of(std::initializer_list<Tokens> events) {
   return profile;
 }
 
-// As a request that comes now has it.
+// Returns the time stamp of a request that arrives now.
 std::int64_t now() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -38,7 +38,7 @@ std::int64_t now() {
 
 }  // namespace
 
-TEST_CASE("a user's first request has the whole profile, later ones what is new") {
+TEST_CASE("trace capture: a user's first request has the whole profile, later ones the new events") {
   const CatalogPointer items = catalog();
   ProfileWatch watch(*items);
   const auto tell = [&](const Profile* profile) {
@@ -52,16 +52,15 @@ TEST_CASE("a user's first request has the whole profile, later ones what is new"
   CHECK(tell(&two) == std::pair(std::uint64_t{2}, Events{"a", "b"}));
   CHECK(tell(&two) == std::pair(std::uint64_t{2}, Events{}));
   CHECK(tell(&three) == std::pair(std::uint64_t{3}, Events{"c"}));
-  CHECK(tell(&slid) ==
-        std::pair(std::uint64_t{6}, Events{"b", "c", "a"}));  // written anew, as far as can be told
+  CHECK(tell(&slid) == std::pair(std::uint64_t{6}, Events{"b", "c", "a"}));  // appears rewritten
   CHECK(tell(&strange) == std::pair(std::uint64_t{7}, Events{"a"}));
   CHECK(tell(nullptr).second == Events{});
 }
 
-TEST_CASE("what is captured comes in order of its coming, without clients' mistakes, and bounded") {
+TEST_CASE("trace capture: requests are in order of arrival, without client errors, and bounded") {
   const CatalogPointer items = catalog();
   TraceCapture capture;
-  capture.asked(RankRequest{.id = 1, .user = "early", .candidates = {"a"}}, 0);  // nobody asks yet
+  capture.asked(RankRequest{.id = 1, .user = "early", .candidates = {"a"}}, 0);  // no capture runs yet
   std::vector<TracedRequest> traced;
   std::atomic<bool> done = false;
   const Profile profile = profile_of({{3}});
@@ -83,7 +82,7 @@ TEST_CASE("what is captured comes in order of its coming, without clients' mista
   }
   recording.join();
   REQUIRE(traced.size() == 4);
-  if (traced[0].generates) traced.erase(traced.begin());  // it began between two questions
+  if (traced[0].generates) traced.erase(traced.begin());  // its request began between two captures
   CHECK(traced[0].user == "ana");
   CHECK(traced[0].tenant == "t");
   CHECK(traced[0].events == std::vector<std::string>{"b"});
@@ -93,7 +92,7 @@ TEST_CASE("what is captured comes in order of its coming, without clients' mista
   CHECK(traced[2].events.empty());
 }
 
-TEST_CASE("a command gets the requests of a process that serves its folder, or is told why not") {
+TEST_CASE("trace capture: a command gets the requests of the serving process, or the reason why not") {
   const TestFolder folder;
   const auto ask = [&](const std::string& model, std::uint64_t requests) {
     std::vector<TracedRequest> traced;
@@ -101,7 +100,7 @@ TEST_CASE("a command gets the requests of a process that serves its folder, or i
                   [&](const TracedRequest& request) { traced.push_back(request); });
     return traced;
   };
-  CHECK_THROWS_WITH(ask("", 1), doctest::Contains("nobody serves it"));
+  CHECK_THROWS_WITH(ask("", 1), doctest::Contains("no process serves it"));
   TraceCapture capture;
   const CaptureSocket socket(
       folder.path(), {{"games", &capture, [] { return catalog(); }, [](auto&, auto&) { return nullptr; }}});
