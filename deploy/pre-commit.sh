@@ -15,7 +15,7 @@ if [ ${#code[@]} -gt 0 ]; then
   fi
 fi
 for file in "${code[@]}" "${scripts[@]}"; do
-  awk -v file="$file" 'length($0) > 110 { print file ":" NR ": " length($0) " columns; expected at most 110"; bad = 1 }
+  awk -v file="$file" 'length($0) > 110 { print file ":" NR ": " length($0) " columns"; bad = 1 }
                        END { exit bad }' "$file" || status=1
   mark='//+'
   [[ $file =~ \.(py|sh)$ ]] && mark='#+'

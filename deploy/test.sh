@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs, builds and runs every test, and prints how long each step took. A test that needs something this machine
+# Installs, builds and runs every test, and prints how long each step took. A test that needs what this machine
 # lacks (a GPU, data beside the checkout) is skipped with a line that says so. Ends with ctest's count.
 #   deploy/test.sh [preset]            # release, debug, asan, tsan or cuda; default: release
 #   deploy/test.sh --fast [preset]     # clang-format, the tidy test and the unit tests only
@@ -24,8 +24,8 @@ if [ -n "$fast" ]; then
   deploy/install.sh packages packages-cluster packages-tests
   step "install"
   cmake --preset "$preset" >/dev/null
-  cmake --build --preset "$preset" --parallel "$(nproc)" --target tidy_test kernels_test placement_test runtime_test \
-    actors_test router_test server_test sim_test deploy_test
+  cmake --build --preset "$preset" --parallel "$(nproc)" --target tidy_test kernels_test placement_test \
+    runtime_test actors_test router_test server_test sim_test deploy_test
   step "build"
   select=(-L unit)
 else
@@ -37,8 +37,8 @@ fi
 export UBSAN_OPTIONS=suppressions=$PWD/tests/ubsan.supp:print_stacktrace=1:halt_on_error=1
 export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp
 status=0
-ctest --preset "$preset" --no-tests=error --parallel $(($(nproc) * 2)) "${select[@]}" | tee "$folder/ctest.txt" ||
-  status=$?
+ctest --preset "$preset" --no-tests=error --parallel $(($(nproc) * 2)) "${select[@]}" |
+  tee "$folder/ctest.txt" || status=$?
 step "test"
 grep -ahi 'skipped[:,]' "$folder/Testing/Temporary/LastTest.log" | sort -u || true
 echo "the slowest:"

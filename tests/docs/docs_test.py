@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the Markdown of the tree: links and paths lead somewhere, lines and paragraphs have a length that a reader takes.
+"""Checks the Markdown of the tree: links, paths, lengths of lines and paragraphs, claims, commits.
 
     docs_test.py                        # the tree, after a trial of each rule on a planted breach
     docs_test.py --troupe PROGRAM       # also whether the generated reference pages are those of this program
@@ -73,8 +73,8 @@ def link_breaches(root, name, text):
 def path_exists(root, path):
     """Whether a path, a stem of file names, or a pattern is in the tree."""
     path = path.rstrip(".,;:").split(":")[0]
-    if any(mark in path for mark in "<>{}$…") or re.search(r"[A-Z]{3,}", path) and not (root / path).exists():
-        return bool(re.search(r"[<>{}$…]|\b[A-Z]{3,}", path))  # a placeholder such as tests/fuzz/corpus/NAME
+    if not (root / path).exists() and re.search(r"[<>{}$…]|[A-Z]{3,}", path):
+        return bool(re.search(r"[<>{}$…]|\b[A-Z]{3,}", path))  # a placeholder: tests/fuzz/corpus/NAME
     if "*" in path:
         return any(root.glob(path))
     return (root / path).exists() or any((root / path).parent.glob((root / path).name + "[._]*"))
@@ -99,7 +99,7 @@ def width_breaches(name, text):
 
 
 def paragraphs(text):
-    """Yields (line number, text) of paragraphs and list items; tables, headings and code blocks are left out."""
+    """Yields (line number, text) of paragraphs and list items, without tables, headings and code blocks."""
     block, begin = [], 0
     lines = dict(unfenced(text))
     for number in range(1, max(lines, default=0) + 2):
@@ -118,7 +118,8 @@ def paragraphs(text):
 def length_breaches(name, text):
     for number, paragraph in paragraphs(text):
         if len(paragraph.split()) > PARAGRAPH_WORDS:
-            yield f"{name}:{number}: a paragraph of {len(paragraph.split())} words; expected at most {PARAGRAPH_WORDS}"
+            words = len(paragraph.split())
+            yield f"{name}:{number}: a paragraph of {words} words; expected at most {PARAGRAPH_WORDS}"
 
 
 def sentences(text):
@@ -143,7 +144,10 @@ def commit_breaches(name, text, known):
     for number, line in unfenced(text):
         for commit in re.findall(r"`([0-9a-f]{7,40})`", line):
             if re.search(r"[a-f]", commit) and not known(commit) and "not reproducible" not in line:
-                yield f"{name}:{number}: commit {commit} is not in the history; expected one, or \"not reproducible\""
+                yield (
+                    f"{name}:{number}: commit {commit} is not in the history; "
+                    "expected one that is, or \"not reproducible\""
+                )
 
 
 class Rules(unittest.TestCase):
@@ -226,7 +230,10 @@ def tree_breaches():
         counts = [len(sentence.split()) for sentence in sentences(text)]
         whole, long = whole + len(counts), long + sum(count > SENTENCE_WORDS for count in counts)
     if long > whole * LONG_SENTENCES:
-        yield f"{long} of {whole} sentences have more than {SENTENCE_WORDS} words; expected at most {LONG_SENTENCES:.0%}"
+        yield (
+            f"{long} of {whole} sentences have more than {SENTENCE_WORDS} words; "
+            f"expected at most {LONG_SENTENCES:.0%}"
+        )
 
 
 def main():

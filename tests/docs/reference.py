@@ -4,7 +4,7 @@
     reference.py --troupe PROGRAM            # compares; ends with 1 and the differences if a page is stale
     reference.py --troupe PROGRAM --write    # writes the pages
 
-Settings come from `troupe config`, commands from `--help`, metrics and HTTP from a node that serves the demo world.
+Settings come from `troupe config`, commands from `--help`, metrics and HTTP from a node on the demo world.
 """
 import argparse
 import difflib
@@ -64,9 +64,10 @@ def settings(troupe):
             comment += (" " if comment else "") + line[4:]
         elif found := re.match(r"^  ([a-z_]+): (.*)$", line):
             meaning, bounds = split_comment(comment)
-            default = found[2].strip('"')
+            default = cell(found[2].strip('"'))
+            default = f"`{default}`" if default else "(empty)"
             lines.append(
-                f"| `{group}.{found[1]}` | {f'`{cell(default)}`' if default else '(empty)'} | {cell(bounds)} | "
+                f"| `{group}.{found[1]}` | {default} | {cell(bounds)} | "
                 f"{cell(meaning)} |"
             )
             comment = ""
@@ -75,8 +76,8 @@ def settings(troupe):
             "# Settings",
             "",
             NOTE,
-            "A setting is read from the YAML file of `--config`, or from `--set NAME=VALUE`, which wins. A setting that is",
-            "left out has its default. `troupe config` prints a file with all of them.",
+            "A setting is read from the YAML file of `--config`, or from `--set NAME=VALUE`, which wins.",
+            "A setting that is left out has its default. `troupe config` prints a file with all of them.",
             *lines,
             "",
         ]
@@ -97,7 +98,7 @@ def commands(troupe):
         "# Commands",
         "",
         NOTE,
-        "`troupe COMMAND --help` prints the same. Every command ends with status 0 if it did what it was asked for.",
+        "`troupe COMMAND --help` prints the same. A command that did what was asked ends with status 0.",
     ]
 
     def add(path, depth):
@@ -182,18 +183,17 @@ def metrics(served):
             names = set(re.findall(r'(\w+)="', found[2])) - {"le"}
             for name in (found[1], line.split("{")[0]):
                 labels.setdefault(name, set()).update(names)
-    rows = [
-        f"| `{name}` | {kinds.get(name, '')} | {', '.join(f'`{label}`' for label in sorted(labels.get(name, ())))} | "
-        f"{cell(helps[name])} |"
-        for name in sorted(helps)
-    ]
+    rows = []
+    for name in sorted(helps):
+        own = ", ".join(f"`{label}`" for label in sorted(labels.get(name, ())))
+        rows.append(f"| `{name}` | {kinds.get(name, '')} | {own} | {cell(helps[name])} |")
     return "\n".join(
         [
             "# Metrics",
             "",
             NOTE,
-            "`GET /metrics` answers in the Prometheus text format. Some metrics appear when they first count something; the",
-            "table has those of a node that has just started.",
+            "`GET /metrics` answers in the Prometheus text format. Some metrics appear when they first count",
+            "something; the table has those of a node that has just started.",
             "",
             "| metric | type | labels | meaning |",
             "| --- | --- | --- | --- |",
@@ -237,7 +237,8 @@ def http(served):
         "",
         NOTE,
         "A server answers `GET /openapi.json` with the same as an OpenAPI 3.1 document.",
-        "[Guide to the API](../guides/http-api.md) explains requests with examples; [errors](errors.md) has the codes.",
+        "[Guide to the API](../guides/http-api.md) explains requests with examples; [errors](errors.md)",
+        "has the codes.",
     ]
     for path, item in document["paths"].items():
         for method, operation in item.items():
