@@ -11,9 +11,8 @@ install(DIRECTORY ${TROUPE_ROOT}/deploy/demo DESTINATION ${share}
         PATTERN "*.py" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY ${TROUPE_ROOT}/deploy/examples DESTINATION ${share} PATTERN "check.sh" EXCLUDE)
 install(DIRECTORY ${TROUPE_ROOT}/deploy/monitoring DESTINATION ${share})
-install(FILES ${TROUPE_ROOT}/README.md ${TROUPE_ROOT}/LICENSE ${TROUPE_ROOT}/deploy/API.md
-              ${TROUPE_ROOT}/deploy/OPERATING.md ${TROUPE_ROOT}/deploy/TRACES.md
-        DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${TROUPE_ROOT}/README.md ${TROUPE_ROOT}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${TROUPE_ROOT}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # Manual pages and completion, which the program writes, and the units, which contain the install path.
 install(CODE "set(program \"$<TARGET_FILE:troupe>\")\nset(source \"${TROUPE_ROOT}\")\n\

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what a fresh Debian 12 lacks and builds. Without targets: everything, tests and CUDA where nvcc is found. With
-# targets: these alone, and what one box needs for them. Used by quickstart.sh and test.sh; safe to run again.
+# Installs the packages that a fresh Debian 12 lacks, and builds. Without targets it builds everything, with
+# tests, and with CUDA if nvcc is found. With targets it builds only these and installs only the packages of a
+# single node. Used by quickstart.sh and test.sh. Safe to run again.
 #   deploy/build.sh [preset] [target...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +13,8 @@ if [ $# -gt 0 ]; then
 else
   deploy/install.sh packages packages-cluster packages-tests
 fi
-# Two names for one choice: quickstart.sh builds without CUDA in the folder in which test.sh builds with it.
+# quickstart.sh builds without CUDA in the folder where test.sh builds with it, so the choice is made each
+# time.
 cuda=-UTROUPE_CUDA
 if [ $# -gt 0 ] && [ "$preset" != cuda ]; then cuda=-DTROUPE_CUDA=OFF; fi
 cmake --preset "$preset" $cuda >/dev/null

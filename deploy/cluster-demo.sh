@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# A cluster of three nodes on one machine: a network namespace each, joined by a bridge, with TLS between the
-# nodes and an etcd. Imports the demo world, ranks, kills a worker while it ranks, starts it again, and shows the
-# cluster before, meanwhile and after. Needs root. Leaves nothing behind but its folder. Safe to run again.
+# Runs a cluster of three nodes on one machine. Each node has a network namespace; a bridge joins them, TLS
+# secures their links, and an etcd coordinates them. The script imports the demo world, ranks, kills a worker
+# meanwhile, restarts it, and shows the cluster at each step. Needs root. Leaves only its data folder behind.
+# Safe to run again.
 #   deploy/cluster-demo.sh [data folder]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,7 +29,7 @@ cleanup() {
 trap cleanup EXIT
 inside() { local name=$1; shift; ip netns exec "$mark-$name" "$@"; }
 
-# Each host has one network card; its other end is a port of the bridge, which has a namespace of its own.
+# Each node has one network card, whose other end is a port of the bridge. The bridge has its own namespace.
 ip netns add "$mark-net"
 inside net ip link add bridge type bridge
 inside net ip link set bridge up
@@ -73,7 +74,7 @@ start() {
 }
 at_front() { inside front "$troupe" "$@" --server 127.0.0.1:8080; }
 actors() { at_front status | grep -E '^ +[0-9]+  ' | cut -c1-28; }
-until_there() {  # until so many actors are ready
+until_there() {  # waits until $1 actors are ready
   for _ in $(seq 100); do
     [ "$(actors 2>/dev/null | grep -c ' yes')" -ge "$1" ] && return
     sleep 0.1
@@ -82,7 +83,8 @@ until_there() {  # until so many actors are ready
   exit 1
 }
 
-ip netns exec "$mark-front" etcd --data-dir "$data/etcd" --listen-client-urls "$etcd_client" --advertise-client-urls "$etcd_client" \
+ip netns exec "$mark-front" etcd --data-dir "$data/etcd" \
+  --listen-client-urls "$etcd_client" --advertise-client-urls "$etcd_client" \
   --listen-peer-urls http://10.88.0.1:2380 --initial-advertise-peer-urls http://10.88.0.1:2380 \
   --initial-cluster default=http://10.88.0.1:2380 >"$data/etcd.log" 2>&1 &
 process[etcd]=$!
@@ -96,23 +98,25 @@ requests=$demo/world/requests.jsonl
 at_front rank --requests "$requests" --data "$demo/world" --users 2 --rounds 2
 
 echo
-echo "200 users are ranked; meanwhile worker-1 is killed:"
+echo "Ranking for 200 users while worker-1 is killed:"
 at_front rank --requests "$requests" --users 200 --rounds 2 --costs-only >"$data/rank.txt" &
 ranking=$!
 sleep 0.3
 kill -9 "${process[worker-1]}"
 wait "${process[worker-1]}" 2>/dev/null || true
 wait "$ranking"
-echo "all $(grep -cE ' (item|user|recompute) ' "$data/rank.txt") requests were answered. Who is there now:"
+answered() { grep -cE ' (item|user|recompute) ' "$data/rank.txt"; }
+echo "all $(answered) requests were answered. The remaining actors:"
 actors
 
 echo
-echo "worker-1 is started again:"
+echo "worker-1 restarts:"
 start worker-1
 until_there 8
 actors
 at_front rank --requests "$requests" --users 200 --rounds 1 --costs-only >"$data/rank.txt"
-echo "all $(grep -cE ' (item|user|recompute) ' "$data/rank.txt") requests were answered; blocks that workers pulled from each other:"
+echo "all $(answered) requests were answered;" \
+  "blocks that workers pulled from each other:"
 at_front status | awk '/kv_worker/ { node = $1 } /blocks_pulled/ { print "  node " node ": " $NF }'
 echo
-echo "What happened is in $data/*.log; the cluster's file is $data/cluster.yaml."
+echo "The logs are $data/*.log; the cluster file is $data/cluster.yaml."

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# From a fresh Debian 12 to ranked items: installs, builds, imports the demo world, starts one box, asks it for several
-# users twice, restarts it on the same folder, and stops it again. Safe to run again.
+# Goes from a fresh Debian 12 to ranked items: installs packages, builds, imports the demo world, starts a
+# single node, ranks twice for several users, restarts the node on the same folder, and stops it. Safe to run
+# again.
 #   deploy/quickstart.sh [data folder]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,10 +11,10 @@ demo=deploy/demo
 
 if [ ! -x $troupe ]; then
   cat <<END
-Installs what is missing to build one box (apt, as root), compiles the program into build/, and starts it on the demo
-world; all but the packages stays below this folder. Compiling takes minutes: about nine minutes of one core, shared by
-this machine's $(nproc); up to 2 GB of memory for each core, and 1.5 GB of disk. No CUDA, no tests, no simulation,
-no benchmarks: deploy/test.sh builds those.
+Installs missing packages (apt, as root), compiles a single node into build/, and starts it on the demo
+world. Everything except the packages stays below this folder. Compiling takes about nine minutes of one
+core, shared by this machine's $(nproc), up to 2 GB of memory per core, and 1.5 GB of disk. CUDA, tests,
+simulation and benchmarks are not built; deploy/test.sh builds those.
 END
 fi
 deploy/build.sh release troupe-box
@@ -37,7 +38,7 @@ start() {
   address=127.0.0.1:$(cat "$data/port")
   until "$troupe" status --server "$address" --json - 2>/dev/null | grep -qE '"(done|full)"'; do pause; done
 }
-pause() {  # while the server lives
+pause() {  # waits a moment, or exits if the server has ended
   kill -0 "$server" 2>/dev/null || { echo "the server ended: see above, and $data/troupe.log" >&2; exit 1; }
   sleep 0.1
 }
@@ -47,24 +48,27 @@ mkdir -p "$data"
 echo
 "$troupe" import --model $demo/model --data-dir "$data" --data $demo/world
 start
-"$troupe" rank --server "$address" --requests $demo/world/requests.jsonl --data $demo/world --users 4 --rounds 2
+"$troupe" rank --server "$address" --requests $demo/world/requests.jsonl --data $demo/world --users 4 \
+  --rounds 2
 echo
 echo "The same users by their own history (policy user): the second visit reuses what the first one computed."
-"$troupe" rank --server "$address" --requests $demo/world/requests.jsonl --users 4 --rounds 2 --policy user --costs-only
+"$troupe" rank --server "$address" --requests $demo/world/requests.jsonl --users 4 --rounds 2 --policy user \
+  --costs-only
 stop
 
 echo
-echo "Restarted on the same folder:"
+echo "After a restart on the same folder:"
 start
 echo "item blocks taken from the store: $(metric troupe_item_blocks_loaded_total)," \
   "computed again: $(metric troupe_item_blocks_precomputed_total)"
 stop
 
+candidates=$(head -c 400 $demo/world/requests.jsonl | grep -oE '[a-z]+-[0-9]{4}' | head -4 | paste -sd,)
 cat <<END
 
-To go on by hand:
+To continue by hand:
   $troupe serve --model $demo/model --data-dir $data &
-  $troupe rank --user ana --candidates $(head -c 400 $demo/world/requests.jsonl | grep -oE '[a-z]+-[0-9]{4}' | head -4 | paste -sd,)
+  $troupe rank --user ana --candidates $candidates
   $troupe status            # or open http://127.0.0.1:8080 in a browser
-  deploy/build.sh release troupe   # the program that also simulates, plans and measures: build/deploy/troupe
+  deploy/build.sh release troupe   # builds build/deploy/troupe, which also simulates, plans and measures
 END

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs, builds and runs every test, and prints how long each step took. A test that needs what this machine
-# lacks (a GPU, data beside the checkout) is skipped with a line that says so. Ends with ctest's count.
+# Installs, builds and runs every test, and prints how long each step took. A test that needs something that
+# this machine lacks (a GPU, data beside the checkout) is skipped with a line that says so. Ends with ctest's
+# count.
 #   deploy/test.sh [preset]            # release, debug, asan, tsan or cuda; default: release
 #   deploy/test.sh --fast [preset]     # clang-format, the tidy test and the unit tests only
 set -euo pipefail

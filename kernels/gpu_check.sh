@@ -28,8 +28,8 @@
 # --seed          of all numbers drawn; by default it is drawn itself, and printed
 # --json          file for the table's contents, and more, as JSON
 #
-# Exit status: 0: everything passed. 1: something failed. 2: bad arguments. 3: no GPU; all that needs none
-# passed, and a line says what was skipped. Does not change the device's settings.
+# Exit status: 0 = everything passed; 1 = something failed; 2 = bad arguments; 3 = no GPU, everything else
+# passed, and a line names what was skipped. The script does not change the device's settings.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 dependencies="" json="" parts=build,test,sanitize,peers,bench
@@ -105,7 +105,7 @@ for part in ${parts//,/ }; do
   [[ $part =~ ^(build|test|sanitize|peers|bench)$ ]] || usage
 done
 
-# Where nvidia-smi fails (a driver that does not answer, no device), its complaint is no GPU.
+# If nvidia-smi fails (no driver, no device), its output is an error text and there is no GPU.
 gpu=$(nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv,noheader 2> /dev/null) || gpu=""
 gpu=${gpu%%$'\n'*}
 [[ $gpu =~ ,\ [0-9]+\.[0-9]+,\  ]] || gpu=""
@@ -114,7 +114,7 @@ nvcc=$(command -v nvcc)
 say "seed $seed; GPU: ${gpu:-none}; nvcc: ${nvcc:-none}; $(nproc) cores"
 [ -z "$nvcc" ] || nvcc --version | grep release
 
-architectures() {  # the one of the GPU that is here; wgmma is of 90a
+architectures() {  # the GPU's architecture, or the two default ones; wgmma needs 90a
   case $gpu in
     "") echo "80;90a" ;;
     *", 9.0,"*) echo 90a ;;
@@ -122,7 +122,7 @@ architectures() {  # the one of the GPU that is here; wgmma is of 90a
   esac
 }
 
-# Where Python's packages keep cuBLASLt, for a toolkit that is without.
+# Finds cuBLASLt in Python's packages, for a toolkit without it.
 cublas_prefix() {
   [ -e "$(dirname "$(dirname "$nvcc")")/include/cublasLt.h" ] && return
   python3 -c 'import glob, sys
@@ -174,12 +174,12 @@ sanitize() {
     case $status in
       0) ;;
       9) fail "compute-sanitizer $tool: see $build/$tool.log" ;;
-      124) fail "compute-sanitizer $tool: not done after $sanitizer_seconds s, and so says nothing" ;;
+      124) fail "compute-sanitizer $tool: timed out after $sanitizer_seconds s without a result" ;;
       *)
         if grep -q 'ERROR SUMMARY' "$build/$tool.log"; then
           fail "cuda_test under compute-sanitizer $tool: see $build/$tool.log"
         else
-          skip "compute-sanitizer $tool: ended with $status, as where it cannot use this device"
+          skip "compute-sanitizer $tool: ended with $status; it probably cannot use this device"
         fi
         ;;
     esac
@@ -198,7 +198,7 @@ peers() {
     --out "$build/peers.json" || status=$?
   case $status in
     0 | 77) ;;
-    124) skip "peers: not done after $peer_seconds s" ;;
+    124) skip "peers: timed out after $peer_seconds s" ;;
     *) fail "bench_torch.py" ;;
   esac
 }
@@ -230,4 +230,4 @@ if [ -n "$failed" ]; then
   printf 'Failed:\n%s' "$failed"
   exit 1
 fi
-[ -n "$gpu" ] || { echo "No GPU here: nothing was run on a device and nothing was timed."; exit 3; }
+[ -n "$gpu" ] || { echo "No GPU here: nothing ran on a device, and nothing was timed."; exit 3; }

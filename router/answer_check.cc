@@ -4,7 +4,7 @@
 #include <span>
 
 #include "router/request/ranking.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 namespace {
@@ -15,7 +15,7 @@ Refusal bad_output(std::string what, std::string expected) {
 
 // Checks that the paths are at most as many as asked for, have finite numbers and are ordered best
 // first.
-std::optional<Refusal> find_beams_fault(const Search& search, std::span<const Beam> beams) {
+std::optional<Refusal> validate_beams(const Search& search, std::span<const Beam> beams) {
   const std::size_t most = search.width > 0 ? search.results : 0;
   if (beams.size() > most)
     return bad_output("the search found " + std::to_string(beams.size()) + " paths",
@@ -35,11 +35,11 @@ std::optional<Refusal> find_beams_fault(const Search& search, std::span<const Be
 
 }  // namespace
 
-std::optional<Refusal> find_answer_fault(const Plan& plan, const std::string& model_version,
-                                         const Executed& executed) {
+std::optional<Refusal> validate_answer(const Plan& plan, const std::string& model_version,
+                                       const Executed& executed) {
   if (executed.model_version != model_version)
     return bad_output("computed by model " + executed.model_version, "model " + model_version);
-  if (planted(Bug::answer_without_check)) return std::nullopt;
+  if (mutated(Mutant::answer_without_check)) return std::nullopt;
   if (executed.readouts.size() != plan.readouts.size() || executed.reused.size() != plan.segments.size())
     return bad_output("the answer's shape differs from the plan's",
                       "one row per readout, one flag per segment");
@@ -51,13 +51,13 @@ std::optional<Refusal> find_answer_fault(const Plan& plan, const std::string& mo
     if (!all_finite(executed.readouts[i].scores))
       return bad_output("a logit is not a finite number", "finite logits");
   }
-  return find_beams_fault(plan.search, executed.beams);
+  return validate_beams(plan.search, executed.beams);
 }
 
-std::optional<Refusal> find_answer_fault(const Request& request, const Plan& plan,
-                                         const std::string& model_version, const Executed& executed) {
-  if (auto fault = find_answer_fault(plan, model_version, executed)) return fault;
-  std::string what = request.find_beams_fault(executed.beams);
+std::optional<Refusal> validate_answer(const Request& request, const Plan& plan,
+                                       const std::string& model_version, const Executed& executed) {
+  if (auto fault = validate_answer(plan, model_version, executed)) return fault;
+  std::string what = request.validate_beams(executed.beams);
   if (what.empty()) return std::nullopt;
   return bad_output(std::move(what), "each path once, each in the catalog that the request is pinned to");
 }

@@ -10,11 +10,11 @@
 
 namespace troupe::router {
 
-std::optional<Refusal> find_answer_fault(const Plan& plan, const std::string& model_version,
-                                         const Executed& executed);
+std::optional<Refusal> validate_answer(const Plan& plan, const std::string& model_version,
+                                       const Executed& executed);
 // Does the same check, and also the request's own check of the paths that were found for it.
-std::optional<Refusal> find_answer_fault(const Request& request, const Plan& plan,
-                                         const std::string& model_version, const Executed& executed);
+std::optional<Refusal> validate_answer(const Request& request, const Plan& plan,
+                                       const std::string& model_version, const Executed& executed);
 
 // Returns how many numbers a readout gives: one for a head of the model, else one per row.
 std::size_t numbers_of(const Readout& readout);

@@ -21,11 +21,11 @@ Executed answer(std::vector<ScoreRow> rows, std::size_t segments = 3, const std:
 
 TEST_CASE("answer check: a ranking is one row with one finite logit per candidate") {
   const Plan plan = plan_of({2});
-  CHECK_FALSE(find_answer_fault(plan, "m", answer({{{1, 2}}})).has_value());
+  CHECK_FALSE(validate_answer(plan, "m", answer({{{1, 2}}})).has_value());
   for (const Executed& bad :
        {answer({}), answer({{{1, 2}}, {{1, 2}}}), answer({{{1}}}), answer({{{1, 2, 3}}}),
         answer({{{1, std::nan("")}}}), answer({{{INFINITY, 1}}}), answer({{{1, 2}}}, 2)}) {
-    const auto fault = find_answer_fault(plan, "m", bad);
+    const auto fault = validate_answer(plan, "m", bad);
     REQUIRE(fault.has_value());
     CHECK(fault->code == "bad_model_output");
     CHECK(fault->status == 500);
@@ -33,16 +33,16 @@ TEST_CASE("answer check: a ranking is one row with one finite logit per candidat
 }
 
 TEST_CASE("answer check: another model's logits are refused, even if they are finite") {
-  const auto fault = find_answer_fault(plan_of({2}), "m", answer({{{1, 2}}}, 3, "n"));
+  const auto fault = validate_answer(plan_of({2}), "m", answer({{{1, 2}}}, 3, "n"));
   REQUIRE(fault.has_value());
   CHECK(fault->expected == "model m");
 }
 
 TEST_CASE("answer check: scores are one row per item and one logit per label") {
   const Plan plan = plan_of({3, 3});
-  CHECK_FALSE(find_answer_fault(plan, "m", answer({{{1, 2, 3}}, {{4, 5, 6}}})).has_value());
-  CHECK(find_answer_fault(plan, "m", answer({{{1, 2, 3}}})).has_value());
-  CHECK(find_answer_fault(plan, "m", answer({{{1, 2, 3}}, {{4, 5}}})).has_value());
+  CHECK_FALSE(validate_answer(plan, "m", answer({{{1, 2, 3}}, {{4, 5, 6}}})).has_value());
+  CHECK(validate_answer(plan, "m", answer({{{1, 2, 3}}})).has_value());
+  CHECK(validate_answer(plan, "m", answer({{{1, 2, 3}}, {{4, 5}}})).has_value());
 }
 
 TEST_CASE(
@@ -52,7 +52,7 @@ TEST_CASE(
   const auto faulty = [&](std::vector<Beam> beams) {
     Executed found = answer({});
     found.beams = std::move(beams);
-    return find_answer_fault(plan, "m", found).has_value();
+    return validate_answer(plan, "m", found).has_value();
   };
   CHECK_FALSE(faulty({{{1, 2}, -1}, {{1, 3}, -2}}));
   CHECK(faulty({{{1, 2}, -1}, {{1, 3}, -2}, {{1, 4}, -3}}));
@@ -69,9 +69,9 @@ TEST_CASE(
 TEST_CASE("answer check: a model head gives one number") {
   Plan plan = plan_of({0, 0});
   for (Readout& readout : plan.readouts) readout.what = Readout::What::head;
-  CHECK_FALSE(find_answer_fault(plan, "m", answer({{{1}}, {{4}}})).has_value());
-  CHECK(find_answer_fault(plan, "m", answer({{{1}}, {{}}})).has_value());
-  CHECK(find_answer_fault(plan, "m", answer({{{1}}, {{4, 5}}})).has_value());
+  CHECK_FALSE(validate_answer(plan, "m", answer({{{1}}, {{4}}})).has_value());
+  CHECK(validate_answer(plan, "m", answer({{{1}}, {{}}})).has_value());
+  CHECK(validate_answer(plan, "m", answer({{{1}}, {{4, 5}}})).has_value());
 }
 
 }  // namespace

@@ -18,16 +18,16 @@
 
 namespace troupe::router {
 
-struct Asked {
+struct RequestOrigin {
   Address from;
   RequestId id = 0;
   Instant received, deadline;
 };
 
 // Snapshot that the request sees from its admission to its answer (promise 4).
-struct Pinned {
+struct PinnedVersions {
   std::string model_version, catalog_version;
-  bool operator==(const Pinned&) const = default;
+  bool operator==(const PinnedVersions&) const = default;
 };
 
 // A single send of the plan to a worker. A late attempt may still be answered; the first answer wins.
@@ -42,15 +42,15 @@ struct Attempt {
 };
 
 // A plan by which the request could be answered.
-struct Considered {
+struct PlanOption {
   Candidate candidate;
   PlanCost cost;
 };
 
 // Position of the request in the queue for its chosen worker.
-struct InLine {
+struct QueuedRequest {
   WorkerTable::Option option;
-  FairQueue::Place place;
+  FairQueue::QueueEntry entry;
   double work_us = 0;
   Instant since;
 };
@@ -59,9 +59,9 @@ enum class Stage : std::uint8_t { features, lookup, executing };
 
 struct Flight {
   std::uint64_t serial = 0;  // id of the request between router, index and workers
-  Asked asked;
+  RequestOrigin asked;
   TenantId tenant = Tenants::others;
-  Pinned pinned;
+  PinnedVersions pinned;
   Stage stage = Stage::features;
   Instant stage_began;
   std::unique_ptr<Request> request;
@@ -70,14 +70,14 @@ struct Flight {
   std::uint64_t fingerprint = 0;  // known once the features are read
   std::vector<NodeId> workers;    // candidates at admission; the home comes first
   std::optional<HeldBlocks> held;
-  std::vector<Considered> plans;  // in the policy's order; only the chosen plan once `planned` is true
-  bool planned = false;           // the plan is chosen for good: all attempts use the same plan
-  Timings timings;                // filled step by step
-  std::optional<InLine> in_line;  // set while it waits in the worker's queue
-  std::vector<Attempt> attempts;  // each on a different node
+  std::vector<PlanOption> plans;        // in the policy's order; only the chosen plan once `planned` is true
+  bool planned = false;                 // the plan is chosen for good: all attempts use the same plan
+  Timings timings;                      // filled step by step
+  std::optional<QueuedRequest> queued;  // set while it waits in the worker's queue
+  std::vector<Attempt> attempts;        // each on a different node
   // Records who counts this use of the user's blocks: the home itself, or the reports of uses
   // elsewhere.
-  enum class Counted : std::uint8_t { no, at_home, elsewhere } counted = Counted::no;
+  enum class CountedAt : std::uint8_t { no, at_home, elsewhere } counted = CountedAt::no;
   // Smallest work that was too large for a worker. A worker that lacks fewer of the plan's blocks
   // may still accept it.
   double too_many_operations = std::numeric_limits<double>::infinity();

@@ -63,7 +63,7 @@ std::vector<RecentTimes::Row> RecentTimes::rows(Instant now) const {
   return rows;
 }
 
-void PlanTally::add(std::string_view plan, std::uint32_t tokens, std::uint32_t reused) {
+void PlanTotals::add(std::string_view plan, std::uint32_t tokens, std::uint32_t reused) {
   auto at = plans_.find(plan);
   if (at == plans_.end())
     at = plans_.try_emplace(plans_.size() + 1 < plans_max ? std::string(plan) : "others").first;

@@ -1,7 +1,7 @@
 #pragma once
 // Statistics of this router's requests for observers. RecentTimes gives quantiles of the stages'
 // durations in the last minute, exact to a fifth. It keeps only counts, so its memory does not
-// grow. PlanTally counts plans and their tokens since the start.
+// grow. PlanTotals counts plans and their tokens since the start.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -43,17 +43,17 @@ class RecentTimes {
 
 // Counts by plan name. The names are those of the plan table, plus one for each repair that a
 // request asked for.
-class PlanTally {
+class PlanTotals {
  public:
-  struct Of {
+  struct Totals {
     std::uint64_t requests = 0, tokens = 0, reused = 0;
   };
   void add(std::string_view plan, std::uint32_t tokens, std::uint32_t reused);
-  const std::map<std::string, Of, std::less<>>& plans() const { return plans_; }
+  const std::map<std::string, Totals, std::less<>>& plans() const { return plans_; }
 
  private:
   static constexpr std::size_t plans_max = 24;  // names beyond that count as "others"
-  std::map<std::string, Of, std::less<>> plans_;
+  std::map<std::string, Totals, std::less<>> plans_;
 };
 
 }  // namespace troupe::router

@@ -50,7 +50,7 @@ TEST_SUITE("recent times") {
   }
 
   TEST_CASE("plan tally: plans are counted by name up to a bound, the others together") {
-    PlanTally tally;
+    PlanTotals tally;
     tally.add("item", 100, 90);
     tally.add("item", 100, 80);
     for (int i = 0; i < 100; ++i) tally.add("blocks+" + std::to_string(i), 10, 1);

@@ -12,8 +12,8 @@ namespace replies_test {
 
 const std::vector<Item> catalog{{"a", "the a", {10, 11}, 1, {}}, {"b", "the b", {12, 13}, 2, {}}};
 
-Outcome outcome_of(std::string_view plan) {
-  Outcome outcome;
+RunResult outcome_of(std::string_view plan) {
+  RunResult outcome;
   outcome.plan = plan;
   outcome.tokens_total = 31, outcome.tokens_computed = 32, outcome.tokens_reused = 33;
   outcome.blocks_reused = 34, outcome.blocks_written = 35;
@@ -38,7 +38,7 @@ void check_run(const Reply& reply) {
 // Checks the fields of replies about a user; `reply_with` makes the reply for given features.
 template <class ReplyWith>
 void check_of_user(const ReplyWith& reply_with) {
-  const auto reply = reply_with(Features::Of::store);
+  const auto reply = reply_with(Features::Source::store);
   check_run(reply);
   CHECK(reply.id == 9);
   CHECK(reply.user == "ann");
@@ -48,31 +48,31 @@ void check_of_user(const ReplyWith& reply_with) {
   CHECK(reply.catalog_version == "catalog 5");
   CHECK(reply.profile_version == 77);
   CHECK(reply.history_cut == 0);
-  for (const Features::Of of :
-       {Features::Of::store, Features::Of::cache, Features::Of::stale, Features::Of::missing}) {
-    CHECK(reply_with(of).features_stale == (of == Features::Of::stale));
-    CHECK(reply_with(of).features_missing == (of == Features::Of::missing));
+  for (const Features::Source of : {Features::Source::store, Features::Source::cache, Features::Source::stale,
+                                    Features::Source::missing}) {
+    CHECK(reply_with(of).features_stale == (of == Features::Source::stale));
+    CHECK(reply_with(of).features_missing == (of == Features::Source::missing));
   }
 }
 
-Features features_of(const Request& request, Features::Of of) {
+Features features_of(const Request& request, Features::Source of) {
   const auto all = std::make_shared<const ListedCatalog>(catalog, "catalog 5");
   Profile user{77, {10, 11, 12, 13}, {2, 2}};
   return {std::make_shared<const Profile>(user), all, all->find_all(request.features()->items), of};
 }
 
-RankReply rank_reply(RankRequest asked, Features::Of of = Features::Of::store) {
+RankReply rank_reply(RankRequest asked, Features::Source of = Features::Source::store) {
   const PromptForm form{{1}, {}, {}, {2}, 32, 100};
   asked.id = 9, asked.user = "ann";
   const auto request = take_rank(asked, policy("user"));
   REQUIRE_FALSE(request->take(form, {}, features_of(*request, of)));
-  Outcome outcome = outcome_of("user");
+  RunResult outcome = outcome_of("user");
   outcome.rows = {{{2, 1}}};
   return std::get<RankReply>(request->reply(outcome));
 }
 
 TEST_CASE("replies: a ranking reports its run, profile, catalog and skipped candidates") {
-  check_of_user([](Features::Of of) { return rank_reply({.candidates = {"a", "b"}}, of); });
+  check_of_user([](Features::Source of) { return rank_reply({.candidates = {"a", "b"}}, of); });
   const RankReply reply = rank_reply({.candidates = {"a", "b"}});
   CHECK(reply.policy == "user");
   CHECK(reply.plan == "user");
@@ -88,16 +88,16 @@ TEST_CASE("replies: a ranking reports its run, profile, catalog and skipped cand
 
 TEST_CASE("replies: a generation reports its run, profile and catalog") {
   const PromptForm form{{1}, {}, {}, {}, 32, 100};
-  const auto reply_with = [&](Features::Of of) {
+  const auto reply_with = [&](Features::Source of) {
     const auto request =
         take_generate(GenerateRequest{.id = 9, .user = "ann", .top_k = 1, .width = 4}, policy("bat"));
     REQUIRE_FALSE(request->take(form, {}, features_of(*request, of)));
-    Outcome outcome = outcome_of("user");
+    RunResult outcome = outcome_of("user");
     outcome.beams = {{{12, 13}, -0.5}};
     return std::get<GenerateReply>(request->reply(outcome));
   };
   check_of_user(reply_with);
-  const GenerateReply reply = reply_with(Features::Of::store);
+  const GenerateReply reply = reply_with(Features::Source::store);
   CHECK(reply.width == 4);
   CHECK(reply.reason == "");
   REQUIRE(reply.items.size() == 1);
@@ -111,7 +111,7 @@ TEST_CASE("replies: scores report their run, raw or as shares of one") {
         ScoreRequest{
             .id = 9, .query = {3}, .items = {{{4}}, {{5}}}, .label_tokens = {6, 7}, .apply_softmax = softmax},
         policy("bat"));
-    Outcome outcome = outcome_of("score");
+    RunResult outcome = outcome_of("score");
     outcome.rows = {{{1, 1}}, {{0, -1}}};
     return std::get<ScoreReply>(request->reply(outcome));
   };

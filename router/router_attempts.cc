@@ -9,7 +9,7 @@
 #include "router/answer_check.h"
 #include "router/fleet/row_profile.h"
 #include "router/router_core.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 namespace {
@@ -48,13 +48,13 @@ bool contains(std::span<const NodeId> nodes, NodeId node) {
 std::optional<WorkerTable::Option> RouterCore::choose_worker(Step step, const Flight& flight) {
   if (suspects_.on_trial(step.now, flight.fingerprint)) return std::nullopt;
   std::vector<NodeId> tried = flight.tried();
-  if (planted(Bug::retry_poison)) tried.clear();
+  if (mutated(Mutant::retry_poison)) tried.clear();
   if (is_suspect(step.now, flight))
     for (const NodeId node : nodes_with_suspects()) tried.push_back(node);
   if (const auto option = choose_home(step, flight, tried)) return option;
   std::vector<NodeId> nodes = flight.workers;
   const auto add_holders = [&] {
-    for (const Considered& considered : flight.plans) {
+    for (const PlanOption& considered : flight.plans) {
       if (!flight.held) break;
       const NodeId holder = flight.held->best_holder(considered.cost.first(), considered.cost.asked());
       if (holder != 0 && !contains(nodes, holder)) nodes.push_back(holder);
@@ -78,7 +78,7 @@ WorkerTable::Option RouterCore::option_at(NodeId node, const Flight& flight) con
                              passes_us(node, flight.tenant),
                              flight.held ? cost.hit(node, *flight.held) : 0,
                              cost.nothing_held()};
-  const Heartbeat* heard = by_all_three() ? workers_.last_heard(node) : nullptr;
+  const Heartbeat* heard = uses_joint_rule() ? workers_.last_heard(node) : nullptr;
   if (!heard) return option;
   const Plan& wanted = flight.plans[plan].candidate.plan;
   option.kept = cost.all_held();
@@ -89,7 +89,7 @@ WorkerTable::Option RouterCore::option_at(NodeId node, const Flight& flight) con
 }
 
 NodeId RouterCore::last_worker(const Flight& flight) const {
-  return by_all_three() ? last_.of(flight.request->home()) : 0;
+  return uses_joint_rule() ? last_.of(flight.request->home()) : 0;
 }
 
 std::optional<WorkerTable::Option> RouterCore::choose_among(Step step, const Flight& flight,
@@ -155,7 +155,7 @@ bool RouterCore::park(Step step, const Flight& flight, bool free, const Refusal&
       });
   if (!some) return false;
   const auto at = std::find_if(parked_.begin(), parked_.end(),
-                               [&](const Parked& parked) { return parked.serial == flight.serial; });
+                               [&](const ParkedRequest& parked) { return parked.serial == flight.serial; });
   if (at != parked_.end()) {
     *at = {flight.serial, free, refusal};
   } else {
@@ -167,9 +167,9 @@ bool RouterCore::park(Step step, const Flight& flight, bool free, const Refusal&
 // Retries each parked suspect, oldest first; one that still finds no worker is parked again.
 void RouterCore::unpark(Step step) {
   may_unpark_ = false;
-  std::deque<Parked> waiting;
+  std::deque<ParkedRequest> waiting;
   waiting.swap(parked_);
-  for (const Parked& parked : waiting) {
+  for (const ParkedRequest& parked : waiting) {
     Flight* flight = find(parked.serial);
     if (!flight || refuse_poison(step, *flight)) continue;
     if (flight->attempts.empty()) {
@@ -184,8 +184,8 @@ void RouterCore::unpark(Step step) {
 
 // Refuses a request if workers died of it.
 bool RouterCore::refuse_poison(Step step, Flight& flight) {
-  const std::uint32_t enough = planted(Bug::convict_at_once) ? 1 : poison_strikes;
-  if (suspects_.strikes(step.now, flight.fingerprint) < enough || planted(Bug::retry_poison)) return false;
+  const std::uint32_t enough = mutated(Mutant::convict_at_once) ? 1 : poison_strikes;
+  if (suspects_.strikes(step.now, flight.fingerprint) < enough || mutated(Mutant::retry_poison)) return false;
   refuse_flight(step, flight, poison());
   return true;
 }
@@ -202,7 +202,7 @@ void RouterCore::execute(Step step, Flight& flight) {
     return refuse_flight(step, flight, too_busy(step.now, flight, {{option->node}}, option->work));
   // A suspect is sent only while no other suspect runs there. It skips the queue, since suspects
   // are few.
-  if (!goes_at_once(option->node) && !is_suspect(step.now, flight)) return line_up(step, flight, *option);
+  if (!may_send_at_once(option->node) && !is_suspect(step.now, flight)) return enqueue(step, flight, *option);
   send_plan(step, flight, *option);
 }
 
@@ -218,11 +218,11 @@ void RouterCore::send_plan(Step step, Flight& flight, const WorkerTable::Option&
   plan.budget_us = left.us;
   plan.model_version = flight.pinned.model_version;
   plan.catalog_version = flight.request->catalog_version();
-  const bool suspect = is_suspect(step.now, flight) && !planted(Bug::forget_suspects);
+  const bool suspect = is_suspect(step.now, flight) && !mutated(Mutant::forget_suspects);
   plan.alone = suspect || flight.failed_on_device;
   const Instant late_at = step.now + Duration{left.us / 2};
   flight.attempts.push_back({workers_.send(step.now, option), late_at, plan.alone, suspect});
-  attempts_ += flight.attempts.size() == 1 || !planted(Bug::miscount_attempts);
+  attempts_ += flight.attempts.size() == 1 || !mutated(Mutant::miscount_attempts);
   step.effects.count(Metric::tenant_work, workers_.pace(option.node).us(option.work) * 1e-6,
                      tenants_[flight.tenant].name);
   step.effects.set_timer(timer_of(flight.serial, TimerKind::late), late_at);
@@ -234,16 +234,17 @@ void RouterCore::send_plan(Step step, Flight& flight, const WorkerTable::Option&
 // worker that never hears of the user would not keep pages for them. Plans to the home carry the
 // recorded uses.
 void RouterCore::note_home(Instant now, Flight& flight, NodeId node, Execute& plan) {
-  using Counted = Flight::Counted;
-  if (by_all_three()) last_.note(flight.request->home(), node);
+  using CountedAt = Flight::CountedAt;
+  if (uses_joint_rule()) last_.note(flight.request->home(), node);
   const NodeId home = flight.home_or(node);
-  const Considered& sent = flight.plans.front();
+  const PlanOption& sent = flight.plans.front();
   if (keeps_user(sent.candidate)) {
-    plan.retention.guest = home != node || flight.counted == Counted::elsewhere;
-    if (home == node && flight.counted == Counted::no) flight.counted = Counted::at_home;
-    if (home != node && flight.counted == Counted::no && config_.tells_homes && workers_.alive(now, home)) {
+    plan.retention.remote_home = home != node || flight.counted == CountedAt::elsewhere;
+    if (home == node && flight.counted == CountedAt::no) flight.counted = CountedAt::at_home;
+    if (home != node && flight.counted == CountedAt::no && config_.reports_uses_elsewhere &&
+        workers_.alive(now, home)) {
       elsewhere_.note(home, sent.cost.users_blocks(sent.candidate, workers_.pace(home)));
-      flight.counted = Counted::elsewhere;
+      flight.counted = CountedAt::elsewhere;
     }
   }
   // Uses are reported only with a plan whose worker asks for blocks, because it reports them
@@ -267,13 +268,13 @@ void RouterCore::log_trouble(Step step, const Flight& flight, const char* event,
 // Returns false if no worker is left or the request may not be tried again. Returns true also if
 // the retry has to wait.
 bool RouterCore::retry(Step step, Flight& flight, bool free, const Refusal& refusal) {
-  if (!planted(Bug::retry_poison)) {
+  if (!mutated(Mutant::retry_poison)) {
     if (flight.attempts.size() >= sends_max) return false;
     if (!free && flight.paid >= config_.attempts_max) return false;
   }
   const auto option = choose_worker(step, flight);
   if (!option) return park(step, flight, free, refusal);
-  if (!free && !planted(Bug::retry_poison) && !retry_budget_.spend()) return false;
+  if (!free && !mutated(Mutant::retry_poison) && !retry_budget_.spend()) return false;
   if (!free) ++flight.paid, ++retries_;
   send_plan(step, flight, *option);
   return true;
@@ -288,15 +289,15 @@ void RouterCore::on_executed(Step step, Address from, Flight& flight, const Exec
   if (open)
     if (const auto ratio = workers_.finish(step.now, attempt->ticket))
       step.effects.count(Metric::prediction_ratio, *ratio);
-  if (const auto fault = find_answer_fault(*flight.request, flight.plans.front().candidate.plan,
-                                           flight.pinned.model_version, executed)) {
+  if (const auto fault = validate_answer(*flight.request, flight.plans.front().candidate.plan,
+                                         flight.pinned.model_version, executed)) {
     if (!open) return;
     mark_fault(step, *attempt, *fault);
     return fail_attempt(step, flight, *attempt, *fault, false);
   }
   if (alone && is_suspect(step.now, flight)) {  // the request did not cause the loss
     suspects_.clear(flight.fingerprint);
-    tell_routers(step, Suspect{flight.fingerprint, 0, {}});
+    send_to_routers(step, Suspect{flight.fingerprint, 0, {}});
   }
   attempt->state = Attempt::State::over;
   answer(step, flight, from.node, executed);
@@ -306,7 +307,7 @@ void RouterCore::on_attempt_refused(Step step, Address from, const Refused& refu
   Flight* flight = find(refused.id);
   Attempt* attempt = flight ? flight->attempt_at(from.node) : nullptr;
   if (!attempt || !attempt->open() || from.role != Role::inference_worker) return;
-  if (planted(Bug::forget_refused_request)) {
+  if (mutated(Mutant::forget_refused_request)) {
     open_.erase({flight->asked.from, flight->asked.id});
     return drop(step, *flight);
   }
@@ -314,9 +315,9 @@ void RouterCore::on_attempt_refused(Step step, Address from, const Refused& refu
   const bool on_device = refused.refusal.code.starts_with("device_");
   if (on_device) flight->failed_on_device = true;
   // The home refused the plan before it asked for a block.
-  if (flight->counted == Flight::Counted::at_home && refused.refusal.status == 503 && !on_device &&
+  if (flight->counted == Flight::CountedAt::at_home && refused.refusal.status == 503 && !on_device &&
       from.node == flight->home_or(0))
-    flight->counted = Flight::Counted::no;
+    flight->counted = Flight::CountedAt::no;
   if (refused.refusal.code == "too_large")
     flight->too_many_operations =
         std::min(flight->too_many_operations, work_at(from.node, *flight, 0).operations);
@@ -361,11 +362,11 @@ void RouterCore::lose_attempts(Step step, std::span<const NodeId> nodes, const s
     return attempt.open() && std::find(nodes.begin(), nodes.end(), attempt.ticket.node) != nodes.end();
   };
   std::vector<std::pair<Serial, NodeId>> lost;
-  struct Struck {
+  struct ContentLosses {
     bool alone = false;  // a suspect ran alone
     std::vector<Loss> losses;
   };
-  std::map<std::uint64_t, Struck> contents;  // by fingerprint
+  std::map<std::uint64_t, ContentLosses> contents;  // by fingerprint
   for (const auto& [serial, flight] : flights_) {
     // its deadline timer is due; its later effects are unknown
     if (step.now >= flight.asked.deadline) continue;
@@ -374,7 +375,7 @@ void RouterCore::lose_attempts(Step step, std::span<const NodeId> nodes, const s
       if (!is_lost(attempt)) continue;
       at = attempt.ticket.node;
       if (attempt.ticket.process == 0) continue;  // no process was ever heard there
-      Struck& struck = contents[flight.fingerprint];
+      ContentLosses& struck = contents[flight.fingerprint];
       struck.alone = struck.alone || attempt.suspect;
       struck.losses.push_back({at, attempt.ticket.process, workers_.proof_of_life(step.now, at)});
     }
@@ -382,9 +383,9 @@ void RouterCore::lose_attempts(Step step, std::span<const NodeId> nodes, const s
   }
   for (const auto& [fingerprint, struck] : contents) {
     suspects_.strike(step.now, fingerprint, struck.alone, struck.losses);
-    if (!planted(Bug::keep_suspects_private)) tell_routers(step, suspects_.tell(step.now, fingerprint));
+    if (!mutated(Mutant::keep_suspects_private)) send_to_routers(step, suspects_.tell(step.now, fingerprint));
   }
-  for (const NodeId node : nodes) dissolve_line(step, node);
+  for (const NodeId node : nodes) requeue_waiting(step, node);
   for (const auto& [serial, node] : lost) {
     Flight* flight = find(serial);
     const Refusal refusal{503, "worker_lost", "node " + std::to_string(node) + " " + why, "inference worker",
@@ -396,7 +397,7 @@ void RouterCore::lose_attempts(Step step, std::span<const NodeId> nodes, const s
 void RouterCore::lose_attempt(Step step, Flight& flight, std::span<const NodeId> nodes,
                               const Refusal& refusal) {
   if (refuse_poison(step, flight)) return;
-  if (planted(Bug::no_retry_after_loss)) return refuse_flight(step, flight, refusal);
+  if (mutated(Mutant::no_retry_after_loss)) return refuse_flight(step, flight, refusal);
   Attempt* last = nullptr;
   for (Attempt& attempt : flight.attempts) {
     if (!attempt.open() || std::find(nodes.begin(), nodes.end(), attempt.ticket.node) == nodes.end())

@@ -162,7 +162,7 @@ TEST_CASE("attempts: a plan too large for a worker is tried only where more of i
     c.lose(1, 2), c.lose(1, 3);
     c.rank(1, 1, "item");
     c.find(2);
-    c.index(3, Held{{}, {1, 1}, {2, 2}});  // held by a worker that is lost
+    c.index(3, IndexAnswer{{}, {1, 1}, {2, 2}});  // held by a worker that is lost
     REQUIRE(c.plans() == 1);
     REQUIRE(c.node == 1);
     c.beat(4, 3, beat_of(5));
@@ -221,14 +221,14 @@ TEST_CASE("suspects: a worker heard again only lost its connection, and each rou
     REQUIRE(c.refused() == "422 poison");
     return std::pair(first, c.node);
   };
-  Cluster alive, told;
+  Cluster alive, reported;
   const auto [one, other] = lose_twice(alive);
   for (const Suspect& suspect : alive.probe.sent<Suspect>())
-    told.probe.receive(0, {8, Role::router}, suspect);
-  REQUIRE(told.probe.sent<Suspect>().empty());
+    reported.probe.receive(0, {8, Role::router}, suspect);
+  REQUIRE(reported.probe.sent<Suspect>().empty());
   alive.beat(500, one, beat_of(5));  // perhaps already in flight before the loss
   CHECK(alive.probe.sent<Suspect>().empty());
-  for (Cluster* cluster : {&alive, &told}) {
+  for (Cluster* cluster : {&alive, &reported}) {
     cluster->beats += 2;
     cluster->beat(1'010, one, beat_of(5));
     cluster->rank(1'015, 2, "recompute");
@@ -338,7 +338,7 @@ TEST_CASE("pulls: their cost is measured, and expensive pulls stop until they ma
   const auto ask = [&](std::int64_t us, RequestId id) {
     c.rank(us, id, "user", 900'000);
     c.find(us);
-    c.index(us, Held{{2}, {0, 0}, {}, 9, 0});
+    c.index(us, IndexAnswer{{2}, {0, 0}, {}, 9, 0});
     REQUIRE(c.plans() == 1);
     return c.plan().blocks.at(1).at;
   };
@@ -373,7 +373,7 @@ TEST_CASE("pulls: a fitted device gives the time to compute a block, and a fixed
     RouterBench b(std::move(config));
     b.rank(0, 1, "user");
     b.find(0);
-    b.index(0, Held{{9}, {0, 0}, {}, 9, 0});  // a worker that this router does not know
+    b.index(0, IndexAnswer{{9}, {0, 0}, {}, 9, 0});  // a worker that this router does not know
     REQUIRE(b.plan().blocks.at(1).at == 9);
     Executed executed = b.answer({1, 2}, {1, 1, 0, 0, 0, 0});  // the first block was there
     executed.pull_us = 40'000;
@@ -513,13 +513,13 @@ TEST_CASE("admission: a request that needs more than its own budget is refused a
   c.rank(1, 1, "recompute", 20);
   c.find(2);  // 28 tokens
   CHECK(c.refused() == "503 overloaded");
-  c.probe.receive(3, door, ScoreRequest{4, "", std::vector<Token>(30, 5), {{{8}}}, {11}, false, 30});
+  c.probe.receive(3, server, ScoreRequest{4, "", std::vector<Token>(30, 5), {{{8}}}, {11}, false, 30});
   CHECK(c.refused() == "503 overloaded");
 }
 
 TEST_CASE("attempts: scores are retried like rankings") {
   Cluster c;
-  c.probe.receive(0, door, ScoreRequest{4, "", {5, 6, 7}, {{{8}}}, {11}});
+  c.probe.receive(0, server, ScoreRequest{4, "", {5, 6, 7}, {{{8}}}, {11}});
   const auto first = c.probe.recipients().at(0).node;
   const Execute plan = c.plan();
   c.lose(1, first);

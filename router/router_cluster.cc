@@ -7,7 +7,7 @@
 
 #include "router/router_core.h"
 #include "router/served_kinds.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 namespace {
@@ -48,22 +48,22 @@ std::string weight_text(double weight) {
 // Runs once per heartbeat: detects silent workers, asks the Coordination, advances a reload.
 void RouterCore::on_beat(Step step) {
   const std::vector<NodeId> silent = workers_.tick(step.now);
-  lanes_ = workers_.lanes_alive(step.now);
+  slots_ = workers_.live_slots(step.now);
   lose_attempts(step, silent, "is silent");
   precompute_.lose(step, silent);
   may_unpark_ = !parked_.empty();
   versions_.tick(step, workers_);
-  introduce(step);
+  announce_to_workers(step);
   step.next_id += members_.tick(step.now, step.next_id, step.effects);
-  see_to_share(step.now);
-  see_to_reload(step);
+  advance_share(step.now);
+  advance_reload(step);
   features_.tick(step);
   pull_cost_.beat();
   step.effects.set_timer(beat_timer, step.now + config_.heartbeat);
 }
 
 // Announces itself to workers that send no heartbeats here: they may not know this router.
-void RouterCore::introduce(Step step) const {
+void RouterCore::announce_to_workers(Step step) const {
   if (!config_.joined) return;
   for (const NodeId node : workers_.nodes())
     if (!workers_.alive(step.now, node) || workers_.last_heard(node)->incarnation == 0)
@@ -78,9 +78,10 @@ void RouterCore::on_heartbeat(Step step, NodeId node, const Heartbeat& heartbeat
     lose_attempts(step, {&node, 1}, "has restarted");
     precompute_.lose(step, {&node, 1});
   }
-  if (heartbeat.draining) dissolve_line(step, node);
+  if (heartbeat.draining) requeue_waiting(step, node);
   // A process that lives did not die of what it ran.
-  if (suspects_.take_back(step.now, node, heartbeat.incarnation, heartbeat.sequence)) may_unpark_ = true;
+  if (suspects_.clear_disproved(step.now, node, heartbeat.incarnation, heartbeat.sequence))
+    may_unpark_ = true;
   const std::uint64_t epoch = versions().epoch;
   if (heartbeat.versions_epoch < epoch) step.effects.send({node, Role::inference_worker}, versions());
   versions_.rumour(step, heartbeat.versions_epoch, workers_);
@@ -105,7 +106,7 @@ void RouterCore::follow_members(Step step) {
   workers_.follow(members_.workers());
   elsewhere_.follow(members_.workers());
   leader_.follow(members_.cache_metas());
-  for (const NodeId node : gone) dissolve_line(step, node);
+  for (const NodeId node : gone) requeue_waiting(step, node);
   lose_attempts(step, gone, "has left");
   precompute_.lose(step, gone);
   precompute_.follow_members(step, std::move(leaving));
@@ -115,7 +116,7 @@ void RouterCore::follow_members(Step step) {
                     {"leaving", members_.workers().size() - members_.staying().size()}});
 }
 
-void RouterCore::tell_routers(Step step, const Message& message) const {
+void RouterCore::send_to_routers(Step step, const Message& message) const {
   for (const NodeId node : members_.routers())
     if (node != config_.node) step.effects.send({node, Role::router}, message);
 }
@@ -131,8 +132,8 @@ void RouterCore::follow_versions(Step step, std::uint64_t epoch_before, bool own
                     {"next_model", versions().next_model},
                     {"next_share", versions().next_model.empty() ? 0 : versions().next_share},
                     {"next_catalog", versions().next_catalog}});
-  if (own_doing) tell_routers(step, versions());
-  see_to_share(step.now);
+  if (own_doing) send_to_routers(step, versions());
+  advance_share(step.now);
   // Precomputes item blocks for the model that most users have.
   const bool most_have_next = versions().is_shared() && 2 * versions().next_share >= Versions::all_users;
   precompute_.follow(step, most_have_next ? versions().next_model : versions().model_version,
@@ -141,7 +142,7 @@ void RouterCore::follow_versions(Step step, std::uint64_t epoch_before, bool own
 
 // Pins no user to the next model before every live worker has it: the first such worker would get
 // the whole share.
-void RouterCore::see_to_share(Instant now) {
+void RouterCore::advance_share(Instant now) {
   const Versions& served = versions();
   if (!served.is_shared())
     shared_.clear();
@@ -151,7 +152,7 @@ void RouterCore::see_to_share(Instant now) {
 
 void RouterCore::on_reload(Step step, Address from, const Reload& reload) {
   if (is_copy(from, reload.id)) return;
-  const Asked asked{from, reload.id, step.now, step.now + config_.reload_budget};
+  const RequestOrigin asked{from, reload.id, step.now, step.now + config_.reload_budget};
   if (reload.model_version.empty() && reload.catalog_version.empty())
     return refuse(
         step, asked,
@@ -171,17 +172,17 @@ void RouterCore::on_reload(Step step, Address from, const Reload& reload) {
     return refuse(
         step, asked,
         {503, "starting", "the served versions are not known yet", "router", "a retry after a pause"});
-  if (reloading_ || planted(Bug::refuse_reload))
+  if (reloading_ || mutated(Mutant::refuse_reload))
     return refuse(step, asked,
                   {503, "busy", "another reload is in progress", "router", "a retry after it is done"});
   open_.insert({from, reload.id});
   versions_.wish(reload.model_version, reload.catalog_version, thousandths(reload.share));
-  reloading_ = Reloading{asked, std::nullopt};
+  reloading_ = PendingReload{asked, std::nullopt};
   versions_.tick(step, workers_);
 }
 
 // Returns why the wish cannot be served, if so.
-std::optional<Refusal> RouterCore::find_failure(Instant now) const {
+std::optional<Refusal> RouterCore::reload_failure(Instant now) const {
   switch (versions_.wish_state()) {
     case VersionKeeper::Wish::replaced:
       return Refusal{503, "replaced", "another reload has replaced this one", "router",
@@ -217,14 +218,14 @@ bool RouterCore::is_heard_of(Instant now) const {
 }
 
 // Ends the reload if it has its outcome by now. An announcement that failed is taken back.
-void RouterCore::see_to_reload(Step step) {
+void RouterCore::advance_reload(Step step) {
   if (!reloading_) return;
-  const std::optional<Refusal> failure = find_failure(step.now);
+  const std::optional<Refusal> failure = reload_failure(step.now);
   const bool followed = is_followed(step.now);
   if (followed && !reloading_->served_since) reloading_->served_since = step.now;
-  const bool done = (followed && is_heard_of(step.now)) || planted(Bug::end_reload_early);
+  const bool done = (followed && is_heard_of(step.now)) || mutated(Mutant::end_reload_early);
   if (!failure && !done) return;
-  const Asked asked = std::exchange(reloading_, std::nullopt)->asked;
+  const RequestOrigin asked = std::exchange(reloading_, std::nullopt)->asked;
   versions_.end_wish(step.now, !failure);
   if (failure) return refuse(step, asked, *failure);
   settle(asked);
@@ -234,52 +235,52 @@ void RouterCore::see_to_reload(Step step) {
 // ---- drain and status ----
 
 void RouterCore::on_drain(Step step, Address from, const Drain& drain) {
-  if (draining_ != drain.on) step.effects.log(LogLevel::info, drain.on ? "drain" : "serve_again");
+  if (draining_ != drain.on) step.effects.log(LogLevel::info, drain.on ? "drain" : "drain_ended");
   draining_ = drain.on;
   step.effects.send(from, status(step.now, drain.id));
 }
 
 // Returns why the router is not ready. A node that joined is not known to the leader at once;
 // without the index, its requests would recompute blocks that exist.
-std::string RouterCore::find_reason_not_ready(Instant now) const {
+std::string RouterCore::not_ready_reason(Instant now) const {
   if (draining_) return "it is draining";
   if (!versions_.known()) return "the served versions are not known yet";
   if (!workers_.any_has(versions().model_version))
     return "no worker serves model " + versions().model_version;
-  const Duration patience{awaited_members * config_.members_every.us};
-  if (config_.joined && leader_.leader(now) == 0 && now < began_ + patience)
+  const Duration wait_deadline{awaited_members * config_.members_every.us};
+  if (config_.joined && leader_.leader(now) == 0 && now < began_ + wait_deadline)
     return "the leading cache-meta is not known yet";
   return features_.obstacle();
 }
 
 // Lists at most `workers_shown` workers; those with a problem come first.
-void RouterCore::tell_workers(Instant now, StatusReply& reply) const {
-  struct Told {
+void RouterCore::report_workers(Instant now, StatusReply& reply) const {
+  struct WorkerLine {
     bool well = true;
     std::string text;
   };
-  std::vector<Told> told;
+  std::vector<WorkerLine> reported;
   for (const NodeId node : workers_.nodes()) {
     const bool alive = workers_.alive(now, node), slow = workers_.slow(node);
     char slowness[32];
     std::snprintf(slowness, sizeof slowness, "%.2f", workers_.slowness(node));
-    told.push_back(
+    reported.push_back(
         {alive && !slow, std::to_string(node) + ": " +
                              (!alive ? "lost"
                               : slow ? "slow"
                                      : "alive") +
                              ", heard " + std::to_string(workers_.silent_for(now, node).us / 1000) +
                              " ms ago, takes " + slowness + " of what was predicted, " +
-                             std::to_string(std::lround(workers_.lanes(node))) + " lanes, " +
+                             std::to_string(std::lround(workers_.slots(node))) + " lanes, " +
                              std::to_string(std::llround(std::max(0.0, workers_.wait_us(now, node)))) +
                              " us of work ahead"});
   }
-  std::ranges::stable_partition(told, [](const Told& worker) { return !worker.well; });
-  told.resize(std::min(told.size(), workers_shown));
-  for (Told& worker : told) reply.fields.push_back({"worker", std::move(worker.text)});
+  std::ranges::stable_partition(reported, [](const WorkerLine& worker) { return !worker.well; });
+  reported.resize(std::min(reported.size(), workers_shown));
+  for (WorkerLine& worker : reported) reply.fields.push_back({"worker", std::move(worker.text)});
 }
 
-void RouterCore::tell_recent(Instant now, StatusReply& reply) const {
+void RouterCore::report_recent(Instant now, StatusReply& reply) const {
   for (const auto& [name, plan] : tally_.plans())
     reply.fields.push_back({"plan", name + ": " + std::to_string(plan.requests) + " requests, " +
                                         std::to_string(plan.tokens) + " tokens, " +
@@ -291,7 +292,7 @@ void RouterCore::tell_recent(Instant now, StatusReply& reply) const {
 }
 
 StatusReply RouterCore::status(Instant now, RequestId id) const {
-  const std::string reason = find_reason_not_ready(now);
+  const std::string reason = not_ready_reason(now);
   StatusReply reply{id, config_.node, Role::router, reason.empty(), {}};
   const auto field = [&](const char* name, std::string value) {
     reply.fields.push_back({name, std::move(value)});
@@ -326,15 +327,15 @@ StatusReply RouterCore::status(Instant now, RequestId id) const {
           flights_.empty() && writings_.empty() && readings_.empty() && !reloading_ ? "yes" : "no");
   if (config_.members_every.us > 0) {
     field("members_epoch", std::to_string(members_.epoch()));
-    field("handed_on", precompute_.is_handed_on() ? "yes" : "no");
+    field("handed_on", precompute_.is_migration_done() ? "yes" : "no");
   }
   field("precompute", std::string(precompute_.state()));
-  field("precompute_at_rest", precompute_.at_rest() ? "yes" : "no");
+  field("precompute_at_rest", precompute_.is_idle() ? "yes" : "no");
   field("items_precomputed", std::to_string(precompute_.items_precomputed()));
   field("items_given_up", std::to_string(precompute_.items_given_up()));
   field("items_hot", std::to_string(precompute_.items_hot()));
-  tell_workers(now, reply);
-  tell_recent(now, reply);
+  report_workers(now, reply);
+  report_recent(now, reply);
   return reply;
 }
 

@@ -38,7 +38,7 @@ struct CoordinatedBench : RouterBench {
         ok = write->expected == revision;
         if (ok) ++revision, value = write->value;
       }
-      probe.done(us, questions[0].first, Coordinated{ok, revision, value});
+      probe.done(us, questions[0].first, CoordinationReply{ok, revision, value});
     }
   }
   void start() {
@@ -78,7 +78,7 @@ TEST_CASE("versions: while the served versions are unknown, requests wait for a 
   CHECK(c.refused() == "503 starting");
   const std::int64_t later = config.budget.us;
   c.rank(later, 2);
-  c.probe.done(later + 1, question.first, Coordinated{true, 7, "model 4\ncatalog 4\n"});
+  c.probe.done(later + 1, question.first, CoordinationReply{true, 7, "model 4\ncatalog 4\n"});
   const auto features = c.probe.started<FindFeatures>().at(0).second;
   CHECK(features.model_version == "model 4");
   CHECK(features.catalog_version == "catalog 4");
@@ -106,13 +106,13 @@ TEST_CASE("reload: it is answered when the new model serves and nothing runs on 
   CHECK(c.plan().model_version == "model 1");
   const auto running = c.serial;
   const auto at = c.node;
-  c.probe.receive(30, door, Reload{50, "model 2", ""});
+  c.probe.receive(30, server, Reload{50, "model 2", ""});
   c.settle(30);
   CHECK(c.value == "model 1\n\nmodel 2");
   CHECK(c.sent_to<Versions>(Role::router) == 1);
-  c.probe.receive(31, door, Reload{50, "model 2", ""});  // a copy of it
+  c.probe.receive(31, server, Reload{50, "model 2", ""});  // a copy of it
   CHECK(c.probe.sent<Refused>().empty());
-  c.probe.receive(31, door, Reload{51, "model 3", ""});
+  c.probe.receive(31, server, Reload{51, "model 3", ""});
   CHECK(c.refused() == "503 busy");
   c.beats(900, {"model 1"}, c.revision);
   c.tick(1'000);
@@ -123,7 +123,7 @@ TEST_CASE("reload: it is answered when the new model serves and nothing runs on 
   c.beats(2'900, {"model 1", "model 2"}, c.revision);
   for (std::int64_t us = 3'000; us <= 6'000; us += 1'000) {  // the old request still runs
     c.tick(us);
-    CHECK(c.sent_to<Stored>(Role::door) == 0);
+    CHECK(c.sent_to<Stored>(Role::server) == 0);
     c.beats(us + 900, {"model 1", "model 2"}, c.revision);
   }
   c.serial = running;
@@ -132,7 +132,7 @@ TEST_CASE("reload: it is answered when the new model serves and nothing runs on 
   std::size_t stored = 0;
   for (std::int64_t us = 7'000; us <= 10'000; us += 1'000) {
     c.tick(us);
-    stored += c.sent_to<Stored>(Role::door);
+    stored += c.sent_to<Stored>(Role::server);
     c.beats(us + 900, {"model 1", "model 2"}, c.revision);
   }
   CHECK(stored == 1);
@@ -173,10 +173,10 @@ TEST_CASE("reload: a reload of the served versions is answered once the Coordina
   CoordinatedBench c;
   c.start();
   c.beats(10, {"model 1"}, 1);
-  c.probe.receive(20, door, Reload{50, "model 1", ""});
+  c.probe.receive(20, server, Reload{50, "model 1", ""});
   CHECK(c.probe.sent<Stored>().empty());
   c.settle(20);
-  CHECK(c.sent_to<Stored>(Role::door) == 1);
+  CHECK(c.sent_to<Stored>(Role::server) == 1);
   CHECK(c.revision == 1);
   CHECK_FALSE(c.core.swapping());
 }
@@ -199,7 +199,7 @@ std::set<std::string> pinned_to(CoordinatedBench& c, std::int64_t us, RequestId 
 TEST_CASE(
     "shared versions: each user has one of two models, the next one by its share once all workers have it") {
   const auto is_of_next = [](const std::string& user) {
-    return share_place(user_hash("t", user), "model 2") < 300;
+    return share_position(user_hash("t", user), "model 2") < 300;
   };
   const auto is_other = [&](const std::string& user) { return !is_of_next(user); };
   const auto all = [](const std::string&) { return true; };
@@ -209,7 +209,7 @@ TEST_CASE(
   CoordinatedBench c(config);
   c.start();
   c.beats(10, {"model 1"}, 1);
-  c.probe.receive(20, door, Reload{50, "model 2", "", 0.3});
+  c.probe.receive(20, server, Reload{50, "model 2", "", 0.3});
   c.settle(20);
   CHECK(c.value == "model 1\n\nmodel 2\n\n300");
   Heartbeat one = beat_of(5);
@@ -218,16 +218,16 @@ TEST_CASE(
   c.beat(500, 1, one);  // the other worker does not have it yet
   c.tick(1'000);
   CHECK(pinned_to(c, 1'010, 1'000, all) == Models{"model 1"});
-  CHECK(c.sent_to<Stored>(Role::door) == 0);
+  CHECK(c.sent_to<Stored>(Role::server) == 0);
   c.beats(1'900, {"model 1", "model 2"}, c.revision);
   std::size_t stored = 0;
   for (std::int64_t us = 2'000; us <= 6'000; us += 1'000) {
     c.tick(us);
-    stored += c.sent_to<Stored>(Role::door);
+    stored += c.sent_to<Stored>(Role::server);
     c.beats(us + 900, {"model 1", "model 2"}, c.revision);
   }
   CHECK(stored == 1);
-  c.probe.receive(6'900, door, StatusRequest{60});
+  c.probe.receive(6'900, server, StatusRequest{60});
   CHECK(field_of(c.probe.sent<StatusReply>().at(0), "next_model") == "model 2");
   CHECK(field_of(c.probe.sent<StatusReply>().at(0), "next_share") == "0.3");
   CHECK(pinned_to(c, 6'910, 2'000, is_of_next) == Models{"model 2"});
@@ -245,7 +245,7 @@ TEST_CASE("reload: a share needs another model and no catalog") {
         Reload{0, "", "catalog 2", 0.5}, Reload{0, "model 2", "catalog 2", 0.5}}) {
     Reload asked = bad;
     asked.id = id++;
-    c.probe.receive(1, door, asked);
+    c.probe.receive(1, server, asked);
     CHECK(c.refused() == "400 bad_share");
   }
 }
@@ -256,11 +256,11 @@ TEST_CASE("shared versions: a request for the next model gets it, or a temporary
   CoordinatedBench c(config);
   c.start();
   c.beats(10, {"model 1"}, 1);
-  c.probe.receive(20, door, Reload{50, "model 2", "", 0});
+  c.probe.receive(20, server, Reload{50, "model 2", "", 0});
   c.settle(20);
   const auto complete = [&](std::int64_t us, RequestId id) {
     c.probe.receive(
-        us, door,
+        us, server,
         CompleteRequest{
             .id = id, .model = "model 2", .prompt = {5, 6, 7}, .max_tokens = 2, .n = 1, .beam_width = 3});
   };
@@ -279,7 +279,7 @@ TEST_CASE("reload: a share below 1 leaves some users the current model") {
   CoordinatedBench c;
   c.start();
   c.beats(10, {"model 1"}, 1);
-  c.probe.receive(20, door, Reload{50, "model 2", "", 0.9999});
+  c.probe.receive(20, server, Reload{50, "model 2", "", 0.9999});
   c.settle(20);
   CHECK(c.value == "model 1\n\nmodel 2\n\n999");
 }
@@ -288,7 +288,7 @@ TEST_CASE("reload: a model that a worker refuses is taken back, and the refusal 
   CoordinatedBench c;
   c.start();
   c.beats(10, {"model 1"}, 1);
-  c.probe.receive(20, door, Reload{50, "model 9", "catalog 2"});
+  c.probe.receive(20, server, Reload{50, "model 9", "catalog 2"});
   c.probe.done(21, c.probe.started<FindFeatures>().at(0).first, Features{});
   c.settle(21);
   CHECK(c.value == "model 1\n\nmodel 9\ncatalog 2");
@@ -299,7 +299,7 @@ TEST_CASE("reload: a model that a worker refuses is taken back, and the refusal 
   c.beat(900, 2, heartbeat);
   c.tick(1'000);
   CHECK(c.value == "model 1\n\n");
-  REQUIRE(c.sent_to<Refused>(Role::door) == 1);
+  REQUIRE(c.sent_to<Refused>(Role::server) == 1);
   for (const auto& effect : c.all.list)
     if (const auto* send = std::get_if<Effects::Send>(&effect))
       if (const auto* refused = std::get_if<Refused>(&send->message)) {
@@ -312,15 +312,15 @@ TEST_CASE("reload: a model that a worker refuses is taken back, and the refusal 
 
 TEST_CASE("reload: without a Coordination, empty, or with an unknown catalog it is refused") {
   RouterBench alone;
-  alone.probe.receive(0, door, Reload{1, "model 2", ""});
+  alone.probe.receive(0, server, Reload{1, "model 2", ""});
   CHECK(alone.refused() == "422 versions_fixed");
   CoordinatedBench c;
   c.start();
-  c.probe.receive(1, door, Reload{2, "", ""});
+  c.probe.receive(1, server, Reload{2, "", ""});
   CHECK(c.refused() == "400 empty_reload");
-  c.probe.receive(2, door, Reload{3, "a\nb", ""});
+  c.probe.receive(2, server, Reload{3, "a\nb", ""});
   CHECK(c.refused() == "400 bad_version");
-  c.probe.receive(3, door, Reload{4, "", "no such"});
+  c.probe.receive(3, server, Reload{4, "", "no such"});
   c.probe.done(4, c.probe.started<FindFeatures>().at(0).first, Refusal{404, "wrong_catalog"});
   CHECK(c.refused() == "422 wrong_catalog");
 }
@@ -330,10 +330,10 @@ TEST_CASE("reload: a reload that cannot finish ends by its deadline") {
   config.reload_budget = {3'500};
   CoordinatedBench c(config);
   c.start();
-  c.probe.receive(100, door, Reload{4, "model 2", ""});
+  c.probe.receive(100, server, Reload{4, "model 2", ""});
   c.settle(100);
   c.tick(3'000);
-  CHECK(c.sent_to<Refused>(Role::door) == 0);
+  CHECK(c.sent_to<Refused>(Role::server) == 0);
   c.run_until(4'000);
   CHECK(c.refused() == "504 deadline_exceeded");
   c.settle(4'000);
@@ -362,12 +362,12 @@ TEST_CASE("index: a forget message goes to the leader, or to all cache-metas wit
   RouterConfig config = small_config();
   config.cache_metas = {4, 5};
   RouterBench b(config);
-  b.probe.receive(0, door, DeleteUser{1, "t", "ann"});
-  b.probe.done(1, b.probe.started<Write>().at(0).first, Written{1});
+  b.probe.receive(0, server, DeleteUser{1, "t", "ann"});
+  b.probe.done(1, b.probe.started<Write>().at(0).first, WriteResult{1});
   CHECK(b.probe.sent<Forget>().size() == 2);
   b.probe.receive(2, {5, Role::cache_meta}, LeaderBeat{7});
-  b.probe.receive(3, door, DeleteUser{2, "t", "ann"});
-  b.probe.done(4, b.probe.started<Write>().at(0).first, Written{1});
+  b.probe.receive(3, server, DeleteUser{2, "t", "ann"});
+  b.probe.done(4, b.probe.started<Write>().at(0).first, WriteResult{1});
   CHECK(b.probe.sent<Forget>().size() == 1);
 }
 
@@ -376,7 +376,7 @@ TEST_CASE("readiness: a router reports not ready and the reason: no items, no wo
   config.features.every = {1'000};
   RouterBench b(config);
   const auto status = [&](std::int64_t us) {
-    b.probe.receive(us, door, StatusRequest{9});
+    b.probe.receive(us, server, StatusRequest{9});
     return b.probe.sent<StatusReply>().at(0);
   };
   b.probe.start(0);
@@ -395,62 +395,62 @@ TEST_CASE("readiness: a router reports not ready and the reason: no items, no wo
   CHECK(status(2'800).ready);
   b.lose(2'850, 1);
   CHECK(field_of(status(2'860), "not_ready") == "no worker serves model model 1");
-  b.probe.receive(2'900, door, Drain{5});
+  b.probe.receive(2'900, server, Drain{5});
   CHECK(field_of(b.probe.sent<StatusReply>().at(0), "not_ready") == "it is draining");
 }
 
 TEST_CASE("status: counts writes and reads in flight, and answers") {
   RouterBench b;
-  b.probe.receive(0, door, DeleteUser{1, "t", "ann"});
+  b.probe.receive(0, server, DeleteUser{1, "t", "ann"});
   const auto write = b.probe.started<Write>().at(0).first;
   const auto field = [&](std::int64_t us, const char* name) {
-    b.probe.receive(us, door, StatusRequest{9});
+    b.probe.receive(us, server, StatusRequest{9});
     return field_of(b.probe.sent<StatusReply>().at(0), name);
   };
   CHECK(field(1, "writes_in_flight") == "1");
   CHECK(field(1, "reads_in_flight") == "0");
   CHECK(field(1, "requests_answered") == "0");
-  b.probe.done(2, write, Written{1});
+  b.probe.done(2, write, WriteResult{1});
   CHECK(field(3, "writes_in_flight") == "0");
 }
 
 TEST_CASE("status: names the catalog of the latest features, even if versions does not know it") {
   RouterBench b;
   b.send(0, 1);
-  b.probe.receive(1, door, StatusRequest{2});
+  b.probe.receive(1, server, StatusRequest{2});
   CHECK(field_of(b.probe.sent<StatusReply>().at(0), "catalog_version") == "catalog 1");
 }
 
 TEST_CASE("drain: a draining router finishes its requests and refuses new ones until it serves again") {
   RouterBench b;
   b.send(0, 1);
-  b.probe.receive(1, door, Drain{5});
+  b.probe.receive(1, server, Drain{5});
   CHECK(field_of(b.probe.sent<StatusReply>().at(0), "drained") == "no");
   CHECK_FALSE(b.probe.sent<StatusReply>()[0].ready);
   b.rank(2, 2);
   CHECK(b.refused() == "503 draining");
-  b.probe.receive(3, door, DeleteUser{3, "t", "ann"});
+  b.probe.receive(3, server, DeleteUser{3, "t", "ann"});
   CHECK(b.refused() == "503 draining");
   b.execute(4, {1, 2});
   CHECK(b.replies() == 1);
-  b.probe.receive(5, door, Drain{5});
+  b.probe.receive(5, server, Drain{5});
   CHECK(field_of(b.probe.sent<StatusReply>().at(0), "drained") == "yes");
-  b.probe.receive(6, door, Drain{6, false});
+  b.probe.receive(6, server, Drain{6, false});
   b.send(7, 4);
   CHECK(b.plans() == 1);
 }
 
 std::string members_field(RouterBench& b, std::int64_t us, const char* name) {
-  b.probe.receive(us, door, StatusRequest{99});
+  b.probe.receive(us, server, StatusRequest{99});
   return field_of(b.probe.sent<StatusReply>().at(0), name);
 }
 
 // Answers the router's read of the members.
-void tell_members(RouterBench& b, std::int64_t us, Revision revision, const std::string& text) {
+void report_members(RouterBench& b, std::int64_t us, Revision revision, const std::string& text) {
   b.run_until(us);
   for (const auto& [job, question] : b.probe.started<Coordinate>())
     if (std::get<ReadKey>(question.what).key == "members")
-      return b.probe.done(us, job, Coordinated{.ok = true, .revision = revision, .value = text});
+      return b.probe.done(us, job, CoordinationReply{.ok = true, .revision = revision, .value = text});
   FAIL("it did not ask who the workers are");
 }
 
@@ -460,16 +460,16 @@ TEST_CASE("members: a joined worker is used once heard, a removed one never, and
   RouterBench b(config);
   b.probe.start(0);
   for (const auto& [job, question] : b.probe.started<Coordinate>())
-    b.probe.done(0, job, Coordinated{.ok = true});
+    b.probe.done(0, job, CoordinationReply{.ok = true});
   b.beat(1, 1, beat_of(5));
   b.beat(2, 6, beat_of(5));  // not a member yet
   b.send(3, 1);
   CHECK(b.node == 1);
-  tell_members(b, 1'000, 4, "last 6\njoined 6 10.0.0.6 7000 w6\n");
+  report_members(b, 1'000, 4, "last 6\njoined 6 10.0.0.6 7000 w6\n");
   CHECK(members_field(b, 1'001, "members_epoch") == "4");
   b.beat(1'010, 6, beat_of(5));
   b.beat(1'011, 1, beat_of(5));
-  tell_members(b, 2'000, 5, "last 6\njoined 6 10.0.0.6 7000 w6\nleft 1\n");
+  report_members(b, 2'000, 5, "last 6\njoined 6 10.0.0.6 7000 w6\nleft 1\n");
   b.beat(2'001, 1, beat_of(5));
   b.beat(2'002, 6, beat_of(5));
   b.send(2'003, 2);
@@ -484,7 +484,7 @@ TEST_CASE(
     config.joined = joined;
     RouterBench b(config);
     b.probe.start(0);
-    const auto told = [&] {
+    const auto reported = [&] {
       std::vector<Address> to;
       for (const Address& one : b.probe.recipients())
         if (one.role == Role::inference_worker) to.push_back(one);
@@ -492,17 +492,17 @@ TEST_CASE(
     };
     const std::vector<Address> one{{1, Role::inference_worker}},
         both{{1, Role::inference_worker}, {2, Role::inference_worker}}, none;
-    CHECK(told() == (joined ? both : none));
+    CHECK(reported() == (joined ? both : none));
     b.beat(1, 2, beat_of(5));
     b.run_until(config.heartbeat.us);
-    CHECK(told() == (joined ? one : none));
+    CHECK(reported() == (joined ? one : none));
     b.beat(config.heartbeat.us + 1, 1, beat_of(5));
     b.beat(config.heartbeat.us + 1, 2, beat_of(5));
     b.run_until(2 * config.heartbeat.us);
-    CHECK(told() == none);
+    CHECK(reported() == none);
     b.probe.lose(2 * config.heartbeat.us + 1, 1);
     b.run_until(3 * config.heartbeat.us);
-    CHECK(told() == (joined ? one : none));
+    CHECK(reported() == (joined ? one : none));
   }
 }
 
@@ -515,10 +515,10 @@ TEST_CASE("readiness: a joined router is ready when it knows the leader or has w
     RouterBench b(config);
     b.probe.start(0);
     for (const auto& [job, question] : b.probe.started<Coordinate>())
-      b.probe.done(0, job, Coordinated{.ok = true});
+      b.probe.done(0, job, CoordinationReply{.ok = true});
     b.beat(us - 2, 1, beat_of(5));
     if (led) b.probe.receive(us - 1, {2, Role::cache_meta}, LeaderBeat{4});
-    b.probe.receive(us, door, StatusRequest{99});
+    b.probe.receive(us, server, StatusRequest{99});
     return field_of(b.probe.sent<StatusReply>().at(0), "not_ready");
   };
   CHECK(reason(true, 10, false) == "the leading cache-meta is not known yet");
@@ -537,13 +537,13 @@ TEST_CASE("members: joined routers hear of versions, routers that left do not") 
   CoordinatedBench c(config);
   c.start();
   c.beats(10, {"model 1"}, 1);
-  c.probe.receive(30, door, Reload{50, "model 2", ""});
+  c.probe.receive(30, server, Reload{50, "model 2", ""});
   c.settle(30);
-  std::vector<NodeId> told;
+  std::vector<NodeId> reported;
   for (const auto& effect : c.all.list)
     if (const auto* send = std::get_if<Effects::Send>(&effect); send && send->to.role == Role::router)
-      told.push_back(send->to.node);
-  CHECK(told == std::vector<NodeId>{7, 9});
+      reported.push_back(send->to.node);
+  CHECK(reported == std::vector<NodeId>{7, 9});
 }
 
 TEST_CASE("members: without a leader, a forget message goes to the current cache-metas") {
@@ -553,14 +553,14 @@ TEST_CASE("members: without a leader, a forget message goes to the current cache
   RouterBench b(config);
   b.probe.start(0);
   for (const auto& [job, question] : b.probe.started<Coordinate>())
-    b.probe.done(0, job, Coordinated{.ok = true});
-  tell_members(b, 1'000, 4, "last 6\njoined 6 10.0.0.6 7000 m6\nroles 6 cache_meta\nleft 4\n");
-  b.probe.receive(1'001, door, DeleteUser{1, "t", "ann"});
-  b.probe.done(1'002, b.probe.started<Write>().at(0).first, Written{1});
-  std::vector<NodeId> told;
+    b.probe.done(0, job, CoordinationReply{.ok = true});
+  report_members(b, 1'000, 4, "last 6\njoined 6 10.0.0.6 7000 m6\nroles 6 cache_meta\nleft 4\n");
+  b.probe.receive(1'001, server, DeleteUser{1, "t", "ann"});
+  b.probe.done(1'002, b.probe.started<Write>().at(0).first, WriteResult{1});
+  std::vector<NodeId> reported;
   for (const Address& to : b.probe.recipients())
-    if (to.role == Role::cache_meta) told.push_back(to.node);
-  CHECK(told == std::vector<NodeId>{5, 6});
+    if (to.role == Role::cache_meta) reported.push_back(to.node);
+  CHECK(reported == std::vector<NodeId>{5, 6});
 }
 
 TEST_CASE("members: a starting router knows who joined and left before its first read") {
@@ -570,7 +570,8 @@ TEST_CASE("members: a starting router knows who joined and left before its first
   RouterBench b(config);
   b.probe.start(0);
   for (const auto& [job, question] : b.probe.started<Coordinate>())
-    if (std::get<ReadKey>(question.what).key != "members") b.probe.done(0, job, Coordinated{.ok = true});
+    if (std::get<ReadKey>(question.what).key != "members")
+      b.probe.done(0, job, CoordinationReply{.ok = true});
   b.beat(1, 2, beat_of(5));  // no member any more
   b.beat(2, 6, beat_of(5));
   b.send(3, 1);

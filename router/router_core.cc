@@ -6,7 +6,7 @@
 
 #include "kernels/base/check.h"
 #include "placement/popularity/spread.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 namespace {
@@ -37,7 +37,7 @@ Refusal too_many_requests(std::uint32_t most) {
 RouterCore::RouterCore(RouterConfig config)
     : config_(std::move(config)),
       next_id_(config_.incarnation),
-      deafness_(config_.heartbeat),
+      stall_detector_(config_.heartbeat),
       members_({config_.workers, config_.routers, config_.cache_metas}, config_.members_every,
                std::move(config_.members)),
       workers_({.heartbeat = config_.heartbeat,
@@ -62,23 +62,23 @@ RouterCore::RouterCore(RouterConfig config)
 
 void RouterCore::step(Instant now, const Event& event, Effects& effects) {
   const Step step{now, next_id_, effects};
-  if (const Duration deaf = deafness_.before(now); deaf.us > 0) {
-    workers_.excuse(deaf);
-    leader_.excuse(deaf);
-    effects.log(LogLevel::warning, "was_stopped", {{"us", deaf.us}});
+  if (const Duration stall = stall_detector_.before(now); stall.us > 0) {
+    workers_.forgive_stall(stall);
+    leader_.forgive_stall(stall);
+    effects.log(LogLevel::warning, "process_stalled", {{"us", stall.us}});
   }
   if (const auto* received = std::get_if<Received>(&event)) {
     if (!hold_early(step, *received)) on_message(step, *received);
   } else if (const auto* fired = std::get_if<TimerFired>(&event)) {
     on_timer(step, fired->timer);
-  } else if (const auto* done = std::get_if<Done>(&event)) {
+  } else if (const auto* done = std::get_if<JobDone>(&event)) {
     on_done(step, *done);
   } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
     on_peer_lost(step, lost->node);
   }
   if (!early_.empty()) take_early(step);
   if (may_unpark_) unpark(step);
-  serve_lines(step);
+  serve_queues(step);
 }
 
 // Keeps requests that arrive before the served versions are known, up to a bound.
@@ -95,7 +95,7 @@ bool RouterCore::hold_early(Step step, const Received& received) {
 void RouterCore::take_early(Step step) {
   while (!early_.empty() && (versions_.current(step.now) || draining_ ||
                              step.now.us - early_.front().at.us >= config_.budget.us / 2)) {
-    Early early = std::move(early_.front());
+    EarlyMessage early = std::move(early_.front());
     early_.pop_front();
     const std::int64_t waited = step.now.us - early.at.us;
     std::visit(
@@ -169,7 +169,7 @@ void RouterCore::on_answer(Step step, const Received& received) {
   }
 }
 
-void RouterCore::on_done(Step step, const Done& done) {
+void RouterCore::on_done(Step step, const JobDone& done) {
   const auto members = members_.on_done(done, step.effects);
   if (members == MemberWatch::Answer::changed) follow_members(step);
   if (members != MemberWatch::Answer::foreign) return;
@@ -177,7 +177,7 @@ void RouterCore::on_done(Step step, const Done& done) {
   const auto answer = versions_.on_done(step, done.job, done.result, workers_);
   if (answer != VersionKeeper::Answer::foreign) {
     follow_versions(step, epoch, answer == VersionKeeper::Answer::written);
-    return see_to_reload(step);
+    return advance_reload(step);
   }
   if (features_.on_done(step, done.job, done.result)) return;
   const auto features = feature_jobs_.extract(done.job);
@@ -211,10 +211,10 @@ void RouterCore::on_timer(Step step, std::uint64_t timer) {
   const auto kind = static_cast<TimerKind>(timer % 4);
   if (Flight* flight = find(serial)) {
     const Instant latest = flight->asked.deadline + Duration{2 * config_.heartbeat.us + 2'000};
-    if (kind == TimerKind::deadline && planted(Bug::tell_too_late) && step.now < latest)
+    if (kind == TimerKind::deadline && mutated(Mutant::report_too_late) && step.now < latest)
       return step.effects.set_timer(timer, latest);
     if (kind == TimerKind::deadline) return refuse_flight(step, *flight, too_late());
-    if (kind == TimerKind::late) return flight->in_line ? reconsider(step, *flight) : on_late(step, *flight);
+    if (kind == TimerKind::late) return flight->queued ? reconsider(step, *flight) : on_late(step, *flight);
     if (flight->stage == Stage::lookup) choose_plan(step, *flight);
     return;
   }
@@ -233,7 +233,7 @@ bool RouterCore::is_copy(Address from, RequestId id) const {
 }
 
 // Refuses all new requests while draining or while the versions are unknown.
-std::optional<Refusal> RouterCore::find_obstacle(Instant now) const {
+std::optional<Refusal> RouterCore::reject_if_unavailable(Instant now) const {
   if (draining_)
     return Refusal{503, "draining", "the router accepts no new requests", "router", "another router"};
   if (!versions_.current(now))
@@ -243,8 +243,8 @@ std::optional<Refusal> RouterCore::find_obstacle(Instant now) const {
 }
 
 // Refuses if the router already has the maximum number of requests.
-std::optional<Refusal> RouterCore::find_no_place(Step step, TenantId tenant) {
-  const bool full = flights_.size() >= config_.in_flight_max && !make_room(step, tenant);
+std::optional<Refusal> RouterCore::reject_if_full(Step step, TenantId tenant) {
+  const bool full = flights_.size() >= config_.in_flight_max && !refuse_newest_of_heaviest(step, tenant);
   if (full && tenants_[tenant].waiting > 0)  // it has its share, or more
     return tenant_overloaded(tenant, "fewer requests while there are " +
                                          std::to_string(config_.in_flight_max) +
@@ -254,8 +254,8 @@ std::optional<Refusal> RouterCore::find_no_place(Step step, TenantId tenant) {
 }
 
 // Refuses if no worker can finish in time. Also fills `flight.workers` with the candidates.
-std::optional<Refusal> RouterCore::find_no_worker(Instant now, Flight& flight, std::uint64_t home,
-                                                  const placement::Work& work) const {
+std::optional<Refusal> RouterCore::reject_if_no_worker(Instant now, Flight& flight, std::uint64_t home,
+                                                       const placement::Work& work) const {
   flight.workers = workers_.candidates(
       now, {.home = home, .draw = spread(flight.serial), .model = flight.pinned.model_version});
   if (flight.workers.empty())
@@ -270,14 +270,15 @@ std::optional<Refusal> RouterCore::find_no_worker(Instant now, Flight& flight, s
 }
 
 // Returns the new flight, or null if the request was refused or is a copy.
-Flight* RouterCore::admit(Step step, const Asked& asked, TenantId tenant, Pinned pinned, std::uint64_t home,
-                          const placement::Work& work, const std::optional<Refusal>& fault) {
+Flight* RouterCore::admit(Step step, const RequestOrigin& asked, TenantId tenant, PinnedVersions pinned,
+                          std::uint64_t home, const placement::Work& work,
+                          const std::optional<Refusal>& fault) {
   if (is_copy(asked.from, asked.id)) return nullptr;
   Flight flight{.serial = next_id_, .asked = asked, .tenant = tenant, .pinned = std::move(pinned)};
-  std::optional<Refusal> refusal = fault ? fault : find_obstacle(step.now);
-  if (!refusal) refusal = find_excess(tenant);
-  if (!refusal) refusal = find_no_worker(step.now, flight, home, work);
-  if (!refusal) refusal = find_no_place(step, tenant);
+  std::optional<Refusal> refusal = fault ? fault : reject_if_unavailable(step.now);
+  if (!refusal) refusal = reject_if_over_limit(tenant);
+  if (!refusal) refusal = reject_if_no_worker(step.now, flight, home, work);
+  if (!refusal) refusal = reject_if_full(step, tenant);
   if (refusal) {
     step.effects.count(Metric::tenant_refused, 1, tenants_[tenant].name);
     refuse(step, asked, *refusal);
@@ -299,16 +300,16 @@ Duration RouterCore::budget_of(std::int64_t budget_us) const {
   return {std::min(budget_us > 0 ? budget_us : config_.budget.us, config_.budget_max.us)};
 }
 
-void RouterCore::settle(const Asked& asked) {
+void RouterCore::settle(const RequestOrigin& asked) {
   open_.erase({asked.from, asked.id});
   recent_.add(asked.from, asked.id);
 }
 
 // Refuses the request. Faults of workers and ports become 503: for the client they may be over
 // soon.
-void RouterCore::refuse(Step step, const Asked& asked, Refusal refusal) {
+void RouterCore::refuse(Step step, const RequestOrigin& asked, Refusal refusal) {
   const bool is_own = refusal.status < 400 || (refusal.status >= 500 && refusal.status != 504);
-  if (is_own && !planted(Bug::refuse_without_status)) refusal.status = 503;
+  if (is_own && !mutated(Mutant::refuse_without_status)) refusal.status = 503;
   if (refusal.status == 504)
     step.effects.count(Metric::requests_expired);
   else
@@ -338,10 +339,10 @@ void RouterCore::close(Step step, Flight& flight) {
 void RouterCore::drop(Step step, Flight& flight) {
   for (Attempt& attempt : flight.attempts)
     if (attempt.open()) workers_.forget(attempt.ticket);
-  if (flight.in_line) leave_line(step, flight);
+  if (flight.queued) leave_queue(step, flight);
   tenants_.leave(flight.tenant);
   const Serial serial = flight.serial;
-  std::erase_if(parked_, [serial](const Parked& parked) { return parked.serial == serial; });
+  std::erase_if(parked_, [serial](const ParkedRequest& parked) { return parked.serial == serial; });
   may_unpark_ = !parked_.empty();
   flights_.erase(serial);
   count_in_flight(step);
@@ -376,7 +377,7 @@ TokenCount RouterCore::count_tokens(Step step, const Candidate& sent, const Exec
   TokenCount count;
   std::vector<bool> is_block(sent.blocks.size());
   double places = 0, kept = 0;  // tokens of all spans, and of the spans whose block was there
-  for (const kernels::Repair::Place& place : sent.plan.repair.places) {
+  for (const kernels::Repair::ReusedSpan& place : sent.plan.repair.reused_spans) {
     is_block[place.block] = true;
     const auto tokens = static_cast<double>(sent.plan.segments[place.segment].tokens.size());
     places += tokens;

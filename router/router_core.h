@@ -34,8 +34,8 @@
 #include "router/tenants/fair_queue.h"
 #include "router/tenants/tenants.h"
 #include "runtime/actor/core.h"
-#include "runtime/actor/deafness.h"
 #include "runtime/actor/recent_ids.h"
+#include "runtime/actor/stall_detector.h"
 #include "runtime/coordination/member_watch.h"
 
 namespace troupe::router {
@@ -49,7 +49,7 @@ struct RouterConfig {
   Duration members_every{0};       // period for reading `members` anew; 0 = never
   // report to workers which requests of their users ran elsewhere; needed when a worker splits its
   // areas by demand
-  bool tells_homes = true;
+  bool reports_uses_elsewhere = true;
   std::vector<NodeId> routers;  // other routers of the cluster file
   bool joined = false;          // this node is not in the cluster file, so it announces itself to the workers
   bool coordinate = false;      // a Coordination answers behind the port; false = the versions never change
@@ -58,7 +58,7 @@ struct RouterConfig {
   PromptForm form;
   NameContext names;
   Policy policy = router::policy("planner");  // for requests that name none
-  bool undivided =
+  bool shared_areas =
       false;  // treat both memory areas as one for the plans of every policy; the planner always does
   RequestLimits limits;
   // ranking, generation, completion and score requests; more are refused
@@ -90,7 +90,8 @@ struct RouterConfig {
   std::size_t suspects_max = 1'024;
   FeatureWatchConfig features;
   PrecomputeConfig precompute;
-  std::shared_ptr<const ItemPlaces> places;  // item assignment; null = blocks go to any node with capacity
+  std::shared_ptr<const ItemAssignment>
+      places;  // item assignment; null = blocks go to any node with capacity
 };
 
 // Token counts of an executed plan.
@@ -114,11 +115,11 @@ class RouterCore final : public Core {
   std::size_t executing() const { return count(Stage::executing); }
   std::size_t retries_in_flight() const;
   bool swapping() const { return reloading_.has_value() || versions_.swapping(); }
-  bool precomputing() const { return !precompute_.at_rest(); }
+  bool precomputing() const { return !precompute_.is_idle(); }
   bool draining() const { return draining_; }
   Revision members_epoch() const { return members_.epoch(); }
-  bool is_handed_on() const {
-    return precompute_.is_handed_on();
+  bool is_migration_done() const {
+    return precompute_.is_migration_done();
   }  // true if every item block is at its assigned node
   const Versions& versions() const { return versions_.versions(); }
   const WorkerTable& workers() const { return workers_; }
@@ -131,27 +132,27 @@ class RouterCore final : public Core {
 
  private:
   using Serial = std::uint64_t;
-  struct Writing {  // kept until its job ends, even after the client was told that it is late
-    Asked asked;
+  struct PendingWrite {  // kept until its job ends, even after the client was told that it is late
+    RequestOrigin asked;
     Write write;
     bool answered = false;
   };
-  struct Reading {  // read of stored data; kept until its job ends, like Writing
-    Asked asked;
+  struct PendingRead {  // read of stored data; kept until its job ends, like Writing
+    RequestOrigin asked;
     bool answered = false;
   };
-  struct Early {  // message that arrived before the served versions were known
+  struct EarlyMessage {  // message that arrived before the served versions were known
     Instant at;
     Received received;
   };
   // Suspect that waits for a worker on which this router has no other suspect.
-  struct Parked {
+  struct ParkedRequest {
     Serial serial = 0;
     bool free = false;
     Refusal refusal;  // of the attempt that failed before; sent if no worker is left
   };
-  struct Reloading {
-    Asked asked;
+  struct PendingReload {
+    RequestOrigin asked;
     std::optional<Instant> served_since;
   };
 
@@ -159,7 +160,7 @@ class RouterCore final : public Core {
   bool hold_early(Step step, const Received& received);
   void take_early(Step step);
   void on_answer(Step step, const Received& received);
-  void on_done(Step step, const Done& done);
+  void on_done(Step step, const JobDone& done);
   void on_timer(Step step, std::uint64_t timer);
 
   // router_requests.cc
@@ -167,10 +168,10 @@ class RouterCore final : public Core {
   void find_features(Step step, const Flight& flight);
   void on_features(Step step, Flight& flight, const JobResult& result);
   void plan(Step step, Flight& flight);
-  std::vector<Considered> consider(const Request& request, const Pinned& pinned);
+  std::vector<PlanOption> consider(const Request& request, const PinnedVersions& pinned);
   const BlockNames& names_of(const std::string& model_version);
-  Pinned pin(Instant now, const Request& request) const;
-  bool is_present(const Pinned& pinned) const;
+  PinnedVersions pin(Instant now, const Request& request) const;
+  bool is_present(const PinnedVersions& pinned) const;
   void look_up(Step step, Flight& flight, NodeId leader);
   void on_found(Step step, const BlocksFound& found);
   void choose_plan(Step step, Flight& flight);
@@ -179,7 +180,7 @@ class RouterCore final : public Core {
   placement::Work work_at(NodeId node, const Flight& flight, std::size_t plan) const;
   void name_holders(Instant now, Flight& flight, NodeId node) const;
   Execute make_plan(Instant now, Flight& flight, NodeId node) const;
-  void send_answer(Step step, const Asked& asked, Message reply) const;
+  void send_answer(Step step, const RequestOrigin& asked, Message reply) const;
   void answer(Step step, Flight& flight, NodeId node, const Executed& executed);
   void note_times(Step step, const Timings& timings, const TraceContext& trace);
   void note_pull(const Candidate& sent, NodeId node, const Executed& executed);
@@ -196,7 +197,7 @@ class RouterCore final : public Core {
   void send_plan(Step step, Flight& flight, const WorkerTable::Option& option);
   void note_home(Instant now, Flight& flight, NodeId node, Execute& plan);
   NodeId last_worker(const Flight& flight) const;
-  bool by_all_three() const { return config_.routing.by == Routing::By::joint; }
+  bool uses_joint_rule() const { return config_.routing.by == Routing::By::joint; }
   bool retry(Step step, Flight& flight, bool free, const Refusal& refusal);
   std::vector<NodeId> nodes_with_suspects() const;
   bool is_suspect(Instant now, const Flight& flight) const;
@@ -212,21 +213,21 @@ class RouterCore final : public Core {
   bool refuse_poison(Step step, Flight& flight);
 
   // router_turns.cc
-  std::optional<Refusal> find_excess(TenantId tenant) const;
-  bool make_room(Step step, TenantId tenant);
+  std::optional<Refusal> reject_if_over_limit(TenantId tenant) const;
+  bool refuse_newest_of_heaviest(Step step, TenantId tenant);
   Refusal tenant_overloaded(TenantId tenant, std::string expected) const;
   Refusal too_busy(Instant now, const Flight& flight, std::span<const NodeId> nodes,
                    const placement::Work& work) const;
   double passes_us(NodeId node, TenantId tenant) const;
-  bool goes_at_once(NodeId node) const;
-  void line_up(Step step, Flight& flight, const WorkerTable::Option& option);
-  void note_line(Step step, NodeId node, TenantId tenant, int more);
+  bool may_send_at_once(NodeId node) const;
+  void enqueue(Step step, Flight& flight, const WorkerTable::Option& option);
+  void count_waiting(Step step, NodeId node, TenantId tenant, int more);
   void end_waiting(Step step, Flight& flight);
-  void leave_line(Step step, Flight& flight);
-  void serve_lines(Step step);
-  void begin_turn(Step step, Flight& flight);
+  void leave_queue(Step step, Flight& flight);
+  void serve_queues(Step step);
+  void send_queued(Step step, Flight& flight);
   void reconsider(Step step, Flight& flight);
-  void dissolve_line(Step step, NodeId node);
+  void requeue_waiting(Step step, NodeId node);
 
   // router_cluster.cc
   void on_beat(Step step);
@@ -234,19 +235,19 @@ class RouterCore final : public Core {
   void on_peer_lost(Step step, NodeId node);
   void follow_members(Step step);
   void on_reload(Step step, Address from, const Reload& reload);
-  std::optional<Refusal> find_failure(Instant now) const;
+  std::optional<Refusal> reload_failure(Instant now) const;
   bool is_followed(Instant now) const;
   bool is_heard_of(Instant now) const;
-  void see_to_reload(Step step);
+  void advance_reload(Step step);
   void follow_versions(Step step, std::uint64_t epoch_before, bool own_doing);
-  void see_to_share(Instant now);
-  void introduce(Step step) const;
-  void tell_routers(Step step, const Message& message) const;
+  void advance_share(Instant now);
+  void announce_to_workers(Step step) const;
+  void send_to_routers(Step step, const Message& message) const;
   void on_drain(Step step, Address from, const Drain& drain);
   StatusReply status(Instant now, RequestId id) const;
-  void tell_workers(Instant now, StatusReply& reply) const;
-  void tell_recent(Instant now, StatusReply& reply) const;
-  std::string find_reason_not_ready(Instant now) const;  // "" = ready
+  void report_workers(Instant now, StatusReply& reply) const;
+  void report_recent(Instant now, StatusReply& reply) const;
+  std::string not_ready_reason(Instant now) const;  // "" = ready
 
   // router_writes.cc
   template <class Request>
@@ -256,20 +257,20 @@ class RouterCore final : public Core {
   template <class Request>
   void on_read(Step step, Address from, const Request& request);
   void on_was_read(Step step, Serial serial, const JobResult& result);
-  std::optional<Refusal> find_no_job(Instant now) const;
+  std::optional<Refusal> reject_if_jobs_full(Instant now) const;
 
   // router_core.cc: admission and ends
-  std::optional<Refusal> find_obstacle(Instant now) const;
-  std::optional<Refusal> find_no_place(Step step, TenantId tenant);
-  std::optional<Refusal> find_no_worker(Instant now, Flight& flight, std::uint64_t home,
-                                        const placement::Work& work) const;
+  std::optional<Refusal> reject_if_unavailable(Instant now) const;
+  std::optional<Refusal> reject_if_full(Step step, TenantId tenant);
+  std::optional<Refusal> reject_if_no_worker(Instant now, Flight& flight, std::uint64_t home,
+                                             const placement::Work& work) const;
   bool is_copy(Address from, RequestId id) const;
   // `work`: work of the plan, as far as known.
-  Flight* admit(Step step, const Asked& asked, TenantId tenant, Pinned pinned, std::uint64_t home,
-                const placement::Work& work, const std::optional<Refusal>& fault);
+  Flight* admit(Step step, const RequestOrigin& asked, TenantId tenant, PinnedVersions pinned,
+                std::uint64_t home, const placement::Work& work, const std::optional<Refusal>& fault);
   Duration budget_of(std::int64_t budget_us) const;
-  void settle(const Asked& asked);  // records that the request has its outcome
-  void refuse(Step step, const Asked& asked, Refusal refusal);
+  void settle(const RequestOrigin& asked);  // records that the request has its outcome
+  void refuse(Step step, const RequestOrigin& asked, Refusal refusal);
   static void log_hop(Step step, const Flight& flight, const char* event, std::vector<LogField> fields);
   static void log_trouble(Step step, const Flight& flight, const char* event, const Attempt& attempt,
                           const Refusal& why);
@@ -283,7 +284,7 @@ class RouterCore final : public Core {
 
   RouterConfig config_;
   std::uint64_t next_id_;
-  Deafness deafness_;
+  StallDetector stall_detector_;
   MemberWatch members_;
   Instant began_;
   WorkerTable workers_;
@@ -298,24 +299,24 @@ class RouterCore final : public Core {
   Suspects suspects_;
   RetryBudget retry_budget_;
   Precompute precompute_;
-  std::deque<Early> early_;
+  std::deque<EarlyMessage> early_;
   std::map<Serial, Flight> flights_;
   Tenants tenants_;
-  std::map<NodeId, FairQueue> lines_;  // per worker: requests that wait to be sent to it
-  std::size_t waiting_ = 0;            // in all queues
-  double lanes_ = 1;                   // executor slots of all live workers at the last beat
-  std::deque<Parked> parked_;          // each flight at most once
-  bool may_unpark_ = false;            // something has changed that may free a worker for them
-  std::map<Serial, Writing> writings_;
-  std::map<Serial, Reading> readings_;
-  std::optional<Reloading> reloading_;
+  std::map<NodeId, FairQueue> queues_;  // per worker: requests that wait to be sent to it
+  std::size_t waiting_ = 0;             // in all queues
+  double slots_ = 1;                    // executor slots of all live workers at the last beat
+  std::deque<ParkedRequest> parked_;    // each flight at most once
+  bool may_unpark_ = false;             // something has changed that may free a worker for them
+  std::map<Serial, PendingWrite> writings_;
+  std::map<Serial, PendingRead> readings_;
+  std::optional<PendingReload> reloading_;
   std::set<std::pair<Address, RequestId>> open_;  // requests without an outcome yet
   RecentIds recent_;                              // requests with an outcome
   std::map<std::uint64_t, Serial> feature_jobs_;  // running jobs, including those whose request has ended
   bool draining_ = false;
   std::string catalog_version_;  // as last seen
   RecentTimes times_;
-  PlanTally tally_;
+  PlanTotals tally_;
   std::uint64_t admitted_ = 0, attempts_ = 0, retries_ = 0, answered_ = 0, refused_ = 0;
 };
 

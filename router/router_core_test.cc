@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "runtime/actor/user_home.h"
-#include "runtime/testing/core_heard.h"
+#include "runtime/testing/accepted_senders.h"
 
 namespace troupe::router {
 namespace {
@@ -33,7 +33,8 @@ TEST_CASE("planner: takes the cheaper prefix for the chosen node, and keeps it f
     b.find(0);
     const auto holders = static_cast<std::uint8_t>(items.size() / 2);
     b.index(0,
-            Held{std::move(user), {holders, holders}, std::move(items), 0, 0, std::move(coldest), user_uses});
+            IndexAnswer{
+                std::move(user), {holders, holders}, std::move(items), 0, 0, std::move(coldest), user_uses});
     return b.plan();
   };
   const auto reuses = [](const Execute& plan, SegmentKind kind) {
@@ -74,7 +75,7 @@ TEST_CASE("router: events for it are logged, everything else is counted") {
     b.probe.receive(1, from, message);
     return b.probe.effects;
   };
-  CHECK(whom_it_hears(1, receive) == R"(RankRequest: everybody
+  CHECK(accepted_senders(1, receive) == R"(RankRequest: everybody
 ScoreRequest: everybody
 PutUser: everybody
 DeleteUser: everybody
@@ -109,8 +110,8 @@ TEST_CASE("router: a request goes from features to the index, to the worker and 
   REQUIRE(lookup.blocks.size() == 3);
   CHECK(lookup.blocks[0].kind == SegmentKind::user);
   CHECK(lookup.blocks[0].tokens == 21);  // <user> and the history
-  CHECK(lookup.blocks[1] == AskedBlock{test_item("a").block, SegmentKind::item, 4});
-  CHECK(lookup.blocks[2] == AskedBlock{test_item("b").block, SegmentKind::item, 4});
+  CHECK(lookup.blocks[1] == BlockQuery{test_item("a").block, SegmentKind::item, 4});
+  CHECK(lookup.blocks[2] == BlockQuery{test_item("b").block, SegmentKind::item, 4});
   CHECK(lookup.count_access);
   BlockName cold;
   cold.bytes[0] = 9;
@@ -121,7 +122,7 @@ TEST_CASE("router: a request goes from features to the index, to the worker and 
   CHECK(plan.blocks.at(1).name == lookup.blocks[0].name);
   b.execute(100, {1.0, 2.0}, {1, 1, 0, 0, 0, 0});
   const auto reply = b.probe.sent<RankReply>().at(0);
-  CHECK(b.probe.recipients().at(0) == door);
+  CHECK(b.probe.recipients().at(0) == server);
   CHECK(reply.id == 9);
   CHECK(reply.items.at(0).id == "b");
   CHECK(reply.items[0].probability == doctest::Approx(std::exp(1.0) / (1 + std::exp(1.0))));
@@ -290,7 +291,7 @@ TEST_CASE("completion: a worker searches it, for the served model named or unnam
   RouterBench b(generates);
   CompleteRequest asked{
       .id = 4, .model = "model 1", .prompt = {5, 6, 7}, .max_tokens = 2, .n = 1, .beam_width = 3};
-  b.probe.receive(0, door, asked);
+  b.probe.receive(0, server, asked);
   const Execute plan = b.plan();
   CHECK(plan.catalog_version == "");
   CHECK(plan.plan.search == Search{.width = 3, .results = 1, .steps = 2});
@@ -300,13 +301,13 @@ TEST_CASE("completion: a worker searches it, for the served model named or unnam
   CHECK(b.probe.sent<CompleteReply>().at(0).completions == found.beams);
   asked.id = 5;
   asked.model = "model 2";
-  b.probe.receive(6, door, asked);
+  b.probe.receive(6, server, asked);
   CHECK(b.refused() == "404 unknown_model");
 }
 
 TEST_CASE("scores: the query comes once, then every item, each read at its last token") {
   RouterBench b;
-  b.probe.receive(0, door, ScoreRequest{4, "", {5, 6, 7}, {{{8}}, {{9, 9}}}, {11, 12}, true});
+  b.probe.receive(0, server, ScoreRequest{4, "", {5, 6, 7}, {{{8}}, {{9, 9}}}, {11, 12}, true});
   const Execute plan = b.plan();
   REQUIRE(plan.plan.segments.size() == 3);
   CHECK(plan.plan.segments[0].kind == SegmentKind::user);
@@ -320,26 +321,26 @@ TEST_CASE("scores: the query comes once, then every item, each read at its last 
   CHECK(reply.items.at(1).scores.at(0) == doctest::Approx(0.75));
   CHECK(reply.tokens_total == 6);
 
-  b.probe.receive(6, door, ScoreRequest{5, "", {}, {{{8}}}, {11}});  // no query
+  b.probe.receive(6, server, ScoreRequest{5, "", {}, {{{8}}}, {11}});  // no query
   CHECK(b.plan().plan.segments.at(0).start == 0);
   CHECK(b.plan().plan.segments[0].sees.empty());
   b.probe.receive(7, worker, Executed{b.plan().id, {{{1, 2}}}, {0}, 0, 0, 0, 0, "model 1"});
   CHECK(b.refused() == "503 bad_model_output");
-  b.probe.receive(8, door, ScoreRequest{6, "", {}, {{{8}}}, {1'000}});
+  b.probe.receive(8, server, ScoreRequest{6, "", {}, {{{8}}}, {1'000}});
   CHECK(b.refused() == "422 unknown_token");
 }
 
 TEST_CASE("writes: a write is stored and answered, and the cache forgets the old content") {
   RouterBench b;
-  b.probe.receive(0, door, PutUser{3, "t", "ann", {"a"}, {}});
+  b.probe.receive(0, server, PutUser{3, "t", "ann", {"a"}, {}});
   const auto [job, write] = b.probe.started<Write>().at(0);
   CHECK(std::holds_alternative<PutUser>(write.what));
-  b.probe.receive(1, door, PutItem{4, "x", "", {5}, 6});
+  b.probe.receive(1, server, PutItem{4, "x", "", {5}, 6});
   CHECK(b.refused() == "503 overloaded");
-  b.probe.done(2, job, Written{8});
+  b.probe.done(2, job, WriteResult{8});
   CHECK(b.probe.sent<Stored>().at(0) == Stored{3, 8});
   CHECK(b.probe.sent<Forget>().at(0) == Forget{SegmentKind::user, owner_of_user("t", "ann")});
-  b.probe.receive(3, door, DeleteItem{5, "x"});
+  b.probe.receive(3, server, DeleteItem{5, "x"});
   b.probe.done(4, b.probe.started<Write>().at(0).first, Refusal{404, "unknown_item"});
   CHECK(b.refused() == "404 unknown_item");
   CHECK(b.probe.sent<Forget>().empty());
@@ -352,18 +353,18 @@ TEST_CASE(
   config.form.discriminant = {};
   config.form.history_part = 16;
   RouterBench b(config);
-  b.probe.receive(0, door, PutUser{3, "t", "ann", {"a"}, {}});
-  b.probe.done(1, b.probe.started<Write>().at(0).first, Written{8});
+  b.probe.receive(0, server, PutUser{3, "t", "ann", {"a"}, {}});
+  b.probe.done(1, b.probe.started<Write>().at(0).first, WriteResult{8});
   CHECK(b.probe.sent<Forget>().at(0).below == 16);
-  b.probe.receive(2, door, DeleteUser{4, "t", "ann"});
-  b.probe.done(3, b.probe.started<Write>().at(0).first, Written{9});
+  b.probe.receive(2, server, DeleteUser{4, "t", "ann"});
+  b.probe.done(3, b.probe.started<Write>().at(0).first, WriteResult{9});
   CHECK(b.probe.sent<Forget>().at(0).below == 0);
 }
 
 TEST_CASE("ranking: candidates missing from the catalog are skipped and listed if the request allows it") {
   RouterBench b;
   const auto ask = [&](std::int64_t us, RequestId id, const std::string& unknown) {
-    b.probe.receive(us, door,
+    b.probe.receive(us, server,
                     RankRequest{.id = id,
                                 .tenant = "t",
                                 .user = "ann",
@@ -384,7 +385,7 @@ TEST_CASE("ranking: candidates missing from the catalog are skipped and listed i
   CHECK(reply.skipped == std::vector<std::string>{"x"});
   REQUIRE(reply.items.size() == 2);
   CHECK(reply.items[0].id == "b");
-  b.probe.receive(3, door,
+  b.probe.receive(3, server,
                   RankRequest{.id = 5, .tenant = "t", .user = "ann", .candidates = {"a"}, .unknown = "drop"});
   CHECK(b.refused() == "400 bad_unknown");
 }
@@ -392,7 +393,7 @@ TEST_CASE("ranking: candidates missing from the catalog are skipped and listed i
 TEST_CASE("ranking: a history in the request replaces a missing profile") {
   RouterBench b;
   b.probe.receive(
-      0, door,
+      0, server,
       RankRequest{.id = 3, .tenant = "t", .candidates = {"a"}, .policy = "recompute", .history = {"b", "b"}});
   const auto jobs = b.probe.started<FindFeatures>();
   REQUIRE(jobs.size() == 1);
@@ -407,7 +408,7 @@ TEST_CASE("ranking: a history in the request replaces a missing profile") {
   for (const Segment& segment : plan.plan.segments)
     if (segment.kind == SegmentKind::user) history += segment.tokens.size();
   CHECK(history == 1 + 2 * 4);  // after the form's own token
-  b.probe.receive(2, door,
+  b.probe.receive(2, server,
                   RankRequest{.id = 4, .tenant = "t", .user = "ann", .candidates = {"a"}, .history = {"b"}});
   CHECK(b.refused() == "400 ambiguous_history");
 }
@@ -417,44 +418,44 @@ TEST_CASE("appends: the reply reports the result, and whole parts of the history
   config.form.discriminant = {};
   config.form.history_part = 16;
   RouterBench b(config);
-  b.probe.receive(0, door, AppendEvents{.id = 3, .tenant = "t", .user = "ann", .history = {"a", "b"}});
-  b.probe.done(1, b.probe.started<Write>().at(0).first, Written{8, 1, 1, 0, 5});
+  b.probe.receive(0, server, AppendEvents{.id = 3, .tenant = "t", .user = "ann", .history = {"a", "b"}});
+  b.probe.done(1, b.probe.started<Write>().at(0).first, WriteResult{8, 1, 1, 0, 5});
   CHECK(b.probe.sent<Appended>().at(0) == Appended{3, 8, 1, 1, 0, 5});
   CHECK(b.probe.sent<Forget>().at(0).below == 16);
-  b.probe.receive(2, door, AppendEvents{.id = 4, .tenant = "t", .user = "ann", .history = {"a"}});
-  b.probe.done(3, b.probe.started<Write>().at(0).first, Written{8, 0, 1, 0, 5});
+  b.probe.receive(2, server, AppendEvents{.id = 4, .tenant = "t", .user = "ann", .history = {"a"}});
+  b.probe.done(3, b.probe.started<Write>().at(0).first, WriteResult{8, 0, 1, 0, 5});
   CHECK(b.probe.sent<Appended>().at(0).repeated == 1);
   CHECK(b.probe.sent<Forget>().empty());  // nothing has changed
-  b.probe.receive(4, door, AppendEvents{.id = 5, .tenant = "t", .user = "ann"});
+  b.probe.receive(4, server, AppendEvents{.id = 5, .tenant = "t", .user = "ann"});
   CHECK(b.refused() == "400 no_events");
 }
 
 TEST_CASE("reads: stored data is returned as the port has it, once, by the deadline") {
   RouterBench b;
-  b.probe.receive(0, door, GetUser{3, "t", "ann"});
+  b.probe.receive(0, server, GetUser{3, "t", "ann"});
   const auto jobs = b.probe.started<Read>();
   REQUIRE(jobs.size() == 1);
-  b.probe.receive(0, door, GetUser{3, "t", "ann"});
+  b.probe.receive(0, server, GetUser{3, "t", "ann"});
   CHECK(b.probe.effects.list.empty());  // a copy
   b.probe.done(1, jobs[0].first, UserReply{.user = "ann", .version = 7});
   CHECK(b.probe.sent<UserReply>().at(0) == UserReply{.id = 3, .user = "ann", .version = 7});
-  b.probe.receive(2, door, GetItem{4, "none"});
+  b.probe.receive(2, server, GetItem{4, "none"});
   b.probe.done(3, b.probe.started<Read>().at(0).first, Refusal{404, "unknown_item"});
   CHECK(b.refused() == "404 unknown_item");
-  b.probe.receive(4, door, GetItem{5, "a"});
+  b.probe.receive(4, server, GetItem{5, "a"});
   b.run_until(1'500);
   CHECK(b.refused() == "504 deadline_exceeded");
-  b.probe.receive(1'600, door, GetUser{6, "t", ""});
+  b.probe.receive(1'600, server, GetUser{6, "t", ""});
   CHECK(b.refused() == "400 empty_user");
 }
 
 TEST_CASE("writes: a write that finishes after its deadline reaches the cache, but is not answered twice") {
   RouterBench b;
-  b.probe.receive(0, door, DeleteUser{3, "t", "ann"});
+  b.probe.receive(0, server, DeleteUser{3, "t", "ann"});
   const auto job = b.probe.started<Write>().at(0).first;
   b.run_until(1'000);
   CHECK(b.refused() == "504 deadline_exceeded");
-  b.probe.done(1'500, job, Written{8});
+  b.probe.done(1'500, job, WriteResult{8});
   CHECK(b.probe.sent<Stored>().empty());
   CHECK(b.probe.sent<Forget>().size() == 1);
 }
@@ -467,18 +468,18 @@ TEST_CASE("precompute: a new item is computed under the name that requests will 
   probe.start();
   probe.receive(1, {1, Role::kv_worker}, StatusReply{1, 1, Role::kv_worker, true});
   probe.done(2, probe.started<ListItems>().at(0).first, ItemList{.last = true});
-  probe.receive(3, door, PutItem{4, "x", "", {5, 6}, 6});
-  probe.done(4, probe.started<Write>().at(0).first, Written{1});
+  probe.receive(3, server, PutItem{4, "x", "", {5, 6}, 6});
+  probe.done(4, probe.started<Write>().at(0).first, WriteResult{1});
   const auto lookup = probe.sent<LookupBlocks>().at(0);
   REQUIRE(lookup.blocks.size() == 1);
   CHECK(lookup.blocks[0].name == BlockNames(on.form, on.names).item(std::vector<Token>{5, 6}));
   probe.receive(5, meta, BlocksFound{lookup.id, {0}});
   const auto chunk = probe.sent<Execute>().at(0);
   probe.receive(6, worker, Executed{chunk.id, {}, {0, 0}, 2});
-  probe.receive(7, door, StatusRequest{1});
+  probe.receive(7, server, StatusRequest{1});
   CHECK_FALSE(probe.sent<StatusReply>().at(0).ready);  // no worker was heard yet
   probe.receive(8, worker, beat_of(5));
-  probe.receive(9, door, StatusRequest{2});
+  probe.receive(9, server, StatusRequest{2});
   const auto status = probe.sent<StatusReply>().at(0);
   CHECK(status.ready);
   CHECK(field_of(status, "precompute") == "done");
@@ -489,7 +490,7 @@ TEST_CASE(
     "precompute: items that many requests want are hot and are copied to all workers in the "
     "background") {
   RouterConfig config = cluster_config({1, 2});
-  config.places = std::make_shared<const ItemPlaces>(config.workers);
+  config.places = std::make_shared<const ItemAssignment>(config.workers);
   config.precompute.on = true;
   config.precompute.refresh = {.hot_share = 0.5, .window = 20};
   RouterBench b(config);

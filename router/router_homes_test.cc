@@ -31,7 +31,7 @@ struct Homes : RouterBench {
     return asked.prefer.front();
   }
   Retention go() {
-    index(++us, Held{{}, {0, 0}, {}});
+    index(++us, IndexAnswer{{}, {0, 0}, {}});
     return plan().retention;
   }
   void end() { execute_at(++us, node); }
@@ -44,7 +44,7 @@ struct Homes : RouterBench {
   BlockName send_away(const std::string& user = "ann") {
     const NodeId home = ask(user);
     wait_at(home, 500);
-    CHECK(go().guest);
+    CHECK(go().remote_home);
     REQUIRE(node != home);
     BlockName name;
     for (std::size_t i = 0; i < plan().blocks.size(); ++i)
@@ -59,14 +59,14 @@ TEST_CASE("uses elsewhere: a home hears once, with its next plan, what the user'
   Homes h;
   const BlockName block = h.send_away();
   const NodeId home = h.ask();
-  const Retention told = h.go();
+  const Retention reported = h.go();
   REQUIRE(h.node == home);
-  CHECK_FALSE(told.guest);
-  REQUIRE(told.elsewhere.size() == 1);
-  CHECK(told.elsewhere[0].name == block);
-  CHECK(told.elsewhere[0].tokens == 21);  // including the tokens before the history
-  CHECK(told.elsewhere[0].times == 1);
-  CHECK(told.elsewhere[0].spared_us == 21);
+  CHECK_FALSE(reported.remote_home);
+  REQUIRE(reported.elsewhere.size() == 1);
+  CHECK(reported.elsewhere[0].name == block);
+  CHECK(reported.elsewhere[0].tokens == 21);  // including the tokens before the history
+  CHECK(reported.elsewhere[0].times == 1);
+  CHECK(reported.elsewhere[0].spared_us == 21);
   h.end();
   h.ask();
   CHECK(h.go().elsewhere.empty());
@@ -82,7 +82,7 @@ TEST_CASE("uses elsewhere: two requests elsewhere are two uses, a second attempt
   h.refuse_at(++h.us, first, 503, "overloaded");
   REQUIRE(h.node != first);
   REQUIRE(h.node != home);
-  CHECK(h.plan().retention.guest);
+  CHECK(h.plan().retention.remote_home);
   h.end();
   h.wait_at(home, 0);
   h.ask();
@@ -94,18 +94,18 @@ TEST_CASE(
   Homes h;
   const NodeId home = h.ask();
   h.wait_at(home, 500);
-  CHECK(h.go().guest);
+  CHECK(h.go().remote_home);
   h.wait_at(home, 0);
   h.refuse_at(++h.us, h.node, 503, "overloaded");
-  if (h.node == home) CHECK(h.plan().retention.guest);
+  if (h.node == home) CHECK(h.plan().retention.remote_home);
   h.end();
   h.ask("ann");
   const Retention at_home = h.go();
   REQUIRE(h.node == home);
-  CHECK_FALSE(at_home.guest);
+  CHECK_FALSE(at_home.remote_home);
   h.refuse_at(++h.us, home, 503, "overloaded");
   REQUIRE(h.node != home);
-  CHECK(h.plan().retention.guest);
+  CHECK(h.plan().retention.remote_home);
   h.end();
   h.ask();
   CHECK(h.go().elsewhere.size() == 1);
@@ -115,9 +115,9 @@ TEST_CASE("uses elsewhere: a report waits for a plan to the home that asks for b
   Homes h;
   h.send_away();
   const NodeId home = h.ask();
-  const Retention told = h.go();
+  const Retention reported = h.go();
   REQUIRE(h.node == home);
-  CHECK(told.elsewhere.size() == 1);
+  CHECK(reported.elsewhere.size() == 1);
   h.end();
   h.send_away();
   for (const NodeId node : {1U, 2U, 3U}) h.wait_at(node, node == home ? 0 : 500);
@@ -134,7 +134,7 @@ TEST_CASE("uses elsewhere: a lost home gets no reports") {
   Homes h;
   const NodeId home = h.ask();
   h.lose(++h.us, home);
-  CHECK(h.go().guest);
+  CHECK(h.go().remote_home);
   h.end();
   h.wait_at(home, 0);
   h.ask();

@@ -48,12 +48,12 @@ RankReply answered(const World& world, const std::string& policy) {
   RouterBench b(config);
   RankRequest request{1, "t", "ann", {"a", "b"}, 0, policy};
   request.approximate = world.approximate;
-  b.probe.receive(0, door, request);
+  b.probe.receive(0, server, request);
   for (const auto& [started, work] : b.probe.started<FindFeatures>()) b.job = started;
   b.find(1, test_features(world.history));
   if (policy != "recompute") {
     BlocksFound found{.id = b.asked.id};
-    for (const AskedBlock& block : b.asked.blocks) {
+    for (const BlockQuery& block : b.asked.blocks) {
       const bool kept = block.name.bytes[1] < world.kept_of;
       found.counts.push_back(kept);
       found.uses.push_back(0);

@@ -95,7 +95,7 @@ struct World {
     const std::int64_t budget = 1 + static_cast<std::int64_t>(random() % budget_us);
     deadlines.try_emplace(id, now + budget);
     probe.receive(
-        now, door,
+        now, server,
         RankRequest{
             id, "t", std::to_string(random() % 50), {"a", "b"}, 0, chance(2) ? "bat" : "recompute", budget});
   }

@@ -8,7 +8,7 @@
 #include "router/request/planner.h"
 #include "router/request/plans.h"
 #include "router/router_core.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 
@@ -19,8 +19,8 @@ constexpr std::size_t names_kept = 3;
 
 // Refuses a request that names a model other than its pinned one. The refusal is temporary if that
 // model is the next one of two.
-std::optional<Refusal> find_other_model(const Request& request, const Versions& versions,
-                                        const Pinned& pinned) {
+std::optional<Refusal> reject_if_other_model(const Request& request, const Versions& versions,
+                                             const PinnedVersions& pinned) {
   const std::string_view model = request.model();
   if (model.empty() || model == pinned.model_version) return std::nullopt;
   if (versions.is_shared() && model == versions.next_model)
@@ -32,15 +32,15 @@ std::optional<Refusal> find_other_model(const Request& request, const Versions& 
       versions.model_version + (versions.is_shared() ? ", " + versions.next_model : "") + ", or none"};
 }
 
-std::optional<Metric> metric_of(Features::Of of) {
+std::optional<Metric> metric_of(Features::Source of) {
   switch (of) {
-    case Features::Of::cache:
+    case Features::Source::cache:
       return Metric::features_cached;
-    case Features::Of::stale:
+    case Features::Source::stale:
       return Metric::features_stale;
-    case Features::Of::missing:
+    case Features::Source::missing:
       return Metric::features_missing;
-    case Features::Of::store:
+    case Features::Source::store:
       return std::nullopt;
   }
   return std::nullopt;
@@ -51,13 +51,13 @@ std::optional<Metric> metric_of(Features::Of of) {
 void RouterCore::on_request(Step step, Address from, const RequestKind& kind, const Message& message) {
   step.effects.count(kind.metric);
   std::unique_ptr<Request> request = kind.take(message, config_.policy);
-  const Asked asked{from, request->id(), step.now, step.now + budget_of(request->budget_us())};
+  const RequestOrigin asked{from, request->id(), step.now, step.now + budget_of(request->budget_us())};
   if (is_copy(from, asked.id)) return;
-  std::optional<Refusal> fault = request->find_fault(config_.form, config_.limits);
-  const Pinned pinned = pin(step.now, *request);
-  if (!fault) fault = find_other_model(*request, versions(), pinned);
+  std::optional<Refusal> fault = request->validate(config_.form, config_.limits);
+  const PinnedVersions pinned = pin(step.now, *request);
+  if (!fault) fault = reject_if_other_model(*request, versions(), pinned);
   const bool at_once = !request->features();
-  std::vector<Considered> plans;
+  std::vector<PlanOption> plans;
   if (!fault && at_once) plans = consider(*request, pinned);
   const placement::Work work = plans.empty() ? placement::Work{} : plans.front().cost.nothing_held();
   const TenantId tenant = fault ? Tenants::others : tenants_.id_of(request->tenant());
@@ -73,20 +73,20 @@ void RouterCore::on_request(Step step, Address from, const RequestKind& kind, co
 // Returns the versions for a new request. If two models share the users, the next model gets the
 // users whose position is below its share. While no worker has it, the current model answers them.
 // A request that names a model gets that one or is refused.
-Pinned RouterCore::pin(Instant now, const Request& request) const {
+PinnedVersions RouterCore::pin(Instant now, const Request& request) const {
   const Versions& served = versions();
-  Pinned pinned{served.model_version, served.catalog_version};
+  PinnedVersions pinned{served.model_version, served.catalog_version};
   if (!served.is_shared() || shared_ != served.next_model || !workers_.any_usable(now, served.next_model))
     return pinned;
   const bool is_named = request.model() == served.next_model;
   const bool is_other_named = !request.model().empty() && !is_named;
-  if (is_named || (!is_other_named && share_place(request.home(), served.next_model) < served.next_share))
+  if (is_named || (!is_other_named && share_position(request.home(), served.next_model) < served.next_share))
     pinned.model_version = served.next_model;
   return pinned;
 }
 
 // Returns true if requests pinned to these versions may continue.
-bool RouterCore::is_present(const Pinned& pinned) const {
+bool RouterCore::is_present(const PinnedVersions& pinned) const {
   const Versions& served = versions();
   return pinned.catalog_version == served.catalog_version &&
          (pinned.model_version == served.model_version ||
@@ -112,13 +112,13 @@ void RouterCore::on_features(Step step, Flight& flight, const JobResult& result)
         std::exchange(flight.pinned_again, true))
       return refuse_flight(step, flight, *refusal);
     flight.pinned = pin(step.now, *flight.request);
-    if (const auto other = find_other_model(*flight.request, versions(), flight.pinned))
+    if (const auto other = reject_if_other_model(*flight.request, versions(), flight.pinned))
       return refuse_flight(step, flight, *other);
     return find_features(step, flight);
   }
-  if (planted(Bug::refuse_known) && flight.serial % 32 == 0)
+  if (mutated(Mutant::refuse_known) && flight.serial % 32 == 0)
     return refuse_flight(step, flight, {404, "unknown_user", "planted", "user", "a user"});
-  if (planted(Bug::refuse_sound) && flight.serial % 32 == 0)
+  if (mutated(Mutant::refuse_sound) && flight.serial % 32 == 0)
     return refuse_flight(step, flight, {422, "too_long", "planted", "user", "a user"});
   const auto& features = std::get<Features>(result);
   catalog_version_ = features.catalog->version();
@@ -143,8 +143,8 @@ void RouterCore::plan(Step step, Flight& flight) {
   look_up(step, flight, leader);
 }
 
-std::vector<Considered> RouterCore::consider(const Request& request, const Pinned& pinned) {
-  std::vector<Considered> plans;
+std::vector<PlanOption> RouterCore::consider(const Request& request, const PinnedVersions& pinned) {
+  std::vector<PlanOption> plans;
   std::size_t asked = 0;
   for (Candidate& candidate : request.candidates(config_.form, names_of(pinned.model_version))) {
     PlanCost cost(config_.costs, candidate, asked);
@@ -170,7 +170,7 @@ const BlockNames& RouterCore::names_of(const std::string& model_version) {
 void RouterCore::look_up(Step step, Flight& flight, NodeId leader) {
   LookupBlocks lookup{.id = flight.serial, .user = flight.request->user()};
   lookup.trace = flight.request->trace();
-  for (const Considered& considered : flight.plans) {
+  for (const PlanOption& considered : flight.plans) {
     const Candidate& candidate = considered.candidate;
     for (std::size_t i = 0; i < candidate.blocks.size(); ++i) {
       const Segment& segment = candidate.plan.segments[i];
@@ -185,7 +185,7 @@ void RouterCore::look_up(Step step, Flight& flight, NodeId leader) {
   step.effects.send({leader, Role::cache_meta}, std::move(lookup));
   const Duration budget = flight.asked.deadline - flight.asked.received;
   const Duration wait{std::max(budget.us / 10, config_.lookup_wait_min.us)};
-  if (!planted(Bug::wait_for_index))
+  if (!mutated(Mutant::wait_for_index))
     step.effects.set_timer(timer_of(flight.serial, TimerKind::lookup), step.now + wait);
 }
 
@@ -194,7 +194,7 @@ void RouterCore::on_found(Step step, const BlocksFound& found) {
   if (!flight || flight->stage != Stage::lookup) return;
   const PlanCost& last = flight->plans.back().cost;
   flight->held = HeldBlocks::of(found, last.first() + last.asked(), pull_cost_.share());
-  if (planted(Bug::ignore_held_blocks)) flight->held.reset();
+  if (mutated(Mutant::ignore_held_blocks)) flight->held.reset();
   if (!flight->held) step.effects.count(Metric::protocol_errors);
   choose_plan(step, *flight);
 }
@@ -212,7 +212,7 @@ void RouterCore::choose_plan(Step step, Flight& flight) {
     const auto rule = policy ? (*policy)->rule : nullptr;
     const std::string_view name = rule ? rule(situation) : flight.plans.front().candidate.name;
     const auto chosen =
-        std::ranges::find(flight.plans, name, [](const Considered& c) { return c.candidate.name; });
+        std::ranges::find(flight.plans, name, [](const PlanOption& c) { return c.candidate.name; });
     // A plan that cannot fit the request is not in the list.
     settle_plan(flight,
                 chosen != flight.plans.end() ? static_cast<std::size_t>(chosen - flight.plans.begin()) : 0);
@@ -231,7 +231,7 @@ std::size_t RouterCore::plan_at(NodeId node, const Flight& flight) const {
   if (flight.planned || flight.plans.size() == 1) return 0;
   const placement::Pace pace = workers_.pace(node);
   std::vector<PlanWeight> weights;
-  for (const Considered& considered : flight.plans)
+  for (const PlanOption& considered : flight.plans)
     weights.push_back({pace.us(considered.cost.at(node, *flight.held)), pace.us(considered.cost.all_held()),
                        considered.cost.uses(*flight.held)});
   return weigh_plans(weights);
@@ -265,7 +265,7 @@ Execute RouterCore::make_plan(Instant now, Flight& flight, NodeId node) const {
   if (!policy) return execute;
   if (flight.held && keeps_user(candidate) && (*policy)->displacement == Displacement::coldest_users)
     execute.retention.evict_first = flight.held->found().coldest;
-  execute.retention.keep_hotter = config_.undivided || (*policy)->displacement == Displacement::hotter;
+  execute.retention.keep_hotter = config_.shared_areas || (*policy)->displacement == Displacement::hotter;
   if (execute.retention.keep_hotter) execute.retention.copy_worth = pull_cost_.share();
   return execute;
 }
@@ -303,28 +303,28 @@ void RouterCore::log_hop(Step step, const Flight& flight, const char* event, std
   step.effects.log(LogLevel::debug, event, std::move(fields));
 }
 
-void RouterCore::send_answer(Step step, const Asked& asked, Message reply) const {
+void RouterCore::send_answer(Step step, const RequestOrigin& asked, Message reply) const {
   Address to = asked.from;
-  if (planted(Bug::answer_at_other_door) && !config_.routers.empty()) to.node = config_.routers.front();
-  if (planted(Bug::answer_other_kind)) reply = Stored{asked.id, 1};
-  if (planted(Bug::answer_twice)) step.effects.send(to, reply);
-  if (planted(Bug::answer_stranger)) step.effects.send(to, Stored{asked.id + 1'000'000'000, 1});
+  if (mutated(Mutant::answer_at_other_server) && !config_.routers.empty()) to.node = config_.routers.front();
+  if (mutated(Mutant::answer_other_kind)) reply = Stored{asked.id, 1};
+  if (mutated(Mutant::answer_twice)) step.effects.send(to, reply);
+  if (mutated(Mutant::answer_stranger)) step.effects.send(to, Stored{asked.id + 1'000'000'000, 1});
   step.effects.send(to, std::move(reply));
 }
 
 void RouterCore::answer(Step step, Flight& flight, NodeId node, const Executed& executed) {
   const Candidate& sent = flight.plans.front().candidate;
   const TokenCount tokens = count_tokens(step, sent, executed);
-  Outcome outcome{.plan = sent.name,
-                  .tokens_total = tokens.total,
-                  .tokens_computed = tokens.computed,
-                  .tokens_reused = tokens.reused,
-                  .blocks_reused = tokens.blocks_reused,
-                  .blocks_written = executed.blocks_written,
-                  .timings = flight.timings,
-                  .model_version = flight.pinned.model_version,
-                  .node = node,
-                  .approximate = approximate_share(sent.plan)};
+  RunResult outcome{.plan = sent.name,
+                    .tokens_total = tokens.total,
+                    .tokens_computed = tokens.computed,
+                    .tokens_reused = tokens.reused,
+                    .blocks_reused = tokens.blocks_reused,
+                    .blocks_written = executed.blocks_written,
+                    .timings = flight.timings,
+                    .model_version = flight.pinned.model_version,
+                    .node = node,
+                    .approximate = approximate_share(sent.plan)};
   for (std::size_t i = 0; i < sent.plan.readouts.size(); ++i)
     outcome.rows.push_back({scores_of(executed, i, numbers_of(sent.plan.readouts[i]))});
   outcome.beams = executed.beams;
@@ -346,7 +346,7 @@ void RouterCore::answer(Step step, Flight& flight, NodeId node, const Executed& 
            {"us", outcome.timings.total}});
   if (const Policy* policy = flight.request->policy())
     step.effects.count((*policy)->reuses ? find_plan(sent.name)->metric : Metric::plans_recompute);
-  if (planted(Bug::misstate_tokens)) outcome.tokens_computed = tokens.total, outcome.tokens_reused = 0;
+  if (mutated(Mutant::misstate_tokens)) outcome.tokens_computed = tokens.total, outcome.tokens_reused = 0;
   send_answer(step, flight.asked, flight.request->reply(outcome));
   close(step, flight);
 }

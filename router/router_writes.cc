@@ -3,13 +3,13 @@
 // its deadline, and the caches are told when the job ends.
 #include "router/router_core.h"
 
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 #include "runtime/actor/user_home.h"
 
 namespace troupe::router {
 namespace {
 
-Message answer_to(const Write& write, RequestId id, const Written& written) {
+Message answer_to(const Write& write, RequestId id, const WriteResult& written) {
   if (std::holds_alternative<AppendEvents>(write.what))
     return Appended{id, written.version, written.appended, written.repeated, written.dropped, written.events};
   return Stored{id, written.version};
@@ -18,8 +18,8 @@ Message answer_to(const Write& write, RequestId id, const Written& written) {
 }  // namespace
 
 // Refuses if no new job may start.
-std::optional<Refusal> RouterCore::find_no_job(Instant now) const {
-  if (draining_) return find_obstacle(now);
+std::optional<Refusal> RouterCore::reject_if_jobs_full(Instant now) const {
+  if (draining_) return reject_if_unavailable(now);
   if (writings_.size() + readings_.size() >= config_.writes_in_flight_max)
     return too_many_requests(config_.writes_in_flight_max);
   return std::nullopt;
@@ -28,10 +28,10 @@ std::optional<Refusal> RouterCore::find_no_job(Instant now) const {
 template <class Request>
 void RouterCore::on_write(Step step, Address from, const Request& request) {
   if (is_copy(from, request.id)) return;
-  const Asked asked{from, request.id, step.now, step.now + config_.budget};
-  const auto fault = find_fault(request, config_.form, config_.limits);
-  if (fault && !planted(Bug::take_nonsense)) return refuse(step, asked, *fault);
-  if (const auto obstacle = find_no_job(step.now)) return refuse(step, asked, *obstacle);
+  const RequestOrigin asked{from, request.id, step.now, step.now + config_.budget};
+  const auto fault = validate(request, config_.form, config_.limits);
+  if (fault && !mutated(Mutant::take_nonsense)) return refuse(step, asked, *fault);
+  if (const auto obstacle = reject_if_jobs_full(step.now)) return refuse(step, asked, *obstacle);
   const Serial serial = next_id_++;
   open_.insert({from, request.id});
   writings_[serial] = {asked, Write{request}};
@@ -40,9 +40,9 @@ void RouterCore::on_write(Step step, Address from, const Request& request) {
 }
 
 void RouterCore::on_written(Step step, Serial serial, const JobResult& result) {
-  const Writing writing = std::move(writings_.at(serial));
+  const PendingWrite writing = std::move(writings_.at(serial));
   writings_.erase(serial);
-  const auto* written = std::get_if<Written>(&result);
+  const auto* written = std::get_if<WriteResult>(&result);
   const bool changed =
       written && (written->appended > 0 || !std::holds_alternative<AppendEvents>(writing.write.what));
   if (changed) spread_news(step, writing.write);
@@ -76,16 +76,16 @@ void RouterCore::spread_news(Step step, const Write& write) {
     forget = {SegmentKind::item, gone->item};
     precompute_.drop(gone->item);
   }
-  for (const NodeId node : leader_.audience(step.now)) step.effects.send({node, Role::cache_meta}, forget);
+  for (const NodeId node : leader_.leader_or_all(step.now))
+    step.effects.send({node, Role::cache_meta}, forget);
 }
 
 template <class Request>
 void RouterCore::on_read(Step step, Address from, const Request& request) {
   if (is_copy(from, request.id)) return;
-  const Asked asked{from, request.id, step.now, step.now + config_.budget};
-  if (const auto fault = find_fault(request, config_.form, config_.limits))
-    return refuse(step, asked, *fault);
-  if (const auto obstacle = find_no_job(step.now)) return refuse(step, asked, *obstacle);
+  const RequestOrigin asked{from, request.id, step.now, step.now + config_.budget};
+  if (const auto fault = validate(request, config_.form, config_.limits)) return refuse(step, asked, *fault);
+  if (const auto obstacle = reject_if_jobs_full(step.now)) return refuse(step, asked, *obstacle);
   const Serial serial = next_id_++;
   open_.insert({from, request.id});
   readings_[serial] = {asked};
@@ -94,7 +94,7 @@ void RouterCore::on_read(Step step, Address from, const Request& request) {
 }
 
 void RouterCore::on_was_read(Step step, Serial serial, const JobResult& result) {
-  const Reading reading = readings_.at(serial);
+  const PendingRead reading = readings_.at(serial);
   readings_.erase(serial);
   if (reading.answered) return;
   if (const auto* refusal = std::get_if<Refusal>(&result)) return refuse(step, reading.asked, *refusal);

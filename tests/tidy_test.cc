@@ -1,6 +1,6 @@
-// Reads the tree and fails where the house rules of ARCHITECTURE.md are broken: floors, heavy libraries in
-// their one place, nothing impure in decision code, size, orphans, machine paths. The rules are tried on
-// planted faults first.
+// Reads the tree and fails where a rule of ARCHITECTURE.md is broken: layers, the one place of each heavy
+// library, purity of decision code, file size, headers that nothing includes, machine paths. Each rule is
+// tried on planted breaches first.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ bool starts_with_any(const std::string& text, const std::vector<std::string>& pr
   return std::any_of(prefixes.begin(), prefixes.end(), [&](auto& p) { return text.starts_with(p); });
 }
 
-// The name inside an include line, or "".
+// Returns the name inside an include line, or "".
 std::string included(const std::string& line) {
   if (!line.starts_with("#include")) return "";
   const std::size_t open = line.find_first_of("<\"");
@@ -39,8 +39,9 @@ std::string included(const std::string& line) {
 }
 
 std::string folder_of(const std::string& path) { return path.substr(0, path.find('/')); }
-// actors/kv_worker/x.cc → actors/kv_worker: the rooms of actors do not include each other.
-std::string room_of(const std::string& path) {
+// Returns the component of a file; the folders of actors/ count as components, as they do not include each
+// other: actors/kv_worker/x.cc → actors/kv_worker.
+std::string component_of(const std::string& path) {
   return folder_of(path) == "actors" ? path.substr(0, path.find('/', 7)) : folder_of(path);
 }
 
@@ -50,7 +51,7 @@ bool is_test(const std::string& path) {
   return path.ends_with("_test.cc") || path.find("/testing/") != std::string::npos;
 }
 
-std::string floor_fault(const std::string& path, const std::string& header) {
+std::string layer_fault(const std::string& path, const std::string& header) {
   static const std::map<std::string, std::vector<std::string>> allowed{
       {"kernels", {"kernels/"}},
       {"placement", {"placement/"}},
@@ -61,8 +62,8 @@ std::string floor_fault(const std::string& path, const std::string& header) {
       {"sim", {"placement/", "runtime/", "actors/", "router/", "sim/"}},
   };
   const auto rule = allowed.find(folder_of(path));
-  // What all may use: the macro that stops the process on a bug, and plans, which go from the router to the
-  // kernels.
+  // Headers that every component may include: the macro that stops the process on a bug, and plans, which go
+  // from the router to the kernels.
   static const std::set<std::string> everywhere{"kernels/base/check.h", "kernels/base/path_index.h",
                                                 "kernels/base/plan.h"};
   if (rule == allowed.end() || everywhere.contains(header)) return "";
@@ -74,19 +75,19 @@ std::string floor_fault(const std::string& path, const std::string& header) {
   if (is_test(path) && folder_of(path) == folder_of(header) &&
       (path.find("/testing/") != std::string::npos || header.find("/testing/") != std::string::npos))
     return "";
-  if (starts_with_any(header, rule->second) || header.starts_with(room_of(path) + "/")) return "";
-  return "includes " + header + ", which its floor must not know";
+  if (starts_with_any(header, rule->second) || header.starts_with(component_of(path) + "/")) return "";
+  return "includes " + header + ", which its layer must not include";
 }
 
-// The sub-rooms that a README lists, in its order: a row of the table begins with | `name/` |.
-std::vector<std::string> listed_rooms(const SourceFile& readme) {
-  std::vector<std::string> rooms;
+// Returns the folders that a README lists, in its order: a row of the table begins with | `name/` |.
+std::vector<std::string> listed_folders(const SourceFile& readme) {
+  std::vector<std::string> folders;
   for (const std::string& line : readme.lines) {
     if (!line.starts_with("| `")) continue;
     const std::size_t end = line.find("/` | ");
-    if (end != std::string::npos) rooms.push_back(line.substr(3, end - 3));
+    if (end != std::string::npos) folders.push_back(line.substr(3, end - 3));
   }
-  return rooms;
+  return folders;
 }
 
 std::string parent_of(const std::string& path) {
@@ -94,43 +95,43 @@ std::string parent_of(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-// Where code lies, as its room's README has to list it: kernels/cpu/engine/x.cc → cpu/engine; kernels/x.cc →
-// "".
-std::string sub_room_of(const std::string& path) {
-  const std::string parent = parent_of(path), room = folder_of(path);
-  return parent.size() > room.size() ? parent.substr(room.size() + 1) : "";
+// Returns the folder of a file as its component's README has to list it: kernels/cpu/engine/x.cc →
+// cpu/engine; kernels/x.cc → "".
+std::string inner_folder_of(const std::string& path) {
+  const std::string parent = parent_of(path), component = folder_of(path);
+  return parent.size() > component.size() ? parent.substr(component.size() + 1) : "";
 }
 
-// The graph of includes within a room: a sub-room may know those that its README lists above it, so there is
-// no circle. Code beside the README may know all of them.
-std::string graph_fault(const std::vector<std::string>& rooms, const std::string& path,
+// Checks an include within a component: a folder may include those that the README lists above it, so there
+// is no circle. Code beside the README may include all of them.
+std::string graph_fault(const std::vector<std::string>& folders, const std::string& path,
                         const std::string& header) {
   const auto at = [&](const std::string& file) {
-    return std::find(rooms.begin(), rooms.end(), sub_room_of(file)) - rooms.begin();
+    return std::find(folders.begin(), folders.end(), inner_folder_of(file)) - folders.begin();
   };
-  const auto end = static_cast<std::ptrdiff_t>(rooms.size());
-  if (!sub_room_of(path).empty() && at(path) == end) return "lies in a sub-room that no README lists";
+  const auto end = static_cast<std::ptrdiff_t>(folders.size());
+  if (!inner_folder_of(path).empty() && at(path) == end) return "is in a folder that no README lists";
   if (header.empty() || header.ends_with(".capnp.h")) return "";
-  if (folder_of(path) != folder_of(header) || sub_room_of(header).empty()) return "";
+  if (folder_of(path) != folder_of(header) || inner_folder_of(header).empty()) return "";
   if (is_test(path) &&
       (path.find("/testing/") != std::string::npos || header.find("/testing/") != std::string::npos))
     return "";
-  if (sub_room_of(path).empty() || at(header) <= at(path)) return "";
+  if (inner_folder_of(path).empty() || at(header) <= at(path)) return "";
   return "includes " + header + ", which its README lists below it";
 }
 
 std::vector<std::string> graph_faults(const std::vector<SourceFile>& files) {
   std::map<std::string, std::vector<std::string>> listed;
   for (const SourceFile& file : files)
-    if (file.path == folder_of(file.path) + "/README.md") listed[folder_of(file.path)] = listed_rooms(file);
+    if (file.path == folder_of(file.path) + "/README.md") listed[folder_of(file.path)] = listed_folders(file);
   std::vector<std::string> faults;
   for (const SourceFile& file : files) {
     if (!is_code(file.path) || file.path.starts_with("tests/")) continue;
-    const std::vector<std::string>& rooms = listed[folder_of(file.path)];
-    const std::string lost = graph_fault(rooms, file.path, "");
+    const std::vector<std::string>& folders = listed[folder_of(file.path)];
+    const std::string lost = graph_fault(folders, file.path, "");
     if (!lost.empty()) faults.push_back(file.path + ": " + lost);
     for (const std::string& line : file.lines)
-      if (const std::string fault = graph_fault(rooms, file.path, included(line));
+      if (const std::string fault = graph_fault(folders, file.path, included(line));
           lost.empty() && !fault.empty())
         faults.push_back(file.path + ": " + fault);
   }
@@ -150,10 +151,10 @@ std::string library_fault(const std::string& path, const std::string& header) {
       {"cuda", {"kernels/cuda/"}},
       {"dnnl", {"kernels/cpu/"}},
       {"hwy/", {"kernels/cpu/"}},
-      {"boost/asio", {"server/http/front_door", "runtime/network/link", "runtime/coordination/etcd_http"}},
-      {"boost/beast", {"server/http/front_door", "runtime/coordination/etcd_http"}},
-      {"grpc", {"server/grpc/grpc_door"}},
-      {"google/protobuf", {"server/grpc/grpc_door"}},
+      {"boost/asio", {"server/http/http_", "runtime/network/link", "runtime/coordination/etcd_http"}},
+      {"boost/beast", {"server/http/http_", "runtime/coordination/etcd_http"}},
+      {"grpc", {"server/grpc/grpc_server"}},
+      {"google/protobuf", {"server/grpc/grpc_server"}},
       {"boost/context", {"kernels/cuda/simt/emulator"}},
       {"capnp/", {"runtime/wire/codec", "runtime/wire/json"}},
       {"kj/", {"runtime/wire/codec", "runtime/wire/json"}},
@@ -166,7 +167,7 @@ std::string library_fault(const std::string& path, const std::string& header) {
   return "";
 }
 
-// Code that decides: no clocks, threads, chance or environment.
+// True for code that decides, which uses no clocks, threads, random devices or environment variables.
 bool decides(const std::string& path) {
   if (path.find("_test.cc") != std::string::npos) return false;
   if (starts_with_any(path, {"placement/", "sim/"})) return true;
@@ -175,10 +176,10 @@ bool decides(const std::string& path) {
   if (path.starts_with("actors/")) return path.find("_port") == std::string::npos;
   return starts_with_any(
       path, {"runtime/pool/page_pool", "runtime/pool/row_slab", "runtime/coordination/coordination_state",
-             "runtime/actor/recent_ids", "runtime/tokenizer/", "runtime/actor/planted"});
+             "runtime/actor/recent_ids", "runtime/tokenizer/", "runtime/actor/mutants"});
 }
 
-// What stands around the simulated runs, not in them: several at a time, and their wall time and memory.
+// Exceptions around simulated runs: code that runs several at a time, or takes their wall time and memory.
 bool may_use(const std::string& path, const std::string& word) {
   static const std::map<std::string, std::set<std::string>> allowed{
       {"sim/runs/swarm.cc",
@@ -208,7 +209,6 @@ std::string text_fault(const std::string& path, const std::string& line) {
   return "";
 }
 
-// What takes bytes from outside is in the table of readers, so that it is attacked there.
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 bool makes_call(const std::string& line, std::string_view call) {
@@ -228,6 +228,8 @@ bool reads(const SourceFile& file) {
   });
 }
 
+// Checks that every file that takes bytes from outside is in the table of readers, so that it is attacked
+// there.
 std::vector<std::string> reader_faults(const std::vector<SourceFile>& files) {
   std::set<std::string_view> listed;
   for (const auto& reader : readers::reader_files) listed.insert(reader.file);
@@ -237,12 +239,12 @@ std::vector<std::string> reader_faults(const std::vector<SourceFile>& files) {
       continue;
     const bool is_listed = listed.erase(file.path) > 0;
     if (reads(file) && !is_listed)
-      faults.push_back(file.path + ": takes bytes and is not in tests/readers/readers.h");
+      faults.push_back(file.path + ": takes bytes from outside and is not in tests/readers/readers.h");
     if (!reads(file) && is_listed)
-      faults.push_back(file.path + ": takes no bytes and is in tests/readers/readers.h");
+      faults.push_back(file.path + ": takes no bytes from outside, but is in tests/readers/readers.h");
   }
   for (const std::string_view path : listed)
-    faults.push_back(std::string(path) + ": is no file, and in tests/readers/readers.h");
+    faults.push_back(std::string(path) + ": is in tests/readers/readers.h, but is no file");
   return faults;
 }
 
@@ -257,7 +259,7 @@ std::vector<std::string> faults_of(const SourceFile& file) {
     note(i + 1, purity_fault(file.path, file.lines[i]));
     const std::string header = included(file.lines[i]);
     if (header.empty()) continue;
-    note(i + 1, floor_fault(file.path, header));
+    note(i + 1, layer_fault(file.path, header));
     note(i + 1, library_fault(file.path, header));
   }
   if (is_code(file.path) && file.lines.size() > 800) note(file.lines.size(), "more than 800 lines");
@@ -271,37 +273,37 @@ std::vector<std::string> orphan_headers(const std::vector<SourceFile>& files) {
   std::vector<std::string> orphans;
   for (const SourceFile& file : files)
     if (file.path.ends_with(".h") && !known.contains(file.path))
-      orphans.push_back(file.path + ": nobody includes it");
+      orphans.push_back(file.path + ": no file includes it");
   return orphans;
 }
 
 }  // namespace
 
 TEST_SUITE("tidy") {
-  TEST_CASE("planted faults are found") {
-    CHECK(floor_fault("kernels/cpu/a.cc", "runtime/actor/core.h") != "");
-    CHECK(floor_fault("actors/kv_worker/a.cc", "actors/cache_meta/b.h") != "");
-    CHECK(floor_fault("actors/kv_worker/a.cc", "actors/kv_worker/b.h") == "");
-    CHECK(floor_fault("runtime/a.cc", "kernels/base/plan.h") == "");
-    CHECK(floor_fault("runtime/a.cc", "kernels/base/errors.h") != "");
-    CHECK(floor_fault("router/a.cc", "actors/kv_worker/b.h") != "");
-    CHECK(floor_fault("sim/a.cc", "actors/kv_worker/b.h") == "");
-    CHECK(floor_fault("sim/a.cc", "kernels/base/check.h") == "");
-    CHECK(floor_fault("sim/a.cc", "kernels/base/errors.h") != "");
-    CHECK(floor_fault("sim/a.cc", "deploy/b.h") != "");
-    CHECK(floor_fault("runtime/a.cc", "sim/b.h") != "");
-    CHECK(floor_fault("router/a.cc", "sim/b.h") != "");
-    CHECK(floor_fault("deploy/a.cc", "sim/b.h") == "");
-    const std::vector<std::string> rooms = listed_rooms(
-        {"kernels/README.md", {"| sub-room | purpose |", "| `base/` | x |", "| `cpu/engine/` | y |"}});
-    CHECK(rooms == std::vector<std::string>{"base", "cpu/engine"});
-    CHECK(graph_fault(rooms, "kernels/cpu/engine/a.cc", "kernels/base/b.h") == "");
-    CHECK(graph_fault(rooms, "kernels/base/a.cc", "kernels/cpu/engine/b.h") != "");
-    CHECK(graph_fault(rooms, "kernels/base/a_test.cc", "kernels/cpu/engine/b.h") != "");
-    CHECK(graph_fault(rooms, "kernels/base/a.cc", "kernels/new/b.h") != "");
-    CHECK(graph_fault(rooms, "kernels/new/a.cc", "") != "");
-    CHECK(graph_fault(rooms, "kernels/a.cc", "kernels/cpu/engine/b.h") == "");
-    CHECK(graph_fault(rooms, "router/a.cc", "kernels/cpu/engine/b.h") == "");
+  TEST_CASE("tidy: planted breaches are found") {
+    CHECK(layer_fault("kernels/cpu/a.cc", "runtime/actor/core.h") != "");
+    CHECK(layer_fault("actors/kv_worker/a.cc", "actors/cache_meta/b.h") != "");
+    CHECK(layer_fault("actors/kv_worker/a.cc", "actors/kv_worker/b.h") == "");
+    CHECK(layer_fault("runtime/a.cc", "kernels/base/plan.h") == "");
+    CHECK(layer_fault("runtime/a.cc", "kernels/base/errors.h") != "");
+    CHECK(layer_fault("router/a.cc", "actors/kv_worker/b.h") != "");
+    CHECK(layer_fault("sim/a.cc", "actors/kv_worker/b.h") == "");
+    CHECK(layer_fault("sim/a.cc", "kernels/base/check.h") == "");
+    CHECK(layer_fault("sim/a.cc", "kernels/base/errors.h") != "");
+    CHECK(layer_fault("sim/a.cc", "deploy/b.h") != "");
+    CHECK(layer_fault("runtime/a.cc", "sim/b.h") != "");
+    CHECK(layer_fault("router/a.cc", "sim/b.h") != "");
+    CHECK(layer_fault("deploy/a.cc", "sim/b.h") == "");
+    const std::vector<std::string> folders = listed_folders(
+        {"kernels/README.md", {"| folder | purpose |", "| `base/` | x |", "| `cpu/engine/` | y |"}});
+    CHECK(folders == std::vector<std::string>{"base", "cpu/engine"});
+    CHECK(graph_fault(folders, "kernels/cpu/engine/a.cc", "kernels/base/b.h") == "");
+    CHECK(graph_fault(folders, "kernels/base/a.cc", "kernels/cpu/engine/b.h") != "");
+    CHECK(graph_fault(folders, "kernels/base/a_test.cc", "kernels/cpu/engine/b.h") != "");
+    CHECK(graph_fault(folders, "kernels/base/a.cc", "kernels/new/b.h") != "");
+    CHECK(graph_fault(folders, "kernels/new/a.cc", "") != "");
+    CHECK(graph_fault(folders, "kernels/a.cc", "kernels/cpu/engine/b.h") == "");
+    CHECK(graph_fault(folders, "router/a.cc", "kernels/cpu/engine/b.h") == "");
     CHECK(graph_faults({{"sim/README.md", {"| `a/` | x |", "| `b/` | y |"}},
                         {"sim/a/a.cc", {"#include \"sim/b/b.h\""}},
                         {"sim/c/c.cc", {}}})
@@ -309,7 +311,7 @@ TEST_SUITE("tidy") {
     CHECK(library_fault("actors/kv_worker/a.cc", "caf/all.hpp") != "");
     CHECK(library_fault("runtime/network/caf_host.cc", "caf/all.hpp") == "");
     CHECK(purity_fault("router/router_core.cc", "auto t = std::chrono::steady_clock::now();") != "");
-    CHECK(purity_fault("server/http/front_door.cc", "#include <chrono>") == "");
+    CHECK(purity_fault("server/http/http_server.cc", "#include <chrono>") == "");
     CHECK(purity_fault("runtime/coordination/coordination_state.cc", "#include <mutex>") != "");
     CHECK(purity_fault("runtime/coordination/file_coordination.cc", "#include <mutex>") == "");
     CHECK(purity_fault("sim/cluster/clients.cc", "#include <chrono>") != "");
@@ -332,7 +334,7 @@ TEST_SUITE("tidy") {
     CHECK(orphan_headers({{"kernels/a.h", {}}, {"kernels/b.cc", {"#include \"kernels/c.h\""}}}).size() == 1);
   }
 
-  TEST_CASE("the tree keeps the rules") {
+  TEST_CASE("tidy: the tree keeps the rules") {
     const std::vector<SourceFile> files = read_tree(TROUPE_ROOT_DIR);
     CHECK(files.size() > 50);
     std::ostringstream found;
@@ -344,10 +346,10 @@ TEST_SUITE("tidy") {
     CHECK_MESSAGE(found.str().empty(), found.str());
   }
 
-  TEST_CASE("every room says what it is") {
-    for (const char* room : {"kernels", "placement", "runtime", "actors", "router", "server", "sim", "deploy",
-                             "tests", "tests/sim"})
-      CHECK_MESSAGE(fs::exists(fs::path(TROUPE_ROOT_DIR) / room / "README.md"), room);
+  TEST_CASE("tidy: every component has a README") {
+    for (const char* component : {"kernels", "placement", "runtime", "actors", "router", "server", "sim",
+                                  "deploy", "tests", "tests/sim"})
+      CHECK_MESSAGE(fs::exists(fs::path(TROUPE_ROOT_DIR) / component / "README.md"), component);
   }
 }
 

@@ -141,10 +141,11 @@ struct PrivateWord {
   std::vector<std::string_view> allowed_in = {};  // prefixes of paths where it is the field's own term
 };
 
-// Words that only this project used for things that have a name (words within identifiers).
+// Words that only this project used for things that have a name (words within identifiers). Accessors of wire
+// fields, which keep their names, are allowed in runtime/wire/; SIMD and warp lanes in kernels/.
 const std::vector<PrivateWord>& private_words() {
   static const std::vector<PrivateWord> words{
-      {"door", "server"},
+      {"door", "server", {"runtime/wire/"}},
       {"knob", "setting"},
       {"seat", "model actor id"},
       {"seats", "model actor ids"},
@@ -153,15 +154,15 @@ const std::vector<PrivateWord>& private_words() {
       {"patience", "wait deadline"},
       {"foresight", "what-if simulation"},
       {"planted", "mutant"},
-      {"guest", "connection, non-home user or joining node"},
+      {"guest", "connection, non-home user or joining node", {"runtime/wire/"}},
       {"guests", "connections, non-home users or joining nodes"},
       {"room", "capacity, free pages or budget"},
       {"rooms", "capacities or components"},
       {"house", "system"},
       {"told", "reported or announced"},
       {"resting", "evictable"},
-      {"lane", "executor slot", {"kernels/"}},
-      {"lanes", "executor slots", {"kernels/"}},
+      {"lane", "executor slot", {"kernels/", "runtime/wire/"}},
+      {"lanes", "executor slots", {"kernels/", "runtime/wire/"}},
   };
   return words;
 }

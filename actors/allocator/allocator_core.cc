@@ -7,7 +7,7 @@
 
 #include "kernels/base/check.h"
 #include "placement/split/latency_counts.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 #include "runtime/pool/pool_areas.h"
 
 namespace troupe::actors {
@@ -51,7 +51,7 @@ bool is_news(const PoolReport& report, const PoolReport& before) {
 AllocatorCore::AllocatorCore(AllocatorConfig config) : config_(std::move(config)) {
   TROUPE_CHECK(config_.shares.size() <= std::size(area_table), "a share is of an area");
   for (const double share : config_.shares)
-    TROUPE_CHECK(share == rest_of_pages || (share >= 0 && share <= 1), "a share is 0..1, or the rest");
+    TROUPE_CHECK(share == remaining_pages || (share >= 0 && share <= 1), "a share is 0..1, or the rest");
   TROUPE_CHECK(config_.first < config_.shares.size(), "alpha is about an area");
   split_.epoch = 1;
   for (const std::uint32_t pages : split_pages(config_.pages, config_.shares)) {
@@ -88,7 +88,7 @@ void AllocatorCore::on_report(Instant now, Address from, const PoolReport& repor
     window_ends_ = now + config_.window;
     effects.set_timer(window_timer, *window_ends_);
   }
-  const bool again = planted(Bug::set_split_again) && report.epoch == split_.epoch;
+  const bool again = mutated(Mutant::set_split_again) && report.epoch == split_.epoch;
   if ((!settled() || again) && (restarted || !retrying_)) set_split(now, effects);
 }
 
@@ -117,7 +117,7 @@ void AllocatorCore::end_window(Instant now, Effects& effects) {
   if (!report_ || !settled() || report_->areas.size() != split_.areas.size()) return;
   if (before_) {
     note_savings();
-    tell_values(effects);
+    count_page_values(effects);
     if (config_.policy && is_news(*report_, *before_)) decide(now, effects);
   }
   before_ = report_;
@@ -136,7 +136,7 @@ void AllocatorCore::decide(Instant now, Effects& effects) {
   to_front(savings);
   config_.policy->decide({measure(), savings}, shares);
   std::rotate(shares.begin(), shares.begin() + 1, shares.begin() + first + 1);
-  if (take_shares(std::move(shares)) && !retrying_) set_split(now, effects);
+  if (set_shares(std::move(shares)) && !retrying_) set_split(now, effects);
   config_.policy->learn();
 }
 
@@ -155,7 +155,7 @@ void AllocatorCore::note_savings() {
   }
 }
 
-void AllocatorCore::tell_values(Effects& effects) {
+void AllocatorCore::count_page_values(Effects& effects) {
   values_.assign(savings_.size(), {});
   const double pages_of_cell = static_cast<double>(config_.pages) / placement::split_cells;
   const double seconds = windows_ * static_cast<double>(config_.window.us) / 1e6;
@@ -206,11 +206,11 @@ void AllocatorCore::measure_served(placement::SplitState& state) const {
 }
 
 // Returns true if the split changed.
-bool AllocatorCore::take_shares(std::vector<double> shares) {
+bool AllocatorCore::set_shares(std::vector<double> shares) {
   const std::size_t rest = config_.first == 0 ? shares.size() - 1 : 0;
-  shares[rest] = rest_of_pages;
+  shares[rest] = remaining_pages;
   for (double& share : shares)
-    if (share != rest_of_pages) share = std::clamp(share, 0.0, 1.0);
+    if (share != remaining_pages) share = std::clamp(share, 0.0, 1.0);
   const std::vector<std::uint32_t> pages = split_pages(config_.pages, shares);
   bool other = false;
   for (std::size_t i = 0; i < pages.size(); ++i) {
@@ -228,14 +228,15 @@ StatusReply AllocatorCore::status(RequestId id) const {
     const std::string area(area_table[i].name);
     reply.fields.push_back({area + "_pages", std::to_string(split_.areas[i].pages)});
     if (!report_ || i >= report_->areas.size()) continue;
-    const AreaReport& told = report_->areas[i];
-    reply.fields.push_back({area + "_pages_used", std::to_string(told.used)});
-    reply.fields.push_back({area + "_hits", std::to_string(told.hits)});
-    reply.fields.push_back({area + "_misses", std::to_string(told.misses)});
-    reply.fields.push_back({area + "_saved_ms", short_number(told.saved_us / 1'000)});
+    const AreaReport& area_report = report_->areas[i];
+    reply.fields.push_back({area + "_pages_used", std::to_string(area_report.used)});
+    reply.fields.push_back({area + "_hits", std::to_string(area_report.hits)});
+    reply.fields.push_back({area + "_misses", std::to_string(area_report.misses)});
+    reply.fields.push_back({area + "_saved_ms", short_number(area_report.saved_us / 1'000)});
     if (split_.areas[i].pages > 0)
-      reply.fields.push_back({area + "_saved_us_per_page",
-                              short_number(told.saved_us / static_cast<double>(split_.areas[i].pages))});
+      reply.fields.push_back(
+          {area + "_saved_us_per_page",
+           short_number(area_report.saved_us / static_cast<double>(split_.areas[i].pages))});
     if (i >= values_.size()) continue;
     reply.fields.push_back({area + "_page_more_us_per_s", short_number(values_[i].more)});
     reply.fields.push_back({area + "_page_less_us_per_s", short_number(values_[i].less)});

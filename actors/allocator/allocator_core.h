@@ -27,7 +27,7 @@ namespace troupe::actors {
 struct AllocatorConfig {
   NodeId node = 1;
   std::uint32_t pages = 0;  // pages in the node's pool
-  // share per area (runtime/pool/pool_areas.h), 0..1; `rest_of_pages` = what the others leave
+  // share per area (runtime/pool/pool_areas.h), 0..1; `remaining_pages` = what the others leave
   std::vector<double> shares;
   Duration retry{100'000};  // between two attempts to set the split
   // Null: areas keep their sizes and lend. `first` is the area whose share is alpha.
@@ -51,10 +51,10 @@ class AllocatorCore final : public Core {
   void end_window(Instant now, Effects& effects);
   void decide(Instant now, Effects& effects);
   void note_savings();
-  void tell_values(Effects& effects);
+  void count_page_values(Effects& effects);
   placement::SplitState measure() const;
   void measure_served(placement::SplitState& state) const;
-  bool take_shares(std::vector<double> shares);
+  bool set_shares(std::vector<double> shares);
   StatusReply status(RequestId id) const;
   bool settled() const { return report_ && report_->epoch >= split_.epoch; }
   Address worker() const { return {config_.node, Role::kv_worker}; }
@@ -67,11 +67,11 @@ class AllocatorCore final : public Core {
   // Per area: sum over the windows so far, decayed by `kept`.
   std::vector<placement::Savings> savings_;
   double windows_ = 0;  // decayed number of windows in `savings_`
-  struct Value {        // savings of one page, in microseconds per second
+  struct PageValue {    // savings of one page, in microseconds per second
     double more = 0, less = 0;
   };
-  std::vector<Value> values_;  // per area, from the last window
-  bool retrying_ = false;      // a retry timer is running
+  std::vector<PageValue> values_;  // per area, from the last window
+  bool retrying_ = false;          // a retry timer is running
 };
 
 }  // namespace troupe::actors

@@ -11,19 +11,19 @@
 #include "placement/split/latency_counts.h"
 #include "placement/split/marginal.h"
 #include "runtime/pool/pool_areas.h"
-#include "runtime/testing/core_heard.h"
+#include "runtime/testing/accepted_senders.h"
 #include "runtime/testing/core_probe.h"
 
 namespace troupe::actors {
 namespace {
 
-constexpr Address worker{1, Role::kv_worker}, door{1, Role::door};
+constexpr Address worker{1, Role::kv_worker}, server{1, Role::server};
 
 struct Bench {
-  AllocatorCore core{{.node = 1, .pages = 101, .shares = {0.25, rest_of_pages}, .retry = {100}}};
+  AllocatorCore core{{.node = 1, .pages = 101, .shares = {0.25, remaining_pages}, .retry = {100}}};
   CoreProbe probe{core};
   bool ready(std::int64_t us) {
-    probe.receive(us, door, StatusRequest{9});
+    probe.receive(us, server, StatusRequest{9});
     return probe.sent<StatusReply>().at(0).ready;
   }
 };
@@ -36,7 +36,7 @@ TEST_CASE(
     b.probe.receive(1, from, message);
     return b.probe.effects;
   };
-  CHECK(whom_it_hears(1, receive) == R"(PoolReport: kv_worker here
+  CHECK(accepted_senders(1, receive) == R"(PoolReport: kv_worker here
 StatusRequest: everybody
 )");
 }
@@ -50,7 +50,7 @@ TEST_CASE("allocator: the item area is sized first and users get the rest") {
 }
 
 TEST_CASE("allocator: the row area gets its share and lends none of it") {
-  AllocatorCore core{{.node = 1, .pages = 100, .shares = {0.25, rest_of_pages, 0.2}, .retry = {100}}};
+  AllocatorCore core{{.node = 1, .pages = 100, .shares = {0.25, remaining_pages, 0.2}, .retry = {100}}};
   CoreProbe probe{core};
   probe.start();
   REQUIRE(probe.sent<SetSplit>().size() == 1);
@@ -128,7 +128,7 @@ struct Decided {
   std::shared_ptr<Scripted> policy = std::make_shared<Scripted>();
   AllocatorCore core{{.node = 1,
                       .pages = 100,
-                      .shares = {0.2, rest_of_pages},
+                      .shares = {0.2, remaining_pages},
                       .retry = {100},
                       .policy = policy,
                       .window = {1'000}}};
@@ -238,7 +238,7 @@ std::vector<double> rises(std::size_t until, double us) {
 struct Marginal {
   AllocatorCore core{{.node = 1,
                       .pages = 1'000,
-                      .shares = {0.3, rest_of_pages, 0.2},
+                      .shares = {0.3, remaining_pages, 0.2},
                       .retry = {100},
                       .policy = std::make_shared<placement::MarginalSplit>(),
                       .first = 2,
@@ -279,7 +279,7 @@ TEST_CASE("allocator: the marginal policy moves pages to the areas whose reports
   CHECK(split.areas.at(0).pages >= 100);
   CHECK(split.areas.at(2).pages >= 700);
   CHECK(split.areas.at(2).least == split.areas.at(2).pages);  // and lends nothing
-  m.probe.receive(3'000'001, door, StatusRequest{9});
+  m.probe.receive(3'000'001, server, StatusRequest{9});
   const StatusReply status = m.probe.sent<StatusReply>().at(0);
   const auto field = [&](std::string_view name) {
     for (const StatusField& one : status.fields)
@@ -309,13 +309,15 @@ TEST_CASE("allocator: an invalid curve counts as none, and a foreign split is ov
 TEST_CASE("allocator: a latency-based policy sees the window's latencies") {
   Decided d;
   d.probe.start();
-  PoolReport told{70, 1, {{20}, {80}}, {10, 1, 100, std::vector<std::uint64_t>(placement::latency_steps)}};
-  told.served.latencies[0] = 10;
-  d.probe.receive(0, worker, told);
+  PoolReport area_report{
+      70, 1, {{20}, {80}}, {10, 1, 100, std::vector<std::uint64_t>(placement::latency_steps)}};
+  area_report.served.latencies[0] = 10;
+  d.probe.receive(0, worker, area_report);
   d.probe.run_until(1'000);
-  told.served.requests = 30, told.served.hot_requests = 6, told.served.user_tokens = 100 + 20 * 512;
-  told.served.latencies[placement::latency_step(150'000)] = 20;
-  d.probe.receive(1'500, worker, told);
+  area_report.served.requests = 30, area_report.served.hot_requests = 6,
+  area_report.served.user_tokens = 100 + 20 * 512;
+  area_report.served.latencies[placement::latency_step(150'000)] = 20;
+  d.probe.receive(1'500, worker, area_report);
   d.probe.run_until(2'000);
   REQUIRE(d.policy->seen.size() == 1);
   CHECK(d.policy->seen[0].hot_share == doctest::Approx(0.25));

@@ -15,9 +15,9 @@ auto holder_on(Holders& holders, NodeId node) {
   return at != holders.end() && at->node == node ? at : holders.end();
 }
 
-bool same_entry(const BlockIndex::Named& known, const BlockEntry& told) {
-  return identical(known.first, told.name) && known.second.kind == told.kind &&
-         known.second.owner->first == told.owner;
+bool same_entry(const BlockIndex::NamedBlock& known, const BlockEntry& reported) {
+  return identical(known.first, reported.name) && known.second.kind == reported.kind &&
+         known.second.owner->first == reported.owner;
 }
 
 }  // namespace
@@ -26,15 +26,15 @@ bool same_entry(const BlockIndex::Named& known, const BlockEntry& told) {
 
 bool BlockIndex::add(NodeId node, const BlockEntry& entry) {
   if (full()) sweep(swept_when_full);
-  Named* known = find(entry.name);
+  NamedBlock* known = find(entry.name);
   if (known != nullptr) {
     const auto holder = holder_on(known->second.holders, node);
     if (holder != known->second.holders.end()) {
       Node& at = nodes_[node];
-      if (holder->generation > entry.generation && !stale(at, holder->place)) return false;
+      if (holder->generation > entry.generation && !stale(at, holder->position)) return false;
       if (same_entry(*known, entry)) {
         holder->generation = entry.generation;
-        at.held[holder->place].walk = at.walk;
+        at.held[holder->position].walk = at.walk;
         return true;
       }
       erase_holding(*holder);
@@ -47,11 +47,11 @@ bool BlockIndex::add(NodeId node, const BlockEntry& entry) {
 }
 
 bool BlockIndex::remove(NodeId node, const BlockVersion& block) {
-  Named* known = find(block.name);
+  NamedBlock* known = find(block.name);
   if (known == nullptr) return false;
   const auto holder = holder_on(known->second.holders, node);
   if (holder == known->second.holders.end() || holder->generation > block.generation) return false;
-  if (stale(nodes_[node], holder->place)) return false;
+  if (stale(nodes_[node], holder->position)) return false;
   erase_holding(*holder);
   return true;
 }
@@ -78,17 +78,18 @@ void BlockIndex::sweep(std::size_t count) {
     Node& node = nodes_[id];
     for (; node.unswept > 0; --count) {
       if (count == 0) return;
-      const std::size_t place = node.unswept - 1;
-      const bool gone = stale(node, place);
-      node.unswept = place;
-      if (gone) erase_holding(node, id, place);
+      const std::size_t position = node.unswept - 1;
+      const bool gone = stale(node, position);
+      node.unswept = position;
+      if (gone) erase_holding(node, id, position);
     }
     sweeping_.erase(id);
   }
 }
 
-BlockIndex::Named& BlockIndex::make_block(const BlockEntry& entry) {
-  Named& named = *blocks_.emplace(entry.name, std::make_unique<Named>(entry.name, Block{})).first->second;
+BlockIndex::NamedBlock& BlockIndex::make_block(const BlockEntry& entry) {
+  NamedBlock& named =
+      *blocks_.emplace(entry.name, std::make_unique<NamedBlock>(entry.name, Block{})).first->second;
   Owner& owner = *owners(entry.kind).try_emplace(entry.owner, nullptr).first;
   Block& block = named.second;
   block.owner = &owner;
@@ -103,7 +104,7 @@ BlockIndex::Named& BlockIndex::make_block(const BlockEntry& entry) {
   return named;
 }
 
-void BlockIndex::erase_block(Named& named) {
+void BlockIndex::erase_block(NamedBlock& named) {
   const Block& block = named.second;
   if (block.kind == SegmentKind::user) coldest_.erase({block.frequency, block.ordinal, &named});
   if (block.next != nullptr) block.next->second.previous = block.previous;
@@ -116,7 +117,7 @@ void BlockIndex::erase_block(Named& named) {
   blocks_.erase(named.first);
 }
 
-void BlockIndex::add_holding(NodeId node, Named& block, std::uint64_t generation) {
+void BlockIndex::add_holding(NodeId node, NamedBlock& block, std::uint64_t generation) {
   Node& at = nodes_[node];
   Holders& holders = block.second.holders;
   const auto after =
@@ -128,14 +129,14 @@ void BlockIndex::add_holding(NodeId node, Named& block, std::uint64_t generation
 }
 
 void BlockIndex::erase_holding(Holder holder) {
-  erase_holding(nodes_[holder.node], holder.node, holder.place);
+  erase_holding(nodes_[holder.node], holder.node, holder.position);
 }
 
-void BlockIndex::erase_holding(Node& node, NodeId id, std::size_t place) {
-  Named& block = *node.held[place].block;
-  const Held filler = node.held.back();
-  node.held[place] = filler;
-  holder_on(filler.block->second.holders, id)->place = static_cast<std::uint32_t>(place);
+void BlockIndex::erase_holding(Node& node, NodeId id, std::size_t position) {
+  NamedBlock& block = *node.held[position].block;
+  const Holding filler = node.held.back();
+  node.held[position] = filler;
+  holder_on(filler.block->second.holders, id)->position = static_cast<std::uint32_t>(position);
   node.held.pop_back();
   node.unswept = std::min(node.unswept, node.held.size());
   Holders& holders = block.second.holders;
@@ -146,7 +147,7 @@ void BlockIndex::erase_holding(Node& node, NodeId id, std::size_t place) {
 
 // ---- lookups ----
 
-BlockIndex::Named* BlockIndex::find(const BlockName& name) const {
+BlockIndex::NamedBlock* BlockIndex::find(const BlockName& name) const {
   const auto known = blocks_.find(name);
   return known == blocks_.end() ? nullptr : known->second.get();
 }
@@ -158,22 +159,22 @@ bool BlockIndex::named(NodeId node) const {
 
 bool BlockIndex::shown(const Holder& holder) const {
   const auto at = nodes_.find(holder.node);
-  return at->second.named && !stale(at->second, holder.place);
+  return at->second.named && !stale(at->second, holder.position);
 }
 
 // Neither the blocks nor their holders are likely to be cached, so each pass prefetches for all
 // blocks at once.
-void BlockIndex::find_holders(std::span<const AskedBlock> blocks, std::span<const NodeId> prefer,
+void BlockIndex::find_holders(std::span<const BlockQuery> blocks, std::span<const NodeId> prefer,
                               std::uint64_t rotation, std::size_t most, std::vector<std::uint8_t>& counts,
                               std::vector<NodeId>& holders) const {
-  std::vector<const Named*> known(blocks.size());
+  std::vector<const NamedBlock*> known(blocks.size());
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     known[i] = find(blocks[i].name);
     if (known[i] != nullptr) __builtin_prefetch(&known[i]->second.holders);
   }
-  for (const Named* block : known)
+  for (const NamedBlock* block : known)
     if (block != nullptr) __builtin_prefetch(block->second.holders.data());
-  for (const Named* block : known) {
+  for (const NamedBlock* block : known) {
     const std::size_t before = holders.size();
     if (block != nullptr) choose_holders(block->second.holders, prefer, rotation, most, holders);
     counts.push_back(static_cast<std::uint8_t>(holders.size() - before));
@@ -196,7 +197,7 @@ void BlockIndex::choose_holders(const Holders& all, std::span<const NodeId> pref
 }
 
 bool BlockIndex::held_by_any(const BlockName& name, std::span<const NodeId> nodes) const {
-  const Named* known = find(name);
+  const NamedBlock* known = find(name);
   if (!known) return false;
   const Holders& all = known->second.holders;
   const auto is_shown = [this](const Holder& holder) { return shown(holder); };
@@ -208,22 +209,22 @@ bool BlockIndex::held_by_any(const BlockName& name, std::span<const NodeId> node
 }
 
 const std::string* BlockIndex::owner_of(const BlockName& name) const {
-  const Named* known = find(name);
+  const NamedBlock* known = find(name);
   return known ? &known->second.owner->first : nullptr;
 }
 
 std::uint64_t BlockIndex::generation_of(const BlockName& name, NodeId node) const {
-  const Named* known = find(name);
+  const NamedBlock* known = find(name);
   if (!known) return 0;
   const auto holder = holder_on(known->second.holders, node);
-  const bool is_held = holder != known->second.holders.end() && !stale(nodes_.at(node), holder->place);
+  const bool is_held = holder != known->second.holders.end() && !stale(nodes_.at(node), holder->position);
   return is_held ? holder->generation : 0;
 }
 
 void BlockIndex::set_frequency(const std::string& user, double frequency) {
   const auto owned = users_.find(user);
   if (owned == users_.end()) return;
-  for (Named* named = owned->second; named != nullptr; named = named->second.next) {
+  for (NamedBlock* named = owned->second; named != nullptr; named = named->second.next) {
     Block& block = named->second;
     if (block.frequency == frequency) continue;
     coldest_.erase({block.frequency, block.ordinal, named});

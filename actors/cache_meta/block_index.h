@@ -9,7 +9,7 @@
 // ended) are stale. Stale holdings are not shown any more and are erased a few at a time, so that
 // no request waits while a hundred thousand of them are erased.
 //
-// Names that collide (runtime/actor/planted.h) share an entry, which keeps the first name and owner
+// Names that collide (runtime/actor/mutants.h) share an entry, which keeps the first name and owner
 // reported. Hash tables are only looked up, never iterated.
 #include <boost/unordered/unordered_flat_map.hpp>
 
@@ -32,20 +32,20 @@ namespace troupe::actors {
 class BlockIndex {
  public:
   struct Block;
-  using Named = std::pair<const BlockName, Block>;
-  using Owners = std::unordered_map<std::string, Named*>;  // owner → the first of its blocks
+  using NamedBlock = std::pair<const BlockName, Block>;
+  using Owners = std::unordered_map<std::string, NamedBlock*>;  // owner → the first of its blocks
   using Owner = Owners::value_type;
 
   struct Holder {
     std::uint64_t generation = 0;
     NodeId node = 0;
-    std::uint32_t place = 0;  // index in Node::held
+    std::uint32_t position = 0;  // index in Node::held
   };
   struct Block {
     Owner* owner = nullptr;
-    Named *previous = nullptr, *next = nullptr;  // blocks of the same owner
-    std::vector<Holder> holders;                 // in order of node; never empty
-    std::uint64_t ordinal = 0;                   // counts blocks in order of arrival
+    NamedBlock *previous = nullptr, *next = nullptr;  // blocks of the same owner
+    std::vector<Holder> holders;                      // in order of node; never empty
+    std::uint64_t ordinal = 0;                        // counts blocks in order of arrival
     // The owner's frequency as of the last `set_frequency`; user blocks only.
     double frequency = 0;
     std::uint32_t tokens = 0;
@@ -54,7 +54,7 @@ class BlockIndex {
   struct ColdBlock {
     double frequency = 0;
     std::uint64_t ordinal = 0;
-    const Named* block = nullptr;
+    const NamedBlock* block = nullptr;
     bool operator<(const ColdBlock& other) const {
       return frequency != other.frequency ? frequency < other.frequency : ordinal < other.ordinal;
     }
@@ -85,7 +85,7 @@ class BlockIndex {
   // Finds up to `most` (at most 255) named holders of each block. Those in `prefer` come first, in
   // that order. The others follow in order of node, starting at the one that `rotation` selects.
   // Appends the number of holders per block to `counts`, and the holders to `holders`.
-  void find_holders(std::span<const AskedBlock> blocks, std::span<const NodeId> prefer,
+  void find_holders(std::span<const BlockQuery> blocks, std::span<const NodeId> prefer,
                     std::uint64_t rotation, std::size_t most, std::vector<std::uint8_t>& counts,
                     std::vector<NodeId>& holders) const;
   // Returns true if a named node among `nodes` holds the block. With empty `nodes`, any named node
@@ -108,16 +108,16 @@ class BlockIndex {
   std::size_t holdings(NodeId node) const;
   bool full() const { return holdings_ >= holdings_max_; }
   // Less than 90 % full: enough free holdings for a walk to be useful.
-  bool has_room() const { return holdings_ * 10 < holdings_max_ * 9; }
+  bool has_free_holdings() const { return holdings_ * 10 < holdings_max_ * 9; }
   std::string check_bounds() const;  // "" or the violated bound
 
  private:
-  struct Held {
-    Named* block = nullptr;
+  struct Holding {
+    NamedBlock* block = nullptr;
     std::uint32_t walk = 0;  // walk in which it was last added
   };
   struct Node {
-    std::vector<Held> held;
+    std::vector<Holding> held;
     std::uint32_t walk = 0;
     std::uint32_t valid_from = 0;  // holdings last added in an earlier walk than this are stale
     std::size_t unswept = 0;       // all stale holdings are among the first `unswept` of `held`
@@ -126,14 +126,14 @@ class BlockIndex {
   using Holders = std::vector<Holder>;
 
   Owners& owners(SegmentKind kind) { return kind == SegmentKind::user ? users_ : others_; }
-  Named& make_block(const BlockEntry& entry);
-  void erase_block(Named& block);
-  void add_holding(NodeId node, Named& block, std::uint64_t generation);
+  NamedBlock& make_block(const BlockEntry& entry);
+  void erase_block(NamedBlock& block);
+  void add_holding(NodeId node, NamedBlock& block, std::uint64_t generation);
   void erase_holding(Holder holder);
-  void erase_holding(Node& node, NodeId id, std::size_t place);
-  Named* find(const BlockName& name) const;  // null if unknown
-  static bool stale(const Node& node, std::size_t place) {
-    return place < node.unswept && node.held[place].walk < node.valid_from;
+  void erase_holding(Node& node, NodeId id, std::size_t position);
+  NamedBlock* find(const BlockName& name) const;  // null if unknown
+  static bool stale(const Node& node, std::size_t position) {
+    return position < node.unswept && node.held[position].walk < node.valid_from;
   }
   bool shown(const Holder& holder) const;
   void choose_holders(const Holders& all, std::span<const NodeId> prefer, std::uint64_t rotation,
@@ -143,7 +143,7 @@ class BlockIndex {
   std::size_t holdings_max_;
   std::size_t holdings_ = 0;
   std::uint64_t ordinals_ = 0;
-  boost::unordered_flat_map<BlockName, std::unique_ptr<Named>, BlockNameHash> blocks_;
+  boost::unordered_flat_map<BlockName, std::unique_ptr<NamedBlock>, BlockNameHash> blocks_;
   std::map<NodeId, Node> nodes_;
   std::set<NodeId> sweeping_;  // nodes with unswept holdings
   Owners users_, others_;

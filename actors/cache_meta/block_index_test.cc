@@ -6,7 +6,7 @@
 #include <random>
 
 #include "actors/testing/block_index_test.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 namespace {
@@ -31,7 +31,7 @@ TEST_CASE("block index: blocks looked up together are answered in order") {
   BlockIndex index(10);
   for (const NodeId node : {3, 1, 2}) index.add(node, item(1));
   index.add(4, item(2));
-  const std::vector<AskedBlock> asked{{name(2)}, {name(7)}, {name(1)}, {name(2)}};
+  const std::vector<BlockQuery> asked{{name(2)}, {name(7)}, {name(1)}, {name(2)}};
   std::vector<std::uint8_t> counts;
   Nodes found;
   index.find_holders(asked, Nodes{2}, 0, 2, counts, found);
@@ -188,9 +188,9 @@ TEST_CASE("block index: a block's only holder may change its owner") {
   CHECK(index.holdings() == 2);
 }
 
-#ifdef TROUPE_PLANTED
+#ifdef TROUPE_MUTANTS
 TEST_CASE("block index: colliding names share an entry that keeps a full name") {
-  planting::name_bits = 8;
+  mutation::name_bits = 8;
   BlockIndex index(10);
   BlockEntry one = item(1), other = item(1, 2);
   other.name = name(1, 77);
@@ -204,7 +204,7 @@ TEST_CASE("block index: colliding names share an entry that keeps a full name") 
   index.remove(2, {name(1), 2});
   CHECK(index.blocks() == 0);
   CHECK(index.check_bounds() == "");
-  planting::name_bits = 256;
+  mutation::name_bits = 256;
 }
 #endif
 

@@ -23,14 +23,14 @@ constexpr std::size_t coldest_looked_at = 4;  // user blocks looked at per block
 // allocation.
 std::string key_of(const BlockName& name) { return {name.bytes.begin(), name.bytes.begin() + 15}; }
 
-bool is_users(const AskedBlock& block) { return block.kind == SegmentKind::user; }
+bool is_users(const BlockQuery& block) { return block.kind == SegmentKind::user; }
 
 FollowConfig follow_config(const CacheMetaConfig& c, const std::vector<NodeId>& nodes) {
   return {.nodes = nodes,
           .silent_after = {3 * c.heartbeat.us},
           .forget_after = c.silent_keep,
           .inventory_retry = c.inventory_retry,
-          .is_unknown = c.joined};
+          .joined_later = c.joined};
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ FollowConfig follow_config(const CacheMetaConfig& c, const std::vector<NodeId>& 
 CacheMetaCore::CacheMetaCore(CacheMetaConfig config)
     : config_(std::move(config)),
       index_(config_.index_blocks_max),
-      deafness_(config_.heartbeat),
+      stall_(config_.heartbeat),
       members_({.workers = config_.kv_nodes, .routers = config_.routers}, config_.members_every,
                std::move(config_.members)),
       workers_(follow_config(config_, members_.workers()), index_),
@@ -52,19 +52,19 @@ CacheMetaCore::CacheMetaCore(CacheMetaConfig config)
 }
 
 void CacheMetaCore::step(Instant now, const Event& event, Effects& effects) {
-  workers_.excuse(deafness_.before(now));
+  workers_.shift_silence(stall_.before(now));
   if (const auto* received = std::get_if<Received>(&event)) {
     on_message(now, *received, effects);
   } else if (const auto* fired = std::get_if<TimerFired>(&event)) {
     on_timer(now, fired->timer, effects);
   } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
     workers_.on_lost(lost->node);
-  } else if (const auto* done = std::get_if<Done>(&event)) {
+  } else if (const auto* done = std::get_if<JobDone>(&event)) {
     on_done(now, *done, effects);
   }
 }
 
-void CacheMetaCore::on_done(Instant now, const Done& done, Effects& effects) {
+void CacheMetaCore::on_done(Instant now, const JobDone& done, Effects& effects) {
   const auto answer = members_.on_done(done, effects);
   if (answer == MemberWatch::Answer::changed) {
     config_.kv_nodes = members_.workers();
@@ -108,9 +108,9 @@ void CacheMetaCore::on_worker(Instant now, const Received& received, Effects& ef
   if (const auto* changes = std::get_if<CacheChanges>(&received.message)) {
     understood = workers_.on_changes(now, node, *changes, effects);
     for (const BlockEntry& block : changes->added)
-      if (understood && block.kind == SegmentKind::user) returns_.came(key_of(block.name), now.us);
+      if (understood && block.kind == SegmentKind::user) returns_.mark_cached(key_of(block.name), now.us);
     for (const BlockName& name : changes->refused)
-      if (understood) returns_.given_up(key_of(name));
+      if (understood) returns_.mark_abandoned(key_of(name));
   } else if (const auto* part = std::get_if<InventoryPart>(&received.message)) {
     understood = workers_.on_part(now, node, *part, effects);
   }
@@ -138,8 +138,8 @@ void CacheMetaCore::beat(Instant now, Effects& effects) {
   if (!leadership_.leads(now)) return;
   const LeaderBeat beat{leadership_.token()};
   for (const NodeId node : members_.routers())
-    for (std::uint32_t model = 0; model < config_.seats.models; ++model)
-      effects.send({config_.seats.number(node, model), Role::router}, beat);
+    for (std::uint32_t model = 0; model < config_.actor_ids.models; ++model)
+      effects.send({config_.actor_ids.number(node, model), Role::router}, beat);
   for (const NodeId node : config_.kv_nodes) effects.send({node, Role::kv_worker}, beat);
 }
 
@@ -188,7 +188,7 @@ void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
   if (!counts_) counting_since_ = now;
   counts_ = true;
   items_.touch_all(
-      lookup.blocks | std::views::filter(std::not_fn(is_users)) | std::views::transform(&AskedBlock::name),
+      lookup.blocks | std::views::filter(std::not_fn(is_users)) | std::views::transform(&BlockQuery::name),
       now.us);
   if (lookup.user.empty()) return;
   users_.touch(lookup.user, now.us);
@@ -202,17 +202,18 @@ void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
 // subtracted, token by token. They count over the time for which items are counted. Those items are
 // not known. The items that are missing now are assumed to be wanted about as often: colder ones
 // are no loss, and hotter ones would soon displace others.
-double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const AskedBlock& block, bool held,
+double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const BlockQuery& block, bool held,
                                 double items) {
   std::uint64_t tokens = 0;
-  for (const FollowedWorkers::Room& room : workers_.rooms()) tokens += room.all().total_tokens;
+  for (const FollowedWorkers::NodeCapacity& capacity : workers_.capacities())
+    tokens += capacity.all().total_tokens;
   const std::string key = key_of(block.name);
   const double uses = returns_.want(key, block.tokens, tokens, now.us);
-  if (returns_.comes(key, held, now.us)) return 0;
-  const auto has_room = [&](const FollowedWorkers::Room& room) {
-    return room.all().free_tokens >= block.tokens;
+  if (returns_.is_expected(key, held, now.us)) return 0;
+  const auto has_free_tokens = [&](const FollowedWorkers::NodeCapacity& capacity) {
+    return capacity.all().free_tokens >= block.tokens;
   };
-  if (std::ranges::any_of(rooms_for(lookup.prefer), has_room)) return uses;
+  if (std::ranges::any_of(capacities_of(lookup.prefer), has_free_tokens)) return uses;
   const std::int64_t counted_us =
       std::clamp<std::int64_t>((now - counting_since_).us, 1, config_.item_popularity.window_us);
   const std::int64_t life_us = std::min(returns_.oldest_us(now.us), counted_us);
@@ -221,27 +222,27 @@ double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const A
 }
 
 // Returns the free and total tokens of `nodes`, or of all nodes if `nodes` is empty.
-std::vector<FollowedWorkers::Room> CacheMetaCore::rooms_for(std::span<const NodeId> nodes) const {
-  if (nodes.empty()) return workers_.rooms();
-  std::vector<FollowedWorkers::Room> rooms;
+std::vector<FollowedWorkers::NodeCapacity> CacheMetaCore::capacities_of(std::span<const NodeId> nodes) const {
+  if (nodes.empty()) return workers_.capacities();
+  std::vector<FollowedWorkers::NodeCapacity> capacities;
   for (const NodeId node : nodes)
-    if (const auto room = workers_.room(node)) rooms.push_back(*room);
-  return rooms;
+    if (const auto capacity = workers_.capacity(node)) capacities.push_back(*capacity);
+  return capacities;
 }
 
 // Estimates the value of keeping item blocks that no node has: their earlier uses in the window,
 // without this use. Sets `found.uses` only if a preferred node has free item tokens. Returns the
 // mean of the earlier uses in either case.
 double CacheMetaCore::find_item_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) const {
-  const auto has_room = [](const FollowedWorkers::Room& room) {
-    return room.of(SegmentKind::item).free_tokens > 0;
+  const auto has_free_tokens = [](const FollowedWorkers::NodeCapacity& capacity) {
+    return capacity.of(SegmentKind::item).free_tokens > 0;
   };
-  const bool room = std::ranges::any_of(rooms_for(lookup.prefer), has_room);
+  const bool capacity = std::ranges::any_of(capacities_of(lookup.prefer), has_free_tokens);
   double sum = 0, missing = 0;
   for (std::size_t i = 0; i < lookup.blocks.size(); ++i) {
     if (is_users(lookup.blocks[i]) || found.counts[i] > 0) continue;
     const double earlier = std::max(0.0, items_.frequency(lookup.blocks[i].name, now.us) - 1);
-    if (room) found.uses[i] = earlier;
+    if (capacity) found.uses[i] = earlier;
     sum += earlier;
     ++missing;
   }
@@ -260,13 +261,13 @@ void CacheMetaCore::find_coldest(Instant now, const LookupBlocks& lookup, std::u
                                  BlocksFound& found) {
   const auto home = std::span(lookup.prefer).first(std::min<std::size_t>(lookup.prefer.size(), 1));
   std::uint64_t free = 0, total = 0;
-  const std::vector<FollowedWorkers::Room> rooms = rooms_for(home);
-  for (const FollowedWorkers::Room& room : rooms) {
-    const AreaRoom users = room.of(SegmentKind::user);
+  const std::vector<FollowedWorkers::NodeCapacity> capacities = capacities_of(home);
+  for (const FollowedWorkers::NodeCapacity& capacity : capacities) {
+    const AreaCapacity users = capacity.of(SegmentKind::user);
     free = std::max(free, users.free_tokens);
     total = std::max(total, users.total_tokens);
   }
-  if (rooms.empty()) return;
+  if (capacities.empty()) return;
   if (total < tokens) {
     found.coldest_frequency = std::numeric_limits<double>::max();
     return;
@@ -291,12 +292,12 @@ void CacheMetaCore::name_coldest(std::span<const NodeId> home, std::uint32_t tok
                                  std::uint64_t free_tokens, BlocksFound& found) const {
   std::size_t left = coldest_looked_at * config_.coldest_max;
   if (!index_.coldest().empty()) found.coldest_frequency = index_.coldest().begin()->frequency;
-  bool barred = false;
+  bool has_threshold = false;
   for (const auto& [frequency, ordinal, block] : index_.coldest()) {
     const bool enough = free_tokens >= tokens || found.coldest.size() == config_.coldest_max;
-    if ((barred && enough) || left-- == 0) break;
+    if ((has_threshold && enough) || left-- == 0) break;
     if (!index_.held_by_any(block->first, home)) continue;
-    if (!std::exchange(barred, true)) found.coldest_frequency = frequency;
+    if (!std::exchange(has_threshold, true)) found.coldest_frequency = frequency;
     if (enough) break;
     found.coldest.push_back(block->first);
     free_tokens += block->second.tokens;

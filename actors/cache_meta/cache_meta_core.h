@@ -19,8 +19,8 @@
 #include "placement/popularity/popularity.h"
 #include "placement/popularity/return_rate.h"
 #include "runtime/actor/core.h"
-#include "runtime/actor/deafness.h"
-#include "runtime/actor/seat.h"
+#include "runtime/actor/model_actor_ids.h"
+#include "runtime/actor/stall_detector.h"
 #include "runtime/coordination/member_watch.h"
 
 namespace troupe::actors {
@@ -35,8 +35,8 @@ struct CacheMetaConfig {
   Duration members_every{0};  // interval at which the members are read again; 0 = never
   // From the cluster's file; routers and workers get LeaderBeat.
   std::vector<NodeId> routers{1};
-  Seats seats;          // where routers of several models are
-  bool joined = false;  // true if this node is missing in the cluster file that others read
+  ModelActorIds actor_ids;  // where routers of several models are
+  bool joined = false;      // true if this node is missing in the cluster file that others read
   // maximum holdings: a block counts once for each node that holds it
   std::size_t index_blocks_max = 4'000'000;
   std::size_t holders_max = 4;          // holders named per block in an answer; at most 255
@@ -76,9 +76,9 @@ class CacheMetaCore final : public Core {
   void on_refresh(Instant now, Effects& effects);
   void beat(Instant now, Effects& effects);
   void find_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found);
-  double user_uses(Instant now, const LookupBlocks& lookup, const AskedBlock& block, bool held, double items);
+  double user_uses(Instant now, const LookupBlocks& lookup, const BlockQuery& block, bool held, double items);
   void count_access(Instant now, const LookupBlocks& lookup);
-  std::vector<FollowedWorkers::Room> rooms_for(std::span<const NodeId> nodes) const;
+  std::vector<FollowedWorkers::NodeCapacity> capacities_of(std::span<const NodeId> nodes) const;
   double find_item_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) const;
   void find_coldest(Instant now, const LookupBlocks& lookup, std::uint32_t tokens, BlocksFound& found);
   void name_coldest(std::span<const NodeId> home, std::uint32_t tokens, std::uint64_t free_tokens,
@@ -86,13 +86,13 @@ class CacheMetaCore final : public Core {
   void refresh_coldest(std::span<const NodeId> home, Instant now);
   void refresh(const std::string& user, Instant now);
   void count_sizes(Effects& effects) const;
-  void on_done(Instant now, const Done& done, Effects& effects);
+  void on_done(Instant now, const JobDone& done, Effects& effects);
   StatusReply status(RequestId id, Instant now) const;
   std::string hottest_items(Instant now) const;
 
   CacheMetaConfig config_;
   BlockIndex index_;
-  Deafness deafness_;
+  StallDetector stall_;
   MemberWatch members_;
   FollowedWorkers workers_;
   Leadership leadership_;

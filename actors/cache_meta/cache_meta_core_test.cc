@@ -7,7 +7,7 @@
 #include <random>
 
 #include "runtime/coordination/coordination_state.h"
-#include "runtime/testing/core_heard.h"
+#include "runtime/testing/accepted_senders.h"
 #include "runtime/testing/core_probe.h"
 
 namespace troupe::actors {
@@ -53,7 +53,7 @@ struct Bench {
   explicit Bench(CacheMetaConfig c = config()) : core(std::move(c)) {}
   CoreProbe probe{core};
   CoordinationState state;
-  std::map<NodeId, CacheChanges> told;  // latest of each worker
+  std::map<NodeId, CacheChanges> latest;  // latest of each worker
 
   Answer ask(std::int64_t us, const std::string& user, std::uint8_t block, std::uint32_t tokens = 40,
              Nodes prefer = {}) {
@@ -66,8 +66,8 @@ struct Bench {
   }
   void tell(std::int64_t us, std::vector<BlockEntry> added, std::vector<BlockVersion> removed = {},
             NodeId node = 1) {
-    CacheChanges& changes = told[node];
-    room(node, PoolArea::user).total_tokens = 100;
+    CacheChanges& changes = latest[node];
+    capacity(node, PoolArea::user).total_tokens = 100;
     changes = {1, changes.sequence + 1, std::move(added), std::move(removed), {}, changes.areas};
     probe.receive(us, {node, Role::kv_worker}, changes);
   }
@@ -78,12 +78,12 @@ struct Bench {
   void add_item(std::int64_t us, const std::string& item, std::uint8_t block, NodeId node = 1) {
     tell(us, {{name(block), SegmentKind::item, item, 4, 7}}, {}, node);
   }
-  AreaRoom& room(NodeId node, PoolArea area) {
-    told[node].areas.resize(std::size(area_table));
-    return told[node].areas[index_of(area)];
+  AreaCapacity& capacity(NodeId node, PoolArea area) {
+    latest[node].areas.resize(std::size(area_table));
+    return latest[node].areas[index_of(area)];
   }
   void area(std::uint64_t free, NodeId node = 1) {
-    room(node, PoolArea::user).free_tokens = free;
+    capacity(node, PoolArea::user).free_tokens = free;
     tell(0, {}, {}, node);
   }
   // Answers all requests of the core to the Coordination. Its other effects are in `did`.
@@ -91,7 +91,7 @@ struct Bench {
   void coordinate(std::int64_t us) {
     did.effects = {};
     for (auto asked = probe.started<Coordinate>(); !asked.empty(); asked = probe.started<Coordinate>()) {
-      probe.done(us, asked[0].first, std::get<Coordinated>(state.ask(us, asked[0].second)));
+      probe.done(us, asked[0].first, std::get<CoordinationReply>(state.ask(us, asked[0].second)));
       did.effects.list.insert(did.effects.list.end(), probe.effects.list.begin(), probe.effects.list.end());
     }
   }
@@ -108,7 +108,7 @@ TEST_CASE("cache-meta: accepts messages from the expected senders and counts all
     b.probe.receive(1, from, message);
     return b.probe.effects;
   };
-  CHECK(whom_it_hears(1, receive) == R"(LookupBlocks: everybody
+  CHECK(accepted_senders(1, receive) == R"(LookupBlocks: everybody
 Forget: router here, router elsewhere
 Drain: everybody
 StatusRequest: everybody
@@ -184,7 +184,7 @@ TEST_CASE("cache-meta: a history in parts needs free tokens only for parts that 
   b.ask(0, "cold", 3);
   b.add_user(0, "cold", 3);
   const auto ask = [&](std::uint8_t first) {
-    std::vector<AskedBlock> parts;
+    std::vector<BlockQuery> parts;
     for (std::uint8_t part = 0; part < 3; ++part)
       parts.push_back({name(static_cast<std::uint8_t>(first + part)), SegmentKind::user, 20});
     b.probe.receive(1, router, LookupBlocks{6, "new", parts});
@@ -222,7 +222,7 @@ TEST_CASE(
     "cache-meta: without a user area no user is hot enough, but before the first report the threshold is 0") {
   Bench b;
   CHECK(b.ask(0, "ann", 1).coldest_frequency == 0);
-  b.room(1, PoolArea::item).total_tokens = 100;
+  b.capacity(1, PoolArea::item).total_tokens = 100;
   b.probe.receive(0, worker, CacheChanges{1, 1, {}, {}, {}, {{0, 100}, {}}});
   CHECK(b.ask(0, "ann", 1).coldest_frequency == std::numeric_limits<double>::max());
 }
@@ -295,7 +295,7 @@ TEST_CASE("cache-meta: earlier uses of missing items are reported while item tok
   b.add_item(0, "a", 100);
   CHECK(b.ask(1, "ann", 1).item_uses() == 0);  // item 101 is new
   CHECK(b.ask(2, "ann", 1).item_uses() == 0);  // no free item tokens
-  b.room(1, PoolArea::item).free_tokens = 8;
+  b.capacity(1, PoolArea::item).free_tokens = 8;
   b.tell(2, {});
   CHECK(b.ask(3, "ann", 1).item_uses() == 2);
   // The free tokens are not on a preferred node.
@@ -383,11 +383,11 @@ TEST_CASE("cache-meta: a leader announces itself at once and every heartbeat, to
 TEST_CASE("cache-meta: draining ends leadership, and lookups go on") {
   Bench b;
   b.lead();
-  b.probe.receive(1, {9, Role::door}, Drain{4, true});
+  b.probe.receive(1, {9, Role::server}, Drain{4, true});
   CHECK(field_of(b.probe.sent<StatusReply>().at(0), "drained") == "no");
   CHECK(!b.core.leads({1}));
   b.coordinate(1);
-  b.probe.receive(2, {9, Role::door}, Drain{4, true});
+  b.probe.receive(2, {9, Role::server}, Drain{4, true});
   CHECK(field_of(b.probe.sent<StatusReply>().at(0), "drained") == "yes");
   CHECK(b.ask(3, "ann", 1).id == 5);
 }
@@ -468,7 +468,7 @@ TEST_CASE(
     if (us > 0) probe.run_until(us);
     for (const auto& [job, question] : probe.started<Coordinate>())
       if (const auto* read = std::get_if<ReadKey>(&question.what); read && read->key == members_key)
-        return probe.done(us, job, Coordinated{.ok = true, .revision = revision, .value = text});
+        return probe.done(us, job, CoordinationReply{.ok = true, .revision = revision, .value = text});
     FAIL("the core did not read the members");
   };
   const auto tell = [&](std::int64_t us, NodeId node, std::uint8_t block) {
@@ -500,10 +500,10 @@ TEST_CASE(
   CacheMetaConfig config = Bench::config();
   config.members = {
       {.last = 9, .joined = {{6, "w6", "h", 1}, {9, "door", "h", 2, {NodeRole::router}}}, .left = {2, 4}}, 4};
-  config.seats = {2};
+  config.actor_ids = {2};
   Bench b(config);
   b.lead();
-  constexpr NodeId second_model = Seats::nodes_max + 1;
+  constexpr NodeId second_model = ModelActorIds::nodes_max + 1;
   CHECK(b.did.sent<LeaderBeat>().size() == 6);
   CHECK(b.did.recipients() == std::vector<Address>{{1, Role::router},
                                                    {1 + second_model, Role::router},

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <iterator>
 
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 
 FollowedWorkers::FollowedWorkers(FollowConfig config, BlockIndex& index)
     : config_(std::move(config)), index_(index) {
-  for (const NodeId node : config_.nodes) workers_[node].room.node = node;
+  for (const NodeId node : config_.nodes) workers_[node].capacity.node = node;
 }
 
 void FollowedWorkers::start(Instant now, Effects& effects) {
@@ -23,7 +23,7 @@ void FollowedWorkers::follow(Instant now, const std::vector<NodeId>& nodes, Effe
   for (const NodeId node : nodes) {
     const auto [at, is_new] = workers_.try_emplace(node);
     if (!is_new) continue;
-    at->second.room.node = node;
+    at->second.capacity.node = node;
     at->second.heard = now;
     walk(now, node, at->second, effects);
   }
@@ -43,17 +43,17 @@ bool FollowedWorkers::on_changes(Instant now, NodeId node, const CacheChanges& c
   if (changes.incarnation == 0 || changes.sequence == 0) return false;
   Worker& worker = workers_.at(node);
   if (changes.incarnation < worker.incarnation) return true;  // from a process that has ended
-  hear(now, node, worker);
+  note_heard(now, node, worker);
   index_.sweep(config_.swept_per_message);
   if (!worker.followed || changes.incarnation != worker.incarnation) {
-    meet(node, worker, changes.incarnation, changes.sequence);
+    start_following(node, worker, changes.incarnation, changes.sequence);
     apply(node, worker, changes);
     walk(now, node, worker, effects);
   } else if (changes.sequence == worker.applied + 1) {
     apply(node, worker, changes);
     apply_early(now, node, worker);
   } else if (changes.sequence > worker.applied) {
-    wait_early(now, node, worker, changes, effects);
+    keep_early(now, node, worker, changes, effects);
   }
   return true;
 }
@@ -62,11 +62,11 @@ bool FollowedWorkers::on_part(Instant now, NodeId node, const InventoryPart& par
   Worker& worker = workers_.at(node);
   if (part.incarnation == 0) return false;
   if (part.incarnation < worker.incarnation) return true;
-  hear(now, node, worker);
+  note_heard(now, node, worker);
   index_.sweep(config_.swept_per_message);
   if (!worker.followed || part.incarnation != worker.incarnation) {
     const bool first_answer = worker.incarnation == 0 && worker.walking && part.after == worker.after;
-    meet(node, worker, part.incarnation, part.sequence);
+    start_following(node, worker, part.incarnation, part.sequence);
     if (!first_answer) {
       walk(now, node, worker, effects);
       return true;
@@ -87,7 +87,8 @@ bool FollowedWorkers::on_part(Instant now, NodeId node, const InventoryPart& par
 }
 
 // Forgets the blocks of the earlier process.
-void FollowedWorkers::meet(NodeId node, Worker& worker, Incarnation incarnation, std::uint64_t sequence) {
+void FollowedWorkers::start_following(NodeId node, Worker& worker, Incarnation incarnation,
+                                      std::uint64_t sequence) {
   if (incarnation != worker.incarnation) index_.forget_node(node);
   worker.followed = true;
   worker.incarnation = incarnation;
@@ -104,14 +105,14 @@ void FollowedWorkers::add(NodeId node, Worker& worker, const BlockEntry& block) 
   if (is_new && block.kind == SegmentKind::user) users_.push_back(block.owner);
 }
 
-AreaRoom FollowedWorkers::Room::of(SegmentKind kind) const {
+AreaCapacity FollowedWorkers::NodeCapacity::of(SegmentKind kind) const {
   const std::size_t area = index_of(area_of(kind));
-  return area < areas.size() ? areas[area] : AreaRoom{};
+  return area < areas.size() ? areas[area] : AreaCapacity{};
 }
 
-AreaRoom FollowedWorkers::Room::all() const {
-  AreaRoom sum;
-  for (const AreaRoom& area : areas) {
+AreaCapacity FollowedWorkers::NodeCapacity::all() const {
+  AreaCapacity sum;
+  for (const AreaCapacity& area : areas) {
     sum.free_tokens += area.free_tokens;
     sum.total_tokens += area.total_tokens;
   }
@@ -120,7 +121,7 @@ AreaRoom FollowedWorkers::Room::all() const {
 
 void FollowedWorkers::apply(NodeId node, Worker& worker, const CacheChanges& changes) {
   worker.applied = changes.sequence;
-  worker.room = {node, changes.areas};
+  worker.capacity = {node, changes.areas};
   for (const BlockEntry& block : changes.added) add(node, worker, block);
   for (const BlockVersion& block : changes.removed) {
     index_.remove(node, block);
@@ -141,7 +142,7 @@ void FollowedWorkers::apply_early(Instant now, NodeId node, Worker& worker) {
   }
 }
 
-void FollowedWorkers::wait_early(Instant now, NodeId node, Worker& worker, const CacheChanges& changes,
+void FollowedWorkers::keep_early(Instant now, NodeId node, Worker& worker, const CacheChanges& changes,
                                  Effects& effects) {
   if (worker.early.empty()) worker.early_since = now;
   worker.early.try_emplace(changes.sequence, changes);
@@ -174,8 +175,9 @@ void FollowedWorkers::take_part(NodeId node, Worker& worker, const InventoryPart
 
 // Sends no request if a first request of a walk is still open: its answer serves this walk, too.
 void FollowedWorkers::walk(Instant now, NodeId node, Worker& worker, Effects& effects) {
-  const bool open = worker.walking && worker.after == 0 && now < worker.asked + config_.inventory_retry &&
-                    (worker.asked_of == 0 || worker.asked_of == worker.incarnation);
+  const bool open = worker.walking && worker.after == 0 &&
+                    now < worker.requested_at + config_.inventory_retry &&
+                    (worker.requested_of == 0 || worker.requested_of == worker.incarnation);
   if (!worker.walking) {
     worker.complete_from = worker.applied;
     worker.removals.clear();
@@ -195,15 +197,15 @@ void FollowedWorkers::end_walk(Instant now, NodeId node, Worker& worker, Effects
 }
 
 void FollowedWorkers::ask(Instant now, NodeId node, Worker& worker, Effects& effects) {
-  worker.asked = now;
-  worker.asked_of = worker.incarnation;
-  if (planted(Bug::no_inventory)) return;
+  worker.requested_at = now;
+  worker.requested_of = worker.incarnation;
+  if (mutated(Mutant::no_inventory)) return;
   effects.send({node, Role::kv_worker}, InventoryRequest{worker.incarnation, worker.after});
 }
 
 // ---- silence ----
 
-void FollowedWorkers::hear(Instant now, NodeId node, Worker& worker) {
+void FollowedWorkers::note_heard(Instant now, NodeId node, Worker& worker) {
   worker.heard = now;
   worker.lost = false;
   index_.set_named(node, true);
@@ -216,9 +218,9 @@ void FollowedWorkers::on_lost(NodeId node) {
   index_.set_named(node, false);
 }
 
-void FollowedWorkers::excuse(Duration deaf) {
-  if (deaf.us == 0) return;
-  for (auto& [node, worker] : workers_) worker.heard = worker.heard + deaf;
+void FollowedWorkers::shift_silence(Duration stall) {
+  if (stall.us == 0) return;
+  for (auto& [node, worker] : workers_) worker.heard = worker.heard + stall;
 }
 
 void FollowedWorkers::on_tick(Instant now, Effects& effects) {
@@ -227,14 +229,14 @@ void FollowedWorkers::on_tick(Instant now, Effects& effects) {
     const Duration silent = now - worker.heard;
     index_.set_named(node, !worker.lost && silent <= config_.silent_after);
     if (silent > config_.forget_after) forget(node, worker);
-    if (silent > config_.forget_after && !config_.is_unknown) continue;
+    if (silent > config_.forget_after && !config_.joined_later) continue;
     if (!worker.early.empty() && now - worker.early_since >= config_.gap_after)
       close_gap(now, node, worker, effects);
     const bool forgot =
-        config_.is_unknown && silent > config_.silent_after;  // it may have been restarted since
-    if ((worker.walking || forgot) && now - worker.asked >= config_.inventory_retry) {
+        config_.joined_later && silent > config_.silent_after;  // it may have been restarted since
+    if ((worker.walking || forgot) && now - worker.requested_at >= config_.inventory_retry) {
       ask(now, node, worker, effects);
-    } else if (worker.missed && !worker.walking && index_.has_room()) {
+    } else if (worker.missed && !worker.walking && index_.has_free_holdings()) {
       walk(now, node, worker, effects);
     }
   }
@@ -251,21 +253,21 @@ void FollowedWorkers::forget(NodeId node, Worker& worker) {
 
 // ---- observers ----
 
-bool FollowedWorkers::shows_room(NodeId node, const Worker& worker) const {
-  return worker.followed && worker.room.all().total_tokens > 0 && index_.named(node);
+bool FollowedWorkers::shows_capacity(NodeId node, const Worker& worker) const {
+  return worker.followed && worker.capacity.all().total_tokens > 0 && index_.named(node);
 }
 
-std::optional<FollowedWorkers::Room> FollowedWorkers::room(NodeId node) const {
+std::optional<FollowedWorkers::NodeCapacity> FollowedWorkers::capacity(NodeId node) const {
   const auto worker = workers_.find(node);
-  if (worker == workers_.end() || !shows_room(node, worker->second)) return std::nullopt;
-  return worker->second.room;
+  if (worker == workers_.end() || !shows_capacity(node, worker->second)) return std::nullopt;
+  return worker->second.capacity;
 }
 
-std::vector<FollowedWorkers::Room> FollowedWorkers::rooms() const {
-  std::vector<Room> rooms;
+std::vector<FollowedWorkers::NodeCapacity> FollowedWorkers::capacities() const {
+  std::vector<NodeCapacity> capacities;
   for (const auto& [node, worker] : workers_)
-    if (shows_room(node, worker)) rooms.push_back(worker.room);
-  return rooms;
+    if (shows_capacity(node, worker)) capacities.push_back(worker.capacity);
+  return capacities;
 }
 
 std::size_t FollowedWorkers::syncing() const {

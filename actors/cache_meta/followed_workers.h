@@ -33,7 +33,7 @@ struct FollowConfig {
   Duration inventory_retry{400'000};  // an unanswered request is repeated after this long
   // True if this node joined the cluster: workers do not know it and report only after they are
   // asked.
-  bool is_unknown = false;
+  bool joined_later = false;
   std::size_t removals_max = 1'024;  // remembered per walk
   Duration gap_after{100'000};       // how long early changes wait for the missing ones
   std::size_t early_max = 64;        // early changes kept per worker
@@ -43,13 +43,13 @@ struct FollowConfig {
 
 class FollowedWorkers {
  public:
-  struct Room {
+  struct NodeCapacity {
     NodeId node = 0;
-    std::vector<AreaRoom> areas;  // as in CacheChanges
+    std::vector<AreaCapacity> areas;  // as in CacheChanges
     // Returns the free and total tokens of the area for blocks of this kind; zeros before the first
     // report.
-    AreaRoom of(SegmentKind kind) const;
-    AreaRoom all() const;
+    AreaCapacity of(SegmentKind kind) const;
+    AreaCapacity all() const;
   };
 
   FollowedWorkers(FollowConfig config, BlockIndex& index);
@@ -63,15 +63,15 @@ class FollowedWorkers {
   bool on_changes(Instant now, NodeId node, const CacheChanges& changes, Effects& effects);
   bool on_part(Instant now, NodeId node, const InventoryPart& part, Effects& effects);
   void on_lost(NodeId node);
-  void excuse(Duration deaf);  // shifts silence by a stall in which this process did not listen
+  void shift_silence(Duration stall);  // shifts silence by a stall in which this process did not listen
   // called at least once per heartbeat: retries, silence
   void on_tick(Instant now, Effects& effects);
 
-  std::optional<Room> room(NodeId node) const;  // nothing if the worker is not named
+  std::optional<NodeCapacity> capacity(NodeId node) const;  // nothing if the worker is not named
   // Returns the users whose blocks were added to the index since the last call.
   std::vector<std::string> take_users() { return std::exchange(users_, {}); }
-  std::vector<Room> rooms() const;  // of all named workers, by node
-  std::size_t syncing() const;      // number of workers whose inventory is being walked
+  std::vector<NodeCapacity> capacities() const;  // of all named workers, by node
+  std::size_t syncing() const;                   // number of workers whose inventory is being walked
   std::string check_bounds() const;
 
  private:
@@ -91,26 +91,26 @@ class FollowedWorkers {
     bool walking = false, walk_again = false;
     bool missed = false;      // since the walk began the index was too full for one of its blocks
     std::uint64_t after = 0;  // `after` of the walk's latest request
-    Instant asked;
-    Incarnation asked_of = 0;  // incarnation named in the latest request; 0 = any
-    bool lost = false;         // reported lost, and not heard since
+    Instant requested_at;
+    Incarnation requested_of = 0;  // incarnation named in the latest request; 0 = any
+    bool lost = false;             // reported lost, and not heard since
     Instant heard;
-    Room room;
+    NodeCapacity capacity;
   };
 
-  void meet(NodeId node, Worker& worker, Incarnation incarnation, std::uint64_t sequence);
+  void start_following(NodeId node, Worker& worker, Incarnation incarnation, std::uint64_t sequence);
   void add(NodeId node, Worker& worker, const BlockEntry& block);
   void apply(NodeId node, Worker& worker, const CacheChanges& changes);
   void apply_early(Instant now, NodeId node, Worker& worker);
-  void wait_early(Instant now, NodeId node, Worker& worker, const CacheChanges& changes, Effects& effects);
+  void keep_early(Instant now, NodeId node, Worker& worker, const CacheChanges& changes, Effects& effects);
   void close_gap(Instant now, NodeId node, Worker& worker, Effects& effects);
   void take_part(NodeId node, Worker& worker, const InventoryPart& part);
   void walk(Instant now, NodeId node, Worker& worker, Effects& effects);
   void end_walk(Instant now, NodeId node, Worker& worker, Effects& effects);
   void ask(Instant now, NodeId node, Worker& worker, Effects& effects);
-  void hear(Instant now, NodeId node, Worker& worker);
+  void note_heard(Instant now, NodeId node, Worker& worker);
   void forget(NodeId node, Worker& worker);
-  bool shows_room(NodeId node, const Worker& worker) const;
+  bool shows_capacity(NodeId node, const Worker& worker) const;
 
   FollowConfig config_;
   BlockIndex& index_;

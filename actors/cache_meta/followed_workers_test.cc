@@ -6,7 +6,7 @@
 #include <random>
 
 #include "actors/testing/block_index_test.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 namespace followed_workers_test {
@@ -26,13 +26,13 @@ struct Bench {
   std::size_t holdings_max = 1'000;
   std::size_t early_max = 0;
   std::size_t swept = 100;
-  bool is_unknown = false;
+  bool joined_later = false;
   BlockIndex index{holdings_max};
   FollowedWorkers workers{{.nodes = {1, 2},
                            .silent_after = {300},
                            .forget_after = {5'000},
                            .inventory_retry = {200},
-                           .is_unknown = is_unknown,
+                           .joined_later = joined_later,
                            .removals_max = 4,
                            .gap_after = {50},
                            .early_max = early_max,
@@ -99,7 +99,7 @@ TEST_CASE("followed workers: changes in sequence are applied, older ones are not
   b.changes(3, 5, 4, {entry(3, 55)});
   b.changes(3, 5, 2, {entry(3, 55)});
   CHECK(!b.has(3));
-  CHECK(b.workers.rooms().at(0).of(SegmentKind::user).free_tokens == 10);
+  CHECK(b.workers.capacities().at(0).of(SegmentKind::user).free_tokens == 10);
 }
 
 TEST_CASE("followed workers: changes refused by a full index are walked for when a tenth of it is free") {
@@ -330,7 +330,7 @@ TEST_CASE(
   CHECK(named());
   b.tick(302);
   CHECK(!named());
-  CHECK(b.workers.rooms().empty());
+  CHECK(b.workers.capacities().empty());
   b.changes(400, 5, 4);
   CHECK(named());
   b.workers.on_lost(1);
@@ -350,7 +350,7 @@ TEST_CASE(
 TEST_CASE(
     "followed workers: a node that workers do not know keeps asking silent workers, which may have "
     "restarted") {
-  Bench b{.is_unknown = true};
+  Bench b{.joined_later = true};
   b.follow();
   b.tick(301);
   CHECK(b.asked.empty());
@@ -373,7 +373,7 @@ TEST_CASE(
 TEST_CASE("followed workers: a stall of the cache-meta itself does not count as silence") {
   Bench b;
   b.follow();
-  b.workers.excuse({9'000});
+  b.workers.shift_silence({9'000});
   b.tick(9'301);
   CHECK(!holders(b.index, name(1), {}, 0, 1).empty());
   b.tick(9'302);
@@ -381,15 +381,15 @@ TEST_CASE("followed workers: a stall of the cache-meta itself does not count as 
   CHECK(b.has(1));
 }
 
-#ifdef TROUPE_PLANTED
+#ifdef TROUPE_MUTANTS
 TEST_CASE("followed workers: the mutant no_inventory never asks") {
-  planting::bug = Bug::no_inventory;
+  mutation::bug = Mutant::no_inventory;
   Bench b;
   b.start();
   CHECK(b.asked.empty());
   b.changes(1, 5, 4);
   CHECK(b.asked.empty());
-  planting::bug = Bug::none;
+  mutation::bug = Mutant::none;
 }
 #endif
 

@@ -10,14 +10,14 @@ Leadership::Leadership(NodeId node, Incarnation incarnation, Duration lease, std
       next_job_(std::max<std::uint64_t>(first_job, 1)) {}
 
 void Leadership::ask(Instant now, decltype(Coordinate::what) what, Effects& effects) {
-  asked_ = what;
-  asked_at_ = now;
-  job_asked_ = next_job_++;
-  effects.start(job_asked_, Coordinate{std::move(what)});
+  open_request_ = what;
+  requested_at_ = now;
+  open_job_ = next_job_++;
+  effects.start(open_job_, Coordinate{std::move(what)});
 }
 
 void Leadership::on_heartbeat(Instant now, Effects& effects) {
-  if (job_asked_ != 0) return;
+  if (open_job_ != 0) return;
   if (draining_) {
     give_up(now, effects);
   } else if (lease_ != 0) {
@@ -27,21 +27,21 @@ void Leadership::on_heartbeat(Instant now, Effects& effects) {
   }
 }
 
-void Leadership::on_done(Instant now, const Done& done, Effects& effects) {
-  if (job_asked_ == 0 || done.job != job_asked_) return;
-  job_asked_ = 0;
-  if (const auto* answer = std::get_if<Coordinated>(&done.result)) on_answer(now, *answer, effects);
+void Leadership::on_done(Instant now, const JobDone& done, Effects& effects) {
+  if (open_job_ == 0 || done.job != open_job_) return;
+  open_job_ = 0;
+  if (const auto* answer = std::get_if<CoordinationReply>(&done.result)) on_answer(now, *answer, effects);
   // Retried at the next heartbeat.
   const bool refused = std::holds_alternative<Refusal>(done.result);
-  if (draining_ && !refused && job_asked_ == 0) give_up(now, effects);
+  if (draining_ && !refused && open_job_ == 0) give_up(now, effects);
 }
 
-void Leadership::on_answer(Instant now, const Coordinated& answer, Effects& effects) {
-  if (std::holds_alternative<OpenLease>(asked_) || std::holds_alternative<KeepLease>(asked_)) {
+void Leadership::on_answer(Instant now, const CoordinationReply& answer, Effects& effects) {
+  if (std::holds_alternative<OpenLease>(open_request_) || std::holds_alternative<KeepLease>(open_request_)) {
     on_lease(now, answer, effects);
-  } else if (std::holds_alternative<ReadKey>(asked_)) {
+  } else if (std::holds_alternative<ReadKey>(open_request_)) {
     on_read(now, answer, effects);
-  } else if (std::holds_alternative<WriteKey>(asked_)) {
+  } else if (std::holds_alternative<WriteKey>(open_request_)) {
     on_write(answer);
   } else {
     token_ = 0;  // the key is erased, or no longer ours
@@ -49,16 +49,16 @@ void Leadership::on_answer(Instant now, const Coordinated& answer, Effects& effe
 }
 
 // A lease that has ended has taken its key with it.
-void Leadership::on_lease(Instant now, const Coordinated& answer, Effects& effects) {
+void Leadership::on_lease(Instant now, const CoordinationReply& answer, Effects& effects) {
   lease_ = answer.ok ? answer.lease : 0;
   if (!answer.ok) token_ = 0;
-  if (answer.ok) leads_until_ = asked_at_ + Duration{lease_length_.us - lease_length_.us / 5};
+  if (answer.ok) leads_until_ = requested_at_ + Duration{lease_length_.us - lease_length_.us / 5};
   if (!draining_) ask(now, ReadKey{leader_key}, effects);
 }
 
 // The key may be ours although we do not know it, if the answer to our write was lost. The key is
 // bound to the lease that we hold: a key of an earlier lease would be gone.
-void Leadership::on_read(Instant now, const Coordinated& answer, Effects& effects) {
+void Leadership::on_read(Instant now, const CoordinationReply& answer, Effects& effects) {
   const bool ours = answer.revision != 0 && lease_ != 0 && answer.value == name_;
   token_ = ours ? answer.revision : 0;
   if (ours || draining_) return;
@@ -71,14 +71,14 @@ void Leadership::on_read(Instant now, const Coordinated& answer, Effects& effect
   }
 }
 
-void Leadership::on_write(const Coordinated& answer) {
+void Leadership::on_write(const CoordinationReply& answer) {
   token_ = answer.ok ? answer.revision : 0;
   if (!answer.ok) lease_ = 0;
 }
 
 void Leadership::drain(bool on, Instant now, Effects& effects) {
   draining_ = on;
-  if (on && job_asked_ == 0) give_up(now, effects);
+  if (on && open_job_ == 0) give_up(now, effects);
 }
 
 void Leadership::give_up(Instant now, Effects& effects) {

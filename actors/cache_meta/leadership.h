@@ -26,28 +26,28 @@ class Leadership {
   // time.
   void on_heartbeat(Instant now, Effects& effects);
   // Handles the answer to a request. Ignores any other job.
-  void on_done(Instant now, const Done& done, Effects& effects);
+  void on_done(Instant now, const JobDone& done, Effects& effects);
   // While `on`, gives leadership up at once and does not seek it.
   void drain(bool on, Instant now, Effects& effects);
 
   bool leads(Instant now) const { return !draining_ && token_ != 0 && now < leads_until_; }
   // 0 = this cache-meta does not own the key, as far as it knows
   std::uint64_t token() const { return token_; }
-  bool drained() const { return draining_ && token_ == 0 && job_asked_ == 0; }
+  bool drained() const { return draining_ && token_ == 0 && open_job_ == 0; }
 
  private:
   void ask(Instant now, decltype(Coordinate::what) what, Effects& effects);
-  void on_answer(Instant now, const Coordinated& answer, Effects& effects);
-  void on_lease(Instant now, const Coordinated& answer, Effects& effects);
-  void on_read(Instant now, const Coordinated& answer, Effects& effects);
-  void on_write(const Coordinated& answer);
+  void on_answer(Instant now, const CoordinationReply& answer, Effects& effects);
+  void on_lease(Instant now, const CoordinationReply& answer, Effects& effects);
+  void on_read(Instant now, const CoordinationReply& answer, Effects& effects);
+  void on_write(const CoordinationReply& answer);
   void give_up(Instant now, Effects& effects);
 
   std::string name_;  // value of the key while this cache-meta leads
   Duration lease_length_;
-  std::uint64_t next_job_, job_asked_ = 0;
-  decltype(Coordinate::what) asked_;  // valid while job_asked_ != 0
-  Instant asked_at_;
+  std::uint64_t next_job_, open_job_ = 0;
+  decltype(Coordinate::what) open_request_;  // valid while open_job_ != 0
+  Instant requested_at_;
   LeaseId lease_ = 0;
   std::uint64_t token_ = 0;
   Instant leads_until_;

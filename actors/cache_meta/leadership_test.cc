@@ -18,7 +18,7 @@ constexpr std::int64_t beat = 200, lease = 1'000;
 struct Bench {
   CoordinationState state;
   std::vector<Leadership> metas;
-  std::multimap<std::int64_t, std::pair<std::size_t, Done>> answers;
+  std::multimap<std::int64_t, std::pair<std::size_t, JobDone>> answers;
   std::int64_t now = 0, delay = 1;
   bool away = false;
   std::optional<std::size_t> stopped;  // this cache-meta does not run
@@ -31,7 +31,7 @@ struct Bench {
     if (away) return Refusal{503, "away", "", "", ""};
     auto answer = state.ask(now, question);
     if (const auto* refusal = std::get_if<Refusal>(&answer)) return *refusal;
-    return std::get<Coordinated>(answer);
+    return std::get<CoordinationReply>(answer);
   }
   void take(std::size_t meta, const Effects& effects) {
     for (const auto& effect : effects.list)
@@ -68,7 +68,9 @@ struct Bench {
       if (metas[i].leads({now})) leading.push_back(i);
     return leading;
   }
-  Coordinated key() { return std::get<Coordinated>(state.ask(now, Coordinate{ReadKey{leader_key}})); }
+  CoordinationReply key() {
+    return std::get<CoordinationReply>(state.ask(now, Coordinate{ReadKey{leader_key}}));
+  }
 };
 using Leaders = std::vector<std::size_t>;
 

@@ -7,10 +7,10 @@
 #include <new>
 #include <utility>
 
-#include "actors/inference/coming_blocks_port.h"
+#include "actors/inference/in_flight_reads_port.h"
 #include "kernels/base/check.h"
 #include "kernels/base/errors.h"
-#include "runtime/profiling/cpu_rooms.h"
+#include "runtime/profiling/cpu_components.h"
 
 namespace troupe::actors {
 
@@ -18,7 +18,7 @@ namespace troupe::actors {
 struct ComputePort::Work {
   std::vector<kernels::Request> requests;
   std::vector<PassBlocks> blocks;
-  std::vector<ComingBlocks> coming;
+  std::vector<InFlightReads> in_flight;
   std::vector<std::size_t> index;  // in the batch
 };
 
@@ -28,7 +28,7 @@ Refusal bad_plan(std::string what) {
   return {422, "bad_plan", std::move(what), "plan", "a plan that the model allows"};
 }
 
-Refusal no_room(const PassBlocks& blocks) {
+Refusal too_many_pages(const PassBlocks& blocks) {
   std::size_t pages = 0;
   for (const PassBlock& block : blocks) pages += block.kv->pages.size();
   return {422, "too_large", "the plan's blocks take " + std::to_string(pages) + " pages", "pool.device_bytes",
@@ -41,12 +41,12 @@ Refusal too_large(std::string what) {
 }
 
 // Ends the use of a pass's pages, however the pass ends.
-struct Hold {
+struct PagesGuard {
   PassPages& pages;
-  const std::uint32_t lane;
+  const std::uint32_t slot;
   bool failed = false;
 
-  ~Hold() { pages.end(lane, failed); }
+  ~PagesGuard() { pages.end(slot, failed); }
 };
 
 // Sets the source and the pages of each of the request's blocks.
@@ -92,31 +92,31 @@ Refusal cannot_load(std::uint16_t status, const char* code, const std::string& m
   return {status, code, std::move(what), "model " + model_version, expected};
 }
 
-std::string words(const kernels::PageLayout& layout) {
+std::string layout_text(const kernels::PageLayout& layout) {
   return "pages of " + std::to_string(layout.page_tokens) + " tokens hold " + layout.content;
 }
 
 }  // namespace
 
-ComputePort::ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t lanes,
+ComputePort::ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t slots,
                          const MakePages& make_pages, Loader loader, FindCatalog find_catalog,
                          std::shared_ptr<RowCache> rows, std::shared_ptr<TableShards> shards)
     : first_version_(std::move(model_version)),
       layout_(model.executor->layout()),
       arena_(arena),
-      lanes_(lanes + 1 + (loader || rows ? 1 : 0)),
+      slots_(slots + 1 + (loader || rows ? 1 : 0)),
       loader_(std::move(loader)),
       find_catalog_(std::move(find_catalog)),
       rows_(std::move(rows)),
       shards_(std::move(shards)) {
   models_[first_version_] = make_model(std::move(model));
-  pages_ = make_pages(arena_, lanes_);
+  pages_ = make_pages(arena_, slots_);
 }
 
-ComputePort::ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t lanes,
+ComputePort::ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t slots,
                          bool verify_on_read, Loader loader, FindCatalog find_catalog)
     : ComputePort(
-          std::move(model), std::move(model_version), arena, lanes,
+          std::move(model), std::move(model_version), arena, slots,
           [verify_on_read](PageArena& pages, std::uint32_t) {
             return std::make_unique<ArenaPages>(pages, verify_on_read);
           },
@@ -125,17 +125,17 @@ ComputePort::ComputePort(LoadedModel model, std::string model_version, PageArena
 std::shared_ptr<ComputePort::Model> ComputePort::make_model(LoadedModel loaded) const {
   const std::shared_ptr<Model> model(new Model{{}, {std::move(loaded.make_assets), find_catalog_}});
   model->executors.resize(1);
-  for (std::uint32_t lane = 1; lane < lanes_; ++lane)
-    model->executors.push_back(loaded.executor->share(lane));
+  for (std::uint32_t slot = 1; slot < slots_; ++slot)
+    model->executors.push_back(loaded.executor->share(slot));
   model->executors.front() = std::move(loaded.executor);
   return model;
 }
 
-JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
+JobResult ComputePort::run(const Job& job, std::uint32_t slot) {
   try {
     if (std::optional<JobResult> done = run_now(job))
       return std::move(*done);  // for a host that does not call run_now
-    if (const auto* batch = std::get_if<RunBatch>(&job)) return run_batch(*batch, lane);
+    if (const auto* batch = std::get_if<RunBatch>(&job)) return run_batch(*batch, slot);
     if (const auto* wanted = std::get_if<LoadModel>(&job)) return load(wanted->model_version);
     if (const auto* old = std::get_if<DropModel>(&job)) return drop(old->model_version);
     if (const auto* ahead = std::get_if<RefillRows>(&job); ahead && rows_) return refill(*ahead);
@@ -183,9 +183,10 @@ JobResult ComputePort::load(const std::string& model_version) try {
   LoadedModel loaded = loader_(model_version);
   TROUPE_CHECK(loaded.executor != nullptr, "a loader returns an executor or throws");
   if (loaded.executor->layout() != layout_)
-    return cannot_load(422, "other_layout", model_version,
-                       "the model's " + words(loaded.executor->layout()) + "; the pool's " + words(layout_),
-                       "a model whose blocks fit the pages of the pool");
+    return cannot_load(
+        422, "other_layout", model_version,
+        "the model's " + layout_text(loaded.executor->layout()) + "; the pool's " + layout_text(layout_),
+        "a model whose blocks fit the pages of the pool");
   auto model = make_model(std::move(loaded));
   const std::lock_guard lock(mutex_);
   models_.emplace(model_version, std::move(model));
@@ -209,14 +210,14 @@ JobResult ComputePort::drop(const std::string& model_version) {
 
 // ---- batches ----
 
-BatchDone ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) const {
+BatchDone ComputePort::run_batch(const RunBatch& batch, std::uint32_t slot) const {
   const auto begin = std::chrono::steady_clock::now();
   BatchDone done;
   done.replies.resize(batch.requests.size());
-  TableShards::Lent lent(shards_.get(), batch);
+  TableShards::BatchShards lent(shards_.get(), batch);
   try {
-    run_models(batch, lane, done);
-  } catch (RowsAway& elsewhere) {
+    run_models(batch, slot, done);
+  } catch (MissingShards& elsewhere) {
     done = {};
     done.away = std::move(elsewhere.shards);
   }
@@ -227,13 +228,13 @@ BatchDone ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) cons
   return done;
 }
 
-void ComputePort::run_models(const RunBatch& batch, std::uint32_t lane, BatchDone& done) const {
+void ComputePort::run_models(const RunBatch& batch, std::uint32_t slot, BatchDone& done) const {
   std::map<std::string, std::vector<std::size_t>> by_model;
   for (std::size_t i = 0; i < batch.requests.size(); ++i)
     by_model[batch.requests[i].model_version].push_back(i);
   for (const auto& [model_version, requests] : by_model) {
     if (const auto model = find(model_version)) {
-      run_model(batch, requests, *model, lane, done);
+      run_model(batch, requests, *model, slot, done);
     } else {
       for (const std::size_t i : requests) done.replies[i].refusal = not_loaded(model_version);
     }
@@ -241,20 +242,20 @@ void ComputePort::run_models(const RunBatch& batch, std::uint32_t lane, BatchDon
 }
 
 void ComputePort::run_model(const RunBatch& batch, std::span<const std::size_t> requests, Model& model,
-                            std::uint32_t lane, BatchDone& done) const {
+                            std::uint32_t slot, BatchDone& done) const {
   Work work;
-  kernels::Executor& executor = *model.executors.at(lane);
+  kernels::Executor& executor = *model.executors.at(slot);
   for (const std::size_t i : requests)
     done.replies[i].refusal = prepare(batch.requests[i], executor, model.assets, i, work);
-  for (std::size_t next = 0; next < work.requests.size();) next += run_pass(work, next, executor, lane, done);
+  for (std::size_t next = 0; next < work.requests.size();) next += run_pass(work, next, executor, slot, done);
 }
 
 std::optional<Refusal> ComputePort::prepare(const BatchRequest& request, const kernels::Executor& executor,
                                             ModelAssets& assets, std::size_t index, Work& work) const {
   const kernels::PlanLimits limits = executor.limits();
-  std::string fault = kernels::find_fault(request.plan, limits);
+  std::string fault = kernels::validate(request.plan, limits);
   if (fault.empty()) fault = executor.fault(request.plan);
-  if (fault.empty()) fault = pages_fault(request);
+  if (fault.empty()) fault = validate_pages(request);
   if (!fault.empty()) return bad_plan(std::move(fault));
   kernels::Request asked{&request.plan, std::vector<kernels::SegmentKv>(request.kv.size())};
   if (!request.catalog_version.empty() && assets.needed(request.plan)) try {
@@ -265,26 +266,26 @@ std::optional<Refusal> ComputePort::prepare(const BatchRequest& request, const k
     }
   if (request.plan.search.width > 0 && request.plan.search.allowed.empty()) {
     if (request.plan.search.wants_index() && !asked.paths()) return not_here(request.catalog_version);
-    fault = kernels::find_fault(request.plan, asked.paths().get(), limits);
+    fault = kernels::validate(request.plan, asked.paths().get(), limits);
     if (!fault.empty()) return bad_plan(std::move(fault));
   }
   PassBlocks& blocks = work.blocks.emplace_back();
   for (std::uint32_t i = 0; i < request.kv.size(); ++i)
     if (request.kv[i].grant != Grant::none) blocks.push_back({&request.kv[i], i, {}});
-  work.coming.emplace_back(arena_.arrivals(), request);
+  work.in_flight.emplace_back(arena_.arrivals(), request);
   work.requests.push_back(std::move(asked));
   work.index.push_back(index);
   return std::nullopt;
 }
 
-std::string ComputePort::pages_fault(const BatchRequest& request) const {
+std::string ComputePort::validate_pages(const BatchRequest& request) const {
   if (request.kv.size() != request.plan.segments.size())
     return "kv has " + std::to_string(request.kv.size()) + " entries; expected one per segment, " +
            std::to_string(request.plan.segments.size());
   for (const Segment& segment : request.plan.segments)
-    if (segment.shift != 0 || segment.replaces.segment != kernels::Replaced::none)
+    if (segment.shift != 0 || segment.replaces.segment != kernels::ReplacedTokens::none)
       return "a segment has a shift or replaces another; expected none";
-  for (const kernels::Repair::Place& place : request.plan.repair.places) {
+  for (const kernels::Repair::ReusedSpan& place : request.plan.repair.reused_spans) {
     if (request.kv[place.segment].grant != Grant::none)
       return "segment " + std::to_string(place.segment) + " is approximate and has pages; expected none";
     if (place.of_prototypes && request.kv[place.block].grant != Grant::none)
@@ -321,27 +322,28 @@ void ComputePort::clear_tails(std::span<const PassBlocks> requests) const {
 // An executor that does not wait by layer begins when all blocks have arrived and are right.
 void ComputePort::await_all(Work& work, std::size_t first, const kernels::Executor& executor) const {
   for (std::size_t i = first; !executor.waits_by_layer() && i < work.requests.size(); ++i)
-    if (work.coming[i].any()) work.coming[i].settle(work.blocks[i], work.requests[i]);
+    if (work.in_flight[i].any()) work.in_flight[i].settle(work.blocks[i], work.requests[i]);
 }
 
 // Runs again without missing blocks if one failed: other requests may have computed from wrong or
 // absent bytes.
 std::vector<kernels::Reply> ComputePort::compute(Work& work, std::size_t first, std::size_t count,
                                                  kernels::Executor& executor) const {
-  const CpuScope kernels(CpuRoom::kernels);
+  const CpuScope kernels(CpuComponent::kernels);
   const auto requests = std::span(work.requests).subspan(first, count);
   const bool by_layer = executor.waits_by_layer();
   for (std::size_t i = 0; i < count; ++i)
-    if (by_layer && work.coming[first + i].any()) requests[i].coming = &work.coming[first + i];
+    if (by_layer && work.in_flight[first + i].any()) requests[i].in_flight = &work.in_flight[first + i];
   std::vector<kernels::Reply> replies;
   bool in_vain = false;
   try {
     executor.run(requests, replies);
-  } catch (const kernels::PagesMissing&) {
+  } catch (const kernels::PagesNotArrived&) {
     in_vain = true;
   }
   for (std::size_t i = 0; i < count; ++i)
-    if (requests[i].coming != nullptr && !work.coming[first + i].settle(work.blocks[first + i], requests[i]))
+    if (requests[i].in_flight != nullptr &&
+        !work.in_flight[first + i].settle(work.blocks[first + i], requests[i]))
       in_vain = true;
   if (in_vain) executor.run(requests, replies);
   return replies;
@@ -349,13 +351,13 @@ std::vector<kernels::Reply> ComputePort::compute(Work& work, std::size_t first, 
 
 // Runs as many requests from `first` on as pages can be had for. Returns how many have their reply.
 std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Executor& executor,
-                                  std::uint32_t lane, BatchDone& done) const {
+                                  std::uint32_t slot, BatchDone& done) const {
   await_all(work, first, executor);
-  Hold hold{*pages_, lane};
+  PagesGuard hold{*pages_, slot};
   const auto blocks = std::span(work.blocks).subspan(first);
-  const std::size_t count = pages_->begin(blocks, lane, done.device);
+  const std::size_t count = pages_->begin(blocks, slot, done.device);
   if (count == 0) {
-    done.replies[work.index[first]].refusal = no_room(blocks.front());
+    done.replies[work.index[first]].refusal = too_many_pages(blocks.front());
     return 1;
   }
   const auto requests = std::span(work.requests).subspan(first, count);
@@ -365,14 +367,14 @@ std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Execut
   for (std::size_t i = 0; i < count; ++i)
     if (!computed[i].too_large.empty()) blocks[i].clear();  // nothing was written for them
   clear_tails(blocks.first(count));
-  pages_->keep(blocks.first(count), lane, done.device);
+  pages_->keep(blocks.first(count), slot, done.device);
   hold.failed = false;
   for (std::size_t i = 0; i < count; ++i) {
     BatchReply& reply = done.replies[work.index[first + i]];
-    const ComingBlocks& coming = work.coming[first + i];
-    done.coming_us += coming.coming_us();
-    done.waited_us += coming.waited_us();
-    reply.missed = coming.missed();
+    const InFlightReads& in_flight = work.in_flight[first + i];
+    done.in_flight_us += in_flight.in_flight_us();
+    done.waited_us += in_flight.waited_us();
+    reply.missed = in_flight.missed();
     if (computed[i].too_large.empty())
       collect(blocks[i], computed[i], requests[i].kv.size(), reply);
     else

@@ -47,13 +47,13 @@ struct Bench {
                      throw kernels::LoadError(version + ": no such directory; expected a model directory");
                    }};
 
-  BatchReply run(const BatchRequest& r, std::uint32_t lane = 0) {
-    return std::get<BatchDone>(port.run(RunBatch{{r}}, lane)).replies.at(0);
+  BatchReply run(const BatchRequest& r, std::uint32_t slot = 0) {
+    return std::get<BatchDone>(port.run(RunBatch{{r}}, slot)).replies.at(0);
   }
   bool load(const std::string& v) { return std::holds_alternative<ModelChanged>(port.run(LoadModel{v}, 0)); }
   Refusal refused_load(const std::string& v) { return std::get<Refusal>(port.run(LoadModel{v}, 0)); }
-  std::vector<ScoreRow> scores(const std::string& version, std::uint32_t lane = 0) {
-    return run(request(version), lane).readouts;
+  std::vector<ScoreRow> scores(const std::string& version, std::uint32_t slot = 0) {
+    return run(request(version), slot).readouts;
   }
 };
 

@@ -22,25 +22,25 @@ class DevicePages final : public PassPages {
  public:
   // Uses `pages` pages of the device, each as large as a page of the arena. The arena's memory is
   // page-locked for the object's lifetime. Throws kernels::cuda::DeviceError.
-  DevicePages(PageArena& arena, int device, std::uint32_t pages, std::uint32_t lanes, bool verify);
+  DevicePages(PageArena& arena, int device, std::uint32_t pages, std::uint32_t slots, bool verify);
 
-  std::size_t begin(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) override;
-  void keep(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) override;
-  void end(std::uint32_t lane, bool failed) noexcept override;
+  std::size_t begin(std::span<PassBlocks> requests, std::uint32_t slot, DeviceUse& use) override;
+  void keep(std::span<PassBlocks> requests, std::uint32_t slot, DeviceUse& use) override;
+  void end(std::uint32_t slot, bool failed) noexcept override;
 
  private:
-  using Pinned = std::vector<DeviceTier::Pinned>;
-  struct Lane {
-    explicit Lane(std::size_t page_bytes) : copies(page_bytes, 1) {}
+  using Pin = std::vector<DeviceTier::Pin>;
+  struct SlotState {
+    explicit SlotState(std::size_t page_bytes) : copies(page_bytes, 1) {}
     kernels::cuda::PageCopies copies;
-    std::vector<Pinned> pinned;  // blocks of the running pass: by request and block
+    std::vector<Pin> pinned;  // blocks of the running pass: by request and block
   };
 
-  std::size_t admit(std::span<PassBlocks> requests, Lane& lane, DeviceUse& use);
-  DeviceTier::Room pin(const PassBlocks& blocks, Lane& lane);
-  void bring(std::span<PassBlocks> requests, Lane& lane, DeviceUse& use);
+  std::size_t admit(std::span<PassBlocks> requests, SlotState& slot, DeviceUse& use);
+  DeviceTier::PinResult pin(const PassBlocks& blocks, SlotState& slot);
+  void copy_in(std::span<PassBlocks> requests, SlotState& slot, DeviceUse& use);
   bool is_sound(const PassBlock& block) const;
-  void hand_out(std::span<PassBlocks> requests, const Lane& lane);
+  void await_pages(std::span<PassBlocks> requests, const SlotState& slot);
   void add_copies(const PassBlock& block, const DeviceTier::Block& to,
                   std::vector<kernels::cuda::PageCopy>& copies) const;
 
@@ -50,9 +50,9 @@ class DevicePages final : public PassPages {
   const std::size_t page_bytes_;
   const kernels::cuda::PageLock lock_;
   const kernels::cuda::DeviceArena memory_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<SlotState>> slots_;
   // Held by the slot that waits for free pages; others queue behind it, so that it gets them.
-  std::mutex turn_;
+  std::mutex admission_mutex_;
   std::mutex mutex_;
   std::condition_variable changed_;  // a block was filled or failed, or pins ended
   DeviceTier tier_;                  // guarded by mutex_, as are its blocks except for their page numbers

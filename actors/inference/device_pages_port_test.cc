@@ -59,8 +59,8 @@ struct Bench {
                    "one",
                    arena,
                    2,
-                   [this](PageArena& a, std::uint32_t lanes) {
-                     return std::make_unique<DevicePages>(a, 0, pages, lanes, true);
+                   [this](PageArena& a, std::uint32_t slots) {
+                     return std::make_unique<DevicePages>(a, 0, pages, slots, true);
                    },
                    [](const std::string& version) {
                      if (version == "two") return decoder(2);
@@ -70,11 +70,11 @@ struct Bench {
 
   explicit Bench(std::uint32_t device_pages) : pages(device_pages) {}
 
-  JobResult try_run(std::vector<BatchRequest> requests, std::uint32_t lane = 0) {
-    return port.run(RunBatch{std::move(requests)}, lane);
+  JobResult try_run(std::vector<BatchRequest> requests, std::uint32_t slot = 0) {
+    return port.run(RunBatch{std::move(requests)}, slot);
   }
-  BatchDone run(std::vector<BatchRequest> requests, std::uint32_t lane = 0) {
-    return std::get<BatchDone>(try_run(std::move(requests), lane));
+  BatchDone run(std::vector<BatchRequest> requests, std::uint32_t slot = 0) {
+    return std::get<BatchDone>(try_run(std::move(requests), slot));
   }
   // Computes a request's block into this page of the pool. Returns the grant of a later reader.
   BatchSegmentKv write(Token first, std::uint32_t page) {
@@ -214,12 +214,12 @@ TEST_CASE("device pages: slots that share a device smaller than their blocks all
     expected.push_back(b.computed(static_cast<Token>(10 + i)));
   }
   std::atomic<int> wrong = 0;
-  const auto serve = [&](std::uint32_t lane) {
+  const auto serve = [&](std::uint32_t slot) {
     for (std::uint32_t round = 0; round < 12; ++round) {
-      const std::uint32_t i = (round * (lane + 1)) % 4, k = (i + 1) % 4;
+      const std::uint32_t i = (round * (slot + 1)) % 4, k = (i + 1) % 4;
       const BatchDone done = b.run(
           {request(static_cast<Token>(10 + i), blocks[i]), request(static_cast<Token>(10 + k), blocks[k])},
-          lane);
+          slot);
       wrong += !close(done.replies.at(0).readouts, expected[i]) || !done.replies.at(0).corrupt.empty();
       wrong += !close(done.replies.at(1).readouts, expected[k]) || !done.replies.at(1).corrupt.empty();
     }
@@ -256,10 +256,10 @@ TEST_CASE("device pages: a slot does not read a block that another slot is still
   std::thread device([&] { stream.synchronize(); });
   busy.get_future().wait();
   std::atomic<int> there = 0;
-  const auto read = [&](std::uint32_t lane) {
+  const auto read = [&](std::uint32_t slot) {
     PassBlocks blocks{{&block, 0, {}}};
     DeviceUse use;
-    CHECK(pages.begin({&blocks, 1}, lane, use) == 1);
+    CHECK(pages.begin({&blocks, 1}, slot, use) == 1);
     ++there;
   };
   const auto pages_used = [&] {  // as seen by a request without blocks
@@ -280,7 +280,7 @@ TEST_CASE("device pages: a slot does not read a block that another slot is still
   let_go.set_value();
   for (std::thread* thread : {&device, &first, &second}) thread->join();
   CHECK(there == 2);
-  for (const std::uint32_t lane : {0, 1}) pages.end(lane, false);
+  for (const std::uint32_t slot : {0, 1}) pages.end(slot, false);
 }
 
 TEST_CASE("device pages: a failing device refuses the batch, and then serves again from the pool") {

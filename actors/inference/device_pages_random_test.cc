@@ -17,12 +17,12 @@ namespace device_pages_random_test {
 namespace cuda = kernels::cuda;
 
 constexpr kernels::KvLayout layout{2, 1, 8, 2, kernels::KvFormat::bf16};
-constexpr std::uint32_t lanes_count = 3, shared_blocks = 12, pages_per_block = 2, own_blocks = 4;
+constexpr std::uint32_t slots_count = 3, shared_blocks = 12, pages_per_block = 2, own_blocks = 4;
 
 // The pool: shared blocks that all slots read, then some block positions for each slot's own
 // blocks.
 struct Pool {
-  PageArena arena{layout.page_bytes(), (shared_blocks + lanes_count * own_blocks) * pages_per_block};
+  PageArena arena{layout.page_bytes(), (shared_blocks + slots_count * own_blocks) * pages_per_block};
   std::atomic<std::uint64_t> generation = 1'000;
   std::vector<BatchSegmentKv> shared;
 
@@ -41,7 +41,7 @@ struct Pool {
   static int mark(std::uint64_t generation) { return static_cast<int>(generation * 37 % 251); }
 };
 
-struct Lane {
+struct SlotState {
   Pool& pool;
   DevicePages& pages;
   std::uint32_t number;
@@ -127,22 +127,22 @@ TEST_CASE("device pages: on a small device with failures each slot finds the byt
   const std::uint64_t seed = std::random_device()();
   CAPTURE(seed);
   Pool pool;
-  DevicePages pages(pool.arena, 0, 5 * pages_per_block, lanes_count, true);
-  std::vector<std::unique_ptr<Lane>> lanes;
-  for (std::uint32_t i = 0; i < lanes_count; ++i)
-    lanes.push_back(std::unique_ptr<Lane>(new Lane{pool, pages, i, std::mt19937_64(seed + i)}));
+  DevicePages pages(pool.arena, 0, 5 * pages_per_block, slots_count, true);
+  std::vector<std::unique_ptr<SlotState>> slots;
+  for (std::uint32_t i = 0; i < slots_count; ++i)
+    slots.push_back(std::unique_ptr<SlotState>(new SlotState{pool, pages, i, std::mt19937_64(seed + i)}));
   std::vector<std::thread> threads;
-  for (const auto& lane : lanes)
-    threads.emplace_back([&lane] {
-      for (int i = 0; i < 300; ++i) lane->pass();
+  for (const auto& slot : slots)
+    threads.emplace_back([&slot] {
+      for (int i = 0; i < 300; ++i) slot->pass();
     });
   for (std::thread& thread : threads) thread.join();
-  for (const auto& lane : lanes) {
-    CHECK(lane->wrong == 0);
-    CHECK(lane->passes == 300);
-    CHECK(lane->lost < 200);
-    CHECK(lane->use.blocks_hit > 0);
-    CHECK(lane->use.blocks_missed > 0);
+  for (const auto& slot : slots) {
+    CHECK(slot->wrong == 0);
+    CHECK(slot->passes == 300);
+    CHECK(slot->lost < 200);
+    CHECK(slot->use.blocks_hit > 0);
+    CHECK(slot->use.blocks_missed > 0);
   }
 }
 

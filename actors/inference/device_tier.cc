@@ -10,7 +10,7 @@ namespace {
 
 // Maximum fraction of the pages for unpinned blocks that were reused. Beyond it the oldest of them
 // is demoted to the queue of blocks used once.
-constexpr double came_back_share = 0.8;
+constexpr double reused_share = 0.8;
 
 }  // namespace
 
@@ -44,40 +44,40 @@ DeviceTier::Needs DeviceTier::needs_of(std::span<const Want> wants) const {
     const bool here = serves(block, want);
     if (!here) needs.missing += want.pages;  // its pages are taken back first
     if (!here && block.pins > 0) needs.blocked = true;
-    if (here && block.pins == 0) needs.resting += want.pages;
+    if (here && block.pins == 0) needs.evictable += want.pages;
   }
   return needs;
 }
 
-DeviceTier::Room DeviceTier::pin(std::span<const Want> wants, std::vector<Pinned>& pinned) {
+DeviceTier::PinResult DeviceTier::pin(std::span<const Want> wants, std::vector<Pin>& pinned) {
   const Needs needs = needs_of(wants);
-  if (needs.all > pages_) return Room::never;
-  const std::uint64_t room = free_.size() + others_.pages + came_back_.pages - needs.resting;
-  if (needs.blocked || needs.missing > room) return Room::later;
+  if (needs.all > pages_) return PinResult::never;
+  const std::uint64_t available_pages = free_.size() + others_.pages + reused_.pages - needs.evictable;
+  if (needs.blocked || needs.missing > available_pages) return PinResult::later;
   const std::size_t first = pinned.size();
   std::set<std::uint64_t> missing;
   // Existing copies first, so that they are not evicted for others.
   for (const Want& want : wants) {
     const auto block = find(want.generation);
-    Pinned& pin = pinned.emplace_back();
+    Pin& pin = pinned.emplace_back();
     if (block == blocks_.end() || !serves(*block, want)) continue;
     hold(block);
     pin.block = &*block;
   }
   for (std::size_t i = 0; i < wants.size(); ++i) {
-    Pinned& pin = pinned[first + i];
+    Pin& pin = pinned[first + i];
     if (pin.block != nullptr) continue;
     pin.fill = missing.insert(wants[i].generation).second;
     const auto block = pin.fill ? add(wants[i]) : find(wants[i].generation);
     hold(block);
     pin.block = &*block;
   }
-  return Room::enough;
+  return PinResult::enough;
 }
 
 void DeviceTier::hold(Blocks::iterator block) {
-  if (block->pins == 0 && block->last_use > 0) stop_resting(block);
-  if (block->state == State::ready) block->came_back = true;
+  if (block->pins == 0 && block->last_use > 0) remove_evictable(block);
+  if (block->state == State::ready) block->reused = true;
   ++block->pins;
 }
 
@@ -115,7 +115,7 @@ void DeviceTier::unpin(Block& block) {
   if (--block.pins > 0) return;
   if (block.found) {
     const auto at = found_.at(block.generation);
-    return block.state == State::ready ? rest(at) : forget(at);
+    return block.state == State::ready ? add_evictable(at) : forget(at);
   }
   free(std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& b) { return &b == &block; }));
 }
@@ -128,20 +128,20 @@ void DeviceTier::forget_all() {
   }
 }
 
-void DeviceTier::rest(Blocks::iterator block) {
+void DeviceTier::add_evictable(Blocks::iterator block) {
   block->last_use = ++uses_;
   Queue& queue = queue_of(*block);
   queue.blocks[block->last_use] = block;
   queue.pages += block->pages.size();
-  while (static_cast<double>(came_back_.pages) > came_back_share * pages_) {
-    const auto oldest = came_back_.blocks.begin()->second;
-    stop_resting(oldest);
-    oldest->came_back = false;
-    rest(oldest);
+  while (static_cast<double>(reused_.pages) > reused_share * pages_) {
+    const auto oldest = reused_.blocks.begin()->second;
+    remove_evictable(oldest);
+    oldest->reused = false;
+    add_evictable(oldest);
   }
 }
 
-void DeviceTier::stop_resting(Blocks::iterator block) {
+void DeviceTier::remove_evictable(Blocks::iterator block) {
   Queue& queue = queue_of(*block);
   TROUPE_CHECK(queue.blocks.erase(block->last_use) == 1, "an unpinned block is evictable");
   queue.pages -= block->pages.size();
@@ -151,7 +151,7 @@ void DeviceTier::forget(Blocks::iterator block) {
   found_.erase(block->generation);
   block->found = false;
   if (block->pins > 0) return;
-  if (block->state == State::ready) stop_resting(block);
+  if (block->state == State::ready) remove_evictable(block);
   free(block);
 }
 
@@ -161,7 +161,7 @@ void DeviceTier::free(Blocks::iterator block) {
 }
 
 void DeviceTier::evict_one() {
-  Queue& queue = others_.blocks.empty() ? came_back_ : others_;
+  Queue& queue = others_.blocks.empty() ? reused_ : others_;
   TROUPE_CHECK(!queue.blocks.empty(), "the evictable pages were counted before");
   forget(queue.blocks.begin()->second);
   ++evicted_;
@@ -170,22 +170,22 @@ void DeviceTier::evict_one() {
 std::string DeviceTier::check_invariants() const {
   std::vector<std::uint32_t> owners(pages_);
   for (const std::uint32_t page : free_) ++owners.at(page);
-  std::uint64_t resting = 0;
+  std::uint64_t evictable = 0;
   std::size_t found = 0;
   for (const Block& block : blocks_) {
     for (const std::uint32_t page : block.pages) ++owners.at(page);
     if (block.found) ++found;
     if (block.pins == 0) {
-      resting += block.pages.size();
+      evictable += block.pages.size();
       if (!block.found || block.state != State::ready)
         return "an unpinned block is not ready or cannot be found";
     }
   }
   for (const std::uint32_t count : owners)
     if (count != 1) return "a page with " + std::to_string(count) + " owners";
-  if (resting != others_.pages + came_back_.pages) return "the pages of unpinned blocks are miscounted";
+  if (evictable != others_.pages + reused_.pages) return "the pages of unpinned blocks are miscounted";
   if (found != found_.size()) return "a block can be found but does not exist";
-  if (static_cast<double>(came_back_.pages) > came_back_share * pages_)
+  if (static_cast<double>(reused_.pages) > reused_share * pages_)
     return "reused blocks have more pages than their limit";
   return "";
 }

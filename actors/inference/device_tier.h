@@ -37,9 +37,9 @@ class DeviceTier {
     std::uint64_t generation = 0, checksum = 0;
     std::vector<std::uint32_t> pages;  // of the device, in token order
     State state = State::filling;
-    bool writes = false;     // filled by a pass, not from the host
-    bool found = true;       // it can be pinned; otherwise its pages are freed when the last pin ends
-    bool came_back = false;  // pinned again after its first use
+    bool writes = false;  // filled by a pass, not from the host
+    bool found = true;    // it can be pinned; otherwise its pages are freed when the last pin ends
+    bool reused = false;  // pinned again after its first use
     std::uint32_t pins = 0;
     std::uint64_t last_use = 0;  // number of its latest use; uses of all blocks are counted
   };
@@ -50,16 +50,16 @@ class DeviceTier {
     std::uint32_t pages = 0;
     bool write = false;  // the pass writes its bytes; otherwise they come from the host
   };
-  struct Pinned {
+  struct Pin {
     Block* block = nullptr;  // valid until unpinned
     // True if the caller has to fill it, before it waits for any other block.
     bool fill = false;
   };
-  enum class Room : std::uint8_t { enough, later, never };
+  enum class PinResult : std::uint8_t { enough, later, never };
   // Pins all blocks of a request, in order, or none of them. `later` may succeed when pins have
   // ended; `never` means more pages than the device has. If memory runs out (std::bad_alloc), the
   // blocks pinned so far are in `pinned`, and the others there are null.
-  Room pin(std::span<const Want> wants, std::vector<Pinned>& pinned);
+  PinResult pin(std::span<const Want> wants, std::vector<Pin>& pinned);
 
   // Ends the filling of a block: it is ready, or it failed and cannot be found any more.
   void fill(Block& block, std::uint64_t checksum);
@@ -85,10 +85,10 @@ class DeviceTier {
     std::uint64_t pages = 0;
   };
   struct Needs {
-    std::uint64_t all = 0;      // pages of all wants
-    std::uint64_t missing = 0;  // pages of wants without a copy
-    std::uint64_t resting = 0;  // pages of wants with an unpinned copy
-    bool blocked = false;       // a pinned block has other bytes of the same generation
+    std::uint64_t all = 0;        // pages of all wants
+    std::uint64_t missing = 0;    // pages of wants without a copy
+    std::uint64_t evictable = 0;  // pages of wants with an unpinned copy
+    bool blocked = false;         // a pinned block has other bytes of the same generation
   };
 
   Needs needs_of(std::span<const Want> wants) const;
@@ -96,19 +96,19 @@ class DeviceTier {
   Blocks::iterator find(std::uint64_t generation);
   void hold(Blocks::iterator block);
   Blocks::iterator add(const Want& want);
-  void rest(Blocks::iterator block);
-  void stop_resting(Blocks::iterator block);
+  void add_evictable(Blocks::iterator block);
+  void remove_evictable(Blocks::iterator block);
   void forget(Blocks::iterator block);
   void free(Blocks::iterator block);  // destroys it
   void evict_one();
-  Queue& queue_of(const Block& block) { return block.came_back ? came_back_ : others_; }
+  Queue& queue_of(const Block& block) { return block.reused ? reused_ : others_; }
 
   const std::uint32_t pages_;
   std::vector<std::uint32_t> free_;
   Blocks blocks_;  // includes pinned blocks that cannot be found
   // Index by generation; looked up only, never iterated.
   std::unordered_map<std::uint64_t, Blocks::iterator> found_;
-  Queue others_, came_back_;
+  Queue others_, reused_;
   std::uint64_t uses_ = 0, evicted_ = 0;
 };
 

@@ -11,7 +11,7 @@
 namespace troupe::actors {
 namespace device_tier_test {
 
-using Room = DeviceTier::Room;
+using PinResult = DeviceTier::PinResult;
 using State = DeviceTier::State;
 using Want = DeviceTier::Want;
 
@@ -23,13 +23,13 @@ struct Bench {
   explicit Bench(std::uint32_t pages) : tier(pages) {}
   ~Bench() { CHECK(tier.check_invariants() == ""); }
 
-  std::optional<std::vector<DeviceTier::Pinned>> pin(std::vector<Want> wants) {
-    std::vector<DeviceTier::Pinned> pinned;
-    if (tier.pin(wants, pinned) != Room::enough) return std::nullopt;
+  std::optional<std::vector<DeviceTier::Pin>> pin(std::vector<Want> wants) {
+    std::vector<DeviceTier::Pin> pinned;
+    if (tier.pin(wants, pinned) != PinResult::enough) return std::nullopt;
     return pinned;
   }
-  Room room(std::vector<Want> wants) {
-    std::vector<DeviceTier::Pinned> pinned;
+  PinResult result(std::vector<Want> wants) {
+    std::vector<DeviceTier::Pin> pinned;
     return tier.pin(wants, pinned);
   }
   // Runs one pass over these blocks. Returns how many had to be filled.
@@ -85,10 +85,10 @@ TEST_CASE(
   Bench b(4);
   const auto pinned = b.pin({read(1, 3)});
   REQUIRE(pinned);
-  CHECK(b.room({read(2, 2)}) == Room::later);
-  CHECK(b.room({read(1, 3), read(2, 2)}) == Room::never);
-  CHECK(b.room({read(2, 5)}) == Room::never);
-  CHECK(b.room({write(1, 3)}) == Room::later);
+  CHECK(b.result({read(2, 2)}) == PinResult::later);
+  CHECK(b.result({read(1, 3), read(2, 2)}) == PinResult::never);
+  CHECK(b.result({read(2, 5)}) == PinResult::never);
+  CHECK(b.result({write(1, 3)}) == PinResult::later);
   CHECK(b.tier.used() == 3);
   b.tier.fill(*(*pinned)[0].block, 7);
   b.tier.unpin(*(*pinned)[0].block);
@@ -172,21 +172,21 @@ TEST_CASE("device tier: a walk over the catalog does not evict reused blocks") {
 
 // Executor slots with passes of random blocks, against a memory in which each page holds what was
 // last written there.
-struct RandomLanes {
+struct RandomSlots {
   using Contents = std::pair<std::uint64_t, std::uint64_t>;  // generation and checksum
   struct Pass {
     std::vector<Want> wants;
-    std::vector<DeviceTier::Pinned> pinned;
+    std::vector<DeviceTier::Pin> pinned;
   };
   std::mt19937_64 random;
   std::uint32_t pages;
   DeviceTier tier;
   std::vector<Contents> memory;
-  std::vector<Pass> lanes;
+  std::vector<Pass> slots;
   std::uint64_t next_generation = 1;
 
-  explicit RandomLanes(std::uint64_t seed)
-      : random(seed), pages(3 + random() % 20), tier(pages), memory(pages), lanes(1 + random() % 4) {}
+  explicit RandomSlots(std::uint64_t seed)
+      : random(seed), pages(3 + random() % 20), tier(pages), memory(pages), slots(1 + random() % 4) {}
   std::uint64_t below(std::uint64_t n) { return random() % n; }
   static std::uint32_t size_of(std::uint64_t generation) { return 1 + generation % 3; }
 
@@ -203,31 +203,31 @@ struct RandomLanes {
     return wants;
   }
   // Returns the expected result, by a plain count of pinned pages.
-  Room expected(const std::vector<Want>& wants) const {
+  PinResult expected(const std::vector<Want>& wants) const {
     std::set<std::uint64_t> own;
     std::uint64_t all = 0, held = 0;
     bool blocked = false;
     for (const Want& want : wants)
       if (own.insert(want.generation).second) all += want.pages;
     std::set<const DeviceTier::Block*> pinned;
-    for (const Pass& pass : lanes)
+    for (const Pass& pass : slots)
       for (const auto& [block, fill] : pass.pinned) pinned.insert(block);
     for (const DeviceTier::Block* block : pinned) {
       const bool wanted = block->found && own.contains(block->generation);
       blocked = blocked || (wanted && block->writes);
       if (!wanted) held += block->pages.size();
     }
-    if (all > pages) return Room::never;
-    return blocked || held + all > pages ? Room::later : Room::enough;
+    if (all > pages) return PinResult::never;
+    return blocked || held + all > pages ? PinResult::later : PinResult::enough;
   }
   void begin(Pass& pass) {
     pass.wants = draw();
     const std::vector<Want> wants = pass.wants;
     pass.wants.clear();
-    const Room room = expected(wants);
-    REQUIRE(tier.pin(wants, pass.pinned) == room);
-    CHECK((room == Room::enough || pass.pinned.empty()));
-    if (room != Room::enough) return;
+    const PinResult result = expected(wants);
+    REQUIRE(tier.pin(wants, pass.pinned) == result);
+    CHECK((result == PinResult::enough || pass.pinned.empty()));
+    if (result != PinResult::enough) return;
     pass.wants = wants;
     for (std::size_t i = 0; i < wants.size(); ++i) {
       const DeviceTier::Block& block = *pass.pinned[i].block;
@@ -257,7 +257,7 @@ struct RandomLanes {
     pass = {};
   }
   void step() {
-    Pass& pass = lanes[below(lanes.size())];
+    Pass& pass = slots[below(slots.size())];
     pass.pinned.empty() ? begin(pass) : end(pass);
     REQUIRE(tier.check_invariants() == "");
   }
@@ -268,8 +268,8 @@ TEST_CASE(
   const std::uint64_t seed = std::random_device()();
   CAPTURE(seed);
   for (std::uint64_t run = 0; run < 40; ++run) {
-    RandomLanes lanes(seed + run);
-    for (int i = 0; i < 400; ++i) lanes.step();
+    RandomSlots slots(seed + run);
+    for (int i = 0; i < 400; ++i) slots.step();
   }
 }
 

@@ -4,7 +4,7 @@
 #include "actors/inference/inference_core.h"
 #include "actors/inference/inference_refusals.h"
 #include "kernels/base/check.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 namespace {
@@ -14,18 +14,18 @@ constexpr double long_batches = 3;
 
 }  // namespace
 
-void InferenceCore::Slowness::add(double batch_us, double batch_nominal_us) {
+void InferenceCore::PaceRatio::add(double batch_us, double batch_nominal_us) {
   constexpr double kept = 7.0 / 8;
   us = kept * us + batch_us;
   nominal_us = kept * nominal_us + batch_nominal_us;
 }
 
-void InferenceCore::Waiting::add(const placement::Pass& more) {
+void InferenceCore::WaitingWork::add(const placement::Pass& more) {
   ++plans;
   pass += more;
 }
 
-void InferenceCore::Waiting::remove(const placement::Pass& less) {
+void InferenceCore::WaitingWork::remove(const placement::Pass& less) {
   --plans;
   pass -= less;
 }
@@ -43,17 +43,17 @@ void InferenceCore::remove_waiting(const Task& task) {
 // ---- batches are formed ----
 
 void InferenceCore::run_ready(Instant now, Effects& effects) {
-  while (batches_.size() < config_.lanes) {
-    for (Queue* queue : {&serving_, &coming_, &background_, &background_arrived_})
+  while (batches_.size() < config_.slots) {
+    for (Queue* queue : {&serving_, &in_flight_, &background_, &background_arrived_})
       refuse_expired(now, *queue, effects);
-    Queue& next = !background_.empty() ? background_ : !serving_.empty() ? serving_ : coming_;
+    Queue& next = !background_.empty() ? background_ : !serving_.empty() ? serving_ : in_flight_;
     if (!next.empty()) {
       start_batch(now, take_batch(now, next, 0), effects);
     } else if (!begin_background(now, effects)) {
       break;
     }
   }
-  if (waiting_small_.plans > 0 && may_go_beside()) {
+  if (waiting_small_.plans > 0 && may_run_beside()) {
     refuse_expired(now, serving_, effects);
     const auto small =
         std::ranges::find_if(serving_, [&](Serial serial) { return fits_batch(tasks_.at(serial).pass); });
@@ -61,9 +61,9 @@ void InferenceCore::run_ready(Instant now, Effects& effects) {
       start_batch(now, take_batch(now, serving_, static_cast<std::size_t>(small - serving_.begin())),
                   effects);
   }
-  if (waiting_[0].plans == told_depth_) return;
-  told_depth_ = waiting_[0].plans;
-  effects.count(Metric::queue_depth, told_depth_);
+  if (waiting_[0].plans == counted_depth_) return;
+  counted_depth_ = waiting_[0].plans;
+  effects.count(Metric::queue_depth, counted_depth_);
 }
 
 // Returns false if none waits, or if enough of them have begun.
@@ -78,7 +78,7 @@ bool InferenceCore::begin_background(Instant now, Effects& effects) {
 // Also refuses plans that would be late. The last plan of all is kept: if the estimated pace is
 // wrong, running it corrects the pace.
 void InferenceCore::refuse_expired(Instant now, const Queue& queue, Effects& effects) {
-  if (planted(Bug::unbounded_queue)) return;
+  if (mutated(Mutant::unbounded_queue)) return;
   const Queue queued = queue;
   for (const Serial serial : queued) {
     const Task& task = tasks_.at(serial);
@@ -88,12 +88,12 @@ void InferenceCore::refuse_expired(Instant now, const Queue& queue, Effects& eff
 }
 
 bool InferenceCore::ends_in_time(Instant now, const placement::Pass& pass, Instant deadline) const {
-  return lane_us(config_.costs.of(pass)) < static_cast<double>((deadline - now).us);
+  return slot_us(config_.costs.of(pass)) < static_cast<double>((deadline - now).us);
 }
 
 // Returns true if all slots run long batches and nothing runs beside them yet.
-bool InferenceCore::may_go_beside() const {
-  return batches_.size() == config_.lanes && std::ranges::all_of(batches_, [&](const auto& entry) {
+bool InferenceCore::may_run_beside() const {
+  return batches_.size() == config_.slots && std::ranges::all_of(batches_, [&](const auto& entry) {
            return batches_of(entry.second.work) > long_batches;
          });
 }
@@ -101,8 +101,8 @@ bool InferenceCore::may_go_beside() const {
 // Takes the plan at index `at` of a queue and the plans behind it that may run with it, in order.
 // The others keep their positions.
 std::vector<InferenceCore::Serial> InferenceCore::take_batch(Instant now, Queue& queue, std::size_t at) {
-  const std::size_t free_lanes = batches_.size() < config_.lanes ? config_.lanes - batches_.size() : 1;
-  const std::size_t share = (queue.size() + free_lanes - 1) / free_lanes;
+  const std::size_t free_slots = batches_.size() < config_.slots ? config_.slots - batches_.size() : 1;
+  const std::size_t share = (queue.size() + free_slots - 1) / free_slots;
   const std::size_t most = std::clamp<std::size_t>(share, 1, std::max(config_.batch_requests_max, 1U));
   const Task& first = tasks_.at(queue[at]);
   std::vector<Serial> batch{queue[at]};
@@ -115,7 +115,7 @@ std::vector<InferenceCore::Serial> InferenceCore::take_batch(Instant now, Queue&
     if (!fits_batch(together)) break;
     const Instant earliest = std::min(deadline, task.deadline);
     const bool in_time = ends_in_time(now, together, earliest);
-    if (!in_time && !planted(Bug::unbounded_queue)) continue;
+    if (!in_time && !mutated(Mutant::unbounded_queue)) continue;
     deadline = earliest;
     pass = together;
     batch.push_back(queue[i]);
@@ -139,7 +139,7 @@ void InferenceCore::start_batch(Instant now, std::vector<Serial> batch, Effects&
   }
   effects.count(Metric::batch_tokens, static_cast<double>(pass.new_tokens));
   effects.count(Metric::batch_requests, static_cast<double>(batch.size()));
-  if (tasks_.at(batch.front()).coming) effects.count(Metric::overlap_begun);
+  if (tasks_.at(batch.front()).in_flight) effects.count(Metric::overlap_begun);
   const Serial job = next_serial_++;
   batches_[job] = {std::move(batch), now, config_.costs.of(pass)};
   effects.start(job, std::move(work));
@@ -147,28 +147,28 @@ void InferenceCore::start_batch(Instant now, std::vector<Serial> batch, Effects&
 
 BatchRequest InferenceCore::batch_request(Instant now, Task& task, bool keep) const {
   BatchRequest request;
-  request.model_version = planted(Bug::answer_from_newest_model) ? models_.newest() : model_of(task.plan);
-  request.catalog_version = planted(Bug::answer_from_newest_catalog) ? models_.versions().catalog_version
-                                                                     : task.plan.catalog_version;
+  request.model_version = mutated(Mutant::answer_from_newest_model) ? models_.newest() : model_of(task.plan);
+  request.catalog_version = mutated(Mutant::answer_from_newest_catalog) ? models_.versions().catalog_version
+                                                                        : task.plan.catalog_version;
   for (std::size_t i = 0; i < task.plan.blocks.size(); ++i) {
     BatchSegmentKv& kv = request.kv.emplace_back();
     if (!task.want_of[i]) continue;
     const BlockGrant& grant = task.grants[*task.want_of[i]];
     const bool computed_elsewhere = grant.grant == Grant::write && task.writer_of[*task.want_of[i]] != i;
     if (!computed_elsewhere)
-      kv = {grant.grant, grant.checksum, grant.pages, grant.generation, grant.check, grant.coming};
+      kv = {grant.grant, grant.checksum, grant.pages, grant.generation, grant.check, grant.in_flight};
   }
   check_sources(task, request);
   request.plan = keep ? task.plan.plan : std::move(task.plan.plan);
   request.blocks = keep ? task.plan.blocks : std::move(task.plan.blocks);
-  if (task.coming) request.coming_us = std::max<std::int64_t>((task.patience_ends - now).us, 0);
+  if (task.in_flight) request.in_flight_us = std::max<std::int64_t>((task.wait_deadline - now).us, 0);
   return request;
 }
 
 // Verifies every block from which a kept block is computed, whoever read it before. Otherwise a
 // flipped bit in one block would live on in others, whose checksums would be right.
 void InferenceCore::check_sources(const Task& task, BatchRequest& request) {
-  if (planted(Bug::spread_flipped_bits)) return;
+  if (mutated(Mutant::spread_flipped_bits)) return;
   std::vector<bool> kept(request.kv.size());  // segments on which a kept block depends
   for (std::size_t i = request.kv.size(); i-- > 0;) {
     BatchSegmentKv& kv = request.kv[i];
@@ -196,7 +196,7 @@ void count_use(const DeviceUse& use, Effects& effects) {
 
 }  // namespace
 
-void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effects) {
+void InferenceCore::on_batch_done(Instant now, const JobDone& done, Effects& effects) {
   const auto node = batches_.extract(done.job);
   TROUPE_CHECK(!node.empty(), "an ended job is a running batch");
   Batch& batch = node.mapped();
@@ -211,9 +211,10 @@ void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effect
   effects.count(Metric::compute_seconds, static_cast<double>(result.compute_us) * 1e-6);
   count_use(result.device, effects);
   count_rows(result.rows, effects);
-  if (result.coming_us > 0)
-    effects.count(Metric::overlap_spared,
-                  static_cast<double>(std::max<std::int64_t>(0, result.coming_us - result.waited_us)) * 1e-6);
+  if (result.in_flight_us > 0)
+    effects.count(
+        Metric::overlap_spared,
+        static_cast<double>(std::max<std::int64_t>(0, result.in_flight_us - result.waited_us)) * 1e-6);
   placement::Pass pass;
   for (std::size_t i = 0; i < batch.tasks.size(); ++i) {
     if (!result.replies[i].refusal) pass += tasks_.at(batch.tasks[i]).pass;

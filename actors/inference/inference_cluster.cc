@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "actors/inference/inference_core.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 
@@ -12,7 +12,7 @@ void InferenceCore::on_heartbeat(Instant now, Effects& effects) {
   effects.set_timer(heartbeat_timer, next_heartbeat_);
   send_heartbeat(now, effects);
   refill_rows(now, effects);
-  keep_shards(now, effects);
+  advance_own_shards(now, effects);
 }
 
 // Leaves background plans out of the waiting work: they do not overtake serving plans, and the
@@ -22,8 +22,8 @@ void InferenceCore::send_heartbeat(Instant now, Effects& effects) {
   beat.incarnation = config_.incarnation;
   beat.sequence = ++heartbeats_;
   beat.draining = draining_;
-  beat.lanes = config_.lanes;
-  beat.lanes_busy = std::min(static_cast<std::uint32_t>(batches_.size()), config_.lanes);
+  beat.slots = config_.slots;
+  beat.slots_busy = std::min(static_cast<std::uint32_t>(batches_.size()), config_.slots);
   beat.plans_waiting = waiting_[0].plans;
   const placement::Work waiting = work_of(waiting_[0]);
   beat.operations_waiting = waiting.operations;
@@ -40,13 +40,13 @@ void InferenceCore::send_heartbeat(Instant now, Effects& effects) {
     beat.refused_model = refused->model;
     beat.refused_why = refused->why;
   }
-  tell_shards(beat);
+  report_shards(beat);
   for (const NodeId router : routers_.nodes()) effects.send({router, Role::router}, beat);
 }
 
 // Sends no trailing shards of which no rows were wanted.
-void InferenceCore::tell_shards(Heartbeat& beat) const {
-  const ShardsFound& shards = rows_.told.shards;
+void InferenceCore::report_shards(Heartbeat& beat) const {
+  const ShardHitRates& shards = rows_.counted.shards;
   if (shards.shard_rows == 0) return;
   beat.us_per_row = shards.us_per_row;
   beat.shard_rows = shards.shard_rows;
@@ -72,19 +72,19 @@ void InferenceCore::change_models(Instant now, Effects& effects) {
   effects.start(model_job_, std::move(*change));
 }
 
-void InferenceCore::on_model_changed(Instant now, const Done& done, Effects& effects) {
+void InferenceCore::on_model_changed(Instant now, const JobDone& done, Effects& effects) {
   const auto* refusal = std::get_if<Refusal>(&done.result);
   const std::string model = models_.end_change(now, refusal == nullptr);
   model_job_ = 0;
   if (!refusal) {
-    told_refusal_.clear();
+    logged_refusal_.clear();
     const char* event = models_.has(model) ? "model_loaded" : "model_dropped";
     return effects.log(LogLevel::info, event, {{"model", model}});
   }
   models_.note_refusal(model, *refusal);
-  const std::string told = model + ": " + refusal->what;
-  if (told == told_refusal_) return;  // retries are ever rarer, and log nothing new
-  told_refusal_ = told;
+  const std::string counted = model + ": " + refusal->what;
+  if (counted == logged_refusal_) return;  // retries are ever rarer, and log nothing new
+  logged_refusal_ = counted;
   effects.log(
       LogLevel::warning, "model_change_failed",
       {{"model", model}, {"code", refusal->code}, {"what", refusal->what}, {"expected", refusal->expected}});
@@ -93,7 +93,7 @@ void InferenceCore::on_model_changed(Instant now, const Done& done, Effects& eff
 void InferenceCore::on_drain(Instant now, Address from, const Drain& drain, Effects& effects) {
   const bool is_news = drain.on != draining_;
   draining_ = drain.on;
-  if (draining_ && planted(Bug::drop_on_drain)) drop_waiting([](const Task&) { return true; }, effects);
+  if (draining_ && mutated(Mutant::drop_on_drain)) drop_waiting([](const Task&) { return true; }, effects);
   if (is_news) {
     send_heartbeat(now, effects);
     effects.log(LogLevel::info, draining_ ? "drain_begins" : "drain_ends");
@@ -110,23 +110,23 @@ StatusReply InferenceCore::status(Instant now, RequestId id) const {
     reply.fields.push_back(
         {"not_ready", draining_ ? "the worker is draining" : "the model that is served is not loaded"});
   field("incarnation", config_.incarnation);
-  field("lanes", config_.lanes);
+  field("lanes", config_.slots);
   field("lanes_busy", batches_.size());
   field("plans_waiting", waiting_[0].plans);
   field("background_plans_waiting", waiting_[1].plans);
   field("plans_executed", executed_);
   field("versions_epoch", models_.versions().epoch);
   if (rows_.answer.number > 0) {
-    field("rows_hit", rows_.told.hits);
-    field("rows_missed", rows_.told.misses);
-    field("row_bytes_missed", rows_.told.bytes_missed);
-    field("row_bytes_refilled", rows_.told.bytes_refilled);
+    field("rows_hit", rows_.counted.hits);
+    field("rows_missed", rows_.counted.misses);
+    field("row_bytes_missed", rows_.counted.bytes_missed);
+    field("row_bytes_refilled", rows_.counted.bytes_refilled);
   }
   if (is_sharded()) {
-    field("rows_from_here", rows_.told.from_here);
-    field("rows_from_nodes", rows_.told.from_nodes);
-    field("rows_from_table", rows_.told.from_table);
-    field("shards_filled", own_shards_.filled);
+    field("rows_from_here", rows_.counted.from_here);
+    field("rows_from_nodes", rows_.counted.from_nodes);
+    field("rows_from_table", rows_.counted.from_table);
+    field("shards_filled", own_shard_walk_.filled);
   }
   std::string models;
   for (const std::string& model : models_.served(now)) models += (models.empty() ? "" : " ") + model;

@@ -10,8 +10,8 @@ using namespace inference_test;
 
 using Names = std::vector<std::string>;
 
-Bench beating(std::uint32_t lanes = 1) {
-  InferenceConfig config = Bench::config(lanes);
+Bench beating(std::uint32_t slots = 1) {
+  InferenceConfig config = Bench::config(slots);
   config.heartbeat = {100};
   config.routers = {1, 7};
   config.incarnation = 40;
@@ -59,8 +59,8 @@ TEST_CASE("inference cluster: a heartbeat reports waiting work and pace, also wh
   const auto id = b.probe.sent<AcquireBlocks>().at(0).id;
   b.probe.run_until(100);
   Heartbeat beat = b.probe.sent<Heartbeat>().at(0);
-  CHECK(beat.lanes == 2);
-  CHECK(beat.lanes_busy == 2);
+  CHECK(beat.slots == 2);
+  CHECK(beat.slots_busy == 2);
   CHECK(beat.plans_waiting == 1);
   CHECK(beat.operations_waiting == 8);  // all tokens, until the grants are known
   CHECK(beat.us_per_operation == 0);
@@ -73,7 +73,7 @@ TEST_CASE("inference cluster: a heartbeat reports waiting work and pace, also wh
   CHECK(beat.us_per_operation == 50);
   CHECK(beat.plans_executed == 1);
   CHECK(beat.operations_waiting == 0);
-  CHECK(beat.lanes_busy == 2);
+  CHECK(beat.slots_busy == 2);
 }
 
 TEST_CASE("inference cluster: later batches count more for the pace than earlier ones") {
@@ -204,7 +204,7 @@ TEST_CASE("inference cluster: grants are accepted from the node's own KV-cache w
   Bench b;
   b.execute(0, 7, {block(1), segment(2)});
   const auto id = b.probe.sent<AcquireBlocks>().at(0).id;
-  for (const Address other : {router, door, Address{kv.node + 1, Role::kv_worker}}) {
+  for (const Address other : {router, server, Address{kv.node + 1, Role::kv_worker}}) {
     b.probe.receive(10, other, acquired(id, {{Grant::read, 3, 0, {1}}}));
     CHECK(b.probe.counted(Metric::protocol_errors) == 1);
     CHECK(b.probe.started<RunBatch>().empty());
@@ -219,7 +219,7 @@ TEST_CASE(
   b.plain(0, 1);
   const auto first = b.job();
   b.plain(0, 2);
-  b.probe.receive(1, door, Drain{11, true});
+  b.probe.receive(1, server, Drain{11, true});
   CHECK(b.probe.sent<Heartbeat>().at(0).draining);
   CHECK(field_of(b.probe.sent<StatusReply>().at(0), "drained") == "no");
   CHECK_FALSE(b.probe.sent<StatusReply>().at(0).ready);
@@ -231,10 +231,10 @@ TEST_CASE(
   b.run(3, first);
   b.run(4, b.job());
   CHECK(b.probe.sent<Executed>().at(0).id == 2);
-  b.probe.receive(5, door, Drain{12, true});
+  b.probe.receive(5, server, Drain{12, true});
   CHECK(b.probe.sent<Heartbeat>().empty());
   CHECK(field_of(b.probe.sent<StatusReply>().at(0), "drained") == "yes");
-  b.probe.receive(6, door, Drain{13, false});
+  b.probe.receive(6, server, Drain{13, false});
   CHECK_FALSE(b.probe.sent<Heartbeat>().at(0).draining);
   CHECK(b.probe.sent<StatusReply>().at(0).ready);
   b.plain(7, 4);

@@ -8,7 +8,7 @@
 #include "kernels/base/check.h"
 #include "placement/cost/plan_work.h"
 #include "runtime/actor/block_name.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 namespace {
@@ -23,9 +23,9 @@ constexpr std::int64_t budget_us_max = 3'600'000'000;
 
 // Maps names to the indices of a plan's wants. The table is built once per plan, without an
 // allocation per name.
-class WantedNames {
+class WantIndex {
  public:
-  explicit WantedNames(std::size_t names) : slots_(std::bit_ceil(2 * names + 1), none) {}
+  explicit WantIndex(std::size_t names) : slots_(std::bit_ceil(2 * names + 1), none) {}
 
   // Returns the want with that name, or wants.size() if there is none yet; the caller then adds it.
   std::size_t find_or_add(const BlockName& name, const std::vector<BlockWant>& wants) {
@@ -52,7 +52,7 @@ InferenceCore::InferenceCore(InferenceConfig config)
       models_(config_.model_version, config_.model_keep, config_.models_max, config_.heartbeat),
       rows_{.pace = RefillPace(config_.refill_bytes, config_.heartbeat)} {
   if (!config_.shard_owners.empty()) owners_.emplace(config_.shard_owners);
-  TROUPE_CHECK(config_.lanes > 0, "lanes is positive");
+  TROUPE_CHECK(config_.slots > 0, "lanes is positive");
   TROUPE_CHECK(config_.incarnation > 0, "timers count from the incarnation, and the first two are taken");
   TROUPE_CHECK(config_.heartbeat.us > 0, "heartbeat is positive");
 }
@@ -62,7 +62,7 @@ void InferenceCore::step(Instant now, const Event& event, Effects& effects) {
     on_message(now, *received, effects);
   } else if (const auto* fired = std::get_if<TimerFired>(&event)) {
     on_timer(now, fired->timer, effects);
-  } else if (const auto* done = std::get_if<Done>(&event)) {
+  } else if (const auto* done = std::get_if<JobDone>(&event)) {
     if (done->job == model_job_) {
       on_model_changed(now, *done, effects);
     } else if (!on_rows_done(*done, effects) && !on_shards_filled(now, *done, effects)) {
@@ -102,10 +102,10 @@ void InferenceCore::on_timer(Instant now, std::uint64_t timer, Effects& effects)
   const auto at = tasks_.find(serial);
   if (at == tasks_.end()) return;
   Task& task = at->second;
-  const bool expired = now >= task.deadline && !planted(Bug::unbounded_queue);
+  const bool expired = now >= task.deadline && !mutated(Mutant::unbounded_queue);
   if (task.state != State::running && expired) return refuse(serial, too_late(), effects);
   if (timer != acquire_timer(serial)) return;
-  if (task.coming && task.state == State::ready) return stop_awaiting(now, serial, task);
+  if (task.in_flight && task.state == State::ready) return stop_awaiting(now, serial, task);
   if (task.state != State::acquiring) return;
   // No answer from the KV-cache worker: the same result, slower (promise 7).
   release(serial, task, {}, effects);
@@ -116,20 +116,20 @@ void InferenceCore::on_timer(Instant now, std::uint64_t timer, Effects& effects)
 
 void InferenceCore::on_execute(Instant now, Address from, const Execute& plan, Effects& effects) {
   if (serials_.contains({from, plan.id}) || recent_.contains(from, plan.id)) return;
-  if (auto objection = find_objection(now, plan)) {
+  if (auto refusal = validate_plan(now, plan)) {
     recent_.add(from, plan.id);
-    return effects.send(from, Refused{plan.id, std::move(*objection)});
+    return effects.send(from, Refused{plan.id, std::move(*refusal)});
   }
   accept(now, from, plan, effects);
 }
 
-std::optional<Refusal> InferenceCore::find_objection(Instant now, const Execute& plan) const {
+std::optional<Refusal> InferenceCore::validate_plan(Instant now, const Execute& plan) const {
   if (draining_) return drains();
   if (plan.budget_us <= 0) return too_late();
   if (!models_.serves(now, model_of(plan))) return wrong_model(model_of(plan), models_.served(now));
   if (plan.blocks.size() != plan.plan.segments.size())
     return bad_blocks(plan.blocks.size(), plan.plan.segments.size());
-  if (planted(Bug::unbounded_queue)) return std::nullopt;
+  if (mutated(Mutant::unbounded_queue)) return std::nullopt;
   if (waiting_[is_background(plan)].plans >= queue_max(plan)) return queue_full(queue_max(plan));
   if (!is_background(plan) && cannot_finish(plan)) return no_time(plan.budget_us);
   return std::nullopt;
@@ -145,23 +145,23 @@ bool InferenceCore::cannot_finish(const Execute& plan) const {
   const placement::Pass own = placement::pass_of(
       plan.plan, [&](std::size_t i) { return plan.blocks[i].name.has_value(); }, config_.costs.layers);
   double running_us = 0;
-  for (const auto& [job, batch] : batches_) running_us += lane_us(batch.work) / 2;
+  for (const auto& [job, batch] : batches_) running_us += slot_us(batch.work) / 2;
   const auto budget_us = static_cast<double>(plan.budget_us);
-  const bool in_lanes = done_us(waiting_[0], running_us, config_.lanes, own) <= budget_us;
-  if (in_lanes || !fits_batch(own) || !may_go_beside()) return !in_lanes;
+  const bool in_slots = done_us(waiting_[0], running_us, config_.slots, own) <= budget_us;
+  if (in_slots || !fits_batch(own) || !may_run_beside()) return !in_slots;
   return done_us(waiting_small_, 0, 1, own) > budget_us;
 }
 
-double InferenceCore::done_us(const Waiting& ahead, double running_us, std::uint32_t lanes,
+double InferenceCore::done_us(const WaitingWork& ahead, double running_us, std::uint32_t slots,
                               const placement::Pass& own) const {
-  return (lane_us(work_of(ahead)) + running_us) / lanes + lane_us(config_.costs.of(own));
+  return (slot_us(work_of(ahead)) + running_us) / slots + slot_us(config_.costs.of(own));
 }
 
-double InferenceCore::lane_us(const placement::Work& work) const {
+double InferenceCore::slot_us(const placement::Work& work) const {
   return config_.nominal_pace.us(work) * slowness_.times();
 }
 
-placement::Work InferenceCore::work_of(const Waiting& waiting) const {
+placement::Work InferenceCore::work_of(const WaitingWork& waiting) const {
   if (waiting.plans == 0) return {};
   placement::Work work = config_.costs.of(waiting.pass);
   const double most = config_.costs.token_operations * config_.batch_tokens_max;
@@ -200,7 +200,7 @@ void InferenceCore::accept(Instant now, Address from, const Execute& plan, Effec
 // Candidates with the same tokens are the same block, which is wanted once. A segment whose block
 // name only collides is computed.
 void InferenceCore::collect_wants(Task& task) {
-  WantedNames wanted(task.plan.blocks.size());
+  WantIndex wanted(task.plan.blocks.size());
   task.want_of.reserve(task.plan.blocks.size());
   for (std::size_t i = 0; i < task.plan.blocks.size(); ++i) {
     const SegmentBlock& block = task.plan.blocks[i];
@@ -208,7 +208,7 @@ void InferenceCore::collect_wants(Task& task) {
     if (!block.name) continue;
     const std::size_t want = wanted.find_or_add(*block.name, task.wants);
     const bool fresh = want == task.wants.size();
-    if (!fresh && !identical(task.wants[want].name, *block.name) && !planted(Bug::skip_identity_check))
+    if (!fresh && !identical(task.wants[want].name, *block.name) && !mutated(Mutant::skip_identity_check))
       continue;
     task.want_of[i] = want;
     if (!fresh) continue;
@@ -244,15 +244,15 @@ void InferenceCore::weigh_wants(Task& task) const {
 
 void InferenceCore::acquire(Instant now, Serial serial, Task& task, Effects& effects) {
   task.state = State::acquiring;
-  const Duration patience{std::min(task.plan.budget_us / 2, config_.block_wait.us)};
+  const Duration wait{std::min(task.plan.budget_us / 2, config_.block_wait.us)};
   const bool may_evict = !is_background(task.plan) || task.plan.retention.belongs;
   weigh_wants(task);
-  AcquireBlocks ask{serial, patience.us, task.wants, std::move(task.plan.retention), may_evict};
+  AcquireBlocks ask{serial, wait.us, task.wants, std::move(task.plan.retention), may_evict};
   ask.early = config_.overlap && !is_background(task.plan);
   ask.trace = task.plan.trace;
   effects.send(kv_worker(), std::move(ask));
-  task.patience_ends = now + patience + config_.acquire_grace;
-  effects.set_timer(acquire_timer(serial), task.patience_ends);
+  task.wait_deadline = now + wait + config_.acquire_grace;
+  effects.set_timer(acquire_timer(serial), task.wait_deadline);
 }
 
 void InferenceCore::on_acquired(Instant now, Address from, const BlocksAcquired& acquired, Effects& effects) {
@@ -276,24 +276,24 @@ void InferenceCore::on_acquired(Instant now, Address from, const BlocksAcquired&
 // Handles the second answer: all blocks in flight have arrived or failed. A running task sees that
 // by itself.
 void InferenceCore::on_final_grants(Instant now, Serial serial, Task& task, const BlocksAcquired& acquired) {
-  const auto is_coming = [](const BlockGrant& grant) { return grant.coming; };
-  if (!task.coming || acquired.grants.size() != task.wants.size() ||
-      std::ranges::any_of(acquired.grants, is_coming))
+  const auto is_in_flight = [](const BlockGrant& grant) { return grant.in_flight; };
+  if (!task.in_flight || acquired.grants.size() != task.wants.size() ||
+      std::ranges::any_of(acquired.grants, is_in_flight))
     return;
   task.pull_us = acquired.pull_us;
   if (task.state != State::ready) return;
   task.grants = acquired.grants;
-  task.coming = false;
-  std::erase(coming_, serial);
+  task.in_flight = false;
+  std::erase(in_flight_, serial);
   make_ready(now, serial, task);
 }
 
 // Stops waiting for blocks in flight that take too long; they are computed.
 void InferenceCore::stop_awaiting(Instant now, Serial serial, Task& task) {
   for (BlockGrant& grant : task.grants)
-    if (grant.coming) grant = {};
-  task.coming = false;
-  std::erase(coming_, serial);
+    if (grant.in_flight) grant = {};
+  task.in_flight = false;
+  std::erase(in_flight_, serial);
   make_ready(now, serial, task);
 }
 
@@ -308,8 +308,8 @@ void InferenceCore::make_ready(Instant now, Serial serial, Task& task) {
   task.pass = placement::pass_of(
       task.plan.plan, [&](std::size_t i) { return is_reused(task, i); }, config_.costs.layers);
   add_waiting(task);
-  task.coming = std::ranges::any_of(task.grants, &BlockGrant::coming);
-  (task.coming ? coming_ : is_background(task.plan) ? background_ : serving_).push_back(serial);
+  task.in_flight = std::ranges::any_of(task.grants, &BlockGrant::in_flight);
+  (task.in_flight ? in_flight_ : is_background(task.plan) ? background_ : serving_).push_back(serial);
 }
 
 // ---- a plan ends ----
@@ -328,7 +328,7 @@ void InferenceCore::refuse(Serial serial, Refusal refusal, Effects& effects) {
   log_hop(serial, task, "plan_refused", {{"code", refusal.code}, {"why", refusal.what}}, effects);
   effects.send(task.from, Refused{task.plan.id, std::move(refusal)});
   ++answered_;
-  if (!planted(Bug::keep_grants)) release(serial, task, {}, effects);
+  if (!mutated(Mutant::keep_grants)) release(serial, task, {}, effects);
   end(serial);
 }
 
@@ -344,7 +344,8 @@ void InferenceCore::end(Serial serial) {
   const Task& task = tasks_.at(serial);
   if (task.state != State::running) {
     remove_waiting(task);
-    for (Queue* queue : {&serving_, &coming_, &background_, &background_arrived_}) std::erase(*queue, serial);
+    for (Queue* queue : {&serving_, &in_flight_, &background_, &background_arrived_})
+      std::erase(*queue, serial);
   }
   if (task.state != State::arrived) background_begun_ -= is_background(task.plan);
   recent_.add(task.from, task.plan.id);
@@ -395,10 +396,10 @@ std::string InferenceCore::check_bounds() const {
   return excess("waiting plans", waiting_[0].plans, config_.queue_max + again) +
          excess("waiting background plans", waiting_[1].plans, config_.background_queue_max + again) +
          excess("queued plans",
-                serving_.size() + coming_.size() + background_.size() + background_arrived_.size(),
+                serving_.size() + in_flight_.size() + background_.size() + background_arrived_.size(),
                 waiting()) +
-         excess("plans", tasks_.size(), waiting_max + (config_.lanes + 1) * batch_max) +
-         excess("running batches", batches_.size(), config_.lanes + 1) +
+         excess("plans", tasks_.size(), waiting_max + (config_.slots + 1) * batch_max) +
+         excess("running batches", batches_.size(), config_.slots + 1) +
          excess("begun background plans", background_begun_, config_.background_max) +
          excess("remembered plans", recent_.size(), config_.recent_max) +
          excess("models", models_.size(), config_.models_max);

@@ -43,9 +43,9 @@
 #include "actors/inference/refill_pace.h"
 #include "placement/assignment/shards.h"
 #include "placement/cost/work.h"
-#include "runtime/actor/audience.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/recent_ids.h"
+#include "runtime/actor/subscribers.h"
 
 namespace troupe::actors {
 
@@ -57,7 +57,7 @@ struct InferenceConfig {
   Duration heartbeat{200'000};
   // Executor slots: concurrent batches. The port needs one more for a batch that runs beside them,
   // and one to change models meanwhile.
-  std::uint32_t lanes = 1;
+  std::uint32_t slots = 1;
   std::uint32_t background_max = 1;  // background plans that have begun and not ended
   std::uint32_t queue_max = 1'024;   // serving plans that do not run yet; more are refused
   std::uint32_t background_queue_max = 16;
@@ -107,9 +107,9 @@ class InferenceCore final : public Core {
     State state = State::arrived;
     bool holds_grants = false;  // blocks were acquired and not yet released
     bool again = false;         // its batch failed: it runs once more, alone
-    bool coming = false;        // ready except for blocks in flight
+    bool in_flight = false;     // ready except for blocks in flight
     Instant received, deadline, ready_at, started;
-    Instant patience_ends;                            // wait deadline for blocks
+    Instant wait_deadline;                            // wait deadline for blocks
     std::int64_t pull_us = 0;                         // until the blocks of other nodes had arrived
     std::vector<BlockWant> wants;                     // one per name
     std::vector<std::optional<std::size_t>> want_of;  // per segment
@@ -128,7 +128,7 @@ class InferenceCore final : public Core {
     std::vector<TableShard> missed;
     std::vector<BlockGrant> granted;  // parallel to `missed`; empty = not acquired
   };
-  struct Waiting {  // tasks that do not run yet
+  struct WaitingWork {  // tasks that do not run yet
     std::uint32_t plans = 0;
     placement::Pass pass;  // sum over all of them
     void add(const placement::Pass& more);
@@ -136,7 +136,7 @@ class InferenceCore final : public Core {
   };
   // Ratio of measured slot time to the time by the nominal pace; older batches count for less and
   // less.
-  struct Slowness {
+  struct PaceRatio {
     double us = 0, nominal_us = 0;
     void add(double batch_us, double batch_nominal_us);
     double times() const { return nominal_us > 0 ? us / nominal_us : 0; }
@@ -146,18 +146,18 @@ class InferenceCore final : public Core {
   void on_message(Instant now, const Received& received, Effects& effects);
   void on_timer(Instant now, std::uint64_t timer, Effects& effects);
   void on_execute(Instant now, Address from, const Execute& plan, Effects& effects);
-  std::optional<Refusal> find_objection(Instant now, const Execute& plan) const;
+  std::optional<Refusal> validate_plan(Instant now, const Execute& plan) const;
   bool cannot_finish(const Execute& plan) const;
   // Estimated end of `own` if it begins after `ahead` and half of what runs, in that many slots.
-  double done_us(const Waiting& ahead, double running_us, std::uint32_t lanes,
+  double done_us(const WaitingWork& ahead, double running_us, std::uint32_t slots,
                  const placement::Pass& own) const;
   void add_waiting(const Task& task);
   void remove_waiting(const Task& task);
   // If begun now.
   bool ends_in_time(Instant now, const placement::Pass& pass, Instant deadline) const;
-  double lane_us(const placement::Work& work) const;  // 0 if nothing has been computed yet
+  double slot_us(const placement::Work& work) const;  // 0 if nothing has been computed yet
   // Work of waiting plans, in as many batches as the bounds require.
-  placement::Work work_of(const Waiting& waiting) const;
+  placement::Work work_of(const WaitingWork& waiting) const;
   bool fits_batch(const placement::Pass& pass) const;
   void accept(Instant now, Address from, const Execute& plan, Effects& effects);
   static void collect_wants(Task& task);
@@ -180,46 +180,46 @@ class InferenceCore final : public Core {
   void run_ready(Instant now, Effects& effects);
   bool begin_background(Instant now, Effects& effects);
   double batches_of(const placement::Work& work) const;
-  bool may_go_beside() const;
+  bool may_run_beside() const;
   std::vector<Serial> take_batch(Instant now, Queue& queue, std::size_t at);
   void refuse_expired(Instant now, const Queue& queue, Effects& effects);
   void start_batch(Instant now, std::vector<Serial> batch, Effects& effects);
   BatchRequest batch_request(Instant now, Task& task, bool keep) const;
   static void check_sources(const Task& task, BatchRequest& request);
-  void on_batch_done(Instant now, const Done& done, Effects& effects);
+  void on_batch_done(Instant now, const JobDone& done, Effects& effects);
   void on_batch_failed(Instant now, const Batch& batch, const Refusal& refusal, Effects& effects);
   void finish(Serial serial, const BatchReply& reply, std::int64_t compute_us, Effects& effects);
   static std::vector<BlockOutcome> outcomes_of(const Task& task, const BatchReply& reply);
 
   // inference_rows.cc: pages for rows of embedding tables
   void on_lend(Address from, const LendPages& lend, Effects& effects);
-  bool on_rows_done(const Done& done, Effects& effects);  // false: a different job
+  bool on_rows_done(const JobDone& done, Effects& effects);  // false: a different job
   void end_lend(const JobResult& result, Effects& effects);
   void count_rows(const RowTotals& now, Effects& effects);
-  void tell_shards(Heartbeat& beat) const;
+  void report_shards(Heartbeat& beat) const;
   void refill_rows(Instant now, Effects& effects);
 
   // inference_rows.cc: tables that are spread over nodes' memory
   bool is_sharded() const { return owners_.has_value(); }
   NodeId owner_of(const TableShard& shard) const;
-  AcquireBlocks ask_for(Serial serial, std::span<const TableShard> shards, bool ahead) const;
+  AcquireBlocks acquire_request(Serial serial, std::span<const TableShard> shards, bool ahead) const;
   void await_shards(Instant now, Batch batch, std::vector<TableShard> away, Effects& effects);
   bool on_shards_acquired(Instant now, const BlocksAcquired& acquired,
                           Effects& effects);                           // false: not an answer about shards
   bool on_shards_timer(Instant now, Serial serial, Effects& effects);  // false: a different timer
   void run_with_shards(Instant now, Serial asked, Effects& effects);
   void release_shards(const Batch& batch, std::vector<BlockOutcome> outcomes, Effects& effects) const;
-  void keep_shards(Instant now, Effects& effects);
-  void ask_for_own(Instant now, Effects& effects);
+  void advance_own_shards(Instant now, Effects& effects);
+  void acquire_own_shards(Instant now, Effects& effects);
   void fill_own(Instant now, const BlocksAcquired& acquired, Effects& effects);
-  bool on_shards_filled(Instant now, const Done& done, Effects& effects);  // false: a different job
+  bool on_shards_filled(Instant now, const JobDone& done, Effects& effects);  // false: a different job
 
   // inference_cluster.cc: heartbeats, versions, drain, status
   void on_heartbeat(Instant now, Effects& effects);
   void send_heartbeat(Instant now, Effects& effects);
   void on_versions(Instant now, Address from, const Versions& versions, Effects& effects);
   void change_models(Instant now, Effects& effects);
-  void on_model_changed(Instant now, const Done& done, Effects& effects);
+  void on_model_changed(Instant now, const JobDone& done, Effects& effects);
   void on_drain(Instant now, Address from, const Drain& drain, Effects& effects);
   StatusReply status(Instant now, RequestId id) const;
 
@@ -227,52 +227,52 @@ class InferenceCore final : public Core {
     PagesLent answer;                 // answer to the latest LendPages
     std::vector<std::uint32_t> lent;  // pages lent by that message
     Serial job = 0, refill_job = 0;   // running jobs; 0 = none
-    RowTotals told;                   // totals as of the last metrics update
+    RowTotals counted;                // totals as of the last metrics update
     RefillPace pace;
   };
 
   // Fills this node's own shards before any request needs them, as far as there are free pages. The
   // walk over all shards is repeated.
-  struct OwnShards {
+  struct OwnShardWalk {
     std::vector<ShardsFilled::Table> tables;
     std::size_t table = 0;  // position of the walk
     std::uint32_t shard = 0;
-    Serial asked = 0, job = 0;        // 0 = none
-    std::vector<TableShard> at_hand;  // shards being acquired or filled
-    Instant patience_ends, next_walk;
+    Serial asked = 0, job = 0;             // 0 = none
+    std::vector<TableShard> batch_shards;  // shards being acquired or filled
+    Instant wait_deadline, next_walk;
     std::uint64_t filled = 0;
   };
 
   static bool is_background(const Execute& plan) { return plan.priority == Priority::background; }
-  static bool runs_alone(const Task& task) { return task.plan.alone || task.again || task.coming; }
+  static bool runs_alone(const Task& task) { return task.plan.alone || task.again || task.in_flight; }
   std::uint32_t queue_max(const Execute& plan) const;
   const std::string& model_of(const Execute& plan) const;
   std::size_t count(State state) const;
   Address kv_worker() const { return {config_.node, Role::kv_worker}; }
 
   InferenceConfig config_;
-  Audience routers_;
+  Subscribers routers_;
   Serial next_serial_;  // of a task or a job
   std::map<Serial, Task> tasks_;
   std::map<std::pair<Address, RequestId>, Serial> serials_;
   RecentIds recent_;                    // plans that have had their outcome
   Queue serving_, background_;          // ready tasks
-  Queue coming_;                        // ready except for blocks in flight
+  Queue in_flight_;                     // ready except for blocks in flight
   Queue background_arrived_;            // background tasks that have not begun
   std::uint32_t background_begun_ = 0;  // begun and not ended
   std::map<Serial, Batch> batches_;     // by running job; see Batch::asked
-  Waiting waiting_[2];                  // serving, background
-  Waiting waiting_small_;               // serving tasks no larger than a batch
-  std::uint32_t told_depth_ = 0;        // length of the serving queue as of the last metrics update
+  WaitingWork waiting_[2];              // serving, background
+  WaitingWork waiting_small_;           // serving tasks no larger than a batch
+  std::uint32_t counted_depth_ = 0;     // length of the serving queue as of the last metrics update
   std::uint64_t heartbeats_ = 0, executed_ = 0, accepted_ = 0, answered_ = 0;
   std::uint64_t unanswered_ = 0;  // plans dropped because their router was lost while they waited
-  Slowness slowness_;
+  PaceRatio slowness_;
   ModelSet models_;
   Serial model_job_ = 0;  // running change of models; 0 = none
   Rows rows_;
   std::optional<placement::Shards> owners_;
-  OwnShards own_shards_;
-  std::string told_refusal_;  // of a change of models, as last logged
+  OwnShardWalk own_shard_walk_;
+  std::string logged_refusal_;  // of a change of models, as last logged
   Instant next_heartbeat_;
   bool draining_ = false;
 };

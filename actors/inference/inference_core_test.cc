@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "actors/testing/inference_bench.h"
-#include "runtime/testing/core_heard.h"
+#include "runtime/testing/accepted_senders.h"
 
 namespace troupe::actors {
 namespace {
@@ -16,7 +16,7 @@ TEST_CASE("inference worker: accepts messages from the expected senders and coun
     b.probe.receive(1, from, message);
     return b.probe.effects;
   };
-  CHECK(whom_it_hears(1, receive) == R"(Execute: everybody
+  CHECK(accepted_senders(1, receive) == R"(Execute: everybody
 BlocksAcquired: kv_worker here
 Versions: router here, router elsewhere
 Drain: everybody
@@ -83,7 +83,7 @@ TEST_CASE("inference worker: a read with `check` is verified and reported as don
 
 TEST_CASE("inference worker: all blocks behind a kept block are verified, also through computed segments") {
   Bench b;
-  std::vector<Part> parts{block(1), block(2), segment(2), block(3), segment(2)};
+  std::vector<PlanPart> parts{block(1), block(2), segment(2), block(3), segment(2)};
   parts[2].segment.sees = {0};     // computed, from 1
   parts[3].segment.sees = {2};     // written
   parts[4].segment.sees = {1, 3};  // the answer
@@ -326,9 +326,9 @@ TEST_CASE(
   b.plain(0, 1, 31);
   b.execute(1, 2, {segment(1)}, Priority::background);
   b.execute(1, 3, {block(1)});
-  BlockGrant coming{Grant::read, 4, 55, {9}};
-  coming.coming = true;
-  b.probe.receive(2, kv, acquired(b.probe.sent<AcquireBlocks>().at(0).id, {coming}));
+  BlockGrant in_flight{Grant::read, 4, 55, {9}};
+  in_flight.in_flight = true;
+  b.probe.receive(2, kv, acquired(b.probe.sent<AcquireBlocks>().at(0).id, {in_flight}));
   CHECK(b.probe.started<RunBatch>().empty());
 }
 

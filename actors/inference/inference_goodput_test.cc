@@ -19,18 +19,18 @@ constexpr double overload = 10;
 // A plan is identified by its unique time of arrival, which is the token of its only readout.
 struct Overload {
   std::mt19937 random;
-  std::uint32_t lanes;
-  Bench b{config(lanes)};
+  std::uint32_t slots;
+  Bench b{config(slots)};
   std::int64_t now = 0, next_arrival = 1;
   std::map<RequestId, std::int64_t> deadline;
   // Running jobs, by their end.
   std::multimap<std::int64_t, std::pair<std::uint64_t, RunBatch>> ends;
   double computed = 0, good = 0;  // in tokens
 
-  Overload(unsigned seed, std::uint32_t l) : random(seed), lanes(l) {}
+  Overload(unsigned seed, std::uint32_t l) : random(seed), slots(l) {}
 
-  static InferenceConfig config(std::uint32_t lanes) {
-    InferenceConfig config = Bench::config(lanes);
+  static InferenceConfig config(std::uint32_t slots) {
+    InferenceConfig config = Bench::config(slots);
     config.queue_max = 256;
     config.batch_tokens_max = 4'000;
     return config;
@@ -57,7 +57,7 @@ struct Overload {
     deadline[id] = now + plan.budget_us;
     b.probe.receive(now, router, plan);
     take_jobs();
-    const auto pause = static_cast<std::int64_t>(600 * us_per_token / overload / lanes);
+    const auto pause = static_cast<std::int64_t>(600 * us_per_token / overload / slots);
     next_arrival = now + between(1, 2 * pause);
   }
   void end_job() {
@@ -91,7 +91,7 @@ TEST_CASE("goodput: at ten times the load most computed plans are answered in ti
     CAPTURE(world.computed);
     CAPTURE(world.good);
     CHECK(world.good >= 0.85 * world.computed);
-    CHECK(world.good * us_per_token >= 0.85 * static_cast<double>(till) * world.lanes);
+    CHECK(world.good * us_per_token >= 0.85 * static_cast<double>(till) * world.slots);
   }
 }
 

@@ -7,7 +7,7 @@ namespace inference_overlap_test {
 
 using namespace inference_test;
 
-const BlockGrant coming{Grant::read, 4, 55, {9}, false, true}, there{Grant::read, 4, 55, {9}};
+const BlockGrant in_flight{Grant::read, 4, 55, {9}, false, true}, there{Grant::read, 4, 55, {9}};
 
 struct OverlapBench : Bench {
   OverlapBench() : Bench(overlapping()) {}
@@ -33,16 +33,16 @@ TEST_SUITE("inference_overlap") {
     OverlapBench b;
     const AcquireBlocks asked = b.ask(0, 7);
     CHECK(asked.early);
-    b.answer(30, asked.id, coming);
+    b.answer(30, asked.id, in_flight);
     const auto [job, batch] = b.job();
-    CHECK(batch.requests.at(0).kv.at(0).coming);
+    CHECK(batch.requests.at(0).kv.at(0).in_flight);
     CHECK(batch.requests[0].kv[0].generation == 4);
-    CHECK(batch.requests[0].coming_us == 120);  // left of the 100 us to wait and 50 us of grace
+    CHECK(batch.requests[0].in_flight_us == 120);  // left of the 100 us to wait and 50 us of grace
     CHECK(b.probe.counted(Metric::overlap_begun) == 1);
     b.answer(40, asked.id, there);  // ignored: the running pass sees it by itself
     CHECK(b.jobs() == 0);
     BatchDone done{{reply(2)}, 20};
-    done.coming_us = 500'000, done.waited_us = 200'000;
+    done.in_flight_us = 500'000, done.waited_us = 200'000;
     b.probe.done(50, job, done);
     CHECK(b.probe.sent<Executed>().at(0).reused == std::vector<std::uint8_t>{1, 0});
     CHECK(b.probe.counted(Metric::overlap_spared) == doctest::Approx(0.3));
@@ -54,13 +54,13 @@ TEST_SUITE("inference_overlap") {
     b.plain(0, 1);
     const auto running = b.job();
     const AcquireBlocks asked = b.ask(1, 7);
-    b.answer(2, asked.id, coming);
+    b.answer(2, asked.id, in_flight);
     b.plain(3, 2);
     b.answer(4, asked.id, there);
     b.run(5, running);
     const auto [job, batch] = b.job();
     CHECK(batch.requests.size() == 2);
-    CHECK_FALSE(batch.requests.at(1).kv.at(0).coming);
+    CHECK_FALSE(batch.requests.at(1).kv.at(0).in_flight);
   }
 
   TEST_CASE("overlap: a plan with blocks in flight runs alone, after ready plans") {
@@ -68,20 +68,20 @@ TEST_SUITE("inference_overlap") {
     b.plain(0, 1);
     auto running = b.job();
     const AcquireBlocks asked = b.ask(1, 7);
-    b.answer(2, asked.id, coming);
+    b.answer(2, asked.id, in_flight);
     b.plain(3, 2);
     b.run(5, running);
     running = b.job();
     CHECK(running.second.requests.size() == 1);
     CHECK(running.second.requests[0].kv.size() == 1);
     b.run(6, running);
-    CHECK(b.job().second.requests.at(0).kv.at(0).coming);
+    CHECK(b.job().second.requests.at(0).kv.at(0).in_flight);
   }
 
   TEST_CASE("overlap: a block that did not arrive is not reported as reused") {
     OverlapBench b;
     const AcquireBlocks asked = b.ask(0, 7);
-    b.answer(30, asked.id, coming);
+    b.answer(30, asked.id, in_flight);
     BatchReply answer = reply(2);
     answer.missed = {0};
     b.probe.done(50, b.job().first, BatchDone{{answer}, 20});
@@ -95,18 +95,18 @@ TEST_SUITE("inference_overlap") {
     b.plain(0, 1);
     const auto running = b.job();
     const AcquireBlocks asked = b.ask(1, 7);
-    b.answer(2, asked.id, coming);
+    b.answer(2, asked.id, in_flight);
     b.probe.run_until(152);
     b.answer(160, asked.id, there);  // too late: already decided
     b.run(170, running);
     CHECK(b.job().second.requests.at(0).kv.at(0).grant == Grant::none);
-    CHECK(b.job().second.requests[0].coming_us == 0);
+    CHECK(b.job().second.requests[0].in_flight_us == 0);
   }
 
   TEST_CASE("overlap: a plan whose batch failed is refused, because it was alone in it") {
     OverlapBench b;
     const AcquireBlocks asked = b.ask(0, 7);
-    b.answer(30, asked.id, coming);
+    b.answer(30, asked.id, in_flight);
     const auto failed = b.job();
     b.answer(40, asked.id, there);
     b.probe.done(50, failed.first, Refusal{503, "device_failed"});
@@ -119,7 +119,7 @@ TEST_SUITE("inference_overlap") {
     OverlapBench b;
     b.plain(0, 1);
     const AcquireBlocks asked = b.ask(1, 7);
-    b.answer(2, asked.id, coming);
+    b.answer(2, asked.id, in_flight);
     b.probe.lose(3, router.node);
     CHECK(b.probe.sent<ReleaseBlocks>().at(0).id == asked.id);
     CHECK(b.core.check_bounds() == "");

@@ -176,7 +176,7 @@ struct World {
       case 5:
         return b.follow(now, epoch += random() % 2, any_model(), random() % 2 ? any_model() : "");
       case 6:
-        return b.probe.receive(now, door, Drain{1, random() % 4 == 0});
+        return b.probe.receive(now, server, Drain{1, random() % 4 == 0});
       case 7:
         return random() % 20 == 0 ? lose_router() : send_plan();
       default:
@@ -190,7 +190,7 @@ struct World {
     }
   }
   void settle() {
-    b.probe.receive(now, door, Drain{1, true});
+    b.probe.receive(now, server, Drain{1, true});
     take();
     for (int i = 0; i < 200; ++i) {
       pass(100);

@@ -12,13 +12,13 @@
 
 #include "actors/inference/inference_core.h"
 #include "placement/popularity/spread.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 #include "runtime/actor/table_shard.h"
 
 namespace troupe::actors {
 namespace {
 
-constexpr std::uint64_t patience_timer(std::uint64_t serial) {
+constexpr std::uint64_t wait_timer(std::uint64_t serial) {
   return serial * 2 + 1;
 }  // the same timer as a task's acquire_timer
 
@@ -50,7 +50,7 @@ void InferenceCore::on_lend(Address from, const LendPages& lend, Effects& effect
   effects.start(rows_.job, ChangeRowPages{lend.pages, lend.give_back});
 }
 
-bool InferenceCore::on_rows_done(const Done& done, Effects& effects) {
+bool InferenceCore::on_rows_done(const JobDone& done, Effects& effects) {
   if (done.job == rows_.job) {
     rows_.job = 0;
     end_lend(done.result, effects);
@@ -73,21 +73,21 @@ void InferenceCore::end_lend(const JobResult& result, Effects& effects) {
   } else {
     rows_.answer.given_back = rows_.lent;
   }
-  rows_.answer.hits = rows_.told.hits;
-  rows_.answer.misses = rows_.told.misses;
+  rows_.answer.hits = rows_.counted.hits;
+  rows_.answer.misses = rows_.counted.misses;
   rows_.lent.clear();
   effects.send(kv_worker(), rows_.answer);
 }
 
 // Slots end in any order, so totals may be older than those already known.
 void InferenceCore::count_rows(const RowTotals& now, Effects& effects) {
-  RowTotals& told = rows_.told;
+  RowTotals& counted = rows_.counted;
   const auto count = [&](Metric metric, std::uint64_t RowTotals::*of) {
-    if (now.*of <= told.*of) return;
-    effects.count(metric, static_cast<double>(now.*of - told.*of));
+    if (now.*of <= counted.*of) return;
+    effects.count(metric, static_cast<double>(now.*of - counted.*of));
     if (of == &RowTotals::bytes_missed || of == &RowTotals::bytes_refilled)
-      rows_.pace.spend(now.*of - told.*of);
-    told.*of = now.*of;
+      rows_.pace.spend(now.*of - counted.*of);
+    counted.*of = now.*of;
   };
   count(Metric::rows_hit, &RowTotals::hits);
   count(Metric::rows_missed, &RowTotals::misses);
@@ -100,12 +100,12 @@ void InferenceCore::count_rows(const RowTotals& now, Effects& effects) {
   count(Metric::rows_from_here, &RowTotals::from_here);
   count(Metric::rows_from_nodes, &RowTotals::from_nodes);
   count(Metric::rows_from_table, &RowTotals::from_table);
-  told.wants_refill = now.wants_refill;
-  told.shards = now.shards;
+  counted.wants_refill = now.wants_refill;
+  counted.shards = now.shards;
 }
 
 void InferenceCore::refill_rows(Instant now, Effects& effects) {
-  if (!rows_.told.wants_refill || rows_.refill_job != 0) return;
+  if (!rows_.counted.wants_refill || rows_.refill_job != 0) return;
   const std::uint64_t bytes = rows_.pace.allowed(now);
   if (bytes == 0) return;
   rows_.refill_job = next_serial_++;
@@ -122,7 +122,8 @@ NodeId InferenceCore::owner_of(const TableShard& shard) const {
 }
 
 // The owner keeps its shards as its own blocks. Shards acquired ahead of need take free pages only.
-AcquireBlocks InferenceCore::ask_for(Serial serial, std::span<const TableShard> shards, bool ahead) const {
+AcquireBlocks InferenceCore::acquire_request(Serial serial, std::span<const TableShard> shards,
+                                             bool ahead) const {
   AcquireBlocks ask{serial, config_.block_wait.us};
   ask.may_evict = !ahead;
   for (const TableShard& shard : shards) {
@@ -139,18 +140,18 @@ void InferenceCore::await_shards(Instant now, Batch batch, std::vector<TableShar
   Instant deadline = tasks_.at(batch.tasks.front()).deadline;
   for (const Serial task : batch.tasks) deadline = std::min(deadline, tasks_.at(task).deadline);
   const Serial serial = next_serial_++;
-  AcquireBlocks ask = ask_for(serial, away, false);
+  AcquireBlocks ask = acquire_request(serial, away, false);
   ask.budget_us = std::clamp<std::int64_t>((deadline - now).us / 2, 0, ask.budget_us);
   batch.asked = serial;
   batch.missed = std::move(away);
-  effects.set_timer(patience_timer(serial), now + Duration{ask.budget_us} + config_.acquire_grace);
+  effects.set_timer(wait_timer(serial), now + Duration{ask.budget_us} + config_.acquire_grace);
   effects.send(kv_worker(), std::move(ask));
   batches_[serial] = std::move(batch);
 }
 
 bool InferenceCore::on_shards_acquired(Instant now, const BlocksAcquired& acquired, Effects& effects) {
-  if (acquired.id == own_shards_.asked && own_shards_.asked != 0) {
-    if (own_shards_.job == 0) fill_own(now, acquired, effects);
+  if (acquired.id == own_shard_walk_.asked && own_shard_walk_.asked != 0) {
+    if (own_shard_walk_.job == 0) fill_own(now, acquired, effects);
     return true;
   }
   const auto of =
@@ -182,13 +183,13 @@ void InferenceCore::run_with_shards(Instant now, Serial asked, Effects& effects)
   // Always verifies shards: their rows go into the cache and into kept blocks, whose checksums
   // would be right.
   for (GrantedShard& shard : work.shards)
-    shard.grant.check = shard.grant.check || !planted(Bug::trust_shards);
+    shard.grant.check = shard.grant.check || !mutated(Mutant::trust_shards);
   for (const Serial serial : batch.tasks) {
     work.requests.push_back(batch_request(now, tasks_.at(serial), batch.tasks.size() > 1));
   }
   batch.started = now;
   const Serial job = next_serial_++;
-  if (planted(Bug::release_shards_early)) {
+  if (mutated(Mutant::release_shards_early)) {
     release_shards(batch, {}, effects);
     batch.granted.clear();
   }
@@ -203,26 +204,26 @@ void InferenceCore::release_shards(const Batch& batch, std::vector<BlockOutcome>
 
 // ---- this node's own shards ----
 
-void InferenceCore::keep_shards(Instant now, Effects& effects) {
-  OwnShards& own = own_shards_;
+void InferenceCore::advance_own_shards(Instant now, Effects& effects) {
+  OwnShardWalk& own = own_shard_walk_;
   if (!is_sharded() || own.job != 0) return;
   if (own.asked != 0) {
-    if (now < own.patience_ends) return;
+    if (now < own.wait_deadline) return;
     effects.send(kv_worker(), ReleaseBlocks{std::exchange(own.asked, 0), {}});
-    return ask_for_own(now, effects);
+    return acquire_own_shards(now, effects);
   }
   if (draining_ || now < own.next_walk) return;
   own.table = own.shard = 0;
-  own.at_hand.clear();
+  own.batch_shards.clear();
   own.job = next_serial_++;
   effects.start(own.job, FillShards{});  // says which tables there are
 }  // reports which tables there are
 
 // Acquires the next own shards of the walk.
-void InferenceCore::ask_for_own(Instant now, Effects& effects) {
-  OwnShards& own = own_shards_;
-  own.at_hand.clear();
-  while (own.table < own.tables.size() && own.at_hand.size() < asked_at_once) {
+void InferenceCore::acquire_own_shards(Instant now, Effects& effects) {
+  OwnShardWalk& own = own_shard_walk_;
+  own.batch_shards.clear();
+  while (own.table < own.tables.size() && own.batch_shards.size() < asked_at_once) {
     const ShardsFilled::Table& table = own.tables[own.table];
     if (own.shard == table.shards) {
       ++own.table;
@@ -230,32 +231,32 @@ void InferenceCore::ask_for_own(Instant now, Effects& effects) {
       continue;
     }
     const TableShard shard{table.name, own.shard++};
-    if (owner_of(shard) == config_.node) own.at_hand.push_back(shard);
+    if (owner_of(shard) == config_.node) own.batch_shards.push_back(shard);
   }
-  if (own.at_hand.empty()) {
+  if (own.batch_shards.empty()) {
     own.next_walk = now + between_walks;
     return;
   }
   own.asked = next_serial_++;
-  own.patience_ends = now + config_.block_wait + config_.acquire_grace;
-  effects.send(kv_worker(), ask_for(own.asked, own.at_hand, true));
+  own.wait_deadline = now + config_.block_wait + config_.acquire_grace;
+  effects.send(kv_worker(), acquire_request(own.asked, own.batch_shards, true));
 }
 
 void InferenceCore::fill_own(Instant now, const BlocksAcquired& acquired, Effects& effects) {
-  OwnShards& own = own_shards_;
+  OwnShardWalk& own = own_shard_walk_;
   FillShards work;
-  for (GrantedShard& granted : granted_of(own.at_hand, acquired.grants))
+  for (GrantedShard& granted : granted_of(own.batch_shards, acquired.grants))
     if (granted.grant.grant == Grant::write) work.shards.push_back(std::move(granted));
   if (work.shards.empty()) {
     effects.send(kv_worker(), ReleaseBlocks{std::exchange(own.asked, 0), {}});
-    return ask_for_own(now, effects);
+    return acquire_own_shards(now, effects);
   }
   own.job = next_serial_++;
   effects.start(own.job, std::move(work));
 }
 
-bool InferenceCore::on_shards_filled(Instant now, const Done& done, Effects& effects) {
-  OwnShards& own = own_shards_;
+bool InferenceCore::on_shards_filled(Instant now, const JobDone& done, Effects& effects) {
+  OwnShardWalk& own = own_shard_walk_;
   if (own.job == 0 || done.job != own.job) return false;
   own.job = 0;
   const auto* filled = std::get_if<ShardsFilled>(&done.result);
@@ -267,7 +268,7 @@ bool InferenceCore::on_shards_filled(Instant now, const Done& done, Effects& eff
     effects.send(kv_worker(), ReleaseBlocks{std::exchange(own.asked, 0), std::move(outcomes)});
   }
   if (filled)
-    ask_for_own(now, effects);
+    acquire_own_shards(now, effects);
   else
     own.next_walk = now + between_walks;
   return true;

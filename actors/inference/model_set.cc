@@ -35,7 +35,8 @@ bool ModelSet::follow(Instant now, const Versions& versions) {
       model.kept_till = now + keep_;
     }
   }
-  std::erase_if(rests_, [this](const auto& rest) { return !named(rest.first) && !has(rest.first); });
+  std::erase_if(back_offs_,
+                [this](const auto& back_off) { return !named(back_off.first) && !has(back_off.first); });
   return true;
 }
 
@@ -51,7 +52,7 @@ std::optional<Job> ModelSet::next_change(Instant now, const std::function<bool(c
 
 std::optional<Job> ModelSet::next_drop(Instant now, const std::function<bool(const std::string&)>& needed) {
   for (auto& [name, model] : models_) {
-    if (serves(now, model) || rests(now, name) || needed(name)) continue;
+    if (serves(now, model) || is_in_back_off(now, name) || needed(name)) continue;
     model.state = State::dropping;
     changing_ = name;
     return DropModel{name};
@@ -62,7 +63,7 @@ std::optional<Job> ModelSet::next_drop(Instant now, const std::function<bool(con
 std::optional<Job> ModelSet::next_load(Instant now) {
   if (models_.size() >= models_max_) return std::nullopt;
   for (const std::string& name : {active(), versions_.next_model}) {
-    if (name.empty() || models_.contains(name) || rests(now, name)) continue;
+    if (name.empty() || models_.contains(name) || is_in_back_off(now, name)) continue;
     models_[name].number = ++loads_;
     changing_ = name;
     load_epoch_ = versions_.epoch;
@@ -75,12 +76,12 @@ std::string ModelSet::end_change(Instant now, bool ok) {
   TROUPE_CHECK(changing_.has_value(), "a change of models that ends was started");
   const std::string name = *changing_;
   changing_.reset();
-  ok ? void(rests_.erase(name)) : rest(now, name);
+  ok ? void(back_offs_.erase(name)) : back_off(now, name);
   Model& model = models_.at(name);
   const bool is_there = (model.state == State::loading) == ok;
   if (!is_there) {
     models_.erase(name);
-    if (!named(name)) rests_.erase(name);
+    if (!named(name)) back_offs_.erase(name);
     return name;
   }
   model.state = State::loaded;
@@ -95,13 +96,13 @@ void ModelSet::note_refusal(const std::string& model, const Refusal& refusal) {
   refused_next_ = RefusedLoad{model, refusal.what.substr(0, why_bytes_max)};
 }
 
-bool ModelSet::rests(Instant now, const std::string& model) const {
-  const auto at = rests_.find(model);
-  return at != rests_.end() && now < at->second.till;
+bool ModelSet::is_in_back_off(Instant now, const std::string& model) const {
+  const auto at = back_offs_.find(model);
+  return at != back_offs_.end() && now < at->second.till;
 }
 
-void ModelSet::rest(Instant now, const std::string& model) {
-  const auto [at, first] = rests_.try_emplace(model);
+void ModelSet::back_off(Instant now, const std::string& model) {
+  const auto [at, first] = back_offs_.try_emplace(model);
   const Duration twice{at->second.pause.us * 2};
   at->second.pause = std::min(first ? first_pause_ : twice, longest_pause);
   at->second.till = now + at->second.pause;

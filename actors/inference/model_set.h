@@ -56,14 +56,14 @@ class ModelSet {
     std::optional<Instant> kept_till;  // unset while the versions name it
   };
 
-  struct Rest {  // back-off of a model whose last change failed
+  struct BackOff {  // back-off of a model whose last change failed
     Duration pause;
     Instant till;
   };
 
   static bool serves(Instant now, const Model& model);
-  bool rests(Instant now, const std::string& model) const;
-  void rest(Instant now, const std::string& model);
+  bool is_in_back_off(Instant now, const std::string& model) const;
+  void back_off(Instant now, const std::string& model);
   const std::string& active() const { return versions_.model_version; }
   bool named(const std::string& model) const;
   std::optional<Job> next_drop(Instant now, const std::function<bool(const std::string&)>& needed);
@@ -76,7 +76,7 @@ class ModelSet {
   std::optional<std::string> changing_;
   std::uint64_t load_epoch_ = 0;  // epoch under which the last load began
   std::optional<RefusedLoad> refused_next_;
-  std::map<std::string, Rest> rests_;  // of loaded or named models
+  std::map<std::string, BackOff> back_offs_;  // of loaded or named models
   std::uint64_t loads_ = 0;
 };
 

@@ -74,7 +74,7 @@ TEST_CASE("model set: a model no longer named takes plans for a while, and is dr
 TEST_CASE(
     "model set: a final refusal of the next model is reported until newer versions or a successful load") {
   Bench b;
-  const auto told = [&] { return b.set.refused_next() ? b.set.refused_next()->model : ""; };
+  const auto refused_model = [&] { return b.set.refused_next() ? b.set.refused_next()->model : ""; };
   const auto fail = [&](std::int64_t us, std::uint16_t status) {
     b.end(us, false);
     b.set.note_refusal("b", {status, "code", "why", "", ""});
@@ -82,21 +82,21 @@ TEST_CASE(
   b.follow(0, 1, "a", "b");
   CHECK(b.next(0) == "+b");
   fail(1, 503);  // not final: a later try may succeed
-  CHECK(told() == "");
+  CHECK(refused_model() == "");
   for (const std::uint16_t status : {404, 501}) {
     CHECK(b.next(1'000 * status) == "+b");
     fail(1'000 * status + 1, status);
-    CHECK(told() == "b");
+    CHECK(refused_model() == "b");
     CHECK(b.set.refused_next()->why == "why");
     if (status == 501) break;
     b.follow(1'000 * status + 2, 2, "a", "b");
-    CHECK(told() == "");
+    CHECK(refused_model() == "");
   }
   CHECK(b.next(900'000) == "+b");
   b.end(900'001);
-  CHECK(told() == "");
+  CHECK(refused_model() == "");
   b.set.note_refusal("a", {404, "code", "why", "", ""});
-  CHECK(told() == "");
+  CHECK(refused_model() == "");
 }
 
 TEST_CASE("model set: a load begun under earlier versions does not count against a newly announced model") {

@@ -8,13 +8,13 @@
 
 namespace troupe::actors {
 
-PacedTable::World PacedTable::real_world() {
+PacedTable::Clock PacedTable::real_clock() {
   return {[] { return std::chrono::steady_clock::now(); },
           [](Time till) { std::this_thread::sleep_until(till); }};
 }
 
-PacedTable::PacedTable(std::shared_ptr<kernels::EmbeddingTable> table, double bytes_per_second, World world)
-    : table_(std::move(table)), bytes_per_second_(bytes_per_second), world_(std::move(world)) {
+PacedTable::PacedTable(std::shared_ptr<kernels::EmbeddingTable> table, double bytes_per_second, Clock clock)
+    : table_(std::move(table)), bytes_per_second_(bytes_per_second), clock_(std::move(clock)) {
   TROUPE_CHECK(bytes_per_second > 0, "bytes_per_second is positive");
 }
 
@@ -24,10 +24,10 @@ void PacedTable::fetch(std::span<const Token> rows, float* out) {
   Time here;
   {
     const std::lock_guard lock(mutex_);
-    here = free_ = std::max(free_, world_.now()) + std::chrono::duration_cast<Time::duration>(takes);
+    here = free_ = std::max(free_, clock_.now()) + std::chrono::duration_cast<Time::duration>(takes);
   }
   table_->fetch(rows, out);
-  world_.sleep_until(here);
+  clock_.sleep_until(here);
 }
 
 }  // namespace troupe::actors

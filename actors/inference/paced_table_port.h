@@ -13,13 +13,13 @@ namespace troupe::actors {
 class PacedTable final : public kernels::EmbeddingTable {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  struct World {  // clock; tests pass their own
+  struct Clock {  // clock; tests pass their own
     std::function<Time()> now;
     std::function<void(Time)> sleep_until;
   };
   PacedTable(std::shared_ptr<kernels::EmbeddingTable> table, double bytes_per_second,
-             World world = real_world());
-  static World real_world();
+             Clock clock = real_clock());
+  static Clock real_clock();
 
   std::uint32_t rows() const override { return table_->rows(); }
   std::uint32_t columns() const override { return table_->columns(); }
@@ -28,7 +28,7 @@ class PacedTable final : public kernels::EmbeddingTable {
  private:
   const std::shared_ptr<kernels::EmbeddingTable> table_;
   const double bytes_per_second_;
-  const World world_;
+  const Clock clock_;
   std::mutex mutex_;
   Time free_;  // guarded by mutex_: when all requested rows have arrived
 };

@@ -1,17 +1,17 @@
 #include "actors/inference/pass_pages_port.h"
 
-#include "runtime/profiling/cpu_rooms.h"
+#include "runtime/profiling/cpu_components.h"
 
 namespace troupe::actors {
 
 std::size_t ArenaPages::begin(std::span<PassBlocks> requests, std::uint32_t, DeviceUse&) {
-  const CpuScope checksums(CpuRoom::checksums);
+  const CpuScope checksums(CpuComponent::checksums);
   for (PassBlocks& blocks : requests) {
     for (PassBlock& block : blocks) {
       const BatchSegmentKv& kv = *block.kv;
       const bool read = kv.grant == Grant::read;
       block.corrupt =
-          read && !kv.coming && (verify_ || kv.check) && checksum_pages(arena_, kv.pages) != kv.checksum;
+          read && !kv.in_flight && (verify_ || kv.check) && checksum_pages(arena_, kv.pages) != kv.checksum;
       if (block.corrupt) continue;
       for (const std::uint32_t page : kv.pages) block.pages.push_back(arena_.page(page));
     }
@@ -20,7 +20,7 @@ std::size_t ArenaPages::begin(std::span<PassBlocks> requests, std::uint32_t, Dev
 }
 
 void ArenaPages::keep(std::span<PassBlocks> requests, std::uint32_t, DeviceUse&) {
-  const CpuScope checksums(CpuRoom::checksums);
+  const CpuScope checksums(CpuComponent::checksums);
   for (PassBlocks& blocks : requests)
     for (PassBlock& block : blocks)
       if (block.kv->grant == Grant::write) block.checksum = checksum_pages(arena_, block.kv->pages);

@@ -28,13 +28,13 @@ class PassPages {
   // Finds pages for as many of these requests as fit at once, from the first on. If not even the
   // first fits now, waits for passes of other slots. Returns the number of requests; 0 = the first
   // can never fit.
-  virtual std::size_t begin(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) = 0;
+  virtual std::size_t begin(std::span<PassBlocks> requests, std::uint32_t slot, DeviceUse& use) = 0;
   // Called after a successful pass over those requests. On return, what it wrote is in the arena,
   // with checksums.
-  virtual void keep(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) = 0;
+  virtual void keep(std::span<PassBlocks> requests, std::uint32_t slot, DeviceUse& use) = 0;
   // Called after each pass. On return, no page is used for it any more. `failed` means that the
   // device failed and its memory is not trusted.
-  virtual void end(std::uint32_t lane, bool failed) noexcept = 0;
+  virtual void end(std::uint32_t slot, bool failed) noexcept = 0;
 };
 
 // Uses the arena's own pages.
@@ -43,8 +43,8 @@ class ArenaPages final : public PassPages {
   // With `verify`, all bytes read are verified against their checksum, not only those whose grant
   // asks for it. `arena` outlives the object.
   ArenaPages(PageArena& arena, bool verify) : arena_(arena), verify_(verify) {}
-  std::size_t begin(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) override;
-  void keep(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) override;
+  std::size_t begin(std::span<PassBlocks> requests, std::uint32_t slot, DeviceUse& use) override;
+  void keep(std::span<PassBlocks> requests, std::uint32_t slot, DeviceUse& use) override;
   void end(std::uint32_t, bool) noexcept override {}
 
  private:

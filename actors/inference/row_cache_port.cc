@@ -26,11 +26,11 @@ std::uint32_t rows_in_page(const PageArena& arena, std::uint32_t columns) {
 }  // namespace
 
 // An embedding table of a model version, as executors see it.
-class RowCache::Cached final : public kernels::EmbeddingTable {
+class RowCache::CachedTable final : public kernels::EmbeddingTable {
  public:
-  Cached(std::shared_ptr<RowCache> cache, std::uint32_t number, Table table)
+  CachedTable(std::shared_ptr<RowCache> cache, std::uint32_t number, Table table)
       : cache_(std::move(cache)), number_(number), table_(std::move(table)) {}
-  ~Cached() override { cache_->drop(number_); }
+  ~CachedTable() override { cache_->drop(number_); }
   std::uint32_t rows() const override { return table_.slow->rows(); }
   std::uint32_t columns() const override { return table_.slow->columns(); }
   void fetch(std::span<const Token> rows, float* out) override { cache_->read(number_, table_, rows, out); }
@@ -65,7 +65,7 @@ std::shared_ptr<kernels::EmbeddingTable> RowCache::cached(std::shared_ptr<kernel
   const std::uint32_t number = ++last_number_;
   const Table known{std::move(table), std::uint64_t{number} << 32};
   tables_[number] = known;
-  return std::make_shared<Cached>(shared_from_this(), number, known);
+  return std::make_shared<CachedTable>(shared_from_this(), number, known);
 }
 
 void RowCache::drop(std::uint32_t number) {
@@ -74,7 +74,7 @@ void RowCache::drop(std::uint32_t number) {
   tables_.erase(number);
 }
 
-float* RowCache::place(RowPlace place) const {
+float* RowCache::place(RowLocation place) const {
   return reinterpret_cast<float*>(arena_.page(place.page)) + std::size_t{place.slot} * columns_;
 }
 
@@ -90,10 +90,10 @@ void RowCache::read(std::uint32_t number, const Table& table, std::span<const To
   try {
     check_sums(table, batch, scratch);
     fetch_missed(table, batch, scratch);
-  } catch (const RowsAway&) {  // the batch runs again, and looks up again
+  } catch (const MissingShards&) {  // the batch runs again, and looks up again
     const std::lock_guard lock(mutex_);
     slab_.release(batch, false);
-    slab_.take_back(batch);
+    slab_.undo_counts(batch);
     throw;
   } catch (...) {
     const std::lock_guard lock(mutex_);
@@ -140,10 +140,10 @@ void RowCache::fetch_missed(const Table& table, const RowSlab::Batch& batch, Scr
   }
   scratch.fetched.resize(scratch.missed.size() * columns_);
   if (scratch.missed.empty()) return;
-  struct Waiting {
+  struct WaitingWork {
     std::atomic<std::uint32_t>& count;
-    explicit Waiting(std::atomic<std::uint32_t>& passes) : count(passes) { ++count; }
-    ~Waiting() { --count; }
+    explicit WaitingWork(std::atomic<std::uint32_t>& passes) : count(passes) { ++count; }
+    ~WaitingWork() { --count; }
   } waiting(fetching_);
   const auto begun = std::chrono::steady_clock::now();
   table.slow->fetch(scratch.missed, scratch.fetched.data());
@@ -185,7 +185,7 @@ RowPages RowCache::change(const ChangeRowPages& change) {
     for (const std::uint32_t page : change.pages) slab_.grow(page);
     changed.given_back = slab_.shrink(change.give_back);
     sums_.resize(slab_.handles());
-    savings_.tell(changed);
+    savings_.add_to(changed);
   }
   changed.rows = totals();
   return changed;

@@ -41,7 +41,7 @@ class RowCache : public std::enable_shared_from_this<RowCache> {
   std::string check_invariants() const;
 
  private:
-  class Cached;
+  class CachedTable;
   struct Scratch;  // buffers of a thread
   struct Table {
     std::shared_ptr<kernels::EmbeddingTable> slow;
@@ -55,7 +55,7 @@ class RowCache : public std::enable_shared_from_this<RowCache> {
   void keep(const Table& table, const RowSlab::Batch& batch, Scratch& scratch);
   void drop(std::uint32_t number);
   void note_fetch(double us, std::size_t rows);
-  float* place(RowPlace place) const;
+  float* place(RowLocation place) const;
   std::uint64_t sum(const Table& table, std::uint32_t row, const float* values) const;
 
   PageArena& arena_;

@@ -140,19 +140,19 @@ TEST_CASE_FIXTURE(Bench, "row cache: new pages are refilled with evicted rows, w
 TEST_CASE_FIXTURE(Bench, "row cache: it reports what cached rows saved, and what more pages would save") {
   read({1, 2, 3, 4});
   read({1, 2, 3, 4});
-  const RowPages told = cache->change({});
-  CHECK(told.saved_us > 0);
-  REQUIRE(told.savings.size() == 101);
-  CHECK(told.savings.front() == 0);
-  CHECK(told.savings.back() == doctest::Approx(told.saved_us));
-  CHECK(std::ranges::is_sorted(told.savings));
+  const RowPages changed = cache->change({});
+  CHECK(changed.saved_us > 0);
+  REQUIRE(changed.savings.size() == 101);
+  CHECK(changed.savings.front() == 0);
+  CHECK(changed.savings.back() == doctest::Approx(changed.saved_us));
+  CHECK(std::ranges::is_sorted(changed.savings));
 }
 
 TEST_CASE_FIXTURE(Bench, "row cache: slots that read while pages are lent and returned see right rows") {
   const auto seed = std::random_device()();
   CAPTURE(seed);
   std::atomic<bool> wrong = false;
-  const auto lane = [&](unsigned from) {
+  const auto slot = [&](unsigned from) {
     std::mt19937 random(from);
     for (int pass = 0; pass < 300; ++pass) {
       std::vector<Token> rows(1 + random() % 12);
@@ -172,7 +172,7 @@ TEST_CASE_FIXTURE(Bench, "row cache: slots that read while pages are lent and re
     }
   };
   table = cache->cached(std::make_shared<Counted>());
-  std::thread one(lane, seed), other(lane, seed + 1);
+  std::thread one(slot, seed), other(slot, seed + 1);
   for (int change = 0; change < 200; ++change) {
     const auto given = cache->change({{}, 2}).given_back;
     cache->refill({64});
@@ -247,10 +247,10 @@ struct Bench {
   // Returns the shards with which a batch ends that may acquire shards.
   std::vector<TableShard> away(std::vector<Token> rows) {
     const RunBatch batch{.asks_for_shards = true};
-    TableShards::Lent lent(shards.get(), batch);
+    TableShards::BatchShards lent(shards.get(), batch);
     try {
       read(std::move(rows));
-    } catch (const RowsAway& elsewhere) {
+    } catch (const MissingShards& elsewhere) {
       return elsewhere.shards;
     }
     return {};
@@ -295,7 +295,7 @@ TEST_CASE_FIXTURE(Bench,
   std::vector<BlockOutcome> written;
   {
     const RunBatch batch = granted(names, Grant::write);
-    TableShards::Lent lent(shards.get(), batch);
+    TableShards::BatchShards lent(shards.get(), batch);
     CHECK(read({2, 6, 3}) == Floats{2, 6, 3});
     written = lent.take_outcomes();
   }
@@ -309,7 +309,7 @@ TEST_CASE_FIXTURE(Bench,
   RunBatch again = granted(names, Grant::read);
   again.shards[1].grant.pulled = true;
   const std::size_t fetched = slow->fetched;
-  TableShards::Lent lent(shards.get(), again);
+  TableShards::BatchShards lent(shards.get(), again);
   CHECK(read({3, 6}) == Floats{3, 6});
   CHECK(slow->fetched == fetched);
   CHECK(lent.take_outcomes().empty());
@@ -322,7 +322,7 @@ TEST_CASE_FIXTURE(Bench,
   const auto names = away({2, 4});
   {
     const RunBatch batch = granted(names, Grant::write);
-    TableShards::Lent lent(shards.get(), batch);
+    TableShards::BatchShards lent(shards.get(), batch);
     read({2, 4});
   }
   RunBatch again = granted(names, Grant::read);
@@ -331,7 +331,7 @@ TEST_CASE_FIXTURE(Bench,
     one.grant.checksum = checksum_pages(arena, one.grant.pages);
   }
   arena.page(1)[0] ^= std::byte{1};
-  TableShards::Lent lent(shards.get(), again);
+  TableShards::BatchShards lent(shards.get(), again);
   CHECK(read({2, 4, 5}) == Floats{2, 4, 5});
   const auto outcomes = lent.take_outcomes();
   REQUIRE(outcomes.size() == 2);
@@ -345,7 +345,7 @@ TEST_CASE_FIXTURE(Bench, "table shards: rows of shards without a valid grant com
   RunBatch batch = granted(names, Grant::none);
   batch.shards[1].grant = {.grant = Grant::read, .pages = {8}};
   batch.shards[2].grant = {.grant = Grant::write, .pages = {1, 2}};
-  TableShards::Lent lent(shards.get(), batch);
+  TableShards::BatchShards lent(shards.get(), batch);
   CHECK(read({0, 2, 4, 6}) == Floats{0, 2, 4, 6});
   CHECK(lent.take_outcomes().empty());
   CHECK(totals().from_table == 4);
@@ -354,10 +354,10 @@ TEST_CASE_FIXTURE(Bench, "table shards: rows of shards without a valid grant com
 TEST_CASE_FIXTURE(Bench, "table shards: shards of another version, table or size have other names") {
   const auto name_of = [&](const std::shared_ptr<kernels::EmbeddingTable>& other) {
     const RunBatch batch{.asks_for_shards = true};
-    TableShards::Lent lent(shards.get(), batch);
+    TableShards::BatchShards lent(shards.get(), batch);
     try {
       read(*other, {0});
-    } catch (const RowsAway& elsewhere) {
+    } catch (const MissingShards& elsewhere) {
       return elsewhere.shards.at(0);
     }
     return TableShard{};
@@ -397,7 +397,7 @@ TEST_CASE_FIXTURE(
   CHECK(cache->totals().repeats == 0);
   {
     const RunBatch batch = granted(names, Grant::write);
-    TableShards::Lent lent(shards.get(), batch);
+    TableShards::BatchShards lent(shards.get(), batch);
     CHECK(read({0, 1, 0}) == Floats{0, 1, 0});
   }
   CHECK(cache->totals().misses == 2);

@@ -38,12 +38,12 @@ RowTotals RowSavings::totals(const RowSlab& slab) const {
           .shards = shards()};
 }
 
-ShardsFound RowSavings::shards() const {
+ShardHitRates RowSavings::shards() const {
   static_assert(placement::ShardHits::shards == row_shards);
   return {hits_.shard_rows(), hits_.found(), us_per_row_};
 }
 
-void RowSavings::tell(RowPages& to) const {
+void RowSavings::add_to(RowPages& to) const {
   const placement::Savings savings = shadow_.savings();
   to.saved_us = saved_us_;
   to.savings.assign(savings.begin(), savings.end());

@@ -16,12 +16,12 @@ class RowSavings {
   explicit RowSavings(std::uint64_t pool_rows);  // rows that the whole pool would hold
 
   void use(const RowSlab::Batch& batch, double us_per_row);
-  void tell(RowPages& to) const;
+  void add_to(RowPages& to) const;
   // Returns the slab's counts and which shards were cached. The caller adds the byte counts.
   RowTotals totals(const RowSlab& slab) const;
 
  private:
-  ShardsFound shards() const;
+  ShardHitRates shards() const;
   placement::ShadowCache shadow_;
   placement::ShardHits hits_;
   double saved_us_ = 0, us_per_row_ = 0;

@@ -31,9 +31,10 @@ BlockName table_name(const std::string& model_version, std::string_view what,
 }  // namespace
 
 // An embedding table of a model version, as executors or a cache see it.
-class TableShards::Sharded final : public kernels::EmbeddingTable {
+class TableShards::ShardedTable final : public kernels::EmbeddingTable {
  public:
-  Sharded(std::shared_ptr<TableShards> shards, BlockName name, std::shared_ptr<kernels::EmbeddingTable> table)
+  ShardedTable(std::shared_ptr<TableShards> shards, BlockName name,
+               std::shared_ptr<kernels::EmbeddingTable> table)
       : shards_(std::move(shards)), name_(name), table_(std::move(table)) {}
   std::uint32_t rows() const override { return table_->rows(); }
   std::uint32_t columns() const override { return table_->columns(); }
@@ -45,7 +46,7 @@ class TableShards::Sharded final : public kernels::EmbeddingTable {
   const std::shared_ptr<kernels::EmbeddingTable> table_;
 };
 
-thread_local TableShards::Lent* TableShards::lent_ = nullptr;
+thread_local TableShards::BatchShards* TableShards::batch_shards_ = nullptr;
 
 TableShards::TableShards(PageArena& arena, std::uint32_t columns)
     : arena_(arena), columns_(columns), page_rows_(whole_rows(arena, columns)) {}
@@ -58,7 +59,7 @@ std::shared_ptr<kernels::EmbeddingTable> TableShards::sharded(std::shared_ptr<ke
   const std::lock_guard lock(mutex_);
   std::erase_if(tables_, [](const auto& entry) { return entry.second.expired(); });
   tables_[name] = table;
-  return std::make_shared<Sharded>(shared_from_this(), name, std::move(table));
+  return std::make_shared<ShardedTable>(shared_from_this(), name, std::move(table));
 }
 
 void TableShards::add_to(RowTotals& totals) const {
@@ -70,15 +71,15 @@ void TableShards::add_to(RowTotals& totals) const {
 
 // ---- a batch's shards ----
 
-TableShards::Lent::Lent(const TableShards* shards, const RunBatch& batch)
-    : asks_(shards != nullptr && batch.asks_for_shards), before_(lent_) {
+TableShards::BatchShards::BatchShards(const TableShards* shards, const RunBatch& batch)
+    : asks_(shards != nullptr && batch.asks_for_shards), before_(batch_shards_) {
   for (const GrantedShard& granted : batch.shards) shards_[granted.shard].granted = &granted;
-  lent_ = this;
+  batch_shards_ = this;
 }
 
-TableShards::Lent::~Lent() { lent_ = before_; }
+TableShards::BatchShards::~BatchShards() { batch_shards_ = before_; }
 
-std::vector<BlockOutcome> TableShards::Lent::take_outcomes() {
+std::vector<BlockOutcome> TableShards::BatchShards::take_outcomes() {
   std::vector<BlockOutcome> outcomes;
   for (auto& [shard, one] : shards_)
     if (one.outcome) outcomes.push_back(*std::exchange(one.outcome, std::nullopt));
@@ -91,7 +92,7 @@ std::vector<BlockOutcome> TableShards::Lent::take_outcomes() {
 // missing ones end the batch instead.
 void TableShards::read(kernels::EmbeddingTable& table, const BlockName& name, std::span<const Token> rows,
                        float* out) {
-  if (lent_ == nullptr) return table.fetch(rows, out);  // outside of passes: no shards are granted
+  if (batch_shards_ == nullptr) return table.fetch(rows, out);  // outside of passes: no shards are granted
   std::vector<Token> left;
   std::vector<std::size_t> left_at;
   std::set<TableShard> away;
@@ -99,20 +100,20 @@ void TableShards::read(kernels::EmbeddingTable& table, const BlockName& name, st
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto row = static_cast<std::uint32_t>(rows[i]);
     const TableShard shard{name, row / page_rows_};
-    const auto at = lent_->shards_.find(shard);
-    if (at != lent_->shards_.end() && make_ready(table, at->second)) {
+    const auto at = batch_shards_->shards_.find(shard);
+    if (at != batch_shards_->shards_.end() && make_ready(table, at->second)) {
       std::memcpy(out + i * columns_, row_of(at->second, row), std::size_t{columns_} * sizeof(float));
       const BlockGrant& grant = at->second.granted->grant;
       // For a write grant, the table was just read.
       if (grant.grant == Grant::read) ++(grant.pulled ? nodes : here);
     } else {
-      if (lent_->asks_) away.insert(shard);
+      if (batch_shards_->asks_) away.insert(shard);
       left.push_back(rows[i]);
       left_at.push_back(i);
     }
   }
   if (!away.empty()) {
-    RowsAway elsewhere;
+    MissingShards elsewhere;
     elsewhere.shards.assign(away.begin(), away.end());
     throw elsewhere;
   }
@@ -126,13 +127,13 @@ void TableShards::read(kernels::EmbeddingTable& table, const BlockName& name, st
   from_table_ += rows.size() - here - nodes;
 }
 
-const std::byte* TableShards::row_of(const Lent::One& shard, std::uint32_t row) const {
+const std::byte* TableShards::row_of(const BatchShards::ShardState& shard, std::uint32_t row) const {
   const std::size_t offset = std::size_t{row % page_rows_} * columns_ * sizeof(float);
   return arena_.page(shard.granted->grant.pages.front()) + offset;
 }
 
 // Prepares a shard at its first use. Returns false if it has no valid bytes.
-bool TableShards::make_ready(kernels::EmbeddingTable& table, Lent::One& shard) const {
+bool TableShards::make_ready(kernels::EmbeddingTable& table, BatchShards::ShardState& shard) const {
   if (shard.is_ready || shard.is_bad) return shard.is_ready;
   const BlockGrant& grant = shard.granted->grant;
   const bool fits = grant.pages.size() == 1 && grant.pages.front() < arena_.pages();
@@ -175,7 +176,7 @@ ShardsFilled TableShards::fill(const FillShards& fill) {
     if (at == tables.end() || granted.shard.shard >= shards_of(*at->second) ||
         granted.grant.grant != Grant::write)
       continue;
-    Lent::One one{&granted};
+    BatchShards::ShardState one{&granted};
     if (make_ready(*at->second, one)) filled.outcomes.push_back(*one.outcome);
   }
   return filled;

@@ -2,7 +2,7 @@
 // Embedding tables that are spread over nodes' memory. A shard is a run of rows that fills a page.
 // It is a block like others, so the KV-cache workers decide who holds it, whether it may be read,
 // and when it is evicted. This class reads rows from granted shards, and fills shards from their
-// tables. A batch that misses rows of shards without a grant ends with RowsAway, so that all of
+// tables. A batch that misses rows of shards without a grant ends with MissingShards, so that all of
 // them are acquired at once. Shards that are not granted then either are read from the table.
 //
 // A wrong row is never read. A shard's name says which rows of which model's table it holds, and
@@ -26,7 +26,7 @@
 namespace troupe::actors {
 
 // Thrown when rows of a pass are in shards without a grant.
-struct RowsAway final : std::exception {
+struct MissingShards final : std::exception {
   std::vector<TableShard> shards;
   const char* what() const noexcept override { return "rows of a table are on other nodes"; }
 };
@@ -46,37 +46,37 @@ class TableShards : public std::enable_shared_from_this<TableShards> {
   void add_to(RowTotals& totals) const;
 
   // The shards granted to a batch, for tables read on this thread during the object's lifetime.
-  class Lent {
+  class BatchShards {
    public:
-    Lent(const TableShards* shards, const RunBatch& batch);
-    ~Lent();
-    Lent(const Lent&) = delete;
-    Lent& operator=(const Lent&) = delete;
+    BatchShards(const TableShards* shards, const RunBatch& batch);
+    ~BatchShards();
+    BatchShards(const BatchShards&) = delete;
+    BatchShards& operator=(const BatchShards&) = delete;
     std::vector<BlockOutcome> take_outcomes();
 
    private:
     friend class TableShards;
-    struct One {
+    struct ShardState {
       const GrantedShard* granted = nullptr;
       bool is_ready = false, is_bad = false;
       std::optional<BlockOutcome> outcome;
     };
     const bool asks_;
-    std::map<TableShard, One> shards_;
-    Lent* const before_;
+    std::map<TableShard, ShardState> shards_;
+    BatchShards* const before_;
   };
 
  private:
-  class Sharded;
+  class ShardedTable;
   std::uint32_t shards_of(const kernels::EmbeddingTable& table) const {
     return (table.rows() + page_rows_ - 1) / page_rows_;
   }
   void read(kernels::EmbeddingTable& table, const BlockName& name, std::span<const Token> rows, float* out);
-  bool make_ready(kernels::EmbeddingTable& table, Lent::One& shard) const;
+  bool make_ready(kernels::EmbeddingTable& table, BatchShards::ShardState& shard) const;
   std::uint64_t fill_page(kernels::EmbeddingTable& table, std::uint32_t shard, std::uint32_t page) const;
-  const std::byte* row_of(const Lent::One& shard, std::uint32_t row) const;
+  const std::byte* row_of(const BatchShards::ShardState& shard, std::uint32_t row) const;
 
-  static thread_local Lent* lent_;
+  static thread_local BatchShards* batch_shards_;
   PageArena& arena_;
   const std::uint32_t columns_, page_rows_;
   mutable std::mutex mutex_;

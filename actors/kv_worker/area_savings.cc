@@ -47,9 +47,10 @@ void AreaSavings::count(Area& area, const BlockName& name, std::uint64_t pages, 
   area.shadow.use(shadow_key(name), static_cast<std::uint32_t>(std::max<std::uint64_t>(pages, 1)), us);
 }
 
-void AreaSavings::use(std::size_t area, const BlockWant& want, std::uint64_t pages, bool hit, bool guest) {
+void AreaSavings::use(std::size_t area, const BlockWant& want, std::uint64_t pages, bool hit,
+                      bool remote_home) {
   const double us = sound_us(want.compute_us);
-  if (!guest) count(areas_[area], want.name, pages, us);
+  if (!remote_home) count(areas_[area], want.name, pages, us);
   areas_[area].used = true;
   if (hit) areas_[area].saved_us += us;
 }
@@ -79,7 +80,7 @@ void AreaSavings::served(std::uint64_t user, std::uint32_t user_tokens, Duration
   served_.user_tokens += user_tokens;
 }
 
-void AreaSavings::tell(std::vector<AreaReport>& areas) const {
+void AreaSavings::add_to(std::vector<AreaReport>& areas) const {
   for (std::size_t i = 0; i < std::min(areas.size(), areas_.size()); ++i) {
     if (!areas_[i].used) continue;
     const placement::Savings savings = areas_[i].shadow.savings();

@@ -20,8 +20,8 @@ class AreaSavings {
   AreaSavings(std::size_t areas, std::uint32_t pool_pages);
 
   // Counts one request's use of a block of `pages` pages. For a user whose home is another node
-  // (`guest`), only the saved time counts.
-  void use(std::size_t area, const BlockWant& want, std::uint64_t pages, bool hit, bool guest);
+  // (`remote_home`), only the saved time counts.
+  void use(std::size_t area, const BlockWant& want, std::uint64_t pages, bool hit, bool remote_home);
   // Counts uses by requests that ran on other nodes although their home is here. They enter the
   // savings curve like local uses.
   void use_elsewhere(std::size_t area, const BlockUse& use, std::uint64_t pages);
@@ -32,7 +32,7 @@ class AreaSavings {
   static std::uint64_t user_key(std::string_view owner);  // never 0
 
   // Sets saved_us and savings of the areas whose blocks were wanted.
-  void tell(std::vector<AreaReport>& areas) const;
+  void add_to(std::vector<AreaReport>& areas) const;
   const ServedReport& served() const { return served_; }
   std::size_t areas() const { return areas_.size(); }
   double saved_us(std::size_t area) const { return areas_[area].saved_us; }

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 namespace {
 
-// store_timer (2), scrub_timer (4) and hand_on_timer (6) only wake the core: see tell_rest, scrub
-// and hand_on.
+// store_timer (2), scrub_timer (4) and migration_timer (6) only wake the core: see report_back_off, scrub
+// and migration.
 constexpr std::uint64_t report_timer = 1, heartbeat_timer = 3, lending_timer = 5, named_timers = 16;
 
 constexpr std::pair<SegmentKind, std::string_view> kind_names[] = {
@@ -37,11 +37,11 @@ KvWorkerCore::KvWorkerCore(KvWorkerConfig config)
       samples_(config_.incarnation),
       pulls_(config_.pulling),
       metas_(config_.cache_metas),
-      hand_on_(config_.node, config_.hand_on),
+      migration_(config_.node, config_.migration),
       wanted_(pool_.areas()),
       savings_(pool_.areas() - pool_.has_rows(), config_.pool.pages),
-      told_saved_us_(pool_.areas()) {
-  told_.incarnation = config_.incarnation;
+      counted_saved_us_(pool_.areas()) {
+  sent_changes_.incarnation = config_.incarnation;
 }
 
 void KvWorkerCore::step(Instant now, const Event& event, Effects& effects) {
@@ -49,16 +49,16 @@ void KvWorkerCore::step(Instant now, const Event& event, Effects& effects) {
     on_message(now, *received, effects);
   } else if (const auto* fired = std::get_if<TimerFired>(&event)) {
     on_timer(now, fired->timer, effects);
-  } else if (const auto* done = std::get_if<Done>(&event)) {
+  } else if (const auto* done = std::get_if<JobDone>(&event)) {
     on_done(now, *done, effects);
   } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
     lose(now, lost->node, effects);
   }
-  if (config_.store) tend_store(now, effects);
+  if (config_.store) advance_store(now, effects);
   scrub(now, effects);
   lend_rows(now, false, effects);
-  hand_on(now, effects);
-  tell_changes(now, effects);
+  advance_migration(now, effects);
+  report_changes(now, effects);
 }
 
 void KvWorkerCore::on_message(Instant now, const Received& received, Effects& effects) {
@@ -74,7 +74,7 @@ void KvWorkerCore::on_message(Instant now, const Received& received, Effects& ef
   } else if (const auto* lent = std::get_if<PagesLent>(&message)) {
     on_pages_lent(now, received.from, *lent, effects);
   } else if (const auto* drain = std::get_if<Drain>(&message);
-             drain && received.from == Address{config_.node, Role::door}) {
+             drain && received.from == Address{config_.node, Role::server}) {
     on_drain(now, received.from, *drain, effects);
   } else if (std::holds_alternative<SetSplit>(message) && received.from == allocator()) {
     on_split(std::get<SetSplit>(message), effects);
@@ -106,21 +106,21 @@ void KvWorkerCore::on_request_timer(Instant now, Serial serial, Effects& effects
   const auto at = requests_.find(serial);
   if (at == requests_.end()) return;
   const Request& request = at->second;
-  if (request.remote() && planted(Bug::keep_remote_pins)) return;
+  if (request.remote() && mutated(Mutant::keep_remote_pins)) return;
   if (request.remote() && now >= request.lease_ends) {
     effects.log(LogLevel::warning, "lease_ended", {{"request", request.ask.id}, {"node", request.from.node}});
     end_request(now, serial, {}, effects);
-  } else if (now >= request.patience_ends && !request.answered && !awaits_coming(request)) {
-    end_patience(serial, effects);
+  } else if (now >= request.wait_deadline && !request.answered && !awaits_in_flight(request)) {
+    end_wait(serial, effects);
   }
 }
 
 void KvWorkerCore::on_heartbeat_timer(Instant now, Effects& effects) {
-  beat_due_ = now - told_at_ >= config_.heartbeat;
-  effects.set_timer(heartbeat_timer, (beat_due_ ? now : told_at_) + config_.heartbeat);
+  beat_due_ = now - changes_sent_at_ >= config_.heartbeat;
+  effects.set_timer(heartbeat_timer, (beat_due_ ? now : changes_sent_at_) + config_.heartbeat);
 }
 
-void KvWorkerCore::on_done(Instant now, const Done& done, Effects& effects) {
+void KvWorkerCore::on_done(Instant now, const JobDone& done, Effects& effects) {
   if (pulls_.find(done.job)) {
     on_pulled(now, done.job, pulls_.take(done.job), done.result, effects);
     run_pulls(now, effects);
@@ -144,7 +144,7 @@ void KvWorkerCore::on_split(const SetSplit& split, Effects& effects) {
   if (!fits) return effects.count(Metric::protocol_errors);
   if (split.incarnation == config_.incarnation && split.epoch > split_epoch_) {
     split_epoch_ = split.epoch;
-    if (!boundary_moves_) boundary_moves_ = pool_.places();
+    if (!boundary_moves_) boundary_moves_ = pool_.page_hashes();
     pool_.set_split(split.areas);
   }
   effects.send(allocator(), report());
@@ -160,10 +160,10 @@ void KvWorkerCore::on_report_timer(Instant now, Effects& effects) {
 
 void KvWorkerCore::count_saved(const PoolReport& report, Effects& effects) {
   for (std::size_t i = 0; i < report.areas.size(); ++i) {
-    const double us = report.areas[i].saved_us - told_saved_us_[i];
+    const double us = report.areas[i].saved_us - counted_saved_us_[i];
     if (us <= 0) continue;
     effects.count(area_table[i].saved, us / 1e6);
-    told_saved_us_[i] += us;
+    counted_saved_us_[i] += us;
   }
 }
 
@@ -183,7 +183,7 @@ void KvWorkerCore::lend_rows(Instant now, bool ask, Effects& effects) {
     if (!said.empty()) effects.set_timer(lending_timer, now + rows_.retry());
   }
   if (!boundary_moves_ || (!rows_.idle() && !rows_.settled(pool_))) return;
-  const std::uint64_t pages = pool_.moved_since(*boundary_moves_);
+  const std::uint64_t pages = pool_.pages_moved_since(*boundary_moves_);
   boundary_moves_.reset();
   const auto bytes =
       static_cast<std::uint64_t>(static_cast<double>(pages) * config_.token_bytes * pool_.page_tokens());
@@ -197,9 +197,9 @@ PoolReport KvWorkerCore::report() const {
     report.areas[i].pages = pool_.cap(static_cast<PoolArea>(i));
     report.areas[i].used = pool_.used(static_cast<PoolArea>(i));
   }
-  savings_.tell(report.areas);
+  savings_.add_to(report.areas);
   report.served = savings_.served();
-  if (pool_.has_rows()) rows_.tell(report.areas[index_of(PoolArea::row)]);
+  if (pool_.has_rows()) rows_.add_to(report.areas[index_of(PoolArea::row)]);
   return report;
 }
 
@@ -222,21 +222,21 @@ StatusReply KvWorkerCore::status(Instant now, RequestId id) const {
   field("page_tokens", pool_.page_tokens());
   field("requests_holding", requests_.size());
   field("remote_reads", remote_reads_);
-  field("blocks_in_the_making", making_.size());
-  if (config_.pull_parts > 1) field("blocks_read_while_they_come", early_reads_.size());
+  field("blocks_in_the_making", pending_blocks_.size());
+  if (config_.pull_parts > 1) field("blocks_read_while_they_come", in_flight_readers_.size());
   field("pulls", pulls_.size());
-  if (hand_on_.begun()) {
-    const HandOn::Counts& counts = hand_on_.counts();
-    reply.fields.push_back({"drained", hand_on_.done() ? "yes" : "no"});
+  if (migration_.begun()) {
+    const Migration::Counts& counts = migration_.counts();
+    reply.fields.push_back({"drained", migration_.done() ? "yes" : "no"});
     field("users_blocks", counts.blocks);
-    field("users_blocks_handed_on", counts.handed_on);
+    field("users_blocks_handed_on", counts.migrated);
     field("users_blocks_held_elsewhere", counts.held_elsewhere);
     field("users_blocks_left_behind", counts.left_behind);
   }
   field("blocks_pulled", blocks_pulled_);
   field("blocks_corrupt", blocks_corrupt_);
   for (const auto& [kind, name] : kind_names)
-    if (const PagePool::Held held = pool_.held(kind); held.blocks > 0)
+    if (const PagePool::KindUsage held = pool_.held(kind); held.blocks > 0)
       reply.fields.push_back({"kind", std::string(name) + ": " + std::to_string(held.blocks) + " blocks, " +
                                           std::to_string(held.pages) + " pages"});
   field("leader_token", leader_token_);
@@ -244,7 +244,7 @@ StatusReply KvWorkerCore::status(Instant now, RequestId id) const {
     reply.fields.push_back({"store", "off"});
     return reply;
   }
-  reply.fields.push_back({"store", tier_.rests(now) ? "resting after a failure" : "on"});
+  reply.fields.push_back({"store", tier_.is_in_back_off(now) ? "resting after a failure" : "on"});
   field("blocks_stored", tier_.stored().blocks());
   field("saves_waiting", tier_.saves());
   return reply;
@@ -264,14 +264,15 @@ std::string KvWorkerCore::check_bounds() const {
     return is <= max ? "" : std::string(what) + ": " + std::to_string(is) + " of " + std::to_string(max);
   };
   std::size_t waiters = 0;
-  for (const auto& [name, making] : making_) waiters = std::max(waiters, making.waiters.size());
+  for (const auto& [name, pending] : pending_blocks_) waiters = std::max(waiters, pending.waiters.size());
   for (const std::string& found :
        {fault("requests", requests_.size(), config_.requests_max),
         fault("request ids", serials_.size(), requests_.size()),
         fault("remote reads", remote_reads_, config_.remote_reads_max),
-        fault("blocks in the making", making_.size(), pool_.pages()),
+        fault("blocks in the making", pending_blocks_.size(), pool_.pages()),
         fault("waiters for one block", waiters, config_.requests_max), pulls_.check_bounds(),
-        hand_on_.check_bounds(), fault("blocks read while they come", early_reads_.size(), pool_.pages()),
+        migration_.check_bounds(),
+        fault("blocks read while they come", in_flight_readers_.size(), pool_.pages()),
         fault("suspects", scrub_.suspects(), config_.scrub.suspects_max), tier_.check_bounds(pool_.pages())})
     if (!found.empty()) return found;
   return "";

@@ -37,14 +37,14 @@
 #include <vector>
 
 #include "actors/kv_worker/area_savings.h"
-#include "actors/kv_worker/hand_on.h"
+#include "actors/kv_worker/migration.h"
 #include "actors/kv_worker/persistent_tier.h"
 #include "actors/kv_worker/pulls.h"
 #include "actors/kv_worker/row_lending.h"
 #include "actors/kv_worker/scrub.h"
 #include "placement/popularity/frequency_sketch.h"
-#include "runtime/actor/audience.h"
 #include "runtime/actor/core.h"
+#include "runtime/actor/subscribers.h"
 #include "runtime/pool/page_pool.h"
 
 namespace troupe::actors {
@@ -76,7 +76,7 @@ struct KvWorkerConfig {
   Pulls::Bounds pulling;
   bool store = false;  // true if there is a persistent tier
   PersistentTier::Bounds tier;
-  HandOn::Bounds hand_on;
+  Migration::Bounds migration;
 };
 
 class KvWorkerCore final : public Core {
@@ -90,7 +90,7 @@ class KvWorkerCore final : public Core {
   std::size_t waiting() const;       // requests not yet decided
   // Waits for blocks that no request or job makes; 0 unless there is a bug.
   std::size_t waiting_for_nobody() const;
-  std::size_t making() const { return making_.size(); }
+  std::size_t pending() const { return pending_blocks_.size(); }
   // Returns how often the block was wanted lately, as counted by the sketch.
   std::uint32_t times_wanted(const BlockName& name) const;
   // Requests of other nodes that hold pins.
@@ -99,10 +99,10 @@ class KvWorkerCore final : public Core {
   std::size_t loads_running() const { return tier_.loads(); }
   PoolReport report() const;
   const RowLending& rows() const { return rows_; }
-  const HandOn& handing_on() const { return hand_on_; }
+  const Migration& migration() const { return migration_; }
 
  private:
-  static constexpr std::uint64_t hand_on_timer = 6;
+  static constexpr std::uint64_t migration_timer = 6;
   using Serial = std::uint64_t;  // of a request, a pull or a job, in order of arrival
   struct Hold {                  // state of one want of a request
     Grant grant = Grant::none;
@@ -121,9 +121,9 @@ class KvWorkerCore final : public Core {
     std::size_t undecided = 0;
     Instant received;
     Duration pulling{};  // from `received` until the last block pulled for this request arrived
-    Instant patience_ends;
+    Instant wait_deadline;
     Instant lease_ends;  // for requests of other nodes
-    bool told_early = false, answered = false;
+    bool announced = false, answered = false;
     bool offered = false;           // an offer of a leaving worker: only takes blocks that it can pull
     bool counts = false;            // true if its wants count as hits and misses
     std::uint64_t user = 0;         // owner of its user blocks, as AreaSavings::user_key; 0 = none
@@ -134,13 +134,13 @@ class KvWorkerCore final : public Core {
     Serial request = 0;
     std::size_t want = 0;
   };
-  struct Making {  // a block that is being written, loaded or pulled
+  struct PendingBlock {  // a block that is being written, loaded or pulled
     std::uint64_t generation = 0;
-    std::deque<Waiter> waiters;           // earliest first; some may have given up
-    std::optional<Instant> pull_asked;    // when the pull was requested, for pulled blocks
-    std::optional<std::uint64_t> coming;  // checksum, once the block is being copied
+    std::deque<Waiter> waiters;              // earliest first; some may have given up
+    std::optional<Instant> pull_asked;       // when the pull was requested, for pulled blocks
+    std::optional<std::uint64_t> in_flight;  // checksum, once the block is being copied
   };
-  struct EarlyReads {  // readers of a block that is or was in flight
+  struct InFlightReaders {  // readers of a block that is or was in flight
     BlockName name;
     std::uint32_t readers = 0;
     // True if the copy failed or the block was forgotten: the last reader frees its pages.
@@ -151,7 +151,7 @@ class KvWorkerCore final : public Core {
   void on_timer(Instant now, std::uint64_t timer, Effects& effects);
   void on_start(Instant now, Effects& effects);
   void on_request_timer(Instant now, Serial serial, Effects& effects);
-  void on_done(Instant now, const Done& done, Effects& effects);
+  void on_done(Instant now, const JobDone& done, Effects& effects);
   void on_split(const SetSplit& split, Effects& effects);
   void on_report_timer(Instant now, Effects& effects);
   void count_saved(const PoolReport& report, Effects& effects);
@@ -176,18 +176,18 @@ class KvWorkerCore final : public Core {
   bool is_sampled();
   BlockGrant grant_of(const Request& request, std::size_t want) const;
   void count_wants(const AcquireBlocks& ask);
-  void count_elsewhere(const AcquireBlocks& ask);
+  void count_uses_elsewhere(const AcquireBlocks& ask);
   void count_user(Request& request, const BlockWant& want) const;
   const PoolBlock* reserve_in_area(PagePool::Want want, const AcquireBlocks& ask);
   const PoolBlock* reserve_anywhere(PagePool::Want want, const AcquireBlocks& ask);
-  bool is_hotter(const PagePool::Want& want, const AcquireBlocks& ask);
+  bool is_used_more(const PagePool::Want& want, const AcquireBlocks& ask);
   void wait_for(const BlockName& name, Serial serial, std::size_t want, Request& request);
   bool waits(const Waiter& waiter) const;
   bool is_slow_pull(Instant now, const BlockName& name, const Request& request) const;
   void send_grants(const Request& request, Effects& effects) const;
   void answer(Serial serial, Effects& effects);
   void decide(Waiter waiter, Hold hold, Effects& effects);
-  void end_patience(Serial serial, Effects& effects);
+  void end_wait(Serial serial, Effects& effects);
   void on_release(Instant now, Address from, const ReleaseBlocks& release, Effects& effects);
   Request take(Serial serial);
   void end_request(Instant now, Serial serial, const ReleaseBlocks& release, Effects& effects);
@@ -195,9 +195,9 @@ class KvWorkerCore final : public Core {
   void quarantine(const PoolBlock& block, std::string where, Effects& effects);
   void count_corrupt(const BlockName& name, std::string where, Effects& effects);
   void end_write(const Request& request, std::size_t want, const BlockOutcome* outcome, Effects& effects);
-  void made(const BlockName& name, std::uint64_t generation, Effects& effects, bool pulled = false);
-  void not_made(const BlockName& name, std::uint64_t generation, Effects& effects);
-  std::deque<Waiter> stop_making(const BlockName& name, std::uint64_t generation);
+  void finish_block(const BlockName& name, std::uint64_t generation, Effects& effects, bool pulled = false);
+  void fail_block(const BlockName& name, std::uint64_t generation, Effects& effects);
+  std::deque<Waiter> take_waiters(const BlockName& name, std::uint64_t generation);
   const PoolBlock* find(const BlockName& name) const;
 
   // kv_worker_pull.cc: blocks of other nodes
@@ -211,25 +211,25 @@ class KvWorkerCore final : public Core {
   void run_pull(Instant now, Serial serial, Effects& effects);
   void note_pulled(Instant now, const BlockName& name);
   void on_pulled(Instant now, Serial serial, const Pull& pull, const JobResult& result, Effects& effects);
-  void end_coming(const ComingBlock& coming, bool arrived, Effects& effects);
+  void end_pull_entry(const PullEntry& in_flight, bool arrived, Effects& effects);
   void give_up(Instant now, Serial serial, Effects& effects);
   void on_pull_timer(Instant now, Serial serial, Effects& effects);
   void lose(Instant now, NodeId node, Effects& effects);
 
   // kv_worker_hand_on.cc: migration of user blocks when a worker leaves
   void on_drain(Instant now, Address from, const Drain& drain, Effects& effects);
-  void begin_hand_on(Instant now, const Drain& drain, Effects& effects);
-  void hand_on(Instant now, Effects& effects);
+  void begin_migration(Instant now, const Drain& drain, Effects& effects);
+  void advance_migration(Instant now, Effects& effects);
   bool is_offer(Address from, const AcquireBlocks& ask) const;
   const PoolBlock* reserve_offered(PagePool::Want want, const AcquireBlocks& ask);
 
   // kv_worker_early.cc: reads of blocks in flight
-  void tell_coming(Serial serial, Effects& effects);
-  bool awaits_coming(const Request& request) const;
-  bool has_early_waiter(const Pull& pull) const;
-  void carry_early(const Hold& before, Hold& after);
-  void end_early_read(std::uint64_t generation);
-  bool keep_for_readers(const ComingBlock& coming);
+  void announce_in_flight(Serial serial, Effects& effects);
+  bool awaits_in_flight(const Request& request) const;
+  bool has_in_flight_reader(const Pull& pull) const;
+  void carry_in_flight_read(const Hold& before, Hold& after);
+  void end_in_flight_read(std::uint64_t generation);
+  bool keep_for_readers(const PullEntry& in_flight);
 
   // kv_worker_scrub.cc: repeated checksum verification
   void scrub(Instant now, Effects& effects);
@@ -239,29 +239,30 @@ class KvWorkerCore final : public Core {
   void on_cache_meta(const Received& received, Effects& effects);
   void on_inventory(Address from, const InventoryRequest& request, Effects& effects) const;
   void on_forget(Address from, const Forget& forget, Effects& effects);
-  void tell_changes(Instant now, Effects& effects);
+  void report_changes(Instant now, Effects& effects);
   CacheChanges take_changes(Effects& effects);
-  void tell_pages(Effects& effects);
+  void report_pages(Effects& effects);
   bool hear_cache_meta(const Received& received);
 
   // kv_worker_store.cc: the persistent tier
-  using Moving = PersistentTier::Moving;
-  void on_store_done(Instant now, const Done& done, Effects& effects);
+  using StoreTransfer = PersistentTier::StoreTransfer;
+  void on_store_done(Instant now, const JobDone& done, Effects& effects);
   void on_listed(Instant now, const JobResult& result, Effects& effects);
-  void on_loaded(Instant now, const std::vector<Moving>& loads, const JobResult& result, Effects& effects);
-  void on_saved(Instant now, const Moving& save, const JobResult& result, Effects& effects);
-  void on_not_saved(Instant now, const Moving& save, const Saved& saved, Effects& effects);
+  void on_loaded(Instant now, const std::vector<StoreTransfer>& loads, const JobResult& result,
+                 Effects& effects);
+  void on_saved(Instant now, const StoreTransfer& save, const JobResult& result, Effects& effects);
+  void on_not_saved(Instant now, const StoreTransfer& save, const BlockSaveResult& saved, Effects& effects);
   void on_erased(Instant now, const std::vector<BlockName>& names, const JobResult& result, Effects& effects);
   void list_stored(Effects& effects);
   void load(const std::vector<const PoolBlock*>& blocks, bool warm, Effects& effects);
   void load_warm(Effects& effects);
   std::vector<const PoolBlock*> reserve_warm();
-  void tend_store(Instant now, Effects& effects);
+  void advance_store(Instant now, Effects& effects);
   void save_more(Instant now, Effects& effects);
-  void make_room(Effects& effects);
+  void evict_stored(Effects& effects);
   void erase_stored(std::vector<BlockName> names, Effects& effects);
-  void rest_store(Instant now, const std::string& why, Effects& effects);
-  void tell_rest(Instant till, const std::string& why, Effects& effects);
+  void back_off_store(Instant now, const std::string& why, Effects& effects);
+  void report_back_off(Instant till, const std::string& why, Effects& effects);
 
   Address allocator() const { return {config_.node, Role::allocator}; }
   bool is_inference_worker(Address address) const;  // of this node
@@ -278,17 +279,17 @@ class KvWorkerCore final : public Core {
   std::optional<placement::FrequencySketch> sketch_;
   RowLending rows_;
   // Block positions before the boundary began to move.
-  std::optional<PagePool::Places> boundary_moves_;
+  std::optional<PagePool::PageHashes> boundary_moves_;
   std::uint64_t boundary_bytes_copied_ = 0;
   Scrub scrub_;
   Serial scrub_job_ = 0;       // 0 = not running
   std::uint64_t samples_ = 0;  // state of the generator that samples reads to verify
-  std::map<BlockName, Making> making_;
-  std::map<std::uint64_t, EarlyReads> early_reads_;  // by generation
+  std::map<BlockName, PendingBlock> pending_blocks_;
+  std::map<std::uint64_t, InFlightReaders> in_flight_readers_;  // by generation
   Pulls pulls_;
-  Audience metas_;
-  HandOn hand_on_;
-  HandOn::Counts told_handed_on_;  // counts as of the last metrics update
+  Subscribers metas_;
+  Migration migration_;
+  Migration::Counts counted_migration_;  // counts as of the last metrics update
   std::uint64_t blocks_pulled_ = 0, blocks_corrupt_ = 0;
   bool ready_ = false;
   std::uint64_t split_epoch_ = 0;
@@ -296,14 +297,14 @@ class KvWorkerCore final : public Core {
   bool leader_heard_ = false;       // true once a LeaderBeat arrived since the start
   std::vector<AreaReport> wanted_;  // hits and misses per area
   AreaSavings savings_;
-  std::vector<double> told_saved_us_;  // per area, as of the last metrics update
-  std::vector<BlockEntry> added_;      // blocks added in this step
-  std::vector<BlockName> refused_;     // user blocks refused in this step
-  CacheChanges told_;                  // last changes sent, without their blocks
-  Instant told_at_;
+  std::vector<double> counted_saved_us_;  // per area, as of the last metrics update
+  std::vector<BlockEntry> added_;         // blocks added in this step
+  std::vector<BlockName> refused_;        // user blocks refused in this step
+  CacheChanges sent_changes_;             // last changes sent, without their blocks
+  Instant changes_sent_at_;
   bool beat_due_ = false;
   // Per area, size and used pages as of the last metrics update.
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> told_pages_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> counted_pages_;
 };
 
 }  // namespace troupe::actors

@@ -1,7 +1,7 @@
 #include "actors/kv_worker/kv_worker_core.h"
 
 #include "actors/testing/kv_worker_test.h"
-#include "runtime/testing/core_heard.h"
+#include "runtime/testing/accepted_senders.h"
 
 namespace troupe::actors {
 namespace {
@@ -15,7 +15,7 @@ TEST_CASE("kv worker: accepts messages from the expected senders and counts all 
     b.probe.receive(1, from, message);
     return b.probe.effects;
   };
-  CHECK(whom_it_hears(1, receive) == R"(BlocksFound: cache_meta here, cache_meta elsewhere
+  CHECK(accepted_senders(1, receive) == R"(BlocksFound: cache_meta here, cache_meta elsewhere
 AcquireBlocks: inference_worker here
 BlocksAcquired: kv_worker elsewhere
 ReleaseBlocks: everybody
@@ -33,8 +33,9 @@ TEST_CASE("kv worker: an absent block is granted for writing, and once written a
   CHECK(first[0].grant == Grant::write);
   CHECK(first[0].pages.size() == 2);
   b.release(1, 1, 1, first[0], Outcome::written);
-  REQUIRE(b.told().added.size() == 1);
-  CHECK(b.told().added[0] == BlockEntry{name(1), SegmentKind::item, "item 1", 5, first[0].generation});
+  REQUIRE(b.sent_changes().added.size() == 1);
+  CHECK(b.sent_changes().added[0] ==
+        BlockEntry{name(1), SegmentKind::item, "item 1", 5, first[0].generation});
   const auto second = b.acquire(2, {item(1, 5)});
   CHECK(second.at(0).grant == Grant::read);
   CHECK(second[0].checksum == 77);
@@ -131,8 +132,8 @@ TEST_CASE("kv worker: a full area evicts the hinted block and reports it") {
   for (std::uint8_t n : {1, 2, 3}) b.write(n, user(n));
   const auto grants = b.acquire(10, {user(4)}, {name(2)});
   CHECK(grants.at(0).grant == Grant::write);
-  REQUIRE(b.told().removed.size() == 1);
-  CHECK(b.told().removed[0].name == name(2));
+  REQUIRE(b.sent_changes().removed.size() == 1);
+  CHECK(b.sent_changes().removed[0].name == name(2));
   CHECK(b.probe.counted(Metric::blocks_evicted_user) == 1);
   CHECK(b.acquire(11, {user(1)}).at(0).grant == Grant::read);
 }
@@ -230,7 +231,7 @@ TEST_CASE("kv worker: background work takes free pages only") {
   const auto grants = b.acquire(10, {item(4), item(5)}, {}, false);
   CHECK(grants.at(0).grant == Grant::write);
   CHECK(grants.at(1).grant == Grant::none);
-  CHECK(b.told().removed.empty());
+  CHECK(b.sent_changes().removed.empty());
 }
 
 TEST_CASE(
@@ -248,7 +249,7 @@ TEST_CASE(
   const auto other = b.acquire(5, {item(2)});
   b.probe.receive(6, worker,
                   ReleaseBlocks{b.last, {{name(2), other[0].generation - 1, Outcome::written, 5}}});
-  CHECK(b.told().added.empty());
+  CHECK(b.sent_changes().added.empty());
   CHECK(b.acquire(7, {item(2)}).at(0).grant == Grant::write);
 }
 
@@ -256,7 +257,7 @@ TEST_CASE("kv worker: a release counts only for the block with its full name") {
   Bench b;
   const auto grants = b.acquire(0, {item(1)});
   b.release(1, 1, 2, grants.at(0), Outcome::written);  // this generation, another name
-  CHECK(b.told().added.empty());
+  CHECK(b.sent_changes().added.empty());
   CHECK(b.core.pool().free_pages() == 7);
 }
 
@@ -330,7 +331,7 @@ TEST_CASE("kv worker: a corrupt block is removed, and its pages are freed after 
   const auto two = b.acquire(2, {item(1)});
   b.release(3, 2, 1, one[0], Outcome::corrupt);
   CHECK(b.probe.counted(Metric::blocks_corrupt) == 1);
-  CHECK(b.told().removed.size() == 1);
+  CHECK(b.sent_changes().removed.size() == 1);
   const auto again = b.acquire(4, {item(1)});
   CHECK(again.at(0).grant == Grant::write);
   CHECK(again[0].pages != two[0].pages);
@@ -341,7 +342,7 @@ TEST_CASE(
   Bench b;
   b.write(0, item(1));
   b.forget(1, Forget{SegmentKind::item, "item 1", 1});
-  CHECK(b.told().removed.size() == 1);
+  CHECK(b.sent_changes().removed.size() == 1);
   const auto first = b.acquire(2, {item(1)});
   b.acquire(3, {item(1)});
   b.forget(4, Forget{SegmentKind::item, "item 1", 1});
@@ -350,7 +351,7 @@ TEST_CASE(
   CHECK(answers[0].grants[0].grant == Grant::write);
   CHECK(answers[0].grants[0].pages != first[0].pages);
   b.release(5, 2, 1, first[0], Outcome::written);  // the forgotten block
-  CHECK(b.told().added.empty());
+  CHECK(b.sent_changes().added.empty());
   b.probe.receive(6, worker, Forget{SegmentKind::item, "item 1", 1});
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
 }

@@ -6,17 +6,17 @@
 #include "actors/kv_worker/kv_worker_core.h"
 #include "kernels/base/check.h"
 #include "runtime/actor/block_name.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 namespace {
 
-constexpr std::int64_t patience_us_max = 3'600'000'000;
+constexpr std::int64_t wait_us_max = 3'600'000'000;
 
-constexpr std::size_t uses_told_max = 256;
+constexpr std::size_t uses_elsewhere_max = 256;
 
-bool is_guests(const AcquireBlocks& ask, const BlockWant& want) {
-  return ask.retention.guest && want.kind == SegmentKind::user;
+bool is_remote_home(const AcquireBlocks& ask, const BlockWant& want) {
+  return ask.retention.remote_home && want.kind == SegmentKind::user;
 }
 
 // Returns the worth of a copy, 0..1; NaN counts as 0.
@@ -57,7 +57,7 @@ bool KvWorkerCore::is_inference_worker(Address address) const {
 // Returns the key of a request. Workers of several models number their requests alike, so the id
 // alone is not unique.
 std::pair<Address, RequestId> KvWorkerCore::key_of(Address from, RequestId id) const {
-  if (is_inference_worker(from) && planted(Bug::confuse_models)) from.node = config_.node;
+  if (is_inference_worker(from) && mutated(Mutant::confuse_models)) from.node = config_.node;
   return {from, id};
 }
 
@@ -79,7 +79,7 @@ void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& as
   remote_reads_ += remote;
 
   if (!offered) count_wants(ask);
-  if (!remote) count_elsewhere(ask);
+  if (!remote) count_uses_elsewhere(ask);
   // Decides ready blocks first, so that no reservation evicts a block that is also wanted.
   const std::vector<std::size_t> absent = decide_present(now, serial, request, ask, effects);
   if (request.undecided > 0 || (!absent.empty() && !ask.read_only)) request.ask = ask;
@@ -93,8 +93,8 @@ void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& as
   if (!ask.read_only) decide_absent(now, serial, request, absent, effects);
   if (remote) effects.set_timer(serial, request.lease_ends);
   if (request.undecided == 0) return answer(serial, effects);
-  effects.set_timer(serial, request.patience_ends);
-  tell_coming(serial, effects);
+  effects.set_timer(serial, request.wait_deadline);
+  announce_in_flight(serial, effects);
 }
 
 KvWorkerCore::Serial KvWorkerCore::add_request(Instant now, Address from, const AcquireBlocks& ask) {
@@ -104,7 +104,7 @@ KvWorkerCore::Serial KvWorkerCore::add_request(Instant now, Address from, const 
   request.id = ask.id;
   request.holds.resize(ask.wants.size());
   request.received = now;
-  request.patience_ends = now + Duration{std::clamp<std::int64_t>(ask.budget_us, 0, patience_us_max)};
+  request.wait_deadline = now + Duration{std::clamp<std::int64_t>(ask.budget_us, 0, wait_us_max)};
   request.lease_ends = now + Duration{config_.read_lease.us + config_.read_lease.us / 10};
   serials_[key_of(from, ask.id)] = serial;
   return serial;
@@ -130,10 +130,13 @@ void KvWorkerCore::send_grants(const Request& request, Effects& effects) const {
 BlockGrant KvWorkerCore::grant_of(const Request& request, std::size_t want) const {
   const Hold& hold = request.holds[want];
   if (hold.waiting && hold.early != 0) {
-    const Making& making = making_.at(request.ask.wants[want].name);
-    return {Grant::read,    hold.early,
-            *making.coming, find(request.ask.wants[want].name)->pages,
-            false,          !planted(Bug::read_before_it_comes)};
+    const PendingBlock& pending = pending_blocks_.at(request.ask.wants[want].name);
+    return {Grant::read,
+            hold.early,
+            *pending.in_flight,
+            find(request.ask.wants[want].name)->pages,
+            false,
+            !mutated(Mutant::read_before_it_comes)};
   }
   if (hold.grant == Grant::read)
     return {Grant::read, hold.generation, hold.block->checksum, hold.block->pages,
@@ -171,12 +174,12 @@ std::vector<std::size_t> KvWorkerCore::decide_present(Instant now, Serial serial
     const std::size_t area = index_of(pool_.area_of(want.kind));
     if (request.counts) {
       ++(ready ? wanted_[area].hits : wanted_[area].misses);
-      savings_.use(area, want, pool_.pages_for(want.tokens), ready, is_guests(ask, want));
+      savings_.use(area, want, pool_.pages_for(want.tokens), ready, is_remote_home(ask, want));
       count_user(request, want);
     }
     if (!block) absent.push_back(i);  // a different block with a colliding name is rare, and stays
     if (!here || block->tokens != want.tokens || block->kind != want.kind) continue;
-    if (ready && planted(Bug::recompute_held)) continue;
+    if (ready && mutated(Mutant::recompute_held)) continue;
     if (ready) {
       use_present(*block, ask);
       request.holds[i] = read_hold(*block, request.remote(), effects);
@@ -231,14 +234,14 @@ const PoolBlock* KvWorkerCore::reserve(const Request& request, std::size_t index
     if (want.kind == SegmentKind::user && !request.offered) refused_.push_back(want.name);
     return nullptr;
   }
-  making_[want.name] = {block->generation, {}};
+  pending_blocks_[want.name] = {block->generation, {}};
   return block;
 }
 
 // If the area is full, a copy of another node's block stays marked as a copy, unless it belongs
 // here. It is kept at its owner already, and must not displace blocks that are kept only here.
 const PoolBlock* KvWorkerCore::reserve_in_area(PagePool::Want want, const AcquireBlocks& ask) {
-  const bool must_evict = pool_.room(pool_.area_of(want.kind)) < pool_.pages_for(want.tokens);
+  const bool must_evict = pool_.pages_available(pool_.area_of(want.kind)) < pool_.pages_for(want.tokens);
   if (must_evict && !ask.may_evict) return nullptr;
   if (!must_evict || ask.retention.belongs) want.copy_of = 0;
   return pool_.reserve(want, ask.retention.evict_first);
@@ -249,14 +252,14 @@ const PoolBlock* KvWorkerCore::reserve_in_area(PagePool::Want want, const Acquir
 // from now on.
 const PoolBlock* KvWorkerCore::reserve_anywhere(PagePool::Want want, const AcquireBlocks& ask) {
   if (ask.retention.belongs) want.copy_of = 0;
-  if (want.kind != SegmentKind::user && want.copy_of == 0 && !is_hotter(want, ask)) return nullptr;
+  if (want.kind != SegmentKind::user && want.copy_of == 0 && !is_used_more(want, ask)) return nullptr;
   return pool_.reserve_anywhere(want, copy_worth(ask));
 }
 
 // Only policies that decide by hotness (`keep_hotter`) turn the sketch on; others do not pay for
 // it. Reads of other nodes count, too.
 void KvWorkerCore::count_wants(const AcquireBlocks& ask) {
-  if (ask.retention.keep_hotter && (!sketch_ || planted(Bug::forget_hotness)))
+  if (ask.retention.keep_hotter && (!sketch_ || mutated(Mutant::forget_hotness)))
     sketch_.emplace(config_.pool.pages);
   if (!sketch_ || (!ask.may_evict && !ask.read_only)) return;
   for (const BlockWant& want : ask.wants) sketch_->touch(sketch_key(want.name));
@@ -264,9 +267,9 @@ void KvWorkerCore::count_wants(const AcquireBlocks& ask) {
 
 // Counts a router's report of uses by users of this home that other nodes served. Reads no more
 // entries than routers send.
-void KvWorkerCore::count_elsewhere(const AcquireBlocks& ask) {
+void KvWorkerCore::count_uses_elsewhere(const AcquireBlocks& ask) {
   const std::span<const BlockUse> uses(ask.retention.elsewhere);
-  for (const BlockUse& use : uses.first(std::min(uses.size(), uses_told_max)))
+  for (const BlockUse& use : uses.first(std::min(uses.size(), uses_elsewhere_max)))
     savings_.use_elsewhere(index_of(pool_.area_of(SegmentKind::user)), use, pool_.pages_for(use.tokens));
 }
 
@@ -287,18 +290,19 @@ std::uint32_t KvWorkerCore::times_wanted(const BlockName& name) const {
 //
 // If the new block is refused, the items compared are moved back in the order of eviction. So the
 // next comparison considers other blocks.
-bool KvWorkerCore::is_hotter(const PagePool::Want& want, const AcquireBlocks& ask) {
-  const PagePool::Room room = pool_.room_anywhere(want.kind, want.tokens, copy_worth(ask));
+bool KvWorkerCore::is_used_more(const PagePool::Want& want, const AcquireBlocks& ask) {
+  const PagePool::EvictionPlan pages_available = pool_.plan_eviction(want.kind, want.tokens, copy_worth(ask));
   double theirs = 0;
-  for (const PoolBlock* block : room.displaced) {
+  for (const PoolBlock* block : pages_available.displaced) {
     const bool is_user = block->kind == SegmentKind::user;
     const double uses = is_user ? 1 : sketch_->count(sketch_key(block->name));
     theirs += (block->is_copy() ? copy_worth(ask) : 1) * uses *
               (is_user ? std::min(want.tokens, block->tokens) : block->tokens);
   }
-  if (room.displaced.empty() || sketch_->count(sketch_key(want.name)) * want.tokens > theirs) return true;
-  for (const PoolBlock* block : room.displaced)
-    if (block->kind != SegmentKind::user && !block->is_copy()) pool_.pass_over(*block);
+  if (pages_available.displaced.empty() || sketch_->count(sketch_key(want.name)) * want.tokens > theirs)
+    return true;
+  for (const PoolBlock* block : pages_available.displaced)
+    if (block->kind != SegmentKind::user && !block->is_copy()) pool_.defer_eviction(*block);
   return false;
 }
 
@@ -312,7 +316,7 @@ void KvWorkerCore::use_present(const PoolBlock& block, const AcquireBlocks& ask)
 // reads is verified.
 KvWorkerCore::Hold KvWorkerCore::read_hold(const PoolBlock& block, bool remote, Effects& effects) {
   pool_.pin(block);
-  const bool first = !block.checked && !planted(Bug::skip_first_check);
+  const bool first = !block.checked && !mutated(Mutant::skip_first_check);
   const bool check = !remote && (first || is_sampled());
   if (check) effects.count(Metric::blocks_checked);
   return {Grant::read, check, false, &block, block.generation, 0};
@@ -326,7 +330,7 @@ bool KvWorkerCore::is_sampled() {
 // A request waits for a block only once. Waiters that gave up are removed only when there are too
 // many.
 void KvWorkerCore::wait_for(const BlockName& name, Serial serial, std::size_t want, Request& request) {
-  std::deque<Waiter>& waiters = making_.at(name).waiters;
+  std::deque<Waiter>& waiters = pending_blocks_.at(name).waiters;
   // A second want of the same request would wait for itself.
   if (!waiters.empty() && waiters.back().request == serial) return;
   if (waiters.size() >= config_.requests_max)
@@ -340,7 +344,7 @@ std::size_t KvWorkerCore::waiting_for_nobody() const {
   std::size_t waits = 0;
   for (const auto& [serial, request] : requests_)
     for (std::size_t i = 0; i < request.holds.size(); ++i)
-      waits += request.holds[i].waiting && !making_.contains(request.ask.wants[i].name);
+      waits += request.holds[i].waiting && !pending_blocks_.contains(request.ask.wants[i].name);
   return waits;
 }
 
@@ -351,8 +355,8 @@ bool KvWorkerCore::waits(const Waiter& waiter) const {
 
 // A pull that has already lasted longer than the new request would wait is not worth waiting for.
 bool KvWorkerCore::is_slow_pull(Instant now, const BlockName& name, const Request& request) const {
-  const std::optional<Instant>& asked = making_.at(name).pull_asked;
-  return asked && now - *asked > request.patience_ends - now;
+  const std::optional<Instant>& asked = pending_blocks_.at(name).pull_asked;
+  return asked && now - *asked > request.wait_deadline - now;
 }
 
 void KvWorkerCore::answer(Serial serial, Effects& effects) {
@@ -368,14 +372,14 @@ void KvWorkerCore::answer(Serial serial, Effects& effects) {
 // Only for a waiter that still waits.
 void KvWorkerCore::decide(Waiter waiter, Hold hold, Effects& effects) {
   Request& request = requests_.at(waiter.request);
-  carry_early(request.holds[waiter.want], hold);
+  carry_in_flight_read(request.holds[waiter.want], hold);
   request.holds[waiter.want] = hold;
   if (--request.undecided == 0) return answer(waiter.request, effects);
   // The deadline may have passed while a block was in flight.
-  if (request.told_early) effects.set_timer(waiter.request, request.patience_ends);
+  if (request.announced) effects.set_timer(waiter.request, request.wait_deadline);
 }
 
-void KvWorkerCore::end_patience(Serial serial, Effects& effects) {
+void KvWorkerCore::end_wait(Serial serial, Effects& effects) {
   Request& request = requests_.at(serial);
   for (Hold& hold : request.holds) hold.waiting = false;
   request.undecided = 0;
@@ -408,7 +412,7 @@ void KvWorkerCore::end_request(Instant now, Serial serial, const ReleaseBlocks& 
   for (const BlockOutcome& outcome : release.outcomes) outcomes[outcome.generation] = &outcome;
   for (std::size_t i = 0; i < request.holds.size(); ++i) {
     const Hold& hold = request.holds[i];
-    if (hold.early != 0) end_early_read(hold.early);
+    if (hold.early != 0) end_in_flight_read(hold.early);
     if (hold.grant == Grant::none) continue;
     const auto at = outcomes.empty() ? outcomes.end() : outcomes.find(hold.generation);
     const BlockOutcome* outcome = at == outcomes.end() ? nullptr : at->second;
@@ -457,25 +461,26 @@ void KvWorkerCore::end_write(const Request& request, std::size_t index, const Bl
   const std::uint64_t generation = request.holds[index].generation;
   const bool written = outcome && outcome->outcome == Outcome::written && identical(outcome->name, want.name);
   if (written && pool_.commit(want.name, generation, outcome->checksum)) {
-    made(want.name, generation, effects);
+    finish_block(want.name, generation, effects);
     if (config_.store && want.kind != SegmentKind::user) tier_.want_save(want.name);
   } else if (pool_.abandon(want.name, generation)) {  // false if it was forgotten while being written
-    not_made(want.name, generation, effects);
+    fail_block(want.name, generation, effects);
   }
 }
 
-std::deque<KvWorkerCore::Waiter> KvWorkerCore::stop_making(const BlockName& name, std::uint64_t generation) {
-  const auto at = making_.find(name);
-  if (at == making_.end() || at->second.generation != generation) return {};
+std::deque<KvWorkerCore::Waiter> KvWorkerCore::take_waiters(const BlockName& name, std::uint64_t generation) {
+  const auto at = pending_blocks_.find(name);
+  if (at == pending_blocks_.end() || at->second.generation != generation) return {};
   std::deque<Waiter> waiters = std::move(at->second.waiters);
-  making_.erase(at);
+  pending_blocks_.erase(at);
   return waiters;
 }
 
-void KvWorkerCore::made(const BlockName& name, std::uint64_t generation, Effects& effects, bool pulled) {
+void KvWorkerCore::finish_block(const BlockName& name, std::uint64_t generation, Effects& effects,
+                                bool pulled) {
   const PoolBlock& block = *pool_.find(name);
   added_.push_back({block.name, block.kind, block.owner, block.tokens, block.generation});
-  for (const Waiter& waiter : stop_making(name, generation)) {
+  for (const Waiter& waiter : take_waiters(name, generation)) {
     if (!waits(waiter)) continue;
     Hold hold = read_hold(block, false, effects);
     hold.pulled = pulled;
@@ -485,8 +490,8 @@ void KvWorkerCore::made(const BlockName& name, std::uint64_t generation, Effects
 
 // The earliest waiter becomes the writer, unless it is an offer. The waiters behind it now wait for
 // it.
-void KvWorkerCore::not_made(const BlockName& name, std::uint64_t generation, Effects& effects) {
-  std::deque<Waiter> waiters = stop_making(name, generation);
+void KvWorkerCore::fail_block(const BlockName& name, std::uint64_t generation, Effects& effects) {
+  std::deque<Waiter> waiters = take_waiters(name, generation);
   while (!waiters.empty()) {
     const Waiter first = waiters.front();
     waiters.pop_front();
@@ -497,11 +502,11 @@ void KvWorkerCore::not_made(const BlockName& name, std::uint64_t generation, Eff
     }
     const PoolBlock* block = reserve(requests_.at(first.request), first.want, false, false, effects);
     for (const Waiter& waiter : waiters)  // as in decide()
-      if (waits(waiter) && requests_.at(waiter.request).told_early)
-        effects.set_timer(waiter.request, requests_.at(waiter.request).patience_ends);
-    if (block) making_.at(name).waiters = std::move(waiters);
+      if (waits(waiter) && requests_.at(waiter.request).announced)
+        effects.set_timer(waiter.request, requests_.at(waiter.request).wait_deadline);
+    if (block) pending_blocks_.at(name).waiters = std::move(waiters);
     decide(first, block ? Hold{Grant::write, false, false, block, block->generation, 0} : Hold{}, effects);
-    if (block || planted(Bug::drop_waiters)) return;
+    if (block || mutated(Mutant::drop_waiters)) return;
   }
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "actors/kv_worker/kv_worker_core.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 
@@ -20,7 +20,7 @@ bool KvWorkerCore::hear_cache_meta(const Received& received) {
 void KvWorkerCore::on_cache_meta(const Received& received, Effects& effects) {
   if (!hear_cache_meta(received)) return effects.count(Metric::protocol_errors);
   if (const auto* found = std::get_if<BlocksFound>(&received.message)) {
-    hand_on_.on_found(*found);  // ignores late answers
+    migration_.on_found(*found);  // ignores late answers
     return;
   }
   if (const auto* request = std::get_if<InventoryRequest>(&received.message)) {
@@ -38,7 +38,7 @@ void KvWorkerCore::on_cache_meta(const Received& received, Effects& effects) {
 // A request for an earlier process gets no answer. The next CacheChanges names the present one.
 void KvWorkerCore::on_inventory(Address from, const InventoryRequest& request, Effects& effects) const {
   if (request.incarnation != 0 && request.incarnation != config_.incarnation) return;
-  InventoryPart part{config_.incarnation, request.after, told_.sequence};
+  InventoryPart part{config_.incarnation, request.after, sent_changes_.sequence};
   for (const PoolBlock* block : pool_.ready_after(request.after, config_.inventory_part + 1))
     part.blocks.push_back({block->name, block->kind, block->owner, block->tokens, block->generation});
   part.last = part.blocks.size() <= config_.inventory_part;
@@ -50,7 +50,7 @@ void KvWorkerCore::on_inventory(Address from, const InventoryRequest& request, E
 // it obeys no leader before a LeaderBeat. A block that is not forgotten only takes pages until it
 // is evicted: blocks are named by their content, so no request asks for it.
 void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effects) {
-  const bool is_stale = forget.token < leader_token_ && !planted(Bug::ignore_fencing_token);
+  const bool is_stale = forget.token < leader_token_ && !mutated(Mutant::ignore_fencing_token);
   // Token 0 comes from a router, which should ask a cache-meta.
   if (forget.token == 0 || is_stale) {
     effects.count(Metric::protocol_errors);
@@ -58,7 +58,7 @@ void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effect
                        {{"node", from.node}, {"token", forget.token}, {"expected", leader_token_}});
   }
   leader_token_ = std::max(leader_token_, forget.token);
-  if (!leader_heard_ && !planted(Bug::ignore_fencing_token)) return;
+  if (!leader_heard_ && !mutated(Mutant::ignore_fencing_token)) return;
   const auto stays = [&](const BlockName& name) {
     return forget.present && same_block(name, *forget.present);
   };
@@ -69,7 +69,7 @@ void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effect
     const std::uint64_t generation = block->generation;
     pool_.remove(name);
     // Waiting requests want this very content, whoever owns it now.
-    not_made(name, generation, effects);
+    fail_block(name, generation, effects);
   }
   std::vector<BlockName> stored = tier_.stored().names_of(forget.kind, forget.owner);
   std::erase_if(stored, stays);
@@ -78,20 +78,20 @@ void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effect
 
 // ---- changes ----
 
-void KvWorkerCore::tell_changes(Instant now, Effects& effects) {
+void KvWorkerCore::report_changes(Instant now, Effects& effects) {
   CacheChanges changes = take_changes(effects);
-  tell_pages(effects);
+  report_pages(effects);
   const bool changed = !changes.added.empty() || !changes.removed.empty() || !changes.refused.empty() ||
-                       changes.areas != told_.areas;
+                       changes.areas != sent_changes_.areas;
   if (!changed && !beat_due_) return;
   beat_due_ = false;
-  told_at_ = now;
-  changes.sequence = told_.sequence + 1;
+  changes_sent_at_ = now;
+  changes.sequence = sent_changes_.sequence + 1;
   for (const NodeId node : metas_.nodes()) effects.send({node, Role::cache_meta}, changes);
   changes.added.clear();
   changes.removed.clear();
   changes.refused.clear();
-  told_ = std::move(changes);
+  sent_changes_ = std::move(changes);
 }
 
 // Leaves out blocks that were added and removed in the same step.
@@ -100,7 +100,7 @@ CacheChanges KvWorkerCore::take_changes(Effects& effects) {
   changes.refused.swap(refused_);
   std::set<std::uint64_t> came, gone;  // generations
   for (const BlockEntry& block : added_) came.insert(block.generation);
-  for (const BlockGone& block : pool_.take_gone()) {
+  for (const RemovedBlock& block : pool_.take_removed()) {
     gone.insert(block.generation);
     if (came.count(block.generation) == 0) changes.removed.push_back({block.name, block.generation});
     if (block.evicted) effects.count(area_table[index_of(area_of(block.kind))].evicted);
@@ -114,18 +114,19 @@ CacheChanges KvWorkerCore::take_changes(Effects& effects) {
     const auto area = static_cast<PoolArea>(i);
     const bool for_blocks = config_.pool.areas[i].kinds != 0;
     changes.areas.push_back(
-        for_blocks ? AreaRoom{pool_.room(area) * page_tokens, pool_.cap(area) * page_tokens} : AreaRoom{});
+        for_blocks ? AreaCapacity{pool_.pages_available(area) * page_tokens, pool_.cap(area) * page_tokens}
+                   : AreaCapacity{});
   }
   return changes;
 }
 
-void KvWorkerCore::tell_pages(Effects& effects) {
-  told_pages_.resize(pool_.areas());
+void KvWorkerCore::report_pages(Effects& effects) {
+  counted_pages_.resize(pool_.areas());
   for (std::size_t i = 0; i < pool_.areas(); ++i) {
     const auto area = static_cast<PoolArea>(i);
     const std::pair<std::uint32_t, std::uint32_t> now{pool_.cap(area), pool_.used(area)};
-    if (now == told_pages_[i]) continue;
-    told_pages_[i] = now;
+    if (now == counted_pages_[i]) continue;
+    counted_pages_[i] = now;
     effects.count(area_table[i].pages, now.first);
     effects.count(area_table[i].pages_used, now.second);
   }

@@ -15,16 +15,16 @@ TEST_CASE("kv worker index: every cache-meta gets each change, and a heartbeat w
   Bench b;
   b.probe.start();
   CHECK(b.probe.sent<CacheChanges>().size() == 2);
-  CHECK(b.told() == CacheChanges{1, 1, {}, {}, {}, {{16, 16}, {12, 12}}});
+  CHECK(b.sent_changes() == CacheChanges{1, 1, {}, {}, {}, {{16, 16}, {12, 12}}});
   b.acquire(1, {user(1, 5)});
-  CHECK(b.told() == CacheChanges{1, 2, {}, {}, {}, {{16, 16}, {4, 12}}});
+  CHECK(b.sent_changes() == CacheChanges{1, 2, {}, {}, {}, {{16, 16}, {4, 12}}});
   b.acquire(2, {item(1)});
   CHECK(b.probe.sent<CacheChanges>().empty());
   b.probe.run_until(200'000);
   CHECK(b.probe.sent<CacheChanges>().empty());
   b.probe.run_until(200'001);
   CHECK(b.probe.sent<CacheChanges>().size() == 2);
-  CHECK(b.told().sequence == 3);
+  CHECK(b.sent_changes().sequence == 3);
   b.probe.run_until(1'000'001);
   CHECK(b.probe.sent<CacheChanges>().size() == 8);
 }
@@ -38,8 +38,8 @@ TEST_CASE("kv worker index: a block added and removed in one step is not reporte
   b.probe.receive(3, worker, ReleaseBlocks{1, {{name(1), held.at(0).generation, Outcome::written, 77}}});
   CHECK(b.granted().at(0).grant == Grant::write);
   CHECK(b.probe.counted(Metric::blocks_evicted_user) == 1);
-  CHECK(b.told().added.empty());
-  CHECK(b.told().removed.empty());
+  CHECK(b.sent_changes().added.empty());
+  CHECK(b.sent_changes().removed.empty());
 }
 
 TEST_CASE("kv worker index: an inventory is walked in parts while blocks are added and removed") {
@@ -53,9 +53,9 @@ TEST_CASE("kv worker index: an inventory is walked in parts while blocks are add
   CHECK(first.blocks[0].name == name(1));
   CHECK_FALSE(first.last);
   CHECK(b.acquire(11, {item(5)}).at(0).grant == Grant::write);  // in the page of the first block
-  CHECK(b.told().removed.size() == 1);
+  CHECK(b.sent_changes().removed.size() == 1);
   b.release(11, b.last, 5, b.granted().at(0), Outcome::written);
-  const std::uint64_t sequence = b.told().sequence;
+  const std::uint64_t sequence = b.sent_changes().sequence;
   const InventoryPart second = inventory(b, 12, first.blocks[1].generation);
   CHECK(second.after == first.blocks[1].generation);
   CHECK(second.sequence == sequence);
@@ -77,7 +77,7 @@ TEST_CASE("kv worker index: an inventory request for an earlier process gets no 
 
 TEST_CASE("kv worker index: a joined cache-meta gets changes once it asked or led, until it is lost") {
   constexpr Address joined{3, Role::cache_meta};
-  const auto told = [](Bench& b, Address to) {
+  const auto sent_changes = [](Bench& b, Address to) {
     const std::vector<Address> recipients = b.probe.recipients();
     return std::ranges::count(recipients, to);
   };
@@ -87,16 +87,16 @@ TEST_CASE("kv worker index: a joined cache-meta gets changes once it asked or le
     b.probe.receive(0, joined, Forget{SegmentKind::item, "item 1", 6});
     CHECK(b.probe.counted(Metric::protocol_errors) == 1);  // an unknown cache-meta
     b.write(1, item(1));
-    CHECK(told(b, joined) == 0);
+    CHECK(sent_changes(b, joined) == 0);
     b.probe.receive(2, joined, word);
     b.write(3, item(2));
-    CHECK(told(b, joined) == 1);
-    CHECK(told(b, meta) == 1);
+    CHECK(sent_changes(b, joined) == 1);
+    CHECK(sent_changes(b, meta) == 1);
     b.probe.lose(4, 3);
     b.probe.lose(4, 1);
     b.write(5, item(3));
-    CHECK(told(b, joined) == 0);
-    CHECK(told(b, meta) == 1);  // named in the cluster's file: it comes back
+    CHECK(sent_changes(b, joined) == 0);
+    CHECK(sent_changes(b, meta) == 1);  // named in the cluster's file: it comes back
   }
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("kv worker index: Forget without a leader's token is refused, also bef
   CHECK(b.core.pool().find(name(1)) != nullptr);
 }
 
-#ifdef TROUPE_PLANTED
+#ifdef TROUPE_MUTANTS
 TEST_CASE("kv worker index: a block with a colliding name is a miss, also while it is being written") {
   const CutNames cut;
   Bench b;
@@ -158,9 +158,9 @@ TEST_CASE("kv worker index: the mutant skip_identity_check grants the wrong bloc
   const CutNames cut;
   Bench b;
   b.write(0, item(1));
-  planting::bug = Bug::skip_identity_check;
+  mutation::bug = Mutant::skip_identity_check;
   CHECK(b.acquire(1, {twin(item(1))}).at(0).grant == Grant::read);
-  planting::bug = Bug::none;
+  mutation::bug = Mutant::none;
 }
 #endif
 

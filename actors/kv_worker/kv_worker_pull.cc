@@ -7,7 +7,7 @@
 #include "actors/kv_worker/kv_worker_core.h"
 #include "kernels/base/check.h"
 #include "runtime/actor/block_name.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 
@@ -23,27 +23,27 @@ void KvWorkerCore::ask_owner(Instant now, const Request& request, NodeId node,
   Pull& pull = pulls_.ask(serial, {});
   pull.node = node;
   pull.asked = now;
-  pull.late_from = request.patience_ends;
-  pull.ahead = !request.offered && (request.ask.retention.belongs || !request.ask.may_evict);
+  pull.late_from = request.wait_deadline;
+  pull.background = !request.offered && (request.ask.retention.belongs || !request.ask.may_evict);
   pull.offered = request.offered;
-  pull.patience_ends = now + Duration{(request.patience_ends - now).us / 2};
-  AcquireBlocks ask{serial, (pull.patience_ends - now).us};
+  pull.wait_deadline = now + Duration{(request.wait_deadline - now).us / 2};
+  AcquireBlocks ask{serial, (pull.wait_deadline - now).us};
   ask.may_evict = false;
   ask.read_only = true;
   ask.trace = pull.trace = request.ask.trace;
   for (const PoolBlock* block : blocks) {
     ask.wants.push_back({block->name, block->kind, block->owner, block->tokens});
     pull.blocks.push_back({block->name, block->tokens, block->generation, {}});
-    making_.at(block->name).pull_asked = now;
+    pending_blocks_.at(block->name).pull_asked = now;
   }
   effects.send({node, Role::kv_worker}, std::move(ask));
-  effects.set_timer(serial, pull.patience_ends);
+  effects.set_timer(serial, pull.wait_deadline);
 }
 
 void KvWorkerCore::on_acquired(Instant now, Address from, const BlocksAcquired& acquired, Effects& effects) {
   if (from.role != Role::kv_worker || from.node == config_.node)
     return effects.count(Metric::protocol_errors);
-  if (hand_on_.on_answer(now, from, acquired)) return effects.send(from, ReleaseBlocks{acquired.id, {}});
+  if (migration_.on_answer(now, from, acquired)) return effects.send(from, ReleaseBlocks{acquired.id, {}});
   Pull* const found = pulls_.find(acquired.id);
   if (!found || found->node != from.node)
     return effects.send(from, ReleaseBlocks{acquired.id, {}});  // too late: release the pins
@@ -53,7 +53,7 @@ void KvWorkerCore::on_acquired(Instant now, Address from, const BlocksAcquired& 
   pull.incarnation = acquired.incarnation;
   const std::int64_t lease_us = std::clamp<std::int64_t>(acquired.lease_us, 0, config_.read_lease.us);
   pull.lease_ends = pull.asked + Duration{lease_us};
-  if (now >= pull.lease_ends) pulls_.rest(now, pull.node);
+  if (now >= pull.lease_ends) pulls_.back_off(now, pull.node);
   keep_granted(pull, acquired, effects);
   run_pulls(now, effects);
 }
@@ -62,14 +62,15 @@ void KvWorkerCore::on_acquired(Instant now, Address from, const BlocksAcquired& 
 void KvWorkerCore::keep_granted(Pull& pull, const BlocksAcquired& acquired, Effects& effects) {
   const bool answers = acquired.grants.size() == pull.blocks.size();
   if (!answers) effects.count(Metric::protocol_errors);
-  std::vector<ComingBlock> granted;
+  std::vector<PullEntry> granted;
   for (std::size_t i = 0; i < pull.blocks.size(); ++i) {
-    ComingBlock& coming = pull.blocks[i];
-    if (answers) coming.there = acquired.grants[i];
-    if (coming.there.grant == Grant::read && coming.there.pages.size() == pool_.pages_for(coming.tokens)) {
-      granted.push_back(std::move(coming));
+    PullEntry& in_flight = pull.blocks[i];
+    if (answers) in_flight.there = acquired.grants[i];
+    if (in_flight.there.grant == Grant::read &&
+        in_flight.there.pages.size() == pool_.pages_for(in_flight.tokens)) {
+      granted.push_back(std::move(in_flight));
     } else {
-      end_coming(coming, false, effects);
+      end_pull_entry(in_flight, false, effects);
     }
   }
   pull.blocks = std::move(granted);
@@ -86,33 +87,34 @@ void KvWorkerCore::run_pull(Instant now, Serial serial, Effects& effects) {
   if (pull.blocks.empty() || now >= pull.lease_ends) return give_up(now, serial, effects);
   pull.stage = Pull::Stage::running;
   PullBlocks work{pull.node, pull.incarnation, (pull.lease_ends - now).us, {}};
-  for (const ComingBlock& coming : pull.blocks)
-    work.blocks.push_back({coming.name, coming.there.generation, coming.there.checksum, coming.tokens,
-                           coming.there.pages, pool_.find(coming.name)->pages, coming.generation});
-  if (has_early_waiter(pull)) work.parts = config_.pull_parts;
+  for (const PullEntry& in_flight : pull.blocks)
+    work.blocks.push_back({in_flight.name, in_flight.there.generation, in_flight.there.checksum,
+                           in_flight.tokens, in_flight.there.pages, pool_.find(in_flight.name)->pages,
+                           in_flight.generation});
+  if (has_in_flight_reader(pull)) work.parts = config_.pull_parts;
   const bool in_parts = work.parts > 1;
-  if (planted(Bug::pull_twice)) effects.start(next_serial_++, work);
+  if (mutated(Mutant::pull_twice)) effects.start(next_serial_++, work);
   effects.start(serial, std::move(work));
-  for (const ComingBlock& coming : pull.blocks)
-    if (in_parts) making_.at(coming.name).coming = coming.there.checksum;
-  for (const ComingBlock& coming : pull.blocks)
-    for (const Waiter& waiter : making_.at(coming.name).waiters)
-      if (in_parts && waits(waiter)) tell_coming(waiter.request, effects);
+  for (const PullEntry& in_flight : pull.blocks)
+    if (in_parts) pending_blocks_.at(in_flight.name).in_flight = in_flight.there.checksum;
+  for (const PullEntry& in_flight : pull.blocks)
+    for (const Waiter& waiter : pending_blocks_.at(in_flight.name).waiters)
+      if (in_parts && waits(waiter)) announce_in_flight(waiter.request, effects);
 }
 
 // Drops blocks for which no request waits any more, or which were forgotten meanwhile: they are not
 // worth a transfer.
 void KvWorkerCore::keep_awaited(Pull& pull, Effects& effects) {
-  std::vector<ComingBlock> awaited;
-  for (ComingBlock& coming : pull.blocks) {
-    const auto at = making_.find(coming.name);
-    const bool is_awaited = at != making_.end() && at->second.generation == coming.generation &&
+  std::vector<PullEntry> awaited;
+  for (PullEntry& in_flight : pull.blocks) {
+    const auto at = pending_blocks_.find(in_flight.name);
+    const bool is_awaited = at != pending_blocks_.end() && at->second.generation == in_flight.generation &&
                             std::any_of(at->second.waiters.begin(), at->second.waiters.end(),
                                         [&](const Waiter& waiter) { return waits(waiter); });
     if (is_awaited) {
-      awaited.push_back(std::move(coming));
+      awaited.push_back(std::move(in_flight));
     } else {
-      end_coming(coming, false, effects);
+      end_pull_entry(in_flight, false, effects);
     }
   }
   pull.blocks = std::move(awaited);
@@ -122,8 +124,8 @@ void KvWorkerCore::keep_awaited(Pull& pull, Effects& effects) {
 // either.
 void KvWorkerCore::on_pulled(Instant now, Serial serial, const Pull& pull, const JobResult& result,
                              Effects& effects) {
-  const bool in_time = now < pull.lease_ends || planted(Bug::ignore_read_lease);
-  const auto* pulled = std::get_if<Pulled>(&result);
+  const bool in_time = now < pull.lease_ends || mutated(Mutant::ignore_read_lease);
+  const auto* pulled = std::get_if<PullResult>(&result);
   TROUPE_CHECK(!pulled || pulled->ok.size() == pull.blocks.size(), "the port answers for each block");
   if (const auto* refusal = std::get_if<Refusal>(&result)) {
     std::vector<LogField> fields{{"node", pull.node}, {"why", refusal->what}};
@@ -132,28 +134,30 @@ void KvWorkerCore::on_pulled(Instant now, Serial serial, const Pull& pull, const
   }
   const bool brought =
       pulled && std::any_of(pulled->ok.begin(), pulled->ok.end(), [](auto ok) { return ok; });
-  if (!brought || !in_time || now >= pull.late_from) pulls_.rest(now, pull.node);
+  if (!brought || !in_time || now >= pull.late_from) pulls_.back_off(now, pull.node);
   ReleaseBlocks release{serial, {}};
   for (std::size_t i = 0; i < pull.blocks.size(); ++i) {
-    const ComingBlock& coming = pull.blocks[i];
+    const PullEntry& in_flight = pull.blocks[i];
     const bool arrived = pulled && in_time && pulled->ok[i];
     if (pulled && in_time)
       release.outcomes.push_back(
-          {coming.name, coming.there.generation, arrived ? Outcome::done : Outcome::corrupt});
+          {in_flight.name, in_flight.there.generation, arrived ? Outcome::done : Outcome::corrupt});
     if (pulled && in_time && !arrived) {
-      count_corrupt(coming.name, "pull from node " + std::to_string(pull.node), effects);
+      count_corrupt(in_flight.name, "pull from node " + std::to_string(pull.node), effects);
     }
-    if (arrived) note_pulled(now, coming.name);
-    if (arrived && pull.offered) effects.count(Metric::user_bytes_moved, coming.tokens * config_.token_bytes);
-    if (arrived && pull.ahead) effects.count(Metric::item_bytes_moved, coming.tokens * config_.token_bytes);
-    end_coming(coming, arrived, effects);
+    if (arrived) note_pulled(now, in_flight.name);
+    if (arrived && pull.offered)
+      effects.count(Metric::user_bytes_moved, in_flight.tokens * config_.token_bytes);
+    if (arrived && pull.background)
+      effects.count(Metric::item_bytes_moved, in_flight.tokens * config_.token_bytes);
+    end_pull_entry(in_flight, arrived, effects);
   }
   effects.send({pull.node, Role::kv_worker}, std::move(release));
 }
 
 void KvWorkerCore::note_pulled(Instant now, const BlockName& name) {
-  const auto at = making_.find(name);
-  if (at == making_.end()) return;
+  const auto at = pending_blocks_.find(name);
+  if (at == pending_blocks_.end()) return;
   for (const Waiter& waiter : at->second.waiters) {
     if (!waits(waiter)) continue;
     Request& request = requests_.at(waiter.request);
@@ -161,16 +165,17 @@ void KvWorkerCore::note_pulled(Instant now, const BlockName& name) {
   }
 }
 
-void KvWorkerCore::end_coming(const ComingBlock& coming, bool arrived, Effects& effects) {
-  const PoolBlock* const block = pool_.find(coming.name);
+void KvWorkerCore::end_pull_entry(const PullEntry& in_flight, bool arrived, Effects& effects) {
+  const PoolBlock* const block = pool_.find(in_flight.name);
   // False if it was forgotten meanwhile.
-  const bool found = block && block->generation == coming.generation;
-  const bool lost = !found && early_reads_.contains(coming.generation);
-  if (arrived && !lost && pool_.commit(coming.name, coming.generation, coming.there.checksum, true)) {
+  const bool found = block && block->generation == in_flight.generation;
+  const bool lost = !found && in_flight_readers_.contains(in_flight.generation);
+  if (arrived && !lost &&
+      pool_.commit(in_flight.name, in_flight.generation, in_flight.there.checksum, true)) {
     ++blocks_pulled_;
-    made(coming.name, coming.generation, effects, true);
-  } else if (keep_for_readers(coming) || pool_.abandon(coming.name, coming.generation)) {
-    not_made(coming.name, coming.generation, effects);
+    finish_block(in_flight.name, in_flight.generation, effects, true);
+  } else if (keep_for_readers(in_flight) || pool_.abandon(in_flight.name, in_flight.generation)) {
+    fail_block(in_flight.name, in_flight.generation, effects);
   }
 }
 
@@ -178,24 +183,24 @@ void KvWorkerCore::end_coming(const ComingBlock& coming, bool arrived, Effects& 
 // may be on the way.
 void KvWorkerCore::give_up(Instant now, Serial serial, Effects& effects) {
   const Pull pull = pulls_.take(serial);
-  if (pull.stage == Pull::Stage::asked) pulls_.rest(now, pull.node);
+  if (pull.stage == Pull::Stage::asked) pulls_.back_off(now, pull.node);
   effects.send({pull.node, Role::kv_worker}, ReleaseBlocks{serial, {}});
-  for (const ComingBlock& coming : pull.blocks) end_coming(coming, false, effects);
+  for (const PullEntry& in_flight : pull.blocks) end_pull_entry(in_flight, false, effects);
 }
 
 void KvWorkerCore::on_pull_timer(Instant now, Serial serial, Effects& effects) {
   const Pull* pull = pulls_.find(serial);
   if (!pull || pull->stage == Pull::Stage::running) return;
-  if (now >= pull->patience_ends) give_up(now, serial, effects);
+  if (now >= pull->wait_deadline) give_up(now, serial, effects);
 }
 
 // Pins of other nodes stay until their leases end. Only pulls from the lost node that do not run
 // yet are given up.
 void KvWorkerCore::lose(Instant now, NodeId node, Effects& effects) {
   for (const Serial serial : pulls_.not_running(node)) give_up(now, serial, effects);
-  hand_on_.lose(now, node);
+  migration_.lose(now, node);
   metas_.lose(node);
-  pool_.keep_copies_of(node);  // they may be the only copies left
+  pool_.promote_copies_of(node);  // they may be the only copies left
 }
 
 }  // namespace troupe::actors

@@ -38,11 +38,11 @@ TEST_CASE("pull: a block of another node is pinned there, copied, and released t
   REQUIRE(work.blocks.size() == 1);
   CHECK(work.blocks[0].from == std::vector<std::uint32_t>{9});
   CHECK(work.blocks[0].to == b.core.pool().find(name(1))->pages);
-  b.probe.done(20, job, Pulled{{1}});
+  b.probe.done(20, job, PullResult{{1}});
   REQUIRE(b.granted().size() == 1);
   CHECK(b.granted()[0].grant == Grant::read);
   CHECK(b.granted()[0].checksum == 49);
-  CHECK(b.told().added.size() == 1);
+  CHECK(b.sent_changes().added.size() == 1);
   CHECK(b.probe.sent<ReleaseBlocks>() ==
         std::vector<ReleaseBlocks>{{b.asked.id, {{name(1), 509, Outcome::done}}}});
   CHECK(b.acquire(30, {item(1)}).at(0).grant == Grant::read);
@@ -54,7 +54,7 @@ TEST_CASE("pull: a block pulled into a full area is evicted first and displaces 
   for (std::uint8_t n = 5; n <= 7; ++n) {
     b.want(10 * n, {at(2, item(n))});
     const std::uint64_t job = b.grant(10 * n, {b.pinned(9)});
-    b.probe.done(10 * n, job, Pulled{{1}});
+    b.probe.done(10 * n, job, PullResult{{1}});
     CHECK(b.probe.counted(Metric::item_bytes_moved) == 0);  // a user's request asked for it
     REQUIRE(b.granted().size() == 1);
     b.probe.receive(10 * n, worker, ReleaseBlocks{b.last, {}});
@@ -70,7 +70,7 @@ TEST_CASE("pull: a block that belongs here stays when pulled into a full area, a
   ask.retention.belongs = true;
   b.probe.receive(1, worker, ask);
   b.asked = b.probe.sent<AcquireBlocks>().at(0);
-  b.probe.done(2, b.grant(2, {b.pinned(9)}), Pulled{{1}});
+  b.probe.done(2, b.grant(2, {b.pinned(9)}), PullResult{{1}});
   CHECK(b.probe.counted(Metric::item_bytes_moved) == 4 * 10);
   b.probe.receive(3, worker, ReleaseBlocks{b.last, {}});
   b.write(4, item(6));
@@ -95,7 +95,7 @@ TEST_CASE("pull: with keep_hotter a pulled block is a copy, evicted before block
   for (const BlockWant& block : {item(6), user(7)}) {  // the last free pages
     ask_for(at(2, block));
     b.asked = b.probe.sent<AcquireBlocks>().at(0);
-    b.probe.done(2, b.grant(2, {b.pinned(9)}), Pulled{{1}});
+    b.probe.done(2, b.grant(2, {b.pinned(9)}), PullResult{{1}});
     b.probe.receive(3, worker, ReleaseBlocks{b.last, {}});
   }
   write(user(8));
@@ -141,7 +141,7 @@ TEST_CASE("pull: an answer tells how long its request waited for pulls") {
   b.want(0, {at(2, item(1))});
   CHECK(b.acquire(15, {at(2, item(1)), at(2, item(1))}).empty());
   const std::uint64_t job = b.grant(20, {b.pinned(9)});
-  b.probe.done(60, job, Pulled{{1}});
+  b.probe.done(60, job, PullResult{{1}});
   const auto answers = b.probe.sent<BlocksAcquired>();
   REQUIRE(answers.size() == 2);
   CHECK(answers[0].pull_us == 60);
@@ -149,7 +149,7 @@ TEST_CASE("pull: an answer tells how long its request waited for pulls") {
   b.acquire(70, {item(1)});
   CHECK(b.probe.sent<BlocksAcquired>().at(0).pull_us == 0);  // already here
   b.want(80, {at(2, item(2))});
-  b.probe.done(95, b.grant(90, {b.pinned(9)}), Pulled{{0}});
+  b.probe.done(95, b.grant(90, {b.pinned(9)}), PullResult{{0}});
   CHECK(b.probe.sent<BlocksAcquired>().at(0).pull_us == 0);  // the pull failed
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("pull: a lost owner is not waited for, but a running copy may end") {
   const std::uint64_t job = b.grant(30, {b.pinned(9)});
   b.probe.lose(40, 2);
   CHECK(b.granted().empty());
-  b.probe.done(50, job, Pulled{{1}});
+  b.probe.done(50, job, PullResult{{1}});
   CHECK(b.granted().at(0).grant == Grant::read);
 }
 
@@ -204,7 +204,7 @@ TEST_CASE("pull: blocks that the owner lacks or has in another form are computed
   other_size.pages = {9, 10};
   const std::uint64_t job = b.grant(10, {{}, other_size, b.pinned(11)});
   CHECK(b.probe.started<PullBlocks>().at(0).second.blocks.size() == 1);
-  b.probe.done(20, job, Pulled{{1}});
+  b.probe.done(20, job, PullResult{{1}});
   REQUIRE(b.granted().size() == 3);
   CHECK(b.granted()[0].grant == Grant::write);
   CHECK(b.granted()[1].grant == Grant::write);
@@ -226,7 +226,7 @@ TEST_CASE("pull: a block that arrives after the lease is not used") {
   const std::uint64_t job = b.grant(10, {b.pinned(9)});
   b.probe.run_until(100);
   CHECK(b.granted().at(0).grant == Grant::none);  // wait deadline of the request
-  b.probe.done(1'000, job, Pulled{{1}});
+  b.probe.done(1'000, job, PullResult{{1}});
   CHECK(b.core.pool().find(name(1)) == nullptr);
   CHECK(b.probe.counted(Metric::blocks_corrupt) == 0);
   CHECK(b.probe.sent<ReleaseBlocks>().size() == 1);
@@ -237,7 +237,7 @@ TEST_CASE("pull: a block that arrives just before the lease ends is kept, also i
   b.want(0, {at(2, item(1))});
   const std::uint64_t job = b.grant(10, {b.pinned(9)});
   b.probe.run_until(100);
-  b.probe.done(999, job, Pulled{{1}});
+  b.probe.done(999, job, PullResult{{1}});
   CHECK(b.acquire(1'000, {item(1)}).at(0).grant == Grant::read);
 }
 
@@ -257,7 +257,7 @@ TEST_CASE("pull: pages of a restarted owner are not copied, and wrong bytes are 
   CHECK(b.granted().at(0).grant == Grant::write);
   CHECK(b.probe.counted(Metric::blocks_corrupt) == 0);
   b.want(30, {at(2, item(2))});
-  b.probe.done(50, b.grant(40, {b.pinned(9)}), Pulled{{0}});
+  b.probe.done(50, b.grant(40, {b.pinned(9)}), PullResult{{0}});
   CHECK(b.granted().at(0).grant == Grant::write);
   CHECK(b.probe.counted(Metric::blocks_corrupt) == 1);
   CHECK(b.probe.sent<ReleaseBlocks>().at(0).outcomes.at(0).outcome == Outcome::corrupt);
@@ -290,7 +290,7 @@ TEST_CASE("pull: jobs are bounded, and the next pull starts when one ends or is 
   CHECK(b.acquire(6, {at(2, item(4))}).at(0).grant == Grant::write);  // one pull too many
   b.probe.run_until(52);
   CHECK(b.granted().at(0).grant == Grant::write);  // the second waited for a job until its deadline
-  b.probe.done(53, first, Pulled{{1}});
+  b.probe.done(53, first, PullResult{{1}});
   CHECK(b.probe.started<PullBlocks>().size() == 1);
 }
 
@@ -308,7 +308,7 @@ TEST_CASE("pull: pulls per owner are bounded, and other owners' pulls overtake t
 
 // ---- owners that fail or are slow: no pulls from them for 10 us ----
 
-void check_rests(PullBench& b, std::int64_t from_us) {
+void check_back_off(PullBench& b, std::int64_t from_us) {
   CHECK(b.acquire(from_us + 9, {at(2, item(2))}).at(0).grant == Grant::write);
   b.want(from_us + 9, {at(3, item(3))});
   b.want(from_us + 10, {at(2, item(4))});
@@ -319,25 +319,25 @@ TEST_CASE("pull: a node that failed or was slow is in back-off for a while") {
     PullBench b;
     b.want(0, {at(2, item(1))});
     b.probe.run_until(50);
-    check_rests(b, 50);
+    check_back_off(b, 50);
   }
   SUBCASE("it cannot be read") {
     PullBench b;
     b.want(0, {at(2, item(1))});
     b.probe.done(20, b.grant(10, {b.pinned(9)}), Refusal{503, "reset", "reset", "port", ""});
-    check_rests(b, 20);
+    check_back_off(b, 20);
   }
   SUBCASE("no block arrives whole") {
     PullBench b;
     b.want(0, {at(2, item(1))});
-    b.probe.done(20, b.grant(10, {b.pinned(9)}), Pulled{{0}});
-    check_rests(b, 20);
+    b.probe.done(20, b.grant(10, {b.pinned(9)}), PullResult{{0}});
+    check_back_off(b, 20);
   }
   SUBCASE("its blocks arrive after the request's wait deadline") {
     PullBench b;
     b.want(0, {at(2, item(1))});
-    b.probe.done(100, b.grant(10, {b.pinned(9)}), Pulled{{1}});
-    check_rests(b, 100);
+    b.probe.done(100, b.grant(10, {b.pinned(9)}), PullResult{{1}});
+    check_back_off(b, 100);
   }
   SUBCASE("its answer arrives after its own lease") {
     KvWorkerConfig config = Bench::small();
@@ -345,7 +345,7 @@ TEST_CASE("pull: a node that failed or was slow is in back-off for a while") {
     PullBench b(config);
     b.want(0, {at(2, item(1))});
     b.grant(20, {b.pinned(9)});
-    check_rests(b, 20);
+    check_back_off(b, 20);
   }
 }
 
@@ -359,7 +359,7 @@ TEST_CASE("pull: a node that was in time, or whose pull waited for a job here, i
   b.grant(12, {b.pinned(10)});
   b.probe.run_until(61);  // the second is given up
   b.want(62, {at(2, item(3))});
-  b.probe.done(99, first, Pulled{{1}});
+  b.probe.done(99, first, PullResult{{1}});
   b.want(100, {at(2, item(4))});
 }
 
@@ -382,7 +382,7 @@ TEST_CASE("pull: a request does not wait for a pull that has lasted longer than 
   const std::uint64_t job = b.grant(10, {b.pinned(9)});
   CHECK(b.acquire(100, {item(1)}).empty());
   CHECK(b.acquire(101, {item(1)}).at(0).grant == Grant::none);
-  b.probe.done(150, job, Pulled{{1}});
+  b.probe.done(150, job, PullResult{{1}});
   CHECK(b.granted().at(0).grant == Grant::read);
 }
 

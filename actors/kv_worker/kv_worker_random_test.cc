@@ -65,7 +65,7 @@ class World {
     }
     check();
     CHECK(asked_.empty());
-    CHECK(core_.waiting() + core_.making() + core_.remote_reads() + core_.pulls_running() == 0);
+    CHECK(core_.waiting() + core_.pending() + core_.remote_reads() + core_.pulls_running() == 0);
     std::size_t ready = 0;
     for (const PoolBlock* block : core_.pool().ready_after(0, pages)) {
       CHECK(block->pins == 0);
@@ -79,7 +79,7 @@ class World {
 
  private:
   using Key = std::pair<Address, RequestId>;
-  struct Held {
+  struct HeldGrants {
     AcquireBlocks ask;
     std::vector<BlockGrant> grants;
     std::int64_t until = 0;  // on the reader's clock
@@ -187,10 +187,10 @@ class World {
   // Pages in flight belong to their early reader until it releases them, however the copy ends. The
   // plan may end before the copy does.
   bool on_early_answer(Address to, const BlocksAcquired& answer) {
-    if (std::ranges::none_of(answer.grants, &BlockGrant::coming)) return false;
+    if (std::ranges::none_of(answer.grants, &BlockGrant::in_flight)) return false;
     REQUIRE(to == worker);
     for (const BlockGrant& grant : answer.grants)
-      if (grant.coming) coming_[{to, answer.id}].push_back({grant.generation, grant.pages});
+      if (grant.in_flight) coming_[{to, answer.id}].push_back({grant.generation, grant.pages});
     ++early;
     if (chance(3))
       later(300, [=, this] {
@@ -208,7 +208,7 @@ class World {
       if (held_.count({to, answer.id}) == 0) later(50, [=, this] { send(to, ReleaseBlocks{answer.id, {}}); });
       return;
     }
-    Held held = asked.mapped();
+    HeldGrants held = asked.mapped();
     held.grants = answer.grants;
     REQUIRE(held.grants.size() == held.ask.wants.size());
     REQUIRE((answer.lease_us == 0) == (to == worker));
@@ -237,7 +237,7 @@ class World {
     const std::int64_t lease_ends = now_ + work.budget_us;
     for (const auto& one : work.blocks) fill(one.to, garbage);
     later(chance(4) ? 4'000 : 200, [=, this] {
-      Pulled result;
+      PullResult result;
       for (const auto& one : work.blocks) {
         result.ok.push_back(!chance(6));
         if (result.ok.back() && now_ < lease_ends) fill(one.to, number(one.name));
@@ -258,7 +258,7 @@ class World {
     };
     later(150, [=, this, before = contents()] {
       REQUIRE(contents() == before);
-      Checked result;
+      BlockCheckResult result;
       for (std::size_t i = 0; i < work.blocks.size(); ++i) result.ok.push_back(!chance(30));
       ++checked;
       probe_.done(now_, job, chance(9) ? JobResult{Refusal{503, "no time"}} : JobResult{result});
@@ -339,8 +339,8 @@ class World {
   std::multimap<std::int64_t, std::function<void()>> agenda_;
   RequestId asks_ = 0;
   std::uint64_t split_ = 0, token_ = 0, sequence_ = 0;
-  std::map<Key, Held> asked_;  // not answered yet
-  std::map<Key, Held> held_;
+  std::map<Key, HeldGrants> asked_;  // not answered yet
+  std::map<Key, HeldGrants> held_;
   // Announced as in flight: may be read.
   std::map<Key, std::vector<std::pair<std::uint64_t, std::vector<std::uint32_t>>>> coming_;
   std::vector<int> content_ = std::vector<int>(pages, garbage);
@@ -370,7 +370,7 @@ TEST_CASE(
   run_seeds(60);
 }
 
-#ifdef TROUPE_PLANTED
+#ifdef TROUPE_MUTANTS
 TEST_CASE("kv worker: readers read their block although names collide all the time") {
   const CutNames cut;
   run_seeds(60);

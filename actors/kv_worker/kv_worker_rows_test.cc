@@ -52,7 +52,7 @@ TEST_CASE_FIXTURE(RowBench, "row area: a growing row area evicts the oldest exce
   for (std::uint8_t n = 2; n <= 4; ++n) CHECK(core.pool().find(name(n))->pages.at(0) == places[n - 2]);
   answer(4, 2);
   CHECK(probe.counted(Metric::boundary_bytes_copied) == 0);
-  probe.receive(5, door, StatusRequest{1});
+  probe.receive(5, server, StatusRequest{1});
   const StatusReply status = probe.sent<StatusReply>().at(0);
   CHECK(field_of(status, "row_pages_used") == "3");
   CHECK(field_of(status, "row_hits") == "5");
@@ -110,8 +110,8 @@ TEST_CASE_FIXTURE(
     probe.receive(us, worker, AcquireBlocks{last, 100, {std::move(want)}, std::move(retention)});
     release(us, last, wanted.bytes[0], granted().at(0), Outcome::written);
   };
-  ask(dear, {.guest = true});
-  ask(dear, {.guest = true});
+  ask(dear, {.remote_home = true});
+  ask(dear, {.remote_home = true});
   AreaReport users = core.report().areas.at(1);
   CHECK(users.hits == 1);
   CHECK(users.saved_us == 100);
@@ -123,20 +123,20 @@ TEST_CASE_FIXTURE(
   CHECK(users.savings.at(100) == 2 * 10 + 50);
   CHECK(users.savings.at(12) == 2 * 10);       // one page of nine: the block used three times in a row
   CHECK(users.savings.at(34) == 2 * 10 + 50);  // three pages: the block of two pages, too
-  probe.receive(50, door, StatusRequest{1});
+  probe.receive(50, server, StatusRequest{1});
   CHECK(field_of(probe.sent<StatusReply>().at(0), "uses_elsewhere") == "5");
 }
 
 TEST_CASE_FIXTURE(RowBench,
                   "row area: uses elsewhere are bounded per message, and huge or NaN numbers do no harm") {
   probe.start();
-  Retention told;
+  Retention sent_changes;
   for (std::uint32_t i = 0; i < 400; ++i) {
-    told.elsewhere.push_back({{}, UINT32_MAX, UINT32_MAX, i % 2 == 0 ? NAN : INFINITY});
-    std::memcpy(told.elsewhere.back().name.bytes.data(), &i, sizeof i);
+    sent_changes.elsewhere.push_back({{}, UINT32_MAX, UINT32_MAX, i % 2 == 0 ? NAN : INFINITY});
+    std::memcpy(sent_changes.elsewhere.back().name.bytes.data(), &i, sizeof i);
   }
-  probe.receive(1, worker, AcquireBlocks{1, 100, {item(1)}, told});
-  probe.receive(2, door, StatusRequest{1});
+  probe.receive(1, worker, AcquireBlocks{1, 100, {item(1)}, sent_changes});
+  probe.receive(2, server, StatusRequest{1});
   CHECK(field_of(probe.sent<StatusReply>().at(0), "uses_elsewhere") == std::to_string(256ULL * UINT32_MAX));
   const std::vector<double> savings = core.report().areas.at(1).savings;
   CHECK(savings.at(100) == 0);  // larger than the pool
@@ -175,7 +175,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(RowBench, "row area: the index gets no free tokens for the row area") {
   probe.start();
-  CHECK(told().areas.at(2) == AreaRoom{});
+  CHECK(sent_changes().areas.at(2) == AreaCapacity{});
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ void KvWorkerCore::scrub(Instant now, Effects& effects) {
 void KvWorkerCore::on_scrubbed(Instant now, const JobResult& result, Effects& effects) {
   scrub_job_ = 0;
   const std::vector<std::uint64_t> bad = scrub_.end(now, result, pool_);
-  if (const auto* checked = std::get_if<Checked>(&result))
+  if (const auto* checked = std::get_if<BlockCheckResult>(&result))
     effects.count(Metric::blocks_scrubbed, static_cast<double>(checked->ok.size()));
   for (const std::uint64_t generation : bad) {
     const auto found = pool_.ready_after(generation - 1, 1);

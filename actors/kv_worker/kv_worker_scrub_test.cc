@@ -22,7 +22,7 @@ struct ScrubBench : Bench {
       probe.run_until(now);
       rounds_s += probe.counted(Metric::scrub_round_seconds);
       for (const auto& [job, work] : probe.started<CheckBlocks>()) {
-        Checked result{{}, took_us};
+        BlockCheckResult result{{}, took_us};
         for (const auto& one : work.blocks) {
           checked.push_back(one.generation);
           result.ok.push_back(one.generation != bad);
@@ -95,7 +95,7 @@ TEST_CASE("scrub: a block forgotten during its check frees its pages afterwards"
   REQUIRE(checks.size() == 1);
   b.forget(101, {SegmentKind::item, "item 1", 1});
   CHECK(b.core.pool().free_pages() == 6);
-  b.probe.done(102, checks[0].first, Checked{{0}});
+  b.probe.done(102, checks[0].first, BlockCheckResult{{0}});
   CHECK(b.probe.counted(Metric::blocks_corrupt) == 0);
   CHECK(b.core.pool().free_pages() == 7);
 }
@@ -129,7 +129,7 @@ TEST_CASE("read checks: a pulled block was checked on arrival") {
   CHECK(b.acquire(0, {at(2, item(1))}).empty());
   const RequestId question = b.probe.sent<AcquireBlocks>().at(0).id;
   b.probe.receive(1, far, BlocksAcquired{question, 5, 1'000, {{Grant::read, 9, 77, {3}}}});
-  b.probe.done(2, b.probe.started<PullBlocks>().at(0).first, Pulled{{1}});
+  b.probe.done(2, b.probe.started<PullBlocks>().at(0).first, PullResult{{1}});
   CHECK_FALSE(b.granted().at(0).check);
 }
 
@@ -170,7 +170,7 @@ struct CopyBench : Bench {
       acquire(1, {at(2, item(n))});
       const RequestId question = probe.sent<AcquireBlocks>().at(0).id;
       probe.receive(1, far, BlocksAcquired{question, 5, 1'000, {{Grant::read, 9, 77, {3}}}});
-      probe.done(1, probe.started<PullBlocks>().at(0).first, Pulled{{1}});
+      probe.done(1, probe.started<PullBlocks>().at(0).first, PullResult{{1}});
       probe.receive(1, worker, ReleaseBlocks{last, {}});
       if (n == 1) write(1, item(15));  // evicts item 1, which is a copy
     }
@@ -202,9 +202,9 @@ TEST_CASE("kv worker index: cache-metas are told of a user block that found no p
   Bench b;
   b.acquire(0, {user(1, 12)});  // pinned: the whole area
   b.acquire(1, {user(2), item(3)});
-  CHECK(b.told().refused == std::vector<BlockName>{name(2)});
+  CHECK(b.sent_changes().refused == std::vector<BlockName>{name(2)});
   b.acquire(2, {item(4)});
-  CHECK(b.told().refused.empty());
+  CHECK(b.sent_changes().refused.empty());
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct StoreBench : Bench {
     return {.pool = pool_sizes(4, 4, {3, 1}),
             .pulls = true,
             .store = true,
-            .tier = {.warm_load_blocks = 2, .rest = {500}}};
+            .tier = {.warm_load_blocks = 2, .back_off = {500}}};
   }
   explicit StoreBench(const KvWorkerConfig& config = small()) : Bench(config) {}
   std::vector<BlockName> erased() const {  // by the latest effects
@@ -32,14 +32,14 @@ struct StoreBench : Bench {
   void start_warm(std::vector<StoredBlock> blocks) {  // as many as the pool takes
     start(std::move(blocks));
     for (const auto& load : probe.started<LoadBlocks>())
-      probe.done(2, load.first, Loaded{std::vector<std::uint8_t>(load.second.blocks.size(), 1)});
+      probe.done(2, load.first, BlockLoadResult{std::vector<std::uint8_t>(load.second.blocks.size(), 1)});
   }
   void start(std::vector<StoredBlock> blocks) {
     probe.start();
     probe.done(1, probe.started<ListStored>().at(0).first, StoredList{std::move(blocks)});
   }
   bool ready(std::int64_t us) {
-    probe.receive(us, door, StatusRequest{1});
+    probe.receive(us, server, StatusRequest{1});
     return probe.sent<StatusReply>().at(0).ready;
   }
 };
@@ -96,11 +96,11 @@ TEST_CASE("store: a warm start fills the item area, system prompt first, and the
   CHECK(loads[0].second.blocks[0].checksum == 1'009);
   CHECK(loads[1].second.blocks.size() == 1);  // three pages in total
   CHECK_FALSE(b.ready(2));
-  b.probe.done(3, loads[0].first, Loaded{{1, 1}});
-  CHECK(b.told().added.size() == 2);
+  b.probe.done(3, loads[0].first, BlockLoadResult{{1, 1}});
+  CHECK(b.sent_changes().added.size() == 2);
   CHECK(b.probe.counted(Metric::item_blocks_loaded) == 2);
   CHECK_FALSE(b.ready(4));
-  b.probe.done(5, loads[1].first, Loaded{{1}});
+  b.probe.done(5, loads[1].first, BlockLoadResult{{1}});
   CHECK(b.ready(6));
   CHECK(b.acquire(7, {item(1)}).at(0).grant == Grant::read);
 }
@@ -110,7 +110,7 @@ TEST_CASE("store: a block with wrong bytes on disk is dropped, erased and comput
   b.start({stored(1), stored(2)});
   const auto load = b.probe.started<LoadBlocks>().at(0);
   CHECK(b.acquire(2, {item(1)}).empty());  // waits for the load
-  b.probe.done(3, load.first, Loaded{{0, 1}});
+  b.probe.done(3, load.first, BlockLoadResult{{0, 1}});
   CHECK(b.probe.counted(Metric::blocks_corrupt) == 1);
   REQUIRE(b.probe.started<EraseBlocks>().size() == 1);
   CHECK(b.probe.started<EraseBlocks>()[0].second.names == std::vector<BlockName>{name(1)});
@@ -153,7 +153,7 @@ TEST_CASE("store: a block being erased does not count as stored, whatever a list
   b.write(2, item(1));
   b.probe.run_until(501);
   const auto list = b.probe.started<ListStored>().at(0).first;
-  b.probe.done(502, b.probe.started<SaveBlock>().at(0).first, Saved{true, ""});
+  b.probe.done(502, b.probe.started<SaveBlock>().at(0).first, BlockSaveResult{true, ""});
   b.forget(503, Forget{SegmentKind::item, "item 1", 1});
   CHECK(b.erased() == std::vector{name(1)});
   b.probe.done(504, list, StoredList{{stored(1)}});
@@ -164,10 +164,10 @@ TEST_CASE("store: a save finds a block damaged in memory and removes it; the dis
   StoreBench b;
   b.start({});
   b.write(2, item(1));
-  b.probe.done(3, b.probe.started<SaveBlock>().at(0).first, Saved{false, "no match", true});
+  b.probe.done(3, b.probe.started<SaveBlock>().at(0).first, BlockSaveResult{false, "no match", true});
   CHECK(b.probe.counted(Metric::blocks_corrupt) == 1);
   CHECK(b.core.pool().find(name(1)) == nullptr);
-  CHECK(b.told().removed.size() == 1);
+  CHECK(b.sent_changes().removed.size() == 1);
   CHECK(b.probe.started<SaveBlock>().empty());
   b.write(4, item(2));
   REQUIRE(b.probe.started<SaveBlock>().size() == 1);
@@ -181,23 +181,23 @@ TEST_CASE("store: a newer block with the damaged block's name stays") {
   const auto save = b.probe.started<SaveBlock>().at(0).first;
   b.forget(3, Forget{SegmentKind::item, "item 1", 1});
   b.write(4, item(1));
-  b.probe.done(5, save, Saved{false, "no match", true});
+  b.probe.done(5, save, BlockSaveResult{false, "no match", true});
   CHECK(b.core.pool().find(name(1)) != nullptr);
 }
 
 TEST_CASE("store: a full tier erases its oldest blocks that are not in the pool, a few per back-off") {
   KvWorkerConfig config = StoreBench::small();
   for (const std::size_t few : {1, 64}) {
-    config.tier.make_room_blocks = few;
+    config.tier.evict_blocks = few;
     StoreBench b(config);
     b.start_warm({stored(1), stored(2), stored(3), stored(4), stored(5)});
     b.write(3, item(6));  // in place of the first
     const auto save = b.probe.started<SaveBlock>().at(0).first;
     b.write(4, item(7));  // in place of the second
     const auto second = b.probe.started<SaveBlock>().at(0).first;
-    b.probe.done(5, save, Saved{false, "full", false, true});
+    b.probe.done(5, save, BlockSaveResult{false, "full", false, true});
     CHECK(b.erased() == (few == 1 ? std::vector{name(1)} : std::vector{name(1), name(2), name(4), name(5)}));
-    b.probe.done(6, second, Saved{false, "full", false, true});
+    b.probe.done(6, second, BlockSaveResult{false, "full", false, true});
     CHECK(b.erased().empty());
     b.probe.run_until(505);
     CHECK(b.probe.started<SaveBlock>().empty());
@@ -215,7 +215,7 @@ TEST_CASE("store: failed erasures are repeated after the back-off, once") {
   CHECK(b.erased().empty());
   b.probe.run_until(504);
   CHECK(b.erased() == std::vector{name(1)});
-  b.probe.done(505, b.probe.started<EraseBlocks>().at(0).first, Erased{});
+  b.probe.done(505, b.probe.started<EraseBlocks>().at(0).first, BlockEraseResult{});
   b.probe.run_until(5'000);
   CHECK(b.erased().empty());
 }
@@ -233,7 +233,7 @@ TEST_CASE("store: failed erasures waiting are bounded, and exclude blocks stored
   b.write(4, item(1));
   const auto save = b.probe.started<SaveBlock>().at(0).first;
   for (const auto job : jobs) b.probe.done(5, job, disk_is_away);
-  b.probe.done(6, save, Saved{true, ""});
+  b.probe.done(6, save, BlockSaveResult{true, ""});
   b.probe.run_until(1'000);
   CHECK(b.erased().empty());  // the first was saved again, the second exceeded the bound
 }
@@ -243,10 +243,10 @@ TEST_CASE("store: the worker is not ready before the listing, whatever other job
   b.probe.start();
   const auto listing = b.probe.started<ListStored>().at(0).first;
   b.write(1, item(2));
-  b.probe.done(2, b.probe.started<SaveBlock>().at(0).first, Saved{true, ""});
+  b.probe.done(2, b.probe.started<SaveBlock>().at(0).first, BlockSaveResult{true, ""});
   CHECK_FALSE(b.ready(3));
   b.probe.done(4, listing, StoredList{{stored(1)}});
-  b.probe.done(5, b.probe.started<LoadBlocks>().at(0).first, Loaded{{1}});
+  b.probe.done(5, b.probe.started<LoadBlocks>().at(0).first, BlockLoadResult{{1}});
   CHECK(b.ready(6));
 }
 
@@ -254,9 +254,9 @@ TEST_CASE("store: a disk that refuses saves is still read") {
   StoreBench b;
   b.start({stored(1), stored(2), stored(3), stored(4)});
   for (const auto& load : b.probe.started<LoadBlocks>())
-    b.probe.done(2, load.first, Loaded{std::vector<std::uint8_t>(load.second.blocks.size(), 1)});
+    b.probe.done(2, load.first, BlockLoadResult{std::vector<std::uint8_t>(load.second.blocks.size(), 1)});
   b.write(3, item(5));
-  b.probe.done(4, b.probe.started<SaveBlock>().at(0).first, Saved{false, "not now"});
+  b.probe.done(4, b.probe.started<SaveBlock>().at(0).first, BlockSaveResult{false, "not now"});
   CHECK(b.acquire(5, {item(4)}).empty());
   CHECK(b.probe.started<LoadBlocks>().size() == 1);
 }
@@ -269,7 +269,7 @@ TEST_CASE("store: a written item block is saved in the background, pinned meanwh
   REQUIRE(saves.size() == 1);
   CHECK(saves[0].second.block.checksum == 77);
   CHECK(b.core.pool().find(name(1))->pins == 1);
-  b.probe.done(3, saves[0].first, Saved{true, ""});
+  b.probe.done(3, saves[0].first, BlockSaveResult{true, ""});
   CHECK(b.probe.counted(Metric::item_blocks_saved) == 1);
   CHECK(b.core.pool().find(name(1))->pins == 0);
 }
@@ -284,11 +284,11 @@ TEST_CASE("store: waiting saves are bounded; other blocks are saved when compute
   REQUIRE(running.size() == 1);
   b.write(3, item(2));
   b.write(4, item(3));
-  b.probe.done(5, running[0].first, Saved{true, ""});
+  b.probe.done(5, running[0].first, BlockSaveResult{true, ""});
   const auto next = b.probe.started<SaveBlock>();
   REQUIRE(next.size() == 1);
   CHECK(next[0].second.block.name == name(2));
-  b.probe.done(6, next[0].first, Saved{true, ""});
+  b.probe.done(6, next[0].first, BlockSaveResult{true, ""});
   CHECK(b.probe.started<SaveBlock>().empty());
 }
 
@@ -296,16 +296,16 @@ TEST_CASE("store: an evicted block is loaded from disk instead of being computed
   StoreBench b;
   b.start({});
   b.write(2, item(1));
-  b.probe.done(3, b.probe.started<SaveBlock>().at(0).first, Saved{true, ""});
+  b.probe.done(3, b.probe.started<SaveBlock>().at(0).first, BlockSaveResult{true, ""});
   for (std::uint8_t n : {2, 3, 4}) {
     b.write(4, item(n));
-    b.probe.done(5, b.probe.started<SaveBlock>().at(0).first, Saved{true, ""});
+    b.probe.done(5, b.probe.started<SaveBlock>().at(0).first, BlockSaveResult{true, ""});
   }
   REQUIRE(b.core.pool().find(name(1)) == nullptr);
   CHECK(b.acquire(6, {item(1)}).empty());
   const auto loads = b.probe.started<LoadBlocks>();
   REQUIRE(loads.size() == 1);
-  b.probe.done(7, loads[0].first, Loaded{{1}});
+  b.probe.done(7, loads[0].first, BlockLoadResult{{1}});
   const auto answers = b.probe.sent<BlocksAcquired>();
   REQUIRE(answers.size() == 1);
   CHECK(answers[0].grants[0].grant == Grant::read);
@@ -316,7 +316,8 @@ TEST_CASE("store: a failing disk is left alone for a while, then written again")
   StoreBench b;
   b.start({});
   b.write(2, item(1));
-  b.probe.done(3, b.probe.started<SaveBlock>().at(0).first, Saved{false, "disk full: 0 bytes free"});
+  b.probe.done(3, b.probe.started<SaveBlock>().at(0).first,
+               BlockSaveResult{false, "disk full: 0 bytes free"});
   CHECK(b.probe.counted(Metric::item_blocks_save_failed) == 1);
   CHECK(b.probe.started<SaveBlock>().empty());
   b.write(4, item(2));
@@ -339,14 +340,14 @@ TEST_CASE("store: during a back-off blocks are computed instead of loaded") {
 TEST_CASE("store: a forgotten owner's blocks are erased from disk, even one being saved") {
   StoreBench b;
   b.start({stored(1)});
-  b.probe.done(2, b.probe.started<LoadBlocks>().at(0).first, Loaded{{1}});
+  b.probe.done(2, b.probe.started<LoadBlocks>().at(0).first, BlockLoadResult{{1}});
   b.forget(3, Forget{SegmentKind::item, "item 1", 1});
   CHECK(b.probe.started<EraseBlocks>().at(0).second.names == std::vector<BlockName>{name(1)});
   b.write(4, item(2));
   const auto saves = b.probe.started<SaveBlock>();
   b.forget(5, Forget{SegmentKind::item, "item 2", 1});
   CHECK(b.probe.started<EraseBlocks>().empty());
-  b.probe.done(6, saves.at(0).first, Saved{true, ""});
+  b.probe.done(6, saves.at(0).first, BlockSaveResult{true, ""});
   CHECK(b.probe.started<EraseBlocks>().size() == 1);
   CHECK(b.core.pool().used(PoolArea::item) == 0);
 }
@@ -355,13 +356,13 @@ TEST_CASE("store: a block of another node is pulled rather than loaded") {
   StoreBench b;
   b.start({stored(1), stored(2), stored(3), stored(4)});
   for (const auto& load : b.probe.started<LoadBlocks>())
-    b.probe.done(2, load.first, Loaded{std::vector<std::uint8_t>(load.second.blocks.size(), 1)});
+    b.probe.done(2, load.first, BlockLoadResult{std::vector<std::uint8_t>(load.second.blocks.size(), 1)});
   CHECK(b.acquire(3, {at(2, item(4))}).empty());
   CHECK(b.probe.started<LoadBlocks>().empty());
   CHECK(b.probe.sent<AcquireBlocks>().size() == 1);
 }
 
-#ifdef TROUPE_PLANTED
+#ifdef TROUPE_MUTANTS
 TEST_CASE(
     "store: of two colliding stored blocks one is loaded as itself, and neither is saved as the other") {
   const CutNames cut;
@@ -374,7 +375,7 @@ TEST_CASE(
   REQUIRE(loads.size() == 1);
   REQUIRE(loads[0].second.blocks.size() == 1);
   CHECK(identical(loads[0].second.blocks[0].name, other.name));
-  b.probe.done(2, loads[0].first, Loaded{{0}});
+  b.probe.done(2, loads[0].first, BlockLoadResult{{0}});
   REQUIRE(b.probe.started<EraseBlocks>().size() == 1);
   b.write(3, item(2));
   const std::uint64_t save = b.probe.started<SaveBlock>().at(0).first;
@@ -382,7 +383,7 @@ TEST_CASE(
   b.write(4, item(1));  // its save waits
   b.forget(5, Forget{SegmentKind::item, "item 1", 1});
   b.write(6, other);
-  b.probe.done(7, save, Saved{true, ""});
+  b.probe.done(7, save, BlockSaveResult{true, ""});
   REQUIRE(b.probe.started<SaveBlock>().size() == 1);
   CHECK(identical(b.probe.started<SaveBlock>()[0].second.block.name, other.name));
 }

@@ -19,8 +19,8 @@ bool PersistentTier::may_load(Instant now, const BlockWant& want) const {
 // ---- jobs ----
 
 void PersistentTier::begin(Serial serial, Job job) {
-  if (const auto* load = std::get_if<Loading>(&job)) warm_loads_ += load->warm;
-  if (const auto* erase = std::get_if<Erasing>(&job))
+  if (const auto* load = std::get_if<LoadJob>(&job)) warm_loads_ += load->warm;
+  if (const auto* erase = std::get_if<EraseJob>(&job))
     for (const BlockName& name : erase->names) stored_.erase(name);
   ++running_[job.index()];
   jobs_[serial] = std::move(job);
@@ -31,7 +31,7 @@ std::optional<PersistentTier::Job> PersistentTier::end(Serial serial) {
   if (node.empty()) return std::nullopt;
   Job job = std::move(node.mapped());
   --running_[job.index()];
-  if (const auto* load = std::get_if<Loading>(&job)) warm_loads_ -= load->warm;
+  if (const auto* load = std::get_if<LoadJob>(&job)) warm_loads_ -= load->warm;
   return job;
 }
 
@@ -40,7 +40,7 @@ std::optional<PersistentTier::Job> PersistentTier::end(Serial serial) {
 void PersistentTier::note_list(const StoredList& list) {
   std::set<BlockName> going(erase_again_.begin(), erase_again_.end());
   for (const auto& [serial, job] : jobs_)
-    if (const auto* erase = std::get_if<Erasing>(&job))
+    if (const auto* erase = std::get_if<EraseJob>(&job))
       going.insert(erase->names.begin(), erase->names.end());
   for (const StoredBlock& block : list.blocks) {
     if (block.tokens == 0 || block.kind == SegmentKind::user || going.contains(block.name)) continue;
@@ -50,7 +50,7 @@ void PersistentTier::note_list(const StoredList& list) {
   }
 }
 
-bool PersistentTier::takes_list(Instant now) {
+bool PersistentTier::take_list_retry(Instant now) {
   return now >= loads_from_ && std::exchange(list_again_, false);
 }
 
@@ -64,7 +64,7 @@ const StoredBlock* PersistentTier::next_warm() {
 }
 
 bool PersistentTier::is_warm() {
-  if (warm_done_ || running<Listing>() > 0 || !warm_.empty() || warm_loads_ > 0) return false;
+  if (warm_done_ || running<ListJob>() > 0 || !warm_.empty() || warm_loads_ > 0) return false;
   return warm_done_ = true;
 }
 
@@ -75,7 +75,7 @@ void PersistentTier::want_save(const BlockName& name) {
 }
 
 std::optional<BlockName> PersistentTier::next_save(Instant now) {
-  while (!saves_.empty() && !saves_rest(now) && running<Saving>() < bounds_.saves_running_max) {
+  while (!saves_.empty() && !saves_in_back_off(now) && running<SaveJob>() < bounds_.saves_running_max) {
     const BlockName name = saves_.front();
     saves_.pop_front();
     if (!stored_.find(name) && !stored_.full()) return name;
@@ -96,7 +96,7 @@ void PersistentTier::note_not_erased(const std::vector<BlockName>& names) {
 }
 
 std::vector<BlockName> PersistentTier::next_erasures(Instant now) {
-  if (erase_again_.empty() || saves_rest(now) || running<Erasing>() > 0) return {};
+  if (erase_again_.empty() || saves_in_back_off(now) || running<EraseJob>() > 0) return {};
   const auto end =
       erase_again_.begin() + static_cast<std::ptrdiff_t>(std::min(erase_again_.size(), erased_again_max));
   std::vector<BlockName> names(erase_again_.begin(), end);
@@ -106,12 +106,12 @@ std::vector<BlockName> PersistentTier::next_erasures(Instant now) {
 
 // ---- back-off ----
 
-Instant PersistentTier::rest(Instant now) {
-  return saves_from_ = loads_from_ = std::max(loads_from_, now + bounds_.rest);
+Instant PersistentTier::back_off(Instant now) {
+  return saves_from_ = loads_from_ = std::max(loads_from_, now + bounds_.back_off);
 }
 
-Instant PersistentTier::rest_saves(Instant now) {
-  return saves_from_ = std::max(saves_from_, now + bounds_.rest);
+Instant PersistentTier::back_off_saves(Instant now) {
+  return saves_from_ = std::max(saves_from_, now + bounds_.back_off);
 }
 
 std::string PersistentTier::check_bounds(std::size_t pool_pages) const {
@@ -120,7 +120,7 @@ std::string PersistentTier::check_bounds(std::size_t pool_pages) const {
   };
   for (const std::string& found : {fault("loads", loads(), pool_pages),
                                    fault("loads of the warm start", warm_loads_, bounds_.warm_loads_max),
-                                   fault("saves", running<Saving>(), bounds_.saves_running_max),
+                                   fault("saves", running<SaveJob>(), bounds_.saves_running_max),
                                    fault("saves waiting", saves_.size(), bounds_.saves_waiting_max),
                                    fault("erasures waiting", erase_again_.size(), bounds_.erases_waiting_max),
                                    fault("blocks stored", stored_.blocks(), bounds_.blocks_max)})

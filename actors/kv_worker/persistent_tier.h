@@ -26,9 +26,9 @@ class PersistentTier {
     std::size_t saves_waiting_max = 65'536, saves_running_max = 2;
     std::size_t warm_loads_max = 2;           // concurrent load jobs of the warm start
     std::size_t warm_load_blocks = 64;        // blocks per warm-start job
-    std::size_t make_room_blocks = 64;        // erased from a full tier before a save is tried again
+    std::size_t evict_blocks = 64;            // erased from a full tier before a save is tried again
     std::size_t erases_waiting_max = 65'536;  // names whose erasure failed
-    Duration rest{5'000'000};                 // back-off after a failure
+    Duration back_off{5'000'000};             // back-off after a failure
   };
   explicit PersistentTier(const Bounds& bounds) : bounds_(bounds), stored_(bounds.blocks_max) {}
 
@@ -38,34 +38,34 @@ class PersistentTier {
 
   // ---- jobs ----
 
-  struct Moving {  // a block moving between the pool and the tier
+  struct StoreTransfer {  // a block moving between the pool and the tier
     StoredBlock block;
     std::uint64_t generation = 0;
     const PoolBlock* pinned = nullptr;  // while it is saved
   };
-  struct Listing {};
-  struct Loading {
-    std::vector<Moving> blocks;
+  struct ListJob {};
+  struct LoadJob {
+    std::vector<StoreTransfer> blocks;
     bool warm = false;  // part of the warm start
   };
-  struct Saving : Moving {};
-  struct Erasing {
+  struct SaveJob : StoreTransfer {};
+  struct EraseJob {
     std::vector<BlockName> names;
   };
-  using Job = std::variant<Listing, Loading, Saving, Erasing>;
+  using Job = std::variant<ListJob, LoadJob, SaveJob, EraseJob>;
   // Registers a started job. Names to be erased count as erased from then on.
   void begin(Serial serial, Job job);
   std::optional<Job> end(Serial serial);  // nullopt: not a job of the tier
-  std::size_t loads() const { return running<Loading>(); }
-  std::size_t saves() const { return saves_.size() + running<Saving>(); }  // waiting and running
+  std::size_t loads() const { return running<LoadJob>(); }
+  std::size_t saves() const { return saves_.size() + running<SaveJob>(); }  // waiting and running
 
   // ---- the list, and the warm start ----
 
   // Adds the listed blocks, except those that are being erased. The warm start loads the blocks of
   // the first list, system prompts first, because every item block needs them.
   void note_list(const StoredList& list);
-  void note_no_list() { list_again_ = true; }
-  bool takes_list(Instant now);  // true once, when a failed listing may be repeated
+  void note_list_failed() { list_again_ = true; }
+  bool take_list_retry(Instant now);  // true once, when a failed listing may be repeated
   // Returns the next block for the warm start to load; null if there is none.
   const StoredBlock* next_warm();
   bool may_warm() const { return warm_loads_ < bounds_.warm_loads_max && !warm_.empty(); }
@@ -84,7 +84,7 @@ class PersistentTier {
   void note_saved(const StoredBlock& block);
   // Returns the blocks to erase from a full tier: the oldest known, except those to be kept.
   std::vector<BlockName> oldest(const std::function<bool(const BlockName&)>& is_kept) const {
-    return stored_.oldest(bounds_.make_room_blocks, is_kept);
+    return stored_.oldest(bounds_.evict_blocks, is_kept);
   }
 
   // ---- erasures that failed ----
@@ -97,12 +97,12 @@ class PersistentTier {
 
   // ---- back-off: each returns when it ends; the core sets a timer for it ----
 
-  Instant rest(Instant now);
+  Instant back_off(Instant now);
   // Stops saves only: a tier that is full may still be read.
-  Instant rest_saves(Instant now);
-  bool saves_rest(Instant now) const { return now < saves_from_; }
-  bool rests(Instant now) const { return now < saves_from_ || now < loads_from_; }
-  Duration rest_time() const { return bounds_.rest; }
+  Instant back_off_saves(Instant now);
+  bool saves_in_back_off(Instant now) const { return now < saves_from_; }
+  bool is_in_back_off(Instant now) const { return now < saves_from_ || now < loads_from_; }
+  Duration back_off_time() const { return bounds_.back_off; }
 
   std::string check_bounds(std::size_t pool_pages) const;  // "" or the exceeded bound
 

@@ -18,7 +18,7 @@ struct Bench {
                        .saves_running_max = 1,
                        .warm_loads_max = 1,
                        .erases_waiting_max = 2,
-                       .rest = {10}}};
+                       .back_off = {10}}};
   Names warm() {
     Names names;
     while (const StoredBlock* next = tier.next_warm()) names.push_back(next->name);
@@ -29,14 +29,14 @@ struct Bench {
 TEST_CASE(
     "persistent tier: the first listing is loaded, system prompts first; a later one is only recorded") {
   Bench b;
-  b.tier.begin(1, PersistentTier::Listing{});
+  b.tier.begin(1, PersistentTier::ListJob{});
   CHECK_FALSE(b.tier.is_warm());
   REQUIRE(b.tier.end(1));
   b.tier.note_list({{stored(1), stored(2, SegmentKind::system), stored(3, SegmentKind::user)}});
   CHECK(b.tier.may_warm());
   CHECK_FALSE(b.tier.is_warm());
   CHECK(b.warm() == Names{name(2), name(1)});
-  b.tier.begin(2, PersistentTier::Loading{.warm = true});
+  b.tier.begin(2, PersistentTier::LoadJob{.warm = true});
   CHECK_FALSE(b.tier.is_warm());
   REQUIRE(b.tier.end(2));
   CHECK(b.tier.is_warm());
@@ -48,24 +48,24 @@ TEST_CASE(
 
 TEST_CASE("persistent tier: a failed listing is repeated after the back-off, once") {
   Bench b;
-  b.tier.note_no_list();
-  b.tier.rest({0});
-  CHECK_FALSE(b.tier.takes_list({9}));
-  CHECK(b.tier.takes_list({10}));
-  CHECK_FALSE(b.tier.takes_list({11}));
+  b.tier.note_list_failed();
+  b.tier.back_off({0});
+  CHECK_FALSE(b.tier.take_list_retry({9}));
+  CHECK(b.tier.take_list_retry({10}));
+  CHECK_FALSE(b.tier.take_list_retry({11}));
 }
 
 TEST_CASE("persistent tier: blocks being erased do not count as stored, and failed erasures are repeated") {
   Bench b;
   b.tier.note_saved(stored(1));
-  b.tier.begin(1, PersistentTier::Erasing{{name(1)}});
+  b.tier.begin(1, PersistentTier::EraseJob{{name(1)}});
   CHECK_FALSE(b.tier.stored().find(name(1)));
   b.tier.note_list({{stored(1), stored(2)}});
   CHECK_FALSE(b.tier.stored().find(name(1)));
   CHECK(b.tier.stored().find(name(2)));
   const auto ended = b.tier.end(1);
-  b.tier.note_not_erased(std::get<PersistentTier::Erasing>(*ended).names);
-  b.tier.rest({0});
+  b.tier.note_not_erased(std::get<PersistentTier::EraseJob>(*ended).names);
+  b.tier.back_off({0});
   CHECK(b.tier.next_erasures({9}).empty());
   CHECK(b.tier.next_erasures({10}) == Names{name(1)});
   CHECK(b.tier.next_erasures({10}).empty());
@@ -73,7 +73,7 @@ TEST_CASE("persistent tier: blocks being erased do not count as stored, and fail
   CHECK(b.tier.check_bounds(1) == "");
   b.tier.note_saved(stored(1));  // and must not be erased any more
   CHECK(b.tier.next_erasures({10}) == Names{name(4)});
-  b.tier.begin(2, PersistentTier::Erasing{{name(2)}});
+  b.tier.begin(2, PersistentTier::EraseJob{{name(2)}});
   b.tier.note_saved(stored(2));  // nor a block saved while it was being erased
   REQUIRE(b.tier.end(2));
   b.tier.note_not_erased({name(2)});
@@ -88,11 +88,11 @@ TEST_CASE(
   for (const std::uint8_t n : {1, 2, 3}) b.tier.want_save(name(n));  // two may wait
   CHECK(b.tier.saves() == 2);
   CHECK(b.tier.next_save({0}) == name(2));
-  b.tier.begin(1, PersistentTier::Saving{{stored(2)}});
+  b.tier.begin(1, PersistentTier::SaveJob{{stored(2)}});
   b.tier.want_save(name(3));
   CHECK_FALSE(b.tier.next_save({0}));
   REQUIRE(b.tier.end(1));
-  b.tier.rest_saves({0});
+  b.tier.back_off_saves({0});
   CHECK_FALSE(b.tier.next_save({9}));
   CHECK(b.tier.may_load({9}, {name(1), SegmentKind::item, "owner", 4}));
   CHECK_FALSE(b.tier.may_load({9}, {name(1), SegmentKind::item, "owner", 5}));
@@ -106,8 +106,8 @@ TEST_CASE(
 TEST_CASE("persistent tier: a foreign job is not ended, and an exceeded bound is reported") {
   Bench b;
   CHECK_FALSE(b.tier.end(7));
-  b.tier.begin(1, PersistentTier::Loading{});
-  b.tier.begin(2, PersistentTier::Loading{});
+  b.tier.begin(1, PersistentTier::LoadJob{});
+  b.tier.begin(2, PersistentTier::LoadJob{});
   CHECK(b.tier.loads() == 2);
   CHECK(b.tier.check_bounds(1) == "loads: 2 of 1");
   REQUIRE(b.tier.end(1));

@@ -6,8 +6,8 @@
 namespace troupe::actors {
 
 bool Pulls::may_ask(Instant now, NodeId node, std::size_t more) const {
-  const auto rest = rests_until_.find(node);
-  if (rest != rests_until_.end() && now < rest->second) return false;
+  const auto back_off = back_off_until_.find(node);
+  if (back_off != back_off_until_.end() && now < back_off->second) return false;
   return pulls_.size() + more <= bounds_.pulls_max;
 }
 
@@ -18,12 +18,12 @@ Pull* Pulls::find(Serial serial) {
 
 Pull Pulls::take(Serial serial) { return std::move(pulls_.extract(serial).mapped()); }
 
-void Pulls::rest(Instant now, NodeId node) {
-  std::erase_if(rests_until_, [&](const auto& entry) { return entry.second <= now; });
-  rests_until_[node] = now + bounds_.rest;
-  if (rests_until_.size() > bounds_.pulls_max)
-    rests_until_.erase(std::min_element(rests_until_.begin(), rests_until_.end(),
-                                        [](const auto& a, const auto& b) { return a.second < b.second; }));
+void Pulls::back_off(Instant now, NodeId node) {
+  std::erase_if(back_off_until_, [&](const auto& entry) { return entry.second <= now; });
+  back_off_until_[node] = now + bounds_.back_off;
+  if (back_off_until_.size() > bounds_.pulls_max)
+    back_off_until_.erase(std::min_element(back_off_until_.begin(), back_off_until_.end(),
+                                           [](const auto& a, const auto& b) { return a.second < b.second; }));
 }
 
 std::optional<Pulls::Serial> Pulls::next_to_run(Serial after) const {
@@ -59,7 +59,7 @@ std::string Pulls::check_bounds() const {
   for (const std::string& found : {fault("pulls", pulls_.size(), bounds_.pulls_max),
                                    fault("pulls running", running(), bounds_.running_max),
                                    fault("pulls running from one node", of_one_owner, bounds_.of_owner_max),
-                                   fault("owners in back-off", rests_until_.size(), bounds_.pulls_max)})
+                                   fault("owners in back-off", back_off_until_.size(), bounds_.pulls_max)})
     if (!found.empty()) return found;
   return "";
 }

@@ -11,7 +11,7 @@
 
 namespace troupe::actors {
 
-struct ComingBlock {  // a block being pulled from another node
+struct PullEntry {  // a block being pulled from another node
   BlockName name;
   std::uint32_t tokens = 0;
   std::uint64_t generation = 0;  // of the reservation here
@@ -23,14 +23,14 @@ struct Pull {  // some blocks from one node
   NodeId node = 0;
   Stage stage = Stage::asked;
   Instant asked;
-  Instant patience_ends;  // wait deadline, until the job starts
+  Instant wait_deadline;  // wait deadline, until the job starts
   Instant late_from;      // wait deadline of the request; a later end counts as slow
   Instant lease_ends;     // set once granted
   Incarnation incarnation = 0;
-  bool ahead = false;    // a background pull: no user's request waits for it
-  bool offered = false;  // its node is leaving and offered the blocks
-  TraceContext trace;    // of the request that caused the pull
-  std::vector<ComingBlock> blocks;
+  bool background = false;  // a background pull: no user's request waits for it
+  bool offered = false;     // its node is leaving and offered the blocks
+  TraceContext trace;       // of the request that caused the pull
+  std::vector<PullEntry> blocks;
 };
 
 class Pulls {
@@ -39,7 +39,7 @@ class Pulls {
   struct Bounds {
     std::size_t running_max = 4, of_owner_max = 2;  // maximum running jobs: in total, and per owner
     std::size_t pulls_max = 256;
-    Duration rest{1'000'000};  // back-off after a node failed or was slow
+    Duration back_off{1'000'000};  // back-off after a node failed or was slow
   };
   explicit Pulls(Bounds bounds) : bounds_(bounds) {}
 
@@ -53,7 +53,7 @@ class Pulls {
   // Backs off from a node that did not deliver in time: its blocks count as absent, so that
   // requests compute at once instead of waiting first. If too many nodes are in back-off, the one
   // with the shortest remaining time is tried again.
-  void rest(Instant now, NodeId node);
+  void back_off(Instant now, NodeId node);
 
   // Returns the first granted pull after `after` that may run now, in order of the requests.
   std::optional<Serial> next_to_run(Serial after) const;
@@ -67,7 +67,7 @@ class Pulls {
 
   Bounds bounds_;
   std::map<Serial, Pull> pulls_;
-  std::map<NodeId, Instant> rests_until_;
+  std::map<NodeId, Instant> back_off_until_;
 };
 
 }  // namespace troupe::actors

@@ -47,7 +47,7 @@ TEST_CASE("pulls: a node is in back-off for a time, and of too many the one near
   Bench b;
   CHECK(b.pulls.may_ask({0}, 7, 4));
   CHECK_FALSE(b.pulls.may_ask({0}, 7, 5));
-  for (NodeId node = 1; node <= 5; ++node) b.pulls.rest({node}, node);
+  for (NodeId node = 1; node <= 5; ++node) b.pulls.back_off({node}, node);
   CHECK(b.pulls.check_bounds() == "");
   CHECK(b.pulls.may_ask({5}, 1, 1));
   CHECK_FALSE(b.pulls.may_ask({11}, 2, 1));

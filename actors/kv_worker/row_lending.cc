@@ -23,21 +23,21 @@ std::uint32_t RowLending::share(std::size_t borrower, const PagePool& pool) cons
 }
 
 std::vector<std::pair<NodeId, LendPages>> RowLending::next(Instant now, PagePool& pool, bool ask) {
-  std::vector<std::pair<NodeId, LendPages>> said;
+  std::vector<std::pair<NodeId, LendPages>> messages;
   for (std::size_t i = 0; i < borrowers_.size(); ++i) {
     Borrower& borrower = borrowers_[i];
-    if (borrower.told) {
-      if (now - borrower.told_at < config_.retry) continue;
+    if (borrower.unanswered) {
+      if (now - borrower.sent_at < config_.retry) continue;
     } else {
       LendPages next{incarnation_, borrower.number + 1, {}, 0};
       if (!change(now, i, pool, next) && !ask) continue;
       borrower.number = next.number;
-      borrower.told = std::move(next);
+      borrower.unanswered = std::move(next);
     }
-    borrower.told_at = now;
-    said.emplace_back(config_.borrowers[i], *borrower.told);
+    borrower.sent_at = now;
+    messages.emplace_back(config_.borrowers[i], *borrower.unanswered);
   }
-  return said;
+  return messages;
 }
 
 // Returns false if the borrower has its share, or if no pages are to be had now.
@@ -45,7 +45,7 @@ bool RowLending::change(Instant now, std::size_t i, PagePool& pool, LendPages& n
   Borrower& borrower = borrowers_[i];
   const std::uint32_t share = this->share(i, pool);
   if (borrower.pages > share) {
-    if (now < borrower.rests_until) return false;
+    if (now < borrower.demand_again_at) return false;
     next.give_back = std::min(borrower.pages - share, config_.pages_at_once);
     return true;
   }
@@ -56,7 +56,7 @@ bool RowLending::change(Instant now, std::size_t i, PagePool& pool, LendPages& n
 }
 
 // Checks that the borrower gives back only pages that were lent to it, each once.
-bool RowLending::makes_sense(std::size_t i, const PagesLent& answer) const {
+bool RowLending::is_valid(std::size_t i, const PagesLent& answer) const {
   if (!(answer.saved_us >= 0) || !std::isfinite(answer.saved_us) || !is_savings(answer.savings)) return false;
   std::set<std::uint32_t> pages;
   for (const std::uint32_t page : answer.given_back)
@@ -71,34 +71,37 @@ bool RowLending::answer(Instant now, NodeId from, const PagesLent& answer, PageP
   if (at == config_.borrowers.end()) return false;
   const auto i = static_cast<std::size_t>(at - config_.borrowers.begin());
   Borrower& borrower = borrowers_[i];
-  if (answer.incarnation != incarnation_ || !borrower.told || answer.number != borrower.told->number)
+  if (answer.incarnation != incarnation_ || !borrower.unanswered ||
+      answer.number != borrower.unanswered->number)
     return true;
-  if (!makes_sense(i, answer)) return false;
-  if (answer.given_back.size() < borrower.told->give_back) borrower.rests_until = now + config_.retry;
-  pool.take_back(answer.given_back);
+  if (!is_valid(i, answer)) return false;
+  if (answer.given_back.size() < borrower.unanswered->give_back)
+    borrower.demand_again_at = now + config_.retry;
+  pool.return_pages(answer.given_back);
   for (const std::uint32_t page : answer.given_back) borrower_of_[page] = 0;
   borrower.pages -= static_cast<std::uint32_t>(answer.given_back.size());
   borrower.hits = std::max(borrower.hits, answer.hits);
   borrower.misses = std::max(borrower.misses, answer.misses);
   borrower.saved_us = std::max(borrower.saved_us, answer.saved_us);
   if (!answer.savings.empty()) borrower.savings = answer.savings;
-  borrower.told.reset();
+  borrower.unanswered.reset();
   return true;
 }
 
 bool RowLending::settled(const PagePool& pool) const {
   for (std::size_t i = 0; i < borrowers_.size(); ++i)
-    if (borrowers_[i].told || borrowers_[i].pages != share(i, pool)) return false;
+    if (borrowers_[i].unanswered || borrowers_[i].pages != share(i, pool)) return false;
   return true;
 }
 
 bool RowLending::waits() const {
-  return std::ranges::any_of(borrowers_, [](const Borrower& borrower) { return borrower.told.has_value(); });
+  return std::ranges::any_of(borrowers_,
+                             [](const Borrower& borrower) { return borrower.unanswered.has_value(); });
 }
 
 // Each borrower has an equal part of the area, so its curve is stretched by the number of
 // borrowers.
-void RowLending::tell(AreaReport& rows) const {
+void RowLending::add_to(AreaReport& rows) const {
   for (const Borrower& borrower : borrowers_) {
     rows.hits += borrower.hits;
     rows.misses += borrower.misses;

@@ -35,23 +35,23 @@ class RowLending {
   Duration retry() const { return config_.retry; }
   bool waits() const;  // for an answer, or for pages
   // Adds the hits, misses and savings that the borrowers reported.
-  void tell(AreaReport& rows) const;
+  void add_to(AreaReport& rows) const;
   std::uint32_t lent() const;
 
  private:
   struct Borrower {
     std::uint32_t pages = 0;
-    std::uint64_t number = 0;       // of the latest message
-    std::optional<LendPages> told;  // latest message, until it is answered
-    // When the message was sent last; pages are not demanded again before `rests_until`.
-    Instant told_at, rests_until;
+    std::uint64_t number = 0;             // of the latest message
+    std::optional<LendPages> unanswered;  // latest message, until it is answered
+    // When the message was sent last; pages are not demanded again before `demand_again_at`.
+    Instant sent_at, demand_again_at;
     std::uint64_t hits = 0, misses = 0;
     double saved_us = 0;
     std::vector<double> savings;  // by the pool's hundredths, as if the borrower were alone
   };
   std::uint32_t share(std::size_t borrower, const PagePool& pool) const;
   bool change(Instant now, std::size_t borrower, PagePool& pool, LendPages& next);
-  bool makes_sense(std::size_t borrower, const PagesLent& answer) const;
+  bool is_valid(std::size_t borrower, const PagesLent& answer) const;
 
   const Config config_;
   const Incarnation incarnation_;

@@ -44,7 +44,7 @@ TEST_CASE_FIXTURE(
   CHECK(answer(102, 8, 1));  // duplicate
   CHECK(lending.settled(pool));
   AreaReport rows;
-  lending.tell(rows);
+  lending.add_to(rows);
   CHECK(rows.hits == 20);
   CHECK(rows.misses == 40);
 }
@@ -58,7 +58,7 @@ TEST_CASE_FIXTURE(
     savings[cell] = static_cast<double>(std::min<std::size_t>(cell, 30));
   for (const NodeId node : {7U, 8U}) CHECK(lending.answer({1}, node, {5, 1, {}, 10, 20, 5, savings}, pool));
   AreaReport rows;
-  lending.tell(rows);
+  lending.add_to(rows);
   CHECK(rows.saved_us == 10);
   CHECK(rows.savings.at(20) == 20);
   CHECK(rows.savings.at(80) == 60);
@@ -96,12 +96,12 @@ TEST_CASE_FIXTURE(Bench,
   answer(1, 7, 1);
   answer(1, 8, 1);
   split(0, 0, 8);
-  const auto before = pool.places();
+  const auto before = pool.page_hashes();
   const auto more = next(2);
   REQUIRE(more.size() == 2);
   CHECK(more[0].second.pages.size() + more[1].second.pages.size() == 4);
   CHECK(pool.used(PoolArea::item) == 0);  // both were evicted
-  CHECK(pool.moved_since(before) == 0);
+  CHECK(pool.pages_moved_since(before) == 0);
 }
 
 TEST_CASE_FIXTURE(Bench,

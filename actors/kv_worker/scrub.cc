@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "kernels/base/check.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 namespace {
@@ -71,12 +71,12 @@ void Scrub::begin_round(Instant now, const PagePool& pool) {
 std::vector<std::uint64_t> Scrub::end(Instant now, const JobResult& result, PagePool& pool) {
   std::vector<std::uint64_t> bad;
   const std::vector<std::uint64_t> held = std::exchange(held_, {});
-  const auto* checked = std::get_if<Checked>(&result);
+  const auto* checked = std::get_if<BlockCheckResult>(&result);
   TROUPE_CHECK(!checked || checked->ok.size() == held.size(), "the port answers for each block");
   for (std::size_t i = 0; i < held.size(); ++i) {
-    const bool ok = !checked || checked->ok[i] || planted(Bug::skip_scrub);
+    const bool ok = !checked || checked->ok[i] || mutated(Mutant::skip_scrub);
     if (!ok) bad.push_back(held[i]);
-    pool.let_go(held[i]);
+    pool.release_hold(held[i]);
   }
   if (checked)
     due_ = std::max(due_, now + Duration{static_cast<std::int64_t>(static_cast<double>(checked->took_us) *

@@ -10,7 +10,7 @@
 
 #include "runtime/actor/core.h"
 #include "runtime/actor/messages.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 #include "runtime/actor/ports.h"
 
 namespace troupe::actors {
@@ -18,7 +18,7 @@ namespace troupe::actors {
 // Returns true if a block found by a name is the block of that name. In tests, containers may
 // compare only a part of the name.
 inline bool same_block(const BlockName& found, const BlockName& name) {
-  return identical(found, name) || planted(Bug::skip_identity_check);
+  return identical(found, name) || mutated(Mutant::skip_identity_check);
 }
 
 class StoredBlocks {
@@ -38,11 +38,11 @@ class StoredBlocks {
 
  private:
   std::size_t blocks_max_;
-  struct Known {
+  struct Entry {
     StoredBlock block;
     std::uint64_t order = 0;  // order of arrival
   };
-  std::map<BlockName, Known> blocks_;
+  std::map<BlockName, Entry> blocks_;
   std::map<std::uint64_t, BlockName> by_order_;
   std::uint64_t last_order_ = 0;
   std::map<std::pair<SegmentKind, std::string>, std::set<BlockName>> owners_;

@@ -11,7 +11,7 @@ namespace troupe::actors {
 inline std::vector<NodeId> holders(const BlockIndex& index, const BlockName& name,
                                    const std::vector<NodeId>& prefer, std::uint64_t rotation,
                                    std::size_t count) {
-  const std::vector<AskedBlock> asked{{name}};
+  const std::vector<BlockQuery> asked{{name}};
   std::vector<std::uint8_t> counts;
   std::vector<NodeId> found;
   index.find_holders(asked, prefer, rotation, count, counts, found);

@@ -10,19 +10,19 @@
 
 namespace troupe::actors::inference_test {  // separate from other test benches in this executable
 
-inline constexpr Address router{1, Role::router}, kv{1, Role::kv_worker}, door{1, Role::door};
+inline constexpr Address router{1, Role::router}, kv{1, Role::kv_worker}, server{1, Role::server};
 
 inline BlockName name(std::uint8_t n) {
   BlockName result;
   result.bytes[0] = n;
   return result;
 }
-struct Part {
+struct PlanPart {
   Segment segment;
   SegmentBlock block;
 };
-inline Part segment(std::size_t tokens) { return {{SegmentKind::user, Tokens(tokens, 1)}, {}}; }
-inline Part block(std::uint8_t n, std::size_t tokens = 4) {
+inline PlanPart segment(std::size_t tokens) { return {{SegmentKind::user, Tokens(tokens, 1)}, {}}; }
+inline PlanPart block(std::uint8_t n, std::size_t tokens = 4) {
   return {{SegmentKind::item, Tokens(tokens, n)}, {name(n), "item"}};
 }
 inline BatchReply reply(std::size_t segments, double logit = 0.5) {
@@ -38,9 +38,9 @@ struct Bench {
   InferenceCore core;
   CoreProbe probe{core};
 
-  static InferenceConfig config(std::uint32_t lanes) {
+  static InferenceConfig config(std::uint32_t slots) {
     InferenceConfig c;
-    c.lanes = lanes;
+    c.slots = slots;
     c.heartbeat = {1'000'000};
     c.queue_max = 3;
     c.background_queue_max = 1;
@@ -51,14 +51,14 @@ struct Bench {
     c.model_keep = {5'000};
     return c;
   }
-  explicit Bench(std::uint32_t lanes = 1) : Bench(config(lanes)) {}
+  explicit Bench(std::uint32_t slots = 1) : Bench(config(slots)) {}
   explicit Bench(InferenceConfig c) : core(std::move(c)) { probe.start(); }
 
-  static Execute plan(RequestId id, const std::vector<Part>& parts) {
+  static Execute plan(RequestId id, const std::vector<PlanPart>& parts) {
     Execute plan;
     plan.id = id;
     plan.budget_us = 1'000;
-    for (const Part& part : parts) {
+    for (const PlanPart& part : parts) {
       plan.plan.segments.push_back(part.segment);
       plan.blocks.push_back(part.block);
     }
@@ -66,7 +66,7 @@ struct Bench {
     plan.retention.evict_first = {name(99)};
     return plan;
   }
-  void execute(std::int64_t us, RequestId id, const std::vector<Part>& parts,
+  void execute(std::int64_t us, RequestId id, const std::vector<PlanPart>& parts,
                Priority priority = Priority::serving, std::int64_t budget = 1'000) {
     Execute wanted = plan(id, parts);
     wanted.priority = priority;

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "actors/kv_worker/kv_worker_core.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 #include "runtime/testing/core_probe.h"
 
 namespace troupe::actors::kv_worker_test {  // separate from other test benches in this executable
 
-inline constexpr Address meta{1, Role::cache_meta}, allocator{1, Role::allocator}, door{1, Role::door},
+inline constexpr Address meta{1, Role::cache_meta}, allocator{1, Role::allocator}, server{1, Role::server},
     worker{1, Role::inference_worker}, far{2, Role::kv_worker};
 
 inline BlockName name(std::uint8_t n) {
@@ -46,7 +46,7 @@ struct Bench {
             .token_bytes = 10,
             .scrub = {.interval = {0}},
             .check_reads = 0,
-            .pulling = {.rest = {10}}};
+            .pulling = {.back_off = {10}}};
   }
   explicit Bench(KvWorkerConfig config = small()) : core(std::move(config)) {}
   ~Bench() {
@@ -80,17 +80,17 @@ struct Bench {
     probe.receive(us, meta, forget);
   }
   // Returns the latest changes sent to the first cache-meta; empty if there are none.
-  CacheChanges told() const {
+  CacheChanges sent_changes() const {
     const auto changes = probe.sent<CacheChanges>();
     return changes.empty() ? CacheChanges{} : changes[0];
   }
 };
 
-#ifdef TROUPE_PLANTED
+#ifdef TROUPE_MUTANTS
 // While an object of this type exists, containers see only the first byte of a block's name.
 struct CutNames {
-  CutNames() { planting::name_bits = 8; }
-  ~CutNames() { planting::name_bits = 256; }
+  CutNames() { mutation::name_bits = 8; }
+  ~CutNames() { mutation::name_bits = 256; }
 };
 inline BlockWant twin(BlockWant want) {  // a different block with the same cut name
   want.name.bytes[31] = 1;

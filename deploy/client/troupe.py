@@ -1,4 +1,5 @@
-"""A client of Troupe's HTTP door, of Python's standard library alone: copy this file beside your program.
+"""A client of Troupe's HTTP API that needs only Python's standard library. Copy this file beside your
+program.
 
     from troupe import Client, TroupeError
 
@@ -7,11 +8,13 @@
         reply = troupe.rank("ana", ["camp-0002", "tune-0007"], top_k=1)
         print(reply["items"][0]["id"], reply["plan"], reply["timings"]["total"])
 
-Replies are the bodies that deploy/API.md describes, as dictionaries. A refusal is a TroupeError with its status, code, message, where,
-expected and, where the door said so, retry_after. A client keeps one connection and is for one thread at a time.
+Replies are the bodies that docs/reference/http.md describes, as dictionaries. A refusal raises TroupeError,
+with status, code, message, where, expected and, if the server sent it, retry_after. A client keeps one
+connection and must not be used by two threads at once.
 
-What may be repeated is, `retries` times: a connection that broke (rankings and writes may be repeated; a write whose answer was lost is
-written again), and 429 and 503 after as long as the door says, at most `retry_wait` seconds.
+The client retries up to `retries` times: after a broken connection, and after 429 and 503. It then waits
+as long as the server says, at most `retry_wait` seconds. All calls may be repeated; a write whose answer
+was lost is written again.
 """
 import http.client
 import json
@@ -21,7 +24,7 @@ import urllib.parse
 
 
 class TroupeError(Exception):
-    """The door refused: mend the request, or try again, by `status` and `code`."""
+    """A refusal by the server; `status` and `code` tell whether to fix the request or to try again."""
 
     def __init__(self, status, error, headers):
         self.status, self.code = status, error.get("code", "")
@@ -48,7 +51,8 @@ class Client:
         retry_wait=2.0,
         tls=None,
     ):
-        """server: host:port, or a URL. key: sent as a bearer token. model: of a box that serves several. tls: an ssl.SSLContext."""
+        """server: host:port, or a URL. key: API key, sent as a bearer token. model: name of the model, for a
+        server with several. timeout, retry_wait: seconds. tls: an ssl.SSLContext."""
         url = urllib.parse.urlsplit(server if "//" in server else "http://" + server)
         if url.scheme not in ("http", "https") or not url.hostname:
             raise ValueError(f"server is {server!r}; expected host:port or http://host:port")
@@ -67,20 +71,23 @@ class Client:
         self._model, self._retries, self._retry_wait, self._connection = model, retries, retry_wait, None
         self.request_id = self.traceparent = ""  # of the last response
 
-    # ---- what the door offers ----
+    # ---- API calls ----
 
     def rank(self, user, candidates, **options):
-        """options: top_k, policy, approximate, request_timestamp, scenario, task, features, budget_us."""
+        """Ranks the candidates (item ids) for a user. options: top_k, policy, approximate,
+        request_timestamp, scenario, task, features, budget_us."""
         return self._ask(
             "POST", "/v1/rank", self._of_model({"user": user, "candidates": list(candidates), **options})
         )
 
     def generate(self, user, **options):
-        """options: top_k, width, exclude_seen, allow, deny, among_allowed, logprobs, features, budget_us."""
+        """Generates items for a user. options: top_k, width, exclude_seen, allow, deny, among_allowed,
+        logprobs, features, budget_us."""
         return self._ask("POST", "/v1/generate", self._of_model({"user": user, **options}))
 
     def score(self, query, items, label_tokens, **options):
-        """items: lists of tokens. options: apply_softmax, budget_us."""
+        """Scores items by the logits of the label tokens. query: tokens. items: lists of tokens.
+        options: apply_softmax, budget_us."""
         body = {
             "query": list(query),
             "items": [{"tokens": list(item)} for item in items],
@@ -90,11 +97,11 @@ class Client:
         return self._ask("POST", "/v1/score", self._of_model(body))
 
     def complete(self, prompt, **options):
-        """options: max_tokens, n, beam_width, items, logprobs, budget_us."""
+        """Completes a prompt. options: max_tokens, n, beam_width, items, logprobs, budget_us."""
         return self._ask("POST", "/v1/completions", self._of_model({"prompt": prompt, **options}))
 
     def put_user(self, user, history=None, tokens=None, features=None):
-        """Replaces the profile. The version of the profile."""
+        """Replaces the user's profile and returns its version."""
         body = {
             name: value
             for name, value in (("history", history), ("tokens", tokens), ("features", features))
@@ -106,7 +113,7 @@ class Client:
         return self._ask("DELETE", self._path("users", user))["version"]
 
     def put_item(self, item, tokens, identifier, title=""):
-        """The version of the catalog."""
+        """Adds or replaces an item and returns the catalog's version."""
         return self._ask(
             "PUT",
             self._path("items", item),
@@ -145,10 +152,11 @@ class Client:
     def __exit__(self, *_):
         self.close()
 
-    # ---- how ----
+    # ---- transport ----
 
     def ask(self, method, path, body=None, **headers):
-        """Whatever else there is: the body of the answer. traceparent="00-…" makes it a part of your trace."""
+        """Calls any other path and returns the answer's body. traceparent="00-…" adds the call to your
+        trace."""
         return self._ask(
             method, path, body, {name.replace("_", "-"): value for name, value in headers.items()}
         )

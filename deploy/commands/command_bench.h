@@ -14,7 +14,7 @@ namespace troupe::deploy {
 // `bench rank --data`: ranking requests of an evaluation file or a request trace, under several
 // policies.
 struct BenchRankOptions {
-  BoxOptions box;
+  ConfigOptions box;
   std::string data, evaluation, profile_tokens, json, memory;
   std::optional<double> item_share;
   std::vector<std::string> policies{"recompute", "user", "item", "bat"};

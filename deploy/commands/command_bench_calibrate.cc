@@ -12,7 +12,7 @@
 #include "deploy/lab/bench/bench_result.h"
 #include "deploy/lab/what_if/host_fit.h"
 #include "deploy/models/cost_shape.h"
-#include "deploy/models/families.h"
+#include "deploy/models/model_families.h"
 #include "deploy/reports/table.h"
 #include "placement/cost/device_profiles.h"
 
@@ -37,7 +37,7 @@ std::vector<CalibrationModel> models_of(const CalibrateOptions& options) {
   config.set("inference.cores", std::to_string(options.cores));
   config.set("inference.executors", "1");
   if (!options.model.empty()) {
-    const Family& family = family_of(all_families(), options.model);
+    const ModelFamily& family = family_of(all_families(), options.model);
     const ModelFacts facts = family.describe(options.model, config);
     return {{options.model, facts.limits, facts.shape, [&family, config, directory = options.model] {
                return family.open(directory, config).engine({}).executor;
@@ -127,17 +127,17 @@ void check_name(const std::string& name) {
 
 // ---- host work ----
 
-BenchedBoxes benched_boxes(const std::string& file) {
-  BenchedBoxes boxes{read_bench_result(file), {}};
-  boxes.config.set("model.directory", boxes.result.model);
-  apply_settings(boxes.config, boxes.result.settings);
-  return boxes;
+BenchmarkRuns benched_boxes(const std::string& file) {
+  BenchmarkRuns benchmarks{read_bench_result(file), {}};
+  benchmarks.config.set("model.directory", benchmarks.result.model);
+  apply_settings(benchmarks.config, benchmarks.result.settings);
+  return benchmarks;
 }
 
-double of_room(const BenchRankRun& run, std::string_view room) {
+double of_component(const BenchRankRun& run, std::string_view component) {
   double seconds = 0;
   for (const CpuShare& share : run.profile)
-    if (share.room == room) seconds += share.seconds;
+    if (share.component == component) seconds += share.seconds;
   return 1e6 * seconds / static_cast<double>(run.requests);
 }
 
@@ -154,7 +154,8 @@ void print_host(std::ostream& out, const FittedHost& fitted) {
     return (is < of ? "" : "+") + fixed(100 * (is / of - 1), 1) + " %";
   };
   for (const FittedRun& run : fitted.runs) {
-    const double passes = of_room(run.measured, "kernels"), said = of_room(run.predicted, "kernels");
+    const double passes = of_component(run.measured, "kernels"),
+                 said = of_component(run.predicted, "kernels");
     const double requests = static_cast<double>(run.measured.requests);
     const double host = 1e6 * run.measured.cpu_seconds / requests - passes;
     const double host_said = 1e6 * run.predicted.cpu_seconds / requests - said;
@@ -170,12 +171,12 @@ int run_host_fit(const CalibrateOptions& options) {
     throw std::invalid_argument(
         "--profiles is given without --device; expected the device profile that was calibrated before");
   check_output(options.out);
-  std::vector<BenchedBoxes> boxes;
-  for (const std::string& file : options.profiles) boxes.push_back(benched_boxes(file));
+  std::vector<BenchmarkRuns> benchmarks;
+  for (const std::string& file : options.profiles) benchmarks.push_back(benched_boxes(file));
   FittedHost fitted;
   {
     Progress progress("simulated runs", 100);
-    fitted = fit_host_work(boxes, device_of(options.device), options.machine_cores,
+    fitted = fit_host_work(benchmarks, device_of(options.device), options.machine_cores,
                            [&](std::uint64_t done, std::uint64_t all) { progress.at(100 * done / all); });
   }
   if (!options.name.empty()) fitted.device.name = options.name;

@@ -21,20 +21,20 @@ namespace {
 
 using nlohmann::json;
 
-struct Part {
+struct PassPart {
   const char* name;
   double kernels::PassTimes::*seconds;
 };
-constexpr std::array<Part, 7> parts{{{"linear", &kernels::PassTimes::linear},
-                                     {"attention", &kernels::PassTimes::attention},
-                                     {"readout", &kernels::PassTimes::readout},
-                                     {"elementwise", &kernels::PassTimes::elementwise},
-                                     {"keys_values", &kernels::PassTimes::keys_values},
-                                     {"embedding", &kernels::PassTimes::embedding},
-                                     {"planning", &kernels::PassTimes::planning}}};
+constexpr std::array<PassPart, 7> parts{{{"linear", &kernels::PassTimes::linear},
+                                         {"attention", &kernels::PassTimes::attention},
+                                         {"readout", &kernels::PassTimes::readout},
+                                         {"elementwise", &kernels::PassTimes::elementwise},
+                                         {"keys_values", &kernels::PassTimes::keys_values},
+                                         {"embedding", &kernels::PassTimes::embedding},
+                                         {"planning", &kernels::PassTimes::planning}}};
 
 // Troupe's figures on one workload: medians over the rounds, and the best round.
-struct Figures {
+struct EngineFigures {
   double tokens_per_cpu_second = 0, best = 0, gflops = 0, fma_gflops = 0, share_of_fma = 0;
   // ideal: tokens per CPU-second at the peak multiply-add rate
   double wall_ms = 0, cpu_ms = 0, ideal = 0;
@@ -47,7 +47,7 @@ struct WorkloadRun {
   std::vector<EngineRound> rounds;
   double tokens = 0;
   Flops flops;
-  Figures figures;
+  EngineFigures figures;
 };
 
 struct ShapeRun {
@@ -65,8 +65,8 @@ double median_of(const std::vector<EngineRound>& rounds, Value value) {
   return median(std::move(values));
 }
 
-Figures figures_of(const WorkloadRun& run, kernels::WeightFormat weights) {
-  Figures f;
+EngineFigures figures_of(const WorkloadRun& run, kernels::WeightFormat weights) {
+  EngineFigures f;
   const double cpu = median_of(run.rounds, [](auto& r) { return r.cpu_seconds; });
   const double least = std::ranges::min(run.rounds, {}, &EngineRound::cpu_seconds).cpu_seconds;
   f.cpu_ms = cpu * 1e3;
@@ -87,33 +87,33 @@ Figures figures_of(const WorkloadRun& run, kernels::WeightFormat weights) {
   return f;
 }
 
-double rest_share(const Figures& f) {
+double rest_share(const EngineFigures& f) {
   double rest = 1;
   for (const double share : f.part_shares) rest -= share;
   return rest;
 }
 
 // Returns the peer with the most tokens per CPU-second (median); null: no peer ran this workload.
-const PeerLine* best_peer(const ShapeRun& run, Workload workload) {
-  const PeerLine* best = nullptr;
+const PeerResult* best_peer(const ShapeRun& run, Workload workload) {
+  const PeerResult* best = nullptr;
   for (const PeerRun& peer : run.peers)
-    if (const PeerLine* line = peer.find(workload))
+    if (const PeerResult* line = peer.find(workload))
       if (best == nullptr || line->tokens_per_cpu_second() > best->tokens_per_cpu_second()) best = line;
   return best;
 }
 
-double ratio(const Figures& f, const PeerLine& peer) {
+double ratio(const EngineFigures& f, const PeerResult& peer) {
   return f.tokens_per_cpu_second / peer.tokens_per_cpu_second();
 }
 double least_peer_wall_ms(const ShapeRun& run, Workload workload) {
   double least = std::numeric_limits<double>::infinity();
   for (const PeerRun& peer : run.peers)
-    if (const PeerLine* line = peer.find(workload)) least = std::min(least, line->wall_ms);
+    if (const PeerResult* line = peer.find(workload)) least = std::min(least, line->wall_ms);
   return least;
 }
 // Ratio if both had run at the same multiply-add rate. This removes slowdowns of one run by other
 // processes on the core.
-double ratio_at_equal_fma(const Figures& f, const PeerLine& peer) {
+double ratio_at_equal_fma(const EngineFigures& f, const PeerResult& peer) {
   return ratio(f, peer) * peer.fma_gflops / f.fma_gflops;
 }
 
@@ -126,7 +126,7 @@ void measure_troupe(EngineBench& bench, ShapeRun& run, std::uint32_t rounds) {
 
 ShapeRun run_shape(const BenchEngineOptions& options, const EngineSetup& setup, const EngineShape& shape,
                    const std::vector<Workload>& workloads, const std::optional<PeerFolders>& folders) {
-  std::optional<OnOneCore> pinned;
+  std::optional<CorePin> pinned;
   if (setup.threads == 1) pinned.emplace();  // peers inherit it
   ShapeRun run{&shape, setup.threads, {}, {}, {}};
   EngineBench bench(shape, setup);
@@ -166,7 +166,7 @@ std::vector<Table::Column> rate_columns(const std::vector<PeerRun>& peers) {
 }
 
 std::vector<std::string> rate_cells(const ShapeRun& run, const WorkloadRun& workload) {
-  const Figures& f = workload.figures;
+  const EngineFigures& f = workload.figures;
   std::vector<std::string> cells{std::string(run.shape->name),
                                  std::to_string(run.threads),
                                  std::string(workload_name(workload.workload)),
@@ -177,11 +177,11 @@ std::vector<std::string> rate_cells(const ShapeRun& run, const WorkloadRun& work
                                  percent_or_dash(f.share_of_fma),
                                  fixed(f.wall_ms, 1)};
   for (const PeerRun& peer : run.peers) {
-    const PeerLine* line = peer.find(workload.workload);
+    const PeerResult* line = peer.find(workload.workload);
     cells.push_back(line ? fixed(line->tokens_per_cpu_second(), 0) : "failed");
     cells.push_back(line ? percent_or_dash(line->share_of_fma) : "");
   }
-  if (const PeerLine* best = best_peer(run, workload.workload))
+  if (const PeerResult* best = best_peer(run, workload.workload))
     cells.insert(cells.end(), {fixed(ratio(f, *best), 2), fixed(ratio_at_equal_fma(f, *best), 2),
                                fixed(least_peer_wall_ms(run, workload.workload), 1)});
   else if (!run.peers.empty())
@@ -200,7 +200,7 @@ void print_rates(std::ostream& out, const std::vector<ShapeRun>& runs) {
 void print_parts(std::ostream& out, const std::vector<ShapeRun>& runs) {
   constexpr auto right = Table::Align::right;
   std::vector<Table::Column> columns{{"% of CPU time"}, {"threads", right}, {"workload"}};
-  for (const Part& part : parts) columns.push_back({part.name, right});
+  for (const PassPart& part : parts) columns.push_back({part.name, right});
   columns.push_back({"rest", right});
   Table table(columns);
   for (const ShapeRun& run : runs)
@@ -238,7 +238,7 @@ Ideal: attention and logits at 80 % of FMA, linear layers at )"
 }
 
 json to_json(const BenchEngineOptions& options, const ShapeRun& run, const WorkloadRun& workload) {
-  const Figures& f = workload.figures;
+  const EngineFigures& f = workload.figures;
   json entry{{"engine", "troupe"},
              {"shape", run.shape->name},
              {"workload", workload_name(workload.workload)},
@@ -258,14 +258,14 @@ json to_json(const BenchEngineOptions& options, const ShapeRun& run, const Workl
              {"resident_bytes", run.memory.resident_bytes}};
   if (f.has_parts)
     for (std::size_t p = 0; p < parts.size(); ++p) entry["parts"][parts[p].name] = f.part_shares[p];
-  if (const PeerLine* best = best_peer(run, workload.workload))
+  if (const PeerResult* best = best_peer(run, workload.workload))
     entry.update(
         {{"ratio_to_best_peer", ratio(f, *best)}, {"ratio_at_equal_fma", ratio_at_equal_fma(f, *best)}});
   return entry;
 }
 
 json to_json(const BenchEngineOptions& options, const ShapeRun& run, const PeerRun& peer,
-             const PeerLine& line) {
+             const PeerResult& line) {
   return {{"engine", peer.peer.name()},
           {"shape", run.shape->name},
           {"workload", line.workload},
@@ -286,7 +286,7 @@ std::string json_text(const BenchEngineOptions& options, const std::vector<Shape
   for (const ShapeRun& run : runs) {
     for (const WorkloadRun& workload : run.troupe) all["runs"].push_back(to_json(options, run, workload));
     for (const PeerRun& peer : run.peers) {
-      for (const PeerLine& line : peer.lines) all["runs"].push_back(to_json(options, run, peer, line));
+      for (const PeerResult& line : peer.lines) all["runs"].push_back(to_json(options, run, peer, line));
       if (!peer.failure.empty())
         all["failures"].push_back({{"engine", peer.peer.name()},
                                    {"shape", run.shape->name},

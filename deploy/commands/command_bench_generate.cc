@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-struct GenerateOptions {
+struct BenchGenerateOptions {
   std::string model, data, shape, weights = "f32", kv = "f32", json;
   std::vector<std::string> engines{"troupe"};
   std::uint32_t width = 128, threads = 1;
@@ -107,7 +107,7 @@ json to_json(const GenerateRun& run, std::uint32_t width) {
             {"planning", t.planning * 1e3}}}};
 }
 
-GenerateWork work_of(const GenerateOptions& options) {
+GenerateWork work_of(const BenchGenerateOptions& options) {
   if (options.model.empty() != options.data.empty() || options.model.empty() == options.shape.empty())
     throw std::invalid_argument(
         "bench generate has neither a model nor a shape; expected --model and --data, or --shape alone");
@@ -120,7 +120,7 @@ GenerateWork work_of(const GenerateOptions& options) {
   return work;
 }
 
-int run_bench_generate(const GenerateOptions& options) {
+int run_bench_generate(const BenchGenerateOptions& options) {
   check_output(options.json);
   GenerateSetup setup;
   for (const std::string& name : options.engines) setup.engines.push_back(find_beam_engine(name));
@@ -129,12 +129,12 @@ int run_bench_generate(const GenerateOptions& options) {
   setup.weights = *kernels::find_weight_format(options.weights);
   setup.kv = *kernels::find_kv_format(options.kv);
   setup.cached = !options.prefill;
-  if (options.among_allowed) setup.normalised = kernels::Search::Normalised::allowed;
+  if (options.among_allowed) setup.normalised = kernels::Search::Normalisation::allowed;
   const GenerateWork work = work_of(options);
   std::vector<GenerateRun> runs;
   std::uint32_t cores = 0;
   {
-    std::optional<OnOneCore> alone;
+    std::optional<CorePin> alone;
     if (options.threads == 1) alone.emplace();
     cores = usable_cores();
     runs = run_generate(work, setup);
@@ -159,7 +159,7 @@ int run_bench_generate(const GenerateOptions& options) {
 }  // namespace
 
 void add_generate_bench(Command bench) {
-  auto options = std::make_shared<GenerateOptions>();
+  auto options = std::make_shared<BenchGenerateOptions>();
   Command command = bench.add_command(
       "generate", "Measure the engine's beam search alone: time, memory and valid items, beside baselines");
   command.add_option("--model", options->model, "Model directory; requires --data");

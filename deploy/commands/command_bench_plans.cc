@@ -49,7 +49,7 @@ double mean_ms(const std::vector<double>& seconds) { return 1e3 * mean_of(second
 constexpr std::size_t everywhere = SIZE_MAX;
 
 double reciprocal(const EventScore& score, std::size_t k) {
-  return recall(score, k) > 0 ? 1.0 / static_cast<double>(score.place) : 0;
+  return recall(score, k) > 0 ? 1.0 / static_cast<double>(score.rank) : 0;
 }
 
 Mean mean_over(const std::vector<EventScore>& scores, double (*value)(const EventScore&, std::size_t),
@@ -198,7 +198,7 @@ void run_event(BlockBench& bench, const RankEvents& events, const RankEvent& eve
   const std::vector<float> full = bench.run(plain).scores;
   for (VariantRun& run : runs) {
     Plan plan = plan_of(events.form, event, run.variant);
-    if (run.variant.oracle && !plan.repair.places.empty()) plan = bench.with_oracle(plan, plain);
+    if (run.variant.oracle && !plan.repair.reused_spans.empty()) plan = bench.with_oracle(plan, plain);
     const BlockBench::Run done = bench.run(plan);
     run.scores.push_back(judge_ranking(done.scores, event.truth));
     run.overlap.push_back(overlap_at_10(done.scores, full));
@@ -219,7 +219,7 @@ int run_bench_plans(const PlanRunOptions& options) {
   if (!options.prototypes.empty()) {
     prototypes = std::make_shared<kernels::Prototypes>(options.prototypes, model.config, model.version);
     coverage = coverage_of(*prototypes, events);
-    events.form.stand_ins = stand_ins_of(prototypes, model.version);
+    events.form.prototype_set = prototype_set_of(prototypes, model.version);
     const std::uint32_t page_tokens = decoder->layout().page_tokens;
     decoder = with_prototypes(std::move(decoder),
                               kv_layout(model.config, page_tokens, kernels::KvFormat::f32), prototypes);

@@ -6,7 +6,7 @@
 #include "deploy/data/text_file.h"
 #include "deploy/lab/bench/bench_rank.h"
 #include "deploy/lab/bench/bench_result.h"
-#include "deploy/node/box.h"
+#include "deploy/node/local_node.h"
 #include "deploy/node/prompt_file.h"
 #include "deploy/reports/table.h"
 #include "router/request/policy.h"
@@ -120,10 +120,10 @@ void print_profiles(std::ostream& out, const std::vector<BenchRankRun>& runs) {
   std::vector<Table::Column> columns{{"CPU by component, us per request"}};
   for (const BenchRankRun& run : runs) columns.insert(columns.end(), {{run.policy, right}, {"share", right}});
   Table table(columns);
-  for (std::size_t room = 0; room < runs.front().profile.size(); ++room) {
-    std::vector<std::string> cells{runs.front().profile[room].room};
+  for (std::size_t component = 0; component < runs.front().profile.size(); ++component) {
+    std::vector<std::string> cells{runs.front().profile[component].component};
     for (const BenchRankRun& run : runs) {
-      const double seconds = run.profile[room].seconds;
+      const double seconds = run.profile[component].seconds;
       cells.push_back(
           fixed(1e6 * seconds / static_cast<double>(std::max<std::uint64_t>(1, run.requests)), 1));
       cells.push_back(fixed(100 * seconds / run.cpu_seconds, 1) + " %");
@@ -185,8 +185,9 @@ void BenchRankOptions::add_to(Command command) {
   command.add_option("--policy", policies, "Policies to run, separated by commas")
       .comma_separated()
       .default_shown();
-  command.add_option("--trace", trace,
-                     "Use the requests of this trace (deploy/TRACES.md) instead of an evaluation file");
+  command.add_option(
+      "--trace", trace,
+      "Use the requests of this trace (docs/reference/trace-format.md) instead of an evaluation file");
   command.add_option("--speed", speed, "With --trace: replay speed-up factor; 2: twice as fast")
       .between(1e-6, 1e6)
       .default_shown();

@@ -18,7 +18,7 @@ namespace {
 
 struct BenchServeOptions {
   ServerOptions server;
-  ServeAsk ask;
+  ServeBenchOptions ask;
   std::string trace, data, json, arrivals = "poisson";
   std::uint64_t requests = 0, seed = 7;
   std::uint32_t candidates = 100, top_k = 10;
@@ -43,7 +43,7 @@ void check(const BenchServeOptions& options) {
 }
 
 Questions drawn(const BenchServeOptions& options) {
-  GeneratedTraceOptions drawing{.making = {.candidates = options.candidates,
+  GeneratedTraceOptions drawing{.common = {.candidates = options.candidates,
                                            .generates = options.generates,
                                            .top_k = options.top_k,
                                            .seed = options.seed},
@@ -132,7 +132,8 @@ void add_bench_serve(Command bench) {
   auto options = std::make_shared<BenchServeOptions>();
   Command command = bench.add_command("serve", "Send a trace, or drawn load, to a running service over HTTP");
   options->server.add_to(command, "--url,--server");
-  command.add_option("--trace", options->trace, "Send the requests of this trace (deploy/TRACES.md)");
+  command.add_option("--trace", options->trace,
+                     "Send the requests of this trace (docs/reference/trace-format.md)");
   command.add_option("--data", options->data,
                      "Draw requests from the users and items of this folder, which the service must have");
   command

@@ -9,9 +9,9 @@
 #include "deploy/commands/commands.h"
 #include "deploy/data/dataset.h"
 #include "deploy/data/import_check.h"
-#include "deploy/node/box.h"
 #include "deploy/node/cluster_file.h"
-#include "deploy/node/own_rows.h"
+#include "deploy/node/feature_ownership.h"
+#include "deploy/node/local_node.h"
 #include "deploy/node/prompt_file.h"
 
 namespace troupe::deploy {
@@ -19,7 +19,7 @@ namespace troupe::deploy {
 namespace {
 
 struct ImportOptions {
-  BoxOptions box;
+  ConfigOptions box;
   std::string data, node, served, history = "all";
   bool replace = false, skip_unknown = false, adopt = false;
 };
@@ -61,13 +61,13 @@ struct ImportModel {
   ModelFacts facts;
   kernels::Vocabulary vocabulary;
   std::unique_ptr<const Tokenizer> tokenizer;  // null: the model has none
-  MadeFor made_for;
+  ModelFingerprints made_for;
   bool generates = false;
 };
 
 ImportModel read_model(const Config& config) {
   const std::string directory = required_text(config, "model.directory");
-  const Family& family = family_of(all_families(), directory);
+  const ModelFamily& family = family_of(all_families(), directory);
   ImportModel model{.facts = family.describe(directory, config)};
   model.vocabulary = read_vocabulary_if_any(directory, model.facts.limits);
   model.tokenizer = read_tokenizer_if_any(directory, model.facts.limits);
@@ -118,35 +118,36 @@ KnowsItem items_known(const DataRows<PutItem>& items, FeatureStore& features, bo
 // Returns true if the present users are to be dropped: they belong to another model or to an
 // unfinished import. Without --replace, throws in these cases. Never drops users whose rows have no
 // note of their model; with --replace, that throws, too.
-bool forgets_users(FeatureStore& features, const MadeFor& present, const Config& config, bool replace) {
+bool drops_users(FeatureStore& features, const ModelFingerprints& present, const Config& config,
+                 bool replace) {
   if (features.half_imported()) {
-    if (!replace) throw ConfigError(why_half_imported(config));
+    if (!replace) throw ConfigError(describe_unfinished_import(config));
     return true;
   }
   const auto noted = features.made_for();
   if (features.untouched() || (!noted && !replace)) return false;
   if (!noted)
     throw ConfigError(
-        features_place(config) + ": its rows have no note of their model; expected " +
+        features_location(config) + ": its rows have no note of their model; expected " +
         "`troupe import --adopt` first, if they belong to " + config.text("model.directory") + ", or " +
         (features_in_redis(config) ? "another features.store or cluster.name" : "another node.data_dir"));
-  const std::string why = why_foreign(*noted, present, config);
+  const std::string why = describe_mismatch(*noted, present, config);
   if (!why.empty() && !replace) throw ConfigError(why);
   return !why.empty();
 }
 
-int adopt(FeatureStore& features, const MadeFor& present, const Config& config) {
+int adopt(FeatureStore& features, const ModelFingerprints& present, const Config& config) {
   const auto noted = features.made_for();
-  const auto kept = noted ? decode_made_for(*noted) : std::nullopt;
+  const auto kept = noted ? decode_model_fingerprints(*noted) : std::nullopt;
   if (kept && kept->vocabulary != present.vocabulary)
-    throw ConfigError(why_foreign(*noted, present, config) + ". Nothing was changed");
+    throw ConfigError(describe_mismatch(*noted, present, config) + ". Nothing was changed");
   features.note_made_for(encode(present));
-  std::cout << features_place(config) << ": its " << features.items() << " items and its users are those of "
-            << config.text("model.directory") << " from now on\n";
+  std::cout << features_location(config) << ": its " << features.items()
+            << " items and its users are those of " << config.text("model.directory") << " from now on\n";
   return 0;
 }
 
-struct Rows {
+struct ImportRows {
   DataRows<PutItem> items;
   DataRows<PutUser> users;
 };
@@ -160,51 +161,51 @@ kernels::Vocabulary names_of_items(const ImportModel& model) {
                                 static_cast<std::uint32_t>(model.facts.limits.vocabulary));
 }
 
-Rows read_rows(const ImportOptions& options, const ImportModel& model) {
+ImportRows read_rows(const ImportOptions& options, const ImportModel& model) {
   const bool items_are_tokens = !model.facts.history_plan.empty();
   std::vector<std::string> features;
   for (const EventFeature& feature : model.facts.event_features) features.push_back(feature.name);
-  Rows rows{read_item_rows(options.data, items_are_tokens ? names_of_items(model) : model.vocabulary,
-                           model.tokenizer.get()),
-            read_user_rows(options.data, history_parts.at(options.history), features)};
-  refuse_twice(rows.items);
-  refuse_twice(rows.users);
+  ImportRows rows{read_item_rows(options.data, items_are_tokens ? names_of_items(model) : model.vocabulary,
+                                 model.tokenizer.get()),
+                  read_user_rows(options.data, history_parts.at(options.history), features)};
+  reject_duplicates(rows.items);
+  reject_duplicates(rows.users);
   return rows;
 }
 
 // Removes events of unknown items and returns them. Refuses any unless `skip_unknown`.
-UnknownEvents leave_out(Rows& rows, const KnowsItem& knows, bool skip_unknown) {
-  UnknownEvents unknown = find_unknown(rows.users, knows);
-  if (!skip_unknown) refuse_unknown(unknown);
+UnknownItemEvents remove_unknown(ImportRows& rows, const KnowsItem& knows, bool skip_unknown) {
+  UnknownItemEvents unknown = find_unknown(rows.users, knows);
+  if (!skip_unknown) reject_unknown_items(unknown);
   if (unknown.events > 0) drop_unknown(rows.users, knows);
   return unknown;
 }
 
-void tell(const Rows& rows, const UnknownEvents& unknown, FeatureStore& features, const Config& config,
-          std::uint64_t items_gone, bool users_gone, bool generates) {
+void tell(const ImportRows& rows, const UnknownItemEvents& unknown, FeatureStore& features,
+          const Config& config, std::uint64_t items_gone, bool users_gone, bool generates) {
   std::cout << "imported " << rows.items.rows.size() << " items and " << rows.users.rows.size()
-            << " users into " << features_place(config) << "; catalog " << features.catalog_version()
+            << " users into " << features_location(config) << "; catalog " << features.catalog_version()
             << " has " << features.items() << " items\n";
   if (items_gone > 0) std::cout << items_gone << " items of the former catalog were removed\n";
   if (users_gone) std::cout << "all former users were removed: they belonged to another model\n";
-  if (unknown.events > 0) std::cout << tell_left_out(unknown) << "\n";
-  const std::string warning = generates ? "" : tell_shared_identifiers(rows.items);
+  if (unknown.events > 0) std::cout << describe_left_out(unknown) << "\n";
+  const std::string warning = generates ? "" : describe_shared_identifiers(rows.items);
   if (!warning.empty()) std::cout << warning << "\n";
 }
 
 int run_import(const ImportOptions& options) {
   const Config config = config_of(options);
   const ImportModel model = read_model(config);
-  Rows rows = options.adopt ? Rows{} : read_rows(options, model);
+  ImportRows rows = options.adopt ? ImportRows{} : read_rows(options, model);
   const std::unique_ptr<Store> folder = open_folder(config);
   const auto features = open_features(
       config, folder.get(), feature_limits(config, model.facts), 1,
       [](auto) { return BlockName{}; },  // block names are not needed
       {}, options.served);
   if (options.adopt) return adopt(*features, model.made_for, config);
-  const bool users_gone = forgets_users(*features, model.made_for, config, options.replace);
-  const UnknownEvents unknown =
-      leave_out(rows, items_known(rows.items, *features, options.replace), options.skip_unknown);
+  const bool users_gone = drops_users(*features, model.made_for, config, options.replace);
+  const UnknownItemEvents unknown =
+      remove_unknown(rows, items_known(rows.items, *features, options.replace), options.skip_unknown);
   const std::uint64_t before = features->items();
   const std::uint64_t stay = count_known(rows.items, *features);
   features->import({.items = rows.items.rows,

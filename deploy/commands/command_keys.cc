@@ -44,16 +44,16 @@ server::ApiKeys keys_in(const fs::path& file) {
 }
 
 // Locks the file against other writers for its lifetime.
-class Turn {
+class FileLock {
  public:
-  explicit Turn(const fs::path& file)
+  explicit FileLock(const fs::path& file)
       : lock_(::open((file.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
     if (lock_ < 0 || ::flock(lock_, LOCK_EX) != 0)
       throw std::runtime_error(file.string() + ".lock: " + std::strerror(errno) +
                                "; expected a writable folder");
   }
-  ~Turn() { ::close(lock_); }
-  Turn(const Turn&) = delete;
+  ~FileLock() { ::close(lock_); }
+  FileLock(const FileLock&) = delete;
 
  private:
   const int lock_;
@@ -96,8 +96,8 @@ std::string today() {
 
 // ---- keys in a Redis ----
 
-struct Shared {
-  explicit Shared(const KeysOptions& options) : address(parse_redis_url(options.file)) {
+struct RedisKeys {
+  explicit RedisKeys(const KeysOptions& options) : address(parse_redis_url(options.file)) {
     complete(address, options.tls, options.login);
     where = describe(address);
     keys.emplace(RedisApiKeysOptions{.address = address, .cluster = options.cluster});
@@ -133,14 +133,14 @@ struct Shared {
 };
 
 void put_into_file(const KeysOptions& options, const server::ApiKey& key) {
-  const Turn turn(options.file);
+  const FileLock turn(options.file);
   server::ApiKeys keys = keys_in(options.file);
   keys.add(key);
   replace(options.file, text_of(keys));
 }
 
 bool erase_from_file(const KeysOptions& options) {
-  const Turn turn(options.file);
+  const FileLock turn(options.file);
   server::ApiKeys keys = keys_in(options.file);
   const bool there = keys.revoke(options.id);
   if (there) replace(options.file, keys.text());
@@ -148,7 +148,7 @@ bool erase_from_file(const KeysOptions& options) {
 }
 
 // Returns the file, or the Redis address without secrets.
-std::string place_of(const KeysOptions& options) {
+std::string location_of(const KeysOptions& options) {
   return options.in_redis() ? describe(parse_redis_url(options.file)) : options.file;
 }
 const char* when(const KeysOptions& options) {
@@ -158,9 +158,9 @@ const char* when(const KeysOptions& options) {
 int run_add(const KeysOptions& options) {
   server::ApiKey wanted = options.key;
   wanted.made = today();
-  const server::MadeKey made = server::make_key(wanted);
-  options.in_redis() ? Shared(options).put(made.key) : put_into_file(options, made.key);
-  std::cerr << "troupe: key " << made.key.id << " is in " << place_of(options) << "; servers take it "
+  const server::NewKey made = server::make_key(wanted);
+  options.in_redis() ? RedisKeys(options).put(made.key) : put_into_file(options, made.key);
+  std::cerr << "troupe: key " << made.key.id << " is in " << location_of(options) << "; servers take it "
             << when(options) << ". This is the only time it is shown:\n";
   std::cout << made.text << "\n";
   return 0;
@@ -173,7 +173,7 @@ int run_list(const KeysOptions& options) {
                {"requests/s", Table::Align::right},
                {"at once", Table::Align::right},
                {"made"}});
-  const server::ApiKeys keys = options.in_redis() ? Shared(options).read() : keys_in(options.file);
+  const server::ApiKeys keys = options.in_redis() ? RedisKeys(options).read() : keys_in(options.file);
   for (const auto& [id, key] : keys.all())
     table.row({id, key.tenant.empty() ? "(default)" : key.tenant,
                std::string(key.admin ? "administer" : "ask") + (key.any_tenant ? " for any tenant" : ""),
@@ -184,11 +184,11 @@ int run_list(const KeysOptions& options) {
 }
 
 int run_revoke(const KeysOptions& options) {
-  if (!(options.in_redis() ? Shared(options).erase(options.id) : erase_from_file(options)))
-    throw std::runtime_error(place_of(options) + ": there is no key " + options.id +
+  if (!(options.in_redis() ? RedisKeys(options).erase(options.id) : erase_from_file(options)))
+    throw std::runtime_error(location_of(options) + ": there is no key " + options.id +
                              "; expected an id of troupe keys list");
   // Servers assume that a Redis without keys has lost them, and keep the last ones.
-  if (options.in_redis() && Shared(options).is_empty())
+  if (options.in_redis() && RedisKeys(options).is_empty())
     std::cerr << "troupe: key " << options.id
               << " was revoked and was the last: running servers keep it until another key is added, or "
                  "until they stop\n";
@@ -226,7 +226,8 @@ void add_keys(Command app) {
   add.add_flag("--admin", options->key.admin, "Permit changes of versions and of the catalog");
   add.add_option("--rate", options->key.rate, "Maximum requests per second; 0: http.tenant_rate")
       .between(0.0, 1e6);
-  add.add_option("--at-once", options->key.at_once, "Maximum requests in flight; 0: http.tenant_at_once");
+  add.add_option("--at-once", options->key.at_once,
+                 "Maximum requests in flight; 0: http.tenant_requests_max");
   add.runs([options] { return run_add(*options); });
   of_file(keys.add_command("list", "List the keys, without secrets")).runs([options] {
     return run_list(*options);

@@ -10,7 +10,7 @@
 
 #include "deploy/commands/commands.h"
 #include "deploy/data/text_file.h"
-#include "deploy/models/families.h"
+#include "deploy/models/model_families.h"
 #include "deploy/reports/table.h"
 #include "kernels/checkpoint/json_file.h"
 
@@ -59,7 +59,7 @@ std::pair<nlohmann::json, std::string> request_of(const LogitsOptions& options) 
 }
 
 int run_logits(const LogitsOptions& options) {
-  const Family& family = family_of(all_families(), options.model);
+  const ModelFamily& family = family_of(all_families(), options.model);
   if (!family.logits)
     throw std::invalid_argument(options.model + " is of the family \"" + family.name +
                                 "\"; expected a family that supports troupe logits");

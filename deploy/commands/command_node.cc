@@ -7,7 +7,7 @@
 
 #include "deploy/commands/commands.h"
 #include "deploy/data/text_file.h"
-#include "deploy/models/families.h"
+#include "deploy/models/model_families.h"
 #include "deploy/node/cluster_file.h"
 #include "deploy/node/served_model.h"
 #include "deploy/node/serving.h"
@@ -17,15 +17,15 @@ namespace troupe::deploy {
 
 namespace {
 
-constexpr std::chrono::seconds etcd_patience{20};
+constexpr std::chrono::seconds etcd_timeout{20};
 
-struct NodeOptions {
+struct NodeCommandOptions {
   std::string config_file, name, port_file, join, like;
   std::vector<std::string> settings;
 };
 
 // Returns the file's node whose settings and roles a joining node copies.
-const ClusterNode& model_node(const NodeOptions& options, const std::vector<ClusterNode>& file) {
+const ClusterNode& model_node(const NodeCommandOptions& options, const std::vector<ClusterNode>& file) {
   if (!options.like.empty()) return find_node(file, options.like);
   for (const ClusterNode& node : file)
     if (node.roles == std::vector{NodeRole::worker}) return node;
@@ -34,9 +34,9 @@ const ClusterNode& model_node(const NodeOptions& options, const std::vector<Clus
       "node copies");
 }
 
-ClusterNode own_node(const NodeOptions& options, const std::vector<ClusterNode>& file) {
+ClusterNode own_node(const NodeCommandOptions& options, const std::vector<ClusterNode>& file) {
   ClusterNode own = options.join.empty() ? find_node(file, options.name) : model_node(options, file);
-  BoxFile box{std::move(own.config), std::move(own.models)};
+  SingleNodeFile box{std::move(own.config), std::move(own.models)};
   apply_settings(box, options.settings);
   own.config = std::move(box.config);
   own.models = std::move(box.models);
@@ -44,7 +44,7 @@ ClusterNode own_node(const NodeOptions& options, const std::vector<ClusterNode>&
 }
 
 // Parses "HOST:PORT" of --join into a member without a number.
-Member joining(const NodeOptions& options, const std::vector<NodeRole>& roles) {
+Member joining(const NodeCommandOptions& options, const std::vector<NodeRole>& roles) {
   const std::size_t colon = options.join.rfind(':');
   const std::string host = options.join.substr(0, colon),
                     port = colon == std::string::npos ? "" : options.join.substr(colon + 1);
@@ -69,20 +69,20 @@ std::map<NodeId, std::string> names_of(const std::vector<ClusterNode>& nodes) {
 
 // Returns the members at this node's start. A joining node is added to them and gets its number in
 // `own`.
-ReadMembers enter(const NodeOptions& options, const std::vector<ClusterNode>& file, const Members& seen,
-                  ClusterNode& own) {
-  if (!options.join.empty()) check_joins(file, own);
-  if (place_of(file, file.front()).is_alone()) return {};
+ReadMembers enter(const NodeCommandOptions& options, const std::vector<ClusterNode>& file,
+                  const ClusterMembers& seen, ClusterNode& own) {
+  if (!options.join.empty()) validate_join(file, own);
+  if (roles_of(file, file.front()).is_alone()) return {};
   const std::unique_ptr<Coordination> coordination = etcd_coordination(own.config);
-  await_coordination(*coordination, etcd_patience,
+  await_coordination(*coordination, etcd_timeout,
                      [](const std::string& why) { std::cerr << "waits for etcd: " << why << std::endl; });
   ReadMembers known = read_members(*coordination, seen);
   if (options.join.empty()) {
-    check_own({own.node, own.name, own.host, own.port}, known.members);
+    validate_start({own.node, own.name, own.host, own.port}, known.members);
     return known;
   }
   const std::vector<Member> members = members_of(file);
-  known = change_members(*coordination, [&](Members now) {
+  known = change_members(*coordination, [&](ClusterMembers now) {
     return with_joined(std::move(now), members, joining(options, own.roles));
   });
   const Member& joined = *known.members.find(options.name);
@@ -99,17 +99,17 @@ void look_for_models(const ClusterNode& own) {
   for (const NamedModel& model : own.models) look(model.config);
 }
 
-int run_node(const NodeOptions& options) {
+int run_node(const NodeCommandOptions& options) {
   const std::vector<ClusterNode> file = load_cluster(options.config_file);
   ClusterNode own = own_node(options, file);
   look_for_models(own);
-  const KeptMembers::Found kept = kept_members(own.config).read();
+  const MembersFile::MembersFileContent kept = kept_members(own.config).read();
   if (!kept.fault.empty()) std::cerr << kept.fault << "\n";  // the next write replaces it
   const ReadMembers known = enter(options, file, kept.members, own);
   std::vector<ClusterNode> at_first = file;
   if (!options.join.empty()) at_first.push_back(own);  // the file does not have this node
   const std::vector<ClusterNode> present = with_members(file, known.members, own);
-  Place place = place_of(at_first, own);
+  NodeRoles place = roles_of(at_first, own);
   place.joined = !options.join.empty();
   place.members = known;
   place.seen = kept.incarnation;
@@ -121,7 +121,7 @@ int run_node(const NodeOptions& options) {
        .file = members_of(file),
        .name = own.name,
        .names = names_of(present),
-       .read_again = [options] { return own_node(options, load_cluster(options.config_file)).config; },
+       .reload = [options] { return own_node(options, load_cluster(options.config_file)).config; },
        .port_file = options.port_file});
 }
 
@@ -132,7 +132,7 @@ struct MembersOptions {
   bool gone = false;
 };
 
-NodeId number_of(const std::vector<Member>& file, const Members& members, const std::string& name) {
+NodeId number_of(const std::vector<Member>& file, const ClusterMembers& members, const std::string& name) {
   for (const Member& node : file)
     if (node.name == name) return node.node;
   if (const Member* joined = members.find(name)) return joined->node;
@@ -144,7 +144,7 @@ int run_leave(const MembersOptions& options) {
   const std::vector<ClusterNode> file = load_cluster(options.config_file);
   const std::vector<Member> all = members_of(file);
   const std::unique_ptr<Coordination> coordination = etcd_coordination(file.front().config);
-  const ReadMembers known = change_members(*coordination, [&](Members now) -> MembersChange {
+  const ReadMembers known = change_members(*coordination, [&](ClusterMembers now) -> MembersChange {
     const NodeId node = number_of(all, now, options.name);
     return options.gone ? MembersChange(without(std::move(now), all, node))
                         : with_leaving(std::move(now), all, options.name);
@@ -182,7 +182,7 @@ int run_members(const MembersOptions& options) {
 }  // namespace
 
 void add_node(Command app) {
-  auto options = std::make_shared<NodeOptions>();
+  auto options = std::make_shared<NodeCommandOptions>();
   Command command = app.add_command("node", "Run one node of a cluster with its roles");
   command.add_option("--config", options->config_file, "File of the cluster (YAML)").required();
   command

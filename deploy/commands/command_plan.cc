@@ -25,12 +25,12 @@ std::string bytes_text(double bytes) {
   return fixed(bytes / 1e3, 1) + " kB";
 }
 
-struct Outcome {
+struct PlanOutcome {
   PlannedPlacement planned;
   std::optional<PlanMoves> moves;  // moves relative to the earlier plan
 };
 
-void print_table(const std::vector<Outcome>& all) {
+void print_table(const std::vector<PlanOutcome>& all) {
   constexpr auto right = Table::Align::right;
   Table table({{"placement"},
                {"everywhere", right},
@@ -55,7 +55,7 @@ void print_table(const std::vector<Outcome>& all) {
 
 // Returns a note if the predicted and the simulated hit shares differ: the popularity file and the
 // histories may describe different populations.
-std::string where_shares_differ(const PlanOptions& options, const std::vector<Outcome>& all) {
+std::string where_shares_differ(const PlanOptions& options, const std::vector<PlanOutcome>& all) {
   constexpr double most = 0.02;  // differences below this are noise
   double apart = 0;
   for (const auto& [planned, moves] : all) apart = std::max(apart, prediction_gap(planned));
@@ -65,7 +65,7 @@ std::string where_shares_differ(const PlanOptions& options, const std::vector<Ou
          ",\nsimulated uses the histories of --data, which have other items.\n";
 }
 
-void print_plan(const PlanOptions& options, const Planning& plan, const std::vector<Outcome>& all) {
+void print_plan(const PlanOptions& options, const Planning& plan, const std::vector<PlanOutcome>& all) {
   const PlanSetup& s = plan.setup;
   std::cout << plan.workload.items.count() << " items, "
             << bytes_text(static_cast<double>(plan.workload.items.total_bytes())) << " (" << s.shape.name
@@ -126,27 +126,28 @@ void print_moves(const std::string& name, const PlanMoves& moves) {
             << " of them computed, and drop " << moves.losses << ".\n";
 }
 
-std::optional<Outcome> plan_one(const std::string& name, const PlanOptions& options, const Planning& plan) {
+std::optional<PlanOutcome> plan_one(const std::string& name, const PlanOptions& options,
+                                    const Planning& plan) {
   if (options.move_from.empty()) {
     auto planned = plan_placement(name, plan.setup, plan.workload);
-    return planned ? std::optional(Outcome{std::move(*planned), {}}) : std::nullopt;
+    return planned ? std::optional(PlanOutcome{std::move(*planned), {}}) : std::nullopt;
   }
   const placement::Items& items = plan.workload.items;
-  const EarlierPlacement earlier = read_placement(options.move_from, name);
+  const PreviousPlacement earlier = read_placement(options.move_from, name);
   const placement::Placement known = known_part(earlier, items.count(), plan.ids);
   auto planned = plan_placement(name, plan.setup, plan.workload, &known);
   if (!planned) return std::nullopt;
   PlanMoves moves = moves_from(earlier, planned->placement, items, plan.ids);
-  return Outcome{std::move(*planned), std::move(moves)};
+  return PlanOutcome{std::move(*planned), std::move(moves)};
 }
 
-void print_all(const PlanOptions& options, const Planning& plan, const std::vector<Outcome>& all) {
+void print_all(const PlanOptions& options, const Planning& plan, const std::vector<PlanOutcome>& all) {
   print_plan(options, plan, all);
   for (const auto& [planned, moves] : all)
     if (moves) print_moves(planned.name, *moves);
 }
 
-json to_json(const Planning& plan, const std::vector<Outcome>& all) {
+json to_json(const Planning& plan, const std::vector<PlanOutcome>& all) {
   json result{{"input", input_figures(plan.setup)}, {"placements", json::array()}};
   for (const auto& [planned, moves] : all) {
     json one = placement_list(planned.placement, plan.ids);
@@ -161,7 +162,7 @@ json to_json(const Planning& plan, const std::vector<Outcome>& all) {
 int run_plan(const PlanOptions& options) {
   check_output(options.json);
   const Planning plan = make_planning(options);
-  std::vector<Outcome> all;
+  std::vector<PlanOutcome> all;
   for (const std::string& name : placement_names)
     if (options.placement == "all" || options.placement == name)
       if (auto outcome = plan_one(name, options, plan)) all.push_back(std::move(*outcome));

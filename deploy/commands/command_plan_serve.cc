@@ -9,7 +9,7 @@
 #include "deploy/commands/command_plan_serve.h"
 #include "deploy/data/text_file.h"
 #include "deploy/data/version.h"
-#include "deploy/lab/what_if/served_trial.h"
+#include "deploy/lab/what_if/deployment_trial.h"
 #include "deploy/reports/table.h"
 #include "placement/cost/device_profiles.h"
 
@@ -77,8 +77,8 @@ bool is_served(const PlanServeOptions& options) {
   return !options.box.model.empty() || !options.box.config_file.empty();
 }
 
-ServedWorld world_of(const PlanServeOptions& options) {
-  ServedWorld world{
+DeploymentInput world_of(const PlanServeOptions& options) {
+  DeploymentInput world{
       .config = options.box.load(),
       .data = options.data,
       .trace = options.serve.trace,
@@ -97,7 +97,7 @@ TryNodes trial_for(const ServedTrace& trace, const PlanServeOptions& options) {
       return try_serving(trace, options.serve, type, nodes);
     };
   return [world = world_of(options)](const NodeType& type, std::uint32_t nodes) {
-    return try_served(world, type, nodes);
+    return try_deployment(world, type, nodes);
   };
 }
 

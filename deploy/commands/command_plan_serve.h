@@ -12,7 +12,7 @@ namespace troupe::deploy {
 
 struct PlanServeOptions {
   TrialOptions serve;
-  BoxOptions box;           // with --model or --config: the configuration of the simulated nodes
+  ConfigOptions box;        // with --model or --config: the configuration of the simulated nodes
   std::string data;         // folder of its catalog; "": the catalog in node.data_dir
   std::uint32_t cores = 0;  // cores per node with --model; 0 = as many as this machine has
   CapacityTarget target;

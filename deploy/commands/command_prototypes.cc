@@ -60,7 +60,7 @@ void add_prototypes(Command app) {
   command.add_option("--cosine", made.cosine_min, "Minimum cosine between a token and its prototype, -1 to 1")
       .between(-1.0, 1.0)
       .default_shown();
-  command.add_option("--place", made.place_weight, "Weight of the position in a token's direction, 0 to 1")
+  command.add_option("--place", made.position_weight, "Weight of the position in a token's direction, 0 to 1")
       .between(0.0, 1.0)
       .default_shown();
   command.add_option("--tables", made.tables, "Number of hash tables").between(1, 64).default_shown();

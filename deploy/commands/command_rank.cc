@@ -71,9 +71,9 @@ void print_summary(const json& reply) {
 }
 
 // Prints a user's latest events by title, if the catalog's folder is given.
-class Histories {
+class HistoryPrinter {
  public:
-  explicit Histories(const std::string& folder) {
+  explicit HistoryPrinter(const std::string& folder) {
     if (folder.empty()) return;
     titles_ = read_titles(folder);
     for (PutUser& user : read_users(folder, HistoryPart::all)) events_[user.user] = std::move(user.history);
@@ -99,7 +99,7 @@ class Histories {
 // reuses.
 int rank_file(const RankOptions& options) {
   const std::vector<EvaluationRow> rows = read_evaluation(options.requests);
-  const Histories histories(options.data);
+  const HistoryPrinter histories(options.data);
   Table costs({{"user"},
                {"request", Table::Align::right},
                {"plan"},

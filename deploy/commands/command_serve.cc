@@ -7,22 +7,22 @@ namespace troupe::deploy {
 namespace {
 
 struct ServeOptions {
-  BoxOptions box;
+  ConfigOptions box;
   std::string address, port_file;
   std::int64_t port = -1;
 };
 
 int run_serve(const ServeOptions& options) {
   const auto read = [options] {
-    BoxFile box = options.box.load_box();
+    SingleNodeFile box = options.box.load_single_node();
     if (!options.address.empty()) box.config.set("http.address", options.address);
     if (options.port >= 0) box.config.set("http.port", std::to_string(options.port));
     return box;
   };
-  BoxFile box = read();
-  Serving serving{.config = std::move(box.config), .models = std::move(box.models), .read_again = [read] {
-                    return read().config;
-                  }};
+  SingleNodeFile box = read();
+  ServingOptions serving{.config = std::move(box.config), .models = std::move(box.models), .reload = [read] {
+                           return read().config;
+                         }};
   serving.port_file = options.port_file;
   return serve_until_signal(std::move(serving));
 }

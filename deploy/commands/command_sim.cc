@@ -90,8 +90,9 @@ void add_sim(Command app) {
       .between(1ULL, 4'000'000'000ULL);
   command.add_option("--requests", options->requests,
                      "Without faults: run this many requests and report latencies and hit rates");
-  command.add_option("--trace", options->trace,
-                     "Without faults: replay this trace (deploy/TRACES.md), at most --requests requests");
+  command.add_option(
+      "--trace", options->trace,
+      "Without faults: replay this trace (docs/reference/trace-format.md), at most --requests requests");
   command.add_option("--speed", options->speed, "With --trace: replay speed-up factor; 2: twice as fast")
       .between(1e-6, 1e6)
       .default_shown();

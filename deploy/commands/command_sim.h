@@ -14,7 +14,7 @@
 namespace troupe::deploy {
 
 struct SimCommandOptions {
-  BoxOptions box;                   // with --model or --config: the configuration of the simulated nodes
+  ConfigOptions box;                // with --model or --config: the configuration of the simulated nodes
   std::string data;                 // folder of its catalog; "": the catalog in node.data_dir
   std::string memory;               // for keys and values; "": pool.memory, or as in the measured run
   std::string compare;              // result file of bench rank

@@ -30,7 +30,7 @@ void set_hardware(const SimCommandOptions& options, double tokens_around, sim::S
   const double tokens = s.candidates * item_tokens_mean + tokens_around;
   const double request_us = cost.prefill_us(static_cast<std::uint64_t>(tokens), 0);
   s.us_per_token = request_us / tokens;
-  s.capacity_per_s = 1e6 * s.workers * s.lanes / request_us;
+  s.capacity_per_s = 1e6 * s.workers * s.slots / request_us;
   s.requests_per_s = 0.5 * s.capacity_per_s;
 }
 
@@ -163,7 +163,7 @@ Plot plot_of(const std::string& title, const std::string& y_label, const sim::Lo
              bool log_y = false) {
   Plot plot{.title = title, .x_label = "virtual time, s", .y_label = y_label, .log_y = log_y};
   for (const auto& [name, member] : lines) {
-    Series series{name, {}, {}};
+    PlotSeries series{name, {}, {}};
     for (std::size_t i = 0; i < r.seconds.size(); ++i) {
       series.x.push_back(static_cast<double>(i));
       series.y.push_back(r.seconds[i].*member);

@@ -15,12 +15,12 @@ namespace troupe::deploy {
 
 namespace {
 
-constexpr sim::PlacesChange changes[] = {sim::PlacesChange::burst, sim::PlacesChange::campaign,
-                                         sim::PlacesChange::new_item, sim::PlacesChange::worker_leaves,
-                                         sim::PlacesChange::worker_returns};
+constexpr sim::PlacementChange changes[] = {
+    sim::PlacementChange::burst, sim::PlacementChange::campaign, sim::PlacementChange::new_item,
+    sim::PlacementChange::worker_leaves, sim::PlacementChange::worker_returns};
 
-struct Row {
-  sim::PlacesChange change;
+struct RefreshRow {
+  sim::PlacementChange change;
   bool refreshes = false;
   sim::RefreshLoadResult result;
 };
@@ -28,7 +28,8 @@ struct Row {
 // Sizes the item area of each worker to its part of the placement, so that every new block evicts
 // one. For workers that leave and return, the area holds the whole catalog: requests would fill
 // anything smaller, and only blocks that fit are moved then.
-sim::RefreshLoadOptions load_of(const SimCommandOptions& options, sim::PlacesChange change, bool refreshes) {
+sim::RefreshLoadOptions load_of(const SimCommandOptions& options, sim::PlacementChange change,
+                                bool refreshes) {
   Demand demand{.items = 20'000, .users = 500, .candidates = 10};
   if (options.items > 0) demand.items = static_cast<std::uint32_t>(options.items);
   sim::RefreshLoadOptions load{.scenario = planning_scenario(options, demand)};
@@ -41,7 +42,7 @@ sim::RefreshLoadOptions load_of(const SimCommandOptions& options, sim::PlacesCha
   s.page_tokens = 1;
   s.item_share = 0.8;
   const bool moves_shards =
-      change == sim::PlacesChange::worker_leaves || change == sim::PlacesChange::worker_returns;
+      change == sim::PlacementChange::worker_leaves || change == sim::PlacementChange::worker_returns;
   const double held = s.items * (moves_shards ? 1.2 : 0.05 + 0.95 / s.workers) * item_tokens_mean;
   s.pages = static_cast<std::uint32_t>(held / s.item_share);
   load.before = load.after = {30'000'000};
@@ -56,9 +57,9 @@ nlohmann::json to_json(const sim::RefreshWindow& window) {
           {"p99_ms", window.p99_ms}};
 }
 
-nlohmann::json to_json(const sim::Scenario& s, const std::vector<Row>& rows) {
+nlohmann::json to_json(const sim::Scenario& s, const std::vector<RefreshRow>& rows) {
   nlohmann::json list = nlohmann::json::array();
-  for (const Row& row : rows) {
+  for (const RefreshRow& row : rows) {
     const sim::RefreshLoadResult& r = row.result;
     list.push_back(
         {{"change", sim::name_of(row.change)},
@@ -79,7 +80,7 @@ nlohmann::json to_json(const sim::Scenario& s, const std::vector<Row>& rows) {
           {"changes", list}};
 }
 
-void print(std::ostream& out, const sim::Scenario& s, const std::vector<Row>& rows) {
+void print(std::ostream& out, const sim::Scenario& s, const std::vector<RefreshRow>& rows) {
   using enum Table::Align;
   out << s.workers << " workers, " << s.items << " items, " << fixed(s.requests_per_s, 0) << " requests/s of "
       << s.candidates << " candidates\n";
@@ -95,7 +96,7 @@ void print(std::ostream& out, const sim::Scenario& s, const std::vector<Row>& ro
                {"during", right},
                {"after", right},
                {"failed", right}});
-  for (const Row& row : rows) {
+  for (const RefreshRow& row : rows) {
     const sim::RefreshLoadResult& r = row.result;
     table.row({std::string(sim::name_of(row.change)), row.refreshes ? "on" : "off",
                std::isnan(r.through_ms) ? "never" : fixed(r.through_ms, 0),
@@ -105,7 +106,7 @@ void print(std::ostream& out, const sim::Scenario& s, const std::vector<Row>& ro
                fixed(r.after.p99_ms, 2), fixed(r.before.failed + r.during.failed + r.after.failed, 0)});
   }
   table.print(out);
-  for (const Row& row : rows)
+  for (const RefreshRow& row : rows)
     for (const sim::Violation& v : row.result.violations)
       out << "promise " << v.promise << " is broken: " << v.what << '\n';
 }
@@ -114,11 +115,11 @@ void print(std::ostream& out, const sim::Scenario& s, const std::vector<Row>& ro
 
 int run_sim_refresh(const SimCommandOptions& options) {
   if (!options.json.empty()) check_output(options.json);
-  std::vector<Row> rows;
+  std::vector<RefreshRow> rows;
   sim::Scenario scenario;
   {
     Progress progress("changes", 2 * std::size(changes));
-    for (const sim::PlacesChange change : changes)
+    for (const sim::PlacementChange change : changes)
       for (const bool refreshes : {false, true}) {
         const sim::RefreshLoadOptions load = load_of(options, change, refreshes);
         scenario = load.scenario;
@@ -128,7 +129,7 @@ int run_sim_refresh(const SimCommandOptions& options) {
   }
   print(options.json == "-" ? std::cerr : std::cout, scenario, rows);
   if (!options.json.empty()) write_output(options.json, to_json(scenario, rows).dump(2) + "\n");
-  for (const Row& row : rows)
+  for (const RefreshRow& row : rows)
     if (!row.result.violations.empty()) return 1;
   return 0;
 }

@@ -14,8 +14,8 @@
 #include "deploy/lab/bench/bench_rank.h"
 #include "deploy/lab/bench/bench_result.h"
 #include "deploy/lab/what_if/comparison.h"
+#include "deploy/lab/what_if/deployment_input.h"
 #include "deploy/lab/what_if/host_fit.h"
-#include "deploy/lab/what_if/served_world.h"
 #include "deploy/reports/table.h"
 #include "placement/cost/device_profiles.h"
 
@@ -35,18 +35,18 @@ std::uint32_t cores_for(const SimCommandOptions& options) {
 }
 
 struct ServedOutcome {
-  sim::ServedResult result;
+  sim::DeploymentResult result;
   BenchRankRun run;
 };
 
-ServedOutcome simulate_served(const ServedWorld& world, const std::string& policy) {
+ServedOutcome simulate_served(const DeploymentInput& world, const std::string& policy) {
   ServedOutcome outcome;
-  sim::ServedOptions options = served_options(world);
+  sim::DeploymentOptions options = deployment_options(world);
   Progress progress("simulated requests", options.total);
   options.progress = [&](double share) {
     progress.at(static_cast<std::uint64_t>(share * static_cast<double>(options.total)));
   };
-  outcome.result = sim::run_served(options);
+  outcome.result = sim::run_deployment(options);
   outcome.run = as_bench_run(outcome.result, policy, world.device.host);
   return outcome;
 }
@@ -78,45 +78,46 @@ json to_json(const std::vector<ComparedFigure>& figures) {
 
 // Prints broken promises. Returns true if there are none: a simulation with wrong answers predicts
 // nothing.
-bool tell_violations(std::ostream& out, const sim::ServedResult& result) {
+bool print_violations(std::ostream& out, const sim::DeploymentResult& result) {
   for (const sim::Violation& violation : result.violations)
     out << "promise " << violation.promise << " is broken: " << violation.what << '\n';
   return result.violations.empty();
 }
 
 // Options override the settings recorded in the result.
-BenchedBoxes boxes_of(const SimCommandOptions& options) {
-  BenchedBoxes boxes{read_bench_result(options.compare), {}};
-  BenchResult& asked = boxes.result;
-  BoxOptions box = options.box;
+BenchmarkRuns benchmark_of(const SimCommandOptions& options) {
+  BenchmarkRuns benchmarks{read_bench_result(options.compare), {}};
+  BenchResult& asked = benchmarks.result;
+  ConfigOptions box = options.box;
   if (box.model.empty()) box.model = asked.model;
   box.settings.insert(box.settings.begin(), asked.settings.begin(), asked.settings.end());
-  boxes.config = box.load();
+  benchmarks.config = box.load();
   if (!options.data.empty()) asked.data = options.data;
   if (!options.trace.empty()) asked.trace = options.trace;
   if (options.requests > 0) asked.requests_max = options.requests;
   if (options.in_flight > 0) asked.in_flight = options.in_flight, asked.speed = 0;
-  return boxes;
+  return benchmarks;
 }
 
 int run_comparison(const SimCommandOptions& options) {
   const ErrorBounds bounds = parse_bounds(options.bounds);
-  const BenchedBoxes boxes = boxes_of(options);
+  const BenchmarkRuns benchmarks = benchmark_of(options);
   const placement::DeviceProfile device = device_for(options);
   std::ostream& people = options.json == "-" ? std::cerr : std::cout;
   Table table = comparison_table();
-  BenchResult simulated = boxes.result;
+  BenchResult simulated = benchmarks.result;
   simulated.runs.clear();
   json compared = json::array();
   std::vector<std::string> faults;
   bool sound = true;
-  for (const BenchRankRun& measured : boxes.result.runs) {
+  for (const BenchRankRun& measured : benchmarks.result.runs) {
     const ServedOutcome outcome =
-        simulate_served(world_of(boxes, measured, device, cores_for(options)), measured.policy);
-    sound = tell_violations(people, outcome.result) && sound;
+        simulate_served(world_of(benchmarks, measured, device, cores_for(options)), measured.policy);
+    sound = print_violations(people, outcome.result) && sound;
     const std::vector<ComparedFigure> figures = compare(measured, outcome.run);
     add_rows(table, measured.policy, figures);
-    for (const std::string& fault : beyond(figures, bounds)) faults.push_back(measured.policy + ": " + fault);
+    for (const std::string& fault : exceeded_bounds(figures, bounds))
+      faults.push_back(measured.policy + ": " + fault);
     compared.push_back({{"policy", measured.policy}, {"figures", to_json(figures)}});
     simulated.runs.push_back(outcome.run);
   }
@@ -128,21 +129,22 @@ int run_comparison(const SimCommandOptions& options) {
   return sound && faults.empty() ? 0 : 1;
 }
 
-ServedWorld world_as_asked(const SimCommandOptions& options) {
+DeploymentInput world_as_asked(const SimCommandOptions& options) {
   if (options.trace.empty())
     throw std::invalid_argument(
-        "--model is given without --trace; expected a request trace to simulate (deploy/TRACES.md)");
-  ServedWorld world{.config = options.box.load(),
-                    .data = options.data,
-                    .trace = options.trace,
-                    .requests_max = options.requests,
-                    .speed = options.in_flight > 0 ? 0 : options.speed,
-                    .in_flight = options.in_flight,
-                    .nodes = options.nodes.value_or(1),
-                    .device = device_for(options),
-                    .cores = cores_for(options),
-                    .link = placement::find_link(options.link),
-                    .seed = options.seed};
+        "--model is given without --trace; expected a request trace to simulate "
+        "(docs/reference/trace-format.md)");
+  DeploymentInput world{.config = options.box.load(),
+                        .data = options.data,
+                        .trace = options.trace,
+                        .requests_max = options.requests,
+                        .speed = options.in_flight > 0 ? 0 : options.speed,
+                        .in_flight = options.in_flight,
+                        .nodes = options.nodes.value_or(1),
+                        .device = device_for(options),
+                        .cores = cores_for(options),
+                        .link = placement::find_link(options.link),
+                        .seed = options.seed};
   if (!options.memory.empty()) world.config.set("pool.memory", options.memory);
   if (options.policy != not_given.policy) world.config.set("router.policy", options.policy);
   return world;
@@ -159,7 +161,7 @@ void print_foreseen(std::ostream& out, const ServedOutcome& outcome) {
       << " s; before them " << outcome.result.items_ahead << " item blocks in "
       << fixed(outcome.result.ahead_s, 1) << " s; CPU";
   for (const CpuShare& share : run.profile)
-    if (share.seconds > 0) out << ", " << share.room << ' ' << fixed(share.seconds, 3) << " s";
+    if (share.seconds > 0) out << ", " << share.component << ' ' << fixed(share.seconds, 3) << " s";
   out << '\n';
 }
 
@@ -171,12 +173,12 @@ int run_sim_served(const SimCommandOptions& options) {
   if (!options.bounds.empty())
     throw std::invalid_argument(
         "--bound is given without --compare; expected a measured result to compare with");
-  const ServedWorld world = world_as_asked(options);
+  const DeploymentInput world = world_as_asked(options);
   const std::string policy = world.config.text("router.policy");
   const ServedOutcome outcome = simulate_served(world, policy);
   std::ostream& people = options.json == "-" ? std::cerr : std::cout;
   print_foreseen(people, outcome);
-  const bool sound = tell_violations(people, outcome.result);
+  const bool sound = print_violations(people, outcome.result);
   BenchResult result{.model = options.box.model,
                      .data = options.data,
                      .trace = options.trace,

@@ -78,7 +78,7 @@ void print_meetings(std::ostream& out, const sim::SwarmResult& result) {
     if (result.injected[kind] == 0) continue;
     std::vector<std::string> row{std::string(sim::name_of(static_cast<sim::FaultKind>(kind))),
                                  std::to_string(result.injected[kind])};
-    for (const std::uint64_t count : result.meetings[kind]) row.push_back(std::to_string(count));
+    for (const std::uint64_t count : result.coverage[kind]) row.push_back(std::to_string(count));
     table.row(row);
   }
   table.print(out);
@@ -96,11 +96,11 @@ nlohmann::json to_json(const sim::SwarmResult& result, const SimCommandOptions& 
                         {"shrunk", shrunk},
                         {"replay", replay_command(failure, options)}});
   }
-  nlohmann::json meetings;
+  nlohmann::json coverage;
   for (std::size_t kind = 0; kind < sim::fault_kinds; ++kind)
     for (std::size_t phase = 0; phase < sim::phases; ++phase)
-      meetings[std::string(sim::name_of(static_cast<sim::FaultKind>(kind)))]
-              [std::string(sim::name_of(static_cast<sim::Phase>(phase)))] = result.meetings[kind][phase];
+      coverage[std::string(sim::name_of(static_cast<sim::FaultKind>(kind)))]
+              [std::string(sim::name_of(static_cast<sim::Phase>(phase)))] = result.coverage[kind][phase];
   nlohmann::json missed = nlohmann::json::object();
   for (std::size_t kind = 0; kind < sim::fault_kinds; ++kind)
     if (result.missed[kind] > 0)
@@ -129,7 +129,7 @@ nlohmann::json to_json(const sim::SwarmResult& result, const SimCommandOptions& 
                          {"kept_all_promises", result.kept_all()},
                          {"unsent", t.unsent},
                          {"unjudged", t.unjudged},
-                         {"meetings", meetings},
+                         {"meetings", coverage},
                          {"did_not_act", missed},
                          {"never_met", result.never_met()},
                          {"failures", failures}};

@@ -20,15 +20,15 @@ constexpr std::int64_t begin_us = 2'000'000;  // time for the simulated cluster 
 constexpr double prompt_tokens = 9;           // tokens besides profile and candidates
 
 // Reads the trace once before the run, because the world needs its size.
-struct Survey {
+struct TraceSurvey {
   NumberedNames items, tenants;
   std::uint64_t requests = 0, users = 0, generating = 0;
   double candidates = 0, events = 0;  // sums over the requests; events: of the profiles
   Instant last;                       // after the speed-up
 };
 
-Survey survey_trace(const SimCommandOptions& options) {
-  Survey survey;
+TraceSurvey survey_trace(const SimCommandOptions& options) {
+  TraceSurvey survey;
   TraceReader reader(options.trace);
   TraceUsers users;
   std::vector<std::uint64_t> events;
@@ -55,9 +55,9 @@ Survey survey_trace(const SimCommandOptions& options) {
 }
 
 // Reads the trace again, with the world's names and times.
-class Renamed {
+class RenumberedTrace {
  public:
-  Renamed(const SimCommandOptions& options, std::shared_ptr<Survey> survey)
+  RenumberedTrace(const SimCommandOptions& options, std::shared_ptr<TraceSurvey> survey)
       : speed_(options.speed), survey_(std::move(survey)), reader_(options.trace) {}
 
   bool next(TracedRequest& request) {
@@ -78,7 +78,7 @@ class Renamed {
   void rename(std::string& item) { item = sim::WorldData::item_id(survey_->items.number_of(item)); }
 
   double speed_;
-  std::shared_ptr<Survey> survey_;
+  std::shared_ptr<TraceSurvey> survey_;
   TraceReader reader_;
   TraceUsers users_;
   std::uint64_t done_ = 0;
@@ -87,7 +87,7 @@ class Renamed {
 }  // namespace
 
 int run_sim_trace(const SimCommandOptions& options) {
-  const auto survey = std::make_shared<Survey>(survey_trace(options));
+  const auto survey = std::make_shared<TraceSurvey>(survey_trace(options));
   const double requests = static_cast<double>(survey->requests);
   const double lasts_s = std::ceil(static_cast<double>(survey->last.us) * 1e-6 + 1e-6);
   Demand demand;
@@ -103,7 +103,7 @@ int run_sim_trace(const SimCommandOptions& options) {
   load.scenario.generates = survey->generating > 0;
   if (load.scenario.generates) load.scenario.item_tokens = 3;
   load.phases = {{"before", {begin_us}}, {"trace", {static_cast<std::int64_t>(lasts_s * 1e6)}}};
-  const auto trace = std::make_shared<Renamed>(options, survey);
+  const auto trace = std::make_shared<RenumberedTrace>(options, survey);
   load.requests = [trace](TracedRequest& request) { return trace->next(request); };
   std::ostream& out = options.json == "-" ? std::cerr : std::cout;
   out << survey->requests << " requests of " << survey->users << " users in " << fixed(lasts_s, 0) << " s\n";

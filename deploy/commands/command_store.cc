@@ -20,7 +20,7 @@ void require_folder(const fs::path& folder) {
 }
 
 // Returns 1 if the coordination file is damaged, else 0.
-int tell_of_coordination(const fs::path& data_dir) {
+int print_coordination_check(const fs::path& data_dir) {
   try {
     check_coordination(data_dir / "coordination");
     return 0;
@@ -33,7 +33,7 @@ int tell_of_coordination(const fs::path& data_dir) {
 int run_check(const fs::path& data_dir) {
   require_folder(data_dir);
   const StoreCheck check = check_data_folder(data_dir);
-  const int coordination = tell_of_coordination(data_dir);
+  const int coordination = print_coordination_check(data_dir);
   if (!check.exists) {
     std::cout << data_dir.string() << ": there is no store\n";
     return coordination;
@@ -64,7 +64,7 @@ int run_check(const fs::path& data_dir) {
 int run_backup(const fs::path& data_dir, const fs::path& to) {
   require_folder(data_dir);
   std::uint64_t bytes = 0;
-  if (const AskedCopy copy(data_dir); copy.is_there()) {
+  if (const StoreCopy copy(data_dir); copy.is_there()) {
     bytes = make_backup(copy.folder(), data_dir, to);
   } else {
     const fs::path made = data_dir / "backup.copy";

@@ -21,7 +21,7 @@ namespace {
 struct TraceCommandOptions {
   DataTraceOptions data;
   GeneratedTraceOptions generated;
-  TraceMaking making;
+  TraceMakerOptions common;
   std::uint64_t requests = 0;
   std::string out, file, json, catalog, data_dir, model;
   std::uint64_t seconds = 60;
@@ -36,18 +36,18 @@ std::string name_of_path(const std::string& path) {
 
 std::string short_number(double value) { return nlohmann::json(value).dump(); }
 
-std::string describe(const TraceMaking& making) {
+std::string describe(const TraceMakerOptions& common) {
   std::ostringstream text;
-  const std::string& arrivals = making.arrivals;
+  const std::string& arrivals = common.arrivals;
   text << "; arrivals " << (arrivals.find('/') == arrivals.npos ? arrivals : name_of_path(arrivals)) << " at "
-       << short_number(making.per_second) << " per second, "
-       << (making.generates ? "items asked for, " : std::to_string(making.candidates) + " candidates, ")
-       << short_number(making.views) << " views per event";
-  if (making.returns.share > 0)
-    text << ", returns " << short_number(making.returns.share) << " after "
-         << short_number(making.returns.median_s) << " s (sigma " << short_number(making.returns.sigma)
+       << short_number(common.per_second) << " per second, "
+       << (common.generates ? "items asked for, " : std::to_string(common.candidates) + " candidates, ")
+       << short_number(common.views) << " views per event";
+  if (common.returns.share > 0)
+    text << ", returns " << short_number(common.returns.share) << " after "
+         << short_number(common.returns.median_s) << " s (sigma " << short_number(common.returns.sigma)
          << ")";
-  text << "; seed " << making.seed;
+  text << "; seed " << common.seed;
   return text.str();
 }
 
@@ -58,7 +58,7 @@ std::string describe(const DataTraceOptions& options) {
          (options.history_median > 0 ? ", histories lengthened to " + short_number(options.history_median) +
                                            " events (sigma " + short_number(options.history_sigma) + ")"
                                      : "") +
-         describe(options.making);
+         describe(options.common);
 }
 
 std::string describe(const GeneratedTraceOptions& options, const std::string& catalog) {
@@ -66,7 +66,7 @@ std::string describe(const GeneratedTraceOptions& options, const std::string& ca
          short_number(options.user_exponent) + ", " + std::to_string(options.items) + " items" +
          (catalog.empty() ? "" : " of " + name_of_path(catalog)) + " by Zipf " +
          short_number(options.item_exponent) + ", histories of " + short_number(options.history_median) +
-         " events (sigma " + short_number(options.history_sigma) + ")" + describe(options.making);
+         " events (sigma " + short_number(options.history_sigma) + ")" + describe(options.common);
 }
 
 // ---- commands ----
@@ -88,7 +88,7 @@ int write_trace(Maker& maker, const TraceCommandOptions& options, const std::str
 }
 
 int run_convert(TraceCommandOptions& options) {
-  options.data.making = options.making;
+  options.data.common = options.common;
   DataTrace maker(options.data);
   if (options.requests > maker.requests())
     throw std::invalid_argument("--requests is " + std::to_string(options.requests) + "; expected at most " +
@@ -103,18 +103,18 @@ std::vector<std::string> catalog_ids(const std::string& folder, std::uint64_t se
   std::vector<std::string> ids;
   for (const auto& [id, title] : read_titles(folder)) ids.push_back(id);
   if (ids.empty()) throw ImportError(folder + ": the catalog is empty; expected items");
-  SimRandom random(seed, 0xca7a);
+  RandomStream random(seed, 0xca7a);
   for (std::size_t i = ids.size(); i > 1; --i) std::swap(ids[i - 1], ids[random.below(i)]);
   return ids;
 }
 
 int run_generate(TraceCommandOptions& options) {
-  options.generated.making = options.making;
-  if (options.making.arrivals == "own")
+  options.generated.common = options.common;
+  if (options.common.arrivals == "own")
     throw std::invalid_argument(
         "--arrivals own: only trace convert has times in its data; expected constant, poisson or a file");
   if (!options.catalog.empty()) {
-    options.generated.catalog = catalog_ids(options.catalog, options.making.seed);
+    options.generated.catalog = catalog_ids(options.catalog, options.common.seed);
     options.generated.items = static_cast<std::uint32_t>(options.generated.catalog.size());
   }
   GeneratedTrace maker(options.generated);
@@ -169,42 +169,42 @@ void add_capture(Command trace, const std::shared_ptr<TraceCommandOptions>& opti
 }
 
 void add_making(Command command, TraceCommandOptions& options, const std::string& arrivals) {
-  TraceMaking& making = options.making;
+  TraceMakerOptions& common = options.common;
   command.add_option("--out", options.out, "File of the trace to write; .gz compresses it").required();
-  command.add_option("--arrivals", making.arrivals, arrivals).default_shown();
-  command.add_option("--rate", making.per_second, "Mean requests per second")
+  command.add_option("--arrivals", common.arrivals, arrivals).default_shown();
+  command.add_option("--rate", common.per_second, "Mean requests per second")
       .between(1e-6, 1e6)
       .default_shown();
-  command.add_option("--candidates", making.candidates, "Number of candidates per request")
+  command.add_option("--candidates", common.candidates, "Number of candidates per request")
       .between(1, 100'000)
       .default_shown();
-  command.add_flag("--generate", making.generates, "Make generation requests instead of rankings");
+  command.add_flag("--generate", common.generates, "Make generation requests instead of rankings");
   command
-      .add_option("--top", making.top_k,
+      .add_option("--top", common.top_k,
                   "With --generate: number of items per reply; 0: the server's default")
       .between(0, 4'096)
       .default_shown();
-  command.add_option("--width", making.width, "With --generate: beam width; 0: the server's default")
+  command.add_option("--width", common.width, "With --generate: beam width; 0: the server's default")
       .between(0, 4'096)
       .default_shown();
-  command.add_option("--views", making.views, "Mean number of a user's requests before they take an item")
+  command.add_option("--views", common.views, "Mean number of a user's requests before they take an item")
       .between(1.0, 1e4)
       .default_shown();
   command
-      .add_option("--return-share", making.returns.share,
+      .add_option("--return-share", common.returns.share,
                   "Fraction of requests whose user returns soon, 0 to 0.99")
       .between(0.0, 0.99)
       .default_shown();
-  command.add_option("--return-after", making.returns.median_s, "Median seconds until such a user returns")
+  command.add_option("--return-after", common.returns.median_s, "Median seconds until such a user returns")
       .between(1e-3, 1e8)
       .default_shown();
   command
-      .add_option("--return-sigma", making.returns.sigma,
+      .add_option("--return-sigma", common.returns.sigma,
                   "Standard deviation of the logarithm of these seconds")
       .between(0.0, 5.0)
       .default_shown();
-  command.add_option("--tenant", making.tenant, "Tenant of all requests");
-  command.add_option("--seed", making.seed, "Seed; the same seed makes the same trace").default_shown();
+  command.add_option("--tenant", common.tenant, "Tenant of all requests");
+  command.add_option("--seed", common.seed, "Seed; the same seed makes the same trace").default_shown();
 }
 
 void add_convert(Command trace, const std::shared_ptr<TraceCommandOptions>& options) {

@@ -23,12 +23,12 @@ int run_train(const TrainOptions& options) {
   placement::PpoOptions ppo;
   ppo.episodes = options.episodes;
   ppo.seed = options.seed;
-  ppo.told = [](std::uint32_t episode, double reward) {
+  ppo.on_batch = [](std::uint32_t episode, double reward) {
     if (episode % 600 == 0)
       std::cerr << "episode " << episode << ": mean reward " << fixed(reward, 4) << "\n";
   };
-  const std::vector<sim::PlayedNode> nodes = sim::play_ahead(options.runs, options.seed);
-  sim::PlayedGame game(nodes);
+  const std::vector<sim::RecordedNode> nodes = sim::record_runs(options.runs, options.seed);
+  sim::RecordedGame game(nodes);
   placement::TrainedPolicies trained;
   trained.made_by = "troupe train --episodes " + std::to_string(options.episodes) + " --runs " +
                     std::to_string(options.runs) + " --seed " + std::to_string(options.seed);

@@ -36,18 +36,18 @@ void add_manual(Command app, std::function<CommandHelp()> describe);  // `manual
 
 // Options of all commands that start or read a node: a configuration file, and options that
 // override it.
-struct BoxOptions {
+struct ConfigOptions {
   std::string config_file, model, data_dir, prompt;
   std::vector<std::string> settings;  // name=value
 
   void add_to(Command command);
-  // All throw ConfigError. Only `load_box` accepts a file that lists several models.
+  // All throw ConfigError. Only `load_single_node` accepts a file that lists several models.
   Config load() const;
-  BoxFile load_box() const;
+  SingleNodeFile load_single_node() const;
 };
 
 // Applies settings of the form "name=value". Throws ConfigError.
 void apply_settings(Config& config, const std::vector<std::string>& settings);
-void apply_settings(BoxFile& box, const std::vector<std::string>& settings);
+void apply_settings(SingleNodeFile& box, const std::vector<std::string>& settings);
 
 }  // namespace troupe::deploy

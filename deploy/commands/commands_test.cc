@@ -27,10 +27,10 @@ using nlohmann::json;
 namespace {
 
 // Captures what is written to a stream for its lifetime.
-class Heard {
+class CapturedStream {
  public:
-  explicit Heard(std::ostream& stream) : stream_(stream), before_(stream.rdbuf(text_.rdbuf())) {}
-  ~Heard() { stream_.rdbuf(before_); }
+  explicit CapturedStream(std::ostream& stream) : stream_(stream), before_(stream.rdbuf(text_.rdbuf())) {}
+  ~CapturedStream() { stream_.rdbuf(before_); }
   std::string text() const { return text_.str(); }
 
  private:
@@ -52,7 +52,7 @@ Ran run(std::vector<std::string> words) {
   CommandLine line("troupe", "", "");
   for (const auto add : {add_rank, add_bench, add_sim, add_plan, add_trace, add_logits, add_keys})
     add(line.program());
-  const Heard out(std::cout), err(std::cerr);
+  const CapturedStream out(std::cout), err(std::cerr);
   Action chosen;
   const std::optional<int> ended = line.parse(static_cast<int>(argv.size()), argv.data(), chosen);
   const int status = ended ? *ended : chosen();
@@ -282,30 +282,30 @@ TEST_SUITE("commands") {
 
   TEST_CASE("keys: keys in a file are added and revoked beside the others") {
     const TestFolder folder;
-    const std::string place = folder.path() / "keys";
+    const std::string location = folder.path() / "keys";
     std::vector<std::string> ids;
     for (const char* whose : {"--tenant=acme", "--admin"}) {
-      const Ran made = run({"keys", "add", place, whose});
+      const Ran made = run({"keys", "add", location, whose});
       CHECK(made.out.size() > 20);
       REQUIRE(made.err.starts_with("troupe: key "));
-      CHECK(made.err.find(" is in " + place + "; servers take it at SIGHUP") != std::string::npos);
+      CHECK(made.err.find(" is in " + location + "; servers take it at SIGHUP") != std::string::npos);
       ids.push_back(made.err.substr(12, made.err.find(' ', 12) - 12));
     }
     const auto has = [&](const std::string& text) {
-      return run({"keys", "list", place}).out.find(text) != std::string::npos;
+      return run({"keys", "list", location}).out.find(text) != std::string::npos;
     };
     for (const std::string& id : ids) CHECK(has(id));
     CHECK(has("acme"));
     CHECK(has("administer"));
-    CHECK((std::filesystem::status(place).permissions() & std::filesystem::perms::all) ==
+    CHECK((std::filesystem::status(location).permissions() & std::filesystem::perms::all) ==
           (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
-    CHECK(run({"keys", "revoke", place, ids[0]}).err ==
+    CHECK(run({"keys", "revoke", location, ids[0]}).err ==
           "troupe: key " + ids[0] + " was revoked; servers refuse it at SIGHUP\n");
     CHECK_FALSE(has(ids[0]));
     CHECK(has(ids[1]));
     CHECK_THROWS_WITH_AS(
-        run({"keys", "revoke", place, ids[0]}),
-        (place + ": there is no key " + ids[0] + "; expected an id of troupe keys list").c_str(),
+        run({"keys", "revoke", location, ids[0]}),
+        (location + ": there is no key " + ids[0] + "; expected an id of troupe keys list").c_str(),
         std::runtime_error);
   }
 
@@ -322,18 +322,18 @@ TEST_SUITE("commands") {
   TEST_CASE("keys: keys in a Redis are added and revoked, with a warning for the last one") {
     if (!RedisTestServer::is_installed()) return;
     const RedisTestServer redis;
-    const std::string place = "redis://127.0.0.1:" + std::to_string(redis.address().port);
+    const std::string location = "redis://127.0.0.1:" + std::to_string(redis.address().port);
     std::vector<std::string> ids;
     for (int i = 0; i < 2; ++i) {
-      const std::string said = run({"keys", "add", place}).err;
+      const std::string said = run({"keys", "add", location}).err;
       REQUIRE(said.starts_with("troupe: key "));
       ids.push_back(said.substr(12, said.find(' ', 12) - 12));
     }
-    const std::string listed = run({"keys", "list", place}).out;
+    const std::string listed = run({"keys", "list", location}).out;
     for (const std::string& id : ids) CHECK(listed.find(id) != std::string::npos);
-    CHECK(run({"keys", "revoke", place, ids[0]}).err.find("within http.api_keys_refresh") !=
+    CHECK(run({"keys", "revoke", location, ids[0]}).err.find("within http.api_keys_refresh") !=
           std::string::npos);
-    CHECK(run({"keys", "revoke", place, ids[1]}).err.find("was the last") != std::string::npos);
+    CHECK(run({"keys", "revoke", location, ids[1]}).err.find("was the last") != std::string::npos);
   }
 
   TEST_CASE("json output: an unwritable file is refused before any work") {
@@ -361,9 +361,9 @@ TEST_SUITE("commands") {
     run({"trace", "generate", "--out", trace, "--requests", "7", "--users", "3", "--items", "9",
          "--candidates", "2", "--history", "2", "--rate", "50"});
     for (const std::uint64_t requests : {0, 1, 3}) {
-      const json told =
+      const json reported =
           json_of({"sim", "--trace", trace, "--nodes", "2", "--requests", std::to_string(requests)});
-      CHECK(told.at("answered") == (requests > 0 ? requests : 7));
+      CHECK(reported.at("answered") == (requests > 0 ? requests : 7));
     }
   }
 

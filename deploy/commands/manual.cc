@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/config/knobs.h"
+#include "runtime/config/settings.h"
 
 namespace troupe::deploy {
 namespace {
@@ -72,12 +72,13 @@ std::string configuration_page(const std::string& version) {
       ".SH DESCRIPTION\nA YAML file with sections of settings, for \\fBtroupe serve \\-\\-config\\fR; "
       "\\fBtroupe config\\fR prints one with all defaults. On the command line, \\fB\\-\\-set\\fR "
       "\\fIsection.name=value\\fR changes a setting.\n";
-  for (const Knob& knob : knob_table()) {
-    const std::string_view name = knob.name;
+  for (const Setting& setting : setting_table()) {
+    const std::string_view name = setting.name;
     const std::string_view of = name.substr(0, name.find('.'));
     if (section != of) out += ".SH " + roff(section = of) + "\n";
-    out += ".TP\n\\fB" + roff(name) + "\\fR\n" + roff(knob.help) + roff(" Takes " + expected_of(knob) + ".");
-    out += knob.initial.empty() ? "\n" : roff(" [" + std::string(knob.initial) + "]") + "\n";
+    out += ".TP\n\\fB" + roff(name) + "\\fR\n" + roff(setting.help) +
+           roff(" Takes " + expected_of(setting) + ".");
+    out += setting.initial.empty() ? "\n" : roff(" [" + std::string(setting.initial) + "]") + "\n";
   }
   return out;
 }
@@ -144,7 +145,7 @@ std::string bash_completion(const CommandHelp& program) {
       "declare -gA _troupe_commands _troupe_options _troupe_values\n";
   append_tables(out, program, program.name);
   out += "_troupe_knobs='";
-  for (const Knob& knob : knob_table()) out.append(knob.name).append(" ");
+  for (const Setting& setting : setting_table()) out.append(setting.name).append(" ");
   out.back() = '\'';
   return out.append(complete_words);
 }

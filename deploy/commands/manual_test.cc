@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/config/knobs.h"
+#include "runtime/config/settings.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -42,8 +42,8 @@ TEST_CASE("manual: each command has a page with its options, and no text becomes
 
 TEST_CASE("manual: the page of the configuration has every setting with its values") {
   const std::string text = page(manual_pages(small_program(), "troupe 1"), "troupe.yaml.5");
-  for (const Knob& knob : knob_table())
-    CHECK_MESSAGE(has(text, "\\fB" + std::string(knob.name) + "\\fR\n"), knob.name);
+  for (const Setting& setting : setting_table())
+    CHECK_MESSAGE(has(text, "\\fB" + std::string(setting.name) + "\\fR\n"), setting.name);
 }
 
 TEST_CASE("completion: has commands, options and the words of options") {

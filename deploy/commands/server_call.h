@@ -4,7 +4,7 @@
 #include <string>
 
 #include "deploy/commands/command_line.h"
-#include "server/http/front_door_client.h"
+#include "server/http/http_client.h"
 
 namespace troupe::deploy {
 

@@ -1,26 +1,31 @@
 #!/usr/bin/env bash
-# Starts the image's content where nothing else is, without docker: a root of its own with Debian's base, the packages that
-# packages.sh derives, the program and the demo model. Needs root. With --debootstrap the root comes from Debian's mirror;
-# else it is made of the files of this machine's packages, those derived and all that they depend on.
-# With a Debian package instead of a program: what that says it needs, and dpkg. It is installed, its box is started as its unit
-# says, ranks, and is removed and purged without a trace.
+# Starts the image's content in an empty root, without docker: Debian's base, the packages that packages.sh
+# derives, the program and the demo model. Needs root. With --debootstrap the root comes from Debian's mirror;
+# otherwise it is made of the files of this machine's packages, with their dependencies.
+# With a Debian package instead of a program, the root has that package's dependencies and dpkg. The package
+# is installed, its single node is started as its unit says and ranks, and the package is removed and purged
+# completely.
 #   deploy/container/bare-root.sh build/deploy/troupe|TROUPE.deb [--debootstrap]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 program=$(realpath "${1:?expected the program, or a package of it}")
 skip() { echo "skipped: $1"; exit 77; }
-[ "$(id -u)" -eq 0 ] || skip "a root of its own needs root"
-# A name that only other packages provide is theirs.
+[ "$(id -u)" -eq 0 ] || skip "chroot needs root"
+# Prints the package with this name, or one that provides it.
 provider() {
   dpkg-query -s "$1" >/dev/null 2>&1 && echo "$1" && return
   dpkg-query -W -f '${Package}:${Provides}\n' | grep -E "[:, ]$1( |,|\$)" | cut -d: -f1 | sed -n 1p
 }
 case $program in
-  *.deb) packages="$(dpkg-deb -f "$program" Depends | tr ',' '\n' | sed 's/[(|].*//' | while read -r name; do provider "$name"; done) dpkg tar sed findutils grep gzip util-linux diffutils libc-bin base-passwd" ;;
+  *.deb)
+    packages=$(dpkg-deb -f "$program" Depends | tr ',' '\n' | sed 's/[(|].*//' |
+      while read -r name; do provider "$name"; done)
+    packages+=" dpkg tar sed findutils grep gzip util-linux diffutils libc-bin base-passwd"
+    ;;
   *) packages=$(deploy/container/packages.sh "$program") ;;
 esac
 root=$(mktemp -d)
-chmod 755 "$root"  # the root of whoever it runs as
+chmod 755 "$root"  # readable by the user that the program runs as
 box=
 trap '[ -n "$box" ] && kill "$box" 2>/dev/null; rm -rf "$root"' EXIT
 
@@ -29,10 +34,10 @@ from_mirror() {
   debootstrap --variant=minbase bookworm "$root" >/dev/null || skip "debootstrap cannot reach a mirror"
   chroot "$root" apt-get install -y -qq --no-install-recommends $packages >/dev/null
 }
-# What a package and its dependencies bring, and a shell.
+# Copies the files of the packages and their dependencies, and of a shell.
 from_here() {
   local all link
-  for link in bin sbin lib lib64; do  # as Debian has had it since 12
+  for link in bin sbin lib lib64; do  # merged /usr, as in Debian 12 and later
     mkdir -p "$root/usr/$link"
     ln -s "usr/$link" "$root/$link"
   done
@@ -44,7 +49,7 @@ from_here() {
     tar -C / -cf - --no-recursion -T - 2>/dev/null | tar -C "$root" -xf - --keep-directory-symlink
   cp /etc/ld.so.conf "$root/etc/" && cp -r /etc/ld.so.conf.d "$root/etc/"
   ldconfig -r "$root"
-  # That they are there, for dpkg.
+  # Records the packages as installed, for dpkg.
   mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates" "$root/var/log" "$root/etc" "$root/tmp"
   for package in $all; do
     dpkg-query -s "$package" 2>/dev/null && echo
@@ -59,14 +64,17 @@ if [ "${2:-}" = --debootstrap ]; then from_mirror; else from_here; fi
 install -d "$root/tmp" "$root/dev" "$root/var/lib"
 [ -e "$root/dev/null" ] || mknod -m 666 "$root/dev/null" c 1 3
 inside() { chroot "$root" "$@"; }
-all_files() { (cd "$root" && find . -path ./tmp -prune -o -path ./proc -prune -o -path ./var/lib/dpkg -prune -o -print | sort); }
+all_files() {
+  (cd "$root" &&
+    find . -path ./tmp -prune -o -path ./proc -prune -o -path ./var/lib/dpkg -prune -o -print | sort)
+}
 before=$(all_files)
 if [[ $program == *.deb ]]; then
   cp "$program" "$root/tmp/troupe.deb"
   inside dpkg -i /tmp/troupe.deb
   troupe=/usr/bin/troupe demo=/usr/share/troupe/demo data=/var/lib/troupe/box
   as="setpriv --reuid troupe --regid troupe --clear-groups"
-  # As systemd would: the user and the words of the unit.
+  # The user and the command of the unit, as systemd would use them.
   grep -q '^User=troupe' "$root/usr/lib/systemd/system/troupe.service"
   words=$(sed -n 's/^ExecStart=//p' "$root/usr/lib/systemd/system/troupe.service")
   inside test -s /usr/share/man/man1/troupe-serve.1.gz -a -s /usr/share/bash-completion/completions/troupe
@@ -80,11 +88,13 @@ fi
 install -d -m 777 "$root/tmp"
 inside $troupe --version
 inside $as $troupe import --model $demo/model --data-dir $data --data $demo/world
-chroot "$root" $as $words --port 0 --port-file /tmp/port --set pool.precompute_items=false >"$root/tmp/out" 2>&1 &
+chroot "$root" $as $words --port 0 --port-file /tmp/port --set pool.precompute_items=false \
+  >"$root/tmp/out" 2>&1 &
 box=$!
 for _ in $(seq 100); do [ -s "$root/tmp/port" ] && break; sleep 0.1; done
-[ -s "$root/tmp/port" ] || { cat "$root/tmp/out"; echo "the box does not start"; exit 1; }
-answer=$(inside $troupe rank --server "127.0.0.1:$(cat "$root/tmp/port")" --user ana --candidates camp-0001,camp-0002) || true
+[ -s "$root/tmp/port" ] || { cat "$root/tmp/out"; echo "the node does not start"; exit 1; }
+answer=$(inside $troupe rank --server "127.0.0.1:$(cat "$root/tmp/port")" --user ana \
+  --candidates camp-0001,camp-0002) || true
 kill "$box"
 wait "$box" 2>/dev/null || true
 box=
@@ -92,12 +102,14 @@ echo "$answer"
 grep -q camp-0001 <<<"$answer" || { echo "it does not rank"; exit 1; }
 if [[ $program == *.deb ]]; then
   inside dpkg -r troupe
-  [ -d "$root/$data" ] || { echo "the data went with the program, before it was purged"; exit 1; }
-  [ ! -e "$root/usr/bin/troupe" ] || { echo "the program is still there"; exit 1; }
+  [ -d "$root/$data" ] || { echo "removing the package deleted its data; only purge may do that"; exit 1; }
+  [ ! -e "$root/usr/bin/troupe" ] || { echo "the removed package left the program"; exit 1; }
   inside dpkg -P troupe
-  left=$(comm -13 <(echo "$before") <(all_files) | grep -vE '^./etc/(passwd|group|shadow|gshadow|subuid|subgid)-?$|^./etc/.pwd.lock$|^./var/log/' || true)
+  expected='^./etc/(passwd|group|shadow|gshadow|subuid|subgid)-?$|^./etc/.pwd.lock$|^./var/log/'
+  left=$(comm -13 <(echo "$before") <(all_files) | grep -vE "$expected" || true)
   [ -z "$left" ] || { printf 'left behind:\n%s\n' "$left"; exit 1; }
   echo "installed, started, removed and purged"
 fi
-echo "starts, and ranks, in a root with $(wc -w <<<"$packages") packages and what they need: $packages" | tr '\n' ' '
+echo "starts and ranks in a root with $(wc -w <<<"$packages") packages and their dependencies: $packages" |
+  tr '\n' ' '
 echo

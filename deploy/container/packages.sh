@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The Debian packages that a program needs where it runs, one a line: those of the libraries that it is linked with, and of
-# those that it opens by name (UCX). Where the program was built, and its libraries are installed.
+# Prints the Debian packages that a program needs at run time, one per line: those of the libraries that it is
+# linked with, and of those that it opens by name (UCX). Run it where the program's libraries are installed.
 #   deploy/container/packages.sh build/deploy/troupe
 set -euo pipefail
 program=${1:?expected a program}
 
-package_of() {  # of a file; a library's two names, before and after /usr was merged
+package_of() {  # package of a file, which may have two names since /usr was merged
   local file
   for file in "$1" "/usr$1" "${1#/usr}" "$(readlink -f "$1")"; do
     dpkg-query -S "$file" 2>/dev/null | cut -d: -f1 | sed -n 1p && return
@@ -18,7 +18,7 @@ if grep -q 'not found' <<<"$linked"; then
 fi
 {
   grep -oE '/[^ ]+\.so[^ ]*' <<<"$linked"
-  # Opened by name; what this machine does not have (CUDA) is left out.
+  # Libraries opened by name; those that this machine lacks (CUDA) are left out.
   grep -aoE 'lib[A-Za-z0-9_+-]+\.so\.[0-9]+' "$program" | sort -u | while read -r name; do
     grep -qF "$name" <<<"$linked" || ldconfig -p | awk -v name="$name" '$1 == name && !seen++ { print $NF }'
   done

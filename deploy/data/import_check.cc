@@ -9,7 +9,7 @@
 namespace troupe::deploy {
 namespace {
 
-constexpr std::size_t told_items = 5, quoted_bytes_max = 60;
+constexpr std::size_t listed_items = 5, quoted_bytes_max = 60;
 
 std::string in_quotes(const std::string& id) {
   std::string text;
@@ -32,18 +32,18 @@ std::string count_of(std::uint64_t count, const char* one, const char* many) {
   return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
-std::string extent_of(const UnknownEvents& unknown) {
+std::string extent_of(const UnknownItemEvents& unknown) {
   return count_of(unknown.events, "event", "events") + " of " +
          count_of(unknown.items.size(), "item", "items");
 }
 
 }  // namespace
 
-void refuse_twice(const DataRows<PutItem>& items) { refuse_ids_twice(items, "item", &PutItem::item); }
-void refuse_twice(const DataRows<PutUser>& users) { refuse_ids_twice(users, "user", &PutUser::user); }
+void reject_duplicates(const DataRows<PutItem>& items) { refuse_ids_twice(items, "item", &PutItem::item); }
+void reject_duplicates(const DataRows<PutUser>& users) { refuse_ids_twice(users, "user", &PutUser::user); }
 
-UnknownEvents find_unknown(const DataRows<PutUser>& users, const KnowsItem& knows) {
-  UnknownEvents unknown;
+UnknownItemEvents find_unknown(const DataRows<PutUser>& users, const KnowsItem& knows) {
+  UnknownItemEvents unknown;
   for (std::size_t i = 0; i < users.rows.size(); ++i) {
     const std::vector<std::string>& history = users.rows[i].history;
     const std::uint64_t before = unknown.events;
@@ -70,7 +70,7 @@ void drop_unknown(DataRows<PutUser>& users, const KnowsItem& knows) {
   }
 }
 
-void refuse_unknown(const UnknownEvents& unknown) {
+void reject_unknown_items(const UnknownItemEvents& unknown) {
   if (unknown.events == 0) return;
   throw ImportError(
       unknown.first + ": item " + in_quotes(unknown.first_item) + " is not in the catalog (in total " +
@@ -78,18 +78,18 @@ void refuse_unknown(const UnknownEvents& unknown) {
       "); expected items of the catalog, or --skip-unknown to leave such events out. Nothing was imported");
 }
 
-std::string tell_left_out(const UnknownEvents& unknown) {
+std::string describe_left_out(const UnknownItemEvents& unknown) {
   std::vector<std::pair<std::string, std::uint64_t>> most(unknown.items.begin(), unknown.items.end());
   std::ranges::stable_sort(most, [](auto& a, auto& b) { return a.second > b.second; });
   std::string text = "left out " + extent_of(unknown) + " that the catalog does not have, in " +
                      count_of(unknown.histories, "history", "histories") + ": ";
-  for (std::size_t i = 0; i < std::min(told_items, most.size()); ++i)
+  for (std::size_t i = 0; i < std::min(listed_items, most.size()); ++i)
     text += (i > 0 ? ", " : "") + in_quotes(most[i].first) + " (" +
             count_of(most[i].second, "time", "times") + ")";
-  return text + (most.size() > told_items ? ", …" : "");
+  return text + (most.size() > listed_items ? ", …" : "");
 }
 
-std::string tell_shared_identifiers(const DataRows<PutItem>& items) {
+std::string describe_shared_identifiers(const DataRows<PutItem>& items) {
   std::unordered_map<Token, std::size_t> uses;
   for (const PutItem& item : items.rows) ++uses[item.identifier];
   std::size_t shared = 0;

@@ -13,25 +13,25 @@ namespace troupe::deploy {
 using KnowsItem = std::function<bool(const std::string& item)>;
 
 // Both throw ImportError that names the file, both lines and the duplicate.
-void refuse_twice(const DataRows<PutItem>& items);
-void refuse_twice(const DataRows<PutUser>& users);
+void reject_duplicates(const DataRows<PutItem>& items);
+void reject_duplicates(const DataRows<PutUser>& users);
 
 // Events whose items are not in the catalog.
-struct UnknownEvents {
+struct UnknownItemEvents {
   std::uint64_t events = 0, histories = 0;
   std::map<std::string, std::uint64_t> items;  // number of events by item
   std::string first;                           // position of the first one: "users.jsonl:101: history[0]"
   std::string first_item;
 };
-UnknownEvents find_unknown(const DataRows<PutUser>& users, const KnowsItem& knows);
+UnknownItemEvents find_unknown(const DataRows<PutUser>& users, const KnowsItem& knows);
 void drop_unknown(DataRows<PutUser>& users, const KnowsItem& knows);
-void refuse_unknown(const UnknownEvents& unknown);  // throws ImportError if there are any
+void reject_unknown_items(const UnknownItemEvents& unknown);  // throws ImportError if there are any
 // Returns a text such as "left out 12 events of 3 items that the catalog does not have, in 5
 // histories: camp-9999 (7 times), …".
-std::string tell_left_out(const UnknownEvents& unknown);
+std::string describe_left_out(const UnknownItemEvents& unknown);
 
 // Returns a warning if items share an identifier token and so always get the same score; "" if none
 // do.
-std::string tell_shared_identifiers(const DataRows<PutItem>& items);
+std::string describe_shared_identifiers(const DataRows<PutItem>& items);
 
 }  // namespace troupe::deploy

@@ -40,31 +40,31 @@ std::string error_of(auto action) {
 
 TEST_SUITE("import check") {
   TEST_CASE("import check: a duplicate id is reported with both lines") {
-    CHECK(error_of([] { refuse_twice(items({"a", "b"})); }).empty());
+    CHECK(error_of([] { reject_duplicates(items({"a", "b"})); }).empty());
     CHECK(error_of([] {
-            refuse_twice(items({"a", "b", "a"}));
+            reject_duplicates(items({"a", "b", "a"}));
           }) == "items.jsonl:5: item \"a\" is on line 3 already; expected each item once");
     auto users = histories({{}, {}});
     users.rows[1].user = "u0";
-    CHECK(error_of([&] { refuse_twice(users); }) ==
+    CHECK(error_of([&] { reject_duplicates(users); }) ==
           "users.jsonl:11: user \"u0\" is on line 10 already; expected each user once");
   }
 
   TEST_CASE("import check: unknown items are counted, and the first is reported with its position") {
     const auto users = histories({{"a", "b"}, {"a", "b", "x", "y", "x"}, {"x"}});
-    const UnknownEvents unknown = find_unknown(users, knows);
+    const UnknownItemEvents unknown = find_unknown(users, knows);
     CHECK(unknown.events == 4);
     CHECK(unknown.histories == 2);
     CHECK(unknown.items.at("x") == 3);
     CHECK(
-        error_of([&] { refuse_unknown(unknown); })
+        error_of([&] { reject_unknown_items(unknown); })
             .starts_with("users.jsonl:11: history[2]: item \"x\" is not in the catalog (in total 4 events of "
                          "2 items, in 2 "
                          "histories); expected items of the catalog, or --skip-unknown"));
-    CHECK(tell_left_out(unknown) ==
+    CHECK(describe_left_out(unknown) ==
           "left out 4 events of 2 items that the catalog does not have, in 2 histories: \"x\" (3 times), "
           "\"y\" (1 time)");
-    CHECK(error_of([&] { refuse_unknown(find_unknown(histories({{"a"}}), knows)); }).empty());
+    CHECK(error_of([&] { reject_unknown_items(find_unknown(histories({{"a"}}), knows)); }).empty());
   }
 
   TEST_CASE("import check: dropped events leave the others in their order") {
@@ -76,8 +76,8 @@ TEST_SUITE("import check") {
 
   TEST_CASE("import check: items that share an identifier are reported") {
     auto data = items({"a", "b", "c"});
-    CHECK(tell_shared_identifiers(data).empty());
+    CHECK(describe_shared_identifiers(data).empty());
     data.rows[2].identifier = data.rows[0].identifier;
-    CHECK(tell_shared_identifiers(data).starts_with("warning: 2 of 3 items share their identifier"));
+    CHECK(describe_shared_identifiers(data).starts_with("warning: 2 of 3 items share their identifier"));
   }
 }

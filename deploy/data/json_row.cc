@@ -10,7 +10,7 @@ constexpr JsonBounds bounds{.values_max = 1 << 21, .depth_max = 8};
 }  // namespace
 
 nlohmann::json parse_row(const TextFile& file, std::string_view line) {
-  if (const std::string excess = find_excess(line, bounds); !excess.empty())
+  if (const std::string excess = exceeded_bound(line, bounds); !excess.empty())
     file.fail("the line has " + excess, "one JSON object in the documented format");
   return nlohmann::json::parse(line.begin(), line.end());
 }

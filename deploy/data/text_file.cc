@@ -22,7 +22,7 @@ struct TextFile::Gzip {
 };
 
 TextFile::TextFile(std::filesystem::path path)
-    : place_{path.filename().string()}, gzip_(std::make_unique<Gzip>()) {
+    : position_{path.filename().string()}, gzip_(std::make_unique<Gzip>()) {
   gzip_->file = gzopen(path.c_str(), "rb");
   if (!gzip_->file)
     throw ImportError(path.string() + ": cannot be opened; expected a readable text or gzip file");
@@ -38,28 +38,28 @@ bool TextFile::next(std::string& line) {
     line += chunk;
     const z_off_t after = gztell(gzip_->file);
     if (static_cast<std::size_t>(after - std::exchange(before, after)) != std::strlen(chunk)) {
-      ++place_.line;
+      ++position_.line;
       fail("the line has a NUL byte", "text");
     }
     if (!line.empty() && line.back() == '\n') break;
     if (line.size() > line_bytes_max) {
-      ++place_.line;
+      ++position_.line;
       fail("the line is too long", "at most 16 MiB");
     }
   }
   int code = Z_OK;
   gzerror(gzip_->file, &code);
   if (code != Z_OK && code != Z_STREAM_END) {
-    ++place_.line;
+    ++position_.line;
     fail("the compressed data is damaged or truncated", "a whole gzip file");
   }
   if (line.empty()) return false;
-  ++place_.line;
+  ++position_.line;
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
   return true;
 }
 
-void LinePlace::fail(std::string_view what, std::string_view expected) const {
+void LinePosition::fail(std::string_view what, std::string_view expected) const {
   throw ImportError(printable(file + ":" + std::to_string(line) + ": " + std::string(what) + "; expected " +
                               std::string(expected)));
 }

@@ -17,7 +17,7 @@ struct ImportError : std::runtime_error {
 };
 
 // Position of a line reader.
-struct LinePlace {
+struct LinePosition {
   std::string file;
   std::uint64_t line = 0;                                                          // from 1
   [[noreturn]] void fail(std::string_view what, std::string_view expected) const;  // throws ImportError
@@ -32,18 +32,18 @@ class TextFile {
   // `line_bytes_max`.
   bool next(std::string& line);
   // position of the last line; valid as long as the file
-  const LinePlace& place() const { return place_; }
-  std::uint64_t line_number() const { return place_.line; }
+  const LinePosition& place() const { return position_; }
+  std::uint64_t line_number() const { return position_.line; }
 
   [[noreturn]] void fail(std::string_view what, std::string_view expected) const {
-    place_.fail(what, expected);
+    position_.fail(what, expected);
   }
 
   static constexpr std::size_t line_bytes_max = 16 << 20;
 
  private:
   struct Gzip;
-  LinePlace place_;
+  LinePosition position_;
   std::unique_ptr<Gzip> gzip_;
 };
 

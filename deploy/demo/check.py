@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Computes the demo model in float64 without torch and writes, or checks, golden.json.
+"""Computes the demo model in float64 without torch, and writes or checks golden.json.
 
   check.py [--model model] [--world world] [--write] [--examples N]
 
-A plan is a list of segments (kind, start, sees, tokens): a token attends to all tokens of the segments that its own segment
-sees, and to its own segment up to itself. The forward pass takes such a list, the saved tensors and config.json, nothing
-else, so that it stands apart from train.py. golden.json holds some requests in three plans with the candidates' logits at
-the last token; without --write the file is compared with what is computed now. --examples prints histories and rankings.
+A plan is a list of segments (kind, start, sees, tokens). A token attends to all tokens of the segments
+that its own segment sees, and to its own segment up to itself. The forward pass uses only such a list,
+the saved tensors and config.json, so that it is independent of train.py. golden.json holds some requests
+in three plans, with the candidates' logits at the last token. Without --write the file is compared with
+new results. --examples prints histories and rankings.
 """
 import argparse
 import json
@@ -35,7 +36,7 @@ class Model:
         self.weights = read_safetensors(folder / "model.safetensors")
 
     def logits(self, segments, identifiers):
-        """Identifier logits at the last token of the segment list."""
+        """Returns the identifiers' logits at the last token of the segment list."""
         c, table = self.config, self.weights["model.embed_tokens.weight"]
         tokens = np.concatenate([s["tokens"] for s in segments])
         positions = np.concatenate([s["start"] + np.arange(len(s["tokens"])) for s in segments])
@@ -66,7 +67,7 @@ class Model:
 
 
 def read_safetensors(path):
-    """All tensors of an F32 file, as float64."""
+    """Reads all tensors of an F32 file as float64."""
     data = path.read_bytes()
     base = 8 + struct.unpack("<Q", data[:8])[0]
     tensors = {}
@@ -82,7 +83,7 @@ def read_safetensors(path):
 
 
 def sight(segments):
-    """allowed[q, k]: may token q attend to token k?"""
+    """Returns allowed[q, k]: true if token q may attend to token k."""
     ends = np.cumsum([len(s["tokens"]) for s in segments])
     begins = np.concatenate([[0], ends[:-1]])
     allowed = np.tri(ends[-1], dtype=bool)
@@ -94,7 +95,7 @@ def sight(segments):
 
 
 def rotation(positions, head, theta):
-    """Complex factors of RoPE: element j turns together with element j + head / 2."""
+    """Returns the complex factors of RoPE: element j rotates together with element j + head / 2."""
     return np.exp(1j * np.outer(positions, theta ** (-2.0 * np.arange(head // 2) / head)))
 
 
@@ -121,7 +122,8 @@ def attention(x, layer, config, turn, allowed):
 
 
 def plan_segments(plan, prompt, history, candidates):
-    """history, candidates: the items' token lists. Every segment comes after those it sees."""
+    """Returns the segments of a plan. history, candidates: the items' token lists. Every segment comes after
+    those that it sees."""
     user = prompt["user"] + [t for item in history for t in item]
     after_system, longest = len(prompt["system"]), max(map(len, candidates))
     segments = [("system", 0, [], prompt["system"])]
@@ -149,7 +151,7 @@ class World:
         self.requests = read_jsonl(folder / "requests.jsonl")
 
     def rank(self, model, request, plan):
-        """The segment table, the candidates' identifier tokens and their logits."""
+        """Returns the segment table, the candidates' identifier tokens and their logits."""
         tokens = lambda ids: [[model.vocabulary[t] for t in self.items[i]["tokens"]] for i in ids]
         segments = plan_segments(
             plan, model.prompt, tokens(self.histories[request["user"]]), tokens(request["candidates"])
@@ -175,14 +177,15 @@ def golden(model, world):
             }
         )
     return {
-        "note": "identifier logits of the candidates at the last token, float64 from the saved float32 tensors; "
-        "sees = indices of earlier segments, attended to in full; inside a segment attention is causal",
+        "note": "identifier logits of the candidates at the last token, "
+        "float64 from the saved float32 tensors; sees = indices of earlier segments, attended to in full; "
+        "inside a segment attention is causal",
         "requests": requests,
     }
 
 
 def difference(now, before):
-    """Largest absolute difference of the logits; the segment tables must be equal."""
+    """Returns the largest absolute difference of the logits; the segment tables must be equal."""
     largest = 0.0
     for a, b in zip(now["requests"], before["requests"], strict=True):
         for plan in PLANS:

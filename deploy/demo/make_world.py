@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Makes the demo world: a catalog with readable titles, users with histories, and ranking requests with a known answer.
+"""Makes the demo world: a catalog with readable titles, users with histories, and requests with known
+answers.
 
   make_world.py [--out world] [--seed 20]      pure Python and numpy; the same seed gives the same files
 
-Every item has a latent vector: its interest, its sub-interest inside the interest, one of six styles that run through all
-interests, and a little of its own. Residual k-means over these vectors gives the semantic ID of three tokens. A user has one
-to three interests, two or three favourite sub-interests in each, and one or two favourite styles; events follow one another
-by a simple chain (stay in the interest or draw another one, then draw an item of it by taste and popularity). `World` draws
-as many users as training wants; the users of the demo come from a random stream of their own.
+Every item has a latent vector: the sum of its interest, its sub-interest, one of six styles that all
+interests share, and noise. Residual k-means over these vectors gives the semantic ID of three tokens. A
+user has one to three interests, favourite sub-interests in each, and favourite styles. Events follow a
+simple chain: stay in the interest or draw another one, then draw an item of it by taste and popularity.
+`World` draws any number of users for training; the users of the demo come from their own random stream.
 """
 import argparse
 import json
@@ -27,7 +28,7 @@ ITEM_STREAM, DEMO_USER_STREAM, TRAIN_USER_STREAM, CANDIDATE_STREAM = 1, 2, 3, 4
 
 
 class Taste:
-    """What one user likes: `interests` with their `weights`, and for each a cumulative distribution over its items."""
+    """A user's taste: `interests` with `weights`, and for each interest the probabilities of its items."""
 
     def __init__(self, interests, weights, item_chance):
         self.interests, self.weights, self.item_chance = interests, weights, item_chance
@@ -36,7 +37,7 @@ class Taste:
 
 
 class World:
-    """The catalog, and the laws by which users and candidates are drawn."""
+    """The catalog, and the distributions from which users and candidates are drawn."""
 
     def __init__(self, seed=20):
         self.seed = seed
@@ -67,7 +68,8 @@ class World:
 
     # ---------------------------------------------------------------- items
     def draw_latent(self, rng, size=24):
-        """Interest far apart, sub-interest nearer, style nearer still, then the item's own noise."""
+        """Draws the items' latent vectors. The interest has the largest part, then sub-interest, style
+        and noise."""
 
         def unit(*shape):
             v = rng.normal(size=(*shape, size))
@@ -105,7 +107,8 @@ class World:
 
     # ---------------------------------------------------------------- users
     def draw_taste(self, rng, length):
-        """Who has a long history likes more: an interest holds only so many items of one kind."""
+        """Draws a taste. Longer histories need a broader one, because an interest has few items of each
+        kind."""
         breadth = length // 15
         count = min(1 + int(rng.integers(0, 2)) + breadth // 2, 3)
         interests = rng.choice(len(words.INTERESTS), count, replace=False)
@@ -120,7 +123,7 @@ class World:
         return Taste(interests, weights, chances)
 
     def draw_events(self, rng, taste, count):
-        """`count` different items, oldest first."""
+        """Draws `count` distinct items, oldest first."""
         events, seen = [], set()
         at = draw(rng, taste.cumulative_weights)
         misses = 0
@@ -129,7 +132,7 @@ class World:
                 at = draw(rng, taste.cumulative_weights)
             item = int(self.of_interest[taste.interests[at]][draw(rng, taste.cumulative[at])])
             misses = misses + 1 if item in seen else 0
-            if misses > 50:  # the favourites are used up: anything of the user's interests
+            if misses > 50:  # the favourites are used up: take any item of the user's interests
                 item = int(rng.choice(self.of_interest[rng.choice(taste.interests)]))
             if item not in seen:
                 seen.add(item)
@@ -137,8 +140,8 @@ class World:
         return events
 
     def next_chances(self, taste, events):
-        """events × items: after each event the chance of every item to be the next one, knowing the user's taste. It is the
-        best that any model could know."""
+        """Returns, after each event, every item's probability to be the next one, given the user's taste. The
+        result has shape events × items. No model can know more."""
         of_interest = np.zeros((len(taste.interests), len(self.interest)))
         for row, k, item_chance in zip(of_interest, taste.interests, taste.item_chance):
             row[self.of_interest[k]] = item_chance
@@ -150,14 +153,15 @@ class World:
 
     @staticmethod
     def draw_length(rng):
-        """Skewed: half of the histories have at most 14 events."""
+        """Draws a history length. The distribution is skewed: half of the lengths are at most 14."""
         return int(np.clip(round(float(rng.lognormal(np.log(14), 0.65))), HISTORY_MIN, HISTORY_MAX))
 
     # ---------------------------------------------------------------- candidates
     def draw_candidates(self, rng, history, true_item, count, near=0.3):
-        """The retrieval rule: a share `near` comes from the interests of the last ten events (one of these events at random,
-        then an item of its interest by popularity), the rest by popularity from the whole catalog. Nothing of the history;
-        the true item is among them; the order is random."""
+        """Draws the candidates of a request. A share `near` comes from the interests of the last ten
+        events: a random one of these events, then an item of its interest by popularity. The others are
+        drawn by popularity from the whole catalog. Items of the history are excluded, the true item is
+        included, and the order is random."""
         taken, chosen = {*history, true_item}, [true_item]
         near_count = min(1 + int(near * (count - 1)), count)
         attempts = 0
@@ -176,7 +180,7 @@ class World:
 
 
 def draw(rng, cumulative):
-    """An index with the chances whose running sum is `cumulative`."""
+    """Draws an index; `cumulative` is the running sum of the weights."""
     return min(
         int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")), len(cumulative) - 1
     )
@@ -188,7 +192,8 @@ def zipf(ranks):
 
 
 def favourites(rng, size, count, others):
-    """Weights over `size` kinds: `count` favourites share what the others (each `others`) leave."""
+    """Returns weights over `size` kinds. Each kind gets `others`, and `count` favourites share the
+    remainder."""
     weights = np.full(size, others)
     chosen = rng.choice(size, count, replace=False)
     weights[chosen] += (1 - others * size) * rng.dirichlet(np.full(count, 5.0))
@@ -196,7 +201,7 @@ def favourites(rng, size, count, others):
 
 
 def residual_kmeans(vectors, sizes, rng):
-    """Codes (items × levels): each level clusters what the centres of the levels above leave unexplained."""
+    """Returns codes (items × levels). Each level clusters the residual of the levels before it."""
     residual, codes = vectors.copy(), []
     for size in sizes:
         centres, code = min(
@@ -209,7 +214,7 @@ def residual_kmeans(vectors, sizes, rng):
 
 
 def kmeans(points, size, rng, rounds=30):
-    """Lloyd's algorithm from a start that spreads the centres (k-means++, the best of eight draws each)."""
+    """Runs Lloyd's algorithm from centres drawn by k-means++ (the best of eight draws each)."""
     centres = [points[rng.integers(len(points))]]
     distance = ((points - centres[0]) ** 2).sum(1)
     for _ in range(size - 1):
@@ -232,7 +237,8 @@ def nearest(points, centres):
 
 
 def demo_users(world, count=500):
-    """(id, history, held-out next item, taste) of the demo's users: `ana`, `bruno`, … then `ana-birch`, …"""
+    """Yields (id, history, held-out next item, taste) of the demo's users: `ana`, `bruno`, … then
+    `ana-birch`, …"""
     names = words.FIRST_NAMES + [f"{first}-{last}" for last in words.SURNAMES for first in words.FIRST_NAMES]
     rng = world.stream(DEMO_USER_STREAM)
     for name in names[:count]:
@@ -283,8 +289,9 @@ def describe(world):
     )
     lengths = [len(history) for _, history, _, _ in demo_users(world)]
     print(
-        f"{len(world.ids)} items, {shared} more items than semantic IDs, level a names the interest of {purity}; "
-        f"{len(lengths)} users, history median {int(np.median(lengths))}, longest {max(lengths)}"
+        f"{len(world.ids)} items, {shared} more items than semantic IDs, "
+        f"level a names the interest of {purity}; {len(lengths)} users, "
+        f"history median {int(np.median(lengths))}, longest {max(lengths)}"
     )
 
 

@@ -1,8 +1,10 @@
-"""The demo's ranking transformer in torch: Qwen2 architecture, dense attention with an explicit mask, and the three plans.
+"""The demo's ranking transformer in torch: Qwen2 architecture, dense attention with an explicit mask,
+three plans.
 
-Only training needs this file. `layout` puts the tokens of one batch in the order of a plan and gives their positions and the
-additive mask; all rows of a batch have the same history length and candidate count, so nothing is padded. `check.py` says
-the same plans a second time, as segment tables, and computes them without torch.
+Only training needs this file. `layout` puts the tokens of one batch in the order of a plan and returns
+their positions and the additive mask. All rows of a batch have the same history length and candidate
+count, so nothing is padded. `check.py` defines the same plans again, as segment tables, and computes them
+without torch.
 """
 import dataclasses
 import math
@@ -45,7 +47,8 @@ class Shape:
 
 
 class BatchedMatmul(torch.autograd.Function):
-    """Product of stacks of small matrices through numpy: faster than this torch on a CPU (plain BLAS for each matrix)."""
+    """Product of stacks of small matrices by numpy, which calls BLAS for each and is faster here than
+    torch."""
 
     @staticmethod
     def forward(context, a, b):
@@ -93,7 +96,8 @@ class Layer(nn.Module):
 
     @torch.no_grad()
     def start_as_copy(self, share=0.3):
-        """At first a head adds a part of what it attends to, unturned: o_proj undoes v_proj. Learning is quicker from there."""
+        """Initializes o_proj as a scaled inverse of v_proj, so that each head first adds a part of the
+        inputs that it attends to. Training converges faster from there."""
         nn.init.orthogonal_(self.v_proj.weight)
         group = self.shape.heads // self.shape.kv_heads
         of_kv_head = self.v_proj.weight.view(self.shape.kv_heads, self.shape.head, -1).repeat_interleave(
@@ -107,7 +111,7 @@ class Layer(nn.Module):
         return x + self.down_proj(functional.silu(self.gate_proj(y)) * self.up_proj(y))
 
     def attend(self, x, cos, sin, mask):
-        """Query heads of one key-value head stand under each other, so that both products are plain matrix products."""
+        """Stacks the query heads of one key-value head, so that both products are plain matrix products."""
         batch, length, _ = x.shape
         kv, group, head = self.shape.kv_heads, self.shape.heads // self.shape.kv_heads, self.shape.head
         q = rotate(self.q_proj(x).view(batch, length, kv, group, head).permute(0, 2, 3, 1, 4), cos, sin)
@@ -127,8 +131,8 @@ def rotate(x, cos, sin):
 
 
 class Ranker(nn.Module):
-    """`features` describes the items (items × features): an identifier row is a linear map of them plus a part of its own,
-    which makes learning faster; what is saved is the sum."""
+    """The ranker. `features` describes the items (items × features). An identifier row is a linear map of
+    them plus a free part, which speeds up training; the saved row is the sum."""
 
     def __init__(self, shape, input_rows, features):
         super().__init__()
@@ -153,7 +157,8 @@ class Ranker(nn.Module):
         return self.norm(x)
 
     def named_tensors(self):
-        """The tensors under their Hugging Face names; the table holds input rows, then identifier rows."""
+        """Yields the tensors under their Hugging Face names; the table has input rows, then identifier
+        rows."""
         yield "model.embed_tokens.weight", torch.cat([self.input_rows, self.identifier_rows()])
         yield "model.norm.weight", self.norm.weight
         for number, layer in enumerate(self.layers):
@@ -177,7 +182,8 @@ class Layout:
 
 
 def layout(plan, system, user, items, tail):
-    """user: batch × user tokens; items: batch × candidates × item tokens; system, tail: token lists."""
+    """Returns the layout of a plan. user: batch × user tokens; items: batch × candidates × item tokens;
+    system, tail: token lists."""
     batch, count, item_tokens = items.shape
     begin, span = len(system), user.shape[1]
     sys_tokens, tail_tokens = (torch.tensor(t).expand(batch, -1) for t in (system, tail))

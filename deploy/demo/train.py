@@ -3,12 +3,13 @@
 
   train.py [--world world] [--out model] [--first-steps N] [--plan-steps N]     about 20 minutes of one core
 
-First part: no candidates; every history item predicts the next event, and so does the discriminant token after the history.
-Second part: one plan drawn per batch (user prefix, item prefix, causal) with 8 to 100 candidates; the loss is the
-cross-entropy of the candidates' identifier logits at the discriminant token, plus the losses of the first part. The target
-is not one drawn event but the chances of all of them: the world knows its own law, and so a step teaches more. Items of the
-history are left out of the question, as they are never candidates. Training users come from their own random stream: no
-user of the demo, and so no held-out item, is trained on.
+Part one has no candidates: every history item predicts the next event, and so does the discriminant token
+after the history. Part two draws one plan per batch (user prefix, item prefix, causal) with 8 to 100
+candidates. Its loss is the cross-entropy of the candidates' identifier logits at the discriminant token, plus
+the losses of part one. The target is not one drawn event but the probabilities of all events, which the world
+knows, so that each step teaches more. Items of the history are masked, because they are never candidates.
+Training users come from their own random stream, so that no user of the demo and no held-out item is trained
+on.
 """
 import argparse
 import json
@@ -30,7 +31,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 class Catalog:
-    """The committed items under the model's token ids."""
+    """The items of items.jsonl with the model's token ids."""
 
     def __init__(self, world, folder):
         records = read_jsonl(folder / "items.jsonl")
@@ -52,7 +53,8 @@ class Catalog:
         )
 
     def layout(self, plan, histories, candidates):
-        """histories: batch × events, candidates: batch × count, both as item indices."""
+        """Returns the batch's layout. histories: batch × events, candidates: batch × count, as item
+        indices."""
         events = self.tokens[histories].flatten(1)
         user = torch.cat([torch.tensor(self.user).expand(len(events), -1), events], 1)
         return ranker.layout(plan, self.system, user, self.tokens[candidates], self.tail)
@@ -74,7 +76,7 @@ def new_model(world, catalog):
 
 
 def item_features(world):
-    """Marks of the interest, of the sub-interest inside it and of the style, and the log popularity."""
+    """Returns one-hot interest, sub-interest and style, and the log popularity, per item."""
     kind = world.interest * (world.sub.max() + 1) + world.sub
     popularity = np.log(world.popularity) - np.log(world.popularity).mean()
     marks = [np.eye(labels.max() + 1)[labels] for labels in (world.interest, kind, world.style)]
@@ -88,8 +90,8 @@ class Trainer:
         self.rng = world.stream(make_world.TRAIN_USER_STREAM, seed)
 
     def batch(self, token_budget, count):
-        """As many users of one history length as the budget allows: histories, candidates, and after each event of the
-        history the chances of the next one."""
+        """Draws as many users of one history length as the budget allows. Returns their histories,
+        candidates, and the probabilities of the next item after each event."""
         length = self.world.draw_length(self.rng)
         near = self.rng.uniform(0.2, 0.7)
         histories, candidates, chances = [], [], []
@@ -149,18 +151,21 @@ class Trainer:
 
 
 def cross_entropy(logits, chances):
-    """chances need not sum to 1: among candidates they are a part of the whole."""
+    """Returns the mean cross-entropy. `chances` are normalized, because those of candidates sum to less
+    than 1."""
     chances = chances / chances.sum(-1, keepdim=True)
     return -(chances * logits.log_softmax(-1)).sum(-1).mean()
 
 
 def rate_at(progress):
-    """Rises over the first 4 %, then falls along a cosine to a fiftieth."""
+    """Returns the factor of the learning rate: it rises over the first 4 %, then falls along a cosine to
+    0.02."""
     return min(progress / 0.04, 1.0) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * progress)))
 
 
 def candidate_count(rng):
-    """Mostly few, for speed; a quarter of the batches has as many as a demo request."""
+    """Draws the number of candidates: mostly few, for speed; for a quarter of the batches a demo
+    request's."""
     return (
         make_world.CANDIDATES
         if rng.random() < 0.25
@@ -185,7 +190,7 @@ def scores(model, catalog, plan, history, candidates):
 
 
 def quality(ranks):
-    """ranks: place of the true item among the candidates, 0 is best."""
+    """Returns recall and NDCG. ranks: rank of the true item among the candidates, 0 is best."""
     ranks = np.array(ranks)
     gain = np.where(ranks < 10, 1 / np.log2(ranks + 2), 0)
     return {
@@ -197,7 +202,7 @@ def quality(ranks):
 
 
 def rank_of(values, place):
-    """Ties count against the true item."""
+    """Returns the rank of one value, from 0; ties count against it."""
     return int((np.asarray(values) >= values[place]).sum()) - 1
 
 

@@ -1,6 +1,6 @@
-"""The vocabulary of the demo catalog: what an item of each interest, sub-interest and style is called.
+"""The vocabulary of the demo catalog: names of items by interest, sub-interest and style.
 
-Everything here is invented for this project: the series names are made up and mean no real brand. A title is built as
+Everything here is invented for this project; the series names mean no real brand. A title is built as
   goods:  "<series> <style word> <thing>[, <finish>]"      Trailhead Compact Two-Person Tent, Moss Green
   works:  "<work> (<style word> <thing>)"                  The Clockmaker's Orchard (Illustrated Cosy Mystery)
 so that the interest shows in the series, the sub-interest in the thing and the style in the style word.
@@ -932,7 +932,7 @@ INTERESTS = {
     ),
 }
 
-FIRST_NAMES = """ana bruno carla dmitri elif farid greta hugo ines jonas kaya leo mina nils olga pavel quinn rosa sami
-tara umar vera wanda xenia yusuf zora amir bela chloe dario emma felix gita hana ivan julia kofi lena marco nora otto
-petra rafael sara timo ursula viktor willa yara zeno""".split()
+FIRST_NAMES = """ana bruno carla dmitri elif farid greta hugo ines jonas kaya leo mina nils olga
+pavel quinn rosa sami tara umar vera wanda xenia yusuf zora amir bela chloe dario emma felix gita
+hana ivan julia kofi lena marco nora otto petra rafael sara timo ursula viktor willa yara zeno""".split()
 SURNAMES = """birch heron marsh fox reed lark stone brook vale finch""".split()

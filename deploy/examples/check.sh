@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Do the examples load, also the cluster's file inside kubernetes/config.yaml? They name a model that is not there, which
-# is what stops them, after their file was taken.
+# Checks that the example configurations load, including the cluster file inside kubernetes/config.yaml. Each
+# names a model that does not exist, so the program must fail for that reason only, after reading the file.
 #   TROUPE=build/deploy/troupe deploy/examples/check.sh
 set -euo pipefail
 deploy=$(cd "$(dirname "$0")/.." && pwd)
@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/examples"
 cp "$deploy"/examples/*.yaml "$work/examples"
-# The lines of the block, without their indent.
+# Extracts the block's lines without their indent.
 sed -n '/^  cluster.yaml: |$/,$ s/^    //p' "$deploy/kubernetes/config.yaml" >"$work/examples/kubernetes.yaml"
 
 failed=0
@@ -26,7 +26,7 @@ expect_no_model() {  # what, command...
 }
 for file in "$work"/examples/*.yaml; do
   example=$(basename "$file")
-  # Of several models the list says where they are, and no option.
+  # With several models the list names their folders, so an option cannot replace them.
   one=(--set "model.directory=$work/none")
   if grep -q '^models:' "$file"; then
     one=()

@@ -96,6 +96,8 @@ nlohmann::json climber_logits(const std::filesystem::path& directory, const nloh
 
 }  // namespace
 
-Family climber_family() { return {"climber", {"climber"}, describe_climber, open_climber, climber_logits}; }
+ModelFamily climber_family() {
+  return {"climber", {"climber"}, describe_climber, open_climber, climber_logits};
+}
 
 }  // namespace troupe::deploy

@@ -1,9 +1,9 @@
 #pragma once
 // Entry of the model family table for Climber (kernels/climber/), on the CPU or a GPU.
-#include "deploy/models/families.h"
+#include "deploy/models/model_families.h"
 
 namespace troupe::deploy {
 
-Family climber_family();
+ModelFamily climber_family();
 
 }  // namespace troupe::deploy

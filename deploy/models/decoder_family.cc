@@ -44,7 +44,7 @@ nlohmann::json decoder_logits(const std::filesystem::path& directory, const nloh
   std::vector<kernels::Token> rows(static_cast<std::size_t>(limits.vocabulary));
   std::iota(rows.begin(), rows.end(), 0);
   plan.readouts.push_back({0, static_cast<std::uint32_t>(numbers.size() - 1), std::move(rows)});
-  if (const std::string fault = find_fault(plan, limits); !fault.empty())
+  if (const std::string fault = validate(plan, limits); !fault.empty())
     throw std::invalid_argument("tokens: " + fault);
   kernels::DecoderModel model = kernels::read_decoder(directory);
   const std::string version = model.version;
@@ -58,7 +58,7 @@ nlohmann::json decoder_logits(const std::filesystem::path& directory, const nloh
 
 }  // namespace
 
-Family decoder_family() {
+ModelFamily decoder_family() {
   return {"decoder", {"qwen2", "qwen3", "llama"}, describe_decoder, open_decoder, decoder_logits};
 }
 

@@ -126,10 +126,10 @@ auto opened(const DeviceChoice& choice, const Make& make) {
 }
 
 actors::ComputePort::MakePages device_pages_of(const DeviceChoice& choice, const Config& config) {
-  return [=](PageArena& arena, std::uint32_t lanes) {
+  return [=](PageArena& arena, std::uint32_t slots) {
     return opened(choice, [&] {
       cuda::use_device(choice.number);
-      return std::make_unique<actors::DevicePages>(arena, choice.number, device_pages(config, arena), lanes,
+      return std::make_unique<actors::DevicePages>(arena, choice.number, device_pages(config, arena), slots,
                                                    config.boolean("pool.verify_on_read"));
     });
   };

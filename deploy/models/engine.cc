@@ -13,8 +13,8 @@ namespace {
 constexpr std::uint32_t device_executors = 2;  // one copies while the other computes
 
 // Returns a setting; 0 stands for one per core.
-std::uint32_t count_or_cores(const Config& config, const char* knob) {
-  const auto asked = static_cast<std::uint32_t>(config.integer(knob));
+std::uint32_t count_or_cores(const Config& config, const char* setting) {
+  const auto asked = static_cast<std::uint32_t>(config.integer(setting));
   return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency());
 }
 

@@ -48,8 +48,8 @@ ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& c
   const kernels::DecoderOptions options = options_of(config);
   const kernels::HstuPassMemory memory = pass_memory(model, options);
   if (model.tasks == 0)
-    kernels::load_fault(directory / "config.json", "task_head is missing",
-                        "a task head, because requests read its tasks");
+    kernels::throw_load_error(directory / "config.json", "task_head is missing",
+                              "a task head, because requests read its tasks");
   ModelFacts facts{plan_limits(model), page_layout(kv_layout(model, options.page_tokens, options.kv)),
                    cost_of(model, options.kv)};
   if (device_choice(config).on_cpu())
@@ -126,6 +126,6 @@ nlohmann::json hstu_logits(const std::filesystem::path& directory, const nlohman
 
 }  // namespace
 
-Family hstu_family() { return {"hstu", {"hstu"}, describe_hstu, open_hstu, hstu_logits}; }
+ModelFamily hstu_family() { return {"hstu", {"hstu"}, describe_hstu, open_hstu, hstu_logits}; }
 
 }  // namespace troupe::deploy

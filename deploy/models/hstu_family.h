@@ -1,10 +1,10 @@
 #pragma once
 // Entry of the model family table for HSTU: histories of items with their times, and candidates
 // (kernels/hstu/hstu.h).
-#include "deploy/models/families.h"
+#include "deploy/models/model_families.h"
 
 namespace troupe::deploy {
 
-Family hstu_family();
+ModelFamily hstu_family();
 
 }  // namespace troupe::deploy

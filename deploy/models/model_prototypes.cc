@@ -7,11 +7,11 @@
 namespace troupe::deploy {
 namespace {
 
-class PrototypeStandIns final : public StandIns {
+class ModelPrototypeSet final : public PrototypeSet {
  public:
-  PrototypeStandIns(std::shared_ptr<const kernels::Prototypes> prototypes, std::string model_version)
+  ModelPrototypeSet(std::shared_ptr<const kernels::Prototypes> prototypes, std::string model_version)
       : prototypes_(std::move(prototypes)), model_version_(std::move(model_version)) {}
-  bool stands_for(Token token, std::uint32_t position) const override {
+  bool has_prototype(Token token, std::uint32_t position) const override {
     return prototypes_->nearest(token, position).has_value();
   }
   const std::string& checksum() const override { return prototypes_->checksum(); }
@@ -34,19 +34,18 @@ std::shared_ptr<const kernels::Prototypes> open_prototypes(const Config& config,
   return std::make_shared<kernels::Prototypes>(file, kernels::read_decoder_config(model), model_version);
 }
 
-std::shared_ptr<const StandIns> stand_ins_of(std::shared_ptr<const kernels::Prototypes> prototypes,
-                                             std::string model_version) {
-  return std::make_shared<PrototypeStandIns>(std::move(prototypes), std::move(model_version));
+std::shared_ptr<const PrototypeSet> prototype_set_of(std::shared_ptr<const kernels::Prototypes> prototypes,
+                                                     std::string model_version) {
+  return std::make_shared<ModelPrototypeSet>(std::move(prototypes), std::move(model_version));
 }
 
 std::uint32_t prototype_columns(const Config& config, const kernels::Prototypes& prototypes) {
   return config.text("model.tables") == "memory" ? 0 : prototypes.columns();
 }
 
-std::unique_ptr<kernels::Executor> make_of_prototypes(const Config& config,
-                                                      std::unique_ptr<kernels::Executor> executor,
-                                                      std::shared_ptr<const kernels::Prototypes> prototypes,
-                                                      const WrapTable& wrap) {
+std::unique_ptr<kernels::Executor> make_prototype_executor(
+    const Config& config, std::unique_ptr<kernels::Executor> executor,
+    std::shared_ptr<const kernels::Prototypes> prototypes, const WrapTable& wrap) {
   std::shared_ptr<kernels::EmbeddingTable> rows;
   if (wrap && prototype_columns(config, *prototypes) > 0)
     rows = wrap(std::make_shared<kernels::PrototypeRows>(prototypes));

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "deploy/models/families.h"
+#include "deploy/models/model_families.h"
 #include "kernels/decoder/prototypes.h"
 #include "runtime/actor/prompt_form.h"
 #include "runtime/config/config.h"
@@ -18,8 +18,8 @@ std::shared_ptr<const kernels::Prototypes> open_prototypes(const Config& config,
                                                            const std::filesystem::path& model,
                                                            const std::string& model_version);
 
-std::shared_ptr<const StandIns> stand_ins_of(std::shared_ptr<const kernels::Prototypes> prototypes,
-                                             std::string model_version);
+std::shared_ptr<const PrototypeSet> prototype_set_of(std::shared_ptr<const kernels::Prototypes> prototypes,
+                                                     std::string model_version);
 
 // Returns the columns of the prototypes' table if its rows are read through pages of the pool
 // (model.tables: mapped); else 0.
@@ -27,9 +27,8 @@ std::uint32_t prototype_columns(const Config& config, const kernels::Prototypes&
 
 // Returns the model's executor with prototypes. If `wrap` is not empty, their rows are read through
 // it.
-std::unique_ptr<kernels::Executor> make_of_prototypes(const Config& config,
-                                                      std::unique_ptr<kernels::Executor> executor,
-                                                      std::shared_ptr<const kernels::Prototypes> prototypes,
-                                                      const WrapTable& wrap);
+std::unique_ptr<kernels::Executor> make_prototype_executor(
+    const Config& config, std::unique_ptr<kernels::Executor> executor,
+    std::shared_ptr<const kernels::Prototypes> prototypes, const WrapTable& wrap);
 
 }  // namespace troupe::deploy

@@ -14,7 +14,7 @@ namespace {
 
 const nlohmann::json& member(const nlohmann::json& request, const std::string& key,
                              const std::string& expected) {
-  if (!request.is_object()) fault("the request", kernels::described(request), "an object");
+  if (!request.is_object()) fault("the request", kernels::describe(request), "an object");
   const auto found = request.find(key);
   if (found == request.end()) fault(key, "missing", expected);
   return *found;
@@ -28,7 +28,7 @@ std::int64_t integer_of(const nlohmann::json& value, const std::string& where, N
   const bool fits = value.is_number_integer() &&
                     (!value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t{INT64_MAX});
   if (!fits || value.get<std::int64_t>() < range.least || value.get<std::int64_t>() > range.most)
-    fault(where, value.is_number() ? value.dump() : kernels::described(value), text_of(range));
+    fault(where, value.is_number() ? value.dump() : kernels::describe(value), text_of(range));
   return value.get<std::int64_t>();
 }
 
@@ -43,7 +43,7 @@ std::vector<std::int64_t> request_integers(const nlohmann::json& request, const 
   const std::string expected =
       "a list of integers from " + std::to_string(range.least) + " to " + std::to_string(range.most);
   const nlohmann::json& list = member(request, key, expected);
-  if (!list.is_array()) fault(key, kernels::described(list), expected);
+  if (!list.is_array()) fault(key, kernels::describe(list), expected);
   if (list.empty() && !may_be_empty) fault(key, "empty", expected);
   std::vector<std::int64_t> numbers;
   for (const nlohmann::json& value : list)

@@ -22,13 +22,13 @@ bool has(const ClusterNode& node, NodeRole role) {
 std::string list_of(const std::vector<NamedModel>& models) {
   std::string names;
   for (const NamedModel& model : models) names += (names.empty() ? "" : ", ") + model.name;
-  constexpr std::size_t told_bytes = 160;
-  if (names.size() <= told_bytes) return names;
+  constexpr std::size_t listed_bytes = 160;
+  if (names.size() <= listed_bytes) return names;
   const XXH128_hash_t hash = XXH3_128bits(names.data(), names.size());
   char digits[33];
   std::snprintf(digits, sizeof digits, "%016llx%016llx", static_cast<unsigned long long>(hash.high64),
                 static_cast<unsigned long long>(hash.low64));
-  return names.substr(0, told_bytes - 33) + " " + digits;
+  return names.substr(0, listed_bytes - 33) + " " + digits;
 }
 
 bool is_ip_address(const std::string& text) {
@@ -47,7 +47,7 @@ const ClusterNode& find_node(const std::vector<ClusterNode>& nodes, const std::s
   throw ConfigError("there is no node \"" + name + "\" in the cluster's file; expected one of " + names);
 }
 
-std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, const Members& members,
+std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, const ClusterMembers& members,
                                       const ClusterNode& like) {
   std::vector<ClusterNode> nodes;
   std::set<NodeId> of_file;  // a joined node does not replace these
@@ -70,8 +70,8 @@ std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, cons
 
 // A single router in the file neither coordinates versions with others nor needs a shared feature
 // store. A second router requires both.
-void check_joins(const std::vector<ClusterNode>& file, const ClusterNode& own) {
-  if (place_of(file, file.front()).is_alone())
+void validate_join(const std::vector<ClusterNode>& file, const ClusterNode& own) {
+  if (roles_of(file, file.front()).is_alone())
     throw ConfigError(
         "the cluster's file has one node with all roles; expected several nodes before others can join them");
   if (!has(own, NodeRole::router)) return;
@@ -87,11 +87,11 @@ void check_joins(const std::vector<ClusterNode>& file, const ClusterNode& own) {
     throw ConfigError("features.store is empty; expected a Redis on all routers, because a router joins");
 }
 
-Place place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own) {
-  Place place{.node = own.node,
-              .router = has(own, NodeRole::router),
-              .cache_meta = has(own, NodeRole::cache_meta),
-              .worker = has(own, NodeRole::worker)};
+NodeRoles roles_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own) {
+  NodeRoles place{.node = own.node,
+                  .router = has(own, NodeRole::router),
+                  .cache_meta = has(own, NodeRole::cache_meta),
+                  .worker = has(own, NodeRole::worker)};
   place.routers.clear(), place.cache_metas.clear(), place.workers.clear();
   for (const ClusterNode& node : nodes) {
     if (has(node, NodeRole::router)) place.routers.push_back(node.node);
@@ -101,13 +101,13 @@ Place place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own) {
   return place;
 }
 
-ClusterPlace cluster_place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own) {
+ClusterOptions cluster_place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own) {
   const Config& config = own.config;
-  ClusterPlace place;
+  ClusterOptions place;
   place.cluster = config.text("cluster.name");
   place.node = own.node;
   place.name = own.name;
-  place.seats.models = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(own.models.size()));
+  place.actor_ids.models = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(own.models.size()));
   // Actor ids depend on the positions in this list, so nodes with another list belong to another
   // cluster.
   if (!own.models.empty()) place.cluster += " of models " + list_of(own.models);

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "deploy/node/box.h"
+#include "deploy/node/local_node.h"
 #include "runtime/config/config.h"
 #include "runtime/coordination/members.h"
 #include "runtime/network/cluster.h"
@@ -14,13 +14,13 @@ namespace troupe::deploy {
 const ClusterNode& find_node(const std::vector<ClusterNode>& nodes, const std::string& name);
 // Returns the nodes of the file and those that have joined, without those that have left. Joined
 // nodes get the configuration of `like`.
-std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, const Members& members,
+std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, const ClusterMembers& members,
                                       const ClusterNode& like);
 // Checks that a node with these roles and settings may join the nodes of the file. Runs before the
 // node contacts the cluster. Throws ConfigError.
-void check_joins(const std::vector<ClusterNode>& file, const ClusterNode& own);
-Place place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own);
+void validate_join(const std::vector<ClusterNode>& file, const ClusterNode& own);
+NodeRoles roles_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own);
 // The caller fills in incarnation and greeting.
-ClusterPlace cluster_place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own);
+ClusterOptions cluster_place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own);
 
 }  // namespace troupe::deploy

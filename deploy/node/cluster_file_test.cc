@@ -16,14 +16,14 @@ std::vector<ClusterNode> three_nodes() {
 
 TEST_CASE("cluster file: each node has its roles and the nodes of each role") {
   const auto nodes = three_nodes();
-  const Place front = place_of(nodes, find_node(nodes, "front"));
+  const NodeRoles front = roles_of(nodes, find_node(nodes, "front"));
   CHECK(front.node == 1);
   CHECK((front.router && front.cache_meta && !front.worker));
   CHECK(front.routers == std::vector<NodeId>{1, 2});
   CHECK(front.cache_metas == std::vector<NodeId>{1, 2});
   CHECK(front.workers == std::vector<NodeId>{9});
   CHECK_FALSE(front.is_alone());
-  CHECK(Place{}.is_alone());
+  CHECK(NodeRoles{}.is_alone());
   CHECK_THROWS_WITH_AS(find_node(nodes, "x"), doctest::Contains("expected one of front, spare, w"),
                        ConfigError);
 }
@@ -31,18 +31,18 @@ TEST_CASE("cluster file: each node has its roles and the nodes of each role") {
 TEST_CASE("cluster file: nodes with different lists of models belong to different clusters") {
   auto nodes = three_nodes();
   CHECK(cluster_place_of(nodes, nodes[0]).cluster == "troupe");
-  CHECK(cluster_place_of(nodes, nodes[0]).seats.models == 1);
+  CHECK(cluster_place_of(nodes, nodes[0]).actor_ids.models == 1);
   nodes[0].models = {{"games", {}}, {"news", {}}};
   CHECK(cluster_place_of(nodes, nodes[0]).cluster == "troupe of models games, news");
-  CHECK(cluster_place_of(nodes, nodes[0]).seats.models == 2);
-  std::set<std::string> told;
+  CHECK(cluster_place_of(nodes, nodes[0]).actor_ids.models == 2);
+  std::set<std::string> reported;
   for (const char* last : {"a", "b", "c"}) {
     nodes[0].models.assign(63, {std::string(64, 'm'), {}});
     nodes[0].models.push_back({last, {}});
-    told.insert(cluster_place_of(nodes, nodes[0]).cluster);
-    CHECK(told.rbegin()->size() <= 255);
+    reported.insert(cluster_place_of(nodes, nodes[0]).cluster);
+    CHECK(reported.rbegin()->size() <= 255);
   }
-  CHECK(told.size() == 3);
+  CHECK(reported.size() == 3);
 }
 
 TEST_CASE(
@@ -50,7 +50,7 @@ TEST_CASE(
     "peers") {
   auto nodes = three_nodes();
   nodes[0].config.set("cluster.certificates", "/etc/troupe");
-  const ClusterPlace front = cluster_place_of(nodes, nodes[0]);
+  const ClusterOptions front = cluster_place_of(nodes, nodes[0]);
   CHECK(front.address == "10.0.0.1");
   CHECK(front.port == 7000);
   REQUIRE(front.peers.size() == 2);
@@ -70,18 +70,18 @@ TEST_CASE(
 TEST_CASE(
     "with members: nodes of the file that have not left, and joined workers with another node's settings") {
   const auto nodes = three_nodes();
-  Members members{.last = 10, .joined = {{10, "w10", "10.0.0.10", 7003}}};
+  ClusterMembers members{.last = 10, .joined = {{10, "w10", "10.0.0.10", 7003}}};
   const auto present = with_members(nodes, members, nodes[2]);
   REQUIRE(present.size() == 4);
   CHECK(present[3].node == 10);
   CHECK(present[3].roles == std::vector{NodeRole::worker});
-  CHECK(place_of(present, present[0]).workers == std::vector<NodeId>{9, 10});
+  CHECK(roles_of(present, present[0]).workers == std::vector<NodeId>{9, 10});
   CHECK(cluster_place_of(present, present[3]).peers.size() == 3);
   const auto standing_in = with_members(nodes, {.last = 9, .joined = {{9, "x", "10.0.0.9", 1}}}, nodes[2]);
   REQUIRE(standing_in.size() == 3);  // joined nodes do not replace nodes of the file
   CHECK(std::ranges::count(standing_in, "x", &ClusterNode::name) == 0);
   members.left = {9};
-  CHECK(place_of(with_members(nodes, members, nodes[2]), nodes[0]).workers == std::vector<NodeId>{10});
+  CHECK(roles_of(with_members(nodes, members, nodes[2]), nodes[0]).workers == std::vector<NodeId>{10});
 }
 
 TEST_CASE(
@@ -90,7 +90,7 @@ TEST_CASE(
   const ClusterNode worker = nodes[2];
   const auto refusal = [&](const ClusterNode& own) {
     try {
-      check_joins(nodes, own);
+      validate_join(nodes, own);
       return std::string();
     } catch (const ConfigError& error) {
       return std::string(error.what());
@@ -116,13 +116,13 @@ TEST_CASE(
 
 TEST_CASE("cluster file: a joined node keeps the roles that it joined with") {
   const auto nodes = three_nodes();
-  Members members{.last = 10, .joined = {{10, "door", "10.0.0.10", 7003, {NodeRole::router}}}};
+  ClusterMembers members{.last = 10, .joined = {{10, "door", "10.0.0.10", 7003, {NodeRole::router}}}};
   const auto present = with_members(nodes, members, nodes[0]);
   CHECK(present[3].roles == std::vector{NodeRole::router});
-  CHECK(place_of(present, present[0]).workers == std::vector<NodeId>{9});
-  CHECK(place_of(present, present[0]).routers == std::vector<NodeId>{1, 2, 10});
-  CHECK(place_of(present, present[3]).router);
-  CHECK_FALSE(place_of(present, present[3]).worker);
+  CHECK(roles_of(present, present[0]).workers == std::vector<NodeId>{9});
+  CHECK(roles_of(present, present[0]).routers == std::vector<NodeId>{1, 2, 10});
+  CHECK(roles_of(present, present[3]).router);
+  CHECK_FALSE(roles_of(present, present[3]).worker);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ void ControlSocket::answer(int connection, const std::string& question) const {
   const std::string reply =
       question == "copy" ? make_copy()
                          : "error \"" + question.substr(0, 60) + "\" is an unknown question; expected copy";
-  if (say(connection, reply + "\n")) socket_.wait_for(connection);
+  if (send_text(connection, reply + "\n")) socket_.wait_for(connection);
   std::error_code ignored;
   fs::remove_all(copy_, ignored);
 }
@@ -44,10 +44,10 @@ std::string ControlSocket::make_copy() const {
   }
 }
 
-AskedCopy::AskedCopy(const fs::path& data_dir) : question_(data_dir, control_name, "copy") {
-  if (!question_.is_heard()) return;
+StoreCopy::StoreCopy(const fs::path& data_dir) : request_(data_dir, control_name, "copy") {
+  if (!request_.is_connected()) return;
   std::string reply;
-  if (!question_.next_line(reply, control_reply_bytes_max)) reply.clear();
+  if (!request_.next_line(reply, control_reply_bytes_max)) reply.clear();
   if (!reply.starts_with("ok "))
     throw std::runtime_error(data_dir.string() + ": the process that serves it made no copy (" +
                              (reply.empty() ? "it ended" : reply) + "); expected one");

@@ -29,18 +29,18 @@ class ControlSocket {
 };
 
 // Copy of a data folder's store, made by the process that serves it. The destructor removes it.
-class AskedCopy {
+class StoreCopy {
  public:
   // `is_there` is false if no process listens. Throws std::runtime_error if the process could not
   // make a copy.
-  explicit AskedCopy(const std::filesystem::path& data_dir);
-  AskedCopy(const AskedCopy&) = delete;
-  AskedCopy& operator=(const AskedCopy&) = delete;
+  explicit StoreCopy(const std::filesystem::path& data_dir);
+  StoreCopy(const StoreCopy&) = delete;
+  StoreCopy& operator=(const StoreCopy&) = delete;
   bool is_there() const { return !folder_.empty(); }
   const std::filesystem::path& folder() const { return folder_; }
 
  private:
-  FolderQuestion question_;
+  FolderRequest request_;
   std::filesystem::path folder_;
 };
 

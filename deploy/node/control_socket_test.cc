@@ -16,7 +16,7 @@ TEST_CASE("control socket: a command gets a copy of the store, which is removed 
   CHECK((std::filesystem::status(folder.path() / "control").permissions() &
          std::filesystem::perms::others_all) == std::filesystem::perms::none);
   for (int i = 0; i < 2; ++i) {
-    const AskedCopy copy(folder.path());
+    const StoreCopy copy(folder.path());
     REQUIRE(copy.is_there());
     CHECK(std::filesystem::exists(copy.folder() / "CURRENT"));
   }
@@ -24,11 +24,11 @@ TEST_CASE("control socket: a command gets a copy of the store, which is removed 
 
 TEST_CASE("control socket: without a serving process there is no copy, even with a stale socket") {
   TestFolder folder;
-  CHECK_FALSE(AskedCopy(folder.path()).is_there());
+  CHECK_FALSE(StoreCopy(folder.path()).is_there());
   {
     Store store(folder.path());
     ControlSocket socket(folder.path(), store);
   }
-  CHECK_FALSE(AskedCopy(folder.path()).is_there());
+  CHECK_FALSE(StoreCopy(folder.path()).is_there());
   CHECK_FALSE(std::filesystem::exists(folder.path() / "control"));
 }

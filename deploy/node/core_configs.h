@@ -5,7 +5,7 @@
 #include "actors/cache_meta/cache_meta_core.h"
 #include "actors/inference/inference_core.h"
 #include "actors/kv_worker/kv_worker_core.h"
-#include "deploy/node/box.h"
+#include "deploy/node/local_node.h"
 #include "router/router_core.h"
 
 namespace troupe::deploy {
@@ -15,12 +15,12 @@ std::size_t pages_of(const Config& config, std::size_t page_bytes);
 
 // `model` must have been filled by describe_model (served_model.h). All throw ConfigError for
 // invalid settings.
-router::RouterConfig router_config(const ServedModel& model, const Place& place);
-actors::CacheMetaConfig cache_meta_config(const Config& config, const Place& place);
+router::RouterConfig router_config(const ServedModel& model, const NodeRoles& roles);
+actors::CacheMetaConfig cache_meta_config(const Config& config, const NodeRoles& roles);
 // For a node with one model.
-actors::KvWorkerConfig kv_worker_config(const Config& config, const Place& place,
+actors::KvWorkerConfig kv_worker_config(const Config& config, const NodeRoles& roles,
                                         const kernels::PageLayout& layout, std::uint32_t pages);
-actors::InferenceConfig inference_config(const ServedModel& model, const Place& place);
-actors::AllocatorConfig allocator_config(const Config& config, const Place& place, std::uint32_t pages);
+actors::InferenceConfig inference_config(const ServedModel& model, const NodeRoles& roles);
+actors::AllocatorConfig allocator_config(const Config& config, const NodeRoles& roles, std::uint32_t pages);
 
 }  // namespace troupe::deploy

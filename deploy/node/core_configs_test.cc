@@ -29,7 +29,7 @@
 #include "runtime/store/store.h"
 #include "runtime/testing/etcd_test_server.h"
 #include "runtime/transfer/ucx_transport.h"
-#include "server/http/front_door.h"
+#include "server/http/http_server.h"
 #include "sim/scenario/scenario.h"
 
 using namespace troupe;
@@ -49,17 +49,17 @@ struct Small : ServedModel {
   }
 };
 
-const Place among{.node = 2,
-                  .cache_meta = false,
-                  .routers = {1, 2, 7},
-                  .cache_metas = {3, 4},
-                  .workers = {5, 2},
-                  .joined = true};
-const Place alone;
+const NodeRoles among{.node = 2,
+                      .cache_meta = false,
+                      .routers = {1, 2, 7},
+                      .cache_metas = {3, 4},
+                      .workers = {5, 2},
+                      .joined = true};
+const NodeRoles alone;
 
-std::string refusal_of(const ServedModel& model, const Place& place = {}) {
+std::string refusal_of(const ServedModel& model, const NodeRoles& roles = {}) {
   try {
-    router_config(model, place);
+    router_config(model, roles);
     return "";
   } catch (const ConfigError& error) {
     return error.what();
@@ -67,27 +67,27 @@ std::string refusal_of(const ServedModel& model, const Place& place = {}) {
 }
 
 // Host that records the actors added to it.
-class Listed final : public Host {
+class RecordingHost final : public Host {
  public:
   void add(ActorSpec actor) override {
     CHECK(actor.core != nullptr);
-    CHECK(lanes.emplace(name_of(actor.address), actor.lanes).second);
+    CHECK(slots.emplace(name_of(actor.address), actor.slots).second);
     CHECK((actor.port == nullptr) == (actor.address.role == Role::allocator));
   }
-  void set_door(Address, Door) override {}
+  void set_server(Address, ServerHandler) override {}
   void start() override {}
   void post_encoded(Address, Bytes) override {}
   void stop() override {}
 
   std::string actors() const {
     std::string text;
-    for (const auto& [name, of_it] : lanes)
+    for (const auto& [name, of_it] : slots)
       text += (text.empty() ? "" : " ") + name + ":" + std::to_string(of_it);
     return text;
   }
 
  private:
-  std::map<std::string, std::uint32_t> lanes;
+  std::map<std::string, std::uint32_t> slots;
 };
 
 Config demo_config(const kernels::TestFolder& folder) {
@@ -128,9 +128,9 @@ TEST_SUITE("core configs") {
 
   TEST_CASE("router config: homes are reported if a policy splits the pool") {
     Small model;
-    CHECK_FALSE(router_config(model, alone).tells_homes);
+    CHECK_FALSE(router_config(model, alone).reports_uses_elsewhere);
     model.config.set("pool.split", "marginal");
-    CHECK(router_config(model, alone).tells_homes);
+    CHECK(router_config(model, alone).reports_uses_elsewhere);
   }
 
   TEST_CASE("router config: items are precomputed if prompts have item blocks") {
@@ -232,7 +232,7 @@ TEST_SUITE("core configs") {
     CHECK_FALSE(kv_worker_config(config, alone, model.facts.layout, 100).pulls);
     config.set("pool.store_item_blocks", "false");
     CHECK_FALSE(kv_worker_config(config, alone, model.facts.layout, 100).store);
-    CHECK(allocator_config(config, among, 100).shares == std::vector<double>{0.3, rest_of_pages});
+    CHECK(allocator_config(config, among, 100).shares == std::vector<double>{0.3, remaining_pages});
   }
 
   TEST_CASE("inference config: has a lane per executor; tables are filled and sharded if there are any") {
@@ -241,7 +241,7 @@ TEST_SUITE("core configs") {
     model.config.set("model.table_refill", "5MiB");
     model.config.set("model.tables", "sharded");
     actors::InferenceConfig c = inference_config(model, among);
-    CHECK(c.lanes == 3);
+    CHECK(c.slots == 3);
     CHECK(c.page_tokens == 4);
     CHECK(c.refill_bytes == 0);
     CHECK(c.shard_owners.empty());
@@ -268,8 +268,8 @@ TEST_SUITE("core configs") {
 
   TEST_CASE("single node: five actors, each with lanes for its jobs") {
     const kernels::TestFolder folder;
-    Box box(demo_config(folder));
-    Listed host;
+    LocalNode box(demo_config(folder));
+    RecordingHost host;
     box.add_to(host);
     CHECK(host.actors() == "allocator@1:1 cache_meta@1:1 inference_worker@1:4 kv_worker@1:3 router@1:3");
     CHECK(box.executors() == 3);
@@ -295,28 +295,30 @@ TEST_SUITE("core configs") {
     config.set("transfer.devices", "lo");
     config.set("cluster.coordination", etcd.endpoint());
     {
-      Box worker(config, {.node = 2, .router = false, .cache_meta = false, .workers = {1, 2}}, &metrics);
-      Listed host;
+      LocalNode worker(config, {.node = 2, .router = false, .cache_meta = false, .workers = {1, 2}},
+                       &metrics);
+      RecordingHost host;
       worker.add_to(host);
       CHECK(host.actors() == "allocator@2:1 inference_worker@2:4 kv_worker@2:7");
       CHECK_FALSE(worker.keeps_features());
       CHECK(worker.store() != nullptr);
     }
-    Box router(config, {.node = 1, .cache_meta = false, .worker = false, .workers = {2}}, &metrics);
-    Listed host;
+    LocalNode router(config, {.node = 1, .cache_meta = false, .worker = false, .workers = {2}}, &metrics);
+    RecordingHost host;
     router.add_to(host);
     CHECK(host.actors() == "router@1:3");
     CHECK(router.pool_pages() == 0);
     CHECK(router.transport() == nullptr);
-    Box meta(config, {.node = 3, .router = false, .worker = false, .cache_metas = {3}, .workers = {2}},
-             &metrics);
-    Listed other;
+    LocalNode meta(config, {.node = 3, .router = false, .worker = false, .cache_metas = {3}, .workers = {2}},
+                   &metrics);
+    RecordingHost other;
     meta.add_to(other);
     CHECK(other.actors() == "cache_meta@3:1");
     CHECK(meta.store() == nullptr);
     CHECK_THROWS_WITH_AS(
-        Box(config, {.node = 1, .cache_meta = false, .worker = false, .routers = {1, 4}, .workers = {2}},
-            &metrics),
+        LocalNode(config,
+                  {.node = 1, .cache_meta = false, .worker = false, .routers = {1, 4}, .workers = {2}},
+                  &metrics),
         "features.store is empty; expected a Redis, because there are several routers", ConfigError);
   }
 }
@@ -328,11 +330,11 @@ TEST_SUITE("core configs") {
 namespace {
 
 struct Default {
-  std::string knob, value;  // durations in microseconds, sizes in bytes
+  std::string setting, value;  // durations in microseconds, sizes in bytes
 
-  Default(const char* name, std::string_view text) : knob(name), value(text) {}
+  Default(const char* name, std::string_view text) : setting(name), value(text) {}
   Default(const char* name, auto number) requires std::is_arithmetic_v<decltype(number)>
-      : knob(name), value(std::to_string(static_cast<double>(number))) {}
+      : setting(name), value(std::to_string(static_cast<double>(number))) {}
 };
 
 struct Cores {
@@ -358,7 +360,7 @@ std::vector<Default> values_of(const Cores& cores) {
       {"router.tenants_max", router.tenants.tenants_max},
       {"router.tenant_requests_max", router.tenants.requests_max},
       {"router.tenant_work_max", router.tenants.work_us_max},
-      {"router.turn", router.quantum.us},
+      {"router.quantum", router.quantum.us},
       {"router.window", router.window.us},
       {"router.routing", std::string(router::routing_names()[static_cast<std::size_t>(router.routing.by)])},
       {"router.affinity", router.routing.alpha},
@@ -374,7 +376,7 @@ std::vector<Default> values_of(const Cores& cores) {
       {"router.deadline_max", router.budget_max.us},
       {"router.pull_share", router.pull_share},
       {"router.measure_pulls", router.measures_pulls},
-      {"router.undivided", router.undivided},
+      {"router.shared_areas", router.shared_areas},
       {"router.frequency_window", cache_meta.user_popularity.window_us},
       {"router.frequency_window", cache_meta.item_popularity.window_us},
       {"router.needs_items", router.features.needs_items},
@@ -400,31 +402,32 @@ std::vector<Default> defaults_of_actors() {
 }
 
 std::vector<Default> defaults_of_edges() {
-  const server::DoorConfig door;
+  const server::HttpServerConfig http_server;
   const RedisFeatureOptions redis;
   const CachedFeatureOptions cached;
   const UcxOptions ucx;
   const kernels::DecoderOptions decoder;
-  CHECK(door.answer_us_max == router::RouterConfig{}.budget_max.us + 2 * router::RouterConfig{}.heartbeat.us);
-  return {{"router.candidates_max", door.limits.candidates_max},
-          {"router.score_items_max", door.limits.score_items_max},
-          {"router.score_labels_max", door.limits.score_labels_max},
-          {"router.request_tokens_max", door.limits.request_tokens_max},
-          {"router.history_events_max", door.limits.history_events_max},
+  CHECK(http_server.answer_us_max ==
+        router::RouterConfig{}.budget_max.us + 2 * router::RouterConfig{}.heartbeat.us);
+  return {{"router.candidates_max", http_server.limits.candidates_max},
+          {"router.score_items_max", http_server.limits.score_items_max},
+          {"router.score_labels_max", http_server.limits.score_labels_max},
+          {"router.request_tokens_max", http_server.limits.request_tokens_max},
+          {"router.history_events_max", http_server.limits.history_events_max},
           {"store.on_damage", StoreOptions{}.on_damage == OnDamage::refuse ? "refuse" : "start"},
-          {"http.address", door.address},
-          {"http.port", door.port},
-          {"http.connections_max", door.connections_max},
-          {"http.connections_per_address_max", door.connections_per_address_max},
-          {"http.memory_max", door.memory_bytes_max},
-          {"http.catalog_tenant", door.limits.catalog_tenant},
-          {"http.header_bytes_max", door.header_bytes_max},
-          {"http.body_bytes_max", door.body_bytes_max},
-          {"http.timeout", door.timeout_us},
-          {"http.admin_routes", door.limits.admin_routes},
-          {"http.tenant_rate", door.tenant_limit.rate},
-          {"http.tenant_at_once", door.tenant_limit.at_once},
-          {"features.when_away", redis.when_away == WhenAway::refuse ? "refuse" : "last_known"},
+          {"http.address", http_server.address},
+          {"http.port", http_server.port},
+          {"http.connections_max", http_server.connections_max},
+          {"http.connections_per_address_max", http_server.connections_per_address_max},
+          {"http.memory_max", http_server.memory_bytes_max},
+          {"http.catalog_tenant", http_server.limits.catalog_tenant},
+          {"http.header_bytes_max", http_server.header_bytes_max},
+          {"http.body_bytes_max", http_server.body_bytes_max},
+          {"http.timeout", http_server.timeout_us},
+          {"http.admin_routes", http_server.limits.admin_routes},
+          {"http.tenant_rate", http_server.tenant_limit.rate},
+          {"http.tenant_requests_max", http_server.tenant_limit.at_once},
+          {"features.on_outage", redis.when_away == WhenAway::refuse ? "refuse" : "last_known"},
           {"features.time_limit", redis.time_limit.count()},
           {"features.wait_replicas", redis.wait_replicas},
           {"features.freshness", cached.usual == Freshness::exact ? "exact" : "another"},
@@ -447,30 +450,22 @@ std::vector<Default> defaults_of_edges() {
 // The policy is left out: a scenario without a policy is a paper's or drawn.
 std::vector<Default> defaults_of_scenario() {
   const sim::Scenario s;
-  return {{"cluster.heartbeat", s.heartbeat.us},
-          {"router.requests_in_flight_max", s.in_flight_max},
-          {"router.deadline", s.deadline.us},
-          {"router.tenants_max", s.tenants_max},
-          {"router.turn", s.turn.us},
-          {"router.window", s.window.us},
-          {"router.pull_share", s.pull_share},
-          {"router.frequency_window", s.frequency_window.us},
-          {"pool.page_tokens", s.page_tokens},
-          {"pool.item_share", s.item_share},
-          {"pool.row_share", s.row_share},
-          {"pool.store_item_blocks", s.store},
-          {"pool.precompute_items", s.precompute},
-          {"inference.queue_max", s.queue_max},
-          {"inference.overlap", s.overlap},
-          {"inference.batch_tokens_max", s.batch_tokens_max}};
+  return {{"cluster.heartbeat", s.heartbeat.us},   {"router.requests_in_flight_max", s.in_flight_max},
+          {"router.deadline", s.deadline.us},      {"router.tenants_max", s.tenants_max},
+          {"router.quantum", s.turn.us},           {"router.window", s.window.us},
+          {"router.pull_share", s.pull_share},     {"router.frequency_window", s.frequency_window.us},
+          {"pool.page_tokens", s.page_tokens},     {"pool.item_share", s.item_share},
+          {"pool.row_share", s.row_share},         {"pool.store_item_blocks", s.store},
+          {"pool.precompute_items", s.precompute}, {"inference.queue_max", s.queue_max},
+          {"inference.overlap", s.overlap},        {"inference.batch_tokens_max", s.batch_tokens_max}};
 }
 
 // Settings of machines, files and addresses: no struct has them, or the node reads them itself.
 const std::set<std::string_view> of_the_box{"node.data_dir",
-                                            "node.notice",
+                                            "node.drain_notice",
                                             "node.drain_limit",
-                                            "node.leave_for",
-                                            "node.leave_limit",
+                                            "node.leave_time_min",
+                                            "node.leave_time_max",
                                             "model.directory",
                                             "model.tables",
                                             "model.table_bandwidth",
@@ -517,45 +512,45 @@ const std::set<std::string_view> of_the_box{"node.data_dir",
                                             "inference.memory_max",
                                             "transfer.encryption"};
 
-std::string shown(const Config& config, const Knob& knob) {
-  const std::string_view name = knob.name;
-  switch (knob.kind) {
-    case KnobKind::text:
-    case KnobKind::choice:
+std::string shown(const Config& config, const Setting& setting) {
+  const std::string_view name = setting.name;
+  switch (setting.kind) {
+    case SettingKind::text:
+    case SettingKind::choice:
       return config.text(name);
-    case KnobKind::boolean:
+    case SettingKind::boolean:
       return std::to_string(static_cast<double>(config.boolean(name)));
-    case KnobKind::integer:
+    case SettingKind::integer:
       return std::to_string(static_cast<double>(config.integer(name)));
-    case KnobKind::real:
+    case SettingKind::real:
       return std::to_string(config.real(name));
-    case KnobKind::size:
+    case SettingKind::size:
       return std::to_string(static_cast<double>(config.size_bytes(name)));
-    case KnobKind::duration:
+    case SettingKind::duration:
       return std::to_string(static_cast<double>(config.duration_us(name)));
   }
   return "";
 }
 
 // Returns a value that differs from the default and from the values of all other settings.
-std::string other_value(const Knob& knob, int number) {
-  const std::string initial(knob.initial);
-  switch (knob.kind) {
-    case KnobKind::boolean:
+std::string other_value(const Setting& setting, int number) {
+  const std::string initial(setting.initial);
+  switch (setting.kind) {
+    case SettingKind::boolean:
       return initial == "true" ? "false" : "true";
-    case KnobKind::integer: {
+    case SettingKind::integer: {
       const std::int64_t now = std::stoll(initial),
-                         most = std::stoll(std::string(knob.range.substr(knob.range.find("..") + 2)));
+                         most = std::stoll(std::string(setting.range.substr(setting.range.find("..") + 2)));
       return std::to_string(now + number <= most ? now + number : now - number);
     }
-    case KnobKind::real:
+    case SettingKind::real:
       return std::to_string(0.3 + number / 1000.0);
-    case KnobKind::duration:
+    case SettingKind::duration:
       return std::to_string(5'000 + number) + "ms";
     default:
-      return knob.name == "router.policy"    ? "item"
-             : knob.name == "router.routing" ? std::string(router::routing_names()[1])
-                                             : initial;
+      return setting.name == "router.policy"    ? "item"
+             : setting.name == "router.routing" ? std::string(router::routing_names()[1])
+                                                : initial;
   }
 }
 
@@ -572,17 +567,17 @@ TEST_CASE("core configs: every setting of a core reaches its own field, and ever
   model.facts.table_columns = 4;
   int number = 0;
   for (const Default& given : values_of({}))
-    model.config.set(given.knob, other_value(*find_knob(given.knob), ++number));
+    model.config.set(given.setting, other_value(*find_setting(given.setting), ++number));
   kernels::PageLayout layout;
   layout.page_tokens = 4, layout.bytes = 400;
-  const deploy::Place place{.node = 2, .routers = {1, 2}, .cache_metas = {3, 4}, .workers = {2, 5}};
-  const Cores cores{deploy::router_config(model, place), deploy::cache_meta_config(model.config, place),
-                    deploy::kv_worker_config(model.config, place, layout, 100),
-                    deploy::inference_config(model, place)};
+  const deploy::NodeRoles roles{.node = 2, .routers = {1, 2}, .cache_metas = {3, 4}, .workers = {2, 5}};
+  const Cores cores{deploy::router_config(model, roles), deploy::cache_meta_config(model.config, roles),
+                    deploy::kv_worker_config(model.config, roles, layout, 100),
+                    deploy::inference_config(model, roles)};
   for (const Default& given : values_of(cores)) {
-    CAPTURE(given.knob);
-    if (given.knob != "router.tenant_weights")
-      CHECK(given.value == shown(model.config, *find_knob(given.knob)));
+    CAPTURE(given.setting);
+    if (given.setting != "router.tenant_weights")
+      CHECK(given.value == shown(model.config, *find_setting(given.setting)));
   }
   using Nodes = std::vector<NodeId>;
   CHECK(cores.router.node == 2);
@@ -603,7 +598,7 @@ TEST_CASE("core configs: every setting of a core reaches its own field, and ever
   CHECK(cores.inference.routers == Nodes{1, 2});
   CHECK(cores.inference.model_version == "m7");
   CHECK(cores.inference.refill_bytes == model.config.size_bytes("model.table_refill"));
-  const actors::AllocatorConfig allocator = deploy::allocator_config(model.config, place, 100);
+  const actors::AllocatorConfig allocator = deploy::allocator_config(model.config, roles, 100);
   CHECK(allocator.node == 2);
   CHECK(allocator.pages == 100);
 }
@@ -614,14 +609,14 @@ TEST_CASE(
   std::set<std::string_view> found;
   for (const auto& list : {values_of({}), defaults_of_actors(), defaults_of_edges(), defaults_of_scenario()})
     for (const Default& given : list) {
-      CAPTURE(given.knob);
-      const Knob* knob = find_knob(given.knob);
-      REQUIRE(knob);
-      CHECK(given.value == shown(config, *knob));
-      found.insert(knob->name);
+      CAPTURE(given.setting);
+      const Setting* setting = find_setting(given.setting);
+      REQUIRE(setting);
+      CHECK(given.value == shown(config, *setting));
+      found.insert(setting->name);
     }
-  for (const Knob& knob : knob_table()) {
-    CAPTURE(knob.name);
-    CHECK(found.contains(knob.name) != of_the_box.contains(knob.name));
+  for (const Setting& setting : setting_table()) {
+    CAPTURE(setting.name);
+    CHECK(found.contains(setting.name) != of_the_box.contains(setting.name));
   }
 }

@@ -18,7 +18,7 @@
 namespace troupe::deploy {
 
 // first id of the stopping process; above all request ids of the HTTP server
-inline constexpr RequestId own_ids = RequestId{1} << 63;
+inline constexpr RequestId first_own_id = RequestId{1} << 63;
 
 // Returns the model's name; "" for an unnamed model or an actor of all models.
 inline std::string model_of(const StatusReply& reply) {
@@ -32,11 +32,11 @@ class DrainReports {
  public:
   bool take(const Message& answer) {
     const auto* reply = std::get_if<StatusReply>(&answer);
-    if (!reply || reply->id < own_ids) return false;
+    if (!reply || reply->id < first_own_id) return false;
     const std::lock_guard lock(mutex_);
     for (const StatusField& field : reply->fields)
       if (field.name == "drained" && field.value == "yes") drained_.emplace(reply->role, model_of(*reply));
-    note_handed_on(*reply);
+    note_migrated(*reply);
     return true;
   }
   // True if every awaited router, and at least one, knows the members at revision `since` or later
@@ -46,8 +46,8 @@ class DrainReports {
     const std::lock_guard lock(mutex_);
     const auto said = [&](NodeId router) {
       return std::ranges::all_of(models, [&](const std::string& model) {
-        const auto known = handed_on_.find({router, model});
-        return known != handed_on_.end() && known->second >= since;
+        const auto known = migrated_.find({router, model});
+        return known != migrated_.end() && known->second >= since;
       });
     };
     return std::ranges::any_of(routers, said) &&
@@ -59,23 +59,23 @@ class DrainReports {
   }
 
  private:
-  void note_handed_on(const StatusReply& reply) {
+  void note_migrated(const StatusReply& reply) {
     Revision epoch = 0;
     for (const StatusField& field : reply.fields) {
       if (field.name == "members_epoch")
         std::from_chars(field.value.data(), field.value.data() + field.value.size(), epoch);
       if (field.name != "handed_on") continue;
       if (field.value == "yes")
-        handed_on_[{reply.node, model_of(reply)}] = epoch;
+        migrated_[{reply.node, model_of(reply)}] = epoch;
       else
-        handed_on_.erase({reply.node, model_of(reply)});  // it has found more to migrate
+        migrated_.erase({reply.node, model_of(reply)});  // it has found more to migrate
     }
   }
 
   std::mutex mutex_;
   std::set<std::pair<Role, std::string>> drained_;  // role and model name ("" = unnamed)
   // by router and model: epoch of the members it reported
-  std::map<std::pair<NodeId, std::string>, Revision> handed_on_;
+  std::map<std::pair<NodeId, std::string>, Revision> migrated_;
 };
 
 }  // namespace troupe::deploy

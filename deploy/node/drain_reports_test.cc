@@ -7,7 +7,7 @@ namespace drain_reports_test {
 
 void say(DrainReports& reports, NodeId router, const std::string& epoch, const std::string& handed_on) {
   CHECK(reports.take(StatusReply{
-      own_ids, router, Role::router, true, {{"members_epoch", epoch}, {"handed_on", handed_on}}}));
+      first_own_id, router, Role::router, true, {{"members_epoch", epoch}, {"handed_on", handed_on}}}));
 }
 
 TEST_CASE(
@@ -33,7 +33,7 @@ TEST_CASE(
 
 TEST_CASE("drain reports: a router without a members_epoch knows no members") {
   DrainReports reports;
-  CHECK(reports.take(StatusReply{own_ids, 1, Role::router, true, {{"handed_on", "yes"}}}));
+  CHECK(reports.take(StatusReply{first_own_id, 1, Role::router, true, {{"handed_on", "yes"}}}));
   const std::vector<NodeId> routers{1};
   const auto handed_on = [&](Revision since) {
     return reports.handed_on(routers, {""}, since, [](NodeId) { return true; });

@@ -51,18 +51,18 @@ RedisAddress redis_address(const Config& config, const std::string& url) {
 bool features_in_redis(const Config& config) { return !config.text("features.store").empty(); }
 
 std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder, const FeatureLimits& limits,
-                                            std::uint32_t lanes, NameItem name_item, RedisCalls calls,
+                                            std::uint32_t connections, NameItem name_item, RedisCalls calls,
                                             const std::string& model) {
   if (!features_in_redis(config)) {
     TROUPE_CHECK(folder, "features without Redis need a data folder");
-    return std::make_unique<FeaturePort>(*folder, limits, std::move(name_item));
+    return std::make_unique<RocksFeaturePort>(*folder, limits, std::move(name_item));
   }
   RedisFeatureOptions options;
   options.address = redis_address(config, config.text("features.store"));
   options.prefix = "troupe:" + config.text("cluster.name") + ":" + (model.empty() ? "" : model + ":");
-  options.lanes = lanes;
+  options.connections = connections;
   options.time_limit = std::chrono::microseconds(config.duration_us("features.time_limit"));
-  options.when_away = config.text("features.when_away") == "refuse" ? WhenAway::refuse : WhenAway::last_known;
+  options.when_away = config.text("features.on_outage") == "refuse" ? WhenAway::refuse : WhenAway::last_known;
   options.wait_replicas = static_cast<std::uint32_t>(config.integer("features.wait_replicas"));
   options.refuses = std::move(calls.refuses);
   options.on_loss = std::move(calls.on_loss);

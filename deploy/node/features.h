@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "deploy/models/families.h"
+#include "deploy/models/model_families.h"
 #include "runtime/config/config.h"
 #include "runtime/features/cached_features.h"
 #include "runtime/features/feature_store.h"
@@ -31,11 +31,11 @@ struct RedisCalls {
   std::function<void(const std::string& what)> on_loss;
 };
 
-// `folder` must outlive the result; it may be null if the features are in Redis. `lanes` is the
+// `folder` must outlive the result; it may be null if the features are in Redis. `connections` is the
 // number of jobs at a time. `model` is the name of one model among several, and separates its rows
 // in Redis. Throws ConfigError if the Redis address is invalid.
 std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder, const FeatureLimits& limits,
-                                            std::uint32_t lanes, NameItem name_item, RedisCalls calls = {},
-                                            const std::string& model = "");
+                                            std::uint32_t connections, NameItem name_item,
+                                            RedisCalls calls = {}, const std::string& model = "");
 
 }  // namespace troupe::deploy

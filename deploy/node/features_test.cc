@@ -37,13 +37,13 @@ TEST_SUITE("features") {
     CHECK(store_options(config).on_damage == OnDamage::refuse);
     config.set("store.on_damage", "start");
     CHECK(store_options(config).on_damage == OnDamage::start);
-    for (const auto& [knob, value] : {std::pair{"features.freshness", "wait"},
-                                      {"features.expiry", "11s"},
-                                      {"features.stale_for", "12s"},
-                                      {"features.unknown_expiry", "13s"},
-                                      {"features.jitter", "0.25"},
-                                      {"features.cache_memory", "3MiB"}})
-      config.set(knob, value);
+    for (const auto& [setting, value] : {std::pair{"features.freshness", "wait"},
+                                         {"features.expiry", "11s"},
+                                         {"features.stale_for", "12s"},
+                                         {"features.unknown_expiry", "13s"},
+                                         {"features.jitter", "0.25"},
+                                         {"features.cache_memory", "3MiB"}})
+      config.set(setting, value);
     const CachedFeatureOptions cached = cached_feature_options(config);
     CHECK(cached.usual == Freshness::wait);
     CHECK(cached.expiry.expiry == Duration{11'000'000});

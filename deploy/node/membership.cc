@@ -12,8 +12,8 @@
 namespace troupe::deploy {
 namespace {
 
-constexpr std::chrono::seconds look_every{1}, arrival_limit{10};
-constexpr std::chrono::milliseconds arrival_look{50}, ask_again{100};
+constexpr std::chrono::seconds poll_interval{1}, arrival_timeout{10};
+constexpr std::chrono::milliseconds arrival_poll_interval{50}, retry_interval{100};
 constexpr int tries_max = 20;  // other nodes may change the members at the same time
 
 EtcdOptions etcd_options(const Config& config) {
@@ -35,19 +35,19 @@ EtcdOptions etcd_options(const Config& config) {
   return options;
 }
 
-Coordinated answer_of(Coordination& coordination, const Coordinate& question) {
+CoordinationReply answer_of(Coordination& coordination, const Coordinate& question) {
   const auto answer = coordination.ask(question);
   if (const auto* refusal = std::get_if<Refusal>(&answer))
     throw std::runtime_error(refusal->where + ": " + refusal->what + "; expected " + refusal->expected);
-  return std::get<Coordinated>(answer);
+  return std::get<CoordinationReply>(answer);
 }
 
-ReadMembers members_in(const Coordinated& answer) {
+ReadMembers members_in(const CoordinationReply& answer) {
   auto parsed = parse_members(answer.value);
   if (const auto* fault = std::get_if<std::string>(&parsed))
     throw std::runtime_error("the cluster's members in etcd: " + *fault +
                              "; expected a document that troupe node --join and troupe leave write");
-  return {std::move(std::get<Members>(parsed)), answer.revision};
+  return {std::move(std::get<ClusterMembers>(parsed)), answer.revision};
 }
 
 }  // namespace
@@ -59,18 +59,18 @@ std::unique_ptr<Coordination> etcd_coordination(const Config& config) {
   return std::make_unique<EtcdCoordination>(etcd_options(config));
 }
 
-KeptMembers kept_members(const Config& config, Incarnation own) {
+MembersFile kept_members(const Config& config, Incarnation own) {
   return {config.text("node.data_dir"), config.text("cluster.name"), own};
 }
 
-void await_coordination(Coordination& coordination, std::chrono::milliseconds patience,
+void await_coordination(Coordination& coordination, std::chrono::milliseconds timeout,
                         const std::function<void(const std::string& why)>& on_wait) {
-  const auto end = std::chrono::steady_clock::now() + patience;
-  for (bool told = false;; std::this_thread::sleep_for(ask_again)) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  for (bool reported = false;; std::this_thread::sleep_for(retry_interval)) {
     const auto answer = coordination.ask({ReadKey{std::string(members_key)}});
     const auto* refusal = std::get_if<Refusal>(&answer);
     if (!refusal || std::chrono::steady_clock::now() >= end) return;
-    if (!std::exchange(told, true)) on_wait(refusal->where + ": " + refusal->what);
+    if (!std::exchange(reported, true)) on_wait(refusal->where + ": " + refusal->what);
   }
 }
 
@@ -78,10 +78,11 @@ ReadMembers read_members(Coordination& coordination) {
   return members_in(answer_of(coordination, {ReadKey{std::string(members_key)}}));
 }
 
-ReadMembers read_members(Coordination& coordination, const Members& seen) {
-  const ReadMembers known = change_members(
-      coordination, [&](Members now) -> MembersChange { return with_numbers_spent(std::move(now), seen); });
-  const std::string fault = find_step_back(seen, known.members);
+ReadMembers read_members(Coordination& coordination, const ClusterMembers& seen) {
+  const ReadMembers known = change_members(coordination, [&](ClusterMembers now) -> MembersChange {
+    return with_used_numbers(std::move(now), seen);
+  });
+  const std::string fault = find_contradiction(seen, known.members);
   if (fault.empty()) return known;
   throw std::runtime_error(
       "the cluster's members in etcd: " + fault +
@@ -90,14 +91,15 @@ ReadMembers read_members(Coordination& coordination, const Members& seen) {
       "other node (troupe leave --gone), start this one, and let the other join again");
 }
 
-ReadMembers change_members(Coordination& coordination, const std::function<MembersChange(Members)>& change) {
+ReadMembers change_members(Coordination& coordination,
+                           const std::function<MembersChange(ClusterMembers)>& change) {
   ReadMembers known = read_members(coordination);
   for (int tries = 0; tries < tries_max; ++tries) {
     MembersChange changed = change(known.members);
     if (const auto* refused = std::get_if<std::string>(&changed)) throw std::runtime_error(*refused);
-    Members& next = std::get<Members>(changed);
+    ClusterMembers& next = std::get<ClusterMembers>(changed);
     if (next == known.members) return known;
-    const Coordinated answer =
+    const CoordinationReply answer =
         answer_of(coordination, {WriteKey{std::string(members_key), members_text(next), known.revision}});
     if (answer.ok) return {std::move(next), answer.revision};
     known = members_in(answer);
@@ -114,7 +116,7 @@ std::vector<Member> members_of(std::span<const ClusterNode> file) {
   return members;
 }
 
-void check_own(const Member& own, const Members& members) {
+void validate_start(const Member& own, const ClusterMembers& members) {
   if (members.left.contains(own.node))
     throw std::runtime_error(
         "node " + own.name +
@@ -126,7 +128,7 @@ void check_own(const Member& own, const Members& members) {
                              "\", which has joined; expected a number above " + std::to_string(members.last));
 }
 
-std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& members, NodeId own) {
+std::vector<PeerAddress> peers_of(std::span<const Member> file, const ClusterMembers& members, NodeId own) {
   std::vector<PeerAddress> peers;
   const auto add = [&](const Member& member) {
     if (member.node != own && !members.left.contains(member.node))
@@ -147,43 +149,44 @@ std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& m
   return peers;
 }
 
-void Peers::follow(std::vector<NodeId> routers) {
+void ConnectedPeers::follow(std::vector<NodeId> routers) {
   const std::lock_guard lock(mutex_);
   routers_ = std::move(routers);
 }
 
-void Peers::meet(NodeId node) {
+void ConnectedPeers::meet(NodeId node) {
   const std::lock_guard lock(mutex_);
-  met_.insert(node);
+  connected_.insert(node);
 }
 
-void Peers::lose(NodeId node) {
+void ConnectedPeers::lose(NodeId node) {
   const std::lock_guard lock(mutex_);
-  met_.erase(node);
+  connected_.erase(node);
 }
 
-bool Peers::has(NodeId node) const {
+bool ConnectedPeers::has(NodeId node) const {
   const std::lock_guard lock(mutex_);
-  return met_.contains(node);
+  return connected_.contains(node);
 }
 
-std::string Peers::obstacle() const {
+std::string ConnectedPeers::obstacle() const {
   if (is_router_) return "";  // a router connects to its workers itself
   const std::lock_guard lock(mutex_);
-  if (std::ranges::any_of(routers_, [this](NodeId node) { return met_.contains(node); })) return "";
+  if (std::ranges::any_of(routers_, [this](NodeId node) { return connected_.contains(node); })) return "";
   return "no router is connected out of " + std::to_string(routers_.size()) +
          "; peer_away and join_refused in the logs say why";
 }
 
-NodeId Peers::router(NodeId wanted) const {
+NodeId ConnectedPeers::router(NodeId wanted) const {
   if (is_router_) return wanted;
   const std::lock_guard lock(mutex_);
-  const auto there = std::ranges::find_if(routers_, [this](NodeId node) { return met_.contains(node); });
+  const auto there =
+      std::ranges::find_if(routers_, [this](NodeId node) { return connected_.contains(node); });
   return there == routers_.end() ? wanted : *there;
 }
 
-Membership::Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known,
-                       KeptMembers kept)
+MembershipWatcher::MembershipWatcher(Coordination& coordination, NodeId own, std::vector<Member> file,
+                                     ReadMembers known, MembersFile kept)
     : coordination_(coordination),
       own_(own),
       file_(std::move(file)),
@@ -191,41 +194,42 @@ Membership::Membership(Coordination& coordination, NodeId own, std::vector<Membe
       known_(std::move(known)),
       seen_(known_.members) {}
 
-void Membership::start(Calls calls) {
+void MembershipWatcher::start(Callbacks calls) {
   calls_ = std::move(calls);
   thread_ = std::jthread([this](const std::stop_token& ended) { run(ended); });
 }
 
-void Membership::stop() {
+void MembershipWatcher::stop() {
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
 }
 
-void Membership::run(const std::stop_token& ended) {
+void MembershipWatcher::run(const std::stop_token& ended) {
   while (!ended.stop_requested()) {
-    look();
-    if (known_.members.joining.contains(own_)) see_to_arrival();
+    poll();
+    if (known_.members.joining.contains(own_)) report_arrival();
     const bool joins = known_.members.joining.contains(own_);
     std::unique_lock lock(mutex_);
-    ended_.wait_for(lock, ended,
-                    joins ? std::chrono::milliseconds(arrival_look) : std::chrono::milliseconds(look_every),
-                    [] { return false; });
+    ended_.wait_for(
+        lock, ended,
+        joins ? std::chrono::milliseconds(arrival_poll_interval) : std::chrono::milliseconds(poll_interval),
+        [] { return false; });
   }
 }
 
-bool Membership::is_member(const Members& members) const {
+bool MembershipWatcher::is_member(const ClusterMembers& members) const {
   if (members.left.contains(own_)) return false;
   return members.find(own_) || std::ranges::find(file_, own_, &Member::node) != file_.end();
 }
 
 // An unreachable etcd changes nothing. The first call always reports, because the members known
 // before the start may already say that this node leaves.
-void Membership::look() {
+void MembershipWatcher::poll() {
   const auto answer = coordination_.ask({ReadKey{std::string(members_key)}});
-  const auto* read = std::get_if<Coordinated>(&answer);
+  const auto* read = std::get_if<CoordinationReply>(&answer);
   const bool is_new =
       read && read->revision != known_.revision && std::exchange(read_, read->revision) != read->revision;
-  if (std::exchange(looked_, true) && !is_new) return;
+  if (std::exchange(polled_, true) && !is_new) return;
   try {
     if (is_new) take(*read);
   } catch (const std::runtime_error& error) {
@@ -234,15 +238,15 @@ void Membership::look() {
   follow();
 }
 
-void Membership::take(const Coordinated& read) {
+void MembershipWatcher::take(const CoordinationReply& read) {
   ReadMembers fresh = members_in(read);
-  if (const std::string fault = find_step_back(known_.members, fresh.members); !fault.empty())
+  if (const std::string fault = find_contradiction(known_.members, fresh.members); !fault.empty())
     throw std::runtime_error("the cluster's members in etcd: " + fault +
                              "; expected a successor of the members that were read before");
   known_ = std::move(fresh);
 }
 
-std::vector<NodeId> Membership::there(NodeRole role) const {
+std::vector<NodeId> MembershipWatcher::there(NodeRole role) const {
   std::vector<NodeId> file;
   for (const Member& member : file_)
     if (member.has(role)) file.push_back(member.node);
@@ -250,14 +254,14 @@ std::vector<NodeId> Membership::there(NodeRole role) const {
   return nodes_of(seen_, file, role);
 }
 
-std::vector<NodeId> Membership::staying(NodeRole role) const {
+std::vector<NodeId> MembershipWatcher::staying(NodeRole role) const {
   std::vector<NodeId> nodes = there(role);
   const std::lock_guard lock(mutex_);
   std::erase_if(nodes, [this](NodeId node) { return node == own_ || seen_.leaving.contains(node); });
   return nodes;
 }
 
-void Membership::follow() {
+void MembershipWatcher::follow() {
   {
     const std::lock_guard lock(mutex_);
     seen_ = known_.members;
@@ -269,11 +273,11 @@ void Membership::follow() {
 }
 
 // Marks this node as arrived. If etcd does not answer, the next round tries again.
-void Membership::see_to_arrival() {
-  const bool late = std::chrono::steady_clock::now() - began_ > arrival_limit;
-  if (!late && !calls_.has_met(peers_of(file_, known_.members, own_))) return;
+void MembershipWatcher::report_arrival() {
+  const bool late = std::chrono::steady_clock::now() - began_ > arrival_timeout;
+  if (!late && !calls_.has_connected(peers_of(file_, known_.members, own_))) return;
   try {
-    known_ = change_members(coordination_, [this](Members members) -> MembersChange {
+    known_ = change_members(coordination_, [this](ClusterMembers members) -> MembersChange {
       return arrived(std::move(members), own_);
     });
     follow();  // reports changes that others made meanwhile
@@ -282,9 +286,9 @@ void Membership::see_to_arrival() {
   }
 }
 
-std::string Membership::end() {
+std::string MembershipWatcher::end() {
   try {
-    change_members(coordination_, [this](Members members) -> MembersChange {
+    change_members(coordination_, [this](ClusterMembers members) -> MembersChange {
       return without(std::move(members), file_, own_);
     });
     return "";

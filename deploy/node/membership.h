@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "runtime/config/config.h"
-#include "runtime/coordination/kept_members.h"
 #include "runtime/coordination/members.h"
+#include "runtime/coordination/members_file.h"
 #include "runtime/network/cluster.h"
 
 namespace troupe::deploy {
@@ -27,31 +27,33 @@ namespace troupe::deploy {
 std::unique_ptr<Coordination> etcd_coordination(const Config& config);
 // Returns the copy of the members in the data folder. `own` is this process's incarnation; 0 =
 // unknown.
-KeptMembers kept_members(const Config& config, Incarnation own = 0);
+MembersFile kept_members(const Config& config, Incarnation own = 0);
 
-// Waits until the Coordination answers, at most `patience`: a node may start together with its
+// Waits until the Coordination answers, at most `timeout`: a node may start together with its
 // etcd. If it has to wait, `on_wait` gets the reason once.
-void await_coordination(Coordination& coordination, std::chrono::milliseconds patience,
+void await_coordination(Coordination& coordination, std::chrono::milliseconds timeout,
                         const std::function<void(const std::string& why)>& on_wait);
 // These functions throw std::runtime_error if etcd does not answer or the document is malformed.
 ReadMembers read_members(Coordination& coordination);
 // Reads the members on a node that has seen `seen` before. If etcd has lost its data, restores
 // which node numbers are used. Throws, too, if etcd has given one of these numbers to another node.
-ReadMembers read_members(Coordination& coordination, const Members& seen);
+ReadMembers read_members(Coordination& coordination, const ClusterMembers& seen);
 // Applies `change` (such as with_joined) and returns the resulting members. Throws what `change`
 // refuses, too.
-ReadMembers change_members(Coordination& coordination, const std::function<MembersChange(Members)>& change);
+ReadMembers change_members(Coordination& coordination,
+                           const std::function<MembersChange(ClusterMembers)>& change);
 
 std::vector<Member> members_of(std::span<const ClusterNode> file);
 // Checks that a node of the file may start with these members. Throws std::runtime_error.
-void check_own(const Member& own, const Members& members);
+void validate_start(const Member& own, const ClusterMembers& members);
 // Returns all nodes of the cluster except `own`.
-std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& members, NodeId own);
+std::vector<PeerAddress> peers_of(std::span<const Member> file, const ClusterMembers& members, NodeId own);
 
 // Set of connected nodes. A node without a router cannot serve until a router has connected.
-class Peers {
+class ConnectedPeers {
  public:
-  Peers(bool is_router, std::vector<NodeId> routers) : is_router_(is_router), routers_(std::move(routers)) {}
+  ConnectedPeers(bool is_router, std::vector<NodeId> routers)
+      : is_router_(is_router), routers_(std::move(routers)) {}
   void follow(std::vector<NodeId> routers);  // replaces the known routers
   void meet(NodeId node);
   void lose(NodeId node);
@@ -65,18 +67,18 @@ class Peers {
   const bool is_router_;
   mutable std::mutex mutex_;
   std::vector<NodeId> routers_;  // guarded by mutex_, like all members below
-  std::set<NodeId> met_;
+  std::set<NodeId> connected_;
 };
 
-class Membership {
+class MembershipWatcher {
  public:
   // `file` lists all nodes of the cluster's file. The Coordination must outlive this object; only
   // its thread uses it until stop(). `kept` stores each new version of the members.
-  Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known,
-             KeptMembers kept = {{}, ""});
-  ~Membership() { stop(); }
+  MembershipWatcher(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known,
+                    MembersFile kept = {{}, ""});
+  ~MembershipWatcher() { stop(); }
 
-  struct Calls {  // called on its thread
+  struct Callbacks {  // called on its thread
     std::function<void(std::vector<PeerAddress>)> on_peers;
     std::function<void()> on_leave;  // once: this node is leaving or is no longer a member
     // the document is malformed or older than a known one
@@ -85,9 +87,9 @@ class Membership {
         [](const std::string&) {}};  // the copy in the data folder could not be written
     // While this node joins: true if its links to all these peers are up. The node then counts as
     // arrived and others use it. It arrives without them after 10 s.
-    std::function<bool(const std::vector<PeerAddress>&)> has_met;
+    std::function<bool(const std::vector<PeerAddress>&)> has_connected;
   };
-  void start(Calls calls);
+  void start(Callbacks calls);
   void stop();
 
   // Revision of the document at which this node began to leave; 0: it is not leaving.
@@ -101,24 +103,24 @@ class Membership {
 
  private:
   void run(const std::stop_token& ended);
-  void look();
-  void take(const Coordinated& read);
+  void poll();
+  void take(const CoordinationReply& read);
   void follow();
-  void see_to_arrival();
-  bool is_member(const Members& members) const;
+  void report_arrival();
+  bool is_member(const ClusterMembers& members) const;
 
   Coordination& coordination_;
   const NodeId own_;
   const std::vector<Member> file_;
-  const KeptMembers kept_;
-  Calls calls_;
+  const MembersFile kept_;
+  Callbacks calls_;
   ReadMembers known_;    // used by its thread only
   Revision read_ = 0;    // last revision read; used by its thread only
-  bool looked_ = false;  // used by its thread only
+  bool polled_ = false;  // used by its thread only
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::atomic<Revision> leaves_since_ = 0;
   mutable std::mutex mutex_;
-  Members seen_;  // copy of known_ for other threads; guarded by mutex_
+  ClusterMembers seen_;  // copy of known_ for other threads; guarded by mutex_
   std::condition_variable_any ended_;
   std::jthread thread_;  // last member: destroyed first
 };

@@ -21,7 +21,7 @@ struct Store final : Coordination {
   bool away = false;
   std::function<void()> between;
 
-  std::variant<Coordinated, Refusal> ask(const Coordinate& question) override {
+  std::variant<CoordinationReply, Refusal> ask(const Coordinate& question) override {
     if (std::holds_alternative<WriteKey>(question.what))
       if (const auto first = std::exchange(between, nullptr)) first();
     const std::lock_guard lock(mutex);
@@ -31,7 +31,7 @@ struct Store final : Coordination {
 };
 
 ReadMembers join(Store& store, const std::string& name) {
-  return change_members(store, [&](Members now) {
+  return change_members(store, [&](ClusterMembers now) {
     return with_joined(std::move(now), file, {0, name, "10.0.0.9", 7000});
   });
 }
@@ -61,18 +61,18 @@ TEST_SUITE("membership") {
   TEST_CASE("members: a late etcd is awaited up to the deadline") {
     struct Late final : Coordination {
       int away = 0, asked = 0;
-      std::variant<Coordinated, Refusal> ask(const Coordinate&) override {
-        if (++asked > away) return Coordinated{.ok = true};
+      std::variant<CoordinationReply, Refusal> ask(const Coordinate&) override {
+        if (++asked > away) return CoordinationReply{.ok = true};
         return Refusal{503, "coordination_unavailable", "it does not listen", "etcd", "one that answers"};
       }
     };
-    std::vector<std::string> told;
-    const auto tell = [&](const std::string& why) { told.push_back(why); };
+    std::vector<std::string> reported;
+    const auto tell = [&](const std::string& why) { reported.push_back(why); };
     Late late;
     late.away = 2;
     await_coordination(late, std::chrono::minutes(1), tell);
     CHECK(late.asked == 3);
-    CHECK(told == std::vector<std::string>{"etcd: it does not listen"});
+    CHECK(reported == std::vector<std::string>{"etcd: it does not listen"});
     Late never;
     never.away = 1'000'000;
     await_coordination(never, std::chrono::milliseconds(0), tell);
@@ -80,7 +80,7 @@ TEST_SUITE("membership") {
   }
 
   TEST_CASE("members: peers are the present nodes of the file and the joined ones, except oneself") {
-    Members members{.last = 3, .joined = {{3, "w3", "10.0.0.3", 7000}}, .left = {2}};
+    ClusterMembers members{.last = 3, .joined = {{3, "w3", "10.0.0.3", 7000}}, .left = {2}};
     const auto peers = peers_of(file, members, 1);
     REQUIRE(peers.size() == 1);
     CHECK(peers[0].node == 3);
@@ -89,24 +89,24 @@ TEST_SUITE("membership") {
 
   TEST_CASE(
       "members: a joined node does not replace a file's node with its number, nor the other way round") {
-    const Members members{.last = 2, .joined = {{2, "x", "10.0.0.9", 7000}}};
+    const ClusterMembers members{.last = 2, .joined = {{2, "x", "10.0.0.9", 7000}}};
     const auto peers = peers_of(file, members, 1);
     REQUIRE(peers.size() == 1);
     CHECK(peers[0].name == "w2");
     CHECK_THROWS_WITH_AS(
-        check_own(file[1], members),
+        validate_start(file[1], members),
         doctest::Contains("which is that of \"x\", which has joined; expected a number above 2"),
         std::runtime_error);
-    CHECK_THROWS_WITH_AS(check_own(file[1], {.left = {2}}), doctest::Contains("has left the cluster"),
+    CHECK_THROWS_WITH_AS(validate_start(file[1], {.left = {2}}), doctest::Contains("has left the cluster"),
                          std::runtime_error);
-    check_own(file[1], {.last = 2, .joined = {{2, "w2", "10.0.0.8", 7000}}});  // added to the file since
+    validate_start(file[1], {.last = 2, .joined = {{2, "w2", "10.0.0.8", 7000}}});  // added to the file since
     CHECK(peers_of(file, {.last = 2, .joined = {{2, "w2", "10.0.0.8", 7000}}}, 1).at(0).host == "10.0.0.8");
   }
 
   TEST_CASE("members: an etcd that has lost its data gets back only which numbers are used") {
     Store store;
-    const Members seen{.last = 8, .joined = {{8, "a", "10.0.0.9", 7000}}, .left = {2}};
-    const Members now = read_members(store, seen).members;
+    const ClusterMembers seen{.last = 8, .joined = {{8, "a", "10.0.0.9", 7000}}, .left = {2}};
+    const ClusterMembers now = read_members(store, seen).members;
     CHECK(now.last == 8);
     CHECK(now.left.empty());
     CHECK(now.joined.empty());  // it may have left; it joins again if it is alive
@@ -123,7 +123,7 @@ TEST_SUITE("membership") {
     const TestFolder folder;
     Store store;
     const ReadMembers joined = join(store, "a");
-    Membership membership(store, 3, file, joined, {folder.path(), "c", 5});
+    MembershipWatcher membership(store, 3, file, joined, {folder.path(), "c", 5});
     std::atomic<int> faults = 0;
     membership.start(
         {.on_peers =
@@ -140,34 +140,34 @@ TEST_SUITE("membership") {
                faults += 1;
                faults.notify_all();
              },
-         .has_met = [](const std::vector<PeerAddress>&) { return false; }});
+         .has_connected = [](const std::vector<PeerAddress>&) { return false; }});
     faults.wait(0);
     membership.stop();
-    CHECK(KeptMembers(folder.path(), "c").read().members == joined.members);
+    CHECK(MembersFile(folder.path(), "c").read().members == joined.members);
   }
 
   TEST_CASE("membership: a joining node sees changes that others made meanwhile") {
     Store store;
     join(store, "a");
-    Membership membership(store, 3, file, read_members(store));
+    MembershipWatcher membership(store, 3, file, read_members(store));
     store.between = [&] {
-      change_members(store, [](Members now) { return with_leaving(std::move(now), file, "a"); });
+      change_members(store, [](ClusterMembers now) { return with_leaving(std::move(now), file, "a"); });
       join(store, "b");
     };
-    std::vector<std::size_t> told;
+    std::vector<std::size_t> reported;
     std::atomic<bool> leaves = false;
     membership.start(
-        {.on_peers = [&](const std::vector<PeerAddress>& peers) { told.push_back(peers.size()); },
+        {.on_peers = [&](const std::vector<PeerAddress>& peers) { reported.push_back(peers.size()); },
          .on_leave =
              [&] {
                leaves = true;
                leaves.notify_all();
              },
          .on_fault = [](const std::string& why) { FAIL(why); },
-         .has_met = [](const std::vector<PeerAddress>&) { return true; }});
+         .has_connected = [](const std::vector<PeerAddress>&) { return true; }});
     leaves.wait(false);
     membership.stop();
-    CHECK(told == std::vector<std::size_t>{2, 3});
+    CHECK(reported == std::vector<std::size_t>{2, 3});
     CHECK(membership.there(NodeRole::worker) ==
           std::vector<NodeId>{1, 2, 3});  // it leaves; another node is still joining
     CHECK(membership.staying(NodeRole::worker) == std::vector<NodeId>{1, 2});
@@ -177,12 +177,12 @@ TEST_SUITE("membership") {
   TEST_CASE("membership: a joining node has arrived once it is connected to all others") {
     Store store;
     join(store, "a");
-    Membership membership(store, 3, file, read_members(store));
+    MembershipWatcher membership(store, 3, file, read_members(store));
     std::atomic<int> asked = 0;
     membership.start({.on_peers = [](const std::vector<PeerAddress>&) {},
                       .on_leave = [] {},
                       .on_fault = [](const std::string& why) { FAIL(why); },
-                      .has_met =
+                      .has_connected =
                           [&](const std::vector<PeerAddress>& peers) {
                             CHECK(peers.size() == 2);
                             const std::lock_guard lock(store.mutex);
@@ -200,15 +200,15 @@ TEST_SUITE("membership") {
   TEST_CASE("membership: a node hears of its peers, once that it leaves, and is no member after its end") {
     Store store;
     join(store, "a");
-    change_members(store, [](Members now) { return with_leaving(std::move(now), file, "w2"); });
-    Membership membership(store, 2, file, read_members(store));
+    change_members(store, [](ClusterMembers now) { return with_leaving(std::move(now), file, "w2"); });
+    MembershipWatcher membership(store, 2, file, read_members(store));
     std::mutex mutex;
     std::condition_variable changed;
-    int told = 0, leaves = 0;
+    int reported = 0, leaves = 0;
     membership.start({.on_peers =
                           [&](const std::vector<PeerAddress>& peers) {
                             const std::lock_guard lock(mutex);
-                            told += peers.size() == 2;
+                            reported += peers.size() == 2;
                           },
                       .on_leave =
                           [&] {
@@ -217,13 +217,13 @@ TEST_SUITE("membership") {
                             changed.notify_all();
                           },
                       .on_fault = [](const std::string& why) { FAIL(why); },
-                      .has_met = [](const std::vector<PeerAddress>&) { return true; }});
+                      .has_connected = [](const std::vector<PeerAddress>&) { return true; }});
     {
       std::unique_lock lock(mutex);
       CHECK(changed.wait_for(lock, std::chrono::seconds(20), [&] { return leaves > 0; }));
     }
     membership.stop();
-    CHECK(told == 1);
+    CHECK(reported == 1);
     CHECK(leaves == 1);
     CHECK(membership.leaves_since() > 0);
     CHECK(membership.end() == "");
@@ -235,7 +235,7 @@ TEST_SUITE("membership") {
   TEST_CASE(
       "peers: a node without a router asks the first connected router that stays, one with a router its "
       "own") {
-    Peers peers(false, {1, 2}), own(true, {1, 2});
+    ConnectedPeers peers(false, {1, 2}), own(true, {1, 2});
     CHECK(peers.router(1) == 1);
     CHECK(peers.obstacle().starts_with("no router is connected out of 2;"));
     peers.meet(2), own.meet(2);

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "actors/inference/compute_port.h"
-#include "deploy/models/families.h"
+#include "deploy/models/model_families.h"
 
 namespace troupe::deploy {
 
@@ -15,6 +15,7 @@ using WrapVersion = std::function<WrapTable(const std::string& model_version)>;
 
 // Returns a loader of versions. If model.versions is empty, returns an empty loader: the worker
 // then keeps the model it started with.
-actors::ComputePort::Loader version_loader(const Families& families, const Config& config, WrapVersion wrap);
+actors::ComputePort::Loader version_loader(const ModelFamilies& families, const Config& config,
+                                           WrapVersion wrap);
 
 }  // namespace troupe::deploy

@@ -40,7 +40,7 @@ json read_json(const std::filesystem::path& file) {
   } catch (const FileError& error) {
     throw LoadError(error.what());
   }
-  if (const std::string excess = find_excess(text, bounds); !excess.empty())
+  if (const std::string excess = exceeded_bound(text, bounds); !excess.empty())
     throw LoadError(file.string() + ": has " + excess + "; expected the lists of a prompt form");
   json form = json::parse(text, nullptr, false);
   if (!form.is_object())

@@ -18,7 +18,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "deploy/models/families.h"
+#include "deploy/models/model_families.h"
 #include "kernels/base/plan.h"
 #include "kernels/checkpoint/vocabulary.h"
 #include "runtime/actor/prompt_form.h"

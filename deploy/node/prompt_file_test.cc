@@ -5,7 +5,7 @@
 #include <memory>
 #include <random>
 
-#include "deploy/models/families.h"
+#include "deploy/models/model_families.h"
 #include "kernels/testing/small_climber_test.h"
 #include "kernels/testing/test_folder.h"
 #include "router/request/plans.h"
@@ -48,7 +48,7 @@ kernels::Plan towers_plan_of(const PromptForm& form, const kernels::ClimberReque
   for (const Token item : request.candidates)
     items.push_back({.id = std::to_string(items.size()), .tokens = {item}});
   const std::vector<ItemView> seen = views(items);
-  const router::FittedHistory history = fit_history(form, profile, 1);
+  const router::FittedHistory history = router::fit_history(form, profile, 1);
   kernels::Plan plan = router::find_plan("towers")
                            ->build({.form = form,
                                     .history = history.tokens,
@@ -86,8 +86,8 @@ TEST_SUITE("prompt file") {
       form.history_part = 5;
       const kernels::Plan parts = towers_plan_of(form, request);
       const auto answer = [&](const kernels::Plan& plan) {
-        REQUIRE(find_fault(plan, facts.limits) == "");
-        REQUIRE(find_fault(plan, model) == "");
+        REQUIRE(validate(plan, facts.limits) == "");
+        REQUIRE(validate(plan, model) == "");
         const kernels::Request asked{&plan, std::vector<kernels::SegmentKv>(plan.segments.size())};
         return executor->run({&asked, 1}).at(0).readouts;
       };

@@ -17,14 +17,14 @@ std::string of(const std::string& name) { return name.empty() ? "" : "model " + 
 
 }  // namespace
 
-void describe_model(ServedModel& model, const Families& families) {
+void describe_model(ServedModel& model, const ModelFamilies& families) {
   const Config& config = model.config;
   if (config.duration_us("router.deadline") > config.duration_us("router.deadline_max"))
     throw ConfigError(
         of(model.name) +
         "router.deadline is longer than router.deadline_max; expected at most router.deadline_max");
   const std::string directory = required_text(config, "model.directory");
-  const Family& family = family_of(families, directory);
+  const ModelFamily& family = family_of(families, directory);
   model.facts = family.describe(directory, config);
   model.vocabulary = read_vocabulary_if_any(directory, model.facts.limits);
   model.tokenizer = read_tokenizer_if_any(directory, model.facts.limits);
@@ -38,7 +38,7 @@ void describe_model(ServedModel& model, const Families& families) {
 
 namespace {
 
-void read_model(ServedModel& model, const Families& families) {
+void read_model(ServedModel& model, const ModelFamilies& families) {
   describe_model(model, families);
   const Config& config = model.config;
   const std::string directory = required_text(config, "model.directory");
@@ -46,44 +46,44 @@ void read_model(ServedModel& model, const Families& families) {
   model.names = {model.opened.version, layout_version(config)};
   model.prototypes = open_prototypes(config, directory, model.opened.version);
   if (!model.prototypes) return;
-  model.prompt.stand_ins = stand_ins_of(model.prototypes, model.opened.version);
+  model.prompt.prototype_set = prototype_set_of(model.prototypes, model.opened.version);
   model.facts.table_columns = prototype_columns(config, *model.prototypes);
 }
 
 }  // namespace
 
-std::string required_text(const Config& config, const char* knob) {
-  if (config.text(knob).empty())
-    throw ConfigError(std::string(knob) +
+std::string required_text(const Config& config, const char* setting) {
+  if (config.text(setting).empty())
+    throw ConfigError(std::string(setting) +
                       " is empty; expected a folder (in the configuration file or by an option)");
-  return config.text(knob);
+  return config.text(setting);
 }
 
 std::string_view ServedModel::serves() const { return router::served_kinds(prompt); }
 
-std::unique_ptr<Core> ServedModel::seated(std::unique_ptr<Core> core, Seats seats) {
+std::unique_ptr<Core> ServedModel::as_model_actor(std::unique_ptr<Core> core, ModelActorIds actor_ids) {
   if (name.empty()) return core;
-  return std::make_unique<ModelActor>(std::move(core),
-                                      ModelSeat{name, place, seats, facts.layout.page_tokens, &metrics});
+  return std::make_unique<ModelActor>(
+      std::move(core), ModelActorConfig{name, place, actor_ids, facts.layout.page_tokens, &metrics});
 }
 
 std::vector<std::unique_ptr<ServedModel>> read_models(std::vector<NamedModel> models,
-                                                      const Families& families, NodeId node) {
-  const Seats seats{static_cast<std::uint32_t>(models.size())};
+                                                      const ModelFamilies& families, NodeId node) {
+  const ModelActorIds actor_ids{static_cast<std::uint32_t>(models.size())};
   std::vector<std::unique_ptr<ServedModel>> read;
   for (NamedModel& model : models) {
     read.push_back(std::make_unique<ServedModel>());
     read.back()->name = std::move(model.name);
     read.back()->config = std::move(model.config);
     read.back()->place = static_cast<std::uint32_t>(read.size() - 1);
-    read.back()->number = seats.number(node, read.back()->place);
+    read.back()->number = actor_ids.number(node, read.back()->place);
   }
   if (read.size() > 1) share_pages(read, families);
   for (const auto& model : read) read_model(*model, families);
   return read;
 }
 
-std::size_t share_pages(std::vector<std::unique_ptr<ServedModel>>& models, const Families& families) {
+std::size_t share_pages(std::vector<std::unique_ptr<ServedModel>>& models, const ModelFamilies& families) {
   std::size_t page_bytes = 0;
   std::vector<std::size_t> token_bytes;
   for (const auto& model : models) {
@@ -98,7 +98,8 @@ std::size_t share_pages(std::vector<std::unique_ptr<ServedModel>>& models, const
   return page_bytes;
 }
 
-NameContext names_of_all(const std::vector<std::unique_ptr<ServedModel>>& models, std::size_t page_bytes) {
+NameContext shared_name_context(const std::vector<std::unique_ptr<ServedModel>>& models,
+                                std::size_t page_bytes) {
   if (models.front()->name.empty()) return models.front()->names;
   NameContext all{"", "pages of " + std::to_string(page_bytes) + " bytes"};
   for (const auto& model : models) {
@@ -108,7 +109,7 @@ NameContext names_of_all(const std::vector<std::unique_ptr<ServedModel>>& models
   return all;
 }
 
-void refuse_for_several(const Config& box, const std::vector<NamedModel>& models, bool is_alone) {
+void reject_single_model_settings(const Config& box, const std::vector<NamedModel>& models, bool is_alone) {
   if (is_alone && !box.text("cluster.coordination").empty())
     throw ConfigError(
         "cluster.coordination is set beside a list of models; expected it to be empty on a single node");

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "deploy/models/families.h"
-#include "deploy/node/coordinating_port.h"
+#include "deploy/models/model_families.h"
+#include "deploy/node/coordination_port.h"
 #include "kernels/checkpoint/vocabulary.h"
 #include "kernels/decoder/prototypes.h"
 #include "router/request/block_names.h"
@@ -23,13 +23,14 @@
 namespace troupe::deploy {
 
 // Returns a setting that has no default. Throws ConfigError if it is empty.
-std::string required_text(const Config& config, const char* knob);
+std::string required_text(const Config& config, const char* setting);
 
 struct ServedModel {
   std::string name;         // "": the only model, without a name
   Config config;            // per model, if there are several
   std::uint32_t place = 0;  // index in the list of models
-  NodeId number = 1;        // actor id of its router and inference worker on this node (runtime/actor/seat.h)
+  NodeId number =
+      1;  // actor id of its router and inference worker on this node (runtime/actor/model_actor_ids.h)
   ModelFacts facts;
   NameContext names;
   kernels::Vocabulary vocabulary;
@@ -41,36 +42,37 @@ struct ServedModel {
   std::unique_ptr<Store> store;
   std::unique_ptr<FeatureStore> features;
   std::unique_ptr<actors::ComputePort> compute;
-  std::unique_ptr<CoordinatingPort> router_port;
+  std::unique_ptr<CoordinationPort> router_port;
   MetricRegistry metrics;  // of one model among several: counts of its router and inference worker
 
   server::ModelText text() const { return {&vocabulary, tokenizer.get(), &prompt}; }
   std::string_view serves() const;  // kinds of requests, as /v1/models lists them
   // Returns `core`, wrapped in a ModelActor if there are several models.
-  std::unique_ptr<Core> seated(std::unique_ptr<Core> core, Seats seats);
+  std::unique_ptr<Core> as_model_actor(std::unique_ptr<Core> core, ModelActorIds actor_ids);
 };
 
 // Reads a model's facts, vocabulary and prompt from its configuration and directory, without its
 // weights. Throws what Box throws.
-void describe_model(ServedModel& model, const Families& families);
+void describe_model(ServedModel& model, const ModelFamilies& families);
 
 // Reads everything that is needed before the pool is mapped, in the order of `models`. Throws what
 // Box throws.
 std::vector<std::unique_ptr<ServedModel>> read_models(std::vector<NamedModel> models,
-                                                      const Families& families, NodeId node);
+                                                      const ModelFamilies& families, NodeId node);
 
 // Sets pool.page_tokens of each model, so that all models share pages of one size. The model with
 // the largest tokens keeps its configured value; the others fit as many tokens as they can into the
 // same bytes. Returns the bytes of a page.
-std::size_t share_pages(std::vector<std::unique_ptr<ServedModel>>& models, const Families& families);
+std::size_t share_pages(std::vector<std::unique_ptr<ServedModel>>& models, const ModelFamilies& families);
 
 // Returns the name context of the saved blocks of all models together. A different set of models
 // gets a different context and finds none of these blocks. A model without a name differs, too: it
 // counts block sizes in tokens, named models in pages.
-NameContext names_of_all(const std::vector<std::unique_ptr<ServedModel>>& models, std::size_t page_bytes);
+NameContext shared_name_context(const std::vector<std::unique_ptr<ServedModel>>& models,
+                                std::size_t page_bytes);
 
 // Throws ConfigError if a node with several models uses settings that only a node with one model
 // supports.
-void refuse_for_several(const Config& box, const std::vector<NamedModel>& models, bool is_alone);
+void reject_single_model_settings(const Config& box, const std::vector<NamedModel>& models, bool is_alone);
 
 }  // namespace troupe::deploy

@@ -11,8 +11,8 @@ namespace {
 namespace served_model_test {
 
 // Returns a family whose tokens have this many bytes, in pages of the configured number of tokens.
-Family family(const std::string& type, std::size_t token_bytes) {
-  Family made;
+ModelFamily family(const std::string& type, std::size_t token_bytes) {
+  ModelFamily made;
   made.name = type;
   made.model_types = {type};
   made.describe = [token_bytes](const auto&, const Config& config) {
@@ -23,7 +23,7 @@ Family family(const std::string& type, std::size_t token_bytes) {
   };
   return made;
 }
-const Families families{family("large", 1000), family("small", 300), family("tiny", 2)};
+const ModelFamilies families{family("large", 1000), family("small", 300), family("tiny", 2)};
 
 using Models = std::vector<std::unique_ptr<ServedModel>>;
 Models models_of(const kernels::TestFolder& folder, const std::vector<std::string>& types) {
@@ -44,13 +44,13 @@ std::vector<std::int64_t> page_tokens(const Models& models) {
   return tokens;
 }
 
-std::string refused(const std::string& knob, const std::string& value, bool of_box = false,
+std::string refused(const std::string& setting, const std::string& value, bool of_box = false,
                     bool is_alone = true) {
   Config box;
   NamedModel model{"games", {}};
-  if (!knob.empty()) (of_box ? box : model.config).set(knob, value);
+  if (!setting.empty()) (of_box ? box : model.config).set(setting, value);
   try {
-    refuse_for_several(box, {model}, is_alone);
+    reject_single_model_settings(box, {model}, is_alone);
     return "";
   } catch (const ConfigError& error) {
     return error.what();
@@ -78,7 +78,7 @@ TEST_SUITE("served models") {
     Models models = models_of(folder, {"small", "large"});
     models[0]->names = {"v1", "f32"};
     models[1]->names = {"v2", "f32"};
-    const auto prefix = [&] { return block_name(names_of_all(models, 4'000), "", {}, 0, {}); };
+    const auto prefix = [&] { return block_name(shared_name_context(models, 4'000), "", {}, 0, {}); };
     const BlockName both = prefix();
     CHECK(identical(prefix(), both));
     models[1]->names.model_version = "v3";
@@ -89,18 +89,18 @@ TEST_SUITE("served models") {
     const BlockName named = prefix();
     models[0]->name = "";
     CHECK_FALSE(identical(prefix(), named));
-    CHECK(names_of_all(models, 4'000).layout_version == "f32");  // as for a node with one model
+    CHECK(shared_name_context(models, 4'000).layout_version == "f32");  // as for a node with one model
   }
 
   TEST_CASE("coordination keys: each model has its own keys, leases are shared") {
-    struct Asked final : Coordination {
+    struct AskedCoordination final : Coordination {
       std::vector<Coordinate> questions;
-      std::variant<Coordinated, Refusal> ask(const Coordinate& question) override {
+      std::variant<CoordinationReply, Refusal> ask(const Coordinate& question) override {
         questions.push_back(question);
-        return Coordinated{true};
+        return CoordinationReply{true};
       }
     } asked;
-    CoordinatingPort games(asked, nullptr, "model/games/"), only(asked, nullptr);
+    CoordinationPort games(asked, nullptr, "model/games/"), only(asked, nullptr);
     games.run(Coordinate{ReadKey{"versions"}}, 0);
     games.run(Coordinate{WriteKey{"versions", "1", 2, 3}}, 0);
     games.run(Coordinate{KeepLease{5}}, 0);

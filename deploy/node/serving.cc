@@ -18,7 +18,7 @@
 #include "deploy/data/version.h"
 #include "deploy/node/control_socket.h"
 #include "deploy/node/drain_reports.h"
-#include "deploy/node/own_rows.h"
+#include "deploy/node/feature_ownership.h"
 #include "deploy/node/shared_keys.h"
 #include "deploy/node/store_reports.h"
 #include "deploy/tracing/capture_socket.h"
@@ -28,8 +28,8 @@
 #include "runtime/network/caf_host.h"
 #include "runtime/network/certificates.h"
 #include "runtime/profiling/process_figures.h"
-#include "server/grpc/grpc_door.h"
-#include "server/http/front_door.h"
+#include "server/grpc/grpc_server.h"
+#include "server/http/http_server.h"
 
 namespace troupe::deploy {
 namespace {
@@ -37,9 +37,9 @@ namespace {
 using LogFields = std::vector<LogField>;
 
 constexpr std::chrono::milliseconds drain_question{50}, leave_question{500};
-constexpr std::chrono::seconds routers_begin{10};
+constexpr std::chrono::seconds router_start_time{10};
 
-std::string role_words(const Place& place) {
+std::string role_words(const NodeRoles& place) {
   std::string words;
   const auto add = [&](bool has, const char* word) {
     if (has) words += (words.empty() ? "" : ", ") + std::string(word);
@@ -51,12 +51,14 @@ std::string role_words(const Place& place) {
 }
 
 // Returns this node's router, or else the first one; then the HTTP server forwards requests
-// (Peers::router).
-NodeId router_of(const Place& place) { return place.router ? place.node : place.routers.front(); }
+// (ConnectedPeers::router).
+NodeId router_of(const NodeRoles& place) { return place.router ? place.node : place.routers.front(); }
 
-server::DoorLimits door_limits(const Config& config, const ModelFacts& model) {
-  const auto number = [&](const char* knob) { return static_cast<std::uint32_t>(config.integer(knob)); };
-  server::DoorLimits limits;
+server::ServerLimits http_limits(const Config& config, const ModelFacts& model) {
+  const auto number = [&](const char* setting) {
+    return static_cast<std::uint32_t>(config.integer(setting));
+  };
+  server::ServerLimits limits;
   limits.candidates_max = number("router.candidates_max");
   limits.score_items_max = number("router.score_items_max");
   limits.score_labels_max = number("router.score_labels_max");
@@ -86,7 +88,7 @@ std::string address_of(const std::string& name) {
 }
 
 // Throws ConfigError, FileError or KeysError.
-server::DoorCertificate door_certificate(const Config& config) {
+server::ServerCertificate http_certificate(const Config& config) {
   const std::string &chain = config.text("http.tls_certificate"), &key = config.text("http.tls_key");
   if (chain.empty() != key.empty())
     throw ConfigError(
@@ -95,7 +97,7 @@ server::DoorCertificate door_certificate(const Config& config) {
   return {read_pem(chain), read_pem(key)};
 }
 
-std::shared_ptr<const server::ApiKeys> door_keys(const Config& config) {
+std::shared_ptr<const server::ApiKeys> http_keys(const Config& config) {
   const std::string& file = config.text("http.api_keys");
   if (file.empty() || keys_in_redis(file)) return nullptr;
   try {
@@ -107,15 +109,15 @@ std::shared_ptr<const server::ApiKeys> door_keys(const Config& config) {
 }
 
 // `router` is the node whose routers are asked.
-std::vector<server::DoorModel> door_models(const Box& box, NodeId router) {
-  std::vector<server::DoorModel> models;
+std::vector<server::ServerModel> http_models(const LocalNode& box, NodeId router) {
+  std::vector<server::ServerModel> models;
   for (const auto& model : box.models())
     if (box.has_names())
       models.push_back({model->name,
                         std::string(model->serves()),
-                        door_limits(model->config, model->facts),
+                        http_limits(model->config, model->facts),
                         model->text(),
-                        {box.seats().number(router, model->place), Role::router}});
+                        {box.actor_ids().number(router, model->place), Role::router}});
   return models;
 }
 
@@ -124,51 +126,51 @@ std::int64_t answer_us_max(const Config& config) {
   return config.duration_us("router.deadline_max") + 2 * config.duration_us("cluster.heartbeat");
 }
 
-server::DoorConfig door_config(const Config& config, const Place& place, const Box& box,
-                               std::function<std::string()> obstacle) {
-  server::DoorConfig door;
-  door.address = address_of(config.text("http.address"));
-  door.obstacle = std::move(obstacle);
-  door.port = static_cast<std::uint16_t>(config.integer("http.port"));
-  door.connections_max = static_cast<std::uint32_t>(config.integer("http.connections_max"));
-  door.connections_per_address_max =
+server::HttpServerConfig http_config(const Config& config, const NodeRoles& place, const LocalNode& box,
+                                     std::function<std::string()> obstacle) {
+  server::HttpServerConfig http_server;
+  http_server.address = address_of(config.text("http.address"));
+  http_server.obstacle = std::move(obstacle);
+  http_server.port = static_cast<std::uint16_t>(config.integer("http.port"));
+  http_server.connections_max = static_cast<std::uint32_t>(config.integer("http.connections_max"));
+  http_server.connections_per_address_max =
       static_cast<std::uint32_t>(config.integer("http.connections_per_address_max"));
-  door.memory_bytes_max = static_cast<std::uint64_t>(config.size_bytes("http.memory_max"));
-  door.header_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.header_bytes_max"));
-  door.body_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.body_bytes_max"));
-  door.timeout_us = config.duration_us("http.timeout");
-  door.answer_us_max = answer_us_max(config);
-  door.certificate = door_certificate(config);
-  door.keys = door_keys(config);
-  door.tenant_limit = {config.real("http.tenant_rate"),
-                       static_cast<std::uint32_t>(config.integer("http.tenant_at_once"))};
-  door.limits = door_limits(config, box.model());
-  door.text = box.text();
-  door.actors = box.actors();
-  std::ranges::copy_if(door.actors, std::back_inserter(door.must_be_ready),
-                       [&](Address actor) { return box.seats().node_of(actor.node) == place.node; });
-  door.models = door_models(box, router_of(place));
-  door.seats = box.seats();
-  door.router = {router_of(place), Role::router};
-  door.version = version();
-  door.last_id = box.incarnation();
-  door.access_log = server::access_log(config.text("http.access_log"));
-  door.sampled_share = config.real("telemetry.sampled");
-  return door;
+  http_server.memory_bytes_max = static_cast<std::uint64_t>(config.size_bytes("http.memory_max"));
+  http_server.header_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.header_bytes_max"));
+  http_server.body_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.body_bytes_max"));
+  http_server.timeout_us = config.duration_us("http.timeout");
+  http_server.answer_us_max = answer_us_max(config);
+  http_server.certificate = http_certificate(config);
+  http_server.keys = http_keys(config);
+  http_server.tenant_limit = {config.real("http.tenant_rate"),
+                              static_cast<std::uint32_t>(config.integer("http.tenant_requests_max"))};
+  http_server.limits = http_limits(config, box.model());
+  http_server.text = box.text();
+  http_server.actors = box.actors();
+  std::ranges::copy_if(http_server.actors, std::back_inserter(http_server.must_be_ready),
+                       [&](Address actor) { return box.actor_ids().node_of(actor.node) == place.node; });
+  http_server.models = http_models(box, router_of(place));
+  http_server.actor_ids = box.actor_ids();
+  http_server.router = {router_of(place), Role::router};
+  http_server.version = version();
+  http_server.last_id = box.incarnation();
+  http_server.access_log = server::access_log(config.text("http.access_log"));
+  http_server.sampled_share = config.real("telemetry.sampled");
+  return http_server;
 }
 
 // The gRPC server has the limits of the HTTP server.
-server::GrpcConfig grpc_config(const Config& config, const Place& place, const Box& box) {
+server::GrpcConfig grpc_config(const Config& config, const NodeRoles& place, const LocalNode& box) {
   return {.listen = config.text("grpc.listen"),
-          .certificate = door_certificate(config),
+          .certificate = http_certificate(config),
           .message_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.body_bytes_max")),
           .metadata_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.header_bytes_max")),
           .calls_max = static_cast<std::uint32_t>(config.integer("http.connections_max")),
           .memory_bytes_max = static_cast<std::uint64_t>(config.size_bytes("http.memory_max")),
           .idle_us_max = config.duration_us("http.timeout"),
           .answer_us_max = answer_us_max(config),
-          .limits = door_limits(config, box.model()),
-          .models = door_models(box, router_of(place))};
+          .limits = http_limits(config, box.model()),
+          .models = http_models(box, router_of(place))};
 }
 
 // Blocks the signals in all threads, so that only its own calls receive them. Constructed before
@@ -192,7 +194,7 @@ class Signals {
     return signal;
   }
   // True if a signal that ends the process arrives within `time`.
-  bool came_within(std::chrono::microseconds time) const {
+  bool arrived_within(std::chrono::microseconds time) const {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
     const timespec limit{seconds.count(), std::chrono::nanoseconds(time - seconds).count()};
     return sigtimedwait(&set_, nullptr, &limit) > 0;
@@ -210,7 +212,7 @@ void log_rows_left_out(const Log& log, std::uint64_t rows) {
   log(LogLevel::warning, "main", "rows_left_out", fields);
 }
 
-void tell_of_damage(const Log& log, MetricRegistry& metrics, const std::string& damage) {
+void log_damage(const Log& log, MetricRegistry& metrics, const std::string& damage) {
   if (damage.empty()) return;
   metrics.record(Metric::blocks_corrupt, 1);  // the number of lost blocks is unknown
   log(LogLevel::warning, "main", "store_set_aside", std::vector<LogField>{{"why", damage}});
@@ -238,7 +240,7 @@ LogOptions log_options(const Config& config, const std::string& name) {
 
 void log_no_items(const Log& log, const ServedModel& model) {
   std::vector<LogField> fields{
-      {"where", features_place(model.config)},
+      {"where", features_location(model.config)},
       {"expected", "a catalog (troupe import or PUT /v1/items), or another node.data_dir"}};
   if (!model.name.empty()) fields.push_back({"model", model.name});
   log(LogLevel::warning, "main", "catalog_empty", fields);
@@ -250,9 +252,9 @@ std::int64_t now_us() {
       .count();
 }
 
-class Running {
+class ServingProcess {
  public:
-  Running(Serving serving, const Signals& signals)
+  ServingProcess(ServingOptions serving, const Signals& signals)
       : serving_(std::move(serving)),
         signals_(signals),
         peers_(serving_.place.router, serving_.place.routers),
@@ -261,16 +263,17 @@ class Running {
         shared_keys_(make_shared_keys()),
         box_(serving_.config, serving_.place, &metrics_, all_families(), log_, std::move(serving_.models)),
         host_(metrics_, log_),
-        door_(
-            own_door(),
+        http_server_(
+            make_http_config(),
             [this](Address to, Message message) {
-              if (to.role == Role::router && !std::holds_alternative<StatusRequest>(message)) to = way_to(to);
+              if (to.role == Role::router && !std::holds_alternative<StatusRequest>(message))
+                to = connected_router(to);
               if (const auto of = captures_.find(to.node); of != captures_.end())
-                of->second.asked(message, now_us());
-              host_.post(to, door_address(), std::move(message));
+                of->second.on_request(message, now_us());
+              host_.post(to, http_address(), std::move(message));
             },
             metrics_, log_) {
-    tell_of_damage(log_, metrics_, box_.store_damage());
+    log_damage(log_, metrics_, box_.store_damage());
     if (!box_.coordination_damage().empty())
       log_(LogLevel::error, "main", "coordination_set_aside", LogFields{{"why", box_.coordination_damage()}});
     if (box_.keeps_features())
@@ -283,20 +286,20 @@ class Running {
     if (serving_.place.router) open_capture();
     if (serving_.cluster) join();
     box_.add_to(host_);
-    host_.set_door(door_address(), [this](Address, Message answer) {
+    host_.set_server(http_address(), [this](Address, Message answer) {
       auto* status = std::get_if<StatusReply>(&answer);
       if (status && status->role == Role::router && status->node == serving_.place.node)
         add_store_health(*status);
-      for (auto& [node, capture] : captures_) capture.answered(answer);
-      if (!reports_.take(answer)) door_.deliver(std::move(answer));
+      for (auto& [node, capture] : captures_) capture.on_reply(answer);
+      if (!reports_.take(answer)) http_server_.deliver(std::move(answer));
     });
   }
   // On every way out, stops requests first, then replies to an HTTP server that is being destroyed.
-  ~Running() {
+  ~ServingProcess() {
     if (membership_) membership_->stop();
     capture_socket_.reset();  // reads profiles
     if (shared_keys_) shared_keys_->stop();
-    door_.close();
+    http_server_.close();
     grpc_.reset();
     if (box_.transport()) box_.transport()->stop();  // threads of the host call it
     host_.stop();
@@ -305,41 +308,44 @@ class Running {
   void run() {
     host_.start();
     if (membership_) follow_members();
-    door_.open();
-    if (shared_keys_) shared_keys_->start([this](SharedKeys::Keys keys) { door_.renew(std::move(keys)); });
+    http_server_.open();
+    if (shared_keys_)
+      shared_keys_->start([this](SharedKeys::Keys keys) { http_server_.renew(std::move(keys)); });
     if (!serving_.config.text("grpc.listen").empty())
-      grpc_ = std::make_unique<server::GrpcDoor>(grpc_config(serving_.config, serving_.place, box_),
-                                                 [this](server::DoorCall call, server::OnDoorReply then) {
-                                                   door_.ask(std::move(call), std::move(then));
-                                                 });
-    say_hello();
+      grpc_ =
+          std::make_unique<server::GrpcServer>(grpc_config(serving_.config, serving_.place, box_),
+                                               [this](server::ServerCall call, server::OnServerReply then) {
+                                                 http_server_.ask(std::move(call), std::move(then));
+                                               });
+    print_started();
     int signal = signals_.wait();
-    for (; signal == SIGHUP; signal = signals_.wait()) read_again();
+    for (; signal == SIGHUP; signal = signals_.wait()) reload();
     log_(LogLevel::info, "main", "stopping", std::vector<LogField>{{"signal", signal}});
-    end_in_order();
+    drain_and_stop();
   }
 
  private:
-  Address door_address() const { return {serving_.place.node, Role::door}; }
-  Address way_to(Address router) const {
-    const Seats seats = box_.seats();
-    return {seats.number(peers_.router(seats.node_of(router.node)), seats.model_of(router.node)),
+  Address http_address() const { return {serving_.place.node, Role::server}; }
+  Address connected_router(Address router) const {
+    const ModelActorIds actor_ids = box_.actor_ids();
+    return {actor_ids.number(peers_.router(actor_ids.node_of(router.node)), actor_ids.model_of(router.node)),
             Role::router};
   }
 
-  server::DoorConfig own_door() {
-    server::DoorConfig door =
-        door_config(serving_.config, serving_.place, box_, [this] { return peers_.obstacle(); });
-    if (shared_keys_) door.keys = shared_keys_->keys();
-    door.metrics = [this](MetricForm form) {
+  server::HttpServerConfig make_http_config() {
+    server::HttpServerConfig http_server =
+        http_config(serving_.config, serving_.place, box_, [this] { return peers_.obstacle(); });
+    if (shared_keys_) http_server.keys = shared_keys_->keys();
+    http_server.metrics = [this](MetricForm form) {
       record_process(metrics_);
       if (shared_keys_) metrics_.record(Metric::api_keys_age, shared_keys_->age_seconds());
       return box_.render_metrics(metrics_, form);
     };
-    door.names = serving_.names;
-    if (exporter_) door.on_sampled = [this](const server::SeenRequest& request) { exporter_->take(request); };
+    http_server.names = serving_.names;
+    if (exporter_)
+      http_server.on_sampled = [this](const server::ObservedRequest& request) { exporter_->take(request); };
     metrics_.record(Metric::build_info, 1, std::string(version()) + "\t" + std::string(commit()));
-    return door;
+    return http_server;
   }
 
   std::unique_ptr<SpanExporter> make_exporter() {
@@ -373,7 +379,7 @@ class Running {
 
   // Captures requests that this node's HTTP server sends to this node's own routers.
   void open_capture() {
-    std::vector<Captured> models;
+    std::vector<CapturedModel> models;
     for (const auto& model : box_.models())
       models.push_back({model->name, &captures_[model->number],
                         [&model] { return model->features->present_catalog(); },
@@ -389,7 +395,7 @@ class Running {
   }
 
   void join() {
-    ClusterPlace& cluster = *serving_.cluster;
+    ClusterOptions& cluster = *serving_.cluster;
     cluster.incarnation = box_.incarnation();
     Transport* transport = box_.transport();
     if (transport) cluster.greeting = transport->address();
@@ -403,20 +409,20 @@ class Running {
     };
     host_.join(cluster);
     if (!serving_.place.is_alone())
-      membership_ = std::make_unique<Membership>(box_.coordination(), serving_.place.node, serving_.file,
-                                                 serving_.place.members,
-                                                 kept_members(serving_.config, box_.incarnation()));
+      membership_ = std::make_unique<MembershipWatcher>(box_.coordination(), serving_.place.node,
+                                                        serving_.file, serving_.place.members,
+                                                        kept_members(serving_.config, box_.incarnation()));
   }
 
   // Updates the nodes and actors that the HTTP server shows.
-  void show_members(const std::vector<PeerAddress>& peers) {
+  void publish_members(const std::vector<PeerAddress>& peers) {
     std::map<NodeId, std::string> names{{serving_.place.node, serving_.name}};
     for (const PeerAddress& peer : peers) names[peer.node] = peer.name;
-    Place place = serving_.place;
+    NodeRoles place = serving_.place;
     place.routers = membership_->there(NodeRole::router);
     place.cache_metas = membership_->there(NodeRole::cache_meta);
     place.workers = membership_->there(NodeRole::worker);
-    door_.follow(box_.actors(place), std::move(names));
+    http_server_.follow(box_.actors(place), std::move(names));
   }
 
   void follow_members() {
@@ -424,7 +430,7 @@ class Running {
         {.on_peers =
              [this](std::vector<PeerAddress> peers) {
                peers_.follow(membership_->staying(NodeRole::router));
-               show_members(peers);
+               publish_members(peers);
                host_.follow(std::move(peers));
              },
          .on_leave =
@@ -443,7 +449,7 @@ class Running {
                log_(LogLevel::error, "main", "members_not_kept",
                     LogFields{{"why", why}, {"expected", "a writable data folder"}});
              },
-         .has_met =
+         .has_connected =
              [this](const std::vector<PeerAddress>& peers) {
                return std::ranges::all_of(peers,
                                           [this](const PeerAddress& peer) { return peers_.has(peer.node); });
@@ -451,17 +457,17 @@ class Running {
   }
 
   // Reloads what can change without a restart.
-  void read_again() {
+  void reload() {
     std::string level = serving_.config.text("node.log_level"), fault;
     try {
-      if (serving_.read_again) level = serving_.read_again().text("node.log_level");
+      if (serving_.reload) level = serving_.reload().text("node.log_level");
     } catch (const std::exception& error) {
       fault = error.what();
     }
-    const std::string bad_certificates = host_.renew_certificates(), bad_door = renew_door();
+    const std::string bad_certificates = host_.renew_certificates(), http_fault = renew_http_server();
     serving_.config.set("node.log_level", level);
     log_.set_least(log_level(level));
-    for (const std::string& why : {fault, bad_certificates, bad_door})
+    for (const std::string& why : {fault, bad_certificates, http_fault})
       if (!why.empty()) log_(LogLevel::error, "main", "reload_failed", std::vector<LogField>{{"why", why}});
     const bool has_certificates = serving_.cluster && serving_.cluster->tls;
     log_(LogLevel::warning, "main", "reloaded",
@@ -469,17 +475,18 @@ class Running {
                                {"certificates", !has_certificates          ? "none"
                                                 : bad_certificates.empty() ? "read again, for new connections"
                                                                            : "as before"},
-                               {"door", bad_door.empty() ? "certificate and keys read again" : "as before"},
+                               {"door", http_fault.empty() ? "certificate and keys read again" : "as before"},
                                {"other_knobs", "with the next start"}});
   }
 
   // Reads again the files that were named at the start. Returns "" or the error, with which nothing
   // changes. Keys of a Redis come from their thread alone: keys read here might be older than those
   // that the thread gave the HTTP server meanwhile, and would stay.
-  std::string renew_door() {
+  std::string renew_http_server() {
     try {
-      const server::DoorCertificate certificate = door_certificate(serving_.config);
-      shared_keys_ ? door_.renew(certificate) : door_.renew(certificate, door_keys(serving_.config));
+      const server::ServerCertificate certificate = http_certificate(serving_.config);
+      shared_keys_ ? http_server_.renew(certificate)
+                   : http_server_.renew(certificate, http_keys(serving_.config));
       if (grpc_) grpc_->renew(certificate);
       if (shared_keys_) shared_keys_->read_now();
       return "";
@@ -488,10 +495,10 @@ class Running {
     }
   }
 
-  void say_hello() const {
+  void print_started() const {
     const bool tls = !serving_.config.text("http.tls_certificate").empty();
     std::cout << "troupe serves on " << (tls ? "https://" : "http://") << serving_.config.text("http.address")
-              << ":" << door_.port();
+              << ":" << http_server_.port();
     if (grpc_) std::cout << ", over gRPC on port " << grpc_->port() << ",";
     if (serving_.cluster)
       std::cout << " as node " << serving_.name << " (" << role_words(serving_.place) << "), port "
@@ -503,17 +510,18 @@ class Running {
         std::cout << "\n  " << model->name << " serves " << model->serves()
                   << (model->features ? " with " + std::to_string(model->features->items()) + " items" : "");
     std::cout << "\n" << std::flush;
-    if (!serving_.port_file.empty()) write_output(serving_.port_file, std::to_string(door_.port()) + "\n");
+    if (!serving_.port_file.empty())
+      write_output(serving_.port_file, std::to_string(http_server_.port()) + "\n");
   }
 
-  void end_in_order() {
+  void drain_and_stop() {
     ending_ = true;
-    door_.retire();
-    const std::chrono::microseconds notice(serving_.config.duration_us("node.notice"));
-    const bool hurried = (notice.count() > 0 && signals_.came_within(notice)) || !drain_all();
+    http_server_.retire();
+    const std::chrono::microseconds notice(serving_.config.duration_us("node.drain_notice"));
+    const bool hurried = (notice.count() > 0 && signals_.arrived_within(notice)) || !drain_all();
     if (!membership_ || membership_->leaves_since() == 0) return;
     const bool whole =
-        !hurried && (!serving_.place.worker || hand_on());  // only workers have blocks to migrate
+        !hurried && (!serving_.place.worker || migrate_blocks());  // only workers have blocks to migrate
     membership_->stop();
     const std::string fault = membership_->end();
     log_(fault.empty() ? LogLevel::info : LogLevel::error, "main", "left",
@@ -525,7 +533,7 @@ class Running {
   bool drain_all() {
     const auto limit = std::chrono::steady_clock::now() +
                        std::chrono::microseconds(serving_.config.duration_us("node.drain_limit"));
-    const Place& place = serving_.place;
+    const NodeRoles& place = serving_.place;
     const std::pair<bool, Role> order[] = {{place.router, Role::router},
                                            {place.worker, Role::inference_worker}};
     for (const auto& [is_here, role] : order)
@@ -537,22 +545,22 @@ class Running {
   // Migrates this node's blocks: routers copy item blocks to their new workers, and the KV-cache
   // worker offers user blocks to the users' new homes. Returns true if all are migrated; another
   // signal ends the wait.
-  bool hand_on() {
+  bool migrate_blocks() {
     const auto begin = std::chrono::steady_clock::now();
-    const auto after = [&](const char* knob) {
-      return begin + std::chrono::microseconds(serving_.config.duration_us(knob));
+    const auto after = [&](const char* setting) {
+      return begin + std::chrono::microseconds(serving_.config.duration_us(setting));
     };
     bool whole = false;
-    while (!(whole = is_handed_on(begin)) || std::chrono::steady_clock::now() < after("node.leave_for")) {
-      if (std::chrono::steady_clock::now() >= after("node.leave_limit")) break;
+    while (!(whole = is_migrated(begin)) || std::chrono::steady_clock::now() < after("node.leave_time_min")) {
+      if (std::chrono::steady_clock::now() >= after("node.leave_time_max")) break;
       for (const NodeId router : membership_->staying(NodeRole::router))
         for (const auto& model : box_.models())
-          host_.post({box_.seats().number(router, model->place), Role::router}, door_address(),
+          host_.post({box_.actor_ids().number(router, model->place), Role::router}, http_address(),
                      StatusRequest{next_drain_++});
       if (serving_.place.worker)
-        host_.post({serving_.place.node, Role::kv_worker}, door_address(),
+        host_.post({serving_.place.node, Role::kv_worker}, http_address(),
                    Drain{next_drain_++, true, workers_that_stay()});
-      if (signals_.came_within(leave_question)) break;
+      if (signals_.arrived_within(leave_question)) break;
     }
     return whole;
   }
@@ -565,10 +573,10 @@ class Running {
   }
 
   // For the first 10 s, also awaits routers that are not connected: they may be about to start.
-  bool is_handed_on(std::chrono::steady_clock::time_point since) {
+  bool is_migrated(std::chrono::steady_clock::time_point since) {
     std::vector<std::string> models;
     for (const auto& model : box_.models()) models.push_back(model->name);
-    const bool awaits_all = std::chrono::steady_clock::now() < since + routers_begin;
+    const bool awaits_all = std::chrono::steady_clock::now() < since + router_start_time;
     const bool users = !serving_.place.worker || reports_.have(Role::kv_worker, "");
     return users &&
            reports_.handed_on(membership_->staying(NodeRole::router), models, membership_->leaves_since(),
@@ -578,28 +586,28 @@ class Running {
   // Waits until the actor has drained or `limit` has passed. Returns false if another signal came.
   bool drain(Address actor, const std::string& model, std::chrono::steady_clock::time_point limit) {
     while (!reports_.have(actor.role, model) && std::chrono::steady_clock::now() < limit) {
-      host_.post(actor, door_address(), Drain{next_drain_++, true});
-      if (signals_.came_within(drain_question)) return false;
+      host_.post(actor, http_address(), Drain{next_drain_++, true});
+      if (signals_.arrived_within(drain_question)) return false;
     }
     return true;
   }
 
-  Serving serving_;
+  ServingOptions serving_;
   const Signals& signals_;
-  Peers peers_;
+  ConnectedPeers peers_;
   Log log_;
   MetricRegistry metrics_;
   std::unique_ptr<SpanExporter> exporter_;   // null: no spans are sent
   std::unique_ptr<SharedKeys> shared_keys_;  // null: keys are in a file, or there are none
-  Box box_;
+  LocalNode box_;
   DrainReports reports_;
-  RequestId next_drain_ = own_ids;
+  RequestId next_drain_ = first_own_id;
   std::atomic<bool> ending_ = false;         // draining, or about to drain
   std::map<NodeId, TraceCapture> captures_;  // by actor id of the model's router
   CafHost host_;
-  server::FrontDoor door_;
-  std::unique_ptr<server::GrpcDoor> grpc_;  // null: no gRPC
-  std::unique_ptr<Membership> membership_;  // null: a single node
+  server::HttpServer http_server_;
+  std::unique_ptr<server::GrpcServer> grpc_;       // null: no gRPC
+  std::unique_ptr<MembershipWatcher> membership_;  // null: a single node
   std::vector<std::unique_ptr<ControlSocket>> controls_;
   std::unique_ptr<CaptureSocket> capture_socket_;
 };
@@ -610,10 +618,10 @@ class Running {
 // a few large requests raise glibc's dynamic threshold, and the process keeps its peak size.
 constexpr int large_block_bytes = 128 << 10;
 
-int serve_until_signal(Serving serving) {
+int serve_until_signal(ServingOptions serving) {
   mallopt(M_MMAP_THRESHOLD, large_block_bytes);
   const Signals signals;
-  Running(std::move(serving), signals).run();
+  ServingProcess(std::move(serving), signals).run();
   return 0;
 }
 

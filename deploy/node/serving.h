@@ -2,7 +2,7 @@
 // Runs a node on the CAF host with its HTTP server, from its start until a signal. `troupe serve`
 // (a single node) and `troupe node` (a node of a cluster) share this code.
 //
-// SIGTERM and SIGINT drain the node: the HTTP server reports not-ready for `node.notice`, so that
+// SIGTERM and SIGINT drain the node: the HTTP server reports not-ready for `node.drain_notice`, so that
 // load balancers stop sending; then the actors refuse new work and finish what they have, within a
 // limit. A second signal ends the process at once. SIGHUP reloads the log level, certificates and
 // keys.
@@ -11,27 +11,27 @@
 #include <optional>
 #include <string>
 
-#include "deploy/node/box.h"
+#include "deploy/node/local_node.h"
 #include "deploy/node/membership.h"
 #include "runtime/network/cluster.h"
 
 namespace troupe::deploy {
 
-struct Serving {
+struct ServingOptions {
   Config config;
   std::vector<NamedModel> models;  // empty: the one model of `config`
-  Place place;
+  NodeRoles place;
   // unset: a single node; incarnation and greeting are filled in later
-  std::optional<ClusterPlace> cluster;
+  std::optional<ClusterOptions> cluster;
   std::vector<Member> file;             // nodes of the cluster's file; empty: a single node
   std::string name = "1";               // node name in log lines
   std::map<NodeId, std::string> names;  // names of all nodes, for the status page
   // reads the same files and flags again on SIGHUP; throws ConfigError
-  std::function<Config()> read_again;
+  std::function<Config()> reload;
   std::string port_file;  // file that gets the HTTP port once the server listens; "": none
 };
 
 // Returns the exit status. Throws what Box throws, and std::runtime_error if it cannot listen.
-int serve_until_signal(Serving serving);
+int serve_until_signal(ServingOptions serving);
 
 }  // namespace troupe::deploy

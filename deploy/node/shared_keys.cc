@@ -60,14 +60,14 @@ SharedKeys::~SharedKeys() { stop(); }
 void SharedKeys::stop() {
   {
     const std::lock_guard held(mutex_);
-    ends_ = true;
+    stopping_ = true;
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
 }
 
-void SharedKeys::start(OnNews on_news) {
-  thread_ = std::thread([this, on_news = std::move(on_news)] { run(on_news); });
+void SharedKeys::start(OnChange on_change) {
+  thread_ = std::thread([this, on_change = std::move(on_change)] { run(on_change); });
 }
 
 SharedKeys::Keys SharedKeys::keys() const {
@@ -88,17 +88,17 @@ double SharedKeys::age_seconds() const {
   return std::chrono::duration<double>(Clock::now() - read_at_).count();
 }
 
-void SharedKeys::run(const OnNews& on_news) {
+void SharedKeys::run(const OnChange& on_change) {
   for (;;) {
     {
       std::unique_lock held(mutex_);
-      changed_.wait_for(held, every_, [this] { return ends_ || asked_; });
-      if (ends_) return;
+      changed_.wait_for(held, every_, [this] { return stopping_ || asked_; });
+      if (stopping_) return;
       asked_ = false;
     }
     const Keys before = keys();
-    tell(refresh());
-    if (const Keys now = keys(); now != before) on_news(now);
+    log_change(refresh());
+    if (const Keys now = keys(); now != before) on_change(now);
   }
 }
 
@@ -124,14 +124,14 @@ std::string SharedKeys::refresh() {
 }
 
 // Logs once when the keys become unavailable and once when they are back.
-void SharedKeys::tell(const std::string& why) {
+void SharedKeys::log_change(const std::string& why) {
   const bool away = !why.empty();
   if (std::exchange(away_, away) == away || !log_) return;
   if (away)
-    log_(LogLevel::error, "main", "keys_away",
+    log_(LogLevel::error, "main", "keys_unavailable",
          std::vector<LogField>{{"where", where_}, {"why", why}, {"meanwhile", "as read last"}});
   else
-    log_(LogLevel::warning, "main", "keys_are_back", std::vector<LogField>{{"where", where_}});
+    log_(LogLevel::warning, "main", "keys_available", std::vector<LogField>{{"where", where_}});
 }
 
 }  // namespace troupe::deploy

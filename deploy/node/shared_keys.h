@@ -29,7 +29,7 @@ std::shared_ptr<const server::ApiKeys> keys_of(const std::map<std::string, std::
 class SharedKeys {
  public:
   using Keys = std::shared_ptr<const server::ApiKeys>;
-  using OnNews = std::function<void(Keys)>;  // called on its thread
+  using OnChange = std::function<void(Keys)>;  // called on its thread
 
   // Reads the keys once. Throws ConfigError if that fails: an HTTP server without keys could admit
   // nobody.
@@ -37,17 +37,17 @@ class SharedKeys {
   ~SharedKeys();
   SharedKeys(const SharedKeys&) = delete;
 
-  void start(OnNews on_news);
-  void stop();        // no call of on_news after it returns
+  void start(OnChange on_change);
+  void stop();        // no call of on_change after it returns
   Keys keys() const;  // the keys that were read last
   void read_now();    // wakes the thread, does not wait for it
   double age_seconds() const;
 
  private:
   using Clock = std::chrono::steady_clock;
-  void run(const OnNews& on_news);
+  void run(const OnChange& on_change);
   std::string refresh();  // returns "" or the error
-  void tell(const std::string& why);
+  void log_change(const std::string& why);
 
   RedisApiKeys redis_;
   const std::string where_;
@@ -59,7 +59,7 @@ class SharedKeys {
   std::condition_variable changed_;
   Keys keys_;
   Clock::time_point read_at_;
-  bool ends_ = false, asked_ = false, away_ = false;
+  bool stopping_ = false, asked_ = false, away_ = false;
   std::thread thread_;
 };
 

@@ -31,15 +31,15 @@ struct Bench {
     return std::ranges::count(events, event);
   }
   bool has(const std::string& event) { return count(event) > 0; }
-  void put(const server::MadeKey& made) {
+  void put(const server::NewKey& made) {
     server::ApiKeys one;
     one.add(made.key);
     REQUIRE(admin.put(made.key.id, one.text()) == "");
   }
 };
 
-bool opens(const SharedKeys& keys, const server::MadeKey& made) {
-  return std::holds_alternative<server::ApiKeys::Asker>(keys.keys()->find("Bearer " + made.text, ""));
+bool opens(const SharedKeys& keys, const server::NewKey& made) {
+  return std::holds_alternative<server::ApiKeys::Caller>(keys.keys()->find("Bearer " + made.text, ""));
 }
 
 template <class Holds>
@@ -55,8 +55,8 @@ TEST_SUITE("shared keys") {
   TEST_CASE("shared keys: follow the Redis; its absence or malformed records change nothing") {
     if (!RedisTestServer::is_installed()) return;
     Bench b;
-    const server::MadeKey acme = server::make_key({.tenant = "acme"}),
-                          other = server::make_key({.tenant = "b"});
+    const server::NewKey acme = server::make_key({.tenant = "acme"}),
+                         other = server::make_key({.tenant = "b"});
     b.put(acme);
     SharedKeys keys(b.options, often, b.log());
     CHECK(opens(keys, acme));
@@ -67,15 +67,15 @@ TEST_SUITE("shared keys") {
     CHECK(soon([&] { return opens(keys, other); }));
     CHECK(news == 1);  // unchanged keys are no news
     b.server.kill();
-    CHECK(soon([&] { return b.has("keys_away"); }));
+    CHECK(soon([&] { return b.has("keys_unavailable"); }));
     CHECK(opens(keys, acme));
     CHECK(keys.age_seconds() > 0);
     b.server.start();
-    CHECK(soon([&] { return b.has("keys_are_back"); }));
+    CHECK(soon([&] { return b.has("keys_available"); }));
     CHECK(opens(keys, acme));
     RedisApiKeys admin(b.options);
     REQUIRE(admin.put(std::string(12, 'a'), "nonsense") == "");
-    CHECK(soon([&] { return b.count("keys_away") == 2; }));
+    CHECK(soon([&] { return b.count("keys_unavailable") == 2; }));
     CHECK(opens(keys, other));
     REQUIRE(std::get<bool>(admin.erase(std::string(12, 'a'))));
     REQUIRE(std::get<bool>(admin.erase(acme.key.id)));
@@ -90,18 +90,18 @@ TEST_SUITE("shared keys") {
     Bench b;
     CHECK_THROWS_WITH_AS(SharedKeys(b.options, often, b.log()),
                          doctest::Contains("it has no keys of this cluster"), ConfigError);
-    const server::MadeKey acme = server::make_key({.tenant = "acme"}),
-                          other = server::make_key({.tenant = "b"});
+    const server::NewKey acme = server::make_key({.tenant = "acme"}),
+                         other = server::make_key({.tenant = "b"});
     b.put(acme);
     SharedKeys keys(b.options, often, b.log());
     keys.start([](SharedKeys::Keys) {});
     REQUIRE(b.server.say({"FLUSHALL"}) == "OK");
-    CHECK(soon([&] { return b.has("keys_away"); }));
+    CHECK(soon([&] { return b.has("keys_unavailable"); }));
     CHECK(opens(keys, acme));
     b.put(other);
     CHECK(soon([&] { return opens(keys, other); }));
     CHECK_FALSE(opens(keys, acme));
-    CHECK(soon([&] { return b.has("keys_are_back"); }));
+    CHECK(soon([&] { return b.has("keys_available"); }));
   }
 
   TEST_CASE("shared keys: stop does not wait for the next refresh, and read_now reads at once") {
@@ -132,7 +132,7 @@ TEST_SUITE("shared keys") {
 
   TEST_CASE("shared keys: a record under another key's field is refused") {
     server::ApiKeys one;
-    const server::MadeKey made = server::make_key({.tenant = "acme"});
+    const server::NewKey made = server::make_key({.tenant = "acme"});
     one.add(made.key);
     CHECK(keys_of({{made.key.id, one.text()}}, "here")->all().size() == 1);
     CHECK_THROWS_AS(keys_of({{std::string(12, 'b'), one.text()}}, "here"), ConfigError);

@@ -33,7 +33,7 @@ Fields fields_of(const StoreLoss& loss) {
 
 }  // namespace
 
-void tell_of_store(const LogSink& log, MetricRegistry* metrics, Store& store) {
+void report_store_health(const LogSink& log, MetricRegistry* metrics, Store& store) {
   const auto say = [log](std::string_view event, const Fields& fields) {
     if (log) log(LogLevel::error, "main", event, fields);
   };

@@ -11,7 +11,7 @@ namespace troupe::deploy {
 // Logs the damage found when the store was opened, at once, so that it is logged even if the
 // process ends soon. Then subscribes to damage found later, on any thread. `log` may be empty and
 // `metrics` null; `metrics` must outlive the store.
-void tell_of_store(const LogSink& log, MetricRegistry* metrics, Store& store);
+void report_store_health(const LogSink& log, MetricRegistry* metrics, Store& store);
 
 // Adds nothing if the store is undamaged.
 void add_health(const StoreHealth& health, std::vector<StatusField>& fields);

@@ -22,9 +22,9 @@ struct LostLog {
     Store store(live.path());
     for (std::uint64_t version = 1; version <= 3; ++version) {
       const Change counter{Column::meta, "profiles", encode_counter(version, "profiles")};
-      REQUIRE_FALSE(store.mark().reserve(Numbered::profiles, version));
+      REQUIRE_FALSE(store.mark().reserve(VersionKind::profiles, version));
       REQUIRE_FALSE(store.write({&counter, 1}, Durability::synced));
-      store.mark().acknowledge(Numbered::profiles, version);
+      store.mark().acknowledge(VersionKind::profiles, version);
     }
     fs::copy(live.path(), folder.path(), fs::copy_options::recursive);
     fs::remove(folder.newest("rocksdb", ".log"));
@@ -39,7 +39,7 @@ TEST_SUITE("store reports") {
     Store store(folder.path(), {.on_damage = OnDamage::start});
     std::multimap<std::string, std::map<std::string, std::string>> said;
     MetricRegistry metrics;
-    tell_of_store(
+    report_store_health(
         [&](LogLevel, std::string_view, std::string_view event, std::span<const LogField> fields) {
           auto& line = said.emplace(event, std::map<std::string, std::string>{})->second;
           for (const LogField& field : fields) line[std::string(field.name)] = field.value;
@@ -64,7 +64,7 @@ TEST_SUITE("store reports") {
   TEST_CASE("store reports: an undamaged store reports nothing, and needs no log or metrics") {
     const TestFolder folder;
     Store store(folder.path());
-    tell_of_store({}, nullptr, store);
+    report_store_health({}, nullptr, store);
     std::vector<StatusField> fields;
     add_health(store.health(), fields);
     CHECK(fields.empty());

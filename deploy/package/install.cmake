@@ -1,20 +1,22 @@
-# While `cmake --install` runs, or a package is made (then DESTDIR is where it gathers): what is written instead of copied.
+# Writes the generated files during `cmake --install` and packaging, where DESTDIR is the staging folder.
 set(to "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
 
 file(MAKE_DIRECTORY "${to}/${share}/bash-completion/completions")
 execute_process(COMMAND "${program}" manual "${to}/${share}/man" COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND "${program}" completion OUTPUT_FILE "${to}/${share}/bash-completion/completions/troupe" COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${program}" completion
+  OUTPUT_FILE "${to}/${share}/bash-completion/completions/troupe" COMMAND_ERROR_IS_FATAL ANY)
 file(GLOB pages "${to}/${share}/man/man*/troupe*.[15]")
 foreach(page IN LISTS pages)
   execute_process(COMMAND gzip -9nf "${page}" COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
 
-# One unit of a cluster's node, and out of it that of a box that is alone.
+# The unit of a cluster node, and the unit of a single node, which is derived from it.
 file(READ "${source}/deploy/systemd/troupe@.service" node)
 string(REPLACE "/usr/local/bin/troupe" "${CMAKE_INSTALL_PREFIX}/${bin}/troupe" node "${node}")
-string(FIND "${node}" "[Unit]" begin)  # behind how to install it by hand
+string(FIND "${node}" "[Unit]" begin)  # skips the comment about installing it by hand
 string(SUBSTRING "${node}" ${begin} -1 node)
-string(REPLACE "node --config /etc/troupe/cluster.yaml --name %i" "serve --config /etc/troupe/troupe.yaml" box "${node}")
-string(REPLACE "Description=Troupe node %i" "Description=Troupe box" box "${box}")
+string(REPLACE "node --config /etc/troupe/cluster.yaml --name %i" "serve --config /etc/troupe/troupe.yaml"
+  single_node "${node}")
+string(REPLACE "Description=Troupe node %i" "Description=Troupe single node" single_node "${single_node}")
 file(WRITE "${to}/lib/systemd/system/troupe@.service" "${node}")
-file(WRITE "${to}/lib/systemd/system/troupe.service" "${box}")
+file(WRITE "${to}/lib/systemd/system/troupe.service" "${single_node}")

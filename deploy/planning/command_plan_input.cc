@@ -41,7 +41,7 @@ std::vector<NodeNumber> parse_nodes(const std::string& text) {
     nodes.resize(nodes.front());
     std::iota(nodes.begin(), nodes.end(), 1);
   }
-  return placement::checked_nodes(std::move(nodes));
+  return placement::validated_nodes(std::move(nodes));
 }
 
 placement::Items make_items(const PlanOptions& options, const PlanCatalog& catalog, double token_bytes) {
@@ -58,12 +58,13 @@ placement::Items make_items(const PlanOptions& options, const PlanCatalog& catal
   return {std::move(bytes), std::move(keys)};
 }
 
-struct Source {
+struct AccessSource {
   AccessDistribution accesses;
   std::string text;
 };
 
-Source find_accesses(const PlanOptions& options, const PlanCatalog& catalog, const SplitRequests& parts) {
+AccessSource find_accesses(const PlanOptions& options, const PlanCatalog& catalog,
+                           const SplitRequests& parts) {
   const std::size_t items = catalog.ids.size();
   if (options.zipf)
     return {AccessDistribution::zipf(items, *options.zipf),
@@ -83,7 +84,7 @@ Planning plan_dataset(const PlanOptions& options, PlanSetup setup) {
   PlanCatalog catalog = read_plan_catalog(options.data);
   const PlanHistories histories = read_plan_histories(options.data, catalog, options.candidates);
   SplitRequests parts = split_requests(histories.requests, options.held_out);
-  Source source = find_accesses(options, catalog, parts);
+  AccessSource source = find_accesses(options, catalog, parts);
   setup.item_tokens = options.item_tokens ? *options.item_tokens : catalog.mean_tokens();
   if (histories.mean_events > 0 && !options.user_tokens)
     setup.user_tokens = histories.mean_events * setup.item_tokens;

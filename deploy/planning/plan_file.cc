@@ -18,8 +18,8 @@ namespace {
 
 using nlohmann::json;
 using placement::ItemNumber;
+using placement::NodeIndex;
 using placement::NodeNumber;
-using placement::Place;
 using placement::Placement;
 
 std::string id_of(const std::vector<std::string>& ids, std::uint64_t item) {
@@ -49,7 +49,7 @@ NodeNumber node_of(const std::string& key) {
 }
 
 // Sorts instead of hashing, because the ids come from a file and could be chosen to collide.
-void check_each_once(const EarlierPlacement& plan) {
+void check_each_once(const PreviousPlacement& plan) {
   std::vector<std::string_view> all(plan.everywhere.begin(), plan.everywhere.end());
   all.insert(all.end(), plan.nowhere.begin(), plan.nowhere.end());
   for (const auto& [node, ids] : plan.shards) all.insert(all.end(), ids.begin(), ids.end());
@@ -58,12 +58,12 @@ void check_each_once(const EarlierPlacement& plan) {
     refuse("item \"" + std::string(twice->substr(0, 40)) + "\" is listed twice", "each item in one list");
 }
 
-EarlierPlacement parse_placement(const json& plan, const std::string& name) {
+PreviousPlacement parse_placement(const json& plan, const std::string& name) {
   for (const json& one : plan.at("placements")) {
     if (one.at("name").get<std::string>() != name) continue;
-    EarlierPlacement earlier;
+    PreviousPlacement earlier;
     for (const json& node : one.at("nodes")) earlier.nodes.push_back(node_of(node));
-    earlier.nodes = placement::checked_nodes(std::move(earlier.nodes));
+    earlier.nodes = placement::validated_nodes(std::move(earlier.nodes));
     earlier.everywhere = one.at("everywhere").get<std::vector<std::string>>();
     if (one.contains("nowhere")) earlier.nowhere = one.at("nowhere").get<std::vector<std::string>>();
     for (const auto& [key, ids] : one.at("shards").items()) {
@@ -93,9 +93,9 @@ json parse_each_member_once(std::string_view text) {
 }
 
 // Items of both plans: those of the catalog first, then those that left it.
-class Universe {
+class JointItems {
  public:
-  explicit Universe(const std::vector<std::string>& ids, std::uint64_t items) : items_(items) {
+  explicit JointItems(const std::vector<std::string>& ids, std::uint64_t items) : items_(items) {
     numbers_.reserve(items);
     for (std::uint64_t item = 0; item < items; ++item)
       numbers_.emplace(id_of(ids, item), static_cast<ItemNumber>(item));
@@ -113,9 +113,9 @@ class Universe {
   std::vector<std::string> removed_;
 };
 
-Placement earlier_placement(const EarlierPlacement& earlier, Universe& universe, std::uint64_t items) {
+Placement earlier_placement(const PreviousPlacement& earlier, JointItems& universe, std::uint64_t items) {
   Placement old(earlier.nodes, items);
-  const auto put = [&](const std::string& id, Place place) {
+  const auto put = [&](const std::string& id, NodeIndex place) {
     const ItemNumber item = universe.number(id);
     if (item >= old.items()) old.add_items(item + 1 - old.items());
     old.put(item, place);
@@ -125,7 +125,7 @@ Placement earlier_placement(const EarlierPlacement& earlier, Universe& universe,
   for (const std::string& id : earlier.everywhere) put(id, placement::everywhere);
   for (const auto& [node, ids] : earlier.shards) {
     const auto at = std::ranges::lower_bound(old.nodes(), node) - old.nodes().begin();
-    for (const std::string& id : ids) put(id, static_cast<Place>(at));
+    for (const std::string& id : ids) put(id, static_cast<NodeIndex>(at));
   }
   return old;
 }
@@ -140,7 +140,7 @@ json placement_list(const Placement& placement, const std::vector<std::string>& 
   json everywhere = json::array(), nowhere = json::array();
   std::vector<json> shards(placement.nodes().size(), json::array());
   for (std::uint64_t item = 0; item < placement.items(); ++item) {
-    const Place place = placement.place(static_cast<ItemNumber>(item));
+    const NodeIndex place = placement.place(static_cast<ItemNumber>(item));
     json& list = place == placement::everywhere ? everywhere
                  : place == placement::nowhere  ? nowhere
                                                 : shards[place];
@@ -155,14 +155,14 @@ json placement_list(const Placement& placement, const std::vector<std::string>& 
           {"shards", std::move(by_node)}};
 }
 
-EarlierPlacement read_placement(const std::string& path, const std::string& name,
-                                const PlanFileBounds& bounds) {
-  const auto fail = [&path](const std::string& what) -> EarlierPlacement {
+PreviousPlacement read_placement(const std::string& path, const std::string& name,
+                                 const PlanFileBounds& bounds) {
+  const auto fail = [&path](const std::string& what) -> PreviousPlacement {
     throw std::runtime_error(path + ": " + what);
   };
   const std::string otherwise = "; expected " + std::string(expected_plan);
   const std::string text = read_whole_file(path, bounds.bytes_max, expected_plan);
-  if (const std::string excess = find_excess(text, {.values_max = bounds.values_max, .depth_max = 16});
+  if (const std::string excess = exceeded_bound(text, {.values_max = bounds.values_max, .depth_max = 16});
       !excess.empty())
     return fail("has " + excess + otherwise);
   try {
@@ -174,9 +174,9 @@ EarlierPlacement read_placement(const std::string& path, const std::string& name
   }
 }
 
-Placement known_part(const EarlierPlacement& earlier, std::uint64_t items,
+Placement known_part(const PreviousPlacement& earlier, std::uint64_t items,
                      const std::vector<std::string>& ids) {
-  Universe universe(ids, items);
+  JointItems universe(ids, items);
   const Placement all = earlier_placement(earlier, universe, items);
   Placement known(all.nodes(), items);
   for (std::uint64_t i = 0; i < items; ++i) {
@@ -186,15 +186,15 @@ Placement known_part(const EarlierPlacement& earlier, std::uint64_t items,
   return known;
 }
 
-PlanMoves moves_from(const EarlierPlacement& earlier, const Placement& next, const placement::Items& items,
+PlanMoves moves_from(const PreviousPlacement& earlier, const Placement& next, const placement::Items& items,
                      const std::vector<std::string>& ids) {
-  Universe universe(ids, items.count());
+  JointItems universe(ids, items.count());
   const Placement old = earlier_placement(earlier, universe, items.count());
   Placement all = next;
   all.add_items(old.items() - next.items());
   PlanMoves result{.moves = moves(old, all), .items = items.count(), .removed_ids = universe.take_removed()};
   for (std::size_t i = 0; i < result.moves.size(); ++i) {
-    const placement::Move& move = result.moves[i];
+    const placement::PlacementMove& move = result.moves[i];
     result.changed_items += i == 0 || move.item != result.moves[i - 1].item;
     result.losses += !move.gains;
     if (!move.gains) continue;
@@ -207,7 +207,7 @@ PlanMoves moves_from(const EarlierPlacement& earlier, const Placement& next, con
 
 json moves_list(const PlanMoves& moves, const std::vector<std::string>& ids) {
   json list = json::array();
-  for (const placement::Move& move : moves.moves) {
+  for (const placement::PlacementMove& move : moves.moves) {
     const bool removed = move.item >= moves.items;
     json one{{"item", removed ? moves.removed_ids[move.item - moves.items] : id_of(ids, move.item)},
              {"node", move.node}};

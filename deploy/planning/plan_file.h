@@ -18,7 +18,7 @@ inline constexpr std::size_t listed_items_max = 10'000'000;
 // than listed_items_max items.
 nlohmann::json placement_list(const placement::Placement& placement, const std::vector<std::string>& ids);
 
-struct EarlierPlacement {
+struct PreviousPlacement {
   std::vector<placement::NodeNumber> nodes;
   std::vector<std::string> everywhere, nowhere;  // older files have no list `nowhere`
   std::map<placement::NodeNumber, std::vector<std::string>> shards;
@@ -29,15 +29,15 @@ struct PlanFileBounds {
 };
 // Returns the placement with this name. Each item must be in one list only. Throws
 // std::runtime_error that says what is wrong with the file.
-EarlierPlacement read_placement(const std::string& path, const std::string& name,
-                                const PlanFileBounds& bounds = {});
+PreviousPlacement read_placement(const std::string& path, const std::string& name,
+                                 const PlanFileBounds& bounds = {});
 
 // Returns the part of the placement whose items are in the catalog.
-placement::Placement known_part(const EarlierPlacement& earlier, std::uint64_t items,
+placement::Placement known_part(const PreviousPlacement& earlier, std::uint64_t items,
                                 const std::vector<std::string>& ids);
 
 struct PlanMoves {
-  std::vector<placement::Move> moves;
+  std::vector<placement::PlacementMove> moves;
   std::uint64_t items = 0;  // items of the catalog; larger item numbers stand for removed items:
   std::vector<std::string> removed_ids;
   // gains: copies that nodes receive. computed: those of them that no node has
@@ -45,7 +45,7 @@ struct PlanMoves {
   std::uint64_t losses = 0, changed_items = 0;
   std::uint64_t gained_bytes = 0;
 };
-PlanMoves moves_from(const EarlierPlacement& earlier, const placement::Placement& next,
+PlanMoves moves_from(const PreviousPlacement& earlier, const placement::Placement& next,
                      const placement::Items& items, const std::vector<std::string>& ids);
 nlohmann::json moves_list(const PlanMoves& moves, const std::vector<std::string>& ids);
 

@@ -51,7 +51,7 @@ TEST_SUITE("plan file") {
   TEST_CASE("plan file: lists items on every, each and no node, and is read back") {
     const Folder folder;
     folder.write_plan(small());
-    const EarlierPlacement earlier = read_placement(folder.file, "hrcs");
+    const PreviousPlacement earlier = read_placement(folder.file, "hrcs");
     CHECK(earlier.nodes == std::vector<placement::NodeNumber>{2, 5});
     CHECK(earlier.everywhere == std::vector<std::string>{"x"});
     CHECK(earlier.nowhere == std::vector<std::string>{"z"});

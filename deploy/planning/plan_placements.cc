@@ -19,7 +19,7 @@ std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 
 double kv_token_bytes(const PlanSetup& setup) { return setup.shape.kv_token_bytes(); }
 
-struct Chosen {
+struct PlacementChoice {
   placement::Placement placement;
   std::string why;
 };
@@ -47,7 +47,7 @@ std::string why_hrcs(const PlanSetup& setup, const placement::ReplicationInput& 
   return why;
 }
 
-Chosen choose_hrcs(const PlanSetup& setup, const PlanWorkload& w) {
+PlacementChoice choose_hrcs(const PlanSetup& setup, const PlanWorkload& w) {
   const placement::ReplicationInput input = replication_input(setup);
   const placement::HrcsDecision decision = decide_replication(
       communication_ratio_max(input), w.accesses, w.items, setup.nodes.size(), setup.memory_bytes);
@@ -55,19 +55,20 @@ Chosen choose_hrcs(const PlanSetup& setup, const PlanWorkload& w) {
           why_hrcs(setup, input, decision, w)};
 }
 
-Chosen choose_replicas(const PlanSetup& setup, const PlanWorkload& w) {
+PlacementChoice choose_replicas(const PlanSetup& setup, const PlanWorkload& w) {
   const bool all = w.items.total_bytes() <= setup.memory_bytes;
   return {place_everywhere(w.accesses, w.items, setup.nodes, setup.memory_bytes),
           all ? "All items fit on every node, so nothing is ever pulled."
               : "Every node has the hottest items that fit; the others are computed for each request."};
 }
 
-Chosen choose_hash(const PlanSetup& setup, const PlanWorkload& w) {
+PlacementChoice choose_hash(const PlanSetup& setup, const PlanWorkload& w) {
   return {place_by_hash(w.accesses, w.items, setup.nodes, setup.memory_bytes),
           "Each item is on one node, so one access in " + std::to_string(setup.nodes.size()) + " is local."};
 }
 
-Chosen choose_metis(const PlanSetup& setup, const PlanWorkload& w, const placement::Placement* earlier) {
+PlacementChoice choose_metis(const PlanSetup& setup, const PlanWorkload& w,
+                             const placement::Placement* earlier) {
   return {place_by_co_occurrence(w.histories, w.accesses, w.items, setup.nodes, setup.memory_bytes, earlier),
           "The " + std::to_string(placement::hottest_per_mille(w.items.count())) +
               " hottest items are on every node; METIS partitions the others by " +
@@ -76,8 +77,8 @@ Chosen choose_metis(const PlanSetup& setup, const PlanWorkload& w, const placeme
               "best node."};
 }
 
-Chosen choose(const std::string& name, const PlanSetup& setup, const PlanWorkload& workload,
-              const placement::Placement* earlier) {
+PlacementChoice choose(const std::string& name, const PlanSetup& setup, const PlanWorkload& workload,
+                       const placement::Placement* earlier) {
   if (name == "hrcs") return choose_hrcs(setup, workload);
   if (name == "replicate") return choose_replicas(setup, workload);
   if (name == "hash") return choose_hash(setup, workload);
@@ -86,7 +87,7 @@ Chosen choose(const std::string& name, const PlanSetup& setup, const PlanWorkloa
 
 void count_items(PlannedPlacement& planned) {
   for (std::uint64_t item = 0; item < planned.placement.items(); ++item) {
-    const placement::Place place = planned.placement.place(static_cast<ItemNumber>(item));
+    const placement::NodeIndex place = planned.placement.place(static_cast<ItemNumber>(item));
     ++(place == placement::everywhere ? planned.everywhere
        : place == placement::nowhere  ? planned.nowhere
                                       : planned.sharded);
@@ -116,7 +117,7 @@ std::optional<PlannedPlacement> plan_placement(const std::string& name, const Pl
                                                const PlanWorkload& workload,
                                                const placement::Placement* earlier) {
   if (name == "metis" && workload.histories.size() == 0) return std::nullopt;
-  Chosen chosen = choose(name, setup, workload, earlier);
+  PlacementChoice chosen = choose(name, setup, workload, earlier);
   PlannedPlacement planned{.name = name, .placement = std::move(chosen.placement), .why = chosen.why};
   count_items(planned);
   planned.node_bytes = bytes_per_node(planned.placement, workload.items);

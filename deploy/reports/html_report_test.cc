@@ -41,7 +41,7 @@ std::string markup_fault(const std::string& page) {
   return open.empty() ? "" : "not closed: " + open.back();
 }
 
-Plot plot_of(std::vector<Series> series, bool log_y = false) {
+Plot plot_of(std::vector<PlotSeries> series, bool log_y = false) {
   return {"A title", "time (s)", "answers", std::move(series), {}, log_y, ""};
 }
 
@@ -129,8 +129,8 @@ TEST_SUITE("html_report") {
                                : std::ldexp(static_cast<double>(random() % 1000), random() % 40);
     };
     for (int run = 0; run < 100; ++run) {
-      Plot plot = plot_of(std::vector<Series>(random() % 12), random() % 2 == 0);
-      for (Series& series : plot.series) {
+      Plot plot = plot_of(std::vector<PlotSeries>(random() % 12), random() % 2 == 0);
+      for (PlotSeries& series : plot.series) {
         for (std::size_t i = random() % 40; i > 0; --i) series.x.push_back(value());
         for (std::size_t i = random() % 40; i > 0; --i) series.y.push_back(value());
         for (std::size_t i = random() % 9; i > 0; --i) series.name += static_cast<char>(random());

@@ -13,7 +13,7 @@ double width_of(const std::string& text) { return letter_width * static_cast<dou
 
 Extent x_extent(const Plot& plot) {
   Extent extent;
-  for (const Series& series : plot.series)
+  for (const PlotSeries& series : plot.series)
     for (std::size_t i = 0; i < length(series); ++i)
       if (drawable(plot, series.x[i], series.y[i])) extent.add(series.x[i]);
   for (const Mark& mark : plot.marks)
@@ -24,7 +24,7 @@ Extent x_extent(const Plot& plot) {
 
 Extent y_extent(const Plot& plot) {
   Extent extent;
-  for (const Series& series : plot.series)
+  for (const PlotSeries& series : plot.series)
     for (std::size_t i = 0; i < length(series); ++i)
       if (drawable(plot, series.x[i], series.y[i])) extent.add(series.y[i]);
   return extent;
@@ -42,9 +42,9 @@ bool drawable(const Plot& plot, double x, double y) {
   return std::isfinite(x) && std::isfinite(y) && (!plot.log_y || y > 0);
 }
 
-std::size_t length(const Series& series) { return std::min(series.x.size(), series.y.size()); }
+std::size_t length(const PlotSeries& series) { return std::min(series.x.size(), series.y.size()); }
 
-bool has_points(const Plot& plot, const Series& series) {
+bool has_points(const Plot& plot, const PlotSeries& series) {
   for (std::size_t i = 0; i < length(series); ++i)
     if (drawable(plot, series.x[i], series.y[i])) return true;
   return false;
@@ -55,7 +55,7 @@ PlotFrame frame_of(const Plot& plot) {
   frame.x = tight_axis(x_extent(plot), 8);
   frame.y = plot.log_y ? log_axis(y_extent(plot), 6) : rounded_axis(y_extent(plot), 5);
   std::vector<std::string> names;
-  for (const Series& series : plot.series) names.push_back(shortened(series.name, name_letters_max));
+  for (const PlotSeries& series : plot.series) names.push_back(shortened(series.name, name_letters_max));
   frame.left = std::max(30.0, widest(frame.y.labels) + 10);
   frame.right = plot_width - std::max(16.0, widest(names) + 30);
   return frame;
@@ -63,17 +63,17 @@ PlotFrame frame_of(const Plot& plot) {
 
 // The y label and the rows of mark labels are above the area. The area grows with the number of
 // names at its right.
-void set_heights(PlotFrame& frame, const Plot& plot, const std::vector<PlacedMark>& marks) {
+void set_heights(PlotFrame& frame, const Plot& plot, const std::vector<LabeledMark>& marks) {
   std::size_t rows = 0;
-  for (const PlacedMark& at : marks) rows = std::max(rows, std::min(at.row + 1, mark_rows_max));
+  for (const LabeledMark& at : marks) rows = std::max(rows, std::min(at.row + 1, mark_rows_max));
   frame.top = line_height * (static_cast<double>(rows) + 1) + 10;
   const double names = line_height * static_cast<double>(plot.series.size());
   frame.bottom = frame.top + std::max(area_height, names);
   frame.height = frame.bottom + 2 * line_height + 14;
 }
 
-std::vector<PlacedMark> place_marks(const Plot& plot, const PlotFrame& frame) {
-  std::vector<PlacedMark> placed;
+std::vector<LabeledMark> label_marks(const Plot& plot, const PlotFrame& frame) {
+  std::vector<LabeledMark> placed;
   for (const Mark& mark : plot.marks) {
     if (std::isnan(mark.x0) || std::isnan(mark.x1)) continue;
     const auto [from, to] = std::minmax(mark.x0, mark.x1);
@@ -84,7 +84,7 @@ std::vector<PlacedMark> place_marks(const Plot& plot, const PlotFrame& frame) {
   }
   std::stable_sort(placed.begin(), placed.end(), [](auto& a, auto& b) { return a.label_at < b.label_at; });
   std::vector<double> row_ends(mark_rows_max, -1);
-  for (PlacedMark& at : placed) {
+  for (LabeledMark& at : placed) {
     while (at.row < mark_rows_max && row_ends[at.row] >= at.label_at) ++at.row;
     if (at.row < mark_rows_max)
       row_ends[at.row] = at.label_at + width_of(shortened(at.mark->label, name_letters_max)) + 8;
@@ -92,7 +92,7 @@ std::vector<PlacedMark> place_marks(const Plot& plot, const PlotFrame& frame) {
   return placed;
 }
 
-std::vector<PlotLine> lines_of(const Plot& plot, const Series& series, const PlotFrame& frame) {
+std::vector<PlotLine> lines_of(const Plot& plot, const PlotSeries& series, const PlotFrame& frame) {
   std::vector<PlotLine> lines;
   bool broken = true;
   for (std::size_t i = 0; i < length(series); ++i) {

@@ -34,7 +34,7 @@ using PlotLine = std::vector<PlotPoint>;
 std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points);
 
 // Mark with the position of its label. Row 0 is next to the area.
-struct PlacedMark {
+struct LabeledMark {
   const Mark* mark = nullptr;
   double left = 0, right = 0, label_at = 0;
   std::size_t row = 0;  // mark_rows_max: the label does not fit
@@ -43,16 +43,16 @@ struct PlacedMark {
 // Returns the area's sides and axes; set_heights sets the vertical positions once the marks are
 // placed.
 PlotFrame frame_of(const Plot& plot);
-std::vector<PlacedMark> place_marks(const Plot& plot, const PlotFrame& frame);
-void set_heights(PlotFrame& frame, const Plot& plot, const std::vector<PlacedMark>& marks);
+std::vector<LabeledMark> label_marks(const Plot& plot, const PlotFrame& frame);
+void set_heights(PlotFrame& frame, const Plot& plot, const std::vector<LabeledMark>& marks);
 
 bool drawable(const Plot& plot, double x, double y);
-std::size_t length(const Series& series);
-bool has_points(const Plot& plot, const Series& series);
+std::size_t length(const PlotSeries& series);
+bool has_points(const Plot& plot, const PlotSeries& series);
 
 // Returns the unbroken parts of a series, in pixels. Gaps inside one pixel column are invisible and
 // ignored, so that each column has at most a few parts.
-std::vector<PlotLine> lines_of(const Plot& plot, const Series& series, const PlotFrame& frame);
+std::vector<PlotLine> lines_of(const Plot& plot, const PlotSeries& series, const PlotFrame& frame);
 
 // Name of a line, at the height of its last point or as near as other names permit.
 struct EndLabel {

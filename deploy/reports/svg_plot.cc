@@ -50,9 +50,9 @@ std::string line_style(std::size_t n) {
   return "line" + color(n) + " s" + std::to_string(n % styles) + (n / styles % 2 == 1 ? " thin" : "");
 }
 
-std::string draw_marks(const PlotFrame& frame, const std::vector<PlacedMark>& marks) {
+std::string draw_marks(const PlotFrame& frame, const std::vector<LabeledMark>& marks) {
   std::string out;
-  for (const PlacedMark& at : marks) {
+  for (const LabeledMark& at : marks) {
     const bool labelled = at.row < mark_rows_max;
     const double row_bottom = frame.top - 4 - line_height * static_cast<double>(labelled ? at.row : 0);
     out += "<g><title>" + escaped(at.mark->label) + "</title>\n";
@@ -161,9 +161,9 @@ std::string as_sentence(std::string text) {
 
 // Returns a text such as "Requests per second (1/s) against time (s), for admitted and refused.
 // Marked: overload 10x."
-std::string what_is_drawn(const Plot& plot) {
+std::string default_caption(const Plot& plot) {
   std::vector<std::string> names, marks;
-  for (const Series& series : plot.series) names.push_back(series.name);
+  for (const PlotSeries& series : plot.series) names.push_back(series.name);
   for (const Mark& mark : plot.marks)
     if (std::find(marks.begin(), marks.end(), mark.label) == marks.end()) marks.push_back(mark.label);
   std::string out = plot.y_label + " against " + plot.x_label;
@@ -177,7 +177,7 @@ std::string what_is_drawn(const Plot& plot) {
 std::string what_is_missing(const Plot& plot) {
   std::size_t infinite = 0, not_positive = 0;
   std::vector<std::string> empty;
-  for (const Series& series : plot.series) {
+  for (const PlotSeries& series : plot.series) {
     for (std::size_t i = 0; i < length(series); ++i) {
       const double x = series.x[i], y = series.y[i];
       if (!std::isnan(x) && !std::isnan(y) && (std::isinf(x) || std::isinf(y)))
@@ -200,7 +200,7 @@ std::string what_is_missing(const Plot& plot) {
 
 std::string svg(const Plot& plot) {
   PlotFrame frame = frame_of(plot);
-  const std::vector<PlacedMark> marks = place_marks(plot, frame);
+  const std::vector<LabeledMark> marks = label_marks(plot, frame);
   set_heights(frame, plot, marks);
   std::string lines, symbols;
   std::vector<EndLabel> labels;
@@ -222,7 +222,7 @@ std::string svg(const Plot& plot) {
 
 std::string caption_of(const Plot& plot) {
   const std::string title = plot.title.empty() ? "" : as_sentence(plot.title) + " ";
-  const std::string body = plot.caption.empty() ? what_is_drawn(plot) : as_sentence(plot.caption);
+  const std::string body = plot.caption.empty() ? default_caption(plot) : as_sentence(plot.caption);
   return title + body + what_is_missing(plot);
 }
 

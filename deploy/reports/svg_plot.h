@@ -10,7 +10,7 @@ namespace troupe::deploy {
 
 // Line through the points (x[i], y[i]) in that order; extra values of the longer list are ignored.
 // It breaks where a value is not finite, or not above zero on a logarithmic axis.
-struct Series {
+struct PlotSeries {
   std::string name;
   std::vector<double> x, y;
 };
@@ -24,7 +24,7 @@ struct Mark {
 
 struct Plot {
   std::string title, x_label, y_label;
-  std::vector<Series> series;
+  std::vector<PlotSeries> series;
   std::vector<Mark> marks;
   bool log_y = false;
   std::string caption;  // message for the reader; empty: describes what is drawn

@@ -14,7 +14,7 @@ namespace svg_plot_test {
 
 constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
 
-Plot plot_of(std::vector<Series> series, bool log_y = false) {
+Plot plot_of(std::vector<PlotSeries> series, bool log_y = false) {
   return {"Title", "x", "y", std::move(series), {}, log_y, ""};
 }
 
@@ -105,10 +105,10 @@ TEST_SUITE("svg_plot") {
   TEST_CASE("svg plot: labels of adjacent marks get separate rows while there are rows") {
     Plot plot = plot_of({{"a", {0, 100}, {0, 1}}});
     for (int i = 0; i < 12; ++i) plot.marks.push_back({"crash of node", 50.0 + i * 0.1, 50.0 + i * 0.1});
-    const std::vector<PlacedMark> marks = place_marks(plot, frame_of(plot));
+    const std::vector<LabeledMark> marks = label_marks(plot, frame_of(plot));
     for (std::size_t i = 0; i < marks.size(); ++i) CHECK(marks[i].row == std::min(i, mark_rows_max));
     plot.marks = {{"early", 2, 1}, {"late, and its label is pushed left", 100, 100}};
-    const std::vector<PlacedMark> apart = place_marks(plot, frame_of(plot));
+    const std::vector<LabeledMark> apart = label_marks(plot, frame_of(plot));
     CHECK(apart[0].left < apart[0].right);
     CHECK(apart[0].row == 0);
     CHECK(apart[1].row == 0);
@@ -118,7 +118,7 @@ TEST_SUITE("svg_plot") {
   TEST_CASE("svg plot: rows of labels fit above the area, and the axis below it") {
     const Plot plot = plot_of({{"a", {0, 100}, {0, 1}}});
     const auto top_with = [&](std::vector<std::size_t> rows) {
-      std::vector<PlacedMark> marks(rows.size());
+      std::vector<LabeledMark> marks(rows.size());
       for (std::size_t i = 0; i < rows.size(); ++i) marks[i].row = rows[i];
       PlotFrame frame = frame_of(plot);
       set_heights(frame, plot, marks);
@@ -133,7 +133,7 @@ TEST_SUITE("svg_plot") {
   }
 
   TEST_CASE("svg plot: lines differ by more than color") {
-    std::vector<Series> many;
+    std::vector<PlotSeries> many;
     for (int n = 0; n < 12; ++n) many.push_back({"line " + std::to_string(n), {0, 1}, {0.0 + n, 1.0 + n}});
     const std::string drawing = svg(plot_of(many));
     std::set<std::string> styles;

@@ -36,7 +36,7 @@ std::optional<CaptureQuestion> read_capture_question(const std::string& text) {
 
 }  // namespace
 
-CaptureSocket::CaptureSocket(const std::filesystem::path& data_dir, std::vector<Captured> models)
+CaptureSocket::CaptureSocket(const std::filesystem::path& data_dir, std::vector<CapturedModel> models)
     : models_(std::move(models)), socket_(data_dir, capture_name) {
   socket_.serve([this](int connection, const std::string& question) { answer(connection, question); });
 }
@@ -44,28 +44,28 @@ CaptureSocket::CaptureSocket(const std::filesystem::path& data_dir, std::vector<
 void CaptureSocket::answer(int connection, const std::string& text) {
   const auto question = read_capture_question(text);
   if (!question)
-    return void(
-        say(connection, "error unknown question; expected capture MODEL REQUESTS SECONDS, within bounds\n"));
-  const auto of = std::ranges::find(models_, question->model, &Captured::model);
+    return void(send_text(
+        connection, "error unknown question; expected capture MODEL REQUESTS SECONDS, within bounds\n"));
+  const auto of = std::ranges::find(models_, question->model, &CapturedModel::model);
   std::string names;
-  for (const Captured& model : models_)
+  for (const CapturedModel& model : models_)
     names += (names.empty() ? "" : ", ") + (model.model.empty() ? "the model without a name" : model.model);
   if (of == models_.end())
-    return void(
-        say(connection, "error there is no model \"" + question->model + "\"; expected " + names + "\n"));
+    return void(send_text(connection,
+                          "error there is no model \"" + question->model + "\"; expected " + names + "\n"));
   const CatalogPointer catalog = of->catalog();
   if (!catalog)
-    return void(say(connection, "error the catalog is not read yet; expected a loaded catalog\n"));
-  if (!say(connection, "ok\n")) return;
+    return void(send_text(connection, "error the catalog is not read yet; expected a loaded catalog\n"));
+  if (!send_text(connection, "ok\n")) return;
   std::string line;
   const auto write = [&](const TracedRequest& request) {
     line.clear();
     append_request(line, request);
-    return say(connection, line += '\n');
+    return send_text(connection, line += '\n');
   };
   const std::uint64_t left_out = of->capture->record(question->limits, *catalog, of->find, write,
-                                                     [&] { return socket_.is_over(connection); });
-  say(connection, "end " + std::to_string(left_out) + "\n");
+                                                     [&] { return socket_.is_closing(connection); });
+  send_text(connection, "end " + std::to_string(left_out) + "\n");
 }
 
 std::uint64_t capture_trace(const std::filesystem::path& data_dir, const std::string& model,
@@ -74,17 +74,17 @@ std::uint64_t capture_trace(const std::filesystem::path& data_dir, const std::st
   const auto fail = [&](const std::string& what) {
     throw std::runtime_error(data_dir.string() + ": " + what);
   };
-  FolderQuestion question(data_dir, capture_name,
-                          "capture " + (model.empty() ? no_model : model) + " " +
-                              std::to_string(limits.requests) + " " + std::to_string(limits.us / 1'000'000));
-  if (!question.is_heard())
+  FolderRequest question(data_dir, capture_name,
+                         "capture " + (model.empty() ? no_model : model) + " " +
+                             std::to_string(limits.requests) + " " + std::to_string(limits.us / 1'000'000));
+  if (!question.is_connected())
     fail(
         "no process serves it here; expected the data folder of a running node with a router, and the user "
         "who owns it");
   std::string line;
   if (!question.next_line(line, traced_line_bytes_max) || line != "ok")
     fail(line.empty() ? "the process that serves it ended" : line);
-  const LinePlace place{data_dir};
+  const LinePosition place{data_dir};
   TraceLines lines(place);
   TracedRequest request;
   while (question.next_line(line, traced_line_bytes_max)) {

@@ -15,7 +15,7 @@
 namespace troupe::deploy {
 
 // Capture of one model that the process serves.
-struct Captured {
+struct CapturedModel {
   std::string model;  // "": no name
   TraceCapture* capture = nullptr;
   std::function<CatalogPointer()> catalog;
@@ -25,13 +25,13 @@ struct Captured {
 class CaptureSocket {
  public:
   // Throws std::runtime_error.
-  CaptureSocket(const std::filesystem::path& data_dir, std::vector<Captured> models);
+  CaptureSocket(const std::filesystem::path& data_dir, std::vector<CapturedModel> models);
   ~CaptureSocket() { socket_.end(); }
 
  private:
   void answer(int connection, const std::string& question);
 
-  const std::vector<Captured> models_;
+  const std::vector<CapturedModel> models_;
   FolderSocket socket_;
 };
 

@@ -70,32 +70,32 @@ FolderSocket::FolderSocket(const fs::path& data_dir, std::string name) : file_(d
   if (listener_ < 0 || fchmod(listener_, 0600) != 0) fail("socket");
   if (bind(listener_, address.get(), SocketAddress::size) != 0) fail("bind");
   fs::permissions(file_, fs::perms::owner_read | fs::perms::owner_write, ignored);
-  if (listen(listener_, 4) != 0 || pipe2(ends_, O_CLOEXEC) != 0) fail("listen");
+  if (listen(listener_, 4) != 0 || pipe2(stop_pipe_, O_CLOEXEC) != 0) fail("listen");
 }
 
 FolderSocket::~FolderSocket() {
   end();
-  close(ends_[0]);
+  close(stop_pipe_[0]);
   close(listener_);
   std::error_code ignored;
   fs::remove(file_, ignored);
 }
 
 void FolderSocket::end() {
-  if (ends_[1] >= 0) close(ends_[1]);
-  ends_[1] = -1;
+  if (stop_pipe_[1] >= 0) close(stop_pipe_[1]);
+  stop_pipe_[1] = -1;
   if (thread_.joinable()) thread_.join();
 }
 
 bool FolderSocket::wait_for(int descriptor) const {
-  pollfd waits[] = {{descriptor, POLLIN, 0}, {ends_[0], POLLIN, 0}};
+  pollfd waits[] = {{descriptor, POLLIN, 0}, {stop_pipe_[0], POLLIN, 0}};
   while (poll(waits, 2, -1) < 0 && errno == EINTR) {
   }
   return waits[1].revents == 0;
 }
 
-bool FolderSocket::is_over(int connection) const {
-  pollfd waits[] = {{connection, POLLIN, 0}, {ends_[0], POLLIN, 0}};
+bool FolderSocket::is_closing(int connection) const {
+  pollfd waits[] = {{connection, POLLIN, 0}, {stop_pipe_[0], POLLIN, 0}};
   return poll(waits, 2, 0) > 0;
 }
 
@@ -110,7 +110,7 @@ void FolderSocket::serve(Answer answer) {
   });
 }
 
-bool say(int connection, std::string_view text) {
+bool send_text(int connection, std::string_view text) {
   while (!text.empty()) {
     const ssize_t sent = send(connection, text.data(), text.size(), MSG_NOSIGNAL);
     if (sent <= 0) return false;
@@ -121,22 +121,22 @@ bool say(int connection, std::string_view text) {
 
 // ---- asking command ----
 
-FolderQuestion::FolderQuestion(const fs::path& data_dir, const std::string& name, const std::string& question)
+FolderRequest::FolderRequest(const fs::path& data_dir, const std::string& name, const std::string& question)
     : connection_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   const SocketAddress address(data_dir, name);
   if (connection_ >= 0 && connect(connection_, address.get(), SocketAddress::size) == 0) {
-    say(connection_, question + "\n");
+    send_text(connection_, question + "\n");
     return;
   }
   if (connection_ >= 0) close(connection_);
   connection_ = -1;
 }
 
-FolderQuestion::~FolderQuestion() {
+FolderRequest::~FolderRequest() {
   if (connection_ >= 0) close(connection_);
 }
 
-bool FolderQuestion::next_line(std::string& line, std::size_t bytes_max) {
+bool FolderRequest::next_line(std::string& line, std::size_t bytes_max) {
   for (std::size_t looked = 0;;) {
     const std::size_t end = buffer_.find('\n', looked);
     if (end != buffer_.npos) {

@@ -19,27 +19,27 @@ class FolderSocket {
   FolderSocket(const FolderSocket&) = delete;
   FolderSocket& operator=(const FolderSocket&) = delete;
 
-  void serve(Answer answer);            // starts a thread that answers
-  void end();                           // stops answering; a second call does nothing
-  bool wait_for(int descriptor) const;  // waits until `descriptor` is readable or closed; false: stop
-  bool is_over(int connection) const;   // true: the asker has hung up, or stop
+  void serve(Answer answer);              // starts a thread that answers
+  void end();                             // stops answering; a second call does nothing
+  bool wait_for(int descriptor) const;    // waits until `descriptor` is readable or closed; false: stop
+  bool is_closing(int connection) const;  // true: the asker has hung up, or stop
 
  private:
   const std::filesystem::path file_;
-  int listener_ = -1, ends_[2] = {-1, -1};  // pipe that is closed to stop the thread
+  int listener_ = -1, stop_pipe_[2] = {-1, -1};  // pipe that is closed to stop the thread
   std::thread thread_;
 };
 
-bool say(int connection, std::string_view text);  // false: the asker has hung up
+bool send_text(int connection, std::string_view text);  // false: the asker has hung up
 
 // Connection of the asking command; closed by the destructor.
-class FolderQuestion {
+class FolderRequest {
  public:
-  FolderQuestion(const std::filesystem::path& data_dir, const std::string& name, const std::string& question);
-  ~FolderQuestion();
-  FolderQuestion(const FolderQuestion&) = delete;
-  FolderQuestion& operator=(const FolderQuestion&) = delete;
-  bool is_heard() const { return connection_ >= 0; }  // a process listens
+  FolderRequest(const std::filesystem::path& data_dir, const std::string& name, const std::string& question);
+  ~FolderRequest();
+  FolderRequest(const FolderRequest&) = delete;
+  FolderRequest& operator=(const FolderRequest&) = delete;
+  bool is_connected() const { return connection_ >= 0; }  // a process listens
   // Reads the next line, without its newline. False: there is none, or it is longer than
   // `bytes_max`.
   bool next_line(std::string& line, std::size_t bytes_max);

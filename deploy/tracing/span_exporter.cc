@@ -6,7 +6,7 @@
 #include "deploy/data/version.h"
 #include "runtime/config/config.h"
 #include "runtime/wire/json_text.h"
-#include "server/http/front_door_client.h"
+#include "server/http/http_client.h"
 
 namespace troupe::deploy {
 namespace {
@@ -64,7 +64,7 @@ SpanExporter::~SpanExporter() {
   thread_.join();
 }
 
-void SpanExporter::take(const server::SeenRequest& request) {
+void SpanExporter::take(const server::ObservedRequest& request) {
   std::string spans = server::spans_of(request);
   if (spans.empty()) return;
   const std::lock_guard lock(mutex_);

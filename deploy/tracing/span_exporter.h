@@ -10,7 +10,7 @@
 
 #include "runtime/actor/metrics.h"
 #include "runtime/host/host.h"
-#include "server/observability/seen_request.h"
+#include "server/observability/observed_request.h"
 
 namespace troupe::deploy {
 
@@ -27,7 +27,7 @@ class SpanExporter {
   SpanExporter(Collector collector, std::string node, MetricRegistry& metrics, LogSink log);
   ~SpanExporter();  // sends the waiting spans, for at most one second
 
-  void take(const server::SeenRequest& request);
+  void take(const server::ObservedRequest& request);
 
  private:
   static constexpr std::size_t waiting_max = 4096, batch_max = 512;

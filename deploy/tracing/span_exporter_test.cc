@@ -57,7 +57,7 @@ class OneShotCollector {
   std::thread thread_;
 };
 
-server::SeenRequest recorded() {
+server::ObservedRequest recorded() {
   return {.request_id = "r", .trace = {1, 2, 3, true}, .method = "POST", .route = "/v1/rank", .status = 200};
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("span exporter: spans of sampled requests reach a collector, others ar
   MetricRegistry metrics;
   {
     SpanExporter exporter(parse_collector(collector.url()), "n1", metrics, {});
-    server::SeenRequest other = recorded();
+    server::ObservedRequest other = recorded();
     other.trace.sampled = false;
     exporter.take(other);
     exporter.take(recorded());
@@ -90,11 +90,11 @@ TEST_CASE("span exporter: spans of sampled requests reach a collector, others ar
 TEST_CASE("span exporter: at its end it sends one more batch of the oldest 512 requests") {
   OneShotCollector collector;
   MetricRegistry metrics;
-  std::vector<server::SeenRequest> requests(513, recorded());
+  std::vector<server::ObservedRequest> requests(513, recorded());
   for (std::size_t i = 0; i < requests.size(); ++i) requests[i].trace.low = i + 1;
   {
     SpanExporter exporter(parse_collector(collector.url()), "n1", metrics, {});
-    for (const server::SeenRequest& request : requests) exporter.take(request);
+    for (const server::ObservedRequest& request : requests) exporter.take(request);
   }
   const std::string request = collector.request();
   const auto body = nlohmann::json::parse(request.substr(request.find("\r\n\r\n") + 4));

@@ -29,12 +29,12 @@ bool take(const Message& message, TracedRequest& request) {
 
 // ---- profiles ----
 
-ProfileWatch::ProfileWatch(const Catalog& catalog) : catalog_(catalog) {
+NewEventFinder::NewEventFinder(const Catalog& catalog) : catalog_(catalog) {
   for (ItemNumber n = catalog.next(0); n != no_item; n = catalog.next(n + 1))
     by_tokens_.emplace(key_of(catalog.item(n).tokens), n);
 }
 
-std::vector<ItemNumber> ProfileWatch::items_of(const Profile& profile) const {
+std::vector<ItemNumber> NewEventFinder::items_of(const Profile& profile) const {
   std::vector<ItemNumber> items;
   std::span<const Token> left = profile.tokens;
   for (const std::uint32_t tokens : profile.events) {
@@ -45,8 +45,8 @@ std::vector<ItemNumber> ProfileWatch::items_of(const Profile& profile) const {
   return items;
 }
 
-void ProfileWatch::tell(const Profile* profile, TracedRequest& request) {
-  Seen& seen = users_[request.tenant + '\n' + request.user];
+void NewEventFinder::fill(const Profile* profile, TracedRequest& request) {
+  LastProfile& seen = users_[request.tenant + '\n' + request.user];
   const std::vector<ItemNumber> items = profile ? items_of(*profile) : std::vector<ItemNumber>();
   auto begin = items.begin();
   if (!seen.tail.empty()) {
@@ -63,23 +63,23 @@ void ProfileWatch::tell(const Profile* profile, TracedRequest& request) {
 
 // ---- requests ----
 
-void TraceCapture::asked(const Message& message, std::int64_t now_us) {
+void TraceCapture::on_request(const Message& message, std::int64_t now_us) {
   if (!on_.load(std::memory_order_relaxed)) return;
-  Waiting waiting{id_of(message), State::open, {}};
+  PendingRequest waiting{id_of(message), State::open, {}};
   if (!take(message, waiting.request)) return;
   const std::lock_guard lock(mutex_);
   if (waiting_.size() >= waiting_max) return void(++left_out_);
-  waiting.request.at = {std::max<std::int64_t>(0, now_us - began_us_)};
+  waiting.request.at = {std::max<std::int64_t>(0, now_us - start_us_)};
   waiting_.push_back(std::move(waiting));
 }
 
-void TraceCapture::answered(const Message& message) {
+void TraceCapture::on_reply(const Message& message) {
   if (!on_.load(std::memory_order_relaxed)) return;
   const auto* refused = std::get_if<Refused>(&message);
   const bool mistaken = refused && refused->refusal.status / 100 == 4 && refused->refusal.status != 429;
   const RequestId id = id_of(message);
   const std::lock_guard lock(mutex_);
-  const auto at = std::ranges::find(waiting_, id, &Waiting::id);
+  const auto at = std::ranges::find(waiting_, id, &PendingRequest::id);
   if (at != waiting_.end() && at->state == State::open) at->state = mistaken ? State::left_out : State::kept;
   if (at == waiting_.begin()) more_.notify_one();
 }
@@ -90,7 +90,7 @@ bool TraceCapture::next(TracedRequest& request, std::int64_t now_us) {
   const auto ready = [&] {
     while (!waiting_.empty() && (waiting_.front().state == State::left_out ||
                                  (waiting_.front().state == State::open &&
-                                  now_us - began_us_ - waiting_.front().request.at.us > patience_us)))
+                                  now_us - start_us_ - waiting_.front().request.at.us > reply_timeout_us)))
       waiting_.pop_front();
     return !waiting_.empty() && waiting_.front().state == State::kept;
   };
@@ -109,18 +109,18 @@ std::uint64_t TraceCapture::record(const CaptureLimits& limits, const Catalog& c
                std::chrono::steady_clock::now().time_since_epoch())
         .count();
   };
-  ProfileWatch profiles(catalog);
+  NewEventFinder profiles(catalog);
   {
     const std::lock_guard lock(mutex_);
     waiting_.clear();
     left_out_ = 0;
-    began_us_ = now_us();
+    start_us_ = now_us();
   }
   on_ = true;
   TracedRequest request;
-  for (std::uint64_t written = 0; written < limits.requests && now_us() - began_us_ < limits.us && !over();) {
+  for (std::uint64_t written = 0; written < limits.requests && now_us() - start_us_ < limits.us && !over();) {
     if (!next(request, now_us())) continue;
-    profiles.tell(find(request.tenant, request.user).get(), request);
+    profiles.fill(find(request.tenant, request.user).get(), request);
     ++written;
     if (!write(request)) break;
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Records the requests of a running service as a request trace (deploy/TRACES.md): time, user, kind
-// of request, and the events that the profile gained since the user's last request. `troupe trace
+// Records the requests of a running service as a request trace (docs/reference/trace-format.md): time, user,
+// kind of request, and the events that the profile gained since the user's last request. `troupe trace
 // capture` starts it through a socket in the data folder, one capture at a time, bounded by
 // requests and time. While no capture runs, a request costs one read of a flag.
 //
@@ -25,16 +25,16 @@
 namespace troupe::deploy {
 
 // Finds the events that are new since a user's last request.
-class ProfileWatch {
+class NewEventFinder {
  public:
-  explicit ProfileWatch(const Catalog& catalog);  // `catalog` must outlive it
+  explicit NewEventFinder(const Catalog& catalog);  // `catalog` must outlive it
   // Fills the request's profile number and events. A null profile stands for an unknown user.
-  void tell(const Profile* profile, TracedRequest& request);
+  void fill(const Profile* profile, TracedRequest& request);
   std::size_t users() const { return users_.size(); }
 
  private:
   static constexpr std::size_t tail_max = 8;
-  struct Seen {
+  struct LastProfile {
     std::uint64_t profile = 0;
     std::vector<ItemNumber> tail;  // newest events; the next profile has new ones after them
   };
@@ -42,7 +42,7 @@ class ProfileWatch {
 
   const Catalog& catalog_;
   std::unordered_map<std::string, ItemNumber> by_tokens_;
-  std::unordered_map<std::string, Seen> users_;  // by tenant and user
+  std::unordered_map<std::string, LastProfile> users_;  // by tenant and user
 };
 
 struct CaptureLimits {
@@ -56,8 +56,8 @@ class TraceCapture {
   static constexpr std::int64_t us_max = std::int64_t{24} * 3600 * 1'000'000;
 
   // Called by the threads that post requests and receive replies.
-  void asked(const Message& message, std::int64_t now_us);
-  void answered(const Message& message);
+  void on_request(const Message& message, std::int64_t now_us);
+  void on_reply(const Message& message);
 
   using FindProfile = std::function<ProfilePointer(const std::string& tenant, const std::string& user)>;
   // Records until the limits are reached, `write` returns false or `over` returns true. Returns the
@@ -68,9 +68,9 @@ class TraceCapture {
 
  private:
   static constexpr std::size_t waiting_max = 4096;
-  static constexpr std::int64_t patience_us = 60'000'000;  // maximum wait for a reply
+  static constexpr std::int64_t reply_timeout_us = 60'000'000;  // maximum wait for a reply
   enum class State : std::uint8_t { open, kept, left_out };
-  struct Waiting {
+  struct PendingRequest {
     RequestId id = 0;
     State state = State::open;
     TracedRequest request;
@@ -80,8 +80,8 @@ class TraceCapture {
   std::atomic<bool> on_ = false;
   std::mutex mutex_;  // guards the members below
   std::condition_variable more_;
-  std::deque<Waiting> waiting_;  // in order of arrival
-  std::int64_t began_us_ = 0;
+  std::deque<PendingRequest> waiting_;  // in order of arrival
+  std::int64_t start_us_ = 0;
   std::uint64_t left_out_ = 0;
 };
 

@@ -40,27 +40,27 @@ std::int64_t now() {
 
 TEST_CASE("trace capture: a user's first request has the whole profile, later ones the new events") {
   const CatalogPointer items = catalog();
-  ProfileWatch watch(*items);
-  const auto tell = [&](const Profile* profile) {
+  NewEventFinder watch(*items);
+  const auto fill = [&](const Profile* profile) {
     TracedRequest request{.user = "ana"};
-    watch.tell(profile, request);
+    watch.fill(profile, request);
     return std::pair(request.profile, request.events);
   };
   using Events = std::vector<std::string>;
   const Profile two = profile_of({{1, 2}, {3}}), three = profile_of({{1, 2}, {3}, {4, 5, 6}}),
                 slid = profile_of({{3}, {4, 5, 6}, {1, 2}}), strange = profile_of({{1, 2}, {9, 9}});
-  CHECK(tell(&two) == std::pair(std::uint64_t{2}, Events{"a", "b"}));
-  CHECK(tell(&two) == std::pair(std::uint64_t{2}, Events{}));
-  CHECK(tell(&three) == std::pair(std::uint64_t{3}, Events{"c"}));
-  CHECK(tell(&slid) == std::pair(std::uint64_t{6}, Events{"b", "c", "a"}));  // appears rewritten
-  CHECK(tell(&strange) == std::pair(std::uint64_t{7}, Events{"a"}));
-  CHECK(tell(nullptr).second == Events{});
+  CHECK(fill(&two) == std::pair(std::uint64_t{2}, Events{"a", "b"}));
+  CHECK(fill(&two) == std::pair(std::uint64_t{2}, Events{}));
+  CHECK(fill(&three) == std::pair(std::uint64_t{3}, Events{"c"}));
+  CHECK(fill(&slid) == std::pair(std::uint64_t{6}, Events{"b", "c", "a"}));  // appears rewritten
+  CHECK(fill(&strange) == std::pair(std::uint64_t{7}, Events{"a"}));
+  CHECK(fill(nullptr).second == Events{});
 }
 
 TEST_CASE("trace capture: requests are in order of arrival, without client errors, and bounded") {
   const CatalogPointer items = catalog();
   TraceCapture capture;
-  capture.asked(RankRequest{.id = 1, .user = "early", .candidates = {"a"}}, 0);  // no capture runs yet
+  capture.on_request(RankRequest{.id = 1, .user = "early", .candidates = {"a"}}, 0);  // no capture runs yet
   std::vector<TracedRequest> traced;
   std::atomic<bool> done = false;
   const Profile profile = profile_of({{3}});
@@ -72,12 +72,12 @@ TEST_CASE("trace capture: requests are in order of arrival, without client error
     done = true;
   });
   for (RequestId id = 2; !done; id += 4) {
-    capture.asked(RankRequest{.id = id, .tenant = "t", .user = "ana", .candidates = {"a", "b"}}, now());
-    capture.asked(RankRequest{.id = id + 1, .user = "nobody", .candidates = {"a"}}, now());
-    capture.asked(GenerateRequest{.id = id + 2, .user = "bo", .top_k = 5}, now());
-    capture.answered(RankReply{.id = id + 2});
-    capture.answered(Refused{id + 1, {404, "unknown_user", "", "", ""}});
-    capture.answered(Refused{id, {503, "overloaded", "", "", ""}});
+    capture.on_request(RankRequest{.id = id, .tenant = "t", .user = "ana", .candidates = {"a", "b"}}, now());
+    capture.on_request(RankRequest{.id = id + 1, .user = "nobody", .candidates = {"a"}}, now());
+    capture.on_request(GenerateRequest{.id = id + 2, .user = "bo", .top_k = 5}, now());
+    capture.on_reply(RankReply{.id = id + 2});
+    capture.on_reply(Refused{id + 1, {404, "unknown_user", "", "", ""}});
+    capture.on_reply(Refused{id, {503, "overloaded", "", "", ""}});
     std::this_thread::yield();
   }
   recording.join();
@@ -109,8 +109,8 @@ TEST_CASE("trace capture: a command gets the requests of the serving process, or
   std::atomic<bool> done = false;
   std::thread serving([&] {
     for (RequestId id = 1; !done; ++id) {
-      capture.asked(RankRequest{.id = id, .user = "a\"b", .candidates = {"a"}}, now());
-      capture.answered(RankReply{.id = id});
+      capture.on_request(RankRequest{.id = id, .user = "a\"b", .candidates = {"a"}}, now());
+      capture.on_reply(RankReply{.id = id});
       std::this_thread::yield();
     }
   });

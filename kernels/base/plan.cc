@@ -10,7 +10,7 @@ namespace {
 
 // A member of a plan, such as segments[3].tokens. Its text is made only for a fault: checking a
 // sound plan, which happens before every pass, allocates nothing.
-struct Place {
+struct MemberName {
   const char* list;
   std::size_t index;
   const char* member = "";
@@ -24,7 +24,7 @@ std::string fault(const std::string& where, std::int64_t found, const std::strin
 }
 
 // Returns a fault for the first of `tokens` outside the vocabulary, or "".
-std::string tokens_fault(std::span<const Token> tokens, const Place& place, const PlanLimits& limits) {
+std::string tokens_fault(std::span<const Token> tokens, const MemberName& place, const PlanLimits& limits) {
   for (std::size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] < 0 || tokens[i] >= limits.vocabulary)
       return fault(place.text(i), tokens[i],
@@ -33,10 +33,10 @@ std::string tokens_fault(std::span<const Token> tokens, const Place& place, cons
 }
 
 std::string sees_fault(const Segment& segment, std::size_t index) {
-  const Place place{"segments", index, ".sees"};
+  const MemberName place{"segments", index, ".sees"};
   std::size_t seen = 0;  // segments before this range
   std::int64_t least = 0;
-  for (const Sees::Range range : segment.sees.ranges()) {
+  for (const VisibleSegments::Range range : segment.sees.ranges()) {
     if (range.begin < least)
       return fault(place.text(seen), range.begin, "more than " + std::to_string(least - 1) + " before it");
     if (range.begin >= range.end)
@@ -54,8 +54,8 @@ std::string sees_fault(const Segment& segment, std::size_t index) {
 
 std::string replaces_fault(const Plan& plan, std::size_t index) {
   const Segment& segment = plan.segments[index];
-  if (segment.replaces.segment == Replaced::none) return "";
-  const Place place{"segments", index, ".replaces"};
+  if (segment.replaces.segment == ReplacedTokens::none) return "";
+  const MemberName place{"segments", index, ".replaces"};
   const std::uint32_t replaced = segment.replaces.segment;
   if (replaced >= index)
     return fault(place.text(), replaced, "an earlier segment than " + std::to_string(index));
@@ -65,7 +65,7 @@ std::string replaces_fault(const Plan& plan, std::size_t index) {
                  "one that leaves space for " + std::to_string(segment.tokens.size()) + " of " +
                      std::to_string(length) + " tokens");
   if (segment.sees.contains(replaced)) return fault(place.text(), replaced, "a segment that it does not see");
-  if (plan.segments[replaced].replaces.segment != Replaced::none)
+  if (plan.segments[replaced].replaces.segment != ReplacedTokens::none)
     return fault(place.text(), replaced, "a segment that replaces none itself");
   for (std::size_t i = replaced + 1; i < index; ++i) {
     const Segment& other = plan.segments[i];
@@ -82,11 +82,11 @@ std::string start_fault(const Segment& segment, std::size_t index, const PlanLim
   const std::int64_t most = limits.positions_max - length,
                      shown = std::int64_t{segment.start} + segment.shift;
   if (segment.start < 0 || segment.start > most)
-    return fault(Place{"segments", index, ".start"}.text(), segment.start,
+    return fault(MemberName{"segments", index, ".start"}.text(), segment.start,
                  "a position from 0 that leaves space for " + std::to_string(length) + " tokens below " +
                      std::to_string(limits.positions_max));
   if (shown < 0 || shown > most)
-    return fault(Place{"segments", index, ".shift"}.text(), segment.shift,
+    return fault(MemberName{"segments", index, ".shift"}.text(), segment.shift,
                  "one that moves its " + std::to_string(length) + " tokens from " +
                      std::to_string(segment.start) + " to positions from 0 to below " +
                      std::to_string(limits.positions_max));
@@ -95,19 +95,20 @@ std::string start_fault(const Segment& segment, std::size_t index, const PlanLim
 
 std::string segment_fault(const Plan& plan, std::size_t index, const PlanLimits& limits) {
   const Segment& segment = plan.segments[index];
-  const Place tokens{"segments", index, ".tokens"};
+  const MemberName tokens{"segments", index, ".tokens"};
   if (segment.tokens.empty()) return tokens.text() + " is empty; expected at least one token";
   if (std::string found = start_fault(segment, index, limits); !found.empty()) return found;
   if (std::string found = tokens_fault(segment.tokens, tokens, limits); !found.empty()) return found;
   if (segment.features.size() != segment.tokens.size() * limits.features)
-    return Place{"segments", index, ".features"}.text() + " has " + std::to_string(segment.features.size()) +
-           " numbers; expected " + std::to_string(limits.features) + " for each token";
+    return MemberName{"segments", index, ".features"}.text() + " has " +
+           std::to_string(segment.features.size()) + " numbers; expected " + std::to_string(limits.features) +
+           " for each token";
   if (std::string found = sees_fault(segment, index); !found.empty()) return found;
   if (!limits.moves && segment.shift != 0)
-    return fault(Place{"segments", index, ".shift"}.text(), segment.shift,
+    return fault(MemberName{"segments", index, ".shift"}.text(), segment.shift,
                  "0, as the model's keys cannot be moved");
-  if (!limits.moves && segment.replaces.segment != Replaced::none)
-    return fault(Place{"segments", index, ".replaces"}.text(), segment.replaces.segment,
+  if (!limits.moves && segment.replaces.segment != ReplacedTokens::none)
+    return fault(MemberName{"segments", index, ".replaces"}.text(), segment.replaces.segment,
                  "none, as the model's keys cannot be replaced");
   return replaces_fault(plan, index);
 }
@@ -115,17 +116,18 @@ std::string segment_fault(const Plan& plan, std::size_t index, const PlanLimits&
 std::string readout_fault(const Plan& plan, std::size_t index, const PlanLimits& limits) {
   const Readout& readout = plan.readouts[index];
   if (readout.segment >= plan.segments.size())
-    return fault(Place{"readouts", index, ".segment"}.text(), readout.segment,
+    return fault(MemberName{"readouts", index, ".segment"}.text(), readout.segment,
                  "below " + std::to_string(plan.segments.size()));
   const std::size_t length = plan.segments[readout.segment].tokens.size();
   if (readout.offset >= length)
-    return fault(Place{"readouts", index, ".offset"}.text(), readout.offset,
+    return fault(MemberName{"readouts", index, ".offset"}.text(), readout.offset,
                  "below " + std::to_string(length));
   if (readout.what == Readout::What::head && readout.head >= limits.heads)
-    return fault(Place{"readouts", index, ".head"}.text(), readout.head,
+    return fault(MemberName{"readouts", index, ".head"}.text(), readout.head,
                  "below the model's " + std::to_string(limits.heads) + " heads");
   if (readout.what == Readout::What::state && limits.state == 0)
-    return Place{"readouts", index}.text() + " reads a state; expected a readout that the model supports";
+    return MemberName{"readouts", index}.text() +
+           " reads a state; expected a readout that the model supports";
   return tokens_fault(readout.rows, {"readouts", index, ".rows"}, limits);
 }
 
@@ -137,18 +139,18 @@ std::int64_t path_start(const Plan& plan) {
 
 // Checks that paths of this length have positions left. A path's last token is never computed, so
 // it needs none.
-std::string room_fault(const Plan& plan, std::size_t path_tokens, const char* what,
-                       const PlanLimits& limits) {
-  const std::int64_t room = limits.positions_max - path_start(plan) + 1;
-  if (static_cast<std::int64_t>(path_tokens) <= room) return "";
+std::string capacity_fault(const Plan& plan, std::size_t path_tokens, const char* what,
+                           const PlanLimits& limits) {
+  const std::int64_t available = limits.positions_max - path_start(plan) + 1;
+  if (static_cast<std::int64_t>(path_tokens) <= available) return "";
   return std::string(what) + " has " + std::to_string(path_tokens) + " tokens; expected at most " +
-         std::to_string(room) + " behind segments[" + std::to_string(plan.search.segment) +
+         std::to_string(available) + " behind segments[" + std::to_string(plan.search.segment) +
          "] below position " + std::to_string(limits.positions_max);
 }
 
 std::string paths_fault(std::span<const Tokens> paths, const char* list, const PlanLimits& limits) {
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    const Place place{list, i};
+    const MemberName place{list, i};
     if (paths[i].empty()) return place.text() + " is empty; expected at least one token";
     if (std::string found = tokens_fault(paths[i], place, limits); !found.empty()) return found;
   }
@@ -173,7 +175,7 @@ std::string search_paths_fault(const Plan& plan, const PlanLimits& limits) {
   if (std::string found = paths_fault(search.denied, "search.denied", limits); !found.empty()) return found;
   std::size_t longest = search.steps;
   for (const Tokens& path : search.allowed) longest = std::max(longest, path.size());
-  return room_fault(plan, longest, "the search's longest path", limits);
+  return capacity_fault(plan, longest, "the search's longest path", limits);
 }
 
 std::string search_fault(const Plan& plan, const PlanLimits& limits) {
@@ -188,7 +190,7 @@ std::string search_fault(const Plan& plan, const PlanLimits& limits) {
 
 }  // namespace
 
-std::string find_fault(const Plan& plan, const PathIndex* paths, const PlanLimits& limits) {
+std::string validate(const Plan& plan, const PathIndex* paths, const PlanLimits& limits) {
   const Search& search = plan.search;
   if (search.width == 0 || !search.allowed.empty()) return "";
   if (paths == nullptr)
@@ -196,17 +198,17 @@ std::string find_fault(const Plan& plan, const PathIndex* paths, const PlanLimit
   if (search.steps > 0) return fault("search.steps", search.steps, "0, as the index of paths says how many");
   if (!paths->within(limits.vocabulary))
     return "the index of paths has a token outside the vocabulary's " + std::to_string(limits.vocabulary);
-  return room_fault(plan, paths->depth(), "the index's longest path", limits);
+  return capacity_fault(plan, paths->depth(), "the index's longest path", limits);
 }
 
-std::string find_fault(const Plan& plan, const PlanLimits& limits) {
+std::string validate(const Plan& plan, const PlanLimits& limits) {
   if (plan.segments.empty()) return "segments is empty; expected at least one segment";
   for (std::size_t i = 0; i < plan.segments.size(); ++i)
     if (std::string found = segment_fault(plan, i, limits); !found.empty()) return found;
   for (std::size_t i = 0; i < plan.readouts.size(); ++i)
     if (std::string found = readout_fault(plan, i, limits); !found.empty()) return found;
   if (std::string found = search_fault(plan, limits); !found.empty()) return found;
-  return find_repair_fault(plan, limits);
+  return validate_repair(plan, limits);
 }
 
 std::size_t token_count(const Plan& plan) {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernels/base/repair.h"
-#include "kernels/base/sees.h"
 #include "kernels/base/tokens.h"
+#include "kernels/base/visible_segments.h"
 
 namespace troupe::kernels {
 
@@ -21,22 +21,22 @@ enum class SegmentKind : std::uint8_t { system, user, item, instruction, discrim
 // Tokens of an earlier segment that this segment replaces, such as tokens of a block that are
 // computed again in the prompt. A segment that sees both sees only the replacing tokens. Neither of
 // the two sees the other.
-struct Replaced {
+struct ReplacedTokens {
   static constexpr std::uint32_t none = UINT32_MAX;
   std::uint32_t segment = none;
   std::uint32_t offset = 0;  // first replaced token; the replacing segment's length says how many
-  bool operator==(const Replaced&) const = default;
+  bool operator==(const ReplacedTokens&) const = default;
 };
 
 struct Segment {
   SegmentKind kind = SegmentKind::user;
   Tokens tokens;
   std::int32_t start = 0;  // position id of tokens[0]; later tokens have consecutive ids
-  Sees sees;               // earlier segments whose keys all its tokens attend to
+  VisibleSegments sees;    // earlier segments whose keys all its tokens attend to
   // Positions by which its keys are moved for segments that see it: a block is computed alone, at
   // its own start, and seen elsewhere.
   std::int32_t shift = 0;
-  Replaced replaces;
+  ReplacedTokens replaces;
   // Numbers per token ([token][feature]), as many as the model's architecture takes, such as times
   // and actions; empty for decoders.
   std::vector<std::int64_t> features;
@@ -61,7 +61,7 @@ struct Readout {
 // log-probabilities. Paths are ordered by value, then by tokens, so there is one right answer.
 struct Search {
   // Set of tokens over which a token's probability is normalised.
-  enum class Normalised : std::uint8_t {
+  enum class Normalisation : std::uint8_t {
     vocabulary,  // all tokens: a path is as probable as the model says
     allowed      // tokens that may follow: other rows of the output projection are not computed
   };
@@ -70,7 +70,7 @@ struct Search {
   std::uint32_t results = 0;  // maximum number of paths returned: 1 to width
   // Tokens of a path; 0 if an index or `allowed` determines it.
   std::uint32_t steps = 0;
-  Normalised normalised = Normalised::vocabulary;
+  Normalisation normalised = Normalisation::vocabulary;
   std::vector<Tokens> allowed;  // whole paths; not empty: only these may be returned, and no index is used
   std::vector<Tokens> denied;   // whole paths that are not returned
   bool by_token = false;        // each token's log-probability is returned too
@@ -119,12 +119,12 @@ struct PlanLimits {
 // - readouts are inside their segment;
 // - the search has the values documented at its members and positions left for its paths;
 // - the repair is sound.
-std::string find_fault(const Plan& plan, const PlanLimits& limits);
+std::string validate(const Plan& plan, const PlanLimits& limits);
 
 // Checks what depends on the index of a sound plan's search (null: there is none): `steps` is given
 // only if no paths determine it, tokens are inside the vocabulary, and the longest path has
 // positions left.
-std::string find_fault(const Plan& plan, const PathIndex* paths, const PlanLimits& limits);
+std::string validate(const Plan& plan, const PathIndex* paths, const PlanLimits& limits);
 
 std::size_t token_count(const Plan& plan);
 

@@ -24,11 +24,11 @@ template <class Change>
 std::string fault_after(Change change) {
   Plan plan = sound();
   change(plan);
-  return find_fault(plan, kLimits);
+  return validate(plan, kLimits);
 }
 
 TEST_CASE("plan: a sound plan has no fault, up to the last token, position and row") {
-  CHECK(find_fault(sound(), kLimits) == "");
+  CHECK(validate(sound(), kLimits) == "");
   CHECK(token_count(sound()) == 6);
   CHECK(token_count({}) == 0);
 }
@@ -107,10 +107,10 @@ TEST_CASE("plan: each token must have the model's number of features") {
   Plan plan = sound();
   PlanLimits limits = kLimits;
   limits.features = 2;
-  CHECK(find_fault(plan, limits) == "segments[0].features has 0 numbers; expected 2 for each token");
+  CHECK(validate(plan, limits) == "segments[0].features has 0 numbers; expected 2 for each token");
   for (Segment& segment : plan.segments) segment.features.resize(2 * segment.tokens.size());
-  CHECK(find_fault(plan, limits) == "");
-  CHECK(find_fault(plan, kLimits) == "segments[0].features has 4 numbers; expected 0 for each token");
+  CHECK(validate(plan, limits) == "");
+  CHECK(validate(plan, kLimits) == "segments[0].features has 4 numbers; expected 0 for each token");
 }
 
 TEST_CASE("plan: a readout must name an existing token and existing rows") {
@@ -130,9 +130,9 @@ constexpr PlanLimits kSearchLimits{10, 20, 0, 0, 8};
 template <class Change>
 std::string search_fault_after(Change change, const PlanLimits& limits = kSearchLimits) {
   Plan plan = sound();
-  plan.search = {1, 4, 2, 3, Search::Normalised::vocabulary, {}, {}};
+  plan.search = {1, 4, 2, 3, Search::Normalisation::vocabulary, {}, {}};
   change(plan);
-  return find_fault(plan, limits);
+  return validate(plan, limits);
 }
 
 TEST_CASE("plan: a search must follow an existing segment and be no wider than the model allows") {
@@ -198,10 +198,10 @@ TEST_CASE("plan: an index determines the path length, and its longest path must 
   const auto fault_with = [](const std::vector<Token>& path, std::uint32_t steps,
                              std::vector<Tokens> allowed = {}) {
     Plan plan = sound();
-    plan.search = {1, 4, 2, steps, Search::Normalised::vocabulary, std::move(allowed), {}};
+    plan.search = {1, 4, 2, steps, Search::Normalisation::vocabulary, std::move(allowed), {}};
     const std::span<const Token> paths[] = {path};
     const PathIndex index(paths);
-    return find_fault(plan, path.empty() ? nullptr : &index, kSearchLimits);
+    return validate(plan, path.empty() ? nullptr : &index, kSearchLimits);
   };
   CHECK(fault_with({}, 3) == "");
   CHECK(fault_with({}, 0) == "search.steps is 0; expected at least 1 where no paths say how many");
@@ -211,23 +211,22 @@ TEST_CASE("plan: an index determines the path length, and its longest path must 
   CHECK(fault_with({1, 2}, 3) == "search.steps is 3; expected 0, as the index of paths says how many");
   CHECK(fault_with({1, 10}, 0) == "the index of paths has a token outside the vocabulary's 10");
   CHECK(fault_with({1, 10}, 0, {{1}}) == "");  // the index is not used
-  CHECK(find_fault(sound(), nullptr, kLimits) == "");
+  CHECK(validate(sound(), nullptr, kLimits) == "");
 }
 
 TEST_CASE("plan: a model without moves refuses a shifted and a replacing segment") {
   PlanLimits limits = kLimits;
   limits.moves = false;
   Plan plan = sound();
-  CHECK(find_fault(plan, limits) == "");
+  CHECK(validate(plan, limits) == "");
   plan.segments[1].shift = 3;
-  CHECK(find_fault(plan, kLimits) == "");
-  CHECK(find_fault(plan, limits) ==
-        "segments[1].shift is 3; expected 0, as the model's keys cannot be moved");
+  CHECK(validate(plan, kLimits) == "");
+  CHECK(validate(plan, limits) == "segments[1].shift is 3; expected 0, as the model's keys cannot be moved");
   plan = sound();
   plan.segments[2] = {SegmentKind::user, {4}, 3, {0}};
   plan.segments[2].replaces = {1, 1};
-  CHECK(find_fault(plan, kLimits) == "");
-  CHECK(find_fault(plan, limits) ==
+  CHECK(validate(plan, kLimits) == "");
+  CHECK(validate(plan, limits) ==
         "segments[2].replaces is 1; expected none, as the model's keys cannot be replaced");
 }
 

@@ -14,37 +14,37 @@ std::string fault_of(const std::string& where, std::size_t found, const std::str
   return "repair." + where + " is " + number(found) + "; expected " + expected;
 }
 
-bool is_place(const Plan& plan, std::uint32_t segment) {
-  const auto& places = plan.repair.places;
-  const auto at = std::ranges::lower_bound(places, segment, {}, &Repair::Place::segment);
-  return at != places.end() && at->segment == segment;
+bool is_reused_span(const Plan& plan, std::uint32_t segment) {
+  const auto& reused_spans = plan.repair.reused_spans;
+  const auto at = std::ranges::lower_bound(reused_spans, segment, {}, &Repair::ReusedSpan::segment);
+  return at != reused_spans.end() && at->segment == segment;
 }
 
-std::string place_fault(const Plan& plan, std::size_t index) {
+std::string span_fault(const Plan& plan, std::size_t index) {
   const Repair& repair = plan.repair;
-  const Repair::Place& place = repair.places[index];
+  const Repair::ReusedSpan& reused = repair.reused_spans[index];
   const std::string name = "places[" + number(index) + "]";
-  const std::int64_t before = index == 0 ? -1 : std::int64_t{repair.places[index - 1].segment};
-  if (place.segment >= plan.segments.size())
-    return fault_of(name + ".segment", place.segment, "below " + number(plan.segments.size()));
-  if (place.segment <= before)
-    return fault_of(name + ".segment", place.segment, "more than " + std::to_string(before) + " before it");
-  if (place.block >= place.segment)
-    return fault_of(name + ".block", place.block, "an earlier segment than " + number(place.segment));
-  if (is_place(plan, place.block))
-    return fault_of(name + ".block", place.block, "a segment that is not a reused span");
-  const Segment &segment = plan.segments[place.segment], &block = plan.segments[place.block];
+  const std::int64_t before = index == 0 ? -1 : std::int64_t{repair.reused_spans[index - 1].segment};
+  if (reused.segment >= plan.segments.size())
+    return fault_of(name + ".segment", reused.segment, "below " + number(plan.segments.size()));
+  if (reused.segment <= before)
+    return fault_of(name + ".segment", reused.segment, "more than " + std::to_string(before) + " before it");
+  if (reused.block >= reused.segment)
+    return fault_of(name + ".block", reused.block, "an earlier segment than " + number(reused.segment));
+  if (is_reused_span(plan, reused.block))
+    return fault_of(name + ".block", reused.block, "a segment that is not a reused span");
+  const Segment &segment = plan.segments[reused.segment], &block = plan.segments[reused.block];
   if (segment.tokens != block.tokens)
-    return fault_of(name + ".block", place.block, "a segment with the tokens of " + number(place.segment));
-  if (segment.shift != 0 || segment.replaces.segment != Replaced::none)
-    return fault_of(name + ".segment", place.segment, "a segment without a shift that replaces nothing");
-  if (place.budget >= repair.budgets.size())
-    return fault_of(name + ".budget", place.budget, "below " + number(repair.budgets.size()));
-  if (place.of_prototypes && repair.prototypes.empty())
+    return fault_of(name + ".block", reused.block, "a segment with the tokens of " + number(reused.segment));
+  if (segment.shift != 0 || segment.replaces.segment != ReplacedTokens::none)
+    return fault_of(name + ".segment", reused.segment, "a segment without a shift that replaces nothing");
+  if (reused.budget >= repair.budgets.size())
+    return fault_of(name + ".budget", reused.budget, "below " + number(repair.budgets.size()));
+  if (reused.of_prototypes && repair.prototypes.empty())
     return "repair." + name + ".of_prototypes is true; expected false, as the repair names no prototypes";
   for (const std::uint32_t seen : block.sees)
-    if (is_place(plan, seen))
-      return fault_of(name + ".block", place.block, "a segment that sees no reused span");
+    if (is_reused_span(plan, seen))
+      return fault_of(name + ".block", reused.block, "a segment that sees no reused span");
   return "";
 }
 
@@ -54,8 +54,8 @@ std::string budgets_fault(const Plan& plan) {
     return "repair.budgets has " + number(repair.budgets.size()) + "; expected at most " +
            number(Repair::budgets_max);
   std::vector<std::size_t> tokens(repair.budgets.size());
-  for (const Repair::Place& place : repair.places)
-    tokens[place.budget] += plan.segments[place.segment].tokens.size();
+  for (const Repair::ReusedSpan& reused : repair.reused_spans)
+    tokens[reused.budget] += plan.segments[reused.segment].tokens.size();
   const bool scored = repair.attention > 0 || repair.divergence > 0;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (!scored && repair.budgets[i] > 0)
@@ -82,13 +82,13 @@ std::string always_fault(const Plan& plan) {
 
 std::string others_fault(const Plan& plan) {
   for (std::size_t s = 0; s < plan.segments.size(); ++s) {
-    const Replaced& replaced = plan.segments[s].replaces;
-    if (replaced.segment != Replaced::none && is_place(plan, replaced.segment))
+    const ReplacedTokens& replaced = plan.segments[s].replaces;
+    if (replaced.segment != ReplacedTokens::none && is_reused_span(plan, replaced.segment))
       return "segments[" + number(s) + "].replaces is " + number(replaced.segment) +
              "; expected a segment that is not repaired";
   }
   for (std::size_t r = 0; r < plan.readouts.size(); ++r)
-    if (is_place(plan, plan.readouts[r].segment))
+    if (is_reused_span(plan, plan.readouts[r].segment))
       return "readouts[" + number(r) + "].segment is " + number(plan.readouts[r].segment) +
              "; expected one that is not repaired";
   if (plan.search.width > 0)
@@ -98,13 +98,13 @@ std::string others_fault(const Plan& plan) {
 
 }  // namespace
 
-std::string find_repair_fault(const Plan& plan, const PlanLimits& limits) {
+std::string validate_repair(const Plan& plan, const PlanLimits& limits) {
   const Repair& repair = plan.repair;
-  if (repair.places.empty())
+  if (repair.reused_spans.empty())
     return repair == Repair{} ? ""
                               : "repair.places is empty; expected at least one, or nothing else of a repair";
   if (!limits.repairs)
-    return "repair.places has " + number(repair.places.size()) +
+    return "repair.places has " + number(repair.reused_spans.size()) +
            "; expected none, as this model's executor does not repair";
   for (const float weight : {repair.attention, repair.divergence})
     if (!std::isfinite(weight) || weight < 0)
@@ -116,8 +116,8 @@ std::string find_repair_fault(const Plan& plan, const PlanLimits& limits) {
   if (repair.exact_layers == 0) return "repair.exact_layers is 0; expected at least 1";
   if (repair.attending > plan.segments.size())
     return fault_of("attending", repair.attending, "at most " + number(plan.segments.size()));
-  for (std::size_t i = 0; i < repair.places.size(); ++i)
-    if (std::string found = place_fault(plan, i); !found.empty()) return found;
+  for (std::size_t i = 0; i < repair.reused_spans.size(); ++i)
+    if (std::string found = span_fault(plan, i); !found.empty()) return found;
   if (std::string found = budgets_fault(plan); !found.empty()) return found;
   if (std::string found = always_fault(plan); !found.empty()) return found;
   return others_fault(plan);
@@ -125,7 +125,8 @@ std::string find_repair_fault(const Plan& plan, const PlanLimits& limits) {
 
 std::size_t repaired_tokens(const Plan& plan) {
   std::size_t tokens = 0;
-  for (const Repair::Place& place : plan.repair.places) tokens += plan.segments[place.segment].tokens.size();
+  for (const Repair::ReusedSpan& reused : plan.repair.reused_spans)
+    tokens += plan.segments[reused.segment].tokens.size();
   return tokens;
 }
 

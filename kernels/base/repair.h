@@ -25,17 +25,17 @@ struct Repair {
   // A reused span: a segment of the prompt, which sees and is seen like any other, and its block,
   // an earlier segment with the same tokens. The block is computed alone or cached, whether or not
   // any segment sees it.
-  struct Place {
+  struct ReusedSpan {
     std::uint32_t segment = 0, block = 0;
     std::uint32_t budget = 0;  // index into budgets
     // The block is not computed: each token has the keys and values of the prototype nearest to it
     // at its position in the prompt (decoder/prototypes.h). Such a block is never cached.
     bool of_prototypes = false;
-    bool operator==(const Place&) const = default;
+    bool operator==(const ReusedSpan&) const = default;
   };
   static constexpr std::uint32_t budgets_max = 4;
 
-  std::vector<Place> places;  // reused spans, by ascending segment; none: the plan is exact
+  std::vector<ReusedSpan> reused_spans;  // reused spans, by ascending segment; none: the plan is exact
   std::vector<std::uint32_t>
       budgets;  // number of tokens of its spans chosen by score, in addition to `always`
   // Tokens chosen whatever their score, ascending: numbers among the tokens of all spans, counted
@@ -59,7 +59,7 @@ struct Repair {
 // the members as documented above, and that the model repairs at all. Spans must not have a shift,
 // replace tokens, be replaced, be read out or be blocks themselves. No search may follow a plan
 // with a repair.
-std::string find_repair_fault(const Plan& plan, const PlanLimits& limits);
+std::string validate_repair(const Plan& plan, const PlanLimits& limits);
 
 // Counts the tokens of all spans.
 std::size_t repaired_tokens(const Plan& plan);

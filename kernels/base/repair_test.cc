@@ -29,7 +29,7 @@ Plan sound() {
                    {SegmentKind::item, {4, 5}, 6, {2, 3, 4}},
                    {SegmentKind::discriminant, {9}, 8, {2, 3, 4, 5}}};
   plan.readouts = {{6, 0, {0, 1}}};
-  plan.repair.places = {{3, 0, 0}, {5, 1, 1}};
+  plan.repair.reused_spans = {{3, 0, 0}, {5, 1, 1}};
   plan.repair.budgets = {2, 1};
   plan.repair.always = {0, 4};
   plan.repair.attention = 1;
@@ -40,11 +40,11 @@ template <class Change>
 std::string fault_after(Change change) {
   Plan plan = sound();
   change(plan);
-  return find_fault(plan, limits());
+  return validate(plan, limits());
 }
 
 TEST_CASE("repair: a sound repair has no fault, up to the last token, segment and budget") {
-  CHECK(find_fault(sound(), limits()) == "");
+  CHECK(validate(sound(), limits()) == "");
   CHECK(repaired_tokens(sound()) == 5);
   CHECK(fault_after([](Plan& p) { p.repair.budgets = {3, 2}; }) == "");
   CHECK(fault_after([](Plan& p) { p.repair.attending = 7; }) == "");
@@ -53,34 +53,34 @@ TEST_CASE("repair: a sound repair has no fault, up to the last token, segment an
 }
 
 TEST_CASE("repair: a model that does not repair refuses a repair") {
-  CHECK(find_fault(sound(), limits(false)) ==
+  CHECK(validate(sound(), limits(false)) ==
         "repair.places has 2; expected none, as this model's executor does not repair");
   Plan plan = sound();
   plan.repair = {};
-  CHECK(find_fault(plan, limits(false)) == "");
+  CHECK(validate(plan, limits(false)) == "");
 }
 
 TEST_CASE("repair: spans must be ascending segments of the prompt with an earlier block of the same tokens") {
-  const auto place = [](std::size_t which, Repair::Place to) {
-    return [=](Plan& p) { p.repair.places[which] = to; };
+  const auto reused = [](std::size_t which, Repair::ReusedSpan to) {
+    return [=](Plan& p) { p.repair.reused_spans[which] = to; };
   };
-  CHECK(fault_after(place(1, {7, 1, 1})) == "repair.places[1].segment is 7; expected below 7");
-  CHECK(fault_after(place(1, {3, 0, 1})) == "repair.places[1].segment is 3; expected more than 3 before it");
-  CHECK(fault_after(place(1, {5, 5, 1})) ==
+  CHECK(fault_after(reused(1, {7, 1, 1})) == "repair.places[1].segment is 7; expected below 7");
+  CHECK(fault_after(reused(1, {3, 0, 1})) == "repair.places[1].segment is 3; expected more than 3 before it");
+  CHECK(fault_after(reused(1, {5, 5, 1})) ==
         "repair.places[1].block is 5; expected an earlier segment than 5");
-  CHECK(fault_after(place(1, {5, 0, 1})) ==
+  CHECK(fault_after(reused(1, {5, 0, 1})) ==
         "repair.places[1].block is 0; expected a segment with the tokens of 5");
-  CHECK(fault_after(place(1, {5, 3, 1})) ==
+  CHECK(fault_after(reused(1, {5, 3, 1})) ==
         "repair.places[1].block is 3; expected a segment that is not a reused span");
-  CHECK(fault_after(place(1, {5, 1, 2})) == "repair.places[1].budget is 2; expected below 2");
+  CHECK(fault_after(reused(1, {5, 1, 2})) == "repair.places[1].budget is 2; expected below 2");
   CHECK(fault_after([](Plan& p) { p.segments[3].shift = 1; }) ==
         "repair.places[0].segment is 3; expected a segment without a shift that replaces nothing");
-  CHECK(fault_after([](Plan& p) { p.repair.places.clear(); }) ==
+  CHECK(fault_after([](Plan& p) { p.repair.reused_spans.clear(); }) ==
         "repair.places is empty; expected at least one, or nothing else of a repair");
   CHECK(fault_after([](Plan& p) {
           p.segments[4].tokens = {4, 5};
           p.segments[4].sees = {3};
-          p.repair.places[1].block = 4;
+          p.repair.reused_spans[1].block = 4;
         }) == "repair.places[1].block is 4; expected a segment that sees no reused span");
 }
 

@@ -17,13 +17,14 @@ const StoredTensor& table_in(const SafetensorsFile& file, const std::string& nam
   const std::uint64_t shape[] = {rows, columns};
   const auto stored = file.tensors().find(name);
   if (stored == file.tensors().end())
-    load_fault(file.path(), "tensor " + in_quotes(name) + " is missing", "shape " + shape_text(shape));
+    throw_load_error(file.path(), "tensor " + in_quotes(name) + " is missing", "shape " + shape_text(shape));
   const StoredTensor& tensor = stored->second;
   if (tensor.shape != std::vector<std::uint64_t>{rows, columns})
-    load_fault(file.path(), "tensor " + in_quotes(name) + " has shape " + shape_text(tensor.shape),
-               shape_text(shape));
+    throw_load_error(file.path(), "tensor " + in_quotes(name) + " has shape " + shape_text(tensor.shape),
+                     shape_text(shape));
   if (tensor.dtype != "F32" && tensor.dtype != "F16" && tensor.dtype != "BF16")
-    load_fault(file.path(), "tensor " + in_quotes(name) + " has dtype " + tensor.dtype, "F32, F16 or BF16");
+    throw_load_error(file.path(), "tensor " + in_quotes(name) + " has dtype " + tensor.dtype,
+                     "F32, F16 or BF16");
   return tensor;
 }
 
@@ -43,9 +44,10 @@ void MappedTable::fetch(std::span<const Token> rows, float* out) {
                  "embedding table: expected a row inside the table");
     const std::span<float> row(out + i * columns_, columns_);
     if (!file_->read(tensor_, static_cast<std::uint64_t>(rows[i]) * columns_, row))
-      load_fault(file_->path(),
-                 "tensor " + in_quotes(name_) + " holds infinity or NaN in row " + std::to_string(rows[i]),
-                 "finite values");
+      throw_load_error(
+          file_->path(),
+          "tensor " + in_quotes(name_) + " holds infinity or NaN in row " + std::to_string(rows[i]),
+          "finite values");
   }
 }
 

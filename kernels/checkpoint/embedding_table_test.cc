@@ -9,8 +9,8 @@ using namespace troupe::kernels;
 namespace {
 
 // Row r holds r and 2r; remembers which rows were fetched.
-struct Counted final : EmbeddingTable {
-  explicit Counted(std::uint32_t rows) : count(rows) {}
+struct CountingTable final : EmbeddingTable {
+  explicit CountingTable(std::uint32_t rows) : count(rows) {}
   std::uint32_t rows() const override { return count; }
   std::uint32_t columns() const override { return 2; }
   void fetch(std::span<const Token> wanted, float* out) override {
@@ -26,14 +26,14 @@ struct Counted final : EmbeddingTable {
   std::set<Token> seen;
 };
 
-std::string hash(Counted& table, void (*add)(EmbeddingTable&, VersionHash&)) {
+std::string hash(CountingTable& table, void (*add)(EmbeddingTable&, VersionHash&)) {
   VersionHash hash;
   add(table, hash);
   return hash.hex();
 }
 
 TEST_CASE("embedding table: sampling reads every row of a small table and one row per part of a large one") {
-  Counted small(sampled_rows), large(sampled_rows + 1), twice(2 * sampled_rows);
+  CountingTable small(sampled_rows), large(sampled_rows + 1), twice(2 * sampled_rows);
   CHECK(hash(small, hash_sampled_rows) == hash(small, hash_rows));
   CHECK(small.seen.size() == sampled_rows);
   CHECK(hash(large, hash_sampled_rows) != hash(large, hash_rows));
@@ -45,7 +45,7 @@ TEST_CASE("embedding table: sampling reads every row of a small table and one ro
 }
 
 TEST_CASE("embedding table: a changed row changes the hash only if the row is read") {
-  Counted table(3 * sampled_rows);
+  CountingTable table(3 * sampled_rows);
   const std::string right = hash(table, hash_sampled_rows);
   const std::set<Token> seen = table.seen;
   table.changed = *seen.begin();

@@ -30,15 +30,15 @@ class ParseWatch {
 
   bool operator()(int depth, json::parse_event_t event, const json& parsed) {
     if (depth > kDepthMax)
-      load_fault(file_, "nested too deep", "at most " + std::to_string(kDepthMax) + " levels");
+      throw_load_error(file_, "nested too deep", "at most " + std::to_string(kDepthMax) + " levels");
     const bool ends = event == json::parse_event_t::object_end || event == json::parse_event_t::array_end;
     if (!ends && ++values_ > values_max_)
-      load_fault(file_, "too many values", "at most " + std::to_string(values_max_));
+      throw_load_error(file_, "too many values", "at most " + std::to_string(values_max_));
     if (event == json::parse_event_t::object_start) open_.emplace_back();
     if (event == json::parse_event_t::object_end) open_.pop_back();
     if (event == json::parse_event_t::key && !open_.back().insert(parsed.get<std::string>()).second)
-      load_fault(file_, "key " + in_quotes(parsed.get<std::string>()) + " occurs twice in one object",
-                 "unique keys");
+      throw_load_error(file_, "key " + in_quotes(parsed.get<std::string>()) + " occurs twice in one object",
+                       "unique keys");
     return true;
   }
 
@@ -50,7 +50,8 @@ class ParseWatch {
 
 }  // namespace
 
-void load_fault(const std::filesystem::path& file, const std::string& wrong, const std::string& expected) {
+void throw_load_error(const std::filesystem::path& file, const std::string& wrong,
+                      const std::string& expected) {
   throw LoadError(file.string() + ": " + wrong + "; expected " + expected);
 }
 
@@ -63,7 +64,7 @@ std::string in_quotes(std::string_view text) {
   return result + (text.size() > kShownMax ? "…\"" : "\"");
 }
 
-std::string described(const json& value) {
+std::string describe(const json& value) {
   if (value.is_null()) return "null";
   if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
   if (value.is_number_unsigned()) return std::to_string(value.get<std::uint64_t>());
@@ -77,30 +78,32 @@ json parse_json(const std::filesystem::path& file, std::string_view text, std::s
   try {
     return json::parse(text.begin(), text.end(), ParseWatch(file, values_max));
   } catch (const json::parse_error& error) {
-    load_fault(file, "no valid JSON at byte " + std::to_string(error.byte), "a JSON document");
+    throw_load_error(file, "no valid JSON at byte " + std::to_string(error.byte), "a JSON document");
   } catch (const json::exception&) {  // a number that no double can hold
-    load_fault(file, "a number is out of range", "numbers that a double can hold");
+    throw_load_error(file, "a number is out of range", "numbers that a double can hold");
   }
 }
 
 json read_json_file(const std::filesystem::path& file, std::uint64_t bytes_max, std::size_t values_max) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) load_fault(file, "no such file", "a JSON file");
+  if (!std::filesystem::is_regular_file(file, error)) throw_load_error(file, "no such file", "a JSON file");
   const std::uintmax_t size = std::filesystem::file_size(file, error);
-  if (error) load_fault(file, "cannot be read: " + error.message(), "a readable file");
+  if (error) throw_load_error(file, "cannot be read: " + error.message(), "a readable file");
   if (size > bytes_max)
-    load_fault(file, std::to_string(size) + " bytes long", "at most " + std::to_string(bytes_max) + " bytes");
+    throw_load_error(file, std::to_string(size) + " bytes long",
+                     "at most " + std::to_string(bytes_max) + " bytes");
   std::ifstream in(file, std::ios::binary);
   std::string text(size, '\0');
   if (!in.read(text.data(), static_cast<std::streamsize>(size)))
-    load_fault(file, "cannot be read", std::to_string(size) + " readable bytes");
+    throw_load_error(file, "cannot be read", std::to_string(size) + " readable bytes");
   return parse_json(file, text, values_max);
 }
 
 JsonFields::JsonFields(const std::filesystem::path& file, const json& object, std::string where)
     : file_(file), object_(object), where_(std::move(where)) {
   if (!object_.is_object())
-    load_fault(file_, (where_.empty() ? "the top level" : where_) + " is " + described(object_), "an object");
+    throw_load_error(file_, (where_.empty() ? "the top level" : where_) + " is " + describe(object_),
+                     "an object");
 }
 
 const json* JsonFields::find(std::string_view key) const {
@@ -155,8 +158,8 @@ std::optional<std::string> JsonFields::maybe_text(std::string_view key) const {
 
 void JsonFields::fault(std::string_view key, const std::string& expected) const {
   const auto found = object_.find(key);
-  load_fault(file_, path_of(key) + (found == object_.end() ? " is missing" : " is " + described(*found)),
-             expected);
+  throw_load_error(file_, path_of(key) + (found == object_.end() ? " is missing" : " is " + describe(*found)),
+                   expected);
 }
 
 std::string JsonFields::path_of(std::string_view key) const {

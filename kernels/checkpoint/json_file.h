@@ -14,15 +14,15 @@
 namespace troupe::kernels {
 
 // Throws LoadError with the text "<file>: <what is wrong>; expected <what>".
-[[noreturn]] void load_fault(const std::filesystem::path& file, const std::string& wrong,
-                             const std::string& expected);
+[[noreturn]] void throw_load_error(const std::filesystem::path& file, const std::string& wrong,
+                                   const std::string& expected);
 
 // Returns text from a file in a form fit for a message: quoted, control characters masked, cut
 // after 100 bytes.
 std::string in_quotes(std::string_view text);
 
 // Describes a JSON value in a few words, for a message.
-std::string described(const nlohmann::json& value);
+std::string describe(const nlohmann::json& value);
 
 // Maximum number of values and member names of a document: as a tree each takes some tens of bytes,
 // however short its text.

@@ -22,7 +22,7 @@ struct Descriptor {
 };
 
 [[noreturn]] void system_fault(const std::filesystem::path& file, const char* call, const char* expected) {
-  load_fault(file, std::string(call) + " failed: " + std::strerror(errno), expected);
+  throw_load_error(file, std::string(call) + " failed: " + std::strerror(errno), expected);
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ MappedFile::MappedFile(const std::filesystem::path& file) {
   if (descriptor.number < 0) system_fault(file, "open", "a readable file");
   struct stat status {};
   if (::fstat(descriptor.number, &status) != 0) system_fault(file, "fstat", "a readable file");
-  if (!S_ISREG(status.st_mode)) load_fault(file, "not a regular file", "a regular file");
+  if (!S_ISREG(status.st_mode)) throw_load_error(file, "not a regular file", "a regular file");
   if (status.st_size == 0) return;  // an empty mapping is an error to mmap
   const auto size = static_cast<std::size_t>(status.st_size);
   void* const start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.number, 0);

@@ -65,15 +65,15 @@ Checkpoint open_sharded(const std::filesystem::path& index) {
     for (const auto& [tensor, stored] : file.tensors()) {
       const auto listed = weight_map.find(tensor);
       if (listed == weight_map.end() || listed->second != name)
-        load_fault(file.path(), "holds tensor " + in_quotes(tensor),
-                   "only tensors that the index places here");
+        throw_load_error(file.path(), "holds tensor " + in_quotes(tensor),
+                         "only tensors that the index places here");
       checkpoint.place[tensor] = &file;
     }
   }
   for (const auto& [tensor, file] : weight_map)
     if (!checkpoint.place.contains(tensor))
-      load_fault(index, "weight_map places tensor " + in_quotes(tensor) + " in " + in_quotes(file),
-                 "a file that holds it");
+      throw_load_error(index, "weight_map places tensor " + in_quotes(tensor) + " in " + in_quotes(file),
+                       "a file that holds it");
   return checkpoint;
 }
 
@@ -82,7 +82,8 @@ Checkpoint open_checkpoint(const std::filesystem::path& directory) {
   const bool single = std::filesystem::exists(directory / kWeightsFile, error);
   const bool sharded = std::filesystem::exists(directory / kIndexFile, error);
   if (single && sharded)
-    load_fault(directory, std::string("has both ") + kWeightsFile + " and " + kIndexFile, "one of them");
+    throw_load_error(directory, std::string("has both ") + kWeightsFile + " and " + kIndexFile,
+                     "one of them");
   return sharded ? open_sharded(directory / kIndexFile) : open_single(directory / kWeightsFile);
 }
 
@@ -99,18 +100,18 @@ void check_tensors(const DecoderConfig& config, const Slots& slots, const Checkp
     known.insert(slot.name);
     const auto found = checkpoint.place.find(slot.name);
     if (found == checkpoint.place.end())
-      load_fault(checkpoint.named_by, "tensor " + in_quotes(slot.name) + " is missing",
-                 "shape " + shape_text(slot.shape));
+      throw_load_error(checkpoint.named_by, "tensor " + in_quotes(slot.name) + " is missing",
+                       "shape " + shape_text(slot.shape));
     const StoredTensor& stored = found->second->tensors().at(slot.name);
     if (stored.shape != slot.shape)
-      load_fault(found->second->path(),
-                 "tensor " + in_quotes(slot.name) + " has shape " + shape_text(stored.shape),
-                 shape_text(slot.shape) + ", by " + kConfigFile);
+      throw_load_error(found->second->path(),
+                       "tensor " + in_quotes(slot.name) + " has shape " + shape_text(stored.shape),
+                       shape_text(slot.shape) + ", by " + kConfigFile);
   }
   for (const auto& [name, file] : checkpoint.place)
     if (!known.contains(name) && !ignored(config, name))
-      load_fault(file->path(), "unknown tensor " + in_quotes(name),
-                 "only tensors that the model of config.json has");
+      throw_load_error(file->path(), "unknown tensor " + in_quotes(name),
+                       "only tensors that the model of config.json has");
 }
 
 // Cuts the tensors into `shards` runs of about the same size, each with at least one tensor.
@@ -139,7 +140,7 @@ void write_text(const std::filesystem::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out << text;
   out.close();
-  if (!out) load_fault(file, "cannot be written", "a writable path with enough free space");
+  if (!out) throw_load_error(file, "cannot be written", "a writable path with enough free space");
 }
 
 void write_shards(const std::filesystem::path& directory, const std::vector<std::vector<NamedTensor>>& cuts,

@@ -10,11 +10,11 @@ namespace {
 // original/low are stretched by `factor`. Between the two, the frequency is a mean of both,
 // weighted by original/wavelength.
 double llama3_scaled(double frequency, const RopeScaling& scaling) {
-  const double turns = scaling.original_positions * frequency / (2 * std::numbers::pi);
-  if (turns > scaling.high_frequency_factor) return frequency;
-  if (turns < scaling.low_frequency_factor) return frequency / scaling.factor;
-  const double kept =
-      (turns - scaling.low_frequency_factor) / (scaling.high_frequency_factor - scaling.low_frequency_factor);
+  const double rotations = scaling.original_positions * frequency / (2 * std::numbers::pi);
+  if (rotations > scaling.high_frequency_factor) return frequency;
+  if (rotations < scaling.low_frequency_factor) return frequency / scaling.factor;
+  const double kept = (rotations - scaling.low_frequency_factor) /
+                      (scaling.high_frequency_factor - scaling.low_frequency_factor);
   return kept * frequency + (1 - kept) * frequency / scaling.factor;
 }
 

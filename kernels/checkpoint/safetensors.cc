@@ -48,7 +48,7 @@ std::uint64_t dtype_bytes(const JsonFields& fields, const std::string& name) {
 
 std::uint64_t unsigned_element(const JsonFields& fields, std::string_view key,
                                const nlohmann::json& element) {
-  if (!element.is_number_unsigned()) fields.fault(key, "integers from 0, found " + described(element));
+  if (!element.is_number_unsigned()) fields.fault(key, "integers from 0, found " + describe(element));
   return element.get<std::uint64_t>();
 }
 
@@ -111,17 +111,18 @@ Safetensors::Safetensors(const std::filesystem::path& file, std::span<const std:
 
 void Safetensors::read_header(std::span<const std::byte> bytes) {
   if (bytes.size() < kLengthBytes)
-    load_fault(path_, std::to_string(bytes.size()) + " bytes long", "8 bytes of header length and a header");
+    throw_load_error(path_, std::to_string(bytes.size()) + " bytes long",
+                     "8 bytes of header length and a header");
   std::uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, bytes.data(), kLengthBytes);
   const std::uint64_t most = std::min<std::uint64_t>(kHeaderBytesMax, bytes.size() - kLengthBytes);
   if (header_bytes > most)
-    load_fault(path_, "the header length is " + std::to_string(header_bytes),
-               "at most " + std::to_string(most) + " in this file");
+    throw_load_error(path_, "the header length is " + std::to_string(header_bytes),
+                     "at most " + std::to_string(most) + " in this file");
   data_ = bytes.subspan(kLengthBytes + header_bytes);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, header_bytes);
   const nlohmann::json header = parse_json(path_, text, kHeaderValuesMax);
-  if (!header.is_object()) load_fault(path_, "the header is " + described(header), "an object");
+  if (!header.is_object()) throw_load_error(path_, "the header is " + describe(header), "an object");
   for (const auto& [name, entry] : header.items())
     if (name == "__metadata__")
       JsonFields(path_, entry, name);
@@ -136,15 +137,15 @@ void Safetensors::check_tiling() const {
   std::uint64_t covered = 0;
   for (const auto* tensor : ordered) {
     if (tensor->second.begin != covered)
-      load_fault(
+      throw_load_error(
           path_,
           "tensor " + in_quotes(tensor->first) + " begins at byte " + std::to_string(tensor->second.begin),
           std::to_string(covered) + ", where the data before it ends");
     covered = tensor->second.end;
   }
   if (covered != data_.size())
-    load_fault(path_, std::to_string(data_.size()) + " bytes of data",
-               "the tensors' " + std::to_string(covered));
+    throw_load_error(path_, std::to_string(data_.size()) + " bytes of data",
+                     "the tensors' " + std::to_string(covered));
 }
 
 std::vector<float> Safetensors::values(const std::string& name) const {
@@ -153,10 +154,10 @@ std::vector<float> Safetensors::values(const std::string& name) const {
   checked_bytes(tensor.shape, 1, elements);
   std::vector<float> result;
   if (tensor.dtype != "F32" && tensor.dtype != "F16" && tensor.dtype != "BF16")
-    load_fault(path_, "tensor " + in_quotes(name) + " has dtype " + tensor.dtype, "F32, F16 or BF16");
+    throw_load_error(path_, "tensor " + in_quotes(name) + " has dtype " + tensor.dtype, "F32, F16 or BF16");
   result.resize(elements);
   if (!read(tensor, 0, result))
-    load_fault(path_, "tensor " + in_quotes(name) + " holds infinity or NaN", "finite values");
+    throw_load_error(path_, "tensor " + in_quotes(name) + " holds infinity or NaN", "finite values");
   return result;
 }
 

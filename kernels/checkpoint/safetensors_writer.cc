@@ -63,16 +63,16 @@ void write_safetensors(const std::filesystem::path& file, std::span<const NamedT
     const auto narrow =
         stored_as == StoredAs::f32 ? std::vector<std::uint16_t>() : narrowed(tensor.values, stored_as);
     if (!all_fit(tensor.values, narrow, stored_as))
-      load_fault(file,
-                 "a value of tensor " + in_quotes(tensor.name) + " does not fit " + dtype_name(stored_as),
-                 "finite values in its range");
+      throw_load_error(
+          file, "a value of tensor " + in_quotes(tensor.name) + " does not fit " + dtype_name(stored_as),
+          "finite values in its range");
     if (stored_as == StoredAs::f32)
       write_bytes(out, tensor.values.data(), tensor.values.size_bytes());
     else
       write_bytes(out, narrow.data(), narrow.size() * sizeof(std::uint16_t));
   }
   out.close();
-  if (!out) load_fault(file, "cannot be written", "a writable path with enough free space");
+  if (!out) throw_load_error(file, "cannot be written", "a writable path with enough free space");
 }
 
 }  // namespace troupe::kernels

@@ -30,14 +30,15 @@ Vocabulary vocabulary_of(const std::filesystem::path& file, const nlohmann::json
   Vocabulary result;
   result.names_.resize(vocabulary);
   for (const auto& [name, id] : document.items()) {
-    if (name.empty()) load_fault(file, "an empty name", "names of at least one character");
+    if (name.empty()) throw_load_error(file, "an empty name", "names of at least one character");
     const bool inside = id.is_number_unsigned() && id.get<std::uint64_t>() < vocabulary;
     if (!inside)
-      load_fault(file, in_quotes(name) + " is " + described(id), "an id below " + std::to_string(vocabulary));
+      throw_load_error(file, in_quotes(name) + " is " + describe(id),
+                       "an id below " + std::to_string(vocabulary));
     std::string& place = result.names_[id.get<std::size_t>()];
     if (!place.empty())
-      load_fault(file, in_quotes(name) + " and " + in_quotes(place) + " both are " + described(id),
-                 "one name for each id");
+      throw_load_error(file, in_quotes(name) + " and " + in_quotes(place) + " both are " + describe(id),
+                       "one name for each id");
     place = name;
     result.tokens_.emplace(name, static_cast<Token>(id.get<std::uint64_t>()));
   }

@@ -121,8 +121,8 @@ inline constexpr std::int64_t climber_candidate = -1;  // tower feature of a can
 //     position is after what it sees there, whatever its `start`.
 //   - readouts: tasks of candidates, as head numbers.
 PlanLimits plan_limits(const ClimberConfig& config);
-// Checks a plan that the general find_fault accepts. Returns "" or what is wrong.
-std::string find_fault(const Plan& plan, const ClimberConfig& config);
+// Checks a plan that the general validate accepts. Returns "" or what is wrong.
+std::string validate(const Plan& plan, const ClimberConfig& config);
 
 // Returns the layout of a tower's keys and values, which is the decoders'.
 KvLayout kv_layout(const ClimberConfig& config, std::uint32_t page_tokens, KvFormat format);

@@ -42,7 +42,7 @@ std::string features_fault(const Segment& segment, std::size_t index, const Clim
 }
 
 // Checks the position of a segment whose features are sound.
-std::string place_fault(const Plan& plan, std::size_t index, const ClimberConfig& config) {
+std::string position_fault(const Plan& plan, std::size_t index, const ClimberConfig& config) {
   const Segment& segment = plan.segments[index];
   const bool candidate = is_candidate(segment);
   if (candidate && (segment.tokens.size() != 1 || feature(segment, 0, ClimberFeature::action) != 0))
@@ -82,10 +82,10 @@ PlanLimits plan_limits(const ClimberConfig& config) {
           .moves = false};
 }
 
-std::string find_fault(const Plan& plan, const ClimberConfig& config) {
+std::string validate(const Plan& plan, const ClimberConfig& config) {
   for (std::size_t i = 0; i < plan.segments.size(); ++i) {
     std::string fault = features_fault(plan.segments[i], i, config);
-    if (fault.empty()) fault = place_fault(plan, i, config);
+    if (fault.empty()) fault = position_fault(plan, i, config);
     if (!fault.empty()) return fault;
   }
   for (std::size_t i = 0; i < plan.readouts.size(); ++i) {
@@ -117,7 +117,8 @@ Plan climber_plan(const ClimberConfig& config, const ClimberRequest& request) {
     segment.tokens = std::move(tokens);
     plan.segments.push_back(std::move(segment));
   }
-  const Sees histories = Sees::all_before(static_cast<std::uint32_t>(plan.segments.size()));
+  const VisibleSegments histories =
+      VisibleSegments::all_before(static_cast<std::uint32_t>(plan.segments.size()));
   for (const Token candidate : request.candidates) {
     const auto index = static_cast<std::uint32_t>(plan.segments.size());
     Segment segment{SegmentKind::item, {candidate}, 0, histories};
@@ -131,8 +132,8 @@ Plan climber_plan(const ClimberConfig& config, const ClimberRequest& request) {
 
 void ClimberPlanner::check(const Request& request) const {
   const Plan& plan = *request.plan;
-  const std::string fault = find_fault(plan, plan_limits(config_));
-  TROUPE_CHECK(fault.empty() && find_fault(plan, config_).empty(), "climber: expected a sound plan");
+  const std::string fault = validate(plan, plan_limits(config_));
+  TROUPE_CHECK(fault.empty() && validate(plan, config_).empty(), "climber: expected a sound plan");
   TROUPE_CHECK(request.kv.size() == plan.segments.size(), "climber: expected one source per segment");
   for (std::size_t s = 0; s < plan.segments.size(); ++s) {
     const SegmentKv& kv = request.kv[s];
@@ -188,8 +189,8 @@ void ClimberPlanner::add_row(Token token, std::int64_t action, std::uint32_t pos
 }
 
 // Appends the spans of a tower that a segment sees. Returns how many tokens they have.
-std::uint32_t ClimberPlanner::add_context(const Request& request, std::size_t first_segment, const Sees& sees,
-                                          std::uint32_t tower) {
+std::uint32_t ClimberPlanner::add_context(const Request& request, std::size_t first_segment,
+                                          const VisibleSegments& sees, std::uint32_t tower) {
   std::uint32_t seen_tokens = 0;
   for (const std::uint32_t seen : sees) {
     const Segment& segment = request.plan->segments[seen];

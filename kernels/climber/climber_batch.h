@@ -62,7 +62,7 @@ class ClimberPlanner {
                std::uint32_t to);
   void add_histories(std::span<const Request> requests, std::uint32_t tower);
   void add_candidates(const Request& request, std::size_t first_segment, std::uint32_t tower);
-  std::uint32_t add_context(const Request& request, std::size_t first_segment, const Sees& sees,
+  std::uint32_t add_context(const Request& request, std::size_t first_segment, const VisibleSegments& sees,
                             std::uint32_t tower);
   void add_readouts(std::span<const Request> requests);
   void note_unread_pages(const Request& request);

@@ -146,7 +146,7 @@ void write_text(const std::filesystem::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out << text;
   out.close();
-  if (!out) load_fault(file, "cannot be written", "a writable path with enough free space");
+  if (!out) throw_load_error(file, "cannot be written", "a writable path with enough free space");
 }
 
 }  // namespace
@@ -170,17 +170,17 @@ ClimberModel read_climber(const std::filesystem::path& directory, ItemRows items
   for (const auto& slot : slots) {
     const auto stored = file.tensors().find(slot.name);
     if (stored == file.tensors().end())
-      load_fault(file.path(), "tensor " + in_quotes(slot.name) + " is missing",
-                 "shape " + shape_text(slot.shape));
+      throw_load_error(file.path(), "tensor " + in_quotes(slot.name) + " is missing",
+                       "shape " + shape_text(slot.shape));
     if (stored->second.shape != slot.shape)
-      load_fault(file.path(),
-                 "tensor " + in_quotes(slot.name) + " has shape " + shape_text(stored->second.shape),
-                 shape_text(slot.shape) + ", by " + kConfigFile);
+      throw_load_error(file.path(),
+                       "tensor " + in_quotes(slot.name) + " has shape " + shape_text(stored->second.shape),
+                       shape_text(slot.shape) + ", by " + kConfigFile);
   }
   for (const auto& [name, stored] : file.tensors())
     if (!std::ranges::binary_search(slots, name, {}, &TensorSlot<ClimberWeights>::name))
-      load_fault(file.path(), "unknown tensor " + in_quotes(name),
-                 "only tensors that the model of config.json has");
+      throw_load_error(file.path(), "unknown tensor " + in_quotes(name),
+                       "only tensors that the model of config.json has");
   for (const auto& slot : slots)
     if (items == ItemRows::in_memory || slot.values != &model.weights.items.values)
       *slot.values = file.values(slot.name);

@@ -41,10 +41,10 @@ double largest_difference(const Reply& reply, const ClimberAnswer& answer, std::
 Request computed(const Plan& plan) { return {&plan, std::vector<SegmentKv>(plan.segments.size())}; }
 
 // A table that counts the rows fetched from it.
-struct AskedTable final : EmbeddingTable {
+struct CountingTable final : EmbeddingTable {
   Matrix items;
   std::vector<std::size_t> asked = {};
-  explicit AskedTable(Matrix m) : items(std::move(m)) {}
+  explicit CountingTable(Matrix m) : items(std::move(m)) {}
   std::uint32_t rows() const override { return items.rows; }
   std::uint32_t columns() const override { return items.columns; }
   void fetch(std::span<const Token> rows, float* out) override {
@@ -63,7 +63,7 @@ TEST_CASE("climber: an item embedding that is apart is fetched once per pass, an
   const Request asked = computed(plan);
   for (const std::uint32_t cores : {1u, 2u}) {
     const Reply whole = make_cpu_climber(model, {.cores = cores})->run({&asked, 1})[0];
-    const auto table = std::make_shared<AskedTable>(model.weights.items);
+    const auto table = std::make_shared<CountingTable>(model.weights.items);
     ClimberModel elsewhere = model;
     elsewhere.weights.items.values.clear();
     elsewhere.items = table;
@@ -117,7 +117,7 @@ TEST_CASE("climber: random models agree with the reference on every instruction 
     const ClimberRequest request = random_climber_request(c, random, random() % 40, 1 + random() % 15);
     const ClimberAnswer answer = compute_climber(model, request);
     const Plan plan = climber_plan(c, request);
-    REQUIRE(find_fault(plan, plan_limits(c)) + find_fault(plan, c) == "");
+    REQUIRE(validate(plan, plan_limits(c)) + validate(plan, c) == "");
     for (std::size_t version = 0; version < attend_versions().size(); ++version) {
       // The tables of versions are in the same order.
       if (!attend_versions()[version].usable) continue;
@@ -214,9 +214,10 @@ TEST_CASE("climber: a history in two segments, the later of which sees the earli
   second.sees = {0};
   plan.segments.erase(plan.segments.begin());
   plan.segments.insert(plan.segments.begin(), {first, second});
-  for (std::size_t s = 3; s < plan.segments.size(); ++s) plan.segments[s].sees = Sees::all_before(3);
+  for (std::size_t s = 3; s < plan.segments.size(); ++s)
+    plan.segments[s].sees = VisibleSegments::all_before(3);
   for (Readout& readout : plan.readouts) ++readout.segment;
-  REQUIRE(find_fault(plan, plan_limits(c)) + find_fault(plan, c) == "");
+  REQUIRE(validate(plan, plan_limits(c)) + validate(plan, c) == "");
   const Request one = computed(plan);
   const ClimberAnswer answer = compute_climber(random_climber(c, 5), request);
   CHECK(largest_difference(small_climber()->run({&one, 1})[0], answer) < tolerance);
@@ -267,8 +268,8 @@ TEST_CASE("climber: a plan that Climber does not accept is refused by name") {
   const auto fault_of = [&](auto&& change) {
     Plan plan = sound;
     change(plan);
-    CHECK(find_fault(plan, plan_limits(c)) == "");
-    const std::string fault = find_fault(plan, c);
+    CHECK(validate(plan, plan_limits(c)) == "");
+    const std::string fault = validate(plan, c);
     CHECK(small_climber()->fault(plan) == fault);
     return fault;
   };

@@ -65,7 +65,7 @@ CpuClimber::CpuClimber(std::shared_ptr<const PackedClimber> weights, std::shared
       vector_kernels_(vector_kernels),
       planner_(c_, layout_),
       kv_(layout_),
-      turns_({}),
+      key_rotations_({}),
       workspaces_(team_->cores()) {}
 
 void CpuClimber::run(std::span<const Request> requests, std::vector<Reply>& replies) {
@@ -286,8 +286,8 @@ void CpuClimber::attend_part(const AttentionPart& part, std::uint32_t layer, Wor
   const std::size_t column = std::size_t{part.head} * c_.head_dim();
   task.queries = qkv_.data() + part.row_begin * task.query_stride + column;
   task.out = mixed_.data() + part.row_begin * task.out_stride + column;
-  kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin), turns_,
-              layer, part.head, w.context);
+  kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin),
+              key_rotations_, layer, part.head, w.context);
   w.tail.assign(1, kv_.rows(part.head, group.row_begin, task.tail_end.back()));
   task.context = w.context;
   task.tail = w.tail;

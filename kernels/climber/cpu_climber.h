@@ -36,7 +36,7 @@ class CpuClimber final : public Executor {
              const DecoderOptions& options, const ClimberKernels& vector_kernels);
 
   PlanLimits limits() const override { return plan_limits(c_); }
-  std::string fault(const Plan& plan) const override { return find_fault(plan, c_); }
+  std::string fault(const Plan& plan) const override { return validate(plan, c_); }
   const PageLayout& layout() const override { return pages_; }
   using Executor::run;
   void run(std::span<const Request> requests, std::vector<Reply>& replies) override;
@@ -91,7 +91,7 @@ class CpuClimber final : public Executor {
   const Gates& gates_ = *vector_kernels_.gates;
   ClimberPlanner planner_;
   LayerKv kv_;
-  const RopeTable turns_;  // empty: positions are in the embeddings
+  const RopeTable key_rotations_;  // empty: positions are in the embeddings
   PassTimes* times_ = nullptr;
 
   // State of the current pass.

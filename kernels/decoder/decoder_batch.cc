@@ -30,8 +30,8 @@ const DecoderBatch& BatchPlanner::plan(std::span<const Request> requests) {
     form_groups(request);
     place_rows(request);
     for (const OpenGroup& group : open_) add_spans(request, group);
-    note_readouts(request, i);
-    if (!request.plan->repair.places.empty()) note_repair(request, i);
+    add_readouts(request, i);
+    if (!request.plan->repair.reused_spans.empty()) add_repair(request, i);
   }
   number_read_rows();
   return batch_;
@@ -42,16 +42,16 @@ const DecoderBatch& BatchPlanner::plan_beams(std::span<const BeamRows> levels) {
   for (const BeamRows& level : levels) add_beams(level);
   batch_.read.rows.resize(batch_.rows());
   std::iota(batch_.read.rows.begin(), batch_.read.rows.end(), 0);
-  place_in_groups(batch_, batch_.read);
+  assign_groups(batch_, batch_.read);
   return batch_;
 }
 
 void BatchPlanner::add_beams(const BeamRows& level) {
   const Plan& plan = *level.request->plan;
   const std::uint32_t segment = plan.search.segment;
-  placed_.assign(plan.segments.size(), Placed());
-  note_bends(plan);
-  Sees sees = plan.segments[segment].sees;
+  planned_.assign(plan.segments.size(), PlannedSegment());
+  note_altered(plan);
+  VisibleSegments sees = plan.segments[segment].sees;
   sees.add(segment);
   const OpenGroup group{.context = sees.ranges(),
                         .index = static_cast<std::uint32_t>(batch_.groups.size()),
@@ -78,17 +78,17 @@ void BatchPlanner::clear() {
   batch_.visible_end.clear();
   batch_.groups.clear();
   batch_.spans.clear();
-  batch_.turns.clear();
+  batch_.rotation_distances.clear();
   batch_.kept.clear();
   batch_.read.rows.clear();
   batch_.readouts.clear();
   batch_.repairs.clear();
-  batch_.places.clear();
+  batch_.reused_spans.clear();
 }
 
 void BatchPlanner::check(const Request& request) const {
   TROUPE_CHECK(request.plan != nullptr, "batch: a request must have a plan");
-  const std::string fault = find_fault(*request.plan, limits_);
+  const std::string fault = validate(*request.plan, limits_);
   TROUPE_CHECK(fault.empty(), fault);
   const auto& segments = request.plan->segments;
   TROUPE_CHECK(request.kv.size() == segments.size(), "batch: a request must have a source for every segment");
@@ -111,55 +111,55 @@ void BatchPlanner::check(const Request& request) const {
 // approximate, and right for this request only.
 void BatchPlanner::check_repair(const Request& request) const {
   const auto& segments = request.plan->segments;
-  for (const Repair::Place& place : request.plan->repair.places) {
-    const SegmentKv& kv = request.kv[place.segment];
+  for (const Repair::ReusedSpan& reused : request.plan->repair.reused_spans) {
+    const SegmentKv& kv = request.kv[reused.segment];
     TROUPE_CHECK(kv.source == Source::compute && kv.pages.empty(),
                  "batch: a reused span must be computed and not kept");
-    for (std::uint32_t s = place.segment + 1; s < segments.size(); ++s)
-      TROUPE_CHECK(request.kv[s].source == Source::compute || !segments[s].sees.contains(place.segment),
+    for (std::uint32_t s = reused.segment + 1; s < segments.size(); ++s)
+      TROUPE_CHECK(request.kv[s].source == Source::compute || !segments[s].sees.contains(reused.segment),
                    "batch: a segment that sees a reused span must be computed");
   }
 }
 
-void BatchPlanner::note_bends(const Plan& plan) {
-  left_out_.clear();
+void BatchPlanner::note_altered(const Plan& plan) {
+  omitted_.clear();
   for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
     const Segment& segment = plan.segments[s];
     if (segment.shift != 0) {
-      placed_[s].turn = turn_of(segment.shift);
-      placed_[s].bends = true;
+      planned_[s].rotation = rotation_of(segment.shift);
+      planned_[s].altered = true;
     }
-    if (segment.replaces.segment == Replaced::none) continue;
-    left_out_.push_back({segment.replaces.segment, segment.replaces.offset, size32(segment.tokens), s});
-    placed_[s].bends = placed_[segment.replaces.segment].bends = true;
+    if (segment.replaces.segment == ReplacedTokens::none) continue;
+    omitted_.push_back({segment.replaces.segment, segment.replaces.offset, size32(segment.tokens), s});
+    planned_[s].altered = planned_[segment.replaces.segment].altered = true;
   }
-  std::sort(left_out_.begin(), left_out_.end());
+  std::sort(omitted_.begin(), omitted_.end());
 }
 
-std::uint32_t BatchPlanner::turn_of(std::int32_t shift) {
-  const auto at = std::find(batch_.turns.begin(), batch_.turns.end(), shift);
-  const auto turn = static_cast<std::uint32_t>(at - batch_.turns.begin()) + 1;
-  if (at == batch_.turns.end()) batch_.turns.push_back(shift);
-  return turn;
+std::uint32_t BatchPlanner::rotation_of(std::int32_t shift) {
+  const auto at = std::find(batch_.rotation_distances.begin(), batch_.rotation_distances.end(), shift);
+  const auto rotation = static_cast<std::uint32_t>(at - batch_.rotation_distances.begin()) + 1;
+  if (at == batch_.rotation_distances.end()) batch_.rotation_distances.push_back(shift);
+  return rotation;
 }
 
 void BatchPlanner::form_groups(const Request& request) {
   const Plan& plan = *request.plan;
-  placed_.assign(plan.segments.size(), Placed());
+  planned_.assign(plan.segments.size(), PlannedSegment());
   open_.clear();
-  note_bends(plan);
+  note_altered(plan);
   for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
     if (request.kv[s].source == Source::cached) continue;
     std::uint32_t g = 0;
     while (g < open_.size() && !join(plan, s, g)) ++g;
     if (g == open_.size()) {
       open_.push_back({.context = plan.segments[s].sees.ranges(), .first = s, .last = none});
-      placed_[s].first_seen = s;
+      planned_[s].first_seen = s;
     }
     OpenGroup& group = open_[g];
-    placed_[s].group = g;
-    placed_[s].previous = group.last;
-    placed_[s].run = group.last != none && group.last + 1 == s ? placed_[group.last].run : s;
+    planned_[s].group = g;
+    planned_[s].previous = group.last;
+    planned_[s].run = group.last != none && group.last + 1 == s ? planned_[group.last].run : s;
     group.last = s;
     group.rows += size32(plan.segments[s].tokens);
   }
@@ -170,11 +170,11 @@ void BatchPlanner::form_groups(const Request& request) {
 // sees exactly the context. A range takes one step, however many members it has.
 bool BatchPlanner::join(const Plan& plan, std::uint32_t segment, std::uint32_t group) {
   const OpenGroup& open = open_[group];
-  const std::span<const Sees::Range> sees = plan.segments[segment].sees.ranges();
+  const std::span<const VisibleSegments::Range> sees = plan.segments[segment].sees.ranges();
   if (sees.size() < open.context.size()) return false;
   std::size_t members = 0;  // the first range with any
   for (; members < open.context.size(); ++members) {
-    const Sees::Range seen = sees[members], context = open.context[members];
+    const VisibleSegments::Range seen = sees[members], context = open.context[members];
     if (seen.begin != context.begin || std::min(seen.end, open.first) != context.end) return false;
   }
   if (members < sees.size() && sees[members].begin < open.first) return false;
@@ -183,18 +183,18 @@ bool BatchPlanner::join(const Plan& plan, std::uint32_t segment, std::uint32_t g
   std::uint32_t member = open.last, first_seen = segment;
   for (std::size_t i = sees.size(); i-- > members;) {
     const std::uint32_t begin = std::max(sees[i].begin, open.first);
-    if (member == none || sees[i].end != member + 1 || begin < placed_[member].run) return false;
+    if (member == none || sees[i].end != member + 1 || begin < planned_[member].run) return false;
     first_seen = begin;
-    member = begin > placed_[member].run ? begin - 1 : placed_[begin].previous;
+    member = begin > planned_[member].run ? begin - 1 : planned_[begin].previous;
   }
-  if (sees_bent(group, first_seen)) return false;
-  placed_[segment].first_seen = first_seen;
+  if (sees_altered(group, first_seen)) return false;
+  planned_[segment].first_seen = first_seen;
   return true;
 }
 
-bool BatchPlanner::sees_bent(std::uint32_t group, std::uint32_t first_seen) const {
-  for (std::uint32_t m = open_[group].last; m != none && m >= first_seen; m = placed_[m].previous)
-    if (placed_[m].bends) return true;
+bool BatchPlanner::sees_altered(std::uint32_t group, std::uint32_t first_seen) const {
+  for (std::uint32_t m = open_[group].last; m != none && m >= first_seen; m = planned_[m].previous)
+    if (planned_[m].altered) return true;
   return false;
 }
 
@@ -216,19 +216,19 @@ void BatchPlanner::place_rows(const Request& request) {
   for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
     if (request.kv[s].source == Source::cached) continue;
     const std::uint32_t tokens = size32(plan.segments[s].tokens);
-    Placed& placed = placed_[s];
-    placed.row = open_[placed.group].next_row;
-    open_[placed.group].next_row += tokens;
-    fill_rows(plan.segments[s], placed);
-    if (!request.kv[s].pages.empty()) batch_.kept.push_back({placed.row, tokens, request.kv[s].pages});
+    PlannedSegment& planned = planned_[s];
+    planned.row = open_[planned.group].next_row;
+    open_[planned.group].next_row += tokens;
+    fill_rows(plan.segments[s], planned);
+    if (!request.kv[s].pages.empty()) batch_.kept.push_back({planned.row, tokens, request.kv[s].pages});
   }
 }
 
-void BatchPlanner::fill_rows(const Segment& segment, const Placed& placed) {
-  const OpenGroup& group = open_[placed.group];
+void BatchPlanner::fill_rows(const Segment& segment, const PlannedSegment& planned) {
+  const OpenGroup& group = open_[planned.group];
   const std::uint32_t end = group.next_row, tail = batch_.groups[group.index].row_begin;
-  const std::uint32_t seen_from = placed_[placed.first_seen].row - tail;
-  for (std::uint32_t row = placed.row, i = 0; row < end; ++row, ++i) {
+  const std::uint32_t seen_from = planned_[planned.first_seen].row - tail;
+  for (std::uint32_t row = planned.row, i = 0; row < end; ++row, ++i) {
     batch_.tokens[row] = segment.tokens[i];
     batch_.positions[row] = static_cast<std::uint32_t>(segment.start) + i;
     batch_.visible_begin[row] = seen_from;
@@ -236,13 +236,13 @@ void BatchPlanner::fill_rows(const Segment& segment, const Placed& placed) {
   }
   std::copy(
       segment.features.begin(), segment.features.end(),
-      batch_.features.begin() + static_cast<std::ptrdiff_t>(placed.row * std::size_t{limits_.features}));
+      batch_.features.begin() + static_cast<std::ptrdiff_t>(planned.row * std::size_t{limits_.features}));
 }
 
 void BatchPlanner::add_spans(const Request& request, const OpenGroup& group) {
   RowGroup& out = batch_.groups[group.index];
   out.span_begin = static_cast<std::uint32_t>(batch_.spans.size());
-  for (const Sees::Range range : group.context)
+  for (const VisibleSegments::Range range : group.context)
     for (std::uint32_t seen = range.begin; seen < range.end; ++seen) add_segment(request, seen, group);
   out.span_end = static_cast<std::uint32_t>(batch_.spans.size());
 }
@@ -250,35 +250,37 @@ void BatchPlanner::add_spans(const Request& request, const OpenGroup& group) {
 // Adds all tokens of a segment, except those whose replacements the group sees.
 void BatchPlanner::add_segment(const Request& request, std::uint32_t segment, const OpenGroup& group) {
   const auto seen = [&](std::uint32_t other) {
-    return std::any_of(group.context.begin(), group.context.end(),
-                       [&](Sees::Range range) { return range.begin <= other && other < range.end; });
+    return std::any_of(group.context.begin(), group.context.end(), [&](VisibleSegments::Range range) {
+      return range.begin <= other && other < range.end;
+    });
   };
   const std::size_t first_span = batch_.groups[group.index].span_begin;
   const std::uint32_t end =
       segment == group.cut ? group.cut_tokens : size32(request.plan->segments[segment].tokens);
   std::uint32_t begin = 0;
-  for (auto out = std::lower_bound(left_out_.begin(), left_out_.end(), LeftOut{segment});
-       out != left_out_.end() && out->segment == segment; ++out) {
+  for (auto out = std::lower_bound(omitted_.begin(), omitted_.end(), OmittedTokens{segment});
+       out != omitted_.end() && out->segment == segment; ++out) {
     if (!seen(out->by)) continue;
-    add_tokens(request, segment, begin, std::min(out->offset, end), first_span, placed_[segment].turn);
+    add_tokens(request, segment, begin, std::min(out->offset, end), first_span, planned_[segment].rotation);
     begin = out->offset + out->tokens;
   }
-  add_tokens(request, segment, begin, end, first_span, placed_[segment].turn);
+  add_tokens(request, segment, begin, end, first_span, planned_[segment].rotation);
 }
 
 void BatchPlanner::add_tokens(const Request& request, std::uint32_t segment, std::uint32_t begin,
-                              std::uint32_t end, std::size_t first_span, std::uint32_t turn) {
+                              std::uint32_t end, std::size_t first_span, std::uint32_t rotation) {
   const SegmentKv& kv = request.kv[segment];
   if (kv.source == Source::compute) {
     if (begin < end)
-      add_own_rows({.row = placed_[segment].row + begin, .tokens = end - begin, .turn = turn}, first_span);
+      add_own_rows({.row = planned_[segment].row + begin, .tokens = end - begin, .rotation = rotation},
+                   first_span);
     return;
   }
   while (begin < end) {
     const std::uint32_t slot = begin % layout_.page_tokens;
     const std::uint32_t tokens = std::min(end - begin, layout_.page_tokens - slot);
     const Segment& from = request.plan->segments[segment];
-    batch_.spans.push_back({kv.pages[begin / layout_.page_tokens], 0, tokens, slot, turn,
+    batch_.spans.push_back({kv.pages[begin / layout_.page_tokens], 0, tokens, slot, rotation,
                             static_cast<std::uint32_t>(from.start) + begin,
                             from.features.data() + std::size_t{begin} * limits_.features});
     begin += tokens;
@@ -289,7 +291,7 @@ void BatchPlanner::add_tokens(const Request& request, std::uint32_t segment, std
 void BatchPlanner::add_own_rows(const ContextSpan& rows, std::size_t first_span) {
   if (batch_.spans.size() > first_span) {
     ContextSpan& last = batch_.spans.back();
-    if (last.page == nullptr && last.turn == rows.turn && last.row + last.tokens == rows.row) {
+    if (last.page == nullptr && last.rotation == rows.rotation && last.row + last.tokens == rows.row) {
       last.tokens += rows.tokens;
       return;
     }
@@ -297,32 +299,33 @@ void BatchPlanner::add_own_rows(const ContextSpan& rows, std::size_t first_span)
   batch_.spans.push_back(rows);
 }
 
-void BatchPlanner::note_repair(const Request& request, std::uint32_t index) {
+void BatchPlanner::add_repair(const Request& request, std::uint32_t index) {
   const Plan& plan = *request.plan;
-  const auto first = static_cast<std::uint32_t>(batch_.places.size());
-  for (const Repair::Place& place : plan.repair.places) {
-    const Segment &segment = plan.segments[place.segment], &block = plan.segments[place.block];
+  const auto first = static_cast<std::uint32_t>(batch_.reused_spans.size());
+  for (const Repair::ReusedSpan& reused : plan.repair.reused_spans) {
+    const Segment &segment = plan.segments[reused.segment], &block = plan.segments[reused.block];
     const std::int32_t shift = segment.start - block.start;
     const std::size_t begin = batch_.spans.size();
-    add_tokens(request, place.block, 0, size32(block.tokens), begin, shift == 0 ? 0 : turn_of(shift));
-    batch_.places.push_back({placed_[place.segment].row, size32(segment.tokens),
-                             static_cast<std::uint32_t>(begin),
-                             static_cast<std::uint32_t>(batch_.spans.size()), place.budget});
+    add_tokens(request, reused.block, 0, size32(block.tokens), begin, shift == 0 ? 0 : rotation_of(shift));
+    batch_.reused_spans.push_back({planned_[reused.segment].row, size32(segment.tokens),
+                                   static_cast<std::uint32_t>(begin),
+                                   static_cast<std::uint32_t>(batch_.spans.size()), reused.budget});
   }
-  batch_.repairs.push_back({&plan.repair, index, first, static_cast<std::uint32_t>(batch_.places.size())});
+  batch_.repairs.push_back(
+      {&plan.repair, index, first, static_cast<std::uint32_t>(batch_.reused_spans.size())});
   if (plan.repair.attention == 0) return;
   for (std::uint32_t s = plan.repair.attending; s < plan.segments.size(); ++s) {
     if (request.kv[s].source == Source::cached) continue;
-    std::uint32_t& paying = batch_.groups[open_[placed_[s].group].index].paying;
-    paying = std::min(paying, placed_[s].row);
+    std::uint32_t& measured_from = batch_.groups[open_[planned_[s].group].index].measured_from;
+    measured_from = std::min(measured_from, planned_[s].row);
   }
 }
 
 // Stores the row of the pass in `read_row`; number_read_rows turns it into an index.
-void BatchPlanner::note_readouts(const Request& request, std::uint32_t index) {
+void BatchPlanner::add_readouts(const Request& request, std::uint32_t index) {
   const auto& readouts = request.plan->readouts;
   for (std::uint32_t i = 0; i < readouts.size(); ++i) {
-    const std::uint32_t row = placed_[readouts[i].segment].row + readouts[i].offset;
+    const std::uint32_t row = planned_[readouts[i].segment].row + readouts[i].offset;
     batch_.read.rows.push_back(row);
     const bool all = readouts[i].what == Readout::What::all_rows;
     if (all && all_rows_.empty()) {
@@ -338,7 +341,7 @@ void BatchPlanner::number_read_rows() {
   std::vector<std::uint32_t>& rows = batch_.read.rows;
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-  place_in_groups(batch_, batch_.read);
+  assign_groups(batch_, batch_.read);
   for (BatchReadout& readout : batch_.readouts) readout.read_row = batch_.read.index_of(readout.read_row);
 }
 
@@ -346,7 +349,7 @@ std::uint32_t RowSet::index_of(std::uint32_t row) const {
   return static_cast<std::uint32_t>(std::lower_bound(rows.begin(), rows.end(), row) - rows.begin());
 }
 
-void place_in_groups(const DecoderBatch& batch, RowSet& set) {
+void assign_groups(const DecoderBatch& batch, RowSet& set) {
   set.groups.clear();
   set.begin.clear();
   set.end.clear();

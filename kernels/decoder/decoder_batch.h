@@ -24,7 +24,7 @@ struct ContextSpan {
   std::uint32_t row = 0;
   std::uint32_t tokens = 0;
   std::uint32_t slot = 0;
-  std::uint32_t turn = 0;  // its keys are rotated by turns[turn - 1] positions; 0: not rotated
+  std::uint32_t rotation = 0;  // its keys are rotated by turns[turn - 1] positions; 0: not rotated
   // For tokens of a page; those of rows are in the batch.
   std::uint32_t position = 0;              // of the first token, where it was computed
   const std::int64_t* features = nullptr;  // [token][feature]
@@ -33,7 +33,8 @@ struct ContextSpan {
 struct RowGroup {
   std::uint32_t row_begin = 0, row_end = 0;
   std::uint32_t span_begin = 0, span_end = 0;  // into spans
-  std::uint32_t paying = UINT32_MAX;  // rows from here on contribute to the attention that a repair measures
+  std::uint32_t measured_from =
+      UINT32_MAX;  // rows from here on contribute to the attention that a repair measures
 };
 
 // Rows that are still computed where others have ended: in the last layer those with a readout, and
@@ -52,7 +53,7 @@ struct RowSet {
 
 // A reused span of a repair: its rows, and where its block's keys and values are, with the rotation
 // to the span's positions.
-struct RepairedPlace {
+struct RepairedSpan {
   std::uint32_t row = 0, tokens = 0;
   std::uint32_t span_begin = 0, span_end = 0;  // into spans
   std::uint32_t budget = 0;
@@ -60,7 +61,7 @@ struct RepairedPlace {
 struct BatchRepair {
   const Repair* repair = nullptr;
   std::uint32_t request = 0;
-  std::uint32_t place_begin = 0, place_end = 0;  // into places
+  std::uint32_t reused_begin = 0, reused_end = 0;  // into places
 };
 
 // A computed segment whose keys and values are kept in pages.
@@ -99,18 +100,18 @@ struct DecoderBatch {
   std::vector<std::uint32_t> visible_begin, visible_end;  // per row: the interval of its group's tail
   std::vector<RowGroup> groups;                           // in row order; every row is in one
   std::vector<ContextSpan> spans;
-  std::vector<std::int32_t> turns;  // distances by which keys of spans are rotated, unique
+  std::vector<std::int32_t> rotation_distances;  // distances by which keys of spans are rotated, unique
   std::vector<KeptSegment> kept;
   RowSet read;  // rows with a readout
   std::vector<BatchReadout> readouts;
   std::vector<BatchRepair> repairs;
-  std::vector<RepairedPlace> places;  // spans of all repairs, repair after repair
+  std::vector<RepairedSpan> reused_spans;  // spans of all repairs, repair after repair
 
   std::uint32_t rows() const { return static_cast<std::uint32_t>(tokens.size()); }
 };
 
 // Fills in the intervals and groups of a set whose rows are given.
-void place_in_groups(const DecoderBatch& batch, RowSet& set);
+void assign_groups(const DecoderBatch& batch, RowSet& set);
 
 // Makes the plans of passes; memory is reused from pass to pass.
 class BatchPlanner {
@@ -130,24 +131,24 @@ class BatchPlanner {
  private:
   static constexpr std::uint32_t none = UINT32_MAX;
   // A segment of the current request.
-  struct Placed {
+  struct PlannedSegment {
     std::uint32_t group = 0;        // index into open_
     std::uint32_t previous = none;  // the segment before it in its group
     std::uint32_t run = 0;          // first of the consecutive segments up to it that are all in its group
     std::uint32_t first_seen = 0;   // earliest segment of its group that it sees; itself if none
     std::uint32_t row = 0;
-    std::uint32_t turn = 0;  // as ContextSpan::turn
-    bool bends = false;      // segments that see it may see it shifted or in part
+    std::uint32_t rotation = 0;  // as ContextSpan::rotation
+    bool altered = false;        // segments that see it may see it shifted or in part
   };
   // Tokens of a segment that a group leaves out if it sees the replacing segment too.
-  struct LeftOut {
+  struct OmittedTokens {
     std::uint32_t segment = 0, offset = 0, tokens = 0, by = 0;
-    auto operator<=>(const LeftOut&) const = default;
+    auto operator<=>(const OmittedTokens&) const = default;
   };
   // One group of the current request.
   struct OpenGroup {
-    std::span<const Sees::Range> context;  // segments that all its rows see
-    std::uint32_t first = 0, last = none;  // members
+    std::span<const VisibleSegments::Range> context;  // segments that all its rows see
+    std::uint32_t first = 0, last = none;             // members
     std::uint32_t rows = 0, next_row = 0;
     std::uint32_t index = 0;  // into batch_.groups
     std::uint32_t cut = none,
@@ -157,31 +158,31 @@ class BatchPlanner {
   void clear();
   void check(const Request& request) const;
   void check_repair(const Request& request) const;
-  void note_bends(const Plan& plan);
-  std::uint32_t turn_of(std::int32_t shift);
+  void note_altered(const Plan& plan);
+  std::uint32_t rotation_of(std::int32_t shift);
   void form_groups(const Request& request);
   bool join(const Plan& plan, std::uint32_t segment, std::uint32_t group);
-  bool sees_bent(std::uint32_t group, std::uint32_t first_seen) const;
+  bool sees_altered(std::uint32_t group, std::uint32_t first_seen) const;
   void place_rows(const Request& request);
-  void fill_rows(const Segment& segment, const Placed& placed);
+  void fill_rows(const Segment& segment, const PlannedSegment& planned);
   void add_spans(const Request& request, const OpenGroup& group);
   void add_segment(const Request& request, std::uint32_t segment, const OpenGroup& group);
   void add_tokens(const Request& request, std::uint32_t segment, std::uint32_t begin, std::uint32_t end,
-                  std::size_t first_span, std::uint32_t turn);
+                  std::size_t first_span, std::uint32_t rotation);
   void add_own_rows(const ContextSpan& rows, std::size_t first_span);
   void add_beams(const BeamRows& level);
-  void note_repair(const Request& request, std::uint32_t index);
-  void note_readouts(const Request& request, std::uint32_t index);
+  void add_repair(const Request& request, std::uint32_t index);
+  void add_readouts(const Request& request, std::uint32_t index);
   void number_read_rows();
 
   PlanLimits limits_;
   KvLayout layout_;
   std::uint32_t sees_ahead_ = 0;
   DecoderBatch batch_;
-  std::vector<Placed> placed_;     // [segment of the current request]
-  std::vector<OpenGroup> open_;    // groups of the current request
-  std::vector<LeftOut> left_out_;  // of the current request, ascending
-  std::vector<Token> all_rows_;    // all rows of the vocabulary; empty until a readout needs them
+  std::vector<PlannedSegment> planned_;  // [segment of the current request]
+  std::vector<OpenGroup> open_;          // groups of the current request
+  std::vector<OmittedTokens> omitted_;   // of the current request, ascending
+  std::vector<Token> all_rows_;          // all rows of the vocabulary; empty until a readout needs them
 };
 
 }  // namespace troupe::kernels

@@ -37,7 +37,7 @@ struct PlannerCase {
   void add(std::uint32_t tokens, Numbers sees, bool cached = false) {
     Plan& plan = plans[requests.size() - 1];
     const std::int32_t start = 10 * static_cast<std::int32_t>(plan.segments.size());
-    plan.segments.push_back({SegmentKind::item, Tokens(tokens, start), start, Sees(sees)});
+    plan.segments.push_back({SegmentKind::item, Tokens(tokens, start), start, VisibleSegments(sees)});
     SegmentKv kv;
     if (cached)
       kv = {Source::cached, std::vector<std::byte*>((tokens + page_tokens - 1) / page_tokens, some_page)};
@@ -78,12 +78,12 @@ TEST_CASE(
   given.add(1, {0, 1, 2, 3});
   plan.segments[1].shift = plan.segments[3].shift = 7;
   const DecoderBatch& batch = given.run();
-  CHECK(batch.turns == std::vector<std::int32_t>{7});
+  CHECK(batch.rotation_distances == std::vector<std::int32_t>{7});
   REQUIRE(batch.groups.size() == 3);
   CHECK(batch.groups[0].row_end == 7);  // a shifted segment continues a group; segments that see it do not
-  Numbers turns;
-  for (const ContextSpan& span : batch.spans) turns.push_back(span.turn);
-  CHECK(turns == Numbers{0, 1, 0, 1, 0, 1, 1});
+  Numbers rotation_distances;
+  for (const ContextSpan& span : batch.spans) rotation_distances.push_back(span.rotation);
+  CHECK(rotation_distances == Numbers{0, 1, 0, 1, 0, 1, 1});
 }
 
 TEST_CASE("decoder batch: the rotations of a pass do not depend on the pass before") {
@@ -92,9 +92,9 @@ TEST_CASE("decoder batch: the rotations of a pass do not depend on the pass befo
   given.add(3, {});
   given.add(4, {0});
   plan.segments[1].shift = 7;
-  CHECK(given.run().turns == std::vector<std::int32_t>{7});
+  CHECK(given.run().rotation_distances == std::vector<std::int32_t>{7});
   plan.segments[1].shift = -5;
-  CHECK(given.run().turns == std::vector<std::int32_t>{-5});
+  CHECK(given.run().rotation_distances == std::vector<std::int32_t>{-5});
 }
 
 TEST_CASE("decoder batch: a plain causal prompt of many segments is one group without context") {
@@ -179,23 +179,24 @@ TEST_CASE(
   given.plans[0].readouts = {{5, 0, {1}}};
   for (const std::uint32_t segment : {3u, 4u})
     given.plans[0].segments[segment].tokens = given.plans[0].segments[segment - 3].tokens;
-  given.plans[0].repair = {.places = {{3, 0, 0}, {4, 1, 0}}, .budgets = {1}, .attention = 1, .attending = 4};
+  given.plans[0].repair = {
+      .reused_spans = {{3, 0, 0}, {4, 1, 0}}, .budgets = {1}, .attention = 1, .attending = 4};
   const DecoderBatch& batch = given.run();
   REQUIRE(batch.repairs.size() == 1);
-  REQUIRE(batch.places.size() == 2);
-  CHECK(batch.places[0].tokens == 6);
-  CHECK(batch.positions[batch.places[0].row] == 30);
-  CHECK(batch.positions[batch.places[1].row] == 40);
-  REQUIRE(batch.places[0].span_end - batch.places[0].span_begin == 2);
-  CHECK(batch.spans[batch.places[0].span_begin + 1].tokens == 2);
-  CHECK(batch.turns[batch.spans[batch.places[0].span_begin].turn - 1] == 30);
-  REQUIRE(batch.places[1].span_end - batch.places[1].span_begin == 1);
-  CHECK(batch.spans[batch.places[1].span_begin].page == nullptr);
-  CHECK(batch.positions[batch.spans[batch.places[1].span_begin].row] == 10);
+  REQUIRE(batch.reused_spans.size() == 2);
+  CHECK(batch.reused_spans[0].tokens == 6);
+  CHECK(batch.positions[batch.reused_spans[0].row] == 30);
+  CHECK(batch.positions[batch.reused_spans[1].row] == 40);
+  REQUIRE(batch.reused_spans[0].span_end - batch.reused_spans[0].span_begin == 2);
+  CHECK(batch.spans[batch.reused_spans[0].span_begin + 1].tokens == 2);
+  CHECK(batch.rotation_distances[batch.spans[batch.reused_spans[0].span_begin].rotation - 1] == 30);
+  REQUIRE(batch.reused_spans[1].span_end - batch.reused_spans[1].span_begin == 1);
+  CHECK(batch.spans[batch.reused_spans[1].span_begin].page == nullptr);
+  CHECK(batch.positions[batch.spans[batch.reused_spans[1].span_begin].row] == 10);
   REQUIRE(batch.groups.size() == 1);
-  CHECK(batch.groups[0].paying == batch.places[1].row);
+  CHECK(batch.groups[0].measured_from == batch.reused_spans[1].row);
   RowSet some{.rows = {1, 5, 13}};
-  place_in_groups(batch, some);
+  assign_groups(batch, some);
   CHECK(some.groups[0].end == 3);
   CHECK(some.end == Numbers{2, 6, 14});
   CHECK(some.index_of(13) == 2);

@@ -29,7 +29,7 @@ std::unique_ptr<Executor> small_decoder(const DecoderOptions& options = {}) {
 TEST_CASE("decoder search: it finds the same paths in the same order as a search over whole prompts") {
   std::mt19937 random(11);
   const auto decoder = small_decoder();
-  for (const auto normalised : {Search::Normalised::vocabulary, Search::Normalised::allowed})
+  for (const auto normalised : {Search::Normalisation::vocabulary, Search::Normalisation::allowed})
     for (const std::size_t depth : {1u, 2u, 3u, 4u, 6u})
       for (const std::uint32_t width : {1u, 2u, 5u, 40u}) {
         CAPTURE(static_cast<int>(normalised));
@@ -129,7 +129,7 @@ TEST_CASE("decoder search: searches of several requests share passes, whatever e
       paths.push_back(random_paths(25, 1 + i % 4, random));
       plans.back().search.width = static_cast<std::uint32_t>(1 + 3 * i);
       plans.back().search.results = 1;
-      if (i % 3 == 1) plans.back().search.normalised = Search::Normalised::allowed;
+      if (i % 3 == 1) plans.back().search.normalised = Search::Normalisation::allowed;
     }
     plans[2].search = {};
     plans[2].readouts = {{3, 1, {4, 9}}};

@@ -19,7 +19,7 @@ namespace decoder_test {
 constexpr std::uint32_t page_tokens = 4;
 
 // Covers the features of the three architectures: bias, q/k norm, tied and own output rows.
-DecoderConfig small_config(Family family) {
+DecoderConfig family_config(Family family) {
   DecoderConfig config;
   config.family = family;
   config.layers = 3, config.hidden = 24, config.heads = 4, config.kv_heads = 2, config.head_dim = 10;
@@ -31,11 +31,11 @@ DecoderConfig small_config(Family family) {
 }
 
 std::unique_ptr<Executor> small_decoder(Family family = Family::qwen2, KvFormat kv = KvFormat::f32) {
-  return make_cpu_decoder(random_decoder(small_config(family), 7), {.page_tokens = page_tokens, .kv = kv});
+  return make_cpu_decoder(random_decoder(family_config(family), 7), {.page_tokens = page_tokens, .kv = kv});
 }
 
 Segment segment(std::vector<Token> tokens, std::int32_t start, std::vector<std::uint32_t> sees) {
-  return {SegmentKind::item, std::move(tokens), start, Sees(sees)};
+  return {SegmentKind::item, std::move(tokens), start, VisibleSegments(sees)};
 }
 
 // A system prompt, two items that see it, a user that sees all, and a discriminant with one
@@ -88,7 +88,7 @@ TEST_CASE("decoder: segments read from pages give the logits that computing them
 
 TEST_CASE("decoder: a request of cached segments without readouts computes nothing") {
   for (const WeightFormat weights : {WeightFormat::f32, WeightFormat::int8}) {
-    const auto decoder = make_cpu_decoder(random_decoder(small_config(Family::qwen2), 7),
+    const auto decoder = make_cpu_decoder(random_decoder(family_config(Family::qwen2), 7),
                                           {.page_tokens = page_tokens, .weights = weights});
     PoisonedPages memory{decoder->layout(), {}};
     Plan plan;
@@ -185,7 +185,7 @@ bool all_bytes(const std::byte* from, std::size_t count, std::byte value) {
 TEST_CASE("decoder: kept pages are written whole, with zeros behind the last token") {
   for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16}) {
     const auto decoder = small_decoder(Family::qwen2, format);
-    const KvLayout layout = kv_layout(small_config(Family::qwen2), page_tokens, format);
+    const KvLayout layout = kv_layout(family_config(Family::qwen2), page_tokens, format);
     PoisonedPages memory{decoder->layout(), {}};
     Plan plan;
     plan.segments = {segment({1, 2, 3, 4, 5, 6}, 0, {})};  // no readout: only to fill pages
@@ -208,7 +208,7 @@ TEST_CASE("decoder: kept pages are written whole, with zeros behind the last tok
 
 TEST_CASE("decoder: 16-bit formats take half the bytes") {
   for (const KvFormat format : {KvFormat::f16, KvFormat::bf16}) {
-    const KvLayout layout = kv_layout(small_config(Family::qwen2), page_tokens, format);
+    const KvLayout layout = kv_layout(family_config(Family::qwen2), page_tokens, format);
     CHECK(small_decoder(Family::qwen2, format)->layout() == page_layout(layout));
     CHECK(2 * layout.token_bytes() == small_decoder()->layout().token_bytes());
     CHECK(2 * layout.page_bytes() == small_decoder()->layout().page_bytes());
@@ -217,7 +217,7 @@ TEST_CASE("decoder: 16-bit formats take half the bytes") {
 }
 
 TEST_CASE("decoder: a key or value too large for its format gives NaN, computed or read") {
-  DecoderModel model = random_decoder(small_config(Family::qwen2), 7);
+  DecoderModel model = random_decoder(family_config(Family::qwen2), 7);
   for (float& x : model.weights.layers[1].v.values) x *= 1e6f;
   Plan plan = item_prefix_plan();
   for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16}) {

@@ -38,7 +38,7 @@ class PrototypeExecutor final : public Executor {
   using Page = std::unique_ptr<std::byte, decltype(&std::free)>;
   std::byte* page(std::size_t number);
   // Returns the prototypes of a span's tokens; stops at the first token without one.
-  std::vector<std::uint32_t> find(const Plan& plan, const Repair::Place& place) const;
+  std::vector<std::uint32_t> find(const Plan& plan, const Repair::ReusedSpan& reused) const;
 
   std::unique_ptr<Executor> executor_;
   const KvLayout kv_layout_;
@@ -47,8 +47,8 @@ class PrototypeExecutor final : public Executor {
   std::vector<Page> pages_;               // as many as the largest batch so far needed
 };
 
-std::vector<std::uint32_t> PrototypeExecutor::find(const Plan& plan, const Repair::Place& place) const {
-  const Segment& own = plan.segments[place.segment];
+std::vector<std::uint32_t> PrototypeExecutor::find(const Plan& plan, const Repair::ReusedSpan& reused) const {
+  const Segment& own = plan.segments[reused.segment];
   std::vector<std::uint32_t> numbers;
   for (std::size_t t = 0; t < own.tokens.size(); ++t) {
     const auto match = prototypes_->nearest(
@@ -60,11 +60,11 @@ std::vector<std::uint32_t> PrototypeExecutor::find(const Plan& plan, const Repai
 }
 
 std::string PrototypeExecutor::fault(const Plan& plan) const {
-  for (const Repair::Place& place : plan.repair.places) {
-    if (!place.of_prototypes) continue;
-    const std::size_t found = find(plan, place).size(), tokens = plan.segments[place.segment].tokens.size();
+  for (const Repair::ReusedSpan& reused : plan.repair.reused_spans) {
+    if (!reused.of_prototypes) continue;
+    const std::size_t found = find(plan, reused).size(), tokens = plan.segments[reused.segment].tokens.size();
     if (found < tokens)
-      return "token " + std::to_string(found) + " of segment " + std::to_string(place.segment) +
+      return "token " + std::to_string(found) + " of segment " + std::to_string(reused.segment) +
              " has no prototype; expected one of each token of a block that is made of prototypes";
   }
   return executor_->fault(plan);
@@ -82,7 +82,7 @@ std::byte* PrototypeExecutor::page(std::size_t number) {
 
 void PrototypeExecutor::run(std::span<const Request> batch, std::vector<Reply>& replies) {
   const auto needs = [](const Request& request) {
-    return std::ranges::any_of(request.plan->repair.places, &Repair::Place::of_prototypes);
+    return std::ranges::any_of(request.plan->repair.reused_spans, &Repair::ReusedSpan::of_prototypes);
   };
   if (std::ranges::none_of(batch, needs)) return executor_->run(batch, replies);
   std::vector<Request> filled(batch.begin(), batch.end());
@@ -94,13 +94,13 @@ void PrototypeExecutor::run(std::span<const Request> batch, std::vector<Reply>& 
     Plan& plan = plans.emplace_back(*request.plan);
     request.plan = &plan;
     plan.repair.prototypes.clear();
-    for (Repair::Place& place : plan.repair.places) {
-      if (!std::exchange(place.of_prototypes, false)) continue;
-      SegmentKv& kv = request.kv[place.block];
+    for (Repair::ReusedSpan& reused : plan.repair.reused_spans) {
+      if (!std::exchange(reused.of_prototypes, false)) continue;
+      SegmentKv& kv = request.kv[reused.block];
       TROUPE_CHECK(kv.source == Source::compute && kv.pages.empty(),
                    "a block of prototypes must be neither cached nor kept");
-      const std::vector<std::uint32_t> numbers = find(plan, place);
-      const Segment& block = plan.segments[place.block];
+      const std::vector<std::uint32_t> numbers = find(plan, reused);
+      const Segment& block = plan.segments[reused.block];
       TROUPE_CHECK(numbers.size() == block.tokens.size(),
                    "prototypes: expected a prototype for each token of the block");
       kv.source = Source::cached;

@@ -24,7 +24,7 @@ struct Head {
   char model[version_bytes];  // version of the model
   std::uint32_t layers, kv_heads, head_dim, hidden, vocabulary, tables, planes, prototypes;
   std::uint64_t seed;
-  double place_weight, cosine_min;
+  double position_weight, cosine_min;
 };
 static_assert(sizeof(Head) == 8 + version_bytes + 8 * 4 + 8 + 16);
 
@@ -61,34 +61,35 @@ std::string checksum_of(std::span<const std::byte> bytes) {
 void check_number(const std::filesystem::path& file, const char* name, std::uint64_t found,
                   std::uint64_t expected) {
   if (found != expected)
-    load_fault(file, std::string(name) + " is " + std::to_string(found),
-               std::to_string(expected) + ", as the model has");
+    throw_load_error(file, std::string(name) + " is " + std::to_string(found),
+                     std::to_string(expected) + ", as the model has");
 }
 
 Head read_head(const std::filesystem::path& file, std::span<const std::byte> bytes,
                const DecoderConfig& config, const std::string& version) {
   Head head;
   if (bytes.size() < sizeof head)
-    load_fault(file, "has " + std::to_string(bytes.size()) + " bytes", "a file of prototypes");
+    throw_load_error(file, "has " + std::to_string(bytes.size()) + " bytes", "a file of prototypes");
   std::memcpy(&head, bytes.data(), sizeof head);
   if (std::memcmp(head.magic, magic, sizeof magic) != 0)
-    load_fault(file, "does not begin with the prototypes' magic bytes", "a file of prototypes");
+    throw_load_error(file, "does not begin with the prototypes' magic bytes", "a file of prototypes");
   check_number(file, "layers", head.layers, config.layers);
   check_number(file, "kv_heads", head.kv_heads, config.kv_heads);
   check_number(file, "head_dim", head.head_dim, config.head_dim);
   check_number(file, "hidden", head.hidden, config.hidden);
   check_number(file, "vocabulary", head.vocabulary, config.vocabulary);
   if (version.size() != version_bytes || std::memcmp(head.model, version.data(), version_bytes) != 0)
-    load_fault(file, "is of another model", "prototypes of model " + version.substr(0, 16));
+    throw_load_error(file, "is of another model", "prototypes of model " + version.substr(0, 16));
   if (head.tables < 1 || head.tables > 64 || head.planes < 1 || head.planes > 24)
-    load_fault(file,
-               "has " + std::to_string(head.tables) + " tables of " + std::to_string(head.planes) + " planes",
-               "1 to 64 of 1 to 24");
-  if (!(head.place_weight >= 0 && head.place_weight <= 1) || !(head.cosine_min >= -1 && head.cosine_min <= 1))
-    load_fault(file, "has a position weight or a minimum cosine out of range", "0 to 1, and -1 to 1");
+    throw_load_error(
+        file, "has " + std::to_string(head.tables) + " tables of " + std::to_string(head.planes) + " planes",
+        "1 to 64 of 1 to 24");
+  if (!(head.position_weight >= 0 && head.position_weight <= 1) ||
+      !(head.cosine_min >= -1 && head.cosine_min <= 1))
+    throw_load_error(file, "has a position weight or a minimum cosine out of range", "0 to 1, and -1 to 1");
   if (head.prototypes > prototypes_most)
-    load_fault(file, "has " + std::to_string(head.prototypes) + " prototypes",
-               "at most " + std::to_string(prototypes_most));
+    throw_load_error(file, "has " + std::to_string(head.prototypes) + " prototypes",
+                     "at most " + std::to_string(prototypes_most));
   return head;
 }
 
@@ -103,17 +104,17 @@ Prototypes::Prototypes(const std::filesystem::path& file, const DecoderConfig& c
   const Head head = read_head(file, bytes, config, model_version);
   const Sections at = sections_of(head);
   if (bytes.size() != at.end)
-    load_fault(file, "has " + std::to_string(bytes.size()) + " bytes", std::to_string(at.end));
+    throw_load_error(file, "has " + std::to_string(bytes.size()) + " bytes", std::to_string(at.end));
   checksum_ = checksum_of(bytes.first(at.checksum));
   if (std::memcmp(bytes.data() + at.checksum, checksum_.data(), checksum_bytes) != 0)
-    load_fault(file, "is damaged: its checksum differs", "a whole file; make it again");
+    throw_load_error(file, "is damaged: its checksum differs", "a whole file; make it again");
   count_ = head.prototypes;
   cosine_min_ = static_cast<float>(head.cosine_min);
   never_ = bytes.subspan(at.never, head.vocabulary);
   kv_ = reinterpret_cast<const float*>(bytes.data() + at.numbers);
   const std::span<const float> table(reinterpret_cast<const float*>(bytes.data() + at.table),
                                      std::size_t{head.vocabulary} * head.hidden);
-  embedding_ = std::make_unique<PlacedEmbedding>(table, head.hidden, head.place_weight);
+  embedding_ = std::make_unique<PositionalEmbedding>(table, head.hidden, head.position_weight);
   const PrototypeOptions options{.tables = head.tables, .planes = head.planes, .seed = head.seed};
   hash_ = std::make_unique<HashTables>(embedding_->width(), options);
   for (std::uint32_t i = 0; i < count_; ++i) {
@@ -121,15 +122,15 @@ Prototypes::Prototypes(const std::filesystem::path& file, const DecoderConfig& c
     std::memcpy(&record, bytes.data() + at.records + i * sizeof record, sizeof record);
     if (record.token < 0 || static_cast<std::uint32_t>(record.token) >= head.vocabulary ||
         record.position >= config_.positions_max)
-      load_fault(file,
-                 "prototype " + std::to_string(i) + " is token " + std::to_string(record.token) + " at " +
-                     std::to_string(record.position),
-                 "a token of the vocabulary at a position of the model");
+      throw_load_error(file,
+                       "prototype " + std::to_string(i) + " is token " + std::to_string(record.token) +
+                           " at " + std::to_string(record.position),
+                       "a token of the vocabulary at a position of the model");
     hash_->add(embedding_->direction(record.token, record.position), i);
   }
   const float* const end = kv_ + std::size_t{count_} * head.layers * head.kv_heads * 2 * head.head_dim;
   if (!std::all_of(kv_, end, [](float number) { return std::isfinite(number); }))
-    load_fault(file, "has a key or a value that is not finite", "finite numbers");
+    throw_load_error(file, "has a key or a value that is not finite", "finite numbers");
 }
 
 void PrototypeMaker::write(const std::filesystem::path& file) const {
@@ -143,14 +144,14 @@ void PrototypeMaker::write(const std::filesystem::path& file) const {
             .planes = options_.planes,
             .prototypes = 0,
             .seed = options_.seed,
-            .place_weight = options_.place_weight,
+            .position_weight = options_.position_weight,
             .cosine_min = options_.cosine_min};
   TROUPE_CHECK(model_.version.size() == version_bytes, "a model has a version");
   std::memcpy(head.magic, magic, sizeof magic);
   std::memcpy(head.model, model_.version.data(), version_bytes);
   std::vector<Record> records;
   std::vector<float> numbers;
-  for (const Made& made : made_) {
+  for (const PrototypeDraft& made : drafts_) {
     if (made.taken == 0) continue;
     records.push_back({made.token, made.position, made.members});
     for (const double sum : made.sums)
@@ -174,7 +175,7 @@ void PrototypeMaker::write(const std::filesystem::path& file) const {
     std::ofstream out(whole, std::ios::binary | std::ios::trunc);
     out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     out << checksum << std::flush;
-    if (!out) load_fault(whole, "cannot be written", "a folder with enough free space");
+    if (!out) throw_load_error(whole, "cannot be written", "a folder with enough free space");
   }
   std::filesystem::rename(whole, file);
 }

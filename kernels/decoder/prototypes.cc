@@ -18,7 +18,7 @@ double dot(std::span<const float> a, std::span<const float> b) {
 }
 
 // Rotates one head's key of a token by so many positions.
-void turn(std::span<double> key, const std::vector<double>& frequencies, double positions) {
+void rotate(std::span<double> key, const std::vector<double>& frequencies, double positions) {
   const std::size_t half = key.size() / 2;
   for (std::size_t i = 0; i < half; ++i) {
     const double angle = positions * frequencies[i], a = key[i], b = key[half + i];
@@ -39,7 +39,7 @@ void store(KvFormat format, std::byte* at, double number) {
 
 }  // namespace
 
-std::vector<float> PlacedEmbedding::direction(Token token, std::uint32_t position) const {
+std::vector<float> PositionalEmbedding::direction(Token token, std::uint32_t position) const {
   TROUPE_CHECK(token >= 0 && (std::size_t(token) + 1) * hidden_ <= table_.size(),
                "prototypes: expected a token of the vocabulary");
   const std::span<const float> row = table_.subspan(std::size_t(token) * hidden_, hidden_);
@@ -80,8 +80,8 @@ void HashTables::add(std::span<const float> direction, std::uint32_t number) {
     tables_[table][bucket(direction, table)].push_back(number);
 }
 
-std::optional<HashTables::Found> HashTables::nearest(std::span<const float> direction) const {
-  std::optional<Found> best;
+std::optional<HashTables::Neighbour> HashTables::nearest(std::span<const float> direction) const {
+  std::optional<Neighbour> best;
   for (std::uint32_t table = 0; table < tables_.size(); ++table) {
     const auto at = tables_[table].find(bucket(direction, table));
     if (at == tables_[table].end()) continue;
@@ -132,7 +132,7 @@ void Prototypes::fill(const KvLayout& layout, std::span<const std::uint32_t> pro
         for (const bool value : {false, true}) {
           std::copy_n(from, vector.size(), vector.begin());
           from += vector.size();
-          if (!value) turn(vector, frequencies_, double(start) + double(t));
+          if (!value) rotate(vector, frequencies_, double(start) + double(t));
           std::byte* const to = pages[t / layout.page_tokens] +
                                 (value ? layout.values(layer, head) : layout.keys(layer, head)) +
                                 t % layout.page_tokens * layout.vector_bytes();
@@ -147,7 +147,7 @@ PrototypeMaker::PrototypeMaker(const DecoderModel& model, const PrototypeOptions
     : model_(model),
       options_(options),
       never_(never.empty() ? std::vector<std::uint8_t>(model.config.vocabulary) : std::move(never)),
-      embedding_(model.weights.embedding.values, model.config.hidden, options.place_weight),
+      embedding_(model.weights.embedding.values, model.config.hidden, options.position_weight),
       hash_(embedding_.width(), options),
       frequencies_(rope_frequencies(model.config)) {
   TROUPE_CHECK(never_.size() == model.config.vocabulary,
@@ -173,16 +173,16 @@ void PrototypeMaker::settle() {
     const std::vector<float> direction = embedding_.direction(place.first, place.second);
     auto found = hash_.nearest(direction);
     if (!found || found->cosine < options_.cosine_min) {
-      if (made_.size() >= options_.prototypes_max) continue;
-      found = {static_cast<std::uint32_t>(made_.size()), 1.0f};
+      if (drafts_.size() >= options_.prototypes_max) continue;
+      found = {static_cast<std::uint32_t>(drafts_.size()), 1.0f};
       hash_.add(direction, found->number);
-      made_.push_back({.token = place.first, .position = place.second});
+      drafts_.push_back({.token = place.first, .position = place.second});
     }
-    made_[found->number].members += count;
+    drafts_[found->number].members += count;
     report_.covered += count;
     cosines += static_cast<double>(count) * found->cosine;
   }
-  report_.prototypes = static_cast<std::uint32_t>(made_.size());
+  report_.prototypes = static_cast<std::uint32_t>(drafts_.size());
   if (report_.covered > 0) report_.cosine = cosines / static_cast<double>(report_.covered);
 }
 
@@ -192,7 +192,7 @@ void PrototypeMaker::take(Token token, std::uint32_t position, const KvLayout& l
   if (never_.at(static_cast<std::size_t>(token)) != 0) return;
   const auto found = hash_.nearest(embedding_.direction(token, position));
   if (!found || found->cosine < options_.cosine_min) return;
-  Made& made = made_[found->number];
+  PrototypeDraft& made = drafts_[found->number];
   const std::size_t width = layout.head_dim;
   made.sums.resize(std::size_t{layout.layers} * layout.kv_heads * 2 * width);
   ++made.taken;
@@ -208,7 +208,7 @@ void PrototypeMaker::take(Token token, std::uint32_t position, const KvLayout& l
                         index % layout.page_tokens * layout.vector_bytes(),
                     layout.vector_bytes());
         std::copy(stored.begin(), stored.end(), row.begin());
-        if (!value) turn(row, frequencies_, -double(position));
+        if (!value) rotate(row, frequencies_, -double(position));
         for (const double number : row) *sum++ += number;
       }
 }

@@ -36,18 +36,18 @@ namespace troupe::kernels {
 struct PrototypeOptions {
   std::uint32_t tables = 8, planes = 12;  // of the hash: 1 to 64, 1 to 24
   std::uint64_t seed = 1;
-  double place_weight = 0.2;  // share of the position in the squared length of a token's direction: 0 to 1
-  double cosine_min = 0.9;    // minimum cosine of a token and its prototype: −1 to 1
+  double position_weight = 0.2;  // share of the position in the squared length of a token's direction: 0 to 1
+  double cosine_min = 0.9;       // minimum cosine of a token and its prototype: −1 to 1
   std::uint32_t prototypes_max = 65'536;
 };
 
 // Computes the direction of a token at a position, with length one.
-class PlacedEmbedding {
+class PositionalEmbedding {
  public:
   static constexpr std::uint32_t waves = 16;
   // `table` is [vocabulary][hidden] and must outlive this object.
-  PlacedEmbedding(std::span<const float> table, std::uint32_t hidden, double place_weight)
-      : table_(table), hidden_(hidden), place_weight_(place_weight) {}
+  PositionalEmbedding(std::span<const float> table, std::uint32_t hidden, double position_weight)
+      : table_(table), hidden_(hidden), place_weight_(position_weight) {}
   std::uint32_t width() const { return hidden_ + waves; }
   std::vector<float> direction(Token token, std::uint32_t position) const;
 
@@ -63,11 +63,11 @@ class HashTables {
   HashTables(std::uint32_t width, const PrototypeOptions& options);
   void add(std::span<const float> direction, std::uint32_t number);
   // The candidate of the largest cosine; the lowest number among equals.
-  struct Found {
+  struct Neighbour {
     std::uint32_t number = 0;
     float cosine = 0;
   };
-  std::optional<Found> nearest(std::span<const float> direction) const;
+  std::optional<Neighbour> nearest(std::span<const float> direction) const;
 
  private:
   std::uint32_t bucket(std::span<const float> direction, std::uint32_t table) const;
@@ -89,7 +89,7 @@ class Prototypes {
   const std::string& checksum() const {
     return checksum_;
   }  // part of the names of blocks made of these prototypes
-  using Match = HashTables::Found;
+  using Match = HashTables::Neighbour;
   // Returns the prototype of a token at this position of the prompt; none: the token must be
   // computed.
   std::optional<Match> nearest(Token token, std::uint32_t position) const;
@@ -112,7 +112,7 @@ class Prototypes {
   std::string checksum_;
   const float* kv_ = nullptr;  // [prototype][columns()]
   float cosine_min_ = 0;
-  std::unique_ptr<PlacedEmbedding> embedding_;
+  std::unique_ptr<PositionalEmbedding> embedding_;
   std::unique_ptr<HashTables> hash_;
   std::vector<double> frequencies_;
 };
@@ -165,7 +165,7 @@ class PrototypeMaker {
   const Report& report() const { return report_; }
 
  private:
-  struct Made {
+  struct PrototypeDraft {
     Token token = 0;
     std::uint32_t position = 0;
     std::uint64_t members = 0, taken = 0;
@@ -175,11 +175,11 @@ class PrototypeMaker {
   const DecoderModel& model_;
   const PrototypeOptions options_;
   const std::vector<std::uint8_t> never_;
-  PlacedEmbedding embedding_;
+  PositionalEmbedding embedding_;
   HashTables hash_;
   std::vector<double> frequencies_;
   std::map<std::pair<Token, std::uint32_t>, std::uint64_t> counts_;
-  std::vector<Made> made_;
+  std::vector<PrototypeDraft> drafts_;
   Report report_;
 };
 

@@ -29,12 +29,12 @@ struct History {
   KvLayout layout = kv_layout(model.config, 4, KvFormat::f32);
   std::vector<Token> tokens{3, 17, 4, 31, 9, 26, 5};
   std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> memory;  // of all allocated pages
-  std::vector<std::byte*> pages = room(tokens.size());
+  std::vector<std::byte*> pages = allocate_pages(tokens.size());
 
   // The prompt's first token is not part of the history.
   static constexpr std::uint32_t start = 1;
 
-  std::vector<std::byte*> room(std::size_t count) {
+  std::vector<std::byte*> allocate_pages(std::size_t count) {
     std::vector<std::byte*> addresses;
     for (std::size_t i = 0; i < layout.pages_for(count); ++i) {
       memory.emplace_back(
@@ -70,14 +70,14 @@ struct History {
 
 TEST_CASE("prototypes: a token is close to itself nearby, less so far away, and not to others") {
   const DecoderModel model = random_decoder(small_config(), 5);
-  const PlacedEmbedding embedding(model.weights.embedding.values, model.config.hidden, 0.3);
+  const PositionalEmbedding embedding(model.weights.embedding.values, model.config.hidden, 0.3);
   const std::vector<float> here = embedding.direction(7, 20);
   CHECK(here.size() == embedding.width());
   CHECK(cosine(here, here) == doctest::Approx(1));
   CHECK(cosine(here, embedding.direction(7, 21)) > 0.9);
   CHECK(cosine(here, embedding.direction(7, 150)) < cosine(here, embedding.direction(7, 21)));
   CHECK(cosine(here, embedding.direction(8, 20)) < 0.9);
-  const PlacedEmbedding nowhere(model.weights.embedding.values, model.config.hidden, 0);
+  const PositionalEmbedding nowhere(model.weights.embedding.values, model.config.hidden, 0);
   CHECK(cosine(nowhere.direction(7, 20), nowhere.direction(7, 250)) == doctest::Approx(1));
 }
 
@@ -116,7 +116,7 @@ TEST_CASE(
 TEST_CASE(
     "prototypes: frequent tokens become prototypes, close ones join them, and their number is limited") {
   const DecoderModel model = random_decoder(small_config(), 5);
-  PrototypeMaker maker(model, {.place_weight = 0.1, .cosine_min = 0.9});
+  PrototypeMaker maker(model, {.position_weight = 0.1, .cosine_min = 0.9});
   for (int i = 0; i < 5; ++i) maker.see(7, 20);
   maker.see(7, 21);
   maker.see(9, 20);
@@ -139,7 +139,7 @@ TEST_CASE("prototypes: identifiers and separators never get a prototype, however
   history.made();
   std::vector<std::uint8_t> never(history.model.config.vocabulary);
   never[9] = 1;
-  PrototypeMaker maker(history.model, {.planes = 1, .place_weight = 0, .cosine_min = -1}, never);
+  PrototypeMaker maker(history.model, {.planes = 1, .position_weight = 0, .cosine_min = -1}, never);
   for (std::uint32_t t = 0; t < history.tokens.size(); ++t) maker.see(history.tokens[t], History::start + t);
   maker.settle();
   for (std::uint32_t t = 0; t < history.tokens.size(); ++t)
@@ -155,8 +155,8 @@ TEST_CASE("prototypes: identifiers and separators never get a prototype, however
   CHECK_FALSE(prototypes.nearest(9, 100));
 }
 
-struct AskedRows final : EmbeddingTable {
-  explicit AskedRows(std::shared_ptr<const Prototypes> prototypes) : table(std::move(prototypes)) {}
+struct CountingRows final : EmbeddingTable {
+  explicit CountingRows(std::shared_ptr<const Prototypes> prototypes) : table(std::move(prototypes)) {}
   std::uint32_t rows() const override { return table.rows(); }
   std::uint32_t columns() const override { return table.columns(); }
   void fetch(std::span<const Token> rows, float* out) override {
@@ -185,15 +185,15 @@ TEST_CASE("prototypes: a history made of its own prototypes equals the computed 
   CHECK_FALSE(prototypes.nearest(history.tokens[0], 200));
 
   // As a block at 0 that is reused where the history is, with nothing of it computed.
-  const std::vector<std::byte*> block = history.room(numbers.size());
+  const std::vector<std::byte*> block = history.allocate_pages(numbers.size());
   prototypes.fill(history.layout, numbers, 0, block);
   Plan reusing = history.plain();
   reusing.segments.insert(reusing.segments.begin() + 1, {SegmentKind::user, history.tokens, 0, {}});
   reusing.segments[2].sees = {0};
   reusing.segments[3].sees = {0, 2};
   reusing.readouts[0].segment = 3;
-  reusing.repair = {.places = {{2, 1, 0}}, .budgets = {0}};
-  REQUIRE(find_fault(reusing, history.decoder->limits()) == "");
+  reusing.repair = {.reused_spans = {{2, 1, 0}}, .budgets = {0}};
+  REQUIRE(validate(reusing, history.decoder->limits()) == "");
   const std::vector<float> exact = history.run(history.plain(), {{}, {}, {}});
   const std::vector<float> reused = history.run(reusing, {{}, {Source::cached, block}, {}, {}});
   for (std::size_t i = 0; i < exact.size(); ++i) CHECK(std::abs(exact[i] - reused[i]) < 1e-4);
@@ -204,11 +204,11 @@ TEST_CASE("prototypes: a history made of its own prototypes equals the computed 
   const auto making =
       with_prototypes(make_cpu_decoder(history.model, {.page_tokens = 4}), history.layout, shared);
   Plan made = reusing;
-  made.repair.places[0].of_prototypes = true;
+  made.repair.reused_spans[0].of_prototypes = true;
   made.repair.prototypes = prototypes.checksum();
-  CHECK(find_fault(made, making->limits()) == "");
+  CHECK(validate(made, making->limits()) == "");
   CHECK(making->fault(made) == "");
-  CHECK(find_fault(made, history.decoder->limits()).find("repair.prototypes is ") == 0);
+  CHECK(validate(made, history.decoder->limits()).find("repair.prototypes is ") == 0);
   const Plan plain = history.plain();
   const auto other_lane = making->share(1);
   for (Executor* executor : {making.get(), other_lane.get()}) {
@@ -224,7 +224,7 @@ TEST_CASE("prototypes: a history made of its own prototypes equals the computed 
   }
 
   // The same holds if the rows are read through a table in front of the file.
-  const auto rows = std::make_shared<AskedRows>(shared);
+  const auto rows = std::make_shared<CountingRows>(shared);
   const auto through =
       with_prototypes(make_cpu_decoder(history.model, {.page_tokens = 4}), history.layout, shared, rows)
           ->share(1);
@@ -235,7 +235,7 @@ TEST_CASE("prototypes: a history made of its own prototypes equals the computed 
   made.segments[1].tokens = made.segments[2].tokens = std::vector<Token>{3, 17, 40};
   CHECK(making->fault(made).find("token 2 of segment 2 has no prototype") == 0);
   made.repair.prototypes.clear();
-  CHECK(find_fault(made, making->limits()).find("repair.places[0].of_prototypes is true") == 0);
+  CHECK(validate(made, making->limits()).find("repair.places[0].of_prototypes is true") == 0);
 
   std::swap(numbers[1], numbers[2]);
   prototypes.fill(history.layout, numbers, 0, block);
@@ -248,7 +248,7 @@ TEST_CASE("prototypes: a history made of its own prototypes equals the computed 
 TEST_CASE("prototypes: a prototype has the mean of its tokens, and numbers are narrowed as pages are") {
   History history;
   PrototypeMaker maker =
-      history.made({.tables = 4, .planes = 1, .place_weight = 0, .cosine_min = -1, .prototypes_max = 1});
+      history.made({.tables = 4, .planes = 1, .position_weight = 0, .cosine_min = -1, .prototypes_max = 1});
   CHECK(maker.report().prototypes == 1);
   const TestFolder folder;
   maker.write(folder.path() / "p");
@@ -257,7 +257,7 @@ TEST_CASE("prototypes: a prototype has the mean of its tokens, and numbers are n
   for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16}) {
     KvLayout layout = history.layout;
     layout.format = format;
-    const std::vector<std::byte*> block = history.room(1);
+    const std::vector<std::byte*> block = history.allocate_pages(1);
     prototypes.fill(layout, number, 0, block);
     double mean = 0;
     const std::size_t value = history.layout.values(1, 1);

@@ -55,16 +55,16 @@ struct Keys {
   }
   // Returns the key rotated exactly to the position, in double.
   std::vector<double> at(double position) const {
-    std::vector<double> turned(plain.size());
+    std::vector<double> rotated(plain.size());
     const std::size_t half = head_dim / 2;
     for (std::size_t k = 0; k < count; ++k)
       for (std::size_t i = 0; i < half; ++i) {
         const double c = std::cos(position * frequencies[i]), s = std::sin(position * frequencies[i]);
         const std::size_t n = k * head_dim + i;
-        turned[n] = plain[n] * c - plain[n + half] * s;
-        turned[n + half] = plain[n + half] * c + plain[n] * s;
+        rotated[n] = plain[n] * c - plain[n + half] * s;
+        rotated[n + half] = plain[n + half] * c + plain[n] * s;
       }
-    return turned;
+    return rotated;
   }
   // Returns the length of the pair that number n belongs to.
   double pair(std::size_t n) const {
@@ -88,14 +88,15 @@ void for_every_version(Check check) {
 
 // Returns the rotated keys, copied or in place. Numbers are aligned, vectors are not, and the
 // poison around them must stay.
-std::vector<std::byte> turned(const RealignVersion& version, KvFormat format, const Keys& keys,
-                              const std::vector<std::byte>& stored, const Turn& turn, bool in_place) {
+std::vector<std::byte> rotated(const RealignVersion& version, KvFormat format, const Keys& keys,
+                               const std::vector<std::byte>& stored, const KeyRotation& rotation,
+                               bool in_place) {
   constexpr std::ptrdiff_t gap = 4;
   std::vector<std::byte> place(stored.size() + 2 * gap, kPoison), kept = stored;
   const auto begin = place.begin() + gap, end = place.end() - gap;
   if (in_place) std::copy(stored.begin(), stored.end(), begin);
   version.of_format[std::size_t(format)](in_place ? &*begin : kept.data(), &*begin, keys.count, keys.head_dim,
-                                         turn.cosines.data(), turn.sines.data());
+                                         rotation.cosines.data(), rotation.sines.data());
   const auto is_poison = [](std::byte byte) { return byte == kPoison; };
   CHECK(std::all_of(place.begin(), begin, is_poison));
   CHECK(std::all_of(end, place.end(), is_poison));
@@ -117,9 +118,9 @@ TEST_CASE("realign: keys rotated from p to q are those of q, up to the rounding 
           std::vector<std::byte> stored(count * head_dim * value_bytes(format));
           const std::vector<double> before = keys.at(double(p)), want = keys.at(double(q));
           for (std::size_t n = 0; n < before.size(); ++n) store(format, before[n], stored.data(), n);
-          const Turn turn = make_turn(keys.frequencies, q == p ? 1 : q - p);
-          const auto got = turned(version, format, keys, stored, turn, false);
-          CHECK(turned(version, format, keys, stored, turn, true) == got);
+          const KeyRotation rotation = make_rotation(keys.frequencies, q == p ? 1 : q - p);
+          const auto got = rotated(version, format, keys, stored, rotation, false);
+          CHECK(rotated(version, format, keys, stored, rotation, true) == got);
           if (q == p) continue;
           for (std::size_t n = 0; n < want.size(); ++n) {
             // The errors of a pair at p are rotated with it; angles and sums add a few roundings of
@@ -132,11 +133,11 @@ TEST_CASE("realign: keys rotated from p to q are those of q, up to the rounding 
 }
 
 TEST_CASE("realign: angles are exact for the farthest distances, and a rotation by 0 is the identity") {
-  const Turn turn = make_turn(std::vector<double>{1.0, 0.5}, -131071);
-  CHECK(turn.cosines[0] == float(std::cos(131071.0)));
-  CHECK(turn.sines[0] == float(-std::sin(131071.0)));
-  CHECK(turn.sines[1] == float(-std::sin(65535.5)));
-  CHECK(make_turn(std::vector<double>{1.0}, 0).cosines.empty());
+  const KeyRotation rotation = make_rotation(std::vector<double>{1.0, 0.5}, -131071);
+  CHECK(rotation.cosines[0] == float(std::cos(131071.0)));
+  CHECK(rotation.sines[0] == float(-std::sin(131071.0)));
+  CHECK(rotation.sines[1] == float(-std::sin(65535.5)));
+  CHECK(make_rotation(std::vector<double>{1.0}, 0).cosines.empty());
 }
 
 // A block in its own pages, with random bytes up to the last token.
@@ -193,8 +194,8 @@ TEST_CASE("realign: a realigned block has rotated keys, the same values, and zer
     KvLayout layout = kLayout;
     layout.format = format;
     Block block = Block(layout, 6).draw(random), copy(layout, 6);
-    const Turn turn = make_turn(std::vector<double>(10, 0.5), 3);
-    realign({layout, block.from(), copy.to(), 6}, turn);
+    const KeyRotation rotation = make_rotation(std::vector<double>(10, 0.5), 3);
+    realign({layout, block.from(), copy.to(), 6}, rotation);
     const RealignVersion& reference = realign_versions().back();
     const std::vector<std::byte> zeros(layout.vector_bytes());
     for (std::uint32_t layer = 0; layer < layout.layers; ++layer)
@@ -210,7 +211,7 @@ TEST_CASE("realign: a realigned block has rotated keys, the same values, and zer
           const auto key = block.vector(token, keys), got = copy.vector(token, keys);
           std::vector<std::byte> want(key.size());
           reference.of_format[std::size_t(format)](key.data(), want.data(), 1, layout.head_dim,
-                                                   turn.cosines.data(), turn.sines.data());
+                                                   rotation.cosines.data(), rotation.sines.data());
           for (std::size_t i = 0; i < layout.head_dim; ++i) {
             const double expected = load(format, want.data(), i), found = load(format, got.data(), i);
             const double size = std::abs(load(format, key.data(), i)) +
@@ -222,7 +223,7 @@ TEST_CASE("realign: a realigned block has rotated keys, the same values, and zer
           }
         }
     Block there = block;
-    realign({layout, there.from(), there.to(), 6}, turn);
+    realign({layout, there.from(), there.to(), 6}, rotation);
     for (std::uint32_t token = 0; token < 8; ++token) {
       CHECK(there.vector(token, layout.values(1, 2)) == block.vector(token, layout.values(1, 2)));
       const Block& want = token < 6 ? copy : block;
@@ -245,7 +246,7 @@ struct DecoderPages {
   }
 };
 
-DecoderConfig small_config(Family family) {
+DecoderConfig realign_config(Family family) {
   DecoderConfig config;
   config.family = family;
   config.layers = 3, config.hidden = 24, config.heads = 4, config.kv_heads = 2, config.head_dim = 10;
@@ -267,7 +268,7 @@ TEST_CASE(
   for (const Family family : {Family::qwen2, Family::qwen3, Family::llama})
     for (const KvFormat format : kFormats) {
       CAPTURE(format_name(format));
-      const DecoderConfig config = small_config(family);
+      const DecoderConfig config = realign_config(family);
       const auto decoder =
           make_cpu_decoder(random_decoder(config, random()), {.page_tokens = 4, .kv = format});
       const KvLayout layout = kv_layout(config, 4, format);
@@ -281,7 +282,7 @@ TEST_CASE(
       };
       const std::vector<std::byte*> at_p = made(p), at_q = made(q), moved = memory.take(layout, 9);
       const std::vector<const std::byte*> from(at_p.begin(), at_p.end());
-      realign({layout, from, moved, 9}, make_turn(rope_frequencies(config), q - p));
+      realign({layout, from, moved, 9}, make_rotation(rope_frequencies(config), q - p));
       const auto answer = [&](const std::vector<std::byte*>& pages) {
         Plan plan;
         plan.segments = {{SegmentKind::item, {3, 1, 4, 1, 5, 9, 2, 6, 5}, q, {}},
@@ -290,14 +291,14 @@ TEST_CASE(
         const Request request{&plan, {{Source::cached, pages}, {}}};
         return decoder->run({&request, 1})[0].readouts[0];
       };
-      const std::vector<float> want = answer(at_q), got = answer(moved), unturned = answer(at_p);
+      const std::vector<float> want = answer(at_q), got = answer(moved), unrotated = answer(at_p);
       // Roundings of the keys change the scores, and change logits of size about 1 by no more than
       // a few of them.
       const double tolerance = 64 * unit_roundoff(format) + 1e-5;
       double off = 0, wrong = 0;
       for (std::size_t i = 0; i < want.size(); ++i) {
         off = std::max(off, std::abs(double{got[i]} - want[i]));
-        wrong = std::max(wrong, std::abs(double{unturned[i]} - want[i]));
+        wrong = std::max(wrong, std::abs(double{unrotated[i]} - want[i]));
       }
       CHECK(off <= tolerance);
       if (format == KvFormat::f32 && std::abs(q - p) > 2) CHECK(wrong > tolerance);

@@ -12,45 +12,45 @@ void RepairChoices::start(const DecoderBatch& batch) {
   for (std::uint32_t r = 0; r < batch.repairs.size(); ++r) {
     const BatchRepair& of = batch.repairs[r];
     State& state = states_[r];
-    state.first_place = of.place_begin;
-    state.end_place = of.place_end;
+    state.first_span = of.reused_begin;
+    state.end_span = of.reused_end;
     state.chosen = state.ended = false;
     state.longest = 0;
     state.tokens.budget.clear();
-    for (std::uint32_t p = of.place_begin; p < of.place_end; ++p) {
-      const RepairedPlace& place = batch.places[p];
+    for (std::uint32_t p = of.reused_begin; p < of.reused_end; ++p) {
+      const RepairedSpan& reused = batch.reused_spans[p];
       repair_of_.push_back(r);
       first_token_.push_back(static_cast<std::uint32_t>(state.tokens.budget.size()));
-      state.longest = std::max(state.longest, place.tokens);
-      state.tokens.budget.insert(state.tokens.budget.end(), place.tokens, place.budget);
+      state.longest = std::max(state.longest, reused.tokens);
+      state.tokens.budget.insert(state.tokens.budget.end(), reused.tokens, reused.budget);
     }
     state.tokens.attention.assign(state.tokens.budget.size(), 0);
     state.tokens.divergence.assign(state.tokens.budget.size(), 0);
   }
 }
 
-void RepairChoices::give_back() {
+void RepairChoices::free_memory() {
   states_ = {};
   repair_of_ = first_token_ = order_ = {};
 }
 
-bool RepairChoices::weighs() const {
+bool RepairChoices::needs_attention() const {
   return std::ranges::any_of(batch_->repairs, [](const BatchRepair& of) { return of.repair->attention > 0; });
 }
 
-bool RepairChoices::compares() const {
+bool RepairChoices::needs_divergence() const {
   return std::ranges::any_of(batch_->repairs,
                              [](const BatchRepair& of) { return of.repair->divergence > 0; });
 }
 
-std::span<float> RepairChoices::divergence(std::uint32_t place) {
-  return std::span(state_of(place).tokens.divergence)
-      .subspan(first_token_[place], batch_->places[place].tokens);
+std::span<float> RepairChoices::divergence(std::uint32_t reused) {
+  return std::span(state_of(reused).tokens.divergence)
+      .subspan(first_token_[reused], batch_->reused_spans[reused].tokens);
 }
 
-std::span<const std::uint8_t> RepairChoices::chosen(std::uint32_t place) const {
-  return std::span(states_[repair_of_[place]].tokens.chosen)
-      .subspan(first_token_[place], batch_->places[place].tokens);
+std::span<const std::uint8_t> RepairChoices::chosen(std::uint32_t reused) const {
+  return std::span(states_[repair_of_[reused]].tokens.chosen)
+      .subspan(first_token_[reused], batch_->reused_spans[reused].tokens);
 }
 
 void RepairChoices::choose_after_keys(std::uint32_t layer, std::vector<std::uint32_t>& ended) {
@@ -69,8 +69,8 @@ void RepairChoices::choose_after_attention(std::span<const float> mass, std::vec
     State& state = states_[r];
     const Repair& repair = *batch_->repairs[r].repair;
     if (repair.attention == 0) continue;
-    for (std::uint32_t p = state.first_place; p < state.end_place; ++p)
-      std::copy_n(&mass[batch_->places[p].row], batch_->places[p].tokens,
+    for (std::uint32_t p = state.first_span; p < state.end_span; ++p)
+      std::copy_n(&mass[batch_->reused_spans[p].row], batch_->reused_spans[p].tokens,
                   &state.tokens.attention[first_token_[p]]);
     if (repair.divergence > 0) continue;
     choose(r);
@@ -84,9 +84,9 @@ void RepairChoices::choose(std::size_t repair) {
 }
 
 void RepairChoices::end_rows(State& state, std::vector<std::uint32_t>& ended) {
-  for (std::uint32_t p = state.first_place; p < state.end_place; ++p)
-    for (std::uint32_t t = 0; t < batch_->places[p].tokens; ++t)
-      if (state.tokens.chosen[first_token_[p] + t] == 0) ended.push_back(batch_->places[p].row + t);
+  for (std::uint32_t p = state.first_span; p < state.end_span; ++p)
+    for (std::uint32_t t = 0; t < batch_->reused_spans[p].tokens; ++t)
+      if (state.tokens.chosen[first_token_[p] + t] == 0) ended.push_back(batch_->reused_spans[p].row + t);
   state.ended = true;
 }
 
@@ -101,15 +101,15 @@ void RepairChoices::list_chosen(std::size_t repair, std::vector<std::uint32_t>& 
     if (state.tokens.chosen[t] != 0) out.push_back(t);
 }
 
-void rows_that_go_on(const DecoderBatch& batch, const RowSet* set, std::span<const std::uint32_t> ended,
-                     RowSet& next) {
+void remaining_rows(const DecoderBatch& batch, const RowSet* set, std::span<const std::uint32_t> ended,
+                    RowSet& next) {
   const std::size_t rows = set != nullptr ? set->rows.size() : batch.rows();
   next.rows.clear();
   for (std::uint32_t i = 0; i < rows; ++i) {
     const std::uint32_t row = set != nullptr ? set->rows[i] : i;
     if (!std::ranges::binary_search(ended, row)) next.rows.push_back(row);
   }
-  place_in_groups(batch, next);
+  assign_groups(batch, next);
 }
 
 }  // namespace troupe::kernels

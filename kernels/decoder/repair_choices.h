@@ -15,19 +15,20 @@ class RepairChoices {
  public:
   // Starts a pass over `batch`, which must outlive the pass.
   void start(const DecoderBatch& batch);
-  void give_back();  // frees all memory
+  void free_memory();  // frees all memory
   bool any() const { return batch_ != nullptr && !batch_->repairs.empty(); }
-  bool weighs() const;    // true if the attention of the first layer must be measured
-  bool compares() const;  // true if keys and values of the second layer must be compared with the blocks'
+  bool needs_attention() const;  // true if the attention of the first layer must be measured
+  bool needs_divergence()
+      const;  // true if keys and values of the second layer must be compared with the blocks'
 
-  std::uint32_t places() const { return static_cast<std::uint32_t>(batch_->places.size()); }
-  const Repair& repair_of(std::uint32_t place) const { return *batch_->repairs[repair_of_[place]].repair; }
-  std::uint32_t repair_number(std::uint32_t place) const { return repair_of_[place]; }
+  std::uint32_t reused_spans() const { return static_cast<std::uint32_t>(batch_->reused_spans.size()); }
+  const Repair& repair_of(std::uint32_t reused) const { return *batch_->repairs[repair_of_[reused]].repair; }
+  std::uint32_t repair_number(std::uint32_t reused) const { return repair_of_[reused]; }
   // Divergence of each of a span's tokens from its block's; the backend fills it before tokens are
   // chosen.
-  std::span<float> divergence(std::uint32_t place);
+  std::span<float> divergence(std::uint32_t reused);
   // Flag per token of a span; valid once tokens are chosen.
-  std::span<const std::uint8_t> chosen(std::uint32_t place) const;
+  std::span<const std::uint8_t> chosen(std::uint32_t reused) const;
   // maximum tokens of a span
   std::uint32_t longest(std::uint32_t repair) const { return states_[repair].longest; }
 
@@ -43,13 +44,13 @@ class RepairChoices {
 
  private:
   struct State {
-    std::uint32_t first_place = 0, end_place = 0;
+    std::uint32_t first_span = 0, end_span = 0;
     std::uint32_t longest = 0;
     bool chosen = false, ended = false;
     RepairTokens tokens;
   };
 
-  State& state_of(std::uint32_t place) { return states_[repair_of_[place]]; }
+  State& state_of(std::uint32_t reused) { return states_[repair_of_[reused]]; }
   void choose(std::size_t repair);
   void end_rows(State& state, std::vector<std::uint32_t>& ended);
 
@@ -61,7 +62,7 @@ class RepairChoices {
 
 // Sets `next` to the rows of `set` (null: of the whole batch) that are not among `ended`, which is
 // ascending.
-void rows_that_go_on(const DecoderBatch& batch, const RowSet* set, std::span<const std::uint32_t> ended,
-                     RowSet& next);
+void remaining_rows(const DecoderBatch& batch, const RowSet* set, std::span<const std::uint32_t> ended,
+                    RowSet& next);
 
 }  // namespace troupe::kernels

@@ -2,7 +2,7 @@
 // The interface of every model architecture: an executor answers several requests at a time, each a
 // plan whose segments are computed now or taken from cached pages. Each architecture decides what
 // it computes with, how many forward passes that takes, and what lies in a page. The executor
-// CHECKs shapes and sources; plans from outside must pass find_fault first.
+// CHECKs shapes and sources; plans from outside must pass validate first.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -42,9 +42,9 @@ struct SegmentKv {
 };
 
 // Cached pages of a request that are still in flight, each filled from its beginning.
-class ComingPages {
+class PagesInFlight {
  public:
-  virtual ~ComingPages() = default;
+  virtual ~PagesInFlight() = default;
   // Waits until the first `bytes` bytes of each page have arrived. Returns false if they will not
   // arrive; the pass is then abandoned.
   virtual bool wait(std::size_t bytes) = 0;
@@ -52,8 +52,8 @@ class ComingPages {
 
 // Thrown by run() when pages will not arrive. The executor stays usable; pages that the pass should
 // have filled are not filled.
-struct PagesMissing : std::runtime_error {
-  PagesMissing() : std::runtime_error("cached keys and values did not arrive") {}
+struct PagesNotArrived : std::runtime_error {
+  PagesNotArrived() : std::runtime_error("cached keys and values did not arrive") {}
 };
 
 // Data that a model computes with beside its weights, made from one state of the catalog.
@@ -83,7 +83,7 @@ struct Request {
   std::shared_ptr<const CatalogAssets> assets = nullptr;
   // Not null: cached pages are in flight; wait for them before reading. Only for executors that
   // wait by layer.
-  ComingPages* coming = nullptr;
+  PagesInFlight* in_flight = nullptr;
 
   // Returns the paths that the plan's search may return if the plan itself does not name them;
   // null: any tokens of the vocabulary.
@@ -118,7 +118,7 @@ class Executor {
   // Plans from outside must pass it before they run.
   virtual std::string fault(const Plan&) const { return ""; }
   virtual const PageLayout& layout() const = 0;
-  // Returns true if run() waits for Request::coming before it reads a layer. Other executors need
+  // Returns true if run() waits for Request::in_flight before it reads a layer. Other executors need
   // all pages filled.
   virtual bool waits_by_layer() const { return false; }
   // Computes all requests: replies[i] becomes the answer to batch[i], and its memory is reused. An

@@ -9,14 +9,14 @@
 
 namespace troupe::kernels {
 
-struct ShapedPart {
+struct FixedShapePart {
   std::uint32_t begin = 0, count = 0;  // candidates of the request
   std::uint32_t shape = 0;             // at least `count`; the difference is padding
-  bool operator==(const ShapedPart&) const = default;
+  bool operator==(const FixedShapePart&) const = default;
 };
 
 // Cuts `candidates` into parts, in order, each candidate once. CHECKs that `shapes` descend and are
 // not empty.
-std::vector<ShapedPart> cut_to_shapes(std::uint32_t candidates, std::span<const std::uint32_t> shapes);
+std::vector<FixedShapePart> cut_to_shapes(std::uint32_t candidates, std::span<const std::uint32_t> shapes);
 
 }  // namespace troupe::kernels

@@ -8,7 +8,7 @@ namespace troupe::kernels {
 namespace {
 namespace fixed_shapes_test {
 
-using Parts = std::vector<ShapedPart>;
+using Parts = std::vector<FixedShapePart>;
 constexpr std::uint32_t flame[] = {1024, 512, 256, 128};
 
 TEST_CASE(
@@ -32,7 +32,7 @@ TEST_CASE("fixed shapes: random counts are cut into parts in order, each candida
   for (int round = 0; round < 200; ++round) {
     const std::uint32_t candidates = random() % 5000;
     std::uint32_t next = 0, before = flame[0], padding = 0;
-    for (const ShapedPart& part : cut_to_shapes(candidates, flame)) {
+    for (const FixedShapePart& part : cut_to_shapes(candidates, flame)) {
       CHECK(part.begin == next);
       CHECK(part.count > 0);
       CHECK(part.count <= part.shape);

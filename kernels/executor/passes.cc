@@ -1,16 +1,16 @@
 #include "kernels/executor/passes.h"
 
-#include "kernels/executor/cut_request.h"
+#include "kernels/executor/split_request.h"
 
 namespace troupe::kernels {
 namespace {
 
 // Runs the parts in order. Returns "" or, for the first part that does not fit, the limit that it
 // exceeds.
-std::string run_parts(const std::vector<RequestPart>& parts, ComingPages* coming, Reply& reply,
+std::string run_parts(const std::vector<RequestPart>& parts, PagesInFlight* in_flight, Reply& reply,
                       const OnePass& pass) {
   for (const RequestPart& part : parts) {
-    const Request request{&part.plan, part.kv, nullptr, coming};
+    const Request request{&part.plan, part.kv, nullptr, in_flight};
     Reply answer;
     if (std::string beyond = pass({&request, 1}, {&answer, 1}); !beyond.empty()) return beyond;
     for (std::size_t r = 0; r < part.readouts.size(); ++r)
@@ -24,16 +24,16 @@ std::string run_parts(const std::vector<RequestPart>& parts, ComingPages* coming
 // failed one filled.
 void run_cut(const Request& request, Reply& reply, std::string beyond, const OnePass& pass) {
   reply.readouts.resize(request.plan->readouts.size());
-  if (!request.plan->repair.places.empty()) {
+  if (!request.plan->repair.reused_spans.empty()) {
     reply.too_large = std::move(beyond) + "; a plan with a repair cannot be computed in parts";
     return;
   }
   std::size_t parts_before = 1;
   for (std::size_t tokens = computed_tokens(request) / 2; tokens > 0; tokens /= 2) {
-    const std::vector<RequestPart> parts = cut_request(request, tokens);
+    const std::vector<RequestPart> parts = split_request(request, tokens);
     if (parts.size() == parts_before) continue;
     parts_before = parts.size();
-    if (run_parts(parts, request.coming, reply, pass).empty()) return;
+    if (run_parts(parts, request.in_flight, reply, pass).empty()) return;
   }
   reply.too_large = std::move(beyond);
 }

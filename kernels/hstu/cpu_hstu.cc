@@ -139,18 +139,18 @@ std::string CpuHstu::run_pass(std::span<const Request> requests, std::span<Reply
   if (tokens <= memory_.tokens_kept) return compute(requests, replies);
   const std::lock_guard one_at_a_time(*large_);
   std::string beyond = compute(requests, replies);
-  give_back();
+  free_memory();
   return beyond;
 }
 
 // Frees a large pass's memory, so that the next large pass may be any executor's.
-void CpuHstu::give_back() {
+void CpuHstu::free_memory() {
   const std::size_t rows = memory_.tokens_kept;
   state_.shrink(rows * c_.hidden);
   uvqk_.shrink(rows * uvqk_width());
   mixed_.shrink(rows * c_.width());
   kv_.shrink(rows);
-  bias_.give_back();
+  bias_.free_memory();
   gathered_ = {};
   read_items_ = {};
   for (HstuWorkspace& w : workspaces_) w.attend = {};
@@ -160,7 +160,7 @@ void CpuHstu::give_back() {
 
 std::string CpuHstu::compute(std::span<const Request> requests, std::span<Reply> replies) {
   thread_local CpuSet beside;
-  if (beside != team_.cpus()) stay_on(beside = team_.cpus());
+  if (beside != team_.cpus()) bind_to_cpus(beside = team_.cpus());
   Team::Pass pass(team_);
   {
     PartTimer timer(timed(workspaces_[0], &PassTimes::planning));

@@ -84,7 +84,7 @@ class CpuHstu final : public Executor {
   };
   std::string run_pass(std::span<const Request> requests, std::span<Reply> replies);
   std::string compute(std::span<const Request> requests, std::span<Reply> replies);
-  void give_back();
+  void free_memory();
   void start(std::uint32_t workers);
   void gather_items();
   std::size_t end_of_alike(std::size_t first) const;

@@ -169,12 +169,12 @@ void check_generator(const std::filesystem::path& file, const nlohmann::json& do
 void read_tensor(const SafetensorsFile& file, const TensorPlace& place) {
   const auto stored = file.tensors().find(place.name);
   if (stored == file.tensors().end())
-    load_fault(file.path(), "tensor " + in_quotes(place.name) + " is missing",
-               "shape " + shape_text(place.shape));
+    throw_load_error(file.path(), "tensor " + in_quotes(place.name) + " is missing",
+                     "shape " + shape_text(place.shape));
   if (stored->second.shape != place.shape)
-    load_fault(file.path(),
-               "tensor " + in_quotes(place.name) + " has shape " + shape_text(stored->second.shape),
-               shape_text(place.shape) + ", by config.json");
+    throw_load_error(file.path(),
+                     "tensor " + in_quotes(place.name) + " has shape " + shape_text(stored->second.shape),
+                     shape_text(place.shape) + ", by config.json");
   *place.values = file.values(place.name);
 }
 
@@ -186,8 +186,8 @@ void read_tensors(const SafetensorsFile& file, const std::vector<TensorPlace>& p
   }
   for (const auto& [name, stored] : file.tensors())
     if (!known.contains(name))
-      load_fault(file.path(), "unknown tensor " + in_quotes(name),
-                 "only tensors that the model of config.json has");
+      throw_load_error(file.path(), "unknown tensor " + in_quotes(name),
+                       "only tensors that the model of config.json has");
 }
 
 // Returns all fields of a configuration that affect the numbers, as text.
@@ -225,8 +225,8 @@ HstuModel read_hstu(const std::filesystem::path& directory, ItemRows items) {
   std::error_code error;
   if (std::filesystem::exists(directory / generator_file, error)) {
     if (std::filesystem::exists(directory / weights_file, error))
-      load_fault(directory, std::string("has both ") + weights_file + " and " + generator_file,
-                 "one of them");
+      throw_load_error(directory, std::string("has both ") + weights_file + " and " + generator_file,
+                       "one of them");
     const nlohmann::json document = read_json_file(directory / generator_file, generator_bytes_max);
     HstuModel model{config, {}, nullptr, {}};
     const TensorTable table(config, model.weights);

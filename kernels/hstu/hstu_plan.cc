@@ -33,7 +33,7 @@ class HstuPlanWriter {
     segment.tokens = std::vector<Token>(request_.items.begin() + static_cast<std::ptrdiff_t>(begin),
                                         request_.items.begin() + static_cast<std::ptrdiff_t>(end));
     segment.start = static_cast<std::int32_t>(begin);
-    segment.sees = Sees::all_before(static_cast<std::uint32_t>(plan_.segments.size()));
+    segment.sees = VisibleSegments::all_before(static_cast<std::uint32_t>(plan_.segments.size()));
     for (std::size_t i = begin; config_.features() > 0 && i < end; ++i) {
       segment.features.push_back(request_.times[i]);
       segment.features.push_back(i + 1 < events_ ? request_.times[i + 1] : request_.now);
@@ -50,7 +50,7 @@ class HstuPlanWriter {
     segment.kind = SegmentKind::item;
     segment.tokens = {candidate};
     segment.start = static_cast<std::int32_t>(events_);
-    segment.sees = Sees::all_before(history);
+    segment.sees = VisibleSegments::all_before(history);
     if (config_.features() > 0) segment.features = {request_.now, request_.now};
     plan_.segments.push_back(std::move(segment));
   }

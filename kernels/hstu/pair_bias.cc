@@ -30,7 +30,7 @@ std::string HstuBias::note(const DecoderBatch& batch, std::size_t steps_max) {
   return "";
 }
 
-void HstuBias::give_back() {
+void HstuBias::free_memory() {
   groups_ = {};
   steps_ = {};
   rows_ = read_ = {};

@@ -33,7 +33,7 @@ class HstuBias {
   // Computes the biases of a batch. Returns "" or the limit that it exceeds: `steps_max` steps for
   // each row (small passes are allowed many more).
   std::string note(const DecoderBatch& batch, std::size_t steps_max);
-  void give_back();  // frees all memory
+  void free_memory();  // frees all memory
 
   const std::vector<Group>& groups() const { return groups_; }
   const Rows& rows() const { return rows_; }

@@ -88,7 +88,7 @@ struct Case {
   }
 
   // Rotates a run by one random angle per pair.
-  void turn(KvRun& run) {
+  void rotation(KvRun& run) {
     std::vector<float> cosines, sines;
     for (std::uint32_t pair = 0; pair < task.head_dim / 2; ++pair) {
       const float angle = float(random() % 10'000) / 1'000;
@@ -441,7 +441,7 @@ TEST_CASE("attend: random mixtures of runs, segments, heads and strides agree wi
         c.context.back() = c.add_run(c.context.back().tokens, shape);
       }
       for (KvRun& run : c.context)
-        if (shape.head_dim % 2 == 0 && up_to(2) == 0) c.turn(run);
+        if (shape.head_dim % 2 == 0 && up_to(2) == 0) c.rotation(run);
       for (std::uint32_t r = 0; r < c.rows(); ++r)  // some rows see only the later keys of their segment
         if (up_to(4) == 0) c.begin[r] = c.end[r] - 1 - up_to(c.end[r] - c.begin[r] - 1);
       check_against_reference(version, c, scratch);
@@ -454,13 +454,13 @@ TEST_CASE("attend: a rotated run is attended to as if its keys were stored rotat
     for (const std::uint32_t rows : {1, 30, 200}) {  // in place, panel by panel, all panels at once
       Case c({.heads = 1, .head_dim = 32, .context = {45, 20}, .segments = {rows}}, rows);
       AttendScratch scratch;
-      c.turn(c.context[0]);
+      c.rotation(c.context[0]);
       version.run(c.task, scratch);
-      const std::vector<float> turned = c.out;
+      const std::vector<float> rotated = c.out;
       const float *const cosines = c.context[0].cosines, *const sines = c.context[0].sines;
       c.context[0].cosines = nullptr;
       version.run(c.task, scratch);
-      const std::vector<float> unturned = c.out;
+      const std::vector<float> unrotated = c.out;
       c.change_tokens({c.context[0]}, [&](std::size_t, float* key, float*) {
         for (std::uint32_t i = 0; i < 16; ++i) {
           const float first = key[i], second = key[16 + i];
@@ -470,9 +470,9 @@ TEST_CASE("attend: a rotated run is attended to as if its keys were stored rotat
       });
       version.run(c.task, scratch);
       double off = 0, moved = 0;
-      for (std::size_t i = 0; i < turned.size(); ++i) {
-        off = std::max(off, std::abs(double(c.out[i]) - turned[i]));
-        moved = std::max(moved, std::abs(double(unturned[i]) - turned[i]));
+      for (std::size_t i = 0; i < rotated.size(); ++i) {
+        off = std::max(off, std::abs(double(c.out[i]) - rotated[i]));
+        moved = std::max(moved, std::abs(double(unrotated[i]) - rotated[i]));
       }
       CHECK(off < 1e-5);
       CHECK(moved > 1e-3);

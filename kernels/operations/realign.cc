@@ -13,20 +13,20 @@ bool overlap(const std::byte* a, const std::byte* b, std::size_t bytes) {
   return a < b + bytes && b < a + bytes;
 }
 
-void turn_run(const RealignVersion& version, const KvLayout& layout, const std::byte* from, std::byte* to,
-              std::size_t tokens, const Turn& turn) {
-  if (!turn.cosines.empty())
-    version.of_format[static_cast<std::size_t>(layout.format)](from, to, tokens, layout.head_dim,
-                                                               turn.cosines.data(), turn.sines.data());
+void rotate_run(const RealignVersion& version, const KvLayout& layout, const std::byte* from, std::byte* to,
+                std::size_t tokens, const KeyRotation& rotation) {
+  if (!rotation.cosines.empty())
+    version.of_format[static_cast<std::size_t>(layout.format)](
+        from, to, tokens, layout.head_dim, rotation.cosines.data(), rotation.sines.data());
   else if (from != to)
     std::memcpy(to, from, tokens * layout.vector_bytes());
 }
 
 // Realigns the keys of one head, and copies its values if the pages differ.
 void realign_head(const RealignVersion& version, const KvLayout& layout, const std::byte* from, std::byte* to,
-                  std::size_t tokens, const Turn& turn) {
+                  std::size_t tokens, const KeyRotation& rotation) {
   const std::size_t filled = tokens * layout.vector_bytes(), head = layout.head_bytes();
-  turn_run(version, layout, from, to, tokens, turn);
+  rotate_run(version, layout, from, to, tokens, rotation);
   if (from == to) return;
   std::memset(to + filled, 0, head - filled);
   std::memcpy(to + head, from + head, filled);
@@ -35,23 +35,23 @@ void realign_head(const RealignVersion& version, const KvLayout& layout, const s
 
 }  // namespace
 
-Turn make_turn(std::span<const double> frequencies, std::int64_t distance) {
-  Turn turn;
-  if (distance == 0) return turn;
+KeyRotation make_rotation(std::span<const double> frequencies, std::int64_t distance) {
+  KeyRotation rotation;
+  if (distance == 0) return rotation;
   for (const double frequency : frequencies) {
     const double angle = static_cast<double>(distance) * frequency;
-    turn.cosines.push_back(static_cast<float>(std::cos(angle)));
-    turn.sines.push_back(static_cast<float>(std::sin(angle)));
+    rotation.cosines.push_back(static_cast<float>(std::cos(angle)));
+    rotation.sines.push_back(static_cast<float>(std::sin(angle)));
   }
-  return turn;
+  return rotation;
 }
 
-void realign(const RealignTask& task, const Turn& turn, const RealignVersion& version) {
+void realign(const RealignTask& task, const KeyRotation& rotation, const RealignVersion& version) {
   const KvLayout& layout = task.layout;
   TROUPE_CHECK(task.from.size() == layout.pages_for(task.tokens) && task.to.size() == task.from.size(),
                "realign: expected as many pages as the tokens fill, on both sides");
   TROUPE_CHECK(layout.head_dim % 2 == 0, "realign: expected an even head_dim");
-  TROUPE_CHECK(turn.cosines.empty() || turn.cosines.size() == layout.head_dim / 2,
+  TROUPE_CHECK(rotation.cosines.empty() || rotation.cosines.size() == layout.head_dim / 2,
                "realign: expected angles for this head_dim");
   for (std::size_t p = 0; p < task.to.size(); ++p) {
     TROUPE_CHECK(task.from[p] == task.to[p] || !overlap(task.from[p], task.to[p], layout.page_bytes()),
@@ -61,7 +61,7 @@ void realign(const RealignTask& task, const Turn& turn, const RealignVersion& ve
     for (std::uint32_t layer = 0; layer < layout.layers; ++layer)
       for (std::uint32_t head = 0; head < layout.kv_heads; ++head) {
         const std::size_t at = layout.keys(layer, head);
-        realign_head(version, layout, task.from[p] + at, task.to[p] + at, tokens, turn);
+        realign_head(version, layout, task.from[p] + at, task.to[p] + at, tokens, rotation);
       }
   }
 }

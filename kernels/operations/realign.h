@@ -24,21 +24,21 @@ namespace troupe::kernels {
 
 // Rotation of keys that move by a distance: for each pair (i, i + head_dim/2) the cosine and sine
 // of distance times frequency. Empty for a distance of 0, which changes no bit.
-struct Turn {
+struct KeyRotation {
   std::vector<float> cosines, sines;
 };
 // `frequencies`: rope_frequencies of the model. `distance`: new position minus old, of either sign.
-Turn make_turn(std::span<const double> frequencies, std::int64_t distance);
+KeyRotation make_rotation(std::span<const double> frequencies, std::int64_t distance);
 
 // Rotates dense keys of head_dim numbers, an even number, by head_dim/2 cosines and sines. `from`
 // and `to` are equal or do not overlap.
-using TurnKeys = void(const std::byte* from, std::byte* to, std::size_t keys, std::size_t head_dim,
-                      const float* cosines, const float* sines);
+using RotateKeys = void(const std::byte* from, std::byte* to, std::size_t keys, std::size_t head_dim,
+                        const float* cosines, const float* sines);
 
 struct RealignVersion {
-  std::string_view name;   // "reference", "avx512", "avx2", …
-  TurnKeys* of_format[3];  // [KvFormat]
-  bool usable;             // on this CPU
+  std::string_view name;     // "reference", "avx512", "avx2", …
+  RotateKeys* of_format[3];  // [KvFormat]
+  bool usable;               // on this CPU
 };
 std::span<const RealignVersion> realign_versions();  // the last is "reference"
 const RealignVersion& realigning();                  // the best that this CPU can run
@@ -52,6 +52,7 @@ struct RealignTask {
   std::span<std::byte* const> to;          // as many as `from`
   std::uint32_t tokens = 0;
 };
-void realign(const RealignTask& task, const Turn& turn, const RealignVersion& version = realigning());
+void realign(const RealignTask& task, const KeyRotation& rotation,
+             const RealignVersion& version = realigning());
 
 }  // namespace troupe::kernels

@@ -6,8 +6,8 @@ namespace troupe::kernels::reference {
 namespace {
 
 template <class Number, class Widen, class Round>
-void turn(const std::byte* from, std::byte* to, std::size_t keys, std::size_t head_dim, const float* cosines,
-          const float* sines, Widen widen, Round round) {
+void rotation(const std::byte* from, std::byte* to, std::size_t keys, std::size_t head_dim,
+              const float* cosines, const float* sines, Widen widen, Round round) {
   const auto* in = reinterpret_cast<const Number*>(from);
   auto* out = reinterpret_cast<Number*>(to);
   const std::size_t half = head_dim / 2;
@@ -21,18 +21,18 @@ void turn(const std::byte* from, std::byte* to, std::size_t keys, std::size_t he
 
 }  // namespace
 
-void turn_f32(const std::byte* from, std::byte* to, std::size_t keys, std::size_t head_dim,
-              const float* cosines, const float* sines) {
+void rotate_f32(const std::byte* from, std::byte* to, std::size_t keys, std::size_t head_dim,
+                const float* cosines, const float* sines) {
   const auto same = [](float number) { return number; };
-  turn<float>(from, to, keys, head_dim, cosines, sines, same, same);
+  rotation<float>(from, to, keys, head_dim, cosines, sines, same, same);
 }
-void turn_f16(const std::byte* from, std::byte* to, std::size_t keys, std::size_t head_dim,
-              const float* cosines, const float* sines) {
-  turn<std::uint16_t>(from, to, keys, head_dim, cosines, sines, from_f16, to_f16);
+void rotate_f16(const std::byte* from, std::byte* to, std::size_t keys, std::size_t head_dim,
+                const float* cosines, const float* sines) {
+  rotation<std::uint16_t>(from, to, keys, head_dim, cosines, sines, from_f16, to_f16);
 }
-void turn_bf16(const std::byte* from, std::byte* to, std::size_t keys, std::size_t head_dim,
-               const float* cosines, const float* sines) {
-  turn<std::uint16_t>(from, to, keys, head_dim, cosines, sines, from_bf16, to_bf16);
+void rotate_bf16(const std::byte* from, std::byte* to, std::size_t keys, std::size_t head_dim,
+                 const float* cosines, const float* sines) {
+  rotation<std::uint16_t>(from, to, keys, head_dim, cosines, sines, from_bf16, to_bf16);
 }
 
 }  // namespace troupe::kernels::reference

@@ -4,6 +4,6 @@
 
 namespace troupe::kernels::reference {
 
-TurnKeys turn_f32, turn_f16, turn_bf16;
+RotateKeys rotate_f32, rotate_f16, rotate_bf16;
 
 }  // namespace troupe::kernels::reference

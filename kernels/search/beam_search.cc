@@ -45,15 +45,15 @@ void BeamSearch::begin(const Search& search, std::shared_ptr<const PathIndex> pa
   results_ = search.results;
   by_token_ = search.by_token;
   stop();
-  for (std::vector<Kept>* kept : {&kept_, &next_}) kept->reserve(width_);
-  for (auto* numbers : {&best_first_, &rows_, &row_parents_, &places_before_}) numbers->reserve(width_);
+  for (std::vector<KeptPath>* kept : {&kept_, &next_}) kept->reserve(width_);
+  for (auto* numbers : {&best_first_, &rows_, &row_parents_, &slots_before_}) numbers->reserve(width_);
   row_tokens_.reserve(width_);
   extensions_.reserve(width_);
   path_tokens_.resize(std::max(path_tokens_.size(), std::size_t{width_} * steps_));
   if (by_token_) token_values_.resize(std::max(token_values_.size(), std::size_t{width_} * steps_));
   deny(search.denied);
   const bool nothing_left = denied_ && dead_[PathIndex::root];
-  if (children(Kept()) == 0 || nothing_left) return;
+  if (children(KeptPath()) == 0 || nothing_left) return;
   kept_.push_back({.denied = denied_ ? PathIndex::root : PathIndex::none});
   list_rows();
 }
@@ -65,7 +65,7 @@ bool BeamSearch::is_path(const Tokens& path) const {
   return node != PathIndex::none && node != PathIndex::root && paths_->is_leaf(node);
 }
 
-std::size_t BeamSearch::children(const Kept& kept) const {
+std::size_t BeamSearch::children(const KeptPath& kept) const {
   return paths_ ? paths_->next(kept.node).size() : vocabulary_;
 }
 
@@ -78,7 +78,7 @@ void BeamSearch::deny(std::span<const Tokens> denied) {
     if (is_path(path)) found.emplace_back(path.begin(), path.end());
   if (found.empty()) return;
   denied_.emplace(found);
-  std::vector<Kept> nodes(denied_->nodes());  // the nodes of paths_ with the same paths
+  std::vector<KeptPath> nodes(denied_->nodes());  // the nodes of paths_ with the same paths
   for (PathIndex::Node node = 0; paths_ && node < nodes.size(); ++node)
     for (std::uint32_t i = 0; i < denied_->next(node).size(); ++i)
       nodes[denied_->first_child(node) + i].node = paths_->child(nodes[node].node, denied_->next(node)[i]);
@@ -94,12 +94,12 @@ void BeamSearch::deny(std::span<const Tokens> denied) {
 }
 
 // Returns the number of `token` among the tokens that may follow `kept`, of which it must be one.
-std::uint32_t BeamSearch::child_of(const Kept& kept, Token token) const {
+std::uint32_t BeamSearch::child_of(const KeptPath& kept, Token token) const {
   return paths_ ? paths_->child(kept.node, token) - paths_->first_child(kept.node)
                 : static_cast<std::uint32_t>(token);
 }
 
-std::span<const std::uint32_t> BeamSearch::bar(const Kept& kept) {
+std::span<const std::uint32_t> BeamSearch::barred_children(const KeptPath& kept) {
   if (kept.denied == PathIndex::none) return {};
   const std::size_t before = barred_.size();
   const std::span<const Token> tokens = denied_->next(kept.denied);
@@ -109,7 +109,7 @@ std::span<const std::uint32_t> BeamSearch::bar(const Kept& kept) {
 }
 
 std::size_t BeamSearch::denied_children(std::uint32_t row) const {
-  const Kept& kept = kept_[rows_[row]];
+  const KeptPath& kept = kept_[rows_[row]];
   return kept.denied == PathIndex::none ? 0 : denied_->next(kept.denied).size();
 }
 
@@ -125,27 +125,27 @@ std::uint32_t BeamSearch::enough(std::uint32_t first, std::uint32_t rows) const 
 }
 
 void BeamSearch::add_extensions(std::span<const double> log_totals, std::span<const float* const> logits,
-                                std::span<const Likely> likely) {
+                                std::span<const LikelyChildren> likely) {
   extensions_.clear();
   barred_.clear();
-  for (const std::uint32_t place : best_first_) {
-    const Kept& kept = kept_[place];
+  for (const std::uint32_t slot : best_first_) {
+    const KeptPath& kept = kept_[slot];
     if (kept.whole || logits[kept.row] == nullptr) continue;
-    const Likely some = likely.empty() ? Likely() : likely[kept.row];
+    const LikelyChildren some = likely.empty() ? LikelyChildren() : likely[kept.row];
     const std::size_t count = some.empty() ? children(kept) : some.size();
     extensions_.push_back(
-        {kept.value, log_totals[kept.row], place, {logits[kept.row], count}, bar(kept), some});
+        {kept.value, log_totals[kept.row], slot, {logits[kept.row], count}, barred_children(kept), some});
   }
 }
 
 bool BeamSearch::advance(std::span<const double> log_totals, std::span<const float* const> logits,
-                         std::span<const Likely> likely) {
+                         std::span<const LikelyChildren> likely) {
   TROUPE_CHECK(!done() && log_totals.size() == rows() && logits.size() == rows() &&
                    (likely.empty() || likely.size() == rows()),
                "search: expected logits for each row of this level");
   chosen_.clear();
-  for (std::uint32_t place = 0; place < kept_.size(); ++place)
-    if (kept_[place].whole) chosen_.push_back({kept_[place].value, candidate_key(place, 0)});
+  for (std::uint32_t slot = 0; slot < kept_.size(); ++slot)
+    if (kept_[slot].whole) chosen_.push_back({kept_[slot].value, candidate_key(slot, 0)});
   add_extensions(log_totals, logits, likely);
   const bool finite =
       std::all_of(log_totals.begin(), log_totals.end(), [](double t) { return std::isfinite(t); });
@@ -153,12 +153,12 @@ bool BeamSearch::advance(std::span<const double> log_totals, std::span<const flo
     stop();
     return false;
   }
-  go_on();
+  start_next_level();
   return true;
 }
 
-BeamSearch::Kept BeamSearch::continued(const Kept& kept, const Candidate& candidate) const {
-  Kept longer = kept;
+BeamSearch::KeptPath BeamSearch::continued(const KeptPath& kept, const Candidate& candidate) const {
+  KeptPath longer = kept;
   longer.value = candidate.value;
   longer.added = candidate.value - kept.value;
   longer.length = kept.length + 1;
@@ -173,19 +173,19 @@ BeamSearch::Kept BeamSearch::continued(const Kept& kept, const Candidate& candid
 }
 
 // Advances from the chosen candidates to the next level.
-void BeamSearch::go_on() {
+void BeamSearch::start_next_level() {
   std::sort(chosen_.begin(), chosen_.end(),
             [](const Candidate& a, const Candidate& b) { return a.key < b.key; });
   next_.clear();
-  places_before_.clear();
+  slots_before_.clear();
   for (const Candidate& candidate : chosen_) {
-    const Kept& before = kept_[candidate.place()];
+    const KeptPath& before = kept_[candidate.slot()];
     next_.push_back(before.whole ? before : continued(before, candidate));
-    places_before_.push_back(candidate.place());
+    slots_before_.push_back(candidate.slot());
   }
-  reorder_rows(reinterpret_cast<std::byte*>(path_tokens_.data()), steps_ * sizeof(Token), places_before_);
+  reorder_rows(reinterpret_cast<std::byte*>(path_tokens_.data()), steps_ * sizeof(Token), slots_before_);
   if (by_token_)
-    reorder_rows(reinterpret_cast<std::byte*>(token_values_.data()), steps_ * sizeof(double), places_before_);
+    reorder_rows(reinterpret_cast<std::byte*>(token_values_.data()), steps_ * sizeof(double), slots_before_);
   kept_.swap(next_);
   ++level_;
   list_rows();
@@ -198,10 +198,10 @@ void BeamSearch::list_rows() {
   rows_.clear();
   row_tokens_.clear();
   row_parents_.clear();
-  for (std::uint32_t place = 0; place < kept_.size(); ++place) {
-    Kept& kept = kept_[place];
+  for (std::uint32_t slot = 0; slot < kept_.size(); ++slot) {
+    KeptPath& kept = kept_[slot];
     if (level_ > 0) {
-      const std::size_t last = std::size_t{place} * steps_ + level_ - 1;
+      const std::size_t last = std::size_t{slot} * steps_ + level_ - 1;
       path_tokens_[last] = kept.token;
       if (by_token_) token_values_[last] = kept.added;
     }
@@ -211,7 +211,7 @@ void BeamSearch::list_rows() {
       row_parents_.push_back(kept.row);
     }
     kept.row = rows();
-    rows_.push_back(place);
+    rows_.push_back(slot);
   }
   best_first_.resize(kept_.size());
   std::iota(best_first_.begin(), best_first_.end(), 0);
@@ -228,18 +228,18 @@ void BeamSearch::stop() {
 
 void BeamSearch::finish(std::vector<Beam>& out) const {
   std::size_t count = 0;
-  for (const std::uint32_t place : best_first_) {
-    if (!kept_[place].whole || count == results_) continue;
+  for (const std::uint32_t slot : best_first_) {
+    if (!kept_[slot].whole || count == results_) continue;
     if (out.size() <= count) out.emplace_back();
-    const std::size_t first = std::size_t{place} * steps_;
-    const auto path = std::span(path_tokens_).subspan(first, kept_[place].length);
+    const std::size_t first = std::size_t{slot} * steps_;
+    const auto path = std::span(path_tokens_).subspan(first, kept_[slot].length);
     out[count].path.assign(path.begin(), path.end());
     out[count].by_token.clear();
     if (by_token_) {
-      const auto values = std::span(token_values_).subspan(first, kept_[place].length);
+      const auto values = std::span(token_values_).subspan(first, kept_[slot].length);
       out[count].by_token.assign(values.begin(), values.end());
     }
-    out[count++].log_probability = kept_[place].value;
+    out[count++].log_probability = kept_[slot].value;
   }
   out.resize(count);
 }

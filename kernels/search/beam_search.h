@@ -62,9 +62,9 @@ class BeamSearch {
   // can be kept, as a choice among all rows has shown.
   // log_totals[r]: log_sum_exp of the logits over which row r is normalised: the whole vocabulary's
   // or those of wanted(r). It must not be finite if one of these is not.
-  using Likely = std::span<const std::uint32_t>;
+  using LikelyChildren = std::span<const std::uint32_t>;
   [[nodiscard]] bool advance(std::span<const double> log_totals, std::span<const float* const> logits,
-                             std::span<const Likely> likely = {});
+                             std::span<const LikelyChildren> likely = {});
 
   // Sets `out` to the whole paths, best first, at most `results`; the answer once done(). Reuses
   // the memory of `out` and its paths.
@@ -74,7 +74,7 @@ class BeamSearch {
   // A path that is kept, whole or not. Its place is its index in kept_; its tokens are at
   // path_tokens_[place * steps_]. kept_ is in the order of the paths' tokens. No path is the
   // beginning of another, so the order is stable as paths grow.
-  struct Kept {
+  struct KeptPath {
     double value = 0;
     PathIndex::Node node = PathIndex::root;    // node of paths_
     PathIndex::Node denied = PathIndex::none;  // node of denied_; none: no denied path begins with this one
@@ -87,13 +87,13 @@ class BeamSearch {
   void deny(std::span<const Tokens> denied);
   std::size_t denied_children(std::uint32_t row) const;
   bool is_path(const Tokens& path) const;
-  std::size_t children(const Kept& kept) const;
-  std::uint32_t child_of(const Kept& kept, Token token) const;
+  std::size_t children(const KeptPath& kept) const;
+  std::uint32_t child_of(const KeptPath& kept, Token token) const;
   void add_extensions(std::span<const double> log_totals, std::span<const float* const> logits,
-                      std::span<const Likely> likely);
-  std::span<const std::uint32_t> bar(const Kept& kept);
-  Kept continued(const Kept& kept, const Candidate& candidate) const;
-  void go_on();
+                      std::span<const LikelyChildren> likely);
+  std::span<const std::uint32_t> barred_children(const KeptPath& kept);
+  KeptPath continued(const KeptPath& kept, const Candidate& candidate) const;
+  void start_next_level();
   void list_rows();
   void stop();
 
@@ -104,13 +104,13 @@ class BeamSearch {
   std::uint32_t vocabulary_ = 0, steps_ = 0, width_ = 0, results_ = 0, level_ = 0;
   bool by_token_ = false;
 
-  std::vector<Kept> kept_, next_;
+  std::vector<KeptPath> kept_, next_;
   std::vector<std::uint32_t> best_first_;  // places
   std::vector<Token> path_tokens_;         // [place][steps_]
   std::vector<double> token_values_;  // [place][steps_]: log-probability of each token; only if asked for
   std::vector<std::uint32_t> rows_;   // [row]: place
   std::vector<Token> row_tokens_;
-  std::vector<std::uint32_t> row_parents_, places_before_;
+  std::vector<std::uint32_t> row_parents_, slots_before_;
   std::vector<Extensions> extensions_;
   std::vector<std::uint32_t> barred_;
   std::vector<Candidate> chosen_;

@@ -77,7 +77,7 @@ std::vector<Beam> beam_search_reference(const Search& search, std::span<const Pl
       }
       const std::vector<float> logits = logits_after(beam.path);
       const std::set<Token> known_after = tokens_after(beam.path, known);
-      const bool over_allowed = search.normalised == Search::Normalised::allowed;
+      const bool over_allowed = search.normalised == Search::Normalisation::allowed;
       const double log_total = plain_log_total(logits, over_allowed ? &known_after : nullptr);
       for (const Token token : tokens_after(beam.path, open)) {
         Beam& next = longer.emplace_back(beam);

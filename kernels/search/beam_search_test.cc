@@ -65,13 +65,14 @@ std::vector<Beam> run(BeamSearch& search, const Search& what, const std::vector<
       std::vector<float>& wanted = logits.emplace_back();
       for (const Token token : search.wanted(r)) wanted.push_back(all[static_cast<std::size_t>(token)]);
       if (search.wanted(r).empty()) wanted = all;
-      totals.push_back(log_sum_exp(what.normalised == Search::Normalised::allowed ? wanted : all));
+      totals.push_back(log_sum_exp(what.normalised == Search::Normalisation::allowed ? wanted : all));
     }
     std::vector<std::vector<std::uint32_t>> likely;
     for (std::uint32_t r = 0; likeliest && r < search.rows(); ++r)
       likely.push_back(keep_likeliest(logits[r], search.enough(r)));
     for (const std::vector<float>& row : logits) addresses.push_back(row.data());
-    REQUIRE(search.advance(totals, addresses, std::vector<BeamSearch::Likely>(likely.begin(), likely.end())));
+    REQUIRE(search.advance(totals, addresses,
+                           std::vector<BeamSearch::LikelyChildren>(likely.begin(), likely.end())));
     CHECK(std::is_sorted(search.parents().begin(), search.parents().end()));
     std::vector<Path> next;
     for (std::uint32_t r = 0; r < search.rows(); ++r) {
@@ -161,7 +162,7 @@ TEST_CASE("beam search: each token's log-probability follows its path, and is re
 
 TEST_CASE("beam search: normalised over allowed tokens, the paths of a catalog sum to probability one") {
   double sum = 0;
-  for (const Beam& beam : run({0, 8, 8, 0, Search::Normalised::allowed}, kShop, {10, 3}))
+  for (const Beam& beam : run({0, 8, 8, 0, Search::Normalisation::allowed}, kShop, {10, 3}))
     sum += std::exp(beam.log_probability);
   CHECK(sum == doctest::Approx(1).epsilon(1e-12));
 }
@@ -169,7 +170,7 @@ TEST_CASE("beam search: normalised over allowed tokens, the paths of a catalog s
 TEST_CASE("beam search: equal paths come in the order of their tokens, shorter ones included") {
   const std::vector<Path> paths{{5, 1}, {3}, {4, 0}, {9, 2}, {7}, {4, 1}};
   Search search{0, 6, 6};
-  search.normalised = Search::Normalised::allowed;
+  search.normalised = Search::Normalisation::allowed;
   // Under equal logits, a path of two tokens is as probable as one of one token if its second token
   // has no alternative.
   CHECK(paths_of(run(search, paths, {10, 1, 1})) ==
@@ -263,7 +264,7 @@ TEST_CASE("beam search: random searches in reused memory agree with the referenc
     ChanceModel model{2 + below(9, random), seed, below(3, random) == 0 ? 1 + below(3, random) : 0};
     Search what{0, widths[random() % 8]};
     what.results = 1 + random() % what.width;
-    if (random() % 2) what.normalised = Search::Normalised::allowed;
+    if (random() % 2) what.normalised = Search::Normalisation::allowed;
     what.by_token = random() % 2;
     const bool indexed = random() % 4 != 0;
     if (!indexed && std::pow(model.vocabulary, depth) > 2000) model.vocabulary = 2;

@@ -72,7 +72,7 @@ bool take_block(const Extensions& beam, std::size_t from, std::size_t to, BestSo
   for (std::size_t i = from; i < to; ++i) {
     if (beam.logits[i] < least) continue;
     if (!std::isfinite(beam.logits[i])) return false;
-    const Candidate candidate{beam.value_of(i), candidate_key(beam.place, beam.child(i))};
+    const Candidate candidate{beam.value_of(i), candidate_key(beam.slot, beam.child(i))};
     if (!best.takes(candidate) || is_barred(beam, candidate.child())) continue;
     best.take(candidate);
     least = least_logit(beam, best);
@@ -103,7 +103,7 @@ bool select_by_full_sort(std::span<const Extensions> beams, std::uint32_t width,
     for (std::size_t i = 0; i < beam.logits.size(); ++i) {
       if (!std::isfinite(beam.logits[i])) return false;
       if (!is_barred(beam, beam.child(i)))
-        kept.push_back({beam.value_of(i), candidate_key(beam.place, beam.child(i))});
+        kept.push_back({beam.value_of(i), candidate_key(beam.slot, beam.child(i))});
     }
   std::sort(kept.begin(), kept.end(), better);
   kept.resize(std::min<std::size_t>(kept.size(), width));
@@ -115,7 +115,7 @@ bool select_best(std::span<const Extensions> beams, std::uint32_t width, std::ve
                "selection: expected a width above 0, and at most `width` whole paths");
   BestSoFar best(width, kept);
   for (const Extensions& beam : beams) {
-    if (!best.takes({beam.value, candidate_key(beam.place, 0)})) return true;
+    if (!best.takes({beam.value, candidate_key(beam.slot, 0)})) return true;
     if (!take_children(beam, best)) return false;
   }
   return true;

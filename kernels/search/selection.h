@@ -16,12 +16,12 @@ struct Candidate {
   double value = 0;
   std::uint64_t key = 0;
 
-  std::uint32_t place() const { return static_cast<std::uint32_t>(key >> 32); }
+  std::uint32_t slot() const { return static_cast<std::uint32_t>(key >> 32); }
   std::uint32_t child() const { return static_cast<std::uint32_t>(key); }
   bool operator==(const Candidate&) const = default;
 };
-inline std::uint64_t candidate_key(std::uint32_t place, std::uint32_t child) {
-  return std::uint64_t{place} << 32 | child;
+inline std::uint64_t candidate_key(std::uint32_t slot, std::uint32_t child) {
+  return std::uint64_t{slot} << 32 | child;
 }
 inline bool better(const Candidate& a, const Candidate& b) {
   return a.value != b.value ? a.value > b.value : a.key < b.key;
@@ -32,7 +32,7 @@ inline bool better(const Candidate& a, const Candidate& b) {
 struct Extensions {
   double value = 0;                       // value of the beam
   double log_total = 0;                   // finite
-  std::uint32_t place = 0;                // index of the beam among the kept paths
+  std::uint32_t slot = 0;                 // index of the beam among the kept paths
   std::span<const float> logits;          // in the order of tokens
   std::span<const std::uint32_t> barred;  // children that must not be kept, ascending
   std::span<const std::uint32_t> likely;  // [logit]: its child, ascending; empty: logits of all children

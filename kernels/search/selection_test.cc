@@ -18,22 +18,22 @@ struct Level {
     const auto value = [&] { return ties ? -static_cast<double>(random() % 3) : -std::abs(normal(random)); };
     logits.resize(beams);
     barred.resize(beams);
-    for (std::uint32_t place = 0; place < beams + whole; ++place) {
-      if (place >= beams) {
-        finished.push_back({value(), candidate_key(place, 0)});
+    for (std::uint32_t slot = 0; slot < beams + whole; ++slot) {
+      if (slot >= beams) {
+        finished.push_back({value(), candidate_key(slot, 0)});
         continue;
       }
-      logits[place].resize(children > 0 ? random() % (2 * children) : 0);
-      for (float& logit : logits[place]) logit = ties ? static_cast<float>(random() % 3) : normal(random);
-      for (std::uint32_t child = 0; child < logits[place].size(); ++child)
-        if (random() % 8 == 0) barred[place].push_back(child);
+      logits[slot].resize(children > 0 ? random() % (2 * children) : 0);
+      for (float& logit : logits[slot]) logit = ties ? static_cast<float>(random() % 3) : normal(random);
+      for (std::uint32_t child = 0; child < logits[slot].size(); ++child)
+        if (random() % 8 == 0) barred[slot].push_back(child);
       // Totals may be as low as the greatest logit, or even below it, which makes children as good
       // as their beam.
       const double log_total = 2 + static_cast<double>(random() % 4);
-      this->beams.push_back({value(), log_total, place, logits[place], barred[place]});
+      this->beams.push_back({value(), log_total, slot, logits[slot], barred[slot]});
     }
     std::sort(this->beams.begin(), this->beams.end(), [](const Extensions& a, const Extensions& b) {
-      return better({a.value, candidate_key(a.place, 0)}, {b.value, candidate_key(b.place, 0)});
+      return better({a.value, candidate_key(a.slot, 0)}, {b.value, candidate_key(b.slot, 0)});
     });
   }
 
@@ -74,7 +74,7 @@ TEST_CASE("selection: values that differ in their last bits are distinguished, h
       for (std::uint32_t steps = random() % 4; steps > 0; --steps) logit = std::nextafter(logit, 0.0f);
     }
     std::vector<Extensions> beams;
-    for (std::uint32_t place = 0; place < 5; ++place) beams.push_back({-0.1, large + 1.0, place, logits, {}});
+    for (std::uint32_t slot = 0; slot < 5; ++slot) beams.push_back({-0.1, large + 1.0, slot, logits, {}});
     std::vector<Candidate> found, expected;
     REQUIRE(select_best(beams, 40, found));
     REQUIRE(select_by_full_sort(beams, 40, expected));
@@ -90,9 +90,9 @@ TEST_CASE("selection: logits that vanish beside their beam's value are ties, whi
     std::vector<float> logits(100);
     for (float& logit : logits) logit = std::ldexp(static_cast<float>(random() % 5) - 2, -60);
     std::vector<Extensions> beams;
-    for (const std::uint32_t place : {4u, 1u, 3u, 0u, 2u}) {
+    for (const std::uint32_t slot : {4u, 1u, 3u, 0u, 2u}) {
       const double tenths = beams.empty() ? -0.1 : beams.back().value - 0.1;
-      beams.push_back({tenths, 7 + tenths + 0x1p-51 * static_cast<double>(random() % 3), place, logits, {}});
+      beams.push_back({tenths, 7 + tenths + 0x1p-51 * static_cast<double>(random() % 3), slot, logits, {}});
     }
     std::vector<Candidate> found, expected;
     REQUIRE(select_best(beams, 40, found));

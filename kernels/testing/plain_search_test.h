@@ -44,7 +44,7 @@ inline Plan prompt_plan(std::mt19937& random, std::size_t history = 9) {
   plan.segments = {{SegmentKind::system, tokens(3), 0, {}},
                    {SegmentKind::item, tokens(5), 3, {0}},
                    {SegmentKind::item, tokens(2), 3, {0}},
-                   {SegmentKind::user, tokens(history), 8, Sees::all_before(3)}};
+                   {SegmentKind::user, tokens(history), 8, VisibleSegments::all_before(3)}};
   plan.search.segment = 3;
   return plan;
 }
@@ -99,7 +99,7 @@ inline std::vector<Beam> plain_search(Executor& decoder, const Plan& plan, const
       std::set<Token> next;
       for (const Path& path : paths)
         if (std::equal(beam.path.begin(), beam.path.end(), path.begin())) next.insert(path[level]);
-      if (plan.search.normalised == Search::Normalised::allowed) {
+      if (plan.search.normalised == Search::Normalisation::allowed) {
         double sum = 0;
         for (const Token token : next) sum += std::exp(logs[static_cast<std::size_t>(token)]);
         for (double& log : logs) log -= std::log(sum);

@@ -16,7 +16,7 @@ extern "C" const char __executable_start, etext;  // from the linker: where the 
 
 namespace {
 
-constexpr std::size_t page = 4096, room = std::size_t{1} << 39;
+constexpr std::size_t page = 4096, reserved_bytes = std::size_t{1} << 39;
 // Each fenced allocation costs two system calls. So only one of `one_of` small allocations is
 // fenced, and one of `one_of` large ones after the first `all_of_first`.
 constexpr std::size_t bytes_from = 1024, small_from = 48, one_of = 64, all_of_first = 100'000;
@@ -33,8 +33,9 @@ struct Fence {
     const auto reserve = [](std::size_t bytes, int rights) {
       return mmap(nullptr, bytes, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     };
-    void *const memory = reserve(room, PROT_NONE), *const counts = reserve(room / page * sizeof *pages,
-                                                                           PROT_READ | PROT_WRITE);
+    void *const memory = reserve(reserved_bytes, PROT_NONE), *const counts = reserve(
+                                                                 reserved_bytes / page * sizeof *pages,
+                                                                 PROT_READ | PROT_WRITE);
     if (memory == MAP_FAILED || counts == MAP_FAILED) return;
     begin = static_cast<std::byte*>(memory), pages = static_cast<std::uint32_t*>(counts);
   }
@@ -49,12 +50,13 @@ struct Fence {
     const std::size_t wide = (bytes + alignment - 1) / alignment * alignment,
                       count = (wide + page - 1) / page;
     const std::size_t at = used.fetch_add((count + 1) * page);  // plus one page, which stays inaccessible
-    if (at + (count + 1) * page > room || mprotect(begin + at, count * page, PROT_READ | PROT_WRITE) != 0)
+    if (at + (count + 1) * page > reserved_bytes ||
+        mprotect(begin + at, count * page, PROT_READ | PROT_WRITE) != 0)
       return nullptr;
     pages[at / page] = static_cast<std::uint32_t>(count);
     return std::memset(begin + at + count * page - wide, 0xff, bytes);
   }
-  void give_back(std::byte* memory) {
+  void free_memory(std::byte* memory) {
     const std::size_t first = static_cast<std::size_t>(memory - begin) / page;
     mmap(begin + first * page, pages[first] * page, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -93,10 +95,10 @@ bool is_ours(const void* caller) {
   return memory;
 }
 
-[[gnu::always_inline]] inline void give_back(void* memory) {
+[[gnu::always_inline]] inline void free_memory(void* memory) {
   Fence& fenced = fence();
   auto* const at = static_cast<std::byte*>(memory);
-  if (fenced.begin && at >= fenced.begin && at < fenced.begin + room) return fenced.give_back(at);
+  if (fenced.begin && at >= fenced.begin && at < fenced.begin + reserved_bytes) return fenced.free_memory(at);
   std::free(memory);
 }
 
@@ -115,14 +117,14 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
 void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return take(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0));
 }
-void operator delete(void* memory) noexcept { give_back(memory); }
-void operator delete(void* memory, std::size_t) noexcept { give_back(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { give_back(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { give_back(memory); }
+void operator delete(void* memory) noexcept { free_memory(memory); }
+void operator delete(void* memory, std::size_t) noexcept { free_memory(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { free_memory(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { free_memory(memory); }
 
-troupe::Unfenced::Unfenced() { ++fence().off; }
-troupe::Unfenced::~Unfenced() { --fence().off; }
+troupe::WithoutFence::WithoutFence() { ++fence().off; }
+troupe::WithoutFence::~WithoutFence() { --fence().off; }
 #else
-troupe::Unfenced::Unfenced() {}
-troupe::Unfenced::~Unfenced() {}
+troupe::WithoutFence::WithoutFence() {}
+troupe::WithoutFence::~WithoutFence() {}
 #endif

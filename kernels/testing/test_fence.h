@@ -8,12 +8,12 @@
 namespace troupe {
 
 // While an object of this class is alive, new memory is malloc's: for tests that count allocations.
-class Unfenced {
+class WithoutFence {
  public:
-  Unfenced();
-  ~Unfenced();
-  Unfenced(const Unfenced&) = delete;
-  Unfenced& operator=(const Unfenced&) = delete;
+  WithoutFence();
+  ~WithoutFence();
+  WithoutFence(const WithoutFence&) = delete;
+  WithoutFence& operator=(const WithoutFence&) = delete;
 };
 
 }  // namespace troupe

@@ -86,17 +86,18 @@ CoOccurrence graph_of(const std::vector<Pair>& pairs, std::size_t items) {
 
 struct Overlap {
   std::uint64_t bytes = 0;
-  Place part = 0, node = 0;
+  NodeIndex part = 0, node = 0;
 };
 
 // Returns the bytes that each part shares with each node of the earlier placement, largest first.
-std::vector<Overlap> overlaps(const CoOccurrence& pairs, const std::vector<Place>& parts, const Items& items,
-                              const std::vector<NodeNumber>& nodes, const Placement& earlier) {
+std::vector<Overlap> overlaps(const CoOccurrence& pairs, const std::vector<NodeIndex>& parts,
+                              const Items& items, const std::vector<NodeNumber>& nodes,
+                              const Placement& earlier) {
   std::vector<Overlap> all(nodes.size() * nodes.size());
   for (std::size_t i = 0; i < all.size(); ++i)
-    all[i] = {0, static_cast<Place>(i / nodes.size()), static_cast<Place>(i % nodes.size())};
+    all[i] = {0, static_cast<NodeIndex>(i / nodes.size()), static_cast<NodeIndex>(i % nodes.size())};
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Place place = earlier.place(pairs.items[i]);
+    const NodeIndex place = earlier.place(pairs.items[i]);
     if (place == everywhere || place == nowhere) continue;
     const auto node = std::ranges::lower_bound(nodes, earlier.nodes()[place]);
     if (node == nodes.end() || *node != earlier.nodes()[place]) continue;
@@ -108,8 +109,8 @@ std::vector<Overlap> overlaps(const CoOccurrence& pairs, const std::vector<Place
 }
 
 // Assigns a node to each part: takes the largest overlaps whose part and node are both still free.
-std::vector<Place> nodes_of_parts(const std::vector<Overlap>& all, std::size_t count) {
-  std::vector<Place> node_of(count, nowhere);
+std::vector<NodeIndex> nodes_of_parts(const std::vector<Overlap>& all, std::size_t count) {
+  std::vector<NodeIndex> node_of(count, nowhere);
   std::vector<std::uint8_t> taken(count);
   for (const Overlap& one : all) {
     if (node_of[one.part] != nowhere || taken[one.node] != 0) continue;
@@ -150,18 +151,18 @@ Placement place_by_co_occurrence(const Requests& requests, const AccessDistribut
   Placement placement = place_hottest_first(hottest, accesses, items, shards.nodes(), memory_bytes, shard);
   std::vector<std::uint8_t> wanted(items.count());
   for (std::uint64_t item = 0; item < items.count(); ++item) {
-    const Place place = placement.place(static_cast<ItemNumber>(item));
+    const NodeIndex place = placement.place(static_cast<ItemNumber>(item));
     wanted[item] = place != everywhere && place != nowhere;
   }
   const CoOccurrence pairs = count_pairs(requests, wanted);
   std::vector<std::uint64_t> bytes;
   bytes.reserve(pairs.items.size());
   for (const ItemNumber item : pairs.items) bytes.push_back(items.bytes(item));
-  std::vector<Place> parts = partition(pairs.graph, bytes, shards.nodes().size());
+  std::vector<NodeIndex> parts = partition(pairs.graph, bytes, shards.nodes().size());
   if (earlier) {
-    const std::vector<Place> node_of =
+    const std::vector<NodeIndex> node_of =
         nodes_of_parts(overlaps(pairs, parts, items, shards.nodes(), *earlier), shards.nodes().size());
-    for (Place& part : parts) part = node_of[part];
+    for (NodeIndex& part : parts) part = node_of[part];
   }
   for (std::size_t i = 0; i < parts.size(); ++i) placement.put(pairs.items[i], parts[i]);
   // Check the memory again, since a part may be larger than a node.

@@ -87,11 +87,11 @@ TEST_CASE("partition: two cliques are cut where few edges cross, with equal resu
   requests.add(std::array<ItemNumber, 5>{1, 3, 5, 7, 9});
   const CoOccurrence pairs = count_pairs(requests, std::vector<std::uint8_t>(10, 1));
   const std::vector<std::uint64_t> weights(10, 70'000'000'000);
-  const std::vector<Place> parts = partition(pairs.graph, weights, 2);
+  const std::vector<NodeIndex> parts = partition(pairs.graph, weights, 2);
   for (std::size_t i = 2; i < 10; ++i) CHECK(parts[i] == parts[i % 2]);
   CHECK(parts[0] != parts[1]);
   CHECK(partition(pairs.graph, weights, 2) == parts);
-  CHECK(partition(pairs.graph, weights, 1) == std::vector<Place>(10, 0));
+  CHECK(partition(pairs.graph, weights, 1) == std::vector<NodeIndex>(10, 0));
   CHECK(partition({}, {}, 3).empty());
   CHECK_THROWS_AS(partition(pairs.graph, weights, 0), std::invalid_argument);
 }
@@ -133,9 +133,9 @@ TEST_CASE(
   const Placement first = place({1, 2, 3, 4, 5}, nullptr);
   Placement turned({1, 2, 3, 4, 5}, world.items.count());
   for (ItemNumber item = 0; item < world.items.count(); ++item)
-    turned.put(item, first.place(item) == everywhere ? everywhere : Place((first.place(item) + 2) % 5));
+    turned.put(item, first.place(item) == everywhere ? everywhere : NodeIndex((first.place(item) + 2) % 5));
   std::size_t changed = 0;
-  for (const Move& move : moves(turned, place({1, 2, 3, 4, 5}, &turned))) changed += move.gains;
+  for (const PlacementMove& move : moves(turned, place({1, 2, 3, 4, 5}, &turned))) changed += move.gains;
   CHECK(changed < 10);  // items without edges keep the node of their shard
   const Placement with_six = place({1, 2, 3, 4, 5, 6}, &first), unaware = place({1, 2, 3, 4, 5, 6}, nullptr);
   CHECK(moves(first, with_six).size() < moves(first, unaware).size());

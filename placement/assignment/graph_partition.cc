@@ -38,13 +38,14 @@ std::vector<idx_t> in_range(std::span<const std::uint32_t> weights) {
 
 }  // namespace
 
-std::vector<Place> partition(const Graph& graph, std::span<const std::uint64_t> weights, std::size_t parts) {
+std::vector<NodeIndex> partition(const Graph& graph, std::span<const std::uint64_t> weights,
+                                 std::size_t parts) {
   TROUPE_CHECK(weights.size() == graph.vertices(), "one weight per vertex");
   if (parts == 0 || parts > nodes_max || graph.neighbours.size() > index_max)
     throw std::invalid_argument("partition: " + std::to_string(parts) + " parts of a graph with " +
                                 std::to_string(graph.neighbours.size()) +
                                 " neighbours; expected at least one part, and fewer than 2^31 neighbours");
-  if (parts == 1 || graph.vertices() == 0) return std::vector<Place>(graph.vertices(), 0);
+  if (parts == 1 || graph.vertices() == 0) return std::vector<NodeIndex>(graph.vertices(), 0);
   auto vertices = static_cast<idx_t>(graph.vertices()), constraints = idx_t{1};
   auto count = static_cast<idx_t>(parts);
   std::vector<idx_t> begins(graph.begins.begin(), graph.begins.end());

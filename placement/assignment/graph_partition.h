@@ -24,6 +24,7 @@ inline constexpr double partition_tolerance = 1.03;  // maximum weight of a part
 // vertex. METIS aims at partition_tolerance and keeps it when vertices are small compared with a
 // part. Throws std::invalid_argument for no parts or for 2^31 neighbours and more, and
 // std::runtime_error if METIS runs out of memory.
-std::vector<Place> partition(const Graph& graph, std::span<const std::uint64_t> weights, std::size_t parts);
+std::vector<NodeIndex> partition(const Graph& graph, std::span<const std::uint64_t> weights,
+                                 std::size_t parts);
 
 }  // namespace troupe::placement

@@ -99,10 +99,11 @@ Placement place_everywhere(const AccessDistribution& accesses, const Items& item
                            std::vector<NodeNumber> nodes, std::uint64_t memory_bytes) {
   TROUPE_CHECK(accesses.items() == items.count(), "accesses and items describe the same catalog");
   Placement placement(std::move(nodes), items.count());
-  NodeRooms rooms(1, memory_bytes);  // all nodes have the same memory, so one entry counts for all
-  for (std::uint64_t rank = 0; rank < items.count() && rooms.most_free() >= items.smallest_bytes(); ++rank) {
+  NodeCapacity capacity(1, memory_bytes);  // all nodes have the same memory, so one entry counts for all
+  for (std::uint64_t rank = 0; rank < items.count() && capacity.most_free() >= items.smallest_bytes();
+       ++rank) {
     const ItemNumber item = accesses.item_at(rank);
-    if (rooms.take_everywhere(items.bytes(item))) placement.put(item, everywhere);
+    if (capacity.take_everywhere(items.bytes(item))) placement.put(item, everywhere);
   }
   return placement;
 }

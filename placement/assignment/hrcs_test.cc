@@ -133,7 +133,7 @@ TEST_CASE("HRCS: a joining node moves little more than its share of the items") 
   };
   const Placement before = on(9), after = on(10);
   std::size_t gains = 0, replicas = 0;
-  for (const Move& move : moves(before, after)) {
+  for (const PlacementMove& move : moves(before, after)) {
     gains += move.gains;
     replicas += move.gains && after.place(move.item) == everywhere;
     if (move.gains) CHECK(move.from != 0);

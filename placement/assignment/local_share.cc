@@ -13,7 +13,7 @@ ExpectedShares expected_shares(const Placement& placement, const AccessDistribut
   std::vector<double> nodes(placement.nodes().size());
   for (std::uint64_t rank = 0; rank < accesses.items(); ++rank) {
     const double share = accesses.share_at(rank);
-    const Place place = placement.place(accesses.item_at(rank));
+    const NodeIndex place = placement.place(accesses.item_at(rank));
     if (place == everywhere) {
       shares.everywhere += share;
     } else if (place == nowhere) {
@@ -62,7 +62,7 @@ class ShareCounter {
     std::ranges::fill(here_, 0);
     std::uint64_t all = 0, missing = 0;
     for (const ItemNumber item : request) {
-      const Place place = placement_.place(item);
+      const NodeIndex place = placement_.place(item);
       if (place == everywhere) {
         ++all;
       } else if (place == nowhere) {

@@ -28,7 +28,7 @@ Items::Items(std::vector<std::uint32_t> bytes, std::vector<std::uint64_t> keys)
   total_bytes_ = std::accumulate(bytes_.begin(), bytes_.end(), std::uint64_t{0});
 }
 
-std::vector<NodeNumber> checked_nodes(std::vector<NodeNumber> nodes) {
+std::vector<NodeNumber> validated_nodes(std::vector<NodeNumber> nodes) {
   std::ranges::sort(nodes);
   const bool twice = std::ranges::adjacent_find(nodes) != nodes.end();
   if (nodes.empty() || nodes.size() > nodes_max || nodes.front() == 0 || twice)
@@ -38,7 +38,7 @@ std::vector<NodeNumber> checked_nodes(std::vector<NodeNumber> nodes) {
 }
 
 Placement::Placement(std::vector<NodeNumber> nodes, std::uint64_t items)
-    : nodes_(checked_nodes(std::move(nodes))), places_(items, nowhere) {}
+    : nodes_(validated_nodes(std::move(nodes))), places_(items, nowhere) {}
 
 std::vector<std::uint64_t> bytes_per_node(const Placement& placement, const Items& items) {
   TROUPE_CHECK(placement.items() == items.count(), "placement and items describe the same catalog");
@@ -46,7 +46,7 @@ std::vector<std::uint64_t> bytes_per_node(const Placement& placement, const Item
   std::uint64_t of_all = 0;
   for (std::uint64_t i = 0; i < items.count(); ++i) {
     const auto item = static_cast<ItemNumber>(i);
-    const Place place = placement.place(item);
+    const NodeIndex place = placement.place(item);
     if (place == everywhere) {
       of_all += items.bytes(item);
     } else if (place != nowhere) {
@@ -67,26 +67,26 @@ class MoveFinder {
   }
 
   void look_at(ItemNumber item) {
-    const Place before = old_.place(item), after = next_.place(item);
+    const NodeIndex before = old_.place(item), after = next_.place(item);
     if (before == after && unchanged(before)) return;
     if (after != nowhere) gain(item, after == everywhere ? next_.nodes() : one(next_, after));
     if (before != nowhere) lose(item, before == everywhere ? staying_ : one(old_, before));
   }
 
-  std::vector<Move> take() { return std::move(moves_); }
+  std::vector<PlacementMove> take() { return std::move(moves_); }
 
  private:
   using Nodes = std::span<const NodeNumber>;
-  static Nodes one(const Placement& placement, Place place) {
+  static Nodes one(const Placement& placement, NodeIndex place) {
     return Nodes(placement.nodes()).subspan(place, 1);
   }
-  bool unchanged(Place place) const {
+  bool unchanged(NodeIndex place) const {
     if (place == nowhere || old_.nodes() == next_.nodes()) return true;
     return place != everywhere && old_.nodes()[place] == next_.nodes()[place];
   }
   static bool is_in(Nodes nodes, NodeNumber node) { return std::ranges::binary_search(nodes, node); }
   static bool holds(const Placement& placement, ItemNumber item, NodeNumber node) {
-    const Place place = placement.place(item);
+    const NodeIndex place = placement.place(item);
     if (place == nowhere) return false;
     return is_in(place == everywhere ? Nodes(placement.nodes()) : one(placement, place), node);
   }
@@ -94,7 +94,7 @@ class MoveFinder {
   // Returns a node to copy from; 0 = none. If several nodes have the item, a hash of item and
   // receiver chooses.
   NodeNumber source(ItemNumber item, NodeNumber to) const {
-    const Place place = old_.place(item);
+    const NodeIndex place = old_.place(item);
     if (place == nowhere) return 0;
     if (place == everywhere)
       return staying_.empty() ? 0 : staying_[spread(item ^ std::uint64_t{to} << 32) % staying_.size()];
@@ -114,12 +114,12 @@ class MoveFinder {
   const Placement& old_;
   const Placement& next_;
   std::vector<NodeNumber> staying_;
-  std::vector<Move> moves_;
+  std::vector<PlacementMove> moves_;
 };
 
 }  // namespace
 
-std::vector<Move> moves(const Placement& old, const Placement& next) {
+std::vector<PlacementMove> moves(const Placement& old, const Placement& next) {
   TROUPE_CHECK(old.items() == next.items(), "both placements describe the same catalog");
   MoveFinder finder(old, next);
   for (std::uint64_t item = 0; item < old.items(); ++item) finder.look_at(static_cast<ItemNumber>(item));

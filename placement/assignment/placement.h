@@ -36,21 +36,22 @@ class Items {
   std::vector<std::uint64_t> keys_;
 };
 
-using Place = std::uint16_t;  // index of the one node that has the item, or one of the two constants below
-inline constexpr Place everywhere = 0xffff, nowhere = 0xfffe;
+using NodeIndex =
+    std::uint16_t;  // index of the one node that has the item, or one of the two constants below
+inline constexpr NodeIndex everywhere = 0xffff, nowhere = 0xfffe;
 inline constexpr std::size_t nodes_max = nowhere;
 
 // Returns the node numbers sorted. Throws std::invalid_argument if there are none or too many, if
 // one is 0, or if one occurs twice.
-std::vector<NodeNumber> checked_nodes(std::vector<NodeNumber> nodes);
+std::vector<NodeNumber> validated_nodes(std::vector<NodeNumber> nodes);
 
 class Placement {
  public:
   // Constructs a placement with all items nowhere.
   Placement(std::vector<NodeNumber> nodes, std::uint64_t items);
 
-  Place place(ItemNumber item) const { return places_[item]; }
-  void put(ItemNumber item, Place place) { places_[item] = place; }
+  NodeIndex place(ItemNumber item) const { return places_[item]; }
+  void put(ItemNumber item, NodeIndex place) { places_[item] = place; }
   void add_items(std::uint64_t count) { places_.resize(places_.size() + count, nowhere); }
   bool holds(std::size_t node_index, ItemNumber item) const {
     return places_[item] == everywhere || places_[item] == node_index;
@@ -61,22 +62,22 @@ class Placement {
 
  private:
   std::vector<NodeNumber> nodes_;
-  std::vector<Place> places_;
+  std::vector<NodeIndex> places_;
 };
 
 std::vector<std::uint64_t> bytes_per_node(const Placement& placement, const Items& items);
 
 // A change: a node must get an item, or may drop it.
-struct Move {
+struct PlacementMove {
   ItemNumber item = 0;
   NodeNumber node = 0;
   bool gains = false;
   NodeNumber from = 0;  // of a gain: a node that has the item and stays; 0 = the item must be computed
-  bool operator==(const Move&) const = default;
+  bool operator==(const PlacementMove&) const = default;
 };
 
 // Returns the differences between two placements of the same items, ordered by item. An item's
 // gains come before its losses, so that it is always somewhere. Nodes that left get no losses.
-std::vector<Move> moves(const Placement& old, const Placement& next);
+std::vector<PlacementMove> moves(const Placement& old, const Placement& next);
 
 }  // namespace troupe::placement

@@ -25,9 +25,9 @@ Placement random_placement(std::vector<NodeNumber> nodes, std::uint64_t items, s
   for (std::uint64_t item = 0; item < items; ++item) {
     const std::uint64_t random = spread(seed + item);
     const std::size_t choice = random % (placement.nodes().size() + 2);
-    const Place place = choice < placement.nodes().size()    ? static_cast<Place>(choice)
-                        : choice == placement.nodes().size() ? everywhere
-                                                             : nowhere;
+    const NodeIndex place = choice < placement.nodes().size()    ? static_cast<NodeIndex>(choice)
+                            : choice == placement.nodes().size() ? everywhere
+                                                                 : nowhere;
     placement.put(static_cast<ItemNumber>(item), place);
   }
   return placement;
@@ -56,7 +56,7 @@ TEST_CASE("moves: a gain names a holder that stays or 0, and comes before the lo
   old.put(0, 0);
   next.put(0, 1);
   next.put(1, 0);
-  CHECK(moves(old, next) == std::vector<Move>{{0, 2, true, 1}, {0, 1, false, 0}, {1, 1, true, 0}});
+  CHECK(moves(old, next) == std::vector<PlacementMove>{{0, 2, true, 1}, {0, 1, false, 0}, {1, 1, true, 0}});
 }
 
 TEST_CASE("moves: a joining node gets the replicated items; a node that left neither drops nor gives items") {
@@ -64,7 +64,7 @@ TEST_CASE("moves: a joining node gets the replicated items; a node that left nei
   for (Placement* placement : {&old, &next}) placement->put(0, everywhere);
   old.put(1, 0);
   next.put(1, 0);  // index 0 is node 1 in the old placement and node 2 in the next one
-  CHECK(moves(old, next) == std::vector<Move>{{0, 3, true, 2}, {1, 2, true, 0}});
+  CHECK(moves(old, next) == std::vector<PlacementMove>{{0, 3, true, 2}, {1, 2, true, 0}});
 }
 
 TEST_CASE("moves: applied to the old holders they give the new ones, and each has an effect") {
@@ -76,7 +76,7 @@ TEST_CASE("moves: applied to the old holders they give the new ones, and each ha
     Holders held = holders(old);
     const std::set<NodeNumber> here(next.nodes().begin(), next.nodes().end());
     const Holders before = held;
-    for (const Move& move : moves(old, next)) {
+    for (const PlacementMove& move : moves(old, next)) {
       if (move.gains) {
         CHECK(held[move.item].insert(move.node).second);
         if (move.from != 0) CHECK((before[move.item].contains(move.from) && here.contains(move.from)));
@@ -94,10 +94,10 @@ TEST_CASE("placement: invalid items and nodes are refused") {
   CHECK_THROWS_AS(Items(10, 0), std::invalid_argument);
   CHECK_THROWS_AS(Items({1, 0}, {1, 2}), std::invalid_argument);
   CHECK_THROWS_AS(Items({1, 2}, {1}), std::invalid_argument);
-  CHECK_THROWS_AS(checked_nodes({}), std::invalid_argument);
-  CHECK_THROWS_AS(checked_nodes({1, 0}), std::invalid_argument);
-  CHECK_THROWS_AS(checked_nodes({2, 1, 2}), std::invalid_argument);
-  CHECK_THROWS_AS(checked_nodes(std::vector<NodeNumber>(nodes_max + 1, 1)), std::invalid_argument);
+  CHECK_THROWS_AS(validated_nodes({}), std::invalid_argument);
+  CHECK_THROWS_AS(validated_nodes({1, 0}), std::invalid_argument);
+  CHECK_THROWS_AS(validated_nodes({2, 1, 2}), std::invalid_argument);
+  CHECK_THROWS_AS(validated_nodes(std::vector<NodeNumber>(nodes_max + 1, 1)), std::invalid_argument);
 }
 
 }  // namespace

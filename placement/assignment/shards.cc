@@ -13,8 +13,8 @@ constexpr double slack = 1.03;
 
 // Returns the node with the highest score among those that may take another slot. A score depends
 // only on the slot and the node.
-Place best_node(std::uint64_t slot, std::span<const std::uint64_t> hashes, std::span<const std::size_t> taken,
-                std::size_t most) {
+NodeIndex best_node(std::uint64_t slot, std::span<const std::uint64_t> hashes,
+                    std::span<const std::size_t> taken, std::size_t most) {
   std::size_t best = hashes.size();
   std::uint64_t best_score = 0;
   for (std::size_t node = 0; node < hashes.size(); ++node) {
@@ -23,7 +23,7 @@ Place best_node(std::uint64_t slot, std::span<const std::uint64_t> hashes, std::
     best = node;
     best_score = score;
   }
-  return static_cast<Place>(best);
+  return static_cast<NodeIndex>(best);
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ std::uint64_t item_key(std::string_view id) {
   return key;
 }
 
-Shards::Shards(std::vector<NodeNumber> nodes) : nodes_(checked_nodes(std::move(nodes))) {
+Shards::Shards(std::vector<NodeNumber> nodes) : nodes_(validated_nodes(std::move(nodes))) {
   std::vector<std::uint64_t> hashes;
   for (const NodeNumber node : nodes_) hashes.push_back(spread(node));
   const double part = static_cast<double>(slot_count) / static_cast<double>(nodes_.size());
@@ -48,24 +48,24 @@ Shards::Shards(std::vector<NodeNumber> nodes) : nodes_(checked_nodes(std::move(n
   }
 }
 
-Place Shards::owner(std::uint64_t key) const { return slots_[spread(key) % slot_count]; }
+NodeIndex Shards::owner(std::uint64_t key) const { return slots_[spread(key) % slot_count]; }
 
-bool NodeRooms::take_everywhere(std::uint64_t bytes) {
+bool NodeCapacity::take_everywhere(std::uint64_t bytes) {
   if (*std::ranges::min_element(free_) < bytes) return false;
   for (std::uint64_t& node : free_) node -= bytes;
   return true;
 }
 
-Place NodeRooms::take(Place wanted, std::uint64_t bytes) {
+NodeIndex NodeCapacity::take(NodeIndex wanted, std::uint64_t bytes) {
   if (free_[wanted] < bytes) {
     const auto most = std::ranges::max_element(free_);
     if (*most < bytes) return nowhere;
-    wanted = static_cast<Place>(most - free_.begin());
+    wanted = static_cast<NodeIndex>(most - free_.begin());
   }
   free_[wanted] -= bytes;
   return wanted;
 }
 
-std::uint64_t NodeRooms::most_free() const { return *std::ranges::max_element(free_); }
+std::uint64_t NodeCapacity::most_free() const { return *std::ranges::max_element(free_); }
 
 }  // namespace troupe::placement

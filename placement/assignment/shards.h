@@ -4,7 +4,7 @@
 // equal share. Everybody who knows the nodes computes the same table (128 KB). A node that joins or
 // leaves changes about its own share of it.
 //
-// NodeRooms counts the free bytes of each node while items are placed.
+// NodeCapacity counts the free bytes of each node while items are placed.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -21,27 +21,27 @@ std::uint64_t item_key(std::string_view id);  // the same on every machine and i
 
 class Shards {
  public:
-  // Throws std::invalid_argument as checked_nodes does.
+  // Throws std::invalid_argument as validated_nodes does.
   explicit Shards(std::vector<NodeNumber> nodes);
 
-  Place owner(std::uint64_t key) const;  // returns an index into nodes()
+  NodeIndex owner(std::uint64_t key) const;  // returns an index into nodes()
   const std::vector<NodeNumber>& nodes() const { return nodes_; }
-  std::span<const Place> slots() const { return slots_; }
+  std::span<const NodeIndex> slots() const { return slots_; }
 
  private:
   std::vector<NodeNumber> nodes_;
-  std::vector<Place> slots_;
+  std::vector<NodeIndex> slots_;
 };
 
-class NodeRooms {
+class NodeCapacity {
  public:
-  NodeRooms(std::size_t nodes, std::uint64_t bytes_each) : free_(nodes, bytes_each) {}
+  NodeCapacity(std::size_t nodes, std::uint64_t bytes_each) : free_(nodes, bytes_each) {}
 
   // False: one node has too few free bytes, and nothing is taken.
   bool take_everywhere(std::uint64_t bytes);
   // Takes bytes on `wanted`, or on the node with most free bytes if `wanted` is full; returns
   // nowhere if they fit on no node.
-  Place take(Place wanted, std::uint64_t bytes);
+  NodeIndex take(NodeIndex wanted, std::uint64_t bytes);
   std::uint64_t most_free() const;
 
  private:
@@ -56,16 +56,16 @@ Placement place_hottest_first(std::uint64_t replicated, const AccessDistribution
                               std::uint64_t memory_bytes, Owner owner) {
   TROUPE_CHECK(accesses.items() == items.count(), "accesses and items describe the same catalog");
   Placement placement(nodes, items.count());
-  NodeRooms rooms(nodes.size(), memory_bytes);
+  NodeCapacity capacity(nodes.size(), memory_bytes);
   std::uint64_t rank = 0;
   for (; rank < std::min(replicated, items.count()); ++rank) {
     const ItemNumber item = accesses.item_at(rank);
-    if (!rooms.take_everywhere(items.bytes(item))) break;
+    if (!capacity.take_everywhere(items.bytes(item))) break;
     placement.put(item, everywhere);
   }
-  for (; rank < items.count() && rooms.most_free() >= items.smallest_bytes(); ++rank) {
+  for (; rank < items.count() && capacity.most_free() >= items.smallest_bytes(); ++rank) {
     const ItemNumber item = accesses.item_at(rank);
-    placement.put(item, rooms.take(owner(item), items.bytes(item)));
+    placement.put(item, capacity.take(owner(item), items.bytes(item)));
   }
   return placement;
 }

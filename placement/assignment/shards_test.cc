@@ -25,7 +25,7 @@ TEST_CASE("shards: no node has more than 3 % above an equal share of the slots")
   for (const std::size_t nodes : {1, 2, 3, 16, 100}) {
     const Shards shards(first_nodes(nodes));
     std::vector<double> slots(nodes);
-    for (const Place place : shards.slots()) ++slots.at(place);
+    for (const NodeIndex place : shards.slots()) ++slots.at(place);
     const double part = static_cast<double>(shards.slots().size()) / static_cast<double>(nodes);
     for (const double count : slots) CHECK(count <= part * 1.03 + 1);
   }
@@ -60,14 +60,14 @@ TEST_CASE("shards: the key of an id never changes between versions") {
 }
 
 TEST_CASE("free bytes: a full node's item goes to the node with most free bytes, and no node is overfilled") {
-  NodeRooms rooms(3, 10);
-  CHECK(rooms.take(0, 8) == 0);
-  CHECK(rooms.take(1, 3) == 1);
-  CHECK(rooms.take(0, 3) == 2);
-  CHECK(rooms.take(0, 8) == nowhere);
-  CHECK(rooms.take_everywhere(2));
-  CHECK_FALSE(rooms.take_everywhere(1));
-  CHECK(rooms.most_free() == 5);
+  NodeCapacity capacity(3, 10);
+  CHECK(capacity.take(0, 8) == 0);
+  CHECK(capacity.take(1, 3) == 1);
+  CHECK(capacity.take(0, 3) == 2);
+  CHECK(capacity.take(0, 8) == nowhere);
+  CHECK(capacity.take_everywhere(2));
+  CHECK_FALSE(capacity.take_everywhere(1));
+  CHECK(capacity.most_free() == 5);
 }
 
 }  // namespace shards_test

@@ -10,36 +10,36 @@ namespace troupe::placement {
 namespace {
 
 // Larger relative errors count linearly, not by their square (Huber loss).
-constexpr double disturbed = 0.02;
+constexpr double huber_delta = 0.02;
 constexpr int reweightings = 12;
-constexpr double worth = 0.98;  // a larger half saturation must reduce the loss below this fraction
+constexpr double loss_ratio_max = 0.98;  // a larger half saturation must reduce the loss below this fraction
 
 // A pass at a given half saturation, relative to the measured time: `launch` is the time of its
 // launches at 1 us each, `phases` the time of its phases at efficiency 1. Its relative error is
 // launch_us · launch + phases / efficiency - 1.
-struct Row {
+struct FitRow {
   double launch, phases, weight;
 };
 
 struct Solution {
   double launch_us = 0, slowness = 1;  // 1 / efficiency
-  double error(const Row& row) const { return launch_us * row.launch + slowness * row.phases - 1; }
+  double error(const FitRow& row) const { return launch_us * row.launch + slowness * row.phases - 1; }
 };
 
-double loss(const std::vector<Row>& rows, const Solution& solution) {
+double loss(const std::vector<FitRow>& rows, const Solution& solution) {
   double sum = 0;
-  for (const Row& row : rows) {
+  for (const FitRow& row : rows) {
     const double error = std::abs(solution.error(row));
-    sum += error <= disturbed ? error * error / (2 * disturbed) : error - disturbed / 2;
+    sum += error <= huber_delta ? error * error / (2 * huber_delta) : error - huber_delta / 2;
   }
   return sum;
 }
 
 // Solves weighted least squares under launch_us >= 0 and slowness >= 1. If the unconstrained
 // optimum violates a bound, the optimum lies on one of the two edges.
-Solution solve(const std::vector<Row>& rows) {
+Solution solve(const std::vector<FitRow>& rows) {
   double ll = 0, lp = 0, pp = 0, l = 0, p = 0;
-  for (const Row& r : rows) {
+  for (const FitRow& r : rows) {
     ll += r.weight * r.launch * r.launch;
     lp += r.weight * r.launch * r.phases;
     pp += r.weight * r.phases * r.phases;
@@ -55,7 +55,7 @@ Solution solve(const std::vector<Row>& rows) {
   const Solution at_peak{ll > 0 ? std::max(0.0, (l - lp) / ll) : 0, 1};
   const auto squares = [&](const Solution& solution) {
     double sum = 0;
-    for (const Row& row : rows) sum += row.weight * solution.error(row) * solution.error(row);
+    for (const FitRow& row : rows) sum += row.weight * solution.error(row) * solution.error(row);
     return sum;
   };
   return squares(without_launches) <= squares(at_peak) ? without_launches : at_peak;
@@ -72,14 +72,14 @@ Fit fit_at(const DeviceProfile& start, std::span<const TimedPass> passes, double
   unit.efficiency = unit.launch_us = 1;
   unit.half_tokens = half_tokens;
   unit.bandwidth = bandwidth;
-  std::vector<Row> rows;
+  std::vector<FitRow> rows;
   for (const TimedPass& pass : passes) {
     const PassTime time = CostModel(unit, pass.shape).pass_time(pass.counts);
     rows.push_back({time.launch / pass.us, (time.linear + time.attention) / pass.us, 1});
   }
   Solution solution = solve(rows);
   for (int i = 0; i < reweightings; ++i) {
-    for (Row& row : rows) row.weight = 1 / std::max(disturbed, std::abs(solution.error(row)));
+    for (FitRow& row : rows) row.weight = 1 / std::max(huber_delta, std::abs(solution.error(row)));
     solution = solve(rows);
   }
   return {half_tokens, bandwidth, loss(rows, solution), solution};
@@ -91,7 +91,7 @@ Fit best_half_tokens(const DeviceProfile& start, std::span<const TimedPass> pass
     const Fit fit = fit_at(start, passes, half_tokens, bandwidth);
     if (fit.loss < needed * best.loss) best = fit;
   };
-  for (double half_tokens = 0.25; half_tokens <= 4096; half_tokens *= 2) attempt(half_tokens, worth);
+  for (double half_tokens = 0.25; half_tokens <= 4096; half_tokens *= 2) attempt(half_tokens, loss_ratio_max);
   if (best.half_tokens > 0)
     for (double step = 1.5; step > 1.005; step = std::sqrt(step)) {
       const double center = best.half_tokens;

@@ -68,7 +68,7 @@ TEST_CASE("cost fit: times faster than the peaks allow give a fit within the bou
   const DeviceProfile fitted = fit_device(find_device("A100-80G"), passes);
   CHECK(fitted.efficiency == 1);
   CHECK(fitted.launch_us == 0);
-  CHECK(find_fault(fitted) == "");
+  CHECK(validate(fitted) == "");
 }
 
 TEST_CASE("cost fit: noisy passes are predicted within the noise, held-out passes too") {

@@ -14,7 +14,7 @@ bool positive(double value) { return value > 0 && std::isfinite(value); }
 struct Rule {
   std::string_view what;
   double value;
-  bool sound;
+  bool valid;
   std::string_view expected;
 };
 
@@ -26,9 +26,10 @@ std::string fault(std::string_view kind, const std::string& name, const Rule& ru
 }
 
 template <std::size_t N>
-std::string first_fault(std::string_view kind, const std::string& name, const std::array<Rule, N>& rules) {
+std::string first_violation(std::string_view kind, const std::string& name,
+                            const std::array<Rule, N>& rules) {
   for (const Rule& rule : rules)
-    if (!rule.sound) return fault(kind, name, rule);
+    if (!rule.valid) return fault(kind, name, rule);
   return "";
 }
 
@@ -45,7 +46,7 @@ Rule amount(std::string_view what, double value, std::string_view expected) {
   return {what, value, value >= 0 && std::isfinite(value), expected};
 }
 
-void refuse(const std::string& fault) {
+void throw_if_invalid(const std::string& fault) {
   if (!fault.empty()) throw std::invalid_argument(fault);
 }
 
@@ -65,19 +66,20 @@ double ModelShape::attention_share() const { return 2.0 * heads * head_dim / lay
 
 double ModelShape::kv_token_bytes() const { return 2.0 * layers * kv_heads * head_dim * kv_bytes; }
 
-std::string find_fault(const ModelShape& s) {
-  return first_fault("model shape", s.name,
-                     std::array{count("layers", s.layers), count("hidden", s.hidden), count("heads", s.heads),
-                                count("kv_heads", s.kv_heads), count("head_dim", s.head_dim),
-                                count("intermediate", s.intermediate), count("rows_read", s.rows_read),
-                                rate("weight_bytes", s.weight_bytes, "a positive number of bytes"),
-                                rate("kv_bytes", s.kv_bytes, "a positive number of bytes")});
+std::string validate(const ModelShape& s) {
+  return first_violation(
+      "model shape", s.name,
+      std::array{count("layers", s.layers), count("hidden", s.hidden), count("heads", s.heads),
+                 count("kv_heads", s.kv_heads), count("head_dim", s.head_dim),
+                 count("intermediate", s.intermediate), count("rows_read", s.rows_read),
+                 rate("weight_bytes", s.weight_bytes, "a positive number of bytes"),
+                 rate("kv_bytes", s.kv_bytes, "a positive number of bytes")});
 }
 
-std::string find_fault(const DeviceProfile& d) {
+std::string validate(const DeviceProfile& d) {
   constexpr std::string_view ops = "a positive number of operations a second";
-  if (const std::string fault = find_fault(d.host); !fault.empty()) return "device " + d.name + ": " + fault;
-  return first_fault(
+  if (const std::string fault = validate(d.host); !fault.empty()) return "device " + d.name + ": " + fault;
+  return first_violation(
       "device", d.name,
       std::array{
           rate("peak_f32", d.peak_ops[0], ops), rate("peak_bf16", d.peak_ops[1], ops),
@@ -90,16 +92,16 @@ std::string find_fault(const DeviceProfile& d) {
           Rule{"split_share", d.split_share, d.split_share >= 0 && d.split_share <= 1, "a share of a pass"}});
 }
 
-std::string find_fault(const LinkProfile& l) {
-  return first_fault("link", l.name,
-                     std::array{amount("latency_us", l.latency_us, "0 us or more"),
-                                rate("bandwidth", l.bandwidth, "a positive number of bytes a second"),
-                                share("efficiency", l.efficiency)});
+std::string validate(const LinkProfile& l) {
+  return first_violation("link", l.name,
+                         std::array{amount("latency_us", l.latency_us, "0 us or more"),
+                                    rate("bandwidth", l.bandwidth, "a positive number of bytes a second"),
+                                    share("efficiency", l.efficiency)});
 }
 
 CostModel::CostModel(const DeviceProfile& device, const ModelShape& shape) {
-  refuse(find_fault(device));
-  refuse(find_fault(shape));
+  throw_if_invalid(validate(device));
+  throw_if_invalid(validate(shape));
   const double per_us = device.efficiency / 1e6;
   const double outputs = double(shape.hidden) * shape.rows_read;
   launch_us_ = device.launch_us * device.launches_per_layer * shape.layers;
@@ -133,8 +135,8 @@ PassTime CostModel::pass_time(const Pass& pass) const {
 }
 
 Pace pace_of(const DeviceProfile& device, const ModelShape& shape) {
-  refuse(find_fault(device));
-  refuse(find_fault(shape));
+  throw_if_invalid(validate(device));
+  throw_if_invalid(validate(shape));
   const double per_us = device.efficiency / 1e6;
   const double us_per_operation = 1 / (peak(device, shape.linear) * per_us);
   const double unsaturated_us = device.half_tokens * unit_costs(shape).token_operations * us_per_operation;
@@ -143,8 +145,9 @@ Pace pace_of(const DeviceProfile& device, const ModelShape& shape) {
 }
 
 double move_us(const LinkProfile& link, double bytes) {
-  refuse(find_fault(link));
-  refuse(first_fault("link", link.name, std::array{amount("a move's size", bytes, "0 bytes or more")}));
+  throw_if_invalid(validate(link));
+  throw_if_invalid(
+      first_violation("link", link.name, std::array{amount("a move's size", bytes, "0 bytes or more")}));
   return link.latency_us + bytes / (link.bandwidth * link.efficiency) * 1e6;
 }
 

@@ -64,9 +64,9 @@ struct LinkProfile {
 // Returns an empty string if the values are valid: counts and rates positive and finite, shares in
 // (0, 1]. Otherwise says what is wrong, where, and what was expected, such as "device A100-40G:
 // bandwidth is nan; expected a positive number of bytes a second".
-std::string find_fault(const ModelShape& shape);
-std::string find_fault(const DeviceProfile& device);
-std::string find_fault(const LinkProfile& link);
+std::string validate(const ModelShape& shape);
+std::string validate(const DeviceProfile& device);
+std::string validate(const LinkProfile& link);
 
 struct PassTime {  // microseconds
   double launch = 0, linear = 0, attention = 0;

@@ -100,16 +100,15 @@ TEST_CASE("cost model: invalid input is refused with what, where and what was ex
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   DeviceProfile device = slow();
   device.peak_ops[1] = 0;
-  CHECK(find_fault(device) ==
-        "device slow: peak_bf16 is 0; expected a positive number of operations a second");
+  CHECK(validate(device) == "device slow: peak_bf16 is 0; expected a positive number of operations a second");
   CHECK_THROWS_AS(CostModel(device, tiny), std::invalid_argument);
   device = slow();
   device.bandwidth = nan;
-  CHECK(find_fault(device) == "device slow: bandwidth is nan; expected a positive number of bytes a second");
+  CHECK(validate(device) == "device slow: bandwidth is nan; expected a positive number of bytes a second");
   for (const double wrong : {0.0, 1.01, -1.0, nan}) {
     device = slow();
     device.efficiency = wrong;
-    CHECK(find_fault(device).find("expected a share above 0 and at most 1") != std::string::npos);
+    CHECK(validate(device).find("expected a share above 0 and at most 1") != std::string::npos);
   }
   ModelShape shape = tiny;
   shape.kv_heads = 0;

@@ -134,7 +134,7 @@ constexpr Field machine_fields[] = {{"split_share", "share of a lone pass that i
                                      [](auto& d) -> double& { return d.host.idle_share; }},
                                     {"wait_us", "microseconds per request while threads are woken",
                                      [](auto& d) -> double& { return d.host.wait_us; }}};
-constexpr std::string_view name_key = "name", trims_key = "trims_last_layer", room_prefix = "host_";
+constexpr std::string_view name_key = "name", trims_key = "trims_last_layer", component_prefix = "host_";
 
 std::string required_keys() {
   std::string keys(name_key);
@@ -143,9 +143,9 @@ std::string required_keys() {
 }
 
 // Returns the key of a room's line, such as "host_kv_cache_worker".
-std::string room_key(HostRoom room) {
-  std::string key(room_prefix);
-  for (const char c : name_of(room)) {
+std::string component_key(HostComponent component) {
+  std::string key(component_prefix);
+  for (const char c : name_of(component)) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     key += !letter ? '_' : c < 'a' ? static_cast<char>(c - 'A' + 'a') : c;
   }
@@ -155,7 +155,8 @@ std::string room_key(HostRoom room) {
 std::string all_keys() {
   std::string keys = required_keys();
   for (const Field& field : machine_fields) keys += ", " + std::string(field.key);
-  for (std::size_t room = 0; room < host_rooms; ++room) keys += ", " + room_key(static_cast<HostRoom>(room));
+  for (std::size_t component = 0; component < host_components; ++component)
+    keys += ", " + component_key(static_cast<HostComponent>(component));
   return keys;
 }
 
@@ -178,7 +179,7 @@ std::optional<double> number(std::string_view text) {
 }
 
 // In the order of the numbers in a room's line.
-constexpr double HostUnits::*room_members[] = {&HostUnits::requests,  &HostUnits::parts, &HostUnits::blocks,
+constexpr double HostUnits::*unit_members[] = {&HostUnits::requests,  &HostUnits::parts, &HostUnits::blocks,
                                                &HostUnits::mebibytes, &HostUnits::kept,  &HostUnits::cold};
 
 std::string machine_text(const DeviceProfile& device) {
@@ -194,9 +195,9 @@ std::string machine_text(const DeviceProfile& device) {
   text +=
       "# CPU microseconds by component: per request, per part of its prompt, per block, per mebibyte, per "
       "kept block, per cold pass.\n";
-  for (std::size_t room = 0; room < host_rooms; ++room) {
-    text += room_key(static_cast<HostRoom>(room)) + ':';
-    for (const auto member : room_members) (text += ' ') += shortest(device.host.costs[room].*member);
+  for (std::size_t component = 0; component < host_components; ++component) {
+    text += component_key(static_cast<HostComponent>(component)) + ':';
+    for (const auto member : unit_members) (text += ' ') += shortest(device.host.costs[component].*member);
     text += '\n';
   }
   return text;
@@ -222,7 +223,7 @@ class DeviceReader {
       fail(std::string(key) + " is there twice; expected once");
     set(key, trimmed(text.substr(colon + 1)));
     seen_.emplace_back(key);
-    if (const std::string fault = find_fault(device_); !fault.empty()) fail(fault);
+    if (const std::string fault = validate(device_); !fault.empty()) fail(fault);
   }
 
   DeviceProfile end() const {
@@ -265,18 +266,19 @@ class DeviceReader {
         field.of(device_) = *read;
         return;
       }
-    for (std::size_t room = 0; room < host_rooms; ++room)
-      if (room_key(static_cast<HostRoom>(room)) == key) {
-        if (!set_room(device_.host.costs[room], value)) wrong("four or six numbers, such as 12.5 0.3 0.1 0");
+    for (std::size_t component = 0; component < host_components; ++component)
+      if (component_key(static_cast<HostComponent>(component)) == key) {
+        if (!set_component_costs(device_.host.costs[component], value))
+          wrong("four or six numbers, such as 12.5 0.3 0.1 0");
         return;
       }
     fail(std::string(key.substr(0, 40)) + " is no key; expected one of " + all_keys());
   }
 
   // The last two numbers were added later; a line without them leaves them 0.
-  static bool set_room(HostUnits& costs, std::string_view text) {
+  static bool set_component_costs(HostUnits& costs, std::string_view text) {
     costs = {};
-    for (double HostUnits::*const member : room_members) {
+    for (double HostUnits::*const member : unit_members) {
       if (text.empty() && member == &HostUnits::kept) break;
       const std::size_t end = std::min(text.find(' '), text.size());
       const std::optional<double> read = number(text.substr(0, end));
@@ -312,7 +314,7 @@ DeviceProfile times_cores(const DeviceProfile& core, std::uint32_t cores) {
 }
 
 std::string device_text(const DeviceProfile& device) {
-  if (const std::string fault = find_fault(device); !fault.empty()) throw std::invalid_argument(fault);
+  if (const std::string fault = validate(device); !fault.empty()) throw std::invalid_argument(fault);
   if (device.name.empty() || trimmed(device.name) != device.name ||
       device.name.find_first_of("#\r\n") != std::string::npos)
     throw std::invalid_argument("device name is \"" + device.name.substr(0, 40) +

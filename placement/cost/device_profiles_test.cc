@@ -24,15 +24,15 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 TEST_CASE("device profiles: every known device, link and model is valid and found by name in any case") {
   for (const DeviceProfile& device : known_devices()) {
-    CHECK(find_fault(device) == "");
+    CHECK(validate(device) == "");
     CHECK(&find_device(device.name) == &device);
   }
   for (const LinkProfile& link : known_links()) {
-    CHECK(find_fault(link) == "");
+    CHECK(validate(link) == "");
     CHECK(&find_link(link.name) == &link);
   }
   for (const ModelShape& shape : known_shapes()) {
-    CHECK(find_fault(shape) == "");
+    CHECK(validate(shape) == "");
     CHECK(&find_shape(shape.name) == &shape);
   }
   CHECK(find_device("a100-40g").name == "A100-40G");
@@ -158,8 +158,8 @@ TEST_CASE("device text: host costs are written if there are any, and read back e
   device.split_share = 0.6;
   device.host.idle_share = 0.01;
   device.host.wait_us = 21.5;
-  for (std::size_t room = 0; room < host_rooms; ++room)
-    device.host.costs[room] = {1.5 + double(room), 0.25, 1e-3, 0, 0.125, 7};
+  for (std::size_t component = 0; component < host_components; ++component)
+    device.host.costs[component] = {1.5 + double(component), 0.25, 1e-3, 0, 0.125, 7};
   const DeviceProfile read = parse_device(device_text(device), "gpu.txt");
   CHECK(read.host == device.host);
   CHECK(read.split_share == 0.6);
@@ -173,7 +173,7 @@ TEST_CASE("device text: host costs are written if there are any, and read back e
         "0.3 0.1 0");
   CHECK(parse_device(replaced(text, "host_door: 1.5 0.25 0.001 0 0.125 7", "host_door: 1.5 0.25 0.001 0"),
                      "gpu.txt")
-            .host[HostRoom::door] == HostUnits{1.5, 0.25, 1e-3, 0});
+            .host[HostComponent::server] == HostUnits{1.5, 0.25, 1e-3, 0});
   CHECK(refusal_of(replaced(text, "host_router: 2.5", "host_router: -2.5")) ==
         "gpu.txt:17: device cpu: host work of router is -2.500000; expected 0 us or more");
   CHECK(refusal_of(replaced(text, "host_kv_cache_worker", "host_kv"))

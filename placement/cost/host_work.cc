@@ -25,36 +25,40 @@ struct Equation {
   double share = 1;
 };
 
-bool is_one_of(std::size_t room, std::initializer_list<HostRoom> rooms) {
-  return std::ranges::find(rooms, static_cast<HostRoom>(room)) != rooms.end();
+bool is_one_of(std::size_t component, std::initializer_list<HostComponent> components) {
+  return std::ranges::find(components, static_cast<HostComponent>(component)) != components.end();
 }
 
 // True for components that receive messages only about blocks: a request that names no block says
 // nothing about their cost.
-bool only_of_blocks(std::size_t room) { return is_one_of(room, {HostRoom::cache_meta, HostRoom::kv_worker}); }
+bool depends_only_on_blocks(std::size_t component) {
+  return is_one_of(component, {HostComponent::cache_meta, HostComponent::kv_worker});
+}
 
 // Says which units a room's cost depends on. Only checksums, the executor port and `rest` depend on
 // bytes. The HTTP server and the feature port finish before the router knows what must be computed,
 // so they do not depend on kept blocks. Only a pass and the clients' clocks see cold starts.
-std::array<bool, units_count> used_by(std::size_t room) {
-  return {true,
-          !only_of_blocks(room),
-          true,
-          is_one_of(room, {HostRoom::checksums, HostRoom::executor_port, HostRoom::rest}),
-          !is_one_of(room, {HostRoom::door, HostRoom::feature_port, HostRoom::checksums}),
-          is_one_of(room, {HostRoom::passes, HostRoom::rest})};
+std::array<bool, units_count> used_by(std::size_t component) {
+  return {
+      true,
+      !depends_only_on_blocks(component),
+      true,
+      is_one_of(component, {HostComponent::checksums, HostComponent::executor_port, HostComponent::rest}),
+      !is_one_of(component, {HostComponent::server, HostComponent::feature_port, HostComponent::checksums}),
+      is_one_of(component, {HostComponent::passes, HostComponent::rest})};
 }
 
-std::vector<Equation> equations_of(std::span<const HostRun> runs, std::size_t room) {
+std::vector<Equation> equations_of(std::span<const HostRun> runs, std::size_t component) {
   std::vector<Equation> equations;
   for (const HostRun& run : runs) {
-    if (run.units.blocks == 0 && only_of_blocks(room)) continue;
-    const bool passes = room == static_cast<std::size_t>(HostRoom::passes);
-    const double us = std::max(run.us[room], least_us * run.units.requests) + (passes ? run.passes_us : 0);
+    if (run.units.blocks == 0 && depends_only_on_blocks(component)) continue;
+    const bool passes = component == static_cast<std::size_t>(HostComponent::passes);
+    const double us =
+        std::max(run.us[component], least_us * run.units.requests) + (passes ? run.passes_us : 0);
     if (us <= 0) continue;
     Equation& equation = equations.emplace_back();
     for (std::size_t u = 0; u < units_count; ++u) equation.x[u] = run.units.*members[u] / us;
-    if (passes) equation.share = run.us[room] / us;
+    if (passes) equation.share = run.us[component] / us;
   }
   return equations;
 }
@@ -95,30 +99,30 @@ double dot(const HostUnits& costs, const HostUnits& units) {
   return sum;
 }
 
-double coldness(double still_us) { return still_us <= 0 ? 0 : still_us / (still_us + half_cold_us); }
+double cold_cache_share(double still_us) { return still_us <= 0 ? 0 : still_us / (still_us + half_cold_us); }
 
-std::string_view name_of(HostRoom room) {
-  static constexpr std::array<std::string_view, host_rooms> names{"door",
-                                                                  "router",
-                                                                  "cache-meta",
-                                                                  "KV-cache worker",
-                                                                  "inference worker",
-                                                                  "feature port",
-                                                                  "executor port",
-                                                                  "checksums",
-                                                                  "host",
-                                                                  "kernels",
-                                                                  "rest"};
-  return names[static_cast<std::size_t>(room)];
+std::string_view name_of(HostComponent component) {
+  static constexpr std::array<std::string_view, host_components> names{"door",
+                                                                       "router",
+                                                                       "cache-meta",
+                                                                       "KV-cache worker",
+                                                                       "inference worker",
+                                                                       "feature port",
+                                                                       "executor port",
+                                                                       "checksums",
+                                                                       "host",
+                                                                       "kernels",
+                                                                       "rest"};
+  return names[static_cast<std::size_t>(component)];
 }
 
-std::string find_fault(const HostWork& work) {
+std::string validate(const HostWork& work) {
   const auto sound = [](double value) { return std::isfinite(value) && value >= 0; };
-  for (std::size_t room = 0; room < host_rooms; ++room)
+  for (std::size_t component = 0; component < host_components; ++component)
     for (const auto member : members)
-      if (!sound(work.costs[room].*member))
-        return "host work of " + std::string(name_of(static_cast<HostRoom>(room))) + " is " +
-               std::to_string(work.costs[room].*member) + "; expected 0 us or more";
+      if (!sound(work.costs[component].*member))
+        return "host work of " + std::string(name_of(static_cast<HostComponent>(component))) + " is " +
+               std::to_string(work.costs[component].*member) + "; expected 0 us or more";
   if (!sound(work.idle_share) || work.idle_share > 1)
     return "idle_share is " + std::to_string(work.idle_share) + "; expected a share of a processor";
   if (!sound(work.wait_us)) return "wait_us is " + std::to_string(work.wait_us) + "; expected 0 us or more";
@@ -128,9 +132,9 @@ std::string find_fault(const HostWork& work) {
 HostWork fit_host(std::span<const HostRun> runs) {
   if (runs.empty()) throw std::invalid_argument("there are no profiled runs; expected at least one");
   HostWork work;
-  for (std::size_t room = 0; room < host_rooms; ++room) {
-    const auto costs = least_squares(equations_of(runs, room), used_by(room));
-    for (std::size_t u = 0; u < units_count; ++u) work.costs[room].*members[u] = costs[u];
+  for (std::size_t component = 0; component < host_components; ++component) {
+    const auto costs = least_squares(equations_of(runs, component), used_by(component));
+    for (std::size_t u = 0; u < units_count; ++u) work.costs[component].*members[u] = costs[u];
   }
   return work;
 }

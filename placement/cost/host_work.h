@@ -1,6 +1,6 @@
 #pragma once
 // Models the CPU work of a node outside its model's passes (the cost model covers those). Each room
-// (see runtime/profiling/cpu_rooms.h) takes some microseconds per request, per part of its prompt
+// (see runtime/profiling/cpu_components.h) takes some microseconds per request, per part of its prompt
 // (a candidate, the user, the frame), per named block, per mebibyte to checksum, per block that is
 // computed and kept, and per cold pass. A cold pass begins after its processor was idle and its
 // caches were used by others. A device profile holds these costs, fitted to runs of `bench rank
@@ -23,10 +23,10 @@ struct HostUnits {
 double dot(const HostUnits& costs, const HostUnits& units);
 // Returns how cold a pass begins after its executor was idle for `still_us`: from 0 to 1, and 0.5
 // after a millisecond.
-double coldness(double still_us);
+double cold_cache_share(double still_us);
 
-enum class HostRoom : std::uint8_t {
-  door,
+enum class HostComponent : std::uint8_t {
+  server,
   router,
   cache_meta,
   kv_worker,
@@ -39,29 +39,31 @@ enum class HostRoom : std::uint8_t {
   rest,
   count_
 };
-inline constexpr std::size_t host_rooms = static_cast<std::size_t>(HostRoom::count_);
-// Returns the same name as for the matching CpuRoom; `rest` is what no room counts. `passes` is the
+inline constexpr std::size_t host_components = static_cast<std::size_t>(HostComponent::count_);
+// Returns the same name as for the matching CpuComponent; `rest` is what no room counts. `passes` is the
 // time that kernels take beyond the cost model: they read blocks in memory that was not touched for
 // a while.
-std::string_view name_of(HostRoom room);
+std::string_view name_of(HostComponent component);
 
 struct HostWork {
-  std::array<HostUnits, host_rooms> costs{};  // microseconds
+  std::array<HostUnits, host_components> costs{};  // microseconds
   // Share of one processor that is busy without requests: heartbeats, the scrubber, clocks.
   double idle_share = 0;
   double wait_us = 0;  // time per request in which no processor works for it: threads are being woken
 
-  const HostUnits& operator[](HostRoom room) const { return costs[static_cast<std::size_t>(room)]; }
-  HostUnits& operator[](HostRoom room) { return costs[static_cast<std::size_t>(room)]; }
+  const HostUnits& operator[](HostComponent component) const {
+    return costs[static_cast<std::size_t>(component)];
+  }
+  HostUnits& operator[](HostComponent component) { return costs[static_cast<std::size_t>(component)]; }
   bool charges() const { return *this != HostWork{}; }
   bool operator==(const HostWork&) const = default;
 };
-std::string find_fault(const HostWork& work);  // "" if all costs are finite and not negative
+std::string validate(const HostWork& work);  // "" if all costs are finite and not negative
 
 // The measured sum of all requests of one run.
 struct HostRun {
   HostUnits units;
-  std::array<double, host_rooms> us{};
+  std::array<double, host_components> us{};
   double seconds = 0;    // duration of the run
   double passes_us = 0;  // predicted by the cost model
 };

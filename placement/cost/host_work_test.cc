@@ -13,21 +13,23 @@ HostWork some_work(unsigned seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> request(1, 50), part(0.05, 1);
   HostWork work;
-  for (std::size_t room = 0; room < host_rooms; ++room)
-    work.costs[room] = {request(random), part(random), part(random), 0};
-  for (const HostRoom room : {HostRoom::cache_meta, HostRoom::kv_worker})
-    work[room].parts = 0;  // they receive messages only about blocks
-  work[HostRoom::checksums].mebibytes = 90;
-  work[HostRoom::kv_worker].kept = work[HostRoom::passes].kept = part(random);
-  work[HostRoom::passes].cold = work[HostRoom::rest].cold = request(random);
+  for (std::size_t component = 0; component < host_components; ++component)
+    work.costs[component] = {request(random), part(random), part(random), 0};
+  for (const HostComponent component : {HostComponent::cache_meta, HostComponent::kv_worker})
+    work[component].parts = 0;  // they receive messages only about blocks
+  work[HostComponent::checksums].mebibytes = 90;
+  work[HostComponent::kv_worker].kept = work[HostComponent::passes].kept = part(random);
+  work[HostComponent::passes].cold = work[HostComponent::rest].cold = request(random);
   return work;
 }
 
 HostRun run_of(const HostWork& work, const HostUnits& units) {
   HostRun run{units, {}, 1};
-  for (std::size_t room = 0; room < host_rooms; ++room) run.us[room] = dot(work.costs[room], units);
-  if (units.blocks == 0) run.us[static_cast<std::size_t>(HostRoom::cache_meta)] = 0;  // they get no message
-  if (units.blocks == 0) run.us[static_cast<std::size_t>(HostRoom::kv_worker)] = 0;
+  for (std::size_t component = 0; component < host_components; ++component)
+    run.us[component] = dot(work.costs[component], units);
+  if (units.blocks == 0)
+    run.us[static_cast<std::size_t>(HostComponent::cache_meta)] = 0;  // they get no message
+  if (units.blocks == 0) run.us[static_cast<std::size_t>(HostComponent::kv_worker)] = 0;
   return run;
 }
 
@@ -45,15 +47,16 @@ TEST_CASE("host work: costs are recovered from runs of different shape, separate
   std::vector<HostRun> runs;
   for (const HostUnits& units : workloads) runs.push_back(run_of(work, units));
   const HostWork fitted = fit_host(runs);
-  for (std::size_t room = 0; room < host_rooms; ++room)
+  for (std::size_t component = 0; component < host_components; ++component)
     for (const HostRun& run : runs)
-      if (run.us[room] > 0)
-        CHECK(dot(fitted.costs[room], run.units) == doctest::Approx(run.us[room]).epsilon(0.01));
+      if (run.us[component] > 0)
+        CHECK(dot(fitted.costs[component], run.units) == doctest::Approx(run.us[component]).epsilon(0.01));
   const HostUnits unseen{100, 5'000, 2'000, 20};
-  CHECK(fitted[HostRoom::passes].cold == doctest::Approx(work[HostRoom::passes].cold).epsilon(0.1));
-  CHECK(fitted[HostRoom::kv_worker].kept == doctest::Approx(work[HostRoom::kv_worker].kept).epsilon(0.1));
-  CHECK(dot(fitted[HostRoom::router], unseen) ==
-        doctest::Approx(dot(work[HostRoom::router], unseen)).epsilon(0.05));
+  CHECK(fitted[HostComponent::passes].cold == doctest::Approx(work[HostComponent::passes].cold).epsilon(0.1));
+  CHECK(fitted[HostComponent::kv_worker].kept ==
+        doctest::Approx(work[HostComponent::kv_worker].kept).epsilon(0.1));
+  CHECK(dot(fitted[HostComponent::router], unseen) ==
+        doctest::Approx(dot(work[HostComponent::router], unseen)).epsilon(0.05));
 }
 
 TEST_CASE("host work: no cost is negative, and a unit that no run has costs nothing") {
@@ -67,28 +70,28 @@ TEST_CASE("host work: no cost is negative, and a unit that no run has costs noth
     CHECK(costs.blocks == 0);
     CHECK(costs.mebibytes == 0);
   }
-  CHECK(find_fault(fitted) == "");
+  CHECK(validate(fitted) == "");
   CHECK_THROWS_AS(fit_host({}), std::invalid_argument);
 }
 
 TEST_CASE("host work: the error of passes is relative to all the time that passes take") {
-  const auto passes = static_cast<std::size_t>(HostRoom::passes);
+  const auto passes = static_cast<std::size_t>(HostComponent::passes);
   HostRun little{{10, 100, 0, 0}, {}, 1, 1'000}, much = little;
   little.us[passes] = 10;
   much.us[passes] = 90;
   const HostWork fitted = fit_host(std::vector{little, much});
-  CHECK(dot(fitted[HostRoom::passes], little.units) == doctest::Approx(47).epsilon(0.02));
-  CHECK(name_of(HostRoom::passes) == "kernels");
+  CHECK(dot(fitted[HostComponent::passes], little.units) == doctest::Approx(47).epsilon(0.02));
+  CHECK(name_of(HostComponent::passes) == "kernels");
 }
 
 TEST_CASE("host work: a profile charges something or nothing, and a negative cost is refused") {
   HostWork work;
   CHECK_FALSE(work.charges());
-  work[HostRoom::router].requests = 3;
+  work[HostComponent::router].requests = 3;
   CHECK(work.charges());
-  CHECK(find_fault(work) == "");
-  work[HostRoom::router].parts = -1;
-  CHECK(find_fault(work) == "host work of router is -1.000000; expected 0 us or more");
+  CHECK(validate(work) == "");
+  work[HostComponent::router].parts = -1;
+  CHECK(validate(work) == "host work of router is -1.000000; expected 0 us or more");
 }
 
 }  // namespace troupe::placement

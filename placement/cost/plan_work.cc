@@ -10,12 +10,12 @@ std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan) {
   std::vector<std::uint64_t> seen(plan.segments.size()), before(plan.segments.size() + 1);
   for (std::size_t i = 0; i < plan.segments.size(); ++i) {
     const kernels::Segment& segment = plan.segments[i];
-    for (const kernels::Sees::Range range : segment.sees.ranges()) {
+    for (const kernels::VisibleSegments::Range range : segment.sees.ranges()) {
       const std::size_t end = std::min<std::size_t>(range.end, i),
                         begin = std::min<std::size_t>(range.begin, end);
       seen[i] += before[end] - before[begin];
     }
-    const bool replaces = segment.replaces.segment != kernels::Replaced::none;
+    const bool replaces = segment.replaces.segment != kernels::ReplacedTokens::none;
     before[i + 1] = before[i] + (replaces ? 0 : segment.tokens.size());
   }
   return seen;
@@ -48,7 +48,7 @@ std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan, std::uint3
   for (std::size_t b = 0; b < budgets.size(); ++b) budgets[b].chosen = repair.budgets[b];
   std::uint64_t number = 0;
   auto always = repair.always.begin();
-  for (const kernels::Repair::Place& place : repair.places) {
+  for (const kernels::Repair::ReusedSpan& place : repair.reused_spans) {
     // Invalid plan: count all tokens.
     if (place.segment >= computed.size() || place.budget >= budgets.size()) return computed;
     Budget& budget = budgets[place.budget];
@@ -57,7 +57,7 @@ std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan, std::uint3
     for (; always != repair.always.end() && *always < number; ++always) ++budget.chosen;
   }
   const double others = share_of_others(repair, layers);
-  for (const kernels::Repair::Place& place : repair.places) {
+  for (const kernels::Repair::ReusedSpan& place : repair.reused_spans) {
     const Budget& budget = budgets[place.budget];
     const double chosen = std::min(1.0, budget.chosen / std::max(1.0, budget.tokens));
     // The block is read, not computed.

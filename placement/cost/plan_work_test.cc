@@ -6,8 +6,8 @@ namespace troupe::placement {
 namespace {
 
 using kernels::Plan;
-using kernels::Sees;
 using kernels::SegmentKind;
+using kernels::VisibleSegments;
 
 Plan three_segments() {
   Plan plan;
@@ -30,7 +30,7 @@ TEST_CASE("plan work: reused segments are counted as read, the others with what 
 TEST_CASE("plan work: tokens that stand for others are counted once") {
   Plan plan = three_segments();
   plan.segments.insert(plan.segments.begin() + 2, {SegmentKind::item, {4}, 3, {0}, 0, {1, 0}});
-  plan.segments.back().sees = Sees::all_before(3);
+  plan.segments.back().sees = VisibleSegments::all_before(3);
   CHECK(tokens_seen(plan) == std::vector<std::uint64_t>{0, 3, 3, 5});
 }
 
@@ -40,7 +40,7 @@ TEST_CASE("plan work: a repair counts chosen tokens fully and the others in the 
                    {SegmentKind::user, {5, 6, 7, 8}, 0, {}},
                    {SegmentKind::item, {1, 2, 3, 4}, 9, {}},
                    {SegmentKind::user, {5, 6, 7, 8}, 13, {}}};
-  plan.repair = {.places = {{2, 0, 0}, {3, 1, 1}}, .budgets = {1, 3}, .always = {3}, .attention = 1};
+  plan.repair = {.reused_spans = {{2, 0, 0}, {3, 1, 1}}, .budgets = {1, 3}, .always = {3}, .attention = 1};
   using Counts = std::vector<std::uint64_t>;
   CHECK(tokens_computed(plan, 0) == Counts{4, 4, 2, 3});
   // Half of a layer of two, for the 2 and the 1 tokens that are not chosen.
@@ -48,9 +48,9 @@ TEST_CASE("plan work: a repair counts chosen tokens fully and the others in the 
   plan.repair.exact_layers = 2;
   CHECK(tokens_computed(plan, 2) == Counts{4, 4, 3, 4});
   CHECK(tokens_computed(plan, 1) == Counts{4, 4, 4, 4});
-  plan.repair.places[1].of_prototypes = true;
+  plan.repair.reused_spans[1].of_prototypes = true;
   CHECK(tokens_computed(plan, 2) == Counts{4, 0, 3, 4});
-  plan.repair.places[1].of_prototypes = false;
+  plan.repair.reused_spans[1].of_prototypes = false;
   plan.repair.budgets = {3, 4};
   CHECK(tokens_computed(plan, 0) == Counts{4, 4, 4, 4});
   CHECK(pass_of(

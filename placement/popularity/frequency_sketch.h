@@ -22,7 +22,7 @@ class FrequencySketch {
 
  private:
   static constexpr std::size_t rows = 4;
-  std::array<std::size_t, rows> places(std::uint64_t key) const;
+  std::array<std::size_t, rows> counter_indices(std::uint64_t key) const;
 
   std::size_t mask_;  // of a row: its number of counters - 1
   std::uint64_t until_halved_, sightings_ = 0;

@@ -5,8 +5,9 @@
 namespace troupe::placement {
 namespace {
 
-constexpr double wants_until_halved = 1'000;
-constexpr double patience = 2;  // after this many mean times a missing block counts as not being computed
+constexpr double returns_per_halving = 1'000;
+constexpr double overdue_factor =
+    2;  // after this many mean times a missing block counts as not being computed
 constexpr double share_of_new = 0.1;  // weight of a new observation in that mean
 
 }  // namespace
@@ -24,11 +25,11 @@ double ReturnRate::want(const std::string& key, std::uint32_t tokens, std::uint6
     ++(known->second->again ? later_ : second_);
     known->second->again = true;
     known->second->at_us = now_us;
-    wanted_.splice(wanted_.begin(), wanted_, known->second);
+    tracked_.splice(tracked_.begin(), tracked_, known->second);
   } else {
     ++first_;
-    wanted_.push_front({.key = key, .tokens = tokens, .at_us = now_us});
-    by_key_[key] = wanted_.begin();
+    tracked_.push_front({.key = key, .tokens = tokens, .at_us = now_us});
+    by_key_[key] = tracked_.begin();
     tokens_ += tokens;
     drop_beyond(capacity);
   }
@@ -36,13 +37,13 @@ double ReturnRate::want(const std::string& key, std::uint32_t tokens, std::uint6
   return again ? later_ / (second_ + 1) : (second_ + later_) / (first_ + 1);
 }
 
-bool ReturnRate::comes(const std::string& key, bool is_there, std::int64_t now_us) {
+bool ReturnRate::is_expected(const std::string& key, bool is_there, std::int64_t now_us) {
   const auto known = by_key_.find(key);
   if (known == by_key_.end()) return false;
   std::optional<std::int64_t>& missed = known->second->missed_us;
   if (is_there) {
     missed.reset();
-  } else if (missed && static_cast<double>(now_us - *missed) < patience * coming_us_) {
+  } else if (missed && static_cast<double>(now_us - *missed) < overdue_factor * creation_us_) {
     return true;
   } else {
     missed = now_us;
@@ -50,28 +51,28 @@ bool ReturnRate::comes(const std::string& key, bool is_there, std::int64_t now_u
   return false;
 }
 
-void ReturnRate::came(const std::string& key, std::int64_t now_us) {
+void ReturnRate::mark_cached(const std::string& key, std::int64_t now_us) {
   const auto known = by_key_.find(key);
   if (known == by_key_.end() || !known->second->missed_us) return;
   const auto took_us = static_cast<double>(now_us - *std::exchange(known->second->missed_us, {}));
-  coming_us_ += coming_us_ > 0 ? (took_us - coming_us_) * share_of_new : took_us;
+  creation_us_ += creation_us_ > 0 ? (took_us - creation_us_) * share_of_new : took_us;
 }
 
-void ReturnRate::given_up(const std::string& key) {
+void ReturnRate::mark_abandoned(const std::string& key) {
   const auto known = by_key_.find(key);
   if (known != by_key_.end()) known->second->missed_us.reset();
 }
 
 void ReturnRate::drop_beyond(std::uint64_t capacity) {
-  while (!wanted_.empty() && (tokens_ > capacity || wanted_.size() > keys_max_)) {
-    tokens_ -= wanted_.back().tokens;
-    by_key_.erase(wanted_.back().key);
-    wanted_.pop_back();
+  while (!tracked_.empty() && (tokens_ > capacity || tracked_.size() > keys_max_)) {
+    tokens_ -= tracked_.back().tokens;
+    by_key_.erase(tracked_.back().key);
+    tracked_.pop_back();
   }
 }
 
 void ReturnRate::age() {
-  if (first_ + second_ + later_ < wants_until_halved) return;
+  if (first_ + second_ + later_ < returns_per_halving) return;
   for (double* count : {&first_, &second_, &later_}) *count /= 2;
 }
 

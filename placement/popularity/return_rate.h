@@ -29,17 +29,17 @@ class ReturnRate {
   // Returns how long a block stays that is not wanted again: the age of the oldest tracked block.
   // (In a memory that never fills, this age grows with the process.)
   std::int64_t oldest_us(std::int64_t now_us) const {
-    return wanted_.empty() ? 0 : now_us - wanted_.back().at_us;
+    return tracked_.empty() ? 0 : now_us - tracked_.back().at_us;
   }
   // Must be called after every want(). Returns true if the block is cached nowhere but is expected
   // soon: it was missed less than twice as long ago as such blocks take on average.
-  bool comes(const std::string& key, bool is_there, std::int64_t now_us);
-  void came(const std::string& key, std::int64_t now_us);  // the block is cached from now on
-  void given_up(const std::string& key);                   // no request computes the block any more
-  std::size_t keys() const { return wanted_.size(); }
+  bool is_expected(const std::string& key, bool is_there, std::int64_t now_us);
+  void mark_cached(const std::string& key, std::int64_t now_us);  // the block is cached from now on
+  void mark_abandoned(const std::string& key);                    // no request computes the block any more
+  std::size_t keys() const { return tracked_.size(); }
 
  private:
-  struct Wanted {
+  struct TrackedBlock {
     std::string key;
     std::uint32_t tokens = 0;
     bool again = false;  // wanted more than once
@@ -50,12 +50,12 @@ class ReturnRate {
   void age();
 
   std::size_t keys_max_;
-  std::list<Wanted> wanted_;                                             // most recently wanted first
-  std::unordered_map<std::string, std::list<Wanted>::iterator> by_key_;  // only for lookups
+  std::list<TrackedBlock> tracked_;                                            // most recently wanted first
+  std::unordered_map<std::string, std::list<TrackedBlock>::iterator> by_key_;  // only for lookups
   std::uint64_t tokens_ = 0;
   // Counts of first, second and later wants of a block, halved from time to time.
   double first_ = 0, second_ = 0, later_ = 0;
-  double coming_us_ = 0;  // mean time from the first want until the block is cached
+  double creation_us_ = 0;  // mean time from the first want until the block is cached
 };
 
 }  // namespace troupe::placement

@@ -66,7 +66,7 @@ TEST_CASE("return rate: a block larger than the memory displaces nothing and is 
   for (int user = 0; user < 5; ++user) returns.want(std::to_string(user), 10, 50, 0);
   for (int i = 0; i < 3; ++i) CHECK(returns.want("large", 51, 50, 0) == 0);
   CHECK(returns.keys() == 5);
-  CHECK_FALSE(returns.comes("large", false, 0));
+  CHECK_FALSE(returns.is_expected("large", false, 0));
 }
 
 TEST_CASE("return rate: a block's life is the age of the oldest tracked block") {
@@ -82,14 +82,14 @@ TEST_CASE("return rate: a given-up block is not expected, and its next want may 
   ReturnRate returns(10'000);
   const auto want = [&](const char* key, std::int64_t now_us) {
     returns.want(key, 10, plenty, now_us);
-    return returns.comes(key, false, now_us);
+    return returns.is_expected(key, false, now_us);
   };
   CHECK_FALSE(want("a", 0));
-  returns.came("a", 100);
+  returns.mark_cached("a", 100);
   CHECK_FALSE(want("b", 1'000));
   CHECK(want("b", 1'050));
-  returns.given_up("b");
-  returns.given_up("nobody");
+  returns.mark_abandoned("b");
+  returns.mark_abandoned("nobody");
   CHECK_FALSE(want("b", 1'100));
   CHECK(want("b", 1'150));
 }
@@ -98,22 +98,22 @@ TEST_CASE("return rate: a missed block is expected until it has taken twice the 
   ReturnRate returns(10'000);
   const auto want = [&](const char* key, std::int64_t now_us, bool is_there = false) {
     returns.want(key, 10, plenty, now_us);
-    return returns.comes(key, is_there, now_us);
+    return returns.is_expected(key, is_there, now_us);
   };
   CHECK_FALSE(want("a", 0));
   CHECK_FALSE(want("a", 1));  // no time to compute was observed yet
-  returns.came("a", 101);
-  returns.came("a", 500);  // cached on a second node
+  returns.mark_cached("a", 101);
+  returns.mark_cached("a", 500);  // cached on a second node
   CHECK_FALSE(want("a", 600, true));
   CHECK_FALSE(want("b", 1'000));
   CHECK(want("b", 1'199));
   CHECK_FALSE(want("b", 1'200));  // nobody computes it, so this request may
   CHECK(want("b", 1'399));
-  returns.came("b", 1'400);       // took 200 us, so the mean is 110 us
-  CHECK_FALSE(want("b", 1'500));  // evicted
+  returns.mark_cached("b", 1'400);  // took 200 us, so the mean is 110 us
+  CHECK_FALSE(want("b", 1'500));    // evicted
   CHECK(want("b", 1'719));
   CHECK_FALSE(want("b", 1'720));
-  returns.came("nobody's", 2'000);
+  returns.mark_cached("nobody's", 2'000);
 }
 
 TEST_CASE("return rate: at most keys_max blocks are tracked") {

@@ -6,7 +6,7 @@ namespace troupe::placement {
 namespace {
 
 // Rows of a shard until its counts are halved.
-constexpr float lately = 256;
+constexpr float wants_per_halving = 256;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ void ShardHits::use(std::uint32_t table, std::uint32_t row, bool found) {
   Shard& shard = shards_[row / shard_rows_];
   ++shard.wanted;
   shard.found += found;
-  if (shard.wanted >= 2 * lately) shard = {shard.wanted / 2, shard.found / 2};
+  if (shard.wanted >= 2 * wants_per_halving) shard = {shard.wanted / 2, shard.found / 2};
 }
 
 std::array<std::uint8_t, ShardHits::shards> ShardHits::found() const {

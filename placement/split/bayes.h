@@ -21,18 +21,18 @@ class BayesSplit final : public AlphaPolicy {
   double next_alpha(const SplitView& view) override;
 
  private:
-  struct Seen {
+  struct Observation {
     double alpha = 0, p99 = 0;
   };
-  struct Guess {
+  struct Estimate {
     double mean = 0, deviation = 0;
   };
-  double likeness(double a, double b) const;
+  double covariance(double a, double b) const;
   void fit();
-  Guess guess(double alpha);
+  Estimate estimate(double alpha);
 
   BayesOptions options_;
-  std::vector<Seen> seen_;                         // latest last
+  std::vector<Observation> observations_;          // latest last
   std::vector<double> factor_, weights_, column_;  // of the fit: a lower triangle, row by row
 };
 

@@ -14,20 +14,21 @@ constexpr double never = -std::numeric_limits<double>::infinity();
 
 // Maximum savings of the first areas for each number of cells, and the cells of the last of these
 // areas.
-struct Best {
+struct BestSplit {
   Savings saved;
   std::array<std::uint8_t, split_cells + 1> last;
 };
 
-void add_area(const Best& before, const Savings& area, std::size_t least, std::size_t from, Best& best) {
+void add_area(const BestSplit& before, const Savings& area, std::size_t least, std::size_t from,
+              BestSplit& best) {
   for (std::size_t all = from; all <= split_cells; ++all) {
     double most = never;
     std::size_t most_at = 0;
-    for (std::size_t mine = least; mine <= all; ++mine) {
-      const double saved = before.saved[all - mine] + area[mine];
+    for (std::size_t area_cells = least; area_cells <= all; ++area_cells) {
+      const double saved = before.saved[all - area_cells] + area[area_cells];
       if (!(saved > most)) continue;
       most = saved;
-      most_at = mine;
+      most_at = area_cells;
     }
     best.saved[all] = most;
     best.last[all] = static_cast<std::uint8_t>(most_at);
@@ -44,7 +45,7 @@ void best_cells(std::span<const Savings> savings, std::size_t least, std::span<s
   TROUPE_CHECK(!savings.empty() && savings.size() == cells.size() && savings.size() <= areas_max &&
                    least * savings.size() <= split_cells,
                "each area has a curve and can keep its minimum");
-  std::array<Best, areas_max> best;
+  std::array<BestSplit, areas_max> best;
   for (std::size_t cell = 0; cell <= split_cells; ++cell)
     best[0].saved[cell] = cell < least ? never : savings[0][cell];
   for (std::size_t area = 1; area < savings.size(); ++area)

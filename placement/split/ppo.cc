@@ -22,7 +22,7 @@ Chances chances_of(std::span<const float> outputs) {
   return chances;
 }
 
-struct Move {
+struct PpoStep {
   std::array<float, state_values> inputs;
   std::size_t action = 0;
   float chance = 0, value = 0, reward = 0, advantage = 0, worth = 0;
@@ -30,7 +30,7 @@ struct Move {
 
 class Trainer {
  public:
-  Trainer(SplitGame& game, const PpoOptions& options)
+  Trainer(SplitEnvironment& game, const PpoOptions& options)
       : game_(game),
         options_(options),
         state_(spread(options.seed)),
@@ -42,11 +42,11 @@ class Trainer {
 
   Mlp train() {
     for (std::uint32_t episode = 0; episode < options_.episodes;) {
-      moves_.clear();
+      steps_.clear();
       for (std::uint32_t i = 0; i < options_.batch_episodes && episode < options_.episodes; ++i)
         play(episode++);
       learn();
-      if (options_.told) options_.told(episode, mean_reward());
+      if (options_.on_batch) options_.on_batch(episode, mean_reward());
     }
     return actor_;
   }
@@ -56,8 +56,8 @@ class Trainer {
 
   double mean_reward() const {
     double sum = 0;
-    for (const Move& move : moves_) sum += move.reward;
-    return sum / std::max<double>(1, static_cast<double>(moves_.size()));
+    for (const PpoStep& move : steps_) sum += move.reward;
+    return sum / std::max<double>(1, static_cast<double>(steps_.size()));
   }
 
   std::size_t draw(const Chances& chances) {
@@ -69,9 +69,9 @@ class Trainer {
 
   void play(std::uint32_t episode) {
     SplitState state = game_.begin(options_.seed * 1'000'003 + episode);
-    const std::size_t first = moves_.size();
+    const std::size_t first = steps_.size();
     for (std::uint32_t w = 0; w < options_.windows; ++w) {
-      Move move{.inputs = inputs_of(state)};
+      PpoStep move{.inputs = inputs_of(state)};
       Chances outputs;
       actor_.run(move.inputs, outputs);
       const Chances chances = chances_of(outputs);
@@ -80,7 +80,7 @@ class Trainer {
       critic_.run(move.inputs, std::span(&move.value, 1));
       state = game_.play(clip_alpha(state.alpha + alpha_steps[move.action]));
       move.reward = static_cast<float>(game_.reward());
-      moves_.push_back(move);
+      steps_.push_back(move);
     }
     weigh(first);
   }
@@ -88,9 +88,9 @@ class Trainer {
   // Computes generalised advantages backwards from the last move. An episode's end is not terminal:
   // its last value continues.
   void weigh(std::size_t first) {
-    float advantage = 0, next = moves_.back().value;
-    for (std::size_t m = moves_.size(); m-- > first;) {
-      Move& move = moves_[m];
+    float advantage = 0, next = steps_.back().value;
+    for (std::size_t m = steps_.size(); m-- > first;) {
+      PpoStep& move = steps_[m];
       const float surprise = move.reward + static_cast<float>(options_.discount) * next - move.value;
       advantage = surprise + static_cast<float>(options_.discount * options_.trace) * advantage;
       move.advantage = advantage;
@@ -101,14 +101,14 @@ class Trainer {
 
   void learn() {
     double sum = 0, squares = 0;
-    for (const Move& move : moves_) {
+    for (const PpoStep& move : steps_) {
       sum += move.advantage;
       squares += move.advantage * move.advantage;
     }
-    const double count = static_cast<double>(moves_.size()), mean = sum / count;
+    const double count = static_cast<double>(steps_.size()), mean = sum / count;
     const double deviation = std::sqrt(std::max(1e-12, squares / count - mean * mean));
-    for (Move& move : moves_) move.advantage = static_cast<float>((move.advantage - mean) / deviation);
-    std::vector<std::uint32_t> order(moves_.size());
+    for (PpoStep& move : steps_) move.advantage = static_cast<float>((move.advantage - mean) / deviation);
+    std::vector<std::uint32_t> order(steps_.size());
     std::iota(order.begin(), order.end(), 0);
     for (std::uint32_t epoch = 0; epoch < options_.epochs; ++epoch) {
       for (std::size_t i = order.size(); i > 1; --i)
@@ -121,7 +121,7 @@ class Trainer {
 
   void learn_batch(std::span<const std::uint32_t> batch) {
     for (const std::uint32_t m : batch) {
-      const Move& move = moves_[m];
+      const PpoStep& move = steps_[m];
       actor_.learn(move.inputs, [&](std::span<const float> outputs, std::span<float> slopes) {
         slope(move, outputs, slopes);
       });
@@ -134,7 +134,7 @@ class Trainer {
   }
 
   // Adds the derivatives of the clipped objective and of the entropy, both to be maximized.
-  void slope(const Move& move, std::span<const float> outputs, std::span<float> slopes) const {
+  void slope(const PpoStep& move, std::span<const float> outputs, std::span<float> slopes) const {
     const Chances chances = chances_of(outputs);
     const float ratio = chances[move.action] / move.chance, clip = static_cast<float>(options_.clip);
     const bool clipped = move.advantage > 0 ? ratio > 1 + clip : ratio < 1 - clip;
@@ -148,11 +148,11 @@ class Trainer {
     }
   }
 
-  SplitGame& game_;
+  SplitEnvironment& game_;
   PpoOptions options_;
   std::uint64_t state_;
   Mlp actor_, critic_;
-  std::vector<Move> moves_;
+  std::vector<PpoStep> steps_;
 };
 
 }  // namespace
@@ -176,6 +176,6 @@ double PpoSplit::next_alpha(const SplitView& view) {
   return clip_alpha(view.state.alpha + step_of(view.state));
 }
 
-Mlp train_ppo(SplitGame& game, const PpoOptions& options) { return Trainer(game, options).train(); }
+Mlp train_ppo(SplitEnvironment& game, const PpoOptions& options) { return Trainer(game, options).train(); }
 
 }  // namespace troupe::placement

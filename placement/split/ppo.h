@@ -28,9 +28,9 @@ class PpoSplit final : public AlphaPolicy {
 };
 
 // A simulated environment: windows of serving, each with one alpha.
-class SplitGame {
+class SplitEnvironment {
  public:
-  virtual ~SplitGame() = default;
+  virtual ~SplitEnvironment() = default;
   virtual SplitState begin(std::uint64_t episode) = 0;
   virtual SplitState play(double alpha) = 0;  // runs the next window; returns its state
   virtual double reward() const = 0;          // reward of the window just played
@@ -44,8 +44,8 @@ struct PpoOptions {
   float rate = 5e-4F;
   std::uint64_t seed = 1;
   // Called with the mean reward of a batch of episodes.
-  std::function<void(std::uint32_t episode, double reward)> told;
+  std::function<void(std::uint32_t episode, double reward)> on_batch;
 };
-Mlp train_ppo(SplitGame& game, const PpoOptions& options);
+Mlp train_ppo(SplitEnvironment& game, const PpoOptions& options);
 
 }  // namespace troupe::placement

@@ -11,8 +11,8 @@
 namespace troupe::placement {
 namespace shadow_cache_test {
 
-// Counts the hits of an LRU cache with `room` entries, implemented in the obvious way.
-std::uint64_t hits_of(std::uint64_t room, const std::vector<std::uint64_t>& keys) {
+// Counts the hits of an LRU cache with `capacity` entries, implemented in the obvious way.
+std::uint64_t hits_of(std::uint64_t capacity, const std::vector<std::uint64_t>& keys) {
   std::list<std::uint64_t> cache;
   std::uint64_t hits = 0;
   for (const std::uint64_t key : keys) {
@@ -20,7 +20,7 @@ std::uint64_t hits_of(std::uint64_t room, const std::vector<std::uint64_t>& keys
     hits += at != cache.end();
     if (at != cache.end()) cache.erase(at);
     cache.push_front(key);
-    if (cache.size() > room) cache.pop_back();
+    if (cache.size() > capacity) cache.pop_back();
   }
   return hits;
 }
@@ -60,10 +60,10 @@ TEST_CASE("recency stack: one pass gives the hits of caches of all sizes") {
   std::vector<std::uint64_t> found(301);
   for (const std::uint64_t key : keys)
     if (const auto distance = stack.use(key, 1)) ++found[*distance];
-  for (const std::uint64_t room : {1U, 7U, 60U, 299U}) {
+  for (const std::uint64_t capacity : {1U, 7U, 60U, 299U}) {
     std::uint64_t hits = 0;
-    for (std::uint64_t d = 0; d <= room; ++d) hits += found[d];
-    CHECK(hits == hits_of(room, keys));
+    for (std::uint64_t d = 0; d <= capacity; ++d) hits += found[d];
+    CHECK(hits == hits_of(capacity, keys));
   }
 }
 

@@ -9,7 +9,7 @@ namespace troupe::placement {
 namespace {
 
 constexpr double step_max = 0.06, residual_max = 0.02;
-constexpr std::size_t lessons_a_window = 16;
+constexpr std::size_t examples_per_window = 16;
 
 }  // namespace
 
@@ -30,26 +30,26 @@ SmartAllocator::SmartAllocator(Mlp base, const SmartOptions& options)
 
 // Adds a training example: the latency change that followed the last move says in which direction
 // alpha should have moved.
-void SmartAllocator::remember(double latency) {
+void SmartAllocator::add_example(double latency) {
   const double better = last_latency_ - latency;
   const double direction = moved_ > 0 ? 1 : -1;
-  const Lesson lesson{last_inputs_,
-                      static_cast<float>(std::clamp(better, -1.0, 1.0) * direction * residual_max)};
+  const TrainingExample example{last_inputs_,
+                                static_cast<float>(std::clamp(better, -1.0, 1.0) * direction * residual_max)};
   if (replay_.size() < options_.replay_max) {
-    replay_.push_back(lesson);
+    replay_.push_back(example);
   } else {
-    replay_[next_lesson_] = lesson;
-    next_lesson_ = (next_lesson_ + 1) % options_.replay_max;
+    replay_[next_example_] = example;
+    next_example_ = (next_example_ + 1) % options_.replay_max;
   }
 }
 
 // Trains the adapter; the learning rate grows with the latency's deviation from its mean (eq. 7).
 void SmartAllocator::learn() {
   if (replay_.empty() || !options_.adapts) return;
-  for (std::size_t i = 0; i < lessons_a_window; ++i) {
-    const Lesson& lesson = replay_[spread(++drawn_) % replay_.size()];
-    adapter_.learn(lesson.inputs, [&](std::span<const float> outputs, std::span<float> slopes) {
-      slopes[0] = outputs[0] - lesson.target;
+  for (std::size_t i = 0; i < examples_per_window; ++i) {
+    const TrainingExample& example = replay_[spread(++drawn_) % replay_.size()];
+    adapter_.learn(example.inputs, [&](std::span<const float> outputs, std::span<float> slopes) {
+      slopes[0] = outputs[0] - example.target;
     });
   }
   adapter_.step(static_cast<float>(options_.rate * std::abs(last_latency_ - trend_.mean())));
@@ -58,7 +58,7 @@ void SmartAllocator::learn() {
 double SmartAllocator::next_alpha(const SplitView& view) {
   const SplitState& state = view.state;
   const double latency = 2 * state.p99;  // in units of the objective
-  if (last_alpha_ >= 0 && moved_ != 0) remember(latency);
+  if (last_alpha_ >= 0 && moved_ != 0) add_example(latency);
   const bool burst = options_.recovers && trend_.bursts(latency);
   trend_.add(latency);
   last_inputs_ = {static_cast<float>(state.hot_share), static_cast<float>(state.kv_hits),

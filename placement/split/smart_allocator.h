@@ -39,18 +39,18 @@ class SmartAllocator final : public AlphaPolicy {
 
  private:
   static constexpr std::size_t adapter_inputs = 5;
-  struct Lesson {
+  struct TrainingExample {
     std::array<float, adapter_inputs> inputs;
     float target = 0;
   };
-  void remember(double latency);
+  void add_example(double latency);
 
   PpoSplit base_;
   SmartOptions options_;
   Mlp adapter_;  // 5, 16, 1; its last layer starts at zero
   LatencyTrend trend_;
-  std::vector<Lesson> replay_;
-  std::size_t next_lesson_ = 0, drawn_ = 0;
+  std::vector<TrainingExample> replay_;
+  std::size_t next_example_ = 0, drawn_ = 0;
   std::array<float, adapter_inputs> last_inputs_{};
   double last_alpha_ = -1, last_latency_ = 0, moved_ = 0;
 };

@@ -68,7 +68,7 @@ TEST_CASE("smart allocator: without recovery a burst does not change its step") 
   CHECK(smart.next_alpha({calm(0.5, 1), {}}) == doctest::Approx(0.5));
 }
 
-struct Valley final : SplitGame {
+struct Valley final : SplitEnvironment {
   SplitState begin(std::uint64_t episode) override {
     return at(0.1 + 0.8 * static_cast<double>(episode % 5) / 4);
   }

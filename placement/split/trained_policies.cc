@@ -15,14 +15,14 @@ constexpr std::size_t made_by_max = 400, word_max = 40;
 constexpr float largest = 1e4F;  // maximum magnitude of a learned weight
 
 void append(std::string& text, float number, bool ends_line) {
-  char room[32];
-  const auto end = std::to_chars(room, room + sizeof room, number).ptr;
-  text.append(room, end).push_back(ends_line ? '\n' : ' ');
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, number).ptr;
+  text.append(buffer, end).push_back(ends_line ? '\n' : ' ');
 }
 
-class Words {
+class PolicyParser {
  public:
-  Words(std::string_view text, const std::string& where) : text_(text), where_(where) {}
+  PolicyParser(std::string_view text, const std::string& where) : text_(text), where_(where) {}
 
   [[noreturn]] void fail(std::string_view there, const std::string& expected) const {
     throw std::invalid_argument(where_ + ":" + std::to_string(line_) + ": there is \"" +
@@ -71,7 +71,7 @@ class Words {
   std::size_t at_ = 0, line_ = 1;
 };
 
-Mlp read_base(Words& words) {
+Mlp read_base(PolicyParser& words) {
   Mlp base = base_network();
   words.expect("base");
   for (const std::uint32_t width : base.widths()) words.expect(std::to_string(width));
@@ -79,7 +79,7 @@ Mlp read_base(Words& words) {
   return base;
 }
 
-Tree read_tree(Words& words) {
+Tree read_tree(PolicyParser& words) {
   Tree tree;
   for (std::uint8_t& value : tree.value)
     value = static_cast<std::uint8_t>(words.number<unsigned>(0, state_values - 1));
@@ -109,7 +109,7 @@ std::string policies_text(const TrainedPolicies& policies) {
 }
 
 TrainedPolicies parse_policies(std::string_view text, const std::string& where) {
-  Words words(text, where);
+  PolicyParser words(text, where);
   if (const std::string_view first = words.line(); first != title) words.fail(first, std::string(title));
   const std::string_view made = words.line();
   if (!made.starts_with(made_by) || made.size() > made_by_max)

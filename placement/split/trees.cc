@@ -16,10 +16,10 @@ std::size_t leaf_of(const Tree& tree, const BoostedTrees::Values& values) {
   return node - Tree::inner;
 }
 
-class Grower {
+class TreeBuilder {
  public:
-  Grower(std::span<const BoostedTrees::Example> examples, std::vector<double>& rest)
-      : examples_(examples), rest_(rest), at_(examples.size()) {}
+  TreeBuilder(std::span<const BoostedTrees::Example> examples, std::vector<double>& residuals)
+      : examples_(examples), residuals_(residuals), at_(examples.size()) {}
 
   Tree grow(double rate) {
     Tree tree;
@@ -27,13 +27,13 @@ class Grower {
     for (std::size_t node = 0; node < Tree::inner; ++node) split(tree, node);
     std::array<double, Tree::leaves> sum{}, count{};
     for (std::size_t i = 0; i < examples_.size(); ++i) {
-      sum[at_[i] - Tree::inner] += rest_[i];
+      sum[at_[i] - Tree::inner] += residuals_[i];
       ++count[at_[i] - Tree::inner];
     }
     for (std::size_t leaf = 0; leaf < Tree::leaves; ++leaf)
       tree.leaf[leaf] = static_cast<float>(rate * sum[leaf] / (count[leaf] + 1));
     for (std::size_t i = 0; i < examples_.size(); ++i)
-      rest_[i] -= static_cast<double>(tree.leaf[at_[i] - Tree::inner]);
+      residuals_[i] -= static_cast<double>(tree.leaf[at_[i] - Tree::inner]);
     return tree;
   }
 
@@ -49,9 +49,9 @@ class Grower {
         if (at_[i] != node) continue;
         const auto cell =
             static_cast<std::size_t>(std::clamp(examples_[i].values[value], 0.0, 0.999) * thresholds);
-        sum[cell] += rest_[i];
+        sum[cell] += residuals_[i];
         ++count[cell];
-        all += rest_[i];
+        all += residuals_[i];
         ++members;
       }
       double left = 0, left_count = 0;
@@ -73,7 +73,7 @@ class Grower {
   }
 
   std::span<const BoostedTrees::Example> examples_;
-  std::vector<double>& rest_;
+  std::vector<double>& residuals_;
   std::vector<std::size_t> at_;  // node of each example
 };
 
@@ -86,9 +86,10 @@ BoostedTrees BoostedTrees::fit(std::span<const Example> examples, const Options&
   double sum = 0;
   for (const Example& example : examples) sum += example.alpha;
   fitted.base = static_cast<float>(sum / static_cast<double>(examples.size()));
-  std::vector<double> rest;
-  for (const Example& example : examples) rest.push_back(example.alpha - static_cast<double>(fitted.base));
-  Grower grower(examples, rest);
+  std::vector<double> residuals;
+  for (const Example& example : examples)
+    residuals.push_back(example.alpha - static_cast<double>(fitted.base));
+  TreeBuilder grower(examples, residuals);
   for (std::size_t t = 0; t < options.trees; ++t) fitted.trees.push_back(grower.grow(options.rate));
   return fitted;
 }

@@ -53,8 +53,8 @@ class FeatureWatch {
     known_ = true;
     obstacle_ = std::move(obstacle);
     if (obstacle_.code == before) return;
-    if (obstacle_.code.empty()) return step.effects.log(LogLevel::info, "features_are_back", {});
-    step.effects.log(LogLevel::warning, "nothing_to_serve", {{"why", obstacle_.why}});
+    if (obstacle_.code.empty()) return step.effects.log(LogLevel::info, "features_available", {});
+    step.effects.log(LogLevel::warning, "features_unavailable", {{"why", obstacle_.why}});
   }
 
   const FeatureWatchConfig config_;

@@ -78,7 +78,7 @@ std::uint64_t fingerprint(const ScoreRequest& request) {
   return print.value();
 }
 
-std::uint32_t share_place(std::uint64_t home, std::string_view next_model) {
+std::uint32_t share_position(std::uint64_t home, std::string_view next_model) {
   Fingerprint print("share");
   print.add(home);
   print.add(next_model);

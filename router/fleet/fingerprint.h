@@ -15,6 +15,6 @@ std::uint64_t fingerprint(const ScoreRequest& request);
 // Returns the position (0 to 999) of the user with hash `home` in the order in which users move to
 // a next model. Users of a smaller share stay in every larger one. Another model gives another
 // order.
-std::uint32_t share_place(std::uint64_t home, std::string_view next_model);
+std::uint32_t share_position(std::uint64_t home, std::string_view next_model);
 
 }  // namespace troupe::router

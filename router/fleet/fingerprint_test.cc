@@ -49,11 +49,11 @@ TEST_CASE("share position: users are spread over all thousandths, in another ord
   std::size_t below = 0, same = 0;
   for (int i = 0; i < 10'000; ++i) {
     const std::uint64_t home = user_hash("t", std::to_string(i));
-    const std::uint32_t place = share_place(home, "m2");
+    const std::uint32_t place = share_position(home, "m2");
     CHECK(place < Versions::all_users);
-    CHECK(place == share_place(home, "m2"));
+    CHECK(place == share_position(home, "m2"));
     below += place < 100;
-    same += place < 100 && share_place(home, "m3") < 100;
+    same += place < 100 && share_position(home, "m3") < 100;
   }
   CHECK(below > 850);
   CHECK(below < 1'150);

@@ -12,14 +12,14 @@ namespace troupe::router {
 
 class LastWorkers {
  public:
-  explicit LastWorkers(std::size_t places) : nodes_(places) {}  // 0 = remember nothing
+  explicit LastWorkers(std::size_t slots) : nodes_(slots) {}  // 0 = remember nothing
   void note(std::uint64_t user, NodeId node) {
-    if (!nodes_.empty()) nodes_[place(user)] = node;
+    if (!nodes_.empty()) nodes_[slot(user)] = node;
   }
-  NodeId of(std::uint64_t user) const { return nodes_.empty() ? 0 : nodes_[place(user)]; }  // 0 = unknown
+  NodeId of(std::uint64_t user) const { return nodes_.empty() ? 0 : nodes_[slot(user)]; }  // 0 = unknown
 
  private:
-  std::size_t place(std::uint64_t user) const { return spread(user) % nodes_.size(); }
+  std::size_t slot(std::uint64_t user) const { return spread(user) % nodes_.size(); }
 
   std::vector<NodeId> nodes_;
 };

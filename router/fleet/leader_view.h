@@ -20,7 +20,7 @@ class LeaderView {
 
   void start(Instant now) { heard_ = now; }
   // the process was stalled for that long and heard nobody
-  void excuse(Duration deaf) { heard_ = heard_ + deaf; }
+  void forgive_stall(Duration stall) { heard_ = heard_ + stall; }
   void hear(Instant now, NodeId from, std::uint64_t token) {
     if (token < token_) return;
     token_ = token;
@@ -37,7 +37,7 @@ class LeaderView {
   NodeId leader(Instant now) const { return now < heard_ + silence_ ? node_ : 0; }  // 0 = none
   // Returns the receivers of messages that must not be missed: the leader, or all cache-metas if no
   // leader is known.
-  std::vector<NodeId> audience(Instant now) const {
+  std::vector<NodeId> leader_or_all(Instant now) const {
     const NodeId node = leader(now);
     return node != 0 ? std::vector<NodeId>{node} : cache_metas_;
   }

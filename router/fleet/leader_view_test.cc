@@ -19,16 +19,16 @@ TEST_CASE("leader view: none of several leads before its first beat, and importa
   LeaderView view({4, 5}, {100});
   view.start({0});
   CHECK(view.leader({1}) == 0);
-  CHECK(view.audience({1}) == std::vector<NodeId>{4, 5});
+  CHECK(view.leader_or_all({1}) == std::vector<NodeId>{4, 5});
   view.hear({2}, 5, 3);
-  CHECK(view.audience({3}) == std::vector<NodeId>{5});
+  CHECK(view.leader_or_all({3}) == std::vector<NodeId>{5});
 }
 
 TEST_CASE("leader view: without a leader, important messages go to the current cache-metas") {
   LeaderView view({4, 5}, {100});
   view.start({0});
   view.follow({5, 9});
-  CHECK(view.audience({1}) == std::vector<NodeId>{5, 9});
+  CHECK(view.leader_or_all({1}) == std::vector<NodeId>{5, 9});
 }
 
 TEST_CASE("leader view: a lower token is ignored, even after the leader fell silent") {

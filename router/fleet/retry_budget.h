@@ -4,7 +4,7 @@
 // never exceeds burst + share * admitted requests.
 #include <algorithm>
 
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 
@@ -14,7 +14,7 @@ class RetryBudget {
 
   void earn() { left_ = std::min(burst_, left_ + share_); }
   bool spend() {
-    if (planted(Bug::unlimited_retries)) return true;
+    if (mutated(Mutant::unlimited_retries)) return true;
     if (left_ < 1) return false;
     left_ -= 1;
     return true;

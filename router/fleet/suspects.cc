@@ -21,7 +21,7 @@ std::uint32_t Suspects::strike(Instant now, std::uint64_t fingerprint, bool alon
   if (!entry) return 1;
   if (entry->strikes() == 0 || alone) {
     entry->own.push_back({losses, losses.empty()});
-  } else if (!entry->own.empty() || !entry->told.empty()) {
+  } else if (!entry->own.empty() || !entry->reported.empty()) {
     join(*entry, {losses, losses.empty()});
   }
   return entry->strikes();
@@ -31,15 +31,15 @@ Suspect Suspects::tell(Instant now, std::uint64_t fingerprint) const {
   Suspect suspect{fingerprint, strikes(now, fingerprint), {}};
   if (suspect.strikes == 0) return suspect;
   const Entry& entry = entries_.at(fingerprint);
-  suspect.doubted = entry.told;
-  suspect.doubted.insert(suspect.doubted.end(), entry.own.begin(), entry.own.end());
+  suspect.uncertain = entry.reported;
+  suspect.uncertain.insert(suspect.uncertain.end(), entry.own.begin(), entry.own.end());
   return suspect;
 }
 
 // Adds these losses to the latest strike, unless that strike is certain.
 void Suspects::join(Entry& entry, const Strike& strike) {
-  if (entry.own.empty() && entry.told.empty()) return;
-  Strike& latest = entry.own.empty() ? entry.told.back() : entry.own.back();
+  if (entry.own.empty() && entry.reported.empty()) return;
+  Strike& latest = entry.own.empty() ? entry.reported.back() : entry.own.back();
   for (const Loss& loss : strike.losses)
     if (std::ranges::find(latest.losses, loss) == latest.losses.end()) latest.losses.push_back(loss);
   latest.sure = latest.sure || strike.sure;
@@ -51,34 +51,35 @@ void Suspects::hear(Instant now, const Suspect& suspect) {
   const std::uint32_t known = strikes(now, suspect.fingerprint);
   if (suspect.strikes < known) return;
   if (suspect.strikes == known) {
-    if (!suspect.doubted.empty()) join(entries_.at(suspect.fingerprint), suspect.doubted.back());
+    if (!suspect.uncertain.empty()) join(entries_.at(suspect.fingerprint), suspect.uncertain.back());
     return;
   }
   Entry* entry = renew(now, suspect.fingerprint);
   if (!entry) return;
   const std::size_t more = suspect.strikes - entry->own.size();
-  const std::size_t doubted = std::min(more, suspect.doubted.size());
-  entry->told.assign(suspect.doubted.end() - static_cast<std::ptrdiff_t>(doubted), suspect.doubted.end());
-  entry->sure = static_cast<std::uint32_t>(more - doubted);
+  const std::size_t uncertain = std::min(more, suspect.uncertain.size());
+  entry->reported.assign(suspect.uncertain.end() - static_cast<std::ptrdiff_t>(uncertain),
+                         suspect.uncertain.end());
+  entry->sure = static_cast<std::uint32_t>(more - uncertain);
   entry->trial_ends = now + trial_;
 }
 
-bool Suspects::take_back(Instant now, NodeId node, Incarnation process, std::uint64_t sequence) {
+bool Suspects::clear_disproved(Instant now, NodeId node, Incarnation process, std::uint64_t sequence) {
   bool changed = false;
   std::vector<std::uint64_t> innocent;
   for (auto& [fingerprint, entry] : entries_) {
     if (now >= entry.until) continue;
-    const bool own = take_back(entry.own, node, process, sequence);
-    const bool told = take_back(entry.told, node, process, sequence);
-    changed = changed || own || told;
+    const bool own = clear_disproved(entry.own, node, process, sequence);
+    const bool reported = clear_disproved(entry.reported, node, process, sequence);
+    changed = changed || own || reported;
     if (entry.strikes() == 0) innocent.push_back(fingerprint);
   }
   for (const std::uint64_t fingerprint : innocent) clear(fingerprint);
   return changed;
 }
 
-bool Suspects::take_back(std::vector<Strike>& strikes, NodeId node, Incarnation process,
-                         std::uint64_t sequence) {
+bool Suspects::clear_disproved(std::vector<Strike>& strikes, NodeId node, Incarnation process,
+                               std::uint64_t sequence) {
   for (Strike& strike : strikes) {
     strike.sure = strike.sure || std::ranges::any_of(strike.losses, [&](const Loss& loss) {
                     return loss.node == node && loss.process < process;

@@ -40,24 +40,24 @@ class Suspects {
   void hear(Instant now, const Suspect& suspect);
   // Handles a heartbeat; returns true if it took strikes back. Losses of earlier processes of the
   // node become certain.
-  bool take_back(Instant now, NodeId node, Incarnation process, std::uint64_t sequence);
+  bool clear_disproved(Instant now, NodeId node, Incarnation process, std::uint64_t sequence);
   void clear(std::uint64_t fingerprint);
   std::size_t size() const { return entries_.size(); }
 
  private:
   struct Entry {
-    std::uint32_t sure = 0;    // strikes that other routers reported as certain
-    std::vector<Strike> told;  // strikes that other routers reported
+    std::uint32_t sure = 0;        // strikes that other routers reported as certain
+    std::vector<Strike> reported;  // strikes that other routers reported
     std::vector<Strike> own;
     Instant trial_ends;  // end of another router's trial
     std::uint64_t order = 0;
     Instant until;
-    std::uint32_t strikes() const { return sure + static_cast<std::uint32_t>(told.size() + own.size()); }
+    std::uint32_t strikes() const { return sure + static_cast<std::uint32_t>(reported.size() + own.size()); }
   };
   Entry* renew(Instant now, std::uint64_t fingerprint);  // null if nothing may be remembered
   static void join(Entry& entry, const Strike& strike);
-  static bool take_back(std::vector<Strike>& strikes, NodeId node, Incarnation process,
-                        std::uint64_t sequence);
+  static bool clear_disproved(std::vector<Strike>& strikes, NodeId node, Incarnation process,
+                              std::uint64_t sequence);
 
   std::size_t most_;
   Duration memory_, trial_;

@@ -66,13 +66,13 @@ TEST_CASE("suspects: a strike for a lost process is taken back when that process
   Suspects suspects(4);
   suspects.strike({0}, 7, true, {{3, 50, 12}});
   suspects.strike({1}, 7, true, {{4, 60, 9}});
-  CHECK_FALSE(suspects.take_back({10}, 3, 50, 11));  // it may have sent that before the loss
-  CHECK_FALSE(suspects.take_back({10}, 5, 50, 99));
-  CHECK(suspects.take_back({10}, 3, 50, 12));
+  CHECK_FALSE(suspects.clear_disproved({10}, 3, 50, 11));  // it may have sent that before the loss
+  CHECK_FALSE(suspects.clear_disproved({10}, 5, 50, 99));
+  CHECK(suspects.clear_disproved({10}, 3, 50, 12));
   CHECK(suspects.strikes({10}, 7) == 1);
-  CHECK_FALSE(suspects.take_back({10}, 3, 50, 13));  // taken back only once
-  CHECK_FALSE(suspects.take_back({10}, 4, 61, 1));   // a later process, so the earlier one is gone
-  CHECK_FALSE(suspects.take_back({10}, 4, 60, 99));
+  CHECK_FALSE(suspects.clear_disproved({10}, 3, 50, 13));  // taken back only once
+  CHECK_FALSE(suspects.clear_disproved({10}, 4, 61, 1));   // a later process, so the earlier one is gone
+  CHECK_FALSE(suspects.clear_disproved({10}, 4, 60, 99));
   CHECK(suspects.strikes({10}, 7) == 1);
 }
 
@@ -80,13 +80,13 @@ TEST_CASE("suspects: a strike for several losses stays while one of them may be 
   Suspects suspects(4);
   suspects.strike({0}, 7, false, {{3, 50, 12}});
   CHECK(suspects.strike({1}, 7, false, {{4, 60, 9}}) == 1);
-  CHECK_FALSE(suspects.take_back({10}, 3, 50, 12));
+  CHECK_FALSE(suspects.clear_disproved({10}, 3, 50, 12));
   CHECK(suspects.strikes({10}, 7) == 1);
-  CHECK(suspects.take_back({10}, 4, 60, 9));
+  CHECK(suspects.clear_disproved({10}, 4, 60, 9));
   CHECK(suspects.size() == 0);
   suspects.strike({20}, 8, false, {{3, 50, 12}, {4, 60, 9}});
-  CHECK_FALSE(suspects.take_back({30}, 4, 61, 1));  // it died
-  CHECK_FALSE(suspects.take_back({30}, 3, 50, 12));
+  CHECK_FALSE(suspects.clear_disproved({30}, 4, 61, 1));  // it died
+  CHECK_FALSE(suspects.clear_disproved({30}, 3, 50, 12));
   CHECK(suspects.strikes({30}, 8) == 1);
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("suspects: two strikes for one live process are both taken back at onc
   Suspects suspects(4);
   suspects.strike({0}, 7, true, {{3, 50, 12}});
   suspects.strike({1}, 7, true, {{3, 50, 14}});
-  CHECK(suspects.take_back({10}, 3, 50, 14));
+  CHECK(suspects.clear_disproved({10}, 3, 50, 14));
   CHECK(suspects.size() == 0);
 }
 
@@ -102,29 +102,29 @@ TEST_CASE("suspects: strikes reported as certain stay, and cleared ones are gone
   Suspects suspects(1);
   suspects.strike({0}, 7, true, {{3, 50, 12}});
   suspects.hear({1}, {7, 2});
-  CHECK(suspects.take_back({2}, 3, 50, 12));
+  CHECK(suspects.clear_disproved({2}, 3, 50, 12));
   CHECK(suspects.strikes({2}, 7) == 1);
   suspects.strike({3}, 7, true, {{3, 50, 12}});
   suspects.clear(7);
   suspects.strike({4}, 7, true);  // a strike for another loss, which is certain
-  CHECK_FALSE(suspects.take_back({10}, 3, 50, 99));
+  CHECK_FALSE(suspects.clear_disproved({10}, 3, 50, 99));
   CHECK(suspects.strikes({10}, 7) == 1);
 }
 
 TEST_CASE("suspects: a receiver takes reported strikes back by itself and reports the others on") {
-  Suspects teller(4), told(4);
+  Suspects teller(4), reported(4);
   teller.strike({0}, 7, false, {{3, 50, 12}});
-  told.hear({1}, teller.tell({1}, 7));
+  reported.hear({1}, teller.tell({1}, 7));
   teller.strike({2}, 7, true, {{4, 60, 9}});
-  told.hear({3}, teller.tell({3}, 7));
-  told.hear({4}, teller.tell({4}, 7));
-  CHECK(told.strikes({5}, 7) == 2);
-  CHECK(told.take_back({5}, 4, 60, 9));
-  CHECK(told.strikes({5}, 7) == 1);
-  CHECK(told.tell({5}, 7) == Suspect{7, 1, {{{{3, 50, 12}}, false}}});
-  CHECK_FALSE(told.take_back({6}, 3, 51, 1));  // this process died
-  CHECK(told.tell({6}, 7) == Suspect{7, 1, {{{{3, 50, 12}}, true}}});
-  CHECK(told.tell({6}, 8) == Suspect{8, 0, {}});
+  reported.hear({3}, teller.tell({3}, 7));
+  reported.hear({4}, teller.tell({4}, 7));
+  CHECK(reported.strikes({5}, 7) == 2);
+  CHECK(reported.clear_disproved({5}, 4, 60, 9));
+  CHECK(reported.strikes({5}, 7) == 1);
+  CHECK(reported.tell({5}, 7) == Suspect{7, 1, {{{{3, 50, 12}}, false}}});
+  CHECK_FALSE(reported.clear_disproved({6}, 3, 51, 1));  // this process died
+  CHECK(reported.tell({6}, 7) == Suspect{7, 1, {{{{3, 50, 12}}, true}}});
+  CHECK(reported.tell({6}, 8) == Suspect{8, 0, {}});
 }
 
 TEST_CASE("suspects: own strikes in another router's report are not counted again") {
@@ -132,13 +132,13 @@ TEST_CASE("suspects: own strikes in another router's report are not counted agai
   suspects.strike({0}, 7, true, {{3, 50, 12}});
   suspects.hear({1}, {7, 3, {{{{4, 60, 9}}, false}}});  // one certain strike, one in doubt, and the own one
   CHECK(suspects.strikes({2}, 7) == 3);
-  CHECK(suspects.take_back({2}, 4, 60, 9));
-  CHECK(suspects.take_back({2}, 3, 50, 12));
+  CHECK(suspects.clear_disproved({2}, 4, 60, 9));
+  CHECK(suspects.clear_disproved({2}, 3, 50, 12));
   CHECK(suspects.strikes({2}, 7) == 1);
   suspects.hear({3}, {7, 2, {{{{3, 50, 12}}, false}, {{{4, 60, 9}}, false}}});
   CHECK(suspects.strikes({3}, 7) == 2);
-  CHECK(suspects.take_back({4}, 4, 60, 9));
-  CHECK(suspects.take_back({4}, 3, 50, 12));
+  CHECK(suspects.clear_disproved({4}, 4, 60, 9));
+  CHECK(suspects.clear_disproved({4}, 3, 50, 12));
   CHECK(suspects.size() == 0);
 }
 
@@ -146,29 +146,29 @@ TEST_CASE("suspects: an own loss beside a reported strike keeps the strike") {
   Suspects suspects(4);
   suspects.hear({0}, {7, 1, {{{{3, 50, 12}}, false}}});
   CHECK(suspects.strike({1}, 7, false, {{4, 60, 9}}) == 1);
-  CHECK_FALSE(suspects.take_back({2}, 3, 50, 12));
+  CHECK_FALSE(suspects.clear_disproved({2}, 3, 50, 12));
   CHECK(suspects.strikes({2}, 7) == 1);
-  CHECK(suspects.take_back({3}, 4, 60, 9));
+  CHECK(suspects.clear_disproved({3}, 4, 60, 9));
   CHECK(suspects.size() == 0);
 }
 
 TEST_CASE("suspects: a loss that joins a strike is reported and keeps the strike elsewhere too") {
-  Suspects teller(4), told(4);
+  Suspects teller(4), reported(4);
   teller.strike({0}, 7, false, {{3, 50, 12}});
-  told.hear({1}, teller.tell({1}, 7));
+  reported.hear({1}, teller.tell({1}, 7));
   teller.strike({2}, 7, false, {{4, 60, 9}});
-  told.hear({3}, teller.tell({3}, 7));
-  CHECK_FALSE(told.take_back({4}, 3, 50, 12));
-  CHECK(told.strikes({4}, 7) == 1);
-  CHECK_FALSE(told.take_back({5}, 4, 61, 1));  // this loss is true
-  CHECK(told.strikes({5}, 7) == 1);
+  reported.hear({3}, teller.tell({3}, 7));
+  CHECK_FALSE(reported.clear_disproved({4}, 3, 50, 12));
+  CHECK(reported.strikes({4}, 7) == 1);
+  CHECK_FALSE(reported.clear_disproved({5}, 4, 61, 1));  // this loss is true
+  CHECK(reported.strikes({5}, 7) == 1);
 }
 
 TEST_CASE("suspects: forgotten losses take nothing back later") {
   Suspects suspects(4, {100});
   suspects.strike({0}, 7, true, {{3, 50, 12}});
   suspects.strike({200}, 7, true, {{4, 60, 9}});
-  CHECK_FALSE(suspects.take_back({201}, 3, 50, 12));
+  CHECK_FALSE(suspects.clear_disproved({201}, 3, 50, 12));
   CHECK(suspects.strikes({201}, 7) == 1);
 }
 

@@ -23,7 +23,7 @@ std::vector<BlockUse> UsesElsewhere::take(NodeId home) {
   const auto at = uses_.find(home);
   if (at == uses_.end()) return {};
   std::deque<BlockUse>& of = at->second;
-  const auto end = of.begin() + static_cast<std::ptrdiff_t>(std::min(of.size(), told_max));
+  const auto end = of.begin() + static_cast<std::ptrdiff_t>(std::min(of.size(), report_max));
   std::vector<BlockUse> taken(of.begin(), end);
   of.erase(of.begin(), end);
   if (of.empty()) uses_.erase(at);

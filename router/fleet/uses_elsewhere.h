@@ -17,7 +17,7 @@ namespace troupe::router {
 class UsesElsewhere {
  public:
   static constexpr std::size_t kept_max = 256;  // blocks kept per home; the least recently wanted are dropped
-  static constexpr std::size_t told_max = 64;   // blocks reported with one plan
+  static constexpr std::size_t report_max = 64;  // blocks reported with one plan
 
   // Records uses. A block that is wanted again before it was reported counts the number of times.
   void note(NodeId home, std::span<const BlockUse> uses);

@@ -41,10 +41,10 @@ TEST_CASE("uses elsewhere: the most recent uses are kept, and a few are reported
     uses.note(1, std::vector{one});
   }
   CHECK(uses.kept(1) == UsesElsewhere::kept_max);
-  const std::vector<BlockUse> told = uses.take(1);
-  CHECK(told.size() == UsesElsewhere::told_max);
-  CHECK(told.front().name.bytes[0] == 300 - UsesElsewhere::kept_max);
-  CHECK(uses.kept(1) == UsesElsewhere::kept_max - UsesElsewhere::told_max);
+  const std::vector<BlockUse> reported = uses.take(1);
+  CHECK(reported.size() == UsesElsewhere::report_max);
+  CHECK(reported.front().name.bytes[0] == 300 - UsesElsewhere::kept_max);
+  CHECK(uses.kept(1) == UsesElsewhere::kept_max - UsesElsewhere::report_max);
 }
 
 TEST_CASE("uses elsewhere: a node that has left gets no reports") {

@@ -91,7 +91,7 @@ VersionKeeper::Answer VersionKeeper::on_done(Step step, std::uint64_t job, const
     if (std::holds_alternative<Refusal>(result) || !advance(step, workers)) ask_key(step);
     return Answer::read;
   }
-  const auto* answer = std::get_if<Coordinated>(&result);
+  const auto* answer = std::get_if<CoordinationReply>(&result);
   if (!answer) return Answer::read;  // the Coordination is away: ask again with the next heartbeat
   const bool written = question == Question::write && answer->ok;
   if (written && wish_ && wish_->job == job) wish_->in_place = true;
@@ -113,7 +113,7 @@ void VersionKeeper::on_catalog_found(const JobResult& result) {
   if (refusal && refusal->code == "wrong_catalog") wish_->catalog_wrong = true;
 }
 
-void VersionKeeper::adopt(Step step, const Coordinated& answer, const WorkerTable& workers) {
+void VersionKeeper::adopt(Step step, const CoordinationReply& answer, const WorkerTable& workers) {
   if (answer.revision <= now_.epoch) return;
   if (answer.revision >= heard_epoch_) behind_since_.reset();
   if (auto versions = parse_versions(answer.revision, answer.value)) {
@@ -170,7 +170,7 @@ bool VersionKeeper::must_take_back(Instant now, const WorkerTable& workers) cons
   if (!workers.load_refusal(now, now_.epoch, now_.next_model).empty()) return true;
   const bool is_wished = wish_ && target() == now_;  // the router with the wish has its own deadline
   const bool may_stay = now_.is_shared() && was_everywhere_;
-  return !is_wished && !may_stay && now.us - announced_since_.us > patience_.us;
+  return !is_wished && !may_stay && now.us - announced_since_.us > wait_deadline_.us;
 }
 
 void VersionKeeper::note_announcement(Instant now, const WorkerTable& workers) {
@@ -221,7 +221,7 @@ Versions VersionKeeper::settled() const {
 
 void VersionKeeper::wish(const std::string& model, const std::string& catalog, std::uint32_t share) {
   TROUPE_CHECK(coordinate_ && !wish_, "the keeper has a Coordination and no wish is in progress");
-  wish_ = Wished{.model = model, .catalog = catalog, .share = share};
+  wish_ = PendingWish{.model = model, .catalog = catalog, .share = share};
   if (question_ != Question::none) wish_->earlier_job = job_;
   wish_->catalog_known = catalog.empty() || catalog == now_.catalog_version;
   withdrawn_.reset();
@@ -234,7 +234,7 @@ void VersionKeeper::end_wish(Instant now, bool kept) {
   if (!kept && wish_ && wish_->job != 0 && !wish_->model.empty() && !target().next_model.empty()) {
     const bool stands = target() == now_;
     if (stands || now_.epoch == wish_->over) {
-      withdrawn_ = Withdrawn{target(), wish_->job, wish_->over, now};
+      withdrawn_ = WithdrawnWish{target(), wish_->job, wish_->over, now};
       withdrawn_->announced.epoch = stands ? now_.epoch : 0;
     }
   }
@@ -242,7 +242,7 @@ void VersionKeeper::end_wish(Instant now, bool kept) {
 }
 
 // Uses the answer to learn the outcome of a withdrawn wish's write.
-void VersionKeeper::trace_withdrawn(const Coordinated& answer, Question question, bool written) {
+void VersionKeeper::trace_withdrawn(const CoordinationReply& answer, Question question, bool written) {
   if (!withdrawn_ || withdrawn_->announced.epoch > 0) return;
   const bool is_own = job_ == withdrawn_->job;
   if (is_own && written) {
@@ -261,7 +261,7 @@ void VersionKeeper::forget_withdrawn(Instant now) {
   if (announced.epoch == 0 && now_.epoch > withdrawn_->over && announces_same(now_, announced))
     announced.epoch = now_.epoch;
   const bool is_past = now_.epoch > std::max(announced.epoch, withdrawn_->over);
-  if (is_past || now.us - withdrawn_->since.us > patience_.us) withdrawn_.reset();
+  if (is_past || now.us - withdrawn_->since.us > wait_deadline_.us) withdrawn_.reset();
 }
 
 VersionKeeper::Wish VersionKeeper::wish_state() const {

@@ -7,7 +7,7 @@
 //   announce the next model, and the catalog that comes with it → every live worker has the model → flip both
 //
 // A next model for only a share of users stays announced after every worker has it. Those users are
-// pinned to it by their hash (share_place in fingerprint.h), the others to the current model.
+// pinned to it by their hash (share_position in fingerprint.h), the others to the current model.
 // Another share, all users, or the current model for all (the way back) is another wish.
 //
 // A catalog alone is flipped to at once. Any router flips once it sees the announced model on every
@@ -34,11 +34,14 @@ std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view tex
 
 class VersionKeeper {
  public:
-  // Without a Coordination the initial versions stay, with epoch 0. `patience`: how long routers
+  // Without a Coordination the initial versions stay, with epoch 0. `wait_deadline`: how long routers
   // that did not wish for an announced model wait for it.
   VersionKeeper(Versions initial, bool coordinate, Duration heartbeat = {200'000},
-                Duration patience = {120'000'000})
-      : now_(std::move(initial)), coordinate_(coordinate), heartbeat_(heartbeat), patience_(patience) {}
+                Duration wait_deadline = {120'000'000})
+      : now_(std::move(initial)),
+        coordinate_(coordinate),
+        heartbeat_(heartbeat),
+        wait_deadline_(wait_deadline) {}
 
   const Versions& versions() const { return now_; }
   // Returns false until the key was read once: the versions from the start may be outdated.
@@ -72,7 +75,7 @@ class VersionKeeper {
   bool swapping() const { return wish_.has_value() || !now_.next_model.empty(); }
 
  private:
-  struct Wished {
+  struct PendingWish {
     std::string model, catalog;  // as named in the wish
     std::uint32_t share = Versions::all_users;
     bool catalog_known = false, catalog_wrong = false;
@@ -85,7 +88,7 @@ class VersionKeeper {
     std::string why_refused;
   };
   // Announcement of a wish that has ended; it must be taken back.
-  struct Withdrawn {
+  struct WithdrawnWish {
     Versions announced;  // its epoch is 0 while it is unknown whether it was written
     std::uint64_t job = 0;
     Revision over = 0;
@@ -101,22 +104,22 @@ class VersionKeeper {
   void note_load_refusal(Instant now, const WorkerTable& workers);
   bool must_take_back(Instant now, const WorkerTable& workers) const;
   void on_catalog_found(const JobResult& result);
-  void trace_withdrawn(const Coordinated& answer, Question question, bool written);
+  void trace_withdrawn(const CoordinationReply& answer, Question question, bool written);
   void forget_withdrawn(Instant now);
   void write(Step step, const Versions& next, Revision expected);
   void ask_key(Step step);
-  void adopt(Step step, const Coordinated& answer, const WorkerTable& workers);
+  void adopt(Step step, const CoordinationReply& answer, const WorkerTable& workers);
 
   Versions now_;
   bool coordinate_;
-  Duration heartbeat_, patience_;
+  Duration heartbeat_, wait_deadline_;
   std::uint64_t heard_epoch_ = 0;  // highest epoch heard
   std::optional<Instant> behind_since_, rumour_read_;
   bool catalog_asked_ = false;  // since the last tick
   Question question_ = Question::none;
   std::uint64_t job_ = 0;
-  std::optional<Wished> wish_;
-  std::optional<Withdrawn> withdrawn_;
+  std::optional<PendingWish> wish_;
+  std::optional<WithdrawnWish> withdrawn_;
   std::uint64_t announced_epoch_ = 0;  // of the versions that were seen last
   Instant announced_since_;
   bool was_everywhere_ = false;  // all live workers have had the next model at some time in that epoch

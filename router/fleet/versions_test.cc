@@ -47,7 +47,7 @@ struct Bench {
         ok = write->expected == revision;
         if (ok) ++revision, value = write->value;
       }
-      answer(Coordinated{ok, revision, value});
+      answer(CoordinationReply{ok, revision, value});
     }
   }
   void round(std::int64_t us = 0) {
@@ -368,7 +368,7 @@ TEST_CASE("versions: answers to questions from before a wish do not confirm it")
     if (announced) ++b.revision, b.value = "m1\nc1\nm2";
     b.tick();
     b.keeper.wish(announced ? "m2" : "m1", "");
-    b.answer(Coordinated{true, b.revision, b.value});
+    b.answer(CoordinationReply{true, b.revision, b.value});
     CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
     ++b.revision;  // another router has changed it since
     b.value = announced ? "m1\nc1\n" : "m9\nc1\n";

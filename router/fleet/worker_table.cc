@@ -7,7 +7,7 @@
 #include "kernels/base/check.h"
 #include "placement/assignment/homes.h"
 #include "placement/popularity/spread.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 
@@ -49,8 +49,8 @@ void WorkerTable::start(Instant now) {
   for (Row& row : rows_) row.heard = now;
 }
 
-void WorkerTable::excuse(Duration deaf) {
-  for (Row& row : rows_) row.heard = row.heard + deaf;
+void WorkerTable::forgive_stall(Duration stall) {
+  for (Row& row : rows_) row.heard = row.heard + stall;
 }
 
 void WorkerTable::follow(std::vector<NodeId> nodes) {
@@ -147,7 +147,7 @@ bool WorkerTable::overdue(Instant now, const Row& row) const {
 }
 
 bool WorkerTable::slow(const Row& row) const {
-  if (planted(Bug::ignore_slowness)) return false;
+  if (mutated(Mutant::ignore_slowness)) return false;
   return reference_ > 0 && row.slowness > config_.slow_factor * reference_;
 }
 
@@ -168,23 +168,23 @@ Duration WorkerTable::silent_for(Instant now, NodeId node) const {
 
 Pace WorkerTable::pace(const Row& row) const {
   const Pace own{row.last.us_per_operation, row.last.us_per_byte, row.last.us_per_pass};
-  return own.known() && !planted(Bug::ignore_slowness) ? own : config_.pace;
+  return own.known() && !mutated(Mutant::ignore_slowness) ? own : config_.pace;
 }
 
 // The heartbeat ages: the worker has worked off part of its backlog since, more slowly if it is
 // slow.
 double WorkerTable::sent_wait_us(Instant now, const Row& row) const {
-  const double lanes = this->lanes(row);
-  const double running = std::min<double>(row.last.lanes_busy, lanes) / 2;
+  const double slots = this->slots(row);
+  const double running = std::min<double>(row.last.slots_busy, slots) / 2;
   const Work waiting{row.last.operations_waiting, row.last.bytes_waiting, row.last.passes_waiting};
   const Pace pace = this->pace(row);
-  const double backlog_us = pace.us(waiting + plan_average_ * running) / lanes;
+  const double backlog_us = pace.us(waiting + plan_average_ * running) / slots;
   const double since_us = static_cast<double>((now - row.heard).us) / std::max(1.0, row.slowness);
-  return std::max(0.0, backlog_us - since_us) + pace.us(row.sent) / lanes;
+  return std::max(0.0, backlog_us - since_us) + pace.us(row.sent) / slots;
 }
 
 double WorkerTable::wait_us(Instant now, const Row& row) const {
-  return sent_wait_us(now, row) + row.waiting_us / lanes(row);
+  return sent_wait_us(now, row) + row.waiting_us / slots(row);
 }
 
 double WorkerTable::wait_us(Instant now, NodeId node) const {
@@ -194,7 +194,7 @@ double WorkerTable::wait_us(Instant now, NodeId node) const {
 
 double WorkerTable::predicted_us(Instant now, NodeId node, const Work& work, double passes_us) const {
   const Row* row = find(node);
-  return row ? wait_us(now, *row) - passes_us / lanes(*row) + pace(*row).us(work) : 0;
+  return row ? wait_us(now, *row) - passes_us / slots(*row) + pace(*row).us(work) : 0;
 }
 
 Pace WorkerTable::pace(NodeId node) const {
@@ -213,8 +213,8 @@ double WorkerTable::slowness(NodeId node) const {
 }
 
 double WorkerTable::done_us(Instant now, const Row& row, const Option& option) const {
-  const double predicted = wait_us(now, row) - option.passes_us / lanes(row) + pace(row).us(option.work);
-  return planted(Bug::ignore_slowness) ? predicted : predicted * row.slowness;
+  const double predicted = wait_us(now, row) - option.passes_us / slots(row) + pace(row).us(option.work);
+  return mutated(Mutant::ignore_slowness) ? predicted : predicted * row.slowness;
 }
 
 bool WorkerTable::any_usable(Instant now, std::string_view model) const {
@@ -233,9 +233,9 @@ std::size_t WorkerTable::alive_count(Instant now) const {
       std::count_if(rows_.begin(), rows_.end(), [&](const Row& row) { return alive(now, row); }));
 }
 
-double WorkerTable::lanes_alive(Instant now) const {
+double WorkerTable::live_slots(Instant now) const {
   double sum = 0;
-  for (const Row& row : rows_) sum += alive(now, row) ? lanes(row) : 0;
+  for (const Row& row : rows_) sum += alive(now, row) ? slots(row) : 0;
   return std::max(1.0, sum);
 }
 
@@ -321,7 +321,7 @@ std::vector<NodeId> WorkerTable::candidates(Instant now, const Ask& ask) const {
 
 // A queue that takes as long as the request itself gives 0.5.
 double WorkerTable::load(Instant now, const Row& row, const Option& option) const {
-  const double wait = wait_us(now, row) - option.passes_us / lanes(row), time = pace(row).us(option.whole);
+  const double wait = wait_us(now, row) - option.passes_us / slots(row), time = pace(row).us(option.whole);
   return wait > 0 ? wait / (wait + time) : 0;
 }
 
@@ -339,7 +339,7 @@ bool WorkerTable::goes_before(Instant now, const Rule& rule, const Row& a, const
   if (score_a != score_b) return score_a > score_b;
   const double done_a = done_us(now, a, option_a), done_b = done_us(now, b, option_b);
   if (done_a != done_b) return done_a < done_b;
-  if (planted(Bug::unseeded_choice)) return std::less<>()(a.last.models.data(), b.last.models.data());
+  if (mutated(Mutant::unseeded_choice)) return std::less<>()(a.last.models.data(), b.last.models.data());
   if (a.node == home || b.node == home) return a.node == home;
   return a.node < b.node;
 }
@@ -406,23 +406,23 @@ Ticket WorkerTable::send(Instant now, const Option& option) {
   return {option.node, row->process, row->beats, option.work, predicted, now, row->life, window_us};
 }
 
-void WorkerTable::line_up(NodeId node, double waiting_us) {
+void WorkerTable::enqueue(NodeId node, double waiting_us) {
   if (Row* row = find(node)) row->waiting_us = waiting_us;
 }
 
-double WorkerTable::lanes(NodeId node) const {
+double WorkerTable::slots(NodeId node) const {
   const Row* row = find(node);
-  return row ? lanes(*row) : 1;
+  return row ? slots(*row) : 1;
 }
 
 // Allows one plan more than executor slots: a free slot finds work at once and does not wait for a
 // message round trip.
-bool WorkerTable::has_room(NodeId node) const {
+bool WorkerTable::has_capacity(NodeId node) const {
   const Row* row = find(node);
   if (!row) return false;
   const double window_us =
       std::max(static_cast<double>(config_.window.us), config_.window_passes * pace(*row).us(config_.pass));
-  return row->open <= lanes(*row) || row->open_us < lanes(*row) * window_us;
+  return row->open <= slots(*row) || row->open_us < slots(*row) * window_us;
 }
 
 void WorkerTable::end(Row& row, Ticket& ticket) {

@@ -65,8 +65,8 @@ class WorkerTable {
   WorkerTable(WorkerTableConfig config, std::vector<NodeId> nodes);
 
   // ---- what is heard ----
-  void start(Instant now);     // treats every worker as alive until its first silence
-  void excuse(Duration deaf);  // the process was stalled for that long and heard nobody
+  void start(Instant now);             // treats every worker as alive until its first silence
+  void forgive_stall(Duration stall);  // the process was stalled for that long and heard nobody
   // Replaces the list of nodes. A new node is not alive before its first heartbeat; a removed one
   // is lost for good.
   void follow(std::vector<NodeId> nodes);
@@ -99,7 +99,7 @@ class WorkerTable {
   placement::Pace pace(NodeId node) const;
   const Heartbeat* last_heard(NodeId node) const;  // null = unknown worker
   std::size_t alive_count(Instant now) const;
-  double lanes_alive(Instant now) const;  // executor slots of all live workers; at least 1
+  double live_slots(Instant now) const;  // executor slots of all live workers; at least 1
   bool any_usable(Instant now, std::string_view model) const;
   bool any_has(std::string_view model) const;  // a worker that was heard since the start and is not lost
   bool all_have(Instant now,
@@ -138,9 +138,9 @@ class WorkerTable {
   std::optional<Option> choose(Instant now, std::span<const Option> options, std::string_view model,
                                bool may_probe);
   // Sets the total work that waits here for that worker.
-  void line_up(NodeId node, double waiting_us);
-  bool has_room(NodeId node) const;
-  double lanes(NodeId node) const;
+  void enqueue(NodeId node, double waiting_us);
+  bool has_capacity(NodeId node) const;
+  double slots(NodeId node) const;
   // Returns and clears the workers that gained capacity, or may have, since the last call.
   std::vector<NodeId> take_freed() { return std::exchange(freed_, {}); }
   Ticket send(Instant now, const Option& option);
@@ -184,7 +184,7 @@ class WorkerTable {
     return overdue(now, row) || (slow(row) && now < row.probe_at);
   }
   placement::Pace pace(const Row& row) const;
-  static double lanes(const Row& row) { return std::max(1U, row.last.lanes); }
+  static double slots(const Row& row) { return std::max(1U, row.last.slots); }
   double sent_wait_us(Instant now, const Row& row) const;
   double wait_us(Instant now, const Row& row) const;
   double done_us(Instant now, const Row& row, const Option& option) const;

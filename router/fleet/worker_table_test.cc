@@ -15,7 +15,7 @@ WorkerTable table_of(std::vector<NodeId> nodes) {
   return WorkerTable({.heartbeat = {beat_us}, .pace = {10}, .allowance = {0}}, std::move(nodes));
 }
 Heartbeat heartbeat(double operations_waiting = 0, Incarnation incarnation = 5) {
-  Heartbeat beat{.incarnation = incarnation, .lanes = 1, .operations_waiting = operations_waiting};
+  Heartbeat beat{.incarnation = incarnation, .slots = 1, .operations_waiting = operations_waiting};
   beat.models = {"m"};
   return beat;
 }
@@ -52,19 +52,19 @@ TEST_CASE("worker table: every worker counts as alive until three silent heartbe
 TEST_CASE("worker table: slots are counted over live workers and are at least one") {
   WorkerTable table = table_of({1, 2, 3});
   table.start({0});
-  for (const auto& [node, lanes] : {std::pair{1U, 2U}, {2U, 5U}}) {
+  for (const auto& [node, slots] : {std::pair{1U, 2U}, {2U, 5U}}) {
     Heartbeat beat = heartbeat();
-    beat.lanes = lanes;
+    beat.slots = slots;
     hear(table, {1}, node, beat);
   }
   CHECK(table.alive_count({2}) == 3);
-  const double of_nobody = table.lanes_alive({2}) - 7;
+  const double of_nobody = table.live_slots({2}) - 7;
   CHECK(of_nobody >= 0);
   CHECK(of_nobody <= 1);
   table.lose(2);
-  CHECK(table.lanes_alive({2}) == 2 + of_nobody);
+  CHECK(table.live_slots({2}) == 2 + of_nobody);
   CHECK(table.alive_count({9'000}) == 0);
-  CHECK(table.lanes_alive({9'000}) == 1);
+  CHECK(table.live_slots({9'000}) == 1);
 }
 
 TEST_CASE("worker table: only a live worker that was heard has a model") {
@@ -82,7 +82,7 @@ TEST_CASE("worker table: only a live worker that was heard has a model") {
 TEST_CASE("worker table: a worker is not silent during the router's own stall") {
   WorkerTable table = table_of({1, 2});
   for (const NodeId node : {1, 2}) hear(table, {1'000}, node, heartbeat());
-  table.excuse({8'000});
+  table.forgive_stall({8'000});
   CHECK(table.tick({10'000}).empty());
   hear(table, {10'000}, 1, heartbeat());
   CHECK(table.tick({12'000}) == std::vector<NodeId>{2});
@@ -127,11 +127,11 @@ TEST_CASE("worker table: work sent to an earlier process takes no capacity of th
   Ticket earlier = table.send({0}, {1, 1'000});
   hear(table, {1}, 1, heartbeat(0, 7));
   table.send({1}, {1, 1'000});
-  CHECK(table.has_room(1));
+  CHECK(table.has_capacity(1));
   table.send({1}, {1, 1'000});
-  CHECK_FALSE(table.has_room(1));
+  CHECK_FALSE(table.has_capacity(1));
   table.forget(earlier);
-  CHECK_FALSE(table.has_room(1));
+  CHECK_FALSE(table.has_capacity(1));
 }
 
 TEST_CASE("worker table: answers and failures of an earlier process say nothing about the present one") {
@@ -159,7 +159,7 @@ TEST_CASE("worker table: a heartbeat proves life if it is two later than those t
 TEST_CASE("worker table: the wait is the reported work and what was sent since, over the slots") {
   WorkerTable table = table_of({1});
   Heartbeat beat = heartbeat(60);
-  beat.lanes = 2;
+  beat.slots = 2;
   beat.us_per_operation = 4;
   hear(table, {0}, 1, beat);
   CHECK(table.wait_us({0}, 1) == 120);
@@ -172,7 +172,7 @@ TEST_CASE("worker table: the wait is the reported work and what was sent since, 
   hear(table, {2}, 1, beat);  // this heartbeat counts the second
   table.forget(second);
   CHECK(table.wait_us({2}, 1) == 120);
-  beat.lanes_busy = 1;
+  beat.slots_busy = 1;
   hear(table, {3}, 1, beat);
   CHECK(table.wait_us({3}, 1) > 120);
 }

@@ -8,9 +8,9 @@
 namespace troupe::router {
 
 // Sorts by node; items to pull come after all items to compute.
-void MissingItems::add(const std::vector<Seen>& seen, const Fleet& fleet) {
+void MissingItems::add(const std::vector<LookedUpItem>& seen, const NodePredicates& fleet) {
   std::vector<WantedItem> missing;
-  for (const Seen& one : seen) find_missing(one, fleet, missing);
+  for (const LookedUpItem& one : seen) find_missing(one, fleet, missing);
   std::ranges::stable_sort(missing, {}, [](const WantedItem& w) {
     return std::tuple(w.at != 0, w.node, w.together_max, w.refreshed);
   });
@@ -19,20 +19,20 @@ void MissingItems::add(const std::vector<Seen>& seen, const Fleet& fleet) {
 
 // Adds an entry for each node where the item belongs and is missing. If no node has it, one of them
 // computes it: the choice follows the item's key, among those that take chunks now.
-void MissingItems::find_missing(const Seen& seen, const Fleet& fleet,
+void MissingItems::find_missing(const LookedUpItem& seen, const NodePredicates& fleet,
                                 std::vector<WantedItem>& missing) const {
   WantedItem item = seen.wanted;
   recall(item);
   if (item.blame >= blame_most) return;
-  if (!places_.planned()) {
+  if (!assignment_.planned()) {
     const bool all_leave = !seen.holders.empty() && std::ranges::all_of(seen.holders, fleet.leaves);
     const auto leaving = std::ranges::find_if(seen.holders, fleet.alive);
     if (all_leave && leaving != seen.holders.end()) item.at = *leaving;
     if (!seen.somewhere || all_leave) missing.push_back(std::move(item));
     return;
   }
-  std::vector<NodeId> nodes = places_.nodes_of(item.item.id);
-  item.refreshed = item.refreshed || places_.is_hot(item.item.id);
+  std::vector<NodeId> nodes = assignment_.nodes_of(item.item.id);
+  item.refreshed = item.refreshed || assignment_.is_hot(item.item.id);
   std::erase_if(nodes, [&](NodeId node) {
     return std::ranges::find(seen.holders, node) != seen.holders.end() || !fleet.has(node);
   });

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "router/precompute/current_places.h"
+#include "router/precompute/current_assignment.h"
 #include "runtime/actor/ports.h"
 
 namespace troupe::router {
@@ -34,22 +34,22 @@ class MissingItems {
  public:
   static constexpr std::uint32_t blame_most = 6;
 
-  MissingItems(const CurrentPlaces& places, std::uint32_t chunk_tokens, std::uint32_t blamed_max)
-      : places_(places), chunk_tokens_(chunk_tokens), blamed_max_(blamed_max) {}
+  MissingItems(const CurrentAssignment& places, std::uint32_t chunk_tokens, std::uint32_t blamed_max)
+      : assignment_(places), chunk_tokens_(chunk_tokens), blamed_max_(blamed_max) {}
 
   // ---- what belongs where ----
-  struct Seen {
+  struct LookedUpItem {
     WantedItem wanted;
     std::span<const NodeId> holders;
     bool somewhere = false;  // some node has it, named or not
   };
   // Predicates on nodes. `takes`: accepts the block now; `alive`: can be asked for a block; `has`:
   // is a known node; `leaves`: its blocks do not count as present, but can be pulled.
-  struct Fleet {
+  struct NodePredicates {
     std::function<bool(NodeId, bool refreshed)> takes;
     std::function<bool(NodeId)> alive, has, leaves;
   };
-  void add(const std::vector<Seen>& seen, const Fleet& fleet);
+  void add(const std::vector<LookedUpItem>& seen, const NodePredicates& fleet);
 
   // ---- in order ----
   bool empty() const { return list_.empty(); }
@@ -68,18 +68,19 @@ class MissingItems {
 
   // ---- what is held against them ----
   void remember(const WantedItem& wanted);
-  void absolve(const std::string& item) { blamed_.erase(item); }
-  void absolve_all() { blamed_.clear(); }
+  void clear_blame(const std::string& item) { blamed_.erase(item); }
+  void clear_all_blame() { blamed_.clear(); }
   std::size_t blamed() const { return blamed_.size(); }
 
  private:
   struct Blame {
     std::uint32_t together_max = 0, blame = 0;
   };
-  void find_missing(const Seen& seen, const Fleet& fleet, std::vector<WantedItem>& missing) const;
+  void find_missing(const LookedUpItem& seen, const NodePredicates& fleet,
+                    std::vector<WantedItem>& missing) const;
   void recall(WantedItem& wanted) const;
 
-  const CurrentPlaces& places_;
+  const CurrentAssignment& assignment_;
   std::uint32_t chunk_tokens_, blamed_max_;
   std::deque<WantedItem> list_;
   std::map<std::string, Blame> blamed_;  // suspects and given-up items, by item, for this model and catalog

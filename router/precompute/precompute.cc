@@ -14,22 +14,22 @@ constexpr std::uint32_t blame_silent = 1, blame_failed = 3;
 }  // namespace
 
 Precompute::Precompute(PrecomputeConfig config, const WorkerTable& workers, const LeaderView& leader,
-                       PromptForm form, NameContext names, std::shared_ptr<const ItemPlaces> places)
+                       PromptForm form, NameContext names, std::shared_ptr<const ItemAssignment> places)
     : config_(config),
       workers_(workers),
       leader_(leader),
       form_(std::move(form)),
       names_(form_, std::move(names)),
-      places_(config_.refresh, std::move(places)),
-      rooms_(workers_, config_.asked_max),
-      missing_(places_, config_.chunk_tokens, config_.blamed_max) {}
+      assignment_(config_.refresh, std::move(places)),
+      capacity_(workers_, config_.asked_max),
+      missing_(assignment_, config_.chunk_tokens, config_.blamed_max) {}
 
 std::string_view Precompute::state() const {
   switch (stage_) {
     case Stage::off:
       return "off";
     case Stage::walking:
-      return rooms_.some_ready() ? "running" : "waiting";
+      return capacity_.some_ready() ? "running" : "waiting";
     case Stage::done:
       return "done";
     case Stage::full:
@@ -38,7 +38,7 @@ std::string_view Precompute::state() const {
   return "";
 }
 
-bool Precompute::at_rest() const {
+bool Precompute::is_idle() const {
   return stage_ != Stage::walking && !lookup_ && changed_.empty() && missing_.empty() && running_.empty();
 }
 
@@ -51,7 +51,7 @@ void Precompute::start(Step step) {
 void Precompute::on_timer(Step step) {
   watch_nodes(step);
   if (stage_ == Stage::walking || !missing_.empty() || !changed_.empty() || !behind_.empty())
-    rooms_.ask(step);
+    capacity_.ask(step);
   // the index is silent: request all of them; existing blocks are not rewritten
   if (lookup_ && step.now >= lookup_->deadline) {
     want_all(step.now, lookup_->items);
@@ -68,7 +68,7 @@ void Precompute::on_timer(Step step) {
 
 void Precompute::add(Step step, Item item) {
   drop(item.id);
-  missing_.absolve(item.id);  // its content is new
+  missing_.clear_blame(item.id);  // its content is new
   refresh(std::move(item));
   work(step);
 }
@@ -86,9 +86,9 @@ void Precompute::follow(Step step, const std::string& model_version, const std::
   names_ = BlockNames(form_, {model_version, names_.context().layout_version});
   catalog_version_ = catalog_version;
   if (stage_ == Stage::off) return;
-  rooms_.renew();
+  capacity_.renew();
   running_.clear();
-  missing_.absolve_all();
+  missing_.clear_all_blame();
   walk_again();
   work(step);
 }
@@ -108,8 +108,8 @@ void Precompute::walk_again() {
 void Precompute::lose(Step step, std::span<const NodeId> nodes) {
   if (nodes.empty()) return;
   for (const NodeId node : nodes) {
-    rooms_.lose(node);
-    if (places_.planned() && rooms_.has(node)) behind_.insert(node);
+    capacity_.lose(node);
+    if (assignment_.planned() && capacity_.has(node)) behind_.insert(node);
   }
   for (auto at = running_.begin(); at != running_.end();) {
     const bool there = std::find(nodes.begin(), nodes.end(), at->second.node) != nodes.end();
@@ -127,22 +127,22 @@ bool Precompute::fits(const Item& item) const {
 
 // Changed items are also tried on nodes that were full.
 bool Precompute::takes_chunks(Instant now, NodeId node, bool refreshed) const {
-  return rooms_.takes(now, node, names_.model_version(), stage_ == Stage::walking && !refreshed);
+  return capacity_.takes(now, node, names_.model_version(), stage_ == Stage::walking && !refreshed);
 }
 
 bool Precompute::may_catch_up(Instant now) const {
-  return std::ranges::any_of(behind_,
-                             [&](NodeId node) { return rooms_.is_ready(now, node, names_.model_version()); });
+  return std::ranges::any_of(
+      behind_, [&](NodeId node) { return capacity_.is_ready(now, node, names_.model_version()); });
 }
 
 // Returns the node for the first missing items that can go somewhere now. Items of a node whose
 // readiness is being asked move behind the others. Items of a node that takes nothing are left out.
 NodeId Precompute::next_chunk(Instant now) {
-  for (std::size_t i = rooms_.size() + 1; i > 0 && !missing_.empty(); --i) {
+  for (std::size_t i = capacity_.size() + 1; i > 0 && !missing_.empty(); --i) {
     const NodeId node = missing_.front().node;
-    if (node == 0) return rooms_.next(now, names_.model_version(), stage_ == Stage::walking);
+    if (node == 0) return capacity_.next(now, names_.model_version(), stage_ == Stage::walking);
     if (takes_chunks(now, node, missing_.front().refreshed)) return node;
-    if (!rooms_.is_asked_again(now, node, names_.model_version())) {
+    if (!capacity_.is_asked_again(now, node, names_.model_version())) {
       leave_out(node, missing_.front().refreshed);
     } else if (!missing_.put_node_behind(node)) {
       return 0;
@@ -167,18 +167,18 @@ void Precompute::work(Step step) {
     if (node != 0) compute_chunk(step, node);
   }
   if (!missing_.empty() || lookup_) return;
-  if (stage_ == Stage::walking && !rooms_.some_ready()) return;
+  if (stage_ == Stage::walking && !capacity_.some_ready()) return;
   if (!changed_.empty()) {
     const std::size_t count = std::min<std::size_t>(changed_.size(), config_.page_items);
     const auto end = changed_.begin() + static_cast<std::ptrdiff_t>(count);
     std::vector<Wanted> items;
     for (auto item = changed_.begin(); item != end; ++item)
-      items.push_back({.item = std::move(*item), .refreshed = places_.planned()});
+      items.push_back({.item = std::move(*item), .refreshed = assignment_.planned()});
     changed_.erase(changed_.begin(), end);
     return look_up(step, std::move(items));
   }
   if (stage_ != Stage::walking && running_.empty() &&
-      ((walk_due_ && rooms_.some_ready()) || may_catch_up(step.now)))
+      ((walk_due_ && capacity_.some_ready()) || may_catch_up(step.now)))
     walk_again();
   if (stage_ != Stage::walking || list_job_ != 0) return;
   if (!last_listed_) {
@@ -196,11 +196,11 @@ void Precompute::look_up(Step step, std::vector<Wanted> items) {
     return work(step);
   }
   LookupBlocks lookup{
-      .id = step.next_id++, .count_access = false, .all_holders = places_.planned() || !leaving_.empty()};
+      .id = step.next_id++, .count_access = false, .all_holders = assignment_.planned() || !leaving_.empty()};
   for (const Wanted& wanted : items)
     lookup.blocks.push_back(
         {wanted.item.block, SegmentKind::item, static_cast<std::uint32_t>(wanted.item.tokens.size())});
-  lookup_ = Asked{lookup.id, leader, std::move(items), step.now + config_.lookup_wait};
+  lookup_ = BackgroundJob{lookup.id, leader, std::move(items), step.now + config_.lookup_wait};
   step.effects.send({leader, Role::cache_meta}, std::move(lookup));
 }
 
@@ -227,10 +227,11 @@ void Precompute::compute_chunk(Step step, NodeId node) {
     chunk.plan.segments.push_back({SegmentKind::system, form_.system, 0, {}});
     chunk.blocks.push_back({names_.system(), "", 0});
   }
-  Asked asked{chunk.id, node, missing_.take_chunk(), step.now + config_.budget + config_.lookup_wait};
+  BackgroundJob asked{chunk.id, node, missing_.take_chunk(), step.now + config_.budget + config_.lookup_wait};
   for (const Wanted& wanted : asked.items) {
     const Item& item = wanted.item;
-    chunk.plan.segments.push_back({SegmentKind::item, item.tokens, start, Sees::all_before(framed)});
+    chunk.plan.segments.push_back(
+        {SegmentKind::item, item.tokens, start, VisibleSegments::all_before(framed)});
     chunk.blocks.push_back({item.block, item.id, workers_.alive(step.now, wanted.at) ? wanted.at : 0});
     chunk.retention.belongs = wanted.refreshed;
     asked.suspect = wanted.together_max > 0;
@@ -244,7 +245,7 @@ void Precompute::compute_chunk(Step step, NodeId node) {
 }
 
 // Halving the chunk finds the guilty one of several items.
-void Precompute::blame(Step step, const Asked& chunk, std::uint32_t blame, std::string_view why) {
+void Precompute::blame(Step step, const BackgroundJob& chunk, std::uint32_t blame, std::string_view why) {
   std::vector<Wanted> items = chunk.items;
   const bool by_itself = items.size() == 1;
   for (Wanted& wanted : items) {
@@ -262,7 +263,7 @@ void Precompute::blame(Step step, const Asked& chunk, std::uint32_t blame, std::
 
 // A lost worker costs more than many small plans, so its items are tried one by one at once: an
 // item that kills does so at most twice (promise 12).
-void Precompute::blame_loss(Step step, const Asked& chunk) {
+void Precompute::blame_loss(Step step, const BackgroundJob& chunk) {
   if (chunk.items.size() == 1) return blame(step, chunk, blame_failed, "the worker was lost");
   std::vector<Wanted> items = chunk.items;
   for (Wanted& wanted : items) {
@@ -276,9 +277,9 @@ void Precompute::blame_loss(Step step, const Asked& chunk) {
 // ---- answers ----
 
 bool Precompute::on_status(Step step, const StatusReply& reply) {
-  if (stage_ == Stage::off || reply.role != Role::kv_worker || !rooms_.has(reply.node)) return false;
+  if (stage_ == Stage::off || reply.role != Role::kv_worker || !capacity_.has(reply.node)) return false;
   if (!reply.ready) return true;
-  rooms_.hear_ready(reply.node);
+  capacity_.hear_ready(reply.node);
   work(step);
   return true;
 }
@@ -314,7 +315,7 @@ void Precompute::take_page(Step step, const ItemList& page) {
 
 bool Precompute::on_found(Step step, const BlocksFound& found) {
   if (!lookup_ || lookup_->id != found.id) return false;
-  std::vector<MissingItems::Seen> seen;
+  std::vector<MissingItems::LookedUpItem> seen;
   std::span<const NodeId> holders = found.holders;
   for (std::size_t i = 0; i < lookup_->items.size(); ++i) {
     const std::size_t count = i < found.counts.size() ? found.counts[i] : 0;
@@ -330,9 +331,9 @@ bool Precompute::on_found(Step step, const BlocksFound& found) {
 bool Precompute::on_executed(Step step, const Executed& executed) {
   const auto asked = running_.extract(executed.id);
   if (asked.empty()) return false;
-  const Asked& chunk = asked.mapped();
+  const BackgroundJob& chunk = asked.mapped();
   if (chunk.suspect)
-    for (const Wanted& wanted : chunk.items) missing_.absolve(wanted.item.id);  // it succeeded
+    for (const Wanted& wanted : chunk.items) missing_.clear_blame(wanted.item.id);  // it succeeded
   const auto reused = std::count(executed.reused.begin(), executed.reused.end(), 1);
   const bool system_reused = !form_.system.empty() && !executed.reused.empty() && executed.reused[0] != 0;
   // the system block is written before any item, if at all
@@ -341,9 +342,9 @@ bool Precompute::on_executed(Step step, const Executed& executed) {
   items_precomputed_ += written;
   step.effects.count(Metric::item_blocks_precomputed, written);
   if (executed.blocks_written == 0 && reused - system_reused < std::ssize(chunk.items)) {
-    on_fruitless(step, chunk);
+    on_nothing_kept(step, chunk);
   } else if (!chunk.items.front().refreshed) {  // refreshed items evict others to fit
-    rooms_.keep(chunk.node);
+    capacity_.keep(chunk.node);
   }
   work(step);
   return true;
@@ -352,14 +353,14 @@ bool Precompute::on_executed(Step step, const Executed& executed) {
 // Either the item area is full or the KV-cache worker was silent for a while. The KV-cache worker
 // is asked before the next attempt, after which only the first cause remains. The items are not to
 // blame.
-void Precompute::on_fruitless(Step step, const Asked& chunk) {
+void Precompute::on_nothing_kept(Step step, const BackgroundJob& chunk) {
   if (stage_ != Stage::walking || chunk.items.front().refreshed) return;
-  rooms_.keep_nothing(chunk.node);
+  capacity_.keep_nothing(chunk.node);
   std::vector<Wanted> items;
   for (const Wanted& wanted : chunk.items)
     items.push_back({.item = wanted.item, .node = wanted.node, .at = wanted.at});
   missing_.give_back(items);
-  if (!rooms_.nobody_has_room(step.now)) return;
+  if (!capacity_.none_has_capacity(step.now)) return;
   stage_ = Stage::full;
   missing_.keep_refreshed();
   step.effects.log(
@@ -369,16 +370,16 @@ void Precompute::on_fruitless(Step step, const Asked& chunk) {
        {"expected", "a larger pool.memory or pool.item_share, or pool.kv_format bf16"}});
 }
 
-void Precompute::want(Instant now, std::span<const MissingItems::Seen> seen) {
+void Precompute::want(Instant now, std::span<const MissingItems::LookedUpItem> seen) {
   missing_.add({seen.begin(), seen.end()},
                {.takes = [&](NodeId node, bool refreshed) { return takes_chunks(now, node, refreshed); },
                 .alive = [&](NodeId node) { return workers_.alive(now, node); },
-                .has = [&](NodeId node) { return rooms_.has(node); },
+                .has = [&](NodeId node) { return capacity_.has(node); },
                 .leaves = [&](NodeId node) { return leaving_.contains(node); }});
 }
 
 void Precompute::want_all(Instant now, const std::vector<Wanted>& items) {
-  std::vector<MissingItems::Seen> seen;
+  std::vector<MissingItems::LookedUpItem> seen;
   for (const Wanted& wanted : items) seen.push_back({.wanted = wanted, .holders = {}});
   want(now, seen);
 }
@@ -392,7 +393,7 @@ bool Precompute::on_refused(Step step, const Refused& refused) {
   const Refusal& why = refused.refusal;
   paused_until_ = step.now + config_.pause;
   if (why.status == 503 && !why.code.starts_with("device_")) {
-    if (places_.planned()) {  // other items come first
+    if (assignment_.planned()) {  // other items come first
       missing_.put_behind(asked.mapped().items);
     } else {
       missing_.give_back(asked.mapped().items);
@@ -409,10 +410,10 @@ std::string Precompute::check_bounds() const {
   if (changed_.size() > config_.changed_max) return "precompute: more put items than changed_max";
   if (missing_.blamed() > config_.blamed_max) return "precompute: more suspects than blamed_max";
   // At most two pages are missing, and what was given back.
-  const std::size_t copies = places_.planned() ? std::max<std::size_t>(1, rooms_.size()) : 1;
+  const std::size_t copies = assignment_.planned() ? std::max<std::size_t>(1, capacity_.size()) : 1;
   const std::size_t most =
       copies * (std::size_t{config_.page_items} * (3 + config_.running_max) + config_.changed_max);
-  return missing_.size() > most ? "precompute: too many missing items" : places_.check_bounds();
+  return missing_.size() > most ? "precompute: too many missing items" : assignment_.check_bounds();
 }
 
 }  // namespace troupe::router

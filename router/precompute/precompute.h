@@ -9,7 +9,7 @@
 // lists what is missing where, rooms.h says which nodes take chunks; this class does the walk and
 // the background jobs.
 //
-// With ItemPlaces each block goes to its assigned nodes: one computes it, the others pull it.
+// With ItemAssignment each block goes to its assigned nodes: one computes it, the others pull it.
 // Blocks that a node does not take now are left out. After the walk, when that node takes blocks,
 // the catalog is walked once more. The assignment changes while requests are served
 // (current_places.h). A hot item is brought to all nodes and a put item to its own; there they
@@ -35,9 +35,9 @@
 #include "router/fleet/leader_view.h"
 #include "router/fleet/step.h"
 #include "router/fleet/worker_table.h"
-#include "router/precompute/current_places.h"
+#include "router/precompute/background_capacity.h"
+#include "router/precompute/current_assignment.h"
 #include "router/precompute/missing_items.h"
-#include "router/precompute/rooms.h"
 #include "router/request/block_names.h"
 
 namespace troupe::router {
@@ -62,7 +62,7 @@ class Precompute {
   // The two views belong to the router and must outlive this object. Without an assignment, workers
   // take turns to compute the blocks that no node has.
   Precompute(PrecomputeConfig config, const WorkerTable& workers, const LeaderView& leader, PromptForm form,
-             NameContext names, std::shared_ptr<const ItemPlaces> places = nullptr);
+             NameContext names, std::shared_ptr<const ItemAssignment> places = nullptr);
 
   Precompute(const Precompute&) = delete;
   Precompute& operator=(const Precompute&) = delete;
@@ -80,7 +80,7 @@ class Precompute {
   void follow_members(Step step, std::set<NodeId> leaving);
   // Returns true if no item's block is missing at its assigned nodes, and none was left out for a
   // node that has not started yet. Such a node is awaited until others stand in for it.
-  bool is_handed_on() const;
+  bool is_migration_done() const;
 
   // Return false if the answer belongs to another question.
   bool on_status(Step step, const StatusReply& reply);
@@ -89,17 +89,17 @@ class Precompute {
   bool on_executed(Step step, const Executed& executed);
   bool on_refused(Step step, const Refused& refused);
 
-  bool at_rest() const;            // no item is left to compute
+  bool is_idle() const;            // no item is left to compute
   std::string_view state() const;  // off | waiting | running | done | full
   std::uint64_t items_precomputed() const { return items_precomputed_; }
   std::uint64_t items_given_up() const { return items_given_up_; }
-  std::size_t items_hot() const { return places_.hot(); }
+  std::size_t items_hot() const { return assignment_.hot(); }
   std::string check_bounds() const;
 
  private:
   enum class Stage : std::uint8_t { off, walking, done, full };
   using Wanted = WantedItem;
-  struct Asked {
+  struct BackgroundJob {
     std::uint64_t id = 0;
     NodeId node = 0;  // node of a chunk
     std::vector<Wanted> items;
@@ -120,11 +120,11 @@ class Precompute {
   bool may_catch_up(Instant now) const;
   NodeId next_chunk(Instant now);
   void leave_out(NodeId node, bool refreshed);
-  void want(Instant now, std::span<const MissingItems::Seen> seen);
+  void want(Instant now, std::span<const MissingItems::LookedUpItem> seen);
   void want_all(Instant now, const std::vector<Wanted>& items);
-  void on_fruitless(Step step, const Asked& chunk);
-  void blame(Step step, const Asked& chunk, std::uint32_t blame, std::string_view why);
-  void blame_loss(Step step, const Asked& chunk);
+  void on_nothing_kept(Step step, const BackgroundJob& chunk);
+  void blame(Step step, const BackgroundJob& chunk, std::uint32_t blame, std::string_view why);
+  void blame_loss(Step step, const BackgroundJob& chunk);
   bool fits(const Item& item) const;
 
   PrecomputeConfig config_;
@@ -132,8 +132,8 @@ class Precompute {
   const LeaderView& leader_;
   PromptForm form_;
   BlockNames names_;
-  CurrentPlaces places_;
-  Rooms rooms_;
+  CurrentAssignment assignment_;
+  BackgroundCapacity capacity_;
   MissingItems missing_;  // looked up, not computed yet
   std::string catalog_version_;
   bool renamed_ = false;  // the model is not the port's own, so the block names in the catalog do not apply
@@ -143,11 +143,11 @@ class Precompute {
   bool walk_due_ = false;  // another walk follows this one: others stand in for an away node
   std::uint64_t list_job_ = 0;
   bool list_is_stale_ = false;  // it was asked before the walk restarted
-  std::optional<Asked> lookup_;
+  std::optional<BackgroundJob> lookup_;
   std::deque<Item> changed_;  // put or hot items, not looked up yet
   std::set<NodeId> behind_;   // nodes for which blocks were left out
   std::set<NodeId> leaving_;
-  std::map<std::uint64_t, Asked> running_;
+  std::map<std::uint64_t, BackgroundJob> running_;
   Instant paused_until_;
   std::uint64_t items_precomputed_ = 0, items_given_up_ = 0;
 };

@@ -7,11 +7,12 @@
 namespace troupe::router {
 
 void Precompute::note_accesses(Step step, std::span<const ItemView> items) {
-  if (stage_ == Stage::off || !places_.planned()) return;
-  const std::size_t hot_before = places_.hot(), waiting_before = changed_.size();
+  if (stage_ == Stage::off || !assignment_.planned()) return;
+  const std::size_t hot_before = assignment_.hot(), waiting_before = changed_.size();
   for (const ItemView& item : items)
-    if (places_.touch(item)) refresh(item.copy());
-  if (places_.hot() != hot_before) step.effects.count(Metric::items_hot, static_cast<double>(places_.hot()));
+    if (assignment_.touch(item)) refresh(item.copy());
+  if (assignment_.hot() != hot_before)
+    step.effects.count(Metric::items_hot, static_cast<double>(assignment_.hot()));
   if (changed_.size() > waiting_before) work(step);
 }
 
@@ -27,10 +28,10 @@ void Precompute::refresh(Item item) {
 
 void Precompute::follow_members(Step step, std::set<NodeId> leaving) {
   leaving_ = std::move(leaving);
-  rooms_.follow(leaving_);
+  capacity_.follow(leaving_);
   std::vector<NodeId> staying = workers_.nodes();
   std::erase_if(staying, [this](NodeId node) { return leaving_.contains(node); });
-  places_.follow(staying);
+  assignment_.follow(staying);
   std::erase_if(behind_, [&](NodeId node) { return std::ranges::count(staying, node) == 0; });
   if (stage_ == Stage::off) return;
   if (stage_ == Stage::walking) walk_again();  // from the beginning: passed items may belong elsewhere now
@@ -38,24 +39,25 @@ void Precompute::follow_members(Step step, std::set<NodeId> leaving) {
   work(step);
 }
 
-bool Precompute::is_handed_on() const {
+bool Precompute::is_migration_done() const {
   const auto is_awaited = [this](NodeId node) {
-    return rooms_.may_take(node, names_.model_version()) && !places_.is_away(node);
+    return capacity_.may_take(node, names_.model_version()) && !assignment_.is_away(node);
   };
-  return stage_ == Stage::off || (at_rest() && !walk_due_ && std::ranges::none_of(behind_, is_awaited));
+  return stage_ == Stage::off || (is_idle() && !walk_due_ && std::ranges::none_of(behind_, is_awaited));
 }
 
 void Precompute::watch_nodes(Step step) {
-  if (stage_ == Stage::off || !places_.planned()) return;
+  if (stage_ == Stage::off || !assignment_.planned()) return;
   for (const NodeId node : workers_.nodes()) {
     const bool alive = workers_.alive(step.now, node);
-    if (!places_.see(step.now, node, alive)) continue;
+    if (!assignment_.see(step.now, node, alive)) continue;
     if (alive) {
       behind_.insert(node);  // served as soon as it is ready
     } else {
       walk_due_ = true;
     }
-    step.effects.log(LogLevel::info, alive ? "items_return" : "items_stand_in", {{"node", node}});
+    step.effects.log(LogLevel::info, alive ? "item_blocks_returned" : "item_blocks_reassigned",
+                     {{"node", node}});
   }
 }
 

@@ -102,7 +102,7 @@ TEST_CASE("precompute: it starts when the KV-cache worker is ready, and asks unt
   b.precompute.on_status(b.at(12), StatusReply{1, 1, Role::kv_worker, true});
   CHECK(b.listing()->second.from == 0);
   CHECK(b.precompute.state() == "running");
-  CHECK_FALSE(b.precompute.at_rest());
+  CHECK_FALSE(b.precompute.is_idle());
 }
 
 TEST_CASE("precompute: only missing blocks are computed, in chunks, under the names that requests use") {
@@ -119,20 +119,20 @@ TEST_CASE("precompute: only missing blocks are computed, in chunks, under the na
   CHECK(chunk.blocks[1].name == item(1).block);
   CHECK(chunk.blocks[1].owner == "item 1");
   CHECK(chunk.plan.segments[1].start == 2);
-  CHECK(chunk.plan.segments[2].sees == Sees{0});
+  CHECK(chunk.plan.segments[2].sees == VisibleSegments{0});
   b.execute(4, 3);
   CHECK(b.precompute.items_precomputed() == 2);
   CHECK(b.sent<Execute>()->blocks.at(1).owner == "item 4");
   b.execute(5, 1, true);
   CHECK(b.precompute.items_precomputed() == 3);
   CHECK(b.precompute.state() == "done");
-  CHECK(b.precompute.at_rest());
+  CHECK(b.precompute.is_idle());
   b.precompute.add(b.at(6), item(9));
-  CHECK_FALSE(b.precompute.at_rest());
+  CHECK_FALSE(b.precompute.is_idle());
   b.find(7, {0});
-  CHECK_FALSE(b.precompute.at_rest());
+  CHECK_FALSE(b.precompute.is_idle());
   b.execute(8, 1, true);
-  CHECK(b.precompute.at_rest());
+  CHECK(b.precompute.is_idle());
 }
 
 TEST_CASE("precompute: the walk continues page by page and skips items that do not fit") {
@@ -226,7 +226,7 @@ TEST_CASE("precompute: put items wait up to a bound, with the newest content and
   b.precompute.add(b.at(2), changed);
   b.precompute.drop("item 2");
   b.precompute.on_status(b.at(3), StatusReply{1, 1, Role::kv_worker, true});
-  CHECK(b.sent<LookupBlocks>()->blocks == std::vector<AskedBlock>{{item(7).block, SegmentKind::item, 3}});
+  CHECK(b.sent<LookupBlocks>()->blocks == std::vector<BlockQuery>{{item(7).block, SegmentKind::item, 3}});
 }
 
 // Three workers, of which the named ones are ready; chunks of one item.
@@ -478,7 +478,7 @@ TEST_CASE("precompute: another model restarts the walk under its own names") {
   CHECK(b.precompute.state() == "running");
   b.list(6, {item(1)}, true);
   CHECK(b.sent<LookupBlocks>()->blocks ==
-        std::vector<AskedBlock>{{BlockNames(form, {"m2", "l"}).item(item(1).tokens), SegmentKind::item, 3}});
+        std::vector<BlockQuery>{{BlockNames(form, {"m2", "l"}).item(item(1).tokens), SegmentKind::item, 3}});
   b.find(7, {0});
   CHECK(b.sent<Execute>()->model_version == "m2");
 }
@@ -494,7 +494,7 @@ TEST_CASE("precompute: an item put or hot under another model is looked up by th
   b.precompute.add(b.at(7), item(9));
   const BlockName own = BlockNames(form, {"m2", "l"}).item(item(9).tokens);
   CHECK(own != item(9).block);
-  CHECK(b.sent<LookupBlocks>()->blocks == std::vector<AskedBlock>{{own, SegmentKind::item, 3}});
+  CHECK(b.sent<LookupBlocks>()->blocks == std::vector<BlockQuery>{{own, SegmentKind::item, 3}});
   b.find(8, {0});
   CHECK(b.sent<Execute>()->model_version == "m2");
   CHECK(b.sent<Execute>()->blocks.at(1).name == own);
@@ -506,7 +506,7 @@ TEST_CASE("precompute: an item made hot by users of another model is looked up b
   Item others = item(9);
   others.block = BlockNames(form, {"m2", "l"}).item(others.tokens);
   b.precompute.add(b.at(2), others);
-  CHECK(b.sent<LookupBlocks>()->blocks == std::vector<AskedBlock>{{item(9).block, SegmentKind::item, 3}});
+  CHECK(b.sent<LookupBlocks>()->blocks == std::vector<BlockQuery>{{item(9).block, SegmentKind::item, 3}});
 }
 
 TEST_CASE("precompute: switched off, it does nothing") {

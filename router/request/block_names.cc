@@ -1,6 +1,6 @@
 #include "router/request/block_names.h"
 
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 
@@ -17,7 +17,7 @@ namespace {
 // Returns a salt that no public name has, not even for the default tenant "".
 std::string salt_of(std::string_view tenant) {
   std::string salt = "tenant:";
-  if (!planted(Bug::no_tenant_salt)) salt += tenant;
+  if (!mutated(Mutant::no_tenant_salt)) salt += tenant;
   return salt;
 }
 

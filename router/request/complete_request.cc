@@ -22,8 +22,8 @@ class Completing final : public Request {
   std::int64_t budget_us() const override { return request_.budget_us; }
   const TraceContext& trace() const override { return request_.trace; }
   std::string_view model() const override { return request_.model; }
-  std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const override {
-    return router::find_fault(request_, form, limits);
+  std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
+    return router::validate(request_, form, limits);
   }
   std::uint64_t home() const override { return fingerprint(); }
   std::uint64_t fingerprint() const override { return router::fingerprint(request_); }
@@ -37,8 +37,8 @@ class Completing final : public Request {
                               const Features& features) override;
   std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const override;
 
-  std::string find_beams_fault(std::span<const Beam> beams) const override;
-  Message reply(const Outcome& outcome) override;
+  std::string validate_beams(std::span<const Beam> beams) const override;
+  Message reply(const RunResult& outcome) override;
 
  private:
   bool is_completion(const std::vector<Token>& path) const;
@@ -82,7 +82,7 @@ bool Completing::is_completion(const std::vector<Token>& path) const {
   return leaf != kernels::PathIndex::none && leaf != kernels::PathIndex::root && paths_->is_leaf(leaf);
 }
 
-std::string Completing::find_beams_fault(std::span<const Beam> beams) const {
+std::string Completing::validate_beams(std::span<const Beam> beams) const {
   for (std::size_t i = 0; i < beams.size(); ++i) {
     if (!is_completion(beams[i].path))
       return "path " + std::to_string(i) +
@@ -93,9 +93,9 @@ std::string Completing::find_beams_fault(std::span<const Beam> beams) const {
   return "";
 }
 
-Message Completing::reply(const Outcome& outcome) {
+Message Completing::reply(const RunResult& outcome) {
   CompleteReply reply{.id = request_.id, .completions = outcome.beams};
-  tell_run(outcome, reply);
+  fill_run(outcome, reply);
   reply.logprobs = request_.logprobs;
   reply.items = request_.items;
   reply.catalog_version = catalog_version();

@@ -41,7 +41,7 @@ TEST_CASE("completion: the plan is the given prompt and a search of the whole vo
   REQUIRE(plan.segments.size() == 1);
   CHECK(plan.segments[0] == Segment{.kind = SegmentKind::user, .tokens = std::vector<Token>{1, 10, 20}});
   CHECK(plan.search == Search{.segment = 0, .width = 3, .results = 3, .steps = 2});
-  CHECK(kernels::find_fault(plan, nullptr, model_limits) == "");
+  CHECK(kernels::validate(plan, nullptr, model_limits) == "");
   CHECK_FALSE(request->candidates(form, names)[0].blocks.at(0).name.has_value());
 }
 
@@ -78,14 +78,14 @@ TEST_CASE("completion: identifiers must fit max_tokens and the model's positions
 
 TEST_CASE("completion: paths of wrong length, unknown identifiers and repeated paths are refused") {
   const auto free = take_complete(sound(), policy("bat"));
-  CHECK(free->find_beams_fault(std::vector<Beam>{{{5, 6}, -1}, {{5, 7}, -2}}) == "");
-  CHECK(free->find_beams_fault(std::vector<Beam>{{{5}, -1}}) != "");
-  CHECK(free->find_beams_fault(std::vector<Beam>{{{5, 6}, -1}, {{5, 6}, -1}}) != "");
+  CHECK(free->validate_beams(std::vector<Beam>{{{5, 6}, -1}, {{5, 7}, -2}}) == "");
+  CHECK(free->validate_beams(std::vector<Beam>{{{5}, -1}}) != "");
+  CHECK(free->validate_beams(std::vector<Beam>{{{5, 6}, -1}, {{5, 6}, -1}}) != "");
   const auto items = take_complete(of_items(), policy("bat"));
   give_catalog(*items, catalog);
-  CHECK(items->find_beams_fault(std::vector<Beam>{{{10, 21, 30}, -1}}) == "");
-  CHECK(items->find_beams_fault(std::vector<Beam>{{{10, 21}, -1}}) != "");
-  CHECK(items->find_beams_fault(std::vector<Beam>{{{10, 22, 30}, -1}}) != "");
+  CHECK(items->validate_beams(std::vector<Beam>{{{10, 21, 30}, -1}}) == "");
+  CHECK(items->validate_beams(std::vector<Beam>{{{10, 21}, -1}}) != "");
+  CHECK(items->validate_beams(std::vector<Beam>{{{10, 22, 30}, -1}}) != "");
 }
 
 TEST_CASE("completion: the reply has the paths as found, in the requested form") {
@@ -94,7 +94,7 @@ TEST_CASE("completion: the reply has the paths as found, in the requested form")
   const auto request = take_complete(asked, policy("bat"));
   give_catalog(*request, catalog);
   CHECK(plan_of(*request).search == Search{.width = 3, .results = 3, .by_token = true});
-  const Outcome outcome{
+  const RunResult outcome{
       .beams = {{{10, 21, 30}, -1, {-0.5, -0.25, -0.25}}, {{10, 20, 30}, -2, {-0.5, -1, -0.5}}},
       .tokens_total = 3,
       .model_version = "model 1"};

@@ -53,8 +53,8 @@ class Generation final : public Request {
   std::string_view tenant() const override { return request_.tenant; }
   std::int64_t budget_us() const override { return request_.budget_us; }
   const TraceContext& trace() const override { return request_.trace; }
-  std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const override {
-    return router::find_fault(request_, form, limits);
+  std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
+    return router::validate(request_, form, limits);
   }
   std::uint64_t home() const override { return user_hash(request_.tenant, request_.user); }
   std::uint64_t fingerprint() const override { return router::fingerprint(request_, profile_version_); }
@@ -69,8 +69,8 @@ class Generation final : public Request {
   Situation situation() const override { return {.user_tokens = history_.tokens.size()}; }
   std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const override;
 
-  std::string find_beams_fault(std::span<const Beam> beams) const override;
-  Message reply(const Outcome& outcome) override;
+  std::string validate_beams(std::span<const Beam> beams) const override;
+  Message reply(const RunResult& outcome) override;
 
  private:
   std::optional<Refusal> take_lists(const Features& features);
@@ -92,7 +92,7 @@ class Generation final : public Request {
   FittedHistory history_;
   Search search_;
   std::uint64_t profile_version_ = 0;
-  Features::Of of_ = Features::Of::store;
+  Features::Source of_ = Features::Source::store;
 };
 
 std::optional<FindFeatures> Generation::features() const {
@@ -170,7 +170,8 @@ void Generation::make_search(const RequestLimits& limits, const Profile& user) {
   if (request_.width > 0) search_.results = std::min(search_.results, request_.width);
   search_.width = request_.width > 0 ? request_.width
                                      : std::min(std::max(search_.results, usual_width), limits.width_max);
-  search_.normalised = request_.among_allowed ? Search::Normalised::allowed : Search::Normalised::vocabulary;
+  search_.normalised =
+      request_.among_allowed ? Search::Normalisation::allowed : Search::Normalisation::vocabulary;
   search_.by_token = request_.logprobs;
   std::set<Path> denied;
   if (request_.exclude_seen) denied = paths_in(user, *paths_);
@@ -213,7 +214,7 @@ Items Generation::items_of(const Path& path) const {
   return items;
 }
 
-std::string Generation::find_beams_fault(std::span<const Beam> beams) const {
+std::string Generation::validate_beams(std::span<const Beam> beams) const {
   std::set<Path> before;
   for (std::size_t i = 0; i < beams.size(); ++i) {
     const Path& path = beams[i].path;
@@ -239,7 +240,7 @@ std::vector<GeneratedItem> Generation::items_of(std::span<const Beam> beams) con
   return items;
 }
 
-Message Generation::reply(const Outcome& outcome) {
+Message Generation::reply(const RunResult& outcome) {
   GenerateReply reply{.id = request_.id, .user = request_.user};
   reply.items = items_of(outcome.beams);
   if (reply.items.size() < search_.results)
@@ -247,14 +248,14 @@ Message Generation::reply(const Outcome& outcome) {
                    " items of the catalog may be returned; asked for " + std::to_string(search_.results);
   if (reply.items.size() > search_.results) reply.items.resize(search_.results);
   reply.width = search_.width;
-  tell_run(outcome, reply);
+  fill_run(outcome, reply);
   reply.blocks_reused = outcome.blocks_reused;
   reply.blocks_written = outcome.blocks_written;
   reply.history_cut = history_.cut;
   reply.catalog_version = catalog_->version();
   reply.profile_version = profile_version_;
-  reply.features_stale = of_ == Features::Of::stale;
-  reply.features_missing = of_ == Features::Of::missing;
+  reply.features_stale = of_ == Features::Source::stale;
+  reply.features_missing = of_ == Features::Source::missing;
   return reply;
 }
 

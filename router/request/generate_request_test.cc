@@ -22,12 +22,12 @@ const std::vector<Item> catalog{item_of("b", {10, 20, 30}), item_of("a", {10, 20
                                 item_of("e", {11, 20, 31}), item_of("f", {12, 20, 30})};
 
 // A request with its features; gives its plan and its reply to paths that were found.
-struct Asked {
+struct GenerateBench {
   std::unique_ptr<Request> request;
   std::optional<Refusal> refusal;
 
-  explicit Asked(GenerateRequest asked, std::vector<Token> history = {10, 20, 30, 12, 20, 30},
-                 std::uint32_t event = 3) {
+  explicit GenerateBench(GenerateRequest asked, std::vector<Token> history = {10, 20, 30, 12, 20, 30},
+                         std::uint32_t event = 3) {
     asked.user = "ann";
     request = take_generate(asked, policy("bat"));
     const auto all = std::make_shared<const ListedCatalog>(catalog, "catalog 1");
@@ -58,7 +58,7 @@ Paths copies(const std::vector<Tokens>& paths) {
 }
 
 TEST_CASE("generation: the plan is the system prompt and the history, and the search begins after it") {
-  const Candidate made = Asked({.top_k = 3, .width = 9}).plan();
+  const Candidate made = GenerateBench({.top_k = 3, .width = 9}).plan();
   REQUIRE(made.plan.segments.size() == 2);
   CHECK(made.plan.segments[1].tokens == std::vector<Token>{10, 20, 30, 12, 20, 30});
   CHECK(made.plan.segments[1].start == 1);
@@ -66,76 +66,77 @@ TEST_CASE("generation: the plan is the system prompt and the history, and the se
   CHECK(made.blocks[1].name == names.user("", made.plan.segments[1].tokens));
   CHECK(made.plan.search == Search{.segment = 1, .width = 9, .results = 3});
   CHECK(made.plan.readouts.empty());
-  CHECK(Asked({.among_allowed = true}).search().normalised == Search::Normalised::allowed);
-  CHECK(Asked({}, {}).search().segment == 0);  // a user without a history
+  CHECK(GenerateBench({.among_allowed = true}).search().normalised == Search::Normalisation::allowed);
+  CHECK(GenerateBench({}, {}).search().segment == 0);  // a user without a history
 }
 
 TEST_CASE("generation: a long history keeps the newest events that leave space for a path") {
   std::vector<Token> history;
   for (Token event = 0; event < 12; ++event) history.insert(history.end(), {10, 20, 30 + event});
-  const Asked asked({}, history);
+  const GenerateBench asked({}, history);
   CHECK(asked.plan().plan.segments[1].tokens.size() == 27);  // of 32 - 1 - 3
   CHECK(asked.reply({}).history_cut == 3);
 }
 
 TEST_CASE("generation: items that share an identifier are returned by id, up to the requested number") {
-  CHECK(Asked({.top_k = 4}).ids({ab, c, de}) == "abcd");
-  const GenerateReply whole = Asked({.top_k = 4}).reply({ab, c, de});
+  CHECK(GenerateBench({.top_k = 4}).ids({ab, c, de}) == "abcd");
+  const GenerateReply whole = GenerateBench({.top_k = 4}).reply({ab, c, de});
   CHECK(whole.reason.empty());
   CHECK(whole.items[1].title == "the b");
   CHECK(whole.items[1].tokens == ab.path);
   CHECK(whole.items[1].log_probability == -1);
   CHECK(whole.catalog_version == "catalog 1");
-  Beam told = c;
-  told.by_token = {-0.5, -1.5};
-  const Asked with_logprobs({.logprobs = true});
-  CHECK((with_logprobs.search().by_token && !Asked({}).search().by_token));
-  CHECK(with_logprobs.reply({told}).items[0].by_token == told.by_token);
-  const GenerateReply fewer = Asked({.top_k = 7}).reply({ab, c, de, f});
+  Beam reported = c;
+  reported.by_token = {-0.5, -1.5};
+  const GenerateBench with_logprobs({.logprobs = true});
+  CHECK((with_logprobs.search().by_token && !GenerateBench({}).search().by_token));
+  CHECK(with_logprobs.reply({reported}).items[0].by_token == reported.by_token);
+  const GenerateReply fewer = GenerateBench({.top_k = 7}).reply({ab, c, de, f});
   CHECK(fewer.items.size() == 6);
   CHECK(fewer.reason == "only 6 items of the catalog may be returned; asked for 7");
 }
 
 TEST_CASE("generation: a path is denied only if all its items are") {
-  const Asked one({.top_k = 5, .deny = {"a", "c", "gone"}});
+  const GenerateBench one({.top_k = 5, .deny = {"a", "c", "gone"}});
   CHECK(copies(one.search().denied) == Paths{c.path});
   CHECK(one.ids({ab, de}) == "bde");
-  const Asked both({.deny = {"a", "b"}});
+  const GenerateBench both({.deny = {"a", "b"}});
   CHECK(copies(both.search().denied) == Paths{ab.path});
-  CHECK(both.request->find_beams_fault(std::vector{ab}) ==
+  CHECK(both.request->validate_beams(std::vector{ab}) ==
         "path 0 is not an identifier of an item that may be returned");
 }
 
 TEST_CASE("generation: an allow list is searched alone, without denied or seen items") {
-  const Asked asked({.top_k = 5, .allow = {"e", "b", "e", "f"}, .deny = {"d"}});
+  const GenerateBench asked({.top_k = 5, .allow = {"e", "b", "e", "f"}, .deny = {"d"}});
   CHECK(copies(asked.search().allowed) == Paths{ab.path, de.path, f.path});
   CHECK(asked.search().denied.empty());
   CHECK(asked.ids({de, ab}) == "eb");
-  CHECK(copies(Asked({.exclude_seen = true, .allow = {"a", "c"}}).search().allowed) == Paths{c.path});
-  CHECK(Asked({.allow = {"a", "?"}}).refusal->where == "allow[1]");
-  CHECK(Asked({.allow = {"a"}, .deny = {"a"}}).refusal->code == "nothing_allowed");
-  CHECK(Asked({.exclude_seen = true, .allow = {"a", "b"}}).refusal->code == "nothing_allowed");
+  CHECK(copies(GenerateBench({.exclude_seen = true, .allow = {"a", "c"}}).search().allowed) == Paths{c.path});
+  CHECK(GenerateBench({.allow = {"a", "?"}}).refusal->where == "allow[1]");
+  CHECK(GenerateBench({.allow = {"a"}, .deny = {"a"}}).refusal->code == "nothing_allowed");
+  CHECK(GenerateBench({.exclude_seen = true, .allow = {"a", "b"}}).refusal->code == "nothing_allowed");
 }
 
 TEST_CASE("generation: seen items are found in a history of items and of tokens") {
-  CHECK(copies(Asked({.exclude_seen = true}).search().denied) == Paths{ab.path, f.path});
-  CHECK(copies(Asked({.exclude_seen = true}, {10, 20, 10, 20, 30, 12}, 1).search().denied) == Paths{ab.path});
-  CHECK(Asked({}).search().denied.empty());
+  CHECK(copies(GenerateBench({.exclude_seen = true}).search().denied) == Paths{ab.path, f.path});
+  CHECK(copies(GenerateBench({.exclude_seen = true}, {10, 20, 10, 20, 30, 12}, 1).search().denied) ==
+        Paths{ab.path});
+  CHECK(GenerateBench({}).search().denied.empty());
 }
 
 TEST_CASE("generation: a worker's paths must be identifiers of the catalog, each once") {
-  const Asked asked({});
-  CHECK(asked.request->find_beams_fault(std::vector{ab, c}).empty());
-  CHECK(asked.request->find_beams_fault(std::vector{ab, Beam{{10, 20}, -2}}) ==
+  const GenerateBench asked({});
+  CHECK(asked.request->validate_beams(std::vector{ab, c}).empty());
+  CHECK(asked.request->validate_beams(std::vector{ab, Beam{{10, 20}, -2}}) ==
         "path 1 is not an identifier of an item that may be returned");
-  CHECK(asked.request->find_beams_fault(std::vector{Beam{{99}, -2}}) != "");
-  CHECK(asked.request->find_beams_fault(std::vector{ab, c, ab}) == "path 2 was found twice");
+  CHECK(asked.request->validate_beams(std::vector{Beam{{99}, -2}}) != "");
+  CHECK(asked.request->validate_beams(std::vector{ab, c, ab}) == "path 2 was found twice");
 }
 
 TEST_CASE("generation: the search counts in the request's cost") {
   const placement::UnitCosts costs{.token_operations = 1, .pair_operations = 0.1};
   const auto work = [&](std::uint32_t width) {
-    return PlanCost(costs, Asked({.top_k = 1, .width = width}).plan(), 0).nothing_held().operations;
+    return PlanCost(costs, GenerateBench({.top_k = 1, .width = width}).plan(), 0).nothing_held().operations;
   };
   CHECK(work(100) - work(50) > 2 * 50 * (1 + 0.1 * 7));
 }

@@ -6,7 +6,7 @@
 //           with all of their tokens repaired it equals the plain prompt
 //   all_blocks: the events of the history do so too, or the parts that prototypes replace
 #include "router/request/plan_writer.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 #include "runtime/actor/user_home.h"
 
 namespace troupe::router {
@@ -50,18 +50,18 @@ std::vector<HistoryPart> events_of(const RankPrompt& prompt) {
 
 // Splits the history where prototypes begin or end to replace tokens. Another model version has no
 // prototypes.
-std::vector<HistoryPart> stand_ins_of(const RankPrompt& prompt) {
-  const StandIns* const stand_ins = prompt.form.stand_ins.get();
+std::vector<HistoryPart> prototype_set_of(const RankPrompt& prompt) {
+  const PrototypeSet* const prototype_set = prompt.form.prototype_set.get();
   const bool any =
-      stand_ins && (!prompt.names || prompt.names->model_version() == stand_ins->model_version() ||
-                    planted(Bug::use_foreign_prototypes));
+      prototype_set && (!prompt.names || prompt.names->model_version() == prototype_set->model_version() ||
+                        mutated(Mutant::use_foreign_prototypes));
   std::vector<HistoryPart> parts;
   auto position = static_cast<std::uint32_t>(prompt.form.system.size());
   for (const HistoryPart& event : events_of(prompt)) {
     const std::size_t first = parts.size();
     std::size_t begin = 0;
     for (std::size_t t = 0; t < event.tokens.size(); ++t) {
-      const bool stands = any && stand_ins->stands_for(event.tokens[t], position++);
+      const bool stands = any && prototype_set->has_prototype(event.tokens[t], position++);
       if (parts.size() > first && parts.back().has_block == stands) continue;
       if (parts.size() > first) parts.back().tokens = event.tokens.part(begin, t - begin);
       parts.push_back({{}, stands});
@@ -73,15 +73,15 @@ std::vector<HistoryPart> stand_ins_of(const RankPrompt& prompt) {
 }
 
 std::vector<HistoryPart> history_parts(const RankPrompt& prompt) {
-  return prompt.repair.prototypes ? stand_ins_of(prompt) : events_of(prompt);
+  return prompt.repair.prototypes ? prototype_set_of(prompt) : events_of(prompt);
 }
 
 // Parts of the prompt that are blocks.
-struct Reused {
+struct ReusedParts {
   bool history = false, items = false;
 };
 
-Candidate reusing(std::string_view name, const RankPrompt& prompt, Reused reused) {
+Candidate reusing(std::string_view name, const RankPrompt& prompt, ReusedParts reused) {
   PlanWriter plan(name, prompt);
   plan.system();
   const std::vector<HistoryPart> parts = history_parts(prompt);
@@ -103,7 +103,7 @@ Candidate reusing(std::string_view name, const RankPrompt& prompt, Reused reused
   if (reused.history) {
     for (const HistoryPart& part : parts) {
       if (part.has_block)
-        plan.add_place(place, prompt.repair.prototypes);
+        plan.add_reused_span(place, prompt.repair.prototypes);
       else
         plan.add(SegmentKind::user, part.tokens, place);
       place += size32(part.tokens);
@@ -113,7 +113,7 @@ Candidate reusing(std::string_view name, const RankPrompt& prompt, Reused reused
   }
   for (const Tokens& item : items) {
     if (reused.items)
-      plan.add_place(place);
+      plan.add_reused_span(place);
     else
       plan.add(SegmentKind::item, item, place);
     place += size32(item);
@@ -140,12 +140,12 @@ Candidate plain(std::string_view name, const RankPrompt& prompt) {
 
 // Returns the parts that stay blocks: none if nothing may be approximate; a part that is computed
 // in full is not one.
-Reused left_of(const RankPrompt& prompt) {
+ReusedParts left_of(const RankPrompt& prompt) {
   if (prompt.approximate_max <= 0) return {};
   return {.history = prompt.repair.history_share() < 1, .items = prompt.repair.share < 1};
 }
 
-Candidate left_or_plain(std::string_view name, const RankPrompt& prompt, Reused reused) {
+Candidate left_or_plain(std::string_view name, const RankPrompt& prompt, ReusedParts reused) {
   return reused.history || reused.items ? reusing(name, prompt, reused) : plain(name, prompt);
 }
 

@@ -49,7 +49,7 @@ class HistoryWriter {
     Segment segment{.kind = SegmentKind::user,
                     .tokens = prompt_.history.part(begin, end - begin),
                     .start = static_cast<std::int32_t>(begin),
-                    .sees = Sees::all_before(count())};
+                    .sees = VisibleSegments::all_before(count())};
     for (std::size_t i = begin; timed_ && i < end; ++i) {
       segment.features.push_back(times_[i]);
       segment.features.push_back(i + 1 < events_ ? times_[i + 1] : now_);
@@ -70,7 +70,7 @@ class HistoryWriter {
     Segment segment{.kind = SegmentKind::item,
                     .tokens = prompt_.tokens_of(item),
                     .start = static_cast<std::int32_t>(events_),
-                    .sees = Sees::all_before(history_)};
+                    .sees = VisibleSegments::all_before(history_)};
     if (timed_) segment.features = {now_, now_};
     made_.plan.segments.push_back(std::move(segment));
     made_.blocks.emplace_back();
@@ -109,7 +109,7 @@ class TowersWriter {
 
   Candidate write() && {
     for (std::size_t tower = 0; tower < prompt_.form.towers.size(); ++tower) add_tower(tower);
-    const Sees events = Sees::all_before(count());
+    const VisibleSegments events = VisibleSegments::all_before(count());
     for (const ItemView& item : prompt_.items) add_candidate(item, events);
     return std::move(made_);
   }
@@ -147,7 +147,7 @@ class TowersWriter {
     made_.plan.segments.push_back(std::move(segment));
   }
 
-  void add_candidate(const ItemView& item, const Sees& events) {
+  void add_candidate(const ItemView& item, const VisibleSegments& events) {
     add_task_readouts(prompt_.form, count(), made_.plan);
     Segment segment{.kind = SegmentKind::item, .tokens = prompt_.tokens_of(item), .sees = events};
     segment.features = {0, in_all_towers, prompt_.scenario};

@@ -48,19 +48,19 @@ TEST_CASE("history plan: events and candidates have no frame, and all but the la
   const Candidate made = build_at(profile, 5'000);
   const auto& s = made.plan.segments;
   REQUIRE(s.size() == 7);  // 64, 64 and 2 events, the last one, three candidates
-  CHECK(find_fault(made.plan,
-                   {.vocabulary = 50'000, .positions_max = 200, .features = 2, .heads = 1, .moves = false}) ==
+  CHECK(validate(made.plan,
+                 {.vocabulary = 50'000, .positions_max = 200, .features = 2, .heads = 1, .moves = false}) ==
         "");
   CHECK(std::tuple(s[0].tokens.size(), s[1].start, s[2].tokens.size(), s[3].start) ==
         std::tuple(64u, 64, 2u, 130));
-  CHECK(s[2].sees == Sees{0, 1});
+  CHECK(s[2].sees == VisibleSegments{0, 1});
   CHECK(std::vector(s[0].features.begin(), s[0].features.begin() + 4) ==
         std::vector<std::int64_t>{1'000, 1'001, 1'001, 1'002});
   CHECK(s[2].features == std::vector<std::int64_t>{1'128, 1'129, 1'129, 1'130});
   CHECK(s[3].features == std::vector<std::int64_t>{1'130, 5'000});
   for (const std::size_t item : {4, 5, 6}) {
     CHECK(s[item].start == 131);
-    CHECK(s[item].sees == Sees{0, 1, 2, 3});
+    CHECK(s[item].sees == VisibleSegments{0, 1, 2, 3});
     CHECK(s[item].features == std::vector<std::int64_t>{5'000, 5'000});
     CHECK(made.plan.readouts[item - 4] ==
           Readout{.segment = static_cast<std::uint32_t>(item), .what = Readout::What::head});
@@ -92,7 +92,7 @@ TEST_CASE("history plan: events and candidates have no frame, and all but the la
   const Candidate nobody = build_at(Profile{1}, 5'000);
   REQUIRE(nobody.plan.segments.size() == 3);
   CHECK(nobody.plan.segments[0].start == 0);
-  CHECK(nobody.plan.segments[0].sees == Sees{});
+  CHECK(nobody.plan.segments[0].sees == VisibleSegments{});
   profile.features[0].values.insert(profile.features[0].values.end(), 100, 2'000);
   profile.tokens.resize(231, 3), profile.events.resize(231, 1);
   const FittedHistory cut = fit_history(form, profile, 1);
@@ -133,16 +133,17 @@ TEST_CASE("towers plan: towers take events by action, each in its own blocks, an
   const auto& s = made.plan.segments;
   REQUIRE(s.size() ==
           5);  // the newest six in blocks of four and two, the newest three liked ones, two candidates
-  CHECK(find_fault(made.plan,
-                   {.vocabulary = 50'000, .positions_max = 7, .features = 3, .heads = 2, .moves = false}) ==
+  CHECK(validate(made.plan,
+                 {.vocabulary = 50'000, .positions_max = 7, .features = 3, .heads = 2, .moves = false}) ==
         "");
   CHECK(s[0].tokens == Tokens{23, 24, 25, 26});
   CHECK(s[0].features == std::vector<std::int64_t>{5, 0, 1, 2, 0, 1, 3, 0, 1, 1, 0, 1});
-  CHECK(std::tuple(s[1].tokens, s[1].start, s[1].sees) == std::tuple(Tokens{27, 28}, 4, Sees{0}));
-  CHECK(std::tuple(s[2].tokens, s[2].start, s[2].sees) == std::tuple(Tokens{21, 23, 27}, 0, Sees{}));
+  CHECK(std::tuple(s[1].tokens, s[1].start, s[1].sees) == std::tuple(Tokens{27, 28}, 4, VisibleSegments{0}));
+  CHECK(std::tuple(s[2].tokens, s[2].start, s[2].sees) ==
+        std::tuple(Tokens{21, 23, 27}, 0, VisibleSegments{}));
   CHECK(s[2].features == std::vector<std::int64_t>{4, 1, 1, 5, 1, 1, 4, 1, 1});
   for (const std::uint32_t item : {3u, 4u}) {
-    CHECK(s[item].sees == Sees{0, 1, 2});
+    CHECK(s[item].sees == VisibleSegments{0, 1, 2});
     CHECK(s[item].features == std::vector<std::int64_t>{0, -1, 1});
     CHECK_FALSE(made.blocks[item].name);
     for (const std::uint32_t task : {0u, 1u}) {
@@ -167,7 +168,7 @@ TEST_CASE("towers plan: towers take events by action, each in its own blocks, an
   CHECK(build_of(two, 1, &names).plan.segments.size() == 3);
   const Candidate nobody = build_of(Profile{1}, 1, &names);
   REQUIRE(nobody.plan.segments.size() == 2);
-  CHECK(nobody.plan.segments[1].sees == Sees{});
+  CHECK(nobody.plan.segments[1].sees == VisibleSegments{});
 }
 
 }  // namespace plan_events_test

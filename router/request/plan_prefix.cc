@@ -4,13 +4,13 @@
 //   item: system → items, all starting after the system → user, after the longest item
 //         → instruction → discriminant
 #include "router/request/plan_writer.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 namespace {
 
 std::int32_t longest_of(const RankPrompt& prompt) {
-  if (planted(Bug::end_behind_first_item) && !prompt.items.empty())
+  if (mutated(Mutant::end_behind_first_item) && !prompt.items.empty())
     return static_cast<std::int32_t>(prompt.items.front().tokens.size());
   return static_cast<std::int32_t>(item_tokens_max(prompt.items));
 }
@@ -23,7 +23,7 @@ Candidate user_plan(const RankPrompt& prompt) {
   const auto user_start = static_cast<std::int32_t>(prompt.form.system.size());
   const std::int32_t items_start = user_start + static_cast<std::int32_t>(prompt.history.size());
   plan.add_user(user_start);
-  const Sees before = Sees::all_before(plan.count());
+  const VisibleSegments before = VisibleSegments::all_before(plan.count());
   for (const ItemView& item : prompt.items)
     plan.add(SegmentKind::item, prompt.tokens_of(item), items_start, before);
   return std::move(plan).finish(items_start + longest_of(prompt));
@@ -43,7 +43,7 @@ Candidate item_plan(const RankPrompt& prompt) {
   PlanWriter plan("item", prompt);
   plan.system();
   const auto start = static_cast<std::int32_t>(prompt.form.system.size());
-  const Sees before = Sees::all_before(plan.count());
+  const VisibleSegments before = VisibleSegments::all_before(plan.count());
   for (const ItemView& item : prompt.items)
     plan.add_item(item, start, 0, before, [&](const BlockNames& names) { return names.item(item); });
   const std::int32_t user_start = start + longest_of(prompt);

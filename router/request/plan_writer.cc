@@ -18,8 +18,8 @@ void PlanWriter::add(SegmentKind kind, const Tokens& tokens, std::int32_t start)
   add(kind, tokens, start, before());
 }
 
-Sees PlanWriter::before() const {
-  Sees sees;
+VisibleSegments PlanWriter::before() const {
+  VisibleSegments sees;
   sees.add({0, hidden_.begin});
   sees.add({hidden_.end, count()});
   return sees;
@@ -28,7 +28,7 @@ Sees PlanWriter::before() const {
 void PlanWriter::add_block(SegmentKind kind, const Tokens& tokens, std::string owner) {
   const bool behind = prompt_.form.blocks_see_system;
   add(kind, tokens, behind ? static_cast<std::int32_t>(prompt_.form.system.size()) : 0,
-      Sees::all_before(behind ? hidden_.begin : 0));
+      VisibleSegments::all_before(behind ? hidden_.begin : 0));
   name_last(
       true,
       [&](const BlockNames& names) {
@@ -39,13 +39,13 @@ void PlanWriter::add_block(SegmentKind kind, const Tokens& tokens, std::string o
       std::move(owner));
 }
 
-void PlanWriter::add_place(std::int32_t start, bool of_prototypes) {
-  auto& places = made_.plan.repair.places;
-  const auto block = hidden_.begin + static_cast<std::uint32_t>(places.size());
+void PlanWriter::add_reused_span(std::int32_t start, bool of_prototypes) {
+  auto& reused_spans = made_.plan.repair.reused_spans;
+  const auto block = hidden_.begin + static_cast<std::uint32_t>(reused_spans.size());
   TROUPE_CHECK(block < hidden_.end, "a reused span has a block");
   const Segment of = made_.plan.segments[block];
-  places.push_back({count(), block, 0, of_prototypes});
-  if (of_prototypes) made_.plan.repair.prototypes = prompt_.form.stand_ins->checksum();
+  reused_spans.push_back({count(), block, 0, of_prototypes});
+  if (of_prototypes) made_.plan.repair.prototypes = prompt_.form.prototype_set->checksum();
   add(of.kind, of.tokens, start);
 }
 
@@ -65,7 +65,7 @@ void PlanWriter::add_score(std::int32_t start) {
                                  .rows = {form.yes, form.no}});
 }
 
-void PlanWriter::add(SegmentKind kind, const Tokens& tokens, std::int32_t start, Sees sees) {
+void PlanWriter::add(SegmentKind kind, const Tokens& tokens, std::int32_t start, VisibleSegments sees) {
   if (tokens.empty()) return;
   made_.plan.segments.push_back({.kind = kind, .tokens = tokens, .start = start, .sees = std::move(sees)});
   made_.blocks.emplace_back();
@@ -109,7 +109,7 @@ std::size_t PlanWriter::repaired(const ItemView& item) const {
 // part of the block is left.
 void PlanWriter::add_repair(const ItemView& item, std::size_t tokens, std::int32_t start) {
   const bool mends = tokens < item.tokens.size();
-  Sees before = Sees::all_before(count() - mends);
+  VisibleSegments before = VisibleSegments::all_before(count() - mends);
   add(SegmentKind::item, prompt_.tokens_of(item).part(0, tokens), start, std::move(before));
   if (mends) made_.plan.segments.back().replaces = {count() - 2, 0};
 }

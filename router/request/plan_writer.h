@@ -18,7 +18,7 @@ class PlanWriter {
   void system();
   // Adds a segment that sees everything before it, except blocks for reused spans; or only `sees`.
   void add(SegmentKind kind, const Tokens& tokens, std::int32_t start);
-  void add(SegmentKind kind, const Tokens& tokens, std::int32_t start, Sees sees);
+  void add(SegmentKind kind, const Tokens& tokens, std::int32_t start, VisibleSegments sees);
   // Adds the user's history after the system prompt. Its block serves all plans that have it there.
   void add_user(std::int32_t start);
   // Adds the history in parts of the form's length; each part sees those before it.
@@ -29,7 +29,7 @@ class PlanWriter {
   // Adds an item that is computed alone at `start`, sees `context`, and is used `shift` positions
   // further on. The repair recomputes its first tokens. `name` returns its block's name.
   template <class Name>
-  void add_item(const ItemView& item, std::int32_t start, std::int32_t shift, const Sees& context,
+  void add_item(const ItemView& item, std::int32_t start, std::int32_t shift, const VisibleSegments& context,
                 const Name& name);
   // Add the blocks that fill reused spans: only add_block calls come between these two. The blocks
   // see the system prompt and begin after it, or see nothing and begin at 0.
@@ -39,7 +39,7 @@ class PlanWriter {
   void add_block_of_prototypes(const Tokens& tokens) { add(SegmentKind::user, tokens, 0, {}); }
   void end_blocks() { hidden_.end = count(); }
   // Adds the reused span that the next block fills.
-  void add_place(std::int32_t start, bool of_prototypes = false);
+  void add_reused_span(std::int32_t start, bool of_prototypes = false);
   // Chooses the tokens of the spans that are computed, as the prompt asks. Called before finish.
   void repair();
   // Adds the readout of a candidate's score after its tokens; does nothing if the form has a
@@ -56,11 +56,11 @@ class PlanWriter {
   std::size_t repaired(const ItemView& item) const;
   void add_repair(const ItemView& item, std::size_t tokens, std::int32_t start);
 
-  Sees before() const;
+  VisibleSegments before() const;
 
   const RankPrompt& prompt_;
   Candidate made_;
-  Sees::Range hidden_;  // blocks that fill reused spans later
+  VisibleSegments::Range hidden_;  // blocks that fill reused spans later
 };
 
 template <class Name>
@@ -69,8 +69,8 @@ void PlanWriter::name_last(bool written, const Name& name, std::string owner) {
 }
 
 template <class Name>
-void PlanWriter::add_item(const ItemView& item, std::int32_t start, std::int32_t shift, const Sees& context,
-                          const Name& name) {
+void PlanWriter::add_item(const ItemView& item, std::int32_t start, std::int32_t shift,
+                          const VisibleSegments& context, const Name& name) {
   const std::size_t again = repaired(item);
   if (again < item.tokens.size()) {
     add(SegmentKind::item, prompt_.tokens_of(item), start, context);

@@ -62,20 +62,20 @@ TEST_CASE("user prefix: positions and visibility match the model's description")
   const auto& s = plan.plan.segments;
   REQUIRE(s.size() == 6);  // system, user (U = 13), two items, instruction, discriminant
   CHECK(s[0].start == 0);
-  CHECK(s[0].sees == Sees{});
+  CHECK(s[0].sees == VisibleSegments{});
   CHECK(s[1].kind == SegmentKind::user);
   CHECK(s[1].tokens.size() == 13);
   CHECK(s[1].tokens[0] == 4);
   CHECK(s[1].start == 8);
-  CHECK(s[1].sees == Sees{0});
+  CHECK(s[1].sees == VisibleSegments{0});
   for (std::size_t item : {2, 3}) {
     CHECK(s[item].start == 8 + 13);
-    CHECK(s[item].sees == Sees{0, 1});
+    CHECK(s[item].sees == VisibleSegments{0, 1});
   }
   CHECK(s[4].start == 8 + 13 + 4);
-  CHECK(s[4].sees == Sees{0, 1, 2, 3});
+  CHECK(s[4].sees == VisibleSegments{0, 1, 2, 3});
   CHECK(s[5].start == 8 + 13 + 4 + 3);
-  CHECK(s[5].sees == Sees{0, 1, 2, 3, 4});
+  CHECK(s[5].sees == VisibleSegments{0, 1, 2, 3, 4});
   REQUIRE(plan.plan.readouts.size() == 1);
   CHECK(plan.plan.readouts[0] == Readout{5, 0, {1'044, 1'045}});
 }
@@ -89,15 +89,15 @@ TEST_CASE("item prefix: positions and visibility match the model's description")
   for (std::size_t item : {1, 2}) {
     CHECK(s[item].kind == SegmentKind::item);
     CHECK(s[item].start == 8);
-    CHECK(s[item].sees == Sees{0});
+    CHECK(s[item].sees == VisibleSegments{0});
   }
   CHECK(s[3].kind == SegmentKind::user);
   CHECK(s[3].start == 12);  // after the longest item
-  CHECK(s[3].sees == Sees{0, 1, 2});
+  CHECK(s[3].sees == VisibleSegments{0, 1, 2});
   CHECK(s[4].start == 12 + 13);
-  CHECK(s[4].sees == Sees{0, 1, 2, 3});
+  CHECK(s[4].sees == VisibleSegments{0, 1, 2, 3});
   CHECK(s[5].start == 12 + 13 + 3);
-  CHECK(s[5].sees == Sees{0, 1, 2, 3, 4});
+  CHECK(s[5].sees == VisibleSegments{0, 1, 2, 3, 4});
   CHECK(plan.plan.readouts[0].segment == 5);
 }
 
@@ -120,13 +120,13 @@ TEST_CASE("generator history: it has parts of equal length and a remainder, each
     CHECK(s[part].kind == SegmentKind::user);
     CHECK(s[part].start == 8 + next);
     CHECK(s[part].tokens == history.part(static_cast<std::size_t>(next), part < 3 ? 5 : 3));
-    CHECK(s[part].sees == Sees::all_before(part));
+    CHECK(s[part].sees == VisibleSegments::all_before(part));
     CHECK(made.blocks[part].owner == owner_of_user("t", "ann"));
     next += static_cast<Token>(s[part].tokens.size());
   }
   CHECK(s[4].start == 8 + 13);
   CHECK(made.plan.search.segment == 4);
-  CHECK(find_fault(made.plan, {.vocabulary = 17'903, .positions_max = 512, .width_max = 8}).empty());
+  CHECK(validate(made.plan, {.vocabulary = 17'903, .positions_max = 512, .width_max = 8}).empty());
   for (const std::uint32_t whole : {0u, 13u, 64u}) {
     const Candidate one = search_behind(history, whole);
     REQUIRE(one.plan.segments.size() == 3);
@@ -186,27 +186,27 @@ TEST_CASE(
   // discriminant
   const auto& s = made.plan.segments;
   REQUIRE(s.size() == 10);
-  CHECK(s[1].sees == Sees{0});
+  CHECK(s[1].sees == VisibleSegments{0});
   CHECK(made.blocks[1].name == items[0].block);
   CHECK(s[2].tokens == Tokens{100, 100});
-  CHECK(s[2].sees == Sees{0});
+  CHECK(s[2].sees == VisibleSegments{0});
   CHECK(s[2].start == 8);
-  CHECK(s[2].replaces == kernels::Replaced{1, 0});
+  CHECK(s[2].replaces == kernels::ReplacedTokens{1, 0});
   CHECK_FALSE(made.blocks[2].name.has_value());
   CHECK(s[4].tokens == Tokens{101});
-  CHECK(s[4].sees == Sees{0, 1, 2});
-  CHECK(s[4].replaces == kernels::Replaced{3, 0});
+  CHECK(s[4].sees == VisibleSegments{0, 1, 2});
+  CHECK(s[4].replaces == kernels::ReplacedTokens{3, 0});
   CHECK(s[6].tokens.size() == 2);  // half of three rounds to two
-  CHECK(s[7].sees == Sees::all_before(7));
-  CHECK(find_fault(made.plan, limits) == "");
+  CHECK(s[7].sees == VisibleSegments::all_before(7));
+  CHECK(validate(made.plan, limits) == "");
 }
 
 TEST_CASE("repair: a full repair leaves no block") {
   const std::vector<Item> items = candidates({4, 2});
   const Candidate made = build("item", fit_history(games(), history_of(1), 4), items, {.share = 1});
   REQUIRE(made.plan.segments.size() == 6);
-  CHECK(made.plan.segments[2].sees == Sees{0, 1});
-  CHECK(made.plan.segments[2].replaces == kernels::Replaced{});
+  CHECK(made.plan.segments[2].sees == VisibleSegments{0, 1});
+  CHECK(made.plan.segments[2].replaces == kernels::ReplacedTokens{});
   for (std::size_t i = 1; i < 6; ++i) CHECK_FALSE(made.blocks[i].name.has_value());
 }
 
@@ -216,13 +216,13 @@ TEST_CASE("plain prompt: items come one after the other, and each sees everythin
   const auto& s = made.plan.segments;
   REQUIRE(s.size() == 6);  // system, user (U = 5), two items, instruction, discriminant
   CHECK(s[2].start == 13);
-  CHECK(s[2].sees == Sees{0, 1});
+  CHECK(s[2].sees == VisibleSegments{0, 1});
   CHECK(s[3].start == 17);
-  CHECK(s[3].sees == Sees{0, 1, 2});
+  CHECK(s[3].sees == VisibleSegments{0, 1, 2});
   CHECK(s[4].start == 19);
   CHECK(made.blocks[1].name == BlockNames(games(), context).user("t", made.plan.segments[1].tokens));
   CHECK_FALSE(made.blocks[2].name.has_value());
-  CHECK(find_fault(made.plan, limits) == "");
+  CHECK(validate(made.plan, limits) == "");
 }
 
 TEST_CASE("blocks plan: blocks are computed alone at the first position and fill spans of the plain prompt") {
@@ -233,25 +233,25 @@ TEST_CASE("blocks plan: blocks are computed alone at the first position and fill
   // system; two blocks; user; two spans; instruction; discriminant
   const auto& s = made.plan.segments;
   REQUIRE(s.size() == 8);
-  REQUIRE(made.plan.repair.places.size() == 2);
+  REQUIRE(made.plan.repair.reused_spans.size() == 2);
   for (const auto& [segment, place, item] : {std::tuple(1u, 13, 0u), {2u, 17, 1u}}) {
     CHECK(s[segment].start == 0);
     CHECK(s[segment].sees.empty());
     CHECK(made.blocks[segment].name == names.item_alone(items[item].tokens));
     CHECK(made.blocks[segment].owner == items[item].id);
-    CHECK(made.plan.repair.places[item] == kernels::Repair::Place{segment + 3, segment, 0});
+    CHECK(made.plan.repair.reused_spans[item] == kernels::Repair::ReusedSpan{segment + 3, segment, 0});
     CHECK(s[segment + 3].start == place);
     CHECK(s[segment + 3].tokens == s[segment].tokens);
     CHECK_FALSE(made.blocks[segment + 3].name.has_value());
   }
-  CHECK(s[3].sees == Sees{0});
+  CHECK(s[3].sees == VisibleSegments{0});
   CHECK(made.blocks[3].name == names.user("t", history.tokens));
-  CHECK(s[5].sees == Sees{0, 3, 4});
-  CHECK(s[7].sees == Sees{0, 3, 4, 5, 6});
+  CHECK(s[5].sees == VisibleSegments{0, 3, 4});
+  CHECK(s[7].sees == VisibleSegments{0, 3, 4, 5, 6});
   CHECK(s[6].start == 19);
   CHECK(made.plan.repair.always == std::vector<std::uint32_t>{0, 1, 4});
   CHECK(made.plan.repair.budgets == std::vector<std::uint32_t>{0});
-  CHECK(find_fault(made.plan, limits) == "");
+  CHECK(validate(made.plan, limits) == "");
   // Repaired in full, it equals the plain prompt.
   const Candidate full = build("blocks", history, items, {.share = 1});
   CHECK(full.plan == build("causal", history, items).plan);
@@ -263,7 +263,7 @@ TEST_CASE("repair: tokens are chosen by the named rule among all tokens of the s
     const std::vector<Item> items = candidates({4, 3});
     const Candidate made = build("blocks", fit_history(games(), history_of(1), 6), items,
                                  {.share = 0.3, .by = by, .mean = mean, .exact_layers = layers});
-    CHECK(find_fault(made.plan, limits) == "");
+    CHECK(validate(made.plan, limits) == "");
     return made.plan.repair;
   };
   CHECK(repair(By::attention).attention == 1);
@@ -303,11 +303,11 @@ kernels::Repair repair_of(const RepairChoice& choice, std::size_t left_max = SIZ
     plan.segments.push_back(
         {tokens == 4 ? SegmentKind::user : SegmentKind::item, std::vector<Token>(tokens, 7), 0, {}});
   for (std::uint32_t i = 0; i < 4; ++i) {
-    plan.repair.places.push_back({4 + i, i, 0});
+    plan.repair.reused_spans.push_back({4 + i, i, 0});
     plan.segments.push_back(plan.segments[i]);
   }
   write_repair(plan, choice, left_max);
-  CHECK(find_fault(plan, limits) == "");
+  CHECK(validate(plan, limits) == "");
   return plan.repair;
 }
 
@@ -317,7 +317,7 @@ TEST_CASE("repair: history and items have separate budgets if the choice says so
   CHECK(repair_of({.share = 0.5, .by = by}).budgets == Numbers{9});
   const kernels::Repair apart = repair_of({.share = 1.0 / 3, .by = by, .history = 0.25});
   CHECK(apart.budgets == Numbers{2, 3});
-  for (std::size_t i = 0; i < 4; ++i) CHECK(apart.places[i].budget == (i < 2 ? 0 : 1));
+  for (std::size_t i = 0; i < 4; ++i) CHECK(apart.reused_spans[i].budget == (i < 2 ? 0 : 1));
   CHECK(repair_of({.share = 0.5, .by = by, .history = 0}).budgets == Numbers{0, 5});
   CHECK(repair_of({.share = 0, .by = by, .history = 1}).budgets == Numbers{8, 0});
   CHECK(repair_of({.share = 0.5, .history = 0.25}).always == Numbers{0, 4, 8, 9, 10, 14, 15});
@@ -352,24 +352,24 @@ TEST_CASE("repair: the window is computed beside the chosen tokens, and left_max
 TEST_CASE("repair: a part that is computed in full has no block: history, items, or both") {
   const std::vector<Item> items = candidates({6, 2});
   const FittedHistory history = fit_history(games(), history_of(2), 8);
-  const auto places = [&](double share, double of_history) {
+  const auto reused_spans = [&](double share, double of_history) {
     return build("all_blocks", history, items,
                  {.share = share, .by = RepairChoice::By::tail, .history = of_history})
-        .plan.repair.places.size();
+        .plan.repair.reused_spans.size();
   };
-  CHECK(places(0.5, 0.5) == 4);
-  CHECK(places(0.5, 1) == 2);
-  CHECK(places(1, 0.5) == 2);
-  CHECK(places(1, 1) == 0);
+  CHECK(reused_spans(0.5, 0.5) == 4);
+  CHECK(reused_spans(0.5, 1) == 2);
+  CHECK(reused_spans(1, 0.5) == 2);
+  CHECK(reused_spans(1, 1) == 0);
   const Plan full = build("all_blocks", history, items, {.share = 1, .history = 1}).plan;
   CHECK(full.segments == build("causal", history, items).plan.segments);
 }
 
 // Prototypes for even tokens that end before a position.
-class EvenTokens final : public StandIns {
+class EvenTokens final : public PrototypeSet {
  public:
   explicit EvenTokens(std::string model) : model_(std::move(model)) {}
-  bool stands_for(Token token, std::uint32_t position) const override {
+  bool has_prototype(Token token, std::uint32_t position) const override {
     return token % 2 == 0 && position < 15;
   }
   const std::string& checksum() const override { return checksum_; }
@@ -382,37 +382,37 @@ class EvenTokens final : public StandIns {
 TEST_CASE("prototypes: history blocks are runs of replaced tokens, and the other tokens are computed") {
   const std::vector<Item> items = candidates({2});
   PromptForm form = games();
-  form.stand_ins = std::make_shared<EvenTokens>(context.model_version);
+  form.prototype_set = std::make_shared<EvenTokens>(context.model_version);
   Profile profile{1, {20, 22, 23, 25, 26, 28, 30, 32}, {4, 4}};
   const FittedHistory history = fit_history(form, profile, 2);  // after a token of the form, at position 8
   const RepairChoice choice{.share = 0.5, .by = RepairChoice::By::tail, .prototypes = true};
   const Candidate made = build("all_blocks", history, items, choice, form);
   kernels::PlanLimits here = limits;
-  CHECK(find_fault(made.plan, here).find("repair.prototypes is even; expected none") == 0);
+  CHECK(validate(made.plan, here).find("repair.prototypes is even; expected none") == 0);
   here.prototypes = "even";
-  CHECK(find_fault(made.plan, here) == "");
-  struct Place {
+  CHECK(validate(made.plan, here) == "");
+  struct ReusedSpan {
     std::int32_t start;
     std::size_t tokens;
     bool of_prototypes;
-    bool operator==(const Place&) const = default;
+    bool operator==(const ReusedSpan&) const = default;
   };
-  std::vector<Place> places;
-  for (const kernels::Repair::Place& place : made.plan.repair.places) {
+  std::vector<ReusedSpan> reused_spans;
+  for (const kernels::Repair::ReusedSpan& place : made.plan.repair.reused_spans) {
     const auto& segment = made.plan.segments[place.segment];
-    places.push_back({segment.start, segment.tokens.size(), place.of_prototypes});
+    reused_spans.push_back({segment.start, segment.tokens.size(), place.of_prototypes});
     CHECK(made.blocks[place.block].name.has_value() == !place.of_prototypes);
   }
   const std::size_t form_tokens = form.user[0] % 2 == 0;  // the form's own token follows the rule too
-  CHECK(places.size() == 3 + form_tokens);
-  CHECK(places[form_tokens] == Place{9, 2, true});
-  CHECK(places[form_tokens + 1] == Place{13, 2, true});
-  CHECK(places.back() == Place{17, 2, false});
+  CHECK(reused_spans.size() == 3 + form_tokens);
+  CHECK(reused_spans[form_tokens] == ReusedSpan{9, 2, true});
+  CHECK(reused_spans[form_tokens + 1] == ReusedSpan{13, 2, true});
+  CHECK(reused_spans.back() == ReusedSpan{17, 2, false});
   CHECK(prompt_tokens(made.plan) == prompt_tokens(build("causal", history, items).plan));
 
-  form.stand_ins = std::make_shared<EvenTokens>("another version");
+  form.prototype_set = std::make_shared<EvenTokens>("another version");
   const Plan none = build("all_blocks", history, items, choice, form).plan;
-  CHECK(none.repair.places.size() == 1);
+  CHECK(none.repair.reused_spans.size() == 1);
   CHECK(none.repair.prototypes == "");
 }
 
@@ -433,7 +433,7 @@ TEST_CASE("title form: scores follow each candidate, and blocks see the system p
   CHECK(made.blocks[3].name == names.item(std::vector<Token>{5, 100, 100}));
   for (std::size_t block = 1; block < 5; ++block) {
     CHECK(s[block].start == 8);
-    CHECK(s[block].sees == Sees{0});
+    CHECK(s[block].sees == VisibleSegments{0});
   }
   CHECK(s[5].start == 8);
   CHECK(s[6].start == 13);
@@ -441,10 +441,10 @@ TEST_CASE("title form: scores follow each candidate, and blocks see the system p
   CHECK(s[8].tokens == Tokens{6});
   CHECK(s[8].start == 21);
   CHECK(s[10].start == 26);
-  CHECK(s[10].sees == Sees{0, 5, 6, 7, 8, 9});
+  CHECK(s[10].sees == VisibleSegments{0, 5, 6, 7, 8, 9});
   CHECK(made.plan.readouts == std::vector<Readout>{{8, 0, {7, 8}}, {10, 0, {7, 8}}});
   CHECK(made.plan.repair.budgets == std::vector<std::uint32_t>{5});  // of 17
-  CHECK(find_fault(made.plan, limits) == "");
+  CHECK(validate(made.plan, limits) == "");
   const Candidate plain = build("causal", history, items, {}, titles());
   REQUIRE(plain.plan.segments.size() == 6);  // system, history; two candidates, a score after each
   CHECK(plain.plan.readouts == std::vector<Readout>{{3, 0, {7, 8}}, {5, 0, {7, 8}}});
@@ -453,9 +453,9 @@ TEST_CASE("title form: scores follow each candidate, and blocks see the system p
   CHECK(plain.plan.segments[3].start == 21);
   CHECK(plain.plan.segments[5].start == 26);
   const Candidate some = build("blocks", history, items, {}, titles());
-  CHECK(some.plan.repair.places.size() == 2);
+  CHECK(some.plan.repair.reused_spans.size() == 2);
   CHECK(some.plan.segments[3].kind == SegmentKind::user);
-  CHECK(find_fault(some.plan, limits) == "");
+  CHECK(validate(some.plan, limits) == "");
 }
 
 TEST_CASE("history: a long one keeps its newest events and reports how many were cut") {
@@ -486,7 +486,7 @@ TEST_CASE("history: without a system prompt and without events no segment is emp
   const Candidate plan = build("item", history, items, {}, form);
   REQUIRE(plan.plan.segments.size() == 3);
   CHECK(plan.plan.segments[0].start == 0);
-  CHECK(plan.plan.segments[0].sees == Sees{});
+  CHECK(plan.plan.segments[0].sees == VisibleSegments{});
   CHECK(plan.plan.segments[1].start == 4);
   CHECK(plan.plan.segments[2].start == 7);
   CHECK(plan.plan.readouts[0].segment == 2);
@@ -516,7 +516,8 @@ void check_golden(const nlohmann::json& request, const char* plan, const char* n
     CAPTURE(i);
     CHECK(ours.plan.segments[i].tokens == expected[i]["tokens"].get<std::vector<Token>>());
     CHECK(ours.plan.segments[i].start == expected[i]["start"].get<std::int32_t>());
-    CHECK(ours.plan.segments[i].sees == Sees(expected[i]["sees"].get<std::vector<std::uint32_t>>()));
+    CHECK(ours.plan.segments[i].sees ==
+          VisibleSegments(expected[i]["sees"].get<std::vector<std::uint32_t>>()));
   }
   CHECK(ours.plan.readouts[0].rows.size() == request["plans"][plan]["logits"].size());
 }

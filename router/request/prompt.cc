@@ -47,9 +47,9 @@ FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::s
   TROUPE_CHECK(events_sum == profile.tokens.size(), "a profile's events add up to its tokens");
   const std::size_t frame = positions_without_history(form, item_positions);
   // Each tower takes some of the events and limits their number itself.
-  const std::size_t room = !form.towers.empty()         ? SIZE_MAX
-                           : form.positions_max > frame ? form.positions_max - frame
-                                                        : 0;
+  const std::size_t capacity = !form.towers.empty()         ? SIZE_MAX
+                               : form.positions_max > frame ? form.positions_max - frame
+                                                            : 0;
 
   std::size_t events_max = profile.events.size();
   if (form.events_max > 0) events_max = std::min<std::size_t>(form.events_max, events_max);
@@ -58,7 +58,7 @@ FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::s
   std::size_t kept = 0, events = 0;
   while (events < events_max) {
     const std::size_t next = form.event.size() + profile.events[profile.events.size() - 1 - events];
-    if (kept + next > room) break;
+    if (kept + next > capacity) break;
     kept += next;
     ++events;
   }

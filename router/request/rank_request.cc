@@ -7,7 +7,7 @@
 #include "router/request/plans.h"
 #include "router/request/ranking.h"
 #include "router/request/request.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 #include "runtime/actor/user_home.h"
 
 namespace troupe::router {
@@ -28,8 +28,8 @@ class Ranking final : public Request {
   std::string_view tenant() const override { return request_.tenant; }
   std::int64_t budget_us() const override { return request_.budget_us; }
   const TraceContext& trace() const override { return request_.trace; }
-  std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const override {
-    return router::find_fault(request_, form, limits);
+  std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
+    return router::validate(request_, form, limits);
   }
   std::uint64_t home() const override {
     std::string asker = request_.user;
@@ -60,7 +60,7 @@ class Ranking final : public Request {
   }
   std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const override;
 
-  Message reply(const Outcome& outcome) override;
+  Message reply(const RunResult& outcome) override;
 
  private:
   void take_items(const Features& features);
@@ -83,7 +83,7 @@ class Ranking final : public Request {
   double approximate_max_ = 1;  // of the prompt's tokens
   bool scores_each_ = false;
   std::vector<std::string> tasks_;  // like PromptForm::tasks
-  Features::Of of_ = Features::Of::store;
+  Features::Source of_ = Features::Source::store;
 };
 
 // Returns each candidate's score: the logit of yes minus that of no.
@@ -149,7 +149,7 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
   approximate_max_ = request_.approximate >= 0 ? request_.approximate
                      : policy_->weighs         ? limits.approximate
                                                : 1;
-  if (policy_->weighs && planted(Bug::approximate_unasked)) approximate_max_ = 1;
+  if (policy_->weighs && mutated(Mutant::approximate_unasked)) approximate_max_ = 1;
   tasks_ = form.tasks;
   std::size_t least = SIZE_MAX;
   for (const std::string_view name : considered(form)) {
@@ -211,7 +211,7 @@ std::vector<Candidate> Ranking::candidates(const PromptForm& form, const BlockNa
   return made;
 }
 
-Message Ranking::reply(const Outcome& outcome) {
+Message Ranking::reply(const RunResult& outcome) {
   RankReply reply{.id = request_.id, .user = request_.user};
   std::vector<double> scores;  // in one readout, or one readout per candidate
   if (!scores_each_)
@@ -222,11 +222,11 @@ Message Ranking::reply(const Outcome& outcome) {
       rank_items(items_, scores_each_ ? scores_behind(outcome.rows) : scores, request_.top_k,
                  {.count = std::max<std::size_t>(1, tasks_.size()),
                   .ordering = request_.task.empty() ? 0 : static_cast<std::size_t>(task - tasks_.begin()),
-                  .told = !tasks_.empty()});
+                  .reported = !tasks_.empty()});
   reply.tasks = tasks_;
   reply.policy = policy_.name();
   reply.plan = outcome.plan;
-  tell_run(outcome, reply);
+  fill_run(outcome, reply);
   reply.blocks_reused = outcome.blocks_reused;
   reply.blocks_written = outcome.blocks_written;
   for (const Fit& fit : fits_)
@@ -234,8 +234,8 @@ Message Ranking::reply(const Outcome& outcome) {
   reply.catalog_version = catalog_->version();
   reply.profile_version = profile_version_;
   reply.approximate = outcome.approximate;
-  reply.features_stale = of_ == Features::Of::stale;
-  reply.features_missing = of_ == Features::Of::missing;
+  reply.features_stale = of_ == Features::Source::stale;
+  reply.features_missing = of_ == Features::Source::missing;
   reply.skipped = skipped_;
   return reply;
 }

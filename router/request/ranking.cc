@@ -43,7 +43,7 @@ std::vector<RankedItem> rank_items(std::span<const ItemView> items, std::span<co
     ranked.push_back(
         {std::string(items[i].id), std::string(items[i].title), scores[i], probabilities[i], {}});
     const auto own = all_scores.subspan(i * tasks.count, tasks.count);
-    if (tasks.told) ranked.back().task_scores.assign(own.begin(), own.end());
+    if (tasks.reported) ranked.back().task_scores.assign(own.begin(), own.end());
   }
   return ranked;
 }

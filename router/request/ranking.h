@@ -15,11 +15,11 @@ bool all_finite(std::span<const double> values);
 // output.
 std::vector<double> softmax(std::span<const double> scores);
 
-// Layout of the scores: `count` consecutive scores per item, one of which orders the items. `told`:
+// Layout of the scores: `count` consecutive scores per item, one of which orders the items. `reported`:
 // return all of them.
 struct Tasks {
   std::size_t count = 1, ordering = 0;
-  bool told = false;
+  bool reported = false;
 };
 // Returns items best first, ties by candidate order: the first `top_k`, or all if it is 0. Scores
 // must be finite. The probabilities are over all items, returned or not.

@@ -29,7 +29,7 @@ TEST_CASE("ranking: with several tasks the requested one orders, and all scores 
   const auto list = items({"a", "b"});
   const std::vector<double> scores{1, -3, 2, -4};
   const auto by = [&](std::size_t task) {
-    return rank_items(views(list), scores, 0, {.count = 2, .ordering = task, .told = true});
+    return rank_items(views(list), scores, 0, {.count = 2, .ordering = task, .reported = true});
   };
   CHECK(by(0)[0].id == "b");
   CHECK(by(0)[0].score == 2);

@@ -42,20 +42,21 @@ bool add_part(std::string_view part, RepairChoice& repair) {
   return repair != before;
 }
 
-std::uint32_t tokens_at(const Plan& plan, const kernels::Repair::Place& place) {
+std::uint32_t tokens_at(const Plan& plan, const kernels::Repair::ReusedSpan& place) {
   return static_cast<std::uint32_t>(plan.segments[place.segment].tokens.size());
 }
 
 // Splits the spans into budgets, one for all or one each for history and items; returns the share
 // of each that is chosen.
 std::vector<double> divide_budgets(Plan& plan, const RepairChoice& choice) {
-  const auto is_item = [&](const kernels::Repair::Place& place) {
+  const auto is_item = [&](const kernels::Repair::ReusedSpan& place) {
     return plan.segments[place.segment].kind == SegmentKind::item;
   };
-  auto& places = plan.repair.places;
-  const bool items = std::ranges::any_of(places, is_item), history = !std::ranges::all_of(places, is_item);
+  auto& reused_spans = plan.repair.reused_spans;
+  const bool items = std::ranges::any_of(reused_spans, is_item),
+             history = !std::ranges::all_of(reused_spans, is_item);
   if (choice.history < 0 || !items || !history) return {items ? choice.share : choice.history_share()};
-  for (kernels::Repair::Place& place : places) place.budget = is_item(place);
+  for (kernels::Repair::ReusedSpan& place : reused_spans) place.budget = is_item(place);
   return {choice.history, choice.share};
 }
 
@@ -64,7 +65,7 @@ std::vector<double> divide_budgets(Plan& plan, const RepairChoice& choice) {
 void mark_first(const Plan& plan, const std::vector<double>& shares, double least,
                 std::vector<bool>& always) {
   std::size_t number = 0;
-  for (const kernels::Repair::Place& place : plan.repair.places) {
+  for (const kernels::Repair::ReusedSpan& place : plan.repair.reused_spans) {
     const std::uint32_t tokens = tokens_at(plan, place);
     const double again =
         std::max(std::round(shares[place.budget] * tokens), std::ceil(least * tokens - 1e-9));
@@ -79,7 +80,7 @@ void fill_budgets(Plan& plan, const std::vector<double>& shares, std::size_t lea
                   const std::vector<bool>& always) {
   std::vector<std::size_t> tokens(shares.size()), free(shares.size());
   std::size_t number = 0, chosen = static_cast<std::size_t>(std::ranges::count(always, true));
-  for (const kernels::Repair::Place& place : plan.repair.places)
+  for (const kernels::Repair::ReusedSpan& place : plan.repair.reused_spans)
     for (std::uint32_t t = 0; t < tokens_at(plan, place); ++t)
       ++tokens[place.budget], free[place.budget] += !always[number++];
   for (std::size_t b = 0; b < shares.size(); ++b) {
@@ -139,7 +140,7 @@ std::optional<RepairChoice> parse_repair(std::string_view text) {
 void write_repair(Plan& plan, const RepairChoice& choice, std::size_t left_max) {
   using By = RepairChoice::By;
   kernels::Repair& repair = plan.repair;
-  if (repair.places.empty()) return;
+  if (repair.reused_spans.empty()) return;
   repair.mean = choice.mean;
   repair.exact_layers = choice.exact_layers;
   const std::vector<double> shares = divide_budgets(plan, choice);
@@ -156,7 +157,7 @@ void write_repair(Plan& plan, const RepairChoice& choice, std::size_t left_max) 
     fill_budgets(plan, shares, least, always);
     repair.attention = choice.by == By::deviation ? 0 : 1;
     repair.divergence = choice.by == By::deviation || choice.by == By::importance ? 1 : 0;
-    if (choice.by == By::tail) repair.attending = repair.places.back().segment + 1;
+    if (choice.by == By::tail) repair.attending = repair.reused_spans.back().segment + 1;
   }
   for (std::uint32_t t = 0; t < tokens; ++t)
     if (always[t]) repair.always.push_back(t);

@@ -3,9 +3,9 @@
 namespace troupe::router {
 namespace {
 
-template <class Asked>
+template <class RequestMessage>
 bool is(const Message& message) {
-  return std::holds_alternative<Asked>(message);
+  return std::holds_alternative<RequestMessage>(message);
 }
 
 constexpr RequestKind kinds[] = {

@@ -21,9 +21,9 @@
 namespace troupe::router {
 
 // Result of a request that has been run.
-struct Outcome {
+struct RunResult {
   std::vector<ScoreRow> rows;  // one per readout of the plan; finite numbers
-  std::vector<Beam> beams;     // of the plan's search, accepted by find_beams_fault below
+  std::vector<Beam> beams;     // of the plan's search, accepted by validate_beams below
   std::string_view plan;       // plan that was run
   std::uint32_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0, blocks_reused = 0,
                 blocks_written = 0;
@@ -35,7 +35,7 @@ struct Outcome {
 
 // Fills the reply fields that all kinds share.
 template <class Reply>
-void tell_run(const Outcome& outcome, Reply& reply) {
+void fill_run(const RunResult& outcome, Reply& reply) {
   reply.tokens_total = outcome.tokens_total;
   reply.tokens_computed = outcome.tokens_computed;
   reply.tokens_reused = outcome.tokens_reused;
@@ -54,7 +54,7 @@ class Request {
   virtual const TraceContext& trace() const = 0;
   virtual std::string_view model() const { return ""; }  // model version that it wants; "" = any served one
   // Checks the request before anything is done for it.
-  virtual std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const = 0;
+  virtual std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const = 0;
   virtual std::uint64_t home() const = 0;         // hash; requests with equal hashes prefer the same worker
   virtual std::uint64_t fingerprint() const = 0;  // of its content; valid once it has its features
 
@@ -79,8 +79,8 @@ class Request {
   virtual std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const = 0;
 
   // Checks the paths that a worker's search found; "" = valid, else what is wrong.
-  virtual std::string find_beams_fault(std::span<const Beam>) const { return ""; }
-  virtual Message reply(const Outcome& outcome) = 0;  // called once, at the end
+  virtual std::string validate_beams(std::span<const Beam>) const { return ""; }
+  virtual Message reply(const RunResult& outcome) = 0;  // called once, at the end
 };
 
 struct RequestKind {

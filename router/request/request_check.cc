@@ -28,9 +28,10 @@ Fault bad_user(const std::string& tenant, const std::string& user, const Request
   return bad_id(user, "user", limits, false);
 }
 
-Fault bad_count(std::size_t count, std::size_t max, const char* knob, const char* what, std::string where) {
+Fault bad_count(std::size_t count, std::size_t max, const char* setting, const char* what,
+                std::string where) {
   if (count >= 1 && count <= max) return std::nullopt;
-  const std::string expected = "1.." + std::to_string(max) + " (" + knob + ")";
+  const std::string expected = "1.." + std::to_string(max) + " (" + setting + ")";
   if (count == 0)
     return Refusal{400, std::string("no_") + what, "the list is empty", std::move(where), expected};
   return Refusal{413, std::string("too_many_") + what, "there are " + std::to_string(count), std::move(where),
@@ -92,10 +93,10 @@ Fault bad_list(std::size_t count, const char* where, const RequestLimits& limits
                  "at most " + std::to_string(limits.candidates_max) + " (router.candidates_max)"};
 }
 
-Fault bad_number(std::uint32_t number, std::uint32_t max, const char* knob, const char* where) {
+Fault bad_number(std::uint32_t number, std::uint32_t max, const char* setting, const char* where) {
   if (number >= 1 && number <= max) return std::nullopt;
   const std::string what = std::string(where) + " is " + std::to_string(number);
-  const std::string expected = "1.." + std::to_string(max) + " (" + knob + ")";
+  const std::string expected = "1.." + std::to_string(max) + " (" + setting + ")";
   if (number == 0) return Refusal{400, "too_narrow", what, where, expected};
   return Refusal{413, "too_wide", what, where, expected};
 }
@@ -138,7 +139,7 @@ std::optional<Freshness> find_freshness(std::string_view name) {
   return static_cast<Freshness>(at - names);
 }
 
-Fault find_fault(const RankRequest& request, const PromptForm& form, const RequestLimits& limits) {
+Fault validate(const RankRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = other_model(form, false)) return fault;
   if (Fault fault = bad_asker(request, form, limits)) return fault;
   if (Fault fault = bad_count(request.candidates.size(), limits.candidates_max, "router.candidates_max",
@@ -148,7 +149,7 @@ Fault find_fault(const RankRequest& request, const PromptForm& form, const Reque
   if (!request.policy.empty() && !find_policy(request.policy))
     return Refusal{400, "unknown_policy", "policy \"" + request.policy + "\"", "policy", policy_names()};
   if (const auto policy = find_policy(request.policy);
-      policy && policy->repair().prototypes && !form.stand_ins)
+      policy && policy->repair().prototypes && !form.prototype_set)
     return Refusal{400, "no_prototypes", "policy \"" + request.policy + "\"", "policy",
                    "no prototypes in it, as the server has none (model.prototypes)"};
   if (request.request_timestamp < 0)
@@ -170,7 +171,7 @@ Fault find_fault(const RankRequest& request, const PromptForm& form, const Reque
   return repeated(request.candidates);
 }
 
-Fault find_fault(const GenerateRequest& request, const PromptForm& form, const RequestLimits& limits) {
+Fault validate(const GenerateRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = other_model(form, true)) return fault;
   if (Fault fault = bad_user(request.tenant, request.user, limits)) return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;
@@ -190,7 +191,7 @@ Fault find_fault(const GenerateRequest& request, const PromptForm& form, const R
   return std::nullopt;
 }
 
-Fault find_fault(const CompleteRequest& request, const PromptForm& form, const RequestLimits& limits) {
+Fault validate(const CompleteRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = other_model(form, true)) return fault;
   if (Fault fault = bad_id(request.tenant, "tenant", limits, true)) return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;
@@ -212,7 +213,7 @@ Fault find_fault(const CompleteRequest& request, const PromptForm& form, const R
                     "prompt and max_tokens");
 }
 
-Fault find_fault(const ScoreRequest& request, const PromptForm& form, const RequestLimits& limits) {
+Fault validate(const ScoreRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (!form.history_plan.empty())
     return Refusal{422, "not_a_scorer",
                    "the served model's tokens are items with features, and it has no labels", "model",
@@ -262,30 +263,30 @@ Fault bad_events(const Write& write, const PromptForm& form, const RequestLimits
 
 }  // namespace
 
-Fault find_fault(const PutUser& put, const PromptForm& form, const RequestLimits& limits) {
+Fault validate(const PutUser& put, const PromptForm& form, const RequestLimits& limits) {
   return bad_events(put, form, limits);
 }
 
-Fault find_fault(const AppendEvents& events, const PromptForm& form, const RequestLimits& limits) {
+Fault validate(const AppendEvents& events, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = bad_events(events, form, limits)) return fault;
   if (events.history.empty() && events.tokens.empty())
     return Refusal{400, "no_events", "the list is empty", "events", "1 event or more"};
   return std::nullopt;
 }
 
-Fault find_fault(const GetUser& wanted, const PromptForm&, const RequestLimits& limits) {
+Fault validate(const GetUser& wanted, const PromptForm&, const RequestLimits& limits) {
   return bad_user(wanted.tenant, wanted.user, limits);
 }
 
-Fault find_fault(const GetItem& wanted, const PromptForm&, const RequestLimits& limits) {
+Fault validate(const GetItem& wanted, const PromptForm&, const RequestLimits& limits) {
   return bad_id(wanted.item, "item", limits, false);
 }
 
-Fault find_fault(const DeleteUser& remove, const PromptForm&, const RequestLimits& limits) {
+Fault validate(const DeleteUser& remove, const PromptForm&, const RequestLimits& limits) {
   return bad_user(remove.tenant, remove.user, limits);
 }
 
-Fault find_fault(const PutItem& put, const PromptForm& form, const RequestLimits& limits) {
+Fault validate(const PutItem& put, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = bad_id(put.item, "item", limits, false)) return fault;
   if (put.tokens.empty())
     return Refusal{400, "empty_item", "the item has no tokens", "tokens", "at least one token"};
@@ -294,7 +295,7 @@ Fault find_fault(const PutItem& put, const PromptForm& form, const RequestLimits
   return bad_length(positions_without_history(form, put.tokens.size()), form, "tokens");
 }
 
-Fault find_fault(const DeleteItem& remove, const PromptForm&, const RequestLimits& limits) {
+Fault validate(const DeleteItem& remove, const PromptForm&, const RequestLimits& limits) {
   return bad_id(remove.item, "item", limits, false);
 }
 

@@ -32,23 +32,23 @@ struct RequestLimits {
 // Parses "exact", "wait" or "behind"; "" = as configured.
 std::optional<Freshness> find_freshness(std::string_view name);
 
-std::optional<Refusal> find_fault(const RankRequest& request, const PromptForm& form,
-                                  const RequestLimits& limits);
-std::optional<Refusal> find_fault(const GenerateRequest& request, const PromptForm& form,
-                                  const RequestLimits& limits);
-std::optional<Refusal> find_fault(const CompleteRequest& request, const PromptForm& form,
-                                  const RequestLimits& limits);
-std::optional<Refusal> find_fault(const ScoreRequest& request, const PromptForm& form,
-                                  const RequestLimits& limits);
-std::optional<Refusal> find_fault(const PutUser& put, const PromptForm& form, const RequestLimits& limits);
-std::optional<Refusal> find_fault(const AppendEvents& events, const PromptForm& form,
-                                  const RequestLimits& limits);
-std::optional<Refusal> find_fault(const GetUser& wanted, const PromptForm& form, const RequestLimits& limits);
-std::optional<Refusal> find_fault(const GetItem& wanted, const PromptForm& form, const RequestLimits& limits);
-std::optional<Refusal> find_fault(const DeleteUser& remove, const PromptForm& form,
-                                  const RequestLimits& limits);
-std::optional<Refusal> find_fault(const PutItem& put, const PromptForm& form, const RequestLimits& limits);
-std::optional<Refusal> find_fault(const DeleteItem& remove, const PromptForm& form,
-                                  const RequestLimits& limits);
+std::optional<Refusal> validate(const RankRequest& request, const PromptForm& form,
+                                const RequestLimits& limits);
+std::optional<Refusal> validate(const GenerateRequest& request, const PromptForm& form,
+                                const RequestLimits& limits);
+std::optional<Refusal> validate(const CompleteRequest& request, const PromptForm& form,
+                                const RequestLimits& limits);
+std::optional<Refusal> validate(const ScoreRequest& request, const PromptForm& form,
+                                const RequestLimits& limits);
+std::optional<Refusal> validate(const PutUser& put, const PromptForm& form, const RequestLimits& limits);
+std::optional<Refusal> validate(const AppendEvents& events, const PromptForm& form,
+                                const RequestLimits& limits);
+std::optional<Refusal> validate(const GetUser& wanted, const PromptForm& form, const RequestLimits& limits);
+std::optional<Refusal> validate(const GetItem& wanted, const PromptForm& form, const RequestLimits& limits);
+std::optional<Refusal> validate(const DeleteUser& remove, const PromptForm& form,
+                                const RequestLimits& limits);
+std::optional<Refusal> validate(const PutItem& put, const PromptForm& form, const RequestLimits& limits);
+std::optional<Refusal> validate(const DeleteItem& remove, const PromptForm& form,
+                                const RequestLimits& limits);
 
 }  // namespace troupe::router

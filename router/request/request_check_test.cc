@@ -22,7 +22,7 @@ ScoreRequest score() { return {1, "t", {5, 6}, {{{7}}, {{8, 9}}}, {10, 11}}; }
 template <class Request, class... More>
 std::string verdict(Request request, std::function<void(Request&)> change, const More&... more) {
   change(request);
-  const auto fault = find_fault(request, more..., limits);
+  const auto fault = validate(request, more..., limits);
   return fault ? std::to_string(fault->status) + " " + fault->code : "sound";
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("request check: a search is within the limit and at least as wide as i
   RequestLimits narrow = limits;
   narrow.width_max = 8;
   const auto check = [&](GenerateRequest request) {
-    const auto fault = find_fault(request, generator, narrow);
+    const auto fault = validate(request, generator, narrow);
     return fault ? std::to_string(fault->status) + " " + fault->code + " " + fault->where : "sound";
   };
   const GenerateRequest sound{1, "t", "ann"};
@@ -87,7 +87,7 @@ TEST_CASE("request check: a completion fits the model's positions and the limits
   const auto check = [&](const std::function<void(CompleteRequest&)>& change) {
     CompleteRequest request{.prompt = {1, 99}, .max_tokens = 18, .n = 8};
     change(request);
-    const auto fault = find_fault(request, generator, narrow);
+    const auto fault = validate(request, generator, narrow);
     return fault ? std::to_string(fault->status) + " " + fault->code + " " + fault->where : "sound";
   };
   CHECK(check([](auto&) {}) == "sound");
@@ -106,16 +106,16 @@ TEST_CASE("request check: a completion fits the model's positions and the limits
   CHECK(check([](auto& r) { r.beam_width = 9; }) == "413 too_wide beam_width");
   // The length of identifiers is known only once the catalog is.
   CHECK(check([](auto& r) { r.prompt.assign(3, 1), r.items = true; }) == "sound");
-  CHECK(find_fault(CompleteRequest{.prompt = {1}}, form, narrow)->code == "not_a_generator");
+  CHECK(validate(CompleteRequest{.prompt = {1}}, form, narrow)->code == "not_a_generator");
 }
 
 TEST_CASE("request check: a model either ranks or generates, and refuses the other") {
   const PromptForm generator{{1}, {}, {}, {}, 20, 100};
-  CHECK(find_fault(rank(), generator, limits)->code == "not_a_ranker");
-  CHECK_FALSE(find_fault(rank(), form, limits).has_value());
+  CHECK(validate(rank(), generator, limits)->code == "not_a_ranker");
+  CHECK_FALSE(validate(rank(), form, limits).has_value());
   const GenerateRequest generate{1, "t", "ann"};
-  CHECK(find_fault(generate, form, limits)->code == "not_a_generator");
-  CHECK_FALSE(find_fault(generate, generator, limits).has_value());
+  CHECK(validate(generate, form, limits)->code == "not_a_generator");
+  CHECK_FALSE(validate(generate, generator, limits).has_value());
 }
 
 TEST_CASE("request check: a score request keeps to the vocabulary, the positions and the limits") {
@@ -136,10 +136,10 @@ TEST_CASE("request check: a score request keeps to the vocabulary, the positions
 TEST_CASE("request check: a score request too large for a pass is refused, naming the setting") {
   RequestLimits small = limits;
   small.pass_tokens_max = 5, small.token_bytes = 1 << 20;
-  CHECK(find_fault(score(), form, small) == std::nullopt);
+  CHECK(validate(score(), form, small) == std::nullopt);
   ScoreRequest request = score();
   request.query.push_back(1);
-  const auto fault = find_fault(request, form, small);
+  const auto fault = validate(request, form, small);
   REQUIRE(fault);
   CHECK(fault->code == "too_much_memory");
   CHECK(fault->what == "6 tokens take 7 MiB of working memory");
@@ -150,7 +150,7 @@ TEST_CASE("request check: a score request too large for a pass is refused, namin
 TEST_CASE("request check: a refusal says what is wrong, where, and what was expected") {
   ScoreRequest request = score();
   request.items[1].tokens[1] = 100;
-  const auto fault = find_fault(request, form, limits);
+  const auto fault = validate(request, form, limits);
   REQUIRE(fault.has_value());
   CHECK(fault->what == "token 100");
   CHECK(fault->where == "items[1][1]");
@@ -158,23 +158,23 @@ TEST_CASE("request check: a refusal says what is wrong, where, and what was expe
 }
 
 TEST_CASE("request check: profiles and items are checked before they are stored") {
-  CHECK_FALSE(find_fault(PutUser{1, "", "ann", {"a"}, {}}, form, limits).has_value());
-  CHECK_FALSE(find_fault(PutUser{1, "", "ann", {}, {}}, form, limits).has_value());  // a new user
-  CHECK(find_fault(PutUser{1, "", "ann", {"a"}, {5}}, form, limits)->code == "ambiguous_history");
-  CHECK(find_fault(PutUser{1, "", "ann", {}, {100}}, form, limits)->code == "unknown_token");
-  CHECK_FALSE(find_fault(PutUser{1, "", "ann", {}, {1, 2, 3, 4}}, form, limits).has_value());
-  CHECK(find_fault(PutUser{1, "", "ann", {}, {1, 2, 3, 100}}, form, limits)->code == "unknown_token");
-  CHECK(find_fault(PutUser{1, "", "ann", {}, {1, 2, 3, 4, 5}}, form, limits)->code == "too_many_events");
-  CHECK(find_fault(DeleteUser{1, "", ""}, form, limits)->code == "empty_user");
+  CHECK_FALSE(validate(PutUser{1, "", "ann", {"a"}, {}}, form, limits).has_value());
+  CHECK_FALSE(validate(PutUser{1, "", "ann", {}, {}}, form, limits).has_value());  // a new user
+  CHECK(validate(PutUser{1, "", "ann", {"a"}, {5}}, form, limits)->code == "ambiguous_history");
+  CHECK(validate(PutUser{1, "", "ann", {}, {100}}, form, limits)->code == "unknown_token");
+  CHECK_FALSE(validate(PutUser{1, "", "ann", {}, {1, 2, 3, 4}}, form, limits).has_value());
+  CHECK(validate(PutUser{1, "", "ann", {}, {1, 2, 3, 100}}, form, limits)->code == "unknown_token");
+  CHECK(validate(PutUser{1, "", "ann", {}, {1, 2, 3, 4, 5}}, form, limits)->code == "too_many_events");
+  CHECK(validate(DeleteUser{1, "", ""}, form, limits)->code == "empty_user");
 
-  CHECK_FALSE(find_fault(PutItem{1, "a", "", {5}, 99}, form, limits).has_value());
-  CHECK(find_fault(PutItem{1, "", "", {5}, 99}, form, limits)->code == "empty_item");
-  CHECK(find_fault(PutItem{1, "a", "", {}, 99}, form, limits)->code == "empty_item");
-  CHECK(find_fault(PutItem{1, "a", "", {5}, 100}, form, limits)->where == "identifier[0]");
-  CHECK(find_fault(PutItem{1, "a", "", {5}, -1}, form, limits)->code == "unknown_token");
-  CHECK_FALSE(find_fault(PutItem{1, "a", "", std::vector<Token>(16, 5), 9}, form, limits).has_value());
-  CHECK(find_fault(PutItem{1, "a", "", std::vector<Token>(17, 5), 9}, form, limits)->code == "too_long");
-  CHECK(find_fault(DeleteItem{1, ""}, form, limits)->code == "empty_item");
+  CHECK_FALSE(validate(PutItem{1, "a", "", {5}, 99}, form, limits).has_value());
+  CHECK(validate(PutItem{1, "", "", {5}, 99}, form, limits)->code == "empty_item");
+  CHECK(validate(PutItem{1, "a", "", {}, 99}, form, limits)->code == "empty_item");
+  CHECK(validate(PutItem{1, "a", "", {5}, 100}, form, limits)->where == "identifier[0]");
+  CHECK(validate(PutItem{1, "a", "", {5}, -1}, form, limits)->code == "unknown_token");
+  CHECK_FALSE(validate(PutItem{1, "a", "", std::vector<Token>(16, 5), 9}, form, limits).has_value());
+  CHECK(validate(PutItem{1, "a", "", std::vector<Token>(17, 5), 9}, form, limits)->code == "too_long");
+  CHECK(validate(DeleteItem{1, ""}, form, limits)->code == "empty_item");
 }
 
 }  // namespace request_check_test

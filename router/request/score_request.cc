@@ -17,19 +17,19 @@ class Scoring final : public Request {
   std::string_view tenant() const override { return request_.tenant; }
   std::int64_t budget_us() const override { return request_.budget_us; }
   const TraceContext& trace() const override { return request_.trace; }
-  std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const override {
-    return router::find_fault(request_, form, limits);
+  std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
+    return router::validate(request_, form, limits);
   }
   std::uint64_t home() const override { return fingerprint(); }
   std::uint64_t fingerprint() const override { return router::fingerprint(request_); }
   std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const override;
-  Message reply(const Outcome& outcome) override;
+  Message reply(const RunResult& outcome) override;
 
  private:
   ScoreRequest request_;
 };
 
-Message Scoring::reply(const Outcome& outcome) {
+Message Scoring::reply(const RunResult& outcome) {
   ScoreReply reply{.id = request_.id};
   for (const ScoreRow& row : outcome.rows)
     reply.items.push_back({request_.apply_softmax ? softmax(row.scores) : row.scores});
@@ -51,7 +51,7 @@ Candidate score_plan(const ScoreRequest& request) {
   Candidate made{.name = "score"};
   const auto start = static_cast<std::int32_t>(request.query.size());
   if (start > 0) made.plan.segments.push_back({SegmentKind::user, request.query, 0, {}});
-  const Sees query = Sees::all_before(start > 0);
+  const VisibleSegments query = VisibleSegments::all_before(start > 0);
   for (const TokenList& item : request.items) {
     made.plan.readouts.push_back({static_cast<std::uint32_t>(made.plan.segments.size()),
                                   static_cast<std::uint32_t>(item.tokens.size() - 1), request.label_tokens});

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/base/check.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 
@@ -17,7 +17,7 @@ const FairQueue::Row* FairQueue::find(TenantId tenant) const {
   return const_cast<FairQueue*>(this)->find(tenant);
 }
 
-FairQueue::Place FairQueue::push(TenantId tenant, double weight, Item item, double work_us) {
+FairQueue::QueueEntry FairQueue::push(TenantId tenant, double weight, Item item, double work_us) {
   TROUPE_CHECK(weight > 0 && work_us >= 0, "a tenant's weight is positive and its work is not negative");
   auto [at, is_new] = rows_.try_emplace(tenant);
   if (is_new)
@@ -36,35 +36,35 @@ FairQueue::Place FairQueue::push(TenantId tenant, double weight, Item item, doub
   largest_us_ = std::max(largest_us_, work_us);
   weights_most_ = std::max(weights_most_, weights_);
   rows_most_ = std::max(rows_most_, rows_.size());
-  Place place;
-  place.tenant = tenant;
-  place.at = row.waiting.insert(row.waiting.end(), {item, work_us, ++pushed_});
-  return place;
+  QueueEntry entry;
+  entry.tenant = tenant;
+  entry.at = row.waiting.insert(row.waiting.end(), {item, work_us, ++pushed_});
+  return entry;
 }
 
-FairQueue::Taken FairQueue::take() {
+FairQueue::TakenRequest FairQueue::take() {
   TROUPE_CHECK(size_ > 0, "a request waits");
   Row& row = next();
   const Waiting first = row.waiting.front();
-  const Taken taken{first.item, row.tenant, first.work_us};
-  Place place;
-  place.tenant = row.tenant;
-  place.at = row.waiting.begin();
+  const TakenRequest taken{first.item, row.tenant, first.work_us};
+  QueueEntry entry;
+  entry.tenant = row.tenant;
+  entry.at = row.waiting.begin();
   row.credit_us -= first.work_us;
   taken_us_ += first.work_us;
   row.taken_at_us = taken_us_;
-  remove(place);
+  remove(entry);
   return taken;
 }
 
 // A row without credit stays at the front of the round; its turn ends when the next row is looked
 // for.
-void FairQueue::remove(const Place& place) {
-  Row* row = find(place.tenant);
+void FairQueue::remove(const QueueEntry& entry) {
+  Row* row = find(entry.tenant);
   TROUPE_CHECK(row && size_ > 0, "the removed request waits in the queue");
-  row->work_us = std::max(0.0, row->work_us - place.at->work_us);
-  work_us_ = std::max(0.0, work_us_ - place.at->work_us);
-  row->waiting.erase(place.at);
+  row->work_us = std::max(0.0, row->work_us - entry.at->work_us);
+  work_us_ = std::max(0.0, work_us_ - entry.at->work_us);
+  row->waiting.erase(entry.at);
   if (row->waiting.empty()) weights_ -= row->weight;
   if (--size_ == 0) return end_busy_time();
   if (row->fresh && (row->waiting.empty() || row->credit_us <= 0)) leave_front(*row);
@@ -86,7 +86,7 @@ void FairQueue::end_busy_time() {
 
 // Returns the row whose turn it is; it has a waiting request.
 FairQueue::Row& FairQueue::next() {
-  if (planted(Bug::one_queue_for_all)) {
+  if (mutated(Mutant::one_queue_for_all)) {
     Row* oldest = nullptr;
     for (Rows* rows : {&fresh_, &round_})
       for (Row& row : *rows)

@@ -36,12 +36,12 @@ class FairQueue {
   };
 
  public:
-  class Place {  // position of a waiting request: valid until it is taken or removed
+  class QueueEntry {  // position of a waiting request: valid until it is taken or removed
     friend class FairQueue;
     TenantId tenant = 0;
     std::list<Waiting>::iterator at;
   };
-  struct Taken {
+  struct TakenRequest {
     Item item = 0;
     TenantId tenant = 0;
     double work_us = 0;
@@ -52,9 +52,9 @@ class FairQueue {
   FairQueue& operator=(const FairQueue&) = delete;
 
   // Appends a request. `weight` is above 0; the latest one given for a tenant counts.
-  Place push(TenantId tenant, double weight, Item item, double work_us);
-  Taken take();  // takes the request whose turn it is; requires that one waits
-  void remove(const Place& place);
+  QueueEntry push(TenantId tenant, double weight, Item item, double work_us);
+  TakenRequest take();  // takes the request whose turn it is; requires that one waits
+  void remove(const QueueEntry& entry);
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }

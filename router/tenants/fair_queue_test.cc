@@ -109,7 +109,7 @@ TEST_CASE(
     FairQueue queue(quantum);
     struct Model {
       double weight = 1, given = 0;
-      std::deque<std::pair<FairQueue::Item, FairQueue::Place>> waiting;
+      std::deque<std::pair<FairQueue::Item, FairQueue::QueueEntry>> waiting;
     };
     std::vector<Model> model(tenants);
     for (Model& tenant : model) tenant.weight = (1 + below(8)) / 4.0;
@@ -131,7 +131,7 @@ TEST_CASE(
         queue.remove(at->second);
         model[t].waiting.erase(at);
       } else if (!queue.empty()) {
-        const FairQueue::Taken taken = queue.take();
+        const FairQueue::TakenRequest taken = queue.take();
         REQUIRE(taken.item == model[taken.tenant].waiting.front().first);
         model[taken.tenant].waiting.pop_front();
         model[taken.tenant].given += taken.work_us;

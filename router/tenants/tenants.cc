@@ -49,7 +49,7 @@ Tenants::Tenants(TenantsConfig config) : config_(std::move(config)) {
 
 TenantId Tenants::id_of(std::string_view name) {
   if (const auto at = ids_.find(name); at != ids_.end()) return at->second;
-  const std::optional<TenantId> place = place_for_new();
+  const std::optional<TenantId> place = id_for_new();
   if (!place) return others;
   at(*place) = {.name = std::string(name), .idle = true};
   idle_.push_back(*place);  // until its first request arrives
@@ -58,7 +58,7 @@ TenantId Tenants::id_of(std::string_view name) {
 }
 
 // Returns an unused id, or that of the tenant that has had no request for longest.
-std::optional<TenantId> Tenants::place_for_new() {
+std::optional<TenantId> Tenants::id_for_new() {
   if (tenants_.size() < 1 + config_.weights.size() + config_.tenants_max) {
     tenants_.emplace_back();
     return static_cast<TenantId>(tenants_.size() - 1);
@@ -86,7 +86,7 @@ void Tenants::wait(TenantId tenant, double work_us) {
   at(tenant).work_us += work_us;
 }
 
-void Tenants::go_on(TenantId tenant, double work_us) {
+void Tenants::stop_waiting(TenantId tenant, double work_us) {
   Tenant& waits = at(tenant);
   TROUPE_CHECK(waits.waiting > 0, "a tenant that continues has a waiting request");
   --waits.waiting;

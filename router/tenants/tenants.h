@@ -52,7 +52,7 @@ class Tenants {
   void enter(TenantId tenant) { ++at(tenant).requests; }
   void leave(TenantId tenant);
   void wait(TenantId tenant, double work_us);
-  void go_on(TenantId tenant, double work_us);
+  void stop_waiting(TenantId tenant, double work_us);
 
   const Tenant& operator[](TenantId tenant) const { return tenants_[tenant]; }
   // Returns the tenant with most requests for its weight, among those with a waiting request.
@@ -64,7 +64,7 @@ class Tenants {
 
  private:
   Tenant& at(TenantId tenant) { return tenants_.at(tenant); }
-  std::optional<TenantId> place_for_new();
+  std::optional<TenantId> id_for_new();
 
   const TenantsConfig config_;
   std::deque<Tenant> tenants_;  // by id

@@ -56,7 +56,7 @@ TEST_CASE("tenants: the heaviest has most requests for its weight and one that w
   CHECK(*tenants.heaviest() == wide);
   tenants.wait(a, 10);
   CHECK(*tenants.heaviest() == a);
-  tenants.go_on(a, 10);
+  tenants.stop_waiting(a, 10);
   CHECK(*tenants.heaviest() == wide);
   const auto busy = tenants.busiest(2);
   REQUIRE(busy.size() == 2);

@@ -13,7 +13,8 @@
 
 namespace troupe::router {
 
-inline constexpr Address door{1, Role::door}, meta{1, Role::cache_meta}, worker{1, Role::inference_worker};
+inline constexpr Address server{1, Role::server}, meta{1, Role::cache_meta},
+    worker{1, Role::inference_worker};
 
 // Returns the config of one worker without a Coordination; heartbeats and budgets are 1000 us.
 inline RouterConfig small_config() {
@@ -50,14 +51,14 @@ inline Features test_features(std::uint32_t tokens = 20) {
   return features_of(std::make_shared<const Profile>(user), {test_item("a"), test_item("b")}, "catalog 1");
 }
 inline Heartbeat beat_of(Incarnation incarnation, std::uint64_t executed = 0) {
-  Heartbeat beat{.incarnation = incarnation, .lanes = 1, .plans_executed = executed};
+  Heartbeat beat{.incarnation = incarnation, .slots = 1, .plans_executed = executed};
   beat.models = {"model 1"};
   return beat;
 }
 
 // Holders that the index reports for the user's block and the items' blocks, for whichever plan
 // asks.
-struct Held {
+struct IndexAnswer {
   std::vector<NodeId> user;
   std::vector<std::uint8_t> item_counts;
   std::vector<NodeId> items;
@@ -65,13 +66,13 @@ struct Held {
   std::vector<BlockName> coldest = {};
   double user_uses = 0;
 };
-inline BlocksFound answer_of(const LookupBlocks& asked, const Held& held) {
+inline BlocksFound answer_of(const LookupBlocks& asked, const IndexAnswer& held) {
   BlocksFound found{.id = asked.id,
                     .user_frequency = held.user_frequency,
                     .coldest_frequency = held.coldest_frequency,
                     .coldest = held.coldest};
   std::size_t item = 0, at = 0;
-  for (const AskedBlock& block : asked.blocks) {
+  for (const BlockQuery& block : asked.blocks) {
     const bool users = block.kind == SegmentKind::user;
     const std::size_t count = users ? held.user.size() : held.item_counts.at(item++);
     const auto from = users ? held.user.begin() : held.items.begin() + static_cast<std::ptrdiff_t>(at);
@@ -96,7 +97,7 @@ struct RouterBench {
 
   void rank(std::int64_t us, RequestId id, const std::string& policy = "bat", std::int64_t budget = 0,
             const std::string& user = "ann") {
-    probe.receive(us, door, RankRequest{id, "t", user, {"a", "b"}, 0, policy, budget});
+    probe.receive(us, server, RankRequest{id, "t", user, {"a", "b"}, 0, policy, budget});
     for (const auto& [started, work] : probe.started<FindFeatures>()) job = started;
   }
   void find(std::int64_t us, Features found = test_features()) {
@@ -104,9 +105,9 @@ struct RouterBench {
     look();
   }
   void index(std::int64_t us, double user_frequency, double coldest, std::vector<BlockName> evict = {}) {
-    index(us, Held{{}, {0, 0}, {}, user_frequency, coldest, std::move(evict)});
+    index(us, IndexAnswer{{}, {0, 0}, {}, user_frequency, coldest, std::move(evict)});
   }
-  void index(std::int64_t us, const Held& held) {
+  void index(std::int64_t us, const IndexAnswer& held) {
     probe.receive(us, meta, answer_of(asked, held));
     look();
   }

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe {
 namespace {
@@ -65,9 +65,9 @@ std::vector<BlockName> as_set(std::span<const BlockName> names) {
 
 }  // namespace
 
-#ifdef TROUPE_PLANTED
+#ifdef TROUPE_MUTANTS
 std::strong_ordering BlockName::operator<=>(const BlockName& other) const {
-  const int whole = planting::name_bits / 8, rest = planting::name_bits % 8;
+  const int whole = mutation::name_bits / 8, rest = mutation::name_bits % 8;
   for (int i = 0; i < whole; ++i)
     if (bytes[i] != other.bytes[i]) return bytes[i] <=> other.bytes[i];
   if (rest == 0) return std::strong_ordering::equal;
@@ -75,7 +75,7 @@ std::strong_ordering BlockName::operator<=>(const BlockName& other) const {
 }
 
 std::size_t BlockNameHash::bytes() {
-  return std::min<std::size_t>(sizeof(std::size_t), planting::name_bits / 8);
+  return std::min<std::size_t>(sizeof(std::size_t), mutation::name_bits / 8);
 }
 #endif
 

@@ -33,7 +33,7 @@ struct BlockNameHash {
     std::memcpy(&head, name.bytes.data(), bytes());
     return head;
   }
-#ifdef TROUPE_PLANTED
+#ifdef TROUPE_MUTANTS
   static std::size_t bytes();
 #else
   static constexpr std::size_t bytes() { return sizeof(std::size_t); }

@@ -6,7 +6,7 @@ namespace troupe {
 
 std::shared_ptr<const kernels::PathIndex> CatalogPaths::of(const Catalog& catalog) {
   if (auto made = std::atomic_load(&paths_)) return made;
-  const std::lock_guard lock(making_);
+  const std::lock_guard lock(building_);
   if (auto made = std::atomic_load(&paths_)) return made;
   std::vector<std::span<const Token>> paths;
   for (ItemNumber item = catalog.next(0); item != no_item; item = catalog.next(item + 1)) {

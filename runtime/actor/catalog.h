@@ -64,7 +64,7 @@ class CatalogPaths {
   void release() { std::atomic_store(&paths_, {}); }  // holders keep theirs
 
  private:
-  std::mutex making_;
+  std::mutex building_;
   std::shared_ptr<const kernels::PathIndex> paths_;
 };
 

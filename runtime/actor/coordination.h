@@ -52,7 +52,7 @@ struct Coordinate {
 
 // Answer to a Coordinate job. `ok`: the request was done. A read of an absent key is ok and has
 // revision 0.
-struct Coordinated {
+struct CoordinationReply {
   bool ok = false;
   Revision revision = 0;  // of the key, now
   std::string value;      // of the key, now
@@ -64,7 +64,7 @@ class Coordination {
   virtual ~Coordination() = default;
   // Returns a Refusal if the store cannot be reached. Then it is unknown whether a change took
   // place or still will.
-  virtual std::variant<Coordinated, Refusal> ask(const Coordinate& question) = 0;
+  virtual std::variant<CoordinationReply, Refusal> ask(const Coordinate& question) = 0;
 };
 
 }  // namespace troupe

@@ -20,8 +20,8 @@ void Effects::send(Address to, Message message) { list.push_back(Send{to, std::m
 void Effects::set_timer(std::uint64_t timer, Instant at) { list.push_back(SetTimer{timer, at}); }
 void Effects::start(std::uint64_t job, Job work) { list.push_back(Start{job, std::move(work)}); }
 void Effects::count(Metric metric, double amount) { list.push_back(Count{metric, amount}); }
-void Effects::count(Metric metric, double amount, std::string whose) {
-  list.push_back(Count{metric, amount, std::move(whose)});
+void Effects::count(Metric metric, double amount, std::string label_value) {
+  list.push_back(Count{metric, amount, std::move(label_value)});
 }
 void Effects::count(Metric metric, double amount, const TraceContext& trace) {
   list.push_back(Count{metric, amount, {}, trace});

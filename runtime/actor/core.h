@@ -44,11 +44,11 @@ struct PeerLost {
   NodeId node = 0;
 };
 // A job of this core has ended. Exactly one event per job.
-struct Done {
+struct JobDone {
   std::uint64_t job = 0;
   JobResult result;
 };
-using AnyEvent = std::variant<Received, TimerFired, PeerLost, Done>;
+using AnyEvent = std::variant<Received, TimerFired, PeerLost, JobDone>;
 struct Event : AnyEvent {
   template <class Kind>
   requires(!std::derived_from<std::remove_cvref_t<Kind>, AnyEvent> && std::constructible_from<AnyEvent, Kind>)
@@ -87,12 +87,12 @@ struct Effects {
     std::uint64_t job;
     Job work;
   };
-  // Records a metric: counters add, gauges set, histograms observe. `whose`: label value of a
+  // Records a metric: counters add, gauges set, histograms observe. `label_value`: label value of a
   // metric that has one sample per value. `trace`: exemplar of a histogram's observation.
   struct Count {
     Metric metric;
     double amount;
-    std::string whose = {};
+    std::string label_value = {};
     TraceContext trace = {};
   };
   struct Log {
@@ -115,7 +115,7 @@ struct Effects {
   void set_timer(std::uint64_t timer, Instant at);
   void start(std::uint64_t job, Job work);
   void count(Metric metric, double amount = 1);
-  void count(Metric metric, double amount, std::string whose);
+  void count(Metric metric, double amount, std::string label_value);
   void count(Metric metric, double amount, const TraceContext& trace);
   void log(LogLevel level, std::string event, std::vector<LogField> fields = {});
 };

@@ -16,20 +16,20 @@ using RequestId = std::uint64_t;  // chosen by the sender of the request; unique
 // process are recognised. 0 = none.
 using Incarnation = std::uint64_t;
 
-enum class Role : std::uint8_t { door, router, cache_meta, kv_worker, inference_worker, allocator };
+enum class Role : std::uint8_t { server, router, cache_meta, kv_worker, inference_worker, allocator };
 struct Address {
   NodeId node = 0;
-  Role role = Role::door;
+  Role role = Role::server;
   auto operator<=>(const Address&) const = default;
 };
 
 // 256-bit name of a block: a hash over everything that its keys and values depend on
 // (runtime/actor/block_name.h). Containers find blocks by name; code that uses a found block checks
 // `identical` first. Both comparisons are the same, except in the build whose names collide on
-// purpose (runtime/actor/planted.h): there only `identical` compares whole names.
+// purpose (runtime/actor/mutants.h): there only `identical` compares whole names.
 struct BlockName {
   std::array<std::uint8_t, 32> bytes{};
-#ifdef TROUPE_PLANTED
+#ifdef TROUPE_MUTANTS
   std::strong_ordering operator<=>(const BlockName& other) const;
   bool operator==(const BlockName& other) const { return (*this <=> other) == 0; }
 #else
@@ -42,7 +42,7 @@ inline bool identical(const BlockName& a, const BlockName& b) {  // compares fou
              y = std::bit_cast<std::array<std::uint64_t, 4>>(b);
   return ((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3])) == 0;
 }
-#ifndef TROUPE_PLANTED
+#ifndef TROUPE_MUTANTS
 inline bool BlockName::operator==(const BlockName& other) const { return identical(*this, other); }
 #endif
 

@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "kernels/base/plan.h"
+#include "runtime/actor/block_use.h"
 #include "runtime/actor/identity.h"
-#include "runtime/actor/noted_uses.h"
 #include "runtime/actor/stored_messages.h"
 #include "runtime/actor/trace_context.h"
 
 namespace troupe {
 
-using kernels::Beam, kernels::Plan, kernels::Readout, kernels::Repair, kernels::Search, kernels::Sees,
-    kernels::Segment, kernels::SegmentKind, kernels::Token, kernels::Tokens;
+using kernels::Beam, kernels::Plan, kernels::Readout, kernels::Repair, kernels::Search,
+    kernels::VisibleSegments, kernels::Segment, kernels::SegmentKind, kernels::Token, kernels::Tokens;
 
 // ---- serving.capnp: HTTP server ↔ router, router ↔ inference worker
 
@@ -249,7 +249,7 @@ struct Retention {
   double copy_worth = 0;
   // The user's home is another node, or the home was told of this request: this node does not count
   // the savings of keeping the user's blocks.
-  bool guest = false;
+  bool remote_home = false;
   // Blocks of users whose home is this node, but whose recent requests ran elsewhere: the savings
   // that keeping them here would have brought.
   std::vector<BlockUse> elsewhere;
@@ -288,16 +288,16 @@ struct Executed {
 // BAT's "read": asks which of these blocks exist, which nodes hold them, and how popular their
 // users and items are. With `count_access` it counts one access of the user and of each item's
 // block (background precomputation does not count).
-struct AskedBlock {
+struct BlockQuery {
   BlockName name;
   SegmentKind kind = SegmentKind::item;  // users and items have separate popularity
   std::uint32_t tokens = 0;
-  bool operator==(const AskedBlock&) const = default;
+  bool operator==(const BlockQuery&) const = default;
 };
 struct LookupBlocks {
   RequestId id = 0;
   std::string user;                // tenant-qualified key; "" = the request has no user
-  std::vector<AskedBlock> blocks;  // blocks of all plans that could answer the request
+  std::vector<BlockQuery> blocks;  // blocks of all plans that could answer the request
   std::vector<NodeId> prefer;      // nodes that may run the plan; they are named first among many holders
   bool count_access = true;
   bool all_holders = false;  // false = names only a few of many holders
@@ -348,7 +348,7 @@ struct AcquireBlocks {
   bool may_evict = true;   // false = uses only free pages (background precomputation)
   bool read_only = false;  // reserves nothing and waits for nothing
   // If every missing block is on its way from other nodes, the worker answers twice: when the
-  // transfers begin, with grants marked `coming`, and when all have ended.
+  // transfers begin, with grants marked `in_flight`, and when all have ended.
   bool early = false;
   TraceContext trace;
   bool operator==(const AcquireBlocks&) const = default;
@@ -366,7 +366,7 @@ struct BlockGrant {
   bool check = false;  // for read: compare the bytes with the checksum and report the outcome
   // for read: in flight; PageArrivals tells which parts may be read. Do not answer before the
   // transfer has succeeded.
-  bool coming = false;
+  bool in_flight = false;
   bool pulled = false;  // for read: pulled from another node's memory for this request
   bool operator==(const BlockGrant&) const = default;
 };
@@ -413,17 +413,17 @@ struct BlockVersion {
   std::uint64_t generation = 0;
   bool operator==(const BlockVersion&) const = default;
 };
-struct AreaRoom {
+struct AreaCapacity {
   std::uint64_t free_tokens = 0, total_tokens = 0;
-  bool operator==(const AreaRoom&) const = default;
+  bool operator==(const AreaCapacity&) const = default;
 };
 struct CacheChanges {
   Incarnation incarnation = 0;
   std::uint64_t sequence = 0;
   std::vector<BlockEntry> added;  // in order of generation; applied before `removed`
   std::vector<BlockVersion> removed;
-  std::vector<BlockName> refused;  // users' blocks that requests wanted to keep but that got no pages
-  std::vector<AreaRoom> areas;     // in order of the pool's areas (runtime/pool/pool_areas.h)
+  std::vector<BlockName> refused;   // users' blocks that requests wanted to keep but that got no pages
+  std::vector<AreaCapacity> areas;  // in order of the pool's areas (runtime/pool/pool_areas.h)
   bool operator==(const CacheChanges&) const = default;
 };
 // Cache-meta → KV-cache worker: asks for the next part of the ready blocks, those with a generation
@@ -522,7 +522,7 @@ struct Heartbeat {
   Incarnation incarnation = 0;
   std::uint64_t sequence = 0;  // counts heartbeats from 1 within an incarnation: an older one is ignored
   bool draining = false;       // accepts no new plans
-  std::uint32_t lanes = 0, lanes_busy = 0;
+  std::uint32_t slots = 0, slots_busy = 0;
   std::uint32_t plans_waiting = 0;  // plans that do not run yet
   // Work of the waiting plans, as far as known, and recent executor time per unit of work
   // (placement/cost/work.h). A time of 0 = nothing was computed yet.
@@ -578,7 +578,7 @@ struct Strike {
 struct Suspect {
   std::uint64_t fingerprint = 0;  // hash of tenant, user, profile version and candidates
   std::uint32_t strikes = 0;      // 0 = it ran successfully
-  std::vector<Strike> doubted;    // the latest strikes; earlier ones are certain
+  std::vector<Strike> uncertain;  // the latest strikes; earlier ones are certain
   bool operator==(const Suspect&) const = default;
 };
 // Leading cache-meta → routers and KV-cache workers, once per heartbeat. No answer.
@@ -594,7 +594,7 @@ struct Drain {
   RequestId id = 0;
   bool on = true;
   // nodes that receive the users' blocks of a KV-cache worker that leaves for good
-  std::vector<NodeId> users_to = {};
+  std::vector<NodeId> user_targets = {};
   bool operator==(const Drain&) const = default;
 };
 struct StatusRequest {
@@ -608,7 +608,7 @@ struct StatusField {
 struct StatusReply {
   RequestId id = 0;
   NodeId node = 0;
-  Role role = Role::door;
+  Role role = Role::server;
   bool ready = false;  // this actor can serve
   std::vector<StatusField> fields;
   bool operator==(const StatusReply&) const = default;

@@ -99,7 +99,7 @@ constexpr MetricRow rows[] = {
      "Plans that began while some of their blocks were still being pulled (inference.overlap)."},
     {overlap_missed, counter, "troupe_overlap_missed_total", "",
      "Overlapped plans whose pulls failed, so that the blocks were computed."},
-    {overlap_spared, counter, "troupe_overlap_spared_seconds_total", "",
+    {overlap_spared, counter, "troupe_overlap_saved_seconds_total", "",
      "Compute time of overlapped plans that ran while their blocks were being pulled."},
     {prediction_ratio, histogram, "troupe_prediction_ratio", "",
      "Ratio of observed to predicted time from sending a plan to its answer."},
@@ -142,9 +142,9 @@ constexpr MetricRow rows[] = {
      "Bytes of item blocks that workers pulled from each other in the background."},
     {items_hot, gauge, "troupe_items_hot", "",
      "Items assigned to all workers because they are hot, in addition to those of the placement plan."},
-    {users_handed_on, counter, "troupe_user_blocks_handed_on_total", "to=\"home\"", handed_help},
-    {users_held_elsewhere, counter, "troupe_user_blocks_handed_on_total", "to=\"had\"", handed_help},
-    {users_left_behind, counter, "troupe_user_blocks_handed_on_total", "to=\"nobody\"", handed_help},
+    {users_handed_on, counter, "troupe_user_blocks_migrated_total", "to=\"home\"", handed_help},
+    {users_held_elsewhere, counter, "troupe_user_blocks_migrated_total", "to=\"had\"", handed_help},
+    {users_left_behind, counter, "troupe_user_blocks_migrated_total", "to=\"nobody\"", handed_help},
     {user_bytes_moved, counter, "troupe_user_bytes_moved_total", "",
      "Bytes of user blocks that were pulled from leaving workers."},
     {item_pages, gauge, "troupe_pages", item_label, pages_help},
@@ -173,12 +173,12 @@ constexpr MetricRow rows[] = {
     {item_saved, counter, "troupe_saved_seconds_total", item_label, saved_help},
     {user_saved, counter, "troupe_saved_seconds_total", user_label, saved_help},
     {row_saved, counter, "troupe_saved_seconds_total", row_label, saved_help},
-    {item_page_more, gauge, "troupe_page_more_us", item_label, page_more_help},
-    {user_page_more, gauge, "troupe_page_more_us", user_label, page_more_help},
-    {row_page_more, gauge, "troupe_page_more_us", row_label, page_more_help},
-    {item_page_less, gauge, "troupe_page_less_us", item_label, page_less_help},
-    {user_page_less, gauge, "troupe_page_less_us", user_label, page_less_help},
-    {row_page_less, gauge, "troupe_page_less_us", row_label, page_less_help},
+    {item_page_more, gauge, "troupe_area_page_gain_us", item_label, page_more_help},
+    {user_page_more, gauge, "troupe_area_page_gain_us", user_label, page_more_help},
+    {row_page_more, gauge, "troupe_area_page_gain_us", row_label, page_more_help},
+    {item_page_less, gauge, "troupe_area_page_loss_us", item_label, page_less_help},
+    {user_page_less, gauge, "troupe_area_page_loss_us", user_label, page_less_help},
+    {row_page_less, gauge, "troupe_area_page_loss_us", row_label, page_less_help},
     {device_blocks_hit, counter, "troupe_device_blocks_read_total", "from=\"device\"", device_blocks_help},
     {device_blocks_missed, counter, "troupe_device_blocks_read_total", "from=\"host\"", device_blocks_help},
     {device_blocks_evicted, counter, "troupe_device_blocks_evicted_total", "",
@@ -211,7 +211,7 @@ constexpr MetricRow rows[] = {
     {http_refused, counter, "troupe_http_refused_total", "",
      "HTTP requests and connections that were refused, by the refusal's code.", "code"},
     {http_connections, gauge, "troupe_http_connections", "", "Open HTTP connections."},
-    {http_made_room, counter, "troupe_http_made_room_total", "",
+    {http_evicted, counter, "troupe_http_connections_evicted_total", "",
      "HTTP connections closed to free a connection slot or memory for others."},
     {http_accept_failed, counter, "troupe_http_accept_failed_total", "",
      "HTTP connections that could not be accepted, most likely because the limit of open files is reached."},
@@ -339,13 +339,13 @@ struct Series {
   }
 };
 
-using Named = std::map<std::string, double, std::less<>>;  // samples by label value
+using LabelledSamples = std::map<std::string, double, std::less<>>;  // samples by label value
 
-// Returns the sample of `whose`. Once the maximum number of samples exists, all others share the
+// Returns the sample of `label_value`. Once the maximum number of samples exists, all others share the
 // last one.
-double& sample_of(Named& samples, std::string_view whose) {
-  if (const auto at = samples.find(whose); at != samples.end()) return at->second;
-  return samples[samples.size() + 1 < of_whom_max ? std::string(whose) : "(others)"];
+double& sample_of(LabelledSamples& samples, std::string_view label_value) {
+  if (const auto at = samples.find(label_value); at != samples.end()) return at->second;
+  return samples[samples.size() + 1 < label_values_max ? std::string(label_value) : "(others)"];
 }
 
 std::string_view take_part(std::string_view& text, char end) {
@@ -369,8 +369,9 @@ std::string quoted(std::string_view labels, std::string_view values) {
   return out;
 }
 
-void append_named(std::string& out, const MetricRow& row, const Named& samples) {
-  for (const auto& [whose, value] : samples) append_sample(out, row, "", quoted(row.by, whose), value);
+void append_labelled(std::string& out, const MetricRow& row, const LabelledSamples& samples) {
+  for (const auto& [label_value, value] : samples)
+    append_sample(out, row, "", quoted(row.by, label_value), value);
 }
 
 // `exemplars` may be empty: then none are written.
@@ -404,7 +405,7 @@ std::string_view family_of(std::string_view name, MetricForm form) {
 struct MetricRegistry::State {
   std::array<Series, metric_count> series;
   std::mutex mutex;  // guards the members below
-  std::array<Named, metric_count> named;
+  std::array<LabelledSamples, metric_count> named;
   std::array<std::vector<Exemplar>, metric_count> exemplars;  // one per bucket, or empty
 
   void keep_example(std::size_t index, std::size_t bucket, double amount, const TraceContext& trace) {
@@ -425,13 +426,14 @@ MetricRegistry::~MetricRegistry() = default;
 
 void MetricRegistry::record(Metric metric, double amount) { record(metric, amount, {}, {}); }
 
-void MetricRegistry::record(Metric metric, double amount, std::string_view whose, const TraceContext& trace) {
+void MetricRegistry::record(Metric metric, double amount, std::string_view label_value,
+                            const TraceContext& trace) {
   const auto index = static_cast<std::size_t>(metric);
   TROUPE_CHECK(index < metric_count, "a metric that is not in the table");
   Series& series = state_->series[index];
   if (!rows[index].by.empty()) {
     const std::lock_guard lock(state_->mutex);
-    double& sample = sample_of(state_->named[index], whose);
+    double& sample = sample_of(state_->named[index], label_value);
     sample = rows[index].kind == counter ? sample + amount : amount;
   } else if (rows[index].kind == counter) {
     series.value.fetch_add(amount, std::memory_order_relaxed);
@@ -450,10 +452,10 @@ void MetricRegistry::follow(Metric metric, double total) {
   state_->series[static_cast<std::size_t>(metric)].value.store(total, std::memory_order_relaxed);
 }
 
-double MetricRegistry::value(Metric metric, std::string_view whose) const {
+double MetricRegistry::value(Metric metric, std::string_view label_value) const {
   const std::lock_guard lock(state_->mutex);
-  const Named& samples = state_->named[static_cast<std::size_t>(metric)];
-  const auto at = samples.find(whose);
+  const LabelledSamples& samples = state_->named[static_cast<std::size_t>(metric)];
+  const auto at = samples.find(label_value);
   return at != samples.end() ? at->second : 0;
 }
 
@@ -463,7 +465,7 @@ double MetricRegistry::value(Metric metric) const {
   if (!rows[index].by.empty()) {
     const std::lock_guard lock(state_->mutex);
     double sum = 0;
-    for (const auto& [whose, value] : state_->named[index]) sum += value;
+    for (const auto& [label_value, value] : state_->named[index]) sum += value;
     return sum;
   }
   const Series& series = state_->series[index];
@@ -479,7 +481,7 @@ std::string MetricRegistry::render(MetricForm form) const {
     const std::lock_guard lock(state_->mutex);
     const bool exemplary = form == MetricForm::openmetrics;
     if (!row.by.empty())
-      append_named(out, row, state_->named[index]);
+      append_labelled(out, row, state_->named[index]);
     else if (row.kind == histogram)
       append_histogram(
           out, row, series,

@@ -129,7 +129,7 @@ enum class Metric : std::uint16_t {
   api_keys_age,
   http_refused,
   http_connections,
-  http_made_room,
+  http_evicted,
   http_accept_failed,
   spans_exported,
   spans_lost,
@@ -151,12 +151,12 @@ struct MetricRow {
   std::string_view name;    // "troupe_tokens_total"
   std::string_view labels;  // "" or e.g. "kind=\"user\""
   std::string_view help;
-  // Name of a variable label, e.g. "tenant": each of the first `of_whom_max` label values gets a
+  // Name of a variable label, e.g. "tenant": each of the first `label_values_max` label values gets a
   // sample of its own; "(others)" collects all further ones. Several labels are separated by commas
   // ("route,status"), their values by tabs.
   std::string_view by = {};
 };
-inline constexpr std::size_t of_whom_max = 64;
+inline constexpr std::size_t label_values_max = 64;
 std::span<const MetricRow> metric_table();  // has one row per enumerator, in order
 
 // Text form: Prometheus 0.0.4, or OpenMetrics 1.0, which has exemplars.
@@ -171,14 +171,14 @@ class MetricRegistry {
   MetricRegistry();
   ~MetricRegistry();
   void record(Metric metric, double amount);  // counters add, gauges set, histograms observe
-  // Records the sample `whose` of a counter or gauge with a variable label. A sampled `trace`
+  // Records the sample `label_value` of a counter or gauge with a variable label. A sampled `trace`
   // becomes an exemplar of a histogram's observation.
-  void record(Metric metric, double amount, std::string_view whose, const TraceContext& trace = {});
+  void record(Metric metric, double amount, std::string_view label_value, const TraceContext& trace = {});
   void follow(Metric counter, double total);  // sets a counter that is counted elsewhere
   // Returns the value of a counter or gauge, summed over all samples, or a histogram's number of
   // observations.
   double value(Metric metric) const;
-  double value(Metric metric, std::string_view whose) const;
+  double value(Metric metric, std::string_view label_value) const;
   std::string render(MetricForm form = MetricForm::prometheus) const;
 
  private:

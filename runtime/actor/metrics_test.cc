@@ -89,14 +89,15 @@ TEST_CASE("metrics: a metric by tenant has a sample for each of the first tenant
   CHECK(registry.value(Metric::tenant_requests, "a\"b") == 5);
   CHECK(has_line(registry.render(), "troupe_tenant_requests_total{tenant=\"a\\\"b\"} 5"));
   CHECK(has_line(registry.render(), "troupe_tenant_waiting{tenant=\"\"} 4"));
-  for (std::size_t i = 0; i < 10 * of_whom_max; ++i)
+  for (std::size_t i = 0; i < 10 * label_values_max; ++i)
     registry.record(Metric::tenant_requests, 1, "invented " + std::to_string(i));
   const std::string text = registry.render();
   std::size_t samples = 0;
   for (std::size_t at = 0; (at = text.find("\ntroupe_tenant_requests_total{", at)) != text.npos; ++at)
     ++samples;
-  CHECK(samples == of_whom_max);
-  CHECK(registry.value(Metric::tenant_requests, "(others)") == 10 * of_whom_max - (of_whom_max - 2));
+  CHECK(samples == label_values_max);
+  CHECK(registry.value(Metric::tenant_requests, "(others)") ==
+        10 * label_values_max - (label_values_max - 2));
 }
 
 TEST_CASE("metrics: line breaks in a tenant's name are replaced") {

@@ -56,15 +56,15 @@ struct Features {
   std::vector<ItemNumber> items;
   // Origin of `user`: read from the store, cached within the expiry, stale, or missing (answered as
   // a user without events). The request must allow the latter ones.
-  enum class Of : std::uint8_t { store, cache, stale, missing };
-  Of of = Of::store;
+  enum class Source : std::uint8_t { store, cache, stale, missing };
+  Source of = Source::store;
 };
 // Answered by Written or Refusal. PutUser and AppendEvents fail with `unknown_item` if their
 // history names an unknown item. All fail with `changed_meanwhile` if their condition is not met.
 struct Write {
   std::variant<PutUser, DeleteUser, PutItem, DeleteItem, AppendEvents> what;
 };
-struct Written {
+struct WriteResult {
   std::uint64_t version = 0;
   std::uint32_t appended = 0, repeated = 0, dropped = 0, events = 0;  // as in Appended
 };
@@ -92,8 +92,8 @@ struct BatchSegmentKv {
   std::vector<std::uint32_t> pages;
   // generation of the block; never reused for other bytes while the process runs
   std::uint64_t generation = 0;
-  bool check = false;   // for read: compare the bytes with the checksum before use
-  bool coming = false;  // for read: in flight into these pages, layer after layer (PageArrivals)
+  bool check = false;      // for read: compare the bytes with the checksum before use
+  bool in_flight = false;  // for read: in flight into these pages, layer after layer (PageArrivals)
 };
 struct BatchRequest {
   Plan plan;
@@ -101,7 +101,7 @@ struct BatchRequest {
   std::vector<BatchSegmentKv> kv;    // one per segment
   std::string model_version;         // "" = the port's own
   std::string catalog_version;       // as in Execute
-  std::int64_t coming_us = 0;        // maximum wait for blocks in flight, before they are computed
+  std::int64_t in_flight_us = 0;     // maximum wait for blocks in flight, before they are computed
 };
 // Shard of an embedding table that is spread over the nodes' memory: as many consecutive rows as a
 // page holds. Shards are blocks like others.
@@ -142,7 +142,7 @@ struct DeviceUse {
 };
 // Recent hits per shard of the table that passes read last (Heartbeat::rows_found). Each shard has
 // `shard_rows` consecutive rows.
-struct ShardsFound {
+struct ShardHitRates {
   std::uint32_t shard_rows = 0;  // 0 = nothing is known
   std::array<std::uint8_t, row_shards> hundredths{};
   double us_per_row = 0;  // microseconds to fetch a row
@@ -159,7 +159,7 @@ struct RowTotals {
   // none (read from the table).
   std::uint64_t from_here = 0, from_nodes = 0, from_table = 0;
   bool wants_refill = false;
-  ShardsFound shards;
+  ShardHitRates shards;
 };
 struct BatchDone {
   std::vector<BatchReply> replies;  // parallel to RunBatch::requests
@@ -168,7 +168,7 @@ struct BatchDone {
   RowTotals rows;
   // For a request with blocks in flight: how long they were in flight while it ran, and how long it
   // waited for them. The difference was saved.
-  std::int64_t coming_us = 0, waited_us = 0;
+  std::int64_t in_flight_us = 0, waited_us = 0;
   // Shards that a pass missed. If there are any, everything else is empty and the batch must run
   // again.
   std::vector<TableShard> away;
@@ -240,7 +240,7 @@ struct PullBlocks {
   // and PageArrivals records their progress.
   std::uint32_t parts = 1;
 };
-struct Pulled {
+struct PullResult {
   std::vector<std::uint8_t> ok;  // parallel to PullBlocks::blocks
 };
 
@@ -255,7 +255,7 @@ struct CheckBlocks {
   };
   std::vector<One> blocks;
 };
-struct Checked {
+struct BlockCheckResult {
   std::vector<std::uint8_t> ok;  // parallel to CheckBlocks::blocks
   std::int64_t took_us = 0;
 };
@@ -277,7 +277,7 @@ struct SaveBlock {
   StoredBlock block;
   std::vector<std::uint32_t> pages;  // pinned until the result
 };
-struct Saved {
+struct BlockSaveResult {
   bool ok = false;
   std::string why;       // if not ok: the reason, e.g. "disk full: …"
   bool corrupt = false;  // if not ok: the pages do not match their checksum; the disk works
@@ -293,21 +293,22 @@ struct LoadBlocks {
   };
   std::vector<One> blocks;
 };
-struct Loaded {
+struct BlockLoadResult {
   std::vector<std::uint8_t> ok;  // per block: 1 if the bytes were read and match the checksum
 };
 struct EraseBlocks {
   std::vector<BlockName> names;
 };
-struct Erased {};
+struct BlockEraseResult {};
 
 using AnyJob = std::variant<FindFeatures, Write, Read, ListItems, RunBatch, LoadModel, DropModel, PullBlocks,
                             CheckBlocks, ListStored, SaveBlock, LoadBlocks, EraseBlocks, Coordinate,
                             ChangeRowPages, RefillRows, FillShards>;
 // Refusal: the job could not be done (the port's own failure, or bad input found by it).
-using AnyJobResult = std::variant<Features, Written, UserReply, ItemReply, ItemList, BatchDone, ModelChanged,
-                                  Pulled, StoredList, Checked, Saved, Loaded, Erased, Coordinated, RowPages,
-                                  RowsRefilled, ShardsFilled, Refusal>;
+using AnyJobResult =
+    std::variant<Features, WriteResult, UserReply, ItemReply, ItemList, BatchDone, ModelChanged, PullResult,
+                 StoredList, BlockCheckResult, BlockSaveResult, BlockLoadResult, BlockEraseResult,
+                 CoordinationReply, RowPages, RowsRefilled, ShardsFilled, Refusal>;
 // Types of their own for the same reason as Message.
 struct Job : AnyJob {
   template <class Kind>
@@ -337,9 +338,9 @@ struct JobResult : AnyJobResult {
 class Port {
  public:
   virtual ~Port() = default;
-  // Runs a job in one blocking call. `lane` is the index of the calling executor slot, below the
+  // Runs a job in one blocking call. `slot` is the index of the calling executor slot, below the
   // number of slots given to the host. Never throws.
-  virtual JobResult run(const Job& job, std::uint32_t lane) = 0;
+  virtual JobResult run(const Job& job, std::uint32_t slot) = 0;
   // Called first, on the thread of the core. Returns the result of a job that neither blocks nor
   // takes longer than waking an executor would (some tens of µs). Otherwise returns nothing, and
   // the host calls run() on an executor slot. Never throws.

@@ -20,10 +20,10 @@ struct Tower {
 
 // Prototypes that stand in for tokens of histories (RcLLM §III-B; kernels/decoder/prototypes.h),
 // for one model version.
-class StandIns {
+class PrototypeSet {
  public:
-  virtual ~StandIns() = default;
-  virtual bool stands_for(Token token, std::uint32_t position) const = 0;  // position in the prompt
+  virtual ~PrototypeSet() = default;
+  virtual bool has_prototype(Token token, std::uint32_t position) const = 0;  // position in the prompt
   virtual const std::string& checksum() const = 0;
   virtual const std::string& model_version() const = 0;
 };
@@ -57,7 +57,7 @@ struct PromptForm {
   Token yes = 0, no = 0;
   // position-independent blocks were computed behind the system prompt, not alone
   bool blocks_see_system = false;
-  std::shared_ptr<const StandIns> stand_ins = {};  // null = none
+  std::shared_ptr<const PrototypeSet> prototype_set = {};  // null = none
 
   bool scores_each() const { return !score.empty(); }
   std::size_t tasks_read() const { return tasks.empty() ? 1 : tasks.size(); }

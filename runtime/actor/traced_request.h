@@ -1,6 +1,6 @@
 #pragma once
 // A request of a request trace: when which user asked for what, as a platform exports it or a
-// generator makes it. deploy/TRACES.md documents the form on disk; benchmarks and simulations
+// generator makes it. docs/reference/trace-format.md documents the form on disk; benchmarks and simulations
 // replay it.
 #include <cstdint>
 #include <functional>

@@ -27,7 +27,9 @@ constexpr std::size_t model_name_bytes_max = 64;
 constexpr std::size_t models_max = 64, models_of_nodes_max = 4096;  // each has its own configuration
 constexpr const char* model_keys = "name, directory, data_dir, prompt or settings";
 
-std::size_t index_of(const Knob& knob) { return static_cast<std::size_t>(&knob - knob_table().data()); }
+std::size_t index_of(const Setting& setting) {
+  return static_cast<std::size_t>(&setting - setting_table().data());
+}
 
 std::string_view section_of(std::string_view name) { return name.substr(0, name.find('.')); }
 
@@ -36,9 +38,9 @@ std::string_view section_of(std::string_view name) { return name.substr(0, name.
 std::string known_names(std::string_view name) {
   std::string keys, sections;
   std::string_view last;
-  for (const Knob& knob : knob_table()) {
-    const std::string_view section = section_of(knob.name);
-    if (section == section_of(name)) keys += (keys.empty() ? "" : ", ") + std::string(knob.name);
+  for (const Setting& setting : setting_table()) {
+    const std::string_view section = section_of(setting.name);
+    if (section == section_of(name)) keys += (keys.empty() ? "" : ", ") + std::string(setting.name);
     if (section != last) sections += (sections.empty() ? "one of " : ", ") + std::string(section);
     last = section;
   }
@@ -107,7 +109,7 @@ class FileReader {
   }
 
   // Reads the sections, then the list `models`, if there is one.
-  std::vector<NamedModel> read_box(const std::string& text) {
+  std::vector<NamedModel> read_single_node(const std::string& text) {
     const YAML::Node document = load(text);
     models_expected_ = true;
     if (document.IsNull()) return {};
@@ -140,7 +142,7 @@ class FileReader {
         node.models = own.read_models(models);
       }
     }
-    check_together(nodes, list);
+    check_consistency(nodes, list);
     return nodes;
   }
 
@@ -201,13 +203,13 @@ class FileReader {
       if (section.empty())
         read_section(key, value, name);
       else
-        read_knob(key, value, name);
+        read_setting(key, value, name);
     }
   }
 
   void read_section(const YAML::Node& key, const YAML::Node& value, const std::string& name) {
-    for (const Knob& knob : knob_table()) {
-      if (section_of(knob.name) != name) continue;
+    for (const Setting& setting : setting_table()) {
+      if (section_of(setting.name) != name) continue;
       if (!value.IsNull()) read_map(value, name);  // null = all keys of the section are commented out
       return;
     }
@@ -224,16 +226,17 @@ class FileReader {
          "there is no section " + name.substr(0, quoted_bytes_max) + "; expected " + known_names(""));
   }
 
-  void read_knob(const YAML::Node& key, const YAML::Node& value, const std::string& name) {
-    const Knob* knob = find_knob(name);
-    if (knob == nullptr) at(key, [&] { unknown(name); });
-    const bool wants_text = knob->kind == KnobKind::text || knob->kind == KnobKind::choice;
+  void read_setting(const YAML::Node& key, const YAML::Node& value, const std::string& name) {
+    const Setting* setting = find_setting(name);
+    if (setting == nullptr) at(key, [&] { unknown(name); });
+    const bool takes_text = setting->kind == SettingKind::text || setting->kind == SettingKind::choice;
     const bool is_plain = value.IsScalar() && value.Tag() != "!";  // "!" is yaml-cpp's tag of quoted text
     const bool wants_quotes_too =
-        wants_text || knob->kind == KnobKind::size || knob->kind == KnobKind::duration;
-    if (!value.IsScalar()) fail(key.Mark(), name + " is not a single value; expected " + expected_of(*knob));
+        takes_text || setting->kind == SettingKind::size || setting->kind == SettingKind::duration;
+    if (!value.IsScalar())
+      fail(key.Mark(), name + " is not a single value; expected " + expected_of(*setting));
     if (!is_plain && !wants_quotes_too)
-      fail(value.Mark(), name + " is quoted text; expected " + expected_of(*knob));
+      fail(value.Mark(), name + " is quoted text; expected " + expected_of(*setting));
     at(value, [&] { config_.set(name, value.Scalar()); });
   }
 
@@ -249,7 +252,7 @@ class FileReader {
            "there is model.directory and a list of models; expected each model's directory in the list");
     std::vector<NamedModel> models;
     for (const auto& entry : list) models.push_back(read_model(entry));
-    check_together(models, list);
+    check_consistency(models, list);
     return models;
   }
 
@@ -304,7 +307,7 @@ class FileReader {
                std::string(key) + " is in a model's settings; expected it beside the model's name");
   }
 
-  void check_together(const std::vector<NamedModel>& models, const YAML::Node& list) {
+  void check_consistency(const std::vector<NamedModel>& models, const YAML::Node& list) {
     std::set<std::string> names, folders;
     const auto normal = [](const std::string& path) {
       return std::filesystem::path(path).lexically_normal().string();
@@ -372,7 +375,7 @@ class FileReader {
     fail(value.Mark(), "a role is unknown or given twice; expected router, cache_meta or worker, each once");
   }
 
-  void check_together(const std::vector<ClusterNode>& nodes, const YAML::Node& list) {
+  void check_consistency(const std::vector<ClusterNode>& nodes, const YAML::Node& list) {
     std::set<std::uint32_t> numbers;
     std::set<std::string> names, places;
     std::set<NodeRole> roles;
@@ -409,9 +412,9 @@ class FileReader {
   bool nodes_expected_ = false, models_expected_ = false;
 };
 
-std::string comment_of(const Knob& knob) {
-  std::string line = "  # " + std::string(knob.help);
-  if (knob.kind != KnobKind::text) line += " " + expected_of(knob) + ".";
+std::string comment_of(const Setting& setting) {
+  std::string line = "  # " + std::string(setting.help);
+  if (setting.kind != SettingKind::text) line += " " + expected_of(setting) + ".";
   return line + "\n";
 }
 
@@ -425,45 +428,47 @@ std::vector<ClusterNode> read_cluster(const std::string& text, const std::string
 std::vector<ClusterNode> load_cluster(const std::string& path) { return read_cluster(contents(path), path); }
 
 Config::Config() {
-  for (const Knob& knob : knob_table()) {
-    auto value = parse_knob(knob, knob.initial);
-    TROUPE_CHECK(std::holds_alternative<KnobValue>(value), knob.name);
-    values_.push_back(std::move(std::get<KnobValue>(value)));
+  for (const Setting& setting : setting_table()) {
+    auto value = parse_setting(setting, setting.initial);
+    TROUPE_CHECK(std::holds_alternative<SettingValue>(value), setting.name);
+    values_.push_back(std::move(std::get<SettingValue>(value)));
   }
 }
 
 void Config::set(std::string_view name, std::string_view text) {
-  const Knob* knob = find_knob(name);
-  if (knob == nullptr) unknown(name);
-  auto value = parse_knob(*knob, text);
-  if (const auto* fault = std::get_if<KnobFault>(&value)) {
+  const Setting* setting = find_setting(name);
+  if (setting == nullptr) unknown(name);
+  auto value = parse_setting(*setting, text);
+  if (const auto* fault = std::get_if<SettingError>(&value)) {
     const std::string shown = text.empty() ? "empty" : std::string(text.substr(0, quoted_bytes_max));
     throw ConfigError(printable(std::string(name) + " is " + shown + "; expected " + fault->expected));
   }
-  values_[index_of(*knob)] = std::move(std::get<KnobValue>(value));
+  values_[index_of(*setting)] = std::move(std::get<SettingValue>(value));
 }
 
-const KnobValue& Config::value(std::string_view name, KnobKind kind) const {
-  const Knob* knob = find_knob(name);
-  TROUPE_CHECK(knob != nullptr && knob->kind == kind, name);
-  return values_[index_of(*knob)];
+const SettingValue& Config::value(std::string_view name, SettingKind kind) const {
+  const Setting* setting = find_setting(name);
+  TROUPE_CHECK(setting != nullptr && setting->kind == kind, name);
+  return values_[index_of(*setting)];
 }
 
 std::int64_t Config::integer(std::string_view name) const {
-  return std::get<std::int64_t>(value(name, KnobKind::integer));
+  return std::get<std::int64_t>(value(name, SettingKind::integer));
 }
-double Config::real(std::string_view name) const { return std::get<double>(value(name, KnobKind::real)); }
-bool Config::boolean(std::string_view name) const { return std::get<bool>(value(name, KnobKind::boolean)); }
+double Config::real(std::string_view name) const { return std::get<double>(value(name, SettingKind::real)); }
+bool Config::boolean(std::string_view name) const {
+  return std::get<bool>(value(name, SettingKind::boolean));
+}
 std::int64_t Config::size_bytes(std::string_view name) const {
-  return std::get<std::int64_t>(value(name, KnobKind::size));
+  return std::get<std::int64_t>(value(name, SettingKind::size));
 }
 std::int64_t Config::duration_us(std::string_view name) const {
-  return std::get<std::int64_t>(value(name, KnobKind::duration));
+  return std::get<std::int64_t>(value(name, SettingKind::duration));
 }
 const std::string& Config::text(std::string_view name) const {
-  const Knob* knob = find_knob(name);
-  const bool is_choice = knob != nullptr && knob->kind == KnobKind::choice;
-  return std::get<std::string>(value(name, is_choice ? KnobKind::choice : KnobKind::text));
+  const Setting* setting = find_setting(name);
+  const bool is_choice = setting != nullptr && setting->kind == SettingKind::choice;
+  return std::get<std::string>(value(name, is_choice ? SettingKind::choice : SettingKind::text));
 }
 
 Config read_config(const std::string& text, const std::string& path) {
@@ -472,21 +477,21 @@ Config read_config(const std::string& text, const std::string& path) {
   return config;
 }
 
-BoxFile read_box(const std::string& text, const std::string& path) {
-  BoxFile box;
-  box.models = FileReader(path, box.config).read_box(text);
+SingleNodeFile read_single_node(const std::string& text, const std::string& path) {
+  SingleNodeFile box;
+  box.models = FileReader(path, box.config).read_single_node(text);
   return box;
 }
 
-BoxFile load_box(const std::string& path) { return read_box(contents(path), path); }
+SingleNodeFile load_single_node(const std::string& path) { return read_single_node(contents(path), path); }
 
-void set_of_all(BoxFile& box, std::string_view knob, std::string_view value) {
-  const bool of_each = knob == "model.directory" || knob == "model.prompt";
+void override_for_all_models(SingleNodeFile& box, std::string_view setting, std::string_view value) {
+  const bool of_each = setting == "model.directory" || setting == "model.prompt";
   if (of_each && !box.models.empty())
-    throw ConfigError(std::string(knob) + " differs between models; expected it in the list of models");
-  box.config.set(knob, value);
+    throw ConfigError(std::string(setting) + " differs between models; expected it in the list of models");
+  box.config.set(setting, value);
   for (NamedModel& model : box.models)
-    if (knob != "node.data_dir") model.config.set(knob, value);
+    if (setting != "node.data_dir") model.config.set(setting, value);
 }
 
 Config load_config(const std::string& path) { return read_config(contents(path), path); }
@@ -494,16 +499,16 @@ Config load_config(const std::string& path) { return read_config(contents(path),
 std::string example_yaml() {
   std::string out = "# Every setting with its default. A key that is left out has its default, too.\n";
   std::string_view section;
-  for (const Knob& knob : knob_table()) {
-    if (section_of(knob.name) != section) {
-      section = section_of(knob.name);
+  for (const Setting& setting : setting_table()) {
+    if (section_of(setting.name) != section) {
+      section = section_of(setting.name);
       out += "\n" + std::string(section) + ":\n";
     }
-    out += comment_of(knob) + "  " + std::string(knob.name.substr(section.size() + 1)) + ": ";
-    if (knob.kind == KnobKind::text)
-      append_json_string(out, knob.initial);  // also a YAML string
+    out += comment_of(setting) + "  " + std::string(setting.name.substr(section.size() + 1)) + ": ";
+    if (setting.kind == SettingKind::text)
+      append_json_string(out, setting.initial);  // also a YAML string
     else
-      out += knob.initial;
+      out += setting.initial;
     out += "\n";
   }
   return out;

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/config/knobs.h"
 #include "runtime/config/node_role.h"
+#include "runtime/config/settings.h"
 
 namespace troupe {
 
@@ -35,9 +35,9 @@ class Config {
   std::int64_t duration_us(std::string_view name) const;
 
  private:
-  const KnobValue& value(std::string_view name, KnobKind kind) const;
+  const SettingValue& value(std::string_view name, SettingKind kind) const;
 
-  std::vector<KnobValue> values_;  // parallel to knob_table()
+  std::vector<SettingValue> values_;  // parallel to setting_table()
 };
 
 Config load_config(const std::string& path);

@@ -103,7 +103,7 @@ TEST_CASE("config: an invalid value is an error with its line and what was expec
 TEST_CASE("config: an unknown name is an error that lists the known names") {
   CHECK(error_of("a: 1\nb: 2").starts_with("1: there is no section a; expected one of node, model, pool"));
   CHECK(error_of("router:\n  polcy: bat")
-            .starts_with("2: there is no setting router.polcy; expected router.policy, router.undivided, "
+            .starts_with("2: there is no setting router.polcy; expected router.policy, router.shared_areas, "
                          "router.approximate, router.requests_in_flight_max"));
   CHECK(error_of("router.policy: bat")
             .starts_with("1: there is no section router.policy; expected one of node"));
@@ -164,11 +164,11 @@ TEST_CASE("config: the example file lists every setting and loads as the default
   const std::string text = example_yaml();
   const File file(text);
   CHECK(file.error() == "");
-  for (const Knob& knob : knob_table()) {
-    CAPTURE(knob.name);
-    const auto key = knob.name.substr(knob.name.find('.') + 1);
+  for (const Setting& setting : setting_table()) {
+    CAPTURE(setting.name);
+    const auto key = setting.name.substr(setting.name.find('.') + 1);
     CHECK(text.find("\n  " + std::string(key) + ": ") != std::string::npos);
-    CHECK(text.find(knob.help) != std::string::npos);
+    CHECK(text.find(setting.help) != std::string::npos);
   }
   CHECK(text.find("  # Tokens in a page.") != std::string::npos);
   CHECK(text.find("1..256 tokens.\n  page_tokens: 4\n") != std::string::npos);

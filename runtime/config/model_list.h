@@ -18,15 +18,15 @@
 
 namespace troupe {
 
-struct BoxFile {
+struct SingleNodeFile {
   Config config;
   std::vector<NamedModel> models;  // empty = the file lists none; `config` names the only model
 };
-BoxFile load_box(const std::string& path);
-BoxFile read_box(const std::string& text, const std::string& path);  // `path` is for errors
+SingleNodeFile load_single_node(const std::string& path);
+SingleNodeFile read_single_node(const std::string& text, const std::string& path);  // `path` is for errors
 
 // Overrides a setting of the file, for the node and all of its models. Throws ConfigError, also for
 // a setting that differs between several models.
-void set_of_all(BoxFile& box, std::string_view knob, std::string_view value);
+void override_for_all_models(SingleNodeFile& box, std::string_view setting, std::string_view value);
 
 }  // namespace troupe

@@ -9,7 +9,7 @@ namespace model_list_test {
 
 std::string error_of(const std::string& text) {
   try {
-    read_box(text, "box.yaml");
+    read_single_node(text, "box.yaml");
     return "";
   } catch (const ConfigError& error) {
     return error.what();
@@ -35,7 +35,7 @@ using namespace model_list_test;
 }  // namespace
 
 TEST_CASE("model list: each model gets the node's settings, overridden by its own") {
-  const BoxFile box = read_box(two, "box.yaml");
+  const SingleNodeFile box = read_single_node(two, "box.yaml");
   CHECK(box.config.text("node.data_dir") == "/var/box");
   CHECK(box.config.text("model.directory") == "");
   REQUIRE(box.models.size() == 2);
@@ -47,21 +47,21 @@ TEST_CASE("model list: each model gets the node's settings, overridden by its ow
   CHECK(box.models[1].config.text("model.prompt") == "p.json");
   CHECK(box.models[1].config.text("router.policy") == "user");
   CHECK(box.models[1].config.integer("router.width_max") == 64);
-  CHECK(read_box("node: {data_dir: /x}", "box.yaml").models.empty());
-  CHECK(read_box("", "box.yaml").models.empty());
+  CHECK(read_single_node("node: {data_dir: /x}", "box.yaml").models.empty());
+  CHECK(read_single_node("", "box.yaml").models.empty());
 }
 
 TEST_CASE("model list: an override applies to all models, unless each has its own value") {
-  BoxFile box = read_box(two, "box.yaml");
-  set_of_all(box, "router.policy", "item");
-  set_of_all(box, "node.data_dir", "/else");
+  SingleNodeFile box = read_single_node(two, "box.yaml");
+  override_for_all_models(box, "router.policy", "item");
+  override_for_all_models(box, "node.data_dir", "/else");
   CHECK(box.models[1].config.text("router.policy") == "item");
   CHECK(box.models[1].config.text("node.data_dir") == "/var/news");
   CHECK(box.config.text("node.data_dir") == "/else");
-  CHECK_THROWS_WITH_AS(set_of_all(box, "model.directory", "/m"),
+  CHECK_THROWS_WITH_AS(override_for_all_models(box, "model.directory", "/m"),
                        doctest::Contains("expected it in the list of models"), ConfigError);
-  BoxFile single;
-  set_of_all(single, "model.directory", "/m");
+  SingleNodeFile single;
+  override_for_all_models(single, "model.directory", "/m");
   CHECK(single.config.text("model.directory") == "/m");
 }
 

@@ -22,7 +22,7 @@ namespace {
 // Advances time with each question and with the waits of watches.
 class VirtualCoordination final : public Coordination {
  public:
-  std::variant<Coordinated, Refusal> ask(const Coordinate& question) override {
+  std::variant<CoordinationReply, Refusal> ask(const Coordinate& question) override {
     const std::lock_guard held(mutex_);
     ++now_us_;
     if (const auto* watch = std::get_if<WatchKey>(&question.what)) wait(*watch);
@@ -71,10 +71,10 @@ struct Etcd {
   }
 };
 
-Coordinated ask(Coordination& at, const decltype(Coordinate::what)& what) {
+CoordinationReply ask(Coordination& at, const decltype(Coordinate::what)& what) {
   const auto answer = at.ask(Coordinate{what});
   if (const auto* refusal = std::get_if<Refusal>(&answer)) FAIL(refusal->where << ": " << refusal->what);
-  return std::get<Coordinated>(answer);
+  return std::get<CoordinationReply>(answer);
 }
 
 std::string code_of(Coordination& at, const decltype(Coordinate::what)& what) {
@@ -84,7 +84,7 @@ std::string code_of(Coordination& at, const decltype(Coordinate::what)& what) {
 }
 
 constexpr std::uint64_t number_max = std::numeric_limits<std::uint64_t>::max();
-constexpr std::int64_t patience_us = 60'000'000;
+constexpr std::int64_t timeout_us = 60'000'000;
 
 }  // namespace
 
@@ -96,23 +96,23 @@ TEST_SUITE("coordination contract") {
     if (!w.here) return;
     CHECK(ask(w.a, ReadKey{"k"}).ok);
     CHECK(ask(w.a, ReadKey{"k"}).revision == 0);
-    const Coordinated first = ask(w.a, WriteKey{"k", "a", 0});
+    const CoordinationReply first = ask(w.a, WriteKey{"k", "a", 0});
     CHECK(first.ok);
     CHECK(first.revision > 0);
     CHECK(first.value == "a");
     for (const Revision wrong : {Revision{0}, first.revision + 1, number_max}) {
-      const Coordinated late = ask(w.b, WriteKey{"k", "b", wrong});
+      const CoordinationReply late = ask(w.b, WriteKey{"k", "b", wrong});
       CHECK(!late.ok);
       CHECK(late.revision == first.revision);
       CHECK(late.value == "a");
       CHECK(!ask(w.b, EraseKey{"k", wrong}).ok);
     }
-    const Coordinated second = ask(w.b, WriteKey{"k", "b", first.revision});
+    const CoordinationReply second = ask(w.b, WriteKey{"k", "b", first.revision});
     CHECK(second.ok);
     CHECK(second.revision > first.revision);
     CHECK(ask(w.a, ReadKey{"k"}).revision == second.revision);
     CHECK(ask(w.a, ReadKey{"k"}).value == "b");
-    const Coordinated kept = ask(w.a, EraseKey{"k", first.revision});
+    const CoordinationReply kept = ask(w.a, EraseKey{"k", first.revision});
     CHECK(!kept.ok);
     CHECK(kept.value == "b");
     CHECK(ask(w.a, EraseKey{"k", second.revision}).ok);
@@ -126,7 +126,7 @@ TEST_SUITE("coordination contract") {
     World w;
     if (!w.here) return;
     CHECK(ask(w.a, EraseKey{"k", 0}).ok);
-    const Coordinated none = ask(w.a, EraseKey{"k", 7});
+    const CoordinationReply none = ask(w.a, EraseKey{"k", 7});
     CHECK(!none.ok);
     CHECK(none.revision == 0);
     CHECK(!ask(w.a, WriteKey{"k", "v", 7}).ok);
@@ -140,9 +140,9 @@ TEST_SUITE("coordination contract") {
     Revision last = 0;
     for (int round = 0; round < 3; ++round)
       for (const char* key : {"k", "l"}) {
-        const Coordinated written = ask(w.a, WriteKey{key, "v", 0});
+        const CoordinationReply written = ask(w.a, WriteKey{key, "v", 0});
         CHECK(written.revision > last);
-        const Coordinated again = ask(w.b, WriteKey{key, "v", written.revision});
+        const CoordinationReply again = ask(w.b, WriteKey{key, "v", written.revision});
         CHECK(again.revision > written.revision);
         last = again.revision;
         CHECK(ask(w.a, EraseKey{key, last}).ok);
@@ -188,7 +188,7 @@ TEST_SUITE("coordination contract") {
     const Revision seen = ask(w.a, WriteKey{"k", "v", 0}).revision;
     for (const LeaseId lease : {LeaseId{99'999}, number_max}) {
       CHECK(!ask(w.a, KeepLease{lease}).ok);
-      const Coordinated shown = ask(w.a, WriteKey{"k", "new", seen, lease});
+      const CoordinationReply shown = ask(w.a, WriteKey{"k", "new", seen, lease});
       CHECK(!shown.ok);
       CHECK(shown.value == "v");
       CHECK(shown.revision == seen);
@@ -214,7 +214,7 @@ TEST_SUITE("coordination contract") {
     while (ask(w.b, WatchKey{"bound", bound, 100'000}).revision != 0 && ++steps < 600)
       CHECK(ask(w.a, KeepLease{kept}).ok);
     CHECK(steps > 0);
-    CHECK(ask(w.b, WatchKey{"also bound", also, patience_us}).revision == 0);
+    CHECK(ask(w.b, WatchKey{"also bound", also, timeout_us}).revision == 0);
     CHECK(ask(w.a, ReadKey{"freed"}).value == "w");
     CHECK(ask(w.b, ReadKey{"kept"}).revision == stays);
     CHECK(!ask(w.a, KeepLease{left}).ok);
@@ -229,12 +229,12 @@ TEST_SUITE("coordination contract") {
     CHECK(ask(w.a, WatchKey{"k", 0, 1'000}).revision == 0);
     CHECK(ask(w.a, WatchKey{"k", 0, -5}).ok);
     const Revision first = ask(w.a, WriteKey{"k", "v", 0}).revision;
-    CHECK(ask(w.b, WatchKey{"k", 0, patience_us}).revision == first);
+    CHECK(ask(w.b, WatchKey{"k", 0, timeout_us}).revision == first);
     CHECK(ask(w.b, WatchKey{"k", first, 1'000}).revision == first);
     // Waits of this world take no real time in which a writer could run.
     if (std::is_same_v<World, Rules>) return;
     std::thread writer([&] { w.a.ask(Coordinate{WriteKey{"k", "w", first}}); });
-    CHECK(ask(w.b, WatchKey{"k", first, patience_us}).value == "w");
+    CHECK(ask(w.b, WatchKey{"k", first, timeout_us}).value == "w");
     writer.join();
   }
 
@@ -248,9 +248,9 @@ TEST_SUITE("coordination contract") {
     const auto race = [&](Coordination& at) {
       for (int i = 0; i < 25; ++i) {
         const auto read = at.ask(Coordinate{ReadKey{"k"}});
-        const auto* seen = std::get_if<Coordinated>(&read);
+        const auto* seen = std::get_if<CoordinationReply>(&read);
         const auto answer = at.ask(Coordinate{WriteKey{"k", "v", seen ? seen->revision : 0}});
-        const auto* written = std::get_if<Coordinated>(&answer);
+        const auto* written = std::get_if<CoordinationReply>(&answer);
         if (!seen || !written) ++faults;
         const std::lock_guard held(mutex);
         if (seen && written && written->ok) replaced.insert(seen->revision);

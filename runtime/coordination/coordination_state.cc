@@ -13,7 +13,7 @@ Refusal full(const std::string& what, const std::string& where, const std::strin
   return {413, "coordination_full", what, where, expected};
 }
 
-Refusal no_room(const WriteKey& write) {
+Refusal refuse_full(const WriteKey& write) {
   return full(
       "no room for " + std::to_string(write.value.size()) + " bytes",
       "coordination key " + write.key.substr(0, 100),
@@ -22,9 +22,9 @@ Refusal no_room(const WriteKey& write) {
 
 }  // namespace
 
-std::optional<Refusal> CoordinationState::fault_of(const Coordinate& question) {
+std::optional<Refusal> CoordinationState::reject_if_invalid(const Coordinate& question) {
   const auto* write = std::get_if<WriteKey>(&question.what);
-  if (write && size_of(write->key, write->value) > bytes_max) return no_room(*write);
+  if (write && size_of(write->key, write->value) > bytes_max) return refuse_full(*write);
   const auto* open = std::get_if<OpenLease>(&question.what);
   if (open && (open->ttl_us < 1 || open->ttl_us > ttl_us_max))
     return Refusal{400, "bad_lease", "a lease of " + std::to_string(open->ttl_us) + " us", "coordination",
@@ -39,9 +39,10 @@ CoordinationState::CoordinationState(Keys keys, Revision last) : keys_(std::move
   }
 }
 
-std::variant<Coordinated, Refusal> CoordinationState::ask(std::int64_t now_us, const Coordinate& question) {
+std::variant<CoordinationReply, Refusal> CoordinationState::ask(std::int64_t now_us,
+                                                                const Coordinate& question) {
   move_to(now_us);
-  if (auto refusal = fault_of(question)) return *std::move(refusal);
+  if (auto refusal = reject_if_invalid(question)) return *std::move(refusal);
   return std::visit([this](const auto& what) { return answer(what); }, question.what);
 }
 
@@ -68,25 +69,25 @@ void CoordinationState::end_leases() {
   while (!leases_.empty()) end_lease(leases_.begin()->first);
 }
 
-Coordinated CoordinationState::show(bool ok, const std::string& key) const {
+CoordinationReply CoordinationState::show(bool ok, const std::string& key) const {
   const auto found = keys_.find(key);
   if (found == keys_.end()) return {ok, 0, "", 0};
   return {ok, found->second.revision, found->second.value, 0};
 }
 
-std::variant<Coordinated, Refusal> CoordinationState::answer(const WriteKey& write) {
+std::variant<CoordinationReply, Refusal> CoordinationState::answer(const WriteKey& write) {
   const auto found = keys_.find(write.key);
   const bool known = found != keys_.end();
   if (write.expected != (known ? found->second.revision : 0)) return show(false, write.key);
   if (write.lease != 0 && !leases_.contains(write.lease)) return show(false, write.key);
   const std::size_t others = bytes_ - (known ? size_of(write.key, found->second.value) : 0);
-  if (others + size_of(write.key, write.value) > bytes_max) return no_room(write);
+  if (others + size_of(write.key, write.value) > bytes_max) return refuse_full(write);
   bytes_ = others + size_of(write.key, write.value);
   keys_[write.key] = {write.value, ++last_, write.lease};
   return show(true, write.key);
 }
 
-std::variant<Coordinated, Refusal> CoordinationState::answer(const EraseKey& erase) {
+std::variant<CoordinationReply, Refusal> CoordinationState::answer(const EraseKey& erase) {
   const auto found = keys_.find(erase.key);
   const bool known = found != keys_.end();
   if (erase.expected != (known ? found->second.revision : 0)) return show(false, erase.key);
@@ -97,18 +98,18 @@ std::variant<Coordinated, Refusal> CoordinationState::answer(const EraseKey& era
   return show(true, erase.key);
 }
 
-std::variant<Coordinated, Refusal> CoordinationState::answer(const OpenLease& open) {
+std::variant<CoordinationReply, Refusal> CoordinationState::answer(const OpenLease& open) {
   if (leases_.size() >= leases_max)
     return full("too many leases", "coordination", "at most " + std::to_string(leases_max));
   leases_[++last_] = {open.ttl_us, now_us_ + open.ttl_us};
-  return Coordinated{true, 0, "", last_};
+  return CoordinationReply{true, 0, "", last_};
 }
 
-std::variant<Coordinated, Refusal> CoordinationState::answer(const KeepLease& keep) {
+std::variant<CoordinationReply, Refusal> CoordinationState::answer(const KeepLease& keep) {
   const auto found = leases_.find(keep.lease);
-  if (found == leases_.end()) return Coordinated{};
+  if (found == leases_.end()) return CoordinationReply{};
   found->second.end_us = now_us_ + found->second.ttl_us;
-  return Coordinated{true, 0, "", keep.lease};
+  return CoordinationReply{true, 0, "", keep.lease};
 }
 
 void CoordinationState::end_lease(LeaseId lease) {

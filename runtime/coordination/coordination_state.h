@@ -34,16 +34,16 @@ class CoordinationState {
   CoordinationState() = default;
   // Returns the refusal of requests that are invalid in any state: 400 "bad_lease" (a ttl outside
   // 1..ttl_us_max), 413 "coordination_full" (a key and value that are too large by themselves).
-  static std::optional<Refusal> fault_of(const Coordinate& question);
+  static std::optional<Refusal> reject_if_invalid(const Coordinate& question);
 
   // Restores saved state: keys without leases, and the counter. Key revisions above `last` raise
   // it.
   CoordinationState(Keys keys, Revision last);
 
   // Answers at once; a WatchKey as if its wait were over (see `watched`). `now_us` may be on any
-  // monotonic clock; an earlier time counts as the latest one. Refusals are those of `fault_of` and
+  // monotonic clock; an earlier time counts as the latest one. Refusals are those of `reject_if_invalid` and
   // 413 "coordination_full", and change nothing.
-  std::variant<Coordinated, Refusal> ask(std::int64_t now_us, const Coordinate& question);
+  std::variant<CoordinationReply, Refusal> ask(std::int64_t now_us, const Coordinate& question);
 
   // True if the watch ends before its wait is over, because the key's revision is no longer `seen`.
   bool watched(std::int64_t now_us, const WatchKey& watch);
@@ -64,13 +64,13 @@ class CoordinationState {
     std::int64_t ttl_us = 0, end_us = 0;
   };
 
-  std::variant<Coordinated, Refusal> answer(const WriteKey& write);
-  std::variant<Coordinated, Refusal> answer(const EraseKey& erase);
-  std::variant<Coordinated, Refusal> answer(const OpenLease& open);
-  std::variant<Coordinated, Refusal> answer(const KeepLease& keep);
-  std::variant<Coordinated, Refusal> answer(const ReadKey& read) { return show(true, read.key); }
-  std::variant<Coordinated, Refusal> answer(const WatchKey& watch) { return show(true, watch.key); }
-  Coordinated show(bool ok, const std::string& key) const;
+  std::variant<CoordinationReply, Refusal> answer(const WriteKey& write);
+  std::variant<CoordinationReply, Refusal> answer(const EraseKey& erase);
+  std::variant<CoordinationReply, Refusal> answer(const OpenLease& open);
+  std::variant<CoordinationReply, Refusal> answer(const KeepLease& keep);
+  std::variant<CoordinationReply, Refusal> answer(const ReadKey& read) { return show(true, read.key); }
+  std::variant<CoordinationReply, Refusal> answer(const WatchKey& watch) { return show(true, watch.key); }
+  CoordinationReply show(bool ok, const std::string& key) const;
   void end_lease(LeaseId lease);
   void move_to(std::int64_t now_us);
 

@@ -11,8 +11,8 @@ namespace {
 struct Bench {
   CoordinationState state;
 
-  Coordinated ask(std::int64_t us, const decltype(Coordinate::what)& what) {
-    return std::get<Coordinated>(state.ask(us, Coordinate{what}));
+  CoordinationReply ask(std::int64_t us, const decltype(Coordinate::what)& what) {
+    return std::get<CoordinationReply>(state.ask(us, Coordinate{what}));
   }
   Refusal refused(std::int64_t us, const decltype(Coordinate::what)& what) {
     return std::get<Refusal>(state.ask(us, Coordinate{what}));
@@ -23,9 +23,9 @@ TEST_CASE("coordination state: a key changes only with its current revision, els
   Bench b;
   CHECK(b.ask(0, ReadKey{"k"}).ok);
   CHECK(b.ask(0, ReadKey{"k"}).revision == 0);
-  const Coordinated first = b.ask(0, WriteKey{"k", "a", 0});
+  const CoordinationReply first = b.ask(0, WriteKey{"k", "a", 0});
   CHECK(first.ok);
-  const Coordinated late = b.ask(0, WriteKey{"k", "b", 0});
+  const CoordinationReply late = b.ask(0, WriteKey{"k", "b", 0});
   CHECK(!late.ok);
   CHECK(late.value == "a");
   CHECK(late.revision == first.revision);
@@ -77,13 +77,13 @@ TEST_CASE("coordination state: a watch ends when the revision changes, also by a
 
 TEST_CASE("coordination state: a full store refuses what does not fit and accepts what does") {
   Bench b;
-  const std::size_t room = CoordinationState::bytes_max - CoordinationState::key_bytes - 1;
-  CHECK(b.refused(0, WriteKey{"k", std::string(room + 1, 'x'), 0}).code == "coordination_full");
-  const Refusal told = b.refused(0, WriteKey{std::string(150, 'k'), std::string(room, 'x'), 0});
-  CHECK(told.where == "coordination key " + std::string(100, 'k'));
-  CHECK(told.what == "no room for " + std::to_string(room) + " bytes");
+  const std::size_t capacity = CoordinationState::bytes_max - CoordinationState::key_bytes - 1;
+  CHECK(b.refused(0, WriteKey{"k", std::string(capacity + 1, 'x'), 0}).code == "coordination_full");
+  const Refusal reported = b.refused(0, WriteKey{std::string(150, 'k'), std::string(capacity, 'x'), 0});
+  CHECK(reported.where == "coordination key " + std::string(100, 'k'));
+  CHECK(reported.what == "no room for " + std::to_string(capacity) + " bytes");
   CHECK(b.ask(0, ReadKey{"k"}).revision == 0);
-  const Revision big = b.ask(0, WriteKey{"k", std::string(room, 'x'), 0}).revision;
+  const Revision big = b.ask(0, WriteKey{"k", std::string(capacity, 'x'), 0}).revision;
   CHECK(b.refused(0, WriteKey{"l", "", 0}).status == 413);
   CHECK(b.ask(0, WriteKey{"k", "small", big}).ok);
   CHECK(b.ask(0, WriteKey{"l", "", 0}).ok);
@@ -121,7 +121,7 @@ TEST_CASE("coordination state: random questions never reuse numbers, and key rev
   for (std::int64_t us = 0; us < 20'000; us += random() % 20) {
     const std::string key(1, static_cast<char>('a' + random() % 4));
     const Revision seen = random() % 4 == 0 ? random() % 50 : b.ask(us, ReadKey{key}).revision;
-    Coordinated got;
+    CoordinationReply got;
     const auto what = random() % 4;
     if (what == 0) got = b.ask(us, EraseKey{key, seen});
     if (what == 1) got = b.ask(us, OpenLease{1 + static_cast<std::int64_t>(random() % 200)});

@@ -37,7 +37,7 @@ void refuse_mixed(const std::vector<std::unique_ptr<EtcdEndpoint>>& endpoints, b
 }
 
 // Returns the key of a change that must fail because it names a number above etcd's maximum.
-const std::string* key_out_of_reach(const Coordinate& question) {
+const std::string* key_out_of_range(const Coordinate& question) {
   if (const auto* write = std::get_if<WriteKey>(&question.what))
     return write->expected > number_max || write->lease > number_max ? &write->key : nullptr;
   const auto* erase = std::get_if<EraseKey>(&question.what);
@@ -60,13 +60,13 @@ EtcdCoordination::EtcdCoordination(const EtcdOptions& options)
 }
 
 EtcdCoordination::Answer EtcdCoordination::ask(const Coordinate& question) {
-  if (auto refusal = CoordinationState::fault_of(question)) return *std::move(refusal);
+  if (auto refusal = CoordinationState::reject_if_invalid(question)) return *std::move(refusal);
   if (const auto* key = std::get_if<WatchKey>(&question.what)) return watch(*key);
   const Clock::time_point end = Clock::now() + limit_;
-  if (const std::string* key = key_out_of_reach(question)) return fail_by(*key, end);
+  if (const std::string* key = key_out_of_range(question)) return show_unchanged(*key, end);
   const auto* keep = std::get_if<KeepLease>(&question.what);
-  if (keep && keep->lease > number_max) return Coordinated{};
-  return ask_by(question, end);
+  if (keep && keep->lease > number_max) return CoordinationReply{};
+  return ask_before(question, end);
 }
 
 EtcdCoordination::Answer EtcdCoordination::watch(const WatchKey& key) {
@@ -74,43 +74,43 @@ EtcdCoordination::Answer EtcdCoordination::watch(const WatchKey& key) {
   const Clock::time_point end = Clock::now() + std::chrono::microseconds(wait_us);
   while (true) {
     const Clock::time_point began = Clock::now();
-    Answer answer = ask_by(Coordinate{key}, began + limit_);
-    const auto* read = std::get_if<Coordinated>(&answer);
+    Answer answer = ask_before(Coordinate{key}, began + limit_);
+    const auto* read = std::get_if<CoordinationReply>(&answer);
     if (!read || read->revision != key.seen || began >= end) return answer;
     std::this_thread::sleep_until(std::min(end, began + look_every));
   }
 }
 
 // Answers a change that did not take place: shows the stored key instead.
-EtcdCoordination::Answer EtcdCoordination::fail_by(const std::string& key, Clock::time_point end) {
-  Answer answer = ask_by(Coordinate{ReadKey{key}}, end);
-  if (auto* read = std::get_if<Coordinated>(&answer)) read->ok = false;
+EtcdCoordination::Answer EtcdCoordination::show_unchanged(const std::string& key, Clock::time_point end) {
+  Answer answer = ask_before(Coordinate{ReadKey{key}}, end);
+  if (auto* read = std::get_if<CoordinationReply>(&answer)) read->ok = false;
   return answer;
 }
 
-EtcdCoordination::Answer EtcdCoordination::ask_by(const Coordinate& question, Clock::time_point end) {
+EtcdCoordination::Answer EtcdCoordination::ask_before(const Coordinate& question, Clock::time_point end) {
   const EtcdQuestion asked = etcd_question(question, prefix_);
   const std::size_t count = endpoints_.size(), first = preferred();
-  Tried tried;
+  Attempt attempt;
   std::size_t at = first;
   for (std::size_t left = count; left > 0; --left) {
     const Clock::time_point now = Clock::now();
     const Clock::time_point share = now + (end - now) / static_cast<int>(left);
-    tried = try_at(*endpoints_[at], question, asked, share, asked.changes ? end : share);
-    if (tried.understood) break;
+    attempt = try_at(*endpoints_[at], question, asked, share, asked.changes ? end : share);
+    if (attempt.understood) break;
     at = (at + 1) % count;
-    if (tried.sent && asked.changes) break;
+    if (attempt.sent && asked.changes) break;
   }
   prefer(at);
   const auto* write = std::get_if<WriteKey>(&question.what);
-  if (tried.no_lease && write) return fail_by(write->key, end);
-  return tried.answer;
+  if (attempt.no_lease && write) return show_unchanged(write->key, end);
+  return attempt.answer;
 }
 
 // Logs in first if etcd requires it.
-EtcdCoordination::Tried EtcdCoordination::try_at(EtcdEndpoint& endpoint, const Coordinate& question,
-                                                 const EtcdQuestion& asked, Clock::time_point connected_by,
-                                                 Clock::time_point answered_by) {
+EtcdCoordination::Attempt EtcdCoordination::try_at(EtcdEndpoint& endpoint, const Coordinate& question,
+                                                   const EtcdQuestion& asked, Clock::time_point connected_by,
+                                                   Clock::time_point answered_by) {
   if (login_.user.empty()) return try_once(endpoint, question, asked, "", connected_by, answered_by);
   std::string token;
   {
@@ -118,40 +118,40 @@ EtcdCoordination::Tried EtcdCoordination::try_at(EtcdEndpoint& endpoint, const C
     token = token_;
   }
   if (!token.empty()) {
-    Tried tried = try_once(endpoint, question, asked, token, connected_by, answered_by);
-    if (!tried.no_login) return tried;
+    Attempt attempt = try_once(endpoint, question, asked, token, connected_by, answered_by);
+    if (!attempt.no_login) return attempt;
   }
   if (auto failed = log_in(endpoint, token, connected_by, answered_by)) return *std::move(failed);
   return try_once(endpoint, question, asked, token, connected_by, answered_by);
 }
 
 // Returns nullopt and the token, or the failed attempt.
-std::optional<EtcdCoordination::Tried> EtcdCoordination::log_in(EtcdEndpoint& endpoint, std::string& token,
-                                                                Clock::time_point connected_by,
-                                                                Clock::time_point answered_by) {
+std::optional<EtcdCoordination::Attempt> EtcdCoordination::log_in(EtcdEndpoint& endpoint, std::string& token,
+                                                                  Clock::time_point connected_by,
+                                                                  Clock::time_point answered_by) {
   const EtcdQuestion asked = etcd_login_question(login_);
   const auto reply = endpoint.post(asked.path, asked.body, "", connected_by, answered_by);
   const std::string where = endpoint.url() + asked.path;
-  if (const auto* silence = std::get_if<EtcdSilence>(&reply))
-    return Tried{.answer = unavailable(silence->what, where)};
+  if (const auto* silence = std::get_if<EtcdNoReply>(&reply))
+    return Attempt{.answer = unavailable(silence->what, where)};
   const auto& [status, body] = std::get<EtcdReply>(reply);
   auto answer = etcd_login_answer(status, body);
   if (const auto* fault = std::get_if<EtcdFault>(&answer))
-    return Tried{.answer = unavailable(fault->what, where)};
+    return Attempt{.answer = unavailable(fault->what, where)};
   token = std::get<std::string>(std::move(answer));
   const std::lock_guard held(mutex_);
   token_ = token;
   return std::nullopt;
 }
 
-EtcdCoordination::Tried EtcdCoordination::try_once(EtcdEndpoint& endpoint, const Coordinate& question,
-                                                   const EtcdQuestion& asked, const std::string& token,
-                                                   Clock::time_point connected_by,
-                                                   Clock::time_point answered_by) {
+EtcdCoordination::Attempt EtcdCoordination::try_once(EtcdEndpoint& endpoint, const Coordinate& question,
+                                                     const EtcdQuestion& asked, const std::string& token,
+                                                     Clock::time_point connected_by,
+                                                     Clock::time_point answered_by) {
   const Revision before = highest();
   const auto reply = endpoint.post(asked.path, asked.body, token, connected_by, answered_by);
   const std::string where = endpoint.url() + asked.path;
-  if (const auto* silence = std::get_if<EtcdSilence>(&reply))
+  if (const auto* silence = std::get_if<EtcdNoReply>(&reply))
     return {.answer = unavailable(silence->what, where), .sent = silence->sent};
   const auto& [status, body] = std::get<EtcdReply>(reply);
   const auto answer = etcd_answer(question, prefix_, status, body);

@@ -51,19 +51,19 @@ struct EtcdOptions {
 // Thread-safe; each calling thread may have a question in flight.
 class EtcdCoordination final : public Coordination {
  public:
-  using Answer = std::variant<Coordinated, Refusal>;
+  using Answer = std::variant<CoordinationReply, Refusal>;
 
   // Throws std::runtime_error with what was expected if the options are invalid. Sends nothing yet.
   explicit EtcdCoordination(const EtcdOptions& options);
 
   // Answers a question. A WatchKey blocks the calling thread, at most for its wait plus one limit.
-  // Refusals: 503 "coordination_unavailable", and those of CoordinationState::fault_of.
+  // Refusals: 503 "coordination_unavailable", and those of CoordinationState::reject_if_invalid.
   Answer ask(const Coordinate& question) override;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  struct Tried {
+  struct Attempt {
     Answer answer;
     bool understood = false;  // false: another endpoint may succeed
     bool sent = false;        // the endpoint may have executed the question
@@ -71,14 +71,14 @@ class EtcdCoordination final : public Coordination {
   };
 
   Answer watch(const WatchKey& key);
-  Answer ask_by(const Coordinate& question, Clock::time_point end);
-  Answer fail_by(const std::string& key, Clock::time_point end);
-  Tried try_at(EtcdEndpoint& endpoint, const Coordinate& question, const EtcdQuestion& asked,
-               Clock::time_point connected_by, Clock::time_point answered_by);
-  Tried try_once(EtcdEndpoint& endpoint, const Coordinate& question, const EtcdQuestion& asked,
-                 const std::string& token, Clock::time_point connected_by, Clock::time_point answered_by);
-  std::optional<Tried> log_in(EtcdEndpoint& endpoint, std::string& token, Clock::time_point connected_by,
-                              Clock::time_point answered_by);
+  Answer ask_before(const Coordinate& question, Clock::time_point end);
+  Answer show_unchanged(const std::string& key, Clock::time_point end);
+  Attempt try_at(EtcdEndpoint& endpoint, const Coordinate& question, const EtcdQuestion& asked,
+                 Clock::time_point connected_by, Clock::time_point answered_by);
+  Attempt try_once(EtcdEndpoint& endpoint, const Coordinate& question, const EtcdQuestion& asked,
+                   const std::string& token, Clock::time_point connected_by, Clock::time_point answered_by);
+  std::optional<Attempt> log_in(EtcdEndpoint& endpoint, std::string& token, Clock::time_point connected_by,
+                                Clock::time_point answered_by);
   std::optional<std::string> note(const Coordinate& question, const EtcdAnswer& answer, Revision before);
   Revision highest() const;
   std::size_t preferred() const;

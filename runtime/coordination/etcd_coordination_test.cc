@@ -16,10 +16,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t short_us = 300'000, long_us = 20'000'000;
 constexpr std::chrono::seconds hang(15);  // longer than any limit here, however busy the machine is
 
-Coordinated ask(Coordination& at, const decltype(Coordinate::what)& what) {
+CoordinationReply ask(Coordination& at, const decltype(Coordinate::what)& what) {
   const auto answer = at.ask(Coordinate{what});
   if (const auto* refusal = std::get_if<Refusal>(&answer)) FAIL(refusal->where << ": " << refusal->what);
-  return std::get<Coordinated>(answer);
+  return std::get<CoordinationReply>(answer);
 }
 
 Refusal refusal_of(Coordination& at, const decltype(Coordinate::what)& what) {
@@ -66,8 +66,8 @@ class FakeServer {
     while (!ends_) {
       const int socket = accept(listening_, nullptr, nullptr);
       if (socket < 0) return;
-      const timeval patience{5, 0};
-      setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+      const timeval timeout{5, 0};
+      setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
       std::string text;
       char part[4096];
       ssize_t got = 0;
@@ -199,7 +199,7 @@ TEST_CASE("etcd coordination: a hung etcd gives a refusal at the limit, and noth
   EtcdCoordination patient({etcd.endpoint(), "/troupe/t/", long_us});
   EtcdCoordination at({etcd.endpoint(), "/troupe/t/", short_us});
   const Revision first = ask(patient, WriteKey{"k", "v", 0}).revision;
-  const auto warm = [&] { return std::holds_alternative<Coordinated>(at.ask({ReadKey{"k"}})); };
+  const auto warm = [&] { return std::holds_alternative<CoordinationReply>(at.ask({ReadKey{"k"}})); };
   for (int tries = 0; tries < 100 && !warm();) ++tries;  // ensures that it has a connection
   etcd.freeze();
   for (const auto& what : all_questions) {
@@ -211,7 +211,7 @@ TEST_CASE("etcd coordination: a hung etcd gives a refusal at the limit, and noth
   etcd.thaw();
   // A refused change may still take place later, but never over a newer revision.
   for (const char* value : {"w", "x"}) {
-    Coordinated now, written;
+    CoordinationReply now, written;
     for (int tries = 0; tries < 100 && !written.ok; ++tries) {
       now = ask(patient, ReadKey{"k"});
       written = ask(patient, WriteKey{"k", value, now.revision});

@@ -51,7 +51,7 @@ struct EtcdEndpoint::Connection {
 
   // Returns "" or the reason. `with`: null for a plain connection.
   std::string connect(const std::string& host, const std::string& port, const TlsClient* with, Time by);
-  std::variant<EtcdReply, EtcdSilence> exchange(const http::request<http::string_body>& request, Time by) {
+  std::variant<EtcdReply, EtcdNoReply> exchange(const http::request<http::string_body>& request, Time by) {
     return tls ? exchange_over(*tls, request, by) : exchange_over(stream, request, by);
   }
   bool is_open();
@@ -59,7 +59,7 @@ struct EtcdEndpoint::Connection {
  private:
   std::string shake_hands(const std::string& host, const TlsClient& with);
   template <class Stream>
-  std::variant<EtcdReply, EtcdSilence> exchange_over(Stream& over,
+  std::variant<EtcdReply, EtcdNoReply> exchange_over(Stream& over,
                                                      const http::request<http::string_body>& request,
                                                      Time by);
   // Runs the operation that was just started to its end.
@@ -100,17 +100,17 @@ std::string EtcdEndpoint::Connection::shake_hands(const std::string& host, const
 }
 
 template <class Stream>
-std::variant<EtcdReply, EtcdSilence> EtcdEndpoint::Connection::exchange_over(
+std::variant<EtcdReply, EtcdNoReply> EtcdEndpoint::Connection::exchange_over(
     Stream& over, const http::request<http::string_body>& request, Time by) {
   reusable = false;
   stream.expires_at(by);
   http::async_write(over, request, note());
-  if (const auto error = finish()) return EtcdSilence{words_of(error), true};
+  if (const auto error = finish()) return EtcdNoReply{words_of(error), true};
   http::response_parser<http::string_body> parser;
   parser.header_limit(header_bytes_max);
   parser.body_limit(body_bytes_max);
   http::async_read(over, buffer, parser, note());
-  if (const auto error = finish()) return EtcdSilence{words_of(error), true};
+  if (const auto error = finish()) return EtcdNoReply{words_of(error), true};
   stream.expires_never();
   reusable = parser.get().keep_alive() && buffer.size() == 0;
   return EtcdReply{parser.get().result_int(), std::move(parser.get().body())};
@@ -147,15 +147,15 @@ EtcdEndpoint::EtcdEndpoint(std::string url, std::shared_ptr<const TlsClient> tls
 
 EtcdEndpoint::~EtcdEndpoint() = default;
 
-std::variant<EtcdReply, EtcdSilence> EtcdEndpoint::post(const std::string& path, const std::string& body,
+std::variant<EtcdReply, EtcdNoReply> EtcdEndpoint::post(const std::string& path, const std::string& body,
                                                         const std::string& token, Time connected_by,
                                                         Time answered_by) {
-  if (std::chrono::steady_clock::now() >= connected_by) return EtcdSilence{"no time was left", false};
+  if (std::chrono::steady_clock::now() >= connected_by) return EtcdNoReply{"no time was left", false};
   std::unique_ptr<Connection> connection = take_idle();
   if (!connection) {
     connection = std::make_unique<Connection>();
     if (std::string why = connection->connect(host_, port_, tls_.get(), connected_by); !why.empty())
-      return EtcdSilence{std::move(why), false};
+      return EtcdNoReply{std::move(why), false};
   }
   http::request<http::string_body> request(http::verb::post, path, 11, body);
   request.set(http::field::host, url_.substr(url_.find("//") + 2));
@@ -163,7 +163,7 @@ std::variant<EtcdReply, EtcdSilence> EtcdEndpoint::post(const std::string& path,
   if (!token.empty()) request.set(http::field::authorization, token);
   request.prepare_payload();
   auto reply = connection->exchange(request, answered_by);
-  if (std::holds_alternative<EtcdSilence>(reply)) drop_idle();
+  if (std::holds_alternative<EtcdNoReply>(reply)) drop_idle();
   if (connection->reusable) keep(std::move(connection));
   return reply;
 }

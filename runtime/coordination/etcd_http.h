@@ -21,7 +21,7 @@ struct EtcdReply {
   unsigned status = 0;
   std::string body;
 };
-struct EtcdSilence {
+struct EtcdNoReply {
   std::string what;   // such as "Connection refused"
   bool sent = false;  // the server may have received the question
 };
@@ -41,7 +41,7 @@ class EtcdEndpoint {
   const std::string& url() const { return url_; }
   // Posts a request: connects by `connected_by` and returns the reply by `answered_by`. `token`:
   // the caller's login token; "" = none.
-  std::variant<EtcdReply, EtcdSilence> post(const std::string& path, const std::string& body,
+  std::variant<EtcdReply, EtcdNoReply> post(const std::string& path, const std::string& body,
                                             const std::string& token, Time connected_by, Time answered_by);
 
  private:

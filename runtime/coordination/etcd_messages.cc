@@ -126,7 +126,7 @@ class JsonMembers {
   std::string fault_;
 };
 
-Coordinated shown(JsonMembers& members, bool ok, const Value& range, const std::string& key) {
+CoordinationReply shown(JsonMembers& members, bool ok, const Value& range, const std::string& key) {
   const Value& found = members.only(range, "kvs");
   if (found.is_null()) return {ok, 0, ""};
   members.expect(members.bytes(found, "key") == key, "the key that was asked for");
@@ -136,35 +136,37 @@ Coordinated shown(JsonMembers& members, bool ok, const Value& range, const std::
 }
 
 // Returns the result of a transaction, or the key if nothing was changed.
-Coordinated transacted(JsonMembers& members, const Value& body, const std::string& key, const char* done) {
+CoordinationReply transacted(JsonMembers& members, const Value& body, const std::string& key,
+                             const char* done) {
   const bool ok = members.flag(body, "succeeded");
   const Value& response = members.only(body, "responses");
   const Value& inner = members.object(response, ok ? done : "response_range");
-  return ok ? Coordinated{true} : shown(members, false, inner, key);
+  return ok ? CoordinationReply{true} : shown(members, false, inner, key);
 }
 
 // One overload for each question; `body` is the object with etcd's answer.
-Coordinated answered(JsonMembers& members, const Value& body, const ReadKey& read,
-                     const std::string& prefix) {
+CoordinationReply answered(JsonMembers& members, const Value& body, const ReadKey& read,
+                           const std::string& prefix) {
   return shown(members, true, body, prefix + read.key);
 }
-Coordinated answered(JsonMembers& members, const Value& body, const WatchKey& watch,
-                     const std::string& prefix) {
+CoordinationReply answered(JsonMembers& members, const Value& body, const WatchKey& watch,
+                           const std::string& prefix) {
   return shown(members, true, body, prefix + watch.key);
 }
-Coordinated answered(JsonMembers& members, const Value& body, const WriteKey& write,
-                     const std::string& prefix) {
-  Coordinated said = transacted(members, body, prefix + write.key, "response_put");
+CoordinationReply answered(JsonMembers& members, const Value& body, const WriteKey& write,
+                           const std::string& prefix) {
+  CoordinationReply said = transacted(members, body, prefix + write.key, "response_put");
   if (said.ok) said.revision = members.number(members.object(body, "header"), "revision");
   if (said.ok) said.value = write.value;
   members.expect(!said.ok || said.revision > write.expected, "a revision above the one that was replaced");
   return said;
 }
-Coordinated answered(JsonMembers& members, const Value& body, const EraseKey& erase,
-                     const std::string& prefix) {
+CoordinationReply answered(JsonMembers& members, const Value& body, const EraseKey& erase,
+                           const std::string& prefix) {
   return transacted(members, body, prefix + erase.key, "response_delete_range");
 }
-Coordinated answered(JsonMembers& members, const Value& body, const OpenLease& open, const std::string&) {
+CoordinationReply answered(JsonMembers& members, const Value& body, const OpenLease& open,
+                           const std::string&) {
   const std::uint64_t seconds = members.number(body, "TTL");
   members.expect(seconds >= static_cast<std::uint64_t>((open.ttl_us + 999'999) / 1'000'000),
                  "a lease of at least " + std::to_string(open.ttl_us) + " us");
@@ -172,7 +174,8 @@ Coordinated answered(JsonMembers& members, const Value& body, const OpenLease& o
   members.expect(lease != 0, "\"ID\" of the lease");
   return {true, 0, "", lease};
 }
-Coordinated answered(JsonMembers& members, const Value& body, const KeepLease& keep, const std::string&) {
+CoordinationReply answered(JsonMembers& members, const Value& body, const KeepLease& keep,
+                           const std::string&) {
   members.expect(members.number(body, "ID") == keep.lease, "\"ID\" of the lease that was asked for");
   if (members.number(body, "TTL") == 0) return {};
   return {true, 0, "", keep.lease};
@@ -180,7 +183,7 @@ Coordinated answered(JsonMembers& members, const Value& body, const KeepLease& k
 
 // Returns null for invalid JSON, and for more values or levels than a genuine response has.
 Value parse(std::string_view body) {
-  if (!find_excess(body, bounds).empty()) return {};
+  if (!exceeded_bound(body, bounds).empty()) return {};
   Value value = Value::parse(body.begin(), body.end(), nullptr, false);
   return value.is_discarded() ? Value() : value;
 }

@@ -24,7 +24,7 @@ struct EtcdQuestion {
 EtcdQuestion etcd_question(const Coordinate& question, const std::string& prefix);
 
 struct EtcdAnswer {
-  Coordinated said;
+  CoordinationReply said;
   std::uint64_t cluster = 0;  // id of the etcd cluster
   Revision revision = 0;      // revision of the whole store
 };

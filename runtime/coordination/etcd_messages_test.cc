@@ -24,7 +24,7 @@ std::variant<EtcdAnswer, EtcdFault> answer(const Coordinate& question, const std
                                            unsigned status = 200) {
   return etcd_answer(question, prefix, status, body);
 }
-Coordinated said(const Coordinate& question, const std::string& body) {
+CoordinationReply said(const Coordinate& question, const std::string& body) {
   const auto got = answer(question, body);
   if (const auto* fault = std::get_if<EtcdFault>(&got)) FAIL(fault->what);
   return std::get<EtcdAnswer>(got).said;
@@ -78,12 +78,12 @@ TEST_CASE("etcd messages: a lease is rounded up to whole seconds, never down") {
 
 TEST_CASE("etcd messages: answers are decoded") {
   CHECK(said(read_k, "{" + header + "}").revision == 0);
-  const Coordinated read = said(read_k, range_of(shown_key));
+  const CoordinationReply read = said(read_k, range_of(shown_key));
   CHECK(read.ok);
   CHECK(read.revision == 7);
   CHECK(read.value == "v");
   CHECK(said({WatchKey{"k", 7, 0}}, range_of(shown_key)).revision == 7);
-  const Coordinated written =
+  const CoordinationReply written =
       said(write_k, "{" + header + R"(,"succeeded":true,"responses":[{"response_put":{}}]})");
   CHECK(written.ok);
   CHECK(written.revision == 9);

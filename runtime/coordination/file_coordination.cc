@@ -37,9 +37,9 @@ std::chrono::steady_clock::time_point steady_point(std::int64_t us) {
   return std::chrono::steady_clock::time_point(std::chrono::microseconds(us));
 }
 
-std::string text_of(const CoordinationState& state, Revision set_aside) {
+std::string text_of(const CoordinationState& state, Revision reserved) {
   std::string text(head);
-  text += "last " + std::to_string(set_aside) + "\n";
+  text += "last " + std::to_string(reserved) + "\n";
   for (const auto& [name, key] : state.keys()) {
     if (key.lease != 0) continue;
     text += "key " + std::to_string(key.revision) + " " + std::to_string(name.size()) + " " +
@@ -49,9 +49,10 @@ std::string text_of(const CoordinationState& state, Revision set_aside) {
 }
 
 // Reads the file's text from its front. Throws with the position of the first invalid byte.
-class Reader {
+class CoordinationFileReader {
  public:
-  Reader(std::string_view text, const std::filesystem::path& path) : text_(text), path_(path) {}
+  CoordinationFileReader(std::string_view text, const std::filesystem::path& path)
+      : text_(text), path_(path) {}
 
   bool take_if(std::string_view expected) {
     if (!text_.substr(at_).starts_with(expected)) return false;
@@ -92,7 +93,7 @@ class Reader {
 };
 
 CoordinationState state_of(std::string_view text, const std::filesystem::path& path) {
-  Reader reader(text, path);
+  CoordinationFileReader reader(text, path);
   if (!reader.take_if(head))
     throw CoordinationDamage(path.string() +
                              ": not a coordination file of this version; expected it to begin with \"" +
@@ -205,14 +206,14 @@ void set_coordination_aside(const std::filesystem::path& path) {
   std::filesystem::remove(path.string() + ".lock", error);
 }
 
-FileReplaced replace_file(const std::filesystem::path& path, std::string_view text) {
-  using What = FileReplaced::What;
+ReplaceOutcome replace_file(const std::filesystem::path& path, std::string_view text) {
+  using What = ReplaceOutcome::What;
   const std::filesystem::path aside = path.string() + ".new";
   if (const auto fault = write_flushed(aside, text)) return {What::not_done, *fault};
   if (rename(aside.c_str(), path.c_str()) != 0)
     return {What::not_done, "rename: " + std::string(std::strerror(errno))};
   const auto fault = flush_folder(path);
-  return fault ? FileReplaced{What::unknown, *fault} : FileReplaced{};
+  return fault ? ReplaceOutcome{What::unknown, *fault} : ReplaceOutcome{};
 }
 
 FileCoordination::FileCoordination(std::filesystem::path path, Replace replace)
@@ -251,13 +252,13 @@ FileCoordination::Answer FileCoordination::keep(const Coordinate& question) {
 }
 
 FileCoordination::Answer FileCoordination::read(const Coordinate& question) {
-  if (auto refusal = settle_if_doubtful()) return *std::move(refusal);
+  if (auto refusal = resolve_doubt_if_any()) return *std::move(refusal);
   const std::lock_guard held(mutex_);
   return answer(question);
 }
 
 FileCoordination::Answer FileCoordination::watch(const WatchKey& key) {
-  if (auto refusal = settle_if_doubtful()) return *std::move(refusal);
+  if (auto refusal = resolve_doubt_if_any()) return *std::move(refusal);
   const std::int64_t end_us = steady_us() + std::clamp<std::int64_t>(key.wait_us, 0, wait_us_max);
   std::unique_lock held(mutex_);
   while (steady_us() < end_us && !in_doubt_ && !state_.watched(steady_us(), key)) {
@@ -278,7 +279,7 @@ FileCoordination::Answer FileCoordination::answer(const Coordinate& question) {
 // Writes to disk first if the change must outlive the process.
 FileCoordination::Answer FileCoordination::change(const Coordinate& question) {
   const std::lock_guard alone(changing_);
-  if (auto refusal = settle()) return *std::move(refusal);
+  if (auto refusal = resolve_doubt()) return *std::move(refusal);
   CoordinationState next;
   bool to_disk = false;
   Revision before = 0;
@@ -290,7 +291,7 @@ FileCoordination::Answer FileCoordination::change(const Coordinate& question) {
     before = next.last();
     done = next.ask(steady_us(), question);
   }
-  if (next.last() > set_aside_ || (to_disk && next.last() != before)) {
+  if (next.last() > reserved_ || (to_disk && next.last() != before)) {
     if (auto refusal = save(std::move(next))) return *std::move(refusal);
   } else {
     take(std::move(next), false);
@@ -300,7 +301,7 @@ FileCoordination::Answer FileCoordination::change(const Coordinate& question) {
 
 // Requires changing_; the only place that resolves a doubt. A failed folder flush cannot be checked
 // afterwards, so the file is written again.
-std::optional<Refusal> FileCoordination::settle() {
+std::optional<Refusal> FileCoordination::resolve_doubt() {
   CoordinationState doubtful;
   {
     const std::lock_guard held(mutex_);
@@ -310,27 +311,27 @@ std::optional<Refusal> FileCoordination::settle() {
   return save(std::move(doubtful));
 }
 
-std::optional<Refusal> FileCoordination::settle_if_doubtful() {
+std::optional<Refusal> FileCoordination::resolve_doubt_if_any() {
   {
     const std::lock_guard held(mutex_);
     if (!in_doubt_) return std::nullopt;
   }
   const std::lock_guard alone(changing_);
-  return settle();
+  return resolve_doubt();
 }
 
 // If the file was not replaced, nothing changes except that the numbers taken are not reused.
 std::optional<Refusal> FileCoordination::save(CoordinationState next) {
-  const Revision set_aside = std::max(set_aside_, next.last() + numbers_ahead);
-  const FileReplaced replaced = replace_(path_, text_of(next, set_aside));
-  if (replaced.what == FileReplaced::What::not_done) {
+  const Revision reserved = std::max(reserved_, next.last() + numbers_ahead);
+  const ReplaceOutcome replaced = replace_(path_, text_of(next, reserved));
+  if (replaced.what == ReplaceOutcome::What::not_done) {
     const std::lock_guard held(mutex_);
     state_.skip(next.last());
   } else {
-    set_aside_ = set_aside;
-    take(std::move(next), replaced.what == FileReplaced::What::unknown);
+    reserved_ = reserved;
+    take(std::move(next), replaced.what == ReplaceOutcome::What::unknown);
   }
-  if (replaced.what == FileReplaced::What::done) return std::nullopt;
+  if (replaced.what == ReplaceOutcome::What::done) return std::nullopt;
   return unavailable(replaced.fault);
 }
 

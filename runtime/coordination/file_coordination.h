@@ -29,12 +29,12 @@
 
 namespace troupe {
 
-struct FileReplaced {
+struct ReplaceOutcome {
   enum class What : std::uint8_t { done, not_done, unknown } what = What::done;
   std::string fault;  // unless done, such as "fsync: …"
 };
 // Replaces the file's content with `text`, so that a crash leaves the old or the new content.
-FileReplaced replace_file(const std::filesystem::path& path, std::string_view text);
+ReplaceOutcome replace_file(const std::filesystem::path& path, std::string_view text);
 
 // `what()` says what is wrong, where and what was expected.
 struct CoordinationDamage : std::runtime_error {
@@ -51,8 +51,8 @@ void set_coordination_aside(const std::filesystem::path& path);
 // Thread-safe.
 class FileCoordination final : public Coordination {
  public:
-  using Answer = std::variant<Coordinated, Refusal>;
-  using Replace = std::function<FileReplaced(const std::filesystem::path&, std::string_view)>;
+  using Answer = std::variant<CoordinationReply, Refusal>;
+  using Replace = std::function<ReplaceOutcome(const std::filesystem::path&, std::string_view)>;
 
   // Opens the file, or creates it. Throws std::runtime_error with what is wrong, where and what was
   // expected if the folder is missing or cannot be written, or the file is open elsewhere. Throws
@@ -74,17 +74,17 @@ class FileCoordination final : public Coordination {
   Answer watch(const WatchKey& key);
   Answer change(const Coordinate& question);
   Answer answer(const Coordinate& question);
-  std::optional<Refusal> settle();
-  std::optional<Refusal> settle_if_doubtful();
+  std::optional<Refusal> resolve_doubt();
+  std::optional<Refusal> resolve_doubt_if_any();
   std::optional<Refusal> save(CoordinationState next);
   void take(CoordinationState next, bool in_doubt);
   Refusal unavailable(const std::string& why) const;
 
   const std::filesystem::path path_;
   const Replace replace_;
-  int lock_ = -1;           // descriptor of `path_`.lock
-  std::mutex changing_;     // held while the file is written; taken before `mutex_`
-  Revision set_aside_ = 0;  // the file marks numbers up to this as used; guarded by changing_
+  int lock_ = -1;          // descriptor of `path_`.lock
+  std::mutex changing_;    // held while the file is written; taken before `mutex_`
+  Revision reserved_ = 0;  // the file marks numbers up to this as used; guarded by changing_
   std::mutex mutex_;
   std::condition_variable changed_;
   CoordinationState state_;  // guarded by mutex_; without changing_ only leases change

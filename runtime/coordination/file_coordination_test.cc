@@ -36,8 +36,8 @@ struct Bench {
   }
 };
 
-Coordinated ask(FileCoordination& at, const decltype(Coordinate::what)& what) {
-  return std::get<Coordinated>(at.ask(Coordinate{what}));
+CoordinationReply ask(FileCoordination& at, const decltype(Coordinate::what)& what) {
+  return std::get<CoordinationReply>(at.ask(Coordinate{what}));
 }
 
 TEST_CASE("file coordination: keys and numbers outlive a restart, leases and their keys do not") {
@@ -151,7 +151,7 @@ TEST_CASE("file coordination: a failed replacement changes nothing, and the next
 
 // A disk that the test controls.
 struct Disk {
-  FileReplaced::What what = FileReplaced::What::done;
+  ReplaceOutcome::What what = ReplaceOutcome::What::done;
   bool replaces = true;  // used if the outcome is unknown
   int writes = 0;
   std::function<void()> before = [] {};
@@ -160,10 +160,10 @@ struct Disk {
     return [this](const std::filesystem::path& path, std::string_view text) {
       ++writes;
       before();
-      if (what == FileReplaced::What::not_done) return FileReplaced{what, "full"};
-      if (what == FileReplaced::What::unknown && !replaces) return FileReplaced{what, "fsync"};
-      const FileReplaced done = replace_file(path, text);
-      return what == FileReplaced::What::done ? done : FileReplaced{what, "fsync"};
+      if (what == ReplaceOutcome::What::not_done) return ReplaceOutcome{what, "full"};
+      if (what == ReplaceOutcome::What::unknown && !replaces) return ReplaceOutcome{what, "fsync"};
+      const ReplaceOutcome done = replace_file(path, text);
+      return what == ReplaceOutcome::What::done ? done : ReplaceOutcome{what, "fsync"};
     };
   }
 };
@@ -180,17 +180,17 @@ TEST_CASE("file coordination: a change in doubt is not readable until it is sure
   FileCoordination at(b.path, disk.replace());
   const Revision seen = ask(at, WriteKey{"k", "old", 0}).revision;
   const LeaseId lease = ask(at, OpenLease{1'000'000'000}).lease;
-  disk.what = FileReplaced::What::unknown;
+  disk.what = ReplaceOutcome::What::unknown;
   CHECK(code_of(at, WriteKey{"k", "new", seen}) == "coordination_unavailable");
-  for (const FileReplaced::What what : {FileReplaced::What::unknown, FileReplaced::What::not_done}) {
+  for (const ReplaceOutcome::What what : {ReplaceOutcome::What::unknown, ReplaceOutcome::What::not_done}) {
     disk.what = what;
     CHECK(code_of(at, ReadKey{"k"}) == "coordination_unavailable");
     CHECK(code_of(at, WatchKey{"k", seen, 1}) == "coordination_unavailable");
     CHECK(code_of(at, WriteKey{"k", "newer", seen}) == "coordination_unavailable");
     CHECK(ask(at, KeepLease{lease}).ok);
   }
-  disk.what = FileReplaced::What::done;
-  const Coordinated now = ask(at, ReadKey{"k"});
+  disk.what = ReplaceOutcome::What::done;
+  const CoordinationReply now = ask(at, ReadKey{"k"});
   CHECK(now.value == "new");
   CHECK(now.revision > seen);
   CHECK(ask(at, WriteKey{"k", "newer", now.revision}).ok);
@@ -204,11 +204,11 @@ TEST_CASE("file coordination: after a crash in doubt either state is possible, a
     {
       FileCoordination first(b.path, disk.replace());
       seen = ask(first, WriteKey{"k", "old", 0}).revision;
-      disk.what = FileReplaced::What::unknown;
+      disk.what = ReplaceOutcome::What::unknown;
       CHECK(code_of(first, WriteKey{"k", "new", seen}) != "");
     }
     FileCoordination second(b.path);
-    const Coordinated now = ask(second, ReadKey{"k"});
+    const CoordinationReply now = ask(second, ReadKey{"k"});
     CHECK(now.value == (replaces ? "new" : "old"));
     CHECK(ask(second, WriteKey{"k", "v", now.revision}).revision > seen + 1);
   }
@@ -243,7 +243,7 @@ TEST_CASE("file coordination: leases and their keys are not written, but their n
     disk.writes = 0;
     const LeaseId lease = ask(first, OpenLease{1'000'000'000}).lease;
     const auto lead = [&] {
-      const Coordinated bound = ask(first, WriteKey{"leader", "1", 0, lease});
+      const CoordinationReply bound = ask(first, WriteKey{"leader", "1", 0, lease});
       CHECK(bound.ok);
       CHECK(ask(first, EraseKey{"leader", bound.revision}).ok);
       last = bound.revision + 1;  // number of the erasure
@@ -279,7 +279,7 @@ TEST_CASE("file coordination: a watch ends with a change, a lease's end, or its 
   CHECK(ask(at, WatchKey{"k", 0, 60'000'000}).value == "v");
   writer.join();
   const LeaseId lease = ask(at, OpenLease{20'000}).lease;
-  const Coordinated bound = ask(at, WriteKey{"l", "v", 0, lease});
+  const CoordinationReply bound = ask(at, WriteKey{"l", "v", 0, lease});
   if (bound.ok) CHECK(ask(at, WatchKey{"l", bound.revision, 60'000'000}).revision == 0);
 }
 

@@ -10,7 +10,7 @@ std::variant<Incarnation, Refusal> next_incarnation(Coordination& coordination, 
   const std::string key = "node/" + std::to_string(node) + "/incarnation";
   const auto read = coordination.ask({ReadKey{key}});
   if (const auto* refusal = std::get_if<Refusal>(&read)) return *refusal;
-  const Coordinated& known = std::get<Coordinated>(read);
+  const CoordinationReply& known = std::get<CoordinationReply>(read);
   Incarnation last = 0;
   std::from_chars(known.value.data(), known.value.data() + known.value.size(), last);
   last = std::max(last, seen);
@@ -18,7 +18,7 @@ std::variant<Incarnation, Refusal> next_incarnation(Coordination& coordination, 
   const Incarnation next = std::max(last + incarnation_gap, clock);
   const auto written = coordination.ask({WriteKey{key, std::to_string(next), known.revision}});
   if (const auto* refusal = std::get_if<Refusal>(&written)) return *refusal;
-  if (!std::get<Coordinated>(written).ok)
+  if (!std::get<CoordinationReply>(written).ok)
     return Refusal{503, "incarnation_taken", "another process has changed " + key, "coordination",
                    "one process per node"};
   return next;

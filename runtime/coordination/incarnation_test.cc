@@ -45,9 +45,9 @@ TEST_CASE("incarnation: nodes do not share their incarnations") {
 
 TEST_CASE("incarnation: without a coordination it is refused") {
   struct Away final : Coordination {
-    std::variant<Coordinated, Refusal> ask(const Coordinate& question) override {
-      if (std::holds_alternative<ReadKey>(question.what) && reads) return Coordinated{.ok = true};
-      if (reads) return Coordinated{};  // another process was first
+    std::variant<CoordinationReply, Refusal> ask(const Coordinate& question) override {
+      if (std::holds_alternative<ReadKey>(question.what) && reads) return CoordinationReply{.ok = true};
+      if (reads) return CoordinationReply{};  // another process was first
       return Refusal{503, "away"};
     }
     bool reads = false;

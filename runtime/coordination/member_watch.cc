@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe {
 
@@ -14,7 +14,7 @@ MemberWatch::MemberWatch(Nodes file, Duration every, ReadMembers known)
       read_(known_.revision) {}
 
 MemberWatch::Nodes MemberWatch::there() const {
-  const Members& members = known_.members;
+  const ClusterMembers& members = known_.members;
   return {nodes_of(members, file_.workers, NodeRole::worker),
           nodes_of(members, file_.routers, NodeRole::router),
           nodes_of(members, file_.cache_metas, NodeRole::cache_meta)};
@@ -22,7 +22,7 @@ MemberWatch::Nodes MemberWatch::there() const {
 
 bool MemberWatch::tick(Instant now, std::uint64_t job, Effects& effects) {
   if (every_.us == 0 || job_ != 0 || now < next_) return false;
-  if (epoch() > 0 && planted(Bug::read_members_once)) return false;
+  if (epoch() > 0 && mutated(Mutant::read_members_once)) return false;
   next_ = now + every_;
   job_ = job;
   effects.start(job, Coordinate{ReadKey{std::string(members_key)}});
@@ -31,15 +31,15 @@ bool MemberWatch::tick(Instant now, std::uint64_t job, Effects& effects) {
 
 // Logs an invalid text once per revision. Compares revisions for equality only, because they start
 // anew in an etcd that has lost its data.
-MemberWatch::Answer MemberWatch::on_done(const Done& done, Effects& effects) {
+MemberWatch::Answer MemberWatch::on_done(const JobDone& done, Effects& effects) {
   if (job_ == 0 || done.job != job_) return Answer::foreign;
   job_ = 0;
-  const auto* read = std::get_if<Coordinated>(&done.result);
+  const auto* read = std::get_if<CoordinationReply>(&done.result);
   if (!read || std::exchange(read_, read->revision) == read->revision) return Answer::same;
   auto parsed = parse_members(read->value);
   if (const auto* fault = std::get_if<std::string>(&parsed)) return keep(*fault, effects);
-  Members& members = std::get<Members>(parsed);
-  if (const std::string fault = find_step_back(known_.members, members); !fault.empty())
+  ClusterMembers& members = std::get<ClusterMembers>(parsed);
+  if (const std::string fault = find_contradiction(known_.members, members); !fault.empty())
     return keep(fault, effects);
   known_.revision = read->revision;
   if (members == known_.members) return Answer::same;

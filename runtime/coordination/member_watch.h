@@ -23,7 +23,7 @@ class MemberWatch {
   // Call once per heartbeat. Returns true if it started a read as job number `job`.
   bool tick(Instant now, std::uint64_t job, Effects& effects);
   enum class Answer : std::uint8_t { foreign, same, changed };
-  Answer on_done(const Done& done, Effects& effects);
+  Answer on_done(const JobDone& done, Effects& effects);
 
   const std::vector<NodeId>& workers() const {
     return there_.workers;

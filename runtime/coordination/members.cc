@@ -54,7 +54,7 @@ std::string roles_text(const std::vector<NodeRole>& roles) {
 }
 
 // Applies one line. Returns "" or what is wrong with it.
-std::string take_line(std::string_view line, Members& members) {
+std::string take_line(std::string_view line, ClusterMembers& members) {
   const std::string_view what = next_word(line);
   const auto node = number_in(next_word(line), 0xffffffff);
   if (!node) return "has no node number, 1 or above";
@@ -92,7 +92,7 @@ std::string take_line(std::string_view line, Members& members) {
 }
 
 // True if a node other than `but` keeps the role, not counting nodes that join, leave or have left.
-bool any_stays(const Members& members, std::span<const Member> file, NodeRole role, NodeId but) {
+bool any_stays(const ClusterMembers& members, std::span<const Member> file, NodeRole role, NodeId but) {
   const auto stays = [&](const Member& member) {
     return member.node != but && member.has(role) && !members.leaving.contains(member.node) &&
            !members.left.contains(member.node) && !members.joining.contains(member.node);
@@ -104,14 +104,14 @@ bool any_stays(const Members& members, std::span<const Member> file, NodeRole ro
 
 bool Member::has(NodeRole role) const { return std::ranges::find(roles, role) != roles.end(); }
 
-const Member* Members::find(std::string_view name) const { return named(joined, name); }
+const Member* ClusterMembers::find(std::string_view name) const { return named(joined, name); }
 
-const Member* Members::find(NodeId node) const {
+const Member* ClusterMembers::find(NodeId node) const {
   const auto at = std::ranges::find(joined, node, &Member::node);
   return at == joined.end() ? nullptr : &*at;
 }
 
-std::string members_text(const Members& members) {
+std::string members_text(const ClusterMembers& members) {
   std::string text = members.last > 0 ? "last " + std::to_string(members.last) + "\n" : "";
   for (const Member& member : members.joined)
     text += "joined " + std::to_string(member.node) + " " + member.host + " " + std::to_string(member.port) +
@@ -125,8 +125,8 @@ std::string members_text(const Members& members) {
   return text;
 }
 
-std::variant<Members, std::string> parse_members(std::string_view text) {
-  Members members;
+std::variant<ClusterMembers, std::string> parse_members(std::string_view text) {
+  ClusterMembers members;
   if (text.size() > text_bytes_max) return "it has more than " + std::to_string(text_bytes_max) + " bytes";
   for (std::size_t number = 1; !text.empty(); ++number) {
     const std::size_t end = text.find('\n');
@@ -138,7 +138,7 @@ std::variant<Members, std::string> parse_members(std::string_view text) {
   return members;
 }
 
-MembersChange with_joined(Members members, std::span<const Member> file, Member wanted) {
+MembersChange with_joined(ClusterMembers members, std::span<const Member> file, Member wanted) {
   if (!is_word(wanted.name) || !is_word(wanted.host) || wanted.port == 0)
     return "a node that joins needs a name, a host and a port, without blanks";
   std::ranges::sort(wanted.roles);
@@ -167,12 +167,12 @@ MembersChange with_joined(Members members, std::span<const Member> file, Member 
   return members;
 }
 
-Members arrived(Members members, NodeId node) {
+ClusterMembers arrived(ClusterMembers members, NodeId node) {
   members.joining.erase(node);
   return members;
 }
 
-MembersChange with_leaving(Members members, std::span<const Member> file, std::string_view name) {
+MembersChange with_leaving(ClusterMembers members, std::span<const Member> file, std::string_view name) {
   const Member* const of_file = named(file, name);
   const Member* const member = of_file ? of_file : members.find(name);
   if (!member) return "there is no node \"" + std::string(name) + "\" in the cluster";
@@ -187,7 +187,7 @@ MembersChange with_leaving(Members members, std::span<const Member> file, std::s
   return members;
 }
 
-Members without(Members members, std::span<const Member> file, NodeId node) {
+ClusterMembers without(ClusterMembers members, std::span<const Member> file, NodeId node) {
   members.leaving.erase(node);
   members.joining.erase(node);
   std::erase_if(members.joined, [&](const Member& member) { return member.node == node; });
@@ -196,7 +196,7 @@ Members without(Members members, std::span<const Member> file, NodeId node) {
   return members;
 }
 
-std::string find_step_back(const Members& before, const Members& now) {
+std::string find_contradiction(const ClusterMembers& before, const ClusterMembers& now) {
   if (now.last < before.last)
     return "the last node number given is " + std::to_string(now.last) + ", and was " +
            std::to_string(before.last) + " before";
@@ -210,12 +210,12 @@ std::string find_step_back(const Members& before, const Members& now) {
   return "";
 }
 
-Members with_numbers_spent(Members members, const Members& before) {
+ClusterMembers with_used_numbers(ClusterMembers members, const ClusterMembers& before) {
   members.last = std::max(members.last, before.last);
   return members;
 }
 
-std::vector<NodeId> nodes_of(const Members& members, std::span<const NodeId> file, NodeRole role) {
+std::vector<NodeId> nodes_of(const ClusterMembers& members, std::span<const NodeId> file, NodeRole role) {
   std::vector<NodeId> nodes;
   for (const NodeId node : file)
     if (!members.left.contains(node)) nodes.push_back(node);

@@ -41,7 +41,7 @@ struct Member {
   bool operator==(const Member&) const = default;
 };
 
-struct Members {
+struct ClusterMembers {
   NodeId last = 0;             // highest number given so far; 0 = none
   std::vector<Member> joined;  // in order of number
   // Joined nodes that are connecting: links accept them, but no requests go to them yet. Otherwise
@@ -49,44 +49,44 @@ struct Members {
   std::set<NodeId> joining;
   std::set<NodeId> leaving;  // nodes of the file, and joined nodes
   std::set<NodeId> left;     // nodes of the file; others are removed entirely
-  bool operator==(const Members&) const = default;
+  bool operator==(const ClusterMembers&) const = default;
 
   const Member* find(std::string_view name) const;  // among the joined nodes
   const Member* find(NodeId node) const;
 };
 
 struct ReadMembers {
-  Members members;
+  ClusterMembers members;
   Revision revision = 0;  // 0: nobody has joined or left yet
 };
 
-std::string members_text(const Members& members);
+std::string members_text(const ClusterMembers& members);
 // Parses a members text with at most `members_max` entries of a kind.
 // or what is wrong, with its line
-std::variant<Members, std::string> parse_members(std::string_view text);
+std::variant<ClusterMembers, std::string> parse_members(std::string_view text);
 
 // Result of a change: the new members, or why it is refused. `file`: the nodes of the cluster's
 // file.
-using MembersChange = std::variant<Members, std::string>;
+using MembersChange = std::variant<ClusterMembers, std::string>;
 // Adds a node with a new number. A node of the same name and roles keeps its number and gets the
 // new address.
-MembersChange with_joined(Members members, std::span<const Member> file, Member wanted);
-Members arrived(Members members, NodeId node);  // marks a joining node as reachable
+MembersChange with_joined(ClusterMembers members, std::span<const Member> file, Member wanted);
+ClusterMembers arrived(ClusterMembers members, NodeId node);  // marks a joining node as reachable
 // Refuses unless another node stays for each of its roles.
-MembersChange with_leaving(Members members, std::span<const Member> file, std::string_view name);
+MembersChange with_leaving(ClusterMembers members, std::span<const Member> file, std::string_view name);
 // Removes a node that has ended.
-Members without(Members members, std::span<const Member> file, NodeId node);
+ClusterMembers without(ClusterMembers members, std::span<const Member> file, NodeId node);
 
 // Returns why `now` cannot follow `before`, or "". Numbers given, and to whom, never change, except
 // in an etcd that has lost its data.
-std::string find_step_back(const Members& before, const Members& now);
+std::string find_contradiction(const ClusterMembers& before, const ClusterMembers& now);
 // Marks the node numbers given in `before` as used. A single node may restore only this; the
 // membership itself comes from the others.
-Members with_numbers_spent(Members members, const Members& before);
+ClusterMembers with_used_numbers(ClusterMembers members, const ClusterMembers& before);
 
 // Returns the nodes with this role in order of number: the file's that have not left, and those
 // that have joined. `file`: the file's nodes with this role.
-std::vector<NodeId> nodes_of(const Members& members, std::span<const NodeId> file,
+std::vector<NodeId> nodes_of(const ClusterMembers& members, std::span<const NodeId> file,
                              NodeRole role = NodeRole::worker);
 
 }  // namespace troupe

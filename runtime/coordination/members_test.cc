@@ -13,10 +13,10 @@ namespace members_test {
 const std::vector<Member> file{
     {1, "front", "10.0.0.1", 7000}, {2, "w2", "10.0.0.2", 7000}, {5, "w5", "10.0.0.5", 7000}};
 
-Members joining(Members members, const std::string& name) {
-  return std::get<Members>(with_joined(std::move(members), file, {0, name, "10.0.0.9", 7000}));
+ClusterMembers joining(ClusterMembers members, const std::string& name) {
+  return std::get<ClusterMembers>(with_joined(std::move(members), file, {0, name, "10.0.0.9", 7000}));
 }
-Members joined(Members members, const std::string& name) {
+ClusterMembers joined(ClusterMembers members, const std::string& name) {
   members = joining(std::move(members), name);
   return arrived(members, members.find(name)->node);
 }
@@ -32,7 +32,7 @@ std::string fault(std::string_view text) {
 
 TEST_SUITE("members") {
   TEST_CASE("members: a joining node gets a new highest number, also after others left") {
-    Members members = joined({}, "a");
+    ClusterMembers members = joined({}, "a");
     CHECK(members.find("a")->node == 6);
     members = joined(members, "b");
     CHECK(members.find("b")->node == 7);
@@ -44,16 +44,16 @@ TEST_SUITE("members") {
 
   TEST_CASE("members: a joining node gets no requests before it has arrived") {
     const std::vector<NodeId> of_file{2, 5};
-    const Members members = joining({}, "a");
+    const ClusterMembers members = joining({}, "a");
     CHECK(nodes_of(members, of_file) == std::vector<NodeId>{2, 5});
     CHECK(nodes_of(arrived(members, 6), of_file) == std::vector<NodeId>{2, 5, 6});
-    CHECK(std::get<Members>(parse_members(members_text(members))) == members);
+    CHECK(std::get<ClusterMembers>(parse_members(members_text(members))) == members);
     CHECK(without(members, file, 6).joining.empty());
   }
 
   TEST_CASE("members: a node that joins again keeps its number and updates its address") {
-    Members members = joined({}, "a");
-    members = std::get<Members>(with_joined(members, file, {0, "a", "10.0.0.8", 7001}));
+    ClusterMembers members = joined({}, "a");
+    members = std::get<ClusterMembers>(with_joined(members, file, {0, "a", "10.0.0.8", 7001}));
     CHECK(members.joined == std::vector<Member>{{6, "a", "10.0.0.8", 7001}});
   }
 
@@ -62,12 +62,12 @@ TEST_SUITE("members") {
           std::string::npos);
     CHECK(refusal(with_joined({}, file, {0, "a b", "h", 1})).find("without blanks") != std::string::npos);
     CHECK(refusal(with_joined({}, file, {0, "a", "h", 0})).find("a port") != std::string::npos);
-    const Members leaving = std::get<Members>(with_leaving(joined({}, "a"), file, "a"));
+    const ClusterMembers leaving = std::get<ClusterMembers>(with_leaving(joined({}, "a"), file, "a"));
     CHECK(refusal(with_joined(leaving, file, {0, "a", "h", 1})).find("leaves") != std::string::npos);
   }
 
   TEST_CASE("members: joins are bounded, except for nodes that join again") {
-    Members members;
+    ClusterMembers members;
     for (std::size_t i = 0; i < members_max; ++i)
       members = joining(std::move(members), "n" + std::to_string(i));
     CHECK(members.joined.size() == members_max);
@@ -79,7 +79,7 @@ TEST_SUITE("members") {
   }
 
   TEST_CASE("members: the file's nodes that left stay recorded, others are removed") {
-    Members members = std::get<Members>(with_leaving(joined({}, "a"), file, "w2"));
+    ClusterMembers members = std::get<ClusterMembers>(with_leaving(joined({}, "a"), file, "w2"));
     CHECK(members.leaving == std::set<NodeId>{2});
     const std::vector<NodeId> of_file{2, 5};
     CHECK(nodes_of(members, of_file) == std::vector<NodeId>{2, 5, 6});
@@ -99,41 +99,41 @@ TEST_SUITE("members") {
           "node \"front\" is the last router; expected another that stays in the cluster");
     CHECK(refusal(with_leaving({}, roles, "w3")) ==
           "node \"w3\" is the last worker; expected another that stays in the cluster");
-    const Members spare_leaves = std::get<Members>(with_leaving({}, roles, "spare"));
+    const ClusterMembers spare_leaves = std::get<ClusterMembers>(with_leaving({}, roles, "spare"));
     CHECK(refusal(with_leaving(spare_leaves, roles, "front")).find("the last router") != std::string::npos);
-    Members members =
-        std::get<Members>(with_joined(spare_leaves, roles, {0, "door", "h", 1, {NodeRole::router}}));
+    ClusterMembers members =
+        std::get<ClusterMembers>(with_joined(spare_leaves, roles, {0, "door", "h", 1, {NodeRole::router}}));
     CHECK(refusal(with_leaving(members, roles, "front")).find("the last router") !=
           std::string::npos);  // it has not arrived yet
     members = arrived(std::move(members), 4);
     CHECK(refusal(with_leaving(members, roles, "front")) ==
           "node \"front\" is the last cache_meta; expected another that stays in the cluster");
-    members = arrived(std::get<Members>(with_joined(
+    members = arrived(std::get<ClusterMembers>(with_joined(
                           members, roles, {0, "all", "h", 2, {NodeRole::worker, NodeRole::cache_meta}})),
                       5);
-    members = std::get<Members>(with_leaving(members, roles, "front"));
+    members = std::get<ClusterMembers>(with_leaving(members, roles, "front"));
     CHECK(nodes_of(without(members, roles, 1), std::vector<NodeId>{1}, NodeRole::router) ==
           std::vector<NodeId>{4});
     CHECK(nodes_of(members, std::vector<NodeId>{3}) == std::vector<NodeId>{3, 5});
     CHECK(refusal(with_joined(members, roles, {0, "all", "h", 2, {NodeRole::router}})) ==
           "node \"all\" has already joined as cache_meta,worker; expected the same roles, or another name "
           "for router");
-    CHECK(std::get<Members>(
+    CHECK(std::get<ClusterMembers>(
               with_joined(members, roles, {0, "all", "h", 3, {NodeRole::cache_meta, NodeRole::worker}}))
               .find("all")
               ->port == 3);
-    CHECK(std::get<Members>(parse_members(members_text(members))) == members);
+    CHECK(std::get<ClusterMembers>(parse_members(members_text(members))) == members);
   }
 
   TEST_CASE("members: the text round-trips, and an invalid one is reported with its line") {
-    const Members members =
-        without(std::get<Members>(with_leaving(joined(joined({}, "a"), "b"), file, "w5")), file, 2);
-    CHECK(std::get<Members>(parse_members(members_text(members))) == members);
+    const ClusterMembers members =
+        without(std::get<ClusterMembers>(with_leaving(joined(joined({}, "a"), "b"), file, "w5")), file, 2);
+    CHECK(std::get<ClusterMembers>(parse_members(members_text(members))) == members);
     for (const char* roles : {"roles 7 router", "roles 6 door", "roles 6 ", "roles 6 router,",
                               "roles 6 worker,router", "roles 6 router,router"})
       CHECK(fault("joined 6 h 1 a\n" + std::string(roles) + "\n") ==
             "line 2 needs a joined node and its roles in order");
-    CHECK(std::get<Members>(parse_members("")) == Members{});
+    CHECK(std::get<ClusterMembers>(parse_members("")) == ClusterMembers{});
     CHECK(fault("last 7") == "line 1 has no end");
     CHECK(fault("last 7\nlast 0\n") == "line 2 has no node number, 1 or above");
     CHECK(fault("joined 6 h 7000\n") == "line 1 lacks host, port or name");
@@ -149,31 +149,31 @@ TEST_SUITE("members") {
   }
 
   TEST_CASE("members: numbers end at the limit of addresses") {
-    Members members{.last = member_number_max - 1};
+    ClusterMembers members{.last = member_number_max - 1};
     members = joined(members, "a");
     CHECK(members.find("a")->node == member_number_max);
     CHECK(refusal(with_joined(members, file, {0, "b", "h", 1})).find("end at 65535") != std::string::npos);
-    CHECK(std::get<Members>(with_joined(members, file, {0, "a", "h", 2})).find("a")->port ==
+    CHECK(std::get<ClusterMembers>(with_joined(members, file, {0, "a", "h", 2})).find("a")->port ==
           2);  // it has a number
   }
 
   TEST_CASE("members: given numbers stay as they were, membership may change") {
-    const Members before = without(joined(joined({}, "a"), "b"), file, 2);
-    CHECK(find_step_back(before, before) == "");
-    CHECK(find_step_back({}, before) == "");
-    CHECK(find_step_back(before, without(joined(before, "c"), file, 6)) == "");
-    CHECK(find_step_back(before, {}) == "the last node number given is 0, and was 7 before");
-    const auto lost = [&](Members now) {
-      return find_step_back(before, with_numbers_spent(std::move(now), before));
+    const ClusterMembers before = without(joined(joined({}, "a"), "b"), file, 2);
+    CHECK(find_contradiction(before, before) == "");
+    CHECK(find_contradiction({}, before) == "");
+    CHECK(find_contradiction(before, without(joined(before, "c"), file, 6)) == "");
+    CHECK(find_contradiction(before, {}) == "the last node number given is 0, and was 7 before");
+    const auto lost = [&](ClusterMembers now) {
+      return find_contradiction(before, with_used_numbers(std::move(now), before));
     };
     CHECK(lost({}) == "");
     CHECK(lost(joined({}, "x")) == "number 6 is that of \"x\", and was given before to \"a\"");
-    CHECK(find_step_back(without(before, file, 6), before) ==
+    CHECK(find_contradiction(without(before, file, 6), before) ==
           "number 6 is that of \"a\", and was given before");
-    Members back = before;
+    ClusterMembers back = before;
     back.left.clear();
-    CHECK(find_step_back(before, back) == "");
-    CHECK(joined(with_numbers_spent({}, before), "x").find("x")->node == 8);
+    CHECK(find_contradiction(before, back) == "");
+    CHECK(joined(with_used_numbers({}, before), "x").find("x")->node == 8);
   }
 
   TEST_CASE("member watch: starts with the members read before, and rejects contradictions") {
@@ -184,7 +184,7 @@ TEST_SUITE("members") {
       Effects effects;
       CHECK(watch.tick({static_cast<std::int64_t>(revision) * 1'000}, 11, effects));
       const auto taken = watch.on_done(
-          {11, Coordinated{.ok = true, .revision = revision, .value = std::move(value)}}, effects);
+          {11, CoordinationReply{.ok = true, .revision = revision, .value = std::move(value)}}, effects);
       return std::pair(taken, effects.list.size());
     };
     CHECK(answer(10, "last 6\njoined 6 h 1 b\nleft 2\n") ==
@@ -202,8 +202,8 @@ TEST_SUITE("members") {
     CHECK(watch.tick({0}, 11, effects));
     CHECK_FALSE(watch.tick({5'000}, 12, effects));  // one read at a time
     const auto answer = [&](std::uint64_t job, Revision revision, std::string value) {
-      return watch.on_done({job, Coordinated{.ok = true, .revision = revision, .value = std::move(value)}},
-                           effects);
+      return watch.on_done(
+          {job, CoordinationReply{.ok = true, .revision = revision, .value = std::move(value)}}, effects);
     };
     CHECK(answer(12, 3, "") == MemberWatch::Answer::foreign);
     CHECK(answer(11, 3, "joined 6 h 1 a\nleaving 2\n") == MemberWatch::Answer::changed);

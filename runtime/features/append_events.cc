@@ -17,7 +17,7 @@ std::size_t count_of(const AppendEvents& events) {
 }
 
 // Returns the indices of events whose ids are not known already.
-std::vector<std::size_t> find_new(const StoredProfile* before, const AppendEvents& events) {
+std::vector<std::size_t> new_event_indices(const StoredProfile* before, const AppendEvents& events) {
   std::unordered_set<std::string_view> known;
   if (before) known.insert(before->names.ids.begin(), before->names.ids.end());
   known.erase("");
@@ -29,14 +29,14 @@ std::vector<std::size_t> find_new(const StoredProfile* before, const AppendEvent
 }
 
 // One event with everything that belongs to it.
-struct OneEvent {
+struct ProfileEvent {
   std::string item, id;
   std::vector<Token> tokens;
   std::vector<std::int64_t> features;  // in the order of the limits
 };
 
-std::vector<OneEvent> events_of(StoredProfile stored, const FeatureLimits& limits) {
-  std::vector<OneEvent> events(stored.profile.events.size());
+std::vector<ProfileEvent> events_of(StoredProfile stored, const FeatureLimits& limits) {
+  std::vector<ProfileEvent> events(stored.profile.events.size());
   auto token = stored.profile.tokens.begin();
   for (std::size_t i = 0; i < events.size(); ++i) {
     const auto end = token + stored.profile.events[i];
@@ -51,14 +51,15 @@ std::vector<OneEvent> events_of(StoredProfile stored, const FeatureLimits& limit
   return events;
 }
 
-StoredProfile profile_of(std::vector<OneEvent> events, const FeatureLimits& limits) {
+StoredProfile profile_of(std::vector<ProfileEvent> events, const FeatureLimits& limits) {
   StoredProfile stored;
   for (const EventFeature& wanted : limits.event_features)
     if (!events.empty()) stored.profile.features.push_back({wanted.name, {}});
   const bool has_items =
-      std::ranges::any_of(events, [](const OneEvent& event) { return !event.item.empty(); });
-  const bool has_ids = std::ranges::any_of(events, [](const OneEvent& event) { return !event.id.empty(); });
-  for (OneEvent& event : events) {
+      std::ranges::any_of(events, [](const ProfileEvent& event) { return !event.item.empty(); });
+  const bool has_ids =
+      std::ranges::any_of(events, [](const ProfileEvent& event) { return !event.id.empty(); });
+  for (ProfileEvent& event : events) {
     stored.profile.tokens.insert(stored.profile.tokens.end(), event.tokens.begin(), event.tokens.end());
     stored.profile.events.push_back(static_cast<std::uint32_t>(event.tokens.size()));
     for (std::size_t f = 0; f < event.features.size(); ++f)
@@ -69,14 +70,14 @@ StoredProfile profile_of(std::vector<OneEvent> events, const FeatureLimits& limi
   return stored;
 }
 
-void put_in_order(std::vector<OneEvent>& events, const FeatureLimits& limits) {
+void sort_events(std::vector<ProfileEvent>& events, const FeatureLimits& limits) {
   for (std::size_t f = 0; f < limits.event_features.size(); ++f)
     if (limits.event_features[f].ascending)
-      std::ranges::stable_sort(events, {}, [f](const OneEvent& event) { return event.features[f]; });
+      std::ranges::stable_sort(events, {}, [f](const ProfileEvent& event) { return event.features[f]; });
 }
 
 // Returns how many of the oldest events exceed the limits.
-std::size_t count_excess(const std::vector<OneEvent>& events, const FeatureLimits& limits) {
+std::size_t events_over_limit(const std::vector<ProfileEvent>& events, const FeatureLimits& limits) {
   std::uint64_t kept = 0, tokens = 0;
   for (; kept < std::min<std::uint64_t>(events.size(), limits.history_events_max); ++kept) {
     tokens += events[events.size() - 1 - kept].tokens.size();
@@ -101,7 +102,7 @@ PutUser only(const AppendEvents& events, const std::vector<std::size_t>& fresh) 
 }
 
 // Maps "history[1]" of the new events to the client's numbering: "events[4].item".
-std::string place_of(const std::string& where, const std::vector<std::size_t>& fresh) {
+std::string client_field(const std::string& where, const std::vector<std::size_t>& fresh) {
   constexpr std::string_view list = "history[";
   if (!where.starts_with(list)) return where;
   return "events[" + std::to_string(fresh.at(std::stoul(where.substr(list.size())))) + "].item";
@@ -109,11 +110,11 @@ std::string place_of(const std::string& where, const std::vector<std::size_t>& f
 
 }  // namespace
 
-std::variant<Grown, Refusal> append(const StoredProfile* before, const AppendEvents& events,
-                                    const FeatureLimits& limits, const Catalog& catalog) {
-  if (auto fault = find_fault(events, limits)) return *fault;
-  const std::vector<std::size_t> fresh = find_new(before, events);
-  Grown grown;
+std::variant<AppendedProfile, Refusal> append(const StoredProfile* before, const AppendEvents& events,
+                                              const FeatureLimits& limits, const Catalog& catalog) {
+  if (auto fault = validate_row(events, limits)) return *fault;
+  const std::vector<std::size_t> fresh = new_event_indices(before, events);
+  AppendedProfile grown;
   grown.counts.appended = static_cast<std::uint32_t>(fresh.size());
   grown.counts.repeated = static_cast<std::uint32_t>(count_of(events) - fresh.size());
   if (fresh.empty() && before) {
@@ -123,13 +124,13 @@ std::variant<Grown, Refusal> append(const StoredProfile* before, const AppendEve
   }
   StoredProfile more;
   if (auto refusal = resolve(only(events, fresh), limits, catalog, more, true)) {
-    refusal->where = place_of(refusal->where, fresh);
+    refusal->where = client_field(refusal->where, fresh);
     return *refusal;
   }
-  std::vector<OneEvent> all = before ? events_of(*before, limits) : std::vector<OneEvent>();
+  std::vector<ProfileEvent> all = before ? events_of(*before, limits) : std::vector<ProfileEvent>();
   std::ranges::move(events_of(std::move(more), limits), std::back_inserter(all));
-  put_in_order(all, limits);
-  const std::size_t excess = count_excess(all, limits);
+  sort_events(all, limits);
+  const std::size_t excess = events_over_limit(all, limits);
   all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(excess));
   grown.counts.dropped = static_cast<std::uint32_t>(excess);
   grown.counts.events = static_cast<std::uint32_t>(all.size());
@@ -137,7 +138,7 @@ std::variant<Grown, Refusal> append(const StoredProfile* before, const AppendEve
   return grown;
 }
 
-std::optional<Refusal> find_unmet(const Condition& condition, std::uint64_t present) {
+std::optional<Refusal> reject_if_unmet(const Condition& condition, std::uint64_t present) {
   const auto refuse = [&](std::string expected) {
     return Refusal{412, "changed_meanwhile",
                    present == 0 ? "it does not exist" : "version " + std::to_string(present) + " is stored",

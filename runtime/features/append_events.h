@@ -18,18 +18,18 @@
 
 namespace troupe {
 
-struct Grown {
+struct AppendedProfile {
   StoredProfile stored;  // with the version before
-  Written counts;        // as answered to the client
+  WriteResult counts;    // as answered to the client
 };
 // Appends events. `before`: null if there is no such user. Refusals are those of a PutUser and name
 // the event in the client's numbering.
-std::variant<Grown, Refusal> append(const StoredProfile* before, const AppendEvents& events,
-                                    const FeatureLimits& limits, const Catalog& catalog);
+std::variant<AppendedProfile, Refusal> append(const StoredProfile* before, const AppendEvents& events,
+                                              const FeatureLimits& limits, const Catalog& catalog);
 
 // Returns the refusal of a write whose condition fails; nullopt if it holds. `present`: the stored
 // version; 0 = none.
-std::optional<Refusal> find_unmet(const Condition& condition, std::uint64_t present);
+std::optional<Refusal> reject_if_unmet(const Condition& condition, std::uint64_t present);
 
 // Return the user or item in the form in which a client puts it.
 UserReply reply_of(std::string user, StoredProfile stored);

@@ -15,7 +15,7 @@ Instant present() {
               .count()};
 }
 
-const ProfilePointer& nobody() {
+const ProfilePointer& absent_user() {
   static const ProfilePointer empty = std::make_shared<const Profile>();
   return empty;
 }
@@ -34,15 +34,15 @@ CachedFeatures::CachedFeatures(std::unique_ptr<FeatureStore> store, const Cached
     : store_(std::move(store)),
       options_(options),
       profiles_(options.expiry),
-      behind_([this] { run_behind(); }) {}
+      reader_([this] { run_reader(); }) {}
 
 CachedFeatures::~CachedFeatures() {
   {
-    const std::lock_guard lock(waiting_mutex_);
+    const std::lock_guard lock(queue_mutex_);
     ended_ = true;
   }
   wanted_.notify_one();
-  behind_.join();
+  reader_.join();
 }
 
 Freshness CachedFeatures::freshness_of(const FindFeatures& wanted) const {
@@ -54,24 +54,24 @@ std::optional<JobResult> CachedFeatures::run_now(const Job& job) {
   const auto* wanted = std::get_if<FindFeatures>(&job);
   if (!wanted || freshness_of(*wanted) == Freshness::exact) return store_->run_now(job);
   try {
-    return find_known(*wanted, user_key(wanted->tenant, wanted->user));
+    return find_cached(*wanted, user_key(wanted->tenant, wanted->user));
   } catch (const std::exception&) {  // out of memory
     return std::nullopt;
   }
 }
 
-JobResult CachedFeatures::run(const Job& job, std::uint32_t lane) {
+JobResult CachedFeatures::run(const Job& job, std::uint32_t slot) {
   try {
     if (const auto* write = std::get_if<Write>(&job)) {
-      JobResult result = store_->run(job, lane);
+      JobResult result = store_->run(job, slot);
       note(*write);
       return result;
     }
     const auto* wanted = std::get_if<FindFeatures>(&job);
-    if (!wanted || freshness_of(*wanted) == Freshness::exact) return store_->run(job, lane);
+    if (!wanted || freshness_of(*wanted) == Freshness::exact) return store_->run(job, slot);
     const std::string key = user_key(wanted->tenant, wanted->user);
-    if (auto known = find_known(*wanted, key)) return std::move(*known);
-    return find_waiting(*wanted, key, job, lane);
+    if (auto known = find_cached(*wanted, key)) return std::move(*known);
+    return read_or_wait(*wanted, key, job, slot);
   } catch (const std::exception& error) {  // out of memory
     return Refusal{500, "port_failed", error.what(), "feature port", "to finish the job"};
   }
@@ -84,29 +84,29 @@ void CachedFeatures::note(const Write& write) {
 
 // Returns nullopt if the known catalog is not the wanted one.
 std::optional<JobResult> CachedFeatures::answer_from(const FindFeatures& wanted,
-                                                     ExpiringProfiles::Found found) const {
+                                                     ExpiringProfiles::ProfileLookup found) const {
   CatalogPointer catalog = store_->present_catalog();
   if (!catalog || (!wanted.catalog_version.empty() && wanted.catalog_version != catalog->version()))
     return std::nullopt;
-  if (found.of == Features::Of::missing) found.user = nobody();
+  if (found.of == Features::Source::missing) found.user = absent_user();
   JobResult result = find_items(wanted, std::move(found.user), std::move(catalog));
   if (auto* features = std::get_if<Features>(&result)) features->of = found.of;
   return result;
 }
 
 // Answers without the store, if possible.
-std::optional<JobResult> CachedFeatures::find_known(const FindFeatures& wanted, const std::string& key) {
+std::optional<JobResult> CachedFeatures::find_cached(const FindFeatures& wanted, const std::string& key) {
   const bool behind = freshness_of(wanted) == Freshness::behind;
-  ExpiringProfiles::Found found = profiles_.find(key, present(), behind);
-  if (found.ask) ask_behind(key);
-  if (!behind && found.of != Features::Of::cache) return std::nullopt;
+  ExpiringProfiles::ProfileLookup found = profiles_.find(key, present(), behind);
+  if (found.ask) enqueue_reading(key);
+  if (!behind && found.of != Features::Source::cache) return std::nullopt;
   return answer_from(wanted, std::move(found));
 }
 
 // Lets one executor slot read while others wait for it. Then all look again, because another's
 // reading may have ended since their first look.
-JobResult CachedFeatures::find_waiting(const FindFeatures& wanted, const std::string& key, const Job& job,
-                                       std::uint32_t lane) {
+JobResult CachedFeatures::read_or_wait(const FindFeatures& wanted, const std::string& key, const Job& job,
+                                       std::uint32_t slot) {
   struct End {
     CachedFeatures* features;  // null: another slot began the reading and ends it
     const std::string& key;
@@ -116,11 +116,12 @@ JobResult CachedFeatures::find_waiting(const FindFeatures& wanted, const std::st
   };
   const bool begun = begin_reading(key);
   const End end{begun ? this : nullptr, key};
-  if (auto known = find_known(wanted, key)) return std::move(*known);
+  if (auto known = find_cached(wanted, key)) return std::move(*known);
   const Instant asked = present();
-  JobResult result = store_->run(job, lane);
+  JobResult result = store_->run(job, slot);
   // A store that is unreachable answers from memory; the age of that reading is unknown.
-  if (const auto* features = std::get_if<Features>(&result); features && features->of == Features::Of::store)
+  if (const auto* features = std::get_if<Features>(&result);
+      features && features->of == Features::Source::store)
     profiles_.put(key, features->user, asked);
   return result;
 }
@@ -140,11 +141,11 @@ void CachedFeatures::end_reading(const std::string& key) {
   read_.notify_all();
 }
 
-void CachedFeatures::ask_behind(const std::string& key) {
+void CachedFeatures::enqueue_reading(const std::string& key) {
   {
-    const std::lock_guard lock(waiting_mutex_);
-    if (waiting_.size() < options_.waiting_max) {
-      waiting_.push_back(key);
+    const std::lock_guard lock(queue_mutex_);
+    if (queue_.size() < options_.waiting_max) {
+      queue_.push_back(key);
       wanted_.notify_one();
       return;
     }
@@ -152,9 +153,9 @@ void CachedFeatures::ask_behind(const std::string& key) {
   profiles_.failed(key, present());
 }
 
-void CachedFeatures::ask_for(std::span<const std::string> keys) {
+void CachedFeatures::read_users(std::span<const std::string> keys) {
   const Instant asked = present();
-  std::vector<FoundUser> users = store_->find_users(keys, options_.lane);
+  std::vector<UserReading> users = store_->find_users(keys, options_.slot);
   for (std::size_t i = 0; i < keys.size(); ++i)
     if (users[i].read)
       profiles_.put(keys[i], std::move(users[i].user), asked);
@@ -162,21 +163,21 @@ void CachedFeatures::ask_for(std::span<const std::string> keys) {
       profiles_.failed(keys[i], present());
 }
 
-void CachedFeatures::run_behind() {
+void CachedFeatures::run_reader() {
   std::vector<std::string> keys;
   for (;;) {
     keys.clear();
     {
-      std::unique_lock lock(waiting_mutex_);
-      wanted_.wait(lock, [this] { return ended_ || !waiting_.empty(); });
+      std::unique_lock lock(queue_mutex_);
+      wanted_.wait(lock, [this] { return ended_ || !queue_.empty(); });
       if (ended_) return;
-      while (!waiting_.empty() && keys.size() < options_.batch_max) {
-        keys.push_back(std::move(waiting_.front()));
-        waiting_.pop_front();
+      while (!queue_.empty() && keys.size() < options_.batch_max) {
+        keys.push_back(std::move(queue_.front()));
+        queue_.pop_front();
       }
     }
     try {
-      ask_for(keys);
+      read_users(keys);
     } catch (const std::exception&) {  // out of memory: later requests ask again
     }
   }

@@ -29,7 +29,7 @@ namespace troupe {
 struct CachedFeatureOptions {
   Freshness usual = Freshness::exact;  // default for requests that do not say
   ExpiryOptions expiry;
-  std::uint32_t lane = 0;          // executor slot of the store, for readings after answers
+  std::uint32_t slot = 0;          // executor slot of the store, for readings after answers
   std::size_t waiting_max = 4096;  // users queued for reading; further ones are asked for when wanted again
   std::size_t batch_max = 64;      // users in one round trip
 };
@@ -39,7 +39,7 @@ class CachedFeatures final : public FeatureStore {
   CachedFeatures(std::unique_ptr<FeatureStore> store, const CachedFeatureOptions& options);
   ~CachedFeatures() override;
 
-  JobResult run(const Job& job, std::uint32_t lane) override;
+  JobResult run(const Job& job, std::uint32_t slot) override;
   std::optional<JobResult> run_now(const Job& job) override;
 
   void import(const Import& rows) override { store_->import(rows); }
@@ -51,23 +51,24 @@ class CachedFeatures final : public FeatureStore {
   std::string catalog_version() const override { return store_->catalog_version(); }
   CatalogPointer catalog_at(const std::string& version) override { return store_->catalog_at(version); }
   CatalogPointer present_catalog() const override { return store_->present_catalog(); }
-  std::vector<FoundUser> find_users(std::span<const std::string> keys, std::uint32_t lane) override {
-    return store_->find_users(keys, lane);
+  std::vector<UserReading> find_users(std::span<const std::string> keys, std::uint32_t slot) override {
+    return store_->find_users(keys, slot);
   }
   std::uint64_t bad_records() const override { return store_->bad_records(); }
 
  private:
   Freshness freshness_of(const FindFeatures& wanted) const;
-  std::optional<JobResult> answer_from(const FindFeatures& wanted, ExpiringProfiles::Found found) const;
-  std::optional<JobResult> find_known(const FindFeatures& wanted, const std::string& key);
-  JobResult find_waiting(const FindFeatures& wanted, const std::string& key, const Job& job,
-                         std::uint32_t lane);
+  std::optional<JobResult> answer_from(const FindFeatures& wanted,
+                                       ExpiringProfiles::ProfileLookup found) const;
+  std::optional<JobResult> find_cached(const FindFeatures& wanted, const std::string& key);
+  JobResult read_or_wait(const FindFeatures& wanted, const std::string& key, const Job& job,
+                         std::uint32_t slot);
   bool begin_reading(const std::string& key);  // false: another caller began it, and it has ended
   void end_reading(const std::string& key);
   void note(const Write& write);
-  void ask_behind(const std::string& key);
-  void ask_for(std::span<const std::string> keys);
-  void run_behind();
+  void enqueue_reading(const std::string& key);
+  void read_users(std::span<const std::string> keys);
+  void run_reader();
 
   const std::unique_ptr<FeatureStore> store_;
   const CachedFeatureOptions options_;
@@ -77,11 +78,11 @@ class CachedFeatures final : public FeatureStore {
   std::unordered_set<std::string> reading_;
   std::condition_variable read_;
 
-  std::mutex waiting_mutex_;  // guards waiting_ and ended_
-  std::deque<std::string> waiting_;
+  std::mutex queue_mutex_;  // guards waiting_ and ended_
+  std::deque<std::string> queue_;
   bool ended_ = false;
   std::condition_variable wanted_;
-  std::thread behind_;
+  std::thread reader_;
 };
 
 }  // namespace troupe

@@ -16,29 +16,29 @@
 namespace troupe {
 namespace cached_features_test {
 
-using Of = Features::Of;
+using Source = Features::Source;
 
 // Store whose profiles have the current version and count readings. Tests can block it, make it
 // unreachable, or make every user absent.
 class Far final : public FeatureStore {
  public:
   JobResult run(const Job& job, std::uint32_t) override {
-    if (std::holds_alternative<Write>(job)) return Written{++version};
+    if (std::holds_alternative<Write>(job)) return WriteResult{++version};
     const auto& wanted = std::get<FindFeatures>(job);
     const int turn = ++asked;
     while (held && turn > through) std::this_thread::yield();
     if (away) return Refusal{503, "features_unavailable"};
     JobResult result = find_items(wanted, user(), catalog);
-    if (remembers) std::get<Features>(result).of = Of::stale;
+    if (remembers) std::get<Features>(result).of = Source::stale;
     return result;
   }
-  std::vector<FoundUser> find_users(std::span<const std::string> keys, std::uint32_t lane) override {
+  std::vector<UserReading> find_users(std::span<const std::string> keys, std::uint32_t slot) override {
     ++batches;
-    lane_asked = lane;
+    asked_slot = slot;
     while (held) std::this_thread::yield();
     batched += static_cast<int>(keys.size());
-    std::vector<FoundUser> found(keys.size());
-    for (FoundUser& one : found)
+    std::vector<UserReading> found(keys.size());
+    for (UserReading& one : found)
       if (!away) one = {user(), true};
     return found;
   }
@@ -58,7 +58,7 @@ class Far final : public FeatureStore {
 
   std::atomic<int> asked = 0, batches = 0, batched = 0,
                    through = 0;  // number of readings let through while it is blocked
-  std::atomic<std::uint32_t> lane_asked = 0;
+  std::atomic<std::uint32_t> asked_slot = 0;
   std::atomic<bool> held = false, away = false, nobody = false, remembers = false;
   std::atomic<std::uint64_t> version = 1;
   CatalogPointer catalog = CatalogWriter().publish(7);
@@ -71,7 +71,7 @@ struct Near {
   explicit Near(Freshness usual, Duration expiry = {3'600'000'000}) {
     auto store = std::make_unique<Far>();
     far = store.get();
-    CachedFeatureOptions options{.usual = usual, .lane = 9, .batch_max = 8};
+    CachedFeatureOptions options{.usual = usual, .slot = 9, .batch_max = 8};
     options.expiry.expiry = options.expiry.unknown_expiry = expiry;
     options.expiry.stale_for = {3'600'000'000};
     features = std::make_unique<CachedFeatures>(std::move(store), options);
@@ -91,11 +91,11 @@ struct Near {
 TEST_CASE("cached features: wait is answered from memory within the expiry and from the store after it") {
   Near near(Freshness::wait);
   CHECK_FALSE(near.now());
-  CHECK(near.find().of == Of::store);
+  CHECK(near.find().of == Source::store);
   CHECK(near.now());
   near.far->version = 2;
   const Features again = near.find();
-  CHECK(again.of == Of::cache);
+  CHECK(again.of == Source::cache);
   CHECK(again.user->version == 1);
   CHECK(again.catalog->version() == near.far->catalog->version());
   CHECK(near.far->asked == 1);
@@ -103,7 +103,7 @@ TEST_CASE("cached features: wait is answered from memory within the expiry and f
 
   Near short_lived(Freshness::wait, {1});
   for (int i = 0; i < 3; ++i) {
-    CHECK(short_lived.find().of == Of::store);
+    CHECK(short_lived.find().of == Source::store);
     const auto read = std::chrono::steady_clock::now();
     Near::await([&] { return std::chrono::steady_clock::now() > read + std::chrono::microseconds(2); });
   }
@@ -125,11 +125,11 @@ TEST_CASE("cached features: an absent user is remembered, and an unreachable sto
 TEST_CASE("cached features: an unreachable store's remembered profile is stale and not cached") {
   Near near(Freshness::wait);
   near.far->remembers = true;
-  CHECK(near.find().of == Of::stale);
+  CHECK(near.find().of == Source::stale);
   near.far->remembers = false;
   near.far->version = 2;
   CHECK(near.find().user->version == 2);
-  CHECK(near.find().of == Of::cache);
+  CHECK(near.find().of == Source::cache);
 }
 
 TEST_CASE("cached features: requests for the same user share one reading") {
@@ -140,7 +140,7 @@ TEST_CASE("cached features: requests for the same user share one reading") {
   Near::await([&] { return near.far->asked > 0; });
   near.far->held = false;
   int from_store = 0;
-  for (auto& one : all) from_store += one.get().of == Of::store;
+  for (auto& one : all) from_store += one.get().of == Source::store;
   CHECK(from_store == 1);
   CHECK(near.far->asked == 1);
 }
@@ -166,8 +166,8 @@ TEST_CASE("cached features: a reader after a failed reading does not end another
   std::this_thread::sleep_for(
       std::chrono::milliseconds(20));  // until the fourth has read too, if it did not wait
   near.far->away = near.far->held = false;
-  CHECK(std::get<Features>(third.get()).of == Of::store);
-  CHECK(std::get<Features>(fourth.get()).of == Of::cache);
+  CHECK(std::get<Features>(third.get()).of == Source::store);
+  CHECK(std::get<Features>(fourth.get()).of == Source::cache);
   CHECK(near.far->asked == 3);
 }
 
@@ -176,14 +176,14 @@ TEST_CASE("cached features: behind never waits: missing, then cached, then stale
   near.far->held = true;
   CHECK(near.now());  // although the store hangs
   const Features first = near.find();
-  CHECK(first.of == Of::missing);
+  CHECK(first.of == Source::missing);
   REQUIRE(first.user);
   CHECK(first.user->version == 0);
   CHECK(first.user->events.empty());
   near.far->held = false;
-  Near::await([&] { return near.find().of == Of::stale; });  // its expiry passes at once
+  Near::await([&] { return near.find().of == Source::stale; });  // its expiry passes at once
   CHECK(near.find().user->version == 1);
-  CHECK(near.far->lane_asked == 9);
+  CHECK(near.far->asked_slot == 9);
   CHECK(near.far->asked == 0);
   near.far->version = 5;
   Near::await([&] { return near.find().user->version == 5; });
@@ -209,7 +209,7 @@ TEST_CASE("cached features: users wanted during a reading share the next round t
   near.far->held = false;
   Near::await([&] { return near.far->batched == 13; });
   CHECK(near.far->batches == 3);  // one, eight and four users
-  for (int i = 0; i < 12; ++i) CHECK(near.find("user " + std::to_string(i)).of == Of::cache);
+  for (int i = 0; i < 12; ++i) CHECK(near.find("user " + std::to_string(i)).of == Source::cache);
 }
 
 TEST_CASE("cached features: a write of this process is visible to the next wait") {
@@ -226,7 +226,7 @@ TEST_CASE("cached features: a request for another catalog version goes to the st
   near.find();
   FindFeatures pinned = near.wanted();
   pinned.catalog_version = near.far->catalog->version();
-  CHECK(std::get<Features>(near.features->run(pinned, 0)).of == Of::cache);
+  CHECK(std::get<Features>(near.features->run(pinned, 0)).of == Source::cache);
   pinned.catalog_version = "c1";
   CHECK(std::get<Refusal>(near.features->run(pinned, 0)).code == "wrong_catalog");
   CHECK(near.far->asked == 2);
@@ -234,7 +234,7 @@ TEST_CASE("cached features: a request for another catalog version goes to the st
 
 TEST_CASE("cached features: requests without a user, and exact ones, go to the store") {
   Near near(Freshness::exact);
-  for (int i = 0; i < 2; ++i) CHECK(near.find().of == Of::store);
+  for (int i = 0; i < 2; ++i) CHECK(near.find().of == Source::store);
   CHECK(near.far->asked == 2);
   Near waits(Freshness::wait);
   for (int i = 0; i < 2; ++i) waits.find("");

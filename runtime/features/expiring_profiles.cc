@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 #include "runtime/features/profile_cache.h"
 
 namespace troupe {
@@ -58,21 +58,21 @@ Duration ExpiringProfiles::expiry_of(const std::string& key, bool there, std::ui
   return {std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(full.us) * share))};
 }
 
-ExpiringProfiles::Found ExpiringProfiles::find(const std::string& key, Instant now, bool asks) {
+ExpiringProfiles::ProfileLookup ExpiringProfiles::find(const std::string& key, Instant now, bool asks) {
   Bucket& bucket = bucket_of(key);
   const std::lock_guard lock(bucket.mutex);
   Entry* entry = entry_of(bucket, key);
-  Found found;
+  ProfileLookup found;
   // Absence of a user is never stale: no request should be refused for it so long afterwards.
   if (entry && entry->known && now < entry->expires + (entry->user ? options_.stale_for : Duration{0})) {
-    const bool fresh = now < entry->expires || planted(Bug::tell_stale_as_fresh);
-    found.of = fresh ? Features::Of::cache : Features::Of::stale;
+    const bool fresh = now < entry->expires || mutated(Mutant::report_stale_as_fresh);
+    found.of = fresh ? Features::Source::cache : Features::Source::stale;
     found.user = entry->user;
   }
-  if (!asks || found.of == Features::Of::cache) return found;
+  if (!asks || found.of == Features::Source::cache) return found;
   if (!entry) entry = &touch(bucket, key);
-  found.ask = entry->asking_until <= now;
-  if (found.ask) entry->asking_until = now + options_.asking;
+  found.ask = entry->reading_until <= now;
+  if (found.ask) entry->reading_until = now + options_.asking;
   fit(bucket, *entry);
   return found;
 }
@@ -81,7 +81,7 @@ void ExpiringProfiles::put(const std::string& key, ProfilePointer user, Instant 
   Bucket& bucket = bucket_of(key);
   const std::lock_guard lock(bucket.mutex);
   Entry& entry = touch(bucket, key);
-  entry.asking_until = {INT64_MIN};
+  entry.reading_until = {INT64_MIN};
   if (asked > entry.written && (!entry.known || asked >= entry.asked)) {
     entry.expires = asked + expiry_of(key, user != nullptr, ++bucket.puts);
     entry.user = std::move(user);
@@ -94,11 +94,11 @@ void ExpiringProfiles::put(const std::string& key, ProfilePointer user, Instant 
 void ExpiringProfiles::failed(const std::string& key, Instant now) {
   Bucket& bucket = bucket_of(key);
   const std::lock_guard lock(bucket.mutex);
-  if (Entry* entry = entry_of(bucket, key)) entry->asking_until = now + Duration{options_.asking.us / 8};
+  if (Entry* entry = entry_of(bucket, key)) entry->reading_until = now + Duration{options_.asking.us / 8};
 }
 
 void ExpiringProfiles::written(const std::string& key, Instant now) {
-  if (planted(Bug::forget_own_write)) return;
+  if (mutated(Mutant::forget_own_write)) return;
   Bucket& bucket = bucket_of(key);
   const std::lock_guard lock(bucket.mutex);
   Entry& entry = touch(bucket, key);

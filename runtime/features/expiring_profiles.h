@@ -34,15 +34,15 @@ class ExpiringProfiles {
  public:
   explicit ExpiringProfiles(const ExpiryOptions& options);
 
-  struct Found {
-    Features::Of of =
+  struct ProfileLookup {
+    Features::Source of =
         // cache: within the expiry; stale: within stale_for after it; otherwise missing
-        Features::Of::missing;
+        Features::Source::missing;
     ProfilePointer user;  // for cache and stale; null = no such user
     bool ask = false;     // the caller must read it now: nobody else does
   };
   // `asks`: the caller will read the profile if it has expired.
-  Found find(const std::string& key, Instant now, bool asks);
+  ProfileLookup find(const std::string& key, Instant now, bool asks);
   // Stores a profile whose reading began at `asked`. A reading older than the stored one, or than a
   // write by this process, is dropped.
   void put(const std::string& key, ProfilePointer user, Instant asked);
@@ -60,7 +60,7 @@ class ExpiringProfiles {
     bool known = false;          // `user` was read
     Instant asked, expires;      // start and expiry of the stored reading
     Instant written{INT64_MIN};  // last write by this process
-    Instant asking_until{INT64_MIN};
+    Instant reading_until{INT64_MIN};
     std::size_t bytes = 0;
   };
   struct Bucket {

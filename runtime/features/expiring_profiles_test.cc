@@ -9,7 +9,7 @@
 namespace troupe {
 namespace expiring_profiles_test {
 
-using Of = Features::Of;
+using Source = Features::Source;
 
 ExpiryOptions options() {
   return {.expiry = {1'000},
@@ -26,22 +26,22 @@ ProfilePointer profile(std::uint64_t version, std::size_t events = 1) {
 
 TEST_CASE("expiring profiles: a profile is fresh for its expiry, then stale, then missing") {
   ExpiringProfiles profiles(options());
-  CHECK(profiles.find("u", {0}, false).of == Of::missing);
+  CHECK(profiles.find("u", {0}, false).of == Source::missing);
   profiles.put("u", profile(3), {10});
-  CHECK(profiles.find("u", {1'009}, false).of == Of::cache);
+  CHECK(profiles.find("u", {1'009}, false).of == Source::cache);
   CHECK(profiles.find("u", {1'009}, false).user->version == 3);
-  CHECK(profiles.find("u", {1'010}, false).of == Of::stale);
+  CHECK(profiles.find("u", {1'010}, false).of == Source::stale);
   CHECK(profiles.find("u", {1'509}, false).user->version == 3);
-  CHECK(profiles.find("u", {1'510}, false).of == Of::missing);
+  CHECK(profiles.find("u", {1'510}, false).of == Source::missing);
   CHECK_FALSE(profiles.find("u", {1'510}, false).user);
 }
 
 TEST_CASE("expiring profiles: an absent user is remembered for a shorter time") {
   ExpiringProfiles profiles(options());
   profiles.put("u", nullptr, {0});
-  CHECK(profiles.find("u", {99}, false).of == Of::cache);
+  CHECK(profiles.find("u", {99}, false).of == Source::cache);
   CHECK_FALSE(profiles.find("u", {99}, false).user);
-  CHECK(profiles.find("u", {100}, false).of == Of::missing);
+  CHECK(profiles.find("u", {100}, false).of == Source::missing);
 }
 
 TEST_CASE("expiring profiles: one finder must read, and another one if that reading fails") {
@@ -57,16 +57,16 @@ TEST_CASE("expiring profiles: one finder must read, and another one if that read
   CHECK_FALSE(profiles.find("u", {96}, true).ask);
   CHECK(profiles.find("u", {1'095}, true).ask);
   CHECK_FALSE(profiles.find("u", {1'096}, true).ask);
-  CHECK(profiles.find("u", {1'096}, true).of == Of::stale);
+  CHECK(profiles.find("u", {1'096}, true).of == Source::stale);
 }
 
 TEST_CASE("expiring profiles: a reading from before a write is neither used nor stored late") {
   ExpiringProfiles profiles(options());
   profiles.put("u", profile(1), {0});
   profiles.written("u", {10});
-  CHECK(profiles.find("u", {11}, false).of == Of::missing);
+  CHECK(profiles.find("u", {11}, false).of == Source::missing);
   profiles.put("u", profile(1), {10});
-  CHECK(profiles.find("u", {12}, false).of == Of::missing);
+  CHECK(profiles.find("u", {12}, false).of == Source::missing);
   profiles.put("u", profile(2), {11});
   CHECK(profiles.find("u", {12}, false).user->version == 2);
   profiles.put("u", profile(1), {5});  // its reading began before the write
@@ -83,7 +83,7 @@ TEST_CASE("expiring profiles: jitter spreads expiries and never lengthens one") 
   for (int i = 0; i < 200; ++i) profiles.put(std::to_string(i), profile(1), {0});
   const auto fresh_at = [&](std::int64_t us) {
     int fresh = 0;
-    for (int i = 0; i < 200; ++i) fresh += profiles.find(std::to_string(i), {us}, false).of == Of::cache;
+    for (int i = 0; i < 200; ++i) fresh += profiles.find(std::to_string(i), {us}, false).of == Source::cache;
     return fresh;
   };
   CHECK(fresh_at(499) == 200);
@@ -121,9 +121,9 @@ TEST_CASE("expiring profiles: memory is bounded, and the least recently used are
   one.put("second", profile(2, 3'000), {0});
   one.find("first", {1}, false);
   one.put("third", profile(3, 3'000), {1});
-  CHECK(one.find("first", {2}, false).of == Of::cache);
-  CHECK(one.find("second", {2}, false).of == Of::missing);
-  CHECK(one.find("third", {2}, false).of == Of::cache);
+  CHECK(one.find("first", {2}, false).of == Source::cache);
+  CHECK(one.find("second", {2}, false).of == Source::missing);
+  CHECK(one.find("third", {2}, false).of == Source::cache);
 }
 
 }  // namespace expiring_profiles_test

@@ -32,7 +32,7 @@ Refusal catalog_full(const FeatureLimits& limits) {
           "at most " + std::to_string(limits.items_max) + " items"};
 }
 
-std::optional<Refusal> check_model(const FindFeatures& wanted, const std::string& model) {
+std::optional<Refusal> reject_if_wrong_model(const FindFeatures& wanted, const std::string& model) {
   if (wanted.model_version.empty() || model.empty() || wanted.model_version == model) return {};
   return wrong_version("wrong_model", "model_version", wanted.model_version, model);
 }
@@ -58,7 +58,7 @@ ItemList list_items(const ListItems& wanted, CatalogPointer catalog) {
 std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const Catalog& catalog,
                                StoredProfile& stored, bool checked) {
   if (!checked)
-    if (auto fault = find_fault(put, limits)) return fault;
+    if (auto fault = validate_row(put, limits)) return fault;
   Profile& profile = stored.profile;
   profile.tokens = put.tokens;
   profile.events.assign(put.tokens.size(), 1);

@@ -21,7 +21,7 @@ Refusal catalog_full(const FeatureLimits& limits);
 
 // Rejects a request for another model version. `model`: the version for which the port names
 // blocks; "" accepts any.
-std::optional<Refusal> check_model(const FindFeatures& wanted, const std::string& model);
+std::optional<Refusal> reject_if_wrong_model(const FindFeatures& wanted, const std::string& model);
 
 // Fills everything in `stored` except its version, with the history's tokens from `catalog`.
 // `checked`: the caller has validated the fields, as for appended events.

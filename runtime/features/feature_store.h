@@ -1,6 +1,6 @@
 #pragma once
 // Interface to the router's features: profiles of users and the catalog of items. It has two
-// implementations: FeaturePort (store_features.h, RocksDB, single node) and RedisFeaturePort
+// implementations: RocksFeaturePort (store_features.h, RocksDB, single node) and RedisFeaturePort
 // (redis_features.h, several routers). Jobs, answers and refusals are the same;
 // `features_contract_test.cc` tests both.
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace troupe {
 using NameItem = std::function<BlockName(std::span<const Token>)>;  // names an item's item-prefix block
 
 // A profile as read; null: there is no such user.
-struct FoundUser {
+struct UserReading {
   ProfilePointer user;
   bool read = false;  // false: the reading failed and nothing is known
 };
@@ -64,7 +64,7 @@ class FeatureStore : public Port {
       const = 0;  // last known catalog, without asking the store; null: none yet
   // Reads profiles by their keys (user_key() of store_rows.h) in one round trip, which also updates
   // the present catalog. Each profile is as it was at some time during the call.
-  virtual std::vector<FoundUser> find_users(std::span<const std::string> keys, std::uint32_t lane) = 0;
+  virtual std::vector<UserReading> find_users(std::span<const std::string> keys, std::uint32_t slot) = 0;
   virtual std::uint64_t bad_records() const = 0;  // records seen since the start; each was a miss
 };
 

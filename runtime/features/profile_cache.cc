@@ -16,7 +16,7 @@ std::size_t cached_bytes(const std::string& key, const Profile* profile) {
   return entry_bytes + 2 * key.size() + of_profile;
 }
 
-void ProfileCache::put(const std::string& key, const Known& read) {
+void ProfileCache::put(const std::string& key, const CachedProfile& read) {
   const std::lock_guard lock(mutex_);
   keep(key, read);
 }
@@ -34,24 +34,25 @@ std::uint64_t ProfileCache::changes() {
   return changes_;
 }
 
-void ProfileCache::put_unless_changed(const std::string& key, const Known& read, std::uint64_t since) {
+void ProfileCache::put_unless_changed(const std::string& key, const CachedProfile& read,
+                                      std::uint64_t since) {
   const std::lock_guard lock(mutex_);
   if (changes_ == since) keep(key, read);
 }
 
-void ProfileCache::keep(const std::string& key, const Known& read) {
+void ProfileCache::keep(const std::string& key, const CachedProfile& read) {
   const auto at = entries_.find(key);
   if (at != entries_.end()) {
-    const Known& known = at->second->known;
+    const CachedProfile& known = at->second->known;
     const bool same = known.at.same_lineage(read.at) || !known.profile;
     if (same && (read.profile->version < at->second->version || read.at.version < known.at.version)) return;
   }
-  place({key, read, read.profile->version, cached_bytes(key, read.profile.get())});
+  insert({key, read, read.profile->version, cached_bytes(key, read.profile.get())});
 }
 
 void ProfileCache::forget(const std::string& key, std::uint64_t written_version) {
   const std::lock_guard lock(mutex_);
-  place({key, {}, written_version, cached_bytes(key, nullptr)});
+  insert({key, {}, written_version, cached_bytes(key, nullptr)});
 }
 
 void ProfileCache::erase(const std::string& key) {
@@ -68,7 +69,7 @@ void ProfileCache::drop(const std::string& key) {
   entries_.erase(at);
 }
 
-std::optional<ProfileCache::Known> ProfileCache::find(const std::string& key) {
+std::optional<ProfileCache::CachedProfile> ProfileCache::find(const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto at = entries_.find(key);
   if (at == entries_.end() || !at->second->known.profile) return {};
@@ -76,7 +77,7 @@ std::optional<ProfileCache::Known> ProfileCache::find(const std::string& key) {
   return at->second->known;
 }
 
-void ProfileCache::place(Entry entry) {
+void ProfileCache::insert(Entry entry) {
   if (entry.bytes > bytes_max_) return drop(entry.key);
   bytes_ += entry.bytes;
   const auto at = entries_.find(entry.key);

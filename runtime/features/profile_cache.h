@@ -19,14 +19,14 @@ std::size_t cached_bytes(const std::string& key, const Profile* profile);
 // Thread-safe.
 class ProfileCache {
  public:
-  struct Known {
+  struct CachedProfile {
     ProfilePointer profile;
     CatalogPosition at;
   };
   explicit ProfileCache(std::size_t bytes_max) : bytes_max_(bytes_max) {}
 
   // Stores a reading unless a newer one is stored: executor slots end in any order.
-  void put(const std::string& key, const Known& read);
+  void put(const std::string& key, const CachedProfile& read);
   // Marks the user as written at this version: earlier readings are out of date.
   void forget(const std::string& key, std::uint64_t written_version);
   void erase(const std::string& key);  // forgets this user
@@ -35,18 +35,18 @@ class ProfileCache {
   // meanwhile, since it may predate that write. A writer calls erase() after its write and before
   // it answers.
   std::uint64_t changes();
-  void put_unless_changed(const std::string& key, const Known& read, std::uint64_t since);
-  std::optional<Known> find(const std::string& key);
+  void put_unless_changed(const std::string& key, const CachedProfile& read, std::uint64_t since);
+  std::optional<CachedProfile> find(const std::string& key);
 
  private:
   struct Entry {
     std::string key;
-    Known known;  // without a profile: a write of `version` came after the last reading
+    CachedProfile known;  // without a profile: a write of `version` came after the last reading
     std::uint64_t version = 0;
     std::size_t bytes = 0;
   };
-  void keep(const std::string& key, const Known& read);
-  void place(Entry entry);
+  void keep(const std::string& key, const CachedProfile& read);
+  void insert(Entry entry);
   void drop(const std::string& key);
 
   const std::size_t bytes_max_;

@@ -6,7 +6,7 @@ using namespace troupe;
 
 namespace {
 
-ProfileCache::Known read_at(std::uint64_t catalog, std::uint64_t version) {
+ProfileCache::CachedProfile read_at(std::uint64_t catalog, std::uint64_t version) {
   return {std::make_shared<Profile>(Profile{version, {1, 2}, {2}}), {"run", "origin", catalog}};
 }
 std::uint64_t version_of(ProfileCache& cache, const std::string& key) {

@@ -25,8 +25,8 @@ Refusal data_damaged(const char* what) {
 
 }  // namespace
 
-FeaturePort::FeaturePort(Store& store, const FeatureLimits& limits, NameItem name_item,
-                         std::string model_version, std::size_t profile_bytes_max)
+RocksFeaturePort::RocksFeaturePort(Store& store, const FeatureLimits& limits, NameItem name_item,
+                                   std::string model_version, std::size_t profile_bytes_max)
     : store_(store),
       limits_(limits),
       name_item_(std::move(name_item)),
@@ -39,7 +39,7 @@ FeaturePort::FeaturePort(Store& store, const FeatureLimits& limits, NameItem nam
   half_imported_ = store_.read(Column::meta, importing_key, [](std::string_view) {}) != Store::Read::missing;
 }
 
-JobResult FeaturePort::run(const Job& job, std::uint32_t) {
+JobResult RocksFeaturePort::run(const Job& job, std::uint32_t) {
   try {
     if (const auto* wanted = std::get_if<FindFeatures>(&job)) return find(*wanted);
     if (const auto* wanted = std::get_if<ListItems>(&job)) return list_items(*wanted, catalog());
@@ -53,14 +53,14 @@ JobResult FeaturePort::run(const Job& job, std::uint32_t) {
   }
 }
 
-std::optional<JobResult> FeaturePort::run_now(const Job& job) {
+std::optional<JobResult> RocksFeaturePort::run_now(const Job& job) {
   const auto* wanted = std::get_if<FindFeatures>(&job);
   if (!wanted || wanted->items.size() > items_now_max) return std::nullopt;
   try {
-    std::optional<ProfileCache::Known> user(std::in_place);
+    std::optional<ProfileCache::CachedProfile> user(std::in_place);
     if (!wanted->user.empty()) user = profiles_.find(user_key(wanted->tenant, wanted->user));
     if (!user) return std::nullopt;
-    if (auto refusal = check_model(*wanted, model_version_)) return *refusal;
+    if (auto refusal = reject_if_wrong_model(*wanted, model_version_)) return *refusal;
     if (!unreadable_items_.empty()) return std::nullopt;
     CatalogPointer present = catalog();
     if (wanted->paths && !present->has_paths()) return std::nullopt;
@@ -72,7 +72,7 @@ std::optional<JobResult> FeaturePort::run_now(const Job& job) {
 
 // ---- start ----
 
-std::uint64_t FeaturePort::load_catalog() {
+std::uint64_t RocksFeaturePort::load_catalog() {
   std::uint64_t newest = 0;
   const auto use = [&](std::string_view key, std::string_view value) {
     auto stored = decode_item(key, value, limits_);
@@ -100,7 +100,8 @@ std::uint64_t FeaturePort::load_catalog() {
 
 // A counter that is damaged, or missing beside unreadable rows, jumps far above the newest row.
 // Nobody knows how many writes were newer, or were erasures, which leave no row.
-std::uint64_t FeaturePort::load_counter(std::string_view key, const std::function<NewestRow()>& newest_row) {
+std::uint64_t RocksFeaturePort::load_counter(std::string_view key,
+                                             const std::function<NewestRow()>& newest_row) {
   std::optional<std::uint64_t> count;
   const Store::Read read =
       store_.read(Column::meta, key, [&](std::string_view value) { count = decode_counter(key, value); });
@@ -108,11 +109,11 @@ std::uint64_t FeaturePort::load_counter(std::string_view key, const std::functio
   const NewestRow newest = newest_row();
   if (read == Store::Read::missing && newest.all_were_read) return newest.version;
   ++bad_records_;
-  const Numbered what = key == profiles_key ? Numbered::profiles : Numbered::catalog;
+  const VersionKind what = key == profiles_key ? VersionKind::profiles : VersionKind::catalog;
   return std::max(newest.version + counter_jump, store_.mark().ceiling(what));
 }
 
-FeaturePort::NewestRow FeaturePort::newest_profile() const {
+RocksFeaturePort::NewestRow RocksFeaturePort::newest_profile() const {
   NewestRow newest;
   const auto use = [&](std::string_view key, std::string_view value) {
     auto profile = RecordReader::open(RecordType::profile, key, value);
@@ -128,7 +129,7 @@ FeaturePort::NewestRow FeaturePort::newest_profile() const {
 
 // ---- reads ----
 
-Store::Read FeaturePort::read_profile(const std::string& key, ProfilePointer& profile) {
+Store::Read RocksFeaturePort::read_profile(const std::string& key, ProfilePointer& profile) {
   std::optional<Profile> decoded;
   bool sound = false;
   const Store::Read read = store_.read(Column::users, key, [&](std::string_view value) {
@@ -142,7 +143,7 @@ Store::Read FeaturePort::read_profile(const std::string& key, ProfilePointer& pr
   return Store::Read::corrupt;
 }
 
-Store::Read FeaturePort::find_profile(const std::string& key, ProfilePointer& profile) {
+Store::Read RocksFeaturePort::find_profile(const std::string& key, ProfilePointer& profile) {
   if (auto known = profiles_.find(key)) {
     profile = std::move(known->profile);
     return Store::Read::found;
@@ -153,8 +154,8 @@ Store::Read FeaturePort::find_profile(const std::string& key, ProfilePointer& pr
   return read;
 }
 
-JobResult FeaturePort::find(const FindFeatures& wanted) {
-  if (auto refusal = check_model(wanted, model_version_)) return *refusal;
+JobResult RocksFeaturePort::find(const FindFeatures& wanted) {
+  if (auto refusal = reject_if_wrong_model(wanted, model_version_)) return *refusal;
   ProfilePointer user;
   if (!wanted.user.empty()) {
     const Store::Read read = find_profile(user_key(wanted.tenant, wanted.user), user);
@@ -170,8 +171,8 @@ JobResult FeaturePort::find(const FindFeatures& wanted) {
   return found;
 }
 
-std::vector<FoundUser> FeaturePort::find_users(std::span<const std::string> keys, std::uint32_t) {
-  std::vector<FoundUser> users(keys.size());
+std::vector<UserReading> RocksFeaturePort::find_users(std::span<const std::string> keys, std::uint32_t) {
+  std::vector<UserReading> users(keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const Store::Read read = find_profile(keys[i], users[i].user);
     users[i].read = read == Store::Read::found || read == Store::Read::missing;
@@ -180,8 +181,8 @@ std::vector<FoundUser> FeaturePort::find_users(std::span<const std::string> keys
 }
 
 // Reads from the store: names, which no request needs, are not cached.
-std::optional<Refusal> FeaturePort::read_stored(const std::string& key,
-                                                std::optional<StoredProfile>& stored) {
+std::optional<Refusal> RocksFeaturePort::read_stored(const std::string& key,
+                                                     std::optional<StoredProfile>& stored) {
   bool sound = true;
   const Store::Read read = store_.read(Column::users, key, [&](std::string_view value) {
     stored = decode_stored_profile(key, value, limits_);
@@ -194,13 +195,13 @@ std::optional<Refusal> FeaturePort::read_stored(const std::string& key,
   return std::nullopt;
 }
 
-JobResult FeaturePort::read(const GetUser& wanted) {
+JobResult RocksFeaturePort::read(const GetUser& wanted) {
   std::optional<StoredProfile> stored;
   if (auto refusal = read_stored(user_key(wanted.tenant, wanted.user), stored)) return *refusal;
   return stored ? JobResult(reply_of(wanted.user, *std::move(stored))) : JobResult(unknown_user());
 }
 
-JobResult FeaturePort::read(const GetItem& wanted) const {
+JobResult RocksFeaturePort::read(const GetItem& wanted) const {
   const UnreadableRanges::Snapshot unreadable = unreadable_items_.now();
   const StoredCatalogPointer present = catalog();
   const ItemNumber number = present->find(wanted.item);
@@ -209,46 +210,47 @@ JobResult FeaturePort::read(const GetItem& wanted) const {
   return unknown_item(wanted.item);
 }
 
-StoredCatalogPointer FeaturePort::catalog() const {
+StoredCatalogPointer RocksFeaturePort::catalog() const {
   const std::lock_guard lock(catalog_mutex_);
   return catalog_;
 }
 
-std::uint64_t FeaturePort::items() const { return catalog()->size(); }
+std::uint64_t RocksFeaturePort::items() const { return catalog()->size(); }
 
-std::string FeaturePort::catalog_version() const { return catalog()->version(); }
+std::string RocksFeaturePort::catalog_version() const { return catalog()->version(); }
 
 // ---- writes: the caller holds writing_, so the catalog does not change ----
 
-void FeaturePort::publish(std::uint64_t version) {
+void RocksFeaturePort::publish(std::uint64_t version) {
   StoredCatalogPointer next = writer_.publish(version);  // the replaced one is freed after the lock
-  held_.note(next);
+  catalogs_in_use_.note(next);
   const std::lock_guard lock(catalog_mutex_);
   catalog_.swap(next);
 }
 
-Change FeaturePort::change_of(const PutUser& put, const StoredProfile& stored) const {
+Change RocksFeaturePort::change_of(const PutUser& put, const StoredProfile& stored) const {
   const std::string key = user_key(put.tenant, put.user);
   return {Column::users, key, encode_profile(stored.profile, key, stored.names)};
 }
 
-std::optional<Refusal> FeaturePort::find_unmet(const Condition& condition, const std::string& user) {
+std::optional<Refusal> RocksFeaturePort::reject_if_unmet(const Condition& condition,
+                                                         const std::string& user) {
   if (condition == Condition{}) return std::nullopt;
   std::optional<StoredProfile> stored;
   if (auto refusal = read_stored(user, stored)) return refusal;
-  return troupe::find_unmet(condition, stored ? stored->profile.version : 0);
+  return troupe::reject_if_unmet(condition, stored ? stored->profile.version : 0);
 }
 
-std::optional<Refusal> FeaturePort::find_unmet_item(const Condition& condition,
-                                                    const std::string& item) const {
+std::optional<Refusal> RocksFeaturePort::reject_if_item_unmet(const Condition& condition,
+                                                              const std::string& item) const {
   const ItemNumber number = writer_.last()->find(item);
-  return troupe::find_unmet(condition, number == no_item ? 0 : writer_.last()->written(number));
+  return troupe::reject_if_unmet(condition, number == no_item ? 0 : writer_.last()->written(number));
 }
 
 // Makes a write durable before it is answered, and records that in the mark, so that a lost log is
 // noticed.
-std::optional<StoreFailure> FeaturePort::store(Numbered what, std::uint64_t version,
-                                               std::span<const Change> changes) {
+std::optional<StoreFailure> RocksFeaturePort::store(VersionKind what, std::uint64_t version,
+                                                    std::span<const Change> changes) {
   if (auto why = store_.mark().reserve(what, version))
     return StoreFailure{StoreFault::failed, *std::move(why)};
   if (auto failure = store_.write(changes, Durability::synced)) return failure;
@@ -256,85 +258,87 @@ std::optional<StoreFailure> FeaturePort::store(Numbered what, std::uint64_t vers
   return {};
 }
 
-JobResult FeaturePort::write_profile(const std::string& key, StoredProfile stored, Written written) {
+JobResult RocksFeaturePort::write_profile(const std::string& key, StoredProfile stored, WriteResult written) {
   stored.profile.version = written.version = profiles_written_ + 1;
   const Change changes[] = {{Column::users, key, encode_profile(stored.profile, key, stored.names)},
                             counter_change(profiles_key, written.version)};
-  const auto failure = store(Numbered::profiles, written.version, changes);
+  const auto failure = store(VersionKind::profiles, written.version, changes);
   profiles_.erase(key);
   if (failure) return storage_failed(failure->fault);
   profiles_written_ = written.version;
   return written;
 }
 
-JobResult FeaturePort::write(const PutUser& put) {
+JobResult RocksFeaturePort::write(const PutUser& put) {
   const std::lock_guard lock(writing_);
   const std::string key = user_key(put.tenant, put.user);
   StoredProfile stored;
   if (auto refusal = resolve(put, limits_, *writer_.last(), stored)) return *refusal;
-  if (auto refusal = find_unmet(put.condition, key)) return *refusal;
+  if (auto refusal = reject_if_unmet(put.condition, key)) return *refusal;
   return write_profile(key, std::move(stored), {});
 }
 
 // A client that repeats a successful append gets its answer, even if the version in its condition
 // has changed.
-JobResult FeaturePort::write(const AppendEvents& events) {
+JobResult RocksFeaturePort::write(const AppendEvents& events) {
   const std::lock_guard lock(writing_);
   const std::string key = user_key(events.tenant, events.user);
   std::optional<StoredProfile> before;
   if (auto refusal = read_stored(key, before)) return *refusal;
   auto grown = append(before ? &*before : nullptr, events, limits_, *writer_.last());
   if (auto* refusal = std::get_if<Refusal>(&grown)) return std::move(*refusal);
-  auto& [stored, counts] = std::get<Grown>(grown);
+  auto& [stored, counts] = std::get<AppendedProfile>(grown);
   const std::uint64_t version = before ? before->profile.version : 0;
-  if (before && counts.appended == 0) return Written{version, 0, counts.repeated, 0, counts.events};
-  if (auto refusal = troupe::find_unmet(events.condition, version)) return *refusal;
+  if (before && counts.appended == 0) return WriteResult{version, 0, counts.repeated, 0, counts.events};
+  if (auto refusal = troupe::reject_if_unmet(events.condition, version)) return *refusal;
   return write_profile(key, std::move(stored), counts);
 }
 
-JobResult FeaturePort::write(const DeleteUser& gone) {
+JobResult RocksFeaturePort::write(const DeleteUser& gone) {
   const std::lock_guard lock(writing_);
   const std::string key = user_key(gone.tenant, gone.user);
   const Store::Read read = store_.read(Column::users, key, [](std::string_view) {});
   if (read == Store::Read::failed) return storage_failed(StoreFault::failed);
   if (read == Store::Read::missing) return unknown_user();
-  if (auto refusal = find_unmet(gone.condition, key)) return *refusal;
+  if (auto refusal = reject_if_unmet(gone.condition, key)) return *refusal;
   const std::uint64_t version = profiles_written_ + 1;
   const Change changes[] = {{Column::users, key}, counter_change(profiles_key, version)};
-  const auto failure = store(Numbered::profiles, version, changes);
+  const auto failure = store(VersionKind::profiles, version, changes);
   profiles_.erase(key);
   if (failure) return storage_failed(failure->fault);
   profiles_written_ = version;
-  return Written{version};
+  return WriteResult{version};
 }
 
-JobResult FeaturePort::write(const PutItem& put) {
+JobResult RocksFeaturePort::write(const PutItem& put) {
   const std::lock_guard lock(writing_);
-  if (auto refusal = find_fault(put, limits_)) return *refusal;
-  if (auto refusal = find_unmet_item(put.condition, put.item)) return *refusal;
+  if (auto refusal = validate_row(put, limits_)) return *refusal;
+  if (auto refusal = reject_if_item_unmet(put.condition, put.item)) return *refusal;
   if (writer_.size() >= limits_.items_max && !writer_.contains(put.item)) return catalog_full(limits_);
   Item item{put.item, put.title, put.tokens, put.identifier, name_item_(put.tokens)};
   const std::uint64_t version = writer_.last()->version_number() + 1;
   const Change changes[] = {{Column::items, put.item, encode_item(item, version, put.item)},
                             counter_change(catalog_key, version)};
-  if (const auto failure = store(Numbered::catalog, version, changes)) return storage_failed(failure->fault);
+  if (const auto failure = store(VersionKind::catalog, version, changes))
+    return storage_failed(failure->fault);
   writer_.put(std::move(item), version);
   publish(version);
   unreadable_items_.remove(put.item);
-  return Written{version};
+  return WriteResult{version};
 }
 
-JobResult FeaturePort::write(const DeleteItem& gone) {
+JobResult RocksFeaturePort::write(const DeleteItem& gone) {
   const std::lock_guard lock(writing_);
   if (!writer_.contains(gone.item) && !unreadable_items_.contains(gone.item)) return unknown_item(gone.item);
-  if (auto refusal = find_unmet_item(gone.condition, gone.item)) return *refusal;
+  if (auto refusal = reject_if_item_unmet(gone.condition, gone.item)) return *refusal;
   const std::uint64_t version = writer_.last()->version_number() + 1;
   const Change changes[] = {{Column::items, gone.item}, counter_change(catalog_key, version)};
-  if (const auto failure = store(Numbered::catalog, version, changes)) return storage_failed(failure->fault);
+  if (const auto failure = store(VersionKind::catalog, version, changes))
+    return storage_failed(failure->fault);
   writer_.erase(gone.item);
   publish(version);
   unreadable_items_.remove(gone.item);
-  return Written{version};
+  return WriteResult{version};
 }
 
 }  // namespace troupe

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/features/catalogs_in_use.h"
 #include "runtime/features/feature_store.h"
-#include "runtime/features/held_catalogs.h"
 #include "runtime/features/profile_cache.h"
 #include "runtime/features/stored_catalog.h"
 #include "runtime/features/unreadable_ranges.h"
@@ -23,14 +23,14 @@
 
 namespace troupe {
 
-class FeaturePort final : public FeatureStore {
+class RocksFeaturePort final : public FeatureStore {
  public:
   // Loads the catalog; unreadable rows are left out and counted. `store` must outlive the port.
   // `model_version` is the one for which `name_item` names blocks; "" accepts any.
-  FeaturePort(Store& store, const FeatureLimits& limits, NameItem name_item, std::string model_version = "",
-              std::size_t profile_bytes_max = std::size_t{64} << 20);
+  RocksFeaturePort(Store& store, const FeatureLimits& limits, NameItem name_item,
+                   std::string model_version = "", std::size_t profile_bytes_max = std::size_t{64} << 20);
 
-  JobResult run(const Job& job, std::uint32_t lane) override;
+  JobResult run(const Job& job, std::uint32_t slot) override;
   // Answers requests without a user, and for users that are in memory.
   std::optional<JobResult> run_now(const Job& job) override;
 
@@ -46,9 +46,9 @@ class FeaturePort final : public FeatureStore {
 
   std::uint64_t items() const override;
   std::string catalog_version() const override;
-  CatalogPointer catalog_at(const std::string& version) override { return held_.find(version); }
+  CatalogPointer catalog_at(const std::string& version) override { return catalogs_in_use_.find(version); }
   CatalogPointer present_catalog() const override { return catalog(); }
-  std::vector<FoundUser> find_users(std::span<const std::string> keys, std::uint32_t lane) override;
+  std::vector<UserReading> find_users(std::span<const std::string> keys, std::uint32_t slot) override;
   std::uint64_t bad_records() const override { return bad_records_.load(); }
 
  private:
@@ -73,10 +73,10 @@ class FeaturePort final : public FeatureStore {
   Store::Read read_profile(const std::string& key, ProfilePointer& profile);
   // Returns why the profile cannot be read; nullopt if `stored` is filled or there is no such user.
   std::optional<Refusal> read_stored(const std::string& key, std::optional<StoredProfile>& stored);
-  std::optional<Refusal> find_unmet(const Condition& condition, const std::string& user);
-  std::optional<Refusal> find_unmet_item(const Condition& condition, const std::string& item) const;
-  JobResult write_profile(const std::string& key, StoredProfile stored, Written written);
-  std::optional<StoreFailure> store(Numbered what, std::uint64_t version, std::span<const Change> changes);
+  std::optional<Refusal> reject_if_unmet(const Condition& condition, const std::string& user);
+  std::optional<Refusal> reject_if_item_unmet(const Condition& condition, const std::string& item) const;
+  JobResult write_profile(const std::string& key, StoredProfile stored, WriteResult written);
+  std::optional<StoreFailure> store(VersionKind what, std::uint64_t version, std::span<const Change> changes);
   StoredCatalogPointer catalog() const;
   void publish(std::uint64_t version);
   Change change_of(const PutUser& put, const StoredProfile& stored) const;
@@ -103,7 +103,7 @@ class FeaturePort final : public FeatureStore {
   CatalogWriter writer_;
   mutable std::mutex catalog_mutex_;  // guards catalog_; held only to copy the pointer
   StoredCatalogPointer catalog_;
-  HeldCatalogs held_;
+  CatalogsInUse catalogs_in_use_;
   ProfileCache profiles_;
 };
 

@@ -21,19 +21,19 @@ BlockName name_item(std::span<const Token> tokens) { return block_name({"m", "l"
 struct Shop {
   TestFolder folder;
   std::unique_ptr<Store> store;
-  std::unique_ptr<FeaturePort> port;
+  std::unique_ptr<RocksFeaturePort> port;
 
   Shop() { open(limits); }
   void open(const FeatureLimits& l) {
     port.reset(), store.reset();
     store = std::make_unique<Store>(folder.path());
-    port = std::make_unique<FeaturePort>(*store, l, name_item);
+    port = std::make_unique<RocksFeaturePort>(*store, l, name_item);
   }
   JobResult write(auto what) { return port->run(Write{std::move(what)}, 0); }
   std::uint64_t version(auto what) {
     const JobResult result = write(std::move(what));
-    REQUIRE(std::holds_alternative<Written>(result));
-    return std::get<Written>(result).version;
+    REQUIRE(std::holds_alternative<WriteResult>(result));
+    return std::get<WriteResult>(result).version;
   }
   Features find(std::string tenant, std::string user, std::vector<std::string> items = {}) {
     return std::get<Features>(
@@ -218,7 +218,7 @@ TEST_CASE_FIXTURE(Shop, "store features: the mark has answered writes, and impor
   version(PutUser{0, "t", "ann", {}, {1}}), version(item("a", {1}));
   const PutUser rows[] = {{0, "t", "bob", {}, {3}}, {0, "t", "cleo", {}, {3}}};
   port->import_users(rows);
-  const auto found = AcknowledgedMark::look(folder.path() / "acknowledged");
+  const auto found = AcknowledgedMark::read_file(folder.path() / "acknowledged");
   REQUIRE(found.state);
   CHECK(found.state->last == std::array<std::uint64_t, 2>{3, 1});
 }

@@ -55,7 +55,7 @@ class ImportWriter {
 
 }  // namespace
 
-void FeaturePort::import(const Import& rows) {
+void RocksFeaturePort::import(const Import& rows) {
   const std::lock_guard lock(writing_);
   const bool changes_items = rows.replace || !rows.items.empty();
   const std::uint64_t version = writer_.last()->version_number() + (changes_items ? 1 : 0);
@@ -70,17 +70,17 @@ void FeaturePort::import(const Import& rows) {
   if (!changes_items) return;
   writer_ = std::move(next);
   {
-    held_.note(catalog);
+    catalogs_in_use_.note(catalog);
     const std::lock_guard publishing(catalog_mutex_);
     catalog_ = catalog;
   }
   for (const PutItem& row : rows.items) unreadable_items_.remove(row.item);
 }
 
-void FeaturePort::put_items(const Import& rows, std::uint64_t version, CatalogWriter& next) const {
+void RocksFeaturePort::put_items(const Import& rows, std::uint64_t version, CatalogWriter& next) const {
   for (std::size_t i = 0; i < rows.items.size(); ++i) {
     const PutItem& row = rows.items[i];
-    if (const auto fault = find_fault(row, limits_)) refuse_row(rows, "item", i, *fault);
+    if (const auto fault = validate_row(row, limits_)) refuse_row(rows, "item", i, *fault);
     if (next.size() >= limits_.items_max && !next.contains(row.item))
       refuse_row(rows, "item", i, catalog_full(limits_));
     next.put({row.item, row.title, row.tokens, row.identifier, name_item_(row.tokens)}, version);
@@ -88,7 +88,7 @@ void FeaturePort::put_items(const Import& rows, std::uint64_t version, CatalogWr
   }
 }
 
-std::vector<StoredProfile> FeaturePort::resolve_users(const Import& rows, const Catalog& catalog) const {
+std::vector<StoredProfile> RocksFeaturePort::resolve_users(const Import& rows, const Catalog& catalog) const {
   std::vector<StoredProfile> profiles;
   std::uint64_t version = profiles_written_;
   for (std::size_t i = 0; i < rows.users.size(); ++i) {
@@ -101,8 +101,8 @@ std::vector<StoredProfile> FeaturePort::resolve_users(const Import& rows, const 
 }
 
 // Erases the column's keys for which `stays` is false, whether their rows are readable or not.
-void FeaturePort::erase_others(Column column, const std::function<bool(std::string_view)>& stays,
-                               const std::function<void(Change)>& write) const {
+void RocksFeaturePort::erase_others(Column column, const std::function<bool(std::string_view)>& stays,
+                                    const std::function<void(Change)>& write) const {
   std::vector<std::string> gone;
   const auto use = [&](std::string_view key, std::string_view) {
     if (!stays(key)) gone.emplace_back(key);
@@ -114,12 +114,12 @@ void FeaturePort::erase_others(Column column, const std::function<bool(std::stri
   for (std::string& key : gone) write({column, std::move(key)});
 }
 
-void FeaturePort::store_import(const Import& rows, const StoredCatalog& catalog,
-                               std::span<const StoredProfile> profiles) {
+void RocksFeaturePort::store_import(const Import& rows, const StoredCatalog& catalog,
+                                    std::span<const StoredProfile> profiles) {
   const std::uint64_t users_version = profiles_written_ + profiles.size();
   AcknowledgedMark& mark = store_.mark();
   for (const auto& [what, version] :
-       {std::pair{Numbered::catalog, catalog.version_number()}, {Numbered::profiles, users_version}})
+       {std::pair{VersionKind::catalog, catalog.version_number()}, {VersionKind::profiles, users_version}})
     if (auto why = mark.reserve(what, version)) stop({StoreFault::failed, *std::move(why)}, half_imported_);
   ImportWriter writer(store_, half_imported_);
   const auto add = [&](Change change) {
@@ -140,14 +140,14 @@ void FeaturePort::store_import(const Import& rows, const StoredCatalog& catalog,
   add(counter_change(catalog_key, catalog.version_number()));
   add(counter_change(profiles_key, users_version));
   writer.finish();
-  mark.acknowledge(Numbered::catalog, catalog.version_number());
-  mark.acknowledge(Numbered::profiles, users_version);
+  mark.acknowledge(VersionKind::catalog, catalog.version_number());
+  mark.acknowledge(VersionKind::profiles, users_version);
   half_imported_ = false;
 }
 
 // ---- model of the rows ----
 
-std::optional<std::string> FeaturePort::made_for() {
+std::optional<std::string> RocksFeaturePort::made_for() {
   std::optional<std::string> text;
   const auto use = [&](std::string_view value) { text = decode_note(made_for_key, value).value_or(""); };
   const Store::Read read = store_.read(Column::meta, made_for_key, use);
@@ -156,12 +156,12 @@ std::optional<std::string> FeaturePort::made_for() {
   return read == Store::Read::corrupt ? "" : text;
 }
 
-void FeaturePort::note_made_for(const std::string& made_for) {
+void RocksFeaturePort::note_made_for(const std::string& made_for) {
   const Change change = note_change(made_for_key, made_for);
   if (const auto failure = store_.write({&change, 1}, Durability::synced)) stop(*failure, false);
 }
 
-bool FeaturePort::untouched() const {
+bool RocksFeaturePort::untouched() const {
   return catalog()->version_number() == 0 && profiles_written_ == 0 && bad_records_ == 0;
 }
 

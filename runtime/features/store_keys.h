@@ -1,5 +1,5 @@
 #pragma once
-// Keys of a FeaturePort in the column `meta` of its store; store_check.h has the others.
+// Keys of a RocksFeaturePort in the column `meta` of its store; store_check.h has the others.
 #include <string>
 #include <string_view>
 

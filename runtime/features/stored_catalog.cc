@@ -24,7 +24,7 @@ class CatalogIndex {
   static std::uint32_t hash_of(std::string_view id) {
     return static_cast<std::uint32_t>(std::hash<std::string_view>{}(id) >> 16);
   }
-  bool has_room(std::size_t more) const { return 2 * (used_ + more) <= slots_.size(); }
+  bool has_capacity(std::size_t more) const { return 2 * (used_ + more) <= slots_.size(); }
   void add(std::string_view id, ItemNumber number) {
     const std::uint64_t entry = std::uint64_t{hash_of(id)} << 32 | (number + 1);
     std::size_t at = hash_of(id);
@@ -230,7 +230,7 @@ StoredCatalog::LeafPointer CatalogWriter::build_leaf(const StoredCatalog::Leaf* 
 }
 
 void CatalogWriter::index_changes(StoredCatalog& next) const {
-  if (next.index_->has_room(added_.size())) {
+  if (next.index_->has_capacity(added_.size())) {
     for (const auto& [id, number] : added_) next.index_->add(id, number);
     return;
   }

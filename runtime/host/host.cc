@@ -12,7 +12,7 @@ namespace {
 
 std::string_view name_of(Role role) {
   switch (role) {
-    case Role::door:
+    case Role::server:
       return "door";
     case Role::router:
       return "router";
@@ -41,8 +41,8 @@ std::optional<Envelope> Journal::open(Address to, const Bytes& bytes) const {
   return std::nullopt;
 }
 
-void Journal::nobody_at(Address to) const {
-  protocol_error(name_of(to), "nobody_at_address",
+void Journal::report_no_receiver(Address to) const {
+  protocol_error(name_of(to), "no_receiver_at_address",
                  "no core and no server has this address; the message is dropped");
 }
 

@@ -22,14 +22,14 @@
 namespace troupe {
 
 // An actor to run. `port` is null for a core that starts no jobs; it must live until stop() has
-// returned. `lanes` executors call it at a time, each with its own index in [0, lanes). Jobs start
+// returned. `slots` executors call it at a time, each with its own index in [0, lanes). Jobs start
 // in the order in which the core started them and end in any order. While `jobs_waiting_max` jobs
 // wait for an executor, a further job is refused at once (503).
 struct ActorSpec {
   Address address;
   std::unique_ptr<Core> core;
   Port* port = nullptr;
-  std::uint32_t lanes = 1;
+  std::uint32_t slots = 1;
   std::uint32_t jobs_waiting_max = 4096;
 };
 
@@ -37,14 +37,14 @@ class Host {
  public:
   // Receives the messages to one address, one at a time, not always on the same thread. Must not
   // block; may post.
-  using Door = std::function<void(Address from, Message message)>;
+  using ServerHandler = std::function<void(Address from, Message message)>;
 
   virtual ~Host() = default;
 
   // Call before start(). Each address has either one core or one server.
   virtual void add(ActorSpec actor) = 0;
   // Sets the receiver of messages to a role without a core: the HTTP server, a benchmark or a test.
-  virtual void set_door(Address address, Door door) = 0;
+  virtual void set_server(Address address, ServerHandler server) = 0;
 
   // Starts every core with its start_timer, before any other event.
   virtual void start() = 0;
@@ -70,10 +70,10 @@ class Journal {
   // Decodes an envelope. Returns nothing for invalid bytes, which it counts as a protocol error.
   std::optional<Envelope> open(Address to, const Bytes& bytes) const;
   // Counts a message to an address without a receiver as a protocol error.
-  void nobody_at(Address to) const;
+  void report_no_receiver(Address to) const;
   void undelivered() const { metrics_->record(Metric::messages_undelivered, 1); }
   void record(const Effects::Count& count) const {
-    metrics_->record(count.metric, count.amount, count.whose, count.trace);
+    metrics_->record(count.metric, count.amount, count.label_value, count.trace);
   }
   void write(Address who, const Effects::Log& line) const { write(name_of(who), line); }
   void write(std::string_view who, const Effects::Log& line) const;

@@ -10,11 +10,11 @@ void ModelActor::step(Instant now, const Event& event, Effects& effects) {
   Effects own;
   const auto* received = std::get_if<Received>(&event);
   const bool of_model = received && is_of_model(received->from.role);
-  if (of_model && seat_.seats.model_of(received->from.node) != seat_.place)
+  if (of_model && config_.actor_ids.model_of(received->from.node) != config_.index)
     return effects.count(Metric::protocol_errors);
-  if (of_model && seat_.place > 0) {
+  if (of_model && config_.index > 0) {
     Received renamed = *received;
-    renamed.from.node = seat_.seats.node_of(renamed.from.node);
+    renamed.from.node = config_.actor_ids.node_of(renamed.from.node);
     core_->step(now, std::move(renamed), own);
   } else {
     core_->step(now, event, own);
@@ -27,10 +27,10 @@ void ModelActor::pass(Effects::Effect effect, Effects& effects) const {
     if (is_of_model(send->to.role)) send->to.node = number_at(send->to.node);
     translate(send->message);
   } else if (auto* line = std::get_if<Effects::Log>(&effect)) {
-    line->fields.push_back({"model", seat_.model});
+    line->fields.push_back({"model", config_.model});
   } else if (const auto* count = std::get_if<Effects::Count>(&effect)) {
-    if (seat_.metrics && is_of_model(count->metric))
-      return seat_.metrics->record(count->metric, count->amount, count->whose, count->trace);
+    if (config_.metrics && is_of_model(count->metric))
+      return config_.metrics->record(count->metric, count->amount, count->label_value, count->trace);
   }
   effects.list.push_back(std::move(effect));
 }
@@ -39,7 +39,7 @@ void ModelActor::pass(Effects::Effect effect, Effects& effects) const {
 void ModelActor::translate(Message& message) const {
   if (auto* lookup = std::get_if<LookupBlocks>(&message)) {
     put_owner(lookup->user);
-    for (AskedBlock& block : lookup->blocks) block.tokens = pages_of(block.tokens);
+    for (BlockQuery& block : lookup->blocks) block.tokens = pages_of(block.tokens);
   } else if (auto* ask = std::get_if<AcquireBlocks>(&message)) {
     for (BlockWant& want : ask->wants) {
       put_owner(want.owner);
@@ -51,17 +51,17 @@ void ModelActor::translate(Message& message) const {
     // Fewer pages imply fewer tokens; a block with equally many pages may be kept needlessly.
     forget->below = pages_of(forget->below);
   } else if (auto* status = std::get_if<StatusReply>(&message)) {
-    status->fields.push_back({"model", seat_.model});
+    status->fields.push_back({"model", config_.model});
   }
 }
 
 // Keeps an empty owner empty. Names of models never contain '/'.
 void ModelActor::put_owner(std::string& owner) const {
-  if (!owner.empty()) owner.insert(0, seat_.model + '/');
+  if (!owner.empty()) owner.insert(0, config_.model + '/');
 }
 
 std::uint32_t ModelActor::pages_of(std::uint32_t tokens) const {
-  return tokens / seat_.page_tokens + (tokens % seat_.page_tokens != 0);
+  return tokens / config_.page_tokens + (tokens % config_.page_tokens != 0);
 }
 
 }  // namespace troupe

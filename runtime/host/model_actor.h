@@ -19,14 +19,14 @@
 #include <string>
 
 #include "runtime/actor/core.h"
-#include "runtime/actor/seat.h"
+#include "runtime/actor/model_actor_ids.h"
 
 namespace troupe {
 
-struct ModelSeat {
+struct ModelActorConfig {
   std::string model;              // name of the model
-  std::uint32_t place = 0;        // index in the list of models
-  Seats seats;                    // actor ids of all models, on all nodes
+  std::uint32_t index = 0;        // index in the list of models
+  ModelActorIds actor_ids;        // actor ids of all models, on all nodes
   std::uint32_t page_tokens = 1;  // tokens of the model per page
   // Metrics of the model; must outlive the actor. Null = the host counts everything.
   MetricRegistry* metrics = nullptr;
@@ -34,7 +34,8 @@ struct ModelSeat {
 
 class ModelActor final : public Core {
  public:
-  ModelActor(std::unique_ptr<Core> core, ModelSeat seat) : core_(std::move(core)), seat_(std::move(seat)) {}
+  ModelActor(std::unique_ptr<Core> core, ModelActorConfig config)
+      : core_(std::move(core)), config_(std::move(config)) {}
   void step(Instant now, const Event& event, Effects& effects) override;
 
  private:
@@ -42,10 +43,10 @@ class ModelActor final : public Core {
   void translate(Message& message) const;
   void put_owner(std::string& owner) const;
   std::uint32_t pages_of(std::uint32_t tokens) const;
-  NodeId number_at(NodeId node) const { return seat_.seats.number(node, seat_.place); }
+  NodeId number_at(NodeId node) const { return config_.actor_ids.number(node, config_.index); }
 
   const std::unique_ptr<Core> core_;
-  const ModelSeat seat_;
+  const ModelActorConfig config_;
 };
 
 }  // namespace troupe

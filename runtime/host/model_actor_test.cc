@@ -10,9 +10,9 @@ namespace {
 namespace model_actor_test {
 
 // Sends what the test sets up, and records the received messages.
-class Told final : public Core {
+class ScriptedCore final : public Core {
  public:
-  explicit Told(std::vector<Received>& heard) : heard_(heard) {}
+  explicit ScriptedCore(std::vector<Received>& heard) : heard_(heard) {}
   void step(Instant, const Event& event, Effects& effects) override {
     if (const auto* received = std::get_if<Received>(&event)) heard_.push_back(*received);
     for (auto& [to, message] : says) effects.send(to, message);
@@ -28,22 +28,22 @@ class Told final : public Core {
   std::vector<Received>& heard_;
 };
 
-constexpr Address door{1, Role::door}, router{1, Role::router}, worker{1, Role::inference_worker},
+constexpr Address server{1, Role::server}, router{1, Role::router}, worker{1, Role::inference_worker},
     cache{1, Role::kv_worker}, meta{1, Role::cache_meta};
-constexpr NodeId own = Seats{4}.number(1, 3), elsewhere = Seats{4}.number(7, 3),
-                 other = Seats{4}.number(7, 2);
+constexpr NodeId own = ModelActorIds{4}.number(1, 3), elsewhere = ModelActorIds{4}.number(7, 3),
+                 other = ModelActorIds{4}.number(7, 2);
 
 struct Bench {
   std::vector<Received> heard;
   MetricRegistry metrics;
-  Told* core = new Told(heard);
+  ScriptedCore* core = new ScriptedCore(heard);
   ModelActor actor{std::unique_ptr<Core>(core), {"news", 3, {4}, 8, &metrics}};
   CoreProbe probe{actor};
 
   template <class M>
   M say(Address to, M message) {
     core->says = {{to, std::move(message)}};
-    probe.receive(0, door, StatusRequest{});
+    probe.receive(0, server, StatusRequest{});
     REQUIRE(probe.sent<M>().size() == 1);
     return probe.sent<M>().front();
   }
@@ -83,14 +83,14 @@ TEST_CASE("model actor: a message of another model's actor is refused") {
 }
 
 TEST_CASE("model actor ids: a number gives a node and a model, and an unused number gives none") {
-  constexpr Seats four{4}, one;
-  for (const NodeId node : {NodeId{1}, NodeId{7}, Seats::nodes_max})
+  constexpr ModelActorIds four{4}, one;
+  for (const NodeId node : {NodeId{1}, NodeId{7}, ModelActorIds::nodes_max})
     for (std::uint32_t model = 0; model < 4; ++model) {
       CHECK(four.node_of(four.number(node, model)) == node);
       CHECK(four.model_of(four.number(node, model)) == model);
     }
   CHECK(four.number(7, 0) == 7);
-  CHECK(four.node_of(Seats{5}.number(7, 4)) == 0);
+  CHECK(four.node_of(ModelActorIds{5}.number(7, 4)) == 0);
   // nodes of a cluster with one model may have any number
   CHECK(one.node_of(0xFFFF'FFFF) == 0xFFFF'FFFF);
 }
@@ -109,9 +109,9 @@ TEST_CASE("model actor: owners get their model's name, and block sizes are conve
   CHECK(ask.wants[0].tokens == 2);
   CHECK(ask.wants[1].owner == "");  // no owner
   CHECK(ask.wants[1].tokens == 1);
-  AcquireBlocks told{3};
-  told.retention.elsewhere = {{{}, 9}};
-  CHECK(b.say(cache, told).retention.elsewhere[0].tokens == 2);
+  AcquireBlocks reported{3};
+  reported.retention.elsewhere = {{{}, 9}};
+  CHECK(b.say(cache, reported).retention.elsewhere[0].tokens == 2);
 }
 
 TEST_CASE("model actor: Forget reaches only the model's blocks, and never more than requested") {
@@ -128,7 +128,7 @@ TEST_CASE("model actor: Forget reaches only the model's blocks, and never more t
 TEST_CASE("model actor: a core's counts go to its model, except metrics of the whole node") {
   Bench b;
   b.core->counts = true;
-  b.probe.receive(0, model_actor_test::door, StatusRequest{});
+  b.probe.receive(0, model_actor_test::server, StatusRequest{});
   CHECK(b.metrics.value(Metric::tokens_total) == 5);
   CHECK(b.probe.counted(Metric::tokens_total) == 0);
   CHECK(b.metrics.value(Metric::protocol_errors) == 0);
@@ -142,7 +142,7 @@ TEST_CASE("model actor: a core's counts go to its model, except metrics of the w
 TEST_CASE("model actor: a status names its model") {
   using namespace model_actor_test;
   Bench b;
-  const auto status = b.say(door, StatusReply{1, 1, Role::router, true, {{"policy", "bat"}}});
+  const auto status = b.say(server, StatusReply{1, 1, Role::router, true, {{"policy", "bat"}}});
   CHECK(status.node == 1);
   CHECK(status.fields.back() == StatusField{"model", "news"});
 }

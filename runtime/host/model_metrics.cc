@@ -8,7 +8,7 @@ namespace troupe {
 namespace {
 
 // A metric of the text form: its description, and its samples as lines.
-struct Family {
+struct MetricFamily {
   std::string name, description;
   std::vector<std::string> samples;
 };
@@ -21,9 +21,9 @@ std::string_view next_line(std::string_view& text) {
 }
 
 // Splits the text at "# HELP name …", which starts a description; samples follow it.
-std::vector<Family> families_of(std::string_view text) {
+std::vector<MetricFamily> families_of(std::string_view text) {
   constexpr std::string_view help = "# HELP ";
-  std::vector<Family> families;
+  std::vector<MetricFamily> families;
   while (!text.empty()) {
     if (text == openmetrics_end) break;
     const std::string_view line = next_line(text);
@@ -119,7 +119,7 @@ bool is_of_model(Metric metric) {
     case http_refused:
     case api_keys_age:
     case http_connections:
-    case http_made_room:
+    case http_evicted:
     case http_accept_failed:
     case count_:
       return false;
@@ -130,20 +130,20 @@ bool is_of_model(Metric metric) {
 
 std::string render(const MetricRegistry& node, std::span<const ModelMetrics> models, MetricForm form) {
   if (models.empty()) return node.render(form);
-  std::vector<Family> families = families_of(node.render(form));
+  std::vector<MetricFamily> families = families_of(node.render(form));
   const auto counted_by_models = names_of_models(false, form), of_models = names_of_models(true, form);
-  for (Family& family : families)
+  for (MetricFamily& family : families)
     if (counted_by_models.contains(family.name)) family.samples.clear();
   for (const ModelMetrics& model : models)
-    for (const Family& own : families_of(model.metrics->render(form))) {
+    for (const MetricFamily& own : families_of(model.metrics->render(form))) {
       if (!of_models.contains(own.name)) continue;
-      const auto family = std::ranges::find(families, own.name, &Family::name);
+      const auto family = std::ranges::find(families, own.name, &MetricFamily::name);
       if (family == families.end()) continue;
       for (const std::string& sample : own.samples)
         family->samples.push_back(with_model(sample, model.model));
     }
   std::string out;
-  for (const Family& family : families) {
+  for (const MetricFamily& family : families) {
     out += family.description;
     for (const std::string& sample : family.samples) out.append(sample).append("\n");
   }

@@ -9,15 +9,15 @@
 #include <utility>
 
 #include "kernels/base/check.h"
-#include "runtime/network/caf_lane.h"
+#include "runtime/network/caf_executor_slot.h"
 #include "runtime/network/caf_shell.h"
 
 namespace troupe {
 
-using caf_local::Encoded;
-using caf_local::Launch;
-using caf_local::Lost;
-using caf_local::Parcel;
+using caf_local::EncodedMessage;
+using caf_local::LocalMessage;
+using caf_local::PeerLossSignal;
+using caf_local::StartSignal;
 
 namespace {
 
@@ -55,8 +55,8 @@ struct CafHost::World {
   Journal journal;
   std::uint32_t threads;
   std::map<Address, CafActor> actors;  // a map, because its entries have stable addresses
-  std::map<Address, Door> doors;
-  std::optional<ClusterPlace> place;
+  std::map<Address, ServerHandler> servers;
+  std::optional<ClusterOptions> options;
   Routes routes;
   caf::actor_system_config config;
   std::optional<caf::actor_system> system;  // exists from start() to stop()
@@ -72,8 +72,8 @@ void CafHost::World::spawn_all() {
   system.emplace(configure(config, threads));
   for (auto& [address, actor] : actors)
     routes.inside[address] = system->spawn<Shell, caf::lazy_init>(&actor, &routes, &journal);
-  for (auto& [address, door] : doors)
-    routes.inside[address] = system->spawn<DoorShell, caf::lazy_init>(address, door, &routes, &journal);
+  for (auto& [address, server] : servers)
+    routes.inside[address] = system->spawn<ServerShell, caf::lazy_init>(address, server, &routes, &journal);
   // CAF leaves a reference to its logger with the thread that spawns, and the system's destructor
   // waits until all references are gone. Without this call, stop() on another thread would never
   // return.
@@ -84,27 +84,27 @@ void CafHost::World::spawn_all() {
 void CafHost::World::make_links() {
   const auto deliver = [this](NodeId peer, Address to, std::shared_ptr<const Bytes> envelope) {
     const auto route = routes.inside.find(to);
-    if (route == routes.inside.end()) return journal.nobody_at(to);
-    hand(route->second, Encoded{std::move(envelope), peer}, nullptr);
+    if (route == routes.inside.end()) return journal.report_no_receiver(to);
+    post_to(route->second, EncodedMessage{std::move(envelope), peer}, nullptr);
   };
-  const auto tell_lost = [this](NodeId peer) {
-    for (auto& [address, actor] : routes.inside) hand(actor, Lost{peer}, nullptr);
+  const auto report_lost = [this](NodeId peer) {
+    for (auto& [address, actor] : routes.inside) post_to(actor, PeerLossSignal{peer}, nullptr);
   };
-  routes.node = place->node;
-  routes.seats = place->seats;
-  routes.links = std::make_unique<Links>(*place, Links::Inside{deliver, tell_lost}, journal);
+  routes.node = options->node;
+  routes.actor_ids = options->actor_ids;
+  routes.links = std::make_unique<Links>(*options, Links::Inside{deliver, report_lost}, journal);
 }
 
 void CafHost::World::start_executors() {
   for (auto& [address, actor] : actors) {
     if (!actor.spec.port) continue;
     auto finish = [this, self = routes.inside.at(address)](std::uint64_t job, JobResult result) {
-      CafLane lane(*system);
-      hand(self, Parcel{Done{job, std::move(result)}}, &lane);
-      lane.run_ready();
+      CafExecutorSlot slot(*system);
+      post_to(self, LocalMessage{JobDone{job, std::move(result)}}, &slot);
+      slot.run_ready();
     };
-    actor.jobs = std::make_unique<JobRunner>(*actor.spec.port, actor.spec.lanes, actor.spec.jobs_waiting_max,
-                                             std::move(finish), room_of_port(address.role));
+    actor.jobs = std::make_unique<JobRunner>(*actor.spec.port, actor.spec.slots, actor.spec.jobs_waiting_max,
+                                             std::move(finish), component_of_port(address.role));
   }
 }
 
@@ -128,9 +128,9 @@ CafHost::CafHost(MetricRegistry& metrics, LogSink log, std::uint32_t threads, In
 
 CafHost::~CafHost() { stop(); }
 
-void CafHost::join(ClusterPlace place) {
+void CafHost::join(ClusterOptions options) {
   TROUPE_CHECK(world_->state == World::State::building, "a host joins before start()");
-  world_->place = std::move(place);
+  world_->options = std::move(options);
   world_->make_links();
 }
 
@@ -148,17 +148,17 @@ void CafHost::add(ActorSpec actor) {
   World& world = *world_;
   TROUPE_CHECK(world.state == World::State::building, "actors are added before start()");
   const Address address = actor.address;
-  TROUPE_CHECK(actor.core && !world.actors.contains(address) && !world.doors.contains(address),
+  TROUPE_CHECK(actor.core && !world.actors.contains(address) && !world.servers.contains(address),
                "one core for each address");
   world.actors[address].spec = std::move(actor);
 }
 
-void CafHost::set_door(Address address, Door door) {
+void CafHost::set_server(Address address, ServerHandler server) {
   World& world = *world_;
   TROUPE_CHECK(world.state == World::State::building, "servers are set before start()");
-  TROUPE_CHECK(door && !world.actors.contains(address) && !world.doors.contains(address),
+  TROUPE_CHECK(server && !world.actors.contains(address) && !world.servers.contains(address),
                "one server for each address");
-  world.doors[address] = std::move(door);
+  world.servers[address] = std::move(server);
 }
 
 void CafHost::start() {
@@ -171,7 +171,7 @@ void CafHost::start() {
     world.state = World::State::running;
   }
   if (world.routes.links) world.routes.links->open();  // from here on messages come in
-  for (auto& [address, actor] : world.routes.inside) hand(actor, Launch{}, nullptr);
+  for (auto& [address, actor] : world.routes.inside) post_to(actor, StartSignal{}, nullptr);
 }
 
 void CafHost::post(Address to, Address from, Message message) {
@@ -179,7 +179,7 @@ void CafHost::post(Address to, Address from, Message message) {
   std::shared_lock lock(world.state_mutex);
   TROUPE_CHECK(world.state != World::State::building, "messages are posted after start()");
   if (world.state == World::State::stopped) return;
-  world.routes.send(from, to, std::move(message), door_unit(*world.system), world.journal);
+  world.routes.send(from, to, std::move(message), server_unit(*world.system), world.journal);
 }
 
 void CafHost::post_encoded(Address to, Bytes envelope) {
@@ -188,10 +188,10 @@ void CafHost::post_encoded(Address to, Bytes envelope) {
   TROUPE_CHECK(world.state != World::State::building, "messages are posted after start()");
   if (world.state == World::State::stopped) return;
   auto bytes = std::make_shared<const Bytes>(std::move(envelope));
-  if (world.routes.lead_out(to)) return world.routes.links->send(to, std::move(bytes));
+  if (world.routes.is_remote(to)) return world.routes.links->send(to, std::move(bytes));
   const auto route = world.routes.inside.find(to);
-  if (route == world.routes.inside.end()) return world.journal.nobody_at(to);
-  hand(route->second, Encoded{std::move(bytes)}, nullptr);
+  if (route == world.routes.inside.end()) return world.journal.report_no_receiver(to);
+  post_to(route->second, EncodedMessage{std::move(bytes)}, nullptr);
 }
 
 void CafHost::stop() {

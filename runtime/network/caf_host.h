@@ -29,13 +29,13 @@ class CafHost final : public Host {
 
   // Call before start(). Actors of this node may then send to those of its peers. Throws
   // std::runtime_error. start() then throws it, too, if the host cannot listen.
-  void join(ClusterPlace place);
+  void join(ClusterOptions options);
   void follow(std::vector<PeerAddress> peers);  // see Links::follow; after join()
   std::uint16_t port() const;                   // port on which it listens; 0 = none
   std::string renew_certificates();             // see Links::renew_certificates; "" without links
 
   void add(ActorSpec actor) override;
-  void set_door(Address address, Door door) override;
+  void set_server(Address address, ServerHandler server) override;
   void start() override;
   void post(Address to, Address from, Message message) override;
   void post_encoded(Address to, Bytes envelope) override;

@@ -55,34 +55,34 @@ class Node {
     Incarnation incarnation = 1;
     std::uint16_t port = 0;
     std::string cluster = "troupe";
-    Seats seats = {};
+    ModelActorIds actor_ids = {};
   };
 
   explicit Node(const Wish& wish) : node_(wish.node) {
-    ClusterPlace place;
-    place.cluster = wish.cluster;
-    place.seats = wish.seats;
-    place.node = wish.node;
-    place.incarnation = wish.incarnation;
-    place.address = "127.0.0.1";
-    place.port = wish.port;
-    place.peers = wish.peers;
-    place.heartbeat = {100'000};
-    place.greeting = {static_cast<std::uint8_t>(wish.node), 7};
-    place.on_met = [this](NodeId peer, Incarnation incarnation, const Bytes& greeting) {
+    ClusterOptions options;
+    options.cluster = wish.cluster;
+    options.actor_ids = wish.actor_ids;
+    options.node = wish.node;
+    options.incarnation = wish.incarnation;
+    options.address = "127.0.0.1";
+    options.port = wish.port;
+    options.peers = wish.peers;
+    options.heartbeat = {100'000};
+    options.greeting = {static_cast<std::uint8_t>(wish.node), 7};
+    options.on_met = [this](NodeId peer, Incarnation incarnation, const Bytes& greeting) {
       diary.write("met " + std::to_string(peer) + " of " + std::to_string(incarnation) + " greeting " +
                   std::to_string(greeting.at(0)) + std::to_string(greeting.at(1)));
     };
-    place.on_lost = [this](NodeId peer, Incarnation) { diary.write("left by " + std::to_string(peer)); };
+    options.on_lost = [this](NodeId peer, Incarnation) { diary.write("left by " + std::to_string(peer)); };
     host.emplace(metrics, [this](LogLevel, std::string_view, std::string_view event, auto fields) {
       std::string line(event);
       for (const LogField& field : fields) line += " " + field.name + "=" + field.value;
       diary.write(line);
     });
-    host->join(place);
-    for (std::uint32_t model = 0; model < wish.seats.models; ++model)
-      add_router(wish.seats.number(node_, model));
-    host->set_door({node_, Role::door}, inbox.door());
+    host->join(options);
+    for (std::uint32_t model = 0; model < wish.actor_ids.models; ++model)
+      add_router(wish.actor_ids.number(node_, model));
+    host->set_server({node_, Role::server}, inbox.server());
     host->start();
   }
   ~Node() {
@@ -103,7 +103,7 @@ class Node {
   }
 
   void ask(NodeId to, std::uint64_t id) {
-    host->post({to, Role::router}, {node_, Role::door}, StatusRequest{id});
+    host->post({to, Role::router}, {node_, Role::server}, StatusRequest{id});
   }
   PeerAddress address() const { return {node_, "", "127.0.0.1", host->port()}; }
 
@@ -133,23 +133,23 @@ bool reaches(Node& from, NodeId to, std::uint64_t id) {
 }
 
 TEST_CASE("CAF hosts: actors of several models on other nodes are reached by their numbers") {
-  Node one({.node = 1, .peers = {{2}}, .seats = {3}});
-  Node two({.node = 2, .peers = {one.address()}, .seats = {3}});
+  Node one({.node = 1, .peers = {{2}}, .actor_ids = {3}});
+  Node two({.node = 2, .peers = {one.address()}, .actor_ids = {3}});
   for (std::uint32_t model = 0; model < 3; ++model) {
-    CHECK(reaches(one, Seats{3}.number(2, model), 10 + model));
-    CHECK(reaches(two, Seats{3}.number(1, model), 20 + model));
-    CHECK(reaches(two, Seats{3}.number(2, model), 30 + model));
+    CHECK(reaches(one, ModelActorIds{3}.number(2, model), 10 + model));
+    CHECK(reaches(two, ModelActorIds{3}.number(1, model), 20 + model));
+    CHECK(reaches(two, ModelActorIds{3}.number(2, model), 30 + model));
   }
-  one.ask(Seats{4}.number(2, 3), 40);  // a model that does not exist
-  CHECK(one.diary.await("nobody_at_address"));
+  one.ask(ModelActorIds{4}.number(2, 3), 40);  // a model that does not exist
+  CHECK(one.diary.await("no_receiver_at_address"));
 
   const auto speak_as = [&](NodeId from) {
     two.host->post_encoded({1, Role::router}, encode(Envelope{{from, Role::router}, StatusRequest{50}}));
   };
-  speak_as(Seats{3}.number(2, 1));
+  speak_as(ModelActorIds{3}.number(2, 1));
   CHECK(reaches(two, 1, 51));
   CHECK_FALSE(one.diary.has("forged_sender"));
-  speak_as(Seats{3}.number(4, 1));  // a number of another node
+  speak_as(ModelActorIds{3}.number(4, 1));  // a number of another node
   CHECK(one.diary.await("forged_sender"));
 }
 
@@ -168,7 +168,7 @@ TEST_CASE("CAF hosts: three nodes reach each other and report which peers are co
   CHECK(reaches(three, 1, 31));
   CHECK(reaches(three, 2, 32));
   one.ask(9, 99);
-  CHECK(one.diary.await("nobody_at_address"));
+  CHECK(one.diary.await("no_receiver_at_address"));
 }
 
 TEST_CASE("CAF hosts: cores hear of the loss of a node and of its next process") {
@@ -220,7 +220,7 @@ TEST_CASE("CAF hosts: a message with the sender address of another node is refus
   Node one({.node = 1, .peers = {{2}}});
   Node two({.node = 2, .peers = {one.address()}});
   REQUIRE(reaches(two, 1, 1));
-  two.host->post({1, Role::router}, {7, Role::door}, StatusRequest{5});
+  two.host->post({1, Role::router}, {7, Role::server}, StatusRequest{5});
   CHECK(one.diary.await("node 2 sends as door@7"));
   CHECK(one.metrics.value(Metric::protocol_errors) == 1);
 }
@@ -235,7 +235,7 @@ TEST_CASE("CAF hosts: many and large messages arrive once, and waiting bytes are
   for (std::uint64_t id = 1; id <= count; ++id) {
     ScoreRequest large{.id = id};
     large.query.assign(250'000, 7);  // a megabyte; together nearly the bound of waiting bytes
-    one.host->post({2, Role::router}, {1, Role::door}, large);
+    one.host->post({2, Role::router}, {1, Role::server}, large);
   }
   const auto answers = one.inbox.await(before + count);
   REQUIRE(answers.size() == before + count);
@@ -251,10 +251,10 @@ TEST_CASE("CAF hosts: many and large messages arrive once, and waiting bytes are
 
 TEST_CASE("CAF hosts: a port that is in use is reported before anything runs") {
   Node one({.node = 1});
-  ClusterPlace place{.node = 2, .incarnation = 1, .address = "127.0.0.1", .port = one.host->port()};
+  ClusterOptions options{.node = 2, .incarnation = 1, .address = "127.0.0.1", .port = one.host->port()};
   MetricRegistry metrics;
   CafHost host(metrics, nullptr, 1);
-  host.join(place);
+  host.join(options);
   CHECK_THROWS_WITH_AS(host.start(), doctest::Contains("cannot listen on 127.0.0.1 port"),
                        std::runtime_error);
   host.stop();

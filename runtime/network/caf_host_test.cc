@@ -16,7 +16,7 @@ using namespace troupe;
 
 namespace {
 
-constexpr Address door{1, Role::door}, router{1, Role::router}, worker{1, Role::inference_worker};
+constexpr Address server{1, Role::server}, router{1, Role::router}, worker{1, Role::inference_worker};
 
 // Starts one job for each number that it receives, and reports to the server that the job ended, or
 // was refused (id 0).
@@ -24,39 +24,39 @@ FunctionCore::Step starter() {
   return [](Instant, const Event& event, Effects& effects) {
     if (auto* received = std::get_if<Received>(&event))
       effects.start(std::get<StatusRequest>(received->message).id, ListItems{});
-    if (auto* done = std::get_if<Done>(&event))
-      effects.send(door, StatusRequest{std::holds_alternative<Refusal>(done->result) ? 0 : done->job});
+    if (auto* done = std::get_if<JobDone>(&event))
+      effects.send(server, StatusRequest{std::holds_alternative<Refusal>(done->result) ? 0 : done->job});
   };
 }
 
 TEST_CASE("CAF host: a port runs on all its executors at once, one job at a time on each") {
-  constexpr std::uint32_t lanes = 3, jobs = 24;
-  std::latch all_lanes_busy(lanes);  // the first job of each executor waits for the others
+  constexpr std::uint32_t slots = 3, jobs = 24;
+  std::latch all_slots_busy(slots);  // the first job of each executor waits for the others
   std::atomic<int> running{0}, most{0}, clashes{0};
-  std::vector<std::atomic<int>> on_lane(lanes), started(lanes);
-  FunctionPort port([&](const Job&, std::uint32_t lane) -> JobResult {
-    if (on_lane.at(lane)++ != 0) ++clashes;
+  std::vector<std::atomic<int>> on_slot(slots), started(slots);
+  FunctionPort port([&](const Job&, std::uint32_t slot) -> JobResult {
+    if (on_slot.at(slot)++ != 0) ++clashes;
     const int now_running = ++running;
     for (int seen = most; seen < now_running && !most.compare_exchange_weak(seen, now_running);) {
     }
-    if (started.at(lane)++ == 0) all_lanes_busy.arrive_and_wait();
+    if (started.at(slot)++ == 0) all_slots_busy.arrive_and_wait();
     --running;
-    --on_lane.at(lane);
+    --on_slot.at(slot);
     return ItemList{};
   });
   MetricRegistry metrics;
   Inbox inbox;
   CafHost host(metrics, nullptr, 2);
-  host.add({worker, core_of(starter()), &port, lanes});
-  host.set_door(door, inbox.door());
+  host.add({worker, core_of(starter()), &port, slots});
+  host.set_server(server, inbox.server());
   host.start();
-  for (std::uint64_t job = 1; job <= jobs; ++job) host.post(worker, door, StatusRequest{job});
+  for (std::uint64_t job = 1; job <= jobs; ++job) host.post(worker, server, StatusRequest{job});
   std::set<std::uint64_t> ended;
   for (auto& received : inbox.await(jobs)) ended.insert(std::get<StatusRequest>(received.message).id);
   host.stop();
   CHECK(ended.size() == jobs);
   CHECK(*ended.begin() == 1);
-  CHECK(most == static_cast<int>(lanes));
+  CHECK(most == static_cast<int>(slots));
   CHECK(clashes == 0);
 }
 
@@ -70,9 +70,9 @@ TEST_CASE("CAF host: a job beyond the bound of waiting jobs is refused while the
   Inbox inbox;
   CafHost host(metrics, nullptr, 2);
   host.add({worker, core_of(starter()), &port, 1, 2});
-  host.set_door(door, inbox.door());
+  host.set_server(server, inbox.server());
   host.start();
-  for (std::uint64_t job = 1; job <= 4; ++job) host.post(worker, door, StatusRequest{job});
+  for (std::uint64_t job = 1; job <= 4; ++job) host.post(worker, server, StatusRequest{job});
   auto messages = inbox.await(1);
   refused.count_down();
   REQUIRE(messages.size() == 1);
@@ -94,15 +94,15 @@ TEST_CASE("CAF host: stop() waits for a running job, and nothing is called after
   Inbox inbox;
   CafHost host(metrics, nullptr, 2);
   host.add({worker, core_of(starter()), &port});
-  host.set_door(door, inbox.door());
+  host.set_server(server, inbox.server());
   host.start();
-  for (std::uint64_t job = 1; job <= 5; ++job) host.post(worker, door, StatusRequest{job});
+  for (std::uint64_t job = 1; job <= 5; ++job) host.post(worker, server, StatusRequest{job});
   running.wait();
   std::thread stopper([&] { host.stop(); });
   stopping.count_down();
   stopper.join();
   const int runs_at_stop = runs;
-  host.post(worker, door, StatusRequest{6});
+  host.post(worker, server, StatusRequest{6});
   CHECK(runs == runs_at_stop);
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("CAF host: a host with distant timers and full mailboxes stops") {
                 effects.send(at == router ? worker : router, StatusRequest{1});  // endlessly
               })});
   host.start();
-  for (int i = 0; i < 1000; ++i) host.post(router, door, StatusRequest{1});
+  for (int i = 0; i < 1000; ++i) host.post(router, server, StatusRequest{1});
   host.stop();
   CHECK(metrics.value(Metric::protocol_errors) == 0);
 }
@@ -131,8 +131,8 @@ TEST_CASE("CAF host: the start timer fires before messages of cores that started
                 for (NodeId node = nodes; node > 1; --node)
                   effects.send({node, Role::router}, StatusRequest{});
               })});
-    for (NodeId node = 2; node <= nodes; ++node) host.add({{node, Role::router}, start_witness(door)});
-    host.set_door(door, inbox.door());
+    for (NodeId node = 2; node <= nodes; ++node) host.add({{node, Role::router}, start_witness(server)});
+    host.set_server(server, inbox.server());
     host.start();
     for (auto& received : inbox.await(nodes - 1)) REQUIRE(std::get<StatusRequest>(received.message).id == 1);
   }
@@ -148,12 +148,12 @@ TEST_CASE("CAF host: messages of 20 KB from one sender to one receiver keep thei
             })});
   host.add({worker, core_of([](Instant, const Event& event, Effects& effects) {
               auto* received = std::get_if<Received>(&event);
-              if (received) effects.send(door, StatusRequest{std::get<ScoreRequest>(received->message).id});
+              if (received) effects.send(server, StatusRequest{std::get<ScoreRequest>(received->message).id});
             })});
-  host.set_door(door, inbox.door());
+  host.set_server(server, inbox.server());
   host.start();
   for (std::uint64_t id = 0; id < count; ++id)
-    host.post(router, door, ScoreRequest{.id = id, .query = std::vector<Token>(5000, 1 << 20)});
+    host.post(router, server, ScoreRequest{.id = id, .query = std::vector<Token>(5000, 1 << 20)});
   auto messages = inbox.await(count);
   REQUIRE(messages.size() == count);
   for (std::uint64_t id = 0; id < count; ++id) CHECK(std::get<StatusRequest>(messages[id].message).id == id);
@@ -164,8 +164,8 @@ TEST_CASE("CAF host: posts from several threads may race with stop()") {
     MetricRegistry metrics;
     std::atomic<int> arrived{0};
     CafHost host(metrics, nullptr, 2);
-    host.set_door(door, [&](Address, Message) {
-      if (++arrived % 2) host.post(door, router, StatusRequest{2});  // a server may post
+    host.set_server(server, [&](Address, Message) {
+      if (++arrived % 2) host.post(server, router, StatusRequest{2});  // a server may post
     });
     host.start();
     std::latch posting(3);
@@ -173,7 +173,7 @@ TEST_CASE("CAF host: posts from several threads may race with stop()") {
     for (int thread = 0; thread < 2; ++thread)
       threads.emplace_back([&] {
         posting.arrive_and_wait();
-        for (int i = 0; i < 200; ++i) host.post(door, router, StatusRequest{1});
+        for (int i = 0; i < 200; ++i) host.post(server, router, StatusRequest{1});
       });
     posting.arrive_and_wait();
     host.stop();
@@ -198,9 +198,9 @@ TEST_CASE("CAF host: counts and log lines of a core reach the registry and the l
   host.add({router, core_of([](Instant, const Event&, Effects& effects) {
               effects.count(Metric::tokens_total, 3);
               effects.log(LogLevel::info, "hello", {{"to", "all"}});
-              effects.send(door, StatusRequest{1});
+              effects.send(server, StatusRequest{1});
             })});
-  host.set_door(door, inbox.door());
+  host.set_server(server, inbox.server());
   host.start();
   CHECK(inbox.await(1).size() == 1);
   host.stop();
@@ -216,12 +216,12 @@ std::vector<Received> sent_with_unknown_kind(CafHost::Inside inside, MetricRegis
               if (!std::holds_alternative<Received>(event)) return;
               AcquireBlocks acquire;
               acquire.wants.emplace_back().kind = static_cast<SegmentKind>(99);
-              effects.send(door, std::move(acquire));
-              effects.send(door, StatusRequest{1});
+              effects.send(server, std::move(acquire));
+              effects.send(server, StatusRequest{1});
             })});
-  host.set_door(door, inbox.door());
+  host.set_server(server, inbox.server());
   host.start();
-  host.post(router, door, StatusRequest{1});
+  host.post(router, server, StatusRequest{1});
   return inbox.await(inside == CafHost::Inside::structs ? 2 : 1);
 }
 
@@ -255,15 +255,15 @@ TEST_CASE("CAF host: a job done by run_now takes no executor, and its result is 
               if (auto* received = std::get_if<Received>(&event))
                 for (std::uint32_t count = 1; count <= 3; ++count)
                   effects.start(std::get<StatusRequest>(received->message).id + count, ListItems{0, count});
-              if (auto* done = std::get_if<Done>(&event))
-                effects.send(door,
+              if (auto* done = std::get_if<JobDone>(&event))
+                effects.send(server,
                              StatusRequest{std::holds_alternative<Refusal>(done->result) ? 0 : done->job});
               inside = false;
             }),
             &port});
-  host.set_door(door, inbox.door());
+  host.set_server(server, inbox.server());
   host.start();
-  host.post(worker, door, StatusRequest{10});
+  host.post(worker, server, StatusRequest{10});
   std::vector<std::uint64_t> ids;
   for (auto& received : inbox.await(3)) ids.push_back(std::get<StatusRequest>(received.message).id);
   CHECK(ids == std::vector<std::uint64_t>{11, 12, 0});

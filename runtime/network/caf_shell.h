@@ -11,38 +11,38 @@
 #include "runtime/network/job_runner.h"
 #include "runtime/network/links.h"
 #include "runtime/network/timer_queue.h"
-#include "runtime/profiling/cpu_rooms.h"
+#include "runtime/profiling/cpu_components.h"
 
 namespace troupe::caf_local {
-struct Launch {};
-struct Parcel {  // a message of this process, or the result of a job
+struct StartSignal {};
+struct LocalMessage {  // a message of this process, or the result of a job
   Event event;
 };
-struct Encoded {
+struct EncodedMessage {
   std::shared_ptr<const Bytes> envelope;
   NodeId peer = 0;  // node whose connection it came by; 0 = this process
 };
-struct Lost {
+struct PeerLossSignal {
   NodeId node = 0;
 };
-struct Wake {
+struct TimerSignal {
   Instant at;
 };
 }  // namespace troupe::caf_local
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_local, caf::first_custom_type_id)
-CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::Launch))
-CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::Parcel))
-CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::Encoded))
-CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::Lost))
-CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::Wake))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::StartSignal))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::LocalMessage))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::EncodedMessage))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::PeerLossSignal))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::TimerSignal))
 CAF_END_TYPE_ID_BLOCK(troupe_local)
 // CAF never serialises these types.
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::Launch)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::Parcel)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::Encoded)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::Lost)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::Wake)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::StartSignal)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::LocalMessage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::EncodedMessage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::PeerLossSignal)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::TimerSignal)
 
 namespace troupe {
 
@@ -50,10 +50,10 @@ struct Routes {  // written before the first actor runs, then only read
   std::map<Address, caf::actor> inside;
   std::unique_ptr<Links> links;  // links to other nodes; null = no cluster
   NodeId node = 0;               // this process's node; only with links
-  Seats seats;                   // actor ids of the cluster's models
+  ModelActorIds actor_ids;       // actor ids of the cluster's models
   bool encode_inside = false;
 
-  bool lead_out(Address to) const { return links && seats.node_of(to.node) != node; }
+  bool is_remote(Address to) const { return links && actor_ids.node_of(to.node) != node; }
   // Sends a message from an actor that `unit` runs, or from outside (null).
   void send(Address from, Address to, Message message, caf::execution_unit* unit,
             const Journal& journal) const;
@@ -61,21 +61,21 @@ struct Routes {  // written before the first actor runs, then only read
 
 // Enqueues a message. `unit` runs the receiver if it was idle; null = a thread of the pool does.
 template <class What>
-void hand(const caf::actor& to, What&& what, caf::execution_unit* unit) {
+void post_to(const caf::actor& to, What&& what, caf::execution_unit* unit) {
   to->enqueue(caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::forward<What>(what)), unit);
 }
 
 // Returns the execution unit of the server that is called on this thread; null if there is none, or
 // if it belongs to another host.
-caf::execution_unit* door_unit(const caf::actor_system& system);
+caf::execution_unit* server_unit(const caf::actor_system& system);
 
 struct CafActor {
   ActorSpec spec;
   std::unique_ptr<JobRunner> jobs;  // null = no port
 };
 
-CpuRoom room_of(Role role);
-CpuRoom room_of_port(Role role);
+CpuComponent component_of(Role role);
+CpuComponent component_of_port(Role role);
 
 // Runs a core as a CAF actor. Its handlers are noexcept: a core that throws is a bug and stops the
 // process.
@@ -93,10 +93,10 @@ class Shell : public caf::event_based_actor {
   void apply(Effects::Log& effect) { journal_->write(actor_->spec.address, effect); }
 
  private:
-  void receive(const caf_local::Encoded& parcel);
+  void receive(const caf_local::EncodedMessage& parcel);
   void handle(const Event* event) noexcept;
   void step(const Event& event);
-  void ask_to_be_woken();
+  void request_wake();
   std::optional<JobResult> run_now(const Job& job) const;
 
   CafActor* actor_;
@@ -105,16 +105,16 @@ class Shell : public caf::event_based_actor {
   Instant now_;  // time of the current event
   Effects effects_;
   TimerQueue timers_;
-  std::optional<Instant> woken_at_;  // earliest time requested from the clock
+  std::optional<Instant> wake_requested_at_;  // earliest time requested from the clock
 };
 
-class DoorShell : public caf::event_based_actor {
+class ServerShell : public caf::event_based_actor {
  public:
-  DoorShell(caf::actor_config& config, Address address, Host::Door door, const Routes* routes,
-            const Journal* journal)
+  ServerShell(caf::actor_config& config, Address address, Host::ServerHandler server, const Routes* routes,
+              const Journal* journal)
       : caf::event_based_actor(config),
         address_(address),
-        door_(std::move(door)),
+        server_(std::move(server)),
         routes_(routes),
         journal_(journal) {}
 
@@ -124,7 +124,7 @@ class DoorShell : public caf::event_based_actor {
   void deliver(Address from, Message message) noexcept;
 
   Address address_;
-  Host::Door door_;
+  Host::ServerHandler server_;
   const Routes* routes_;
   const Journal* journal_;
 };

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/actor/core.h"
-#include "runtime/actor/seat.h"
+#include "runtime/actor/model_actor_ids.h"
 
 namespace troupe {
 
@@ -26,11 +26,11 @@ struct TlsFiles {
   std::string authority, certificate, key;
 };
 
-struct ClusterPlace {
+struct ClusterOptions {
   std::string cluster = "troupe";  // processes of another cluster are refused
   NodeId node = 0;
-  std::string name;  // its name in the cluster; "" = unknown, peers cannot compare it
-  Seats seats;       // ids of the actors of several models
+  std::string name;         // its name in the cluster; "" = unknown, peers cannot compare it
+  ModelActorIds actor_ids;  // ids of the actors of several models
   Incarnation incarnation = 0;
   std::string address = "127.0.0.1";  // address to listen on
   std::uint16_t port = 0;             // 0 = any free port
@@ -51,8 +51,8 @@ inline constexpr std::size_t message_bytes_max = 64ull << 20, greeting_bytes_max
 inline constexpr std::size_t peers_max = 4'096;
 
 // Returns what is wrong with it, or "".
-std::string find_fault(const ClusterPlace& place);
+std::string validate(const ClusterOptions& options);
 // Returns what is wrong with one of its peers, regardless of the other peers.
-std::string find_fault(const ClusterPlace& place, const PeerAddress& peer);
+std::string validate(const ClusterOptions& options, const PeerAddress& peer);
 
 }  // namespace troupe

@@ -5,13 +5,13 @@
 namespace troupe {
 
 TEST_CASE("cluster: an incomplete membership is refused with the missing part") {
-  const ClusterPlace place{
+  const ClusterOptions options{
       .node = 2, .incarnation = 5, .peers = {{1, "one", "127.0.0.1", 7001}, {3, "three", "", 0}}};
-  CHECK(find_fault(place) == "");
+  CHECK(validate(options) == "");
   const auto fault = [&](auto change) {
-    ClusterPlace other = place;
+    ClusterOptions other = options;
     change(other);
-    return find_fault(other);
+    return validate(other);
   };
   CHECK(fault([](auto& p) { p.node = 0; }).starts_with("the node is 0"));
   CHECK(fault([](auto& p) { p.incarnation = 0; }).starts_with("the incarnation"));
@@ -25,7 +25,7 @@ TEST_CASE("cluster: an incomplete membership is refused with the missing part") 
   CHECK(fault([](auto& p) { p.peers.push_back({70'000, "x", "h", 1}); }) == "");
   CHECK(fault([](auto& p) {
           p.peers.push_back({70'000, "x", "h", 1});
-          p.seats.models = 2;
+          p.actor_ids.models = 2;
         }) == "node 70000 is in a cluster with several models; expected a number of at most 65535");
   CHECK(fault([](auto& p) { p.peers[0].port = 0; }) == "node 1 has no address; expected host and port");
   CHECK(fault([](auto& p) {

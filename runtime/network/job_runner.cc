@@ -4,12 +4,17 @@
 
 namespace troupe {
 
-JobRunner::JobRunner(Port& port, std::uint32_t lanes, std::size_t waiting_max, Finish finish, CpuRoom room)
-    : port_(port), room_(room), waiting_max_(waiting_max), finish_(std::move(finish)), idle_(lanes) {
-  TROUPE_CHECK(lanes > 0, "a port needs at least one executor");
+JobRunner::JobRunner(Port& port, std::uint32_t slots, std::size_t waiting_max, Finish finish,
+                     CpuComponent component)
+    : port_(port),
+      component_(component),
+      waiting_max_(waiting_max),
+      finish_(std::move(finish)),
+      idle_(slots) {
+  TROUPE_CHECK(slots > 0, "a port needs at least one executor");
   try {
-    for (std::uint32_t lane = 0; lane < lanes; ++lane)
-      threads_.emplace_back([this, lane] { run_lane(lane); });
+    for (std::uint32_t slot = 0; slot < slots; ++slot)
+      threads_.emplace_back([this, slot] { run_slot(slot); });
   } catch (...) {  // no more threads can be started; the running ones must not outlive this object
     stop();
     throw;
@@ -40,7 +45,7 @@ void JobRunner::stop() {
   threads_.clear();
 }
 
-void JobRunner::run_lane(std::uint32_t lane) noexcept {
+void JobRunner::run_slot(std::uint32_t slot) noexcept {
   std::unique_lock lock(mutex_);
   for (;;) {
     while (!stopped_ && waiting_.empty()) {
@@ -53,7 +58,7 @@ void JobRunner::run_lane(std::uint32_t lane) noexcept {
     waiting_.pop_front();
     --idle_;
     lock.unlock();
-    JobResult result = run(work, lane);
+    JobResult result = run(work, slot);
     lock.lock();
     ++idle_;
     ++finishing_;
@@ -64,9 +69,9 @@ void JobRunner::run_lane(std::uint32_t lane) noexcept {
   }
 }
 
-JobResult JobRunner::run(const Job& job, std::uint32_t lane) const {
-  const CpuScope scope(room_);
-  return port_.run(job, lane);
+JobResult JobRunner::run(const Job& job, std::uint32_t slot) const {
+  const CpuScope scope(component_);
+  return port_.run(job, slot);
 }
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
 #pragma once
-// Executor threads of one actor's port: `lanes` threads take jobs from one bounded queue, first in,
+// Executor threads of one actor's port: `slots` threads take jobs from one bounded queue, first in,
 // first out. Blocking work runs here and never on the threads that run cores. An idle thread is
 // woken only for a job that no other thread is about to take.
 #include <condition_variable>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "runtime/actor/ports.h"
-#include "runtime/profiling/cpu_rooms.h"
+#include "runtime/profiling/cpu_components.h"
 
 namespace troupe {
 
@@ -24,8 +24,8 @@ class JobRunner {
   using Finish = std::function<void(std::uint64_t job, JobResult result)>;
 
   // Throws std::system_error if the system cannot start enough threads.
-  JobRunner(Port& port, std::uint32_t lanes, std::size_t waiting_max, Finish finish,
-            CpuRoom room = CpuRoom::none);
+  JobRunner(Port& port, std::uint32_t slots, std::size_t waiting_max, Finish finish,
+            CpuComponent component = CpuComponent::none);
   ~JobRunner() { stop(); }
   JobRunner(const JobRunner&) = delete;
   JobRunner& operator=(const JobRunner&) = delete;
@@ -37,11 +37,11 @@ class JobRunner {
   void stop();
 
  private:
-  void run_lane(std::uint32_t lane) noexcept;
-  JobResult run(const Job& job, std::uint32_t lane) const;
+  void run_slot(std::uint32_t slot) noexcept;
+  JobResult run(const Job& job, std::uint32_t slot) const;
 
   Port& port_;
-  const CpuRoom room_;  // component that the jobs' CPU time counts for
+  const CpuComponent component_;  // component that the jobs' CPU time counts for
   const std::size_t waiting_max_;
   const Finish finish_;
   std::mutex mutex_;

@@ -14,7 +14,7 @@ using namespace troupe;
 namespace {
 
 // A runner with one executor, whose first job lasts until `release`.
-struct HeldLane {
+struct HeldSlot {
   std::latch running{1}, release{1};
   FunctionPort port{[this](const Job&, std::uint32_t) -> JobResult {
     if (!running.try_wait()) running.count_down();
@@ -26,7 +26,7 @@ struct HeldLane {
 };
 
 TEST_CASE("job runner: stop() waits for the running job, drops the waiting ones and refuses new ones") {
-  HeldLane held;
+  HeldSlot held;
   JobRunner runner(held.port, 1, 10'000'000, held.finish);
   CHECK(runner.start(1, ListItems{}));
   held.running.wait();
@@ -39,7 +39,7 @@ TEST_CASE("job runner: stop() waits for the running job, drops the waiting ones 
 }
 
 TEST_CASE("job runner: the bound of waiting jobs does not count jobs for free executors") {
-  HeldLane held;
+  HeldSlot held;
   {
     JobRunner runner(held.port, 1, 2, held.finish);
     CHECK(runner.start(1, ListItems{}));  // for the executor, whether or not it has taken it yet

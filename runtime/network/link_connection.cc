@@ -57,7 +57,7 @@ Connection::Task<void> Connection::watch() {
 }
 
 void Connection::touch() {
-  if (joined_) dead_at_ = Clock::now() + patience_;
+  if (joined_) dead_at_ = Clock::now() + silence_limit_;
 }
 
 void Connection::close(const std::string& why) {
@@ -79,10 +79,10 @@ Connection::Task<std::string> Connection::call(std::string host, std::uint16_t p
     std::tie(error) = co_await socket().async_connect({address, port}, quietly);
   } else {
     Tcp::resolver resolver(socket().get_executor());
-    auto [unknown, places] = co_await resolver.async_resolve(host, std::to_string(port), quietly);
+    auto [unknown, endpoints] = co_await resolver.async_resolve(host, std::to_string(port), quietly);
     if (!open_) co_return why_;
     if (unknown) co_return unknown.message();
-    std::tie(error, std::ignore) = co_await asio::async_connect(socket(), places, quietly);
+    std::tie(error, std::ignore) = co_await asio::async_connect(socket(), endpoints, quietly);
   }
   if (!open_) co_return why_;
   co_return error ? error.message() : "";
@@ -113,11 +113,11 @@ bool Connection::is_certified_for(const std::string& name) const {
                          X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, nullptr) == 1;
 }
 
-void Connection::join(Clock::duration heartbeat, int heartbeats_to_death, bool peer_knows_seals) {
+void Connection::join(Clock::duration heartbeat, int heartbeats_to_death, bool peer_supports_seals) {
   heartbeat_ = heartbeat;
-  patience_ = heartbeat * heartbeats_to_death;
+  silence_limit_ = heartbeat * heartbeats_to_death;
   joined_ = true;
-  sealed_ = peer_knows_seals && std::holds_alternative<Tcp::socket>(stream_);
+  sealed_ = peer_supports_seals && std::holds_alternative<Tcp::socket>(stream_);
   touch();
   watch_.cancel();  // watch() computes its deadline again
   asio::co_spawn(
@@ -142,8 +142,8 @@ Connection::Task<std::string> Connection::read_bytes(std::span<std::uint8_t> to)
   co_return error ? error.message() : "";
 }
 
-Connection::Task<Connection::Got> Connection::read(bool joined) {
-  Got got;
+Connection::Task<Connection::ReadResult> Connection::read(bool joined) {
+  ReadResult got;
   Header header;
   got.fault = co_await read_bytes(header);
   if (!got.fault.empty()) co_return got;
@@ -160,7 +160,7 @@ Connection::Task<Connection::Got> Connection::read(bool joined) {
   got.body.resize(got.frame.bytes);
   if (got.frame.bytes > 0) got.fault = co_await read_bytes(got.body);
   if (got.fault.empty() && sealed_ && got.frame.kind == Kind::cargo)
-    got.fault = take_seal_off(header, got.body);
+    got.fault = remove_seal(header, got.body);
   co_return got;
 }
 

@@ -40,16 +40,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<std::string> shake_hands(bool calls);
   bool is_certified_for(const std::string& name) const;
 
-  struct Got {
+  struct ReadResult {
     Frame frame;
     Bytes body;
     std::string fault;  // if not empty, the other members are meaningless
   };
-  Task<Got> read(bool joined);  // `joined`: expects cargo and pings; otherwise a join.
+  Task<ReadResult> read(bool joined);  // `joined`: expects cargo and pings; otherwise a join.
   Task<std::string> write_now(Frame frame, Bytes body);  // only before join()
 
   // Allows cargo from now on. Cargo is sealed if both sides support it and no TLS protects it.
-  void join(Clock::duration heartbeat, int heartbeats_to_death, bool peer_knows_seals);
+  void join(Clock::duration heartbeat, int heartbeats_to_death, bool peer_supports_seals);
   // Returns false if more than `waiting_max` bytes would wait.
   bool send(Address to, std::shared_ptr<const Bytes> envelope, std::size_t waiting_max);
 
@@ -79,7 +79,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::variant<Tcp::socket, Secure> stream_;
   boost::asio::steady_timer watch_, wake_;
   Clock::time_point dead_at_;
-  Clock::duration patience_{}, heartbeat_{};
+  Clock::duration silence_limit_{}, heartbeat_{};
   bool open_ = true, joined_ = false, sealed_ = false;
   std::string why_;
   std::deque<Outgoing> outbox_;

@@ -63,7 +63,7 @@ std::size_t bytes_max(Kind kind) {
   switch (kind) {
     case Kind::join:
       return join_bytes_max;
-    case Kind::turned_away:
+    case Kind::rejection:
       return words_max;
     case Kind::cargo:
       return message_bytes_max;
@@ -105,7 +105,7 @@ void append_seal(Bytes& bytes) {
 
 // Reads a seal and compares it with that of all earlier `bytes`. Returns false if it is wrong or
 // missing.
-bool take_seal(Reader& reader, std::span<const std::uint8_t> bytes) {
+bool verify_seal(Reader& reader, std::span<const std::uint8_t> bytes) {
   const auto sealed = bytes.first(bytes.size() - reader.left.size());
   if (reader.left.size() < seal_bytes ||
       !std::ranges::equal(seal_of({sealed}), reader.left.first(seal_bytes)))
@@ -151,7 +151,7 @@ Seal seal(const Header& header, std::span<const std::uint8_t> envelope) {
   return seal_of({header, envelope});
 }
 
-std::string take_seal_off(const Header& header, Bytes& body) {
+std::string remove_seal(const Header& header, Bytes& body) {
   if (body.size() < seal_bytes) return "cargo has no seal";
   const auto envelope = std::span(body).first(body.size() - seal_bytes);
   const Seal right = seal(header, envelope);
@@ -168,7 +168,7 @@ Bytes encode(const Join& join) {
   append(bytes, std::uint64_t{join.incarnation});
   append_text(bytes, join.cluster);
   append_text(bytes, join.greeting);
-  append(bytes, static_cast<std::uint8_t>(join.knows_seals));
+  append(bytes, static_cast<std::uint8_t>(join.supports_seals));
   append_seal(bytes);
   append_text(bytes, join.name);
   append_seal(bytes);
@@ -188,11 +188,11 @@ std::variant<Join, std::string> decode_join(std::span<const std::uint8_t> bytes)
   join.cluster.assign(cluster.begin(), cluster.end());
   join.greeting.assign(greeting.begin(), greeting.end());
   if (reader.left.empty()) return join;  // from an older program
-  join.knows_seals = reader.number<std::uint8_t>() == 1;
-  if (!take_seal(reader, bytes)) return "a join was damaged in transit";
+  join.supports_seals = reader.number<std::uint8_t>() == 1;
+  if (!verify_seal(reader, bytes)) return "a join was damaged in transit";
   if (reader.left.empty()) return join;  // from a program that sends no name
   const auto name = reader.text();
-  if (!reader.ok || !take_seal(reader, bytes)) return "a join was damaged in transit";
+  if (!reader.ok || !verify_seal(reader, bytes)) return "a join was damaged in transit";
   if (name.size() > name_bytes_max) return "the name of a join is too long";
   join.name.assign(name.begin(), name.end());
   return join;

@@ -5,7 +5,7 @@
 //                in bytes, and a checksum of all these
 //   join         first frame of both sides: the sender, the intended receiver, whether the sender
 //                supports seals, and a seal. The caller then accepts the answer with a ping
-//   turned_away  instead of the answer to a join: the reason as text; then the connection is closed
+//   rejection  instead of the answer to a join: the reason as text; then the connection is closed
 //   cargo        an envelope for an actor of the other process; then a seal, if the link is sealed
 //   ping         empty; shows that the sender is alive
 //
@@ -29,7 +29,7 @@ inline constexpr std::uint32_t wire_version = 2;
 inline constexpr std::size_t header_bytes = 16;
 using Header = std::array<std::uint8_t, header_bytes>;
 
-enum class Kind : std::uint8_t { join = 1, turned_away, cargo, ping };
+enum class Kind : std::uint8_t { join = 1, rejection, cargo, ping };
 struct Frame {
   Kind kind = Kind::ping;
   Address to;
@@ -37,7 +37,7 @@ struct Frame {
   bool operator==(const Frame&) const = default;
 };
 Header encode(const Frame& frame);
-// Decodes a header. `joined`: only cargo and pings are valid; otherwise only join and turned_away.
+// Decodes a header. `joined`: only cargo and pings are valid; otherwise only join and rejection.
 // The text says what is wrong.
 std::variant<Frame, std::string> decode_header(const Header& header, bool joined);
 
@@ -49,7 +49,7 @@ inline constexpr std::size_t seal_bytes = 8;
 using Seal = std::array<std::uint8_t, seal_bytes>;
 Seal seal(const Header& header, std::span<const std::uint8_t> envelope);
 // Verifies and removes the seal of a cargo's body. Returns "" or the fault.
-std::string take_seal_off(const Header& header, Bytes& body);
+std::string remove_seal(const Header& header, Bytes& body);
 
 struct Join {
   std::uint32_t wire = wire_version;
@@ -57,7 +57,7 @@ struct Join {
   Incarnation incarnation = 0;
   std::string cluster;
   Bytes greeting;
-  bool knows_seals = false;  // false for older programs
+  bool supports_seals = false;  // false for older programs
   // node name after the first seal, with a seal of its own; older programs omit it
   std::string name = {};
   bool operator==(const Join&) const = default;

@@ -39,17 +39,17 @@ Bytes encode_older(const link::Join& join) {
 TEST_CASE("link wire: a join of an older program is accepted, without seals") {
   link::Join join{7, 3, 70'000, 1ull << 60, "blue", {1, 2, 3}, true};
   const auto older = link::decode_join(encode_older(join));
-  join.knows_seals = false;
+  join.supports_seals = false;
   CHECK(std::get<link::Join>(older) == join);
-  join.knows_seals = true;
+  join.supports_seals = true;
   CHECK(std::get<link::Join>(link::decode_join(encode_nameless(join))) == join);
   join.name.assign(256, 'x');
   CHECK(std::get<std::string>(link::decode_join(link::encode(join))) == "the name of a join is too long");
 }
 
 TEST_CASE("link wire: a join with any one bit flipped is refused") {
-  for (const bool knows_seals : {false, true}) {
-    const Bytes good = link::encode(link::Join{1, 2, 3, 4, "troupe", Bytes(100, 7), knows_seals, "w2"});
+  for (const bool supports_seals : {false, true}) {
+    const Bytes good = link::encode(link::Join{1, 2, 3, 4, "troupe", Bytes(100, 7), supports_seals, "w2"});
     for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
       CAPTURE(bit);
       Bytes bytes = good;
@@ -80,7 +80,7 @@ TEST_CASE("link wire: unexpected, unknown or too long frames are refused before 
   CHECK(refused({Kind::ping}, false));
   CHECK(refused({Kind::join, {}, 8}, true));
   CHECK(refused({Kind::join, {}, 1 << 20}, false));
-  CHECK(refused({Kind::turned_away, {}, 4'097}, false));
+  CHECK(refused({Kind::rejection, {}, 4'097}, false));
   CHECK(refused({Kind::ping, {}, 1}, true));
   CHECK(refused({Kind::cargo, {}, message_bytes_max + 1}, true));
   CHECK_FALSE(refused({Kind::cargo, {}, message_bytes_max}, true));

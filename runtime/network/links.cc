@@ -10,10 +10,10 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/network/call_pause.h"
 #include "runtime/network/certificates.h"
 #include "runtime/network/link_connection.h"
-#include "runtime/network/link_strangers.h"
+#include "runtime/network/reconnect_pause.h"
+#include "runtime/network/unjoined_peers.h"
 
 namespace troupe {
 
@@ -70,50 +70,50 @@ struct Links::World {
     ConnectionPtr connection;  // while joined
     Incarnation incarnation = 0;
     std::string last_trouble;
-    std::chrono::steady_clock::time_point told;  // time of the last report that it is unconnected
-    bool called = false;                         // a task keeps calling it
-    bool member = true;                          // false = it has left
+    std::chrono::steady_clock::time_point reported;  // time of the last report that it is unconnected
+    bool called = false;                             // a task keeps calling it
+    bool member = true;                              // false = it has left
   };
 
-  World(ClusterPlace place, Inside inside, const Journal& journal);
+  World(ClusterOptions options, Inside inside, const Journal& journal);
   ~World() { close(); }
 
   void open();
   void finish_sending();
   void close();
-  void carry(Address to, std::shared_ptr<const Bytes> envelope);
+  void route(Address to, std::shared_ptr<const Bytes> envelope);
 
   Task<void> accept();
   Task<void> learn_addresses();
   void follow(const std::vector<PeerAddress>& fresh);
-  void begin_calling();
+  void start_connecting();
   void take(Tcp::socket socket);
-  Task<void> await_word(std::shared_ptr<Tcp::socket> socket, link::Strangers::Ticket ticket);
-  Task<void> welcome(ConnectionPtr connection, link::Strangers::Ticket ticket);
-  Task<std::string> hear_join(ConnectionPtr connection, Join& join);
-  Task<void> keep_calling(NodeId node);
+  Task<void> await_first_byte(std::shared_ptr<Tcp::socket> socket, link::UnjoinedPeers::Ticket ticket);
+  Task<void> accept_join(ConnectionPtr connection, link::UnjoinedPeers::Ticket ticket);
+  Task<std::string> read_join(ConnectionPtr connection, Join& join);
+  Task<void> keep_connecting(NodeId node);
   Task<std::string> call(NodeId node);
   Task<std::string> stay(ConnectionPtr connection, Join join);
 
   ConnectionPtr make_connection(Tcp::socket socket);
   Join own_join(NodeId wanted) const;
-  std::string find_fault(const Join& join) const;
-  std::string find_fault(const Join& join, const Connection& connection, bool called) const;
+  std::string validate(const Join& join) const;
+  std::string validate(const Join& join, const Connection& connection, bool called) const;
   void meet(Peer& peer, const Join& join, ConnectionPtr connection);
   void lose(Peer& peer, const std::string& why);
-  void tell_away(NodeId node, std::chrono::steady_clock::time_point& told);
-  void trouble(Peer& peer, const std::string& why);
+  void report_unconnected(NodeId node, std::chrono::steady_clock::time_point& reported);
+  void log_trouble(Peer& peer, const std::string& why);
   void log(LogLevel level, const char* event, std::vector<LogField> fields) const;
 
-  const ClusterPlace place;
+  const ClusterOptions options;
   const Inside inside;
   const Journal& journal;
   std::optional<asio::ssl::context> security;
   std::map<NodeId, Peer> peers;
   // Numbers that are not peers, and when that was last reported.
   std::map<NodeId, std::chrono::steady_clock::time_point> unknown;
-  link::Strangers strangers;
-  std::chrono::steady_clock::time_point crowd_told;
+  link::UnjoinedPeers unjoined;
+  std::chrono::steady_clock::time_point crowd_logged;
   std::string last_refusal;
   std::uint64_t learning = 0;
   std::uint16_t port = 0;
@@ -122,34 +122,34 @@ struct Links::World {
   std::thread thread;
 };
 
-Links::World::World(ClusterPlace p, Inside i, const Journal& j)
-    : place(std::move(p)), inside(std::move(i)), journal(j) {
-  const std::string fault = troupe::find_fault(place);
+Links::World::World(ClusterOptions p, Inside i, const Journal& j)
+    : options(std::move(p)), inside(std::move(i)), journal(j) {
+  const std::string fault = troupe::validate(options);
   if (!fault.empty()) throw std::runtime_error("cluster: " + fault);
-  if (place.tls) security.emplace(make_security(*place.tls));
-  for (const PeerAddress& peer : place.peers) peers[peer.node].address = peer;
+  if (options.tls) security.emplace(make_security(*options.tls));
+  for (const PeerAddress& peer : options.peers) peers[peer.node].address = peer;
 }
 
 void Links::World::open() {
   try {
-    const Tcp::endpoint endpoint(asio::ip::make_address(place.address), place.port);
+    const Tcp::endpoint endpoint(asio::ip::make_address(options.address), options.port);
     acceptor.emplace(io, endpoint, true);
     port = acceptor->local_endpoint().port();
   } catch (const boost::system::system_error& error) {
-    throw std::runtime_error("cannot listen on " + place.address + " port " + std::to_string(place.port) +
+    throw std::runtime_error("cannot listen on " + options.address + " port " + std::to_string(options.port) +
                              ": " + error.code().message() +
                              "; expected an address of this host and a free port");
   }
   asio::co_spawn(io, learn_addresses(), link::expect_no_exception);
   asio::co_spawn(io, accept(), link::expect_no_exception);
-  begin_calling();
+  start_connecting();
   thread = std::thread([this] { io.run(); });
 }
 
-void Links::World::begin_calling() {
+void Links::World::start_connecting() {
   for (auto& [node, peer] : peers)
-    if (node < place.node && peer.member && !std::exchange(peer.called, true))
-      asio::co_spawn(io, keep_calling(node), link::expect_no_exception);
+    if (node < options.node && peer.member && !std::exchange(peer.called, true))
+      asio::co_spawn(io, keep_connecting(node), link::expect_no_exception);
 }
 
 // A former peer keeps its entry with its last incarnation: tasks refer to it, and its number is
@@ -164,9 +164,9 @@ void Links::World::follow(const std::vector<PeerAddress>& fresh) {
         std::ranges::any_of(fresh, [id = node](const PeerAddress& address) { return address.node == id; });
     if (!peer.member && peer.connection) lose(peer, "it is no longer a member");
   }
-  std::set<NodeId> seen{place.node};
+  std::set<NodeId> seen{options.node};
   for (const PeerAddress& address : fresh) {
-    std::string fault = troupe::find_fault(place, address);
+    std::string fault = troupe::validate(options, address);
     if (fault.empty() && !seen.insert(address.node).second) fault = who(address.node) + " is listed twice";
     if (!fault.empty()) {
       log(LogLevel::error, "bad_members", {{"why", fault}});
@@ -177,14 +177,14 @@ void Links::World::follow(const std::vector<PeerAddress>& fresh) {
     peer.address = address;
     peer.member = true;
   }
-  begin_calling();
+  start_connecting();
   asio::co_spawn(io, learn_addresses(), link::expect_no_exception);
 }
 
 // Waits up to a heartbeat until all messages are sent: the last one is often an answer that a
 // client waits for.
 void Links::World::finish_sending() {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::microseconds(place.heartbeat.us);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::microseconds(options.heartbeat.us);
   for (bool quiet = false; !quiet && std::chrono::steady_clock::now() < limit;) {
     std::promise<bool> answer;
     asio::post(io, [&] {
@@ -203,7 +203,7 @@ void Links::World::close() {
   io.stop();
   if (thread.joinable()) thread.join();
   acceptor.reset();
-  strangers.clear();  // their sockets belong to `io`, which is destroyed before
+  unjoined.clear();  // their sockets belong to `io`, which is destroyed before
   for (auto& [node, peer] : peers) peer.connection.reset();
 }
 
@@ -246,11 +246,11 @@ Task<void> Links::World::learn_addresses() {
         continue;
       }
       has_names = true;
-      const auto [unknown, places] = co_await resolver.async_resolve(peer.address.host, "", quietly);
+      const auto [unknown, endpoints] = co_await resolver.async_resolve(peer.address.host, "", quietly);
       if (!unknown)
-        for (const auto& place : places) addresses.insert(place.endpoint().address().to_string());
+        for (const auto& options : endpoints) addresses.insert(options.endpoint().address().to_string());
     }
-    strangers.know(std::move(addresses));
+    unjoined.set_peer_addresses(std::move(addresses));
     pause.expires_after(has_names ? names_pause : std::chrono::seconds(0));
   }
 }
@@ -261,23 +261,24 @@ void Links::World::take(Tcp::socket accepted) {
   if (gone) return;
   const std::string address = from.address().to_string();
   auto socket = std::make_shared<Tcp::socket>(std::move(accepted));
-  link::Strangers::Ticket ticket = 0;
+  link::UnjoinedPeers::Ticket ticket = 0;
   const auto leave = [socket] {
     Error ignored;
     socket->close(ignored);
   };
-  const std::string displaced = strangers.enter(address, leave, ticket);
+  const std::string displaced = unjoined.add(address, leave, ticket);
   const auto now = std::chrono::steady_clock::now();
-  if (!displaced.empty() && now > crowd_told + crowd_pause) {
-    crowd_told = now;
-    log(LogLevel::warning, "strangers_displaced",
+  if (!displaced.empty() && now > crowd_logged + crowd_pause) {
+    crowd_logged = now;
+    log(LogLevel::warning, "unjoined_peer_displaced",
         {{"address", displaced}, {"why", "too many connections that have not joined"}});
   }
-  asio::co_spawn(io, await_word(std::move(socket), ticket), link::expect_no_exception);
+  asio::co_spawn(io, await_first_byte(std::move(socket), ticket), link::expect_no_exception);
 }
 
 // Waits for the first byte: until then a connection costs no more than its socket.
-Task<void> Links::World::await_word(std::shared_ptr<Tcp::socket> socket, link::Strangers::Ticket ticket) {
+Task<void> Links::World::await_first_byte(std::shared_ptr<Tcp::socket> socket,
+                                          link::UnjoinedPeers::Ticket ticket) {
   asio::steady_timer limit(io, first_byte_limit);
   limit.async_wait([socket](const Error& cancelled) {
     Error ignored;
@@ -285,22 +286,23 @@ Task<void> Links::World::await_word(std::shared_ptr<Tcp::socket> socket, link::S
   });
   const auto [error] = co_await socket->async_wait(Tcp::socket::wait_read, quietly);
   limit.cancel();
-  if (error || !socket->is_open() || !strangers.has(ticket)) co_return strangers.go(ticket);
+  if (error || !socket->is_open() || !unjoined.has(ticket)) co_return unjoined.remove(ticket);
   const ConnectionPtr connection = make_connection(std::move(*socket));
-  strangers.spoke(ticket, [connection] { connection->close("its slot is needed for other connections"); });
-  co_await welcome(connection, ticket);
-  strangers.go(ticket);
+  unjoined.on_first_byte(ticket,
+                         [connection] { connection->close("its slot is needed for other connections"); });
+  co_await accept_join(connection, ticket);
+  unjoined.remove(ticket);
 }
 
-Task<void> Links::World::welcome(ConnectionPtr connection, link::Strangers::Ticket ticket) {
+Task<void> Links::World::accept_join(ConnectionPtr connection, link::UnjoinedPeers::Ticket ticket) {
   Join join;
   std::string fault = co_await connection->shake_hands(false);
-  if (fault.empty()) fault = co_await hear_join(connection, join);
-  if (fault.empty()) fault = find_fault(join, *connection, true);
-  strangers.go(ticket);
+  if (fault.empty()) fault = co_await read_join(connection, join);
+  if (fault.empty()) fault = validate(join, *connection, true);
+  unjoined.remove(ticket);
   if (!fault.empty()) {
     if (fault != std::exchange(last_refusal, fault)) log(LogLevel::warning, "join_refused", {{"why", fault}});
-    if (connection->is_open()) co_await connection->write_now({Kind::turned_away}, bytes_of(fault));
+    if (connection->is_open()) co_await connection->write_now({Kind::rejection}, bytes_of(fault));
     co_return connection->close(fault);
   }
   fault = co_await connection->write_now({Kind::join}, encode(own_join(join.node)));
@@ -310,10 +312,10 @@ Task<void> Links::World::welcome(ConnectionPtr connection, link::Strangers::Tick
   connection->close(fault);
 }
 
-Task<std::string> Links::World::hear_join(ConnectionPtr connection, Join& join) {
-  const Connection::Got got = co_await connection->read(false);
+Task<std::string> Links::World::read_join(ConnectionPtr connection, Join& join) {
+  const Connection::ReadResult got = co_await connection->read(false);
   if (!got.fault.empty()) co_return got.fault;
-  if (got.frame.kind == Kind::turned_away)
+  if (got.frame.kind == Kind::rejection)
     co_return "refused by the peer: " + std::string(got.body.begin(), got.body.end());
   auto decoded = link::decode_join(got.body);
   if (auto* fault = std::get_if<std::string>(&decoded)) co_return *fault;
@@ -323,14 +325,14 @@ Task<std::string> Links::World::hear_join(ConnectionPtr connection, Join& join) 
 
 // ---- outgoing connections ----
 
-Task<void> Links::World::keep_calling(NodeId node) {
+Task<void> Links::World::keep_connecting(NodeId node) {
   Peer& peer = peers.at(node);
   asio::steady_timer timer(io);
-  link::CallPause pause(pause_min, pause_max);
+  link::ReconnectPause pause(pause_min, pause_max);
   while (peer.member) {
     const Incarnation before = peer.incarnation;
     const std::string fault = co_await call(node);
-    trouble(peer, fault);
+    log_trouble(peer, fault);
     timer.expires_after(pause.after(fault, peer.incarnation != before));
     co_await timer.async_wait(quietly);
   }
@@ -345,8 +347,8 @@ Task<std::string> Links::World::call(NodeId node) {
   std::string fault = co_await connection->call(address.host, address.port);
   if (fault.empty()) fault = co_await connection->shake_hands(true);
   if (fault.empty()) fault = co_await connection->write_now({Kind::join}, encode(own_join(node)));
-  if (fault.empty()) fault = co_await hear_join(connection, join);
-  if (fault.empty()) fault = find_fault(join, *connection, false);
+  if (fault.empty()) fault = co_await read_join(connection, join);
+  if (fault.empty()) fault = validate(join, *connection, false);
   if (fault.empty() && join.node != node) fault = who(join.node) + " answers at this address";
   if (fault.empty()) fault = co_await connection->write_now({Kind::ping}, {});
   if (fault.empty()) {
@@ -360,22 +362,22 @@ Task<std::string> Links::World::call(NodeId node) {
 // ---- joining ----
 
 Join Links::World::own_join(NodeId wanted) const {
-  return {link::wire_version, place.node,     wanted, place.incarnation,
-          place.cluster,      place.greeting, true,   place.name};
+  return {link::wire_version, options.node,     wanted, options.incarnation,
+          options.cluster,    options.greeting, true,   options.name};
 }
 
 // Returns why a peer may not join, or "".
-std::string Links::World::find_fault(const Join& join) const {
+std::string Links::World::validate(const Join& join) const {
   if (join.wire != link::wire_version)
     return who(join.node) + " speaks version " + std::to_string(join.wire) + "; expected " +
            std::to_string(link::wire_version);
-  if (join.cluster != place.cluster)
-    return who(join.node) + " belongs to another cluster; expected \"" + place.cluster + "\"";
-  if (join.wanted != place.node)
-    return who(join.node) + " looks for " + who(join.wanted) + "; this is " + who(place.node);
+  if (join.cluster != options.cluster)
+    return who(join.node) + " belongs to another cluster; expected \"" + options.cluster + "\"";
+  if (join.wanted != options.node)
+    return who(join.node) + " looks for " + who(join.wanted) + "; this is " + who(options.node);
   const auto at = peers.find(join.node);
   if (at == peers.end() || !at->second.member)
-    return who(join.node) + " is not in the configuration of " + who(place.node);
+    return who(join.node) + " is not in the configuration of " + who(options.node);
   if (join.incarnation == 0 || join.incarnation < at->second.incarnation)
     return who(join.node) + " has an older incarnation than the last one that joined";
   // An etcd that has lost its data may assign a number again, and an incarnation may be larger.
@@ -386,9 +388,9 @@ std::string Links::World::find_fault(const Join& join) const {
   return "";
 }
 
-std::string Links::World::find_fault(const Join& join, const Connection& connection, bool called) const {
-  if (std::string fault = find_fault(join); !fault.empty()) return fault;
-  if (called && join.node < place.node)
+std::string Links::World::validate(const Join& join, const Connection& connection, bool called) const {
+  if (std::string fault = validate(join); !fault.empty()) return fault;
+  if (called && join.node < options.node)
     return who(join.node) + " calls; expected the node with the higher number to call";
   const std::string& name = peers.at(join.node).address.name;
   if (!connection.is_certified_for(name))
@@ -403,14 +405,14 @@ Task<std::string> Links::World::stay(ConnectionPtr connection, Join join) {
   if (!peer.member) co_return "it is no longer a member";
   meet(peer, join, connection);
   for (;;) {
-    Connection::Got got = co_await connection->read(true);
+    Connection::ReadResult got = co_await connection->read(true);
     if (!got.fault.empty()) {
       connection->close(got.fault);
       break;
     }
     if (got.frame.kind == Kind::ping) continue;
-    if (place.seats.node_of(got.frame.to.node) != place.node) {
-      journal.nobody_at(got.frame.to);
+    if (options.actor_ids.node_of(got.frame.to.node) != options.node) {
+      journal.report_no_receiver(got.frame.to);
       continue;
     }
     inside.deliver(join.node, got.frame.to, std::make_shared<const Bytes>(std::move(got.body)));
@@ -421,12 +423,12 @@ Task<std::string> Links::World::stay(ConnectionPtr connection, Join join) {
 
 void Links::World::meet(Peer& peer, const Join& join, ConnectionPtr connection) {
   if (peer.connection) lose(peer, "it has joined again");
-  connection->join(std::chrono::microseconds(place.heartbeat.us), heartbeats_to_death, join.knows_seals);
+  connection->join(std::chrono::microseconds(options.heartbeat.us), heartbeats_to_death, join.supports_seals);
   peer.connection = std::move(connection);
   peer.incarnation = join.incarnation;
   peer.last_trouble.clear();
   log(LogLevel::info, "peer_met", {{"node", join.node}, {"incarnation", join.incarnation}});
-  if (place.on_met) place.on_met(join.node, join.incarnation, join.greeting);
+  if (options.on_met) options.on_met(join.node, join.incarnation, join.greeting);
 }
 
 // The process may be gone, or only the connection to it: neither this node nor its cores can tell.
@@ -434,12 +436,12 @@ void Links::World::lose(Peer& peer, const std::string& why) {
   std::exchange(peer.connection, nullptr)->close(why);
   const NodeId node = peer.address.node;
   log(LogLevel::warning, "peer_lost", {{"node", node}, {"incarnation", peer.incarnation}, {"why", why}});
-  if (place.on_lost) place.on_lost(node, peer.incarnation);
-  inside.tell_lost(node);
+  if (options.on_lost) options.on_lost(node, peer.incarnation);
+  inside.report_lost(node);
 }
 
 // Logs a problem once.
-void Links::World::trouble(Peer& peer, const std::string& why) {
+void Links::World::log_trouble(Peer& peer, const std::string& why) {
   if (why.empty() || peer.last_trouble == why) return;
   peer.last_trouble = why;
   log(LogLevel::warning, "peer_away",
@@ -449,38 +451,38 @@ void Links::World::trouble(Peer& peer, const std::string& why) {
 }
 
 void Links::World::log(LogLevel level, const char* event, std::vector<LogField> fields) const {
-  journal.write("links@" + std::to_string(place.node), {level, event, std::move(fields)});
+  journal.write("links@" + std::to_string(options.node), {level, event, std::move(fields)});
 }
 
-void Links::World::carry(Address to, std::shared_ptr<const Bytes> envelope) {
-  const NodeId node = place.seats.node_of(to.node);
+void Links::World::route(Address to, std::shared_ptr<const Bytes> envelope) {
+  const NodeId node = options.actor_ids.node_of(to.node);
   const auto at = peers.find(node);
   if (at == peers.end()) {
-    journal.nobody_at(to);
+    journal.report_no_receiver(to);
     if (unknown.size() >= unknown_max && !unknown.contains(node)) unknown.clear();
-    return tell_away(node, unknown[node]);
+    return report_unconnected(node, unknown[node]);
   }
   const ConnectionPtr& connection = at->second.connection;
   const bool taken = connection && envelope->size() + link::seal_bytes <= message_bytes_max &&
-                     connection->send(to, std::move(envelope), place.waiting_bytes_max);
+                     connection->send(to, std::move(envelope), options.waiting_bytes_max);
   if (taken) return;
   journal.undelivered();
-  if (!connection) tell_away(node, at->second.told);
+  if (!connection) report_unconnected(node, at->second.reported);
 }
 
 // Reports the loss at once, at most once per heartbeat, to the core that has just sent a message
 // there.
-void Links::World::tell_away(NodeId node, std::chrono::steady_clock::time_point& told) {
+void Links::World::report_unconnected(NodeId node, std::chrono::steady_clock::time_point& reported) {
   const auto now = std::chrono::steady_clock::now();
-  if (now < told + std::chrono::microseconds(place.heartbeat.us)) return;
-  told = now;
-  inside.tell_lost(node);
+  if (now < reported + std::chrono::microseconds(options.heartbeat.us)) return;
+  reported = now;
+  inside.report_lost(node);
 }
 
 // ---- public interface ----
 
-Links::Links(ClusterPlace place, Inside inside, const Journal& journal)
-    : world_(std::make_unique<World>(std::move(place), std::move(inside), journal)) {}
+Links::Links(ClusterOptions options, Inside inside, const Journal& journal)
+    : world_(std::make_unique<World>(std::move(options), std::move(inside), journal)) {}
 
 Links::~Links() = default;
 
@@ -493,9 +495,9 @@ void Links::follow(std::vector<PeerAddress> peers) {
 }
 
 std::string Links::renew_certificates() {
-  if (!world_->place.tls) return "";
+  if (!world_->options.tls) return "";
   try {
-    auto fresh = std::make_shared<asio::ssl::context>(make_security(*world_->place.tls));
+    auto fresh = std::make_shared<asio::ssl::context>(make_security(*world_->options.tls));
     asio::post(world_->io, [world = world_.get(), fresh] { world->security.emplace(std::move(*fresh)); });
     return "";
   } catch (const std::runtime_error& error) {
@@ -505,7 +507,7 @@ std::string Links::renew_certificates() {
 
 void Links::send(Address to, std::shared_ptr<const Bytes> envelope) {
   asio::post(world_->io, [world = world_.get(), to, envelope = std::move(envelope)]() mutable {
-    world->carry(to, std::move(envelope));
+    world->route(to, std::move(envelope));
   });
 }
 

@@ -24,12 +24,12 @@ class Links {
     std::function<void(NodeId peer, Address to, std::shared_ptr<const Bytes>)> deliver;
     // Called on disconnect, and at most once per heartbeat when a message targets an unknown or
     // unconnected node.
-    std::function<void(NodeId peer)> tell_lost;
+    std::function<void(NodeId peer)> report_lost;
   };
 
-  // Throws std::runtime_error if `place` or its certificates are invalid. `journal` must outlive
+  // Throws std::runtime_error if `options` or its certificates are invalid. `journal` must outlive
   // it.
-  Links(ClusterPlace place, Inside inside, const Journal& journal);
+  Links(ClusterOptions options, Inside inside, const Journal& journal);
   ~Links();
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;

@@ -35,11 +35,11 @@ using link::Kind;
 
 class End {
  public:
-  explicit End(ClusterPlace place, Duration heartbeat = {50'000}) {
-    place.incarnation = 1;
-    place.heartbeat = heartbeat;
+  explicit End(ClusterOptions options, Duration heartbeat = {50'000}) {
+    options.incarnation = 1;
+    options.heartbeat = heartbeat;
     links_ = std::make_unique<Links>(
-        place,
+        options,
         Links::Inside{
             [this](NodeId, Address, auto envelope) { write("got " + std::to_string(envelope->size())); },
             [this](NodeId peer) { write("lost " + std::to_string(peer)); }},
@@ -80,17 +80,17 @@ class End {
   std::unique_ptr<Links> links_;  // destroyed first
 };
 
-ClusterPlace place_of(NodeId node, std::vector<PeerAddress> peers) {
-  ClusterPlace place;
-  place.node = node;
-  place.peers = std::move(peers);
-  return place;
+ClusterOptions options_of(NodeId node, std::vector<PeerAddress> peers) {
+  ClusterOptions options;
+  options.node = node;
+  options.peers = std::move(peers);
+  return options;
 }
 
 // An unknown connection to the port.
-class Stranger {
+class UnknownPeer {
  public:
-  explicit Stranger(std::uint16_t port, std::uint32_t from = INADDR_LOOPBACK)
+  explicit UnknownPeer(std::uint16_t port, std::uint32_t from = INADDR_LOOPBACK)
       : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -102,8 +102,8 @@ class Stranger {
     const timeval limit{10, 0};
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   }
-  ~Stranger() { close(socket_); }
-  Stranger(const Stranger&) = delete;
+  ~UnknownPeer() { close(socket_); }
+  UnknownPeer(const UnknownPeer&) = delete;
   void say(std::span<const std::uint8_t> bytes) { ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
   void say(Frame frame, const Bytes& body) {
     frame.bytes = static_cast<std::uint32_t>(body.size());
@@ -125,12 +125,12 @@ class Stranger {
 };
 
 TEST_CASE("links: random bytes at the port do no harm") {
-  End one(place_of(1, {{2}, {3}}));
-  End two(place_of(2, {{1, "", "127.0.0.1", one.port()}, {3}}));
+  End one(options_of(1, {{2}, {3}}));
+  End two(options_of(2, {{1, "", "127.0.0.1", one.port()}, {3}}));
   REQUIRE(two.await("peer_met"));
   std::mt19937 random(5);
   for (int i = 0; i < 100; ++i) {
-    Stranger stranger(one.port());
+    UnknownPeer stranger(one.port());
     Bytes noise(1 + random() % 500);
     for (auto& byte : noise) byte = static_cast<std::uint8_t>(random());
     stranger.say(noise);
@@ -141,41 +141,42 @@ TEST_CASE("links: random bytes at the port do no harm") {
 }
 
 TEST_CASE("links: an unknown connection with a huge length, an unexpected frame or silence is closed") {
-  End one(place_of(1, {{2}}));
+  End one(options_of(1, {{2}}));
   const auto cut_off = [&](Frame frame) {
-    Stranger stranger(one.port());
+    UnknownPeer stranger(one.port());
     stranger.say(link::encode(frame));
     return !stranger.hear().empty();  // the text of the reason
   };
   CHECK(cut_off({Kind::join, {}, 0xFFFF'FFFF}));
   CHECK(cut_off({Kind::cargo, {1, Role::router}, 8}));
-  Stranger silent(one.port());
+  UnknownPeer silent(one.port());
   const auto since = std::chrono::steady_clock::now();
   silent.hear();
   CHECK(std::chrono::steady_clock::now() - since < std::chrono::seconds(9));
 }
 
 TEST_CASE("links: two hundred silent connections do not keep a peer from joining") {
-  End one(place_of(1, {{2}}));
-  std::vector<std::unique_ptr<Stranger>> silent;
-  for (int i = 0; i < 200; ++i) silent.push_back(std::make_unique<Stranger>(one.port()));
-  End two(place_of(2, {{1, "", "127.0.0.1", one.port()}}));
+  End one(options_of(1, {{2}}));
+  std::vector<std::unique_ptr<UnknownPeer>> silent;
+  for (int i = 0; i < 200; ++i) silent.push_back(std::make_unique<UnknownPeer>(one.port()));
+  End two(options_of(2, {{1, "", "127.0.0.1", one.port()}}));
   CHECK(two.await("peer_met", std::chrono::milliseconds(1'000)));
-  CHECK(one.has("strangers_displaced address=127.0.0.1"));
+  CHECK(one.has("unjoined_peer_displaced address=127.0.0.1"));
 }
 
 TEST_CASE("links: a peer's address has more slots than others, before it has joined") {
-  End one(place_of(1, {{2, "", "127.0.0.1", 1}}));
-  std::vector<std::unique_ptr<Stranger>> silent;
-  for (int i = 0; i < 12; ++i) silent.push_back(std::make_unique<Stranger>(one.port()));
-  for (int i = 0; i < 12; ++i) silent.push_back(std::make_unique<Stranger>(one.port(), INADDR_LOOPBACK + 1));
-  CHECK(one.await("strangers_displaced address=127.0.0.2"));
-  CHECK_FALSE(one.has("strangers_displaced address=127.0.0.1"));
+  End one(options_of(1, {{2, "", "127.0.0.1", 1}}));
+  std::vector<std::unique_ptr<UnknownPeer>> silent;
+  for (int i = 0; i < 12; ++i) silent.push_back(std::make_unique<UnknownPeer>(one.port()));
+  for (int i = 0; i < 12; ++i)
+    silent.push_back(std::make_unique<UnknownPeer>(one.port(), INADDR_LOOPBACK + 1));
+  CHECK(one.await("unjoined_peer_displaced address=127.0.0.2"));
+  CHECK_FALSE(one.has("unjoined_peer_displaced address=127.0.0.1"));
 }
 
 TEST_CASE("links: a connection is closed after a second of silence; one that has sent a byte has longer") {
-  End one(place_of(1, {{2}}));
-  Stranger silent(one.port()), slow(one.port());
+  End one(options_of(1, {{2}}));
+  UnknownPeer silent(one.port()), slow(one.port());
   slow.say(Bytes(1, 1));
   const auto since = std::chrono::steady_clock::now();
   silent.hear();
@@ -185,8 +186,8 @@ TEST_CASE("links: a connection is closed after a second of silence; one that has
 }
 
 TEST_CASE("links: a join of another version is refused with the expected version, whatever else it says") {
-  End one(place_of(1, {{2}}));
-  Stranger later(one.port());
+  End one(options_of(1, {{2}}));
+  UnknownPeer later(one.port());
   Bytes join =
       link::encode(link::Join{.wire = link::wire_version + 1, .node = 2, .wanted = 1, .incarnation = 4});
   join.resize(join.size() + 100);  // fields unknown to this version
@@ -196,14 +197,14 @@ TEST_CASE("links: a join of another version is refused with the expected version
   CHECK(one.await("join_refused why=" + words));
   const Bytes answer = later.hear();
   REQUIRE(answer.size() == link::header_bytes + words.size());
-  CHECK(answer[4] == static_cast<std::uint8_t>(Kind::turned_away));
+  CHECK(answer[4] == static_cast<std::uint8_t>(Kind::rejection));
   CHECK(std::string(answer.begin() + link::header_bytes, answer.end()) == words);
   CHECK_FALSE(one.has("peer_met"));
 }
 
 TEST_CASE("links: a joined peer that falls silent or sends invalid frames is lost") {
-  End one(place_of(1, {{2}}));
-  Stranger two(one.port());
+  End one(options_of(1, {{2}}));
+  UnknownPeer two(one.port());
   two.say({Kind::join},
           link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
   two.say({Kind::ping}, {});
@@ -211,12 +212,12 @@ TEST_CASE("links: a joined peer that falls silent or sends invalid frames is los
   two.say({Kind::cargo, {1, Role::router}}, Bytes(24));
   CHECK(one.await("got 24"));
   two.say({Kind::cargo, {5, Role::router}}, Bytes(8));
-  CHECK(one.await("nobody_at_address"));
+  CHECK(one.await("no_receiver_at_address"));
   CHECK(one.await("lost 2"));
   CHECK(one.has("no byte arrived within five heartbeats"));
   CHECK(two.hear().size() > link::header_bytes);  // its join and some pings
 
-  Stranger again(one.port());
+  UnknownPeer again(one.port());
   again.say({Kind::join},
             link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 5, .cluster = "troupe"}));
   again.say({Kind::ping}, {});
@@ -226,7 +227,7 @@ TEST_CASE("links: a joined peer that falls silent or sends invalid frames is los
 }
 
 TEST_CASE("links: without TLS, any flipped bit in cargo ends the connection at once") {
-  End one(place_of(1, {{2}}), {2'000'000});  // silence alone would take ten seconds
+  End one(options_of(1, {{2}}), {2'000'000});  // silence alone would take ten seconds
   const Bytes envelope(24, 7);
   const link::Header header = link::encode(Frame{Kind::cargo, {1, Role::router}, 24 + link::seal_bytes});
   const link::Seal seal = link::seal(header, envelope);
@@ -234,11 +235,12 @@ TEST_CASE("links: without TLS, any flipped bit in cargo ends the connection at o
   const auto after_header = std::ranges::copy(header, good.begin()).out;
   std::ranges::copy(seal, std::ranges::copy(envelope, after_header).out);
   Incarnation incarnation = 4;
-  const auto join_and_say = [&](Stranger& two, const Bytes& bytes) {
-    two.say(
-        {Kind::join},
-        link::encode(link::Join{
-            .node = 2, .wanted = 1, .incarnation = ++incarnation, .cluster = "troupe", .knows_seals = true}));
+  const auto join_and_say = [&](UnknownPeer& two, const Bytes& bytes) {
+    two.say({Kind::join}, link::encode(link::Join{.node = 2,
+                                                  .wanted = 1,
+                                                  .incarnation = ++incarnation,
+                                                  .cluster = "troupe",
+                                                  .supports_seals = true}));
     two.say({Kind::ping}, {});
     REQUIRE(one.await("peer_met node=2 incarnation=" + std::to_string(incarnation)));
     two.say(bytes);
@@ -247,7 +249,7 @@ TEST_CASE("links: without TLS, any flipped bit in cargo ends the connection at o
     CAPTURE(bit);
     Bytes bytes = good;
     bytes[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
-    Stranger two(one.port());
+    UnknownPeer two(one.port());
     join_and_say(two, bytes);
     REQUIRE(one.await("peer_lost node=2 incarnation=" + std::to_string(incarnation) + " why=",
                       std::chrono::seconds(5)));
@@ -257,34 +259,35 @@ TEST_CASE("links: without TLS, any flipped bit in cargo ends the connection at o
   CHECK_FALSE(one.has("got"));
   CHECK(one.has("a frame header was damaged in transit"));
   CHECK(one.has("cargo was damaged in transit"));
-  Stranger two(one.port());
+  UnknownPeer two(one.port());
   join_and_say(two, good);
   CHECK(one.await("got 24"));
 }
 
 TEST_CASE("links: a damaged join does not lock its node out") {
-  End one(place_of(1, {{2}}));
-  const link::Join join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe", .knows_seals = true};
+  End one(options_of(1, {{2}}));
+  const link::Join join{
+      .node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe", .supports_seals = true};
   Bytes damaged = link::encode(join);
   damaged[19] ^= 0x80;  // a byte of the incarnation
-  Stranger first(one.port());
+  UnknownPeer first(one.port());
   first.say({Kind::join}, damaged);
   first.say({Kind::ping}, {});
   CHECK(one.await("join_refused why=a join was damaged in transit"));
-  Stranger again(one.port());
+  UnknownPeer again(one.port());
   again.say({Kind::join}, link::encode(join));
   again.say({Kind::ping}, {});
   CHECK(one.await("peer_met node=2 incarnation=4"));
 }
 
 TEST_CASE("links: a peer that is removed while it joins is refused") {
-  End one(place_of(1, {{2}, {3}}));
-  Stranger two(one.port());
+  End one(options_of(1, {{2}, {3}}));
+  UnknownPeer two(one.port());
   two.say({Kind::join},
           link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
   CHECK(two.hear(link::header_bytes).size() == link::header_bytes);  // it would be accepted
   one.follow({{3}});
-  Stranger three(one.port());  // handled after the removal
+  UnknownPeer three(one.port());  // handled after the removal
   three.say({Kind::join},
             link::encode(link::Join{.node = 3, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
   three.say({Kind::ping}, {});
@@ -295,17 +298,17 @@ TEST_CASE("links: a peer that is removed while it joins is refused") {
 }
 
 TEST_CASE("links: a peer with an invalid address is logged and keeps its former one; others are followed") {
-  End one(place_of(1, {{2}}));
-  Stranger two(one.port());
+  End one(options_of(1, {{2}}));
+  UnknownPeer two(one.port());
   two.say({Kind::join},
           link::encode(link::Join{
-              .node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe", .knows_seals = true}));
+              .node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe", .supports_seals = true}));
   two.say({Kind::ping}, {});
   REQUIRE(one.await("peer_met node=2"));
   one.follow({{0}, {2}, {2}, {3}});
   CHECK(one.await("bad_members why=a peer is node 0; expected a number from 1"));
   CHECK(one.await("bad_members why=node 2 is listed twice"));
-  Stranger three(one.port());
+  UnknownPeer three(one.port());
   three.say({Kind::join},
             link::encode(link::Join{.node = 3, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
   three.say({Kind::ping}, {});
@@ -317,9 +320,9 @@ TEST_CASE("links: a peer with an invalid address is logged and keeps its former 
 }
 
 TEST_CASE("links: a removed peer is not called, and is called again once it is back") {
-  End one(place_of(1, {{2}}));
+  End one(options_of(1, {{2}}));
   const PeerAddress first{1, "", "127.0.0.1", one.port()};
-  End two(place_of(2, {first}));
+  End two(options_of(2, {first}));
   REQUIRE(two.await("peer_met node=1"));
   two.follow({});
   REQUIRE(two.await("peer_lost node=1"));
@@ -329,25 +332,27 @@ TEST_CASE("links: a removed peer is not called, and is called again once it is b
 }
 
 TEST_CASE("links: a message to an unknown node is reported like one to an unconnected node") {
-  End one(place_of(1, {{2}}));
+  End one(options_of(1, {{2}}));
   one.send(9, 8);
-  CHECK(one.await("nobody_at_address"));
+  CHECK(one.await("no_receiver_at_address"));
   CHECK(one.await("lost 9"));
   for (NodeId node = 100; node < 300; ++node) one.send(node, 8);
   CHECK(one.await("lost 299"));
 }
 
 TEST_CASE("links: a node with another node's number is refused by its name, however large its incarnation") {
-  End one(place_of(1, {{2, "w2"}}));
-  Stranger other(one.port());
-  other.say(
-      {Kind::join},
-      link::encode(link::Join{
-          .node = 2, .wanted = 1, .incarnation = 9, .cluster = "troupe", .knows_seals = true, .name = "w7"}));
+  End one(options_of(1, {{2, "w2"}}));
+  UnknownPeer other(one.port());
+  other.say({Kind::join}, link::encode(link::Join{.node = 2,
+                                                  .wanted = 1,
+                                                  .incarnation = 9,
+                                                  .cluster = "troupe",
+                                                  .supports_seals = true,
+                                                  .name = "w7"}));
   CHECK(one.await("join_refused why=node 2 is called \"w7\"; expected \"w2\", which has that number"));
   for (const char* name : {"w2", ""}) {
     CAPTURE(name);
-    Stranger two(one.port());
+    UnknownPeer two(one.port());
     const Incarnation incarnation = *name ? 10 : 11;
     two.say({Kind::join},
             link::encode(link::Join{
@@ -358,8 +363,8 @@ TEST_CASE("links: a node with another node's number is refused by its name, howe
 }
 
 TEST_CASE("links: messages to a slow peer wait up to the bound and are dropped beyond it") {
-  End one(place_of(1, {{2}}));
-  Stranger two(one.port());  // reads nothing
+  End one(options_of(1, {{2}}));
+  UnknownPeer two(one.port());  // reads nothing
   two.say({Kind::join},
           link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
   two.say({Kind::ping}, {});
@@ -370,9 +375,9 @@ TEST_CASE("links: messages to a slow peer wait up to the bound and are dropped b
 }
 
 TEST_CASE("links: messages that were sent before close() arrive") {
-  End one(place_of(1, {{2}}));
+  End one(options_of(1, {{2}}));
   {
-    End two(place_of(2, {{1, "", "127.0.0.1", one.port()}}));
+    End two(options_of(2, {{1, "", "127.0.0.1", one.port()}}));
     REQUIRE(two.await("peer_met"));
     for (std::size_t i = 0; i < 20; ++i) two.send(1, 100'000 + i);
   }
@@ -433,9 +438,9 @@ Certificate renamed(const Certificate& authority, Certificate certificate, const
 TEST_CASE("links: a certificate is valid for its alternative names, not for a pattern or its subject") {
   const Folder folder;
   const Certificate authority = make_authority("blue", 30);
-  ClusterPlace place = place_of(1, {{2, "two.blue"}});
-  place.tls = folder.files(authority, make_certificate(authority, "one", 30), "one");
-  End one(place);
+  ClusterOptions options = options_of(1, {{2, "two.blue"}});
+  options.tls = folder.files(authority, make_certificate(authority, "one", 30), "one");
+  End one(options);
   const Certificate own = make_certificate(authority, "two.blue", 30);
   struct Row {
     const char* names;
@@ -448,7 +453,7 @@ TEST_CASE("links: a certificate is valid for its alternative names, not for a pa
                          {"DNS:two.blue.x", false},
                          {"DNS:other,DNS:two.blue", true}}) {
     CAPTURE(row.names);
-    ClusterPlace other = place_of(2, {{1, "one", "127.0.0.1", one.port()}});
+    ClusterOptions other = options_of(2, {{1, "one", "127.0.0.1", one.port()}});
     other.tls = folder.files(authority, renamed(authority, own, row.names), "two");
     End two(other);
     CHECK(two.await(row.is_let_in ? "peer_met" : "refused by the peer"));
@@ -460,11 +465,11 @@ TEST_CASE("links: a certificate is valid for its alternative names, not for a pa
 TEST_CASE("links: with TLS a peer needs a certificate of the cluster for its own name") {
   const Folder folder;
   const Certificate authority = make_authority("blue", 30), foreign = make_authority("blue", 30);
-  ClusterPlace place = place_of(1, {{2, "two"}, {3, "three"}});
-  place.tls = folder.files(authority, make_certificate(authority, "one", 30), "one");
-  End one(place);
+  ClusterOptions options = options_of(1, {{2, "two"}, {3, "three"}});
+  options.tls = folder.files(authority, make_certificate(authority, "one", 30), "one");
+  End one(options);
   const auto caller = [&](NodeId node, const TlsFiles& tls, const std::string& expects = "one") {
-    ClusterPlace other = place_of(node, {{1, expects, "127.0.0.1", one.port()}});
+    ClusterOptions other = options_of(node, {{1, expects, "127.0.0.1", one.port()}});
     other.tls = tls;
     return other;
   };
@@ -491,7 +496,7 @@ TEST_CASE("links: with TLS a peer needs a certificate of the cluster for its own
     CHECK(three.await("node 1 shows a certificate that is not for \"four\""));
     CHECK_FALSE(one.has("peer_met node=3"));
   }
-  End clear(place_of(3, {{1, "", "127.0.0.1", one.port()}}));
+  End clear(options_of(3, {{1, "", "127.0.0.1", one.port()}}));
   CHECK(clear.await("peer_away"));
   CHECK_FALSE(clear.has("peer_met"));
 }
@@ -499,14 +504,14 @@ TEST_CASE("links: with TLS a peer needs a certificate of the cluster for its own
 TEST_CASE("links: certificates are read again at run time, and unusable files change nothing") {
   const Folder folder;
   const Certificate old_authority = make_authority("blue", 30), authority = make_authority("green", 30);
-  ClusterPlace place = place_of(1, {{2, "two"}});
-  place.tls = folder.files(old_authority, make_certificate(old_authority, "one", 30), "one");
-  End one(place);
-  ClusterPlace other = place_of(2, {{1, "one", "127.0.0.1", one.port()}});
+  ClusterOptions options = options_of(1, {{2, "two"}});
+  options.tls = folder.files(old_authority, make_certificate(old_authority, "one", 30), "one");
+  End one(options);
+  ClusterOptions other = options_of(2, {{1, "one", "127.0.0.1", one.port()}});
   other.tls = folder.files(authority, make_certificate(authority, "two", 30), "two");
   End two(other);
   CHECK(two.await("peer_away"));
-  std::ofstream(place.tls->key) << "no key";
+  std::ofstream(options.tls->key) << "no key";
   CHECK(one.renew_certificates().find("one.key") != std::string::npos);
   folder.files(authority, make_certificate(authority, "one", 30), "one");
   CHECK(one.renew_certificates().empty());
@@ -518,13 +523,13 @@ TEST_CASE("links: unusable certificates are reported before anything is opened")
   const Certificate authority = make_authority("blue", 30);
   MetricRegistry metrics;
   const Journal journal(metrics, nullptr);
-  ClusterPlace place = place_of(1, {});
-  place.incarnation = 1;
-  place.tls = folder.files(authority, make_certificate(authority, "one", 30), "one");
-  place.tls->key = folder.files(authority, make_certificate(authority, "two", 30), "two").key;
-  CHECK_THROWS_WITH_AS(Links(place, {}, journal), doctest::Contains("two.key"), std::runtime_error);
-  place.tls->certificate = "/nowhere.pem";
-  CHECK_THROWS_WITH_AS(Links(place, {}, journal), doctest::Contains("/nowhere.pem"), std::runtime_error);
+  ClusterOptions options = options_of(1, {});
+  options.incarnation = 1;
+  options.tls = folder.files(authority, make_certificate(authority, "one", 30), "one");
+  options.tls->key = folder.files(authority, make_certificate(authority, "two", 30), "two").key;
+  CHECK_THROWS_WITH_AS(Links(options, {}, journal), doctest::Contains("two.key"), std::runtime_error);
+  options.tls->certificate = "/nowhere.pem";
+  CHECK_THROWS_WITH_AS(Links(options, {}, journal), doctest::Contains("/nowhere.pem"), std::runtime_error);
   CHECK_THROWS_WITH_AS(make_certificate(authority, "two words", 30), doctest::Contains("does not fit"),
                        std::runtime_error);
   CHECK_THROWS_WITH_AS(make_certificate({authority.certificate, make_authority("x", 1).key}, "a", 1),

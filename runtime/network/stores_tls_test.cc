@@ -46,11 +46,11 @@ struct SecureRedis : RedisTestServer {
 };
 
 std::string taken(const RedisAddress& address) {
-  RedisLanes lanes({.address = address, .time_limit = std::chrono::seconds(5)}, {});
-  auto taken = lanes.take(0);
+  RedisConnectionPool connections({.address = address, .time_limit = std::chrono::seconds(5)}, {});
+  auto taken = connections.take(0);
   if (const auto* failure = std::get_if<RedisFailure>(&taken)) return failure->why;
   const std::vector<RedisCommand> commands{{"SET", "k", std::string(300'000, 'x')}, {"GET", "k"}};
-  auto answer = std::get<RedisLanes::Session>(taken).run(commands);
+  auto answer = std::get<RedisConnectionPool::Session>(taken).run(commands);
   const auto* replies = std::get_if<std::vector<RedisReply>>(&answer);
   return replies ? std::to_string(replies->at(1).text.size()) : std::get<RedisFailure>(answer).why;
 }

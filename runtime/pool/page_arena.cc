@@ -85,9 +85,9 @@ std::uint64_t checksum_bytes(std::span<const std::byte> bytes, std::uint64_t see
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
-Checked check_blocks(const PageArena& arena, const CheckBlocks& work) {
+BlockCheckResult check_blocks(const PageArena& arena, const CheckBlocks& work) {
   const auto begin = std::chrono::steady_clock::now();
-  Checked checked;
+  BlockCheckResult checked;
   for (const CheckBlocks::One& one : work.blocks)
     checked.ok.push_back(checksum_pages(arena, one.pages) == one.checksum);
   const auto took = std::chrono::steady_clock::now() - begin;

@@ -56,6 +56,6 @@ class PageSum {
 };
 
 // Compares each block's bytes with its checksum.
-Checked check_blocks(const PageArena& arena, const CheckBlocks& work);
+BlockCheckResult check_blocks(const PageArena& arena, const CheckBlocks& work);
 
 }  // namespace troupe

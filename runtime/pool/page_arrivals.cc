@@ -12,7 +12,7 @@ void PageArrivals::begin(std::uint64_t generation) {
   arrivals_.try_emplace(generation);
 }
 
-void PageArrivals::came(std::span<const std::uint64_t> generations, std::size_t page_bytes) {
+void PageArrivals::advance(std::span<const std::uint64_t> generations, std::size_t page_bytes) {
   {
     const std::lock_guard lock(mutex_);
     for (const std::uint64_t generation : generations)

@@ -29,7 +29,7 @@ class PageArrivals {
 
   void begin(std::uint64_t generation);
   // Reports that the first `page_bytes` bytes of each page of these blocks have arrived.
-  void came(std::span<const std::uint64_t> generations, std::size_t page_bytes);
+  void advance(std::span<const std::uint64_t> generations, std::size_t page_bytes);
   // Ends an arrival; only the first end counts. `good`: all bytes arrived and match their checksum.
   void end(std::uint64_t generation, bool good);
 

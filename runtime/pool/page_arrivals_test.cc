@@ -15,7 +15,7 @@ TEST_SUITE("page_arrivals") {
     arrivals.begin(7);
     CHECK_FALSE(arrivals.wait(7, 64, now));
     const std::uint64_t generations[] = {7};
-    arrivals.came(generations, 64);
+    arrivals.advance(generations, 64);
     CHECK(arrivals.wait(7, 64, now));
     CHECK_FALSE(arrivals.wait(7, 65, now));
     CHECK_FALSE(arrivals.wait_for_end(7, now));
@@ -25,7 +25,7 @@ TEST_SUITE("page_arrivals") {
     PageArrivals arrivals;
     const std::uint64_t generations[] = {7, 8};
     for (const std::uint64_t generation : generations) arrivals.begin(generation);
-    arrivals.came(generations, 64);
+    arrivals.advance(generations, 64);
     arrivals.end(7, true);
     arrivals.end(8, false);
     arrivals.end(8, true);  // the first end counts
@@ -50,7 +50,7 @@ TEST_SUITE("page_arrivals") {
     });
     const std::uint64_t generations[] = {7};
     arrivals.begin(7);
-    arrivals.came(generations, 64);
+    arrivals.advance(generations, 64);
     arrivals.end(7, true);
     reader.join();
   }

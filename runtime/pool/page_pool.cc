@@ -6,12 +6,12 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe {
 namespace {
 
-void check(bool holds, const char* what) {
+void require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "page_pool: violated: %s\n", what);
   std::abort();
@@ -25,7 +25,7 @@ std::uint32_t size(const PoolBlock& block) { return static_cast<std::uint32_t>(b
 
 PagePoolSizes pool_sizes(std::uint32_t pages, std::uint32_t page_tokens,
                          std::span<const std::uint32_t> area_pages) {
-  check(area_pages.size() <= std::size(area_table), "the pool has no more areas than the table");
+  require(area_pages.size() <= std::size(area_table), "the pool has no more areas than the table");
   PagePoolSizes sizes{pages, page_tokens, {}};
   for (std::size_t i = 0; i < area_pages.size(); ++i)
     sizes.areas.push_back({area_table[i].kinds, {area_pages[i], 0}});
@@ -38,12 +38,13 @@ PagePool::PagePool(const PagePoolSizes& sizes, std::uint64_t first_generation)
       area_of_kind_(segment_kinds),
       owners_(segment_kinds),
       last_generation_(first_generation - 1) {
-  check(first_generation > 0, "generations start at 1 or above");
-  check(sizes.page_tokens > 0, "a page holds at least one token");
+  require(first_generation > 0, "generations start at 1 or above");
+  require(sizes.page_tokens > 0, "a page holds at least one token");
   std::vector<AreaSplit> split;
   for (std::size_t kind = 0; kind < segment_kinds; ++kind) {
     const auto lives = [&](const PagePoolSizes::Area& area) { return (area.kinds >> kind & 1) != 0; };
-    check(std::ranges::count_if(sizes.areas, lives) == 1, "every kind of block belongs to exactly one area");
+    require(std::ranges::count_if(sizes.areas, lives) == 1,
+            "every kind of block belongs to exactly one area");
     area_of_kind_[kind] =
         static_cast<PoolArea>(std::ranges::find_if(sizes.areas, lives) - sizes.areas.begin());
   }
@@ -55,10 +56,10 @@ PagePool::PagePool(const PagePoolSizes& sizes, std::uint64_t first_generation)
 }
 
 void PagePool::set_split(std::span<const AreaSplit> split) {
-  check(split.size() == areas_.size(), "a split has one entry per area");
+  require(split.size() == areas_.size(), "a split has one entry per area");
   std::uint64_t left = sizes_.pages;
   for (std::size_t i = 0; i < split.size(); ++i) {
-    check(split[i].pages <= left, "the areas fit into the arena");
+    require(split[i].pages <= left, "the areas fit into the arena");
     left -= split[i].pages;
     areas_[i].cap = static_cast<std::uint32_t>(split[i].pages);
     areas_[i].least = static_cast<std::uint32_t>(std::min(split[i].least, split[i].pages));
@@ -89,15 +90,15 @@ std::uint64_t PagePool::pages_for(std::uint32_t tokens) const {
   return (std::uint64_t{tokens} + sizes_.page_tokens - 1) / sizes_.page_tokens;
 }
 
-std::uint32_t PagePool::room(PoolArea area) const {
+std::uint32_t PagePool::pages_available(PoolArea area) const {
   const Area& a = areas_[index_of(area)];
   return a.used >= a.cap ? 0 : std::min(a.cap - a.used, free_pages());
 }
 
 // ---- evicting ----
 
-bool PagePool::rests(const PoolBlock& block) {
-  const bool pinned = block.pins > 0 && !planted(Bug::free_pinned_page);
+bool PagePool::is_unused(const PoolBlock& block) {
+  const bool pinned = block.pins > 0 && !mutated(Mutant::free_pinned_page);
   return block.state == BlockState::ready && !pinned && !block.removed;
 }
 
@@ -114,8 +115,8 @@ double PagePool::worth(const Entry& block, double copy_worth) const {
 
 // Picks blocks by worth; the oldest of each order has the least worth in it. An area that may not
 // lend more keeps its blocks.
-std::optional<std::vector<PagePool::Entry*>> PagePool::find_room(PoolArea mine, std::uint64_t need,
-                                                                 double copy_worth) const {
+std::optional<std::vector<PagePool::Entry*>> PagePool::find_displaced(PoolArea mine, std::uint64_t need,
+                                                                      double copy_worth) const {
   std::uint64_t most = 0, taken = need;
   std::vector<std::uint64_t> left;  // pages of each area, without displaced blocks
   for (std::size_t i = 0; i < areas_.size(); ++i) {
@@ -144,16 +145,17 @@ std::optional<std::vector<PagePool::Entry*>> PagePool::find_room(PoolArea mine, 
   return displaced;
 }
 
-PagePool::Room PagePool::room_anywhere(SegmentKind kind, std::uint32_t tokens, double copy_worth) const {
-  const auto displaced = find_room(area_of(kind), pages_for(tokens), copy_worth);
+PagePool::EvictionPlan PagePool::plan_eviction(SegmentKind kind, std::uint32_t tokens,
+                                               double copy_worth) const {
+  const auto displaced = find_displaced(area_of(kind), pages_for(tokens), copy_worth);
   if (tokens == 0 || !displaced) return {};
   return {true, {displaced->begin(), displaced->end()}};
 }
 
 const PoolBlock* PagePool::reserve_anywhere(const Want& want, double copy_worth) {
-  check(find(want.name) == nullptr, "a name is reserved only while it is absent");
+  require(find(want.name) == nullptr, "a name is reserved only while it is absent");
   const PoolArea mine = area_of(want.kind);
-  const auto displaced = find_room(mine, pages_for(want.tokens), copy_worth);
+  const auto displaced = find_displaced(mine, pages_for(want.tokens), copy_worth);
   if (want.tokens == 0 || !displaced) return nullptr;
   for (Entry* block : *displaced) evict(*block);
   const auto need = static_cast<std::uint32_t>(pages_for(want.tokens));
@@ -172,7 +174,7 @@ void PagePool::borrow(PoolArea mine, std::uint32_t cap) {
     from.cap -= lent;
     to.cap += lent;
   }
-  check(to.cap >= cap, "the pages that find_room found can be borrowed");
+  require(to.cap >= cap, "the pages that find_room found can be borrowed");
 }
 
 // True if `need` pages are free after evicting this area down to cap − need, and the others down to
@@ -186,7 +188,7 @@ bool PagePool::fits(PoolArea where, std::uint64_t need) const {
   return need <= pages;
 }
 
-void PagePool::make_room(PoolArea where, std::uint32_t need, std::span<const BlockName> evict_first) {
+void PagePool::evict_for(PoolArea where, std::uint32_t need, std::span<const BlockName> evict_first) {
   Area& mine = areas_[index_of(where)];
   const auto above_cap = [&] { return mine.used + need > mine.cap; };
   const auto short_of_pages = [&] { return free_pages() < need; };
@@ -198,16 +200,17 @@ void PagePool::make_room(PoolArea where, std::uint32_t need, std::span<const Blo
   while (above_cap()) evict_oldest(mine);
   for (Area& area : areas_)
     while (&area != &mine && short_of_pages() && area.above() > 0 && area.evictable > 0) evict_oldest(area);
-  if (planted(Bug::evict_one_more) && mine.used + need == mine.cap && mine.evictable > 0) evict_oldest(mine);
+  if (mutated(Mutant::evict_one_more) && mine.used + need == mine.cap && mine.evictable > 0)
+    evict_oldest(mine);
   while (short_of_pages()) evict_oldest(mine);  // the rest of their surplus is pinned or held
 }
 
 void PagePool::evict_oldest(Area& area) {
-  if (Entry* last = area.own.most_recent; planted(Bug::evict_newest) && last && !last->held)
+  if (Entry* last = area.own.most_recent; mutated(Mutant::evict_newest) && last && !last->held)
     if (last->kind == SegmentKind::user) return evict(*last);
   Entry* first = first_evictable(area.copies.least_recent);
   if (!first) first = first_evictable(area.own.least_recent);
-  check(first != nullptr, "an evictable block exists for a reservation that fits");
+  require(first != nullptr, "an evictable block exists for a reservation that fits");
   evict(*first);
 }
 
@@ -224,10 +227,10 @@ std::vector<std::uint32_t> PagePool::lend(std::uint32_t most) {
   Area& mine = areas_[index_of(PoolArea::row)];
   std::uint64_t there = free_pages();
   for (const Area& area : areas_) there += std::min(area.evictable, area.above());
-  const std::uint64_t room = mine.cap > mine.used ? mine.cap - mine.used : 0;
-  const auto count = static_cast<std::uint32_t>(std::min({std::uint64_t{most}, room, there}));
+  const std::uint64_t pages_available = mine.cap > mine.used ? mine.cap - mine.used : 0;
+  const auto count = static_cast<std::uint32_t>(std::min({std::uint64_t{most}, pages_available, there}));
   if (count == 0) return {};
-  make_room(PoolArea::row, count, {});
+  evict_for(PoolArea::row, count, {});
   std::vector<std::uint32_t> pages(free_.rbegin(), free_.rbegin() + count);
   free_.resize(free_.size() - count);
   for (const std::uint32_t page : pages) lent_[page] = true;
@@ -235,29 +238,29 @@ std::vector<std::uint32_t> PagePool::lend(std::uint32_t most) {
   return pages;
 }
 
-void PagePool::take_back(std::span<const std::uint32_t> pages) {
+void PagePool::return_pages(std::span<const std::uint32_t> pages) {
   for (const std::uint32_t page : pages) {
-    check(page < lent_.size() && lent_[page], "a returned page was lent");
+    require(page < lent_.size() && lent_[page], "a returned page was lent");
     lent_[page] = false;
     free_.push_back(page);
     --areas_[index_of(PoolArea::row)].used;
   }
 }
 
-PagePool::Places PagePool::places() const {
-  Places places;
+PagePool::PageHashes PagePool::page_hashes() const {
+  PageHashes page_hashes;
   for (const auto& [generation, block] : blocks_) {
     std::uint64_t sum = block.pages.size();
     for (const std::uint32_t page : block.pages) sum = (sum ^ page) * 0x100000001b3;
-    if (block.state == BlockState::ready && !block.removed) places.emplace_back(generation, sum);
+    if (block.state == BlockState::ready && !block.removed) page_hashes.emplace_back(generation, sum);
   }
-  return places;
+  return page_hashes;
 }
 
-std::uint64_t PagePool::moved_since(const Places& then) const {
+std::uint64_t PagePool::pages_moved_since(const PageHashes& then) const {
   const std::map<std::uint64_t, std::uint64_t> before(then.begin(), then.end());
   std::uint64_t pages = 0;
-  for (const auto& [generation, sum] : places())
+  for (const auto& [generation, sum] : page_hashes())
     if (const auto at = before.find(generation); at != before.end() && at->second != sum)
       pages += size(blocks_.at(generation));
   return pages;
@@ -266,11 +269,11 @@ std::uint64_t PagePool::moved_since(const Places& then) const {
 // ---- a block's life ----
 
 const PoolBlock* PagePool::reserve(const Want& want, std::span<const BlockName> evict_first) {
-  check(find(want.name) == nullptr, "a name is reserved only while it is absent");
+  require(find(want.name) == nullptr, "a name is reserved only while it is absent");
   const std::uint64_t need = pages_for(want.tokens);
   const PoolArea where = area_of(want.kind);
   if (need == 0 || !fits(where, need)) return nullptr;
-  make_room(where, static_cast<std::uint32_t>(need), evict_first);
+  evict_for(where, static_cast<std::uint32_t>(need), evict_first);
   return take_pages(want, static_cast<std::uint32_t>(need));
 }
 
@@ -283,7 +286,7 @@ const PoolBlock* PagePool::take_pages(const Want& want, std::uint32_t need) {
   block.pages.assign(free_.rbegin(), free_.rbegin() + need);
   free_.resize(free_.size() - need);
   area(block).used += need;
-  Held& held = held_[static_cast<std::size_t>(block.kind)];
+  KindUsage& held = usage_[static_cast<std::size_t>(block.kind)];
   ++held.blocks, held.pages += need;
   by_name_.emplace(want.name, &block);
   own(block);
@@ -300,7 +303,7 @@ PagePool::Entry* PagePool::find_held(const BlockName& name, std::uint64_t genera
 // Returns the block reserved by this writer, while it is not ready.
 PagePool::Entry* PagePool::find_unfinished(const BlockName& name, std::uint64_t generation) {
   Entry* block = find_held(name, generation);
-  if (planted(Bug::skip_generation_check) && !block) block = find_named(name);
+  if (mutated(Mutant::skip_generation_check) && !block) block = find_named(name);
   return block && block->state != BlockState::ready ? block : nullptr;
 }
 
@@ -314,7 +317,7 @@ bool PagePool::commit(const BlockName& name, std::uint64_t generation, std::uint
   block->state = BlockState::ready;
   block->checksum = checksum;
   block->checked = checked;
-  start_resting(*block);
+  mark_unused(*block);
   return true;
 }
 
@@ -333,42 +336,42 @@ PagePool::Entry& PagePool::entry(const PoolBlock& block) {
 
 void PagePool::pin(const PoolBlock& found) {
   Entry& block = entry(found);
-  check(block.state == BlockState::ready && !block.removed, "a pinned block is ready and can be found");
-  if (rests(block)) stop_resting(block);
+  require(block.state == BlockState::ready && !block.removed, "a pinned block is ready and can be found");
+  if (is_unused(block)) mark_used(block);
   ++block.pins;
-  if (rests(block)) start_resting(block);  // only with the mutant free_pinned_page
+  if (is_unused(block)) mark_unused(block);  // only with the mutant free_pinned_page
 }
 
 void PagePool::unpin(const PoolBlock& pinned) {
   Entry& block = entry(pinned);
-  check(block.pins > 0, "a block is pinned before it is unpinned");
-  const bool rested = rests(block);  // true only with the mutant free_pinned_page
+  require(block.pins > 0, "a block is pinned before it is unpinned");
+  const bool was_unused = is_unused(block);  // true only with the mutant free_pinned_page
   if (--block.pins > 0) return;
   if (block.removed) {
     if (!block.held) give_back(block);
-  } else if (!rested) {
-    start_resting(block);
+  } else if (!was_unused) {
+    mark_unused(block);
   }
 }
 
 void PagePool::keep(const PoolBlock& found) {
   Entry& block = entry(found);
   if (!block.is_copy()) return;
-  const bool rested = rests(block);
-  if (rested) stop_resting(block);
+  const bool was_unused = is_unused(block);
+  if (was_unused) mark_used(block);
   block.copy_of = 0;
-  if (rested) start_resting(block);
+  if (was_unused) mark_unused(block);
 }
 
-void PagePool::keep_copies_of(NodeId node) {
+void PagePool::promote_copies_of(NodeId node) {
   for (auto& [generation, block] : blocks_)
     if (block.copy_of == node && !block.removed) keep(block);
 }
 
-void PagePool::pass_over(const PoolBlock& found) {
+void PagePool::defer_eviction(const PoolBlock& found) {
   Entry& block = entry(found);
-  if (!rests(block)) return;
-  stop_resting(block);
+  if (!is_unused(block)) return;
+  mark_used(block);
   append(block);
 }
 
@@ -379,17 +382,17 @@ const PoolBlock* PagePool::hold(std::uint64_t generation) {
   if (at == blocks_.end()) return nullptr;
   Entry& block = at->second;
   if (block.state != BlockState::ready || block.removed || block.held) return nullptr;
-  if (rests(block)) area(block).evictable -= size(block);
+  if (is_unused(block)) area(block).evictable -= size(block);
   block.held = true;
   return &block;
 }
 
-void PagePool::let_go(std::uint64_t generation) {
+void PagePool::release_hold(std::uint64_t generation) {
   const auto at = blocks_.find(generation);
-  check(at != blocks_.end() && at->second.held, "only a held block is released");
+  require(at != blocks_.end() && at->second.held, "only a held block is released");
   Entry& block = at->second;
   block.held = false;
-  if (rests(block)) area(block).evictable += size(block);
+  if (is_unused(block)) area(block).evictable += size(block);
   if (block.removed && block.pins == 0) give_back(block);
 }
 
@@ -402,25 +405,25 @@ bool PagePool::remove(const BlockName& name, std::optional<std::uint64_t> genera
 }
 
 void PagePool::forget_name(Entry& block, bool evicted) {
-  if (rests(block)) stop_resting(block);
+  if (is_unused(block)) mark_used(block);
   if (block.state == BlockState::ready)
-    gone_.push_back({block.name, block.kind, block.owner, block.tokens, block.generation, evicted});
+    removed_blocks_.push_back({block.name, block.kind, block.owner, block.tokens, block.generation, evicted});
   block.removed = true;
   by_name_.erase(block.name);
   disown(block);
 }
 
 void PagePool::give_back(Entry& block) {
-  check(block.removed && block.pins == 0 && !block.held,
-        "pages are given back only by a removed block that nobody reads");
+  require(block.removed && block.pins == 0 && !block.held,
+          "pages are given back only by a removed block that nobody reads");
   give_back_pages(block);
-  --held_[static_cast<std::size_t>(block.kind)].blocks;
+  --usage_[static_cast<std::size_t>(block.kind)].blocks;
   blocks_.erase(block.generation);
 }
 
 void PagePool::give_back_pages(Entry& block) {
   area(block).used -= size(block);
-  held_[static_cast<std::size_t>(block.kind)].pages -= size(block);
+  usage_[static_cast<std::size_t>(block.kind)].pages -= size(block);
   free_.insert(free_.end(), block.pages.rbegin(), block.pages.rend());
   block.pages.clear();
   block.tokens = 0;
@@ -443,7 +446,7 @@ void PagePool::disown(Entry& block) {
   all.erase(all.find(block.owned->first));
 }
 
-void PagePool::start_resting(Entry& block) {
+void PagePool::mark_unused(Entry& block) {
   block.last_use = ++uses_;
   append(block);
 }
@@ -457,7 +460,7 @@ void PagePool::append(Entry& block) {
   if (!block.held) area(block).evictable += size(block);
 }
 
-void PagePool::stop_resting(Entry& block) {
+void PagePool::mark_used(Entry& block) {
   Order& all = order(block);
   (block.older ? block.older->newer : all.least_recent) = block.newer;
   (block.newer ? block.newer->older : all.most_recent) = block.older;
@@ -466,7 +469,7 @@ void PagePool::stop_resting(Entry& block) {
 
 // ---- queries ----
 
-std::vector<BlockGone> PagePool::take_gone() { return std::exchange(gone_, {}); }
+std::vector<RemovedBlock> PagePool::take_removed() { return std::exchange(removed_blocks_, {}); }
 
 std::vector<BlockName> PagePool::names_of(SegmentKind kind, const std::string& owner) const {
   std::vector<BlockName> names;
@@ -490,7 +493,7 @@ std::vector<const PoolBlock*> PagePool::last_used(SegmentKind kind) const {
   for (const auto& [generation, block] : blocks_)
     if (block.kind == kind && block.state == BlockState::ready && !block.removed) found.push_back(&block);
   std::ranges::sort(found, [](const Entry* a, const Entry* b) {
-    if (rests(*a) != rests(*b)) return rests(*b);  // a pinned block is in use now
+    if (is_unused(*a) != is_unused(*b)) return is_unused(*b);  // a pinned block is in use now
     return a->last_use != b->last_use ? a->last_use > b->last_use : a->generation < b->generation;
   });
   return {found.begin(), found.end()};
@@ -533,30 +536,31 @@ std::string PagePool::check_blocks() const {
 }
 
 std::string PagePool::check_areas() const {
-  std::vector<std::uint64_t> used(areas_.size()), may_go(areas_.size());
-  std::array<Held, 6> held{};
+  std::vector<std::uint64_t> used(areas_.size()), is_evictable(areas_.size());
+  std::array<KindUsage, 6> held{};
   for (const auto& [generation, block] : blocks_) {
     used[index_of(area_of(block.kind))] += block.pages.size();
-    may_go[index_of(area_of(block.kind))] += may_evict(block) ? block.pages.size() : 0;
-    Held& of_kind = held[static_cast<std::size_t>(block.kind)];
+    is_evictable[index_of(area_of(block.kind))] += may_evict(block) ? block.pages.size() : 0;
+    KindUsage& of_kind = held[static_cast<std::size_t>(block.kind)];
     ++of_kind.blocks, of_kind.pages += static_cast<std::uint32_t>(block.pages.size());
   }
   if (has_rows()) used[index_of(PoolArea::row)] = static_cast<std::uint64_t>(std::ranges::count(lent_, true));
-  if (held != held_) return "blocks by kind disagree";
+  if (held != usage_) return "blocks by kind disagree";
   std::uint64_t caps = 0;
   for (std::size_t i = 0; i < areas_.size(); ++i) {
     std::uint64_t listed = 0;
     for (const Order* order : {&areas_[i].own, &areas_[i].copies}) {
       const Entry* older = nullptr;
       for (const Entry* block = order->least_recent; block; older = block, block = block->newer) {
-        if (block->older != older || !rests(*block)) return "the order of use is torn";
+        if (block->older != older || !is_unused(*block)) return "the order of use is torn";
         if (block->is_copy() != (order == &areas_[i].copies)) return "a copy is among the others";
         listed += block->held ? 0 : block->pages.size();
       }
       if (older != order->most_recent) return "the order of use ends elsewhere";
     }
     if (used[i] != areas_[i].used) return "used pages disagree";
-    if (may_go[i] != areas_[i].evictable || listed != may_go[i]) return "evictable pages disagree";
+    if (is_evictable[i] != areas_[i].evictable || listed != is_evictable[i])
+      return "evictable pages disagree";
     if (areas_[i].cap < areas_[i].least) return "an area's cap is below what it may not lend";
     caps += areas_[i].cap;
   }

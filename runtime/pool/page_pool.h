@@ -57,7 +57,7 @@ struct PoolBlock {
 };
 
 // Describes a ready block that can no longer be found. The index must be informed.
-struct BlockGone {
+struct RemovedBlock {
   BlockName name;
   SegmentKind kind = SegmentKind::item;
   std::string owner;
@@ -120,12 +120,12 @@ class PagePool {
   // Result of planning a reservation that treats all areas as one, as far as they may lend. The
   // block of least worth is displaced first. Worth is 1 / (uses of all blocks since its own last
   // use), times `copy_worth` (0 to 1) for a copy.
-  struct Room {
+  struct EvictionPlan {
     bool possible = false;                    // false: pinned or unfinished blocks take the pages
     std::vector<const PoolBlock*> displaced;  // in order of eviction; empty if enough pages are free
   };
-  Room room_anywhere(SegmentKind kind, std::uint32_t tokens, double copy_worth) const;
-  // Reserves by evicting what room_anywhere names; the area borrows from the others what the block
+  EvictionPlan plan_eviction(SegmentKind kind, std::uint32_t tokens, double copy_worth) const;
+  // Reserves by evicting what plan_eviction names; the area borrows from the others what the block
   // needs beyond its own pages. Returns null, with nothing changed, if that is impossible.
   const PoolBlock* reserve_anywhere(const Want& want, double copy_worth);
 
@@ -140,25 +140,25 @@ class PagePool {
   void pin(const PoolBlock& found);
   void unpin(const PoolBlock& pinned);
   // Makes the block the most recently used of its area, though it was not used.
-  void pass_over(const PoolBlock& found);
-  void keep(const PoolBlock& found);  // it is no longer a copy
-  void keep_copies_of(NodeId node);   // `node` has lost them, so they are no longer copies
+  void defer_eviction(const PoolBlock& found);
+  void keep(const PoolBlock& found);    // it is no longer a copy
+  void promote_copies_of(NodeId node);  // `node` has lost them, so they are no longer copies
   void set_checked(const PoolBlock& found);
   // True if nobody uses or holds the block.
-  static bool may_go(const PoolBlock& found) { return may_evict(entry(found)); }
+  static bool is_evictable(const PoolBlock& found) { return may_evict(entry(found)); }
 
   // Holds the pages for a reader that does not count as a use: they are not evicted meanwhile, and
   // the order of use stays. Returns null if no ready block has this generation, or it is already
   // held.
   const PoolBlock* hold(std::uint64_t generation);
-  void let_go(std::uint64_t generation);
+  void release_hold(std::uint64_t generation);
 
   // Removes the name. Pages under a pin or a writer are freed when that ends. With a generation,
   // removes only that one. Returns false if there was nothing to remove.
   bool remove(const BlockName& name, std::optional<std::uint64_t> generation = {});
 
   // Returns the ready blocks evicted or removed since the last call, in order.
-  std::vector<BlockGone> take_gone();
+  std::vector<RemovedBlock> take_removed();
 
   // Returns names of the owner's blocks in any state, oldest reservation first.
   std::vector<BlockName> names_of(SegmentKind kind, const std::string& owner) const;
@@ -171,13 +171,13 @@ class PagePool {
   // Lends at most `most` pages for rows, within the row area's cap. Takes free pages first, then
   // those of blocks in areas above their caps.
   std::vector<std::uint32_t> lend(std::uint32_t most);
-  void take_back(std::span<const std::uint32_t> pages);  // returns lent pages
+  void return_pages(std::span<const std::uint32_t> pages);  // returns lent pages
   // Maps each ready block's generation to a hash over its page numbers, so that moves can be
   // counted.
-  using Places = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
-  Places places() const;
+  using PageHashes = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+  PageHashes page_hashes() const;
   // Counts pages of blocks that existed then, still exist, and lie elsewhere.
-  std::uint64_t moved_since(const Places& then) const;
+  std::uint64_t pages_moved_since(const PageHashes& then) const;
 
   // Sets one split for each area; together they have at most the arena's pages. Borrowed pages
   // return to their areas. Nothing is evicted now.
@@ -196,16 +196,16 @@ class PagePool {
   // Returns the cap including borrowed pages.
   std::uint32_t cap(PoolArea area) const { return areas_[index_of(area)].cap; }
   std::uint32_t used(PoolArea area) const { return areas_[index_of(area)].used; }
-  struct Held {
+  struct KindUsage {
     std::uint32_t blocks = 0, pages = 0;
-    bool operator==(const Held&) const = default;
+    bool operator==(const KindUsage&) const = default;
   };
-  Held held(SegmentKind kind) const { return held_[static_cast<std::size_t>(kind)]; }  // in any state
+  KindUsage held(SegmentKind kind) const { return usage_[static_cast<std::size_t>(kind)]; }  // in any state
   std::uint32_t evictable(PoolArea area) const {
     return areas_[index_of(area)].evictable;
   }  // pages, part of `used`
   // Returns the pages that a reservation in this area could take without evicting anything.
-  std::uint32_t room(PoolArea area) const;
+  std::uint32_t pages_available(PoolArea area) const;
   std::uint64_t pages_for(std::uint32_t tokens) const;
 
   // Returns "" if every page is free, lent or in exactly one block and all counts agree; otherwise
@@ -236,23 +236,24 @@ class PagePool {
   Owners& owners(const PoolBlock& block) { return owners_[static_cast<std::size_t>(block.kind)]; }
   Area& area(const PoolBlock& block) { return areas_[index_of(area_of(block.kind))]; }
   Order& order(const PoolBlock& block) { return block.is_copy() ? area(block).copies : area(block).own; }
-  static bool rests(const PoolBlock& block);  // nobody uses it: it is in the order of use
-  static bool may_evict(const Entry& block) { return rests(block) && !block.held; }
+  static bool is_unused(const PoolBlock& block);  // nobody uses it: it is in the order of use
+  static bool may_evict(const Entry& block) { return is_unused(block) && !block.held; }
   static Entry* first_evictable(Entry* block);
   Entry* find_named(const BlockName& name) const;
   Entry* find_held(const BlockName& name, std::uint64_t generation);
   Entry* find_unfinished(const BlockName& name, std::uint64_t generation);
   bool fits(PoolArea area, std::uint64_t need) const;
   double worth(const Entry& block, double copy_worth) const;
-  std::optional<std::vector<Entry*>> find_room(PoolArea mine, std::uint64_t need, double copy_worth) const;
+  std::optional<std::vector<Entry*>> find_displaced(PoolArea mine, std::uint64_t need,
+                                                    double copy_worth) const;
   void borrow(PoolArea mine, std::uint32_t cap);
   const PoolBlock* take_pages(const Want& want, std::uint32_t need);
-  void make_room(PoolArea area, std::uint32_t need, std::span<const BlockName> evict_first);
+  void evict_for(PoolArea area, std::uint32_t need, std::span<const BlockName> evict_first);
   void evict(Entry& block);
   void evict_oldest(Area& area);
-  void start_resting(Entry& block);
+  void mark_unused(Entry& block);
   void append(Entry& block);
-  void stop_resting(Entry& block);
+  void mark_used(Entry& block);
   void own(Entry& block);
   void disown(Entry& block);
   void forget_name(Entry& block, bool evicted);
@@ -266,12 +267,12 @@ class PagePool {
   std::vector<bool> lent_;           // per page; empty without the row area
   std::vector<Area> areas_;
   std::vector<PoolArea> area_of_kind_;
-  std::array<Held, 6> held_{};             // by kind
+  std::array<KindUsage, 6> usage_{};       // by kind
   std::map<std::uint64_t, Entry> blocks_;  // by generation; includes removed ones while they are held
   // Hash tables are only looked up, never iterated, so that runs are deterministic.
   boost::unordered_flat_map<BlockName, Entry*, BlockNameHash> by_name_;
   std::vector<Owners> owners_;  // by kind
-  std::vector<BlockGone> gone_;
+  std::vector<RemovedBlock> removed_blocks_;
   std::uint64_t last_generation_;
   std::uint64_t uses_ = 0;
 };

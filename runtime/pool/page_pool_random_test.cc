@@ -103,7 +103,7 @@ bool reserve_anywhere(NaivePool& pool, std::uint32_t n, PoolArea area, std::uint
   return true;
 }
 
-struct Held {
+struct HeldBlock {
   std::uint32_t n;
   std::uint64_t generation;
   const PoolBlock* block = nullptr;  // of a reader
@@ -115,7 +115,7 @@ struct Pair {
   std::mt19937_64 random;
   PagePool pool{pool_sizes(pages, page_tokens, {25, 15})};
   NaivePool naive{pages, {25, 15}};
-  std::vector<Held> writers, readers, stale, held;
+  std::vector<HeldBlock> writers, readers, stale, held;
   int refused = 0, granted = 0;
 
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); }
@@ -140,9 +140,9 @@ struct Pair {
     writers.push_back({n, block->generation});
   }
 
-  Held take(std::vector<Held>& from) {
+  HeldBlock take(std::vector<HeldBlock>& from) {
     const std::size_t at = below(static_cast<std::uint32_t>(from.size()));
-    const Held held = from[at];
+    const HeldBlock held = from[at];
     from.erase(from.begin() + static_cast<std::ptrdiff_t>(at));
     return held;
   }
@@ -153,7 +153,7 @@ struct Pair {
 
   void finish_write() {
     if (writers.empty()) return;
-    const Held held = take(writers);
+    const HeldBlock held = take(writers);
     stale.push_back(held);
     NaivePool::Block& block = model(held.generation);
     if (below(4) == 0) {
@@ -186,7 +186,7 @@ struct Pair {
 
   void unpin() {
     if (readers.empty()) return;
-    const Held held = take(readers);
+    const HeldBlock held = take(readers);
     pool.unpin(*held.block);
     NaivePool::Block& block = model(held.generation);
     block.last_use = ++naive.uses;
@@ -246,10 +246,10 @@ struct Pair {
     held.push_back({block->n, generation});
   }
 
-  void let_go() {
+  void release_hold() {
     if (held.empty()) return;
-    const Held one = take(held);
-    pool.let_go(one.generation);
+    const HeldBlock one = take(held);
+    pool.release_hold(one.generation);
     NaivePool::Block& block = model(one.generation);
     block.held = false;
     if (block.removed && block.pins == 0) naive.erase(one.generation);
@@ -257,7 +257,7 @@ struct Pair {
 
   void repeat_stale() {  // repeated messages
     if (stale.empty()) return;
-    const Held held = stale[below(static_cast<std::uint32_t>(stale.size()))];
+    const HeldBlock held = stale[below(static_cast<std::uint32_t>(stale.size()))];
     REQUIRE_FALSE(pool.commit(named(held.n), held.generation, 0));
     REQUIRE_FALSE(pool.abandon(named(held.n), held.generation));
   }
@@ -270,7 +270,7 @@ struct Pair {
     if (what < 80) return unpin();
     if (what < 86) return remove();
     if (what < 90) return touch();
-    if (what < 93) return below(2) == 0 || held.empty() ? hold() : let_go();
+    if (what < 93) return below(2) == 0 || held.empty() ? hold() : release_hold();
     if (what < 96) return repeat_stale();
     what < 98 ? reserve_either() : split();
   }
@@ -280,7 +280,7 @@ struct Pair {
     REQUIRE(pool.free_pages() == naive.free());
     for (const PoolArea area : {PoolArea::item, PoolArea::user}) REQUIRE(pool.used(area) == naive.used(area));
     std::vector<std::uint64_t> gone;
-    for (const BlockGone& block : pool.take_gone()) gone.push_back(block.generation);
+    for (const RemovedBlock& block : pool.take_removed()) gone.push_back(block.generation);
     REQUIRE(gone == naive.gone);
     naive.gone.clear();
     for (std::uint32_t n = 0; n < names; ++n) {

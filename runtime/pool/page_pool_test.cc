@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 using namespace troupe;
 
@@ -51,13 +51,13 @@ struct SmallPool {
   }
   std::vector<BlockName> displaced(std::uint32_t tokens, double copy_worth = 1) const {
     std::vector<BlockName> names;
-    for (const PoolBlock* block : pool.room_anywhere(SegmentKind::item, tokens, copy_worth).displaced)
+    for (const PoolBlock* block : pool.plan_eviction(SegmentKind::item, tokens, copy_worth).displaced)
       names.push_back(block->name);
     return names;
   }
   std::vector<BlockName> gone() {
     std::vector<BlockName> names;
-    for (const BlockGone& block : pool.take_gone()) names.push_back(block.name);
+    for (const RemovedBlock& block : pool.take_removed()) names.push_back(block.name);
     return names;
   }
   bool sound() { return pool.check_invariants().empty(); }
@@ -85,8 +85,8 @@ TEST_CASE_FIXTURE(SmallPool,
   put(3, 4, SegmentKind::user);
   CHECK(pool.used(PoolArea::item) == 3);
   CHECK(pool.used(PoolArea::user) == 1);
-  CHECK(pool.room(PoolArea::item) == 3);
-  CHECK(pool.room(PoolArea::user) == 3);
+  CHECK(pool.pages_available(PoolArea::item) == 3);
+  CHECK(pool.pages_available(PoolArea::user) == 3);
 }
 
 TEST_CASE_FIXTURE(SmallPool, "page pool: a full area evicts the least recently used block") {
@@ -130,7 +130,7 @@ TEST_CASE_FIXTURE(SmallPool, "page pool: reserve_anywhere evicts the least recen
 TEST_CASE_FIXTURE(SmallPool, "page pool: the boundary moves only when the reservation succeeds") {
   put(1, 16), put(2, 8, SegmentKind::user);
   pin(1);
-  CHECK_FALSE(pool.room_anywhere(SegmentKind::user, 28, 1).possible);
+  CHECK_FALSE(pool.plan_eviction(SegmentKind::user, 28, 1).possible);
   CHECK(pool.reserve_anywhere({named(3), SegmentKind::user, "", 28}, 1) == nullptr);
   CHECK(pool.reserve_anywhere({named(3), SegmentKind::user, "", 400}, 1) == nullptr);
   CHECK(pool.reserve_anywhere({named(3), SegmentKind::user, "", 0}, 1) == nullptr);
@@ -162,16 +162,16 @@ TEST_CASE_FIXTURE(SmallPool,
 
 TEST_CASE_FIXTURE(SmallPool, "page pool: pass_over delays eviction but keeps the age") {
   put(1, 8), put(2, 8), put(3, 8), put(9, 4, SegmentKind::user);
-  pool.pass_over(*pool.find(named(1)));
+  pool.defer_eviction(*pool.find(named(1)));
   CHECK(displaced(20) == Names{named(2)});
   put(4, 8);
   CHECK(gone() == Names{named(2)});
-  pool.pass_over(*pool.find(named(3)));
+  pool.defer_eviction(*pool.find(named(3)));
   CHECK(displaced(20) == Names{named(1)});
   CHECK(sound());
 }
 
-TEST_CASE("page pool: room_anywhere predicts what reserve_anywhere evicts") {
+TEST_CASE("page pool: plan_eviction predicts what reserve_anywhere evicts") {
   std::mt19937 random(5);
   const auto draw = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
   int compared = 0, refused = 0;
@@ -183,14 +183,14 @@ TEST_CASE("page pool: room_anywhere predicts what reserve_anywhere evicts") {
       const SegmentKind kind = draw(2) == 0 ? SegmentKind::item : SegmentKind::user;
       const std::uint32_t tokens = 1 + draw(6);
       const double copy_worth = draw(5) / 4.0;
-      const PagePool::Room room = pool.room_anywhere(kind, tokens, copy_worth);
+      const PagePool::EvictionPlan plan = pool.plan_eviction(kind, tokens, copy_worth);
       std::vector<BlockName> would, gone;
-      for (const PoolBlock* block : room.displaced) would.push_back(block->name);
+      for (const PoolBlock* block : plan.displaced) would.push_back(block->name);
       const std::uint32_t both = pool.cap(PoolArea::item) + pool.cap(PoolArea::user);
       const PoolBlock* block =
           pool.reserve_anywhere({named(next), kind, "o", tokens, false, draw(4) == 0}, copy_worth);
-      for (const BlockGone& left : pool.take_gone()) gone.push_back(left.name);
-      CHECK((block != nullptr) == room.possible);
+      for (const RemovedBlock& left : pool.take_removed()) gone.push_back(left.name);
+      CHECK((block != nullptr) == plan.possible);
       CHECK(would == gone);
       CHECK(pool.cap(PoolArea::item) + pool.cap(PoolArea::user) == both);
       CHECK((block || gone.empty()));
@@ -229,7 +229,7 @@ TEST_CASE_FIXTURE(SmallPool,
   CHECK(gone() == Names{named(2)});
   CHECK(displaced(20) == Names{named(3)});
   CHECK(reserve(5, 20) == nullptr);
-  pool.let_go(first);
+  pool.release_hold(first);
   put(5, 8);
   CHECK(gone() == Names{named(1)});
   CHECK(sound());
@@ -241,7 +241,7 @@ TEST_CASE_FIXTURE(SmallPool, "page pool: a block removed while held frees its pa
   CHECK(pool.remove(named(1)));
   CHECK(pool.free_pages() == 4);
   CHECK(sound());
-  pool.let_go(generation);
+  pool.release_hold(generation);
   CHECK(pool.free_pages() == 10);
   CHECK(sound());
 }
@@ -267,7 +267,7 @@ struct ThreeAreas {
   std::vector<std::uint32_t> caps() const { return {pool.cap(items), pool.cap(users), pool.cap(others)}; }
   Names gone() {
     Names names;
-    for (const BlockGone& block : pool.take_gone()) names.push_back(block.name);
+    for (const RemovedBlock& block : pool.take_removed()) names.push_back(block.name);
     return names;
   }
 };
@@ -283,7 +283,7 @@ TEST_CASE_FIXTURE(ThreeAreas, "page pool: an area borrows from all others, withi
   CHECK(put(8, SegmentKind::item, 2, true));
   CHECK(gone() == Names{named(6)});
   CHECK_FALSE(put(9, SegmentKind::item, 9, true));
-  CHECK_FALSE(pool.room_anywhere(SegmentKind::item, 36, 1).possible);
+  CHECK_FALSE(pool.plan_eviction(SegmentKind::item, 36, 1).possible);
   CHECK(put(10, SegmentKind::user, 4, true));
   CHECK(gone() == Names{named(3)});
   CHECK(caps() == std::vector<std::uint32_t>{5, 5, 0});
@@ -318,9 +318,9 @@ TEST_CASE("pool areas: every kind of block has one area, and user blocks have th
 
 TEST_CASE("pool areas: shares are sized in order, and the area without one gets the remainder") {
   const auto split = [](std::vector<double> shares) { return split_pages(101, shares); };
-  CHECK(split({0.25, rest_of_pages}) == std::vector<std::uint32_t>{25, 76});
-  CHECK(split({0.5, rest_of_pages, 0.25}) == std::vector<std::uint32_t>{50, 26, 25});
-  CHECK(split({0.7, 0.7, rest_of_pages}) == std::vector<std::uint32_t>{70, 31, 0});
+  CHECK(split({0.25, remaining_pages}) == std::vector<std::uint32_t>{25, 76});
+  CHECK(split({0.5, remaining_pages, 0.25}) == std::vector<std::uint32_t>{50, 26, 25});
+  CHECK(split({0.7, 0.7, remaining_pages}) == std::vector<std::uint32_t>{70, 31, 0});
 }
 
 TEST_CASE_FIXTURE(SmallPool, "page pool: copies are evicted first in their area, however recently used") {
@@ -339,7 +339,7 @@ TEST_CASE_FIXTURE(SmallPool, "page pool: copies are evicted first in their area,
 TEST_CASE_FIXTURE(SmallPool, "page pool: hinted blocks stay while pages are free") {
   put(1, 8);
   CHECK(reserve(2, 16, SegmentKind::item, {named(1)}));
-  CHECK(pool.take_gone().empty());
+  CHECK(pool.take_removed().empty());
 }
 
 TEST_CASE_FIXTURE(SmallPool, "page pool: a reservation that cannot fit evicts nothing") {
@@ -349,7 +349,7 @@ TEST_CASE_FIXTURE(SmallPool, "page pool: a reservation that cannot fit evicts no
   CHECK(reserve(3, 25) == nullptr);  // more than the area has
   CHECK(reserve(3, 0) == nullptr);
   CHECK(reserve(3, 0xFFFFFFFF) == nullptr);
-  CHECK(pool.take_gone().empty());
+  CHECK(pool.take_removed().empty());
   CHECK(reserve(3, 16) != nullptr);
   CHECK(gone() == Names{named(1)});
   CHECK(sound());
@@ -361,7 +361,7 @@ TEST_CASE_FIXTURE(SmallPool, "page pool: a block that is being written or loaded
   CHECK(reserve(3, 4) == nullptr);
   CHECK(pool.abandon(named(1), pool.find(named(1))->generation));
   CHECK(reserve(3, 4));
-  CHECK(pool.take_gone().empty());  // an abandoned block was never announced
+  CHECK(pool.take_removed().empty());  // an abandoned block was never announced
   CHECK(sound());
 }
 
@@ -393,7 +393,7 @@ TEST_CASE_FIXTURE(SmallPool,
   CHECK(reserve(1, 4) == nullptr);
   pool.unpin(old);
   CHECK(reserve(1, 24));
-  CHECK(pool.take_gone().empty());
+  CHECK(pool.take_removed().empty());
   CHECK(sound());
 }
 
@@ -407,7 +407,7 @@ TEST_CASE_FIXTURE(SmallPool,
   CHECK_FALSE(pool.commit(named(1), old, 1));
   CHECK(pool.free_pages() == 9);
   CHECK(pool.find(named(1)) == stays_out);
-  CHECK(pool.take_gone().empty());
+  CHECK(pool.take_removed().empty());
   CHECK(sound());
 }
 
@@ -415,8 +415,8 @@ TEST_CASE_FIXTURE(SmallPool,
                   "a smaller split evicts nothing until pages are asked for, then down to the cap") {
   put(1, 8), put(2, 8), put(3, 8);
   set_split(2, 8);
-  CHECK(pool.take_gone().empty());
-  CHECK(pool.room(PoolArea::item) == 0);
+  CHECK(pool.take_removed().empty());
+  CHECK(pool.pages_available(PoolArea::item) == 0);
   put(4, 4);
   CHECK(gone() == Names{named(1), named(2), named(3)});  // 2 pages above the cap, one for the new block
   CHECK(pool.used(PoolArea::item) == 1);
@@ -480,22 +480,22 @@ TEST_CASE("page pool: generations start at first_generation, so older ones are u
   CHECK(after.reserve({named(2), SegmentKind::item, "", 4})->generation == 1001);
 }
 
-#ifdef TROUPE_PLANTED
+#ifdef TROUPE_MUTANTS
 
-struct Planted {
-  explicit Planted(Bug bug, int name_bits = 256) {
-    planting::bug = bug;
-    planting::name_bits = name_bits;
+struct ActiveMutant {
+  explicit ActiveMutant(Mutant bug, int name_bits = 256) {
+    mutation::bug = bug;
+    mutation::name_bits = name_bits;
   }
-  ~Planted() {
-    planting::bug = Bug::none;
-    planting::name_bits = 256;
+  ~ActiveMutant() {
+    mutation::bug = Mutant::none;
+    mutation::name_bits = 256;
   }
 };
 
 TEST_CASE_FIXTURE(SmallPool,
                   "page pool: with the mutant for cut names, find returns a block that is not identical") {
-  const Planted cut(Bug::none, 8);
+  const ActiveMutant cut(Mutant::none, 8);
   put(1, 4);
   REQUIRE(pool.find(named(0x0101)));
   CHECK_FALSE(identical(pool.find(named(0x0101))->name, named(0x0101)));
@@ -503,7 +503,7 @@ TEST_CASE_FIXTURE(SmallPool,
 }
 
 TEST_CASE_FIXTURE(SmallPool, "page pool: with its mutant a pinned block is evicted and invariants hold") {
-  const Planted bug(Bug::free_pinned_page);
+  const ActiveMutant bug(Mutant::free_pinned_page);
   put(1, 24);
   const PoolBlock& old = *pin(1);
   CHECK(pin(1));
@@ -516,7 +516,7 @@ TEST_CASE_FIXTURE(SmallPool, "page pool: with its mutant a pinned block is evict
 }
 
 TEST_CASE_FIXTURE(SmallPool, "page pool: with its mutant a stale writer commits the new reservation") {
-  const Planted bug(Bug::skip_generation_check);
+  const ActiveMutant bug(Mutant::skip_generation_check);
   const std::uint64_t old = reserve(1, 4)->generation;
   CHECK(pool.abandon(named(1), old));
   CHECK(reserve(1, 4));

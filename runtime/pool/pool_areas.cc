@@ -11,7 +11,7 @@ std::vector<std::uint32_t> split_pages(std::uint32_t pages, std::span<const doub
     const auto wanted = static_cast<std::uint32_t>(std::max(0.0, share) * pages);
     left -= split.emplace_back(std::min(wanted, left));
   }
-  const auto rest = std::ranges::find(shares, rest_of_pages);
+  const auto rest = std::ranges::find(shares, remaining_pages);
   if (rest != shares.end()) split[static_cast<std::size_t>(rest - shares.begin())] = left;
   return split;
 }

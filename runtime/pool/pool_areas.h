@@ -43,7 +43,7 @@ enum class PoolArea : std::uint8_t {
 struct AreaRow {
   std::string_view name;
   KindSet kinds;
-  std::string_view share_knob;
+  std::string_view share_setting;
   Metric pages, pages_used, evicted, saved, page_more, page_less;
 };
 inline constexpr AreaRow area_table[] = {
@@ -60,7 +60,7 @@ constexpr PoolArea area_of(SegmentKind kind) {
 }
 
 // Share of the area that gets the remaining pages; other shares are fractions of all pages.
-inline constexpr double rest_of_pages = -1;
+inline constexpr double remaining_pages = -1;
 // Returns the shares of the table's areas; `share_of` reads a setting. Without `has_rows`, only
 // areas with blocks.
 template <class ShareOf>
@@ -68,7 +68,7 @@ std::vector<double> area_shares(const ShareOf& share_of, bool has_rows = false) 
   std::vector<double> shares;
   for (const AreaRow& row : area_table)
     if (row.kinds != 0 || has_rows)
-      shares.push_back(row.share_knob.empty() ? rest_of_pages : share_of(row.share_knob));
+      shares.push_back(row.share_setting.empty() ? remaining_pages : share_of(row.share_setting));
   return shares;
 }
 // Sizes areas in order, earlier ones first (BAT §5.1). All pages are assigned if one area gets the

@@ -18,9 +18,9 @@ RowSlab::RowSlab(std::uint32_t page_rows, std::size_t evicted_max)
 RowSlab::Batch RowSlab::look_up(std::uint32_t table, std::span<const std::uint32_t> rows) {
   Batch batch{table, {}, {}};
   batch.index.reserve(rows.size());
-  asked_.clear();
+  lookup_index_.clear();
   for (const std::uint32_t row : rows) {
-    const auto [at, first] = asked_.try_emplace(row, static_cast<std::uint32_t>(batch.rows.size()));
+    const auto [at, first] = lookup_index_.try_emplace(row, static_cast<std::uint32_t>(batch.rows.size()));
     batch.index.push_back(at->second);
     if (!first) {
       ++counts_.repeats;
@@ -32,12 +32,12 @@ RowSlab::Batch RowSlab::look_up(std::uint32_t table, std::span<const std::uint32
     ++(ready ? counts_.hits : counts_.misses);
   }
   for (Row& row : batch.rows)
-    if (row.state == RowState::absent && !index_.contains(key_of(table, row.row)) && make_room())
+    if (row.state == RowState::absent && !index_.contains(key_of(table, row.row)) && ensure_empty_slot())
       row = hold_empty(table, row.row);
   return batch;
 }
 
-void RowSlab::take_back(const Batch& batch) {
+void RowSlab::undo_counts(const Batch& batch) {
   for (const Row& row : batch.rows) --(row.state == RowState::ready ? counts_.hits : counts_.misses);
   counts_.repeats -= batch.index.size() - batch.rows.size();
 }
@@ -47,7 +47,7 @@ RowSlab::Row RowSlab::hold_ready(std::uint32_t row, std::uint32_t slot) {
     remove(used_, slot);
     ++pages_[slot / page_rows_].held;
   }
-  return {row, RowState::ready, place_of(slot), slot};
+  return {row, RowState::ready, location_of(slot), slot};
 }
 
 RowSlab::Row RowSlab::hold_empty(std::uint32_t table, std::uint32_t row) {
@@ -59,10 +59,10 @@ RowSlab::Row RowSlab::hold_empty(std::uint32_t table, std::uint32_t row) {
   taken.filling = taken.found = true;
   ++pages_[slot / page_rows_].held;
   index_.emplace(taken.key, slot);
-  return {row, RowState::fill, place_of(slot), slot};
+  return {row, RowState::fill, location_of(slot), slot};
 }
 
-bool RowSlab::make_room() {
+bool RowSlab::ensure_empty_slot() {
   if (empty_.size == 0 && used_.size > 0) evict(used_.first);
   return empty_.size > 0;
 }
@@ -74,20 +74,20 @@ void RowSlab::release(const Batch& batch, bool filled) {
     TROUPE_CHECK(slot.holds > 0, "a released row was held");
     if (row.state == RowState::fill) {
       slot.filling = false;
-      if (!filled && slot.found) lose(row.handle);
+      if (!filled && slot.found) unindex(row.handle);
     }
-    let_go(row.handle);
+    end_hold(row.handle);
   }
 }
 
-void RowSlab::let_go(std::uint32_t slot) {
+void RowSlab::end_hold(std::uint32_t slot) {
   if (--slots_[slot].holds > 0) return;
   --pages_[slot / page_rows_].held;
   append(slots_[slot].found ? used_ : empty_, slot);
 }
 
 // The slot is empty once nobody holds it.
-void RowSlab::lose(std::uint32_t slot) {
+void RowSlab::unindex(std::uint32_t slot) {
   index_.erase(slots_[slot].key);
   slots_[slot].found = false;
   if (slots_[slot].holds > 0) return;
@@ -99,14 +99,14 @@ void RowSlab::discard(const Row& held) {
   TROUPE_CHECK(held.state == RowState::ready && slots_[held.handle].holds > 0,
                "a discarded row is ready and held");
   if (!slots_[held.handle].found) return;  // another reader has discarded it already
-  lose(held.handle);
+  unindex(held.handle);
   ++counts_.discarded;
 }
 
 void RowSlab::drop(std::uint32_t table) {
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (!slots_[slot].found || slots_[slot].key >> 32 != table) continue;
-    lose(slot);
+    unindex(slot);
     ++counts_.dropped;
   }
   std::erase_if(evicted_, [table](Key key) { return key >> 32 == table; });
@@ -114,7 +114,7 @@ void RowSlab::drop(std::uint32_t table) {
 
 void RowSlab::evict(std::uint32_t slot) {
   const Key key = slots_[slot].key;
-  lose(slot);
+  unindex(slot);
   ++counts_.evicted;
   if (evicted_max_ == 0) return;
   if (evicted_.size() == evicted_max_) evicted_.pop_front();
@@ -156,7 +156,7 @@ std::vector<std::uint32_t> RowSlab::shrink(std::size_t pages) {
   std::vector<std::uint32_t> given;
   for (const std::uint32_t page : pages_to_give(pages)) {
     given.push_back(pages_[page].number);
-    give_page(page);
+    free_page(page);
   }
   return given;
 }
@@ -181,7 +181,7 @@ std::vector<std::uint32_t> RowSlab::pages_to_give(std::size_t count) const {
   return order;
 }
 
-void RowSlab::give_page(std::uint32_t page) {
+void RowSlab::free_page(std::uint32_t page) {
   for (std::uint32_t slot = page * page_rows_; slot < (page + 1) * page_rows_; ++slot) {
     if (slots_[slot].found) evict(slot);
     remove(empty_, slot);
@@ -231,18 +231,18 @@ std::string RowSlab::check_invariants() const {
     }
     if (size != list->size || older != list->last) return "a list's length or last element is wrong";
   }
-  std::size_t found = 0, resting = 0;
+  std::size_t found = 0, unheld = 0;
   std::vector<std::uint32_t> held(pages_.size(), 0);
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (std::string fault = check_slot(slot); !fault.empty()) return fault;
     found += slots_[slot].found;
     held[slot / page_rows_] += slots_[slot].holds > 0;
-    resting += pages_[slot / page_rows_].here && slots_[slot].holds == 0;
+    unheld += pages_[slot / page_rows_].here && slots_[slot].holds == 0;
   }
   for (std::uint32_t page = 0; page < pages_.size(); ++page)
     if (held[page] != pages_[page].held) return "held rows disagree";
   if (found != index_.size()) return "rows and their index disagree in number";
-  if (resting != used_.size + empty_.size) return "a slot is in no list";
+  if (unheld != used_.size + empty_.size) return "a slot is in no list";
   return evicted_.size() <= evicted_max_ ? "" : "more evicted rows are remembered than evicted_max";
 }
 

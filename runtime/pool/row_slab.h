@@ -16,14 +16,14 @@
 #include <string>
 #include <vector>
 
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe {
 
-struct RowPlace {
+struct RowLocation {
   std::uint32_t page = 0;  // page number in the pool
   std::uint32_t slot = 0;  // in the page, from 0
-  bool operator==(const RowPlace&) const = default;
+  bool operator==(const RowLocation&) const = default;
 };
 
 enum class RowState : std::uint8_t {
@@ -43,7 +43,7 @@ class RowSlab {
   struct Row {
     std::uint32_t row = 0;
     RowState state = RowState::absent;
-    RowPlace place;            // unset if absent
+    RowLocation place;         // unset if absent
     std::uint32_t handle = 0;  // internal to the slab
   };
   struct Batch {
@@ -58,7 +58,7 @@ class RowSlab {
   // absent again.
   void release(const Batch& batch, bool filled = true);
   // Undoes the hit and miss counts of a lookup that will be repeated.
-  void take_back(const Batch& batch);
+  void undo_counts(const Batch& batch);
   // Removes a held, ready row whose bytes are wrong, so that no lookup finds it.
   void discard(const Row& held);
   // Removes all rows of this table, whose model is no longer served.
@@ -84,7 +84,7 @@ class RowSlab {
   std::uint32_t page_rows() const { return page_rows_; }
   std::size_t pages() const { return pages_.size() - free_pages_.size(); }
   std::size_t handles() const { return slots_.size(); }  // every handle is below this
-  std::size_t places() const { return pages() * page_rows_; }
+  std::size_t slot_count() const { return pages() * page_rows_; }
   std::size_t rows() const { return index_.size(); }  // in the index: ready or being filled
 
   // Returns "" if the state is consistent; otherwise says what is wrong.
@@ -110,21 +110,21 @@ class RowSlab {
   };
 
   static Key key_of(std::uint32_t table, std::uint32_t row) {
-    return planted(Bug::mix_row_versions) ? row : Key{table} << 32 | row;
+    return mutated(Mutant::mix_row_versions) ? row : Key{table} << 32 | row;
   }
-  RowPlace place_of(std::uint32_t slot) const {
+  RowLocation location_of(std::uint32_t slot) const {
     return {pages_[slot / page_rows_].number, slot % page_rows_};
   }
   void append(List& list, std::uint32_t slot);
   void remove(List& list, std::uint32_t slot);
   Row hold_ready(std::uint32_t row, std::uint32_t slot);
   Row hold_empty(std::uint32_t table, std::uint32_t row);
-  bool make_room();
+  bool ensure_empty_slot();
   void evict(std::uint32_t slot);
-  void lose(std::uint32_t slot);
-  void let_go(std::uint32_t slot);
+  void unindex(std::uint32_t slot);
+  void end_hold(std::uint32_t slot);
   std::vector<std::uint32_t> pages_to_give(std::size_t count) const;
-  void give_page(std::uint32_t page);
+  void free_page(std::uint32_t page);
   std::string check_slot(std::uint32_t slot) const;
 
   std::uint32_t page_rows_;
@@ -135,8 +135,8 @@ class RowSlab {
   List used_, empty_;                      // unheld ready rows, least recently used first; and empty slots
   // Only looked up, never iterated, so that runs are deterministic.
   boost::unordered_flat_map<Key, std::uint32_t> index_;
-  boost::unordered_flat_map<std::uint32_t, std::uint32_t> asked_;  // rows of the current lookup
-  std::deque<Key> evicted_;                                        // oldest first
+  boost::unordered_flat_map<std::uint32_t, std::uint32_t> lookup_index_;  // rows of the current lookup
+  std::deque<Key> evicted_;                                               // oldest first
   Counts counts_;
 };
 

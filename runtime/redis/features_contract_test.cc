@@ -53,14 +53,14 @@ struct Shop {
       port = std::make_unique<RedisFeaturePort>(*redis, l, name_item, model);
     } else {
       store = std::make_unique<Store>(folder.path());
-      port = std::make_unique<FeaturePort>(*store, l, name_item, model);
+      port = std::make_unique<RocksFeaturePort>(*store, l, name_item, model);
     }
   }
   JobResult write(auto what) { return port->run(Write{std::move(what)}, 0); }
   std::uint64_t version(auto what) {
     const JobResult result = write(std::move(what));
-    REQUIRE(std::holds_alternative<Written>(result));
-    return std::get<Written>(result).version;
+    REQUIRE(std::holds_alternative<WriteResult>(result));
+    return std::get<WriteResult>(result).version;
   }
   std::string refused(auto what) {
     const JobResult result = write(std::move(what));
@@ -328,9 +328,9 @@ TEST_CASE_FIXTURE(Shop,
   version(item("a", {1, 2}));
   version(history("ann", {"a"})), version(PutUser{0, "t", "bob", {}, {5}});
   const std::string keys[] = {user_key("t", "bob"), user_key("t", "none"), user_key("t", "ann")};
-  const std::vector<FoundUser> users = port->find_users(keys, 1);
+  const std::vector<UserReading> users = port->find_users(keys, 1);
   REQUIRE(users.size() == 3);
-  for (const FoundUser& user : users) CHECK(user.read);
+  for (const UserReading& user : users) CHECK(user.read);
   CHECK(*users[0].user == Profile{2, {5}, {1}, {}});
   CHECK_FALSE(users[1].user);
   CHECK(*users[2].user == Profile{1, {1, 2}, {2}, {}});
@@ -347,7 +347,7 @@ TEST_CASE_FIXTURE(
     Shop, "feature stores: events append to an old or new profile, and the newest that fit are kept") {
   version(item("a", {1, 2})), version(item("b", {3}));
   const auto counts = [&](AppendEvents events) {
-    const auto w = std::get<Written>(write(std::move(events)));
+    const auto w = std::get<WriteResult>(write(std::move(events)));
     return std::vector<std::uint64_t>{w.version, w.appended, w.repeated, w.dropped, w.events};
   };
   CHECK(counts(append_of("ann", {"b", "a"})) == std::vector<std::uint64_t>{1, 2, 0, 0, 2});
@@ -367,17 +367,17 @@ TEST_CASE_FIXTURE(Shop, "feature stores: a repeated event is skipped, whatever h
   version(item("a", {1})), version(item("b", {2}));
   version(append_of("ann", {"a", "b"}, {"e1", "e2"}));
   version(DeleteItem{0, "a"});
-  const auto again = std::get<Written>(write(append_of("ann", {"a", "b"}, {"e1", "e2"})));
+  const auto again = std::get<WriteResult>(write(append_of("ann", {"a", "b"}, {"e1", "e2"})));
   CHECK(again.version == 1);
   CHECK(again.repeated == 2);
   CHECK(again.events == 2);
-  const auto some = std::get<Written>(write(append_of("ann", {"a", "b", "b"}, {"e1", "e3", "e3"})));
+  const auto some = std::get<WriteResult>(write(append_of("ann", {"a", "b", "b"}, {"e1", "e3", "e3"})));
   CHECK(some.appended == 1);
   CHECK(some.repeated == 2);
   CHECK(refused(append_of("ann", {"b", "a"}, {"e2", "e4"})) == "422 unknown_item events[1].item");
   CHECK(refused(append_of("ann", {"b"}, {"e4", "e5"})) == "422 bad_event_ids event_ids");
   version(PutUser{0, "t", "ann"});  // forgets the event ids
-  CHECK(std::get<Written>(write(append_of("ann", {"b"}, {"e2"}))).appended == 1);
+  CHECK(std::get<WriteResult>(write(append_of("ann", {"b"}, {"e2"}))).appended == 1);
 }
 
 TEST_CASE_FIXTURE(Shop, "feature stores: a late event is inserted in time order") {

@@ -10,7 +10,7 @@ using Lines = std::map<std::string, std::string>;
 
 constexpr std::size_t frame_bytes = 32;  // overhead of a field and its value in a reply
 
-std::string why_no_room(const Lines& lines, const std::string& id, const std::string& line) {
+std::string refuse_if_over_limits(const Lines& lines, const std::string& id, const std::string& line) {
   std::size_t count = 1, bytes = id.size() + line.size() + frame_bytes;
   for (const auto& [other, its_line] : lines)
     if (other != id) ++count, bytes += other.size() + its_line.size() + frame_bytes;
@@ -26,12 +26,12 @@ std::string why_no_room(const Lines& lines, const std::string& id, const std::st
 
 RedisApiKeys::RedisApiKeys(const RedisApiKeysOptions& options)
     : key_("troupe:" + options.cluster + ":api_keys"),
-      lanes_({.address = options.address, .lanes = 1, .time_limit = options.time_limit}, {}) {}
+      connections_({.address = options.address, .connections = 1, .time_limit = options.time_limit}, {}) {}
 
 OrRedisFailure<RedisReply> RedisApiKeys::ask(RedisCommand command) {
-  auto taken = lanes_.take(0);
+  auto taken = connections_.take(0);
   if (auto* failure = std::get_if<RedisFailure>(&taken)) return std::move(*failure);
-  auto answer = std::get<RedisLanes::Session>(taken).run({&command, 1});
+  auto answer = std::get<RedisConnectionPool::Session>(taken).run({&command, 1});
   if (auto* failure = std::get_if<RedisFailure>(&answer)) return std::move(*failure);
   RedisReply reply = std::move(std::get<std::vector<RedisReply>>(answer).front());
   if (reply.is(Kind::error))
@@ -63,7 +63,7 @@ OrRedisFailure<std::map<std::string, std::string>> RedisApiKeys::read() {
 std::string RedisApiKeys::put(const std::string& id, const std::string& line) {
   const auto there = read();
   if (const auto* failure = std::get_if<RedisFailure>(&there)) return failure->why;
-  if (std::string why = why_no_room(std::get<Lines>(there), id, line); !why.empty()) return why;
+  if (std::string why = refuse_if_over_limits(std::get<Lines>(there), id, line); !why.empty()) return why;
   const auto answer = ask({"HSET", key_, id, line});
   const auto* failure = std::get_if<RedisFailure>(&answer);
   return failure ? failure->why : "";

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "runtime/redis/redis_lanes.h"
+#include "runtime/redis/redis_connection_pool.h"
 
 namespace troupe {
 
@@ -33,7 +33,7 @@ class RedisApiKeys {
   OrRedisFailure<RedisReply> ask(RedisCommand command);
 
   const std::string key_;
-  RedisLanes lanes_;
+  RedisConnectionPool connections_;
 };
 
 }  // namespace troupe

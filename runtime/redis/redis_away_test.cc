@@ -158,7 +158,7 @@ TEST_CASE("redis away: last_known serves each user as read last, with that readi
   CHECK(router.find("ann", {"a", "b", "c", "d"}) == "c3 ann=1 a=1 b=1 c=1 d=-");
   CHECK(router.find("bob", {"a", "b", "c", "d"}) == "c6 bob=2 a=2 b=- c=1 d=2");
   CHECK(router.find("", {"a", "b", "c", "d"}) == "c6 a=2 b=- c=1 d=2");
-  CHECK(std::get<Features>(router.port.run(FindFeatures{"t", "bob", {}}, 0)).of == Features::Of::stale);
+  CHECK(std::get<Features>(router.port.run(FindFeatures{"t", "bob", {}}, 0)).of == Features::Source::stale);
   CHECK(router.find("cid", {"a"}) == away);
   CHECK(router.list() == "acd");
   CHECK(router.write(user("ann", 4)) == away);
@@ -338,7 +338,7 @@ TEST_CASE("redis away: a key of another type fails one user of a batch; without 
   CHECK(router.find("ann", {}) == "503 features_unavailable");
   CHECK(router.find("bob", {}).find("bob=2") != std::string::npos);
   server.kill();
-  for (const FoundUser& one : router.port.find_users(keys, 0)) CHECK_FALSE(one.read);
+  for (const UserReading& one : router.port.find_users(keys, 0)) CHECK_FALSE(one.read);
 }
 
 TEST_CASE("redis away: random damage to a reply causes at most a refusal or a miss") {

@@ -15,54 +15,54 @@ RedisCatalog::RedisCatalog(const FeatureLimits& limits, NameItem name_item, cons
       options_(options),
       mirror_(limits.items_max, options.history_max) {}
 
-RedisCatalog::Turn::~Turn() {
+RedisCatalog::LoadPermit::~LoadPermit() {
   if (!catalog) return;
-  const std::lock_guard lock(catalog->turn_mutex_);
+  const std::lock_guard lock(catalog->load_mutex_);
   catalog->loading_ = false;
-  catalog->turn_ended_.notify_one();
+  catalog->load_ended_.notify_one();
 }
 
-bool RedisCatalog::wait_for(Turn& turn) {
-  std::unique_lock lock(turn_mutex_);
-  if (!turn_ended_.wait_for(lock, options_.patience, [this] { return !loading_; })) return false;
+bool RedisCatalog::wait_for(LoadPermit& permit) {
+  std::unique_lock lock(load_mutex_);
+  if (!load_ended_.wait_for(lock, options_.wait_limit, [this] { return !loading_; })) return false;
   loading_ = true;
-  turn.catalog = this;
+  permit.catalog = this;
   return true;
 }
 
-RedisCatalog::Gathering RedisCatalog::begin(const std::string& run) const {
+RedisCatalog::CatchUp RedisCatalog::begin(const std::string& run) const {
   CatalogPosition held = mirror_.position();
   if (held.run != run) held = {run, "", 0};
   const std::uint64_t version = held.version;
   return {std::move(held), version, version, {}, 0};
 }
 
-OrRedisFailure<StorePoint> RedisCatalog::ask(RedisLanes::Session& session, const RedisKeys& keys,
+OrRedisFailure<StorePoint> RedisCatalog::ask(RedisConnectionPool::Session& session, const RedisKeys& keys,
                                              const std::string& user, RedisPipeline* behind) {
-  Turn turn;
-  Gathering gathered = begin(session.run_id());
+  LoadPermit permit;
+  CatchUp catch_up = begin(session.run_id());
   for (;;) {
-    auto answer = next_page(session, keys, user, gathered, behind);
+    auto answer = next_page(session, keys, user, catch_up, behind);
     auto* page = std::get_if<CatalogPage>(&answer);
     if (!page) return std::get<RedisFailure>(std::move(answer));
     const bool last = page->entries.size() < options_.page_items;
-    if (!last && !turn.catalog) {  // a long catch-up, which one slot does for all
-      if (!wait_for(turn)) return RedisFailure{"the catalog is being loaded"};
-      gathered = begin(session.run_id());
+    if (!last && !permit.catalog) {  // a long catch-up, which one slot does for all
+      if (!wait_for(permit)) return RedisFailure{"the catalog is being loaded"};
+      catch_up = begin(session.run_id());
       continue;
     }
-    take(gathered, *page, session.run_id());
-    if (gathered.restarts > restarts_max) return RedisFailure{"deletions are forgotten faster than read"};
-    if (last) return settle(std::move(gathered), *page);
-    if (gathered.changes.size() > 2 * limits_.items_max + options_.page_items)
+    take(catch_up, *page, session.run_id());
+    if (catch_up.restarts > restarts_max) return RedisFailure{"deletions are forgotten faster than read"};
+    if (last) return settle(std::move(catch_up), *page);
+    if (catch_up.changes.size() > 2 * limits_.items_max + options_.page_items)
       return RedisFailure{"the catalog does not end"};
   }
 }
 
-OrRedisFailure<CatalogPage> RedisCatalog::next_page(RedisLanes::Session& session, const RedisKeys& keys,
-                                                    const std::string& user, const Gathering& gathered,
-                                                    RedisPipeline* behind) {
-  const PageQuestion question{gathered.from.origin, gathered.base, gathered.cursor, options_.page_items,
+OrRedisFailure<CatalogPage> RedisCatalog::next_page(RedisConnectionPool::Session& session,
+                                                    const RedisKeys& keys, const std::string& user,
+                                                    const CatchUp& catch_up, RedisPipeline* behind) {
+  const PageQuestion question{catch_up.from.origin, catch_up.base, catch_up.cursor, options_.page_items,
                               user};
   std::vector<RedisCommand> commands{ask_page(keys, question)};
   if (behind) commands.insert(commands.end(), behind->commands.begin(), behind->commands.end());
@@ -81,15 +81,15 @@ OrRedisFailure<CatalogPage> RedisCatalog::next_page(RedisLanes::Session& session
 }
 
 // A page that starts at 0 without being asked to restarts the whole catalog.
-void RedisCatalog::take(Gathering& gathered, CatalogPage& page, const std::string& run) {
-  if (page.after != gathered.cursor || page.origin != gathered.from.origin || page.after == 0) {
-    gathered.from = {run, page.origin, 0};
-    gathered.base = page.version;  // deletions from here on are relevant
-    gathered.changes.clear();
-    ++gathered.restarts;
+void RedisCatalog::take(CatchUp& catch_up, CatalogPage& page, const std::string& run) {
+  if (page.after != catch_up.cursor || page.origin != catch_up.from.origin || page.after == 0) {
+    catch_up.from = {run, page.origin, 0};
+    catch_up.base = page.version;  // deletions from here on are relevant
+    catch_up.changes.clear();
+    ++catch_up.restarts;
   }
-  for (CatalogPage::Entry& entry : page.entries) gathered.changes.push_back(change_of(entry));
-  gathered.cursor = page.entries.empty() ? page.version : page.entries.back().version;
+  for (CatalogPage::Entry& entry : page.entries) catch_up.changes.push_back(change_of(entry));
+  catch_up.cursor = page.entries.empty() ? page.version : page.entries.back().version;
 }
 
 CatalogChange RedisCatalog::change_of(CatalogPage::Entry& entry) {
@@ -105,9 +105,9 @@ CatalogChange RedisCatalog::change_of(CatalogPage::Entry& entry) {
   return change;
 }
 
-StorePoint RedisCatalog::settle(Gathering gathered, CatalogPage& page) {
-  StorePoint point{gathered.from, std::move(page.user), std::move(gathered.from),
-                   std::move(gathered.changes)};
+StorePoint RedisCatalog::settle(CatchUp catch_up, CatalogPage& page) {
+  StorePoint point{catch_up.from, std::move(page.user), std::move(catch_up.from),
+                   std::move(catch_up.changes)};
   point.at.version = page.version;
   point.profiles = page.profiles;
   point.made_for = std::move(page.made_for);

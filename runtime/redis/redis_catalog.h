@@ -12,7 +12,7 @@
 
 #include "runtime/features/catalog_mirror.h"
 #include "runtime/features/feature_store.h"
-#include "runtime/redis/redis_lanes.h"
+#include "runtime/redis/redis_connection_pool.h"
 #include "runtime/redis/redis_scripts.h"
 #include "runtime/store/store_rows.h"
 
@@ -38,17 +38,17 @@ struct RedisPipeline {
 class RedisCatalog {
  public:
   struct Options {
-    std::uint32_t page_items = 256;      // per round trip while catching up; at most 4096
-    std::size_t history_max = 1 << 14;   // see CatalogMirror
-    std::chrono::microseconds patience;  // wait deadline while another slot loads the whole catalog
+    std::uint32_t page_items = 256;        // per round trip while catching up; at most 4096
+    std::size_t history_max = 1 << 14;     // see CatalogMirror
+    std::chrono::microseconds wait_limit;  // wait deadline while another slot loads the whole catalog
   };
   RedisCatalog(const FeatureLimits& limits, NameItem name_item, const Options& options);
 
   // Reads the current point. `user`: a key from user_key(); "" = none. After a failure `session`
   // cannot be used any more. `behind` is sent with each page; its replies are those of the last
   // page.
-  OrRedisFailure<StorePoint> ask(RedisLanes::Session& session, const RedisKeys& keys, const std::string& user,
-                                 RedisPipeline* behind = nullptr);
+  OrRedisFailure<StorePoint> ask(RedisConnectionPool::Session& session, const RedisKeys& keys,
+                                 const std::string& user, RedisPipeline* behind = nullptr);
   // Returns the catalog at `point`; null if it is no longer known, then ask again.
   StoredCatalogPointer at(const StorePoint& point) const;
 
@@ -58,32 +58,32 @@ class RedisCatalog {
 
  private:
   // Changes read so far while catching up, which may take several pages.
-  struct Gathering {
+  struct CatchUp {
     CatalogPosition from;
     std::uint64_t base = 0, cursor = 0;
     std::vector<CatalogChange> changes;
     int restarts = 0;
   };
   // Right to catch up over several pages; released by the destructor.
-  struct Turn {
+  struct LoadPermit {
     RedisCatalog* catalog = nullptr;
-    ~Turn();
+    ~LoadPermit();
   };
-  bool wait_for(Turn& turn);
-  Gathering begin(const std::string& run) const;
-  OrRedisFailure<CatalogPage> next_page(RedisLanes::Session& session, const RedisKeys& keys,
-                                        const std::string& user, const Gathering& gathered,
+  bool wait_for(LoadPermit& permit);
+  CatchUp begin(const std::string& run) const;
+  OrRedisFailure<CatalogPage> next_page(RedisConnectionPool::Session& session, const RedisKeys& keys,
+                                        const std::string& user, const CatchUp& catch_up,
                                         RedisPipeline* behind);
-  void take(Gathering& gathered, CatalogPage& page, const std::string& run);
+  void take(CatchUp& catch_up, CatalogPage& page, const std::string& run);
   CatalogChange change_of(CatalogPage::Entry& entry);
-  StorePoint settle(Gathering gathered, CatalogPage& page);
+  StorePoint settle(CatchUp catch_up, CatalogPage& page);
 
   const FeatureLimits limits_;
   const NameItem name_item_;
   const Options options_;
   CatalogMirror mirror_;
-  std::mutex turn_mutex_;  // guards loading_
-  std::condition_variable turn_ended_;
+  std::mutex load_mutex_;  // guards loading_
+  std::condition_variable load_ended_;
   bool loading_ = false;  // a slot is reading more than one page
   std::atomic<std::uint64_t> bad_records_ = 0;
 };

@@ -20,8 +20,8 @@ std::string random_text() {
   return text;
 }
 
-RedisLanesOptions lanes_options(const RedisFeatureOptions& options) {
-  return {options.address, options.lanes, options.time_limit, options.reconnect_pause};
+RedisConnectionPoolOptions connection_options(const RedisFeatureOptions& options) {
+  return {options.address, options.connections, options.time_limit, options.reconnect_pause};
 }
 
 RedisCatalog::Options catalog_options(const RedisFeatureOptions& options) {
@@ -50,7 +50,8 @@ bool wrote_nothing(const std::string& code) {
 // Refuses a write whose condition failed in the script. If the condition holds for the version
 // returned, a race happened: the client may retry.
 Refusal unmet(const Condition& condition, const WriteOutcome& outcome) {
-  return find_unmet(condition, outcome.version).value_or(unavailable("it refuses a condition that is met"));
+  return reject_if_unmet(condition, outcome.version)
+      .value_or(unavailable("it refuses a condition that is met"));
 }
 
 std::variant<WriteOutcome, Refusal> outcome_of(const RedisReply& reply) {
@@ -72,20 +73,20 @@ RedisFeaturePort::RedisFeaturePort(RedisFeatureOptions options, const FeatureLim
       model_version_(std::move(model_version)),
       nonce_(random_text()),
       keys_(options_.prefix),
-      lanes_(lanes_options(options_), redis_scripts()),
+      connections_(connection_options(options_), redis_scripts()),
       catalog_(limits_, name_item_, catalog_options(options_)),
       profiles_(options_.last_known_bytes_max) {
   ask(0, "");
 }
 
-JobResult RedisFeaturePort::run(const Job& job, std::uint32_t lane) {
+JobResult RedisFeaturePort::run(const Job& job, std::uint32_t connection) {
   try {
-    if (const auto* wanted = std::get_if<FindFeatures>(&job)) return find(*wanted, lane);
-    if (const auto* wanted = std::get_if<ListItems>(&job)) return list(*wanted, lane);
+    if (const auto* wanted = std::get_if<FindFeatures>(&job)) return find(*wanted, connection);
+    if (const auto* wanted = std::get_if<ListItems>(&job)) return list(*wanted, connection);
     if (const auto* wanted = std::get_if<Write>(&job))
-      return std::visit([&](const auto& what) { return write(what, lane); }, wanted->what);
+      return std::visit([&](const auto& what) { return write(what, connection); }, wanted->what);
     if (const auto* wanted = std::get_if<Read>(&job))
-      return std::visit([&](const auto& what) { return read(what, lane); }, wanted->what);
+      return std::visit([&](const auto& what) { return read(what, connection); }, wanted->what);
     return wrong_feature_job();
   } catch (const std::exception& error) {  // out of memory
     return Refusal{500, "port_failed", error.what(), "feature port", "to finish the job"};
@@ -100,7 +101,7 @@ std::string RedisFeaturePort::catalog_version() const {
 // version: others have read later ones since, or Redis is unreachable and the router continues from
 // older data.
 CatalogPointer RedisFeaturePort::catalog_at(const std::string& version) {
-  if (CatalogPointer held = held_.find(version)) return held;
+  if (CatalogPointer held = catalogs_in_use_.find(version)) return held;
   if (CatalogPointer known = catalog_.mirror().named(version)) return known;
   ask(0, "");
   return catalog_.mirror().named(version);
@@ -108,14 +109,14 @@ CatalogPointer RedisFeaturePort::catalog_at(const std::string& version) {
 
 // ---- reads ----
 
-OrRedisFailure<StorePoint> RedisFeaturePort::ask(std::uint32_t lane, const std::string& user) {
-  auto taken = lanes_.take(lane);
+OrRedisFailure<StorePoint> RedisFeaturePort::ask(std::uint32_t connection, const std::string& user) {
+  auto taken = connections_.take(connection);
   if (auto* failure = std::get_if<RedisFailure>(&taken)) return std::move(*failure);
-  return ask(std::get<RedisLanes::Session>(taken), user);
+  return ask(std::get<RedisConnectionPool::Session>(taken), user);
 }
 
-OrRedisFailure<StorePoint> RedisFeaturePort::ask(RedisLanes::Session& session, const std::string& user,
-                                                 RedisPipeline* behind) {
+OrRedisFailure<StorePoint> RedisFeaturePort::ask(RedisConnectionPool::Session& session,
+                                                 const std::string& user, RedisPipeline* behind) {
   auto asked = catalog_.ask(session, keys_, user, behind);
   const auto* point = std::get_if<StorePoint>(&asked);
   if (!point) return asked;
@@ -126,11 +127,11 @@ OrRedisFailure<StorePoint> RedisFeaturePort::ask(RedisLanes::Session& session, c
   return asked;
 }
 
-JobResult RedisFeaturePort::find(const FindFeatures& wanted, std::uint32_t lane) {
-  if (auto refusal = check_model(wanted, model_version_)) return *refusal;
+JobResult RedisFeaturePort::find(const FindFeatures& wanted, std::uint32_t connection) {
+  if (auto refusal = reject_if_wrong_model(wanted, model_version_)) return *refusal;
   const std::string key = wanted.user.empty() ? "" : user_key(wanted.tenant, wanted.user);
   for (int tries = 0; tries < tries_max; ++tries) {
-    auto asked = ask(lane, key);
+    auto asked = ask(connection, key);
     if (const auto* away = std::get_if<RedisFailure>(&asked)) return find_last_known(wanted, key, *away);
     if (auto result = answer(wanted, key, std::get<StorePoint>(asked))) return std::move(*result);
   }
@@ -138,13 +139,14 @@ JobResult RedisFeaturePort::find(const FindFeatures& wanted, std::uint32_t lane)
 }
 
 // Sends the profile reads together with the catalog's page, so that all take one round trip.
-std::vector<FoundUser> RedisFeaturePort::find_users(std::span<const std::string> keys, std::uint32_t lane) {
-  std::vector<FoundUser> users(keys.size());
-  auto taken = lanes_.take(lane);
+std::vector<UserReading> RedisFeaturePort::find_users(std::span<const std::string> keys,
+                                                      std::uint32_t connection) {
+  std::vector<UserReading> users(keys.size());
+  auto taken = connections_.take(connection);
   if (std::holds_alternative<RedisFailure>(taken)) return users;
   RedisPipeline rows;
   for (const std::string& key : keys) rows.commands.push_back({"GET", keys_.user(key)});
-  const auto asked = ask(std::get<RedisLanes::Session>(taken), "", &rows);
+  const auto asked = ask(std::get<RedisConnectionPool::Session>(taken), "", &rows);
   if (std::holds_alternative<RedisFailure>(asked) || rows.replies.size() != keys.size()) return users;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     RedisReply& reply = rows.replies[i];
@@ -178,7 +180,7 @@ std::optional<JobResult> RedisFeaturePort::answer(const FindFeatures& wanted, co
                                                   const StorePoint& point) {
   StoredCatalogPointer catalog = catalog_.at(point);
   if (!catalog) return {};
-  held_.note(catalog);
+  catalogs_in_use_.note(catalog);
   ProfilePointer user = key.empty() ? nullptr : profile_of(point.user, key);
   if (options_.when_away == WhenAway::last_known && !key.empty()) {
     if (user)
@@ -202,10 +204,10 @@ JobResult RedisFeaturePort::find_last_known(const FindFeatures& wanted, const st
   }
   StoredCatalogPointer catalog = catalog_.mirror().at(at);
   if (at.run.empty() || !catalog) return unavailable(away.why + ", and its catalog is not known here");
-  held_.note(catalog);
+  catalogs_in_use_.note(catalog);
   JobResult result = find_items(wanted, std::move(user), std::move(catalog));
   if (auto* features = std::get_if<Features>(&result); features && !key.empty())
-    features->of = Features::Of::stale;
+    features->of = Features::Source::stale;
   return result;
 }
 
@@ -219,17 +221,17 @@ std::optional<StoredProfile> RedisFeaturePort::stored_of(const StorePoint& point
 }
 
 // Reads from Redis only, never from the last known data.
-JobResult RedisFeaturePort::read(const GetUser& wanted, std::uint32_t lane) {
+JobResult RedisFeaturePort::read(const GetUser& wanted, std::uint32_t connection) {
   const std::string key = user_key(wanted.tenant, wanted.user);
-  const auto asked = ask(lane, key);
+  const auto asked = ask(connection, key);
   if (const auto* away = std::get_if<RedisFailure>(&asked)) return unavailable(away->why);
   auto stored = stored_of(std::get<StorePoint>(asked), key);
   return stored ? JobResult(reply_of(wanted.user, *std::move(stored))) : JobResult(unknown_user());
 }
 
-JobResult RedisFeaturePort::read(const GetItem& wanted, std::uint32_t lane) {
+JobResult RedisFeaturePort::read(const GetItem& wanted, std::uint32_t connection) {
   for (int tries = 0; tries < tries_max; ++tries) {
-    const auto asked = ask(lane, "");
+    const auto asked = ask(connection, "");
     if (const auto* away = std::get_if<RedisFailure>(&asked)) return unavailable(away->why);
     const StoredCatalogPointer catalog = catalog_.at(std::get<StorePoint>(asked));
     if (!catalog) continue;
@@ -240,8 +242,8 @@ JobResult RedisFeaturePort::read(const GetItem& wanted, std::uint32_t lane) {
   return unavailable("its catalog changes faster than it can be read");
 }
 
-JobResult RedisFeaturePort::list(const ListItems& wanted, std::uint32_t lane) {
-  const auto asked = ask(lane, "");
+JobResult RedisFeaturePort::list(const ListItems& wanted, std::uint32_t connection) {
+  const auto asked = ask(connection, "");
   if (const auto* away = std::get_if<RedisFailure>(&asked)) {
     if (options_.when_away == WhenAway::refuse) return unavailable(away->why);
     if (catalog_.mirror().position().run.empty())
@@ -255,9 +257,9 @@ JobResult RedisFeaturePort::list(const ListItems& wanted, std::uint32_t lane) {
 // Waits for half the time limit, so that the reply arrives in time.
 void RedisFeaturePort::add_wait(std::vector<RedisCommand>& commands) const {
   if (options_.wait_replicas == 0) return;
-  const auto patience = std::chrono::floor<std::chrono::milliseconds>(options_.time_limit / 2).count();
+  const auto wait_limit = std::chrono::floor<std::chrono::milliseconds>(options_.time_limit / 2).count();
   commands.push_back(
-      {"WAIT", std::to_string(options_.wait_replicas), std::to_string(std::max<long>(1, patience))});
+      {"WAIT", std::to_string(options_.wait_replicas), std::to_string(std::max<long>(1, wait_limit))});
 }
 
 bool RedisFeaturePort::is_confirmed(const RedisReply& last) const {
@@ -265,14 +267,14 @@ bool RedisFeaturePort::is_confirmed(const RedisReply& last) const {
          (last.is(RedisReply::Kind::integer) && last.integer >= options_.wait_replicas);
 }
 
-std::variant<WriteOutcome, Refusal> RedisFeaturePort::send(RedisCommand command, std::uint32_t lane) {
-  auto taken = lanes_.take(lane);
+std::variant<WriteOutcome, Refusal> RedisFeaturePort::send(RedisCommand command, std::uint32_t connection) {
+  auto taken = connections_.take(connection);
   if (const auto* away = std::get_if<RedisFailure>(&taken)) return unavailable(away->why);
-  return send(std::move(command), std::get<RedisLanes::Session>(taken));
+  return send(std::move(command), std::get<RedisConnectionPool::Session>(taken));
 }
 
 std::variant<WriteOutcome, Refusal> RedisFeaturePort::send(RedisCommand command,
-                                                           RedisLanes::Session& session) {
+                                                           RedisConnectionPool::Session& session) {
   std::vector<RedisCommand> commands = {std::move(command)};
   add_wait(commands);
   auto answer = session.run(commands);
@@ -310,11 +312,11 @@ RedisCommand RedisFeaturePort::command_of(const PutItem& put) const {
 
 // Resolves the history from memory; the script checks that those items are unchanged. Otherwise, or
 // if an item is unknown here, resolves it again from the store.
-JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t lane) {
-  if (auto fault = find_fault(put, limits_)) return *fault;
-  auto taken = lanes_.take(lane);
+JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t connection) {
+  if (auto fault = validate_row(put, limits_)) return *fault;
+  auto taken = connections_.take(connection);
   if (const auto* away = std::get_if<RedisFailure>(&taken)) return unavailable(away->why);
-  auto& session = std::get<RedisLanes::Session>(taken);
+  auto& session = std::get<RedisConnectionPool::Session>(taken);
   CatalogPosition at = catalog_.mirror().position();
   StoredCatalogPointer catalog = catalog_.mirror().at(at);
   for (int tries = 0; tries < tries_max; ++tries) {
@@ -327,7 +329,7 @@ JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t lane) {
       note_written(key, outcome);
       if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
       const auto& done = std::get<WriteOutcome>(outcome);
-      if (done.what == What::written) return Written{done.version};
+      if (done.what == What::written) return WriteResult{done.version};
       if (done.what == What::unmet) return unmet(put.condition, done);
     }
     const auto asked = ask(session, "");
@@ -340,11 +342,11 @@ JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t lane) {
 
 // Writes the row only over the one it was computed from, so that appends of several routers are
 // serialised.
-JobResult RedisFeaturePort::write(const AppendEvents& events, std::uint32_t lane) {
-  if (auto fault = find_fault(events, limits_)) return *fault;
-  auto taken = lanes_.take(lane);
+JobResult RedisFeaturePort::write(const AppendEvents& events, std::uint32_t connection) {
+  if (auto fault = validate_row(events, limits_)) return *fault;
+  auto taken = connections_.take(connection);
   if (const auto* away = std::get_if<RedisFailure>(&taken)) return unavailable(away->why);
-  auto& session = std::get<RedisLanes::Session>(taken);
+  auto& session = std::get<RedisConnectionPool::Session>(taken);
   const std::string key = user_key(events.tenant, events.user);
   for (int tries = 0; tries < tries_max; ++tries) {
     const auto asked = ask(session, key);
@@ -356,7 +358,8 @@ JobResult RedisFeaturePort::write(const AppendEvents& events, std::uint32_t lane
 }
 
 std::optional<JobResult> RedisFeaturePort::try_append(const AppendEvents& events, const std::string& key,
-                                                      const StorePoint& point, RedisLanes::Session& session) {
+                                                      const StorePoint& point,
+                                                      RedisConnectionPool::Session& session) {
   const StoredCatalogPointer catalog = catalog_.at(point);
   if (!catalog) return std::nullopt;
   const auto before = stored_of(point, key);
@@ -365,9 +368,9 @@ std::optional<JobResult> RedisFeaturePort::try_append(const AppendEvents& events
   const std::uint64_t there = row ? row->first : 0, version = before ? there : 0;
   auto grown = append(before ? &*before : nullptr, events, limits_, *catalog);
   if (auto* refusal = std::get_if<Refusal>(&grown)) return std::move(*refusal);
-  auto& [stored, counts] = std::get<Grown>(grown);
-  if (before && counts.appended == 0) return Written{version, 0, counts.repeated, 0, counts.events};
-  if (auto refusal = find_unmet(events.condition, version)) return *refusal;
+  auto& [stored, counts] = std::get<AppendedProfile>(grown);
+  if (before && counts.appended == 0) return WriteResult{version, 0, counts.repeated, 0, counts.events};
+  if (auto refusal = reject_if_unmet(events.condition, version)) return *refusal;
   stored.profile.version = 0;
   UserDraft made{.record = encode_profile(stored.profile, key, stored.names),
                  .origin = point.at.origin,
@@ -385,14 +388,14 @@ std::optional<JobResult> RedisFeaturePort::try_append(const AppendEvents& events
   return counts;
 }
 
-JobResult RedisFeaturePort::write(const DeleteUser& gone, std::uint32_t lane) {
+JobResult RedisFeaturePort::write(const DeleteUser& gone, std::uint32_t connection) {
   const std::string key = user_key(gone.tenant, gone.user);
-  const auto outcome = send(ask_delete_user(keys_, key, memory_.profiles(), gone.condition), lane);
+  const auto outcome = send(ask_delete_user(keys_, key, memory_.profiles(), gone.condition), connection);
   note_written(key, outcome);
   if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
   const auto& done = std::get<WriteOutcome>(outcome);
   if (done.what == What::unmet) return unmet(gone.condition, done);
-  return done.what == What::written ? JobResult(Written{done.version}) : JobResult(unknown_user());
+  return done.what == What::written ? JobResult(WriteResult{done.version}) : JobResult(unknown_user());
 }
 
 // Invalidates what this router read before its own write.
@@ -407,26 +410,27 @@ void RedisFeaturePort::note_written(const std::string& user,
   }
 }
 
-JobResult RedisFeaturePort::write(const PutItem& put, std::uint32_t lane) {
-  if (auto refusal = find_fault(put, limits_)) return *refusal;
-  const auto outcome = send(command_of(put), lane);
+JobResult RedisFeaturePort::write(const PutItem& put, std::uint32_t connection) {
+  if (auto refusal = validate_row(put, limits_)) return *refusal;
+  const auto outcome = send(command_of(put), connection);
   if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
   const auto& done = std::get<WriteOutcome>(outcome);
   if (done.what == What::unmet) return unmet(put.condition, done);
   if (done.what != What::written) return catalog_full(limits_);
-  ask(lane, "");  // so that the last known catalog contains it
-  return Written{done.version};
+  ask(connection, "");  // so that the last known catalog contains it
+  return WriteResult{done.version};
 }
 
-JobResult RedisFeaturePort::write(const DeleteItem& gone, std::uint32_t lane) {
-  const auto outcome = send(
-      ask_delete_item(keys_, gone.item, options_.deletions_max, memory_.catalog(), gone.condition), lane);
+JobResult RedisFeaturePort::write(const DeleteItem& gone, std::uint32_t connection) {
+  const auto outcome =
+      send(ask_delete_item(keys_, gone.item, options_.deletions_max, memory_.catalog(), gone.condition),
+           connection);
   if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
   const auto& done = std::get<WriteOutcome>(outcome);
   if (done.what == What::unmet) return unmet(gone.condition, done);
   if (done.what != What::written) return unknown_item(gone.item);
-  ask(lane, "");
-  return Written{done.version};
+  ask(connection, "");
+  return WriteResult{done.version};
 }
 
 }  // namespace troupe

@@ -38,11 +38,11 @@
 #include <string>
 #include <vector>
 
+#include "runtime/features/catalogs_in_use.h"
 #include "runtime/features/feature_store.h"
-#include "runtime/features/held_catalogs.h"
 #include "runtime/features/profile_cache.h"
 #include "runtime/redis/redis_catalog.h"
-#include "runtime/redis/redis_lanes.h"
+#include "runtime/redis/redis_connection_pool.h"
 #include "runtime/redis/redis_memory.h"
 #include "runtime/redis/redis_scripts.h"
 #include "runtime/store/store_rows.h"
@@ -54,7 +54,7 @@ enum class WhenAway : std::uint8_t { refuse, last_known };
 struct RedisFeatureOptions {
   RedisAddress address;
   std::string prefix = "troupe:";                 // prefix of all keys; several clusters may share a database
-  std::uint32_t lanes = 4;                        // executor slots, each with a connection
+  std::uint32_t connections = 4;                  // executor slots, each with a connection
   std::chrono::microseconds time_limit{200'000};  // limit for connecting, and for each round trip
   std::chrono::microseconds reconnect_pause{50'000};
   WhenAway when_away = WhenAway::refuse;
@@ -75,11 +75,11 @@ struct RedisFeatureOptions {
 class RedisFeaturePort final : public FeatureStore {
  public:
   // Loads the catalog if Redis is reachable; otherwise the first request that reaches it does.
-  // `model_version`: as for FeaturePort.
+  // `model_version`: as for RocksFeaturePort.
   RedisFeaturePort(RedisFeatureOptions options, const FeatureLimits& limits, NameItem name_item,
                    std::string model_version = "");
 
-  JobResult run(const Job& job, std::uint32_t lane) override;
+  JobResult run(const Job& job, std::uint32_t connection) override;
 
   // Checks everything, then sends the rows in pipelines. Rows become visible one by one, because
   // routers continue meanwhile. A row refused on the way (its item was deleted meanwhile) or a
@@ -97,38 +97,38 @@ class RedisFeaturePort final : public FeatureStore {
   std::string catalog_version() const override;
   CatalogPointer catalog_at(const std::string& version) override;  // may ask Redis
   CatalogPointer present_catalog() const override;
-  std::vector<FoundUser> find_users(std::span<const std::string> keys, std::uint32_t lane) override;
+  std::vector<UserReading> find_users(std::span<const std::string> keys, std::uint32_t connection) override;
   std::uint64_t bad_records() const override { return catalog_.bad_records(); }
 
  private:
-  OrRedisFailure<StorePoint> ask(std::uint32_t lane, const std::string& user);
-  OrRedisFailure<StorePoint> ask(RedisLanes::Session& session, const std::string& user,
+  OrRedisFailure<StorePoint> ask(std::uint32_t connection, const std::string& user);
+  OrRedisFailure<StorePoint> ask(RedisConnectionPool::Session& session, const std::string& user,
                                  RedisPipeline* behind = nullptr);
   ProfilePointer profile_of(const std::optional<std::string>& user_row, const std::string& key);
 
-  JobResult find(const FindFeatures& wanted, std::uint32_t lane);
+  JobResult find(const FindFeatures& wanted, std::uint32_t connection);
   std::optional<JobResult> answer(const FindFeatures& wanted, const std::string& key,
                                   const StorePoint& point);
   JobResult find_last_known(const FindFeatures& wanted, const std::string& key, const RedisFailure& away);
-  JobResult list(const ListItems& wanted, std::uint32_t lane);
+  JobResult list(const ListItems& wanted, std::uint32_t connection);
 
   std::optional<Refusal> draft(const PutUser& put, const StoredCatalog& catalog, UserDraft& made) const;
   RedisCommand command_of(const std::string& user, const UserDraft& made) const;
   RedisCommand command_of(const PutItem& put) const;
 
-  JobResult write(const PutUser& put, std::uint32_t lane);
-  JobResult write(const DeleteUser& gone, std::uint32_t lane);
-  JobResult write(const PutItem& put, std::uint32_t lane);
-  JobResult write(const DeleteItem& gone, std::uint32_t lane);
-  JobResult write(const AppendEvents& events, std::uint32_t lane);
+  JobResult write(const PutUser& put, std::uint32_t connection);
+  JobResult write(const DeleteUser& gone, std::uint32_t connection);
+  JobResult write(const PutItem& put, std::uint32_t connection);
+  JobResult write(const DeleteItem& gone, std::uint32_t connection);
+  JobResult write(const AppendEvents& events, std::uint32_t connection);
   // Returns nullopt if the profile or an item changed meanwhile.
   std::optional<JobResult> try_append(const AppendEvents& events, const std::string& key,
-                                      const StorePoint& point, RedisLanes::Session& session);
-  JobResult read(const GetUser& wanted, std::uint32_t lane);
-  JobResult read(const GetItem& wanted, std::uint32_t lane);
+                                      const StorePoint& point, RedisConnectionPool::Session& session);
+  JobResult read(const GetUser& wanted, std::uint32_t connection);
+  JobResult read(const GetItem& wanted, std::uint32_t connection);
   std::optional<StoredProfile> stored_of(const StorePoint& point, const std::string& key);
-  std::variant<WriteOutcome, Refusal> send(RedisCommand command, std::uint32_t lane);
-  std::variant<WriteOutcome, Refusal> send(RedisCommand command, RedisLanes::Session& session);
+  std::variant<WriteOutcome, Refusal> send(RedisCommand command, std::uint32_t connection);
+  std::variant<WriteOutcome, Refusal> send(RedisCommand command, RedisConnectionPool::Session& session);
   void add_wait(std::vector<RedisCommand>& commands) const;
   // `last`: the reply to the pipeline that add_wait() completed
   bool is_confirmed(const RedisReply& last) const;
@@ -151,11 +151,11 @@ class RedisFeaturePort final : public FeatureStore {
   const std::string model_version_;
   const std::string nonce_;  // becomes the store's origin if this process writes first
   const RedisKeys keys_;
-  RedisLanes lanes_;
+  RedisConnectionPool connections_;
   RedisCatalog catalog_;
   RedisMemory memory_;
   ProfileCache profiles_;
-  HeldCatalogs held_;
+  CatalogsInUse catalogs_in_use_;
 };
 
 }  // namespace troupe

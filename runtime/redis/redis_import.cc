@@ -31,9 +31,9 @@ RedisFeaturePort::Outcomes RedisFeaturePort::import_batch(const char* kind,
   const std::size_t rows = commands.size();
   const std::string more = "; up to " + std::to_string(rows) + " more may be";
   add_wait(commands);
-  auto taken = lanes_.take(0);
+  auto taken = connections_.take(0);
   if (const auto* away = std::get_if<RedisFailure>(&taken)) stop(kind, done, away->why);
-  auto& session = std::get<RedisLanes::Session>(taken);
+  auto& session = std::get<RedisConnectionPool::Session>(taken);
   if (session.run_id() != run) stop(kind, done, "it was restarted meanwhile and may have lost rows");
   const auto answer = session.run(commands, batch_limit);
   if (const auto* failure = std::get_if<RedisFailure>(&answer)) stop(kind, done, failure->why + more);
@@ -75,7 +75,7 @@ void RedisFeaturePort::check_import(const Import& rows, const StoredCatalog& bef
                                    : std::make_shared<const StoredCatalog>(before));
   for (std::size_t i = 0; i < rows.items.size(); ++i) {
     const PutItem& row = rows.items[i];
-    if (const auto fault = find_fault(row, limits_)) refuse_row(rows, "item", i, *fault);
+    if (const auto fault = validate_row(row, limits_)) refuse_row(rows, "item", i, *fault);
     if (after.size() >= limits_.items_max && !after.contains(row.item))
       refuse_row(rows, "item", i, catalog_full(limits_));
     after.put({row.item, "", row.tokens, row.identifier, {}}, 0);
@@ -91,9 +91,9 @@ void RedisFeaturePort::check_import(const Import& rows, const StoredCatalog& bef
 // Runs a command whatever model the rows are for: ask() would treat other models' rows as an
 // unreachable Redis.
 RedisReply RedisFeaturePort::run_on_meta(RedisCommand command) {
-  auto taken = lanes_.take(0);
+  auto taken = connections_.take(0);
   if (const auto* away = std::get_if<RedisFailure>(&taken)) stop("made for", 0, away->why);
-  auto answer = std::get<RedisLanes::Session>(taken).run({&command, 1});
+  auto answer = std::get<RedisConnectionPool::Session>(taken).run({&command, 1});
   if (const auto* failure = std::get_if<RedisFailure>(&answer)) stop("made for", 0, failure->why);
   RedisReply& reply = std::get<std::vector<RedisReply>>(answer).front();
   if (reply.is(RedisReply::Kind::error)) stop("made for", 0, "it answers with " + error_code(reply));

@@ -31,7 +31,7 @@ struct Truth {
   }
 };
 
-struct Asked {
+struct ReadRecord {
   std::string user, answer;
   std::size_t acknowledged, begun;  // writes: acknowledged before the request, begun before its answer
 };
@@ -44,15 +44,15 @@ class World {
   }
 
   // Runs until at least `writes` writes and as many answers were made. Returns the answers.
-  std::vector<Asked> play(std::size_t writes) {
+  std::vector<ReadRecord> play(std::size_t writes) {
     std::vector<std::thread> readers;
     const auto end = [&] {
       stop_ = true;
       for (std::thread& reader : readers) reader.join();
     };
-    for (std::uint32_t lane = 1; lane <= 2; ++lane)
+    for (std::uint32_t connection = 1; connection <= 2; ++connection)
       for (const auto& router : routers_)
-        readers.emplace_back([this, &router, lane] { read(router->port, lane); });
+        readers.emplace_back([this, &router, connection] { read(router->port, connection); });
     try {
       while (states_.size() <= writes || answers_ < writes) write();
     } catch (...) {  // a write failed, which the test has noted
@@ -92,11 +92,11 @@ class World {
     ++acknowledged_;
   }
 
-  void read(RedisFeaturePort& port, std::uint32_t lane) {
-    std::vector<Asked> mine;
-    for (std::size_t n = lane; !stop_; ++n) {
-      Asked asked{user_ids[n % 2], "", acknowledged_, 0};
-      asked.answer = told(port.run(FindFeatures{"t", asked.user, item_ids}, lane), asked.user);
+  void read(RedisFeaturePort& port, std::uint32_t connection) {
+    std::vector<ReadRecord> mine;
+    for (std::size_t n = connection; !stop_; ++n) {
+      ReadRecord asked{user_ids[n % 2], "", acknowledged_, 0};
+      asked.answer = reported(port.run(FindFeatures{"t", asked.user, item_ids}, connection), asked.user);
       asked.begun = begun_;
       mine.push_back(std::move(asked));
       ++answers_;
@@ -104,11 +104,12 @@ class World {
     const std::lock_guard lock(mutex_);
     asked_.insert(asked_.end(), mine.begin(), mine.end());
   }
-  static std::string told(const JobResult& result, const std::string& user) {
+  static std::string reported(const JobResult& result, const std::string& user) {
     const auto* found = std::get_if<Features>(&result);
     if (!found) return std::get<Refusal>(result).what;
     const std::string text = found->catalog->version() + " " + user + "=";
-    return text + (found->user ? Router::token(found->user->tokens) : "-") + Router::told(*found, item_ids);
+    return text + (found->user ? Router::token(found->user->tokens) : "-") +
+           Router::reported(*found, item_ids);
   }
 
   const std::unique_ptr<Router> routers_[2];
@@ -117,11 +118,11 @@ class World {
   std::atomic<std::size_t> begun_ = 0, acknowledged_ = 0, answers_ = 0;
   std::atomic<bool> stop_ = false;
   std::mutex mutex_;
-  std::vector<Asked> asked_;
+  std::vector<ReadRecord> asked_;
 };
 
 // Returns "" or what is wrong with the answer.
-std::string fault_of(const Asked& asked, const std::vector<Truth>& states) {
+std::string fault_of(const ReadRecord& asked, const std::vector<Truth>& states) {
   for (std::size_t n = asked.acknowledged; n <= asked.begun; ++n)
     if (states[n].answer(asked.user) == asked.answer) return "";
   return "after " + std::to_string(asked.acknowledged) + ".." + std::to_string(asked.begun) +
@@ -141,9 +142,9 @@ TEST_CASE("redis interleaving: under 1,000 writes no answer mixes states or is t
   const std::uint64_t seed = std::random_device{}();
   CAPTURE(seed);
   World world(options, seed);
-  const std::vector<Asked> asked = world.play(1'000);
+  const std::vector<ReadRecord> asked = world.play(1'000);
   std::size_t between = 0;  // answered while a write was under way
-  for (const Asked& one : asked) {
+  for (const ReadRecord& one : asked) {
     const std::string fault = fault_of(one, world.states());
     REQUIRE_MESSAGE(fault.empty(), fault);
     between += one.begun > one.acknowledged;

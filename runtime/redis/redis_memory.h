@@ -25,7 +25,7 @@ class RedisMemory {
       lost = "catalog version " + std::to_string(point.at.version) + " after " +
              std::to_string(present_.at.version) + ", profile version " + std::to_string(point.profiles) +
              " after " + std::to_string(present_.profiles);
-    const Seen seen{point.at, point.profiles};
+    const LineageVersions seen{point.at, point.profiles};
     if (!same) present_ = seen;  // a late slot reports an older point of the same lineage
     present_.at.version = std::max(present_.at.version, seen.at.version);
     present_.profiles = std::max(present_.profiles, seen.profiles);
@@ -47,12 +47,12 @@ class RedisMemory {
   }
 
  private:
-  struct Seen {
+  struct LineageVersions {
     CatalogPosition at;
     std::uint64_t profiles = 0;
   };
   mutable std::mutex mutex_;
-  Seen present_;                              // highest versions of the lineage seen last
+  LineageVersions present_;                   // highest versions of the lineage seen last
   std::uint64_t catalog_ = 0, profiles_ = 0;  // highest versions of all lineages
 };
 

@@ -16,9 +16,9 @@ StorePoint at(const char* run, const char* origin, std::uint64_t catalog, std::u
   return point;
 }
 
-RedisFeatureOptions watched(const RedisAddress& address, std::string& told) {
+RedisFeatureOptions watched(const RedisAddress& address, std::string& reported) {
   RedisFeatureOptions options = options_at(address);
-  options.on_loss = [&told](const std::string& what) { told = what; };
+  options.on_loss = [&reported](const std::string& what) { reported = what; };
   return options;
 }
 
@@ -44,14 +44,14 @@ TEST_CASE("redis memory: a lost profile alone is a loss") {
 TEST_CASE("redis memory: a Redis that returns empty is reported, and versions continue") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
-  std::string told;
-  Router router(watched(server.address(), told));
+  std::string reported;
+  Router router(watched(server.address(), reported));
   router.write(item("a", 1)), router.write(user("ann", 1)), router.write(user("bob", 1));
   CHECK(router.find("ann", {"a"}) == "c1 ann=1 a=1");
-  CHECK(told.empty());
+  CHECK(reported.empty());
   server.restart();
   CHECK(router.find("ann", {"a"}) == "c0 ann=- a=-");
-  CHECK(told == "catalog version 0 after 1, profile version 0 after 2");
+  CHECK(reported == "catalog version 0 after 1, profile version 0 after 2");
   CHECK(router.write(item("a", 1)) == "2");
   CHECK(router.write(user("ann", 1)) == "3");
   CHECK(router.write(DeleteUser{0, "t", "ann"}) == "4");

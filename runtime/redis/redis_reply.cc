@@ -17,7 +17,7 @@ struct ElementsLeft {
 
 // ---- hiredis builds our replies: we delete the root; the others are members of their parents ----
 
-RedisReply* place_of(const redisReadTask* task) {
+RedisReply* target_of(const redisReadTask* task) {
   if (!task->parent) return new RedisReply;
   return &static_cast<RedisReply*>(task->parent->obj)->list.at(static_cast<std::size_t>(task->idx));
 }
@@ -27,7 +27,7 @@ template <class Fill>
 void* make_reply(const redisReadTask* task, Fill fill) noexcept {
   RedisReply* made = nullptr;
   try {
-    made = place_of(task);
+    made = target_of(task);
     fill(*made);
     return made;
   } catch (...) {
@@ -108,12 +108,12 @@ std::string RedisReplyReader::add(std::string_view bytes) {
   return "";
 }
 
-std::variant<RedisReply, RedisReplyReader::Needs, std::string> RedisReplyReader::next() {
+std::variant<RedisReply, RedisReplyReader::NeedsBytes, std::string> RedisReplyReader::next() {
   void* found = nullptr;
   if (redisReaderGetReply(parser_->reader, &found) != REDIS_OK)
     return "not a Redis reply: " +
            (parser_->left.fault.empty() ? std::string(parser_->reader->errstr) : parser_->left.fault);
-  if (!found) return Needs{};
+  if (!found) return NeedsBytes{};
   const std::unique_ptr<RedisReply> root(static_cast<RedisReply*>(found));
   return std::move(*root);
 }

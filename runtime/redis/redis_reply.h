@@ -36,8 +36,8 @@ class RedisReplyReader {
   void begin();
   std::string add(std::string_view bytes);  // returns "" or what is wrong
   // Returns a reply, Needs if more bytes are needed, or what is wrong.
-  struct Needs {};
-  std::variant<RedisReply, Needs, std::string> next();
+  struct NeedsBytes {};
+  std::variant<RedisReply, NeedsBytes, std::string> next();
   bool is_empty() const;  // all bytes are consumed
 
  private:

@@ -22,7 +22,7 @@ Read read(std::string_view bytes, std::size_t step = 1000) {
   for (; !bytes.empty() && read.fault.empty(); bytes.remove_prefix(std::min(step, bytes.size()))) {
     read.fault = reader.add(bytes.substr(0, step));
     for (auto next = reader.next(); read.fault.empty(); next = reader.next()) {
-      if (std::holds_alternative<RedisReplyReader::Needs>(next)) break;
+      if (std::holds_alternative<RedisReplyReader::NeedsBytes>(next)) break;
       if (auto* fault = std::get_if<std::string>(&next))
         read.fault = *fault;
       else

@@ -253,7 +253,7 @@ RedisCommand ask_put_user(const RedisKeys& keys, const std::string& nonce, const
   RedisCommand command = keys.call(put_user_script.sha, user);
   command.insert(command.end(), {nonce, draft.record, draft.origin, std::to_string(draft.catalog),
                                  std::to_string(floor), text_of(draft.condition)});
-  for (const SeenItem& item : draft.seen) {
+  for (const HistoryItem& item : draft.seen) {
     command.push_back(item.id);
     command.push_back(std::to_string(item.version));
   }

@@ -71,14 +71,14 @@ std::optional<CatalogPage> read_page(RedisReply& reply, const PageQuestion& ques
 std::optional<std::pair<std::uint64_t, std::string_view>> split_user_row(std::string_view row);
 
 // An item of a history, and the version in which it was read.
-struct SeenItem {
+struct HistoryItem {
   std::string id;
   std::uint64_t version = 0;
 };
 struct UserDraft {
   std::string record, origin;
   std::uint64_t catalog = 0;
-  std::vector<SeenItem> seen;
+  std::vector<HistoryItem> seen;
   Condition condition;
 };
 // Writes nothing if an item of the draft has another version now. `nonce` becomes the origin if

@@ -33,7 +33,7 @@ void remove_only_blocks(const std::filesystem::path& folder) {
 
 // Free bytes needed to reopen the database after a failure: it first writes its memory tables to
 // disk.
-constexpr std::uint64_t room_to_open = 4 * mebibyte;
+constexpr std::uint64_t free_bytes_to_open = 4 * mebibyte;
 // Minimum time between attempts to reopen. Opening reads the log and blocks readers.
 constexpr std::chrono::seconds between_attempts(1);
 
@@ -43,35 +43,35 @@ StoreFailure closed_failure() {
           std::string(describe(StoreFault::failed)) + ": the database could not be opened again"};
 }
 
-std::string in_short(const StoreCheck& check) {
+std::string summary_of(const StoreCheck& check) {
   std::vector<std::string> words;
   for (const StoreDamage& damage : check.damage) words.push_back(describe(damage));
   for (const StoreLoss& loss : check.lost_tail) words.push_back("acknowledged and lost: " + describe(loss));
   return words.front() + (words.size() > 1 ? ", and " + std::to_string(words.size() - 1) + " more" : "");
 }
 
-std::array<std::uint64_t, 2> jumped(std::array<std::uint64_t, 2> counters) {
+std::array<std::uint64_t, 2> after_jump(std::array<std::uint64_t, 2> counters) {
   for (std::uint64_t& counter : counters)
     if (counter > 0) counter += counter_jump;
   return counters;
 }
 
 // Collects the distinct damage found and passes each to the subscriber.
-class DamageBook {
+class DamageLog {
  public:
-  void tell(std::function<void(const StoreDamage&)> tell) {
+  void subscribe(std::function<void(const StoreDamage&)> subscribe) {
     const std::lock_guard lock(mutex_);
-    tell_ = std::move(tell);
+    subscriber_ = std::move(subscribe);
   }
   void note(const StoreDamage& damage) {
     const std::lock_guard lock(mutex_);
-    if (places_.size() >= places_max || !places_.insert(describe(damage)).second) return;
+    if (reported_.size() >= reported_max || !reported_.insert(describe(damage)).second) return;
     ++health_.damages;
     if (health_.found.size() < shown_max) health_.found.push_back(damage);
-    if (tell_) tell_(damage);
+    if (subscriber_) subscriber_(damage);
   }
   void count_read() { ++reads_; }
-  void set_opening(Salvaged salvaged) {
+  void set_opening(SalvageResult salvaged) {
     const std::lock_guard lock(mutex_);
     health_.losses = salvaged.losses;
     health_.lost = std::move(salvaged.lost);
@@ -85,29 +85,29 @@ class DamageBook {
   }
 
  private:
-  static constexpr std::size_t places_max = 1000, shown_max = 100;
+  static constexpr std::size_t reported_max = 1000, shown_max = 100;
   mutable std::mutex mutex_;  // guards all but reads_
   std::atomic<std::uint64_t> reads_ = 0;
-  std::set<std::string> places_;
+  std::set<std::string> reported_;
   StoreHealth health_;
-  std::function<void(const StoreDamage&)> tell_;
+  std::function<void(const StoreDamage&)> subscriber_;
 };
 
 // Stops compactions for good after one met damage. A damaged compaction ends all writes, and would
 // do so again after every reopening.
-class CompactionWatch final : public rocksdb::EventListener {
+class CompactionStopper final : public rocksdb::EventListener {
  public:
-  CompactionWatch(DamageBook& book, std::atomic<bool>& stop, std::atomic<bool>& failed)
-      : book_(book), stop_(stop), failed_(failed) {}
+  CompactionStopper(DamageLog& damage_log, std::atomic<bool>& stop, std::atomic<bool>& failed)
+      : damage_log_(damage_log), stop_(stop), failed_(failed) {}
   void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* status) override {
     if (!is_damage(*status)) return;
     stop_.store(true);
     failed_.store(true);
-    book_.note({"rocksdb", words_of(*status)});
+    damage_log_.note({"rocksdb", status_text(*status)});
   }
 
  private:
-  DamageBook& book_;
+  DamageLog& damage_log_;
   std::atomic<bool>&stop_, &failed_;
 };
 
@@ -116,17 +116,17 @@ class CompactionWatch final : public rocksdb::EventListener {
 struct Store::Rocks : OpenedRocks {
   std::filesystem::path data_dir, folder;
   StoreOptions options;
-  std::shared_mutex opening;                 // shared by all users of the database; exclusive to reopen it
-  std::atomic<bool> failed = false;          // a write has failed since the database was opened
-  std::atomic<bool> tidies_no_more = false;  // a compaction met damage: no more compactions
-  std::chrono::steady_clock::time_point not_before;  // for the next attempt to reopen
-  DamageBook book;
+  std::shared_mutex opening;         // shared by all users of the database; exclusive to reopen it
+  std::atomic<bool> failed = false;  // a write has failed since the database was opened
+  std::atomic<bool> compactions_stopped = false;       // a compaction met damage: no more compactions
+  std::chrono::steady_clock::time_point next_attempt;  // for the next attempt to reopen
+  DamageLog damage_log;
   std::unique_ptr<AcknowledgedMark> mark;
   AcknowledgedMark::State mark_state;
   std::jthread checks;  // checks the tables that were not checked before opening
 
   ~Rocks() { close(); }  // while the subscriber to damage still exists
-  std::optional<StoreFailure> check_room(std::uint64_t bytes_min) const {
+  std::optional<StoreFailure> check_free_bytes(std::uint64_t bytes_min) const {
     std::error_code error;
     const auto space = std::filesystem::space(folder, error);
     if (error || space.available >= bytes_min) return {};
@@ -137,17 +137,17 @@ struct Store::Rocks : OpenedRocks {
   // Reopens the database if a write has failed, because RocksDB then refuses all writes until it is
   // reopened. Reopening needs free space too; while there is too little, the database stays open
   // for reading.
-  std::optional<StoreFailure> go_on() {
+  std::optional<StoreFailure> reopen_if_failed() {
     if (!failed.load()) return {};
     const std::unique_lock alone(opening);
     if (!failed.load()) return {};
-    if (std::chrono::steady_clock::now() < not_before)
+    if (std::chrono::steady_clock::now() < next_attempt)
       return StoreFailure{StoreFault::failed, std::string(describe(StoreFault::failed)) +
                                                   ": it failed again right after it was opened again"};
-    if (auto failure = check_room(room_to_open)) return failure;
+    if (auto failure = check_free_bytes(free_bytes_to_open)) return failure;
     close();
     const rocksdb::Status status = open();
-    not_before = std::chrono::steady_clock::now() + between_attempts;
+    next_attempt = std::chrono::steady_clock::now() + between_attempts;
     failed.store(!status.ok());
     if (status.ok()) return {};
     open_to_read();
@@ -157,16 +157,16 @@ struct Store::Rocks : OpenedRocks {
     if (status.ok()) return {};
     failed.store(true);  // until the database is reopened, whatever other threads' writes returned
     const StoreFault fault = fault_of(status);
-    return StoreFailure{fault, std::string(describe(fault)) + ": " + words_of(status)};
+    return StoreFailure{fault, std::string(describe(fault)) + ": " + status_text(status)};
   }
   rocksdb::Status open();
   void open_to_read();
   void check_format();
-  void make_whole();
-  void check_rest(const std::stop_token& stop, const std::vector<std::string>& tables);
+  void check_and_salvage();
+  void check_remaining_tables(const std::stop_token& stop, const std::vector<std::string>& tables);
   void open_mark();
   StoreDamage damage_of(Column column, const rocksdb::Status& status) const {
-    return {"rocksdb", words_of(status), {}, column};
+    return {"rocksdb", status_text(status), {}, column};
   }
 
  private:
@@ -176,7 +176,7 @@ struct Store::Rocks : OpenedRocks {
 
 std::vector<rocksdb::ColumnFamilyDescriptor> Store::Rocks::families() const {
   std::vector<rocksdb::ColumnFamilyDescriptor> families = column_families();
-  if (tidies_no_more.load())
+  if (compactions_stopped.load())
     for (rocksdb::ColumnFamilyDescriptor& family : families) {
       family.options.disable_auto_compactions = true;
       family.options.level0_slowdown_writes_trigger = family.options.level0_stop_writes_trigger = 1 << 20;
@@ -186,7 +186,7 @@ std::vector<rocksdb::ColumnFamilyDescriptor> Store::Rocks::families() const {
 
 rocksdb::DBOptions Store::Rocks::database_options() {
   rocksdb::DBOptions all = troupe::database_options();
-  all.listeners.push_back(std::make_shared<CompactionWatch>(book, tidies_no_more, failed));
+  all.listeners.push_back(std::make_shared<CompactionStopper>(damage_log, compactions_stopped, failed));
   return all;
 }
 
@@ -204,7 +204,7 @@ void Store::Rocks::check_format() {
     status = database->Put({}, column(Column::meta), slice(format_key), slice(format));
     found = format;
   }
-  if (!status.ok()) fail(fault_of(status), folder, words_of(status));
+  if (!status.ok()) fail(fault_of(status), folder, status_text(status));
   if (found != format) fail(StoreFault::foreign_format, folder, "\"" + found.substr(0, 64) + "\"");
 }
 
@@ -212,36 +212,37 @@ void Store::Rocks::check_format() {
 
 // Checks the store and salvages it if needed, so that the opened database has no damage, as far as
 // it was checked.
-void Store::Rocks::make_whole() {
+void Store::Rocks::check_and_salvage() {
   const FolderLock lock(folder);
   StoreCheck check = check_store(data_dir, options.check_bytes_max);
-  for (const StoreDamage& damage : check.damage) book.note(damage);
+  for (const StoreDamage& damage : check.damage) damage_log.note(damage);
   for (const StoreLoss& loss : check.lost_tail)
-    book.note({"rocksdb", "acknowledged and lost: " + describe(loss)});
+    damage_log.note({"rocksdb", "acknowledged and lost: " + describe(loss)});
   mark_state = check.mark;
   if (check.exists && !check.is_whole() && !check.only_mark()) {
     if (options.on_damage == OnDamage::refuse && !check.only_blocks())
-      fail(StoreFault::corrupt, data_dir, in_short(check));
-    Salvaged salvaged = salvage_store(data_dir, check);
+      fail(StoreFault::corrupt, data_dir, summary_of(check));
+    SalvageResult salvaged = salvage_store(data_dir, check);
     mark_state.last = mark_state.ceiling = salvaged.counters;
-    book.set_opening(std::move(salvaged));
+    damage_log.set_opening(std::move(salvaged));
     check.unchecked.clear();  // the salvage read all tables
   }
   if (check.only_mark() && check.mark_is_missed)
-    mark_state.last = mark_state.ceiling = jumped(check.counters);
+    mark_state.last = mark_state.ceiling = after_jump(check.counters);
   if (!check.unchecked.empty())
     checks = std::jthread([this, tables = std::move(check.unchecked)](const std::stop_token& stop) {
-      check_rest(stop, tables);
+      check_remaining_tables(stop, tables);
     });
 }
 
-void Store::Rocks::check_rest(const std::stop_token& stop, const std::vector<std::string>& tables) {
+void Store::Rocks::check_remaining_tables(const std::stop_token& stop,
+                                          const std::vector<std::string>& tables) {
   for (const std::string& table : tables) {
     if (stop.stop_requested()) return;
     std::error_code error;
     try {
       const std::string fault = check_table(table);
-      if (!fault.empty() && std::filesystem::exists(table, error)) book.note({table, fault, {}, {}});
+      if (!fault.empty() && std::filesystem::exists(table, error)) damage_log.note({table, fault, {}, {}});
     } catch (const StoreError& failure) {  // the disk's failure: whoever reads the table will meet it
     }
   }
@@ -268,7 +269,7 @@ void Store::Rocks::open_mark() {
   rocksdb::WriteOptions synced;
   synced.sync = true;
   const rocksdb::Status status = database->Write(synced, &batch);
-  if (!status.ok()) fail(fault_of(status), folder, words_of(status));
+  if (!status.ok()) fail(fault_of(status), folder, status_text(status));
 }
 
 Store::Store(const std::filesystem::path& data_dir, const StoreOptions& options)
@@ -278,10 +279,10 @@ Store::Store(const std::filesystem::path& data_dir, const StoreOptions& options)
   rocks_->options = options;
   finish_salvage(data_dir);
   prepare_folder(rocks_->folder);
-  if (!options.is_cache) rocks_->make_whole();
+  if (!options.is_cache) rocks_->check_and_salvage();
   prepare_folder(rocks_->folder);
   const rocksdb::Status status = rocks_->open();
-  if (!status.ok()) fail(fault_of(status), rocks_->folder, words_of(status));
+  if (!status.ok()) fail(fault_of(status), rocks_->folder, status_text(status));
   rocks_->check_format();
   remove_only_blocks(rocks_->folder);
   if (!options.is_cache) rocks_->open_mark();
@@ -296,8 +297,8 @@ Store::Read Store::read(Column column, std::string_view key, const UseValue& use
   const rocksdb::Status status = rocks_->database->Get({}, rocks_->column(column), slice(key), &value);
   if (status.IsNotFound()) return Read::missing;
   if (is_damage(status)) {
-    rocks_->book.count_read();
-    rocks_->book.note(rocks_->damage_of(column, status));
+    rocks_->damage_log.count_read();
+    rocks_->damage_log.note(rocks_->damage_of(column, status));
     return Read::corrupt;
   }
   if (!status.ok()) return Read::failed;
@@ -317,7 +318,7 @@ bool Store::scan(Column column, std::string_view from, std::string_view to, cons
     return std::unique_ptr<rocksdb::Iterator>(rocks_->database->NewIterator(options, rocks_->column(column)));
   };
   const UseGap note = [&](const Gap& gap) {
-    rocks_->book.note({"rocksdb", gap.why, {}, column});
+    rocks_->damage_log.note({"rocksdb", gap.why, {}, column});
     skip(gap);
   };
   return walk(make, from, to, use, skip ? note : UseGap{}).ok();
@@ -326,8 +327,8 @@ bool Store::scan(Column column, std::string_view from, std::string_view to, cons
 std::optional<StoreFailure> Store::write(std::span<const Change> changes, Durability durability) {
   const auto adds = [](const Change& change) { return change.value.has_value(); };
   if (std::ranges::any_of(changes, adds))
-    if (auto failure = rocks_->check_room(rocks_->options.free_bytes_min)) return failure;
-  if (auto failure = rocks_->go_on()) return failure;
+    if (auto failure = rocks_->check_free_bytes(rocks_->options.free_bytes_min)) return failure;
+  if (auto failure = rocks_->reopen_if_failed()) return failure;
   const std::shared_lock open(rocks_->opening);
   if (!rocks_->database) return closed_failure();
   rocksdb::WriteBatch batch;
@@ -342,7 +343,7 @@ std::optional<StoreFailure> Store::write(std::span<const Change> changes, Durabi
     } else {
       status = batch.Delete(column, key);
     }
-    if (!status.ok()) return StoreFailure{fault_of(status), words_of(status)};
+    if (!status.ok()) return StoreFailure{fault_of(status), status_text(status)};
   }
   rocksdb::WriteOptions options;
   options.sync = durability == Durability::synced;
@@ -350,14 +351,14 @@ std::optional<StoreFailure> Store::write(std::span<const Change> changes, Durabi
 }
 
 std::optional<StoreFailure> Store::erase_range(Column column, std::string_view from, std::string_view to) {
-  if (auto failure = rocks_->go_on()) return failure;
+  if (auto failure = rocks_->reopen_if_failed()) return failure;
   const std::shared_lock open(rocks_->opening);
   if (!rocks_->database) return closed_failure();
   return rocks_->outcome(rocks_->database->DeleteRange({}, rocks_->column(column), slice(from), slice(to)));
 }
 
 std::optional<StoreFailure> Store::sync() {
-  if (auto failure = rocks_->go_on()) return failure;
+  if (auto failure = rocks_->reopen_if_failed()) return failure;
   const std::shared_lock open(rocks_->opening);
   if (!rocks_->database) return closed_failure();
   return rocks_->outcome(rocks_->database->SyncWAL());
@@ -373,7 +374,7 @@ std::optional<StoreFailure> Store::copy_to(const std::filesystem::path& target) 
   const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
   if (status.ok()) status = checkpoint->CreateCheckpoint(target.string());
   if (status.ok()) return {};
-  return StoreFailure{fault_of(status), std::string(describe(fault_of(status))) + ": " + words_of(status)};
+  return StoreFailure{fault_of(status), std::string(describe(fault_of(status))) + ": " + status_text(status)};
 }
 
 AcknowledgedMark& Store::mark() {
@@ -381,13 +382,15 @@ AcknowledgedMark& Store::mark() {
   return *rocks_->mark;
 }
 
-StoreHealth Store::health() const { return rocks_->book.health(); }
+StoreHealth Store::health() const { return rocks_->damage_log.health(); }
 
-void Store::on_damage(std::function<void(const StoreDamage&)> tell) { rocks_->book.tell(std::move(tell)); }
+void Store::on_damage(std::function<void(const StoreDamage&)> subscribe) {
+  rocks_->damage_log.subscribe(std::move(subscribe));
+}
 
 void Store::report_damage(Column column, std::string_view key) const {
-  rocks_->book.count_read();
-  rocks_->book.note(
+  rocks_->damage_log.count_read();
+  rocks_->damage_log.note(
       {"rocksdb", "the row of \"" + bytes_shown(key) + "\" does not match its sum", {}, column});
 }
 

@@ -31,11 +31,11 @@ struct Entry {
 };
 
 void require(const rocksdb::Status& status, const fs::path& where) {
-  if (!status.ok()) fail(fault_of(status), where, words_of(status));
+  if (!status.ok()) fail(fault_of(status), where, status_text(status));
 }
 
 [[noreturn]] void fail_with(int error, const fs::path& where) {
-  fail(error == ENOSPC ? StoreFault::disk_full : StoreFault::failed, where, words_of(error));
+  fail(error == ENOSPC ? StoreFault::disk_full : StoreFault::failed, where, status_text(error));
 }
 
 void require_empty(const fs::path& folder) {

@@ -41,7 +41,7 @@ Refusal storage_failed(std::string what) {
   return {503, "storage_failed", std::move(what), "block store", "a working disk with free space"};
 }
 
-Saved full(std::string why) { return {false, std::move(why), false, true}; }
+BlockSaveResult full(std::string why) { return {false, std::move(why), false, true}; }
 
 }  // namespace
 
@@ -137,7 +137,7 @@ JobResult BlockStorePort::list() {
 JobResult BlockStorePort::save(const SaveBlock& job) {
   if (!in_arena(job.pages)) return bad_pages();
   if (checksum_pages(arena_, job.pages) != job.block.checksum)
-    return Saved{false, "the pages do not match their checksum", true};
+    return BlockSaveResult{false, "the pages do not match their checksum", true};
   const std::lock_guard lock(writing_);
   Header old;
   const std::uint64_t replaced = read_header(job.block.name, old) == Store::Read::found ? size(old.pages) : 0;
@@ -152,16 +152,16 @@ JobResult BlockStorePort::save(const SaveBlock& job) {
                             {Column::blocks, header_key, encode(job, header_key)}};
   if (const auto failure = store_.write(changes, Durability::buffered)) {
     if (failure->fault == StoreFault::disk_full) return full(failure->why);
-    return Saved{false, failure->why};
+    return BlockSaveResult{false, failure->why};
   }
   stored_bytes_ = bytes;
-  return Saved{true};
+  return BlockSaveResult{true};
 }
 
 JobResult BlockStorePort::load(const LoadBlocks& job) {
   for (const LoadBlocks::One& one : job.blocks)
     if (!in_arena(one.pages)) return bad_pages();
-  Loaded loaded;
+  BlockLoadResult loaded;
   for (const LoadBlocks::One& one : job.blocks) loaded.ok.push_back(load_one(one));
   return loaded;
 }
@@ -198,7 +198,7 @@ JobResult BlockStorePort::erase(const EraseBlocks& job) {
   const std::lock_guard lock(writing_);
   for (const BlockName& name : job.names)
     if (const auto failure = erase_one(name)) return storage_failed(std::string(describe(failure->fault)));
-  return Erased{};
+  return BlockEraseResult{};
 }
 
 std::optional<StoreFailure> BlockStorePort::erase_one(const BlockName& name) {

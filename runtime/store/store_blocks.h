@@ -27,7 +27,7 @@ class BlockStorePort final : public Port {
   // Runs ListStored, SaveBlock, LoadBlocks and EraseBlocks. A full or failing disk gives
   // Saved{false}, a miss, or the refusal `storage_failed`, never a partial list. The next job tries
   // again.
-  JobResult run(const Job& job, std::uint32_t lane) override;
+  JobResult run(const Job& job, std::uint32_t slot) override;
 
   std::uint64_t quarantined() const { return quarantined_.load(); }  // damaged records found and erased
   std::uint64_t stored_bytes() const { return stored_bytes_.load(); }

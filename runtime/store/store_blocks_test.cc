@@ -45,8 +45,8 @@ struct Tier {
   SaveBlock block(std::uint8_t n, std::vector<std::uint32_t> pages) {
     return {{named(n), SegmentKind::item, "owner", 30u + n, checksum_pages(arena, pages)}, std::move(pages)};
   }
-  Saved save(std::uint8_t n, std::vector<std::uint32_t> pages) {
-    return std::get<Saved>(port->run(block(n, std::move(pages)), 0));
+  BlockSaveResult save(std::uint8_t n, std::vector<std::uint32_t> pages) {
+    return std::get<BlockSaveResult>(port->run(block(n, std::move(pages)), 0));
   }
   std::uint64_t put(std::uint8_t n, std::vector<std::uint32_t> pages) {  // returns the checksum
     fill(pages, n);
@@ -57,7 +57,7 @@ struct Tier {
     return {named(n), std::move(pages), 30u + n, checksum};
   }
   bool load(const LoadBlocks::One& what) {
-    return std::get<Loaded>(port->run(LoadBlocks{{what}}, 0)).ok == Bytes{1};
+    return std::get<BlockLoadResult>(port->run(LoadBlocks{{what}}, 0)).ok == Bytes{1};
   }
   std::vector<StoredBlock> list() { return std::get<StoredList>(port->run(ListStored{}, 0)).blocks; }
   bool holds(std::uint32_t page, std::uint8_t value) {
@@ -114,7 +114,7 @@ TEST_CASE_FIXTURE(Tier, "block store: blocks are listed in order of name, withou
     return found;
   };
   CHECK(names() == std::vector{named(1), named(2), named(3)});
-  CHECK(std::holds_alternative<Erased>(port->run(EraseBlocks{{named(1), named(3), named(9)}}, 0)));
+  CHECK(std::holds_alternative<BlockEraseResult>(port->run(EraseBlocks{{named(1), named(3), named(9)}}, 0)));
   CHECK(names() == std::vector{named(2)});
   CHECK(port->stored_bytes() == page_bytes);
 }
@@ -122,7 +122,7 @@ TEST_CASE_FIXTURE(Tier, "block store: blocks are listed in order of name, withou
 TEST_CASE_FIXTURE(Tier, "block store: loading several blocks reports absent ones as misses") {
   const std::uint64_t first = put(1, {0}), second = put(2, {1});
   const LoadBlocks wanted{{one(1, {4}, first), one(7, {5}, first), one(2, {6}, second)}};
-  CHECK(std::get<Loaded>(port->run(wanted, 0)).ok == Bytes{1, 0, 1});
+  CHECK(std::get<BlockLoadResult>(port->run(wanted, 0)).ok == Bytes{1, 0, 1});
   CHECK(holds(4, 1));
   CHECK(holds(6, 2));
   CHECK(port->quarantined() == 0);
@@ -200,7 +200,7 @@ TEST_CASE_FIXTURE(Tier, "block store: blocks of another model or layout are eras
 TEST_CASE_FIXTURE(Tier, "block store: pages that do not match their checksum are not saved") {
   SaveBlock wrong = block(1, {0});
   arena.page(0)[7] = std::byte{1};
-  const Saved saved = std::get<Saved>(port->run(wrong, 0));
+  const BlockSaveResult saved = std::get<BlockSaveResult>(port->run(wrong, 0));
   CHECK_FALSE(saved.ok);
   CHECK(saved.corrupt);
   CHECK(saved.why == "the pages do not match their checksum");
@@ -220,7 +220,7 @@ TEST_CASE_FIXTURE(
     Tier, "block store: a full tier refuses new blocks, replaces its own, and accepts after an erase") {
   open(model, 2 * page_bytes);
   put(1, {0}), put(2, {1});
-  const Saved refused = save(3, {2});
+  const BlockSaveResult refused = save(3, {2});
   CHECK_FALSE(refused.ok);
   CHECK(refused.full);
   CHECK(refused.why.find("the tier is full") == 0);
@@ -292,7 +292,7 @@ TEST_CASE("block store: a full disk makes the tier read-only until space is free
   const auto ballast = tier.folder.path() / "ballast";
   std::ofstream(ballast) << std::string(60 << 20, 'x');  // fills most of the disk
   tier.fill({0, 1, 2, 3, 4, 5, 6}, 9);
-  Saved saved{true};
+  BlockSaveResult saved{true};
   for (int i = 0; i < 2000 && saved.ok; ++i)  // the log takes the same names repeatedly
     saved = tier.save(static_cast<std::uint8_t>(2 + i % 100), {0, 1, 2, 3, 4, 5, 6});
   CHECK_FALSE(saved.ok);

@@ -27,41 +27,43 @@ std::unique_ptr<Store> open_and_mark(const fs::path& data_dir) {
   return store;
 }
 
-[[noreturn]] void leave(const StoreError& error, const std::string& why) {
+[[noreturn]] void fail_unchanged(const StoreError& error, const std::string& why) {
   throw StoreError(error.fault, std::string(error.what()) + ". It was not set aside, for " + why);
 }
 
-fs::path free_place(const fs::path& data_dir, const StoreError& error) {
+fs::path free_aside_name(const fs::path& data_dir, const StoreError& error) {
   for (const char* const name : {"rocksdb.damaged", "rocksdb.damaged.2"}) {
     std::error_code failure;
     if (fs::symlink_status(data_dir / name, failure).type() == fs::file_type::not_found)
       return data_dir / name;
   }
-  leave(error, "two damaged ones are there already: look at " + (data_dir / "rocksdb.damaged").string() +
-                   " and rocksdb.damaged.2, and remove them");
+  fail_unchanged(error, "two damaged ones are there already: look at " +
+                            (data_dir / "rocksdb.damaged").string() +
+                            " and rocksdb.damaged.2, and remove them");
 }
 
 // Creates the empty store under another name, while the damaged one is still in place. A store
 // found there was left by a process that ended between these steps.
-void make_empty_one(const fs::path& beginning, const StoreError& error) {
+void make_empty_store(const fs::path& beginning, const StoreError& error) {
   bool empty = false;
   try {
     empty = holds_only_blocks(*open_and_mark(beginning));
   } catch (const StoreError& other) {
-    leave(error, std::string("an empty one could not be created: ") + other.what());
+    fail_unchanged(error, std::string("an empty one could not be created: ") + other.what());
   }
-  if (!empty) leave(error, (beginning / "rocksdb").string() + ", which would replace it, is not empty");
+  if (!empty)
+    fail_unchanged(error, (beginning / "rocksdb").string() + ", which would replace it, is not empty");
 }
 
-void change_places(const fs::path& now, const fs::path& aside, const fs::path& next,
-                   const StoreError& error) {
+void swap_stores(const fs::path& now, const fs::path& aside, const fs::path& next, const StoreError& error) {
   std::error_code failure, ignored;
   fs::rename(now, aside, failure);
-  if (failure) leave(error, "it could not be renamed to " + aside.string() + ": " + failure.message());
+  if (failure)
+    fail_unchanged(error, "it could not be renamed to " + aside.string() + ": " + failure.message());
   fs::rename(next, now, failure);
   if (!failure) return;
   fs::rename(aside, now, ignored);
-  leave(error, "the empty one could not be moved into its place: " + failure.message());
+  fail_unchanged(error, "the empty one could not be moved into its place: " + failure.message());
 }
 
 }  // namespace
@@ -73,11 +75,12 @@ OpenedCache open_cache(const fs::path& data_dir) {
     if (error.fault != StoreFault::corrupt && error.fault != StoreFault::foreign_format) throw;
     std::error_code failure;
     if (!fs::exists(data_dir / "rocksdb" / only_blocks_file, failure))
-      leave(error, "profiles or a catalog may be in it; if only saved blocks are, remove the folder");
-    const fs::path aside = free_place(data_dir, error);
+      fail_unchanged(error,
+                     "profiles or a catalog may be in it; if only saved blocks are, remove the folder");
+    const fs::path aside = free_aside_name(data_dir, error);
     const fs::path beginning = data_dir / "rocksdb.beginning";
-    make_empty_one(beginning, error);
-    change_places(data_dir / "rocksdb", aside, beginning / "rocksdb", error);
+    make_empty_store(beginning, error);
+    swap_stores(data_dir / "rocksdb", aside, beginning / "rocksdb", error);
     fs::remove(beginning, failure);  // empty by now
     return {open_and_mark(data_dir), std::string(error.what()) + ". It was set aside as " + aside.string()};
   }

@@ -17,8 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Collects the columns that a log record changes, by RocksDB's column ids.
-struct ColumnsOf final : rocksdb::WriteBatch::Handler {
-  explicit ColumnsOf(std::set<std::uint32_t>& columns) : columns(columns) {}
+struct ColumnCollector final : rocksdb::WriteBatch::Handler {
+  explicit ColumnCollector(std::set<std::uint32_t>& columns) : columns(columns) {}
   rocksdb::Status PutCF(std::uint32_t column, const rocksdb::Slice&, const rocksdb::Slice&) override {
     columns.insert(column);
     return rocksdb::Status::OK();
@@ -85,7 +85,7 @@ class Checker {
 
   void read_mark() {
     const fs::path file = data_dir_ / mark_file;
-    const AcknowledgedMark::Found found = AcknowledgedMark::look(file);
+    const AcknowledgedMark::MarkReading found = AcknowledgedMark::read_file(file);
     check_.has_mark = found.state.has_value();
     if (found.state) check_.mark = *found.state;
     std::error_code error;
@@ -130,7 +130,7 @@ class Checker {
     if (reading.error == ENOENT) {
       note(kind, file, "it is missing");
     } else if (reading.error != EIO) {
-      fail(StoreFault::failed, file, words_of(reading.error));
+      fail(StoreFault::failed, file, status_text(reading.error));
     }
     return reading;
   }
@@ -162,7 +162,7 @@ class Checker {
   }
 
   void note_columns(std::string_view record) {
-    ColumnsOf columns(behind_tear_);
+    ColumnCollector columns(columns_after_tear_);
     rocksdb::WriteBatch(std::string(record)).Iterate(&columns);
   }
 
@@ -171,9 +171,9 @@ class Checker {
   // tear (its point-in-time recovery) and drops later writes. Rows and notes are synced together
   // with all older logs. So if one of them is behind the tear, the missing bytes were on the disk
   // and are damage.
-  void judge_tear(const OpenedRocks* rocks) {
+  void report_tear(const OpenedRocks* rocks) {
     if (!tear_) return;
-    const bool only_blocks = rocks && std::ranges::all_of(behind_tear_, [&](std::uint32_t column) {
+    const bool only_blocks = rocks && std::ranges::all_of(columns_after_tear_, [&](std::uint32_t column) {
                                return column == rocks->column(Column::blocks)->GetID();
                              });
     if (!only_blocks) note("log", data_dir_ / tear_->file, tear_->what, tear_->offset);
@@ -185,10 +185,10 @@ class Checker {
     options.create_if_missing = options.create_missing_column_families = false;
     options.paranoid_checks = false;  // names all wrong files, not only the first
     const rocksdb::Status status = rocks.open(options, folder_, column_families(), true);
-    judge_tear(status.ok() ? &rocks : nullptr);
+    report_tear(status.ok() ? &rocks : nullptr);
     if (!status.ok()) {
       if (!is_damage(status) && !status.IsInvalidArgument())
-        fail(fault_of(status), folder_, words_of(status));
+        fail(fault_of(status), folder_, status_text(status));
       const std::string words = status.ToString(), missing = "Missing WAL with log number: ";
       const std::size_t at = words.find(missing);
       if (at == words.npos) return note("manifest", folder_, words);
@@ -267,8 +267,8 @@ class Checker {
   const fs::path data_dir_, folder_;
   const std::uint64_t table_bytes_max_;
   std::uint64_t manifest_sequence_ = 0;
-  std::optional<StoreDamage> tear_;      // in a log that is not the last
-  std::set<std::uint32_t> behind_tear_;  // columns written after the tear
+  std::optional<StoreDamage> tear_;             // in a log that is not the last
+  std::set<std::uint32_t> columns_after_tear_;  // columns written after the tear
   StoreCheck check_;
 };
 
@@ -288,8 +288,8 @@ std::string check_table(const fs::path& table) {
   rocksdb::Status status = reader.Open(table.string());
   if (status.ok()) status = reader.VerifyChecksum();
   if (status.ok()) return "";
-  if (!is_damage(status)) fail(fault_of(status), table, words_of(status));
-  return words_of(status);
+  if (!is_damage(status)) fail(fault_of(status), table, status_text(status));
+  return status_text(status);
 }
 
 StoreCheck check_data_folder(const fs::path& data_dir) {

@@ -32,9 +32,9 @@ struct Damaged {
     const Change changes[] = {
         {Column::users, user(i), encode_profile({version, std::vector<Token>(40, i), {40}}, user(i))},
         {Column::meta, "profiles", encode_counter(version, "profiles")}};
-    REQUIRE_FALSE(store.mark().reserve(Numbered::profiles, version));
+    REQUIRE_FALSE(store.mark().reserve(VersionKind::profiles, version));
     REQUIRE_FALSE(store.write(changes, Durability::synced));
-    store.mark().acknowledge(Numbered::profiles, version);
+    store.mark().acknowledge(VersionKind::profiles, version);
   }
   Damaged(int in_tables = 300, int in_log = 30) {
     {
@@ -475,8 +475,8 @@ TEST_CASE(
   Damaged damaged(300, 0);
   const fs::path table = damaged.table_of_users();
   Store store(damaged.folder.path());
-  std::vector<std::string> told;
-  store.on_damage([&](const StoreDamage& damage) { told.push_back(describe(damage)); });
+  std::vector<std::string> reported;
+  store.on_damage([&](const StoreDamage& damage) { reported.push_back(describe(damage)); });
   flip_byte(table, bytes_of(table).size() / 2);
   int found = 0, corrupt = 0;
   for (int i = 0; i < damaged.written; ++i) {
@@ -487,7 +487,7 @@ TEST_CASE(
   CHECK(found + corrupt == damaged.written);
   CHECK(corrupt > 0);
   CHECK(found > 150);
-  CHECK(told.size() == 1);
+  CHECK(reported.size() == 1);
   CHECK(store.health().damaged_reads == static_cast<std::uint64_t>(corrupt));
 
   std::set<std::string> seen;

@@ -33,7 +33,7 @@ bool take_number(std::string_view& bytes, std::uint64_t& value) {
 
 }  // namespace
 
-std::string find_footer_fault(std::string_view footer, std::uint64_t table_bytes) {
+std::string validate_footer(std::string_view footer, std::uint64_t table_bytes) {
   if (footer.size() != table_footer_bytes || table_bytes < table_footer_bytes) return "";
   if (little_endian<std::uint64_t>(footer, magic_at) != table_magic) return "";
   if (little_endian<std::uint32_t>(footer, version_at) > last_version) return "";
@@ -42,8 +42,8 @@ std::string find_footer_fault(std::string_view footer, std::uint64_t table_bytes
     std::uint64_t offset = 0, size = 0;
     if (!take_number(handles, offset) || !take_number(handles, size))
       return "the footer's offsets cannot be read";
-    const std::uint64_t room = table_bytes - table_footer_bytes;
-    if (offset > room || size > room - offset || room - offset - size < trailer_bytes)
+    const std::uint64_t capacity = table_bytes - table_footer_bytes;
+    if (offset > capacity || size > capacity - offset || capacity - offset - size < trailer_bytes)
       return "the footer names " + std::to_string(size) + " bytes at " + std::to_string(offset) + " of " +
              std::to_string(table_bytes);
   }

@@ -12,6 +12,6 @@ inline constexpr std::size_t table_footer_bytes = 53;
 
 // Returns what is wrong with the footer of a table of `table_bytes` bytes; "" for nothing, and for
 // faults that RocksDB itself notices.
-std::string find_footer_fault(std::string_view footer, std::uint64_t table_bytes);
+std::string validate_footer(std::string_view footer, std::uint64_t table_bytes);
 
 }  // namespace troupe

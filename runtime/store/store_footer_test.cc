@@ -34,9 +34,9 @@ struct Table {
 
 TEST_CASE("store footer: RocksDB's footers are sound, and in a shorter file they are not") {
   const Table table;
-  CHECK(find_footer_fault(table.footer, table.bytes.size()) == "");
-  CHECK(find_footer_fault(table.footer, table.bytes.size() - 1) != "");
-  CHECK(find_footer_fault(table.footer, table_footer_bytes) != "");
+  CHECK(validate_footer(table.footer, table.bytes.size()) == "");
+  CHECK(validate_footer(table.footer, table.bytes.size() - 1) != "");
+  CHECK(validate_footer(table.footer, table_footer_bytes) != "");
 }
 
 TEST_CASE("store footer: with any bit wrong a store reports it or opens, without a crash") {
@@ -62,7 +62,7 @@ TEST_CASE("store footer: a footer that claims a terabyte is damage of that table
     far += c;  // 0, 2^40, twice
   far.resize(40);
   bytes.replace(bytes.size() - table_footer_bytes + 1, far.size(), far);
-  CHECK(find_footer_fault(bytes.substr(bytes.size() - table_footer_bytes), bytes.size())
+  CHECK(validate_footer(bytes.substr(bytes.size() - table_footer_bytes), bytes.size())
             .starts_with("the footer names 1099511627776 bytes at 0 of "));
   overwrite_with(table.file, bytes);
   CHECK(check_table(table.file).find("the footer names") != std::string::npos);

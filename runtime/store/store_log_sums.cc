@@ -21,7 +21,9 @@ constexpr std::array<std::uint32_t, 256> make_table() {
 }
 constexpr std::array<std::uint32_t, 256> table = make_table();
 
-std::uint32_t behind(std::uint32_t crc, unsigned char byte) { return crc >> 8 ^ table[(crc ^ byte) & 0xFF]; }
+std::uint32_t append_byte(std::uint32_t crc, unsigned char byte) {
+  return crc >> 8 ^ table[(crc ^ byte) & 0xFF];
+}
 
 std::uint32_t product(std::uint32_t a, std::uint32_t b) {
   std::uint32_t sum = 0;
@@ -35,7 +37,7 @@ std::uint32_t zeros(std::size_t bytes) {
   static const std::vector<std::uint32_t> powers = [] {
     constexpr std::size_t most = 32'768;  // a block
     std::vector<std::uint32_t> made{one};
-    while (made.size() <= most) made.push_back(behind(made.back(), 0));
+    while (made.size() <= most) made.push_back(append_byte(made.back(), 0));
     return made;
   }();
   return powers.at(bytes);
@@ -45,18 +47,19 @@ std::uint32_t zeros(std::size_t bytes) {
 
 std::uint32_t crc32c(std::string_view bytes) {
   std::uint32_t crc = ~0u;
-  for (const char byte : bytes) crc = behind(crc, static_cast<unsigned char>(byte));
+  for (const char byte : bytes) crc = append_byte(crc, static_cast<unsigned char>(byte));
   return ~crc;
 }
 
 PieceSums::PieceSums(std::string_view block) {
-  until_.reserve(block.size() + 1);
-  until_.push_back(0);
-  for (const char byte : block) until_.push_back(behind(until_.back(), static_cast<unsigned char>(byte)));
+  prefix_sums_.reserve(block.size() + 1);
+  prefix_sums_.push_back(0);
+  for (const char byte : block)
+    prefix_sums_.push_back(append_byte(prefix_sums_.back(), static_cast<unsigned char>(byte)));
 }
 
 std::uint32_t PieceSums::crc32c(std::size_t at, std::size_t bytes) const {
-  return ~(until_[at + bytes] ^ product(until_[at] ^ ~0u, zeros(bytes)));
+  return ~(prefix_sums_[at + bytes] ^ product(prefix_sums_[at] ^ ~0u, zeros(bytes)));
 }
 
 }  // namespace troupe

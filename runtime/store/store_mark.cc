@@ -32,11 +32,11 @@ std::optional<Slot> read_slot(int file, std::size_t index) {
   return slot;
 }
 
-std::size_t index_of(Numbered what) { return static_cast<std::size_t>(what); }
+std::size_t index_of(VersionKind what) { return static_cast<std::size_t>(what); }
 
 }  // namespace
 
-AcknowledgedMark::Found AcknowledgedMark::look(const std::filesystem::path& path) {
+AcknowledgedMark::MarkReading AcknowledgedMark::read_file(const std::filesystem::path& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return {{}, errno == ENOENT ? "it is missing" : std::generic_category().message(errno)};
   const std::optional<Slot> slots[] = {read_slot(file, 0), read_slot(file, 1)};
@@ -65,7 +65,7 @@ bool AcknowledgedMark::write_slot() {
   return pwrite(file_, bytes, sizeof bytes, static_cast<off_t>(serial_ % 2 * slot_bytes)) == sizeof bytes;
 }
 
-std::optional<std::string> AcknowledgedMark::reserve(Numbered what, std::uint64_t number) {
+std::optional<std::string> AcknowledgedMark::reserve(VersionKind what, std::uint64_t number) {
   std::uint64_t& ceiling = state_.ceiling[index_of(what)];
   if (number <= ceiling) return {};
   const std::uint64_t before = ceiling;
@@ -75,7 +75,7 @@ std::optional<std::string> AcknowledgedMark::reserve(Numbered what, std::uint64_
   return "the mark of acknowledged writes: " + std::generic_category().message(errno);
 }
 
-void AcknowledgedMark::acknowledge(Numbered what, std::uint64_t number) {
+void AcknowledgedMark::acknowledge(VersionKind what, std::uint64_t number) {
   state_.last[index_of(what)] = number;
   write_slot();  // if it fails, the mark lags behind
 }

@@ -16,7 +16,7 @@
 
 namespace troupe {
 
-enum class Numbered : std::uint8_t { profiles, catalog };
+enum class VersionKind : std::uint8_t { profiles, catalog };
 
 class AcknowledgedMark {
  public:
@@ -24,11 +24,11 @@ class AcknowledgedMark {
     std::array<std::uint64_t, 2> last{}, ceiling{};  // by Numbered
     bool operator==(const State&) const = default;
   };
-  struct Found {
+  struct MarkReading {
     std::optional<State> state;  // from the newest sound slot
     std::string damage;          // such as "one of its two slots is damaged" or "it is missing"; empty: none
   };
-  static Found look(const std::filesystem::path& file);
+  static MarkReading read_file(const std::filesystem::path& file);
 
   // Creates the file, or replaces its content, durably. Throws std::system_error.
   AcknowledgedMark(const std::filesystem::path& file, const State& state);
@@ -38,10 +38,10 @@ class AcknowledgedMark {
 
   // Raises the ceiling before a write that uses `number`. Returns the failure, or nullopt. One
   // writer at a time.
-  std::optional<std::string> reserve(Numbered what, std::uint64_t number);
+  std::optional<std::string> reserve(VersionKind what, std::uint64_t number);
   // Records `number` after the write and before it is answered.
-  void acknowledge(Numbered what, std::uint64_t number);
-  std::uint64_t ceiling(Numbered what) const { return state_.ceiling[static_cast<std::size_t>(what)]; }
+  void acknowledge(VersionKind what, std::uint64_t number);
+  std::uint64_t ceiling(VersionKind what) const { return state_.ceiling[static_cast<std::size_t>(what)]; }
 
  private:
   bool write_slot();

@@ -15,8 +15,8 @@ struct Marked {
   void write(int profiles) {
     AcknowledgedMark mark(file, {});
     for (int i = 1; i <= profiles; ++i) {
-      REQUIRE_FALSE(mark.reserve(Numbered::profiles, static_cast<std::uint64_t>(i)));
-      mark.acknowledge(Numbered::profiles, static_cast<std::uint64_t>(i));
+      REQUIRE_FALSE(mark.reserve(VersionKind::profiles, static_cast<std::uint64_t>(i)));
+      mark.acknowledge(VersionKind::profiles, static_cast<std::uint64_t>(i));
     }
   }
 };
@@ -25,7 +25,7 @@ struct Marked {
 
 TEST_CASE_FIXTURE(Marked, "store mark: last number and ceiling are read back") {
   write(7);
-  const auto found = AcknowledgedMark::look(file);
+  const auto found = AcknowledgedMark::read_file(file);
   REQUIRE(found.state);
   CHECK(found.damage.empty());
   CHECK(found.state->last == std::array<std::uint64_t, 2>{7, 0});
@@ -38,7 +38,7 @@ TEST_CASE_FIXTURE(
   for (const std::size_t at : {std::size_t{20}, std::size_t{512 + 20}}) {
     write(7);
     flip_byte(file, at);
-    const auto found = AcknowledgedMark::look(file);
+    const auto found = AcknowledgedMark::read_file(file);
     REQUIRE(found.state);
     CHECK(found.state->last[0] >= 6);
     CHECK(found.damage == "one of its two slots is damaged");
@@ -46,9 +46,9 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(Marked, "store mark: a missing or malformed file is reported") {
-  CHECK(AcknowledgedMark::look(file).damage == "it is missing");
+  CHECK(AcknowledgedMark::read_file(file).damage == "it is missing");
   folder.write("acknowledged", std::string(2000, 'x'));
-  const auto found = AcknowledgedMark::look(file);
+  const auto found = AcknowledgedMark::read_file(file);
   CHECK_FALSE(found.state);
   CHECK(found.damage == "neither of its two slots is sound");
 }
@@ -56,5 +56,5 @@ TEST_CASE_FIXTURE(Marked, "store mark: a missing or malformed file is reported")
 TEST_CASE_FIXTURE(Marked, "store mark: a reopened mark holds the given state, whatever was there") {
   write(50);
   { AcknowledgedMark mark(file, {{100, 3}, {200, 30}}); }
-  CHECK(AcknowledgedMark::look(file).state == State{{100, 3}, {200, 30}});
+  CHECK(AcknowledgedMark::read_file(file).state == State{{100, 3}, {200, 30}});
 }

@@ -26,15 +26,15 @@ struct LogReplay::Batch final : rocksdb::WriteBatch::Handler {
     const auto known = replay.columns.find(column);
     if (known != replay.columns.end()) {
       if (known->second == Column::users) ++user_rows;
-      if (known->second == Column::meta) see_counter(view(key), view(value));
-      hand_on(known->second, view(key), view(value));
+      if (known->second == Column::meta) note_counter(view(key), view(value));
+      pass_on(known->second, view(key), view(value));
     }
     ++next;
     return rocksdb::Status::OK();
   }
   rocksdb::Status DeleteCF(std::uint32_t column, const rocksdb::Slice& key) override {
     const auto known = replay.columns.find(column);
-    if (known != replay.columns.end()) hand_on(known->second, view(key), {});
+    if (known != replay.columns.end()) pass_on(known->second, view(key), {});
     ++next;
     return rocksdb::Status::OK();
   }
@@ -44,12 +44,12 @@ struct LogReplay::Batch final : rocksdb::WriteBatch::Handler {
   }
   void LogData(const rocksdb::Slice&) override {}
 
-  void see_counter(std::string_view key, std::string_view value) {
+  void note_counter(std::string_view key, std::string_view value) {
     for (std::size_t i = 0; i < counters.size(); ++i)
       if (key == counter_keys[i])
         if (const auto count = decode_counter(key, value)) counters[i] = *count;
   }
-  void hand_on(Column column, std::string_view key, std::optional<std::string_view> value) const {
+  void pass_on(Column column, std::string_view key, std::optional<std::string_view> value) const {
     const auto flushed = replay.flushed.find(column);
     if (column == Column::blocks || (flushed != replay.flushed.end() && next <= flushed->second)) return;
     apply(column, key, value);
@@ -77,12 +77,12 @@ void LogReplay::take(const std::filesystem::path& log, std::string_view record, 
   if (expected_ == 0 ? is_damaged : head->sequence != expected_) gap_in_.fill(batch.log);
   expected_ = head->sequence + head->changes;
   rocksdb::WriteBatch(std::string(record)).Iterate(&batch);
-  name_missing(batch);
+  record_missing(batch);
 }
 
 // Versions rise by one with each write: versions between the last one seen and this batch's first
 // are missing.
-void LogReplay::name_missing(const Batch& batch) {
+void LogReplay::record_missing(const Batch& batch) {
   for (std::size_t i = 0; i < versions.size(); ++i) {
     const std::uint64_t version = batch.counters[i];
     if (version == 0) continue;

@@ -33,7 +33,7 @@ struct LogReplay {
  private:
   struct Batch;
   void take(const std::filesystem::path& log, std::string_view record, const Apply& apply);
-  void name_missing(const Batch& batch);
+  void record_missing(const Batch& batch);
 
   std::uint64_t expected_ = 0;                        // 0: no record was seen
   std::array<std::optional<std::string>, 2> gap_in_;  // log in which the gap was seen, by Numbered

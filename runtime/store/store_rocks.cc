@@ -34,7 +34,7 @@ class NoLog final : public rocksdb::Logger {
 };
 
 // Disables RocksDB's own recovery from a full disk, which runs in a thread and answers "busy"
-// meanwhile. Here the next write reopens the database (Rocks::go_on), so that the first write that
+// meanwhile. Here the next write reopens the database (Rocks::reopen_if_failed), so that the first write that
 // finds space succeeds. DB::Resume would also work, but in 7.8 it sometimes waits forever for a
 // flush that never runs.
 class RecoverOnWrite final : public rocksdb::EventListener {
@@ -46,7 +46,7 @@ class RecoverOnWrite final : public rocksdb::EventListener {
 
 // Creates files with mode 0600, whatever the umask; RocksDB's are 0644. Refuses to open a table
 // with a wrong footer.
-class OwnersFiles final : public rocksdb::FileSystemWrapper {
+class PrivateFileSystem final : public rocksdb::FileSystemWrapper {
  public:
   using FileSystemWrapper::FileSystemWrapper;
   const char* Name() const override { return "OwnersFiles"; }
@@ -79,13 +79,13 @@ class OwnersFiles final : public rocksdb::FileSystemWrapper {
     std::uint64_t bytes = 0;
     if (rocksdb::IOStatus status = GetFileSize(name, {}, &bytes, debug); !status.ok()) return status;
     if (bytes < table_footer_bytes) return rocksdb::IOStatus::OK();  // RocksDB reports it
-    std::array<char, table_footer_bytes> room;
+    std::array<char, table_footer_bytes> buffer;
     rocksdb::Slice footer;
     if (rocksdb::IOStatus status =
-            table.Read(bytes - room.size(), room.size(), {}, &footer, room.data(), debug);
+            table.Read(bytes - buffer.size(), buffer.size(), {}, &footer, buffer.data(), debug);
         !status.ok())
       return status;
-    const std::string fault = find_footer_fault(view(footer), bytes);
+    const std::string fault = validate_footer(view(footer), bytes);
     return fault.empty() ? rocksdb::IOStatus::OK() : rocksdb::IOStatus::Corruption(fault, name);
   }
   static rocksdb::IOStatus owned(const std::string& name, rocksdb::IOStatus status) {
@@ -142,7 +142,7 @@ std::string_view describe(StoreFault fault) {
   return "";
 }
 
-std::string words_of(int error) { return std::generic_category().message(error); }
+std::string status_text(int error) { return std::generic_category().message(error); }
 
 namespace {
 
@@ -152,7 +152,7 @@ bool says_locked(const std::string& text) {
          text.find("While lock file") != std::string::npos;
 }
 
-bool says(const std::string& text, int error) { return text.find(words_of(error)) != std::string::npos; }
+bool says(const std::string& text, int error) { return text.find(status_text(error)) != std::string::npos; }
 
 // RocksDB also calls a store corrupt or foreign if the system does not let it read a file. A file
 // that is missing is damage, however.
@@ -164,8 +164,8 @@ bool says_out_of_reach(const std::string& text) {
 
 StoreFault fault_of(const rocksdb::Status& status) {
   const std::string text = status.ToString();
-  if (status.IsNoSpace() || text.find(words_of(ENOSPC)) != std::string::npos) return StoreFault::disk_full;
-  if (text.find(words_of(EROFS)) != std::string::npos) return StoreFault::read_only;
+  if (status.IsNoSpace() || text.find(status_text(ENOSPC)) != std::string::npos) return StoreFault::disk_full;
+  if (text.find(status_text(EROFS)) != std::string::npos) return StoreFault::read_only;
   if (says_locked(text)) return StoreFault::locked;
   if (says_out_of_reach(text)) return StoreFault::failed;
   if (status.IsCorruption() || status.IsPathNotFound()) return StoreFault::corrupt;
@@ -207,7 +207,7 @@ std::string_view expected_instead_of(StoreFault fault) {
 
 }  // namespace
 
-std::string words_of(const rocksdb::Status& status) {
+std::string status_text(const rocksdb::Status& status) {
   std::string text;
   for (const char c : status.ToString())
     text += c >= ' ' && c < 0x7F ? std::string(1, c) : bytes_shown({&c, 1});
@@ -230,13 +230,13 @@ void prepare_folder(const std::filesystem::path& folder) {
   if (error.value() == EROFS) fail(StoreFault::read_only, folder, error.message());
   if (error) fail(StoreFault::cannot_create, folder, error.message());
   if (!fs::is_directory(folder, error)) fail(StoreFault::cannot_create, folder, "it is not a folder");
-  if (access(folder.c_str(), W_OK | X_OK) != 0) fail(StoreFault::read_only, folder, words_of(errno));
+  if (access(folder.c_str(), W_OK | X_OK) != 0) fail(StoreFault::read_only, folder, status_text(errno));
 }
 
 void sync_folder(const std::filesystem::path& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const bool durable = descriptor >= 0 && fsync(descriptor) == 0;
-  const std::string why = words_of(errno);
+  const std::string why = status_text(errno);
   if (descriptor >= 0) close(descriptor);
   if (!durable) fail(StoreFault::failed, folder, why);
 }
@@ -244,7 +244,7 @@ void sync_folder(const std::filesystem::path& folder) {
 // Sized to leave memory to other uses: at most about 50 MiB in total.
 rocksdb::DBOptions database_options() {
   static const std::unique_ptr<rocksdb::Env> owners =
-      rocksdb::NewCompositeEnv(std::make_shared<OwnersFiles>(rocksdb::FileSystem::Default()));
+      rocksdb::NewCompositeEnv(std::make_shared<PrivateFileSystem>(rocksdb::FileSystem::Default()));
   rocksdb::DBOptions options;
   options.env = owners.get();
   options.create_if_missing = true;
@@ -323,7 +323,7 @@ void OpenedRocks::close() {
 
 FolderLock::FolderLock(const std::filesystem::path& folder) {
   const rocksdb::Status status = rocksdb::Env::Default()->LockFile((folder / "LOCK").string(), &lock_);
-  if (!status.ok()) fail(fault_of(status), folder, words_of(status));
+  if (!status.ok()) fail(fault_of(status), folder, status_text(status));
 }
 
 FolderLock::~FolderLock() { rocksdb::Env::Default()->UnlockFile(lock_); }

@@ -22,13 +22,13 @@ inline constexpr std::array<const char*, 4> column_names = {"items", "users", "b
 inline rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 inline std::string_view view(const rocksdb::Slice& bytes) { return {bytes.data(), bytes.size()}; }
 
-std::string words_of(int error);
+std::string status_text(int error);
 StoreFault fault_of(const rocksdb::Status& status);
 // True if a block, table or log is not as it was written, or is missing: reading again would not
 // help.
 bool is_damage(const rocksdb::Status& status);
 // Returns the status as printable text: it may quote bytes of a damaged file.
-std::string words_of(const rocksdb::Status& status);
+std::string status_text(const rocksdb::Status& status);
 [[noreturn]] void fail(StoreFault fault, const std::filesystem::path& where, const std::string& detail);
 
 rocksdb::DBOptions database_options();

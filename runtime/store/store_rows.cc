@@ -157,13 +157,15 @@ std::optional<std::vector<std::string>> read_names(RecordReader& reader, std::si
 
 }  // namespace
 
-Fault find_fault(const PutUser& put, const FeatureLimits& limits) { return check_events(put, limits, true); }
+Fault validate_row(const PutUser& put, const FeatureLimits& limits) {
+  return check_events(put, limits, true);
+}
 
-Fault find_fault(const AppendEvents& events, const FeatureLimits& limits) {
+Fault validate_row(const AppendEvents& events, const FeatureLimits& limits) {
   return check_events(events, limits, false);
 }
 
-Fault find_fault(const PutItem& put, const FeatureLimits& limits) {
+Fault validate_row(const PutItem& put, const FeatureLimits& limits) {
   if (Fault fault = check_id(put.item, "item", limits)) return fault;
   if (put.title.size() > limits.title_bytes_max)
     return refuse("bad_title", "the title has " + std::to_string(put.title.size()) + " bytes", "title",
@@ -262,7 +264,7 @@ std::optional<StoredItem> decode_item(std::string_view key, std::string_view val
   PutItem row{0, std::string(key), reader->text()};
   row.identifier = static_cast<Token>(reader->u32());
   row.tokens = reader->list_i32();
-  if (!reader->complete() || find_fault(row, limits)) return {};
+  if (!reader->complete() || validate_row(row, limits)) return {};
   return StoredItem{{std::move(row.item), std::move(row.title), std::move(row.tokens), row.identifier},
                     catalog};
 }

@@ -48,9 +48,9 @@ struct StoredProfile {
 
 // Returns the reason if the row may not be stored. For a PutUser it does not check whether the
 // history's items exist. Appended events may come in any order.
-std::optional<Refusal> find_fault(const PutUser& put, const FeatureLimits& limits);
-std::optional<Refusal> find_fault(const AppendEvents& events, const FeatureLimits& limits);
-std::optional<Refusal> find_fault(const PutItem& put, const FeatureLimits& limits);
+std::optional<Refusal> validate_row(const PutUser& put, const FeatureLimits& limits);
+std::optional<Refusal> validate_row(const AppendEvents& events, const FeatureLimits& limits);
+std::optional<Refusal> validate_row(const PutItem& put, const FeatureLimits& limits);
 
 // Returns a key with the tenant's length first, so that ("a", "bc") and ("ab", "c") are two users.
 std::string user_key(std::string_view tenant, std::string_view user);

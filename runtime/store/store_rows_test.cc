@@ -15,7 +15,7 @@ PutUser good_user() { return {0, "tenant", "ann", {}, {1, 2, 3}}; }
 
 template <class Row>
 std::string fault(const Row& row) {
-  const auto refusal = find_fault(row, limits);
+  const auto refusal = validate_row(row, limits);
   return refusal ? std::to_string(refusal->status) + " " + refusal->code + " " + refusal->where : "";
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("store rows: events need exactly the model's features, one value per e
     PutUser user = good_user();
     user.tokens = {1, 2, 3};
     user.features = std::move(features);
-    const auto refusal = find_fault(user, timed);
+    const auto refusal = validate_row(user, timed);
     return refusal ? refusal->code + " " + refusal->where + ": " + refusal->what + "; " + refusal->expected
                    : "";
   };
@@ -85,10 +85,10 @@ TEST_CASE("store rows: events need exactly the model's features, one value per e
         "before");
   CHECK(with({{"timestamps", {5, 6, 1'001}}, actions}).starts_with("bad_feature features[0].values[2]"));
   CHECK(with({{"timestamps", {-1, 6, 7}}, actions}).starts_with("bad_feature features[0].values[0]"));
-  CHECK(!find_fault(PutUser{0, "", "ann"}, timed));  // no events
+  CHECK(!validate_row(PutUser{0, "", "ann"}, timed));  // no events
   PutUser user = good_user();
   user.features = {times};
-  CHECK(find_fault(user, limits)->code == "unknown_feature");
+  CHECK(validate_row(user, limits)->code == "unknown_feature");
 }
 
 TEST_CASE("store rows: a profile's features are read back; without the model's it is absent") {
@@ -180,11 +180,11 @@ TEST_CASE(
   timed.event_features = {{.name = "timestamps", .ascending = true, .least = 0, .most = 1'000}};
   AppendEvents events;
   events.user = "ann", events.tokens = {1, 2, 3}, events.features = {{"timestamps", {5, 4, 1'000}}};
-  CHECK_FALSE(find_fault(events, timed));
+  CHECK_FALSE(validate_row(events, timed));
   events.features[0].values[1] = -1;
-  CHECK(find_fault(events, timed)->expected == "a number from 0 to 1000");
+  CHECK(validate_row(events, timed)->expected == "a number from 0 to 1000");
   events.user = "";
-  CHECK(find_fault(events, timed)->code == "bad_id");
+  CHECK(validate_row(events, timed)->code == "bad_id");
 }
 
 TEST_CASE(
@@ -200,7 +200,7 @@ TEST_CASE(
 TEST_CASE("store rows: a bad token is refused with its value and the range") {
   PutItem item = good_item();
   item.tokens = {7, 123};
-  const auto refusal = find_fault(item, limits);
+  const auto refusal = validate_row(item, limits);
   REQUIRE(refusal);
   CHECK(refusal->what == "token 123 is outside the vocabulary");
   CHECK(refusal->expected == "0..99");

@@ -27,7 +27,7 @@ constexpr std::uint32_t batch_rows = 1024;
 constexpr const char* list_name = "lost.txt";
 
 void check(const rocksdb::Status& status, const fs::path& where) {
-  if (!status.ok()) fail(fault_of(status), where, words_of(status));
+  if (!status.ok()) fail(fault_of(status), where, status_text(status));
 }
 
 std::vector<fs::path> files_of(const fs::path& folder) {
@@ -85,17 +85,17 @@ class NewStore {
   rocksdb::WriteBatch batch_;
 };
 
-class Salvage {
+class StoreSalvager {
  public:
-  Salvage(const fs::path& data_dir, const StoreCheck& found)
+  StoreSalvager(const fs::path& data_dir, const StoreCheck& found)
       : data_dir_(data_dir),
         damaged_(data_dir / "rocksdb"),
         work_(data_dir / "rocksdb.work"),
         result_(data_dir / "rocksdb.salvaged"),
         found_(found) {}
 
-  Salvaged run() {
-    salvaged_.aside = free_place();
+  SalvageResult run() {
+    salvaged_.aside = free_aside_name();
     fs::remove_all(work_);
     fs::remove_all(result_);
     make_work();
@@ -106,7 +106,7 @@ class Salvage {
       NewStore next(result_);
       copy_rows(next);
       replay_logs(next);
-      see_to_notes(next);
+      replace_lost_note(next);
       set_counters(next);
       next.finish();
     }
@@ -114,12 +114,12 @@ class Salvage {
     list_.close();
     fs::rename(work_ / list_name, damaged_ / list_name);
     fs::remove_all(work_);
-    change_places();
+    swap_stores();
     return std::move(salvaged_);
   }
 
  private:
-  fs::path free_place() const {
+  fs::path free_aside_name() const {
     for (const char* const name : {"rocksdb.damaged", "rocksdb.damaged.2"})
       if (!fs::exists(fs::symlink_status(data_dir_ / name))) return data_dir_ / name;
     fail(
@@ -170,7 +170,8 @@ class Salvage {
     check(rocks_.open(options, work_, column_families(), false), work_);
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(work_ / "lost", error))
-      for (const Column column : kept) lose(column, "rocksdb/" + entry.path().filename().string(), "", "", 0);
+      for (const Column column : kept)
+        note_loss(column, "rocksdb/" + entry.path().filename().string(), "", "", 0);
   }
 
   // ---- rows of tables: keys from each table, newest values from the whole database ----
@@ -191,7 +192,8 @@ class Salvage {
     const std::string behind = table.largestkey + '\0';
     rocksdb::SstFileReader reader(table_options());
     const rocksdb::Status opened = reader.Open((work_ / name).string());
-    if (!opened.ok()) return lose(column, "rocksdb/" + name, table.smallestkey, behind, table.num_entries);
+    if (!opened.ok())
+      return note_loss(column, "rocksdb/" + name, table.smallestkey, behind, table.num_entries);
     rocksdb::ReadOptions options;
     options.fill_cache = false;
     const auto make = [&] { return std::unique_ptr<rocksdb::Iterator>(reader.NewIterator(options)); };
@@ -199,7 +201,7 @@ class Salvage {
     std::vector<std::pair<std::string, std::string>> gaps;
     StoreLoss run;  // adjacent unreadable rows: all of them may be, if a newer table is missing
     const auto end_run = [&] {
-      if (run.rows_max > 0) lose(column, "rocksdb/" + name, run.from, run.to, run.rows_max);
+      if (run.rows_max > 0) note_loss(column, "rocksdb/" + name, run.from, run.to, run.rows_max);
       run = {};
     };
     const auto use = [&](std::string_view key, std::string_view) {
@@ -215,7 +217,7 @@ class Salvage {
     check(walk(make, "", "", use, skip), work_ / name);
     end_run();
     for (const auto& [from, to] : gaps)
-      lose(column, "rocksdb/" + name, from, to, table.num_entries - std::min(rows, table.num_entries));
+      note_loss(column, "rocksdb/" + name, from, to, table.num_entries - std::min(rows, table.num_entries));
   }
 
   // Returns false if the key's newest value cannot be determined.
@@ -241,8 +243,8 @@ class Salvage {
     if (record) newest = std::max(newest, record->u64());
   }
 
-  void lose(Column column, const std::string& file, std::string_view from, const std::string& to,
-            std::uint64_t rows) {
+  void note_loss(Column column, const std::string& file, std::string_view from, const std::string& to,
+                 std::uint64_t rows) {
     if (column != Column::meta) return name({file, column, std::string(from), to, rows});
     for (const std::string_view note : {made_for_key, importing_key})  // counters are set anew
       if (note >= from && (to.empty() || note < to)) notes_lost_.try_emplace(std::string(note), file);
@@ -288,7 +290,7 @@ class Salvage {
 
   // Rows without a note of their model would be taken for rows of whatever model is served. So the
   // loss is noted in its place, and a reader of the note finds no model there.
-  void see_to_notes(NewStore& next) {
+  void replace_lost_note(NewStore& next) {
     const auto kept = next.note(made_for_key);
     const bool was_lost = kept && decode_note(made_for_key, *kept) ==
                                       lost_note;  // lost earlier; notes written since are lost now
@@ -310,7 +312,7 @@ class Salvage {
 
   // ---- replacement ----
 
-  void change_places() const {
+  void swap_stores() const {
     std::error_code error;
     fs::rename(damaged_, salvaged_.aside, error);
     if (error) fail(StoreFault::failed, damaged_, "it cannot be renamed: " + error.message());
@@ -325,14 +327,14 @@ class Salvage {
   bool has_rows_ = false;                          // rows of users or items
   std::map<std::string, std::string> notes_lost_;  // key in meta → file that had it
   std::ofstream list_;                             // lists all losses for operators
-  Salvaged salvaged_;
+  SalvageResult salvaged_;
 };
 
 }  // namespace
 
-Salvaged salvage_store(const fs::path& data_dir, const StoreCheck& check) {
+SalvageResult salvage_store(const fs::path& data_dir, const StoreCheck& check) {
   try {
-    return Salvage(data_dir, check).run();
+    return StoreSalvager(data_dir, check).run();
   } catch (const fs::filesystem_error& error) {
     fail(StoreFault::failed, data_dir / "rocksdb", error.what());
   }

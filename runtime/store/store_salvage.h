@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-struct Salvaged {
+struct SalvageResult {
   std::filesystem::path aside;  // folder of the damaged store, with lost.txt in it
   std::uint64_t losses = 0;
   std::vector<StoreLoss> lost;  // the first losses; lost.txt lists all
@@ -20,7 +20,7 @@ struct Salvaged {
 
 // The caller holds the lock of <data_dir>/rocksdb. Throws StoreError if no new store can be made,
 // and leaves the damaged one unchanged.
-Salvaged salvage_store(const std::filesystem::path& data_dir, const StoreCheck& check);
+SalvageResult salvage_store(const std::filesystem::path& data_dir, const StoreCheck& check);
 
 // Moves the new store into place if a process ended between two steps of the salvage.
 void finish_salvage(const std::filesystem::path& data_dir);

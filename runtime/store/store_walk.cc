@@ -11,7 +11,7 @@ constexpr std::size_t key_bytes_max = 1024;  // longer than any stored key
 const std::string near_enough(16, '\xff');
 
 // True if a search for this key fails with exactly this error text.
-bool meets(const MakeIterator& make, const std::string& key, const std::string& words) {
+bool search_fails_with(const MakeIterator& make, const std::string& key, const std::string& words) {
   const auto at = make();
   at->Seek(key);
   return !at->Valid() && !at->status().ok() && at->status().ToString() == words;
@@ -27,15 +27,17 @@ std::string beyond(std::string key) {
 // Finds the first key after the damage, byte by byte: the greatest key whose search fails (`from`
 // and all smaller keys count as failing), plus one byte. If failing keys come arbitrarily close to
 // one that does not, returns that one. Returns nullopt if the damage extends to the end.
-std::optional<std::string> end_of_met(const MakeIterator& make, const std::string& from,
-                                      const std::string& words) {
-  const auto is_met = [&](const std::string& key) { return key <= from || meets(make, key, words); };
+std::optional<std::string> find_damage_end(const MakeIterator& make, const std::string& from,
+                                           const std::string& words) {
+  const auto is_damaged = [&](const std::string& key) {
+    return key <= from || search_fails_with(make, key, words);
+  };
   std::string last;
   while (last.size() < key_bytes_max && !last.ends_with(near_enough)) {
     int low = -1, high = 256;  // with `low` as the next byte the search fails, with `high` it does not
     while (high - low > 1) {
       const int middle = (low + high) / 2;
-      (is_met(last + static_cast<char>(middle)) ? low : high) = middle;
+      (is_damaged(last + static_cast<char>(middle)) ? low : high) = middle;
     }
     if (low < 0) return last + '\0';
     last += static_cast<char>(low);
@@ -61,7 +63,7 @@ rocksdb::Status walk(const MakeIterator& make, std::string_view from, std::strin
     const rocksdb::Status status = at->status();
     if (status.ok() || !skip || !is_damage(status)) return status;
     const std::string words = status.ToString();
-    const auto end = end_of_met(make, next, words);
+    const auto end = find_damage_end(make, next, words);
     skip({next, end ? *end : std::string(to), words});
     if (!end || (!to.empty() && *end >= to)) return {};
     next = *end;

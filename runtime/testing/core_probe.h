@@ -19,7 +19,9 @@ class CoreProbe {
   void receive(std::int64_t us, Address from, Message message) {
     step(us, Received{from, std::move(message)});
   }
-  void done(std::int64_t us, std::uint64_t job, JobResult result) { step(us, Done{job, std::move(result)}); }
+  void done(std::int64_t us, std::uint64_t job, JobResult result) {
+    step(us, JobDone{job, std::move(result)});
+  }
   void lose(std::int64_t us, NodeId node) { step(us, PeerLost{node}); }
   // Fires every timer that is due by `us`, in order of time; `effects` holds the effects of all of
   // them.

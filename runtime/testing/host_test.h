@@ -27,22 +27,22 @@ inline std::unique_ptr<Core> core_of(FunctionCore::Step step) {
 struct FunctionPort final : Port {
   using Run = std::function<JobResult(const Job&, std::uint32_t)>;
   explicit FunctionPort(Run run) : run_(std::move(run)) {}
-  JobResult run(const Job& job, std::uint32_t lane) override { return run_(job, lane); }
+  JobResult run(const Job& job, std::uint32_t slot) override { return run_(job, slot); }
   Run run_;
 };
 
-// Returns a core that reports to `door`, for each message, whether the start timer fired before it:
+// Returns a core that reports to `server`, for each message, whether the start timer fired before it:
 // id 1, else 0.
-inline std::unique_ptr<Core> start_witness(Address door) {
-  return core_of([door, started = false](Instant, const Event& event, Effects& effects) mutable {
+inline std::unique_ptr<Core> start_witness(Address server) {
+  return core_of([server, started = false](Instant, const Event& event, Effects& effects) mutable {
     if (std::holds_alternative<TimerFired>(event)) started = true;
-    if (std::holds_alternative<Received>(event)) effects.send(door, StatusRequest{started ? 1u : 0u});
+    if (std::holds_alternative<Received>(event)) effects.send(server, StatusRequest{started ? 1u : 0u});
   });
 }
 
 class Inbox {
  public:
-  Host::Door door() {
+  Host::ServerHandler server() {
     return [this](Address from, Message message) {
       std::lock_guard lock(mutex_);
       messages_.push_back({from, std::move(message)});

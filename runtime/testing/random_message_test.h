@@ -43,13 +43,13 @@ class RandomMessage {
   void fill(double& value) { value = static_cast<double>(random_()) / 3e9; }
   void fill(SegmentKind& value) { value = static_cast<SegmentKind>(below(6)); }
   void fill(Readout::What& value) { value = static_cast<Readout::What>(below(3)); }
-  void fill(Search::Normalised& value) { value = static_cast<Search::Normalised>(below(2)); }
+  void fill(Search::Normalisation& value) { value = static_cast<Search::Normalisation>(below(2)); }
   void fill(Tokens& tokens) {
     std::vector<Token> copy;
     fill(copy);
     tokens = std::move(copy);
   }
-  void fill(Sees& sees) {
+  void fill(VisibleSegments& sees) {
     for (std::uint32_t range = 0, at = 0; range < below(5); ++range) {
       const auto begin = static_cast<std::uint32_t>(at + below(9));
       at = static_cast<std::uint32_t>(begin + 1 + below(9));

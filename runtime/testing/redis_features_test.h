@@ -37,13 +37,13 @@ struct Router {
     const auto& found = std::get<Features>(result);
     std::string text = found.catalog->version();
     if (!of.empty()) text += " " + of + "=" + (found.user ? token(found.user->tokens) : "-");
-    return text + told(found, items);
+    return text + reported(found, items);
   }
   // Returns e.g. "3" or "404 unknown_item".
   std::string write(auto what) {
     const JobResult result = port.run(Write{std::move(what)}, 0);
     if (const auto* refusal = std::get_if<Refusal>(&result)) return code(*refusal);
-    return std::to_string(std::get<Written>(result).version);
+    return std::to_string(std::get<WriteResult>(result).version);
   }
   std::string list() {
     const JobResult result = port.run(ListItems{0, 100}, 0);
@@ -56,7 +56,7 @@ struct Router {
     return text;
   }
   // Returns e.g. " a=5 b=-".
-  static std::string told(const Features& found, const std::vector<std::string>& ids) {
+  static std::string reported(const Features& found, const std::vector<std::string>& ids) {
     std::string text;
     for (std::size_t i = 0; i < ids.size(); ++i)
       text += " " + ids[i] + "=" +

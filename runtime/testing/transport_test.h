@@ -135,12 +135,12 @@ inline PullBlocks::One block_of(const PageArena& owner, std::vector<std::uint32_
   return one;
 }
 
-using PullOutcome = std::variant<Pulled, Refusal>;
+using PullOutcome = std::variant<PullResult, Refusal>;
 // Returns e.g. "ok 101", or the refusal's code.
 inline std::string said(const PullOutcome& outcome) {
   if (const auto* refusal = std::get_if<Refusal>(&outcome)) return refusal->code;
   std::string text = "ok ";
-  for (const std::uint8_t ok : std::get<Pulled>(outcome).ok) text += ok ? '1' : '0';
+  for (const std::uint8_t ok : std::get<PullResult>(outcome).ok) text += ok ? '1' : '0';
   return text;
 }
 

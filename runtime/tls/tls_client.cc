@@ -15,7 +15,7 @@
 namespace troupe {
 namespace {
 
-std::string last_words() {
+std::string last_error() {
   const unsigned long error = ERR_peek_last_error();
   const char* reason = error ? ERR_reason_error_string(error) : nullptr;
   ERR_clear_error();
@@ -23,7 +23,7 @@ std::string last_words() {
 }
 
 void check(bool done, const std::string& file, const char* expected) {
-  if (!done) throw ConfigError(file + ": " + last_words() + "; expected " + expected);
+  if (!done) throw ConfigError(file + ": " + last_error() + "; expected " + expected);
 }
 
 constexpr std::size_t pem_bytes_max = 1 << 20;
@@ -49,7 +49,7 @@ Cert next_certificate(const Text& pem) {
   return {PEM_read_bio_X509(pem.get(), nullptr, no_passphrase, nullptr), X509_free};
 }
 
-void take_authorities(SSL_CTX* context, const std::string& file) {
+void load_authorities(SSL_CTX* context, const std::string& file) {
   std::string text;
   const Text pem = open_pem(file, text);
   bool any = false;
@@ -59,7 +59,7 @@ void take_authorities(SSL_CTX* context, const std::string& file) {
   ERR_clear_error();
 }
 
-void take_certificate(SSL_CTX* context, const std::string& file) {
+void load_certificate(SSL_CTX* context, const std::string& file) {
   std::string text;
   const Text pem = open_pem(file, text);
   const Cert own = next_certificate(pem);
@@ -69,7 +69,7 @@ void take_certificate(SSL_CTX* context, const std::string& file) {
   ERR_clear_error();
 }
 
-void take_key(SSL_CTX* context, const std::string& file) {
+void load_key(SSL_CTX* context, const std::string& file) {
   std::string text;
   const Text pem = open_pem(file, text);
   const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(
@@ -91,7 +91,7 @@ bool is_address(const std::string& host) {
 }  // namespace
 
 TlsClient::TlsClient(const TlsClientFiles& files) : context_(SSL_CTX_new(TLS_client_method()), SSL_CTX_free) {
-  if (!context_) throw ConfigError("TLS is not available: " + last_words());
+  if (!context_) throw ConfigError("TLS is not available: " + last_error());
   if (files.certificate.empty() != files.key.empty())
     throw ConfigError("only one of a certificate and its key is configured; expected both, or none");
   SSL_CTX* const context = context_.get();
@@ -101,15 +101,15 @@ TlsClient::TlsClient(const TlsClientFiles& files) : context_(SSL_CTX_new(TLS_cli
   if (files.authority.empty())
     check(SSL_CTX_set_default_verify_paths(context) == 1, "the system's authorities", "a package of them");
   else
-    take_authorities(context, files.authority);
+    load_authorities(context, files.authority);
   if (files.certificate.empty()) return;
-  take_certificate(context, files.certificate);
-  take_key(context, files.key);
+  load_certificate(context, files.certificate);
+  load_key(context, files.key);
 }
 
 std::unique_ptr<ssl_st, void (*)(ssl_st*)> TlsClient::begin(const std::string& host) const {
   std::unique_ptr<SSL, void (*)(SSL*)> side(SSL_new(context_.get()), SSL_free);
-  if (!side) throw std::runtime_error("TLS is not available: " + last_words());
+  if (!side) throw std::runtime_error("TLS is not available: " + last_error());
   SSL_set_connect_state(side.get());
   expect(side.get(), host);
   return side;
@@ -121,12 +121,12 @@ void TlsClient::expect(ssl_st* side, const std::string& host) {
                         ? X509_VERIFY_PARAM_set1_ip_asc(expected, host.c_str()) == 1
                         : X509_VERIFY_PARAM_set1_host(expected, host.c_str(), host.size()) == 1 &&
                               SSL_set_tlsext_host_name(side, host.c_str()) == 1;
-  if (!done) throw std::runtime_error("TLS is not available for this host: " + last_words());
+  if (!done) throw std::runtime_error("TLS is not available for this host: " + last_error());
 }
 
 std::string tls_failure(const ssl_st* side) {
   const long verified = SSL_get_verify_result(side);
-  if (verified == X509_V_OK) return "TLS: " + last_words();
+  if (verified == X509_V_OK) return "TLS: " + last_error();
   ERR_clear_error();
   return std::string("its certificate: ") + X509_verify_cert_error_string(verified);
 }

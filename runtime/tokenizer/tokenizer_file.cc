@@ -281,7 +281,7 @@ class Reader {
 }  // namespace
 
 Tokenizer tokenizer_of(const std::string& file, std::string_view json) {
-  if (const std::string excess = find_excess(json, bounds); !excess.empty())
+  if (const std::string excess = exceeded_bound(json, bounds); !excess.empty())
     throw TokenizerError(file + ": has " + excess + "; expected a Hugging Face tokenizer.json");
   const Json top = Json::parse(json, nullptr, false);
   if (top.is_discarded())

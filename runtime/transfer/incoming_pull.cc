@@ -24,7 +24,7 @@ Refusal pull_refused(std::string code, NodeId node, const std::string& what, std
           std::move(expected)};
 }
 
-std::optional<Refusal> IncomingPull::fault_of(const PullBlocks& work, const PageArena& arena) {
+std::optional<Refusal> IncomingPull::reject_if_invalid(const PullBlocks& work, const PageArena& arena) {
   const auto ours = [&](std::uint32_t page) { return page < arena.pages(); };
   const bool good = work.parts <= parts_max &&
                     std::all_of(work.blocks.begin(), work.blocks.end(), [&](const PullBlocks::One& one) {
@@ -61,40 +61,40 @@ IncomingPull::IncomingPull(std::uint64_t id, const PullBlocks& work, PageArena& 
 
 std::optional<PullRequest> IncomingPull::next_request() {
   std::lock_guard lock(mutex_);
-  if (refusal_ || asked_ == chunks_.size() || asked_ - sum_chunk_ >= window_) return std::nullopt;
+  if (refusal_ || requested_ == chunks_.size() || requested_ - sum_chunk_ >= window_) return std::nullopt;
   if (Clock::now() >= deadline_) return std::nullopt;
-  Chunk& chunk = chunks_[asked_];
+  Chunk& chunk = chunks_[requested_];
   chunk.missing = pieces_of(bytes_of(chunk));
   chunk.landed.assign(chunk.missing, false);
   const auto at = [&](std::size_t i) { return from_.begin() + static_cast<std::ptrdiff_t>(i); };
   return PullRequest{incarnation_,
                      id_,
-                     static_cast<std::uint32_t>(asked_++),
+                     static_cast<std::uint32_t>(requested_++),
                      arena_.page_bytes(),
                      {at(chunk.begin), at(chunk.end)},
                      chunk.part * part_bytes_,
                      in_parts() ? page_bytes_of(chunk) : 0};
 }
 
-IncomingPull::Landed IncomingPull::land(const PullReply& reply, std::span<const std::uint8_t> bytes) {
+IncomingPull::PieceResult IncomingPull::land(const PullReply& reply, std::span<const std::uint8_t> bytes) {
   std::lock_guard lock(mutex_);
-  if (refusal_) return Landed::late;
-  if (reply.chunk >= asked_) return Landed::absurd;
+  if (refusal_) return PieceResult::late;
+  if (reply.chunk >= requested_) return PieceResult::malformed;
   Chunk& chunk = chunks_[reply.chunk];
-  if (chunk.missing == 0) return Landed::absurd;
+  if (chunk.missing == 0) return PieceResult::malformed;
   if (reply.status != PullStatus::sent) {
     end_locked(refusal_of(reply.status));
-    return Landed::late;
+    return PieceResult::late;
   }
-  if (reply.piece >= chunk.landed.size() || chunk.landed[reply.piece]) return Landed::absurd;
+  if (reply.piece >= chunk.landed.size() || chunk.landed[reply.piece]) return PieceResult::malformed;
   const std::size_t begin = reply.piece * piece_bytes;
-  if (bytes.size() != std::min(piece_bytes, bytes_of(chunk) - begin)) return Landed::absurd;
+  if (bytes.size() != std::min(piece_bytes, bytes_of(chunk) - begin)) return PieceResult::malformed;
   write(chunk, reply.piece, bytes.data());
   chunk.landed[reply.piece] = true;
   in_parts() ? note_parts() : sum_up();
-  if (--chunk.missing > 0) return Landed::piece;
+  if (--chunk.missing > 0) return PieceResult::piece;
   ++done_;
-  return Landed::chunk;
+  return PieceResult::chunk;
 }
 
 std::vector<PagePart> IncomingPull::parts(const Chunk& chunk, std::size_t piece) const {
@@ -114,7 +114,7 @@ void IncomingPull::write(const Chunk& chunk, std::size_t piece, const std::uint8
 // Sums up pieces in order; a piece that arrived early waits. Waiting threads are woken only when a
 // block is complete.
 void IncomingPull::sum_up() {
-  while (sum_chunk_ < asked_ && chunks_[sum_chunk_].landed[sum_piece_]) {
+  while (sum_chunk_ < requested_ && chunks_[sum_chunk_].landed[sum_piece_]) {
     const Chunk& chunk = chunks_[sum_chunk_];
     for (const PagePart& part : parts(chunk, sum_piece_)) {
       sum_.add(arena_.page(part.page) + part.offset, part.bytes);
@@ -131,11 +131,11 @@ void IncomingPull::sum_up() {
 
 // Counts complete chunks without a gap; a part has arrived when its last chunk is complete.
 void IncomingPull::note_parts() {
-  while (sum_chunk_ < asked_ && chunks_[sum_chunk_].landed[sum_piece_]) {
+  while (sum_chunk_ < requested_ && chunks_[sum_chunk_].landed[sum_piece_]) {
     const Chunk& chunk = chunks_[sum_chunk_];
     if (++sum_piece_ < chunk.landed.size()) continue;
     if (chunk.end == to_.size())
-      arena_.arrivals().came(names_, chunk.part * part_bytes_ + page_bytes_of(chunk));
+      arena_.arrivals().advance(names_, chunk.part * part_bytes_ + page_bytes_of(chunk));
     ++sum_chunk_;
     sum_piece_ = 0;
   }

@@ -42,7 +42,7 @@ class IncomingPull {
   static constexpr std::size_t asked_bytes = std::size_t{256} << 10;
 
   // Returns what is wrong with the work on this side. The constructor requires valid work.
-  static std::optional<Refusal> fault_of(const PullBlocks& work, const PageArena& arena);
+  static std::optional<Refusal> reject_if_invalid(const PullBlocks& work, const PageArena& arena);
   IncomingPull(std::uint64_t id, const PullBlocks& work, PageArena& arena);
 
   std::uint64_t id() const { return id_; }
@@ -53,13 +53,13 @@ class IncomingPull {
   // incomplete chunk) is full, after the last request, and after the end.
   std::optional<PullRequest> next_request();
 
-  enum class Landed : std::uint8_t {
-    piece,   // written
-    chunk,   // written, and its chunk is complete: there may be a next request
-    late,    // dropped: the pull has ended
-    absurd,  // dropped: not requested, already received, or of another size
+  enum class PieceResult : std::uint8_t {
+    piece,      // written
+    chunk,      // written, and its chunk is complete: there may be a next request
+    late,       // dropped: the pull has ended
+    malformed,  // dropped: not requested, already received, or of another size
   };
-  Landed land(const PullReply& reply, std::span<const std::uint8_t> bytes);
+  PieceResult land(const PullReply& reply, std::span<const std::uint8_t> bytes);
 
   // Ends the pull and wakes waiting threads; only the first end counts.
   void end(Refusal refusal);
@@ -105,7 +105,7 @@ class IncomingPull {
   std::condition_variable changed_;
   std::vector<Chunk> chunks_;
   std::size_t window_ = window;
-  std::size_t asked_ = 0, done_ = 0;  // chunks
+  std::size_t requested_ = 0, done_ = 0;  // chunks
   // Everything before them is in sum_ or sums_.
   std::size_t sum_chunk_ = 0, sum_piece_ = 0, sum_pages_ = 0;
   PageSum sum_;

@@ -8,7 +8,7 @@
 #include <thread>
 
 using namespace troupe;
-using Landed = IncomingPull::Landed;
+using PieceResult = IncomingPull::PieceResult;
 
 namespace incoming_pull_test {
 
@@ -40,11 +40,11 @@ Bytes piece_of(const PullRequest& request, std::uint32_t piece) {
     bytes.insert(bytes.end(), part.bytes, static_cast<std::uint8_t>(part.page));
   return bytes;
 }
-Landed land(IncomingPull& pull, const PullRequest& request, std::uint32_t piece) {
+PieceResult land(IncomingPull& pull, const PullRequest& request, std::uint32_t piece) {
   return pull.land({request.pull, request.chunk, piece, PullStatus::sent}, piece_of(request, piece));
 }
-Landed land_all(IncomingPull& pull, const PullRequest& request) {
-  Landed last = Landed::absurd;
+PieceResult land_all(IncomingPull& pull, const PullRequest& request) {
+  PieceResult last = PieceResult::malformed;
   const auto pieces = static_cast<std::uint32_t>(pieces_of(request.pages.size() * page_bytes));
   for (std::uint32_t piece = pieces; piece-- > 0;) last = land(pull, request, piece);
   return last;
@@ -59,10 +59,10 @@ TEST_CASE_FIXTURE(Fixture,
   while (auto request = pull.next_request()) requests.push_back(*request);
   REQUIRE(requests.size() == IncomingPull::window);
   CHECK(requests[1] == PullRequest{30, 77, 1, page_bytes, {104, 105, 106, 107}});
-  CHECK(land_all(pull, requests[0]) == Landed::chunk);
+  CHECK(land_all(pull, requests[0]) == PieceResult::chunk);
   CHECK(pull.next_request()->chunk == 4);
   CHECK_FALSE(pull.next_request().has_value());
-  for (const std::size_t i : {2, 3}) CHECK(land_all(pull, requests[i]) == Landed::chunk);
+  for (const std::size_t i : {2, 3}) CHECK(land_all(pull, requests[i]) == PieceResult::chunk);
   CHECK_FALSE(pull.next_request().has_value());  // bytes after a gap are not summed up yet
   land_all(pull, requests[1]);
   CHECK(pull.next_request()->chunk == 5);
@@ -76,15 +76,15 @@ TEST_CASE_FIXTURE(Fixture, "incoming pull: a block has arrived when all its page
   work.budget_us = 20'000;
   IncomingPull pull(1, work, arena);
   const PullRequest first = *pull.next_request(), second = *pull.next_request(), third = *pull.next_request();
-  CHECK(land_all(pull, second) == Landed::chunk);
-  CHECK(land_all(pull, first) == Landed::chunk);
+  CHECK(land_all(pull, second) == PieceResult::chunk);
+  CHECK(land_all(pull, first) == PieceResult::chunk);
   CHECK_FALSE(pull.await(0).has_value());
   CHECK(pull.checksum(0) == checksum_pages(arena, work.blocks[0].to));
   CHECK(arena.page(5)[page_bytes - 1] == std::byte{105});
   CHECK(arena.page(11)[0] == std::byte{111});
   CHECK(arena.page(12)[0] == std::byte{0});
   CHECK(pull.await(1)->code == "transfer_timeout");
-  CHECK(land_all(pull, third) == Landed::late);
+  CHECK(land_all(pull, third) == PieceResult::late);
   CHECK(arena.page(12)[0] == std::byte{0});
   CHECK_FALSE(pull.next_request().has_value());
 }
@@ -92,23 +92,23 @@ TEST_CASE_FIXTURE(Fixture, "incoming pull: a block has arrived when all its page
 TEST_CASE_FIXTURE(Fixture, "incoming pull: unrequested, repeated or wrongly sized replies are dropped") {
   add_block(0, 8);
   IncomingPull pull(1, work, arena);
-  CHECK(pull.land({1, 0, 0, PullStatus::sent}, Bytes(piece_bytes)) == Landed::absurd);
-  CHECK(pull.land({1, 0, 0, PullStatus::bad_pages}, {}) == Landed::absurd);
+  CHECK(pull.land({1, 0, 0, PullStatus::sent}, Bytes(piece_bytes)) == PieceResult::malformed);
+  CHECK(pull.land({1, 0, 0, PullStatus::bad_pages}, {}) == PieceResult::malformed);
   const PullRequest request = *pull.next_request();
-  CHECK(pull.land({1, 1, 0, PullStatus::sent}, Bytes(piece_bytes)) == Landed::absurd);
-  CHECK(pull.land({1, 0, 5, PullStatus::sent}, Bytes(piece_bytes)) == Landed::absurd);
-  CHECK(pull.land({1, 0, ~0u, PullStatus::sent}, Bytes(piece_bytes)) == Landed::absurd);
-  CHECK(pull.land({1, 0, 4, PullStatus::sent}, Bytes(piece_bytes)) == Landed::absurd);
+  CHECK(pull.land({1, 1, 0, PullStatus::sent}, Bytes(piece_bytes)) == PieceResult::malformed);
+  CHECK(pull.land({1, 0, 5, PullStatus::sent}, Bytes(piece_bytes)) == PieceResult::malformed);
+  CHECK(pull.land({1, 0, ~0u, PullStatus::sent}, Bytes(piece_bytes)) == PieceResult::malformed);
+  CHECK(pull.land({1, 0, 4, PullStatus::sent}, Bytes(piece_bytes)) == PieceResult::malformed);
   for (const std::size_t size : {std::size_t{0}, piece_bytes - 1, piece_bytes + 1})
-    CHECK(pull.land({1, 0, 0, PullStatus::sent}, Bytes(size, 9)) == Landed::absurd);
+    CHECK(pull.land({1, 0, 0, PullStatus::sent}, Bytes(size, 9)) == PieceResult::malformed);
   CHECK(arena.page(0)[0] == std::byte{0});
-  CHECK(land(pull, request, 0) == Landed::piece);
-  CHECK(pull.land({1, 0, 0, PullStatus::sent}, Bytes(piece_bytes, 9)) == Landed::absurd);
+  CHECK(land(pull, request, 0) == PieceResult::piece);
+  CHECK(pull.land({1, 0, 0, PullStatus::sent}, Bytes(piece_bytes, 9)) == PieceResult::malformed);
   CHECK(arena.page(0)[0] == std::byte{100});
-  for (std::uint32_t piece = 1; piece < 4; ++piece) CHECK(land(pull, request, piece) == Landed::piece);
-  CHECK(land(pull, request, 4) == Landed::chunk);
-  CHECK(pull.land({1, 0, 0, PullStatus::sent}, Bytes(piece_bytes, 9)) == Landed::absurd);
-  CHECK(pull.land({1, 0, 0, PullStatus::bad_pages}, {}) == Landed::absurd);
+  for (std::uint32_t piece = 1; piece < 4; ++piece) CHECK(land(pull, request, piece) == PieceResult::piece);
+  CHECK(land(pull, request, 4) == PieceResult::chunk);
+  CHECK(pull.land({1, 0, 0, PullStatus::sent}, Bytes(piece_bytes, 9)) == PieceResult::malformed);
+  CHECK(pull.land({1, 0, 0, PullStatus::bad_pages}, {}) == PieceResult::malformed);
   CHECK_FALSE(pull.ended());
 }
 
@@ -126,7 +126,7 @@ TEST_CASE_FIXTURE(Fixture, "incoming pull: the owner's refusal ends it, and the 
     pull.end(some_refusal());
     CHECK(pull.await(0)->code == code);
     CHECK(pull.await(0)->status == 503);
-    CHECK(land(pull, request, 0) == Landed::late);
+    CHECK(land(pull, request, 0) == PieceResult::late);
     CHECK(arena.page(0)[0] == std::byte{0});
   }
 }
@@ -141,13 +141,13 @@ TEST_CASE_FIXTURE(Fixture, "incoming pull: the end wakes a waiting thread") {
 
 TEST_CASE_FIXTURE(Fixture, "incoming pull: work with pages outside the arena or unequal numbers is refused") {
   add_block(0, 2);
-  CHECK_FALSE(IncomingPull::fault_of(work, arena).has_value());
+  CHECK_FALSE(IncomingPull::reject_if_invalid(work, arena).has_value());
   work.blocks[0].to[1] = 64;
-  CHECK(IncomingPull::fault_of(work, arena)->code == "bad_pages");
+  CHECK(IncomingPull::reject_if_invalid(work, arena)->code == "bad_pages");
   work.blocks[0].to = {1};
-  CHECK(IncomingPull::fault_of(work, arena).has_value());
+  CHECK(IncomingPull::reject_if_invalid(work, arena).has_value());
   work.blocks[0] = {};
-  CHECK(IncomingPull::fault_of(work, arena)->status == 500);
+  CHECK(IncomingPull::reject_if_invalid(work, arena)->status == 500);
 }
 
 TEST_CASE_FIXTURE(Fixture, "incoming pull: random replies change only requested bytes") {
@@ -213,7 +213,8 @@ TEST_CASE_FIXTURE(Fixture, "incoming pull: a part is reported before the next ha
   IncomingPull pull(77, work, arena);
   for (std::size_t part = 0; part < 4; ++part) {
     const PullRequest request = *pull.next_request();
-    CHECK(pull.land({77, request.chunk, 0, PullStatus::sent}, Bytes(3 * page_bytes / 4)) == Landed::chunk);
+    CHECK(pull.land({77, request.chunk, 0, PullStatus::sent}, Bytes(3 * page_bytes / 4)) ==
+          PieceResult::chunk);
     CHECK(arena.arrivals().wait(7, (part + 1) * page_bytes / 4, {}));
     CHECK_FALSE(arena.arrivals().wait(7, (part + 1) * page_bytes / 4 + 1, {}));
   }

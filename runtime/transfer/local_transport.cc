@@ -7,13 +7,13 @@
 namespace troupe {
 
 LocalTransport::LocalTransport(LocalNetwork& network, Incarnation incarnation, PageArena& arena,
-                               MetricRegistry& metrics, std::function<bool()> hears)
+                               MetricRegistry& metrics, std::function<bool()> responds)
     : network_(network),
       incarnation_(incarnation),
       arena_(arena),
       metrics_(metrics),
-      hears_(std::move(hears)),
-      desk_(incarnation, arena) {
+      responds_(std::move(responds)),
+      pulls_(incarnation, arena) {
   std::lock_guard lock(network_.mutex_);
   address_ = network_.next_++;
   network_.owners_[address_] = this;
@@ -24,8 +24,8 @@ LocalTransport::~LocalTransport() {
     std::lock_guard lock(network_.mutex_);  // waits for threads that read here
     network_.owners_.erase(address_);
   }
-  desk_.stop();
-  desk_.await_closed();
+  pulls_.stop();
+  pulls_.await_closed();
 }
 
 Bytes LocalTransport::address() const {
@@ -39,24 +39,24 @@ void LocalTransport::meet(NodeId node, Incarnation incarnation, Bytes address) {
     metrics_.record(Metric::protocol_errors, 1);
     address.clear();
   }
-  desk_.meet(node, incarnation, std::move(address));
+  pulls_.meet(node, incarnation, std::move(address));
 }
 
-void LocalTransport::lose(NodeId node, Incarnation incarnation) { desk_.lose(node, incarnation); }
+void LocalTransport::lose(NodeId node, Incarnation incarnation) { pulls_.lose(node, incarnation); }
 
-void LocalTransport::stop() { desk_.stop(); }
+void LocalTransport::stop() { pulls_.stop(); }
 
-std::variant<Pulled, Refusal> LocalTransport::pull(const PullBlocks& work) {
-  auto opened = desk_.open(work);
+std::variant<PullResult, Refusal> LocalTransport::pull(const PullBlocks& work) {
+  auto opened = pulls_.open(work);
   if (auto* refusal = std::get_if<Refusal>(&opened)) return *refusal;
-  auto& [pull, address] = std::get<PullDesk::Open>(opened);
+  auto& [pull, address] = std::get<PullTable::Open>(opened);
   std::uint64_t owner = 0;
   std::memcpy(&owner, address.data(), sizeof owner);
   while (auto request = pull->next_request())
     if (!fetch(owner, *request, *pull))
       pull->end(pull_refused("peer_lost", work.node, "has ended", "a peer that lives"));
-  auto outcome = desk_.await(work, *pull);
-  desk_.close(pull);
+  auto outcome = pulls_.await(work, *pull);
+  pulls_.close(pull);
   return outcome;
 }
 
@@ -70,7 +70,7 @@ bool LocalTransport::fetch(std::uint64_t owner, const PullRequest& request, Inco
 
 // Runs on the reader's thread. A piece within one page is copied once; others are assembled first.
 void LocalTransport::send(const PullRequest& request, IncomingPull& to) const {
-  if (hears_ && !hears_()) return;
+  if (responds_ && !responds_()) return;
   PullReply reply{request.pull, request.chunk, 0, examine(request, incarnation_, arena_)};
   if (!is_sound(reply.status)) metrics_.record(Metric::protocol_errors, 1);
   if (reply.status != PullStatus::sent) {

@@ -7,7 +7,7 @@
 #include <shared_mutex>
 
 #include "runtime/actor/metrics.h"
-#include "runtime/transfer/pull_desk.h"
+#include "runtime/transfer/pull_table.h"
 #include "runtime/transfer/transport.h"
 
 namespace troupe {
@@ -25,11 +25,11 @@ class LocalNetwork {
 
 class LocalTransport final : public Transport {
  public:
-  // `incarnation` is this process's own. The arena and the metrics must outlive this. `hears` is
+  // `incarnation` is this process's own. The arena and the metrics must outlive this. `responds` is
   // for tests and called for each request; false: it is not answered, as if this process were
   // stopped.
   LocalTransport(LocalNetwork& network, Incarnation incarnation, PageArena& arena, MetricRegistry& metrics,
-                 std::function<bool()> hears = {});
+                 std::function<bool()> responds = {});
   ~LocalTransport() override;
   LocalTransport(const LocalTransport&) = delete;
   LocalTransport& operator=(const LocalTransport&) = delete;
@@ -37,7 +37,7 @@ class LocalTransport final : public Transport {
   Bytes address() const override;
   void meet(NodeId node, Incarnation incarnation, Bytes address) override;
   void lose(NodeId node, Incarnation incarnation) override;
-  std::variant<Pulled, Refusal> pull(const PullBlocks& work) override;
+  std::variant<PullResult, Refusal> pull(const PullBlocks& work) override;
   void stop() override;
 
  private:
@@ -48,8 +48,8 @@ class LocalTransport final : public Transport {
   const Incarnation incarnation_;
   PageArena& arena_;
   MetricRegistry& metrics_;
-  const std::function<bool()> hears_;
-  PullDesk desk_;
+  const std::function<bool()> responds_;
+  PullTable pulls_;
   std::uint64_t address_ = 0;  // in the network
 };
 

@@ -11,12 +11,12 @@
 namespace troupe {
 namespace {
 
-struct Free {
+struct FreeCipher {
   void operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }
 };
-using Context = std::unique_ptr<EVP_CIPHER_CTX, Free>;
+using Context = std::unique_ptr<EVP_CIPHER_CTX, FreeCipher>;
 
-void draw(std::uint8_t* to, std::size_t bytes) {
+void fill_random(std::uint8_t* to, std::size_t bytes) {
   if (RAND_bytes(to, static_cast<int>(bytes)) != 1)
     throw std::runtime_error(
         "the system gives no random numbers; they are needed for keys that encrypt pages in transit");
@@ -38,18 +38,19 @@ void update(EVP_CIPHER_CTX* context, std::uint8_t* to, std::span<const std::uint
                "the cipher outputs as many bytes as it is given");
 }
 
-void begin(EVP_CIPHER_CTX* context, const std::uint8_t* nonce, std::span<const std::uint8_t> beside) {
+void begin(EVP_CIPHER_CTX* context, const std::uint8_t* nonce,
+           std::span<const std::uint8_t> associated_data) {
   TROUPE_CHECK(EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, nonce, -1) == 1,
                "the cipher accepts a nonce");
-  if (!beside.empty()) update(context, nullptr, beside);
+  if (!associated_data.empty()) update(context, nullptr, associated_data);
 }
 
 }  // namespace
 
-SealKeys draw_seal_keys() {
+SealKeys generate_seal_keys() {
   SealKeys keys;
-  draw(keys.requests.data(), keys.requests.size());
-  draw(keys.replies.data(), keys.replies.size());
+  fill_random(keys.requests.data(), keys.requests.size());
+  fill_random(keys.replies.data(), keys.replies.size());
   return keys;
 }
 
@@ -65,16 +66,16 @@ PageSealer::~PageSealer() = default;
 PageSealer::PageSealer(PageSealer&&) noexcept = default;
 PageSealer& PageSealer::operator=(PageSealer&&) noexcept = default;
 
-Seal PageSealer::seal(Part beside, std::span<const Part> parts, std::uint8_t* to) {
+Seal PageSealer::seal(Part associated_data, std::span<const Part> parts, std::uint8_t* to) {
   Seal seal{};
   if (cipher_->nonces == Nonces::drawn) {
-    draw(seal.data(), seal_nonce_bytes);
+    fill_random(seal.data(), seal_nonce_bytes);
   } else {
     const std::uint64_t count = cipher_->count++;
     std::memcpy(seal.data(), &count, sizeof count);
   }
   EVP_CIPHER_CTX* context = cipher_->context.get();
-  begin(context, seal.data(), beside);
+  begin(context, seal.data(), associated_data);
   for (const Part& part : parts) {
     update(context, to, part);
     to += part.size();
@@ -97,10 +98,10 @@ PageOpener::~PageOpener() = default;
 PageOpener::PageOpener(PageOpener&&) noexcept = default;
 PageOpener& PageOpener::operator=(PageOpener&&) noexcept = default;
 
-bool PageOpener::open(const Seal& seal, std::span<const std::uint8_t> beside,
+bool PageOpener::open(const Seal& seal, std::span<const std::uint8_t> associated_data,
                       std::span<const std::uint8_t> sealed, std::uint8_t* to) {
   EVP_CIPHER_CTX* context = cipher_->context.get();
-  begin(context, seal.data(), beside);
+  begin(context, seal.data(), associated_data);
   if (!sealed.empty()) update(context, to, sealed);
   std::array<std::uint8_t, seal_tag_bytes> tag{};
   std::memcpy(tag.data(), seal.data() + seal_nonce_bytes, tag.size());

@@ -23,7 +23,7 @@ struct SealKeys {
 };
 inline constexpr std::size_t seal_keys_bytes = 2 * sizeof(SealKey);
 // Throws std::runtime_error if the system gives no random numbers.
-SealKeys draw_seal_keys();
+SealKeys generate_seal_keys();
 
 // A seal is sent with the ciphertext, which is as long as the plaintext.
 inline constexpr std::size_t seal_nonce_bytes = 12, seal_tag_bytes = 16;
@@ -42,9 +42,9 @@ class PageSealer {
   PageSealer& operator=(PageSealer&&) noexcept;
 
   using Part = std::span<const std::uint8_t>;
-  // Seals all parts, one after the other, into `to`, which has space for them. `beside` is
+  // Seals all parts, one after the other, into `to`, which has space for them. `associated_data` is
   // authenticated but not encrypted.
-  Seal seal(Part beside, std::span<const Part> parts, std::uint8_t* to);
+  Seal seal(Part associated_data, std::span<const Part> parts, std::uint8_t* to);
 
  private:
   struct Cipher;
@@ -60,7 +60,7 @@ class PageOpener {
 
   // Decrypts into `to`, which has space for as many bytes. Returns false if the message was not
   // sealed so with this key; then `to` holds garbage.
-  [[nodiscard]] bool open(const Seal& seal, std::span<const std::uint8_t> beside,
+  [[nodiscard]] bool open(const Seal& seal, std::span<const std::uint8_t> associated_data,
                           std::span<const std::uint8_t> sealed, std::uint8_t* to);
 
  private:

@@ -39,7 +39,7 @@ std::string opened(PageOpener& opener, const Sealed& sealed, std::string_view be
 
 TEST_SUITE("page_seal") {
   TEST_CASE("page seal: parts sealed together open as one text, and are unreadable before") {
-    const SealKeys keys = draw_seal_keys();
+    const SealKeys keys = generate_seal_keys();
     PageSealer sealer(keys.replies, PageSealer::Nonces::counted);
     PageOpener opener(keys.replies);
     for (int i = 0; i < 3; ++i) {  // one cipher for all
@@ -51,7 +51,7 @@ TEST_SUITE("page_seal") {
   }
 
   TEST_CASE("page seal: a changed bit, another head or another key does not open; later messages do") {
-    const SealKeys keys = draw_seal_keys();
+    const SealKeys keys = generate_seal_keys();
     PageSealer sealer(keys.requests, PageSealer::Nonces::drawn);
     PageOpener opener(keys.requests), other(keys.replies);
     const Sealed made = sealed(sealer, "head", {"page 7"});
@@ -70,7 +70,7 @@ TEST_SUITE("page_seal") {
   }
 
   TEST_CASE("page seal: nonces never repeat, and processes have different keys") {
-    const SealKeys keys = draw_seal_keys();
+    const SealKeys keys = generate_seal_keys();
     for (const auto nonces : {PageSealer::Nonces::counted, PageSealer::Nonces::drawn}) {
       std::set<std::vector<std::uint8_t>> seen;
       PageSealer first(keys.requests, nonces);
@@ -84,7 +84,7 @@ TEST_SUITE("page_seal") {
       const Seal seal = sealed(second, "", {"the same"}).seal;
       CHECK(seen.emplace(seal.begin(), seal.begin() + seal_nonce_bytes).second);
     }
-    CHECK_FALSE(keys == draw_seal_keys());
+    CHECK_FALSE(keys == generate_seal_keys());
     CHECK_FALSE(keys.requests == keys.replies);
   }
 }

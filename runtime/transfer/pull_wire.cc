@@ -13,11 +13,11 @@ constexpr std::uint32_t request_magic = 0x31717254, part_magic = 0x32717254, rep
 constexpr std::size_t request_head_bytes = 40, part_head_bytes = request_head_bytes + 16;
 static_assert(request_bytes_max == part_head_bytes + 4 * request_pages_max);
 
-class Writer {
+class NumberWriter {
  public:
-  explicit Writer(std::span<std::uint8_t> to) : to_(to) {}
+  explicit NumberWriter(std::span<std::uint8_t> to) : to_(to) {}
   template <class Number>
-  Writer& put(Number number) {
+  NumberWriter& put(Number number) {
     std::memcpy(to_.data() + at_, &number, sizeof number);
     at_ += sizeof number;
     return *this;
@@ -29,9 +29,9 @@ class Writer {
 };
 
 // Reads numbers from bytes that are known to suffice and need not be aligned.
-class Reader {
+class NumberReader {
  public:
-  explicit Reader(std::span<const std::uint8_t> from) : from_(from) {}
+  explicit NumberReader(std::span<const std::uint8_t> from) : from_(from) {}
   template <class Number>
   Number take() {
     Number number;
@@ -56,7 +56,7 @@ std::size_t pieces_of(std::size_t bytes) { return (bytes + piece_bytes - 1) / pi
 Bytes encode(const PullRequest& request) {
   const bool parts = request.part_bytes > 0;
   Bytes bytes((parts ? part_head_bytes : request_head_bytes) + 4 * request.pages.size());
-  Writer writer(bytes);
+  NumberWriter writer(bytes);
   writer.put(parts ? part_magic : request_magic).put(static_cast<std::uint32_t>(request.pages.size()));
   writer.put(request.owner)
       .put(request.pull)
@@ -70,7 +70,7 @@ Bytes encode(const PullRequest& request) {
 
 std::optional<PullRequest> parse_request(std::span<const std::uint8_t> bytes) {
   if (bytes.size() < request_head_bytes || bytes.size() > request_bytes_max) return std::nullopt;
-  Reader reader(bytes);
+  NumberReader reader(bytes);
   const auto magic = reader.take<std::uint32_t>();
   if (magic != request_magic && magic != part_magic) return std::nullopt;
   const std::size_t head = magic == part_magic ? part_head_bytes : request_head_bytes;
@@ -95,7 +95,7 @@ std::optional<PullRequest> parse_request(std::span<const std::uint8_t> bytes) {
 
 ReplyHeader encode(const PullReply& reply) {
   ReplyHeader bytes{};
-  Writer writer(bytes);
+  NumberWriter writer(bytes);
   writer.put(reply_magic).put(reply.chunk).put(reply.pull).put(reply.piece);
   writer.put(static_cast<std::uint32_t>(reply.status));
   return bytes;
@@ -103,7 +103,7 @@ ReplyHeader encode(const PullReply& reply) {
 
 std::optional<PullReply> parse_reply(std::span<const std::uint8_t> bytes) {
   if (bytes.size() != reply_header_bytes) return std::nullopt;
-  Reader reader(bytes);
+  NumberReader reader(bytes);
   if (reader.take<std::uint32_t>() != reply_magic) return std::nullopt;
   PullReply reply;
   reply.chunk = reader.take<std::uint32_t>();

@@ -48,9 +48,9 @@ Bytes damaged(Bytes bytes, std::mt19937_64& random) {
 // pieces), mostly at an odd address.
 template <class Parse>
 auto parse_alone(Parse parse, const Bytes& bytes) {
-  const std::size_t room = (bytes.size() + 2'063) / 16 * 16;
-  const auto copy = std::make_unique<std::uint8_t[]>(room);
-  const auto begin = copy.get() + (room - bytes.size());
+  const std::size_t capacity = (bytes.size() + 2'063) / 16 * 16;
+  const auto copy = std::make_unique<std::uint8_t[]>(capacity);
+  const auto begin = copy.get() + (capacity - bytes.size());
   std::copy(bytes.begin(), bytes.end(), begin);
   return parse(std::span<const std::uint8_t>(begin, bytes.size()));
 }
@@ -155,7 +155,7 @@ TEST_CASE("pull wire: parts of a chunk are contiguous and stay within their page
 }
 
 TEST_CASE("ucx address: a damaged address or another version is rejected; keys round-trip with it") {
-  const UcxAddress open{{1, 2, 3, 4, 5}, {}}, sealed{{1, 2, 3, 4, 5}, draw_seal_keys()};
+  const UcxAddress open{{1, 2, 3, 4, 5}, {}}, sealed{{1, 2, 3, 4, 5}, generate_seal_keys()};
   for (const UcxAddress& address : {open, sealed}) {
     const Bytes packed = pack_ucx_address({1, 13}, address);
     CHECK(unpack_ucx_address({1, 13}, packed) == address);

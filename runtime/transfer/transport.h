@@ -47,7 +47,7 @@ class Transport {
   // peer_unreachable, wrong_incarnation, wrong_page_bytes, peer_overloaded, transfer_timeout,
   // transfer_damaged (sealed pages), transport_stopped. bad_pages is a 503 if the owner lacks the
   // named pages, and a 500 if this arena does.
-  virtual std::variant<Pulled, Refusal> pull(const PullBlocks& work) = 0;
+  virtual std::variant<PullResult, Refusal> pull(const PullBlocks& work) = 0;
 
   // Ends running pulls with a refusal and refuses later ones at once. For shutdown, before the
   // threads that call `pull` end.

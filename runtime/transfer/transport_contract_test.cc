@@ -258,27 +258,27 @@ TEST_CASE_TEMPLATE("transport: several nodes pull from one owner, each with seve
   std::vector<std::unique_ptr<TestNode<World>>> readers;
   std::vector<std::thread> threads;
   std::atomic<int> good = 0;
-  constexpr std::uint32_t lanes = 3, pages = 80;
+  constexpr std::uint32_t slots = 3, pages = 80;
   for (NodeId id = 2; id < 5; ++id) {
     readers.push_back(std::make_unique<TestNode<World>>(world, id, 100 * id, 16 << 10, 256));
     readers.back()->meet(owner);
   }
   for (auto& reader : readers)
-    for (std::uint32_t lane = 0; lane < lanes; ++lane)
-      threads.emplace_back([&, lane] {
-        std::mt19937_64 random(reader->id * 10 + lane);
+    for (std::uint32_t slot = 0; slot < slots; ++slot)
+      threads.emplace_back([&, slot] {
+        std::mt19937_64 random(reader->id * 10 + slot);
         for (int round = 0; round < 10; ++round) {
           auto from = some_pages(random, 256);
           from.resize(pages);
           std::vector<std::uint32_t> to(pages);
-          std::iota(to.begin(), to.end(), lane * pages);
+          std::iota(to.begin(), to.end(), slot * pages);
           PullBlocks pull = pull_from(owner);
           pull.blocks.push_back(block_of(owner.arena, from, to));
           good += said(reader->transport->pull(pull)) == "ok 1";
         }
       });
   for (std::thread& thread : threads) thread.join();
-  CHECK(good == 3 * lanes * 10);
+  CHECK(good == 3 * slots * 10);
 }
 
 TEST_CASE_TEMPLATE("transport: a transport that stops or is destroyed ends its pulls", World, LocalWorld,

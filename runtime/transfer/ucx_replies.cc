@@ -11,22 +11,23 @@ UcxReplies::UcxReplies(const PageArena& arena, Incarnation self, MetricRegistry&
     : arena_(arena),
       self_(self),
       metrics_(metrics),
-      room_(key ? ReplyRoom::sealed_pieces : ReplyRoom::names_of_pages) {
+      budget_(key ? ReplyBudget::sealed_limits : ReplyBudget::plain_limits) {
   if (key) sealer_.emplace(*key, PageSealer::Nonces::counted);
 }
 
 void UcxReplies::answer(const PullRequest& request, ucp_ep_h reader) {
   PullStatus status = examine(request, self_, arena_);
   const bool sound = status == PullStatus::sent;
-  const std::size_t cost = sound ? ReplyRoom::cost_of(request, sealer_.has_value()) : ReplyRoom::refusal_cost;
-  const ReplyRoom::Answer answer = room_.answer_for(reader, cost);
-  if (answer == ReplyRoom::Answer::nothing) return;
-  if (sound && answer == ReplyRoom::Answer::refusal) status = PullStatus::overloaded;
+  const std::size_t cost =
+      sound ? ReplyBudget::cost_of(request, sealer_.has_value()) : ReplyBudget::refusal_cost;
+  const ReplyBudget::Answer answer = budget_.decide(reader, cost);
+  if (answer == ReplyBudget::Answer::nothing) return;
+  if (sound && answer == ReplyBudget::Answer::refusal) status = PullStatus::overloaded;
   if (!is_sound(status)) metrics_.record(Metric::protocol_errors, 1);
   Reply& reply = add(request, status, reader);
-  reply.cost = status == PullStatus::sent ? cost : ReplyRoom::refusal_cost;
-  room_.keep(reader, reply.cost);
-  go_on(reply);
+  reply.cost = status == PullStatus::sent ? cost : ReplyBudget::refusal_cost;
+  budget_.keep(reader, reply.cost);
+  send_next(reply);
 }
 
 UcxReplies::Reply& UcxReplies::add(const PullRequest& request, PullStatus status, ucp_ep_h reader) {
@@ -51,16 +52,16 @@ UcxReplies::Reply& UcxReplies::add(const PullRequest& request, PullStatus status
 }
 
 // Sends all pieces that may be in flight now. Sealed pieces wait until earlier ones have been sent.
-void UcxReplies::go_on(Reply& reply) {
+void UcxReplies::send_next(Reply& reply) {
   ++reply.sending;  // keeps the reply alive during this function
-  while (reply.next < reply.pieces.size() && (!sealer_ || reply.sending <= ReplyRoom::sealed_at_once)) {
+  while (reply.next < reply.pieces.size() && (!sealer_ || reply.sending <= ReplyBudget::sealed_at_once)) {
     Piece& piece = reply.pieces[reply.next++];
     if (sealer_) seal(piece);
     // The endpoint has failed: the reader needs no more.
     if (!send(piece)) reply.next = reply.pieces.size();
   }
   if (--reply.sending > 0) return;
-  room_.let_go(reply.reader, reply.cost);
+  budget_.release(reply.reader, reply.cost);
   replies_.erase(reply.self);
 }
 
@@ -115,7 +116,7 @@ void UcxReplies::sent(Piece& piece, bool well) {
   Reply& reply = *piece.reply;
   if (!well) reply.next = reply.pieces.size();
   --reply.sending;
-  go_on(reply);
+  send_next(reply);
 }
 
 }  // namespace troupe

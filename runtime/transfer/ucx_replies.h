@@ -13,7 +13,7 @@
 #include "runtime/actor/metrics.h"
 #include "runtime/transfer/page_seal.h"
 #include "runtime/transfer/pull_wire.h"
-#include "runtime/transfer/reply_room.h"
+#include "runtime/transfer/reply_budget.h"
 
 namespace troupe {
 
@@ -29,7 +29,7 @@ static_assert(sealed_header_bytes == reply_header_bytes + sizeof(Seal));
 
 class UcxReplies {
  public:
-  // `key`: seals every reply with it, at most ReplyRoom::sealed_at_once pieces of a reply at a
+  // `key`: seals every reply with it, at most ReplyBudget::sealed_at_once pieces of a reply at a
   // time. Null: replies are not sealed.
   UcxReplies(const PageArena& arena, Incarnation self, MetricRegistry& metrics, const SealKey* key = nullptr);
   UcxReplies(const UcxReplies&) = delete;
@@ -39,7 +39,7 @@ class UcxReplies {
   // Requests that no correct reader sends are counted as protocol errors.
   void answer(const PullRequest& request, ucp_ep_h reader);
   bool empty() const { return replies_.empty(); }
-  std::size_t kept() const { return room_.kept(); }
+  std::size_t kept() const { return budget_.kept(); }
 
  private:
   using Copy = std::unique_ptr<std::uint8_t[]>;  // piece_bytes bytes
@@ -60,7 +60,7 @@ class UcxReplies {
   };
   static void on_sent(void* request, ucs_status_t status, void* piece);
   Reply& add(const PullRequest& request, PullStatus status, ucp_ep_h reader);
-  void go_on(Reply& reply);
+  void send_next(Reply& reply);
   bool send(Piece& piece);
   void seal(Piece& piece);
   void keep_spare(Copy copy);
@@ -72,7 +72,7 @@ class UcxReplies {
   std::optional<PageSealer> sealer_;
   std::list<Reply> replies_;
   std::vector<Copy> spare_;  // used from the back: the most recent buffer is still in the caches
-  ReplyRoom room_;
+  ReplyBudget budget_;
 };
 
 }  // namespace troupe

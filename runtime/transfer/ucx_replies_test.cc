@@ -13,7 +13,7 @@ namespace ucx_replies_test {
 struct Silent {
   PageArena arena{65'536, 1};
   MetricRegistry metrics;
-  const SealKeys keys = draw_seal_keys();
+  const SealKeys keys = generate_seal_keys();
   UcxReplies replies;
   UcxWorker reader{{.devices = "lo"}}, owner{{.devices = "lo"}};
   ucp_ep_h to_reader = nullptr;
@@ -38,7 +38,7 @@ TEST_SUITE("ucx_replies") {
       for (const std::size_t part_bytes : {part_bytes_min, std::size_t{1'024}, std::size_t{0}}) {
         Silent silent(sealed);
         for (int i = 0; i < 3'000; ++i) silent.ask(part_bytes);
-        const std::size_t most = (sealed ? ReplyRoom::sealed_pieces : ReplyRoom::names_of_pages).of_reader;
+        const std::size_t most = (sealed ? ReplyBudget::sealed_limits : ReplyBudget::plain_limits).of_reader;
         CHECK(silent.replies.kept() > most / 2);
         CHECK(silent.replies.kept() <= 2 * most);
         CHECK(silent.metrics.value(Metric::protocol_errors) == 0);

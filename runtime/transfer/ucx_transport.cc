@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/transfer/page_seal.h"
-#include "runtime/transfer/pull_desk.h"
+#include "runtime/transfer/pull_table.h"
 #include "runtime/transfer/ucx_address.h"
 #include "runtime/transfer/ucx_connection.h"
 #include "runtime/transfer/ucx_library.h"
@@ -57,14 +57,14 @@ class UcxTransport::Wire {
   Wire(UcxOptions options, Incarnation incarnation, PageArena& arena, MetricRegistry& metrics);
   ~Wire();
 
-  PullDesk desk;
+  PullTable pulls;
   Bytes address;
 
   void drop(NodeId node, Incarnation incarnation_max);
   void begin(std::shared_ptr<IncomingPull> pull, const Bytes& address);
   void finish(const std::shared_ptr<IncomingPull>& pull, bool timed_out);
   void post(std::function<void()> command) { worker_.post(std::move(command)); }
-  void absurd() { metrics_.record(Metric::protocol_errors, 1); }
+  void malformed() { metrics_.record(Metric::protocol_errors, 1); }
 
  private:
   struct Running {
@@ -84,7 +84,7 @@ class UcxTransport::Wire {
   void on_reply(UcxWorker::Message message);
   void close(Peer& peer, const std::string& why);
   void close_everything();
-  UcxWorker::Turn turn();
+  UcxWorker::RoundResult on_round();
 
   const std::chrono::milliseconds silence_max_;
   const std::function<void()> before_answer_;
@@ -103,26 +103,26 @@ class UcxTransport::Wire {
 
 UcxTransport::Wire::Wire(UcxOptions options, Incarnation incarnation, PageArena& arena,
                          MetricRegistry& metrics)
-    : desk(incarnation, arena),
+    : pulls(incarnation, arena),
       silence_max_(options.silence_max),
       before_answer_(std::move(options.before_answer)),
       metrics_(metrics),
-      keys_(options.sealed ? std::optional(draw_seal_keys()) : std::nullopt),
+      keys_(options.sealed ? std::optional(generate_seal_keys()) : std::nullopt),
       replies_(arena, incarnation, metrics, keys_ ? &keys_->replies : nullptr),
       open_piece_(piece_bytes),
       worker_({options.transports, options.devices}) {
   if (keys_) requests_.emplace(keys_->requests);
   address = pack_ucx_address(version(), {worker_.address(), keys_});
   worker_.on(
-      request_message, [this](const auto& message) { on_request(message); }, [this] { absurd(); });
+      request_message, [this](const auto& message) { on_request(message); }, [this] { malformed(); });
   worker_.on(
-      reply_message, [this](const auto& message) { on_reply(message); }, [this] { absurd(); });
-  worker_.start([this] { return turn(); });
+      reply_message, [this](const auto& message) { on_reply(message); }, [this] { malformed(); });
+  worker_.start([this] { return on_round(); });
 }
 
 UcxTransport::Wire::~Wire() {
-  desk.stop();
-  desk.await_closed();
+  pulls.stop();
+  pulls.await_closed();
   post([this] { close_everything(); });
   worker_.join();
 }
@@ -200,9 +200,9 @@ void UcxTransport::Wire::on_request(const UcxWorker::Message& message) {
   if (stopping_) return;
   if (before_answer_) before_answer_();
   const auto in_clear = requests_ ? opened(*requests_, message.body) : std::nullopt;
-  if (requests_ && !in_clear) return absurd();
+  if (requests_ && !in_clear) return malformed();
   const auto request = parse_request(in_clear ? std::span<const std::uint8_t>(*in_clear) : message.body);
-  if (!request || !message.header.empty() || !message.reply_to) return absurd();
+  if (!request || !message.header.empty() || !message.reply_to) return malformed();
   replies_.answer(*request, message.reply_to);
 }
 
@@ -220,7 +220,7 @@ bool UcxTransport::Wire::open(Peer& peer, UcxWorker::Message& message) {
 
 void UcxTransport::Wire::on_reply(UcxWorker::Message message) {
   const auto reply = parse_reply(message.header.first(std::min(message.header.size(), reply_header_bytes)));
-  if (!reply) return absurd();
+  if (!reply) return malformed();
   const auto at = running_.find(reply->pull);
   if (at == running_.end()) return;  // late
   Running& running = at->second;
@@ -230,20 +230,20 @@ void UcxTransport::Wire::on_reply(UcxWorker::Message message) {
     running.pull->end(pull_refused("transfer_damaged", running.pull->node(),
                                    "sent a message that its key does not open",
                                    "messages sealed with the peer's key"));
-    return absurd();
+    return malformed();
   }
   peer.silent_since.reset();
   switch (running.pull->land(*reply, message.body)) {
-    case IncomingPull::Landed::chunk:
+    case IncomingPull::PieceResult::chunk:
       return ask(running);
-    case IncomingPull::Landed::absurd:
-      return absurd();
+    case IncomingPull::PieceResult::malformed:
+      return malformed();
     default:
       return;
   }
 }
 
-UcxWorker::Turn UcxTransport::Wire::turn() {
+UcxWorker::RoundResult UcxTransport::Wire::on_round() {
   for (auto at = peers_.begin(); at != peers_.end();) {
     if (at->second.connection->failed()) {
       close(at->second, "cannot be reached: " + at->second.connection->failure());
@@ -274,33 +274,33 @@ Bytes UcxTransport::address() const { return wire_->address; }
 
 void UcxTransport::meet(NodeId node, Incarnation incarnation, Bytes address) {
   if (!unpack_ucx_address(version(), address)) {
-    wire_->absurd();
+    wire_->malformed();
     address.clear();
   }
-  wire_->desk.meet(node, incarnation, std::move(address));
+  wire_->pulls.meet(node, incarnation, std::move(address));
   wire_->post([wire = wire_.get(), node, incarnation] {
     if (incarnation > 0) wire->drop(node, incarnation - 1);
   });
 }
 
 void UcxTransport::lose(NodeId node, Incarnation incarnation) {
-  wire_->desk.lose(node, incarnation);
+  wire_->pulls.lose(node, incarnation);
   wire_->post([wire = wire_.get(), node, incarnation] { wire->drop(node, incarnation); });
 }
 
-void UcxTransport::stop() { wire_->desk.stop(); }
+void UcxTransport::stop() { wire_->pulls.stop(); }
 
-std::variant<Pulled, Refusal> UcxTransport::pull(const PullBlocks& work) {
+std::variant<PullResult, Refusal> UcxTransport::pull(const PullBlocks& work) {
   Wire& wire = *wire_;
-  auto opened = wire.desk.open(work);
+  auto opened = wire.pulls.open(work);
   if (auto* refusal = std::get_if<Refusal>(&opened)) return *refusal;
-  const auto& [pull, address] = std::get<PullDesk::Open>(opened);
+  const auto& [pull, address] = std::get<PullTable::Open>(opened);
   wire.post([&wire, pull = pull, address = address] { wire.begin(pull, address); });
-  auto outcome = wire.desk.await(work, *pull);
+  auto outcome = wire.pulls.await(work, *pull);
   const auto* refusal = std::get_if<Refusal>(&outcome);
   const bool timed_out = refusal && refusal->code == "transfer_timeout";
   wire.post([&wire, pull = pull, timed_out] { wire.finish(pull, timed_out); });
-  wire.desk.close(pull);
+  wire.pulls.close(pull);
   return outcome;
 }
 

@@ -46,7 +46,7 @@ class UcxTransport final : public Transport {
   Bytes address() const override;
   void meet(NodeId node, Incarnation incarnation, Bytes address) override;
   void lose(NodeId node, Incarnation incarnation) override;
-  std::variant<Pulled, Refusal> pull(const PullBlocks& work) override;
+  std::variant<PullResult, Refusal> pull(const PullBlocks& work) override;
   void stop() override;
 
  private:

@@ -289,7 +289,7 @@ TEST_CASE("ucx transport: a reader without a sealed owner's keys gets no page an
   for (const bool has_some : {false, true}) {
     reader.transport->meet(1, 100,
                            with_other_keys(owner.transport->address(), [&](std::optional<SealKeys>& keys) {
-                             keys = has_some ? std::optional(draw_seal_keys()) : std::nullopt;
+                             keys = has_some ? std::optional(generate_seal_keys()) : std::nullopt;
                            }));
     CHECK(said(reader.transport->pull(pull)) == "transfer_timeout");
     CHECK(owner.protocol_errors() == ++refused);
@@ -307,7 +307,7 @@ TEST_CASE("ucx transport: a forged reply that its owner did not seal is not writ
   TestNode<SealedWorld> owner(world, 1, 100), reader(world, 2, 200);
   reader.transport->meet(1, 100,
                          with_other_keys(owner.transport->address(), [](std::optional<SealKeys>& keys) {
-                           keys->replies = draw_seal_keys().replies;
+                           keys->replies = generate_seal_keys().replies;
                          }));
   PullBlocks pull = pull_from(owner, hasty_us);
   pull.blocks.push_back(block_of(owner.arena, {1}, {3}));

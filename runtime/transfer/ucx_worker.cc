@@ -102,8 +102,8 @@ Bytes UcxWorker::address() const {
   return copy;
 }
 
-void UcxWorker::on(unsigned id, Handler handler, std::function<void()> absurd) {
-  Listener& listener = listeners_[id] = {std::move(handler), std::move(absurd)};
+void UcxWorker::on(unsigned id, Handler handler, std::function<void()> malformed) {
+  Listener& listener = listeners_[id] = {std::move(handler), std::move(malformed)};
   ucp_am_handler_param_t param{};
   param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
@@ -118,9 +118,9 @@ void UcxWorker::on(unsigned id, Handler handler, std::function<void()> absurd) {
 // dropped.
 ucs_status_t UcxWorker::receive(void* listener, const void* header, std::size_t header_size, void* body,
                                 std::size_t body_size, const ucp_am_recv_param_t* param) {
-  const auto& [handler, absurd] = *static_cast<Listener*>(listener);
+  const auto& [handler, malformed] = *static_cast<Listener*>(listener);
   if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
-    absurd();
+    malformed();
     return UCS_OK;
   }
   const bool replies = param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP;
@@ -130,8 +130,8 @@ ucs_status_t UcxWorker::receive(void* listener, const void* header, std::size_t 
   return UCS_OK;
 }
 
-void UcxWorker::start(std::function<Turn()> turn) {
-  turn_ = std::move(turn);
+void UcxWorker::start(std::function<RoundResult()> on_round) {
+  on_round_ = std::move(on_round);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -153,9 +153,9 @@ void UcxWorker::run() {
   for (;;) {
     run_commands();
     const bool progressed = progress();
-    const Turn turn = turn_();
-    if (turn.finished) return;
-    if (progressed || turn.busy || ucx().ucp_worker_arm(worker_) == UCS_ERR_BUSY) continue;
+    const RoundResult on_round = on_round_();
+    if (on_round.finished) return;
+    if (progressed || on_round.busy || ucx().ucp_worker_arm(worker_) == UCS_ERR_BUSY) continue;
     sleep();
   }
 }

@@ -30,7 +30,7 @@ class UcxWorker {
     ucp_ep_h reply_to = nullptr;
   };
   using Handler = std::function<void(const Message&)>;
-  struct Turn {
+  struct RoundResult {
     bool busy = false;      // there is more to do at once
     bool finished = false;  // the thread may end
   };
@@ -45,21 +45,21 @@ class UcxWorker {
   ucp_worker_h handle() const { return worker_; }
   Bytes address() const;
 
-  // Sets the handler of a message id; call before start(). `absurd` is called for messages of that
+  // Sets the handler of a message id; call before start(). `malformed` is called for messages of that
   // id that do not arrive whole.
-  void on(unsigned id, Handler handler, std::function<void()> absurd);
-  // Starts the thread. It calls `turn` after every round of progress, and also runs the handlers
+  void on(unsigned id, Handler handler, std::function<void()> malformed);
+  // Starts the thread. It calls `on_round` after every round of progress, and also runs the handlers
   // and commands.
-  void start(std::function<Turn()> turn);
+  void start(std::function<RoundResult()> on_round);
   // May be called from any thread. Commands posted after the end are not run.
   void post(std::function<void()> command);
-  // Waits until `turn` has reported `finished`.
+  // Waits until `on_round` has reported `finished`.
   void join();
 
  private:
   struct Listener {
     Handler handler;
-    std::function<void()> absurd;
+    std::function<void()> malformed;
   };
   static ucs_status_t receive(void* listener, const void* header, std::size_t header_size, void* body,
                               std::size_t body_size, const ucp_am_recv_param_t* param);
@@ -75,7 +75,7 @@ class UcxWorker {
   ucp_worker_h worker_ = nullptr;
   int wake_ = -1, poll_ = -1;
   std::map<unsigned, Listener> listeners_;
-  std::function<Turn()> turn_;
+  std::function<RoundResult()> on_round_;
   std::mutex mutex_;
   std::vector<std::function<void()>> commands_;
   std::thread thread_;

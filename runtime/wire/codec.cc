@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "runtime/profiling/cpu_rooms.h"
+#include "runtime/profiling/cpu_components.h"
 #include "runtime/wire/codec_fields.h"
 #include "runtime/wire/codec_scratch.h"
 #include "runtime/wire/json_text.h"
@@ -111,8 +111,8 @@ Envelope read_envelope(kj::ArrayPtr<const capnp::word> words) {
 }  // namespace
 
 Bytes encode(const Envelope& envelope) {
-  const CpuScope codec(CpuRoom::codec);
-  static thread_local codec::Scratch scratch;
+  const CpuScope codec(CpuComponent::codec);
+  static thread_local codec::MessageScratch scratch;
   for (;;) {
     capnp::MallocMessageBuilder builder{scratch.segment()};
     auto to = builder.initRoot<schema::Envelope>();
@@ -120,7 +120,7 @@ Bytes encode(const Envelope& envelope) {
     to.setFromRole(codec::wire<schema::Role>(envelope.from.role));
     std::visit([&](const auto& m) { put_message(m, to); }, envelope.message);
     const std::size_t words = capnp::computeSerializedSizeInWords(builder);
-    if (!scratch.took(words)) continue;
+    if (!scratch.record_size(words)) continue;
     Bytes bytes(words * sizeof(capnp::word));
     kj::ArrayOutputStream out(kj::arrayPtr(bytes.data(), bytes.size()));
     capnp::writeMessage(out, builder);
@@ -129,7 +129,7 @@ Bytes encode(const Envelope& envelope) {
 }
 
 std::variant<Envelope, std::string> decode(std::span<const std::uint8_t> bytes) {
-  const CpuScope codec(CpuRoom::codec);
+  const CpuScope codec(CpuComponent::codec);
   constexpr std::size_t word = sizeof(capnp::word);
   if (bytes.empty() || bytes.size() % word != 0)
     return "envelope: " + std::to_string(bytes.size()) + " bytes; expected a multiple of 8";

@@ -11,12 +11,12 @@ static_assert(static_cast<int>(schema::Outcome::WRITTEN) == static_cast<int>(Out
 static_assert(static_cast<int>(schema::Outcome::ABANDONED) == static_cast<int>(Outcome::abandoned));
 static_assert(static_cast<int>(schema::Outcome::CORRUPT) == static_cast<int>(Outcome::corrupt));
 
-void put(const AskedBlock& m, schema::AskedBlock::Builder to) {
+void put(const BlockQuery& m, schema::BlockQuery::Builder to) {
   to.setName(wire(m.name));
   to.setKind(wire<schema::SegmentKind>(m.kind));
   to.setTokens(m.tokens);
 }
-void get(schema::AskedBlock::Reader from, AskedBlock& m) {
+void get(schema::BlockQuery::Reader from, BlockQuery& m) {
   get(from.getName(), m.name);
   get(from.getKind(), m.kind);
   m.tokens = from.getTokens();
@@ -79,7 +79,7 @@ void put(const Retention& m, schema::Retention::Builder to) {
   to.setKeepHotter(m.keep_hotter);
   to.setBelongs(m.belongs);
   to.setCopyWorth(m.copy_worth);
-  to.setGuest(m.guest);
+  to.setGuest(m.remote_home);
   if (!m.elsewhere.empty()) put_list(m.elsewhere, to.initElsewhere(m.elsewhere.size()));
 }
 void get(schema::Retention::Reader from, Retention& m) {
@@ -87,7 +87,7 @@ void get(schema::Retention::Reader from, Retention& m) {
   m.keep_hotter = from.getKeepHotter();
   m.belongs = from.getBelongs();
   m.copy_worth = from.getCopyWorth();
-  m.guest = from.getGuest();
+  m.remote_home = from.getGuest();
   get_list(from.getElsewhere(), m.elsewhere);
 }
 
@@ -135,7 +135,7 @@ void put(const BlockGrant& m, schema::BlockGrant::Builder to) {
   to.setChecksum(m.checksum);
   put_list(m.pages, to.initPages(m.pages.size()));
   to.setCheck(m.check);
-  to.setComing(m.coming);
+  to.setComing(m.in_flight);
   to.setPulled(m.pulled);
 }
 void get(schema::BlockGrant::Reader from, BlockGrant& m) {
@@ -144,7 +144,7 @@ void get(schema::BlockGrant::Reader from, BlockGrant& m) {
   m.checksum = from.getChecksum();
   get_list(from.getPages(), m.pages);
   m.check = from.getCheck();
-  m.coming = from.getComing();
+  m.in_flight = from.getComing();
   m.pulled = from.getPulled();
 }
 
@@ -209,11 +209,11 @@ void get(schema::BlockVersion::Reader from, BlockVersion& m) {
   m.generation = from.getGeneration();
 }
 
-void put(const AreaRoom& m, schema::AreaRoom::Builder to) {
+void put(const AreaCapacity& m, schema::AreaCapacity::Builder to) {
   to.setFreeTokens(m.free_tokens);
   to.setTotalTokens(m.total_tokens);
 }
-void get(schema::AreaRoom::Reader from, AreaRoom& m) {
+void get(schema::AreaCapacity::Reader from, AreaCapacity& m) {
   m.free_tokens = from.getFreeTokens();
   m.total_tokens = from.getTotalTokens();
 }

@@ -3,7 +3,7 @@
 
 namespace troupe::codec {
 
-static_assert(static_cast<int>(schema::Role::DOOR) == static_cast<int>(Role::door));
+static_assert(static_cast<int>(schema::Role::DOOR) == static_cast<int>(Role::server));
 static_assert(static_cast<int>(schema::Role::ROUTER) == static_cast<int>(Role::router));
 static_assert(static_cast<int>(schema::Role::CACHE_META) == static_cast<int>(Role::cache_meta));
 static_assert(static_cast<int>(schema::Role::KV_WORKER) == static_cast<int>(Role::kv_worker));
@@ -108,8 +108,8 @@ void get(schema::PagesLent::Reader from, PagesLent& m) {
 void put(const Heartbeat& m, schema::Heartbeat::Builder to) {
   to.setIncarnation(m.incarnation);
   to.setDraining(m.draining);
-  to.setLanes(m.lanes);
-  to.setLanesBusy(m.lanes_busy);
+  to.setLanes(m.slots);
+  to.setLanesBusy(m.slots_busy);
   to.setPlansWaiting(m.plans_waiting);
   to.setOperationsWaiting(m.operations_waiting);
   to.setBytesWaiting(m.bytes_waiting);
@@ -130,8 +130,8 @@ void put(const Heartbeat& m, schema::Heartbeat::Builder to) {
 void get(schema::Heartbeat::Reader from, Heartbeat& m) {
   m.incarnation = from.getIncarnation();
   m.draining = from.getDraining();
-  m.lanes = from.getLanes();
-  m.lanes_busy = from.getLanesBusy();
+  m.slots = from.getLanes();
+  m.slots_busy = from.getLanesBusy();
   m.plans_waiting = from.getPlansWaiting();
   m.operations_waiting = from.getOperationsWaiting();
   m.bytes_waiting = from.getBytesWaiting();
@@ -190,12 +190,12 @@ void get(schema::Strike::Reader from, Strike& m) {
 void put(const Suspect& m, schema::Suspect::Builder to) {
   to.setFingerprint(m.fingerprint);
   to.setStrikes(m.strikes);
-  put_list(m.doubted, to.initDoubted(m.doubted.size()));
+  put_list(m.uncertain, to.initDoubted(m.uncertain.size()));
 }
 void get(schema::Suspect::Reader from, Suspect& m) {
   m.fingerprint = from.getFingerprint();
   m.strikes = from.getStrikes();
-  get_list(from.getDoubted(), m.doubted);
+  get_list(from.getDoubted(), m.uncertain);
 }
 
 void put(const LeaderBeat& m, schema::LeaderBeat::Builder to) { to.setToken(m.token); }
@@ -204,12 +204,12 @@ void get(schema::LeaderBeat::Reader from, LeaderBeat& m) { m.token = from.getTok
 void put(const Drain& m, schema::Drain::Builder to) {
   to.setId(m.id);
   to.setOn(m.on);
-  put_list(m.users_to, to.initUsersTo(m.users_to.size()));
+  put_list(m.user_targets, to.initUsersTo(m.user_targets.size()));
 }
 void get(schema::Drain::Reader from, Drain& m) {
   m.id = from.getId();
   m.on = from.getOn();
-  get_list(from.getUsersTo(), m.users_to);
+  get_list(from.getUsersTo(), m.user_targets);
 }
 
 void put(const StatusRequest& m, schema::StatusRequest::Builder to) { to.setId(m.id); }

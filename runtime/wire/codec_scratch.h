@@ -11,7 +11,7 @@
 
 namespace troupe::codec {
 
-class Scratch {
+class MessageScratch {
  public:
   static constexpr std::size_t words_min = 1 << 10, words_max = 1 << 17;  // 8 KiB, 1 MiB
 
@@ -26,7 +26,7 @@ class Scratch {
   // Call after a message of `words` words was built. Returns false if it did not fit into the
   // segment; the next segment will have twice its size. Code whose bytes must not depend on earlier
   // messages of the thread then builds it again.
-  bool took(std::size_t words) {
+  bool record_size(std::size_t words) {
     if (words <= segment_.size() || segment_.size() == words_max) return true;
     wanted_ = std::min(2 * words, words_max);
     return false;

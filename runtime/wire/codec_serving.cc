@@ -14,10 +14,10 @@ static_assert(static_cast<int>(schema::SegmentKind::BEAM) == static_cast<int>(Se
 static_assert(static_cast<int>(schema::Readout::What::ROWS) == static_cast<int>(Readout::What::rows));
 static_assert(static_cast<int>(schema::Readout::What::ALL_ROWS) == static_cast<int>(Readout::What::all_rows));
 static_assert(static_cast<int>(schema::Readout::What::HEAD) == static_cast<int>(Readout::What::head));
-static_assert(static_cast<int>(schema::Search::Normalised::VOCABULARY) ==
-              static_cast<int>(Search::Normalised::vocabulary));
-static_assert(static_cast<int>(schema::Search::Normalised::ALLOWED) ==
-              static_cast<int>(Search::Normalised::allowed));
+static_assert(static_cast<int>(schema::Search::Normalisation::VOCABULARY) ==
+              static_cast<int>(Search::Normalisation::vocabulary));
+static_assert(static_cast<int>(schema::Search::Normalisation::ALLOWED) ==
+              static_cast<int>(Search::Normalisation::allowed));
 static_assert(static_cast<int>(schema::Priority::SERVING) == static_cast<int>(Priority::serving));
 static_assert(static_cast<int>(schema::Priority::BACKGROUND) == static_cast<int>(Priority::background));
 
@@ -395,7 +395,7 @@ void put(const Segment& m, schema::Segment::Builder to) {
   to.setKind(wire<schema::SegmentKind>(m.kind));
   put_list(m.tokens, to.initTokens(m.tokens.size()));
   to.setStart(m.start);
-  const std::span<const Sees::Range> ranges = m.sees.ranges();
+  const std::span<const VisibleSegments::Range> ranges = m.sees.ranges();
   auto sees = to.initSees(ranges.size());
   for (std::uint32_t i = 0; i < ranges.size(); ++i) {
     sees[i].setBegin(ranges[i].begin);
@@ -458,7 +458,7 @@ void put(const Search& m, schema::Search::Builder to) {
   to.setWidth(m.width);
   to.setResults(m.results);
   to.setSteps(m.steps);
-  to.setNormalised(wire<schema::Search::Normalised>(m.normalised));
+  to.setNormalised(wire<schema::Search::Normalisation>(m.normalised));
   put_paths(m.allowed, to.initAllowed(m.allowed.size()));
   put_paths(m.denied, to.initDenied(m.denied.size()));
   to.setByToken(m.by_token);
@@ -475,12 +475,12 @@ void get(schema::Search::Reader from, Search& m) {
 }
 
 void put(const Repair& m, schema::Repair::Builder to) {
-  auto places = to.initPlaces(m.places.size());
-  for (std::uint32_t i = 0; i < m.places.size(); ++i) {
-    places[i].setSegment(m.places[i].segment);
-    places[i].setBlock(m.places[i].block);
-    places[i].setBudget(m.places[i].budget);
-    places[i].setOfPrototypes(m.places[i].of_prototypes);
+  auto places = to.initPlaces(m.reused_spans.size());
+  for (std::uint32_t i = 0; i < m.reused_spans.size(); ++i) {
+    places[i].setSegment(m.reused_spans[i].segment);
+    places[i].setBlock(m.reused_spans[i].block);
+    places[i].setBudget(m.reused_spans[i].budget);
+    places[i].setOfPrototypes(m.reused_spans[i].of_prototypes);
   }
   put_list(m.budgets, to.initBudgets(m.budgets.size()));
   put_list(m.always, to.initAlways(m.always.size()));
@@ -495,7 +495,8 @@ void get(schema::Repair::Reader from, Repair& m) {
   const auto places = from.getPlaces();
   check_inline(places);
   for (const auto place : places)
-    m.places.push_back({place.getSegment(), place.getBlock(), place.getBudget(), place.getOfPrototypes()});
+    m.reused_spans.push_back(
+        {place.getSegment(), place.getBlock(), place.getBudget(), place.getOfPrototypes()});
   get_list(from.getBudgets(), m.budgets);
   get_list(from.getAlways(), m.always);
   m.attention = from.getAttention(), m.divergence = from.getDivergence();

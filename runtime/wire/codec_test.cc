@@ -74,7 +74,7 @@ TEST_CASE("codec: a large message stays within its own traversal limit") {
 TEST_CASE("codec: the bytes of a message do not depend on what its thread encoded before") {
   for (const std::size_t blocks : {10, 500, 3'000, 60'000}) {
     CAPTURE(blocks);
-    Envelope envelope{{1, Role::router}, LookupBlocks{7, "ann", std::vector<AskedBlock>(blocks), {1, 2}}};
+    Envelope envelope{{1, Role::router}, LookupBlocks{7, "ann", std::vector<BlockQuery>(blocks), {1, 2}}};
     std::vector<Bytes> seen;
     std::thread([&] {  // a new thread has encoded nothing yet
       for (int i = 0; i < 3; ++i) seen.push_back(encode(envelope));
@@ -106,7 +106,7 @@ TEST_CASE("codec: damaged bytes give an envelope or an error, never a crash") {
 }
 
 TEST_CASE("codec: bytes that are not a whole message are refused with the reason") {
-  Bytes bytes = encode({{1, Role::door}, StatusRequest{7}});
+  Bytes bytes = encode({{1, Role::server}, StatusRequest{7}});
   CHECK(error_of({}) == "envelope: 0 bytes; expected a multiple of 8");
   CHECK(error_of(std::span(bytes).first(bytes.size() - 1)) ==
         "envelope: " + std::to_string(bytes.size() - 1) + " bytes; expected a multiple of 8");
@@ -138,8 +138,8 @@ TEST_CASE("codec: an unknown message, enumerator or length of a block name is re
              "wrong length"));
   CHECK(says(error_of(forged([](auto to) { to.initLookupBlocks().initBlocks(1); })), "wrong length"));
 
-  Bytes unknown = encode({{1, Role::door}, StatusRequest{7}});
-  const Bytes other = encode({{1, Role::door}, StatusReply{}});
+  Bytes unknown = encode({{1, Role::server}, StatusRequest{7}});
+  const Bytes other = encode({{1, Role::server}, StatusReply{}});
   for (std::size_t i = 16; i < 32; ++i)
     if (unknown[i] != other[i]) unknown[i] = 200;  // the number of the union's member
   CHECK(says(error_of(unknown), "unknown kind of message"));
@@ -149,12 +149,12 @@ TEST_CASE("codec: a message with several pointers to one list is refused") {
   // Builds two lists of the same length, then redirects the second pointer to the first list. Each
   // list is within the message, but together they are larger than it.
   const std::vector<Token> tokens(1000, 9);
-  Bytes bytes = encode({{1, Role::door}, PutItem{.tokens = tokens}});
+  Bytes bytes = encode({{1, Role::server}, PutItem{.tokens = tokens}});
   CHECK(error_of(bytes).empty());
   ScoreRequest request;
   request.items.resize(50);
   request.items[0].tokens = tokens;
-  bytes = encode({{1, Role::door}, request});
+  bytes = encode({{1, Role::server}, request});
   std::vector<std::uint64_t> words(bytes.size() / 8);
   std::memcpy(words.data(), bytes.data(), bytes.size());
   std::size_t first = 0;  // the list pointer of items[0]: kind 1, 1000 elements of 4 bytes
@@ -166,7 +166,7 @@ TEST_CASE("codec: a message with several pointers to one list is refused") {
 
 TEST_CASE("codec: a list of bytes is not read as a list of structs") {
   // Changes the pointer of `fields` from an inline list to a list of bytes over the same words.
-  Bytes bytes = encode({{1, Role::door}, StatusReply{.fields = std::vector<StatusField>(64)}});
+  Bytes bytes = encode({{1, Role::server}, StatusReply{.fields = std::vector<StatusField>(64)}});
   std::vector<std::uint64_t> words(bytes.size() / 8);
   std::memcpy(words.data(), bytes.data(), bytes.size());
   std::size_t at = 0;

@@ -18,17 +18,17 @@ Refusal missing(const char* field, const char* expected) {
 
 // An absent list is not an empty one: a replacement without the list would otherwise empty it.
 template <class Wire>
-Fault find_missing(std::string_view, typename Wire::Reader) {
+Fault reject_if_missing(std::string_view, typename Wire::Reader) {
   return {};
 }
 template <>
-Fault find_missing<schema::PutUser>(std::string_view, schema::PutUser::Reader body) {
+Fault reject_if_missing<schema::PutUser>(std::string_view, schema::PutUser::Reader body) {
   if (body.hasHistory() || body.hasTokens()) return {};
   return missing("history or tokens",
                  "a list of item ids, oldest first (\"history\"), or a list of tokens (\"tokens\")");
 }
 template <>
-Fault find_missing<schema::PutItem>(std::string_view text, schema::PutItem::Reader body) {
+Fault reject_if_missing<schema::PutItem>(std::string_view text, schema::PutItem::Reader body) {
   if (!body.hasTokens()) return missing("tokens", "the item's text as a list of tokens");
   if (body.getIdentifier() == -1 && text.find("\"identifier\"") == text.npos)
     return missing("identifier", "the vocabulary row whose logit is the item's score");
@@ -49,18 +49,18 @@ Fault read_body(std::string_view body, M& out, ListLimits limits) {
   } catch (const Refusal& refusal) {
     return refusal;
   }
-  if (Fault fault = find_missing<Wire>(body, root.asReader())) return fault;
+  if (Fault fault = reject_if_missing<Wire>(body, root.asReader())) return fault;
   codec::get(root.asReader(), out);
   return std::nullopt;
 }
 
 template <class Wire, class M>
 void write_body(const M& message, std::string& out) {
-  static thread_local codec::Scratch scratch;
+  static thread_local codec::MessageScratch scratch;
   capnp::MallocMessageBuilder builder{scratch.segment()};
   auto root = builder.initRoot<Wire>();
   codec::put(message, root);
-  scratch.took(builder.sizeInWords());
+  scratch.record_size(builder.sizeInWords());
   json::write(root.asReader(), out);
 }
 

@@ -29,7 +29,7 @@ namespace troupe {
 struct ListLimit {
   std::string_view list;       // member name, e.g. "candidates"
   std::uint32_t max = 0;       // maximum number of elements
-  std::string_view knob;       // setting of the limit, e.g. "router.candidates_max"
+  std::string_view setting;    // setting of the limit, e.g. "router.candidates_max"
   std::string_view things;     // noun in the refusal's code, e.g. too_many_candidates
   std::string_view code = {};  // a code to use instead; "" = too_many_THINGS
 };

@@ -2,7 +2,7 @@
 
 namespace troupe {
 
-std::string find_excess(std::string_view json, const JsonBounds& bounds) {
+std::string exceeded_bound(std::string_view json, const JsonBounds& bounds) {
   std::size_t values = 1, depth = 0;
   for (std::size_t i = 0; i < json.size(); ++i) {
     const char c = json[i];

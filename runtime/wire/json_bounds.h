@@ -12,6 +12,6 @@ struct JsonBounds {
 };
 // Returns "" or the exceeded bound, e.g. "more than 1000 values". For text that is not JSON it may
 // return either.
-std::string find_excess(std::string_view json, const JsonBounds& bounds);
+std::string exceeded_bound(std::string_view json, const JsonBounds& bounds);
 
 }  // namespace troupe

@@ -6,7 +6,7 @@ using namespace troupe;
 
 TEST_CASE("JSON bounds: too many values or levels are found before a tree is built") {
   const auto excess = [](std::string_view json) {
-    return find_excess(json, {.values_max = 5, .depth_max = 3});
+    return exceeded_bound(json, {.values_max = 5, .depth_max = 3});
   };
   CHECK(excess("") == "");
   CHECK(excess("[0,0,0,0]") == "");

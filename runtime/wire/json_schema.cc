@@ -191,10 +191,10 @@ class TreeBuilder {
   };
 
   bool put(Value value) {
-    place(std::move(value));
+    append_value(std::move(value));
     return true;
   }
-  Value* place(Value value) {
+  Value* append_value(Value value) {
     if (open_.empty()) return &(root = std::move(value));
     Open& parent = open_.back();
     if (!parent.value->is_array()) return &(parent.member->second = std::move(value));
@@ -208,13 +208,13 @@ class TreeBuilder {
     const std::string most = std::to_string(limit.max);
     throw Refusal{413, limit.code.empty() ? "too_many_" + std::string(limit.things) : std::string(limit.code),
                   std::string(limit.list) + " has more than " + most + " elements", std::string(limit.list),
-                  "at most " + most + " (" + std::string(limit.knob) + ")"};
+                  "at most " + most + " (" + std::string(limit.setting) + ")"};
   }
 
   bool open(Value value) {
     const Type type = type_here();
     const bool is_array = value.is_array();
-    Open opened{place(std::move(value)), type};
+    Open opened{append_value(std::move(value)), type};
     if (is_array ? !type.isList() : !type.isStruct())
       at_path([&](const Path& path) { refuse_type(*opened.value, type, path); });
     if (is_array) opened.limit = limit_here();

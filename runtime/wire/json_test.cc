@@ -163,9 +163,10 @@ void try_all_members() {
     for (const char* value :
          {"0", "-1", "0.5", "true", "null", "\"a\"", "[]", "{}", "[0]", "[\"a\"]", "[{}]", "[[]]"}) {
       CAPTURE(names);
-      const std::string told = refusal_of<M>("{\"" + names.substr(0, end) + "\":" + value + "}");
-      CHECK((told.empty() || told.starts_with("wrong_type ") || told.starts_with("bad_") ||
-             told.starts_with("too_") || told.starts_with("unknown_field ") || told.starts_with("missing_")));
+      const std::string reported = refusal_of<M>("{\"" + names.substr(0, end) + "\":" + value + "}");
+      CHECK((reported.empty() || reported.starts_with("wrong_type ") || reported.starts_with("bad_") ||
+             reported.starts_with("too_") || reported.starts_with("unknown_field ") ||
+             reported.starts_with("missing_")));
     }
   CHECK(members > 0);
 }

@@ -106,7 +106,7 @@ ApiKeys ApiKeys::parse(std::string_view text) {
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
-    if (!find_excess(line, {.values_max = 64, .depth_max = 2}).empty())
+    if (!exceeded_bound(line, {.values_max = 64, .depth_max = 2}).empty())
       bad_line(number, "the line is not a key");
     const KeyLine parsed = KeyLine::parse(line, nullptr, false);
     if (!parsed.is_object()) bad_line(number, "the line is not a JSON object");
@@ -131,8 +131,8 @@ std::string ApiKeys::text() const {
   return text;
 }
 
-std::variant<ApiKeys::Asker, Refusal> ApiKeys::find(std::string_view authorization,
-                                                    std::string_view tenant_header) const {
+std::variant<ApiKeys::Caller, Refusal> ApiKeys::find(std::string_view authorization,
+                                                     std::string_view tenant_header) const {
   if (authorization.empty()) return no_key();
   const bool is_bearer =
       authorization.size() > scheme.size() &&
@@ -149,14 +149,14 @@ std::variant<ApiKeys::Asker, Refusal> ApiKeys::find(std::string_view authorizati
   const ApiKey& key = found == keys_.end() ? nobody : found->second;
   const std::string hash = hash_of(key.salt, secret);
   if (CRYPTO_memcmp(hash.data(), key.hash.data(), hash.size()) != 0 || found == keys_.end()) return bad_key();
-  if (key.any_tenant && !tenant_header.empty()) return Asker{&key, std::string(tenant_header)};
+  if (key.any_tenant && !tenant_header.empty()) return Caller{&key, std::string(tenant_header)};
   if (!tenant_header.empty() && tenant_header != key.tenant)
     return Refusal{403, "not_your_tenant", "the key belongs to another tenant than the header names",
                    "x-troupe-tenant", "the key's own tenant, or no header"};
-  return Asker{&key, key.tenant};
+  return Caller{&key, key.tenant};
 }
 
-MadeKey make_key(ApiKey wanted) {
+NewKey make_key(ApiKey wanted) {
   const std::string secret = random_hex<secret_bytes>();
   wanted.id = random_hex<id_bytes>();
   wanted.salt = random_hex<salt_bytes>();

@@ -47,21 +47,21 @@ class ApiKeys {
   // Finds the key in the header `authorization` ("Bearer tk-…") and the tenant that it may act for.
   // Refuses with 401 no_key or bad_key, and with 403 not_your_tenant if the header names another
   // tenant. The returned key lives as long as the keys.
-  struct Asker {
+  struct Caller {
     const ApiKey* key = nullptr;
     std::string tenant;
   };
-  std::variant<Asker, Refusal> find(std::string_view authorization, std::string_view tenant_header) const;
+  std::variant<Caller, Refusal> find(std::string_view authorization, std::string_view tenant_header) const;
 
  private:
   std::map<std::string, ApiKey> keys_;
 };
 
 // A new key with random id, salt and hash, and its full text, which cannot be recovered later.
-struct MadeKey {
+struct NewKey {
   ApiKey key;
   std::string text;
 };
-MadeKey make_key(ApiKey wanted);
+NewKey make_key(ApiKey wanted);
 
 }  // namespace troupe::server

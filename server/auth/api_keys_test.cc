@@ -11,7 +11,7 @@ std::string asked(const ApiKeys& keys, const std::string& authorization, const s
   const auto found = keys.find(authorization, tenant);
   const auto* refusal = std::get_if<Refusal>(&found);
   return refusal ? std::to_string(refusal->status) + " " + refusal->code
-                 : "tenant " + std::get<ApiKeys::Asker>(found).tenant;
+                 : "tenant " + std::get<ApiKeys::Caller>(found).tenant;
 }
 
 std::string parse_fault(const std::string& text) {
@@ -26,7 +26,7 @@ std::string parse_fault(const std::string& text) {
 TEST_SUITE("API keys") {
   TEST_CASE("API keys: a key is accepted for its tenant until it is revoked") {
     ApiKeys keys;
-    const MadeKey acme = make_key({.tenant = "acme"}), other = make_key({.tenant = "b"});
+    const NewKey acme = make_key({.tenant = "acme"}), other = make_key({.tenant = "b"});
     keys.add(acme.key), keys.add(other.key);
     CHECK(asked(keys, "Bearer " + acme.text) == "tenant acme");
     CHECK(asked(keys, "bearer  " + other.text) == "tenant b");
@@ -39,7 +39,7 @@ TEST_SUITE("API keys") {
 
   TEST_CASE("API keys: an invalid key is refused, and the tenant header alone is not enough") {
     ApiKeys keys;
-    const MadeKey made = make_key({.tenant = "acme"});
+    const NewKey made = make_key({.tenant = "acme"});
     keys.add(made.key);
     CHECK(asked(keys, "", "acme") == "401 no_key");
     std::string wrong = made.text;
@@ -55,7 +55,7 @@ TEST_SUITE("API keys") {
 
   TEST_CASE("API keys: a gateway's key acts for the header's tenant") {
     ApiKeys keys;
-    const MadeKey made = make_key({.tenant = "own", .any_tenant = true});
+    const NewKey made = make_key({.tenant = "own", .any_tenant = true});
     keys.add(made.key);
     CHECK(asked(keys, "Bearer " + made.text, "acme") == "tenant acme");
     CHECK(asked(keys, "Bearer " + made.text) == "tenant own");
@@ -63,7 +63,7 @@ TEST_SUITE("API keys") {
 
   TEST_CASE("API keys: the file has no secrets, and all fields of a key") {
     ApiKeys keys;
-    const MadeKey made =
+    const NewKey made =
         make_key({.tenant = "a \"b\"", .admin = true, .rate = 2.5, .at_once = 3, .made = "2026-11-24"});
     keys.add(made.key);
     const std::string text = keys.text();
@@ -89,7 +89,7 @@ TEST_SUITE("API keys") {
   }
 
   TEST_CASE("API keys: two keys always differ, and so do two hashes of one secret") {
-    const MadeKey a = make_key({}), b = make_key({});
+    const NewKey a = make_key({}), b = make_key({});
     CHECK(a.key.id != b.key.id);
     CHECK(a.text != b.text);
     CHECK(a.key.salt != b.key.salt);

@@ -22,10 +22,10 @@ Rerank rerank_of(const std::string& body) {
   return std::get<Rerank>(read);
 }
 std::string rerank_fault(const std::string& body) { return fault_in(read_rerank(body, 3, 5)); }
-Infer infer_of(const std::string& body) {
+InferRequest infer_of(const std::string& body) {
   const auto read = read_infer(body, 3, 5);
   REQUIRE(fault_in(read) == "");
-  return std::get<Infer>(read);
+  return std::get<InferRequest>(read);
 }
 std::string infer_fault(const std::string& body) { return fault_in(read_infer(body, 3, 5)); }
 
@@ -86,7 +86,7 @@ TEST_SUITE("foreign formats") {
     const std::string inputs =
         R"("inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},
                      {"name":"candidates","shape":[1,2],"datatype":"BYTES","data":[["a","b"]]})";
-    Infer asked = infer_of("{\"id\":\"42\"," + inputs + R"(],"parameters":{"policy":"item"}})");
+    InferRequest asked = infer_of("{\"id\":\"42\"," + inputs + R"(],"parameters":{"policy":"item"}})");
     const auto& rank = std::get<RankRequest>(asked.request);
     CHECK(rank.user == "ana");
     CHECK(rank.candidates == std::vector<std::string>{"a", "b"});
@@ -107,9 +107,10 @@ TEST_SUITE("foreign formats") {
   }
 
   TEST_CASE("inference protocol: inputs with only a user ask for generated items") {
-    const Infer asked = infer_of(R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},
+    const InferRequest asked =
+        infer_of(R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},
                                                {"name":"top_k",)"
-                                 R"("shape":[1],"datatype":"INT32","data":[5]}]})");
+                 R"("shape":[1],"datatype":"INT32","data":[5]}]})");
     CHECK(std::get<GenerateRequest>(asked.request).top_k == 5);
     const GenerateReply reply{.items = {{"x", "", {1}, -0.5}}, .model_version = "v2"};
     CHECK(nlohmann::json::parse(infer_body(asked, reply, "v2")).at("outputs").at(1).at("data") ==

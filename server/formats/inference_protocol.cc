@@ -53,13 +53,13 @@ Tensor tensor_of(const JsonTree& value, const std::string& where) {
   return tensor;
 }
 
-std::vector<std::string> texts_of(const Tensor& tensor, std::uint32_t most, const char* knob) {
+std::vector<std::string> texts_of(const Tensor& tensor, std::uint32_t most, const char* setting) {
   if (tensor.datatype != "BYTES")
     tree_fault("wrong_type", tensor.name + " has the datatype " + tensor.datatype, tensor.where + ".datatype",
                "BYTES");
   if (tensor.data.size() > most)
     throw Refusal{413, "too_many_candidates", "there are " + std::to_string(tensor.data.size()), tensor.where,
-                  "at most " + std::to_string(most) + " (" + knob + ")"};
+                  "at most " + std::to_string(most) + " (" + setting + ")"};
   std::vector<std::string> texts;
   for (const JsonTree& element : tensor.data)
     texts.push_back(tree_text(element, tensor.where + ".data[" + std::to_string(texts.size()) + "]"));
@@ -118,7 +118,7 @@ GenerateRequest generation_of(const std::vector<Tensor>& inputs) {
   return generate;
 }
 
-void take_parameters(const JsonTree& parameters, Infer& out) {
+void take_parameters(const JsonTree& parameters, InferRequest& out) {
   if (!parameters.is_object())
     tree_fault("wrong_type", "parameters has the wrong type", "parameters", "an object");
   for (const auto& [name, value] : parameters.items()) {
@@ -129,9 +129,9 @@ void take_parameters(const JsonTree& parameters, Infer& out) {
   }
 }
 
-Infer infer_of(const JsonTree& tree, std::uint32_t candidates_max, std::uint32_t events_max) {
+InferRequest infer_of(const JsonTree& tree, std::uint32_t candidates_max, std::uint32_t events_max) {
   if (!tree.is_object()) tree_fault("wrong_type", "the body has the wrong type", "body", "an object");
-  Infer out;
+  InferRequest out;
   if (!tree.contains("inputs") || !tree.at("inputs").is_array())
     tree_fault("missing_field", "the body has no list `inputs`", "inputs", "a list of tensors");
   std::vector<Tensor> inputs;
@@ -164,7 +164,7 @@ Infer infer_of(const JsonTree& tree, std::uint32_t candidates_max, std::uint32_t
 
 class Outputs {
  public:
-  explicit Outputs(const Infer& asked) : asked_(asked) {}
+  explicit Outputs(const InferRequest& asked) : asked_(asked) {}
   template <class T>
   void add(const char* name, const char* datatype, const std::vector<T>& data) {
     if (!asked_.outputs.empty() && std::ranges::find(asked_.outputs, name) == asked_.outputs.end()) return;
@@ -173,7 +173,7 @@ class Outputs {
   OrderedTree take() { return std::move(list_); }
 
  private:
-  const Infer& asked_;
+  const InferRequest& asked_;
   OrderedTree list_ = OrderedTree::array();
 };
 
@@ -210,8 +210,8 @@ OrderedTree tensor_metadata(const char* name, const char* datatype, int length) 
 
 }  // namespace
 
-std::variant<Infer, Refusal> read_infer(std::string_view body, std::uint32_t candidates_max,
-                                        std::uint32_t events_max) {
+std::variant<InferRequest, Refusal> read_infer(std::string_view body, std::uint32_t candidates_max,
+                                               std::uint32_t events_max) {
   try {
     const std::size_t values = 2 * (std::size_t{candidates_max} + events_max) + 256;
     return infer_of(parse_tree(body, {.values_max = values, .depth_max = 8}, "inputs"), candidates_max,
@@ -221,7 +221,7 @@ std::variant<Infer, Refusal> read_infer(std::string_view body, std::uint32_t can
   }
 }
 
-std::string infer_body(const Infer& asked, const Message& reply, const std::string& model) {
+std::string infer_body(const InferRequest& asked, const Message& reply, const std::string& model) {
   Outputs outputs(asked);
   std::string version;
   if (const auto* rank = std::get_if<RankReply>(&reply)) {

@@ -22,16 +22,16 @@
 
 namespace troupe::server {
 
-struct Infer {
+struct InferRequest {
   std::variant<RankRequest, GenerateRequest> request;  // without tenant
   std::string id;                                      // the client's; "" = none
   std::vector<std::string> outputs;                    // wanted outputs; empty = all
 };
-std::variant<Infer, Refusal> read_infer(std::string_view body, std::uint32_t candidates_max,
-                                        std::uint32_t events_max);
+std::variant<InferRequest, Refusal> read_infer(std::string_view body, std::uint32_t candidates_max,
+                                               std::uint32_t events_max);
 
 // `model`: name that the client uses.
-std::string infer_body(const Infer& asked, const Message& reply, const std::string& model);
+std::string infer_body(const InferRequest& asked, const Message& reply, const std::string& model);
 
 std::string server_metadata(std::string_view version);
 // `serves`: as in /v1/models.

@@ -19,7 +19,7 @@ void tree_fault(const char* code, std::string what, std::string where, std::stri
 JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char* list) {
   if (body.starts_with("\x1f\x8b"))
     throw Refusal{415, "content_encoding", "the body is compressed (gzip)", "body", "JSON as plain text"};
-  if (const std::string excess = find_excess(body, bounds); !excess.empty())
+  if (const std::string excess = exceeded_bound(body, bounds); !excess.empty())
     throw Refusal{413, "too_many_values", "the body has " + excess, list, "a shorter list"};
   std::vector<std::set<std::string>> keys;
   const auto look = [&](int, JsonTree::parse_event_t event, JsonTree& value) {

@@ -40,7 +40,7 @@ const std::map<std::string, std::vector<JsonTree>>& inert_members() {
 // Joined texts are tokenized once per item, so their total size is bounded: this many bytes per
 // token of a request.
 constexpr std::size_t joined_bytes_of_token = 16;
-constexpr std::array passed_over{"user", "request_id", "rid"};  // ignored: they change no answer
+constexpr std::array ignored{"user", "request_id", "rid"};  // ignored: they change no answer
 
 class ScoreReader {
  public:
@@ -64,7 +64,7 @@ class ScoreReader {
 
  private:
   bool take_common(const std::string& name, const JsonTree& value) {
-    if (value.is_null() || std::ranges::find(passed_over, name) != passed_over.end()) return true;
+    if (value.is_null() || std::ranges::find(ignored, name) != ignored.end()) return true;
     if (name == "model") return asked_.model = tree_text(value, name), true;
     if (name == "budget_us") return budget_us_ = tree_number(value, name, 0, INT64_MAX), true;
     const auto inert = inert_members().find(name);
@@ -219,7 +219,7 @@ class ScoreReader {
             "the query's text with each item's has more than " + std::to_string(most) + " bytes in all",
             item.where,
             "at most " + std::to_string(joined_bytes_of_token) + " for each of " +
-                std::to_string(limits_.tokens_max) + " tokens (" + limits_.tokens_knob + ")"};
+                std::to_string(limits_.tokens_max) + " tokens (" + limits_.tokens_setting + ")"};
     }
   }
 
@@ -249,7 +249,7 @@ class ScoreReader {
       throw Refusal{413, "too_many_tokens",
                     "query and items have more than " + std::to_string(limits_.tokens_max) + " tokens",
                     item.where,
-                    "at most " + std::to_string(limits_.tokens_max) + " (" + limits_.tokens_knob + ")"};
+                    "at most " + std::to_string(limits_.tokens_max) + " (" + limits_.tokens_setting + ")"};
     return prompt;
   }
 

@@ -12,7 +12,7 @@ namespace troupe::server {
 struct ScoreLimits {
   std::uint32_t items_max = 1024, labels_max = 256;
   std::uint32_t tokens_max = 262'144;  // of a whole request
-  const char* tokens_knob = "router.request_tokens_max";
+  const char* tokens_setting = "router.request_tokens_max";
 };
 
 struct TextList {

@@ -154,7 +154,7 @@ class Reader {
                     "logprobs", "0, 1, null, or none"};
     request.logprobs = true;
   }
-  void passed_over(const Value&) {}  // ignored: the same request always has the same answer
+  void ignored(const Value&) {}  // ignored: the same request always has the same answer
 
   const ModelText& text_;
   const std::uint32_t tokens_max_;
@@ -168,11 +168,10 @@ class Reader {
 
 const std::vector<Reader::Member>& Reader::members() {
   static const std::vector<Member> known{
-      {"model", &Reader::model},           {"prompt", &Reader::prompt},
-      {"max_tokens", &Reader::max_tokens}, {"n", &Reader::n},
-      {"beam_width", &Reader::beam_width}, {"logprobs", &Reader::logprobs},
-      {"items", &Reader::items},           {"budget_us", &Reader::budget_us},
-      {"seed", &Reader::passed_over},      {"user", &Reader::passed_over},
+      {"model", &Reader::model},  {"prompt", &Reader::prompt},         {"max_tokens", &Reader::max_tokens},
+      {"n", &Reader::n},          {"beam_width", &Reader::beam_width}, {"logprobs", &Reader::logprobs},
+      {"items", &Reader::items},  {"budget_us", &Reader::budget_us},   {"seed", &Reader::ignored},
+      {"user", &Reader::ignored},
   };
   return known;
 }

@@ -43,7 +43,7 @@ std::size_t RequestBody::take(std::string_view bytes) {
 
 std::size_t RequestBody::take_data(std::string_view bytes) {
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(left_, bytes.size()));
-  make_room(size);
+  reserve_bytes(size);
   text_.append(bytes.substr(0, size));
   left_ -= size;
   if (left_ == 0) at_ = at_ == At::length ? At::done : At::data_cr;
@@ -52,7 +52,7 @@ std::size_t RequestBody::take_data(std::string_view bytes) {
 
 // Grows the buffer to at most twice what came and little more than may come. A larger body gets a
 // large block, which the allocator returns to the system afterwards.
-void RequestBody::make_room(std::size_t bytes) {
+void RequestBody::reserve_bytes(std::size_t bytes) {
   constexpr std::size_t small = 16 << 10, large = 128 << 10;
   const std::size_t wanted = text_.size() + bytes;
   if (wanted <= text_.capacity()) return;

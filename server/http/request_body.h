@@ -64,7 +64,7 @@ class RequestBody {
   std::size_t take_data(std::string_view bytes);
   void size_is_read();
   void expect(char c, char wanted, At then);
-  void make_room(std::size_t bytes);
+  void reserve_bytes(std::size_t bytes);
   void refuse(unsigned status, std::string code, std::string what, std::string expected);
   void refuse_size();
   void refuse_line();

@@ -19,29 +19,30 @@ void TenantPauses::refused(const std::string& tenant, const Refusal& refusal, st
     row.asked_max = row.asked - 1;
     row.more = 1;
     row.until_us = now_us + pause_us_;
-    row.told = {refusal.status, refusal.retry_after_s, to_json(refusal)};
+    row.reported = {refusal.status, refusal.retry_after_s, to_json(refusal)};
   }
   answered(tenant);
 }
 
-const TenantPauses::Told* TenantPauses::find(const std::string& tenant, std::int64_t now_us) {
+const TenantPauses::StoredRefusal* TenantPauses::find(const std::string& tenant, std::int64_t now_us) {
   const auto at = rows_.find(tenant);
   if (at == rows_.end()) return nullptr;
   Row& row = at->second;
   if (row.asked_max == 0 || row.asked < row.asked_max) return nullptr;
-  if (now_us < row.until_us) return &row.told;
+  if (now_us < row.until_us) return &row.reported;
   row.asked_max += row.more;
   row.more *= 2;
   row.until_us = now_us + pause_us_;
   return nullptr;
 }
 
-std::int64_t TenantPauses::take_turn(const std::string& tenant, std::int64_t now_us) {
+std::int64_t TenantPauses::refusal_delay_us(const std::string& tenant, std::int64_t now_us) {
   const auto at = rows_.find(tenant);
   TROUPE_CHECK(at != rows_.end(), "a paused tenant has requests in flight");
   const std::int64_t turn =
-      std::clamp(at->second.turn_at_us, now_us - turns_at_once * turn_us, now_us + turn_us_max);
-  at->second.turn_at_us = turn + turn_us;
+      std::clamp(at->second.next_refusal_us, now_us - refusals_at_once * refusal_interval_us,
+                 now_us + refusal_delay_us_max);
+  at->second.next_refusal_us = turn + refusal_interval_us;
   return std::max<std::int64_t>(0, turn - now_us);
 }
 

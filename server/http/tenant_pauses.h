@@ -21,14 +21,15 @@ namespace troupe::server {
 class TenantPauses {
  public:
   // A refusal, serialized once and sent often.
-  struct Told {
+  struct StoredRefusal {
     unsigned status = 0, retry_after_s = 0;
     std::string json;
   };
 
   // Rate at which each tenant's refusals are sent. The longest delay stays below Retry-After, which
   // is at least a second.
-  static constexpr std::int64_t turn_us = 1'000, turn_us_max = 500'000, turns_at_once = 64;
+  static constexpr std::int64_t refusal_interval_us = 1'000, refusal_delay_us_max = 500'000,
+                                refusals_at_once = 64;
 
   explicit TenantPauses(std::int64_t pause_us) : pause_us_(pause_us) {}  // length of the pause
 
@@ -38,9 +39,9 @@ class TenantPauses {
   void refused(const std::string& tenant, const Refusal& refusal,
                std::int64_t now_us);  // also counts as answered
   // Returns the refusal to send now; null = the request may go to the router.
-  const Told* find(const std::string& tenant, std::int64_t now_us);
+  const StoredRefusal* find(const std::string& tenant, std::int64_t now_us);
   // Returns the delay in microseconds before the refusal just found is sent.
-  std::int64_t take_turn(const std::string& tenant, std::int64_t now_us);
+  std::int64_t refusal_delay_us(const std::string& tenant, std::int64_t now_us);
   std::size_t size() const { return rows_.size(); }
 
  private:
@@ -49,8 +50,8 @@ class TenantPauses {
     // limit on `asked`, 0 = none; number let through after the next pause
     std::size_t asked_max = 0, more = 0;
     std::int64_t until_us = 0;
-    std::int64_t turn_at_us = INT64_MIN / 2;  // when its next refusal may be sent
-    Told told;
+    std::int64_t next_refusal_us = INT64_MIN / 2;  // when its next refusal may be sent
+    StoredRefusal reported;
   };
   const std::int64_t pause_us_;
   std::map<std::string, Row> rows_;

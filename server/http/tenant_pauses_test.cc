@@ -9,7 +9,7 @@ namespace {
 
 const Refusal too_much{429, "tenant_overloaded", "it has 9 requests here", "tenant", "at most 9", 2};
 
-struct Door {
+struct Listener {
   TenantPauses pauses{20};
   int asked = 0;  // unanswered requests of "flood"
 
@@ -35,92 +35,96 @@ struct Door {
 };
 
 TEST_CASE("tenant pauses: a tenant refused for its load is refused again, and others are not") {
-  Door door;
-  CHECK(door.come(10, 100) == 10);
-  door.refuse(100);
-  const TenantPauses::Told* told = door.pauses.find("flood", 119);
-  REQUIRE(told != nullptr);
-  CHECK(told->status == 429);
-  CHECK(told->retry_after_s == 2);
-  CHECK(told->json == to_json(too_much));
-  CHECK(door.come(5, 119, "steady") == 5);
+  Listener http_server;
+  CHECK(http_server.come(10, 100) == 10);
+  http_server.refuse(100);
+  const TenantPauses::StoredRefusal* reported = http_server.pauses.find("flood", 119);
+  REQUIRE(reported != nullptr);
+  CHECK(reported->status == 429);
+  CHECK(reported->retry_after_s == 2);
+  CHECK(reported->json == to_json(too_much));
+  CHECK(http_server.come(5, 119, "steady") == 5);
 }
 
 TEST_CASE("tenant pauses: each answered request lets another one through") {
-  Door door;
-  door.come(10, 100);
-  door.refuse(100);
-  CHECK(door.come(50, 101) == 0);
-  door.answer();
-  door.answer();
-  CHECK(door.come(50, 102) == 2);
-  CHECK(door.asked == 9);
+  Listener http_server;
+  http_server.come(10, 100);
+  http_server.refuse(100);
+  CHECK(http_server.come(50, 101) == 0);
+  http_server.answer();
+  http_server.answer();
+  CHECK(http_server.come(50, 102) == 2);
+  CHECK(http_server.asked == 9);
 }
 
 TEST_CASE("tenant pauses: requests in flight that are refused as well are not replaced") {
-  Door door;
-  door.come(10, 100);
-  for (int i = 0; i < 4; ++i) door.refuse(100 + i);
-  CHECK(door.come(50, 104) == 0);
-  CHECK(door.asked == 6);
+  Listener http_server;
+  http_server.come(10, 100);
+  for (int i = 0; i < 4; ++i) http_server.refuse(100 + i);
+  CHECK(http_server.come(50, 104) == 0);
+  CHECK(http_server.asked == 6);
 }
 
 TEST_CASE("tenant pauses: after the pause one more passes, then twice as many until one is refused") {
-  Door door;
-  door.come(10, 100);
-  door.refuse(100);
-  CHECK(door.come(50, 119) == 0);
-  CHECK(door.come(50, 120) == 1);
-  CHECK(door.come(50, 139) == 0);
-  CHECK(door.come(50, 140) == 2);
-  CHECK(door.come(50, 160) == 4);
-  door.refuse(161);
-  CHECK(door.come(50, 180) == 0);
-  CHECK(door.come(50, 181) == 1);
+  Listener http_server;
+  http_server.come(10, 100);
+  http_server.refuse(100);
+  CHECK(http_server.come(50, 119) == 0);
+  CHECK(http_server.come(50, 120) == 1);
+  CHECK(http_server.come(50, 139) == 0);
+  CHECK(http_server.come(50, 140) == 2);
+  CHECK(http_server.come(50, 160) == 4);
+  http_server.refuse(161);
+  CHECK(http_server.come(50, 180) == 0);
+  CHECK(http_server.come(50, 181) == 1);
 }
 
 TEST_CASE("tenant pauses: a tenant without requests in flight is never paused") {
-  Door door;
-  door.come(1, 100);
-  door.refuse(100);
-  CHECK(door.pauses.size() == 0);
-  CHECK(door.come(2, 101) == 2);
-  door.refuse(101);
-  CHECK(door.come(50, 102) == 0);
-  door.answer();
-  CHECK(door.pauses.size() == 0);
-  CHECK(door.come(50, 103) == 50);
+  Listener http_server;
+  http_server.come(1, 100);
+  http_server.refuse(100);
+  CHECK(http_server.pauses.size() == 0);
+  CHECK(http_server.come(2, 101) == 2);
+  http_server.refuse(101);
+  CHECK(http_server.come(50, 102) == 0);
+  http_server.answer();
+  CHECK(http_server.pauses.size() == 0);
+  CHECK(http_server.come(50, 103) == 50);
 }
 
 TEST_CASE("tenant pauses: the first refusals are sent at once, later ones at a bounded rate and delay") {
-  Door door;
+  Listener http_server;
   const std::int64_t now = 1'000'000;
-  door.come(10, now);
-  door.refuse(now);
-  for (int i = 0; i <= TenantPauses::turns_at_once; ++i) CHECK(door.pauses.take_turn("flood", now) == 0);
-  for (int i = 1; i <= 100; ++i) CHECK(door.pauses.take_turn("flood", now) == i * TenantPauses::turn_us);
+  http_server.come(10, now);
+  http_server.refuse(now);
+  for (int i = 0; i <= TenantPauses::refusals_at_once; ++i)
+    CHECK(http_server.pauses.refusal_delay_us("flood", now) == 0);
+  for (int i = 1; i <= 100; ++i)
+    CHECK(http_server.pauses.refusal_delay_us("flood", now) == i * TenantPauses::refusal_interval_us);
   // after 50 intervals half of them have been sent
-  CHECK(door.pauses.take_turn("flood", now + 50 * TenantPauses::turn_us) == 51 * TenantPauses::turn_us);
-  for (int i = 0; i < 1000; ++i) CHECK(door.pauses.take_turn("flood", now) <= TenantPauses::turn_us_max);
-  CHECK(door.pauses.take_turn("flood", now + 2 * TenantPauses::turn_us_max) == 0);
-  door.come(10, now, "other");
-  CHECK(door.pauses.take_turn("other", now) == 0);
+  CHECK(http_server.pauses.refusal_delay_us("flood", now + 50 * TenantPauses::refusal_interval_us) ==
+        51 * TenantPauses::refusal_interval_us);
+  for (int i = 0; i < 1000; ++i)
+    CHECK(http_server.pauses.refusal_delay_us("flood", now) <= TenantPauses::refusal_delay_us_max);
+  CHECK(http_server.pauses.refusal_delay_us("flood", now + 2 * TenantPauses::refusal_delay_us_max) == 0);
+  http_server.come(10, now, "other");
+  CHECK(http_server.pauses.refusal_delay_us("other", now) == 0);
 }
 
 TEST_CASE("tenant pauses: a refusal that says nothing of other requests pauses no tenant") {
-  Door door;
-  door.come(10, 100);
-  door.refuse(100, {503, "overloaded", "", "", "", 2});
-  door.refuse(100, {404, "unknown_user", "", "", ""});
-  CHECK(door.come(50, 100) == 50);
+  Listener http_server;
+  http_server.come(10, 100);
+  http_server.refuse(100, {503, "overloaded", "", "", "", 2});
+  http_server.refuse(100, {404, "unknown_user", "", "", ""});
+  CHECK(http_server.come(50, 100) == 50);
 }
 
 TEST_CASE("tenant pauses: a refusal that says nothing of other requests ends no pause") {
-  Door door;
-  door.come(10, 100);
-  door.refuse(100);
-  door.refuse(101, {503, "worker_lost", "", "", ""});
-  CHECK(door.come(50, 102) == 1);  // replaces the refused one
+  Listener http_server;
+  http_server.come(10, 100);
+  http_server.refuse(100);
+  http_server.refuse(101, {503, "worker_lost", "", "", ""});
+  CHECK(http_server.come(50, 102) == 1);  // replaces the refused one
 }
 
 }  // namespace

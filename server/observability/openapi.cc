@@ -142,7 +142,8 @@ std::string make_openapi() {
     of += (of.empty() ? "" : ",") + operation(path);
   }
   std::string out = R"({"openapi":"3.1.0","info":{"title":"Troupe","version":"1",)"
-                    R"("description":"Ranks and generates items for users. API.md describes every member."},)"
+                    R"("description":"Ranks and generates items for users. )"
+                    R"(docs/reference/request-fields.md describes every member."},)"
                     R"("security":[{},{"key":[]}],"paths":{)";
   for (const auto& [path, of] : operations) {
     append_json_string(out += out.back() == '{' ? "" : ",", path);

@@ -28,7 +28,7 @@ void append_timings(std::string& out, const Timings& t) {
   out += '}';
 }
 
-void append_request(std::string& out, const SeenRequest& request, std::int64_t ago_us) {
+void append_request(std::string& out, const ObservedRequest& request, std::int64_t ago_us) {
   out += '{';
   put_text(out, "request", request.request_id);
   put_text(out, "trace", trace_id(request.trace));
@@ -49,7 +49,7 @@ void append_request(std::string& out, const SeenRequest& request, std::int64_t a
 
 }  // namespace
 
-void SlowestRequests::add(std::int64_t now_us, SeenRequest request) {
+void SlowestRequests::add(std::int64_t now_us, ObservedRequest request) {
   const std::int64_t number = now_us / slot_us;
   Slot& slot = slots_[static_cast<std::size_t>(number) % slots];
   if (slot.number != number) slot = {number, {}};

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "server/observability/seen_request.h"
+#include "server/observability/observed_request.h"
 
 namespace troupe::server {
 
 class SlowestRequests {
  public:
-  void add(std::int64_t now_us, SeenRequest request);
+  void add(std::int64_t now_us, ObservedRequest request);
   // Returns {"requests":[…]}, slowest first.
   std::string to_json(std::int64_t now_us) const;
 
@@ -21,7 +21,7 @@ class SlowestRequests {
   static constexpr std::size_t slots = 10, of_slot_max = 10, shown = 16;
   struct Kept {
     std::int64_t at_us = 0;
-    SeenRequest request;
+    ObservedRequest request;
   };
   struct Slot {
     std::int64_t number = -1;

@@ -11,7 +11,7 @@
 namespace troupe::sim {
 
 // Time interval in which the last block arrives.
-struct Coming {
+struct ArrivalInterval {
   Instant begins, ends;
 };
 
@@ -23,13 +23,13 @@ struct Layers {
 };
 
 // Returns how much of the time until `until` the batch has spent computing.
-inline Duration computed_by(Instant until, const Layers& layers, const Coming& coming) {
-  const double part = static_cast<double>((coming.ends - coming.begins).us) / layers.count,
+inline Duration computed_by(Instant until, const Layers& layers, const ArrivalInterval& in_flight) {
+  const double part = static_cast<double>((in_flight.ends - in_flight.begins).us) / layers.count,
                each = layers.each_us();
   const auto end = static_cast<double>(until.us);
   double at = static_cast<double>(layers.begun.us), computed = 0;
   for (std::uint32_t layer = 1; layer <= layers.count; ++layer) {
-    const double begins = std::max(at, static_cast<double>(coming.begins.us) + part * layer);
+    const double begins = std::max(at, static_cast<double>(in_flight.begins.us) + part * layer);
     if (begins >= end) break;
     computed += std::min(each, end - begins);
     at = begins + each;

@@ -1,13 +1,13 @@
 #pragma once
 // Hashes and random draws of the simulated world. Values computed from numbers (a million items, a toy
-// model's values) use `mix`; values drawn during a run use a SimRandom stream. Both are the same on every
+// model's values) use `mix`; values drawn during a run use a RandomStream stream. Both are the same on every
 // run and machine.
 #include <cstdint>
 #include <span>
 #include <string_view>
 
 #include "runtime/actor/messages.h"
-#include "sim/base/sim_random.h"
+#include "sim/base/random_stream.h"
 
 namespace troupe::sim {
 
@@ -30,7 +30,7 @@ std::uint64_t hash_of(std::span<const Token> tokens);
 
 // Maps the upper 53 bits to a number in (0, 1).
 constexpr double to_unit(std::uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
-inline double unit(SimRandom& random) { return to_unit(random.next()); }
-inline bool chance(SimRandom& random, double probability) { return unit(random) < probability; }
+inline double unit(RandomStream& random) { return to_unit(random.next()); }
+inline bool chance(RandomStream& random, double probability) { return unit(random) < probability; }
 
 }  // namespace troupe::sim

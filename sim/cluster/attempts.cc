@@ -57,7 +57,7 @@ void Attempts::on_plan(Instant now, NodeId router, NodeId node, const Execute& p
   Router& seen = routers_[router];
   Request& request = seen.requests[plan.id];
   const auto budget = static_cast<std::int64_t>(static_cast<double>(plan.budget_us) * deadline_stretch);
-  judge_haste(now, router, plan.id, request);
+  judge_resend(now, router, plan.id, request);
   const auto half = static_cast<std::int64_t>(static_cast<double>(plan.budget_us) / 2 / deadline_stretch);
   request.attempts.push_back(
       {node, content_of(plan), now, now + Duration{half}, now + Duration{budget}, plan.alone});
@@ -80,7 +80,7 @@ bool Attempts::has_heard_of(const Router& router, NodeId node) {
 
 // A second attempt is in vain while the first one runs and is not late. If a worker never sent a heartbeat,
 // only the router knows when it considered the worker lost.
-void Attempts::judge_haste(Instant now, NodeId router, RequestId id, const Request& request) {
+void Attempts::judge_resend(Instant now, NodeId router, RequestId id, const Request& request) {
   const Router& seen = routers_[router];
   for (const Attempt& attempt : request.attempts)
     if (attempt.open && now < attempt.late && has_heard_of(seen, attempt.node) &&
@@ -102,16 +102,16 @@ void Attempts::on_event(Instant now, Address to, const Event& event) {
     lose(silent_since(now, routers_[to.node], gone->node).value_or(now), to.node, gone->node);
   } else if (const auto* received = std::get_if<Received>(&event)) {
     on_message(now, to.node, *received);
-  } else if (const auto* done = std::get_if<Done>(&event)) {
-    if (const auto* read = std::get_if<Coordinated>(&done->result)) on_read(now, to.node, read->value);
+  } else if (const auto* done = std::get_if<JobDone>(&event)) {
+    if (const auto* read = std::get_if<CoordinationReply>(&done->result)) on_read(now, to.node, read->value);
   }
 }
 
 // A router that reads this member list loses the workers that have left for good.
 void Attempts::on_read(Instant now, NodeId router, const std::string& value) {
   const auto members = parse_members(value);
-  if (!std::holds_alternative<Members>(members)) return;  // of another key
-  for (const NodeId node : std::get<Members>(members).left) lose(now, router, node);
+  if (!std::holds_alternative<ClusterMembers>(members)) return;  // of another key
+  for (const NodeId node : std::get<ClusterMembers>(members).left) lose(now, router, node);
 }
 
 void Attempts::on_message(Instant now, NodeId router, const Received& received) {

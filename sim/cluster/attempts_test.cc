@@ -86,7 +86,7 @@ TEST_CASE(
     "attempts: only attempts with a cost are retries; a new process starts at zero; background plans do not "
     "count") {
   Bench b;
-  b.hear(1, Received{{router, Role::door}, RankRequest{}});
+  b.hear(1, Received{{router, Role::server}, RankRequest{}});
   b.send(1, first, 100);
   b.send(2, second, 100);
   b.send(1, first, 101);

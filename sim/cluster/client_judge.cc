@@ -15,10 +15,10 @@ constexpr std::size_t ended_max = 100'000;
 constexpr std::int64_t reload_budget_us = 60'000'000;
 
 // True if a refusal may have this status (promise 1); 404 and 422 also need a reason.
-bool is_promised(std::uint16_t status, Asked::Kind kind) {
+bool is_promised(std::uint16_t status, SentRequest::Kind kind) {
   constexpr std::uint16_t of_the_cluster[] = {404, 422, 429, 503, 504},
                           of_the_client[] = {400, 401, 403, 413};
-  const bool may_blame_client = kind == Asked::Kind::malformed || kind == Asked::Kind::reload;
+  const bool may_blame_client = kind == SentRequest::Kind::malformed || kind == SentRequest::Kind::reload;
   return std::ranges::count(of_the_cluster, status) > 0 ||
          (may_blame_client && std::ranges::count(of_the_client, status) > 0);
 }
@@ -83,7 +83,7 @@ void Clients::on_answer(NodeId router, Message message) {
   const RequestId id = id_of(message);
   const auto at = open_.find(id);
   if (at == open_.end()) return on_unexpected(router, id);
-  const Asked asked = std::move(at->second);
+  const SentRequest asked = std::move(at->second);
   open_.erase(at);
   remember(ended_, id);
   if (asked.router != router) report(1, asked, "is answered by another router");
@@ -105,28 +105,28 @@ void Clients::on_unexpected(NodeId router, RequestId id) {
                        cluster_.now());
 }
 
-void Clients::judge(const Asked& asked, const Message& answer) {
+void Clients::judge(const SentRequest& asked, const Message& answer) {
   const auto* refused = std::get_if<Refused>(&answer);
   if (const auto* reload = std::get_if<Reload>(&asked.request))
     judge_reload(asked, *reload, refused ? &refused->refusal : nullptr);
   Second& now = second(cluster_.now());
   const bool excused = refused && is_excused(asked, refused->refusal);
   if (!excused) {
-    tally_.after_kill += asked.since_kill != Asked::SinceKill::unknown;
-    tally_.long_after_kill += asked.since_kill == Asked::SinceKill::long_ago;
+    tally_.after_kill += asked.since_kill != SentRequest::SinceKill::unknown;
+    tally_.long_after_kill += asked.since_kill == SentRequest::SinceKill::long_ago;
   }
   if (refused) {
-    now.failed += !excused && asked.kind == Asked::Kind::usual;
+    now.failed += !excused && asked.kind == SentRequest::Kind::usual;
     const bool late = refused->refusal.status == 504;
     ++(late ? tally_.expired : tally_.refused);
     ++(late ? now.expired : now.refused);
     return judge_refusal(asked, refused->refusal);
   }
-  if (asked.kind == Asked::Kind::malformed) report(15, asked, "is malformed but is answered");
+  if (asked.kind == SentRequest::Kind::malformed) report(15, asked, "is malformed but is answered");
   ++tally_.answered;
   ++now.answered;
-  tally_.after_kill_ok += asked.since_kill != Asked::SinceKill::unknown;
-  tally_.long_after_kill_ok += asked.since_kill == Asked::SinceKill::long_ago;
+  tally_.after_kill_ok += asked.since_kill != SentRequest::SinceKill::unknown;
+  tally_.long_after_kill_ok += asked.since_kill == SentRequest::SinceKill::long_ago;
   now.latency_ms.push_back(static_cast<float>((cluster_.now() - asked.sent).us) * 1e-3F);
   if (const auto* stored = std::get_if<Stored>(&answer)) {
     if (asks_for_scores(asked.request)) return report(1, asked, "gets the answer of a write");
@@ -142,29 +142,29 @@ void Clients::judge(const Asked& asked, const Message& answer) {
   const auto* score = std::get_if<ScoreReply>(&answer);
   const auto* request = std::get_if<ScoreRequest>(&asked.request);
   if (!score || !request) return report(1, asked, "gets an answer of another kind");
-  if (const std::string fault = oracles_.at(asked.model).find_fault(*request, *score); !fault.empty())
+  if (const std::string fault = oracles_.at(asked.model).validate(*request, *score); !fault.empty())
     report(1, asked, fault);
   judge_versions(asked, score->model_version, "");
 }
 
-void Clients::judge_rank(const Asked& asked, const RankReply& reply) {
+void Clients::judge_rank(const SentRequest& asked, const RankReply& reply) {
   const auto* request = std::get_if<RankRequest>(&asked.request);
   if (!request) return report(1, asked, "gets a ranking");
   if (reply.features_stale + reply.features_missing > (request->features == "behind" ? 1u : 0u))
     report(4, asked, "is answered from a stale or missing profile but does not allow that");
   const std::string fault =
-      oracles_.at(asked.model).find_fault(*request, reply, asked.edition, cluster_.world().edition());
+      oracles_.at(asked.model).validate(*request, reply, asked.edition, cluster_.world().edition());
   judge_content(asked, reply, fault);
 }
 
-void Clients::judge_generated(const Asked& asked, const GenerateReply& reply) {
+void Clients::judge_generated(const SentRequest& asked, const GenerateReply& reply) {
   const auto* request = std::get_if<GenerateRequest>(&asked.request);
   if (!request) return report(1, asked, "gets generated items");
-  judge_content(asked, reply, oracles_.at(asked.model).find_fault(*request, reply));
+  judge_content(asked, reply, oracles_.at(asked.model).validate(*request, reply));
 }
 
 template <class Reply>
-void Clients::judge_content(const Asked& asked, const Reply& reply, const std::string& fault) {
+void Clients::judge_content(const SentRequest& asked, const Reply& reply, const std::string& fault) {
   const bool struck = !fault.empty() && cluster_.struck().explain(reply);
   tally_.struck += struck;
   if (!fault.empty() && !struck) report(1, asked, fault);
@@ -181,23 +181,23 @@ void Clients::judge_content(const Asked& asked, const Reply& reply, const std::s
 void Clients::note_versions() {
   for (std::uint32_t model = 0; model < served_.size(); ++model) {
     const Versions now = cluster_.versions(model);
-    std::vector<Served>& served = served_[model];
+    std::vector<ServedSince>& served = served_[model];
     if (served.empty() || served.back().versions.epoch != now.epoch) served.push_back({now, cluster_.now()});
   }
 }
 
 // Routers have a few heartbeats to learn of new versions; a router that is cut off or paused may need
 // longer.
-bool Clients::served_for(const Asked& asked, std::size_t index) const {
+bool Clients::served_for(const SentRequest& asked, std::size_t index) const {
   const std::int64_t grace = 4 * cluster_.scenario().heartbeat.us;
-  const std::vector<Served>& served = served_[asked.model];
+  const std::vector<ServedSince>& served = served_[asked.model];
   return !asked.must_succeed || index + 1 == served.size() ||
          served[index + 1].from.us + grace >= asked.sent.us;
 }
 
 // If two models share the users, the next model serves the users whose place is below its share, and no
 // others. Those users may also get the present model while no worker has the next one.
-bool Clients::may_have(const Asked& asked, const Versions& versions, const std::string& model) {
+bool Clients::may_have(const SentRequest& asked, const Versions& versions, const std::string& model) {
   if (model == versions.model_version) return true;
   if (!versions.is_shared() || model != versions.next_model) return false;
   std::uint64_t home = 0;
@@ -205,14 +205,14 @@ bool Clients::may_have(const Asked& asked, const Versions& versions, const std::
   if (const auto* generate = std::get_if<GenerateRequest>(&asked.request))
     home = user_hash(generate->tenant, generate->user);
   if (const auto* score = std::get_if<ScoreRequest>(&asked.request)) home = router::fingerprint(*score);
-  return router::share_place(home, model) < versions.next_share;
+  return router::share_position(home, model) < versions.next_share;
 }
 
 // No request may be answered from versions that were replaced before it was sent, or from versions that
 // were never served.
-void Clients::judge_versions(const Asked& asked, const std::string& model, const std::string& catalog) {
+void Clients::judge_versions(const SentRequest& asked, const std::string& model, const std::string& catalog) {
   note_versions();
-  const std::vector<Served>& served = served_[asked.model];
+  const std::vector<ServedSince>& served = served_[asked.model];
   for (std::size_t i = 0; i < served.size(); ++i) {
     const Versions& versions = served[i].versions;
     if (served_for(asked, i) && may_have(asked, versions, model) &&
@@ -225,7 +225,7 @@ void Clients::judge_versions(const Asked& asked, const std::string& model, const
 
 // A reload that no other reload disturbs must succeed, unless a harmful fault is in its way. Model and
 // catalog that are changed together must change in one step.
-void Clients::judge_reload(const Asked& asked, const Reload& reload, const Refusal* refusal) {
+void Clients::judge_reload(const SentRequest& asked, const Reload& reload, const Refusal* refusal) {
   if (!asked.alone) return;
   const bool exists =
       reload.model_version.empty() || std::ranges::count(Cluster::models, reload.model_version) > 0;
@@ -247,17 +247,18 @@ void Clients::judge_reload(const Asked& asked, const Reload& reload, const Refus
   if (!has_model || !has_catalog || !has_share || has_other)
     report(4, asked, "is answered as done, but other versions are served or pending");
   if (reload.model_version.empty() || reload.catalog_version.empty()) return;
-  for (const Served& served : served_.front())
+  for (const ServedSince& served : served_.front())
     if (served.from > asked.sent && (served.versions.model_version == reload.model_version) !=
                                         (served.versions.catalog_version == reload.catalog_version))
       report(4, asked, "has changed model and catalog one after the other");
 }
 
-void Clients::judge_refusal(const Asked& asked, const Refusal& refusal) {
+void Clients::judge_refusal(const SentRequest& asked, const Refusal& refusal) {
   const std::string text = std::to_string(refusal.status) + " " + refusal.code + ", " + refusal.what;
   if (refusal.code.empty() || !is_promised(refusal.status, asked.kind))
     return report(1, asked, "gets a refusal that was not promised: " + text);
-  if (asked.kind == Asked::Kind::malformed || asked.kind == Asked::Kind::reload || is_excused(asked, refusal))
+  if (asked.kind == SentRequest::Kind::malformed || asked.kind == SentRequest::Kind::reload ||
+      is_excused(asked, refusal))
     return;
   if (refusal.status == 404) return report(1, asked, "is refused as unknown but exists: " + text);
   if (refusal.code == "poison")
@@ -266,7 +267,7 @@ void Clients::judge_refusal(const Asked& asked, const Refusal& refusal) {
   if (asked.must_succeed) report(6, asked, "is refused although the cluster has the resources: " + text);
 }
 
-bool Clients::is_excused(const Asked& asked, const Refusal& refusal) {
+bool Clients::is_excused(const SentRequest& asked, const Refusal& refusal) {
   note_versions();
   if (refusal.status == 404) return may_be_unknown(asked);
   return refusal.code == "poison" && refusal.status == 422 && was_lost_twice(asked);
@@ -274,12 +275,12 @@ bool Clients::is_excused(const Asked& asked, const Refusal& refusal) {
 
 // True if the user, or an item of a catalog that the request may have used, was missing at some time while
 // the request was in flight.
-bool Clients::may_be_unknown(const Asked& asked) const {
+bool Clients::may_be_unknown(const SentRequest& asked) const {
   const auto request = needed_of(asked.request);
   if (!request) return false;
   const WorldData& world = cluster_.world();
   if (world.was_absent(request->tenant, request->user, asked.profile_since)) return true;
-  const std::vector<Served>& served = served_[asked.model];
+  const std::vector<ServedSince>& served = served_[asked.model];
   for (std::size_t i = 0; i < served.size(); ++i) {
     if (!served_for(asked, i)) continue;
     for (WorldData::Edition edition = asked.edition; edition <= world.edition(); ++edition)
@@ -290,7 +291,7 @@ bool Clients::may_be_unknown(const Asked& asked) const {
 }
 
 // A poison request that killed workers was lost twice too.
-bool Clients::was_lost_twice(const Asked& asked) {
+bool Clients::was_lost_twice(const SentRequest& asked) {
   if (!attempts_) return true;
   std::set<Content> contents;
   const auto add = [&](const Tokens& user_tokens, const std::vector<Token>& rows) {
@@ -329,7 +330,7 @@ void Clients::add_contents(const RankRequest& request, std::uint64_t profile_sin
 }
 
 // An event that was appended once must not be appended again, and no event may be missing.
-void Clients::judge_appended(const Asked& asked, const Appended& appended) {
+void Clients::judge_appended(const SentRequest& asked, const Appended& appended) {
   const auto* events = std::get_if<AppendEvents>(&asked.request);
   if (!events) return report(1, asked, "gets the answer of an append");
   learn_stored(asked, Stored{appended.id, appended.version});
@@ -343,7 +344,7 @@ void Clients::judge_appended(const Asked& asked, const Appended& appended) {
     report(4, asked, "appends events that were already appended");
 }
 
-void Clients::learn_stored(const Asked& asked, const Stored& stored) {
+void Clients::learn_stored(const SentRequest& asked, const Stored& stored) {
   const auto learn = [&](const std::string& tenant, const std::string& user) {
     std::uint64_t& known = stored_[{tenant, user}];
     known = std::max(known, stored.version);
@@ -382,7 +383,7 @@ std::size_t Clients::open_at(NodeId router) const {
 
 // Returns when the outcome must have arrived. The router keeps the deadline by its own clock, which a fault
 // may slow down; a paused router may receive the request only after it resumes.
-Instant Clients::due(const Asked& asked) const {
+Instant Clients::due(const SentRequest& asked) const {
   const Scenario& s = cluster_.scenario();
   const bool reload = std::holds_alternative<Reload>(asked.request);
   const std::int64_t budget = reload ? reload_budget_us : asked.budget.us;
@@ -398,7 +399,7 @@ void Clients::check_overdue() {
   }
 }
 
-void Clients::report(int promise, const Asked& asked, const std::string& what) {
+void Clients::report(int promise, const SentRequest& asked, const std::string& what) {
   violations_.report(promise,
                      text_of(asked.request) + " (sent at " + std::to_string(asked.sent.us) + " us to node " +
                          std::to_string(asked.router) + ") " + what,

@@ -12,7 +12,7 @@
 #include "runtime/actor/message_id.h"
 #include "runtime/actor/user_home.h"
 #include "sim/cluster/clients.h"
-#include "sim/world/by_hand.h"
+#include "sim/world/expected_results.h"
 
 using namespace troupe;
 using namespace troupe::sim;
@@ -84,7 +84,7 @@ struct JudgeBench {
         world.profile("", request.user, version ? version : world.profile_version("", request.user));
     std::vector<Item> items;
     for (const std::string& id : request.candidates) items.push_back(*world.item(id, catalog));
-    const auto truth = *rank_by_hand(cluster.form(), model, "user", *profile, items, cluster.family(of));
+    const auto truth = *expected_ranking(cluster.form(), model, "user", *profile, items, cluster.family(of));
     RankReply reply{.id = request.id, .user = request.user, .plan = "user"};
     reply.items = router::rank_items(views(items), truth.scores, request.top_k);
     reply.tokens_total = reply.tokens_computed = truth.tokens;
@@ -93,7 +93,7 @@ struct JudgeBench {
     return reply;
   }
   void answer(NodeId at, const Message& message) {
-    cluster.host().post({at, Role::door}, {at, Role::router}, message);
+    cluster.host().post({at, Role::server}, {at, Role::router}, message);
     run(way_us);
   }
   void answer(const Message& message) { answer(router(), message); }
@@ -103,10 +103,11 @@ struct JudgeBench {
   void serve(const std::string& model, const std::string& catalog, const std::string& next = "",
              std::uint32_t share = Versions::all_users) {
     Coordinate question{ReadKey{"versions"}};
-    const auto present = std::get<Coordinated>(cluster.coordination().ask(cluster.now(), first, question));
+    const auto present =
+        std::get<CoordinationReply>(cluster.coordination().ask(cluster.now(), first, question));
     const Versions versions{0, model, catalog, next, "", share};
     question.what = WriteKey{"versions", router::versions_text(versions), present.revision};
-    REQUIRE(std::get<Coordinated>(cluster.coordination().ask(cluster.now(), first, question)).ok);
+    REQUIRE(std::get<CoordinationReply>(cluster.coordination().ask(cluster.now(), first, question)).ok);
   }
   // Returns the first violation since the last call, as "4: …"; "" if there is none.
   std::string verdict() {
@@ -226,7 +227,7 @@ TEST_SUITE("client judge") {
     const ScoreRequest score{.query = {11, 12}, .items = {{{13}}, {{14}}}, .label_tokens = {11, 12}};
     for (const double wrong : {0.0, 1e-9}) {
       b.ask_other(score);
-      const ScoresByHand truth = score_by_hand("m1", score, b.cluster.family());
+      const ExpectedScores truth = expected_scores("m1", score, b.cluster.family());
       ScoreReply scores{
           .id = b.last, .items = truth.items, .tokens_total = truth.tokens, .model_version = "m1"};
       scores.tokens_computed = truth.tokens;
@@ -396,7 +397,7 @@ TEST_SUITE("client judge") {
       "client judge: a valid request is not refused as invalid, or as poison unless it was lost twice") {
     JudgeBench b;
     Attempts attempts({200'000}, b.violations);
-    b.clients.judge_convictions_by(attempts);
+    b.clients.set_poison_judge(attempts);
     b.ask();
     b.refuse(422, "repeated_candidate");
     CHECK(b.finds(1, "is valid but refused"));
@@ -435,7 +436,7 @@ TEST_SUITE("client judge") {
     b.ask();
     b.refuse(503, "overloaded");
     CHECK(b.finds(6, "is refused although the cluster has the resources"));
-    b.clients.ask_poison(b.rank());
+    b.clients.send_poison(b.rank());
     b.lose();
     b.refuse(503, "overloaded");
     CHECK(b.verdict() == "");
@@ -526,7 +527,7 @@ TEST_SUITE("client judge") {
     for (int i = 0; i < users; ++i) {
       const RankRequest wanted = b.rank("u" + std::to_string(i));
       b.answer(b.right(b.ask(wanted), 0, "m2"));
-      const bool may = router::share_place(user_hash("", wanted.user), "m2") < 500;
+      const bool may = router::share_position(user_hash("", wanted.user), "m2") < 500;
       const bool is_found = b.verdict().find("which were not served then") != std::string::npos;
       CHECK(is_found == !may);
       of_next += may;
@@ -571,16 +572,16 @@ TEST_SUITE("client judge") {
 
   TEST_CASE("client judge: shares after kills count each request once, and no excused one") {
     JudgeBench b;
-    b.clients.set_since_kill(Asked::SinceKill::long_ago);
+    b.clients.set_since_kill(SentRequest::SinceKill::long_ago);
     b.answer(b.right(b.ask()));
     b.ask();
     b.refuse(503, "overloaded");
     b.ask();
     b.cluster.world().write({DeleteUser{0, "", "u1"}});
     b.refuse(404, "unknown_user");
-    b.clients.set_since_kill(Asked::SinceKill::a_while);
+    b.clients.set_since_kill(SentRequest::SinceKill::a_while);
     b.answer(b.right(b.ask(b.rank("u2"))));
-    b.clients.set_since_kill(Asked::SinceKill::unknown);
+    b.clients.set_since_kill(SentRequest::SinceKill::unknown);
     b.answer(b.right(b.ask(b.rank("u2"))));
     const Tally& tally = b.clients.tally();
     CHECK(tally.after_kill == 3);

@@ -16,7 +16,7 @@ constexpr double copied_share = 0.01;  // share of requests that their clients s
 GenerateRequest generate_of(const RankRequest& rank) {
   std::uint64_t seed = hash_of(rank.user);
   for (const std::string& candidate : rank.candidates) seed = mix(seed, hash_of(candidate));
-  SimRandom random(seed, rank.top_k);
+  RandomStream random(seed, rank.top_k);
   GenerateRequest request{.tenant = rank.tenant, .user = rank.user, .top_k = rank.top_k};
   if (chance(random, 0.7))
     request.width = std::max(rank.top_k, 1 + static_cast<std::uint32_t>(random.below(40)));
@@ -46,8 +46,9 @@ Clients::Clients(Cluster& cluster, Violations& violations)
   cluster_.coordination().on_change = [this] { note_versions(); };
   for (auto& [id, node] : cluster_.nodes())
     if (node.is_router)
-      cluster_.host().set_door(
-          {id, Role::door}, [this, id = id](Address, Message message) { on_answer(id, std::move(message)); });
+      cluster_.host().set_server({id, Role::server}, [this, id = id](Address, Message message) {
+        on_answer(id, std::move(message));
+      });
 }
 
 void Clients::start(Instant from, Instant until) {
@@ -60,9 +61,9 @@ void Clients::arrive() {
   const double rate = std::max(1e-3, cluster_.scenario().requests_per_s * rate_factor_);
   const auto gap = static_cast<std::int64_t>(-std::log(unit(random_)) * 1e6 / rate);
   const Instant next = cluster_.now() + Duration{std::clamp<std::int64_t>(gap, 1, 10'000'000)};
-  Asked asked;
-  if (chance(random_, malformed_share_)) asked.kind = Asked::Kind::malformed;
-  asked.request = asked.kind == Asked::Kind::malformed ? malformed(draw_rank()) : draw_request();
+  SentRequest asked;
+  if (chance(random_, malformed_share_)) asked.kind = SentRequest::Kind::malformed;
+  asked.request = asked.kind == SentRequest::Kind::malformed ? malformed(draw_rank()) : draw_request();
   send(std::move(asked));
   if (next < until_) cluster_.host().at(next, [this] { arrive(); });
 }
@@ -72,7 +73,7 @@ void Clients::follow(TracedRequests requests) {
   expect_traced();
 }
 
-void Clients::keep_asking(TracedRequests requests, std::size_t in_flight) {
+void Clients::run_closed_loop(TracedRequests requests, std::size_t in_flight) {
   traced_ = std::move(requests);
   closed_ = true;
   for (std::size_t i = 0; i < in_flight; ++i) ask_next();
@@ -91,7 +92,7 @@ void Clients::ask_traced() {
     ask(RankRequest{.tenant = t.tenant, .user = t.user, .candidates = t.candidates});
 }
 
-void Clients::ask_in_time(TracedRequests requests) {
+void Clients::run_open_loop(TracedRequests requests) {
   traced_ = std::move(requests);
   expect_next(cluster_.now());
 }
@@ -139,14 +140,14 @@ RankRequest Clients::draw_rank() {
   request.candidates = cluster_.world().draw_candidates(random_, cluster_.scenario().candidates,
                                                         cluster_.versions().catalog_version);
   if (chance(random_, 0.2)) request.top_k = 1 + static_cast<std::uint32_t>(random_.below(5));
-  ask_approximately(request);
-  ask_leniently(request);
+  make_approximate(request);
+  make_lenient(request);
   return request;
 }
 
 // Makes one request in four lenient, by its content: with a recently read profile, or without waiting for
 // one.
-void Clients::ask_leniently(RankRequest& request) {
+void Clients::make_lenient(RankRequest& request) {
   if (!cluster_.scenario().lenient) return;
   const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.back()));
   if (drawn % 4 == 0) request.features = drawn / 4 % 3 == 0 ? "wait" : "behind";
@@ -167,7 +168,7 @@ std::uint64_t Clients::stored_by(NodeId router, const RankRequest& request) cons
 }
 
 // Sets the lowest allowed profile versions of a lenient request.
-void Clients::note_lenience(const RankRequest& request, Asked& asked) const {
+void Clients::set_allowed_ages(const RankRequest& request, SentRequest& asked) const {
   asked.profile_stale = asked.profile_known;
   if (request.features.empty()) return;
   const ExpiryOptions& expiry = cluster_.scenario().expiry;
@@ -182,7 +183,7 @@ void Clients::note_lenience(const RankRequest& request, Asked& asked) const {
 // Chooses one request in sixteen by its content, so that no other draw of a run changes. Such a request
 // asks for plans with blocks, or for a planner that may choose them; a share of its prompt, none or all may
 // be approximate.
-void Clients::ask_approximately(RankRequest& request) {
+void Clients::make_approximate(RankRequest& request) {
   const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.front()));
   if (drawn % 16 != 0 || cluster_.scenario().generates) return;
   constexpr std::string_view policies[] = {"blocks+30:tail:mean:layer2",
@@ -280,9 +281,9 @@ NodeId Clients::draw_router() {
 // Chooses the model by the request's content, so that no other draw changes: half of the requests name a
 // model, the others get the one of their user's share. Writes apply to all models and go to the first
 // model's routers. So do lenient requests, because each router has its own profile cache.
-std::uint32_t Clients::model_of(const Asked& asked) const {
+std::uint32_t Clients::model_of(const SentRequest& asked) const {
   const std::uint32_t models = cluster_.scenario().models;
-  if (models <= 1 || asked.kind != Asked::Kind::usual) return 0;
+  if (models <= 1 || asked.kind != SentRequest::Kind::usual) return 0;
   if (const auto* score = std::get_if<ScoreRequest>(&asked.request))
     return static_cast<std::uint32_t>(hash_of(score->query) % models);
   const auto* rank = std::get_if<RankRequest>(&asked.request);
@@ -292,14 +293,14 @@ std::uint32_t Clients::model_of(const Asked& asked) const {
   return static_cast<std::uint32_t>((drawn % 2 == 0 ? drawn / 2 : of_user) % models);
 }
 
-void Clients::send(Asked asked) {
+void Clients::send(SentRequest asked) {
   asked.router = draw_router();
   if (asked.router == 0) {  // no router listens: the connection is refused immediately
     ++tally_.unsent;
     return;
   }
   if (const auto* rank = std::get_if<RankRequest>(&asked.request);
-      rank && cluster_.scenario().generates && asked.kind != Asked::Kind::malformed)
+      rank && cluster_.scenario().generates && asked.kind != SentRequest::Kind::malformed)
     asked.request = generate_of(*rank);
   asked.model = model_of(asked);
   const RequestId id = next_id_++;
@@ -308,8 +309,8 @@ void Clients::send(Asked asked) {
   asked.budget = cluster_.scenario().deadline;
   asked.edition = cluster_.world().edition();
   note_versions();
-  asked.must_succeed = must_succeed_ && asked.kind == Asked::Kind::usual;
-  if (asked.kind == Asked::Kind::usual) asked.since_kill = since_kill_;
+  asked.must_succeed = must_succeed_ && asked.kind == SentRequest::Kind::usual;
+  if (asked.kind == SentRequest::Kind::usual) asked.since_kill = since_kill_;
   const auto note_profile = [&](const auto& request) {
     const auto known = stored_.find({request.tenant, request.user});
     if (known != stored_.end()) asked.profile_known = known->second;
@@ -317,7 +318,7 @@ void Clients::send(Asked asked) {
   };
   if (const auto* rank = std::get_if<RankRequest>(&asked.request)) {
     note_profile(*rank);
-    note_lenience(*rank, asked);
+    set_allowed_ages(*rank, asked);
   } else {
     asked.profile_stale = asked.profile_known;
   }
@@ -326,7 +327,7 @@ void Clients::send(Asked asked) {
   if (const auto* gone = std::get_if<DeleteUser>(&asked.request)) put_.emplace(gone->tenant, gone->user);
   ++tally_.requests;
   ++second(asked.sent).sent;
-  const NodeId number = cluster_.seats().number(asked.router, asked.model);
+  const NodeId number = cluster_.actor_ids().number(asked.router, asked.model);
   post(number, asked.request);
   if (!cluster_.scenario().served && chance(random_, copied_share))
     post_again(number, asked.request, random_.between({0}, asked.budget));
@@ -337,9 +338,9 @@ void Clients::post(NodeId router, const Message& request) {
   const Instant now = cluster_.now();
   while (!posted_.empty() && posted_.front().at + cluster_.scenario().link.latency_max < now)
     posted_.pop_front();
-  const NodeId node = cluster_.seats().node_of(router);
+  const NodeId node = cluster_.actor_ids().node_of(router);
   posted_.push_back({id_of(request), node, now});
-  cluster_.host().post({router, Role::router}, {node, Role::door}, request);
+  cluster_.host().post({router, Role::router}, {node, Role::server}, request);
 }
 
 // Sends the request once more, before or after its outcome, unless the connection is gone.
@@ -360,22 +361,22 @@ RankRequest Clients::draw_for(const std::string& tenant, const std::string& user
 }
 
 void Clients::ask(const Message& request) {
-  Asked asked;
+  SentRequest asked;
   asked.request = request;
   send(std::move(asked));
 }
 
-void Clients::ask_poison(const RankRequest& request) {
-  Asked asked;
+void Clients::send_poison(const RankRequest& request) {
+  SentRequest asked;
   asked.request = request;
-  asked.kind = Asked::Kind::poison;
+  asked.kind = SentRequest::Kind::poison;
   send(std::move(asked));
 }
 
 void Clients::reload(const std::string& model_version, const std::string& catalog_version, double share) {
-  Asked asked;
+  SentRequest asked;
   asked.request = Reload{0, model_version, catalog_version, share};
-  asked.kind = Asked::Kind::reload;
+  asked.kind = SentRequest::Kind::reload;
   asked.alone = true;
   for (auto& [id, other] : open_)
     if (std::holds_alternative<Reload>(other.request)) asked.alone = other.alone = false;

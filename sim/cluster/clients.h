@@ -22,7 +22,7 @@
 namespace troupe::sim {
 
 // Request in flight, with what its outcome is judged by.
-struct Asked {
+struct SentRequest {
   // malformed: invalid on purpose; poison: its content kills the worker process; reload: changes versions.
   // Only usual requests have to succeed.
   enum class Kind : std::uint8_t { usual, malformed, poison, reload };
@@ -64,9 +64,9 @@ class Clients {
   void follow(TracedRequests requests);
   // Sends these requests in a closed loop: `in_flight` at a time, the next one after each outcome. Profiles
   // are those that the world generates or, for a served catalog, the trace's own.
-  void keep_asking(TracedRequests requests, std::size_t in_flight);
+  void run_closed_loop(TracedRequests requests, std::size_t in_flight);
   // Sends these requests at their times, relative to now, without waiting for outcomes.
-  void ask_in_time(TracedRequests requests);
+  void run_open_loop(TracedRequests requests);
   void stop() {
     until_ = {};
     traced_ = nullptr;
@@ -78,17 +78,17 @@ class Clients {
   void set_rate(double factor) { rate_factor_ = factor; }
   void set_writes(double share) { writes_share_ = share; }
   void set_must_succeed(bool must) { must_succeed_ = must; }
-  void set_since_kill(Asked::SinceKill since) { since_kill_ = since; }
+  void set_since_kill(SentRequest::SinceKill since) { since_kill_ = since; }
   void set_malformed(double share) { malformed_share_ = share; }
   // Lets one tenant send this share of the requests; the rest is drawn from all tenants.
   void set_greedy(std::uint32_t tenant, double share) { greedy_ = tenant, greedy_share_ = share; }
 
   // Sets the judge of poison refusals; without it all of them are accepted.
-  void judge_convictions_by(Attempts& attempts) { attempts_ = &attempts; }
+  void set_poison_judge(Attempts& attempts) { attempts_ = &attempts; }
 
   RankRequest draw_for(const std::string& tenant, const std::string& user);
-  void ask(const Message& request);             // judged like all others
-  void ask_poison(const RankRequest& request);  // may be refused as poison
+  void ask(const Message& request);              // judged like all others
+  void send_poison(const RankRequest& request);  // may be refused as poison
   void reload(const std::string& model_version, const std::string& catalog_version, double share = 1);
 
   // Ends the connections of a router whose process was killed.
@@ -110,16 +110,16 @@ class Clients {
   void write_profile(const TracedRequest& request);
   void ask_next();
   void expect_next(Instant since);
-  void send(Asked asked);
+  void send(SentRequest asked);
   void post(NodeId router, const Message& request);
   void post_again(NodeId router, const Message& request, Duration after);
   Message draw_request();
   RankRequest draw_rank();
-  void ask_approximately(RankRequest& request);
-  void ask_leniently(RankRequest& request);
+  void make_approximate(RankRequest& request);
+  void make_lenient(RankRequest& request);
   std::uint64_t known_stored(const RankRequest& request, Instant at) const;
   std::uint64_t stored_by(NodeId router, const RankRequest& request) const;
-  void note_lenience(const RankRequest& request, Asked& asked) const;
+  void set_allowed_ages(const RankRequest& request, SentRequest& asked) const;
   Message draw_write();
   Message grow_or_put(const std::string& user, std::vector<Token> tokens);
   AppendEvents draw_append(const std::string& tenant, const std::string& user, std::vector<Token> tokens);
@@ -129,36 +129,36 @@ class Clients {
 
   // ---- client_judge.cc: judging outcomes ----
   void on_answer(NodeId router, Message message);
-  Instant due(const Asked& asked) const;  // while its router is not paused
+  Instant due(const SentRequest& asked) const;  // while its router is not paused
   void on_unexpected(NodeId router, RequestId id);
-  void judge(const Asked& asked, const Message& answer);
-  void judge_rank(const Asked& asked, const RankReply& reply);
-  void judge_generated(const Asked& asked, const GenerateReply& reply);
+  void judge(const SentRequest& asked, const Message& answer);
+  void judge_rank(const SentRequest& asked, const RankReply& reply);
+  void judge_generated(const SentRequest& asked, const GenerateReply& reply);
   template <class Reply>
-  void judge_content(const Asked& asked, const Reply& reply, const std::string& fault);
-  std::uint32_t model_of(const Asked& asked) const;
+  void judge_content(const SentRequest& asked, const Reply& reply, const std::string& fault);
+  std::uint32_t model_of(const SentRequest& asked) const;
   void note_versions();
-  static bool may_have(const Asked& asked, const Versions& versions, const std::string& model);
-  void judge_versions(const Asked& asked, const std::string& model, const std::string& catalog);
-  bool served_for(const Asked& asked, std::size_t index) const;
-  void judge_refusal(const Asked& asked, const Refusal& refusal);
-  void judge_reload(const Asked& asked, const Reload& reload, const Refusal* refusal);
-  bool is_excused(const Asked& asked, const Refusal& refusal);
-  bool may_be_unknown(const Asked& asked) const;
-  bool was_lost_twice(const Asked& asked);  // with its workers
+  static bool may_have(const SentRequest& asked, const Versions& versions, const std::string& model);
+  void judge_versions(const SentRequest& asked, const std::string& model, const std::string& catalog);
+  bool served_for(const SentRequest& asked, std::size_t index) const;
+  void judge_refusal(const SentRequest& asked, const Refusal& refusal);
+  void judge_reload(const SentRequest& asked, const Reload& reload, const Refusal* refusal);
+  bool is_excused(const SentRequest& asked, const Refusal& refusal);
+  bool may_be_unknown(const SentRequest& asked) const;
+  bool was_lost_twice(const SentRequest& asked);  // with its workers
   void add_contents(const RankRequest& request, std::uint64_t profile_since,
                     const std::function<void(const Tokens&, const std::vector<Token>&)>& add) const;
-  void learn_stored(const Asked& asked, const Stored& stored);
-  void judge_appended(const Asked& asked, const Appended& appended);
-  void report(int promise, const Asked& asked, const std::string& what);
+  void learn_stored(const SentRequest& asked, const Stored& stored);
+  void judge_appended(const SentRequest& asked, const Appended& appended);
+  void report(int promise, const SentRequest& asked, const std::string& what);
   Second& second(Instant at);
 
   Cluster& cluster_;
   Violations& violations_;
   std::vector<Oracle> oracles_;  // one per model
-  SimRandom random_;
+  RandomStream random_;
   RequestId next_id_ = 1;
-  std::map<RequestId, Asked> open_;
+  std::map<RequestId, SentRequest> open_;
   std::deque<RequestId> ended_, cut_;  // recent ids, to tell a second outcome from an unknown id
   struct Posted {
     RequestId id = 0;
@@ -178,12 +178,12 @@ class Clients {
   std::set<std::pair<std::string, std::string>> put_;  // users put or deleted: appended events may be gone
   std::optional<AppendEvents> last_append_;
   std::uint64_t events_drawn_ = 0;
-  struct Served {
+  struct ServedSince {
     Versions versions;
     Instant from;
   };
   // Per model: versions in the coordination store, with the time of each change.
-  std::vector<std::vector<Served>> served_;
+  std::vector<std::vector<ServedSince>> served_;
   Instant until_;
   TracedRequests traced_;
   TracedRequest next_traced_;
@@ -192,7 +192,7 @@ class Clients {
   std::uint32_t greedy_ = 0;
   double greedy_share_ = 0;
   bool must_succeed_ = false;
-  Asked::SinceKill since_kill_ = Asked::SinceKill::unknown;
+  SentRequest::SinceKill since_kill_ = SentRequest::SinceKill::unknown;
   std::deque<Second> seconds_;
   Tally tally_;
 };

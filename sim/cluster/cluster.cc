@@ -3,19 +3,19 @@
 #include <algorithm>
 
 #include "placement/split/split_choice.h"
-#include "sim/scenario/served.h"
+#include "sim/scenario/deployment_config.h"
 #include "sim/world/sim_prototypes.h"
 
 namespace troupe::sim {
 namespace {
 
 constexpr double refill_bytes = 100'000;  // per second, of rows refilled before batches need them
-constexpr std::uint32_t feature_lanes = 64, coordination_lanes = 2, store_lanes = 9;
+constexpr std::uint32_t feature_connections = 64, coordination_slots = 2, store_slots = 9;
 constexpr std::uint64_t page_bytes_per_token = 4'096;
 constexpr std::uint64_t disk_pages = 4'096;
 constexpr std::int64_t members_heartbeats = 5;  // between two reads of the member list
 // Time until a host learns that a peer is dead.
-constexpr Duration loss_told_min{16'000}, loss_told_max{2'400'000};
+constexpr Duration loss_report_min{16'000}, loss_report_max{2'400'000};
 constexpr double reused_token_cost = 0.03;  // relative to a new token, on the device
 
 }  // namespace
@@ -64,30 +64,32 @@ PromptForm prompt_form(const WorldData& world, const Scenario& scenario) {
   form.positions_max = positions_around + world.options().history_max;
   form.vocabulary = static_cast<std::uint32_t>(world.rows());
   if (scenario.prototypes && !scenario.generates)
-    form.stand_ins = std::make_shared<const SimPrototypes>(scenario.seed, std::string(Cluster::models[0]));
+    form.prototype_set =
+        std::make_shared<const SimPrototypes>(scenario.seed, std::string(Cluster::models[0]));
   return form;
 }
 
 // Low item numbers are the popular ones.
-std::shared_ptr<const router::ItemPlaces> item_places(const Scenario& s, const std::vector<NodeId>& workers) {
+std::shared_ptr<const router::ItemAssignment> item_places(const Scenario& s,
+                                                          const std::vector<NodeId>& workers) {
   switch (s.placement) {
     case ItemPlacement::any:
       return nullptr;
     case ItemPlacement::replicate:
-      return std::make_shared<const router::ItemPlaces>(router::ItemPlaces::replicated(workers));
+      return std::make_shared<const router::ItemAssignment>(router::ItemAssignment::replicated(workers));
     case ItemPlacement::hash:
-      return std::make_shared<const router::ItemPlaces>(workers);
+      return std::make_shared<const router::ItemAssignment>(workers);
     case ItemPlacement::planned:
       return s.places;
     case ItemPlacement::hot_and_cold:
       break;
   }
-  router::ItemPlaces::Listed listed;
+  router::ItemAssignment::Listed listed;
   const std::uint32_t hot = s.replicated > 0 ? s.replicated : s.items / 20 + 1;
   for (std::uint32_t i = 0; i < hot; ++i) listed[WorldData::item_id(i)] = placement::everywhere;
   if (s.placed > 0)
     for (std::uint32_t i = s.placed; i < s.items; ++i) listed[WorldData::item_id(i)] = placement::nowhere;
-  return std::make_shared<const router::ItemPlaces>(workers, std::move(listed));
+  return std::make_shared<const router::ItemAssignment>(workers, std::move(listed));
 }
 
 NameContext name_context(const Scenario& s) {
@@ -142,7 +144,7 @@ Cluster::~Cluster() { host_.stop(); }
 // As served: actors of a node exchange messages immediately and in order; clients run on the same machine.
 SimOptions Cluster::sim_options() {
   SimOptions options{.seed = scenario_.seed,
-                     .seats = seats(),
+                     .actor_ids = actor_ids(),
                      .latency_min = scenario_.link.latency_min,
                      .latency_max = scenario_.link.latency_max};
   if (!scenario_.served) return options;
@@ -190,7 +192,7 @@ std::vector<ActorSpec> Cluster::start_process(Node& node, Incarnation incarnatio
 
 ActorSpec Cluster::make_router(Node& node, Incarnation incarnation, std::uint32_t model) {
   FeatureOptions options{.node = node.id,
-                         .seed = mix(scenario_.seed, seats().number(node.id, model), 21),
+                         .seed = mix(scenario_.seed, actor_ids().number(node.id, model), 21),
                          .model_version = first_version(model),
                          .own_keys = own_keys(model),
                          .expiry = scenario_.expiry,
@@ -201,7 +203,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation, std::uint32_
     options.latency_min = options.latency_max = {static_cast<std::int64_t>(wait_us)};
   }
   auto feature =
-      std::make_unique<FeaturePort>(std::move(options), world_, catalogs_, coordination_, node.features);
+      std::make_unique<SimFeaturePort>(std::move(options), world_, catalogs_, coordination_, node.features);
   router::RouterConfig c = scenario_.served ? scenario_.served->router : drawn_router(node);
   c.node = node.id;
   c.incarnation = incarnation;
@@ -216,11 +218,13 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation, std::uint32_
   }
   c.places = places_;
   auto core = std::make_unique<router::RouterCore>(c);
-  FeaturePort* port = feature.get();
+  SimFeaturePort* port = feature.get();
   (model == 0 ? node.router : node.others[model - 1].router) = core.get();
   (model == 0 ? node.feature : node.others[model - 1].feature) = std::move(feature);
-  return {
-      {seats().number(node.id, model), Role::router}, seated(std::move(core), model), port, feature_lanes};
+  return {{actor_ids().number(node.id, model), Role::router},
+          wrap_for_model(std::move(core), model),
+          port,
+          feature_connections};
 }
 
 router::RouterConfig Cluster::drawn_router(const Node& node) const {
@@ -230,14 +234,14 @@ router::RouterConfig Cluster::drawn_router(const Node& node) const {
   c.form = form_;
   c.names = names_;
   c.policy = scenario_.policy;
-  c.undivided = scenario_.undivided;
+  c.shared_areas = scenario_.shared_areas;
   c.limits.approximate = scenario_.approximate;
   c.in_flight_max = scenario_.in_flight_max;
   for (std::size_t i = 0; i < scenario_.tenant_weights.size(); ++i)
     c.tenants.weights[world_.options().tenants.at(i)] = scenario_.tenant_weights[i];
   c.tenants.tenants_max = scenario_.tenants_max;
   c.window = scenario_.window;
-  c.tells_homes = !scenario_.split.empty();
+  c.reports_uses_elsewhere = !scenario_.split.empty();
   c.routing = scenario_.routing;
   c.quantum = scenario_.turn;
   c.budget = scenario_.deadline;
@@ -266,10 +270,10 @@ ActorSpec Cluster::make_cache_meta(Node& node, Incarnation incarnation) {
     c.members_every = {members_heartbeats * c.heartbeat.us};
   }
   c.routers = routers_;
-  c.seats = seats();
+  c.actor_ids = actor_ids();
   auto core = std::make_unique<actors::CacheMetaCore>(c);
   node.cache_meta = core.get();
-  return {{node.id, Role::cache_meta}, std::move(core), node.coordination.get(), coordination_lanes};
+  return {{node.id, Role::cache_meta}, std::move(core), node.coordination.get(), coordination_slots};
 }
 
 actors::CacheMetaConfig Cluster::drawn_cache_meta() const {
@@ -281,18 +285,18 @@ actors::CacheMetaConfig Cluster::drawn_cache_meta() const {
 }
 
 ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
-  node.store = std::make_unique<StorePort>(
-      StoreOptions{.node = node.id,
-                   .seed = mix(scenario_.seed, node.id, 22),
-                   .page_bytes = page_bytes(),
-                   .counts_pages = scenario_.models > 1,
-                   .pulls_take_time = !scenario_.pulls_stall,
-                   .now = [this] { return host_.now(); },
-                   .local_now = [this, id = node.id] { return host_.local_time(id); },
-                   .on_struck =
-                       [this](NodeId id, FaultKind kind) {
-                         if (on_struck) on_struck(id, kind);
-                       }},
+  node.store = std::make_unique<SimStorePort>(
+      SimStoreOptions{.node = node.id,
+                      .seed = mix(scenario_.seed, node.id, 22),
+                      .page_bytes = page_bytes(),
+                      .counts_pages = scenario_.models > 1,
+                      .pulls_take_time = !scenario_.pulls_stall,
+                      .now = [this] { return host_.now(); },
+                      .local_now = [this, id = node.id] { return host_.local_time(id); },
+                      .on_struck =
+                          [this](NodeId id, FaultKind kind) {
+                            if (on_struck) on_struck(id, kind);
+                          }},
       *node.pages, *node.disk, host_.network(), registry_, node.transfer, violations_);
   actors::KvWorkerConfig c = scenario_.served ? scenario_.served->kv_worker : drawn_kv_worker();
   c.node = node.id;
@@ -303,7 +307,7 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
   if (scenario_.models > 1) c.models = numbers({node.id});
   auto core = std::make_unique<actors::KvWorkerCore>(c);
   node.kv_worker = core.get();
-  return {{node.id, Role::kv_worker}, std::move(core), node.store.get(), store_lanes};
+  return {{node.id, Role::kv_worker}, std::move(core), node.store.get(), store_slots};
 }
 
 actors::KvWorkerConfig Cluster::drawn_kv_worker() const {
@@ -317,7 +321,7 @@ actors::KvWorkerConfig Cluster::drawn_kv_worker() const {
   c.heartbeat = scenario_.heartbeat;
   c.store = scenario_.store;
   c.token_bytes = static_cast<double>(page_bytes()) / page_tokens;
-  c.tier.rest = {1'000'000};
+  c.tier.back_off = {1'000'000};
   if (scenario_.overlap) c.pull_parts = std::max(unit_costs().layers, 2U);
   return c;
 }
@@ -334,9 +338,9 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation, std::uint
   options.find_catalog = [this, model](const std::string& catalog) {
     return world_.has_catalog(catalog) ? catalogs_.at(catalog, first_version(model)) : nullptr;
   };
-  if (form_.stand_ins)
+  if (form_.prototype_set)
     options.prototypes = [this](const std::string& model) {
-      return model == form_.stand_ins->model_version() ? form_.stand_ins->checksum() : "";
+      return model == form_.prototype_set->model_version() ? form_.prototype_set->checksum() : "";
     };
   options.load_time = {500'000};
   options.verify_on_read = scenario_.verify_on_read;
@@ -347,7 +351,7 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation, std::uint
     return model == 0 ? std::ranges::count(models, version) > 0 : version == first_version(model);
   };
   options.layers = unit_costs().layers;
-  if (!charge_) options.lanes = scenario_.lanes;  // otherwise processors are shared
+  if (!charge_) options.slots = scenario_.slots;  // otherwise processors are shared
   options.batch_time = [this](const placement::Pass& pass, std::uint64_t pulled) {
     return batch_time(pass, pulled);
   };
@@ -362,26 +366,26 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation, std::uint
     if (on_poison) on_poison(id, content);
   };
   auto compute =
-      std::make_unique<ComputePort>(std::move(options), *node.pages, node.device, poisons_, violations_);
+      std::make_unique<SimComputePort>(std::move(options), *node.pages, node.device, poisons_, violations_);
   actors::InferenceConfig c = scenario_.served ? scenario_.served->inference : drawn_inference();
   c.node = node.id;
   c.incarnation = incarnation;
   c.model_version = first_version(model);
   c.routers = routers_;
   auto core = std::make_unique<actors::InferenceCore>(c);
-  ComputePort* port = compute.get();
+  SimComputePort* port = compute.get();
   (model == 0 ? node.inference : node.others[model - 1].inference) = core.get();
   (model == 0 ? node.compute : node.others[model - 1].compute) = std::move(compute);
-  return {{seats().number(node.id, model), Role::inference_worker},
-          seated(std::move(core), model),
+  return {{actor_ids().number(node.id, model), Role::inference_worker},
+          wrap_for_model(std::move(core), model),
           port,
-          scenario_.lanes + 2};
+          scenario_.slots + 2};
 }
 
 actors::InferenceConfig Cluster::drawn_inference() const {
   actors::InferenceConfig c;
   c.heartbeat = scenario_.heartbeat;
-  c.lanes = scenario_.lanes;
+  c.slots = scenario_.slots;
   c.queue_max = scenario_.queue_max;
   c.batch_tokens_max = scenario_.batch_tokens_max;
   c.costs = unit_costs();
@@ -397,8 +401,8 @@ actors::InferenceConfig Cluster::drawn_inference() const {
 
 std::vector<double> Cluster::shares() const {
   return area_shares(
-      [this](std::string_view knob) {
-        return knob == "pool.row_share" ? scenario_.row_share : scenario_.item_share;
+      [this](std::string_view setting) {
+        return setting == "pool.row_share" ? scenario_.row_share : scenario_.item_share;
       },
       scenario_.page_rows > 0);
 }
@@ -458,12 +462,12 @@ void Cluster::kill(NodeId id) {
   node.cache_meta = nullptr;
   node.kv_worker = nullptr;
   node.inference = nullptr;
-  for (Seated& other : node.others) other.router = nullptr, other.inference = nullptr;
+  for (AdditionalModel& other : node.others) other.router = nullptr, other.inference = nullptr;
   node.disturbed = host_.now();
   ++node.kills;
   for (auto& [other, peer] : nodes_) {
     if (other == id) continue;
-    const Duration delay = random_.between(loss_told_min, loss_told_max);
+    const Duration delay = random_.between(loss_report_min, loss_report_max);
     host_.at(host_.now() + delay, [this, other = other, id] { host_.announce_lost(other, id); });
   }
 }
@@ -483,36 +487,39 @@ std::vector<Member> Cluster::file() const {
 // Reads the members like an operator, whose connection to the coordination store is never cut, or like a
 // starting process, which waits until it is not.
 ReadMembers Cluster::members() {
-  const auto known =
-      std::get<Coordinated>(coordination_.state().ask(host_.now().us, {ReadKey{std::string(members_key)}}));
-  return {std::get<Members>(parse_members(known.value)), known.revision};
+  const auto known = std::get<CoordinationReply>(
+      coordination_.state().ask(host_.now().us, {ReadKey{std::string(members_key)}}));
+  return {std::get<ClusterMembers>(parse_members(known.value)), known.revision};
 }
 
-Revision Cluster::change_members(const std::function<MembersChange(Members)>& change) {
+Revision Cluster::change_members(const std::function<MembersChange(ClusterMembers)>& change) {
   const ReadMembers known = members();
   const MembersChange next = change(known.members);
-  const WriteKey write{std::string(members_key), members_text(std::get<Members>(next)), known.revision};
-  return std::get<Coordinated>(coordination_.state().ask(host_.now().us, {write})).revision;
+  const WriteKey write{std::string(members_key), members_text(std::get<ClusterMembers>(next)),
+                       known.revision};
+  return std::get<CoordinationReply>(coordination_.state().ask(host_.now().us, {write})).revision;
 }
 
 void Cluster::join(NodeId id) {
-  change_members([&](Members members) {
+  change_members([&](ClusterMembers members) {
     members.last = id - 1;
-    return arrived(
-        std::get<Members>(with_joined(std::move(members), file(), {0, "w" + std::to_string(id), "host", 1})),
-        id);
+    return arrived(std::get<ClusterMembers>(
+                       with_joined(std::move(members), file(), {0, "w" + std::to_string(id), "host", 1})),
+                   id);
   });
   add_node(id, true);
 }
 
 Revision Cluster::begin_leave(NodeId id) {
-  return change_members(
-      [&](Members members) { return with_leaving(std::move(members), file(), "w" + std::to_string(id)); });
+  return change_members([&](ClusterMembers members) {
+    return with_leaving(std::move(members), file(), "w" + std::to_string(id));
+  });
 }
 
 void Cluster::end_leave(NodeId id) {
-  change_members(
-      [&](Members members) -> MembersChange { return troupe::without(std::move(members), file(), id); });
+  change_members([&](ClusterMembers members) -> MembersChange {
+    return troupe::without(std::move(members), file(), id);
+  });
   nodes_.at(id).gone = true;
   kill(id);
 }
@@ -575,7 +582,7 @@ bool Cluster::in_phase(Phase phase) const {
     case Phase::load:
       return any([](const Node& n) { return n.kv_worker && n.kv_worker->loads_running() > 0; });
     case Phase::making:
-      return any([](const Node& n) { return n.kv_worker && n.kv_worker->making() > 0; });
+      return any([](const Node& n) { return n.kv_worker && n.kv_worker->pending() > 0; });
     case Phase::inventory:
       return any([](const Node& n) { return n.cache_meta && n.cache_meta->syncing() > 0; });
     default:

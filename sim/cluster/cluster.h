@@ -28,9 +28,9 @@
 namespace troupe::sim {
 
 // Ports and cores of one additional model on a node; null without a living process.
-struct Seated {
-  std::unique_ptr<ComputePort> compute;
-  std::unique_ptr<FeaturePort> feature;
+struct AdditionalModel {
+  std::unique_ptr<SimComputePort> compute;
+  std::unique_ptr<SimFeaturePort> feature;
   router::RouterCore* router = nullptr;
   actors::InferenceCore* inference = nullptr;
 };
@@ -49,15 +49,15 @@ struct Node {
   bool gone = false;      // has left the cluster
   // State of the living process, else null.
   std::unique_ptr<Pages> pages;
-  std::unique_ptr<ComputePort> compute;
-  std::unique_ptr<StorePort> store;
-  std::unique_ptr<FeaturePort> feature;
+  std::unique_ptr<SimComputePort> compute;
+  std::unique_ptr<SimStorePort> store;
+  std::unique_ptr<SimFeaturePort> feature;
   std::unique_ptr<CoordinationPort> coordination;
   router::RouterCore* router = nullptr;
   actors::CacheMetaCore* cache_meta = nullptr;
   actors::KvWorkerCore* kv_worker = nullptr;
   actors::InferenceCore* inference = nullptr;
-  std::vector<Seated> others;  // of the additional models
+  std::vector<AdditionalModel> others;  // of the additional models
 
   // Returns the cores of all models; empty if there are none or no process.
   std::vector<const router::RouterCore*> routers() const;
@@ -79,13 +79,13 @@ class Cluster {
   MetricRegistry& metrics() { return metrics_; }
   const PromptForm& form() const { return form_; }
   const ToyFamily& family(std::uint32_t model = 0) const;  // every other model belongs to another family
-  Seats seats() const { return {scenario_.models}; }
+  ModelActorIds actor_ids() const { return {scenario_.models}; }
   // Planned placement of item blocks; null = anywhere.
-  const router::ItemPlaces* places() const { return places_.get(); }
+  const router::ItemAssignment* places() const { return places_.get(); }
   std::map<NodeId, Node>& nodes() { return nodes_; }
   Node& node(NodeId id) { return nodes_.at(id); }
   std::set<std::uint64_t>& poisons() { return poisons_; }
-  const StruckAnswers& struck() const { return struck_; }
+  const CorruptedAnswers& struck() const { return struck_; }
   LogSink on_log;  // receives the nodes' log lines; may be empty
   // Called when a bit of a block in a node's memory flips; only the inspector uses it.
   std::function<void(NodeId, std::uint64_t generation)> on_bit_flipped;
@@ -107,7 +107,7 @@ class Cluster {
   void wipe(NodeId node) { nodes_.at(node).disk->wipe(); }
   // Called for each batch with a poisonous request, before the process dies.
   std::function<void(NodeId, std::uint64_t content)> on_poison;
-  // Called when a fault that waits for a job has acted; see StoreOptions::on_struck.
+  // Called when a fault that waits for a job has acted; see SimStoreOptions::on_struck.
   std::function<void(NodeId, FaultKind)> on_struck;
 
   // Returns the served versions from the coordination store; the initial ones before any write.
@@ -129,7 +129,7 @@ class Cluster {
 
  private:
   void add_node(NodeId id, bool joins = false);
-  Revision change_members(const std::function<MembersChange(Members)>& change);
+  Revision change_members(const std::function<MembersChange(ClusterMembers)>& change);
   std::vector<Member> file() const;  // the workers of the cluster's file
   std::vector<ActorSpec> start_process(Node& node, Incarnation incarnation);
   SimOptions sim_options();
@@ -141,7 +141,7 @@ class Cluster {
   ActorSpec make_cache_meta(Node& node, Incarnation incarnation);
   ActorSpec make_kv_worker(Node& node, Incarnation incarnation);
   ActorSpec make_inference(Node& node, Incarnation incarnation, std::uint32_t model = 0);
-  std::unique_ptr<Core> seated(std::unique_ptr<Core> core, std::uint32_t model) const;
+  std::unique_ptr<Core> wrap_for_model(std::unique_ptr<Core> core, std::uint32_t model) const;
   // Returns the actor ids of all models on these nodes.
   std::vector<NodeId> numbers(const std::vector<NodeId>& nodes) const;
   const std::string& first_version(std::uint32_t model) const;
@@ -166,13 +166,13 @@ class Cluster {
   SimCoordination coordination_;
   PageRegistry registry_;
   std::set<std::uint64_t> poisons_;
-  StruckAnswers struck_;
+  CorruptedAnswers struck_;
   std::vector<NodeId> routers_, cache_metas_, workers_;
-  std::shared_ptr<const router::ItemPlaces> places_;
+  std::shared_ptr<const router::ItemAssignment> places_;
   std::map<NodeId, Node> nodes_;
   std::optional<placement::CostModel> cost_;
   std::optional<HostCharge> charge_;
-  SimRandom random_;
+  RandomStream random_;
   SimHost host_;  // last: its actors refer to everything above
 };
 

@@ -24,7 +24,7 @@ class OtherToy final : public ToyFamily {
 std::vector<const router::RouterCore*> Node::routers() const {
   std::vector<const router::RouterCore*> all;
   if (router) all.push_back(router);
-  for (const Seated& other : others)
+  for (const AdditionalModel& other : others)
     if (other.router) all.push_back(other.router);
   return all;
 }
@@ -32,7 +32,7 @@ std::vector<const router::RouterCore*> Node::routers() const {
 std::vector<const actors::InferenceCore*> Node::inferences() const {
   std::vector<const actors::InferenceCore*> all;
   if (inference) all.push_back(inference);
-  for (const Seated& other : others)
+  for (const AdditionalModel& other : others)
     if (other.inference) all.push_back(other.inference);
   return all;
 }
@@ -55,14 +55,15 @@ std::vector<NodeId> Cluster::numbers(const std::vector<NodeId>& nodes) const {
   std::vector<NodeId> numbers;
   for (const NodeId node : nodes)
     for (std::uint32_t model = 0; model < scenario_.models; ++model)
-      numbers.push_back(seats().number(node, model));
+      numbers.push_back(actor_ids().number(node, model));
   return numbers;
 }
 
-std::unique_ptr<Core> Cluster::seated(std::unique_ptr<Core> core, std::uint32_t model) const {
+std::unique_ptr<Core> Cluster::wrap_for_model(std::unique_ptr<Core> core, std::uint32_t model) const {
   if (scenario_.models <= 1) return core;
   return std::make_unique<ModelActor>(
-      std::move(core), ModelSeat{name_of_model(model), model, seats(), scenario_.page_tokens, nullptr});
+      std::move(core),
+      ModelActorConfig{name_of_model(model), model, actor_ids(), scenario_.page_tokens, nullptr});
 }
 
 }  // namespace troupe::sim

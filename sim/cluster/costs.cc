@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "runtime/actor/block_name.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::sim {
 namespace {
@@ -69,8 +69,8 @@ void Costs::on_event(Address to, const Event& event) {
   if (!received) return;
   if (const auto* plan = std::get_if<Execute>(&received->message)) {
     note_plan(to.node, received->from, *plan);
-  } else if (const auto* told = std::get_if<PoolReport>(&received->message)) {
-    splits_[to.node] = {told->incarnation, told->epoch};
+  } else if (const auto* reported = std::get_if<PoolReport>(&received->message)) {
+    splits_[to.node] = {reported->incarnation, reported->epoch};
   }
 }
 
@@ -112,7 +112,7 @@ void Costs::note_wants(NodeId node, Worker& worker, Address from, const AcquireB
   worker.areas_are_one = ask.retention.keep_hotter;
   worker.in_order = ask.retention.evict_first.empty() && !ask.retention.keep_hotter;
   keep_newest(worker.reads);  // reads of other nodes may end without a message
-  Reads& reads = worker.reads[{from, ask.id}];
+  ActiveReads& reads = worker.reads[{from, ask.id}];
   for (const BlockWant& want : ask.wants) {
     reads.wants.push_back(want.name);
     const PoolBlock* block = ready(node, want.name, want.kind, want.tokens);
@@ -165,20 +165,20 @@ void Costs::note_release(NodeId node, Worker& worker, Address from, const Releas
 void Costs::on_worker_send(NodeId node, Address to, const Message& message) {
   Worker& worker = workers_[node];
   if (const auto* ask = std::get_if<AcquireBlocks>(&message)) {
-    if (ask->read_only) judge_question(node, worker, *ask);  // otherwise it offers what it has
+    if (ask->read_only) judge_remote_request(node, worker, *ask);  // otherwise it offers what it has
   } else if (const auto* acquired = std::get_if<BlocksAcquired>(&message)) {
-    Reads& reads = worker.reads[{to, acquired->id}];
+    ActiveReads& reads = worker.reads[{to, acquired->id}];
     for (const BlockGrant& grant : acquired->grants)
       if (grant.grant == Grant::read) reads.sure.push_back(grant.generation);
   } else if (const auto* changes = std::get_if<CacheChanges>(&message)) {
-    if (changes->sequence <= worker.told) return;  // already reported to another cache-meta
-    worker.told = changes->sequence;
+    if (changes->sequence <= worker.reported) return;  // already reported to another cache-meta
+    worker.reported = changes->sequence;
     judge_evictions(node, worker, *changes);
   }
 }
 
 // Each block may be requested once; after a failure it has another generation.
-void Costs::judge_question(NodeId node, Worker& worker, const AcquireBlocks& ask) {
+void Costs::judge_remote_request(NodeId node, Worker& worker, const AcquireBlocks& ask) {
   for (const BlockWant& want : ask.wants) {
     if (ready(node, want.name, want.kind, want.tokens))
       report("kv_worker", node, "requests a block that it has from another node");
@@ -193,10 +193,10 @@ void Costs::judge_question(NodeId node, Worker& worker, const AcquireBlocks& ask
 void Costs::judge_evictions(NodeId node, Worker& worker, const CacheChanges& changes) {
   const PagePool& pool = cluster_.node(node).kv_worker->pool();
   // A request that wrote some parts of a history has read others at the same time.
-  const std::uint64_t earliest = worker.uses_told + 1;
+  const std::uint64_t earliest = worker.uses_reported + 1;
   for (const BlockEntry& added : changes.added)
     worker.blocks[added.generation] = {added.kind, added.tokens, earliest, ++worker.uses};
-  worker.uses_told = worker.uses;
+  worker.uses_reported = worker.uses;
   std::uint32_t largest = 0;  // in tokens
   std::set<PoolArea> areas;
   for (const BlockVersion& gone : changes.removed) {
@@ -204,19 +204,19 @@ void Costs::judge_evictions(NodeId node, Worker& worker, const CacheChanges& cha
     if (known == worker.blocks.end()) continue;
     areas.insert(pool.area_of(known->second.kind));
     largest = std::max(largest, known->second.tokens);
-    const Known block = known->second;
+    const ReadyBlock block = known->second;
     worker.blocks.erase(known);
     if (worker.acquires) judge_evicted(node, worker, gone, block);
   }
   if (!worker.acquires || areas.empty()) return;
   const auto is_free = [&](SegmentKind kind) {  // of areas that are one; others keep what they do not lend
-    const PagePool::Room room = pool.room_anywhere(kind, largest, 1);
-    return room.possible && room.displaced.empty();
+    const PagePool::EvictionPlan pages_available = pool.plan_eviction(kind, largest, 1);
+    return pages_available.possible && pages_available.displaced.empty();
   };
   const std::uint64_t pages = pool.pages_for(largest);
   if (worker.areas_are_one
           ? is_free(SegmentKind::item) && is_free(SegmentKind::user)
-          : std::ranges::any_of(areas, [&](PoolArea area) { return pool.room(area) >= pages; }))
+          : std::ranges::any_of(areas, [&](PoolArea area) { return pool.pages_available(area) >= pages; }))
     report("kv_worker", node,
            "has evicted blocks of up to " + std::to_string(pages) +
                " pages although as many are free for any block");
@@ -226,14 +226,15 @@ void Costs::judge_evictions(NodeId node, Worker& worker, const CacheChanges& cha
 // counts as the block's last use.
 bool Costs::is_read(const Worker& worker, const PoolBlock& block) {
   return std::ranges::any_of(worker.reads, [&](const auto& entry) {
-    const Reads& reads = entry.second;
+    const ActiveReads& reads = entry.second;
     return std::ranges::find(reads.sure, block.generation) != reads.sure.end() ||
            std::ranges::find(reads.wants, block.name) != reads.wants.end();
   });
 }
 
 // User blocks computed on this node are evicted in order of their last use, which only requests change.
-void Costs::judge_evicted(NodeId node, const Worker& worker, const BlockVersion& gone, const Known& block) {
+void Costs::judge_evicted(NodeId node, const Worker& worker, const BlockVersion& gone,
+                          const ReadyBlock& block) {
   if (worker.wanted.contains(gone.name))
     return report("kv_worker", node, "has evicted a block that the same request needs");
   const PagePool& pool = cluster_.node(node).kv_worker->pool();
@@ -243,7 +244,7 @@ void Costs::judge_evicted(NodeId node, const Worker& worker, const BlockVersion&
         worker.asked.contains(generation))
       continue;
     const auto there = pool.ready_after(generation - 1, 1);
-    if (there.empty() || there[0]->generation != generation || !PagePool::may_go(*there[0])) continue;
+    if (there.empty() || there[0]->generation != generation || !PagePool::is_evictable(*there[0])) continue;
     if (is_read(worker, *there[0])) continue;
     return report("kv_worker", node, "has evicted a user block that was used after one that stays");
   }
@@ -254,9 +255,9 @@ void Costs::judge_evicted(NodeId node, const Worker& worker, const BlockVersion&
 void Costs::note_plan(NodeId node, Address from, const Execute& plan) {
   Worker& worker = workers_[node];
   keep_newest(worker.plans);
-  Ready& known = worker.plans[{from.node, plan.id}];
+  PlanStart& known = worker.plans[{from.node, plan.id}];
   known.blocks.clear();
-  known.patience_us = std::min(plan.budget_us / 2, actors::InferenceConfig().block_wait.us);
+  known.wait_max_us = std::min(plan.budget_us / 2, actors::InferenceConfig().block_wait.us);
   for (std::uint32_t i = 0; i < plan.blocks.size() && i < plan.plan.segments.size(); ++i) {
     const Segment& segment = plan.plan.segments[i];
     if (!plan.blocks[i].name) continue;
@@ -268,7 +269,7 @@ void Costs::note_plan(NodeId node, Address from, const Execute& plan) {
 // Damaged blocks are removed from the pool one step later.
 void Costs::judge_reuse(NodeId node, Address to, const Executed& executed) {
   auto known = workers_[node].plans.extract({to.node, executed.id});
-  if (known.empty() || executed.blocks_us > known.mapped().patience_us) return;
+  if (known.empty() || executed.blocks_us > known.mapped().wait_max_us) return;
   for (const auto& [segment, block] : known.mapped().blocks) {
     if (segment >= executed.reused.size() || executed.reused[segment] != 0) continue;
     const Incarnation process = cluster_.host().incarnation(node);
@@ -285,9 +286,9 @@ void Costs::judge_reuse(NodeId node, Address to, const Executed& executed) {
 }
 
 void Costs::judge_split(NodeId node, const SetSplit& split) {
-  const auto told = splits_.find(node);
-  if (told != splits_.end() && told->second.incarnation == split.incarnation &&
-      told->second.epoch >= split.epoch)
+  const auto reported = splits_.find(node);
+  if (reported != splits_.end() && reported->second.incarnation == split.incarnation &&
+      reported->second.epoch >= split.epoch)
     report("allocator", node, "sets a split that the worker has already reported");
 }
 
@@ -310,7 +311,7 @@ void Costs::on_router_event(NodeId node, const Event& event) {
   } else if (const auto* executed = std::get_if<Executed>(&received->message)) {
     note_bill(router, *executed);
   } else if (const auto* beat = std::get_if<Heartbeat>(&received->message)) {
-    const bool is_idle = !beat->draining && beat->lanes_busy == 0 && beat->plans_waiting == 0;
+    const bool is_idle = !beat->draining && beat->slots_busy == 0 && beat->plans_waiting == 0;
     router.beats[received->from.node] = {cluster_.now(), is_idle, beat->us_per_operation, beat->models};
   }
 }
@@ -320,26 +321,26 @@ void Costs::on_router_send(NodeId node, Address to, const Message& message) {
   if (const auto* lookup = std::get_if<LookupBlocks>(&message)) {
     keep_newest(router.lookups);
     std::vector<BlockName>& names = router.lookups[lookup->id];
-    for (const AskedBlock& block : lookup->blocks) names.push_back(block.name);
+    for (const BlockQuery& block : lookup->blocks) names.push_back(block.name);
   } else if (const auto* plan = std::get_if<Execute>(&message)) {
-    if (plan->priority == Priority::serving) judge_place(node, router, to.node, *plan);
+    if (plan->priority == Priority::serving) judge_worker_choice(node, router, to.node, *plan);
     router.beats[to.node].is_idle = false;
     keep_newest(router.plans);
-    router.plans[plan->id] = billed(plan->plan);
+    router.plans[plan->id] = bill_of(plan->plan);
   } else if (const auto* ranked = std::get_if<RankReply>(&message)) {
-    judge_bill(node, router, *ranked);
+    judge_token_counts(node, router, *ranked);
   } else if (const auto* scored = std::get_if<ScoreReply>(&message)) {
-    judge_bill(node, router, *scored);
+    judge_token_counts(node, router, *scored);
   } else if (const auto* generated = std::get_if<GenerateReply>(&message)) {
-    judge_bill(node, router, *generated);
+    judge_token_counts(node, router, *generated);
   }
 }
 
 // Blocks that are reused at places in the prompt are not part of the prompt.
-Costs::Billed Costs::billed(const Plan& plan) {
-  Billed of{.places = plan.repair.places};
+Costs::PlanBill Costs::bill_of(const Plan& plan) {
+  PlanBill of{.reused_spans = plan.repair.reused_spans};
   for (const Segment& segment : plan.segments) of.tokens.push_back(tokens_of(segment));
-  for (const kernels::Repair::Place& place : plan.repair.places) {
+  for (const kernels::Repair::ReusedSpan& place : plan.repair.reused_spans) {
     of.left += of.tokens[place.segment];
     of.tokens[place.block] = 0;
   }
@@ -363,7 +364,7 @@ void Costs::note_found(Router& router, const BlocksFound& found) {
 void Costs::note_bill(Router& router, const Executed& executed) {
   const auto at = router.plans.find(executed.id);
   if (at == router.plans.end() || at->second.tokens.size() != executed.reused.size()) return;
-  const Billed& plan = at->second;
+  const PlanBill& plan = at->second;
   router.bill = {0, 0};
   for (std::size_t i = 0; i < plan.tokens.size(); ++i) {
     router.bill->first += plan.tokens[i];
@@ -371,7 +372,7 @@ void Costs::note_bill(Router& router, const Executed& executed) {
   }
   // Places whose block was ready or is made of prototypes take their part of the tokens left to blocks.
   double all = 0, there = 0;
-  for (const kernels::Repair::Place& place : plan.places) {
+  for (const kernels::Repair::ReusedSpan& place : plan.reused_spans) {
     all += plan.tokens[place.segment];
     if (executed.reused[place.block] != 0 || place.of_prototypes) there += plan.tokens[place.segment];
   }
@@ -379,7 +380,7 @@ void Costs::note_bill(Router& router, const Executed& executed) {
 }
 
 template <class Reply>
-void Costs::judge_bill(NodeId node, Router& router, const Reply& reply) {
+void Costs::judge_token_counts(NodeId node, Router& router, const Reply& reply) {
   if (!router.bill) return;
   const auto [total, reused] = *router.bill;
   router.bill.reset();
@@ -443,13 +444,13 @@ void Costs::judge_sources(NodeId node, NodeId to, const std::map<BlockName, std:
 // because those had their node chosen earlier. Plans that keep a user's block are skipped too, since they
 // may have to go to the user's home. An idle worker begins immediately, so it finishes first if it has less
 // to compute at the same pace.
-void Costs::judge_place(NodeId node, Router& router, NodeId to, const Execute& plan) {
+void Costs::judge_worker_choice(NodeId node, Router& router, NodeId to, const Execute& plan) {
   const router::RouterCore* core = cluster_.node(node).router;
   router.lookups.erase(plan.id);  // a later answer of the index is ignored
   const auto found = router.found.find(plan.id);
   if (!core || found == router.found.end()) return;
-  const auto& [told, holders] = found->second;
-  const bool judged = told == cluster_.now() && !plan.alone && !plan.retention.keep_hotter &&
+  const auto& [reported, holders] = found->second;
+  const bool judged = reported == cluster_.now() && !plan.alone && !plan.retention.keep_hotter &&
                       plan.blocks.size() == plan.plan.segments.size() && !keeps_user(plan);
   const router::WorkerTable& table = core->workers();
   const Instant now = cluster_.host().local_time(node);
@@ -457,10 +458,10 @@ void Costs::judge_place(NodeId node, Router& router, NodeId to, const Execute& p
   const NodeId other = most_held(holders, plan);
   std::string better;
   if (const auto at = router.beats.find(other); at != router.beats.end()) {
-    const Beat& beat = at->second;
+    const WorkerHeartbeat& beat = at->second;
     const bool idle = other != to && beat.is_idle && cluster_.now() - beat.at < cluster_.scenario().heartbeat;
     // After lost plans, the router's window stays full until their time is over.
-    const bool as_fast = table.usable(now, other, plan.model_version) && table.has_room(other) &&
+    const bool as_fast = table.usable(now, other, plan.model_version) && table.has_capacity(other) &&
                          !table.slow(to) && table.slowness(other) <= table.slowness(to) &&
                          beat.us_per_operation <= router.beats[to].us_per_operation;
     const double there = tokens_left(router, plan.id, other, plan, core->pull_share());

@@ -29,34 +29,34 @@ class Costs {
 
  private:
   using Generation = std::uint64_t;
-  using Key = std::pair<NodeId, RequestId>;        // a request of that node
-  using Asker = std::pair<Address, RequestId>;     // requester at a KV-cache worker
-  using TokenCounts = std::vector<std::uint32_t>;  // per segment of a plan
-  struct Known {                                   // a ready block
+  using Key = std::pair<NodeId, RequestId>;         // a request of that node
+  using Requester = std::pair<Address, RequestId>;  // requester at a KV-cache worker
+  using TokenCounts = std::vector<std::uint32_t>;   // per segment of a plan
+  struct ReadyBlock {                               // a ready block
     SegmentKind kind = SegmentKind::item;
     std::uint32_t tokens = 0;
     // Bounds of the time of its last use, in uses; while it is read, `latest` is far_away.
     std::uint64_t earliest = 0, latest = 0;
   };
-  struct Ready {  // blocks ready when a plan reached an inference worker
+  struct PlanStart {  // blocks ready when a plan reached an inference worker
     std::map<std::uint32_t, std::pair<BlockName, Generation>> blocks;  // by segment
     // wait limit for blocks; a worker that stalls that long computes without them
-    std::int64_t patience_us = 0;
+    std::int64_t wait_max_us = 0;
   };
-  struct Reads {                   // of a request
+  struct ActiveReads {             // of a request
     std::vector<Generation> sure;  // ready when it arrived, or granted
     std::vector<BlockName> wants;
   };
   struct Worker {
-    std::map<Key, Ready> plans;
-    std::map<Generation, Known> blocks;
-    std::map<Asker, Reads> reads;
+    std::map<Key, PlanStart> plans;
+    std::map<Generation, ReadyBlock> blocks;
+    std::map<Requester, ActiveReads> reads;
     std::set<Generation> asked;  // requested from other nodes
     std::set<BlockName> wanted;  // by the request of this step, and ready before it
     bool acquires = false;       // in this step
     bool areas_are_one = false;  // for that request
     bool in_order = false;       // evicts in order of use only
-    std::uint64_t uses = 0, uses_told = 0, told = 0, granted_pages = 0;
+    std::uint64_t uses = 0, uses_reported = 0, reported = 0, granted_pages = 0;
     std::map<BlockName, std::uint32_t> wants;  // uses since counts were last halved, as TinyLFU counts
     std::uint64_t sightings = 0;
     bool counts = false;
@@ -65,26 +65,26 @@ class Costs {
     Incarnation incarnation = 0;
     std::uint64_t epoch = 0;
   };
-  struct Beat {  // last heartbeat that a router got from a worker
+  struct WorkerHeartbeat {  // last heartbeat that a router got from a worker
     Instant at;
     bool is_idle = false;
     double us_per_operation = 0;
     std::vector<std::string> models;
   };
-  struct Billed {  // token counts of a plan that was sent
+  struct PlanBill {  // token counts of a plan that was sent
     TokenCounts tokens;
-    std::vector<kernels::Repair::Place> places;
+    std::vector<kernels::Repair::ReusedSpan> reused_spans;
     double left = 0;  // tokens of all places that are taken from their blocks
   };
-  struct Found {  // answer of the index for a plan
+  struct IndexAnswer {  // answer of the index for a plan
     Instant at;
     std::map<BlockName, std::set<NodeId>> holders;
   };
   struct Router {
-    std::map<RequestId, Billed> plans;
+    std::map<RequestId, PlanBill> plans;
     std::map<RequestId, std::vector<BlockName>> lookups;
-    std::map<RequestId, Found> found;
-    std::map<NodeId, Beat> beats;
+    std::map<RequestId, IndexAnswer> found;
+    std::map<NodeId, WorkerHeartbeat> beats;
     // Total and reused tokens of the answer in this step.
     std::optional<std::pair<std::uint32_t, std::uint32_t>> bill;
   };
@@ -95,10 +95,10 @@ class Costs {
   void count_wants(NodeId node, Worker& worker, const AcquireBlocks& ask);
   void note_release(NodeId node, Worker& worker, Address from, const ReleaseBlocks& release);
   void on_worker_send(NodeId node, Address to, const Message& message);
-  void judge_question(NodeId node, Worker& worker, const AcquireBlocks& ask);
+  void judge_remote_request(NodeId node, Worker& worker, const AcquireBlocks& ask);
   void judge_evictions(NodeId node, Worker& worker, const CacheChanges& changes);
   static bool is_read(const Worker& worker, const PoolBlock& block);
-  void judge_evicted(NodeId node, const Worker& worker, const BlockVersion& gone, const Known& block);
+  void judge_evicted(NodeId node, const Worker& worker, const BlockVersion& gone, const ReadyBlock& block);
 
   // ---- inference workers, allocators ----
   void note_plan(NodeId node, Address from, const Execute& plan);
@@ -109,11 +109,11 @@ class Costs {
   void on_router_event(NodeId node, const Event& event);
   void on_router_send(NodeId node, Address to, const Message& message);
   void note_found(Router& router, const BlocksFound& found);
-  static Billed billed(const Plan& plan);
+  static PlanBill bill_of(const Plan& plan);
   void note_bill(Router& router, const Executed& executed);
   template <class Reply>
-  void judge_bill(NodeId node, Router& router, const Reply& reply);
-  void judge_place(NodeId node, Router& router, NodeId to, const Execute& plan);
+  void judge_token_counts(NodeId node, Router& router, const Reply& reply);
+  void judge_worker_choice(NodeId node, Router& router, NodeId to, const Execute& plan);
   void judge_sources(NodeId node, NodeId to, const std::map<BlockName, std::set<NodeId>>& holders,
                      const Execute& plan);
   static NodeId most_held(const std::map<BlockName, std::set<NodeId>>& holders, const Execute& plan);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr NodeId asker = 1, here = 3, there = 4;
 constexpr Address kv{here, Role::kv_worker}, compute{here, Role::inference_worker},
-    door_keeper{asker, Role::router};
+    server_actor{asker, Role::router};
 
 Scenario costly(const char* policy, std::uint32_t pages) {
   Scenario s;
@@ -100,13 +100,13 @@ TEST_SUITE("costs") {
     const Execute plan = plan_of(77, *b.blocks(SegmentKind::user)[0]);
     const auto tokens = static_cast<std::uint32_t>(plan.plan.segments[1].tokens.size());
     for (const std::uint32_t reused : {tokens, tokens - 1}) {
-      b.costs.on_send(door_keeper, compute, plan);
-      b.hear(door_keeper, compute, Executed{.id = 77, .reused = {0, 1}});
+      b.costs.on_send(server_actor, compute, plan);
+      b.hear(server_actor, compute, Executed{.id = 77, .reused = {0, 1}});
       RankReply reply{
           .tokens_total = 4 + tokens, .tokens_computed = 4 + tokens - reused, .tokens_reused = reused};
-      b.costs.on_send(door_keeper, {asker, Role::door}, reply);
+      b.costs.on_send(server_actor, {asker, Role::server}, reply);
       CHECK(b.says("tokens computed and") == (reused != tokens));
-      b.costs.on_send(door_keeper, {asker, Role::door}, RankReply{});  // a reply to another request
+      b.costs.on_send(server_actor, {asker, Role::server}, RankReply{});  // a reply to another request
       CHECK_FALSE(b.says(""));
     }
   }
@@ -228,13 +228,13 @@ TEST_SUITE("costs") {
     CostBench b;
     const PoolBlock& block = *b.blocks(SegmentKind::user)[0];
     for (const std::uint8_t reused : {1, 0}) {
-      b.hear(compute, door_keeper, plan_of(77, block));
-      b.costs.on_send(compute, door_keeper, Executed{.id = 77, .reused = {0, reused}});
+      b.hear(compute, server_actor, plan_of(77, block));
+      b.costs.on_send(compute, server_actor, Executed{.id = 77, .reused = {0, reused}});
       b.run(2'000);
       CHECK(b.says("although its block was ready") == (reused == 0));
     }
-    b.hear(compute, door_keeper, plan_of(78, block));
-    b.costs.on_send(compute, door_keeper, Executed{.id = 78, .reused = {0, 0}});
+    b.hear(compute, server_actor, plan_of(78, block));
+    b.costs.on_send(compute, server_actor, Executed{.id = 78, .reused = {0, 0}});
     b.cluster.host().post_from({2, Role::cache_meta}, kv, LeaderBeat{90});
     b.cluster.host().post_from({2, Role::cache_meta}, kv, Forget{block.kind, block.owner, 91});
     b.run(2'000);  // the block is gone meanwhile
@@ -252,14 +252,14 @@ TEST_SUITE("costs") {
     for (const Row& row :
          {Row{here, 0, true}, {here, there, false}, {there, 0, false}, {here, 0, false, true}}) {
       ++id;
-      b.costs.on_send(door_keeper, {2, Role::cache_meta},
+      b.costs.on_send(server_actor, {2, Role::cache_meta},
                       LookupBlocks{.id = id, .blocks = {{block.name, block.kind, 4}}});
       if (row.late)
-        b.costs.on_event(door_keeper, TimerFired{router::timer_of(id, router::TimerKind::lookup)});
-      b.hear(door_keeper, {2, Role::cache_meta}, BlocksFound{.id = id, .counts = {1}, .holders = {there}});
+        b.costs.on_event(server_actor, TimerFired{router::timer_of(id, router::TimerKind::lookup)});
+      b.hear(server_actor, {2, Role::cache_meta}, BlocksFound{.id = id, .counts = {1}, .holders = {there}});
       Execute plan = plan_of(id, block);
       plan.blocks[1].at = row.at;
-      b.costs.on_send(door_keeper, {row.to, Role::inference_worker}, plan);
+      b.costs.on_send(server_actor, {row.to, Role::inference_worker}, plan);
       CHECK(b.says("where a block is to be had") == row.forgotten);
     }
   }
@@ -287,16 +287,16 @@ TEST_SUITE("costs") {
       CAPTURE(row.to);
       CAPTURE(row.busy);
       ++id;
-      b.costs.on_send(door_keeper, {2, Role::cache_meta},
+      b.costs.on_send(server_actor, {2, Role::cache_meta},
                       LookupBlocks{.id = id, .blocks = {{block.name, block.kind, 100}}});
-      b.hear(door_keeper, {2, Role::cache_meta}, BlocksFound{.id = id, .counts = {1}, .holders = {holder}});
+      b.hear(server_actor, {2, Role::cache_meta}, BlocksFound{.id = id, .counts = {1}, .holders = {holder}});
       if (row.waited) b.run(1);
-      b.hear(door_keeper, {other, Role::inference_worker}, Heartbeat{.models = {"m1"}});
-      b.hear(door_keeper, {holder, Role::inference_worker},
-             Heartbeat{.draining = row.draining, .lanes_busy = row.busy, .models = {"m1"}});
+      b.hear(server_actor, {other, Role::inference_worker}, Heartbeat{.models = {"m1"}});
+      b.hear(server_actor, {holder, Role::inference_worker},
+             Heartbeat{.draining = row.draining, .slots_busy = row.busy, .models = {"m1"}});
       Execute plan = plan_of(id, block);
       if (row.to != holder) plan.blocks[1].at = holder;
-      b.costs.on_send(door_keeper, {row.to, Role::inference_worker}, plan);
+      b.costs.on_send(server_actor, {row.to, Role::inference_worker}, plan);
       CHECK(b.says("is idle and lacks") == row.in_vain);
     }
   }

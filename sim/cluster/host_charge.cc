@@ -6,7 +6,7 @@
 namespace troupe::sim {
 namespace {
 
-using placement::HostRoom;
+using placement::HostComponent;
 using placement::HostUnits;
 
 constexpr double mebibyte = 1 << 20;
@@ -22,9 +22,9 @@ std::size_t named(const std::vector<SegmentBlock>& blocks) {
 
 }  // namespace
 
-double HostCharge::charge(HostRoom room, const HostUnits& units) {
-  const double us = dot(work_[room], units);
-  used_us_[static_cast<std::size_t>(room)] += us;
+double HostCharge::charge(HostComponent component, const HostUnits& units) {
+  const double us = dot(work_[component], units);
+  used_us_[static_cast<std::size_t>(component)] += us;
   return us;
 }
 
@@ -33,23 +33,23 @@ double HostCharge::of_request(const RankRequest& request) {
   const HostUnits units{1, static_cast<double>(request.candidates.size()), 0, 0};
   units_ += units;
   double us = 0;
-  for (const HostRoom room :
-       {HostRoom::door, HostRoom::feature_port, HostRoom::router, HostRoom::host, HostRoom::rest})
-    us += charge(room, units);
+  for (const HostComponent component : {HostComponent::server, HostComponent::feature_port,
+                                        HostComponent::router, HostComponent::host, HostComponent::rest})
+    us += charge(component, units);
   return us;
 }
 
-double HostCharge::of_blocks(HostRoom room, std::size_t blocks) {
-  return charge(room, {1, 0, static_cast<double>(blocks), 0});
+double HostCharge::of_blocks(HostComponent component, std::size_t blocks) {
+  return charge(component, {1, 0, static_cast<double>(blocks), 0});
 }
 
 double HostCharge::of_plan(const Execute& plan) {
   const auto blocks = static_cast<double>(named(plan.blocks));
   if (plan.priority == Priority::serving) units_.blocks += blocks;
   double us =
-      charge(HostRoom::inference_worker, {1, static_cast<double>(candidates_of(plan.plan)), blocks, 0});
-  for (const HostRoom room : {HostRoom::router, HostRoom::host, HostRoom::rest})
-    us += charge(room, {0, 0, blocks, 0});
+      charge(HostComponent::inference_worker, {1, static_cast<double>(candidates_of(plan.plan)), blocks, 0});
+  for (const HostComponent component : {HostComponent::router, HostComponent::host, HostComponent::rest})
+    us += charge(component, {0, 0, blocks, 0});
   return us;
 }
 
@@ -59,22 +59,23 @@ double HostCharge::of_kept(NodeId node, const JobResult& result) {
   const double kept = std::exchange(kept_[node], 0);
   const HostUnits units{.kept = is_batch ? kept : 0};
   double us = 0;
-  for (const HostRoom room : {HostRoom::router, HostRoom::cache_meta, HostRoom::kv_worker,
-                              HostRoom::inference_worker, HostRoom::host})
-    us += charge(room, units);
+  for (const HostComponent component :
+       {HostComponent::router, HostComponent::cache_meta, HostComponent::kv_worker,
+        HostComponent::inference_worker, HostComponent::host})
+    us += charge(component, units);
   return us;
 }
 
 Duration HostCharge::step(NodeId node, const Event& event) {
   const auto* received = std::get_if<Received>(&event);
-  if (const auto* done = std::get_if<Done>(&event)) rest_us_ += of_kept(node, done->result);
+  if (const auto* done = std::get_if<JobDone>(&event)) rest_us_ += of_kept(node, done->result);
   if (!received) return whole_us();
   if (const auto* rank = std::get_if<RankRequest>(&received->message))
     rest_us_ += of_request(*rank);
   else if (const auto* lookup = std::get_if<LookupBlocks>(&received->message))
-    rest_us_ += of_blocks(HostRoom::cache_meta, lookup->blocks.size());
+    rest_us_ += of_blocks(HostComponent::cache_meta, lookup->blocks.size());
   else if (const auto* acquire = std::get_if<AcquireBlocks>(&received->message))
-    rest_us_ += of_blocks(HostRoom::kv_worker, acquire->wants.size());
+    rest_us_ += of_blocks(HostComponent::kv_worker, acquire->wants.size());
   else if (const auto* plan = std::get_if<Execute>(&received->message))
     rest_us_ += of_plan(*plan);
   return whole_us();
@@ -87,7 +88,7 @@ Duration HostCharge::whole_us() {
 }
 
 Duration HostCharge::batch(NodeId node, const RunBatch& batch, Duration still) {
-  HostUnits units{.cold = placement::coldness(static_cast<double>(still.us))};
+  HostUnits units{.cold = placement::cold_cache_share(static_cast<double>(still.us))};
   for (const BatchRequest& request : batch.requests) {
     units.requests += 1;
     units.parts += static_cast<double>(candidates_of(request.plan));
@@ -107,9 +108,10 @@ Duration HostCharge::batch(NodeId node, const RunBatch& batch, Duration still) {
   units_.cold += units.cold;
   kept_[node] += units.kept;
   double us = 0;
-  for (const HostRoom room : {HostRoom::executor_port, HostRoom::checksums, HostRoom::passes})
-    us += charge(room, units);
-  us += charge(HostRoom::rest, {0, 0, 0, units.mebibytes, units.kept, units.cold});
+  for (const HostComponent component :
+       {HostComponent::executor_port, HostComponent::checksums, HostComponent::passes})
+    us += charge(component, units);
+  us += charge(HostComponent::rest, {0, 0, 0, units.mebibytes, units.kept, units.cold});
   return {static_cast<std::int64_t>(us + 0.5)};
 }
 

@@ -21,20 +21,20 @@ class HostCharge {
   // blocks that the batch computed is charged when its end is reported.
   Duration batch(NodeId node, const RunBatch& batch, Duration still);
 
-  const std::array<double, placement::host_rooms>& used_us() const { return used_us_; }
+  const std::array<double, placement::host_components>& used_us() const { return used_us_; }
   const placement::HostUnits& units() const { return units_; }
 
  private:
   double of_request(const RankRequest& request);
-  double of_blocks(placement::HostRoom room, std::size_t blocks);
+  double of_blocks(placement::HostComponent component, std::size_t blocks);
   double of_plan(const Execute& plan);
   double of_kept(NodeId node, const JobResult& result);
   Duration whole_us();
-  double charge(placement::HostRoom room, const placement::HostUnits& units);
+  double charge(placement::HostComponent component, const placement::HostUnits& units);
 
   placement::HostWork work_;
   double token_bytes_;
-  std::array<double, placement::host_rooms> used_us_{};
+  std::array<double, placement::host_components> used_us_{};
   placement::HostUnits units_;
   std::map<NodeId, double> kept_;  // blocks of batches whose end was not reported yet
   double rest_us_ = 0;             // below a microsecond, charged later

@@ -4,11 +4,11 @@
 
 using namespace troupe;
 using namespace troupe::sim;
-using placement::HostRoom;
+using placement::HostComponent;
 
 namespace {
 
-Event from_outside(Message message) { return Received{{1, Role::door}, std::move(message)}; }
+Event from_outside(Message message) { return Received{{1, Role::server}, std::move(message)}; }
 
 }  // namespace
 
@@ -17,15 +17,15 @@ TEST_SUITE("host charge") {
       "host charge: each component is charged once per request by its inputs; fractions of microseconds are "
       "kept") {
     placement::HostWork work;
-    work[HostRoom::door] = {10.25, 0, 0, 0};
-    work[HostRoom::router] = {5, 1, 0.5, 0};
-    work[HostRoom::cache_meta] = {0, 0, 2, 0};
-    work[HostRoom::kv_worker] = {3, 0, 1, 0};
+    work[HostComponent::server] = {10.25, 0, 0, 0};
+    work[HostComponent::router] = {5, 1, 0.5, 0};
+    work[HostComponent::cache_meta] = {0, 0, 2, 0};
+    work[HostComponent::kv_worker] = {3, 0, 1, 0};
     HostCharge charge(work, 1'024);
     RankRequest rank;
     rank.candidates = {"a", "b", "c"};
     CHECK(charge.step(1, from_outside(rank)) == Duration{18});
-    CHECK(charge.step(1, from_outside(LookupBlocks{.blocks = std::vector<AskedBlock>(4)})) == Duration{8});
+    CHECK(charge.step(1, from_outside(LookupBlocks{.blocks = std::vector<BlockQuery>(4)})) == Duration{8});
     CHECK(charge.step(1, from_outside(AcquireBlocks{.wants = std::vector<BlockWant>(2)})) == Duration{5});
     CHECK(charge.step(1, TimerFired{1}) == Duration{0});
     for (int i = 0; i < 3; ++i) charge.step(1, from_outside(rank));
@@ -38,8 +38,8 @@ TEST_SUITE("host charge") {
       "host charge: a batch costs by its blocks and by the bytes of the checksums, written or "
       "checked") {
     placement::HostWork work;
-    work[HostRoom::executor_port] = {0, 0, 2, 0};
-    work[HostRoom::checksums] = {0, 0, 0, 1'000};
+    work[HostComponent::executor_port] = {0, 0, 2, 0};
+    work[HostComponent::checksums] = {0, 0, 0, 1'000};
     HostCharge charge(work, 1 << 20);
     BatchRequest request;
     for (int s = 0; s < 4; ++s) request.plan.segments.push_back({SegmentKind::item, Tokens{1, 2, 3}, 0, {}});
@@ -56,9 +56,9 @@ TEST_SUITE("host charge") {
       "host charge: other components' work on computed blocks is charged at the batch's end; a batch "
       "costs more the longer its executor was idle") {
     placement::HostWork work;
-    work[HostRoom::kv_worker].kept = 5;
-    work[HostRoom::cache_meta].kept = 2;
-    work[HostRoom::passes] = {.kept = 10, .cold = 100};
+    work[HostComponent::kv_worker].kept = 5;
+    work[HostComponent::cache_meta].kept = 2;
+    work[HostComponent::passes] = {.kept = 10, .cold = 100};
     HostCharge charge(work, 1'024);
     BatchRequest request;
     for (int s = 0; s < 3; ++s) request.plan.segments.push_back({SegmentKind::item, Tokens{1}, 0, {}});
@@ -68,13 +68,13 @@ TEST_SUITE("host charge") {
     CHECK(charge.batch(1, {{request}}, {0}) == Duration{20});
     CHECK(charge.batch(1, {{request}}, {1'000}) == Duration{20 + 50});
     CHECK(charge.batch(1, {{request}}, {99'000}) == Duration{20 + 99});
-    CHECK(charge.step(1, Done{1, ModelChanged{}}) == Duration{0});
-    CHECK(charge.step(2, Done{1, BatchDone{}}) == Duration{0});  // another node's batch
-    CHECK(charge.step(1, Done{1, BatchDone{}}) == Duration{6 * 7});
-    CHECK(charge.step(1, Done{2, BatchDone{}}) == Duration{0});
+    CHECK(charge.step(1, JobDone{1, ModelChanged{}}) == Duration{0});
+    CHECK(charge.step(2, JobDone{1, BatchDone{}}) == Duration{0});  // another node's batch
+    CHECK(charge.step(1, JobDone{1, BatchDone{}}) == Duration{6 * 7});
+    CHECK(charge.step(1, JobDone{2, BatchDone{}}) == Duration{0});
     charge.batch(1, {{request}}, {0});
-    CHECK(charge.step(1, Done{3, Refusal{}}) == Duration{0});  // nothing was kept
-    CHECK(charge.step(1, Done{4, BatchDone{}}) == Duration{0});
+    CHECK(charge.step(1, JobDone{3, Refusal{}}) == Duration{0});  // nothing was kept
+    CHECK(charge.step(1, JobDone{4, BatchDone{}}) == Duration{0});
     CHECK(charge.units().kept == 8);
     CHECK(charge.units().cold == doctest::Approx(0.5 + 0.99));
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 #include "sim/base/quantile.h"
 
 namespace troupe::sim {
@@ -22,14 +22,14 @@ Inspector::Inspector(Cluster& cluster, Clients& clients, Violations& violations)
       violations_(violations),
       attempts_(cluster.scenario().heartbeat, violations),
       costs_(cluster, violations) {
-  clients_.judge_convictions_by(attempts_);
+  clients_.set_poison_judge(attempts_);
   cluster_.on_bit_flipped = [this](NodeId node, std::uint64_t generation) {
     flips_.push_back(
         {node, cluster_.host().incarnation(node), generation, cluster_.host().local_time(node), {}});
   };
   const bool several = cluster_.scenario().models > 1;
-  const auto at_node = [seats = cluster_.seats()](Address address) {
-    return Address{address.role == Role::inference_worker ? seats.node_of(address.node) : address.node,
+  const auto at_node = [actor_ids = cluster_.actor_ids()](Address address) {
+    return Address{address.role == Role::inference_worker ? actor_ids.node_of(address.node) : address.node,
                    address.role};
   };
   cluster_.host().watch_sends([=, this](Instant now, Address from, Address to, const Message& message) {
@@ -168,7 +168,7 @@ void Inspector::judge_rest() {
       left("requests", router->in_features() + router->in_lookup() + router->executing());
     if (!node.kv_worker || !node.inference) continue;
     for (const auto* inference : node.inferences()) left("plans", inference->tasks());
-    left("blocks being written", node.kv_worker->making());
+    left("blocks being written", node.kv_worker->pending());
     left("waiting requests", node.kv_worker->waiting());
     left("remote reads", node.kv_worker->remote_reads());
     std::size_t pinned = 0;
@@ -180,8 +180,8 @@ void Inspector::judge_rest() {
 // The leading cache-meta must know exactly the ready blocks of every worker. Colliding names share an
 // entry.
 void Inspector::judge_index() {
-#ifdef TROUPE_PLANTED
-  if (planting::name_bits < 256) return;
+#ifdef TROUPE_MUTANTS
+  if (mutation::name_bits < 256) return;
 #endif
   const actors::CacheMetaCore* leader = cluster_.leader();
   if (!leader) return report(8, "no cache-meta leads at the end");

@@ -177,18 +177,20 @@ TEST_SUITE("inspector") {
   }
 
   TEST_CASE("inspector: a model that is still pending at the end is reported") {
-    using Told = std::pair<const char*, std::uint32_t>;
+    using Report = std::pair<const char*, std::uint32_t>;
     for (const auto& [next, share] :
-         {Told{"", Versions::all_users}, Told{"m2", Versions::all_users}, Told{"m2", 500}}) {
+         {Report{"", Versions::all_users}, Report{"m2", Versions::all_users}, Report{"m2", 500}}) {
       InspectorBench b;
       b.run(1'000'000);
       b.cluster.coordination().faults().slowness = 1e9;
       Coordinate question{ReadKey{"versions"}};
       const auto present =
-          std::get<Coordinated>(b.cluster.coordination().ask(b.cluster.now(), router_node, question));
+          std::get<CoordinationReply>(b.cluster.coordination().ask(b.cluster.now(), router_node, question));
       question.what =
           WriteKey{"versions", router::versions_text({0, "m1", "c1", next, "", share}), present.revision};
-      REQUIRE(std::get<Coordinated>(b.cluster.coordination().ask(b.cluster.now(), router_node, question)).ok);
+      REQUIRE(
+          std::get<CoordinationReply>(b.cluster.coordination().ask(b.cluster.now(), router_node, question))
+              .ok);
       b.inspector.judge_end();
       const bool is_to_come = next[0] != '\0' && share == Versions::all_users;
       CHECK(b.found(4, "is still pending at the end") == is_to_come);

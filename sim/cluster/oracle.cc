@@ -2,7 +2,7 @@
 
 #include "router/request/policy.h"
 #include "router/request/ranking.h"
-#include "sim/world/by_hand.h"
+#include "sim/world/expected_results.h"
 
 namespace troupe::sim {
 namespace {
@@ -40,8 +40,8 @@ std::string compare_tokens(const Reply& reply, std::uint32_t total) {
 
 }  // namespace
 
-std::string Oracle::find_fault(const RankRequest& request, const RankReply& reply, WorldData::Edition since,
-                               WorldData::Edition until) const {
+std::string Oracle::validate(const RankRequest& request, const RankReply& reply, WorldData::Edition since,
+                             WorldData::Edition until) const {
   if (reply.user != request.user) return differs("user", reply.user, request.user);
   if (!world_.has_catalog(reply.catalog_version))
     return differs("catalog_version", reply.catalog_version, "a catalog of the world");
@@ -71,13 +71,13 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
   }
   if (!request.policy.empty() && reply.policy != request.policy)
     return differs("policy", reply.policy, request.policy);
-  RepairAsked asked;
+  RequestedRepair asked;
   if (request.approximate >= 0) asked.approximate_max = request.approximate;
   if (const auto policy = router::find_policy(reply.policy)) {
     asked.choice = policy->repair();
     if (request.approximate < 0 && (*policy)->weighs) asked.approximate_max = approximate_;
   }
-  const auto truth = rank_by_hand(form_, reply.model_version, reply.plan, profile, items, family_, asked);
+  const auto truth = expected_ranking(form_, reply.model_version, reply.plan, profile, items, family_, asked);
   if (!truth) return differs("plan", reply.plan, "user, item, causal, blocks or all_blocks");
   if (reply.approximate != truth->approximate)
     return differs("approximate", std::to_string(reply.approximate), std::to_string(truth->approximate));
@@ -97,7 +97,7 @@ const std::vector<Item>& Oracle::items_of(const std::string& catalog) {
   return at->second;
 }
 
-std::string Oracle::find_fault(const GenerateRequest& request, const GenerateReply& reply) {
+std::string Oracle::validate(const GenerateRequest& request, const GenerateReply& reply) {
   if (reply.user != request.user) return differs("user", reply.user, request.user);
   if (!world_.has_catalog(reply.catalog_version))
     return differs("catalog_version", reply.catalog_version, "a catalog of the world");
@@ -105,8 +105,8 @@ std::string Oracle::find_fault(const GenerateRequest& request, const GenerateRep
   if (!profile)
     return "profile_version is " + std::to_string(reply.profile_version) +
            "; expected a version that existed";
-  const GenerationByHand truth = generate_by_hand(form_, reply.model_version, *profile,
-                                                  items_of(reply.catalog_version), request, family_);
+  const ExpectedGeneration truth = expected_generation(form_, reply.model_version, *profile,
+                                                       items_of(reply.catalog_version), request, family_);
   if (reply.width != truth.width) return differs("width", reply.width, truth.width);
   if (reply.history_cut != truth.history_cut)
     return differs("history_cut", reply.history_cut, truth.history_cut);
@@ -124,10 +124,10 @@ std::string Oracle::find_fault(const GenerateRequest& request, const GenerateRep
   return "";
 }
 
-std::string Oracle::find_fault(const ScoreRequest& request, const ScoreReply& reply) const {
+std::string Oracle::validate(const ScoreRequest& request, const ScoreReply& reply) const {
   if (reply.items.size() != request.items.size())
     return differs("the number of items", reply.items.size(), request.items.size());
-  const ScoresByHand truth = score_by_hand(reply.model_version, request, family_);
+  const ExpectedScores truth = expected_scores(reply.model_version, request, family_);
   if (std::string fault = compare_tokens(reply, truth.tokens); !fault.empty()) return fault;
   const std::vector<ScoreRow>& rows = truth.items;
   for (std::size_t i = 0; i < rows.size(); ++i) {

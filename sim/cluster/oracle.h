@@ -24,14 +24,14 @@ class Oracle {
   // Returns "" or the first difference. Items may be put and deleted while a request is in flight: the
   // reply is correct if it matches one catalog state between `since` (when the request was sent) and
   // `until`.
-  std::string find_fault(const RankRequest& request, const RankReply& reply, WorldData::Edition since,
-                         WorldData::Edition until) const;
-  std::string find_fault(const RankRequest& request, const RankReply& reply) const {
-    return find_fault(request, reply, world_.edition(), world_.edition());
+  std::string validate(const RankRequest& request, const RankReply& reply, WorldData::Edition since,
+                       WorldData::Edition until) const;
+  std::string validate(const RankRequest& request, const RankReply& reply) const {
+    return validate(request, reply, world_.edition(), world_.edition());
   }
   // For catalogs whose items are not written.
-  std::string find_fault(const GenerateRequest& request, const GenerateReply& reply);
-  std::string find_fault(const ScoreRequest& request, const ScoreReply& reply) const;
+  std::string validate(const GenerateRequest& request, const GenerateReply& reply);
+  std::string validate(const ScoreRequest& request, const ScoreReply& reply) const;
 
  private:
   std::string find_fault_at(const RankRequest& request, const RankReply& reply, const Profile& profile,

@@ -17,14 +17,15 @@ namespace oracle_test {
 
 const PromptForm form{{1, 2}, {3}, {4, 5}, {6}, 60, 5'000};
 
-struct Asked {
+struct Exchange {
   RankRequest request;
   RankReply reply;
 };
 
 // Answer of a correct cluster.
-Asked answered(const WorldData& world, std::string_view plan, std::string_view user = "u1") {
-  Asked asked{{.id = 1, .tenant = "", .user = std::string(user), .candidates = {"i3", "i5", "i7", "i9"}}, {}};
+Exchange answered(const WorldData& world, std::string_view plan, std::string_view user = "u1") {
+  Exchange asked{{.id = 1, .tenant = "", .user = std::string(user), .candidates = {"i3", "i5", "i7", "i9"}},
+                 {}};
   asked.request.top_k = 3;
   const auto profile = world.profile("", user);
   std::vector<Item> items;
@@ -48,10 +49,11 @@ Asked answered(const WorldData& world, std::string_view plan, std::string_view u
 WorldOptions options() { return {.items = 100, .users = 10, .absent = 0, .changed = 0.9}; }
 
 // Answer of a correct cluster to a request for blocks.
-Asked answered_with_blocks(const WorldData& world, const std::string& policy, double approximate,
-                           std::string_view user, std::string_view plan = "blocks", double usual = 1,
-                           const PromptForm& form = oracle_test::form) {
-  Asked asked{{.id = 1, .tenant = "", .user = std::string(user), .candidates = {"i3", "i5", "i7", "i9"}}, {}};
+Exchange answered_with_blocks(const WorldData& world, const std::string& policy, double approximate,
+                              std::string_view user, std::string_view plan = "blocks", double usual = 1,
+                              const PromptForm& form = oracle_test::form) {
+  Exchange asked{{.id = 1, .tenant = "", .user = std::string(user), .candidates = {"i3", "i5", "i7", "i9"}},
+                 {}};
   asked.request.policy = policy;
   asked.request.approximate = approximate;
   const auto profile = world.profile("", user);
@@ -89,19 +91,19 @@ TEST_CASE("oracle: an approximate plan has one correct answer, and any other app
       for (std::uint64_t user = 0; user < 4; ++user) {
         CAPTURE(policy);
         CAPTURE(approximate);
-        const Asked asked = answered_with_blocks(world, policy, approximate, WorldData::user_id(user));
-        CHECK(oracle.find_fault(asked.request, asked.reply) == "");
+        const Exchange asked = answered_with_blocks(world, policy, approximate, WorldData::user_id(user));
+        CHECK(oracle.validate(asked.request, asked.reply) == "");
         if (approximate >= 0) CHECK(asked.reply.approximate <= approximate);
       }
-  const Asked right = answered_with_blocks(world, "blocks+30:tail", -1, "u1");
+  const Exchange right = answered_with_blocks(world, "blocks+30:tail", -1, "u1");
   CHECK(right.reply.approximate > 0);
-  Asked wrong = answered_with_blocks(world, "blocks+40:tail", -1, "u1");
-  CHECK(oracle.find_fault(right.request, wrong.reply).find("policy is ") == 0);
+  Exchange wrong = answered_with_blocks(world, "blocks+40:tail", -1, "u1");
+  CHECK(oracle.validate(right.request, wrong.reply).find("policy is ") == 0);
   wrong.reply.policy = right.reply.policy;
-  CHECK(oracle.find_fault(right.request, wrong.reply).find("approximate is ") == 0);
+  CHECK(oracle.validate(right.request, wrong.reply).find("approximate is ") == 0);
   wrong = answered_with_blocks(world, "blocks+30:tail:mean", -1, "u1");
   wrong.reply.policy = right.reply.policy;
-  CHECK(oracle.find_fault(right.request, wrong.reply).find("items[0]") == 0);
+  CHECK(oracle.validate(right.request, wrong.reply).find("items[0]") == 0);
 }
 
 TEST_CASE(
@@ -118,17 +120,17 @@ TEST_CASE(
           CAPTURE(plan);
           CAPTURE(approximate);
           const bool plans = router::policy(policy)->weighs;
-          const Asked asked =
+          const Exchange asked =
               answered_with_blocks(world, policy, approximate, WorldData::user_id(user), plan, plans ? 0 : 1);
-          CHECK(oracle.find_fault(asked.request, asked.reply) == "");
+          CHECK(oracle.validate(asked.request, asked.reply) == "");
           if (!plans) continue;
-          const Asked more =
+          const Exchange more =
               answered_with_blocks(world, policy, approximate, WorldData::user_id(user), plan, 0.4);
-          CHECK(generous.find_fault(more.request, more.reply) == "");
+          CHECK(generous.validate(more.request, more.reply) == "");
         }
-  const Asked unasked = answered_with_blocks(world, "planner", -1, "u1", "blocks", 0.4);
+  const Exchange unasked = answered_with_blocks(world, "planner", -1, "u1", "blocks", 0.4);
   CHECK(unasked.reply.approximate > 0);
-  CHECK(oracle.find_fault(unasked.request, unasked.reply).find("approximate is ") == 0);
+  CHECK(oracle.validate(unasked.request, unasked.reply).find("approximate is ") == 0);
 }
 
 TEST_CASE(
@@ -136,7 +138,7 @@ TEST_CASE(
     "model") {
   const WorldData world(options());
   PromptForm with = form;
-  with.stand_ins = std::make_shared<const SimPrototypes>(5, "m1");
+  with.prototype_set = std::make_shared<const SimPrototypes>(5, "m1");
   const Oracle oracle(world, with), without(world, form);
   std::size_t made = 0;
   for (const char* policy :
@@ -146,11 +148,11 @@ TEST_CASE(
       for (std::uint64_t user = 0; user < 6; ++user) {
         CAPTURE(policy);
         CAPTURE(approximate);
-        Asked asked =
+        Exchange asked =
             answered_with_blocks(world, policy, approximate, WorldData::user_id(user), "all_blocks", 1, with);
-        CHECK(oracle.find_fault(asked.request, asked.reply) == "");
+        CHECK(oracle.validate(asked.request, asked.reply) == "");
         asked.reply.model_version = "m2";  // has no prototypes
-        if (asked.reply.approximate > 0) CHECK(oracle.find_fault(asked.request, asked.reply) != "");
+        if (asked.reply.approximate > 0) CHECK(oracle.validate(asked.request, asked.reply) != "");
         made += asked.reply.approximate > 0;
       }
   CHECK(made > 0);
@@ -162,8 +164,8 @@ TEST_CASE("oracle: the correct answer is accepted for both plans and all profile
   std::uint32_t cut = 0;
   for (const char* plan : {"user", "item"})
     for (std::uint64_t user = 0; user < 10; ++user) {
-      const Asked asked = answered(world, plan, WorldData::user_id(user));
-      CHECK(oracle.find_fault(asked.request, asked.reply) == "");
+      const Exchange asked = answered(world, plan, WorldData::user_id(user));
+      CHECK(oracle.validate(asked.request, asked.reply) == "");
       cut += asked.reply.history_cut;
     }
   CHECK(cut > 0);
@@ -173,12 +175,12 @@ TEST_CASE("oracle: every single wrong field of a ranking is reported") {
   WorldData world(options());
   world.write({PutUser{.tenant = "", .user = "u1", .history = {"i1", "i2"}}});
   const Oracle oracle(world, form);
-  const Asked asked = answered(world, "item");
-  CHECK(oracle.find_fault(asked.request, asked.reply) == "");
+  const Exchange asked = answered(world, "item");
+  CHECK(oracle.validate(asked.request, asked.reply) == "");
   const auto found = [&](auto lie) {
     RankReply reply = asked.reply;
     lie(reply);
-    return !oracle.find_fault(asked.request, reply).empty();
+    return !oracle.validate(asked.request, reply).empty();
   };
   CHECK(found([](RankReply& reply) { reply.user = "u2"; }));
   CHECK(found([](RankReply& reply) { reply.plan = "user"; }));
@@ -210,7 +212,7 @@ TEST_CASE("oracle: an answer of a wrong plan is reported, whichever segment is w
   const std::vector<ItemView> seen = views(items);
   const auto history = router::fit_history(form, *profile, router::item_tokens_max(seen));
   for (const char* name : {"user", "item"}) {
-    const Asked asked = answered(world, name);
+    const Exchange asked = answered(world, name);
     const Plan plan =
         router::find_plan(name)->build({.form = form, .history = history.tokens, .items = seen}).plan;
     const auto found = [&](std::size_t segment, auto lie) {
@@ -218,7 +220,7 @@ TEST_CASE("oracle: an answer of a wrong plan is reported, whichever segment is w
       lie(wrong.segments[segment]);
       RankReply reply = asked.reply;
       reply.items = router::rank_items(seen, evaluate("m1", wrong)[0].scores, 3);
-      return !oracle.find_fault(asked.request, reply).empty();
+      return !oracle.validate(asked.request, reply).empty();
     };
     for (std::size_t i = 0; i < plan.segments.size(); ++i) {
       CAPTURE(i);
@@ -232,7 +234,7 @@ TEST_CASE("oracle: an answer of a wrong plan is reported, whichever segment is w
         CHECK(found(i, [](Segment& segment) {
           std::vector<std::uint32_t> sees(segment.sees.begin(), segment.sees.end());
           sees.pop_back();
-          segment.sees = Sees(sees);
+          segment.sees = VisibleSegments(sees);
         }));
     }
   }
@@ -241,15 +243,15 @@ TEST_CASE("oracle: an answer of a wrong plan is reported, whichever segment is w
 TEST_CASE("oracle: an answer may match any catalog state during the request, and no other") {
   WorldData world(options());
   const Oracle oracle(world, form);
-  const Asked before = answered(world, "user");
+  const Exchange before = answered(world, "user");
   world.write({PutItem{.item = "i5", .title = "new", .tokens = {7, 8}, .identifier = 5}});
-  const Asked between = answered(world, "user");
+  const Exchange between = answered(world, "user");
   world.write({DeleteItem{.item = "i5"}});
-  CHECK(oracle.find_fault(before.request, before.reply, 0, 2) == "");
-  CHECK(oracle.find_fault(between.request, between.reply, 0, 2) == "");
-  CHECK(oracle.find_fault(between.request, between.reply, 1, 1) == "");
-  CHECK(oracle.find_fault(before.request, before.reply, 1, 2) != "");
-  CHECK(oracle.find_fault(between.request, between.reply, 2, 2) ==
+  CHECK(oracle.validate(before.request, before.reply, 0, 2) == "");
+  CHECK(oracle.validate(between.request, between.reply, 0, 2) == "");
+  CHECK(oracle.validate(between.request, between.reply, 1, 1) == "");
+  CHECK(oracle.validate(before.request, before.reply, 1, 2) != "");
+  CHECK(oracle.validate(between.request, between.reply, 2, 2) ==
         "item i5 is not in catalog c2; expected a refusal");
 }
 
@@ -263,26 +265,26 @@ TEST_CASE("oracle: wrong scores of label tokens are reported") {
                   {{1, 1, {10, 11}}, {2, 0, {10, 11}}}};
   ScoreReply reply{
       .items = evaluate("m1", plan), .tokens_total = 6, .tokens_computed = 6, .model_version = "m1"};
-  CHECK(oracle.find_fault(request, reply) == "");
+  CHECK(oracle.validate(request, reply) == "");
   ScoreReply lie = reply;
   lie.items[1].scores[0] += 1e-12;
-  CHECK(oracle.find_fault(request, lie) == "items[1] has other scores than the model computes");
+  CHECK(oracle.validate(request, lie) == "items[1] has other scores than the model computes");
   lie = reply;
   lie.items[0].scores[1] += 1e-12;
-  CHECK(oracle.find_fault(request, lie) == "items[0] has other scores than the model computes");
+  CHECK(oracle.validate(request, lie) == "items[0] has other scores than the model computes");
   lie = reply;
   lie.items.pop_back();
-  CHECK(oracle.find_fault(request, lie) != "");
+  CHECK(oracle.validate(request, lie) != "");
   lie = reply;
   lie.model_version = "m2";
-  CHECK(oracle.find_fault(request, lie) != "");
+  CHECK(oracle.validate(request, lie) != "");
   lie = reply;
   lie.tokens_computed = 5;
-  CHECK(oracle.find_fault(request, lie) != "");
+  CHECK(oracle.validate(request, lie) != "");
   request.apply_softmax = true;
-  CHECK(oracle.find_fault(request, reply) != "");
+  CHECK(oracle.validate(request, reply) != "");
   for (ScoreRow& row : reply.items) row.scores = router::softmax(row.scores);
-  CHECK(oracle.find_fault(request, reply) == "");
+  CHECK(oracle.validate(request, reply) == "");
 }
 
 namespace {
@@ -320,7 +322,7 @@ GenerateReply generated(const WorldData& world, const GenerateRequest& request) 
   const auto last = static_cast<std::uint32_t>(plan.segments.back().tokens.size() - 1);
   const std::vector<Beam> beams =
       search_paths(toy_decoder(), model_key("m1"), values.back(), last, plan.search, catalog->paths().get());
-  CHECK(asked->find_beams_fault(beams) == "");
+  CHECK(asked->validate_beams(beams) == "");
   const auto tokens = static_cast<std::uint32_t>(token_count(plan));
   return std::get<GenerateReply>(asked->reply(
       {.beams = beams, .tokens_total = tokens, .tokens_computed = tokens, .model_version = "m1"}));
@@ -347,7 +349,7 @@ TEST_CASE(
                                    : std::vector<std::string>();
         std::erase_if(request.allow, [&](const std::string& id) { return !world.item(id, "c2"); });
         const GenerateReply reply = generated(world, request);
-        CHECK(oracle.find_fault(request, reply) == "");
+        CHECK(oracle.validate(request, reply) == "");
         for (std::size_t i = 1; i < reply.items.size(); ++i)
           shared += reply.items[i].tokens == reply.items[i - 1].tokens;
         fewer += !reply.reason.empty();
@@ -362,11 +364,11 @@ TEST_CASE("oracle: every single wrong field of a generated answer is reported") 
   Oracle oracle(world, generator);
   const GenerateRequest request{.user = "u1", .top_k = 5, .logprobs = true};
   const GenerateReply right = generated(world, request);
-  REQUIRE(oracle.find_fault(request, right) == "");
+  REQUIRE(oracle.validate(request, right) == "");
   const auto found = [&](const std::function<void(GenerateReply&)>& change) {
     GenerateReply wrong = right;
     change(wrong);
-    return oracle.find_fault(request, wrong) != "";
+    return oracle.validate(request, wrong) != "";
   };
   CHECK(found([](auto& r) { std::swap(r.items[1], r.items[2]); }));
   CHECK(found([](auto& r) { r.items[4].log_probability += 1e-9; }));

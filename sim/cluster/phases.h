@@ -34,6 +34,6 @@ inline constexpr std::size_t phases = static_cast<std::size_t>(Phase::count_);
 std::string_view name_of(Phase phase);
 
 // Number of faults of each kind that struck or lasted in each phase.
-using Meetings = std::array<std::array<std::uint32_t, phases>, fault_kinds>;
+using FaultCoverage = std::array<std::array<std::uint32_t, phases>, fault_kinds>;
 
 }  // namespace troupe::sim

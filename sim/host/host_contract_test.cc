@@ -14,7 +14,7 @@ using namespace troupe;
 
 namespace host_contract_test {
 
-constexpr Address door{1, Role::door}, router{1, Role::router}, meta{2, Role::cache_meta};
+constexpr Address server{1, Role::server}, router{1, Role::router}, meta{2, Role::cache_meta};
 
 struct CafWorld {
   MetricRegistry metrics;
@@ -44,7 +44,7 @@ struct MetaCore final : Core {
     if (auto* received = std::get_if<Received>(&event)) {
       asked = *received;
       effects.start(17, ListItems{0, 3});
-    } else if (auto* done = std::get_if<Done>(&event)) {
+    } else if (auto* done = std::get_if<JobDone>(&event)) {
       found.id = std::get<LookupBlocks>(asked.message).id;
       found.holders = std::get<ItemList>(done->result).items;
       found.holders.push_back(static_cast<NodeId>(done->job));
@@ -58,9 +58,9 @@ struct MetaCore final : Core {
   BlocksFound found;
 };
 
-JobResult list_items(const Job& job, std::uint32_t lane) {
+JobResult list_items(const Job& job, std::uint32_t slot) {
   ItemList list;
-  for (std::uint32_t i = 0; i < std::get<ListItems>(job).count; ++i) list.items.push_back(lane + 5 + i);
+  for (std::uint32_t i = 0; i < std::get<ListItems>(job).count; ++i) list.items.push_back(slot + 5 + i);
   return list;
 }
 
@@ -68,7 +68,7 @@ JobResult list_items(const Job& job, std::uint32_t lane) {
 FunctionCore::Step relay() {
   return [](Instant, const Event& event, Effects& effects) {
     auto* received = std::get_if<Received>(&event);
-    if (received) effects.send(received->from == door ? meta : door, received->message);
+    if (received) effects.send(received->from == server ? meta : server, received->message);
   };
 }
 
@@ -85,9 +85,9 @@ TEST_CASE_TEMPLATE("hosts: a request through two cores, a job and a timer has th
   Host& host = world.host;
   host.add({router, core_of(relay())});
   host.add({meta, std::make_unique<MetaCore>(), &catalog});
-  host.set_door(door, world.inbox.door());
+  host.set_server(server, world.inbox.server());
   host.start();
-  host.post(router, door, LookupBlocks{.id = 42, .user = "ada"});
+  host.post(router, server, LookupBlocks{.id = 42, .user = "ada"});
   auto messages = world.await(1);
   REQUIRE(messages.size() == 1);
   CHECK(messages[0].from == router);
@@ -111,9 +111,9 @@ TEST_CASE_TEMPLATE("hosts: timers fire in time order, and one in the past fires 
                       return;
                     }
                     fired = fired * 10 + timer;
-                    if (timer == 3) effects.send(door, StatusRequest{now < latest ? 0 : fired});
+                    if (timer == 3) effects.send(server, StatusRequest{now < latest ? 0 : fired});
                   })});
-  world.host.set_door(door, world.inbox.door());
+  world.host.set_server(server, world.inbox.server());
   world.host.start();
   CHECK(ids_of(world.await(1)) == std::vector<std::uint64_t>{123});
 }
@@ -125,14 +125,14 @@ TEST_CASE_TEMPLATE("hosts: invalid envelopes and messages to unknown addresses a
   world.host.add({router, core_of([&](Instant, const Event& event, Effects& effects) {
                     if (!std::holds_alternative<Received>(event)) return;
                     effects.send(nobody, StatusRequest{1});
-                    effects.send(door, StatusRequest{2});
+                    effects.send(server, StatusRequest{2});
                   })});
-  world.host.set_door(door, world.inbox.door());
+  world.host.set_server(server, world.inbox.server());
   world.host.start();
   world.host.post_encoded(router, Bytes{1, 2, 3});
-  world.host.post(nobody, door, StatusRequest{1});
+  world.host.post(nobody, server, StatusRequest{1});
   world.await(0);  // the simulation delivers the broken bytes first, whatever its seed
-  world.host.post(router, door, StatusRequest{1});
+  world.host.post(router, server, StatusRequest{1});
   CHECK(ids_of(world.await(1)) == std::vector<std::uint64_t>{2});
   world.host.stop();
   CHECK(world.metrics.value(Metric::protocol_errors) == 3);
@@ -144,13 +144,13 @@ TEST_CASE_TEMPLATE("hosts: after stop() a post is dropped and a second stop() do
   int steps = 0;
   world.host.add({router, core_of([&](Instant, const Event&, Effects& effects) {
                     ++steps;
-                    effects.send(door, StatusRequest{1});
+                    effects.send(server, StatusRequest{1});
                   })});
-  world.host.set_door(door, world.inbox.door());
+  world.host.set_server(server, world.inbox.server());
   world.host.start();
   CHECK(world.await(1).size() == 1);
   world.host.stop();
-  world.host.post(router, door, StatusRequest{1});
+  world.host.post(router, server, StatusRequest{1});
   world.host.stop();
   CHECK(steps == 1);
 }

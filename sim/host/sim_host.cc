@@ -13,10 +13,10 @@ namespace {
 constexpr std::uint64_t network_stream = std::uint64_t{1} << 40, outside_stream = network_stream + 1;
 
 // Marks that a core, a port or a watch is on the stack; no process may be killed meanwhile.
-class Inside {
+class InsideCore {
  public:
-  explicit Inside(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}
-  ~Inside() { flag_ = before_; }
+  explicit InsideCore(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}
+  ~InsideCore() { flag_ = before_; }
 
  private:
   bool& flag_;
@@ -28,7 +28,7 @@ class Inside {
 SimHost::SimHost(MetricRegistry& metrics, LogSink log, SimOptions options)
     : journal_(metrics, std::move(log)),
       options_(std::move(options)),
-      network_(SimRandom(options_.seed, network_stream).next()),
+      network_(RandomStream(options_.seed, network_stream).next()),
       outside_(options_.seed, outside_stream) {
   for (auto [min, max] : {std::pair(options_.latency_min, options_.latency_max),
                           std::pair(options_.local_min, options_.local_max)})
@@ -40,8 +40,8 @@ SimHost::SimHost(MetricRegistry& metrics, LogSink log, SimOptions options)
 
 // ---- scheduling ----
 
-void SimHost::schedule(Instant at, Item item, Class order) {
-  const bool by_chance = (order == Class::start || order == Class::event) && !options_.in_order;
+void SimHost::schedule(Instant at, Item item, EventOrder order) {
+  const bool by_chance = (order == EventOrder::start || order == EventOrder::event) && !options_.in_order;
   const std::uint64_t within = by_chance ? item.node->random.next() >> 2 : ordered_++;
   queue_.push(at, static_cast<std::uint64_t>(order) << 62 | within, std::move(item));
 }
@@ -50,9 +50,9 @@ void SimHost::post_encoded(Address to, Bytes envelope) {
   TROUPE_CHECK(state_ != State::building, "messages must be posted after start()");
   if (state_ != State::running) return;
   Node* node = find(to.node);
-  if (!node) return journal_.nobody_at(to);
+  if (!node) return journal_.report_no_receiver(to);
   const Duration latency = outside_.between(options_.latency_min, options_.latency_max);
-  schedule(now_ + latency, {node, anybody, slot_of(to), std::move(envelope)});
+  schedule(now_ + latency, {node, any_life, slot_of(to), std::move(envelope)});
 }
 
 void SimHost::post_from(Address from, Address to, Message message) {
@@ -63,7 +63,7 @@ void SimHost::post_from(Address from, Address to, Message message) {
 // Single path of every message that a core or client sends.
 void SimHost::carry(Address from, Address to, Bytes envelope) {
   Node* node = find(to.node);
-  if (!node) return journal_.nobody_at(to);
+  if (!node) return journal_.report_no_receiver(to);
   const NodeId sender = node_of(from.node);
   if (sender == node->id) {
     if (node->has_process && !node->alive) return;
@@ -72,8 +72,8 @@ void SimHost::carry(Address from, Address to, Bytes envelope) {
   }
   network_.carry(now_, sender, node->id, envelope.size(), arrivals_);
   for (std::size_t i = 1; i < arrivals_.size(); ++i)
-    schedule(arrivals_[i], {node, anybody, slot_of(to), envelope});
-  if (!arrivals_.empty()) schedule(arrivals_[0], {node, anybody, slot_of(to), std::move(envelope)});
+    schedule(arrivals_[i], {node, any_life, slot_of(to), envelope});
+  if (!arrivals_.empty()) schedule(arrivals_[0], {node, any_life, slot_of(to), std::move(envelope)});
 }
 
 void SimHost::tell(Node& node, NodeId lost) {
@@ -89,14 +89,14 @@ void SimHost::announce_lost(NodeId lost) {
     if (node.id != lost) tell(node, lost);
 }
 
-void SimHost::announce_lost(NodeId observer, NodeId lost) { tell(known(observer), lost); }
+void SimHost::announce_lost(NodeId observer, NodeId lost) { tell(process_node(observer), lost); }
 
 void SimHost::at(Instant when, std::function<void()> action) {
   TROUPE_CHECK(action, "an action must not be empty");
   if (state_ == State::stopped) return;
   Item item;
   item.what = std::make_unique<std::function<void()>>(std::move(action));
-  schedule(std::max(now_, when), std::move(item), Class::action);
+  schedule(std::max(now_, when), std::move(item), EventOrder::action);
 }
 
 // ---- delivery ----
@@ -119,7 +119,7 @@ bool SimHost::deliver_next() {
   now_ = queue_.next_at();
   Item item = queue_.pop();
   if (Node* node = item.node) {
-    if (item.life != anybody && item.life != node->life) return false;
+    if (item.life != any_life && item.life != node->life) return false;
     if (node->has_process && !node->alive) return false;
     if (node->paused) {
       item.life = node->life;  // it has arrived in this process's buffers and is lost if the process dies
@@ -138,7 +138,7 @@ bool SimHost::deliver_next() {
 // True if the event must wait until the current step ends, because it would make the actor step.
 bool SimHost::waits(const Item& item) {
   return !std::holds_alternative<std::unique_ptr<StepEnd>>(item.what) &&
-         !std::holds_alternative<JobLook>(item.what);
+         !std::holds_alternative<JobCheck>(item.what);
 }
 
 void SimHost::deliver(Item&, Action& action) { (*action)(); }
@@ -147,15 +147,15 @@ void SimHost::deliver(Item& item, Bytes& bytes) {
   digest(item, {XXH3_64bits(bytes.data(), bytes.size())});
   const Address to = address_of(item);
   Actor* actor = actor_of(item);
-  const Door& door = item.node->doors[item.slot];
-  if (!actor && !door) return journal_.nobody_at(to);
+  const ServerHandler& server = item.node->servers[item.slot];
+  if (!actor && !server) return journal_.report_no_receiver(to);
   auto envelope = journal_.open(to, bytes);
   if (!envelope) return;
   Event event = Received{envelope->from, std::move(envelope->message)};
   if (actor) return step(*item.node, *actor, event);
   show(to, event);
   auto& [from, message] = std::get<Received>(event);
-  door(from, std::move(message));
+  server(from, std::move(message));
 }
 
 void SimHost::deliver(Item& item, Timer& timer) {
@@ -171,16 +171,16 @@ void SimHost::deliver(Item& item, PeerLost& lost) {
 void SimHost::deliver(Item& item, std::unique_ptr<JobEnd>& end) {
   Actor& actor = *actor_of(item);
   if (auto* job = std::get_if<Job>(&end->what)) {
-    const Inside inside(in_core_);
-    if (const auto more = actor.sim_port->goes_on(now_, *job, end->lane))
+    const InsideCore inside(in_core_);
+    if (const auto more = actor.sim_port->goes_on(now_, *job, end->job_slot))
       return pass_time(*item.node, actor, std::move(*end), *more);
-    end->what = actor.sim_port->run(*job, end->lane);
+    end->what = actor.sim_port->run(*job, end->job_slot);
   }
   auto& result = std::get<JobResult>(end->what);
-  digest(item, {end->lane, end->job, result.index()});
-  if (end->lane != no_lane) actor.busy[end->lane] = 0;
+  digest(item, {end->job_slot, end->job, result.index()});
+  if (end->job_slot != no_slot) actor.busy[end->job_slot] = 0;
   start_waiting_jobs(*item.node, actor);
-  step(*item.node, actor, Done{end->job, std::move(result)});
+  step(*item.node, actor, JobDone{end->job, std::move(result)});
 }
 
 // Applies the step's effects, then delivers events from the mailbox until one takes time again.
@@ -195,20 +195,20 @@ void SimHost::deliver(Item& item, std::unique_ptr<StepEnd>& end) {
   }
 }
 
-void SimHost::deliver(Item& item, JobLook& look) {
+void SimHost::deliver(Item& item, JobCheck& look) {
   Node& node = *item.node;
   const auto at = node.computing.find(look.job);
   if (at == node.computing.end() || at->second.number != look.number) return;
-  if (!node.processors->end(now_, look.job)) return look_at(node, look.job, at->second);
+  if (!node.processors->end(now_, look.job)) return schedule_check(node, look.job, at->second);
   Computing ended = std::move(at->second);
   node.computing.erase(at);
-  look_at_jobs(node);  // the remaining jobs have more processors now
+  reschedule_checks(node);  // the remaining jobs have more processors now
   schedule(now_, {&node, node.life, ended.slot, std::move(ended.end)});
 }
 
 void SimHost::show(Address to, const Event& event) {
   if (!watch_ && !event_watch_) return;
-  const Inside inside(in_core_);
+  const InsideCore inside(in_core_);
   if (auto* received = std::get_if<Received>(&event); received && watch_)
     watch_(now_, received->from, to, received->message);
   if (event_watch_) event_watch_(now_, to, event);
@@ -226,7 +226,7 @@ void SimHost::digest(const Item& item, std::initializer_list<std::uint64_t> cont
 
 void SimHost::step(Node& node, Actor& actor, const Event& event) {
   show(actor.spec.address, event);
-  const Inside inside(in_core_);
+  const InsideCore inside(in_core_);
   effects_.list.clear();
   const Duration takes = node.processors ? options_.step_takes(actor.spec.address, event) : Duration{0};
   actor.spec.core->step(clock(node), event, effects_);
@@ -255,7 +255,7 @@ void SimHost::apply(Node& node, Actor& actor, Effects::Start& effect) {
   TROUPE_CHECK(actor.spec.port, "a core without a port started a job");
   const bool all_busy = std::ranges::find(actor.busy, 0) == actor.busy.end();
   if (all_busy && actor.waiting.size() >= actor.spec.jobs_waiting_max)
-    return schedule_end(now_, node, actor, {no_lane, effect.job, JobResult(too_many_jobs(actor.spec))});
+    return schedule_end(now_, node, actor, {no_slot, effect.job, JobResult(too_many_jobs(actor.spec))});
   actor.waiting.push_back(std::move(effect));
   start_waiting_jobs(node, actor);
 }
@@ -278,21 +278,21 @@ void SimHost::start_waiting_jobs(Node& node, Actor& actor) {
   }
 }
 
-void SimHost::start_job(Node& node, Actor& actor, std::uint32_t lane, Effects::Start start) {
-  const Inside inside(in_core_);
+void SimHost::start_job(Node& node, Actor& actor, std::uint32_t job_slot, Effects::Start start) {
+  const InsideCore inside(in_core_);
   if (actor.sim_port) {
-    const auto takes = actor.sim_port->begin(now_, start.work, lane);
-    if (takes) pass_time(node, actor, {lane, start.job, std::move(start.work)}, *takes);
+    const auto takes = actor.sim_port->begin(now_, start.work, job_slot);
+    if (takes) pass_time(node, actor, {job_slot, start.job, std::move(start.work)}, *takes);
     return;
   }
-  JobResult result = actor.spec.port->run(start.work, lane);
+  JobResult result = actor.spec.port->run(start.work, job_slot);
   const Duration takes = options_.job_cost(actor.spec.address, start.work, result);
-  schedule_end(now_ + takes, node, actor, {lane, start.job, std::move(result)});
+  schedule_end(now_ + takes, node, actor, {job_slot, start.job, std::move(result)});
 }
 
 void SimHost::pass_time(Node& node, Actor& actor, JobEnd end, Duration takes) {
   const auto shared =
-      node.processors ? actor.sim_port->computes(std::get<Job>(end.what), end.lane) : std::nullopt;
+      node.processors ? actor.sim_port->computes(std::get<Job>(end.what), end.job_slot) : std::nullopt;
   if (shared) return compute(node, actor, std::move(end), takes, *shared);
   schedule_end(now_ + takes, node, actor, std::move(end));
 }
@@ -302,19 +302,19 @@ void SimHost::compute(Node& node, Actor& actor, JobEnd end, Duration takes, doub
   Computing& computing = node.computing[job];
   computing.slot = slot_of(actor);
   computing.end = std::make_unique<JobEnd>(std::move(end));
-  look_at(node, job, computing);
+  schedule_check(node, job, computing);
 }
 
 // Reschedules the checks of jobs that now end earlier than their next check. Jobs that end later are
 // noticed at that check.
-void SimHost::look_at_jobs(Node& node) {
+void SimHost::reschedule_checks(Node& node) {
   for (auto& [job, computing] : node.computing)
-    if (node.processors->end_of(job) < computing.looked_at) look_at(node, job, computing);
+    if (node.processors->end_of(job) < computing.next_check) schedule_check(node, job, computing);
 }
 
-void SimHost::look_at(Node& node, SimProcessors::Job job, Computing& computing) {
-  computing.looked_at = std::max(now_, node.processors->end_of(job));
-  schedule(computing.looked_at, {&node, node.life, computing.slot, JobLook{job, ++computing.number}});
+void SimHost::schedule_check(Node& node, SimProcessors::Job job, Computing& computing) {
+  computing.next_check = std::max(now_, node.processors->end_of(job));
+  schedule(computing.next_check, {&node, node.life, computing.slot, JobCheck{job, ++computing.number}});
 }
 
 }  // namespace troupe

@@ -16,9 +16,9 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/actor/seat.h"
+#include "runtime/actor/model_actor_ids.h"
 #include "runtime/host/host.h"
-#include "sim/base/sim_random.h"
+#include "sim/base/random_stream.h"
 #include "sim/host/sim_network.h"
 #include "sim/host/sim_processors.h"
 #include "sim/host/sim_queue.h"
@@ -27,7 +27,7 @@ namespace troupe {
 
 struct SimOptions {
   std::uint64_t seed = 1;
-  Seats seats;  // maps per-model actor ids to the node that they run on
+  ModelActorIds actor_ids;  // maps per-model actor ids to the node that they run on
   // Latency of messages from outside, of loss notices, and of the network's default link. Both ends
   // included.
   Duration latency_min{50}, latency_max{500};
@@ -47,10 +47,10 @@ struct SimOptions {
 // Port runs when the job starts, and its result is delivered after `job_cost`.
 class SimPort : public Port {
  public:
-  // Starts the job on executor slot `lane` at virtual time `now` (not the node's own clock) and returns its
-  // duration. `run` is called after that duration. nullopt = the job never ends (a hung device), and the
+  // Starts the job on executor slot `job_slot` at virtual time `now` (not the node's own clock) and returns
+  // its duration. `run` is called after that duration. nullopt = the job never ends (a hung device), and the
   // slot is lost until the process is killed.
-  virtual std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) = 0;
+  virtual std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t job_slot) = 0;
   // Called when the duration has passed. Returns how much longer the job runs, after which it is called
   // again; nullopt = the job ends now with `run`.
   virtual std::optional<Duration> goes_on(Instant, const Job&, std::uint32_t) { return std::nullopt; }
@@ -69,7 +69,7 @@ class SimHost final : public Host {
   void add(ActorSpec actor) override;
   // Registers a client's message handler. Allowed any time before stop(). The node of `address` needs no
   // process.
-  void set_door(Address address, Door door) override;
+  void set_server(Address address, ServerHandler server) override;
   void start() override;
   // Delivers a message from outside the cluster. The message takes a latency and is never lost.
   void post_encoded(Address to, Bytes envelope) override;
@@ -141,12 +141,12 @@ class SimHost final : public Host {
 
  private:
   static constexpr std::uint32_t roles = 6;
-  static constexpr std::uint32_t anybody = 0;  // special `life`: the process that lives there on arrival
-  static constexpr std::uint32_t no_lane = 0xffffffff;
+  static constexpr std::uint32_t any_life = 0;  // special `life`: the process that lives there on arrival
+  static constexpr std::uint32_t no_slot = 0xffffffff;
 
   enum class State { building, running, stopped };
   // Order of the events of one microsecond.
-  enum class Class : std::uint64_t { action, start, held, event };
+  enum class EventOrder : std::uint64_t { action, start, held, event };
 
   struct Actor;
   struct Timer {
@@ -154,7 +154,7 @@ class SimHost final : public Host {
     Instant at;  // on the node's clock
   };
   struct JobEnd {
-    std::uint32_t lane;
+    std::uint32_t job_slot;
     std::uint64_t job;
     std::variant<Job, JobResult> what;  // a SimPort's job, run at its end, or another port's result
   };
@@ -162,16 +162,16 @@ class SimHost final : public Host {
   struct StepEnd {  // end of a step that takes time
     Effects effects;
   };
-  struct JobLook {  // check whether a computing job has ended
+  struct JobCheck {  // check whether a computing job has ended
     SimProcessors::Job job;
     std::uint64_t number;
   };
   struct Node;
   struct Item {
     Node* node = nullptr;  // null = an action
-    std::uint32_t life = anybody;
+    std::uint32_t life = any_life;
     std::uint32_t slot = 0;  // of the actor or client handler in its node
-    std::variant<Timer, Bytes, PeerLost, std::unique_ptr<JobEnd>, Action, std::unique_ptr<StepEnd>, JobLook>
+    std::variant<Timer, Bytes, PeerLost, std::unique_ptr<JobEnd>, Action, std::unique_ptr<StepEnd>, JobCheck>
         what;
   };
   struct Actor {
@@ -185,14 +185,14 @@ class SimHost final : public Host {
   struct Computing {  // a job on a processor
     std::uint32_t slot = 0;
     std::unique_ptr<JobEnd> end;
-    Instant looked_at;         // time of the next check
+    Instant next_check;        // time of the next check
     std::uint64_t number = 0;  // number of that check; other checks are stale
   };
   struct Node {
     NodeId id = 0;
     std::vector<std::unique_ptr<Actor>>
         actors;  // by slot: first model and shared actors, then the other models
-    std::vector<Door> doors;
+    std::vector<ServerHandler> servers;
     Process process;
     bool has_process = false, alive = false, paused = false;
     std::uint32_t life = 1;  // counts the node's processes
@@ -200,31 +200,33 @@ class SimHost final : public Host {
     std::vector<Item> held;  // deliveries held while paused
     double clock_rate = 1;
     Instant clock_set_at, clock_set_to;  // the clock showed `clock_set_to` at virtual time `clock_set_at`
-    SimRandom random;
+    RandomStream random;
     std::unique_ptr<SimProcessors> processors;  // null = unlimited processors
     std::map<SimProcessors::Job, Computing> computing;
   };
 
   // Returns the model of an actor id; ids that belong to no model are clients' and give 0.
   std::uint32_t model_of(NodeId number) const {
-    return options_.seats.model_of(number) < options_.seats.models ? options_.seats.model_of(number) : 0;
+    return options_.actor_ids.model_of(number) < options_.actor_ids.models
+               ? options_.actor_ids.model_of(number)
+               : 0;
   }
   NodeId node_of(NodeId number) const {
-    return model_of(number) > 0 ? options_.seats.node_of(number) : number;
+    return model_of(number) > 0 ? options_.actor_ids.node_of(number) : number;
   }
   std::uint32_t slot_of(Address address) const {
     return model_of(address.node) * roles + static_cast<std::uint32_t>(address.role);
   }
   std::uint32_t slot_of(const Actor& actor) const { return slot_of(actor.spec.address); }
   Address address_of(const Item& item) const {
-    return {item.slot < roles ? item.node->id : options_.seats.number(item.node->id, item.slot / roles),
+    return {item.slot < roles ? item.node->id : options_.actor_ids.number(item.node->id, item.slot / roles),
             static_cast<Role>(item.slot % roles)};
   }
   static Actor* actor_of(const Item& item) { return item.node->actors[item.slot].get(); }
   Node* find(NodeId id) const;
   Node& node_at(NodeId id);  // creates the node if it does not exist
-  Node& known(NodeId id) const;
-  void settle(Node& node, ActorSpec spec);
+  Node& process_node(NodeId id) const;
+  void install(Node& node, ActorSpec spec);
   void begin_process(Node& node);
   void schedule_starts(Node& node);
 
@@ -233,7 +235,7 @@ class SimHost final : public Host {
 
   void carry(Address from, Address to, Bytes envelope);
   void tell(Node& node, NodeId lost);
-  void schedule(Instant at, Item item, Class order = Class::event);
+  void schedule(Instant at, Item item, EventOrder order = EventOrder::event);
   void schedule_end(Instant at, Node& node, Actor& actor, JobEnd end);
   bool deliver_next();
   static bool waits(const Item& item);
@@ -243,7 +245,7 @@ class SimHost final : public Host {
   void deliver(Item& item, std::unique_ptr<JobEnd>& end);
   void deliver(Item& item, Action& action);
   void deliver(Item& item, std::unique_ptr<StepEnd>& end);
-  void deliver(Item& item, JobLook& look);
+  void deliver(Item& item, JobCheck& look);
   void show(Address to, const Event& event);
   void digest(const Item& item, std::initializer_list<std::uint64_t> content);  // at most 4 numbers
   void step(Node& node, Actor& actor, const Event& event);
@@ -254,16 +256,16 @@ class SimHost final : public Host {
   void apply(Node& node, Actor& actor, Effects::Count& effect);
   void apply(Node& node, Actor& actor, Effects::Log& effect);
   void start_waiting_jobs(Node& node, Actor& actor);
-  void start_job(Node& node, Actor& actor, std::uint32_t lane, Effects::Start start);
+  void start_job(Node& node, Actor& actor, std::uint32_t job_slot, Effects::Start start);
   void pass_time(Node& node, Actor& actor, JobEnd end, Duration takes);
   void compute(Node& node, Actor& actor, JobEnd end, Duration takes, double shared);
-  void look_at_jobs(Node& node);
-  void look_at(Node& node, SimProcessors::Job job, Computing& computing);
+  void reschedule_checks(Node& node);
+  void schedule_check(Node& node, SimProcessors::Job job, Computing& computing);
 
   Journal journal_;
   SimOptions options_;
   SimNetwork network_;
-  SimRandom outside_;
+  RandomStream outside_;
   State state_ = State::building;
   bool in_core_ = false;                     // true while a core, port or watch is on the stack
   std::deque<Node> nodes_;                   // in order of creation; addresses are stable

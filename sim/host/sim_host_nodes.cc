@@ -25,30 +25,30 @@ SimHost::Node& SimHost::node_at(NodeId id) {
   if (!node) {
     node = &nodes_.emplace_back();
     node->id = id;
-    node->random = SimRandom(options_.seed, id);
-    node->actors.resize(std::size_t{roles} * options_.seats.models);
-    node->doors.resize(node->actors.size());
+    node->random = RandomStream(options_.seed, id);
+    node->actors.resize(std::size_t{roles} * options_.actor_ids.models);
+    node->servers.resize(node->actors.size());
   }
   return *node;
 }
 
-SimHost::Node& SimHost::known(NodeId id) const {
+SimHost::Node& SimHost::process_node(NodeId id) const {
   Node* node = find(id);
   TROUPE_CHECK(node && node->has_process, "the node must have a process");
   return *node;
 }
 
-void SimHost::settle(Node& node, ActorSpec spec) {
+void SimHost::install(Node& node, ActorSpec spec) {
   const std::uint32_t slot = slot_of(spec.address);
   TROUPE_CHECK(node_of(spec.address.node) == node.id, "a process may only hold cores of its own node");
-  TROUPE_CHECK(spec.core && slot < node.actors.size() && !node.actors[slot] && !node.doors[slot],
+  TROUPE_CHECK(spec.core && slot < node.actors.size() && !node.actors[slot] && !node.servers[slot],
                "each address must have exactly one core or client handler");
-  TROUPE_CHECK(!spec.port || spec.lanes > 0, "a port needs at least one lane");
+  TROUPE_CHECK(!spec.port || spec.slots > 0, "a port needs at least one lane");
   if (options_.processors > 0 && !node.processors)
     node.processors = std::make_unique<SimProcessors>(options_.processors);
   auto actor = std::make_unique<Actor>();
   actor->sim_port = dynamic_cast<SimPort*>(spec.port);
-  actor->busy.assign(spec.port ? spec.lanes : 0, 0);
+  actor->busy.assign(spec.port ? spec.slots : 0, 0);
   actor->spec = std::move(spec);
   node.actors[slot] = std::move(actor);
 }
@@ -58,16 +58,16 @@ void SimHost::add(ActorSpec actor) {
   Node& node = node_at(actor.address.node);
   TROUPE_CHECK(!node.process, "a node with a process must get its cores from that process");
   node.has_process = node.alive = true;
-  settle(node, std::move(actor));
+  install(node, std::move(actor));
 }
 
-void SimHost::set_door(Address address, Door door) {
+void SimHost::set_server(Address address, ServerHandler server) {
   TROUPE_CHECK(state_ != State::stopped, "client handlers must be set before stop()");
   Node& node = node_at(address.node);
   const std::uint32_t slot = slot_of(address);
-  TROUPE_CHECK(door && slot < node.doors.size() && !node.actors[slot] && !node.doors[slot],
+  TROUPE_CHECK(server && slot < node.servers.size() && !node.actors[slot] && !node.servers[slot],
                "each address must have exactly one core or client handler");
-  node.doors[slot] = std::move(door);
+  node.servers[slot] = std::move(server);
 }
 
 void SimHost::start() {
@@ -108,19 +108,19 @@ void SimHost::begin_process(Node& node) {
   node.clock_set_at = now_;
   node.clock_set_to = {static_cast<std::int64_t>(node.random.below(boot_span_us))};
   node.alive = true;
-  for (ActorSpec& spec : node.process(node.incarnation)) settle(node, std::move(spec));
+  for (ActorSpec& spec : node.process(node.incarnation)) install(node, std::move(spec));
   schedule_starts(node);
 }
 
 void SimHost::schedule_starts(Node& node) {
   for (auto& actor : node.actors)
     if (actor)
-      schedule(now_, {&node, node.life, slot_of(*actor), Timer{start_timer, clock(node)}}, Class::start);
+      schedule(now_, {&node, node.life, slot_of(*actor), Timer{start_timer, clock(node)}}, EventOrder::start);
 }
 
 void SimHost::kill(NodeId id) {
   TROUPE_CHECK(!in_core_, "a core, port or watch must not kill a process; schedule it with at(now(), …)");
-  Node& node = known(id);
+  Node& node = process_node(id);
   if (!node.alive) return;
   node.alive = node.paused = false;
   ++node.life;
@@ -131,7 +131,7 @@ void SimHost::kill(NodeId id) {
 }
 
 void SimHost::restart(NodeId id) {
-  Node& node = known(id);
+  Node& node = process_node(id);
   TROUPE_CHECK(node.process && state_ == State::running,
                "a process can be restarted only while the host runs");
   kill(id);
@@ -139,14 +139,14 @@ void SimHost::restart(NodeId id) {
 }
 
 void SimHost::pause(NodeId id) {
-  Node& node = known(id);
+  Node& node = process_node(id);
   node.paused = node.alive;
 }
 
 void SimHost::resume(NodeId id) {
-  Node& node = known(id);
+  Node& node = process_node(id);
   node.paused = false;
-  for (Item& item : node.held) schedule(now_, std::move(item), Class::held);
+  for (Item& item : node.held) schedule(now_, std::move(item), EventOrder::held);
   node.held.clear();
 }
 

@@ -12,7 +12,7 @@ using namespace troupe;
 
 namespace {
 
-constexpr Address client{100, Role::door}, router{1, Role::router}, worker{1, Role::inference_worker};
+constexpr Address client{100, Role::server}, router{1, Role::router}, worker{1, Role::inference_worker};
 
 using Ids = std::vector<std::uint64_t>;
 
@@ -28,13 +28,13 @@ struct World {
   SimHost host;
 
   explicit World(SimOptions options = {.seed = 5}) : host(metrics, nullptr, options) {
-    host.set_door(client,
-                  [this](Address, Message message) { heard.push_back(std::get<StatusRequest>(message).id); });
+    host.set_server(
+        client, [this](Address, Message message) { heard.push_back(std::get<StatusRequest>(message).id); });
   }
-  void add(Address address, FunctionCore::Step step, Port* port = nullptr, std::uint32_t lanes = 1) {
+  void add(Address address, FunctionCore::Step step, Port* port = nullptr, std::uint32_t slots = 1) {
     host.add_process(address.node, [=](Incarnation) {
       std::vector<ActorSpec> cores;
-      cores.push_back({address, core_of(step), port, lanes});
+      cores.push_back({address, core_of(step), port, slots});
       return cores;
     });
   }
@@ -67,11 +67,11 @@ struct TakesPort final : SimPort {
 TEST_CASE(
     "sim host: actors of several models belong to their node and die with it; a client's id belongs to no "
     "model") {
-  World world({.seed = 5, .seats = {2}});
-  constexpr NodeId other = Seats{2}.number(1, 1);
-  constexpr Address far{0xD0000000, Role::door};
+  World world({.seed = 5, .actor_ids = {2}});
+  constexpr NodeId other = ModelActorIds{2}.number(1, 1);
+  constexpr Address far{0xD0000000, Role::server};
   Ids far_heard, lost;
-  world.host.set_door(
+  world.host.set_server(
       far, [&](Address, Message message) { far_heard.push_back(std::get<StatusRequest>(message).id); });
   world.host.add_process(1, [&](Incarnation) {
     std::vector<ActorSpec> cores;
@@ -146,7 +146,7 @@ TEST_CASE(
           effects.start(1, ListItems{0, 400});
           effects.send(router, StatusRequest{99});
         } else {
-          got.push_back(fired ? fired->timer : std::holds_alternative<Done>(event) ? 8 : id_of(event));
+          got.push_back(fired ? fired->timer : std::holds_alternative<JobDone>(event) ? 8 : id_of(event));
         }
       },
       &port);
@@ -236,7 +236,7 @@ TEST_CASE("sim host: a SimPort job runs at its end; an endless one holds its slo
   world.add(
       router,
       [&](Instant, const Event& event, Effects& effects) {
-        if (auto* done = std::get_if<Done>(&event)) ended.emplace_back(world.host.now().us, done->job);
+        if (auto* done = std::get_if<JobDone>(&event)) ended.emplace_back(world.host.now().us, done->job);
         if (!std::holds_alternative<TimerFired>(event)) return;
         effects.start(1, ListItems{0, 0});
         effects.start(2, ListItems{0, 30});
@@ -336,19 +336,19 @@ TEST_CASE("sim host: a duplicated message is delivered twice") {
 
 TEST_CASE("sim host: a loss notice reaches one node or all others, each once") {
   World world;
-  std::vector<NodeId> told;
+  std::vector<NodeId> reported;
   for (NodeId node = 1; node <= 3; ++node)
-    world.add({node, Role::router}, [&told, node](Instant, const Event& event, Effects&) {
-      if (std::holds_alternative<PeerLost>(event)) told.push_back(node);
+    world.add({node, Role::router}, [&reported, node](Instant, const Event& event, Effects&) {
+      if (std::holds_alternative<PeerLost>(event)) reported.push_back(node);
     });
   world.host.start();
   world.host.announce_lost(1, 3);
   world.run(1000);
-  CHECK(told == std::vector<NodeId>{1});
+  CHECK(reported == std::vector<NodeId>{1});
   world.host.announce_lost(3);
   world.run(1000);
-  std::ranges::sort(told);
-  CHECK(told == std::vector<NodeId>{1, 1, 2});
+  std::ranges::sort(reported);
+  CHECK(reported == std::vector<NodeId>{1, 1, 2});
 }
 
 TEST_CASE("sim host: actions run at their time, in call order, before the events of that microsecond") {

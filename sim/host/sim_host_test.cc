@@ -12,7 +12,7 @@ using namespace troupe;
 
 namespace sim_host_test {
 
-constexpr Address door{1, Role::door}, router{1, Role::router}, worker{2, Role::inference_worker};
+constexpr Address server{1, Role::server}, router{1, Role::router}, worker{2, Role::inference_worker};
 
 struct Run {
   std::uint64_t digest;
@@ -27,14 +27,14 @@ Run run_ring(std::uint64_t seed) {
   SimHost host(metrics, nullptr, {.seed = seed});
   for (NodeId node = 1; node <= 4; ++node)
     host.add({{node, Role::router}, core_of([node](Instant now, const Event& event, Effects& effects) {
-                const Address next = node == 4 ? door : Address{node + 1, Role::router};
+                const Address next = node == 4 ? server : Address{node + 1, Role::router};
                 if (auto* received = std::get_if<Received>(&event)) effects.send(next, received->message);
                 effects.set_timer(node, now + Duration{node == 4 ? 10'000'000 : 1000});
               })});
-  host.set_door(door,
-                [&](Address, Message message) { run.order.push_back(std::get<StatusRequest>(message).id); });
+  host.set_server(
+      server, [&](Address, Message message) { run.order.push_back(std::get<StatusRequest>(message).id); });
   host.start();
-  for (std::uint64_t id = 0; id < 20; ++id) host.post(router, door, StatusRequest{id});
+  for (std::uint64_t id = 0; id < 20; ++id) host.post(router, server, StatusRequest{id});
   host.run_until({100'000});
   run.digest = host.digest();
   return run;
@@ -56,9 +56,10 @@ TEST_CASE("sim host: with in_order, events of the same microsecond keep their ca
   MetricRegistry metrics;
   std::vector<std::uint64_t> seen;
   SimHost host(metrics, nullptr, {.latency_min = {0}, .latency_max = {0}, .in_order = true});
-  host.set_door(door, [&](Address, Message message) { seen.push_back(std::get<StatusRequest>(message).id); });
+  host.set_server(server,
+                  [&](Address, Message message) { seen.push_back(std::get<StatusRequest>(message).id); });
   host.start();
-  for (std::uint64_t id = 0; id < 10; ++id) host.post(door, router, StatusRequest{id});
+  for (std::uint64_t id = 0; id < 10; ++id) host.post(server, router, StatusRequest{id});
   host.run_until_idle(100);
   CHECK(std::ranges::is_sorted(seen));
 }
@@ -74,13 +75,13 @@ TEST_CASE("sim host: a step that takes time delays its messages and its core's n
   };
   SimHost host(metrics, nullptr, options);
   host.add({router, core_of([](Instant, const Event& event, Effects& effects) {
-              if (auto* received = std::get_if<Received>(&event)) effects.send(door, received->message);
+              if (auto* received = std::get_if<Received>(&event)) effects.send(server, received->message);
             })});
-  host.set_door(door, [&](Address, Message message) {
+  host.set_server(server, [&](Address, Message message) {
     seen.emplace_back(std::get<StatusRequest>(message).id, host.now().us);
   });
   host.start();
-  for (std::uint64_t id = 1; id <= 3; ++id) host.post(router, door, StatusRequest{id});
+  for (std::uint64_t id = 1; id <= 3; ++id) host.post(router, server, StatusRequest{id});
   host.run_until({1'000});
   CHECK(seen == std::vector<std::pair<std::uint64_t, std::int64_t>>{{1, 100}, {2, 200}, {3, 300}});
 }
@@ -88,7 +89,7 @@ TEST_CASE("sim host: a step that takes time delays its messages and its core's n
 struct ComputingPort final : SimPort {
   std::optional<Duration> begin(Instant, const Job&, std::uint32_t) override { return Duration{1'000}; }
   std::optional<double> computes(const Job&, std::uint32_t) const override { return 0.0; }
-  JobResult run(const Job&, std::uint32_t) override { return Erased{}; }
+  JobResult run(const Job&, std::uint32_t) override { return BlockEraseResult{}; }
 };
 
 TEST_CASE("sim host: computing jobs share their node's processors, and steps run first") {
@@ -105,16 +106,16 @@ TEST_CASE("sim host: computing jobs share their node's processors, and steps run
     host.add({router, core_of([&](Instant, const Event& event, Effects& effects) {
                 if (std::holds_alternative<Received>(event))
                   for (std::uint64_t job = 1; job <= 2; ++job) effects.start(job, EraseBlocks{});
-                if (std::holds_alternative<Done>(event)) at.push_back(host.now().us);
+                if (std::holds_alternative<JobDone>(event)) at.push_back(host.now().us);
               }),
               &port, 2});
     host.add({{1, Role::cache_meta}, core_of([](Instant, const Event&, Effects&) {})});
     host.start();
     host.run_until({1'000});
-    host.post(router, door, StatusRequest{1});
+    host.post(router, server, StatusRequest{1});
     host.run_until({1'500});
     if (steps)
-      for (std::uint64_t id = 2; id < 4; ++id) host.post({1, Role::cache_meta}, door, StatusRequest{id});
+      for (std::uint64_t id = 2; id < 4; ++id) host.post({1, Role::cache_meta}, server, StatusRequest{id});
     host.run_until({10'000});
     host.stop();
     for (std::int64_t& end : at) end -= 1'000;
@@ -140,7 +141,7 @@ struct WaitingPort final : SimPort {
   std::optional<double> computes(const Job&, std::uint32_t) const override {
     return parts < 2 ? std::nullopt : std::optional(0.0);
   }
-  JobResult run(const Job&, std::uint32_t) override { return Erased{}; }
+  JobResult run(const Job&, std::uint32_t) override { return BlockEraseResult{}; }
 };
 
 TEST_CASE("sim host: a job lasts as long as its port returns and uses a processor only while it computes") {
@@ -155,7 +156,7 @@ TEST_CASE("sim host: a job lasts as long as its port returns and uses a processo
     host.add({{1, role},
               core_of([&host, &ended, role](Instant, const Event& event, Effects& effects) {
                 if (std::holds_alternative<TimerFired>(event)) effects.start(1, EraseBlocks{});
-                if (std::holds_alternative<Done>(event)) ended[static_cast<NodeId>(role)] = host.now().us;
+                if (std::holds_alternative<JobDone>(event)) ended[static_cast<NodeId>(role)] = host.now().us;
               }),
               &port,
               1});
@@ -175,10 +176,10 @@ TEST_CASE("sim host: events of the same microsecond come in an order drawn from 
     MetricRegistry metrics;
     std::vector<std::uint64_t> seen;
     SimHost host(metrics, nullptr, {.seed = seed, .latency_min = {0}, .latency_max = {0}});
-    host.set_door(door,
-                  [&](Address, Message message) { seen.push_back(std::get<StatusRequest>(message).id); });
+    host.set_server(server,
+                    [&](Address, Message message) { seen.push_back(std::get<StatusRequest>(message).id); });
     host.start();
-    for (std::uint64_t id = 0; id < 10; ++id) host.post(door, router, StatusRequest{id});
+    for (std::uint64_t id = 0; id < 10; ++id) host.post(server, router, StatusRequest{id});
     CHECK(host.run_until_idle(100) == 10);
     CHECK(host.now() == Instant{0});
     return seen;
@@ -196,9 +197,9 @@ TEST_CASE("sim host: start timers come before other cores' messages, even withou
     host.add({router, core_of([](Instant, const Event&, Effects& effects) {
                 effects.send(worker, StatusRequest{});
               })});
-    host.add({worker, start_witness(door)});
-    host.set_door(door,
-                  [&](Address, Message message) { seen.push_back(std::get<StatusRequest>(message).id); });
+    host.add({worker, start_witness(server)});
+    host.set_server(server,
+                    [&](Address, Message message) { seen.push_back(std::get<StatusRequest>(message).id); });
     host.start();
     host.run_until_idle(10);
     CHECK(seen == std::vector<std::uint64_t>{1});
@@ -209,9 +210,9 @@ TEST_CASE("sim host: the digest covers the bytes of a message, not only its time
   auto digest = [](std::uint64_t id) {
     MetricRegistry metrics;
     SimHost host(metrics, nullptr, {});
-    host.set_door(door, [](Address, Message) {});
+    host.set_server(server, [](Address, Message) {});
     host.start();
-    host.post(door, router, StatusRequest{id});
+    host.post(server, router, StatusRequest{id});
     host.run_until_idle(10);
     return host.digest();
   };
@@ -223,9 +224,9 @@ TEST_CASE("sim host: latency of posted messages stays in its range and reaches b
   MetricRegistry metrics;
   SimHost host(metrics, nullptr, {.latency_min = {3}, .latency_max = {5}});
   std::vector<int> at(10);
-  host.set_door(door, [&](Address, Message) { ++at.at(static_cast<std::size_t>(host.now().us)); });
+  host.set_server(server, [&](Address, Message) { ++at.at(static_cast<std::size_t>(host.now().us)); });
   host.start();
-  for (int i = 0; i < 300; ++i) host.post(door, router, StatusRequest{1});
+  for (int i = 0; i < 300; ++i) host.post(server, router, StatusRequest{1});
   host.run_until({9});
   CHECK(at[3] + at[4] + at[5] == 300);
   CHECK(at[3] > 0);
@@ -261,9 +262,9 @@ TEST_CASE("sim host: jobs take their cost, run one per executor slot, and start 
     bool operator==(const Ended&) const = default;
   };
   std::vector<Ended> ended;
-  std::vector<std::uint32_t> lanes;
-  FunctionPort port([&](const Job& job, std::uint32_t lane) -> JobResult {
-    lanes.push_back(lane);
+  std::vector<std::uint32_t> slots;
+  FunctionPort port([&](const Job& job, std::uint32_t slot) -> JobResult {
+    slots.push_back(slot);
     return ItemList{.items = std::vector<ItemNumber>(std::get<ListItems>(job).count)};
   });
   MetricRegistry metrics;
@@ -273,7 +274,7 @@ TEST_CASE("sim host: jobs take their cost, run one per executor slot, and start 
   };
   SimHost host(metrics, nullptr, {.job_cost = cost});
   host.add({worker, core_of([&](Instant now, const Event& event, Effects& effects) {
-              if (auto* done = std::get_if<Done>(&event)) return ended.push_back({now.us, done->job});
+              if (auto* done = std::get_if<JobDone>(&event)) return ended.push_back({now.us, done->job});
               effects.start(1, ListItems{0, 10});
               effects.start(2, ListItems{0, 25});
               effects.start(3, ListItems{0, 30});  // slot 0 after job 1
@@ -283,7 +284,7 @@ TEST_CASE("sim host: jobs take their cost, run one per executor slot, and start 
   host.start();
   host.run_until({1000});
   CHECK(ended == std::vector<Ended>{{10, 1}, {25, 2}, {30, 4}, {40, 3}});
-  CHECK(lanes == std::vector<std::uint32_t>{0, 1, 0, 1});
+  CHECK(slots == std::vector<std::uint32_t>{0, 1, 0, 1});
 }
 
 TEST_CASE("sim host: a job beyond the bound of waiting jobs is refused immediately") {
@@ -292,7 +293,7 @@ TEST_CASE("sim host: a job beyond the bound of waiting jobs is refused immediate
   MetricRegistry metrics;
   SimHost host(metrics, nullptr, {});
   host.add({worker, core_of([&](Instant now, const Event& event, Effects& effects) {
-              auto* done = std::get_if<Done>(&event);
+              auto* done = std::get_if<JobDone>(&event);
               if (!done) {
                 for (std::uint64_t job = 1; job <= 4; ++job) effects.start(job, ListItems{});
               } else if (std::holds_alternative<Refusal>(done->result)) {
@@ -323,19 +324,19 @@ TEST_CASE("sim host: run_until delivers events due by its end, keeps the others 
 }
 
 TEST_CASE("sim host: announce_lost notifies the cores of all other nodes") {
-  std::vector<NodeId> told;
+  std::vector<NodeId> reported;
   MetricRegistry metrics;
   SimHost host(metrics, nullptr, {});
   for (NodeId node = 1; node <= 3; ++node)
-    host.add({{node, Role::router}, core_of([&told, node](Instant, const Event& event, Effects&) {
+    host.add({{node, Role::router}, core_of([&reported, node](Instant, const Event& event, Effects&) {
                 auto* lost = std::get_if<PeerLost>(&event);
-                if (lost && lost->node == 2) told.push_back(node);
+                if (lost && lost->node == 2) reported.push_back(node);
               })});
   host.start();
   host.announce_lost(2);
   host.run_until({1000});
-  std::ranges::sort(told);
-  CHECK(told == std::vector<NodeId>{1, 3});
+  std::ranges::sort(reported);
+  CHECK(reported == std::vector<NodeId>{1, 3});
 }
 
 }  // namespace sim_host_test

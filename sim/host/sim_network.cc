@@ -55,7 +55,7 @@ bool SimNetwork::is_cut(NodeId from, NodeId to) const {
 
 SimNetwork::Card& SimNetwork::card(NodeId node) {
   const auto [at, made] = cards_.try_emplace(node);
-  if (made) at->second.random = SimRandom(seed_, node);
+  if (made) at->second.random = RandomStream(seed_, node);
   return at->second;
 }
 
@@ -73,7 +73,7 @@ void SimNetwork::carry(Instant now, NodeId from, NodeId to, std::uint64_t bytes,
   const Link& way = link(from, to);
   Card& sender = card(from);
   const Instant left = leave(sender, now, way, bytes);
-  SimRandom& random = sender.random;
+  RandomStream& random = sender.random;
   const bool lost = random.happens(way.lose_ppm), doubled = random.happens(way.double_ppm),
              reordered = random.happens(way.reorder_ppm);
   const Duration first = random.between(way.latency_min, way.latency_max);

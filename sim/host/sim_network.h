@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sim/base/sim_random.h"
+#include "sim/base/random_stream.h"
 
 namespace troupe {
 
@@ -49,7 +49,7 @@ class SimNetwork {
  private:
   struct Card {
     std::int64_t free_ns = 0;  // when all accepted bytes have left the card
-    SimRandom random;
+    RandomStream random;
   };
   static std::uint64_t pair(NodeId from, NodeId to) { return std::uint64_t{from} << 32 | to; }
   Card& card(NodeId node);

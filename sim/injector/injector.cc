@@ -7,7 +7,7 @@ namespace {
 
 constexpr Duration note_every{20'000}, again_every{60'000};
 
-bool is_instant(FaultKind kind) { return traits_of(kind).lasts == FaultLasts::again; }
+bool is_instant(FaultKind kind) { return traits_of(kind).lasts == FaultDuration::again; }
 
 }  // namespace
 
@@ -19,18 +19,18 @@ Injector::Injector(Cluster& cluster, Clients& clients, Violations& violations)
   cluster_.on_struck = [this](NodeId node, FaultKind kind) {
     cluster_.host().at(cluster_.now(), [this, node, kind] { on_struck(node, kind); });
   };
-  cluster_.host().set_door(operator_, [this](Address from, Message message) {
+  cluster_.host().set_server(operator_, [this](Address from, Message message) {
     const auto* status = std::get_if<StatusReply>(&message);
     if (!status) return;
     const bool drained = std::ranges::any_of(
         status->fields, [](const StatusField& f) { return f.name == "drained" && f.value == "yes"; });
-    if (drained) draining_[cluster_.seats().node_of(from.node)].left.erase(from);
+    if (drained) draining_[cluster_.actor_ids().node_of(from.node)].left.erase(from);
   });
 }
 
 // ---- schedule ----
 
-void Injector::arrange() {
+void Injector::schedule_all() {
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     const Instant at = Instant{} + faults_[i].at;
     cluster_.host().at(at, [this, i] { strike(i); });
@@ -44,9 +44,9 @@ void Injector::arrange() {
 
 // Gives each fault its own random stream, independent of other faults.
 void Injector::seed_draws(const Fault& fault) {
-  random_ = SimRandom(mix(cluster_.scenario().seed, static_cast<std::uint64_t>(fault.kind),
-                          static_cast<std::uint64_t>(cluster_.now().us)),
-                      41 + fault.node);
+  random_ = RandomStream(mix(cluster_.scenario().seed, static_cast<std::uint64_t>(fault.kind),
+                             static_cast<std::uint64_t>(cluster_.now().us)),
+                         41 + fault.node);
 }
 
 void Injector::strike(std::size_t index) {
@@ -141,7 +141,7 @@ Injector::PhaseSet Injector::phases_now() const {
 void Injector::note_acted(std::size_t index, const PhaseSet& met) {
   const auto kind = static_cast<std::size_t>(faults_[index].kind);
   injected_[kind] += acted_.insert(index).second;
-  for (std::size_t phase = 0; phase < phases; ++phase) meetings_[kind][phase] += met[phase];
+  for (std::size_t phase = 0; phase < phases; ++phase) coverage_[kind][phase] += met[phase];
 }
 
 void Injector::note_phases() {
@@ -152,7 +152,7 @@ void Injector::note_phases() {
   if (kinds.empty()) return;
   const PhaseSet met = phases_now();
   for (const std::size_t kind : kinds)
-    for (std::size_t phase = 0; phase < phases; ++phase) meetings_[kind][phase] += met[phase];
+    for (std::size_t phase = 0; phase < phases; ++phase) coverage_[kind][phase] += met[phase];
 }
 
 }  // namespace troupe::sim

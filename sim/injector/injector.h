@@ -25,25 +25,25 @@ class Injector {
   Injector(Cluster& cluster, Clients& clients, Violations& violations);
 
   // Schedules the begin and end of every fault of the scenario.
-  void arrange();
+  void schedule_all();
   // Reverts everything now; faults scheduled for later no longer strike.
   void heal();
 
   // Number of faults that acted, and of faults that ended without acting, per kind.
   const std::array<std::uint32_t, fault_kinds>& injected() const { return injected_; }
   const std::array<std::uint32_t, fault_kinds>& missed() const { return missed_; }
-  const Meetings& meetings() const { return meetings_; }
+  const FaultCoverage& coverage() const { return coverage_; }
 
   std::function<void(const std::string& line)> history;
 
  private:
-  static constexpr Address operator_{0xD0000000, Role::door};
+  static constexpr Address operator_{0xD0000000, Role::server};
   using PhaseSet = std::bitset<phases>;
-  using DiskLie = bool (SimDisk::*)(SimRandom&);
+  using DiskDamage = bool (SimDisk::*)(RandomStream&);
   using UserKey = std::pair<std::string, std::string>;  // tenant, user
 
   // Beginning, repetition or end of a fault.
-  struct Change {
+  struct FaultChange {
     std::size_t index;
     const Fault& fault;
     bool on;
@@ -51,7 +51,7 @@ class Injector {
   };
   // Applies a change. Returns true if the fault found something to act on; the result is ignored at its
   // end.
-  using Effect = bool (Injector::*)(const Change&);
+  using Effect = bool (Injector::*)(const FaultChange&);
 
   // ---- injector.cc: schedule of faults ----
   void strike(std::size_t index);
@@ -72,13 +72,13 @@ class Injector {
 
   // Functions with a Change argument are named in the rows of faults.h.
   // ---- injector_process.cc ----
-  bool die(const Change& change);
-  bool die_wiped(const Change& change);
-  bool die_all(const Change& change);
-  bool stop(const Change& change);
-  bool alarm(const Change& change);
-  bool drift(const Change& change);
-  bool drain(const Change& change);
+  bool die(const FaultChange& change);
+  bool die_wiped(const FaultChange& change);
+  bool die_all(const FaultChange& change);
+  bool stop(const FaultChange& change);
+  bool alarm(const FaultChange& change);
+  bool drift(const FaultChange& change);
+  bool drain(const FaultChange& change);
   bool kill(NodeId node);     // false = already dead
   void restart(NodeId node);  // unless a fault keeps it down
   void bring_back(NodeId node);
@@ -87,65 +87,65 @@ class Injector {
   void refresh_clock(NodeId node);
 
   // ---- injector_network.cc ----
-  bool cut_off(const Change& change);
+  bool cut_off(const FaultChange& change);
   void cut(std::size_t index, NodeId from, NodeId to);  // by this fault, until mend_all
   bool mend_all(std::size_t index);
-  bool cut_one_way(const Change& change);
-  bool cut_halves(const Change& change);
-  bool trouble_links(const Change& change);
-  bool reset_pulls(const Change& change);
-  bool slow_pulls(const Change& change);
-  bool damage_pulls(const Change& change);
+  bool cut_one_way(const FaultChange& change);
+  bool cut_halves(const FaultChange& change);
+  bool degrade_links(const FaultChange& change);
+  bool reset_pulls(const FaultChange& change);
+  bool slow_pulls(const FaultChange& change);
+  bool damage_pulls(const FaultChange& change);
   bool has_peers() const { return cluster_.scenario().workers > 1; }  // to pull from
-  SimNetwork::Link troubled_link(NodeId node) const;
+  SimNetwork::Link degraded_link(NodeId node) const;
   void refresh_links();
   void slow_commands();
 
   // ---- injector_authority.cc ----
-  bool hide_hard_state(const Change& change);
-  bool slow_hard_state(const Change& change);
-  bool depose(const Change& change);
-  bool forge_command(const Change& change);
-  bool swap_model(const Change& change);
-  bool stop_model_loads(const Change& change);
-  bool swap_catalog(const Change& change);
+  bool block_coordination(const FaultChange& change);
+  bool slow_coordination(const FaultChange& change);
+  bool depose(const FaultChange& change);
+  bool forge_command(const FaultChange& change);
+  bool swap_model(const FaultChange& change);
+  bool stop_model_loads(const FaultChange& change);
+  bool swap_catalog(const FaultChange& change);
   void refresh_cut_off();
   bool depose_leader(std::size_t index);
   void end_deposed(std::size_t index);
-  void deafen(NodeId router, NodeId leader, bool on);
+  void cut_from_new_leaders(NodeId router, NodeId leader, bool on);
   std::string draw_catalog();
   bool reload(const std::string& model, const std::string& catalog, double share = 1);
 
   // ---- injector_storage.cc ----
-  bool fill_disk(const Change& change);
-  bool fail_disk(const Change& change);
-  bool slow_disk(const Change& change);
-  bool damage_blocks(const Change& change);
-  bool swap_blocks(const Change& change);
-  bool tear_saves(const Change& change);
-  bool lose_loads(const Change& change);
+  bool fill_disk(const FaultChange& change);
+  bool fail_disk(const FaultChange& change);
+  bool slow_disk(const FaultChange& change);
+  bool damage_blocks(const FaultChange& change);
+  bool swap_blocks(const FaultChange& change);
+  bool tear_saves(const FaultChange& change);
+  bool lose_loads(const FaultChange& change);
   bool has_disk(NodeId node) const { return cluster_.scenario().store && alive(node); }
-  bool lie(const Fault& fault, std::span<const DiskLie> lies);
+  bool damage_record(const Fault& fault, std::span<const DiskDamage> lies);
   void refresh_torn(NodeId node);
   void on_struck(NodeId node, FaultKind kind);
 
   // ---- injector_device.cc ----
-  bool hang_device(const Change& change);
-  bool break_device(const Change& change);
-  bool compute_nan(const Change& change);
-  bool slow_device(const Change& change);
-  bool flip_pages(const Change& change);
-  bool press_memory(const Change& change);
-  bool squeeze(NodeId node);
+  bool hang_device(const FaultChange& change);
+  bool break_device(const FaultChange& change);
+  bool compute_nan(const FaultChange& change);
+  bool slow_device(const FaultChange& change);
+  bool flip_pages(const FaultChange& change);
+  bool move_split(const FaultChange& change);
+  bool apply_split(NodeId node);
 
   // ---- injector_load.cc ----
-  bool trouble_features(const Change& change);
-  bool flood(const Change& change);
-  bool crowd(const Change& change);
-  bool send_nonsense(const Change& change);
-  bool ask_poison(const Change& change);
-  bool storm_profiles(const Change& change);
-  bool delete_owners(const Change& change);
+  bool degrade_features(const FaultChange& change);
+  bool flood(const FaultChange& change);
+  bool crowd(const FaultChange& change);
+  bool send_malformed(const FaultChange& change);
+  bool send_poison(const FaultChange& change);
+  bool storm_profiles(const FaultChange& change);
+  bool delete_owners(const FaultChange& change);
   void refresh_writes();
   bool start_poison(std::size_t index);
   void on_poison(NodeId node, std::uint64_t content);
@@ -156,7 +156,7 @@ class Injector {
   void put_all_back();
   std::vector<Token> draw_tokens();
 
-  struct Draining {
+  struct DrainState {
     std::set<Address> left;   // actors that have not reported "drained" yet
     Incarnation process = 0;  // process that was asked to drain; another one has not reported
     Instant give_up;          // time by which all earlier requests have their outcome
@@ -164,7 +164,7 @@ class Injector {
 
   // State of a two_leaders fault: the leader that was cut off from the coordination store, and how its
   // commands become stale.
-  struct Deposed {
+  struct DeposedLeader {
     NodeId leader = 0;
     NodeId deaf = 0;    // router that hears of no other leader; 0 = none
     bool late = false;  // its messages to workers take longer than its lease
@@ -173,18 +173,18 @@ class Injector {
   Cluster& cluster_;
   Clients& clients_;
   Violations& violations_;
-  SimRandom random_;  // stream of the fault that strikes
+  RandomStream random_;  // stream of the fault that strikes
   const std::vector<Fault> faults_;
   std::set<std::size_t> active_, acted_;
   bool healed_ = false;
   std::array<std::uint32_t, fault_kinds> injected_{}, missed_{};
-  Meetings meetings_{};
+  FaultCoverage coverage_{};
   std::uint64_t last_token_ = 0;                            // fencing token of the last leader seen
-  std::map<std::size_t, Deposed> deposed_;                  // by fault
+  std::map<std::size_t, DeposedLeader> deposed_;            // by fault
   std::map<std::size_t, std::uint64_t> poisons_;            // contents, by fault
   std::map<std::uint64_t, std::uint32_t> kills_by_poison_;  // by content
   std::map<std::size_t, std::vector<std::pair<NodeId, NodeId>>> cut_;  // by fault
-  std::map<NodeId, Draining> draining_;
+  std::map<NodeId, DrainState> draining_;
   std::set<UserKey> gone_users_;
   std::set<std::string> gone_items_;
   std::uint64_t split_epoch_ = 1'000;

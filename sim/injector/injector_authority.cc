@@ -7,14 +7,14 @@
 
 namespace troupe::sim {
 
-bool Injector::slow_hard_state(const Change& change) {
+bool Injector::slow_coordination(const FaultChange& change) {
   SimCoordination::Faults& faults = cluster_.coordination().faults();
   faults.slowness = 1 + 100 * change.worst;
   faults.answers_lost = 0.4 * change.worst;
   return true;
 }
 
-bool Injector::hide_hard_state(const Change& change) {
+bool Injector::block_coordination(const FaultChange& change) {
   const NodeId asker = change.fault.node;
   cluster_.coordination().faults().away = strongest_fault(change.fault.kind, 0) != nullptr;
   refresh_cut_off();
@@ -34,7 +34,7 @@ void Injector::refresh_cut_off() {
 
 // ---- former leaders ----
 
-bool Injector::depose(const Change& change) {
+bool Injector::depose(const FaultChange& change) {
   if (change.on) return depose_leader(change.index);
   end_deposed(change.index);
   return true;
@@ -46,7 +46,7 @@ bool Injector::depose(const Change& change) {
 // promises of the other actors on its node.
 bool Injector::depose_leader(std::size_t index) {
   const actors::CacheMetaCore* leader = cluster_.leader();
-  Deposed deposed;
+  DeposedLeader deposed;
   bool heir = false;
   for (const auto& [id, node] : cluster_.nodes()) {
     if (leader && node.cache_meta == leader) deposed.leader = id;
@@ -59,7 +59,7 @@ bool Injector::depose_leader(std::size_t index) {
   deposed.late = faults_[index].intensity >= 0.5 || node.is_router || node.is_worker;
   if (!deposed.late) deposed.deaf = faults_[index].peer;
   deposed_[index] = deposed;
-  if (deposed.deaf != 0) deafen(deposed.deaf, deposed.leader, true);
+  if (deposed.deaf != 0) cut_from_new_leaders(deposed.deaf, deposed.leader, true);
   refresh_cut_off();
   refresh_clock(deposed.leader);
   refresh_links();
@@ -70,8 +70,8 @@ bool Injector::depose_leader(std::size_t index) {
 void Injector::end_deposed(std::size_t index) {
   const auto entry = deposed_.extract(index);
   if (entry.empty()) return;
-  const Deposed& deposed = entry.mapped();
-  if (deposed.deaf != 0) deafen(deposed.deaf, deposed.leader, false);
+  const DeposedLeader& deposed = entry.mapped();
+  if (deposed.deaf != 0) cut_from_new_leaders(deposed.deaf, deposed.leader, false);
   refresh_cut_off();
   refresh_clock(deposed.leader);
   refresh_links();
@@ -79,7 +79,7 @@ void Injector::end_deposed(std::size_t index) {
 }
 
 // Cuts or mends the links from all other cache-metas to the router.
-void Injector::deafen(NodeId router, NodeId leader, bool on) {
+void Injector::cut_from_new_leaders(NodeId router, NodeId leader, bool on) {
   SimNetwork& network = cluster_.host().network();
   for (const auto& [id, node] : cluster_.nodes())
     if (node.is_cache_meta && id != leader) on ? network.cut(id, router) : network.mend(id, router);
@@ -87,7 +87,7 @@ void Injector::deafen(NodeId router, NodeId leader, bool on) {
 
 // Sends a command as a former leader, also while nobody leads: with a token that is too low, about an owner
 // that has blocks.
-bool Injector::forge_command(const Change& change) {
+bool Injector::forge_command(const FaultChange& change) {
   if (!change.on || last_token_ == 0) return false;
   const NodeId meta = cluster_.scenario().cache_meta(
       static_cast<std::uint32_t>(random_.below(cluster_.scenario().cache_metas)));
@@ -107,7 +107,7 @@ bool Injector::forge_command(const Change& change) {
 
 namespace {
 
-std::string draw_other(SimRandom& random, const auto& all, const std::string& present) {
+std::string draw_other(RandomStream& random, const auto& all, const std::string& present) {
   std::vector<std::string> others;
   for (const auto& one : all)
     if (one != present) others.emplace_back(one);
@@ -127,9 +127,9 @@ bool Injector::reload(const std::string& model, const std::string& catalog, doub
   });
 }
 
-bool Injector::swap_catalog(const Change& change) { return change.on && reload("", draw_catalog()); }
+bool Injector::swap_catalog(const FaultChange& change) { return change.on && reload("", draw_catalog()); }
 
-bool Injector::swap_model(const Change& change) {
+bool Injector::swap_model(const FaultChange& change) {
   if (!change.on) return false;
   if (chance(random_, 0.1)) return reload("no such model", "");
   const Versions now = cluster_.versions();
@@ -146,7 +146,7 @@ bool Injector::swap_model(const Change& change) {
 
 // Makes model loads fail on the fault's node, and on any other with a probability that grows with the
 // intensity. The fault also starts a model swap.
-bool Injector::stop_model_loads(const Change& change) {
+bool Injector::stop_model_loads(const FaultChange& change) {
   for (auto& [id, node] : cluster_.nodes()) {
     node.device.load_fails = false;
     for (const std::size_t index : active_) {

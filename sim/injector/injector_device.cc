@@ -3,7 +3,7 @@
 
 namespace troupe::sim {
 
-bool Injector::hang_device(const Change& change) {
+bool Injector::hang_device(const FaultChange& change) {
   bool& hung = cluster_.node(change.fault.node).device.hung;
   hung = change.worst > 0;
   // a hung job never ends, so its process is restarted
@@ -11,24 +11,24 @@ bool Injector::hang_device(const Change& change) {
   return alive(change.fault.node);
 }
 
-bool Injector::break_device(const Change& change) {
+bool Injector::break_device(const FaultChange& change) {
   cluster_.node(change.fault.node).device.broken = change.worst > 0;
   return alive(change.fault.node);
 }
 
-bool Injector::compute_nan(const Change& change) {
+bool Injector::compute_nan(const FaultChange& change) {
   cluster_.node(change.fault.node).device.nan = change.worst > 0;
   return alive(change.fault.node);
 }
 
-bool Injector::slow_device(const Change& change) {
+bool Injector::slow_device(const FaultChange& change) {
   const auto& [index, fault, on, worst] = change;
   cluster_.node(fault.node).device.slowness = slowness(fault.kind, fault.node, 3 + 17 * worst);
   return alive(fault.node);
 }
 
 // Flips only blocks that nobody reads now: the checksum cannot detect a flip under a reader.
-bool Injector::flip_pages(const Change& change) {
+bool Injector::flip_pages(const FaultChange& change) {
   Node& node = cluster_.node(change.fault.node);
   if (!change.on || !node.kv_worker) return false;
   std::vector<const PoolBlock*> idle;
@@ -43,9 +43,9 @@ bool Injector::flip_pages(const Change& change) {
   return true;
 }
 
-bool Injector::press_memory(const Change& change) { return squeeze(change.fault.node); }
+bool Injector::move_split(const FaultChange& change) { return apply_split(change.fault.node); }
 
-bool Injector::squeeze(NodeId node) {
+bool Injector::apply_split(NodeId node) {
   if (!cluster_.node(node).kv_worker) return false;
   const Scenario& s = cluster_.scenario();
   const double worst = strongest(FaultKind::memory_pressure, node);

@@ -13,7 +13,7 @@ constexpr std::size_t gone_users_max = 8;  // at the same time; a quarter as man
 
 }  // namespace
 
-bool Injector::trouble_features(const Change& change) {
+bool Injector::degrade_features(const FaultChange& change) {
   const NodeId router = change.fault.node;
   FeatureFaults& features = cluster_.node(router).features;
   features.slowness = 1 + 300 * strongest(FaultKind::features_slow, router);
@@ -23,7 +23,7 @@ bool Injector::trouble_features(const Change& change) {
   return alive(router);
 }
 
-bool Injector::flood(const Change& change) {
+bool Injector::flood(const FaultChange& change) {
   const Scenario& s = cluster_.scenario();
   clients_.set_rate(change.worst > 0 ? (2 + 8 * change.worst) * s.capacity_per_s / s.requests_per_s : 1);
   // If there are several tenants, mostly one of them floods: the seed selects it, and for a third of the
@@ -33,7 +33,7 @@ bool Injector::flood(const Change& change) {
   return true;
 }
 
-bool Injector::crowd(const Change& change) {
+bool Injector::crowd(const FaultChange& change) {
   const Scenario& s = cluster_.scenario();
   const double share = change.worst > 0 ? 0.8 : 0;
   const auto first = static_cast<std::uint32_t>(change.worst * (s.users - 1));
@@ -42,12 +42,12 @@ bool Injector::crowd(const Change& change) {
   return true;
 }
 
-bool Injector::send_nonsense(const Change& change) {
+bool Injector::send_malformed(const FaultChange& change) {
   clients_.set_malformed(change.worst > 0 ? 0.5 : 0);
   return true;
 }
 
-bool Injector::storm_profiles(const Change&) {
+bool Injector::storm_profiles(const FaultChange&) {
   refresh_writes();
   return true;
 }
@@ -61,7 +61,7 @@ void Injector::refresh_writes() {
 
 // ---- poison ----
 
-bool Injector::ask_poison(const Change& change) {
+bool Injector::send_poison(const FaultChange& change) {
   if (change.on) return start_poison(change.index);
   poisons_.erase(change.index);
   cluster_.poisons().clear();
@@ -87,7 +87,7 @@ bool Injector::start_poison(std::size_t index) {
   const Duration gap{s.deadline.us + 4 * s.heartbeat.us};
   for (std::int64_t us = 0; us == 0 || us < faults_[index].lasts.us; us += gap.us)
     cluster_.host().at(cluster_.now() + Duration{us}, [this, request] {
-      if (!healed_) clients_.ask_poison(request);
+      if (!healed_) clients_.send_poison(request);
     });
   return true;
 }
@@ -109,7 +109,7 @@ void Injector::on_poison(NodeId node, std::uint64_t content) {
 
 // ---- deletes ----
 
-bool Injector::delete_owners(const Change& change) {
+bool Injector::delete_owners(const FaultChange& change) {
   if (change.on)
     start_deletes(change.fault);
   else if (active(change.fault.kind) == 0)

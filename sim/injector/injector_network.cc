@@ -6,7 +6,7 @@
 
 namespace troupe::sim {
 
-bool Injector::cut_off(const Change& change) {
+bool Injector::cut_off(const FaultChange& change) {
   SimNetwork& network = cluster_.host().network();
   change.on ? network.isolate(change.fault.node) : network.rejoin(change.fault.node);
   return true;
@@ -24,7 +24,7 @@ void Injector::cut(std::size_t index, NodeId from, NodeId to) {
   cut_[index].emplace_back(from, to);
 }
 
-bool Injector::cut_one_way(const Change& change) {
+bool Injector::cut_one_way(const FaultChange& change) {
   if (!change.on) return mend_all(change.index);
   const NodeId from = change.fault.node;
   for (const auto& [other, node] : cluster_.nodes())
@@ -32,7 +32,7 @@ bool Injector::cut_one_way(const Change& change) {
   return cluster_.nodes().size() > 1;
 }
 
-bool Injector::cut_halves(const Change& change) {
+bool Injector::cut_halves(const FaultChange& change) {
   if (!change.on) return mend_all(change.index);
   const NodeId bridge = change.fault.peer, middle = cluster_.scenario().nodes() / 2;
   bool any = false;
@@ -46,22 +46,22 @@ bool Injector::cut_halves(const Change& change) {
   return any;
 }
 
-bool Injector::reset_pulls(const Change& change) {
+bool Injector::reset_pulls(const FaultChange& change) {
   cluster_.node(change.fault.node).transfer.reset = change.worst;
   return has_peers();
 }
 
-bool Injector::slow_pulls(const Change& change) {
+bool Injector::slow_pulls(const FaultChange& change) {
   cluster_.node(change.fault.node).transfer.slowness = 1 + 20'000 * change.worst;
   return has_peers();
 }
 
-bool Injector::damage_pulls(const Change& change) {
+bool Injector::damage_pulls(const FaultChange& change) {
   cluster_.node(change.fault.node).transfer.corrupted = change.worst;
   return has_peers();
 }
 
-bool Injector::trouble_links(const Change&) {
+bool Injector::degrade_links(const FaultChange&) {
   refresh_links();
   return cluster_.nodes().size() > 1;
 }
@@ -70,7 +70,7 @@ bool Injector::trouble_links(const Change&) {
 // faults on a node change its links.
 void Injector::refresh_links() {
   SimNetwork& network = cluster_.host().network();
-  network.set_default(troubled_link(0));
+  network.set_default(degraded_link(0));
   for (const auto& [id, node] : cluster_.nodes())
     for (const auto& [other, peer] : cluster_.nodes())
       if (id != other) network.clear_link(id, other);
@@ -81,14 +81,14 @@ void Injector::refresh_links() {
     if (!own) continue;
     for (const auto& [other, peer] : cluster_.nodes()) {
       if (id == other) continue;
-      network.set_link(id, other, troubled_link(id));
-      network.set_link(other, id, troubled_link(id));
+      network.set_link(id, other, degraded_link(id));
+      network.set_link(other, id, degraded_link(id));
     }
   }
   slow_commands();
 }
 
-SimNetwork::Link Injector::troubled_link(NodeId node) const {
+SimNetwork::Link Injector::degraded_link(NodeId node) const {
   SimNetwork::Link link = cluster_.scenario().link;
   const auto worst = [&](FaultKind kind) { return std::max(strongest(kind, 0), strongest(kind, node)); };
   const auto ppm = [&](FaultKind kind, double most) {

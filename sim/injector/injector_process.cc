@@ -11,13 +11,13 @@ constexpr Duration drain_first{20'000}, drain_every{50'000};
 
 }  // namespace
 
-bool Injector::die(const Change& change) {
+bool Injector::die(const FaultChange& change) {
   if (change.on) return kill(change.fault.node);
   restart(change.fault.node);
   return true;
 }
 
-bool Injector::die_wiped(const Change& change) {
+bool Injector::die_wiped(const FaultChange& change) {
   const NodeId node = change.fault.node;
   if (!change.on) {
     restart(node);
@@ -28,7 +28,7 @@ bool Injector::die_wiped(const Change& change) {
   return lived || remembered;
 }
 
-bool Injector::die_all(const Change& change) {
+bool Injector::die_all(const FaultChange& change) {
   bool any = false;
   for (auto& [id, node] : cluster_.nodes()) {
     if (change.on)
@@ -39,7 +39,7 @@ bool Injector::die_all(const Change& change) {
   return any;
 }
 
-bool Injector::stop(const Change& change) {
+bool Injector::stop(const FaultChange& change) {
   const NodeId node = change.fault.node;
   const bool ran = alive(node) && !cluster_.host().paused(node);
   if (change.on) cluster_.pause(node);
@@ -47,14 +47,14 @@ bool Injector::stop(const Change& change) {
   return ran;
 }
 
-bool Injector::alarm(const Change& change) {
-  const auto [lost, told] = std::pair{change.fault.peer, change.fault.node};
-  if (!change.on || lost == told || !alive(lost) || !alive(told)) return false;
-  cluster_.host().announce_lost(lost, told);
+bool Injector::alarm(const FaultChange& change) {
+  const auto [lost, reported] = std::pair{change.fault.peer, change.fault.node};
+  if (!change.on || lost == reported || !alive(lost) || !alive(reported)) return false;
+  cluster_.host().announce_lost(lost, reported);
   return true;
 }
 
-bool Injector::drift(const Change& change) {
+bool Injector::drift(const FaultChange& change) {
   refresh_clock(change.fault.node);
   return alive(change.fault.node);
 }
@@ -72,7 +72,7 @@ void Injector::restart(NodeId node) {
   if (still_down > 0 || alive(node)) return;
   cluster_.restart(node);
   if (active(FaultKind::pause, node) > 0) cluster_.pause(node);
-  if (active(FaultKind::memory_pressure, node) > 0) squeeze(node);
+  if (active(FaultKind::memory_pressure, node) > 0) apply_split(node);
 }
 
 void Injector::bring_back(NodeId node) {
@@ -99,16 +99,16 @@ void Injector::refresh_clock(NodeId node) {
 
 // Rolling restart by an operator: clients avoid the node, it is asked to drain until it reports that it
 // has, and then it is restarted.
-bool Injector::drain(const Change& change) {
+bool Injector::drain(const FaultChange& change) {
   Node& node = cluster_.node(change.fault.node);
   if (!change.on || !alive(node.id) || node.draining) return false;
   node.draining = true;
-  Draining& draining = draining_[node.id];
+  DrainState& draining = draining_[node.id];
   draining.process = cluster_.host().incarnation(node.id);
   std::set<Address>& left = draining.left;
   left.clear();
-  for (std::uint32_t model = 0; model < cluster_.seats().models; ++model) {
-    const NodeId number = cluster_.seats().number(node.id, model);
+  for (std::uint32_t model = 0; model < cluster_.actor_ids().models; ++model) {
+    const NodeId number = cluster_.actor_ids().number(node.id, model);
     if (node.is_router) left.insert({number, Role::router});
     if (node.is_worker) left.insert({number, Role::inference_worker});
   }
@@ -125,7 +125,7 @@ void Injector::judge_drained(const Node& node) {
   const auto report = [&](const std::string& what) {
     violations_.report(13, "node " + std::to_string(node.id) + " " + what, cluster_.now());
   };
-  const Draining& draining = draining_[node.id];
+  const DrainState& draining = draining_[node.id];
   if (cluster_.host().incarnation(node.id) != draining.process) return;
   if (!draining.left.empty()) {
     if (cluster_.scenario().drill) report("has not drained long after every request's deadline");
@@ -140,7 +140,7 @@ void Injector::judge_drained(const Node& node) {
 void Injector::poll_drain(NodeId id) {
   Node& node = cluster_.node(id);
   if (healed_ || !node.draining) return;
-  const Draining& draining = draining_[id];
+  const DrainState& draining = draining_[id];
   if (draining.left.empty() || cluster_.now() >= draining.give_up) {
     judge_drained(node);
     node.draining = false;

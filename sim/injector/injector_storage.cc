@@ -3,24 +3,24 @@
 
 namespace troupe::sim {
 
-bool Injector::fill_disk(const Change& change) {
+bool Injector::fill_disk(const FaultChange& change) {
   cluster_.node(change.fault.node).disk->faults().full = change.worst > 0;
   return has_disk(change.fault.node);
 }
 
-bool Injector::fail_disk(const Change& change) {
+bool Injector::fail_disk(const FaultChange& change) {
   cluster_.node(change.fault.node).disk->faults().failing = change.worst > 0;
   return has_disk(change.fault.node);
 }
 
-bool Injector::slow_disk(const Change& change) {
+bool Injector::slow_disk(const FaultChange& change) {
   const auto& [index, fault, on, worst] = change;
   cluster_.node(fault.node).disk->faults().slowness = slowness(fault.kind, fault.node, 1 + 500 * worst);
   return has_disk(fault.node);
 }
 
 // Loads are rare while the pool has the requested blocks, so strong faults begin with an empty process.
-bool Injector::lose_loads(const Change& change) {
+bool Injector::lose_loads(const FaultChange& change) {
   const auto& [index, fault, on, worst] = change;
   cluster_.node(fault.node).disk->faults().loads_lost = worst;
   if (on && fault.intensity >= 0.5 && kill(fault.node))
@@ -28,25 +28,25 @@ bool Injector::lose_loads(const Change& change) {
   return false;  // acts when a load is lost
 }
 
-bool Injector::tear_saves(const Change& change) {
+bool Injector::tear_saves(const FaultChange& change) {
   refresh_torn(change.fault.node);
   return false;  // acts when a save is torn
 }
 
-bool Injector::swap_blocks(const Change& change) {
-  return change.on && lie(change.fault, std::array{&SimDisk::swap_two});
+bool Injector::swap_blocks(const FaultChange& change) {
+  return change.on && damage_record(change.fault, std::array{&SimDisk::swap_two});
 }
 
-bool Injector::damage_blocks(const Change& change) {
-  return change.on && lie(change.fault, std::array{&SimDisk::flip_one, &SimDisk::forge_one,
-                                                   &SimDisk::truncate_one, &SimDisk::revive_one});
+bool Injector::damage_blocks(const FaultChange& change) {
+  return change.on && damage_record(change.fault, std::array{&SimDisk::flip_one, &SimDisk::forge_one,
+                                                             &SimDisk::truncate_one, &SimDisk::revive_one});
 }
 
-bool Injector::lie(const Fault& fault, std::span<const DiskLie> lies) {
+bool Injector::damage_record(const Fault& fault, std::span<const DiskDamage> lies) {
   SimDisk& disk = *cluster_.node(fault.node).disk;
   bool any = false;
   for (int i = 1 + static_cast<int>(fault.intensity * 20); i > 0; --i) {
-    const DiskLie one = lies.size() == 1 ? lies[0] : lies[random_.below(lies.size())];
+    const DiskDamage one = lies.size() == 1 ? lies[0] : lies[random_.below(lies.size())];
     any = (disk.*one)(random_) || any;
   }
   return any;

@@ -6,7 +6,7 @@
 #include "kernels/base/check.h"
 #include "placement/cost/plan_work.h"
 #include "runtime/actor/block_name.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 #include "runtime/actor/table_shard.h"
 #include "sim/base/random.h"
 #include "sim/world/toy_search.h"
@@ -21,7 +21,7 @@ Refusal device_error(std::string what) {
   return {503, "device_error", std::move(what), "inference worker", "a working device"};
 }
 
-bool comes(const BatchSegmentKv& kv) { return kv.grant == Grant::read && kv.coming; }
+bool comes(const BatchSegmentKv& kv) { return kv.grant == Grant::read && kv.in_flight; }
 
 // Interval for checking a copy whose arrival times are still unknown.
 constexpr Duration look_again{100};
@@ -53,7 +53,8 @@ std::vector<Token> user_tokens(const Plan& plan) {
   for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
     const Segment& segment = plan.segments[s];
     const bool stands_elsewhere =
-        std::ranges::find(plan.repair.places, s, &kernels::Repair::Place::block) != plan.repair.places.end();
+        std::ranges::find(plan.repair.reused_spans, s, &kernels::Repair::ReusedSpan::block) !=
+        plan.repair.reused_spans.end();
     if (segment.kind == SegmentKind::user && !stands_elsewhere)
       tokens.insert(tokens.end(), segment.tokens.begin(), segment.tokens.end());
   }
@@ -62,8 +63,8 @@ std::vector<Token> user_tokens(const Plan& plan) {
 
 std::uint64_t poison_of(std::span<const Token> user_tokens) { return mix(hash_of(user_tokens), 0xdead); }
 
-ComputePort::ComputePort(ComputeOptions options, Pages& pages, const DeviceFaults& faults,
-                         const std::set<std::uint64_t>& poisons, Violations& violations)
+SimComputePort::SimComputePort(ComputeOptions options, Pages& pages, const DeviceFaults& faults,
+                               const std::set<std::uint64_t>& poisons, Violations& violations)
     : options_(std::move(options)),
       pages_(pages),
       faults_(faults),
@@ -85,7 +86,7 @@ ComputePort::ComputePort(ComputeOptions options, Pages& pages, const DeviceFault
 
 // ---- the start of a job ----
 
-std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uint32_t lane) {
+std::optional<Duration> SimComputePort::begin(Instant now, const Job& job, std::uint32_t slot) {
   if (faults_.hung) return std::nullopt;
   if (std::holds_alternative<LoadModel>(job)) return faults_.slowness.stretch(now, options_.load_time);
   if (const auto* fill = std::get_if<FillShards>(&job))
@@ -96,7 +97,7 @@ std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uin
     if (options_.on_poison) options_.on_poison(options_.node, content_of(*poison));
     return std::nullopt;
   }
-  Running& running = running_[lane] = Running{};
+  Running& running = running_[slot] = Running{};
   running.away = shards_away(*batch);
   if (!running.away.empty()) {
     for (const BatchRequest& request : batch->requests) running.models.insert(model_of(request));
@@ -110,41 +111,41 @@ std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uin
     running.models.insert(model_of(request));
   }
   const Duration alone = time_of(*batch),
-                 beside = options_.beside ? options_.beside(*batch, now - ended_[lane]) : Duration{};
+                 beside = options_.beside ? options_.beside(*batch, now - ended_[slot]) : Duration{};
   computed_.us += alone.us;
   running.layers = {now, faults_.slowness.stretch(now, {alone.us + beside.us}),
                     std::max(options_.layers, 2U)};
-  running.waits = std::ranges::any_of(running.requests, &Begun::awaits);
+  running.waits = std::ranges::any_of(running.requests, &StartedRequest::awaits);
   return keep_busy(running.waits ? await_copies(now, *batch, now)
-                                 : share_device(running.layers.compute, lane));
+                                 : share_device(running.layers.compute, slot));
 }
 
-Duration ComputePort::keep_busy(Duration takes) {
+Duration SimComputePort::keep_busy(Duration takes) {
   busy_.us += takes.us;
   return takes;
 }
 
 // Shares the device among more batches than it has slots: a device does not get faster. While an additional
 // batch runs, all others are slower by as much as it takes.
-Duration ComputePort::share_device(Duration takes, std::uint32_t lane) {
-  if (options_.lanes == 0 || running_.size() <= options_.lanes) return takes;
-  const std::int64_t part = takes.us / options_.lanes;
+Duration SimComputePort::share_device(Duration takes, std::uint32_t slot) {
+  if (options_.slots == 0 || running_.size() <= options_.slots) return takes;
+  const std::int64_t part = takes.us / options_.slots;
   for (auto& [other, running] : running_)
-    if (other != lane) running.owed.us += part;
+    if (other != slot) running.owed.us += part;
   return {takes.us + part};
 }
 
 // Layers computed during a wait are not charged to processors: no configuration with shared processors has
 // arriving blocks.
-std::optional<double> ComputePort::computes(const Job& job, std::uint32_t lane) const {
-  if (!std::holds_alternative<RunBatch>(job) || running_.at(lane).waits) return std::nullopt;
+std::optional<double> SimComputePort::computes(const Job& job, std::uint32_t slot) const {
+  if (!std::holds_alternative<RunBatch>(job) || running_.at(slot).waits) return std::nullopt;
   return options_.split_share;
 }
 
-std::optional<Duration> ComputePort::goes_on(Instant now, const Job& job, std::uint32_t lane) {
+std::optional<Duration> SimComputePort::goes_on(Instant now, const Job& job, std::uint32_t slot) {
   const auto* batch = std::get_if<RunBatch>(&job);
   if (!batch) return std::nullopt;
-  Running& running = running_.at(lane);
+  Running& running = running_.at(slot);
   granted_ = &running.shards;
   if (!running.waits && running.owed.us > 0) return keep_busy(std::exchange(running.owed, Duration{}));
   if (!running.waits) return std::nullopt;
@@ -154,7 +155,7 @@ std::optional<Duration> ComputePort::goes_on(Instant now, const Job& job, std::u
 
 // Returns the time until all copies have ended; 0 = they have ended or have been waited for as long as
 // allowed. The end of a copy is visible one microsecond later.
-Duration ComputePort::await_copies(Instant now, const RunBatch& batch, Instant begun) const {
+Duration SimComputePort::await_copies(Instant now, const RunBatch& batch, Instant begun) const {
   std::int64_t until = now.us;
   for (const BatchRequest& request : batch.requests)
     for (const BatchSegmentKv& kv : request.kv) {
@@ -162,21 +163,22 @@ Duration ComputePort::await_copies(Instant now, const RunBatch& batch, Instant b
       if (!comes(kv) || (arrival && arrival->ended)) continue;
       const std::int64_t next =
           arrival && arrival->ends_us >= now.us ? arrival->ends_us + 1 : now.us + look_again.us;
-      until = std::max(until, std::min(next, begun.us + request.coming_us));
+      until = std::max(until, std::min(next, begun.us + request.in_flight_us));
     }
   return {until - now.us};
 }
 
 // Returns the remaining compute time: of the remaining layers, or, if a block is missing, of the current
 // layer plus all layers again.
-Duration ComputePort::end_wait(Instant now, const RunBatch& batch, Running& running) {
-  const std::optional<Coming> copies = copies_of(batch);
+Duration SimComputePort::end_wait(Instant now, const RunBatch& batch, Running& running) {
+  const std::optional<ArrivalInterval> copies = copies_of(batch);
   const Duration computed = copies ? computed_by(now, running.layers, *copies) : Duration{};
   running.waits = false;
   running.waited = {(now - running.layers.begun).us - computed.us};
   for (std::size_t i = 0; i < batch.requests.size(); ++i)
     if (running.requests[i].awaits) await_end(batch.requests[i], running.requests[i]);
-  if (std::ranges::all_of(running.requests, [](const Begun& begun) { return begun.reply.missed.empty(); })) {
+  if (std::ranges::all_of(running.requests,
+                          [](const StartedRequest& begun) { return begun.reply.missed.empty(); })) {
     if (copies) running.came = {std::max<std::int64_t>((copies->ends - running.layers.begun).us, 0)};
     return {running.layers.compute.us - computed.us};
   }
@@ -189,8 +191,8 @@ Duration ComputePort::end_wait(Instant now, const RunBatch& batch, Running& runn
 }
 
 // Returns the arrival of the latest block, which decides when a layer can start; nullopt if one is unknown.
-std::optional<Coming> ComputePort::copies_of(const RunBatch& batch) const {
-  Coming all{{std::numeric_limits<std::int64_t>::min()}, {std::numeric_limits<std::int64_t>::min()}};
+std::optional<ArrivalInterval> SimComputePort::copies_of(const RunBatch& batch) const {
+  ArrivalInterval all{{std::numeric_limits<std::int64_t>::min()}, {std::numeric_limits<std::int64_t>::min()}};
   for (const BatchRequest& request : batch.requests)
     for (const BatchSegmentKv& kv : request.kv) {
       if (!comes(kv)) continue;
@@ -202,7 +204,7 @@ std::optional<Coming> ComputePort::copies_of(const RunBatch& batch) const {
   return all;
 }
 
-Duration ComputePort::time_of(const RunBatch& batch) const {
+Duration SimComputePort::time_of(const RunBatch& batch) const {
   placement::Pass pass;
   std::uint64_t pulled = 0;
   for (const BatchRequest& request : batch.requests) {
@@ -212,7 +214,7 @@ Duration ComputePort::time_of(const RunBatch& batch) const {
   return options_.batch_time(pass, pulled);
 }
 
-const BatchRequest* ComputePort::find_poison(const RunBatch& batch) const {
+const BatchRequest* SimComputePort::find_poison(const RunBatch& batch) const {
   if (poisons_.empty()) return nullptr;
   for (const BatchRequest& request : batch.requests)
     if (poisons_.contains(poison_of(user_tokens(request.plan)))) return &request;
@@ -237,15 +239,15 @@ std::uint64_t content_of(const BatchRequest& request) {
   return mix(asked, others);
 }
 
-const std::string& ComputePort::model_of(const BatchRequest& request) const {
+const std::string& SimComputePort::model_of(const BatchRequest& request) const {
   return request.model_version.empty() ? options_.model_version : request.model_version;
 }
 
-std::optional<Refusal> ComputePort::find_request_fault(const BatchRequest& request) const {
+std::optional<Refusal> SimComputePort::validate_request(const BatchRequest& request) const {
   if (!models_.contains(model_of(request)))
     return Refusal{503, "wrong_model", "model \"" + model_of(request) + "\" is not loaded",
                    "inference worker", "a loaded model"};
-  if (std::string fault = find_plan_fault(request.plan); !fault.empty()) return bad_plan(std::move(fault));
+  if (std::string fault = validate_plan(request.plan); !fault.empty()) return bad_plan(std::move(fault));
   const Search& search = request.plan.search;
   const bool has_paths =
       !search.allowed.empty() || (options_.find_catalog && options_.find_catalog(request.catalog_version));
@@ -267,20 +269,20 @@ std::optional<Refusal> ComputePort::find_request_fault(const BatchRequest& reque
 
 // Checks the pages that are not arriving now and when the wait ends; in between they belong to this
 // request. The rows of the segments that it computes are held until it ends.
-ComputePort::Begun ComputePort::begin_awaiting(const BatchRequest& request) {
-  Begun begun;
-  begun.reply.refusal = find_request_fault(request);
+SimComputePort::StartedRequest SimComputePort::begin_awaiting(const BatchRequest& request) {
+  StartedRequest begun;
+  begun.reply.refusal = validate_request(request);
   if (begun.reply.refusal) return begun;
   begun.awaits = true;
   for (std::uint32_t i = 0; i < request.kv.size(); ++i)
-    if (request.kv[i].grant != Grant::none && !request.kv[i].coming) note(request, i, false, begun);
+    if (request.kv[i].grant != Grant::none && !request.kv[i].in_flight) note(request, i, false, begun);
   for (std::uint32_t i = 0; rows_ && i < request.kv.size(); ++i)
     if (request.kv[i].grant != Grant::read && !place_of_prototypes(request.plan, i))
       hold_rows(request, i, begun);
   return begun;
 }
 
-void ComputePort::await_end(const BatchRequest& request, Begun& begun) {
+void SimComputePort::await_end(const BatchRequest& request, StartedRequest& begun) {
   for (const Reading& reading : begun.readings)
     if (pages_.rewritten(request.kv[reading.segment].pages, std::span(begun.pages).subspan(reading.first)))
       report(3, request, reading.segment,
@@ -289,7 +291,8 @@ void ComputePort::await_end(const BatchRequest& request, Begun& begun) {
 }
 
 // Nobody else may write to these pages before their reader ends, even if the copy failed.
-bool ComputePort::take_coming(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
+bool SimComputePort::take_arriving(const BatchRequest& request, std::uint32_t segment,
+                                   StartedRequest& begun) {
   const BatchSegmentKv& kv = request.kv[segment];
   const Arrival* const arrival = pages_.arrival(kv.generation);
   if (arrival && arrival->ended && arrival->good) return true;
@@ -299,10 +302,11 @@ bool ComputePort::take_coming(const BatchRequest& request, std::uint32_t segment
   return false;
 }
 
-ComputePort::Begun ComputePort::begin_request(const BatchRequest& request, std::vector<Rows> rows) {
-  Begun begun;
+SimComputePort::StartedRequest SimComputePort::begin_request(const BatchRequest& request,
+                                                             std::vector<Rows> rows) {
+  StartedRequest begun;
   begun.rows = std::move(rows);
-  begun.reply.refusal = find_request_fault(request);
+  begun.reply.refusal = validate_request(request);
   if (begun.reply.refusal) return begun;
   check_catalog(request);
   const std::uint64_t key = model_key(model_of(request));
@@ -316,7 +320,7 @@ ComputePort::Begun ComputePort::begin_request(const BatchRequest& request, std::
     begun.struck.resize(i + 1);
     for (const std::uint32_t s : segment.sees)
       if (begun.struck[s]) begun.struck[i] = true;
-    for (const kernels::Repair::Place& place : request.plan.repair.places)
+    for (const kernels::Repair::ReusedSpan& place : request.plan.repair.reused_spans)
       if (place.segment == i && begun.struck[place.block]) begun.struck[i] = true;
     begun.values.push_back(options_.family->value_of(key, segment.tokens, segment.start, seen));
     read_rows(request, i, begun);
@@ -330,8 +334,9 @@ ComputePort::Begun ComputePort::begin_request(const BatchRequest& request, std::
 
 // A block of prototypes is neither computed nor read from a cache. A real device refuses another model's
 // prototypes.
-bool ComputePort::make_of_prototypes(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
-  const kernels::Repair::Place* const place = place_of_prototypes(request.plan, segment);
+bool SimComputePort::make_of_prototypes(const BatchRequest& request, std::uint32_t segment,
+                                        StartedRequest& begun) {
+  const kernels::Repair::ReusedSpan* const place = place_of_prototypes(request.plan, segment);
   if (!place) return false;
   const std::string& model = model_of(request);
   const std::string& made_of = request.plan.repair.prototypes;
@@ -346,8 +351,8 @@ bool ComputePort::make_of_prototypes(const BatchRequest& request, std::uint32_t 
 }
 
 // Returns the rows held since the request began to wait, or reads them now.
-const SimRows::Reading& ComputePort::hold_rows(const BatchRequest& request, std::uint32_t segment,
-                                               Begun& begun) {
+const SimRows::Reading& SimComputePort::hold_rows(const BatchRequest& request, std::uint32_t segment,
+                                                  StartedRequest& begun) {
   const auto held = std::ranges::find(begun.rows, segment, &Rows::segment);
   if (held != begun.rows.end()) return held->reading;
   const std::string& model = model_of(request);
@@ -358,11 +363,11 @@ const SimRows::Reading& ComputePort::hold_rows(const BatchRequest& request, std:
 }
 
 // Returns the shards of all rows that the batch will miss, each once; empty if the batch has asked before.
-std::vector<TableShard> ComputePort::shards_away(const RunBatch& batch) {
+std::vector<TableShard> SimComputePort::shards_away(const RunBatch& batch) {
   std::set<TableShard> away;
   if (!shards_ || !batch.asks_for_shards) return {};
   for (const BatchRequest& request : batch.requests) {
-    if (find_request_fault(request)) continue;
+    if (validate_request(request)) continue;
     for (std::uint32_t i = 0; i < request.kv.size(); ++i) {
       if (request.kv[i].grant == Grant::read || place_of_prototypes(request.plan, i)) continue;
       for (const std::uint32_t row : rows_->missed(model_of(request), request.plan.segments[i].tokens))
@@ -372,14 +377,14 @@ std::vector<TableShard> ComputePort::shards_away(const RunBatch& batch) {
   return {away.begin(), away.end()};
 }
 
-RowTotals ComputePort::row_totals() const {
+RowTotals SimComputePort::row_totals() const {
   RowTotals totals = rows_->totals();
   if (shards_) shards_->add_to(totals);
   return totals;
 }
 
 // A value computed from wrong rows differs from the right one.
-void ComputePort::read_rows(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
+void SimComputePort::read_rows(const BatchRequest& request, std::uint32_t segment, StartedRequest& begun) {
   if (!rows_) return;
   const SimRows::Reading& reading = hold_rows(request, segment, begun);
   begun.values.back().of_layer[0] ^= reading.wrong;
@@ -389,7 +394,7 @@ void ComputePort::read_rows(const BatchRequest& request, std::uint32_t segment, 
 }
 
 // A real device's index of that catalog would not contain these items.
-void ComputePort::check_catalog(const BatchRequest& request) {
+void SimComputePort::check_catalog(const BatchRequest& request) {
   if (request.catalog_version.empty() || !options_.had_tokens) return;
   for (std::uint32_t i = 0; i < request.plan.segments.size(); ++i) {
     const Segment& segment = request.plan.segments[i];
@@ -400,11 +405,11 @@ void ComputePort::check_catalog(const BatchRequest& request) {
   }
 }
 
-std::span<const Page> ComputePort::note(const BatchRequest& request, std::uint32_t segment, bool half_written,
-                                        Begun& begun) {
+std::span<const Page> SimComputePort::note(const BatchRequest& request, std::uint32_t segment,
+                                           bool half_written, StartedRequest& begun) {
   const auto first = static_cast<std::uint32_t>(begun.pages.size());
   const BatchSegmentKv& kv = request.kv[segment];
-  const Arrival* const came = kv.coming ? pages_.arrival(kv.generation) : nullptr;
+  const Arrival* const came = kv.in_flight ? pages_.arrival(kv.generation) : nullptr;
   if (came) begun.pages.insert(begun.pages.end(), came->left.begin(), came->left.end());
   for (std::size_t i = 0; !came && i < kv.pages.size(); ++i) begun.pages.push_back(pages_.at(kv.pages[i]));
   begun.readings.push_back({segment, first, half_written});
@@ -412,10 +417,11 @@ std::span<const Page> ComputePort::note(const BatchRequest& request, std::uint32
 }
 
 // Adds the value of a cached block; false if its pages do not match their checksum.
-bool ComputePort::take_block(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
+bool SimComputePort::take_block(const BatchRequest& request, std::uint32_t segment, StartedRequest& begun) {
   const BatchSegmentKv& kv = request.kv[segment];
-  if (kv.coming && !take_coming(request, segment, begun)) return false;
-  const bool verify = (options_.verify_on_read || kv.check) && !kv.coming && !planted(Bug::skip_checksum);
+  if (kv.in_flight && !take_arriving(request, segment, begun)) return false;
+  const bool verify =
+      (options_.verify_on_read || kv.check) && !kv.in_flight && !mutated(Mutant::skip_checksum);
   if (verify && pages_.checksum(kv.pages) != kv.checksum) {
     begun.reply.corrupt.push_back(segment);
     return false;
@@ -435,14 +441,14 @@ bool ComputePort::take_block(const BatchRequest& request, std::uint32_t segment,
   return true;
 }
 
-Provenance ComputePort::origin(const BatchRequest& request, std::uint32_t segment) const {
+Provenance SimComputePort::origin(const BatchRequest& request, std::uint32_t segment) const {
   const SegmentBlock& block = request.blocks[segment];
   return {block.name ? block_mark(*block.name) : 0,
           tenant_mark(request.plan.segments[segment].kind, block.owner), model_mark(model_of(request))};
 }
 
-bool ComputePort::find_struck(const BatchRequest& request, std::uint32_t segment,
-                              std::span<const Page> pages) {
+bool SimComputePort::find_struck(const BatchRequest& request, std::uint32_t segment,
+                                 std::span<const Page> pages) {
   bool struck = false;
   for (const Page& page : pages) {
     struck = struck || page.struck;
@@ -453,8 +459,8 @@ bool ComputePort::find_struck(const BatchRequest& request, std::uint32_t segment
   return struck;
 }
 
-void ComputePort::check_origin(const BatchRequest& request, std::uint32_t segment,
-                               std::span<const Page> pages) {
+void SimComputePort::check_origin(const BatchRequest& request, std::uint32_t segment,
+                                  std::span<const Page> pages) {
   const Provenance right = origin(request, segment);
   for (const Page& page : pages) {
     if (page.late) return report(3, request, segment, "was pulled after the lease had ended");
@@ -465,8 +471,8 @@ void ComputePort::check_origin(const BatchRequest& request, std::uint32_t segmen
 }
 
 // Writes all of the block's pages, or only the first half.
-void ComputePort::write_block(const BatchRequest& request, std::uint32_t segment, const SegmentValue& value,
-                              bool half) {
+void SimComputePort::write_block(const BatchRequest& request, std::uint32_t segment,
+                                 const SegmentValue& value, bool half) {
   const std::vector<std::uint32_t>& ids = request.kv[segment].pages;
   const Provenance from = origin(request, segment);
   const std::size_t tokens = request.plan.segments[segment].tokens.size();
@@ -477,8 +483,8 @@ void ComputePort::write_block(const BatchRequest& request, std::uint32_t segment
 
 // ---- the end of a job ----
 
-JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
-  if (const auto* batch = std::get_if<RunBatch>(&job)) return run_batch(*batch, lane);
+JobResult SimComputePort::run(const Job& job, std::uint32_t slot) {
+  if (const auto* batch = std::get_if<RunBatch>(&job)) return run_batch(*batch, slot);
   if (const auto* wanted = std::get_if<LoadModel>(&job)) return load(*wanted);
   if (const auto* wanted = std::get_if<DropModel>(&job)) return drop(*wanted);
   if (const auto* change = std::get_if<ChangeRowPages>(&job); change && rows_) return rows_->change(*change);
@@ -489,10 +495,10 @@ JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
                  "RunBatch, LoadModel or DropModel"};
 }
 
-JobResult ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) {
-  auto running = running_.extract(lane);
+JobResult SimComputePort::run_batch(const RunBatch& batch, std::uint32_t slot) {
+  auto running = running_.extract(slot);
   TROUPE_CHECK(!running.empty(), "begin() must be called before run()");
-  ended_[lane] = options_.now();
+  ended_[slot] = options_.now();
   TROUPE_CHECK(!running.mapped().waits, "a batch must not end while it waits for blocks");
   std::vector<BlockOutcome> shards;
   if (shards_) shards = shards_->end(running.mapped().shards);
@@ -509,16 +515,16 @@ JobResult ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) {
   if (!done.away.empty()) return done;
   done.replies.reserve(batch.requests.size());
   for (std::size_t i = 0; i < batch.requests.size(); ++i) {
-    Begun& begun = running.mapped().requests[i];
+    StartedRequest& begun = running.mapped().requests[i];
     if (!begun.reply.refusal) end_request(batch.requests[i], begun);
     done.replies.push_back(std::move(begun.reply));
   }
   done.waited_us = running.mapped().waited.us;
-  done.coming_us = running.mapped().came.us;
+  done.in_flight_us = running.mapped().came.us;
   return done;
 }
 
-void ComputePort::end_request(const BatchRequest& request, Begun& begun) {
+void SimComputePort::end_request(const BatchRequest& request, StartedRequest& begun) {
   for (const Reading& reading : begun.readings)
     if (pages_.rewritten(request.kv[reading.segment].pages, std::span(begun.pages).subspan(reading.first)))
       report(3, request, reading.segment,
@@ -546,7 +552,7 @@ void ComputePort::end_request(const BatchRequest& request, Begun& begun) {
     if (!row.scores.empty()) row.scores[row.scores.size() / 2] = std::numeric_limits<double>::quiet_NaN();
 }
 
-std::vector<Beam> ComputePort::search(const BatchRequest& request, const SegmentValue& value) const {
+std::vector<Beam> SimComputePort::search(const BatchRequest& request, const SegmentValue& value) const {
   const Search& search = request.plan.search;
   const auto last = static_cast<std::uint32_t>(request.plan.segments[search.segment].tokens.size() - 1);
   std::shared_ptr<const kernels::PathIndex> paths;
@@ -554,8 +560,8 @@ std::vector<Beam> ComputePort::search(const BatchRequest& request, const Segment
   return search_paths(*options_.family, model_key(model_of(request)), value, last, search, paths.get());
 }
 
-void ComputePort::report(int promise, const BatchRequest& request, std::uint32_t segment,
-                         std::string_view what) {
+void SimComputePort::report(int promise, const BatchRequest& request, std::uint32_t segment,
+                            std::string_view what) {
   const SegmentBlock& block = request.blocks[segment];
   violations_.report(promise,
                      "node " + std::to_string(options_.node) + ": the block of \"" + block.owner +
@@ -567,7 +573,7 @@ void ComputePort::report(int promise, const BatchRequest& request, std::uint32_t
 
 // ---- models ----
 
-JobResult ComputePort::load(const LoadModel& wanted) {
+JobResult SimComputePort::load(const LoadModel& wanted) {
   const std::string& version = wanted.model_version;
   if (faults_.broken || faults_.load_fails) return device_error("model \"" + version + "\" cannot be loaded");
   if (options_.model_exists && !options_.model_exists(version))
@@ -581,8 +587,8 @@ JobResult ComputePort::load(const LoadModel& wanted) {
   return ModelChanged{};
 }
 
-JobResult ComputePort::drop(const DropModel& wanted) {
-  for (const auto& [lane, running] : running_)
+JobResult SimComputePort::drop(const DropModel& wanted) {
+  for (const auto& [slot, running] : running_)
     if (running.models.contains(wanted.model_version))
       violations_.report(4,
                          "node " + std::to_string(options_.node) + ": model \"" + wanted.model_version +

@@ -27,8 +27,8 @@
 #include "sim/host/sim_host.h"
 #include "sim/ports/sim_rows.h"
 #include "sim/ports/sim_shards.h"
+#include "sim/world/corrupted_answers.h"
 #include "sim/world/pages.h"
-#include "sim/world/struck_answers.h"
 
 namespace troupe::sim {
 
@@ -68,9 +68,9 @@ struct ComputeOptions {
   double split_share = 0;  // fraction of a batch that idle processors may share
   // Executor slots that share one device: an additional batch takes its time from theirs. 0 = each slot is a
   // device.
-  std::uint32_t lanes = 0;
-  std::function<Instant()> now;     // virtual time
-  StruckAnswers* struck = nullptr;  // receives scores computed from flipped bits; null = not recorded
+  std::uint32_t slots = 0;
+  std::function<Instant()> now;        // virtual time
+  CorruptedAnswers* struck = nullptr;  // receives scores computed from flipped bits; null = not recorded
   // Called within begin() when a poisonous batch begins; that batch never ends. Kill the process by
   // SimHost::at.
   std::function<void(NodeId, std::uint64_t content)> on_poison;
@@ -89,16 +89,16 @@ bool awaits(const BatchRequest& request);  // true if blocks arrive while it run
 // are another request, as for routers.
 std::uint64_t content_of(const BatchRequest& request);
 
-class ComputePort final : public SimPort {
+class SimComputePort final : public SimPort {
  public:
   // All references must outlive the port. `poisons` and `faults` may change during its life.
-  ComputePort(ComputeOptions options, Pages& pages, const DeviceFaults& faults,
-              const std::set<std::uint64_t>& poisons, Violations& violations);
+  SimComputePort(ComputeOptions options, Pages& pages, const DeviceFaults& faults,
+                 const std::set<std::uint64_t>& poisons, Violations& violations);
 
-  std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) override;
-  std::optional<Duration> goes_on(Instant now, const Job& job, std::uint32_t lane) override;
-  std::optional<double> computes(const Job& job, std::uint32_t lane) const override;
-  JobResult run(const Job& job, std::uint32_t lane) override;
+  std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t slot) override;
+  std::optional<Duration> goes_on(Instant now, const Job& job, std::uint32_t slot) override;
+  std::optional<double> computes(const Job& job, std::uint32_t slot) const override;
+  JobResult run(const Job& job, std::uint32_t slot) override;
 
   const std::set<std::string>& models() const { return models_; }  // loaded models
   const SimRows* rows() const { return rows_ ? &*rows_ : nullptr; }
@@ -108,7 +108,7 @@ class ComputePort final : public SimPort {
 
  private:
   // Pages of a segment as they were when the batch began or when their copy ended; the first is
-  // Begun::pages[first].
+  // StartedRequest::pages[first].
   struct Reading {
     std::uint32_t segment = 0, first = 0;
     bool half_written = false;  // and not read
@@ -117,7 +117,7 @@ class ComputePort final : public SimPort {
     std::uint32_t segment = 0;
     SimRows::Reading reading;
   };
-  struct Begun {
+  struct StartedRequest {
     bool awaits = false;  // blocks are arriving and not checked yet
     BatchReply reply;
     std::vector<SegmentValue> values;  // per segment
@@ -127,11 +127,11 @@ class ComputePort final : public SimPort {
     std::vector<Rows> rows;
   };
   struct Running {
-    std::vector<Begun> requests;
+    std::vector<StartedRequest> requests;
     Layers layers;
     std::set<std::string> models;
     std::vector<TableShard> away;  // missing shards with which it ends
-    SimShards::Granted shards;
+    SimShards::HeldShards shards;
     bool waits = false;     // a request awaits blocks
     Duration waited, came;  // as in BatchDone
     Duration owed;          // added time for other batches on the device
@@ -139,31 +139,32 @@ class ComputePort final : public SimPort {
 
   Duration time_of(const RunBatch& batch) const;
   Duration keep_busy(Duration takes);
-  Duration share_device(Duration takes, std::uint32_t lane);
+  Duration share_device(Duration takes, std::uint32_t slot);
   const BatchRequest* find_poison(const RunBatch& batch) const;  // null = none
   Duration await_copies(Instant now, const RunBatch& batch, Instant begun) const;
   Duration end_wait(Instant now, const RunBatch& batch, Running& running);
-  std::optional<Coming> copies_of(const RunBatch& batch) const;
-  Begun begin_awaiting(const BatchRequest& request);
-  void await_end(const BatchRequest& request, Begun& begun);
-  bool take_coming(const BatchRequest& request, std::uint32_t segment, Begun& begun);
-  Begun begin_request(const BatchRequest& request, std::vector<Rows> rows = {});
-  std::optional<Refusal> find_request_fault(const BatchRequest& request) const;
+  std::optional<ArrivalInterval> copies_of(const RunBatch& batch) const;
+  StartedRequest begin_awaiting(const BatchRequest& request);
+  void await_end(const BatchRequest& request, StartedRequest& begun);
+  bool take_arriving(const BatchRequest& request, std::uint32_t segment, StartedRequest& begun);
+  StartedRequest begin_request(const BatchRequest& request, std::vector<Rows> rows = {});
+  std::optional<Refusal> validate_request(const BatchRequest& request) const;
   std::span<const Page> note(const BatchRequest& request, std::uint32_t segment, bool half_written,
-                             Begun& begun);
+                             StartedRequest& begun);
   void check_catalog(const BatchRequest& request);
   std::vector<TableShard> shards_away(const RunBatch& batch);
-  const SimRows::Reading& hold_rows(const BatchRequest& request, std::uint32_t segment, Begun& begun);
-  void read_rows(const BatchRequest& request, std::uint32_t segment, Begun& begun);
+  const SimRows::Reading& hold_rows(const BatchRequest& request, std::uint32_t segment,
+                                    StartedRequest& begun);
+  void read_rows(const BatchRequest& request, std::uint32_t segment, StartedRequest& begun);
   std::vector<Beam> search(const BatchRequest& request, const SegmentValue& value) const;
-  bool make_of_prototypes(const BatchRequest& request, std::uint32_t segment, Begun& begun);
-  bool take_block(const BatchRequest& request, std::uint32_t segment, Begun& begun);
+  bool make_of_prototypes(const BatchRequest& request, std::uint32_t segment, StartedRequest& begun);
+  bool take_block(const BatchRequest& request, std::uint32_t segment, StartedRequest& begun);
   bool find_struck(const BatchRequest& request, std::uint32_t segment, std::span<const Page> pages);
   void check_origin(const BatchRequest& request, std::uint32_t segment, std::span<const Page> pages);
   Provenance origin(const BatchRequest& request, std::uint32_t segment) const;
   void write_block(const BatchRequest& request, std::uint32_t segment, const SegmentValue& value, bool half);
-  void end_request(const BatchRequest& request, Begun& begun);
-  JobResult run_batch(const RunBatch& batch, std::uint32_t lane);
+  void end_request(const BatchRequest& request, StartedRequest& begun);
+  JobResult run_batch(const RunBatch& batch, std::uint32_t slot);
   JobResult load(const LoadModel& load);
   JobResult drop(const DropModel& drop);
   const std::string& model_of(const BatchRequest& request) const;
@@ -177,12 +178,12 @@ class ComputePort final : public SimPort {
   Violations& violations_;
   std::optional<SimRows> rows_;
   std::optional<SimShards> shards_;
-  SimShards::Granted* granted_ = nullptr;  // of the current batch
+  SimShards::HeldShards* granted_ = nullptr;  // of the current batch
   std::set<std::string> models_;
   std::map<std::uint32_t, Running> running_;  // per executor slot
   std::map<std::uint32_t, Instant> ended_;    // end of the last batch, per slot
   Duration busy_{}, computed_{};
-  std::vector<Fingerprint> prints_;  // of the current block; kept to reuse its memory
+  std::vector<PageFingerprint> prints_;  // of the current block; kept to reuse its memory
 };
 
 }  // namespace troupe::sim

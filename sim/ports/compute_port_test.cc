@@ -19,14 +19,14 @@ struct Device {
   std::set<std::uint64_t> poisons;
   std::vector<NodeId> poisoned;
   Violations violations;
-  ComputePort port;
+  SimComputePort port;
 
-  explicit Device(bool verify = true, std::uint32_t page_rows = 0, std::uint32_t lanes = 0)
-      : port(options(verify, page_rows, lanes), pages, faults, poisons, violations) {}
+  explicit Device(bool verify = true, std::uint32_t page_rows = 0, std::uint32_t slots = 0)
+      : port(options(verify, page_rows, slots), pages, faults, poisons, violations) {}
 
-  ComputeOptions options(bool verify, std::uint32_t page_rows = 0, std::uint32_t lanes = 0) {
+  ComputeOptions options(bool verify, std::uint32_t page_rows = 0, std::uint32_t slots = 0) {
     ComputeOptions options{
-        .node = 3, .model_version = "m1", .verify_on_read = verify, .page_rows = page_rows, .lanes = lanes};
+        .node = 3, .model_version = "m1", .verify_on_read = verify, .page_rows = page_rows, .slots = slots};
     options.batch_time = [](const placement::Pass& pass, std::uint64_t) {
       return Duration{
           static_cast<std::int64_t>(100 * pass.new_tokens + pass.reused_tokens + 1000 * pass.readouts)};
@@ -35,12 +35,12 @@ struct Device {
     options.on_poison = [this](NodeId node, std::uint64_t) { poisoned.push_back(node); };
     return options;
   }
-  std::optional<Duration> begin(const Job& job, std::uint32_t lane = 0) { return port.begin(now, job, lane); }
-  JobResult end(const Job& job, std::uint32_t lane = 0) { return port.run(job, lane); }
+  std::optional<Duration> begin(const Job& job, std::uint32_t slot = 0) { return port.begin(now, job, slot); }
+  JobResult end(const Job& job, std::uint32_t slot = 0) { return port.run(job, slot); }
   // Advances `now` until the job ends; returns how much longer it takes than begin() returned.
-  Duration go_on(const Job& job, std::uint32_t lane = 0) {
+  Duration go_on(const Job& job, std::uint32_t slot = 0) {
     const Instant from = now;
-    while (const auto more = port.goes_on(now, job, lane)) now = now + *more;
+    while (const auto more = port.goes_on(now, job, slot)) now = now + *more;
     return now - from;
   }
   BatchDone end_waiting(const Job& job) {
@@ -98,9 +98,9 @@ TEST_CASE(
 TEST_CASE("compute port: a batch beyond the executor slots takes its time from the others, in any order") {
   const Job job = RunBatch{{request(Grant::none)}};  // 2,100 µs alone
   Device device(true, 0, 2), apart;
-  for (std::uint32_t lane = 0; lane < 3; ++lane) {
-    CHECK(device.begin(job, lane) == Duration{lane < 2 ? 2'100 : 3'150});
-    CHECK(apart.begin(job, lane) == Duration{2'100});
+  for (std::uint32_t slot = 0; slot < 3; ++slot) {
+    CHECK(device.begin(job, slot) == Duration{slot < 2 ? 2'100 : 3'150});
+    CHECK(apart.begin(job, slot) == Duration{2'100});
   }
   const Duration both[] = {device.go_on(job, 0), device.go_on(job, 1)};
   CHECK(both[0] == Duration{1'050});
@@ -109,7 +109,7 @@ TEST_CASE("compute port: a batch beyond the executor slots takes its time from t
   CHECK(apart.go_on(job, 0) == Duration{0});
   CHECK(device.port.busy() == Duration{3 * 2'100 + 3 * 1'050});
   CHECK(device.port.computed() == Duration{3 * 2'100});
-  for (std::uint32_t lane = 0; lane < 3; ++lane) device.end(job, lane);
+  for (std::uint32_t slot = 0; slot < 3; ++slot) device.end(job, slot);
   CHECK(device.begin(job, 1) == Duration{2'100});
   CHECK(device.go_on(job, 1) == Duration{0});
 }
@@ -140,8 +140,8 @@ TEST_CASE("compute port: a half-written block fails its checksum") {
   device.begin(job);
   const std::vector<std::uint32_t> ids{4, 9, 5};
   CHECK(device.pages.checksum(ids) != checksum);
-  CHECK_FALSE(device.pages.at(9).print == Fingerprint{});
-  CHECK(device.pages.at(5).print == Fingerprint{});
+  CHECK_FALSE(device.pages.at(9).print == PageFingerprint{});
+  CHECK(device.pages.at(5).print == PageFingerprint{});
   device.end(job);
   CHECK(device.pages.checksum(ids) == checksum);
 }
@@ -186,7 +186,7 @@ TEST_CASE("compute port: keeping a block computed or repaired from flipped bits 
     asked.plan.segments.insert(asked.plan.segments.begin() + 1,
                                {SegmentKind::item, asked.plan.segments[0].tokens, 10, {}});
     if (way == "seen") asked.plan.segments[1].sees = {0};
-    if (way == "place") asked.plan.repair = {.places = {{.segment = 1, .block = 0}}, .budgets = {0}};
+    if (way == "place") asked.plan.repair = {.reused_spans = {{.segment = 1, .block = 0}}, .budgets = {0}};
     asked.blocks.insert(asked.blocks.begin() + 1, {name(4), "i1"});
     asked.kv.insert(asked.kv.begin() + 1, BatchSegmentKv{Grant::write, 0, {1, 2, 3}});
     asked.plan.readouts[0].segment = 2;
@@ -202,7 +202,7 @@ TEST_CASE("compute port: a plan with items of another catalog than it names is r
   options.had_tokens = [](std::string_view item, std::string_view catalog, std::span<const Token> tokens) {
     return item == "i1" && catalog == "c1" && tokens.size() == 2;
   };
-  ComputePort port(options, device.pages, device.faults, device.poisons, device.violations);
+  SimComputePort port(options, device.pages, device.faults, device.poisons, device.violations);
   const auto run = [&](std::vector<Token> tokens, const char* catalog, const char* item = "i1") {
     BatchRequest other = request(Grant::none);
     other.plan.segments.insert(other.plan.segments.begin() + 1,
@@ -356,10 +356,10 @@ TEST_CASE("compute port: pass_of and pulled_tokens follow from a plan's grants")
 namespace {
 
 // Returns `reuse` with a block whose copy into these pages takes from 0 to 400 µs.
-BatchRequest coming(Device& device, BatchRequest reuse) {
-  reuse.kv[0].coming = true;
+BatchRequest in_flight(Device& device, BatchRequest reuse) {
+  reuse.kv[0].in_flight = true;
   reuse.kv[0].generation = 7;
-  reuse.coming_us = 1'000'000;
+  reuse.in_flight_us = 1'000'000;
   device.pages.begin_arrival(7, {0, 400, false, false, {}});
   return reuse;
 }
@@ -370,7 +370,7 @@ TEST_CASE("compute port: a block that arrives during a batch delays its layers a
   Device device;
   const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
   const Duration alone = *device.begin(RunBatch{{reuse}}, 1);
-  const Job job = RunBatch{{coming(device, reuse)}};
+  const Job job = RunBatch{{in_flight(device, reuse)}};
   CHECK(device.begin(job) == Duration{401});
   CHECK(device.port.computes(job, 0) == std::nullopt);
   for (const std::uint32_t page : {4, 9, 5}) device.pages.copy(page, device.pages.at(page));
@@ -384,7 +384,7 @@ TEST_CASE("compute port: a block that arrives during a batch delays its layers a
   const auto done = std::get<BatchDone>(device.end(job));
   CHECK(done.replies.at(0).readouts == truth(reuse));
   CHECK(done.replies[0].missed.empty());
-  CHECK(done.coming_us == 400);
+  CHECK(done.in_flight_us == 400);
   CHECK(done.waited_us == 200);
   CHECK(device.violations.count() == 0);
 }
@@ -395,7 +395,7 @@ TEST_CASE("compute port: a failed copy is computed by another pass; writes durin
     const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
     const Duration all = *device.begin(RunBatch{{request(Grant::none)}}, 1);
     const Duration alone = *device.begin(RunBatch{{reuse}}, 1);
-    const Job job = RunBatch{{coming(device, reuse)}};
+    const Job job = RunBatch{{in_flight(device, reuse)}};
     device.begin(job);
     device.pages.flip(5, 70);
     device.pages.end_arrival(7, false, reuse.kv[0].pages);
@@ -406,7 +406,7 @@ TEST_CASE("compute port: a failed copy is computed by another pass; writes durin
     const auto done = std::get<BatchDone>(device.end(job));
     CHECK(done.replies.at(0).missed == std::vector<std::uint32_t>{0});
     CHECK(done.replies[0].readouts == truth(reuse));
-    CHECK(done.coming_us == 0);
+    CHECK(done.in_flight_us == 0);
     CHECK(promises(device.violations) == (rewritten ? std::vector<int>{3} : std::vector<int>{}));
   }
 }
@@ -415,7 +415,7 @@ TEST_CASE("compute port: other pages of a request that waits for a block must no
   Device device;
   BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
   reuse.kv[1] = {Grant::write, 0, {6}};
-  const Job job = RunBatch{{coming(device, reuse)}};
+  const Job job = RunBatch{{in_flight(device, reuse)}};
   device.begin(job);
   device.pages.write(6, {}, {});
   device.pages.end_arrival(7, true, reuse.kv[0].pages);
@@ -427,7 +427,7 @@ TEST_CASE("compute port: rows of a request that waits for a block must not chang
   Device device(true, 2);
   device.port.run(ChangeRowPages{{20, 21, 22, 23, 24, 25, 26, 27}, 0}, 1);
   const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
-  const Job job = RunBatch{{coming(device, reuse)}};
+  const Job job = RunBatch{{in_flight(device, reuse)}};
   device.begin(job);
   const auto given_back = [&] {
     return std::get<RowPages>(device.port.run(ChangeRowPages{{}, 8}, 1)).given_back.size();
@@ -445,8 +445,8 @@ TEST_CASE(
   Device device;
   const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
   const Duration all = *device.begin(RunBatch{{request(Grant::none)}}, 1);
-  BatchRequest impatient = coming(device, reuse);
-  impatient.coming_us = 150;
+  BatchRequest impatient = in_flight(device, reuse);
+  impatient.in_flight_us = 150;
   for (const std::uint64_t generation : {7, 8}) {
     impatient.kv[0].generation = generation;
     const Job job = RunBatch{{impatient}};
@@ -464,7 +464,7 @@ TEST_CASE("compute port: a copy that begins after the batch is waited for exactl
   Device device;
   BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
   const Duration alone = *device.begin(RunBatch{{reuse}}, 1);
-  reuse = coming(device, reuse);
+  reuse = in_flight(device, reuse);
   reuse.kv[0].generation = 8;
   const Job job = RunBatch{{reuse}};
   device.now.us = device.begin(job)->us;
@@ -483,7 +483,7 @@ TEST_CASE(
   plan.plan.segments = {{SegmentKind::user, {1, 2, 3}},
                         {SegmentKind::user, {1, 2, 3}, 5},
                         {SegmentKind::discriminant, {9}, 8, {1}}};
-  plan.plan.repair.places = {{1, 0, 0, true}};
+  plan.plan.repair.reused_spans = {{1, 0, 0, true}};
   plan.plan.repair.budgets = {1};
   plan.plan.repair.prototypes = "some";
   plan.plan.readouts = {{2, 0, {100, 200}}};

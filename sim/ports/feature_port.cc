@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 #include "runtime/coordination/members.h"
 #include "runtime/features/feature_rules.h"
 #include "runtime/store/store_rows.h"
@@ -30,14 +30,14 @@ std::string key_of(const FindFeatures& wanted) { return user_key(wanted.tenant, 
 Refusal wrong_port(const char* expected) {
   return {500, "wrong_port", "this job is for another port", "simulated port", expected};
 }
-JobResult to_result(std::variant<Coordinated, Refusal> answer) {
+JobResult to_result(std::variant<CoordinationReply, Refusal> answer) {
   return std::visit([](auto& one) -> JobResult { return std::move(one); }, answer);
 }
 
 }  // namespace
 
-FeaturePort::FeaturePort(FeatureOptions options, WorldData& world, WorldCatalogs& catalogs,
-                         SimCoordination& coordination, const FeatureFaults& faults)
+SimFeaturePort::SimFeaturePort(FeatureOptions options, WorldData& world, WorldCatalogs& catalogs,
+                               SimCoordination& coordination, const FeatureFaults& faults)
     : options_(std::move(options)),
       world_(world),
       catalogs_(catalogs),
@@ -46,7 +46,7 @@ FeaturePort::FeaturePort(FeatureOptions options, WorldData& world, WorldCatalogs
       random_(options_.seed, mix(options_.node, 0xfea7)) {}
 
 // Adds the key prefix like the real port; worker keys are shared by all models.
-Coordinate FeaturePort::own(Coordinate question) const {
+Coordinate SimFeaturePort::own(Coordinate question) const {
   std::visit(
       [this](auto& what) {
         if constexpr (requires { what.key; })
@@ -56,24 +56,24 @@ Coordinate FeaturePort::own(Coordinate question) const {
   return question;
 }
 
-Duration FeaturePort::latency(Instant now) {
+Duration SimFeaturePort::latency(Instant now) {
   const Duration drawn = random_.between(options_.latency_min, options_.latency_max);
   const std::int64_t hung_us = std::max<std::int64_t>(0, (faults_.hung_until - now).us);
   return {hung_us + static_cast<std::int64_t>(static_cast<double>(drawn.us) * faults_.slowness)};
 }
 
-std::optional<Duration> FeaturePort::begin(Instant now, const Job& job, std::uint32_t) {
+std::optional<Duration> SimFeaturePort::begin(Instant now, const Job& job, std::uint32_t) {
   if (const auto* question = std::get_if<Coordinate>(&job))
     return coordination_.time_of(now, options_.node, *question);
   if (const auto* wanted = std::get_if<FindFeatures>(&job); wanted && is_lenient(*wanted)) {
-    settle(now);
-    const bool known = profiles_.find(key_of(*wanted), now, false).of == Features::Of::cache;
+    store_refreshes(now);
+    const bool known = profiles_.find(key_of(*wanted), now, false).of == Features::Source::cache;
     if (known || wanted->freshness == Freshness::behind) return known_latency;
   }
   return latency(now);
 }
 
-JobResult FeaturePort::run(const Job& job, std::uint32_t) {
+JobResult SimFeaturePort::run(const Job& job, std::uint32_t) {
   if (const auto* question = std::get_if<Coordinate>(&job))
     return to_result(coordination_.ask(options_.now(), options_.node, own(*question)));
   const auto* wanted = std::get_if<FindFeatures>(&job);
@@ -84,7 +84,7 @@ JobResult FeaturePort::run(const Job& job, std::uint32_t) {
     if (!wanted->user.empty() && is_unreadable(key_of(*wanted))) return unreadable();
     ProfilePointer user = profile_of(wanted->tenant, wanted->user);
     if (is_lenient(*wanted)) profiles_.put(key_of(*wanted), user, options_.now());
-    return find(*wanted, std::move(user), Features::Of::store);
+    return find(*wanted, std::move(user), Features::Source::store);
   }
   if (const auto* page = std::get_if<ListItems>(&job))
     return list_items(*page, catalogs_.at(world_.present(), options_.model_version));
@@ -103,8 +103,8 @@ JobResult FeaturePort::run(const Job& job, std::uint32_t) {
 }
 
 // Stores the refreshes that have arrived. They are read now, so their age counts from now.
-void FeaturePort::settle(Instant now) {
-  for (auto at = asked_.begin(); at != asked_.end();) {
+void SimFeaturePort::store_refreshes(Instant now) {
+  for (auto at = refreshes_.begin(); at != refreshes_.end();) {
     if (at->second.ready > now) {
       ++at;
       continue;
@@ -113,34 +113,34 @@ void FeaturePort::settle(Instant now) {
       profiles_.failed(at->first, now);
     else
       profiles_.put(at->first, profile_of(at->second.tenant, at->second.user), now);
-    at = asked_.erase(at);
+    at = refreshes_.erase(at);
   }
 }
 
-std::optional<JobResult> FeaturePort::find_known(const FindFeatures& wanted) {
+std::optional<JobResult> SimFeaturePort::find_known(const FindFeatures& wanted) {
   const Instant now = options_.now();
   const bool behind = wanted.freshness == Freshness::behind;
-  settle(now);
-  ExpiringProfiles::Found found = profiles_.find(key_of(wanted), now, behind);
-  if (found.ask) asked_[key_of(wanted)] = {wanted.tenant, wanted.user, now + latency(now)};
-  if (!behind && found.of != Features::Of::cache) return std::nullopt;
-  if (found.of == Features::Of::missing) found.user = std::make_shared<const Profile>();
+  store_refreshes(now);
+  ExpiringProfiles::ProfileLookup found = profiles_.find(key_of(wanted), now, behind);
+  if (found.ask) refreshes_[key_of(wanted)] = {wanted.tenant, wanted.user, now + latency(now)};
+  if (!behind && found.of != Features::Source::cache) return std::nullopt;
+  if (found.of == Features::Source::missing) found.user = std::make_shared<const Profile>();
   return find(wanted, std::move(found.user), found.of);
 }
 
-bool FeaturePort::is_unreadable(const std::string& key) const {
+bool SimFeaturePort::is_unreadable(const std::string& key) const {
   constexpr std::uint64_t parts = 1'000;
   return faults_.unreadable > 0 && static_cast<double>(hash_of(key) % parts) < faults_.unreadable * parts;
 }
 
-ProfilePointer FeaturePort::profile_of(const std::string& tenant, const std::string& user) const {
+ProfilePointer SimFeaturePort::profile_of(const std::string& tenant, const std::string& user) const {
   const std::uint64_t last = world_.profile_version(tenant, user);
   auto profile = world_.profile(tenant, user);
-  if (planted(Bug::answer_from_old_profile) && last > 1) profile = world_.profile(tenant, user, last - 1);
+  if (mutated(Mutant::answer_from_old_profile) && last > 1) profile = world_.profile(tenant, user, last - 1);
   return profile ? std::make_shared<const Profile>(std::move(*profile)) : nullptr;
 }
 
-JobResult FeaturePort::find(const FindFeatures& wanted, ProfilePointer user, Features::Of of) const {
+JobResult SimFeaturePort::find(const FindFeatures& wanted, ProfilePointer user, Features::Source of) const {
   const std::string& version = wanted.catalog_version.empty() ? world_.present() : wanted.catalog_version;
   if (!world_.has_catalog(version))
     return Refusal{409, "wrong_catalog", "there is no catalog \"" + version + "\"", "feature store",

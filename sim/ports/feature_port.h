@@ -36,18 +36,18 @@ struct FeatureOptions {
   std::function<Instant()> now;  // virtual time
 };
 
-class FeaturePort final : public SimPort {
+class SimFeaturePort final : public SimPort {
  public:
   // All references must outlive the port.
-  FeaturePort(FeatureOptions options, WorldData& world, WorldCatalogs& catalogs,
-              SimCoordination& coordination, const FeatureFaults& faults);
+  SimFeaturePort(FeatureOptions options, WorldData& world, WorldCatalogs& catalogs,
+                 SimCoordination& coordination, const FeatureFaults& faults);
 
-  std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) override;
-  JobResult run(const Job& job, std::uint32_t lane) override;
+  std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t slot) override;
+  JobResult run(const Job& job, std::uint32_t slot) override;
 
  private:
   // Refresh that was requested behind an answer.
-  struct Asked {
+  struct PendingRefresh {
     std::string tenant, user;
     Instant ready;
   };
@@ -55,18 +55,18 @@ class FeaturePort final : public SimPort {
   Duration latency(Instant now);
   bool is_unreadable(const std::string& key) const;
   ProfilePointer profile_of(const std::string& tenant, const std::string& user) const;
-  JobResult find(const FindFeatures& wanted, ProfilePointer user, Features::Of of) const;
+  JobResult find(const FindFeatures& wanted, ProfilePointer user, Features::Source of) const;
   std::optional<JobResult> find_known(const FindFeatures& wanted);
-  void settle(Instant now);
+  void store_refreshes(Instant now);
 
   FeatureOptions options_;
   ExpiringProfiles profiles_{options_.expiry};
-  std::map<std::string, Asked> asked_;
+  std::map<std::string, PendingRefresh> refreshes_;
   WorldData& world_;
   WorldCatalogs& catalogs_;
   SimCoordination& coordination_;
   const FeatureFaults& faults_;
-  SimRandom random_;
+  RandomStream random_;
 };
 
 // Port of a core that only uses the coordination store: a cache-meta.
@@ -75,8 +75,8 @@ class CoordinationPort final : public SimPort {
   CoordinationPort(NodeId node, SimCoordination& coordination, std::function<Instant()> now)
       : node_(node), coordination_(coordination), now_(std::move(now)) {}
 
-  std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) override;
-  JobResult run(const Job& job, std::uint32_t lane) override;
+  std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t slot) override;
+  JobResult run(const Job& job, std::uint32_t slot) override;
 
  private:
   NodeId node_;

@@ -19,11 +19,11 @@ struct Store {
       150};
   SimCoordination coordination{1, Duration{100}, Duration{100}, Duration{5'000}};
   FeatureFaults faults;
-  FeaturePort port{{.node = 2, .model_version = "m1", .now = [] { return Instant{}; }},
-                   world,
-                   catalogs,
-                   coordination,
-                   faults};
+  SimFeaturePort port{{.node = 2, .model_version = "m1", .now = [] { return Instant{}; }},
+                      world,
+                      catalogs,
+                      coordination,
+                      faults};
 
   JobResult run(const Job& job) {
     port.begin({}, job, 0);
@@ -102,47 +102,47 @@ TEST_CASE("world catalog: a snapshot never changes, and is replaced after it has
 TEST_CASE("feature port: writes are visible to all later reads") {
   Store store;
   const auto written = store.run(Write{PutUser{.tenant = "", .user = "u1", .tokens = {1, 2}}});
-  CHECK(std::get<Written>(written).version == 2);
+  CHECK(std::get<WriteResult>(written).version == 2);
   CHECK(std::get<Features>(store.run(FindFeatures{"", "u1", {}})).user->version == 2);
   const auto refused = store.run(Write{PutUser{.tenant = "", .user = "u1", .history = {"nothing"}}});
   CHECK(std::get<Refusal>(refused).code == "unknown_item");
 }
 
 TEST_CASE("feature port: a lenient request is answered immediately and refreshed behind the answer") {
-  using Of = Features::Of;
+  using Source = Features::Source;
   Store store;
   Instant now;
   const ExpiryOptions expiry{
       .expiry = {10'000}, .stale_for = {10'000}, .unknown_expiry = {10'000}, .jitter = 0};
-  FeaturePort port({.node = 2, .model_version = "m1", .expiry = expiry, .now = [&] { return now; }},
-                   store.world, store.catalogs, store.coordination, store.faults);
+  SimFeaturePort port({.node = 2, .model_version = "m1", .expiry = expiry, .now = [&] { return now; }},
+                      store.world, store.catalogs, store.coordination, store.faults);
   const auto find = [&](Freshness freshness) {
     const Job job = FindFeatures{.user = "u1", .freshness = freshness};
     now = now + *port.begin(now, job, 0);
     return std::get<Features>(port.run(job, 0));
   };
   const Features first = find(Freshness::behind);
-  CHECK(first.of == Of::missing);
+  CHECK(first.of == Source::missing);
   CHECK(first.user->events.empty());
   CHECK(now.us < 100);  // no request waited
   now.us = 2'000;
-  CHECK(find(Freshness::behind).of == Of::cache);
+  CHECK(find(Freshness::behind).of == Source::cache);
   store.world.write({PutUser{.tenant = "", .user = "u1", .tokens = {1, 2}}});  // written by another router
   CHECK(find(Freshness::wait).user->version == 1);
   store.faults.failing = true;
   now.us = 15'000;
-  CHECK(find(Freshness::behind).of == Of::stale);
+  CHECK(find(Freshness::behind).of == Source::stale);
   const Job waits = FindFeatures{.user = "u1", .freshness = Freshness::wait};
   CHECK(port.begin(now, waits, 0)->us >= 100);
   CHECK(std::get<Refusal>(port.run(waits, 0)).status == 503);
   now.us = 30'000;
-  CHECK(find(Freshness::behind).of == Of::missing);
+  CHECK(find(Freshness::behind).of == Source::missing);
   store.faults = {.unreadable = 1};
   CHECK(std::get<Refusal>(port.run(waits, 0)).code == "features_unavailable");
-  CHECK(find(Freshness::behind).of == Of::missing);
+  CHECK(find(Freshness::behind).of == Source::missing);
   store.faults = {};
-  CHECK(find(Freshness::wait).of == Of::store);
-  CHECK(find(Freshness::wait).of == Of::cache);
+  CHECK(find(Freshness::wait).of == Source::store);
+  CHECK(find(Freshness::wait).of == Source::cache);
   CHECK(find(Freshness::wait).user->version == 2);
   port.run(Write{PutUser{.tenant = "", .user = "u1", .tokens = {1}}}, 0);
   CHECK(find(Freshness::wait).user->version == 3);  // this router's own write is visible immediately
@@ -165,7 +165,7 @@ TEST_CASE("feature port: faults slow, fail or hang the store but not the coordin
   store.faults = {.hung_until = {5'000'000}};
   CHECK(store.port.begin({4'000'000}, find, 0)->us >= 1'000'000);
   CHECK(store.port.begin({5'000'000}, find, 0)->us < 1'000'000);
-  CHECK(std::get<Coordinated>(store.run(Coordinate{ReadKey{"k"}})).ok);
+  CHECK(std::get<CoordinationReply>(store.run(Coordinate{ReadKey{"k"}})).ok);
   store.coordination.faults().away = true;
   CHECK(store.port.begin({}, Coordinate{ReadKey{"k"}}, 0) == Duration{5'000});
   CHECK(std::get<Refusal>(store.run(Coordinate{ReadKey{"k"}})).code == "coordination_away");
@@ -175,6 +175,6 @@ TEST_CASE("coordination port: refuses jobs of other kinds") {
   Store store;
   CoordinationPort port(4, store.coordination, [] { return Instant{}; });
   CHECK(port.begin({}, Coordinate{ReadKey{"k"}}, 0) == Duration{100});
-  CHECK(std::get<Coordinated>(port.run(Coordinate{ReadKey{"k"}}, 0)).ok);
+  CHECK(std::get<CoordinationReply>(port.run(Coordinate{ReadKey{"k"}}, 0)).ok);
   CHECK(std::get<Refusal>(port.run(ListStored{}, 0)).code == "wrong_port");
 }

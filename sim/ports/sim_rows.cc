@@ -19,7 +19,7 @@ std::vector<std::uint32_t> SimRows::missed(const std::string& model_version, std
   for (const RowSlab::Row& row : batch.rows)
     if (row.state != RowState::ready) missed.push_back(row.row);
   slab_.release(batch, false);
-  slab_.take_back(batch);
+  slab_.undo_counts(batch);
   return missed;
 }
 
@@ -90,7 +90,7 @@ void SimRows::drop(const std::string& model_version) {
 RowPages SimRows::change(const ChangeRowPages& change) {
   for (const std::uint32_t page : change.pages) slab_.grow(page);
   RowPages changed{slab_.shrink(change.give_back), totals()};
-  savings_.tell(changed);
+  savings_.add_to(changed);
   return changed;
 }
 

@@ -11,8 +11,8 @@ namespace troupe::sim {
 SimShards::SimShards(Pages& pages, std::uint32_t page_rows, std::uint32_t rows, Report report)
     : pages_(pages), page_rows_(page_rows), rows_(rows), report_(std::move(report)) {}
 
-SimShards::Granted SimShards::granted(const RunBatch& batch) {
-  Granted granted;
+SimShards::HeldShards SimShards::granted(const RunBatch& batch) {
+  HeldShards granted;
   for (const GrantedShard& shard : batch.shards) granted[shard.shard].grant = shard.grant;
   return granted;
 }
@@ -37,20 +37,20 @@ Page SimShards::page_of(const std::string& model_version, const TableShard& shar
 
 // ---- shards of a batch ----
 
-RowSource SimShards::read(const std::string& model_version, std::uint32_t row, Granted& granted) {
+RowSource SimShards::read(const std::string& model_version, std::uint32_t row, HeldShards& granted) {
   const TableShard shard = shard_of(model_version, row);
   const auto at = granted.find(shard);
   if (at == granted.end() || !make_ready(model_version, shard, at->second)) {
     ++from_table_;
     return {};
   }
-  const One& one = at->second;
+  const HeldShard& one = at->second;
   ++(one.grant.grant == Grant::write ? from_table_ : one.grant.pulled ? from_nodes_ : from_here_);
   return {one.wrong == 0 ? 0 : mix(one.wrong, row) | 1, one.found.struck != 0};
 }
 
 // Fills or checks the shard at its first use. Returns false if it cannot be used.
-bool SimShards::make_ready(const std::string& model_version, const TableShard& shard, One& one) {
+bool SimShards::make_ready(const std::string& model_version, const TableShard& shard, HeldShard& one) {
   if (one.ready || one.bad) return one.ready;
   const BlockGrant& grant = one.grant;
   one.bad = grant.grant == Grant::none || !pages_.hold(grant.pages, pages_.page_tokens());
@@ -71,7 +71,7 @@ bool SimShards::make_ready(const std::string& model_version, const TableShard& s
   return true;
 }
 
-void SimShards::look(const std::string& model_version, const TableShard& shard, One& one) {
+void SimShards::look(const std::string& model_version, const TableShard& shard, HeldShard& one) {
   one.found = pages_.at(one.grant.pages.front());
   const Page right = page_of(model_version, shard);
   if (one.found.print != right.print)
@@ -84,7 +84,7 @@ void SimShards::look(const std::string& model_version, const TableShard& shard, 
     report_(2, shard, "is another block");
 }
 
-std::vector<BlockOutcome> SimShards::end(Granted& granted) {
+std::vector<BlockOutcome> SimShards::end(HeldShards& granted) {
   std::vector<BlockOutcome> outcomes;
   for (auto& [shard, one] : granted) {
     if (one.outcome) outcomes.push_back(*one.outcome);
@@ -112,7 +112,7 @@ ShardsFilled SimShards::fill(const FillShards& fill, std::span<const std::string
     const auto model =
         std::ranges::find_if(models, [&](const std::string& m) { return table_of(m) == wanted.shard.table; });
     if (model == models.end() || wanted.grant.grant != Grant::write) continue;
-    One one{wanted.grant};
+    HeldShard one{wanted.grant};
     if (make_ready(*model, wanted.shard, one)) filled.outcomes.push_back(*one.outcome);
   }
   return filled;

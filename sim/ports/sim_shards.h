@@ -25,29 +25,29 @@ class SimShards {
   SimShards(Pages& pages, std::uint32_t page_rows, std::uint32_t rows, Report report);
 
   // Shard granted to a batch.
-  struct One {
+  struct HeldShard {
     BlockGrant grant;
     Page found{};  // as it was read or filled
     std::uint64_t wrong = 0;
     bool ready = false, bad = false;  // both false = not read yet
     std::optional<BlockOutcome> outcome;
   };
-  using Granted = std::map<TableShard, One>;
-  static Granted granted(const RunBatch& batch);
+  using HeldShards = std::map<TableShard, HeldShard>;
+  static HeldShards granted(const RunBatch& batch);
 
   TableShard shard_of(const std::string& model_version, std::uint32_t row) const;
   // Reads a row from its granted shard if that is right, else from the table.
-  RowSource read(const std::string& model_version, std::uint32_t row, Granted& granted);
+  RowSource read(const std::string& model_version, std::uint32_t row, HeldShards& granted);
   // Returns the outcomes of the shards that were used.
-  std::vector<BlockOutcome> end(Granted& granted);
+  std::vector<BlockOutcome> end(HeldShards& granted);
   ShardsFilled fill(const FillShards& fill, std::span<const std::string> models);
   void add_to(RowTotals& totals) const;
 
  private:
-  bool make_ready(const std::string& model_version, const TableShard& shard, One& one);
+  bool make_ready(const std::string& model_version, const TableShard& shard, HeldShard& one);
   Page page_of(const std::string& model_version, const TableShard& shard) const;
   const BlockName& table_of(const std::string& model_version) const;
-  void look(const std::string& model_version, const TableShard& shard, One& one);
+  void look(const std::string& model_version, const TableShard& shard, HeldShard& one);
 
   Pages& pages_;
   std::uint32_t page_rows_, rows_;

@@ -16,14 +16,14 @@ struct Bench {
   SimShards shards{pages, page_rows, table_rows,
                    [this](int promise, const TableShard&, std::string_view) { promises.push_back(promise); }};
 
-  SimShards::Granted granted(const TableShard& shard, BlockGrant grant) {
+  SimShards::HeldShards granted(const TableShard& shard, BlockGrant grant) {
     RunBatch batch;
     batch.shards = {{shard, std::move(grant)}};
     return SimShards::granted(batch);
   }
   // Fills a shard and returns its checksum.
   std::uint64_t fill(const std::string& model, std::uint32_t row, std::uint32_t page) {
-    SimShards::Granted granted = this->granted(shards.shard_of(model, row), {Grant::write, 5, 0, {page}});
+    SimShards::HeldShards granted = this->granted(shards.shard_of(model, row), {Grant::write, 5, 0, {page}});
     shards.read(model, row, granted);
     return shards.end(granted).at(0).checksum;
   }
@@ -38,11 +38,11 @@ TEST_CASE_FIXTURE(Bench, "sim shards: rows are right and counted, whatever their
   const TableShard shard = shards.shard_of("a", 6);
   CHECK(shard.shard == 1);
   CHECK(shards.shard_of("b", 6).table != shard.table);
-  SimShards::Granted none;
+  SimShards::HeldShards none;
   CHECK(shards.read("a", 6, none).wrong == 0);
   CHECK(totals().from_table == 1);
 
-  SimShards::Granted write = granted(shard, {Grant::write, 5, 0, {3}});
+  SimShards::HeldShards write = granted(shard, {Grant::write, 5, 0, {3}});
   for (const std::uint32_t row : {4, 7}) CHECK(shards.read("a", row, write).wrong == 0);
   CHECK(shards.read("a", 8, write).wrong == 0);  // a row of the next shard
   CHECK(totals().from_table == 4);
@@ -52,7 +52,8 @@ TEST_CASE_FIXTURE(Bench, "sim shards: rows are right and counted, whatever their
         BlockOutcome{block_of(shard), 5, Outcome::written, pages.checksum(std::vector<std::uint32_t>{3})});
 
   for (const bool pulled : {false, true}) {
-    SimShards::Granted read = granted(shard, {Grant::read, 5, written[0].checksum, {3}, true, false, pulled});
+    SimShards::HeldShards read =
+        granted(shard, {Grant::read, 5, written[0].checksum, {3}, true, false, pulled});
     CHECK(shards.read("a", 5, read).wrong == 0);
     CHECK(shards.end(read) == std::vector{BlockOutcome{block_of(shard), 5, Outcome::done}});
   }
@@ -67,13 +68,13 @@ TEST_CASE_FIXTURE(Bench,
   const std::uint64_t sum = fill("a", 0, 3);
   pages.strike(3, 7);
   const TableShard shard = shards.shard_of("a", 0);
-  SimShards::Granted checked = granted(shard, {Grant::read, 5, sum, {3}, true});
+  SimShards::HeldShards checked = granted(shard, {Grant::read, 5, sum, {3}, true});
   CHECK(shards.read("a", 0, checked).wrong == 0);
   CHECK(shards.read("a", 1, checked).wrong == 0);
   CHECK(shards.end(checked) == std::vector{BlockOutcome{block_of(shard), 5, Outcome::corrupt}});
   CHECK(totals().from_table == 3);
 
-  SimShards::Granted trusted = granted(shard, {Grant::read, 5, sum, {3}});
+  SimShards::HeldShards trusted = granted(shard, {Grant::read, 5, sum, {3}});
   const RowSource one = shards.read("a", 0, trusted), other = shards.read("a", 1, trusted);
   CHECK(one.wrong != 0);
   CHECK(one.wrong != other.wrong);
@@ -85,7 +86,7 @@ TEST_CASE_FIXTURE(Bench,
 TEST_CASE_FIXTURE(Bench,
                   "sim shards: a wrong shard, one of another model, and one pulled too late are reported") {
   const auto read = [&](const std::string& model, std::uint32_t row) {
-    SimShards::Granted granted = this->granted(shards.shard_of(model, row), {Grant::read, 5, 0, {3}});
+    SimShards::HeldShards granted = this->granted(shards.shard_of(model, row), {Grant::read, 5, 0, {3}});
     const bool wrong = shards.read(model, row, granted).wrong != 0;
     return std::pair(wrong, std::exchange(promises, {}));
   };
@@ -101,13 +102,13 @@ TEST_CASE_FIXTURE(
     Bench, "sim shards: a page overwritten while its shard is held is reported, for writers and readers") {
   for (const Grant grant : {Grant::write, Grant::read}) {
     const std::uint64_t sum = fill("a", 0, 3);
-    SimShards::Granted granted = this->granted(shards.shard_of("a", 0), {grant, 5, sum, {3}});
+    SimShards::HeldShards granted = this->granted(shards.shard_of("a", 0), {grant, 5, sum, {3}});
     shards.read("a", 0, granted);
     pages.write(3, {}, {});
     shards.end(granted);
     CHECK(std::exchange(promises, {}) == std::vector{3});
   }
-  SimShards::Granted unused = granted(shards.shard_of("a", 0), {Grant::read, 5, 0, {3}});
+  SimShards::HeldShards unused = granted(shards.shard_of("a", 0), {Grant::read, 5, 0, {3}});
   pages.write(3, {}, {});
   CHECK(shards.end(unused).empty());
   CHECK(promises.empty());
@@ -126,7 +127,7 @@ TEST_CASE_FIXTURE(Bench, "sim shards: fill lists tables by name with all shards 
                                           models);
   REQUIRE(filled.outcomes.size() == 1);
   CHECK(filled.outcomes[0].name == block_of(last));
-  SimShards::Granted read = granted(last, {Grant::read, 5, filled.outcomes[0].checksum, {2}, true});
+  SimShards::HeldShards read = granted(last, {Grant::read, 5, filled.outcomes[0].checksum, {2}, true});
   CHECK(shards.read("b", 9, read).wrong == 0);
   CHECK(totals().from_here == 1);
 }
@@ -139,7 +140,7 @@ struct Device {
   DeviceFaults faults;
   std::set<std::uint64_t> poisons;
   Violations violations;
-  ComputePort port{options(), pages, faults, poisons, violations};
+  SimComputePort port{options(), pages, faults, poisons, violations};
 
   ComputeOptions options() {
     ComputeOptions options{

@@ -4,7 +4,7 @@
 
 #include "kernels/base/check.h"
 #include "runtime/actor/block_name.h"
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 
 namespace troupe::sim {
 namespace {
@@ -27,12 +27,12 @@ Duration times(double us, double factor) { return {static_cast<std::int64_t>(us 
 
 }  // namespace
 
-bool StorePort::hold(const Pages& arena, std::span<const std::uint32_t> pages, std::size_t tokens) const {
+bool SimStorePort::hold(const Pages& arena, std::span<const std::uint32_t> pages, std::size_t tokens) const {
   return arena.hold(pages, options_.counts_pages ? tokens * arena.page_tokens() : tokens);
 }
 
-StorePort::StorePort(StoreOptions options, Pages& pages, SimDisk& disk, SimNetwork& network,
-                     const PageRegistry& peers, const TransferFaults& faults, Violations& violations)
+SimStorePort::SimStorePort(SimStoreOptions options, Pages& pages, SimDisk& disk, SimNetwork& network,
+                           const PageRegistry& peers, const TransferFaults& faults, Violations& violations)
     : options_(std::move(options)),
       pages_(pages),
       disk_(disk),
@@ -46,8 +46,8 @@ StorePort::StorePort(StoreOptions options, Pages& pages, SimDisk& disk, SimNetwo
 
 // ---- the start of a job ----
 
-std::optional<Duration> StorePort::begin(Instant now, const Job& job, std::uint32_t lane) {
-  Running& running = running_[lane] = Running{};
+std::optional<Duration> SimStorePort::begin(Instant now, const Job& job, std::uint32_t slot) {
+  Running& running = running_[slot] = Running{};
   if (const auto* pull = std::get_if<PullBlocks>(&job)) {
     const Duration takes = begin_pull(now, *pull, running);
     for (const PullBlocks::One& one : pull->blocks)
@@ -70,19 +70,19 @@ std::optional<Duration> StorePort::begin(Instant now, const Job& job, std::uint3
   return disk_time(now, 0);
 }
 
-bool StorePort::dies_in(const SaveBlock& save) {
+bool SimStorePort::dies_in(const SaveBlock& save) {
   if (disk_.faults().torn != SimDisk::Torn::by_death || disk_.faults().failing) return false;
   if (!hold(pages_, save.pages, save.block.tokens)) return false;
   tear(save);
   return true;
 }
 
-void StorePort::tear(const SaveBlock& save) {
+void SimStorePort::tear(const SaveBlock& save) {
   disk_.put_torn({save.block, pages_.read(save.pages)}, random_);
   if (options_.on_struck) options_.on_struck(options_.node, FaultKind::torn_save);
 }
 
-bool StorePort::loses_load() {
+bool SimStorePort::loses_load() {
   if (!chance(random_, disk_.faults().loads_lost)) return false;
   if (options_.on_struck) options_.on_struck(options_.node, FaultKind::load_failing);
   return true;
@@ -90,19 +90,19 @@ bool StorePort::loses_load() {
 
 constexpr Duration copy_ends{300'000};  // time after its lease until a copy ends, whatever is still missing
 
-Duration StorePort::disk_time(Instant now, std::uint64_t pages) const {
+Duration SimStorePort::disk_time(Instant now, std::uint64_t pages) const {
   const double bytes = static_cast<double>(pages * options_.page_bytes);
   const double us = static_cast<double>(options_.disk_latency.us) + bytes / options_.disk_bytes_per_us;
   return disk_.faults().slowness.stretch(now, {static_cast<std::int64_t>(us)});
 }
 
-Duration StorePort::time_of(Instant now, const LoadBlocks& load) const {
+Duration SimStorePort::time_of(Instant now, const LoadBlocks& load) const {
   std::uint64_t pages = 0;
   for (const LoadBlocks::One& one : load.blocks) pages += one.pages.size();
   return disk_time(now, pages);
 }
 
-void StorePort::begin_load(const LoadBlocks& load, Running& running) {
+void SimStorePort::begin_load(const LoadBlocks& load, Running& running) {
   for (const LoadBlocks::One& one : load.blocks) {
     if (!hold(pages_, one.pages, one.tokens)) continue;
     const SimDisk::Record* record = disk_.find(one.name);
@@ -113,7 +113,7 @@ void StorePort::begin_load(const LoadBlocks& load, Running& running) {
 }
 
 // Reads the first half of each block's pages.
-Duration StorePort::begin_pull(Instant now, const PullBlocks& pull, Running& running) {
+Duration SimStorePort::begin_pull(Instant now, const PullBlocks& pull, Running& running) {
   running.lease_end = local_now() + Duration{pull.budget_us};
   running.may_have_waited = now == last_end_;
   running.reset = chance(random_, faults_.reset);
@@ -140,16 +140,16 @@ Duration StorePort::begin_pull(Instant now, const PullBlocks& pull, Running& run
   return {std::min(taken.us, pull.budget_us + copy_ends.us)};
 }
 
-void StorePort::watch(std::span<const std::uint32_t> ids, Running& running) const {
+void SimStorePort::watch(std::span<const std::uint32_t> ids, Running& running) const {
   for (const std::uint32_t id : ids)
     if (id >= pages_.count()) return;
-  running.watched.push_back({{ids.begin(), ids.end()}, pages_.read(ids)});
+  running.snapshots.push_back({{ids.begin(), ids.end()}, pages_.read(ids)});
 }
 
 // ---- the end of a job ----
 
-JobResult StorePort::run(const Job& job, std::uint32_t lane) {
-  auto running = running_.extract(lane);
+JobResult SimStorePort::run(const Job& job, std::uint32_t slot) {
+  auto running = running_.extract(slot);
   TROUPE_CHECK(!running.empty(), "begin() must be called before run()");
   last_end_ = options_.now();
   if (const auto* wanted = std::get_if<PullBlocks>(&job)) {
@@ -157,9 +157,9 @@ JobResult StorePort::run(const Job& job, std::uint32_t lane) {
     end_arrivals(*wanted, result, running.mapped());
     return result;
   }
-  check_watched(running.mapped(), std::holds_alternative<SaveBlock>(job)     ? "saved"
-                                  : std::holds_alternative<CheckBlocks>(job) ? "checked"
-                                                                             : "loaded");
+  check_snapshots(running.mapped(), std::holds_alternative<SaveBlock>(job)     ? "saved"
+                                    : std::holds_alternative<CheckBlocks>(job) ? "checked"
+                                                                               : "loaded");
   if (const auto* wanted = std::get_if<CheckBlocks>(&job)) return check(*wanted);
   if (std::holds_alternative<ListStored>(job)) return list();
   if (const auto* wanted = std::get_if<SaveBlock>(&job)) return save(*wanted);
@@ -169,19 +169,19 @@ JobResult StorePort::run(const Job& job, std::uint32_t lane) {
                  "CheckBlocks, ListStored, SaveBlock, LoadBlocks, EraseBlocks or PullBlocks"};
 }
 
-void StorePort::check_watched(const Running& running, std::string_view what) {
-  for (const Watched& watched : running.watched)
-    if (pages_.rewritten(watched.ids, watched.pages))
+void SimStorePort::check_snapshots(const Running& running, std::string_view what) {
+  for (const PageSnapshot& snapshots : running.snapshots)
+    if (pages_.rewritten(snapshots.ids, snapshots.pages))
       violations_.report(3,
                          "node " + std::to_string(options_.node) + ": page " +
-                             std::to_string(watched.ids[0]) + " and those after it changed while they were " +
-                             std::string(what),
+                             std::to_string(snapshots.ids[0]) +
+                             " and those after it changed while they were " + std::string(what),
                          options_.now());
 }
 
 // ---- the disk ----
 
-JobResult StorePort::list() {
+JobResult SimStorePort::list() {
   if (disk_.faults().failing) return storage_failed();
   StoredList list;
   std::vector<BlockName> bad;
@@ -194,29 +194,30 @@ JobResult StorePort::list() {
   return list;
 }
 
-JobResult StorePort::save(const SaveBlock& save) {
+JobResult SimStorePort::save(const SaveBlock& save) {
   if (!hold(pages_, save.pages, save.block.tokens)) return bad_pages();
   if (disk_.faults().failing) return storage_failed();
   if (pages_.checksum(save.pages) != save.block.checksum)
-    return Saved{false, "the pages do not match their checksum", true};
+    return BlockSaveResult{false, "the pages do not match their checksum", true};
   if (disk_.faults().torn != SimDisk::Torn::none) {
     tear(save);
-    return Saved{false, "disk full", false, true};
+    return BlockSaveResult{false, "disk full", false, true};
   }
-  if (!disk_.put({save.block, pages_.read(save.pages)})) return Saved{false, "disk full", false, true};
-  return Saved{true};
+  if (!disk_.put({save.block, pages_.read(save.pages)}))
+    return BlockSaveResult{false, "disk full", false, true};
+  return BlockSaveResult{true};
 }
 
-JobResult StorePort::load(const LoadBlocks& load) {
+JobResult SimStorePort::load(const LoadBlocks& load) {
   for (const LoadBlocks::One& one : load.blocks)
     if (!hold(pages_, one.pages, one.tokens)) return bad_pages();
   if (disk_.faults().failing) return storage_failed();
-  Loaded loaded;
+  BlockLoadResult loaded;
   for (const LoadBlocks::One& one : load.blocks) loaded.ok.push_back(load_one(one));
   return loaded;
 }
 
-bool StorePort::load_one(const LoadBlocks::One& one) {
+bool SimStorePort::load_one(const LoadBlocks::One& one) {
   const SimDisk::Record* record = disk_.find(one.name);
   if (!record || loses_load()) return false;
   if (!identical(record->block.name, one.name) || record->pages.size() != one.pages.size()) {
@@ -225,34 +226,34 @@ bool StorePort::load_one(const LoadBlocks::One& one) {
   }
   if (record->block.tokens != one.tokens) return false;  // valid, but not the requested size
   for (std::size_t i = 0; i < one.pages.size(); ++i) pages_.copy(one.pages[i], record->pages[i]);
-  if (planted(Bug::skip_checksum)) return true;
+  if (mutated(Mutant::skip_checksum)) return true;
   if (record->block.checksum != one.checksum) return false;
   if (pages_.checksum(one.pages) == one.checksum) return true;
   quarantine(one.name);
   return false;
 }
 
-JobResult StorePort::erase(const EraseBlocks& erase) {
+JobResult SimStorePort::erase(const EraseBlocks& erase) {
   if (disk_.faults().failing) return storage_failed();
   for (const BlockName& name : erase.names) disk_.erase(name);
-  return Erased{};
+  return BlockEraseResult{};
 }
 
-void StorePort::quarantine(const BlockName& name) {
+void SimStorePort::quarantine(const BlockName& name) {
   ++quarantined_;
   disk_.erase(name);
 }
 
 // ---- memory ----
 
-Duration StorePort::time_of(const CheckBlocks& check) const {
+Duration SimStorePort::time_of(const CheckBlocks& check) const {
   std::uint64_t pages = 0;
   for (const CheckBlocks::One& one : check.blocks) pages += one.pages.size();
   return times(static_cast<double>(pages * options_.page_bytes), 1 / options_.memory_bytes_per_us);
 }
 
-JobResult StorePort::check(const CheckBlocks& check) {
-  Checked checked{{}, time_of(check).us};
+JobResult SimStorePort::check(const CheckBlocks& check) {
+  BlockCheckResult checked{{}, time_of(check).us};
   for (const CheckBlocks::One& one : check.blocks)
     checked.ok.push_back(pages_.checksum(one.pages) == one.checksum);
   return checked;
@@ -260,13 +261,13 @@ JobResult StorePort::check(const CheckBlocks& check) {
 
 // ---- other nodes' pages ----
 
-JobResult StorePort::pull(const PullBlocks& pull, const Running& running) {
-  check_watched(running, "pulled into");
+JobResult SimStorePort::pull(const PullBlocks& pull, const Running& running) {
+  check_snapshots(running, "pulled into");
   const PageRegistry::Entry* peer = peers_.find(pull.node);
   const bool cut = network_.is_cut(pull.node, options_.node) || network_.is_cut(options_.node, pull.node);
   if (cut || running.reset || running.remote.empty() || !peer || peer->incarnation != pull.incarnation)
     return unreachable(pull.node);
-  Pulled pulled;
+  PullResult pulled;
   for (std::size_t b = 0; b < pull.blocks.size(); ++b) {
     const bool good = !running.remote[b].empty() && pull_one(pull.blocks[b], running, b, *peer->pages);
     if (!good) ++bad_transfers_;
@@ -276,8 +277,8 @@ JobResult StorePort::pull(const PullBlocks& pull, const Running& running) {
 }
 
 // Like a real transport, which knows the lease: content that arrives after it is discarded.
-void StorePort::end_arrivals(const PullBlocks& pull, const JobResult& result, const Running& running) {
-  const auto* pulled = std::get_if<Pulled>(&result);
+void SimStorePort::end_arrivals(const PullBlocks& pull, const JobResult& result, const Running& running) {
+  const auto* pulled = std::get_if<PullResult>(&result);
   const bool late = local_now() > running.lease_end;
   for (std::size_t b = 0; b < pull.blocks.size(); ++b)
     if (hold(pages_, pull.blocks[b].to, pull.blocks[b].tokens))
@@ -285,8 +286,8 @@ void StorePort::end_arrivals(const PullBlocks& pull, const JobResult& result, co
 }
 
 // Reads the second half of the pages, then checks all of them.
-bool StorePort::pull_one(const PullBlocks::One& one, const Running& running, std::size_t index,
-                         const Pages& remote) {
+bool SimStorePort::pull_one(const PullBlocks::One& one, const Running& running, std::size_t index,
+                            const Pages& remote) {
   const std::vector<Page>& before = running.remote[index];
   const bool late = local_now() > running.lease_end;
   if (!late && !running.may_have_waited && remote.rewritten(one.from, before))
@@ -298,7 +299,7 @@ bool StorePort::pull_one(const PullBlocks::One& one, const Running& running, std
   for (std::size_t i = 0; i < one.to.size(); ++i)
     pages_.copy(one.to[i], i < half ? before[i] : remote.at(one.from[i]), late);
   if (running.corrupted[index]) pages_.flip(one.to[random_.below(one.to.size())], random_.next());
-  return planted(Bug::skip_checksum) || pages_.checksum(one.to) == one.checksum;
+  return mutated(Mutant::skip_checksum) || pages_.checksum(one.to) == one.checksum;
 }
 
 }  // namespace troupe::sim

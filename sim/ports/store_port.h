@@ -24,7 +24,7 @@ struct TransferFaults {
   double slowness = 1;   // of this node's transfers
 };
 
-struct StoreOptions {
+struct SimStoreOptions {
   NodeId node = 0;
   std::uint64_t seed = 1;
   std::uint64_t page_bytes = 65'536;  // of the real page, for transfer times
@@ -42,14 +42,14 @@ struct StoreOptions {
   std::function<void(NodeId, FaultKind)> on_struck;
 };
 
-class StorePort final : public SimPort {
+class SimStorePort final : public SimPort {
  public:
   // All references must outlive the port.
-  StorePort(StoreOptions options, Pages& pages, SimDisk& disk, SimNetwork& network, const PageRegistry& peers,
-            const TransferFaults& faults, Violations& violations);
+  SimStorePort(SimStoreOptions options, Pages& pages, SimDisk& disk, SimNetwork& network,
+               const PageRegistry& peers, const TransferFaults& faults, Violations& violations);
 
-  std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) override;
-  JobResult run(const Job& job, std::uint32_t lane) override;
+  std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t slot) override;
+  JobResult run(const Job& job, std::uint32_t slot) override;
 
   std::uint64_t quarantined() const { return quarantined_; }      // disk errors that were detected
   std::uint64_t bad_transfers() const { return bad_transfers_; }  // blocks that did not match on arrival
@@ -58,12 +58,12 @@ class StorePort final : public SimPort {
  private:
   bool hold(const Pages& arena, std::span<const std::uint32_t> pages, std::size_t tokens) const;
   // Pages of this process under a job, as they were when it began.
-  struct Watched {
+  struct PageSnapshot {
     std::vector<std::uint32_t> ids;
     std::vector<Page> pages;
   };
   struct Running {
-    std::vector<Watched> watched;
+    std::vector<PageSnapshot> snapshots;
     // Fields of a pull:
     Instant lease_end;             // on the node's own clock
     bool may_have_waited = false;  // the lease may have begun earlier than this job
@@ -80,7 +80,7 @@ class StorePort final : public SimPort {
   void tear(const SaveBlock& save);
   bool loses_load();
   void watch(std::span<const std::uint32_t> ids, Running& running) const;
-  void check_watched(const Running& running, std::string_view what);
+  void check_snapshots(const Running& running, std::string_view what);
   Instant local_now() const { return options_.local_now ? options_.local_now() : options_.now(); }
 
   JobResult list();
@@ -95,14 +95,14 @@ class StorePort final : public SimPort {
   bool pull_one(const PullBlocks::One& one, const Running& running, std::size_t index, const Pages& remote);
   void quarantine(const BlockName& name);
 
-  StoreOptions options_;
+  SimStoreOptions options_;
   Pages& pages_;
   SimDisk& disk_;
   SimNetwork& network_;
   const PageRegistry& peers_;
   const TransferFaults& faults_;
   Violations& violations_;
-  SimRandom random_;
+  RandomStream random_;
   std::map<std::uint32_t, Running> running_;  // per executor slot
   Instant last_end_{-1};
   std::uint64_t quarantined_ = 0, bad_transfers_ = 0, bytes_asked_ = 0;

@@ -20,13 +20,13 @@ struct Node {
   PageRegistry peers;
   TransferFaults faults;
   Violations violations;
-  StorePort port{options(), here, disk, network, peers, faults, violations};
+  SimStorePort port{options(), here, disk, network, peers, faults, violations};
 
   Node() {
     peers.put(2, 5, &there);
     fill(there, 1), fill(here, 1);
   }
-  StoreOptions options() {
+  SimStoreOptions options() {
     return {.node = 1, .page_bytes = 1'000, .disk_latency = {100}, .disk_bytes_per_us = 10, .now = [this] {
               return now;
             }};
@@ -49,11 +49,11 @@ struct Node {
   }
   bool arrived(const PullBlocks& pull) {
     run(pull);
-    return std::get<Pulled>(run(pull)).ok[0];
+    return std::get<PullResult>(run(pull)).ok[0];
   }
   SaveBlock save() const { return {{name, SegmentKind::item, "i1", tokens, here.checksum(three)}, three}; }
   LoadBlocks load() const { return {{{name, {8, 9, 10}, tokens, checksum()}}}; }
-  bool loaded() { return std::get<Loaded>(run(load())).ok[0]; }
+  bool loaded() { return std::get<BlockLoadResult>(run(load())).ok[0]; }
 };
 
 const std::vector<std::uint32_t> target{8, 9, 10};
@@ -65,8 +65,8 @@ TEST_CASE("store port: a pull reads the first half of the pages at its start and
   const Job job = node.pull();
   CHECK(*node.begin(job) > Duration{0});
   CHECK(node.here.at(9).print == node.there.at(2).print);
-  CHECK(node.here.at(10).print == Fingerprint{});
-  CHECK(std::get<Pulled>(node.end(job)).ok[0]);
+  CHECK(node.here.at(10).print == PageFingerprint{});
+  CHECK(std::get<PullResult>(node.end(job)).ok[0]);
   CHECK(node.here.checksum(target) == node.checksum());
   CHECK(node.violations.count() == 0);
 }
@@ -94,7 +94,7 @@ TEST_CASE("store port: pages that change at their owner tear the copy, a violati
     const Job job = node.pull(1'000);
     node.begin(job);
     Node::fill(node.there, 2);
-    CHECK_FALSE(std::get<Pulled>(node.end(job, after_us)).ok[0]);
+    CHECK_FALSE(std::get<PullResult>(node.end(job, after_us)).ok[0]);
     CHECK(node.violations.count() == (after_us == 1'000 ? 1 : 0));
     CHECK(node.here.at(8).late == (after_us == 1'001));
     CHECK(node.port.bad_transfers() == 1);
@@ -107,7 +107,7 @@ TEST_CASE("store port: a pull that may have waited in a queue does not judge its
   const Job job = node.pull(1'000);
   node.begin(job);
   Node::fill(node.there, 2);
-  CHECK_FALSE(std::get<Pulled>(node.end(job)).ok[0]);
+  CHECK_FALSE(std::get<PullResult>(node.end(job)).ok[0]);
   CHECK(node.violations.count() == 0);
 }
 
@@ -165,7 +165,7 @@ TEST_CASE("store port: a block is saved, listed, loaded by another process and e
   Node node;
   const SaveBlock save = node.save();
   CHECK(node.begin(save) == Duration{400});
-  CHECK(std::get<Saved>(node.end(save)).ok);
+  CHECK(std::get<BlockSaveResult>(node.end(save)).ok);
   const auto list = std::get<StoredList>(node.run(ListStored{})).blocks;
   REQUIRE(list.size() == 1);
   CHECK(list[0].name == name);
@@ -174,7 +174,7 @@ TEST_CASE("store port: a block is saved, listed, loaded by another process and e
   CHECK(node.here.checksum(target) == node.checksum());
   LoadBlocks other = node.load();
   ++other.blocks[0].checksum;
-  CHECK_FALSE(std::get<Loaded>(node.run(other)).ok[0]);
+  CHECK_FALSE(std::get<BlockLoadResult>(node.run(other)).ok[0]);
   CHECK(node.loaded());
   node.run(EraseBlocks{{name}});
   CHECK_FALSE(node.loaded());
@@ -184,7 +184,7 @@ TEST_CASE("store port: a block is saved, listed, loaded by another process and e
 TEST_CASE("store port: a full or failing disk is reported, and a slow one takes longer") {
   Node node;
   node.disk.faults().full = true;
-  const Saved full = std::get<Saved>(node.run(node.save()));
+  const BlockSaveResult full = std::get<BlockSaveResult>(node.run(node.save()));
   CHECK(full.why == "disk full");
   CHECK(full.full);
   node.disk.faults() = {.failing = true};
@@ -199,21 +199,21 @@ TEST_CASE("store port: a full or failing disk is reported, and a slow one takes 
 TEST_CASE("store port: damaged data on disk is a miss and is removed") {
   const auto lied = [](auto lie) {
     Node node;
-    SimRandom random(3, 3);
+    RandomStream random(3, 3);
     node.run(node.save());
     lie(node.disk, random);
     CHECK_FALSE(node.loaded());
     return node.port.quarantined() == 1 && node.disk.records().empty();
   };
-  CHECK(lied([](SimDisk& disk, SimRandom& random) { disk.flip_one(random); }));
-  CHECK(lied([](SimDisk& disk, SimRandom& random) { disk.truncate_one(random); }));
-  CHECK(lied([](SimDisk& disk, SimRandom&) {
+  CHECK(lied([](SimDisk& disk, RandomStream& random) { disk.flip_one(random); }));
+  CHECK(lied([](SimDisk& disk, RandomStream& random) { disk.truncate_one(random); }));
+  CHECK(lied([](SimDisk& disk, RandomStream&) {
     SimDisk::Record other = *disk.find(name);
     disk.wipe();
     other.block.name = {{8}};
     disk.put(other);
     disk.put({{name}, {}});
-    SimRandom random(1, 1);
+    RandomStream random(1, 1);
     while (disk.find(name)->block.name != BlockName{{8}}) disk.swap_two(random);
     disk.erase({{8}});
   }));
@@ -225,7 +225,7 @@ TEST_CASE("store port: a record under another block's name is not listed") {
   SaveBlock other = node.save();
   other.block.name = {{8}};
   node.run(other);
-  SimRandom random(1, 1);
+  RandomStream random(1, 1);
   while (identical(node.disk.find(name)->block.name, name)) node.disk.swap_two(random);
   CHECK(std::get<StoredList>(node.run(ListStored{})).blocks.empty());
   CHECK(node.port.quarantined() == 2);
@@ -235,7 +235,7 @@ TEST_CASE("store port: pages that do not match their checksum are not saved, wit
   Node node;
   SaveBlock wrong = node.save();
   wrong.block.checksum ^= 1;
-  const Saved saved = std::get<Saved>(node.run(wrong));
+  const BlockSaveResult saved = std::get<BlockSaveResult>(node.run(wrong));
   CHECK(!saved.ok);
   CHECK(saved.corrupt);
 }
@@ -280,7 +280,7 @@ TEST_CASE("store port: a torn save is on the disk, but no load accepts it") {
     node.disk.faults().torn = torn;
     const Job job = node.save();
     CHECK(node.begin(job).has_value() == (torn == SimDisk::Torn::by_full_disk));
-    if (torn == SimDisk::Torn::by_full_disk) CHECK(std::get<Saved>(node.end(job)).full);
+    if (torn == SimDisk::Torn::by_full_disk) CHECK(std::get<BlockSaveResult>(node.end(job)).full);
     CHECK(node.disk.records().size() == 1);
     node.disk.faults().torn = SimDisk::Torn::none;
     CHECK_FALSE(node.loaded());

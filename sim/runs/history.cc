@@ -53,7 +53,7 @@ void write(std::string& out, const std::vector<T>& values) {
   write_list(out, values);
 }
 void write(std::string& out, const Tokens& tokens) { write_list(out, tokens); }
-void write(std::string& out, const Sees& sees) { write_list(out, sees.ranges()); }
+void write(std::string& out, const VisibleSegments& sees) { write_list(out, sees.ranges()); }
 template <class T>
 void write(std::string& out, const T& value) {
   if constexpr (std::is_enum_v<T>) {
@@ -90,7 +90,7 @@ std::string text_of(const Message& message) {
   return text;
 }
 
-void tell_history(SimHost& host, std::function<void(const std::string& line)> line) {
+void print_history(SimHost& host, std::function<void(const std::string& line)> line) {
   host.watch_deliveries(
       [line = std::move(line)](Instant at, Address from, Address to, const Message& message) {
         line(time_text(at) + "  " + name_of(from) + " → " + name_of(to) + "  " + text_of(message));

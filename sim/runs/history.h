@@ -10,6 +10,6 @@ namespace troupe::sim {
 
 std::string time_text(Instant at);  // "  1.203456s"
 std::string text_of(const Message& message);
-void tell_history(SimHost& host, std::function<void(const std::string& line)> line);
+void print_history(SimHost& host, std::function<void(const std::string& line)> line);
 
 }  // namespace troupe::sim

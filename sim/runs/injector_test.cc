@@ -31,7 +31,7 @@ struct Bench {
   Injector injector{cluster, clients, violations};
 
   Bench(Scenario s, std::vector<Fault> faults) : cluster(with(std::move(s), std::move(faults)), violations) {
-    injector.arrange();
+    injector.schedule_all();
     cluster.start();
   }
   static Scenario with(Scenario s, std::vector<Fault> faults) {
@@ -209,7 +209,7 @@ TEST_CASE("injector: faults that found nothing to act on are counted separately 
     CAPTURE(name_of(kind));
     CHECK(bench.injected(kind) == 0);
     CHECK(bench.missed(kind) == 1);
-    CHECK(std::ranges::count(bench.injector.meetings()[index_of(kind)], 0U) == phases);
+    CHECK(std::ranges::count(bench.injector.coverage()[index_of(kind)], 0U) == phases);
   }
 }
 
@@ -270,7 +270,7 @@ TEST_CASE("injector: faults that wait for a job or for clients act, and all prom
   act(FaultKind::load_failing, 4, 0.9);
   CHECK(act(FaultKind::features_hung, 1, 0.5).tally.expired > 0);
   const RunResult swap = act(FaultKind::model_load_failing, 4, 0.5);
-  CHECK(swap.meetings[index_of(FaultKind::model_load_failing)][static_cast<std::size_t>(Phase::swap)] > 50);
+  CHECK(swap.coverage[index_of(FaultKind::model_load_failing)][static_cast<std::size_t>(Phase::swap)] > 50);
   CHECK(act(FaultKind::deletes, 0, 0.9).tally.refused > 0);
 }
 
@@ -287,7 +287,8 @@ TEST_CASE("injector: overload, malformed requests and write storms end with thei
     Counts counts;
     bench.cluster.host().watch_deliveries([&](Instant now, Address from_whom, Address whom,
                                               const Message& message) {
-      if (now.us < from || now.us >= to || whom.role != Role::router || from_whom.role != Role::door) return;
+      if (now.us < from || now.us >= to || whom.role != Role::router || from_whom.role != Role::server)
+        return;
       ++counts.requests;
       counts.writes += std::holds_alternative<PutUser>(message) || std::holds_alternative<PutItem>(message) ||
                        std::holds_alternative<AppendEvents>(message);
@@ -336,9 +337,9 @@ TEST_CASE("clients: after stop() no more requests are sent, in any mode") {
     };
   };
   CHECK(asked([](Clients& clients) { clients.start({500'000}, {9'000'000}); }) > 5);
-  CHECK(asked([&](Clients& clients) { clients.ask_in_time(requests({50'000})); }) == 9);
+  CHECK(asked([&](Clients& clients) { clients.run_open_loop(requests({50'000})); }) == 9);
   CHECK(asked([&](Clients& clients) { clients.follow(requests({50'000})); }) == 19);
-  CHECK(asked([&](Clients& clients) { clients.keep_asking(requests({0}), 3); }) > 6);
+  CHECK(asked([&](Clients& clients) { clients.run_closed_loop(requests({0}), 3); }) > 6);
 }
 
 TEST_CASE("injector: deleted users are gone and are restored at the end of the fault") {

@@ -15,7 +15,7 @@ constexpr Duration watch_every{2'000}, all_made_max{600'000'000}, second{1'000'0
 
 class RefreshLoad {
  public:
-  RefreshLoad(PlacesChange change, const RefreshLoadOptions& options)
+  RefreshLoad(PlacementChange change, const RefreshLoadOptions& options)
       : change_(change),
         options_(options),
         cluster_(calm(options.scenario), violations_),
@@ -54,7 +54,7 @@ class RefreshLoad {
     scenario.precompute = true;
     return scenario;
   }
-  bool is_of_items() const { return change_ <= PlacesChange::new_item; }
+  bool is_of_items() const { return change_ <= PlacementChange::new_item; }
   double metric(Metric metric) { return cluster_.metrics().value(metric); }
   Instant next_second() const { return {(cluster_.now().us / second.us + 1) * second.us}; }
   void advance(Instant until) { cluster_.host().run_until(until); }
@@ -64,7 +64,7 @@ class RefreshLoad {
     const NodeId last = cluster_.scenario().worker(cluster_.scenario().workers - 1);
     advance(Instant{} + second);
     await_precomputed();
-    if (change_ != PlacesChange::worker_returns) return;
+    if (change_ != PlacementChange::worker_returns) return;
     cluster_.kill(last);
     advance(cluster_.now() + options_.scenario.refresh.away_after + second);
     await_precomputed();
@@ -77,10 +77,10 @@ class RefreshLoad {
   void change() {
     const Scenario& s = cluster_.scenario();
     const NodeId last = s.worker(s.workers - 1);
-    if (change_ == PlacesChange::worker_leaves) {
+    if (change_ == PlacementChange::worker_leaves) {
       note_blocks_of(last);
       cluster_.kill(last);
-    } else if (change_ == PlacesChange::worker_returns) {
+    } else if (change_ == PlacementChange::worker_returns) {
       note_blocks_of(last);
       cluster_.restart(last);
     } else {
@@ -92,7 +92,7 @@ class RefreshLoad {
   // yet.
   void make_hot() {
     const Scenario& s = cluster_.scenario();
-    const bool is_campaign = change_ == PlacesChange::campaign;
+    const bool is_campaign = change_ == PlacementChange::campaign;
     items_ = is_campaign ? options_.campaign_items : 1;
     first_ = s.items - items_;
     while (first_ > s.items / 2 && !is_candidate(first_)) --first_;
@@ -100,15 +100,15 @@ class RefreshLoad {
     const double in_request = std::min(0.999, share * s.candidates);  // at most once per request
     cluster_.world().item_flash = {is_campaign ? share : 1 - std::pow(1 - in_request, 1.0 / s.candidates),
                                    first_, items_};
-    if (change_ == PlacesChange::new_item)
+    if (change_ == PlacementChange::new_item)
       clients_.ask(PutItem{
           0, WorldData::item_id(first_), "new", {11, 12, 13, 14, 15, 16, 17}, static_cast<Token>(first_)});
-    result_.blocks = items_ * static_cast<double>(s.workers - (change_ != PlacesChange::new_item));
+    result_.blocks = items_ * static_cast<double>(s.workers - (change_ != PlacementChange::new_item));
   }
   bool is_candidate(std::uint32_t number) {
     const std::string id = WorldData::item_id(number);
     const bool there = cluster_.world().item(id, cluster_.versions().catalog_version).has_value();
-    return cluster_.places()->nodes_of(id).size() == 1 && there == (change_ != PlacesChange::new_item);
+    return cluster_.places()->nodes_of(id).size() == 1 && there == (change_ != PlacementChange::new_item);
   }
 
   BlockName block(const Item& item) const {
@@ -130,7 +130,7 @@ class RefreshLoad {
       const auto item = cluster_.world().item(id, catalog);
       const std::vector<NodeId> nodes = cluster_.places()->nodes_of(id);
       if (!item || std::ranges::count(nodes, node) == 0) continue;
-      if (change_ == PlacesChange::worker_leaves && nodes.size() > 1) continue;
+      if (change_ == PlacementChange::worker_leaves && nodes.size() > 1) continue;
       blocks_.push_back(block(*item));
     }
     result_.blocks = static_cast<double>(blocks_.size());
@@ -145,7 +145,7 @@ class RefreshLoad {
       return knows_blocks() && std::ranges::all_of(workers, [&](NodeId node) {
                return std::ranges::all_of(blocks_, [&](const BlockName& name) { return holds(node, name); });
              });
-    if (change_ == PlacesChange::worker_returns) workers = {s.worker(s.workers - 1)};
+    if (change_ == PlacementChange::worker_returns) workers = {s.worker(s.workers - 1)};
     while (!blocks_.empty() &&  // blocks seen once are not checked again
            std::ranges::any_of(workers, [&](NodeId node) { return holds(node, blocks_.back()); }))
       blocks_.pop_back();
@@ -208,7 +208,7 @@ class RefreshLoad {
     return sum;
   }
 
-  const PlacesChange change_;
+  const PlacementChange change_;
   const RefreshLoadOptions& options_;
   Violations violations_;
   Cluster cluster_;
@@ -220,13 +220,13 @@ class RefreshLoad {
 
 }  // namespace
 
-std::string_view name_of(PlacesChange change) {
+std::string_view name_of(PlacementChange change) {
   constexpr std::string_view names[] = {"an item becomes hot", "fifty items become hot",
                                         "a new item is hot at once", "a worker leaves", "a worker returns"};
   return names[static_cast<std::size_t>(change)];
 }
 
-RefreshLoadResult run_refresh_load(PlacesChange change, const RefreshLoadOptions& options) {
+RefreshLoadResult run_refresh_load(PlacementChange change, const RefreshLoadOptions& options) {
   return RefreshLoad(change, options).go();
 }
 

@@ -13,8 +13,8 @@
 
 namespace troupe::sim {
 
-enum class PlacesChange : std::uint8_t { burst, campaign, new_item, worker_leaves, worker_returns };
-std::string_view name_of(PlacesChange change);
+enum class PlacementChange : std::uint8_t { burst, campaign, new_item, worker_leaves, worker_returns };
+std::string_view name_of(PlacementChange change);
 
 struct RefreshLoadOptions {
   Scenario scenario;            // needs a placement; faults are ignored
@@ -42,6 +42,6 @@ struct RefreshLoadResult {
   std::vector<Violation> violations;
 };
 
-RefreshLoadResult run_refresh_load(PlacesChange change, const RefreshLoadOptions& options);
+RefreshLoadResult run_refresh_load(PlacementChange change, const RefreshLoadOptions& options);
 
 }  // namespace troupe::sim

@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::uint32_t items = 3'000;
 
-// Two routers, four workers, and item areas `room` times as large as each worker's part of the placement.
+// Two routers, four workers, and item areas `capacity` times as large as each worker's part of the placement.
 // Requests fill the areas quickly, unless they hold the whole catalog.
-RefreshLoadOptions small_load(double room, bool refreshes) {
+RefreshLoadOptions small_load(double capacity, bool refreshes) {
   RefreshLoadOptions load;
   Scenario& s = load.scenario;
   s.seed = 5;
@@ -31,7 +31,7 @@ RefreshLoadOptions small_load(double room, bool refreshes) {
                .away_after = {refreshes ? 3'000'000 : 600'000'000}};
   s.page_tokens = 1;
   s.item_share = 0.8;
-  s.pages = static_cast<std::uint32_t>(room * items * 7 * (0.05 + 0.95 / 4) / 0.8);
+  s.pages = static_cast<std::uint32_t>(capacity * items * 7 * (0.05 + 0.95 / 4) / 0.8);
   s.requests_per_s = 100;
   load.warm_up = {2'000'000};
   load.before = {10'000'000};
@@ -40,8 +40,8 @@ RefreshLoadOptions small_load(double room, bool refreshes) {
   return load;
 }
 
-RefreshLoadResult run(PlacesChange change, double room, bool refreshes) {
-  const RefreshLoadResult result = run_refresh_load(change, small_load(room, refreshes));
+RefreshLoadResult run(PlacementChange change, double capacity, bool refreshes) {
+  const RefreshLoadResult result = run_refresh_load(change, small_load(capacity, refreshes));
   for (const Violation& violation : result.violations) {
     CAPTURE(violation.what);
     CHECK(violation.promise == 0);
@@ -57,7 +57,8 @@ RefreshLoadResult run(PlacesChange change, double room, bool refreshes) {
 }  // namespace
 
 TEST_CASE("refresh load: items that become popular are soon on all workers, and no request waits for that") {
-  for (const PlacesChange change : {PlacesChange::burst, PlacesChange::campaign, PlacesChange::new_item}) {
+  for (const PlacementChange change :
+       {PlacementChange::burst, PlacementChange::campaign, PlacementChange::new_item}) {
     CAPTURE(name_of(change));
     const RefreshLoadResult on = run(change, 1, true), off = run(change, 1, false);
     CHECK(on.through_ms < 8'000);
@@ -71,12 +72,12 @@ TEST_CASE("refresh load: items that become popular are soon on all workers, and 
 }
 
 TEST_CASE("refresh load: a worker that leaves or returns moves only its own blocks") {
-  const RefreshLoadResult leaves = run(PlacesChange::worker_leaves, 4, true);
+  const RefreshLoadResult leaves = run(PlacementChange::worker_leaves, 4, true);
   CHECK(leaves.through_ms < 10'000);
   CHECK(leaves.computed <= leaves.blocks);  // requests computed some of them earlier
-  const RefreshLoadResult returns = run(PlacesChange::worker_returns, 4, true);
+  const RefreshLoadResult returns = run(PlacementChange::worker_returns, 4, true);
   CHECK(returns.through_ms < 5'000);
   CHECK(returns.computed < 0.1 * returns.blocks);
   CHECK(returns.moved_bytes < 1.1 * returns.blocks * 7 * 4'096);
-  CHECK_FALSE(run(PlacesChange::worker_leaves, 4, false).through_ms < 10'000);
+  CHECK_FALSE(run(PlacementChange::worker_leaves, 4, false).through_ms < 10'000);
 }

@@ -7,7 +7,7 @@
 #include "sim/cluster/clients.h"
 #include "sim/cluster/cluster.h"
 #include "sim/cluster/inspector.h"
-#include "sim/cluster/membership.h"
+#include "sim/cluster/membership_operator.h"
 #include "sim/injector/injector.h"
 #include "sim/runs/history.h"
 
@@ -30,7 +30,7 @@ class Run {
       cluster_.on_log = [this](LogLevel, std::string_view, std::string_view event,
                                std::span<const LogField> fields) { count(event, fields); };
     if (!options.history) return;
-    tell_history(cluster_.host(), options.history);
+    print_history(cluster_.host(), options.history);
     injector_.history = [this](const std::string& line) {
       options_.history(time_text(cluster_.now()) + "  " + line);
     };
@@ -41,8 +41,8 @@ class Run {
     const Instant calm = Instant{} + scenario_.warm_up + scenario_.safety;
     const Instant judged = calm + scenario_.recovery, end = judged + scenario_.liveness;
     clients_.start(Instant{} + Duration{scenario_.warm_up.us / 4}, end);
-    injector_.arrange();
-    membership_.arrange();
+    injector_.schedule_all();
+    membership_.schedule_all();
     watch_kills();
     SimHost& host = cluster_.host();
     host.at(calm, [this] { injector_.heal(); });
@@ -71,7 +71,7 @@ class Run {
     for (const Fault& fault : scenario_.faults) {
       if (!scenario_.drill || (fault.kind != FaultKind::kill && fault.kind != FaultKind::wipe)) return;
       const Instant at = Instant{} + fault.at;
-      using Since = Asked::SinceKill;
+      using Since = SentRequest::SinceKill;
       for (const auto& [beats, since] :
            {std::pair{0, Since::unknown}, std::pair{5, Since::a_while}, std::pair{10, Since::long_ago}})
         cluster_.host().at(at + Duration{beats * scenario_.heartbeat.us},
@@ -132,7 +132,7 @@ class Run {
     result.violations = violations_.kept();
     result.injected = injector_.injected();
     result.missed = injector_.missed();
-    result.meetings = injector_.meetings();
+    result.coverage = injector_.coverage();
     result.tally = clients_.tally();
     membership_.add_to(result.tally);
     for (auto& [id, node] : cluster_.nodes()) result.tally.kills += node.kills;
@@ -152,7 +152,7 @@ class Run {
   Clients clients_;
   Injector injector_;
   Inspector inspector_;
-  Membership membership_;
+  MembershipOperator membership_;
 };
 
 }  // namespace

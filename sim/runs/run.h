@@ -27,7 +27,7 @@ struct RunResult {
   std::uint64_t seed = 0, digest = 0, events = 0;
   std::vector<Violation> violations;                            // empty = all promises were kept
   std::array<std::uint32_t, fault_kinds> injected{}, missed{};  // missed: found nothing to act on
-  Meetings meetings{};
+  FaultCoverage coverage{};
   Tally tally;
   // Filled if `figures` is set, for all nodes together: metric samples that are not 0, and how often each
   // event was logged, with the sum of the whole numbers in its fields.

@@ -82,7 +82,7 @@ TEST_CASE("run: faults strike, their phases are counted, and the history contain
   CHECK(result.injected[static_cast<std::size_t>(FaultKind::kill)] == 1);
   CHECK(result.tally.kills >= 1);
   std::uint32_t met = 0;
-  for (const std::uint32_t count : result.meetings[static_cast<std::size_t>(FaultKind::kill)]) met += count;
+  for (const std::uint32_t count : result.coverage[static_cast<std::size_t>(FaultKind::kill)]) met += count;
   CHECK(met > 0);
 }
 
@@ -126,6 +126,6 @@ TEST_CASE("swarm: sums are the same on one thread and on two") {
   options.threads = 2;
   const SwarmResult two = run_swarm(options);
   CHECK(one.events == two.events);
-  CHECK(one.meetings == two.meetings);
+  CHECK(one.coverage == two.coverage);
   CHECK(one.seeds == 8);
 }

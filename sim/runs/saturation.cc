@@ -23,9 +23,9 @@ class Saturation {
     cluster_.start();
     go_offline();
     if (options_.in_flight > 0) {
-      clients_.keep_asking(options_.requests, options_.in_flight);
+      clients_.run_closed_loop(options_.requests, options_.in_flight);
     } else {
-      clients_.ask_in_time(options_.requests);
+      clients_.run_open_loop(options_.requests);
     }
     go_until(options_.warm_up);
     const State warm = look();

@@ -99,7 +99,7 @@ class Swarm {
       sum_.missed[kind] += result.missed[kind];
       faults += result.injected[kind];
       for (std::size_t phase = 0; phase < phases; ++phase)
-        sum_.meetings[kind][phase] += result.meetings[kind][phase];
+        sum_.coverage[kind][phase] += result.coverage[kind][phase];
     }
     sum_.faults_per_seed.push_back(faults);
     if (options_.progress) options_.progress(sum_.seeds);
@@ -124,7 +124,7 @@ std::vector<std::string> SwarmResult::never_met() const {
   std::vector<std::string> pairs;
   for (std::size_t kind = 0; kind < fault_kinds; ++kind)
     for (std::size_t phase = 0; phase < phases; ++phase)
-      if (injected[kind] > 0 && meetings[kind][phase] == 0)
+      if (injected[kind] > 0 && coverage[kind][phase] == 0)
         pairs.push_back(std::string(name_of(static_cast<FaultKind>(kind))) + " × " +
                         std::string(name_of(static_cast<Phase>(phase))));
   return pairs;

@@ -45,7 +45,7 @@ struct SwarmResult {
   double seconds = 0;  // of all threads together
   Tally tally;
   std::array<std::uint64_t, fault_kinds> injected{}, missed{};
-  std::array<std::array<std::uint64_t, phases>, fault_kinds> meetings{};
+  std::array<std::array<std::uint64_t, phases>, fault_kinds> coverage{};
   std::vector<std::size_t> faults_per_seed;
   std::vector<Failure> failures;  // ordered by seed
 

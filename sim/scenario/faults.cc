@@ -7,7 +7,7 @@ namespace {
 
 constexpr FaultTraits rows[] = {
 #define TROUPE_X(name, place, needs, harm, lasts, does, text) \
-  {#name, text, FaultPlace::place, FaultNeeds::needs, FaultHarm::harm, FaultLasts::lasts},
+  {#name, text, FaultTarget::place, FaultNeeds::needs, FaultHarm::harm, FaultDuration::lasts},
     TROUPE_FOR_EACH_FAULT(TROUPE_X)
 #undef TROUPE_X
 };

@@ -11,14 +11,14 @@
 namespace troupe::sim {
 
 // Where a fault of a kind may strike.
-enum class FaultPlace : std::uint8_t {
+enum class FaultTarget : std::uint8_t {
   node,    // any node
   pair,    // any node and any peer
   links,   // all links of the cluster, or those of one node
   worker,  // workers only: they own devices, disks and memory
   router,
-  asker,   // a client of the coordination store: one router or cache-meta, or all of them
-  leader,  // the current leader; the peer is a router that does not learn of its successor
+  coordination_client,  // a client of the coordination store: one router or cache-meta, or all of them
+  leader,               // the current leader; the peer is a router that does not learn of its successor
   everywhere,
 };
 
@@ -30,82 +30,81 @@ enum class FaultNeeds : std::uint8_t { nothing, two_nodes, three_nodes, two_work
 enum class FaultHarm : std::uint8_t { harmless, at_router, harmful };
 
 // Duration of a fault: milliseconds to seconds, unless stated otherwise.
-enum class FaultLasts : std::uint8_t {
-  a_while,
-  again,        // instantaneous, and repeated until the fault ends
-  past_lease,   // longer than a leader's lease, and until another node leads
-  all_along,    // in a drill: the whole safety phase
-  asked_often,  // in a drill: long enough for several requests, one after the other
+enum class FaultDuration : std::uint8_t {
+  brief,
+  again,             // instantaneous, and repeated until the fault ends
+  past_lease,        // longer than a leader's lease, and until another node leads
+  whole_phase,       // in a drill: the whole safety phase
+  several_requests,  // in a drill: long enough for several requests, one after the other
 };
 
-// One row per kind: name, FaultPlace, FaultNeeds, FaultHarm, FaultLasts, the Injector member that starts
+// One row per kind: name, FaultTarget, FaultNeeds, FaultHarm, FaultDuration, the Injector member that starts
 // and ends it, and a description.
 #define TROUPE_FOR_EACH_FAULT(X)                                                                            \
-  X(kill, node, nothing, at_router, a_while, die, "a process dies and comes back with its disk")            \
-  X(wipe, node, nothing, at_router, a_while, die_wiped, "a process dies and comes back with an empty disk") \
-  X(pause, node, nothing, at_router, a_while, stop, "a process is stopped and continued")                   \
-  X(isolate, node, two_nodes, at_router, a_while, cut_off, "a node is cut off from all others")             \
-  X(one_way, node, two_nodes, at_router, a_while, cut_one_way,                                              \
+  X(kill, node, nothing, at_router, brief, die, "a process dies and comes back with its disk")              \
+  X(wipe, node, nothing, at_router, brief, die_wiped, "a process dies and comes back with an empty disk")   \
+  X(pause, node, nothing, at_router, brief, stop, "a process is stopped and continued")                     \
+  X(isolate, node, two_nodes, at_router, brief, cut_off, "a node is cut off from all others")               \
+  X(one_way, node, two_nodes, at_router, brief, cut_one_way,                                                \
     "a node hears the others, but they do not hear it")                                                     \
-  X(bridge, pair, three_nodes, harmful, a_while, cut_halves,                                                \
+  X(bridge, pair, three_nodes, harmful, brief, cut_halves,                                                  \
     "two halves of the cluster are connected by one node only")                                             \
-  X(delay, node, nothing, harmful, a_while, trouble_links, "all links of a node are slow")                  \
-  X(loss, links, nothing, harmful, a_while, trouble_links, "links lose messages")                           \
-  X(doubling, links, nothing, harmless, a_while, trouble_links, "links double messages")                    \
-  X(reordering, links, nothing, harmless, a_while, trouble_links, "links reorder messages")                 \
+  X(delay, node, nothing, harmful, brief, degrade_links, "all links of a node are slow")                    \
+  X(loss, links, nothing, harmful, brief, degrade_links, "links lose messages")                             \
+  X(doubling, links, nothing, harmless, brief, degrade_links, "links double messages")                      \
+  X(reordering, links, nothing, harmless, brief, degrade_links, "links reorder messages")                   \
   X(false_alarm, pair, two_nodes, harmless, again, alarm, "a living node is reported lost")                 \
-  X(transfer_reset, worker, two_workers, harmless, a_while, reset_pulls, "pulls of pages break off")        \
-  X(transfer_slow, worker, two_workers, harmless, a_while, slow_pulls, "pulls of pages take long")          \
-  X(transfer_corruption, worker, two_workers, harmless, a_while, damage_pulls,                              \
+  X(transfer_reset, worker, two_workers, harmless, brief, reset_pulls, "pulls of pages break off")          \
+  X(transfer_slow, worker, two_workers, harmless, brief, slow_pulls, "pulls of pages take long")            \
+  X(transfer_corruption, worker, two_workers, harmless, brief, damage_pulls,                                \
     "pulled bytes are damaged on the way")                                                                  \
   X(memory_corruption, worker, nothing, harmless, again, flip_pages, "bytes of cached blocks flip")         \
-  X(coordination_away, asker, nothing, harmless, a_while, hide_hard_state,                                  \
+  X(coordination_away, coordination_client, nothing, harmless, brief, block_coordination,                   \
     "the coordination store is unreachable for one node or for all")                                        \
-  X(coordination_slow, everywhere, nothing, harmless, a_while, slow_hard_state,                             \
+  X(coordination_slow, everywhere, nothing, harmless, brief, slow_coordination,                             \
     "the coordination store answers slowly")                                                                \
   X(two_leaders, leader, two_cache_metas, harmless, past_lease, depose,                                     \
     "a cache-meta that lost the lead still sends commands, or its commands arrive late")                    \
   X(stale_leader, everywhere, nothing, harmless, again, forge_command,                                      \
     "a command arrives from a leader that has a successor")                                                 \
-  X(disk_full, worker, disk, harmless, a_while, fill_disk, "a disk is full")                                \
-  X(disk_failing, worker, disk, harmless, a_while, fail_disk, "reads and writes of the disk fail")          \
-  X(disk_slow, worker, disk, harmless, a_while, slow_disk, "the disk is slow")                              \
+  X(disk_full, worker, disk, harmless, brief, fill_disk, "a disk is full")                                  \
+  X(disk_failing, worker, disk, harmless, brief, fail_disk, "reads and writes of the disk fail")            \
+  X(disk_slow, worker, disk, harmless, brief, slow_disk, "the disk is slow")                                \
   X(disk_corrupt, worker, disk, harmless, again, damage_blocks, "saved blocks are damaged or truncated")    \
   X(disk_swapped, worker, disk, harmless, again, swap_blocks, "saved blocks hold the content of others")    \
-  X(torn_save, worker, disk, harmless, a_while, tear_saves,                                                 \
+  X(torn_save, worker, disk, harmless, brief, tear_saves,                                                   \
     "a save breaks off in its middle: the process dies, or the disk is full")                               \
-  X(load_failing, worker, disk, harmless, a_while, lose_loads,                                              \
+  X(load_failing, worker, disk, harmless, brief, lose_loads,                                                \
     "a process restarts, and single blocks cannot be read from its disk")                                   \
-  X(features_slow, router, nothing, harmful, a_while, trouble_features,                                     \
-    "profiles and catalog answer slowly")                                                                   \
-  X(features_failing, router, nothing, harmful, a_while, trouble_features,                                  \
+  X(features_slow, router, nothing, harmful, brief, degrade_features, "profiles and catalog answer slowly") \
+  X(features_failing, router, nothing, harmful, brief, degrade_features,                                    \
     "profiles and catalog cannot be read")                                                                  \
-  X(features_hung, router, nothing, harmful, a_while, trouble_features,                                     \
+  X(features_hung, router, nothing, harmful, brief, degrade_features,                                       \
     "profiles and catalog do not answer until healed")                                                      \
-  X(features_unreadable, router, nothing, harmful, a_while, trouble_features,                               \
+  X(features_unreadable, router, nothing, harmful, brief, degrade_features,                                 \
     "the rows of some profiles hold something else")                                                        \
-  X(clock_drift, node, nothing, harmless, a_while, drift, "a node's clock runs fast or slow")               \
-  X(memory_pressure, worker, nothing, harmless, a_while, press_memory, "the split of a node's pool moves")  \
-  X(device_hang, worker, nothing, harmful, a_while, hang_device, "batches do not end")                      \
-  X(device_error, worker, nothing, harmless, a_while, break_device, "batches fail")                         \
-  X(device_nan, worker, nothing, harmless, a_while, compute_nan, "the device computes NaN")                 \
-  X(slow_node, worker, nothing, harmful, all_along, slow_device, "a device is many times slower")           \
-  X(overload, everywhere, nothing, harmful, a_while, flood, "more requests than the cluster can answer")    \
-  X(flash_crowd, everywhere, nothing, harmful, a_while, crowd, "requests name the same users and items")    \
-  X(malformed, everywhere, nothing, harmless, a_while, send_nonsense,                                       \
+  X(clock_drift, node, nothing, harmless, brief, drift, "a node's clock runs fast or slow")                 \
+  X(memory_pressure, worker, nothing, harmless, brief, move_split, "the split of a node's pool moves")      \
+  X(device_hang, worker, nothing, harmful, brief, hang_device, "batches do not end")                        \
+  X(device_error, worker, nothing, harmless, brief, break_device, "batches fail")                           \
+  X(device_nan, worker, nothing, harmless, brief, compute_nan, "the device computes NaN")                   \
+  X(slow_node, worker, nothing, harmful, whole_phase, slow_device, "a device is many times slower")         \
+  X(overload, everywhere, nothing, harmful, brief, flood, "more requests than the cluster can answer")      \
+  X(flash_crowd, everywhere, nothing, harmful, brief, crowd, "requests name the same users and items")      \
+  X(malformed, everywhere, nothing, harmless, brief, send_malformed,                                        \
     "malformed or oversized requests arrive")                                                               \
-  X(poison, everywhere, nothing, harmful, asked_often, ask_poison,                                          \
+  X(poison, everywhere, nothing, harmful, several_requests, send_poison,                                    \
     "a request that kills the process that computes it")                                                    \
-  X(profile_storm, everywhere, nothing, harmless, a_while, storm_profiles,                                  \
+  X(profile_storm, everywhere, nothing, harmless, brief, storm_profiles,                                    \
     "profiles and items change while they are in use")                                                      \
-  X(deletes, everywhere, nothing, harmless, a_while, delete_owners,                                         \
+  X(deletes, everywhere, nothing, harmless, brief, delete_owners,                                           \
     "users and items are deleted while they are in use")                                                    \
-  X(model_swap, everywhere, nothing, harmless, a_while, swap_model, "another model is served")              \
-  X(model_load_failing, worker, nothing, harmless, a_while, stop_model_loads,                               \
+  X(model_swap, everywhere, nothing, harmless, brief, swap_model, "another model is served")                \
+  X(model_load_failing, worker, nothing, harmless, brief, stop_model_loads,                                 \
     "another model is to be served, and some workers cannot load it")                                       \
-  X(catalog_swap, everywhere, nothing, harmless, a_while, swap_catalog, "another catalog is served")        \
-  X(drain, node, nothing, harmless, a_while, drain, "a process is drained and restarted")                   \
-  X(cold_start, everywhere, nothing, harmful, a_while, die_all, "everything dies and starts again")
+  X(catalog_swap, everywhere, nothing, harmless, brief, swap_catalog, "another catalog is served")          \
+  X(drain, node, nothing, harmless, brief, drain, "a process is drained and restarted")                     \
+  X(cold_start, everywhere, nothing, harmful, brief, die_all, "everything dies and starts again")
 
 enum class FaultKind : std::uint8_t {
 #define TROUPE_X(name, ...) name,
@@ -117,10 +116,10 @@ inline constexpr std::size_t fault_kinds = static_cast<std::size_t>(FaultKind::c
 
 struct FaultTraits {
   std::string_view name, text;
-  FaultPlace place;
+  FaultTarget place;
   FaultNeeds needs;
   FaultHarm harm;
-  FaultLasts lasts;
+  FaultDuration lasts;
 };
 const FaultTraits& traits_of(FaultKind kind);
 inline std::string_view name_of(FaultKind kind) { return traits_of(kind).name; }

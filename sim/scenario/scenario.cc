@@ -6,31 +6,31 @@
 
 #include "kernels/base/check.h"
 #include "placement/cost/device_profiles.h"
-#include "runtime/config/knobs.h"
+#include "runtime/config/settings.h"
 #include "sim/base/random.h"
 
 namespace troupe::sim {
 namespace {
 
-double real(SimRandom& random, double low, double high) { return low + (high - low) * unit(random); }
-std::int64_t between(SimRandom& random, std::int64_t low, std::int64_t high) {  // both ends included
+double real(RandomStream& random, double low, double high) { return low + (high - low) * unit(random); }
+std::int64_t between(RandomStream& random, std::int64_t low, std::int64_t high) {  // both ends included
   return random.between({low}, {high}).us;
 }
 
 // Draws log-uniformly from [low, high], which must lie inside the setting's own range.
-std::int64_t draw_knob(SimRandom& random, std::string_view name, std::int64_t low, std::int64_t high) {
-  const Knob* knob = find_knob(name);
-  TROUPE_CHECK(knob, "the setting must be in the table");
+std::int64_t draw_setting(RandomStream& random, std::string_view name, std::int64_t low, std::int64_t high) {
+  const Setting* setting = find_setting(name);
+  TROUPE_CHECK(setting, "the setting must be in the table");
   const double value =
       std::exp(real(random, std::log(static_cast<double>(low)), std::log(static_cast<double>(high) + 0.999)));
   const auto drawn = std::clamp(static_cast<std::int64_t>(value), low, high);
-  const std::string unit = knob->kind == KnobKind::duration ? "us" : "";
-  TROUPE_CHECK(std::holds_alternative<KnobValue>(parse_knob(*knob, std::to_string(drawn) + unit)),
+  const std::string unit = setting->kind == SettingKind::duration ? "us" : "";
+  TROUPE_CHECK(std::holds_alternative<SettingValue>(parse_setting(*setting, std::to_string(drawn) + unit)),
                "the simulation must draw inside the setting's range");
   return drawn;
 }
 
-void draw_topology(SimRandom& random, const DrawLimits& limits, Scenario& s) {
+void draw_topology(RandomStream& random, const DrawLimits& limits, Scenario& s) {
   s.together = chance(random, s.drill ? 0.1 : 0.25);
   s.routers = 1 + static_cast<std::uint32_t>(random.below(3));
   s.cache_metas = 1 + static_cast<std::uint32_t>(random.below(2));
@@ -47,14 +47,16 @@ void draw_topology(SimRandom& random, const DrawLimits& limits, Scenario& s) {
   s.cache_metas = std::min(s.cache_metas, s.together ? s.workers : s.cache_metas);
 }
 
-void draw_knobs(SimRandom& random, Scenario& s) {
-  s.page_tokens = static_cast<std::uint32_t>(draw_knob(random, "pool.page_tokens", 1, 16));
-  s.lanes = static_cast<std::uint32_t>(draw_knob(random, "inference.executors", 1, 4));
-  s.queue_max = static_cast<std::uint32_t>(draw_knob(random, "inference.queue_max", 8, 256));
-  s.batch_tokens_max = static_cast<std::uint32_t>(draw_knob(random, "inference.batch_tokens_max", 64, 4096));
-  s.in_flight_max = static_cast<std::uint32_t>(draw_knob(random, "router.requests_in_flight_max", 32, 512));
-  s.deadline = {draw_knob(random, "router.deadline", 400'000, 2'000'000)};
-  s.frequency_window = {draw_knob(random, "router.frequency_window", 2'000'000, 30'000'000)};
+void draw_knobs(RandomStream& random, Scenario& s) {
+  s.page_tokens = static_cast<std::uint32_t>(draw_setting(random, "pool.page_tokens", 1, 16));
+  s.slots = static_cast<std::uint32_t>(draw_setting(random, "inference.executors", 1, 4));
+  s.queue_max = static_cast<std::uint32_t>(draw_setting(random, "inference.queue_max", 8, 256));
+  s.batch_tokens_max =
+      static_cast<std::uint32_t>(draw_setting(random, "inference.batch_tokens_max", 64, 4096));
+  s.in_flight_max =
+      static_cast<std::uint32_t>(draw_setting(random, "router.requests_in_flight_max", 32, 512));
+  s.deadline = {draw_setting(random, "router.deadline", 400'000, 2'000'000)};
+  s.frequency_window = {draw_setting(random, "router.frequency_window", 2'000'000, 30'000'000)};
   s.item_share = real(random, 0.2, 0.8);
   const char* policies[] = {"recompute", "user", "item", "bat", "planner"};
   s.policy = router::policy(policies[random.below(std::size(policies))]);
@@ -63,7 +65,7 @@ void draw_knobs(SimRandom& random, Scenario& s) {
   s.read_lease = {chance(random, 0.5) ? 5'000'000 : 300'000};
 }
 
-void draw_hardware(SimRandom& random, Scenario& s) {
+void draw_hardware(RandomStream& random, Scenario& s) {
   constexpr std::string_view devices[] = {"A100-40G", "A100-80G", "H20", "H100", "H200", "4090D"};
   constexpr std::string_view shapes[] = {"qwen2-1.5b", "llama3-1b", "qwen3-0.6b", "qwen3-1.7b"};
   s.hardware = {placement::find_device(devices[random.below(std::size(devices))]),
@@ -74,7 +76,7 @@ void draw_hardware(SimRandom& random, Scenario& s) {
 }
 
 // The pool holds only a part of all users and items, so that blocks are evicted.
-void draw_load(SimRandom& random, Scenario& s) {
+void draw_load(RandomStream& random, Scenario& s) {
   s.items = 20 + static_cast<std::uint32_t>(random.below(300));
   s.users = 4 + static_cast<std::uint32_t>(random.below(80));
   s.tenants = 1 + static_cast<std::uint32_t>(random.below(3));
@@ -91,31 +93,31 @@ void draw_load(SimRandom& random, Scenario& s) {
   s.link.bytes_per_us = std::exp(real(random, std::log(125.0), std::log(12'500.0)));
   const double request_us =
       (s.candidates * 6 + 30) * s.us_per_token + static_cast<double>(s.batch_overhead.us);
-  s.capacity_per_s = 1e6 * s.workers * s.lanes / request_us;
+  s.capacity_per_s = 1e6 * s.workers * s.slots / request_us;
   s.requests_per_s = std::clamp(real(random, 0.05, 0.6) * s.capacity_per_s, 5.0, 120.0);
 }
 
 // Draws from its own stream, so that the seed's other draws stay the same.
 void draw_checks(std::uint64_t seed, Scenario& s) {
-  SimRandom random(seed, 0xc4ec);
+  RandomStream random(seed, 0xc4ec);
   s.verify_on_read = chance(random, 0.2);
   s.check_reads = chance(random, 0.5) ? 0 : real(random, 0.0, 0.1);
-  s.scrub_interval = {draw_knob(random, "pool.scrub_interval", 1'000'000, 8'000'000)};
+  s.scrub_interval = {draw_setting(random, "pool.scrub_interval", 1'000'000, 8'000'000)};
 }
 
 void draw_shares(std::uint64_t seed, Scenario& s) {
-  SimRandom random(seed, 0x7e4a47);
+  RandomStream random(seed, 0x7e4a47);
   for (std::uint32_t i = 0; i < s.tenants; ++i)
     s.tenant_weights.push_back(chance(random, 0.5) ? 1
                                                    : std::exp(real(random, std::log(0.25), std::log(4.0))));
   if (chance(random, 0.2)) s.tenants_max = 1, s.tenant_weights.resize(1);
-  s.window = {draw_knob(random, "router.window", 1'000, 30'000)};
-  s.turn = {draw_knob(random, "router.turn", 1'000, 30'000)};
+  s.window = {draw_setting(random, "router.window", 1'000, 30'000)};
+  s.turn = {draw_setting(random, "router.quantum", 1'000, 30'000)};
 }
 
 // User and item blocks keep their relative shares of the remaining pages.
 void draw_rows(std::uint64_t seed, Scenario& s) {
-  SimRandom random(seed, 0x4055);
+  RandomStream random(seed, 0x4055);
   if (chance(random, 0.75)) return;
   s.page_rows = 1 + static_cast<std::uint32_t>(random.below(12));
   s.row_share = real(random, 0.0, 0.4);
@@ -124,33 +126,33 @@ void draw_rows(std::uint64_t seed, Scenario& s) {
 }
 
 void draw_split(std::uint64_t seed, Scenario& s) {
-  SimRandom random(seed, 0x5917);
+  RandomStream random(seed, 0x5917);
   if (chance(random, 0.6)) return;
   constexpr const char* splits[] = {"marginal", "marginal", "marginal", "pid", "bayes", "static:0.3"};
   s.split = splits[random.below(std::size(splits))];
-  s.split_window = {draw_knob(random, "pool.split_window", 200'000, 2'000'000)};
+  s.split_window = {draw_setting(random, "pool.split_window", 200'000, 2'000'000)};
 }
 
 void draw_routing(std::uint64_t seed, Scenario& s) {
-  SimRandom random(seed, 0x407e);
+  RandomStream random(seed, 0x407e);
   if (chance(random, 0.7)) return;
   s.routing = {static_cast<router::Routing::By>(random.below(router::routing_names().size())),
                real(random, 0.0, 1.0)};
 }
 
 void draw_overlap(std::uint64_t seed, Scenario& s) {
-  SimRandom random(seed, 0x0e41a9);
+  RandomStream random(seed, 0x0e41a9);
   s.overlap = chance(random, 0.4);
 }
 
 void draw_approximation(std::uint64_t seed, Scenario& s) {
-  SimRandom random(seed, 0xa990);
+  RandomStream random(seed, 0xa990);
   if (chance(random, 0.2)) s.approximate = real(random, 0.05, 0.9);
   s.prototypes = chance(random, 0.4);
 }
 
 void draw_placement(std::uint64_t seed, Scenario& s) {
-  SimRandom random(seed, 0x91ace);
+  RandomStream random(seed, 0x91ace);
   constexpr ItemPlacement others[] = {ItemPlacement::replicate, ItemPlacement::hash,
                                       ItemPlacement::hot_and_cold};
   if (chance(random, 0.5)) s.placement = others[random.below(std::size(others))];
@@ -178,49 +180,49 @@ bool has(const Scenario& s, FaultNeeds needs) {
   return false;
 }
 
-NodeId draw_node(SimRandom& random, NodeId nodes) { return 1 + static_cast<NodeId>(random.below(nodes)); }
-NodeId draw_router(SimRandom& random, const Scenario& s) {
+NodeId draw_node(RandomStream& random, NodeId nodes) { return 1 + static_cast<NodeId>(random.below(nodes)); }
+NodeId draw_router(RandomStream& random, const Scenario& s) {
   return s.router(static_cast<std::uint32_t>(random.below(s.routers)));
 }
 
-void draw_place(SimRandom& random, const Scenario& s, Fault& fault) {
-  const FaultPlace place = traits_of(fault.kind).place;
+void draw_target(RandomStream& random, const Scenario& s, Fault& fault) {
+  const FaultTarget place = traits_of(fault.kind).place;
   switch (place) {
-    case FaultPlace::node:
+    case FaultTarget::node:
       fault.node = draw_node(random, s.nodes());
       break;
-    case FaultPlace::pair:
+    case FaultTarget::pair:
       fault.node = draw_node(random, s.nodes());
       fault.peer = draw_node(random, s.nodes());
       break;
-    case FaultPlace::links:
-    case FaultPlace::asker:
+    case FaultTarget::links:
+    case FaultTarget::coordination_client:
       if (chance(random, 0.5)) break;
-      fault.node =
-          draw_node(random, place == FaultPlace::links || s.together ? s.nodes() : s.routers + s.cache_metas);
+      fault.node = draw_node(
+          random, place == FaultTarget::links || s.together ? s.nodes() : s.routers + s.cache_metas);
       break;
-    case FaultPlace::worker:
+    case FaultTarget::worker:
       fault.node = s.worker(static_cast<std::uint32_t>(random.below(s.workers)));
       break;
-    case FaultPlace::router:
+    case FaultTarget::router:
       fault.node = draw_router(random, s);
       break;
-    case FaultPlace::leader:
+    case FaultTarget::leader:
       fault.peer = draw_router(random, s);
       break;
-    case FaultPlace::everywhere:
+    case FaultTarget::everywhere:
       break;
   }
 }
 
-Fault draw_fault(SimRandom& random, const Scenario& s, FaultKind kind) {
+Fault draw_fault(RandomStream& random, const Scenario& s, FaultKind kind) {
   Fault fault{.kind = kind};
   fault.at = {s.warm_up.us + between(random, 0, s.safety.us * 3 / 4)};
   const std::int64_t longest = s.warm_up.us + s.safety.us - fault.at.us;
   fault.lasts = {std::min(
       longest, chance(random, 0.3) ? between(random, 20'000, 200'000) : between(random, 200'000, 2'500'000))};
-  draw_place(random, s, fault);
-  if (traits_of(kind).lasts == FaultLasts::past_lease)
+  draw_target(random, s, fault);
+  if (traits_of(kind).lasts == FaultDuration::past_lease)
     fault.lasts = {std::min(longest, between(random, 10, 16) * s.heartbeat.us)};
   fault.intensity = real(random, 0.05, 1.0);
   return fault;
@@ -247,7 +249,7 @@ std::vector<FaultKind> kinds_for(const DrawLimits& limits, const Scenario& s) {
 }
 
 // Several kinds of faults at the same time.
-void draw_storm(SimRandom& random, const std::vector<FaultKind>& kinds, Scenario& s) {
+void draw_storm(RandomStream& random, const std::vector<FaultKind>& kinds, Scenario& s) {
   std::vector<FaultKind> chosen;
   for (std::uint64_t i = 2 + random.below(6); i > 0; --i) chosen.push_back(kinds[random.below(kinds.size())]);
   const double tenth_minutes = static_cast<double>(s.safety.us) / 6e6;
@@ -259,21 +261,21 @@ void draw_storm(SimRandom& random, const std::vector<FaultKind>& kinds, Scenario
 }
 
 // One kind of fault, repeated, each with time to recover.
-void draw_drill(SimRandom& random, FaultKind kind, Scenario& s) {
+void draw_drill(RandomStream& random, FaultKind kind, Scenario& s) {
   const std::int64_t rest = 12 * s.heartbeat.us, end = s.warm_up.us + s.safety.us;
   for (std::int64_t at = s.warm_up.us + 1'000; at < end;) {
     Fault fault = draw_fault(random, s, kind);
     fault.at = {at + between(random, 0, 300'000)};
-    const FaultLasts lasts = traits_of(kind).lasts;
-    if (lasts == FaultLasts::all_along) fault.lasts = s.safety;
-    if (lasts == FaultLasts::asked_often) fault.lasts = {4 * (s.deadline.us + 4 * s.heartbeat.us)};
+    const FaultDuration lasts = traits_of(kind).lasts;
+    if (lasts == FaultDuration::whole_phase) fault.lasts = s.safety;
+    if (lasts == FaultDuration::several_requests) fault.lasts = {4 * (s.deadline.us + 4 * s.heartbeat.us)};
     fault.lasts = {std::min(fault.lasts.us, end - fault.at.us)};
     at = fault.at.us + fault.lasts.us + rest;
     if (fault.lasts.us > 0) s.faults.push_back(fault);
   }
 }
 
-void draw_faults(SimRandom& random, const DrawLimits& limits, Scenario& s) {
+void draw_faults(RandomStream& random, const DrawLimits& limits, Scenario& s) {
   const std::vector<FaultKind> kinds = kinds_for(limits, s);
   if (kinds.empty() || limits.no_faults) return;
   if (s.drill) return draw_drill(random, kinds[random.below(kinds.size())], s);
@@ -295,7 +297,7 @@ void slow_down(Scenario& s, double capacity_max, double share) {
     s.capacity_per_s = capacity_max;
   }
   s.requests_per_s = share * s.capacity_per_s;
-  const double request_us = 1e6 * s.workers * s.lanes / s.capacity_per_s;  // of one request, alone
+  const double request_us = 1e6 * s.workers * s.slots / s.capacity_per_s;  // of one request, alone
   s.deadline.us = std::max(s.deadline.us, static_cast<std::int64_t>(15 * request_us));
 }
 
@@ -317,7 +319,7 @@ void fit_bounds(Scenario& s) {
 // Expiries are short, so that they pass within a run. Sometimes the profile cache holds only a few
 // profiles.
 void draw_expiry(std::uint64_t seed, Scenario& s) {
-  SimRandom random(seed, 0xe8914e5);
+  RandomStream random(seed, 0xe8914e5);
   s.lenient = true;
   s.expiry.expiry = {between(random, 50'000, 4'000'000)};
   s.expiry.stale_for = {between(random, 0, 4'000'000)};
@@ -330,14 +332,14 @@ void draw_expiry(std::uint64_t seed, Scenario& s) {
 }  // namespace
 
 void draw_kind(std::uint64_t seed, Scenario& s) {
-  SimRandom random(seed, 0x9e4e7a7e);
+  RandomStream random(seed, 0x9e4e7a7e);
   s.generates = chance(random, 0.15);
   if (!s.generates) return;
   s.item_tokens = 3;
   if (chance(random, 0.8))
-    s.history_part = static_cast<std::uint32_t>(draw_knob(random, "router.history_part", 1, 32));
+    s.history_part = static_cast<std::uint32_t>(draw_setting(random, "router.history_part", 1, 32));
   // A prompt and the rows of a medium-width beam search replace the candidates.
-  const double ranking_us = 1e6 * s.workers * s.lanes / s.capacity_per_s;
+  const double ranking_us = 1e6 * s.workers * s.slots / s.capacity_per_s;
   const double request_us = 150 * s.us_per_token + static_cast<double>(s.batch_overhead.us);
   s.capacity_per_s *= ranking_us / request_us;
   s.requests_per_s = std::max(5.0, s.requests_per_s * std::min(1.0, ranking_us / request_us));
@@ -347,14 +349,14 @@ namespace {
 
 // Not if the first model has features that the others lack.
 void draw_models(std::uint64_t seed, Scenario& s) {
-  SimRandom random(seed, 0x5e7e4a15);
+  RandomStream random(seed, 0x5e7e4a15);
   if (s.generates || s.prototypes || s.page_rows > 0 || chance(random, 0.6)) return;
   s.models = 2 + static_cast<std::uint32_t>(random.below(2));
 }
 
 // Draws from its own stream, last: the run is otherwise the same.
 void draw_members(std::uint64_t seed, Scenario& s) {
-  SimRandom random(seed, 0x3e3b);
+  RandomStream random(seed, 0x3e3b);
   s.joins_at = {s.warm_up.us / 2 + between(random, 0, s.safety.us / 4)};
   s.leaves_at = {s.joins_at.us + between(random, 1'000'000, 1'500'000)};
   if (s.together || s.workers < 2) return;
@@ -364,13 +366,13 @@ void draw_members(std::uint64_t seed, Scenario& s) {
 }  // namespace
 
 Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
-  SimRandom random(seed, 0x5ce7a510);
+  RandomStream random(seed, 0x5ce7a510);
   Scenario s;
   s.seed = seed;
   s.drill = chance(random, 0.4);
   draw_topology(random, limits, s);
   draw_knobs(random, s);
-  if (s.drill) s.deadline = {draw_knob(random, "router.deadline", 1'600'000, 3'000'000)};
+  if (s.drill) s.deadline = {draw_setting(random, "router.deadline", 1'600'000, 3'000'000)};
   draw_load(random, s);
   draw_rows(seed, s);
   draw_split(seed, s);
@@ -404,7 +406,7 @@ std::string describe(const Scenario& s) {
       "deadline %.3g s; %u items, %u users of %u tenants (window %lld us), %.0f %s/s of %u candidates; "
       "%zu faults in %.1f s%s%s%s%s%s%s",
       static_cast<unsigned long long>(s.seed), s.routers, s.cache_metas, s.workers,
-      s.together ? " on the same nodes" : "", s.policy.name().c_str(), s.pages, s.page_tokens, s.lanes,
+      s.together ? " on the same nodes" : "", s.policy.name().c_str(), s.pages, s.page_tokens, s.slots,
       static_cast<double>(s.deadline.us) * 1e-6, s.items, s.users, s.tenants,
       static_cast<long long>(s.window.us), s.requests_per_s, s.generates ? "generate requests" : "requests",
       s.candidates, s.faults.size(), static_cast<double>(s.safety.us) * 1e-6, s.drill ? " (drill)" : "",

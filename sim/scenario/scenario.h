@@ -10,7 +10,7 @@
 
 #include "placement/cost/cost_model.h"
 #include "router/fleet/routing.h"
-#include "router/precompute/current_places.h"
+#include "router/precompute/current_assignment.h"
 #include "router/request/policy.h"
 #include "runtime/features/expiring_profiles.h"
 #include "sim/host/sim_network.h"
@@ -19,7 +19,7 @@
 namespace troupe::sim {
 
 class ToyFamily;
-struct Served;
+struct DeploymentConfig;
 
 // Device and model whose batch times come from the cost model.
 struct Hardware {
@@ -52,7 +52,7 @@ struct Scenario {
   bool together = false;
 
   // Settings, within the ranges of the settings table. They have their defaults, except for the pool.
-  std::uint32_t page_tokens = 4, pages = 512, lanes = 1, queue_max = 1'024, batch_tokens_max = 4'096;
+  std::uint32_t page_tokens = 4, pages = 512, slots = 1, queue_max = 1'024, batch_tokens_max = 4'096;
   std::uint32_t in_flight_max = 256;
   std::vector<double> tenant_weights;  // of the first tenants; the others have weight 1
   std::uint32_t tenants_max = 256;     // tenants that a router distinguishes
@@ -67,8 +67,8 @@ struct Scenario {
   std::string split;
   Duration split_window{5'000'000};
   router::Policy policy = router::policy("bat");
-  bool undivided = false;  // RouterConfig's
-  double approximate = 0;  // largest approximate share that a planner may use if a request does not say
+  bool shared_areas = false;  // RouterConfig's
+  double approximate = 0;     // largest approximate share that a planner may use if a request does not say
   Duration deadline{2'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{300'000'000};
   bool store = true, precompute = true;
   bool prototypes = false;  // the first model has prototypes; clients ask for plans that use them
@@ -81,11 +81,11 @@ struct Scenario {
   // number of hottest items on all workers (hot_and_cold); 0 = a twentieth of all
   std::uint32_t replicated = 0;
   std::uint32_t placed = 0;  // number of hottest items that are placed at all (hot_and_cold); 0 = all
-  std::shared_ptr<const router::ItemPlaces> places;  // for ItemPlacement::planned
+  std::shared_ptr<const router::ItemAssignment> places;  // for ItemPlacement::planned
 
   // Null: data and configuration are drawn. Otherwise this configuration replaces the settings here, except
   // for pages, lanes, deadline and heartbeat, which both contain.
-  std::shared_ptr<const Served> served;
+  std::shared_ptr<const DeploymentConfig> served;
   // Processors per node, if the hardware's host work is known; 0 = unlimited.
   std::uint32_t processors = 0;
 

@@ -26,9 +26,10 @@ std::size_t cell_of(double alpha) {
   return static_cast<std::size_t>(std::lround(std::clamp(alpha, 0.0, 1.0) * placement::split_cells));
 }
 
-void keep(const SplitRunOptions& options, const SplitOracle::Window& window, std::vector<PlayedNode>& nodes) {
+void keep(const SplitRunOptions& options, const SplitOracle::Window& window,
+          std::vector<RecordedNode>& nodes) {
   for (std::size_t n = 0; n < window.nodes.size(); ++n) {
-    PlayedNode::Window& played = nodes[nodes.size() - window.nodes.size() + n].windows.emplace_back();
+    RecordedNode::Window& played = nodes[nodes.size() - window.nodes.size() + n].windows.emplace_back();
     played.had = window.nodes[n];
     played.best = window.best;
     for (std::size_t a = 0; a < alphas; ++a)
@@ -39,7 +40,7 @@ void keep(const SplitRunOptions& options, const SplitOracle::Window& window, std
 
 }  // namespace
 
-placement::SplitState PlayedNode::state_at(std::size_t window, double alpha) const {
+placement::SplitState RecordedNode::state_at(std::size_t window, double alpha) const {
   const SplitOracle::NodeWindow& had = windows[window].had;
   const std::size_t cell = cell_of(alpha);
   return {.hot_share = had.hot / had.requests,
@@ -51,19 +52,19 @@ placement::SplitState PlayedNode::state_at(std::size_t window, double alpha) con
           .p99 = std::min(1.0, static_cast<double>(had.p99_us[cell]) / (2 * slo_us))};
 }
 
-std::vector<PlayedNode> play_ahead(std::uint32_t runs, std::uint64_t seed) {
-  std::vector<PlayedNode> nodes;
+std::vector<RecordedNode> record_runs(std::uint32_t runs, std::uint64_t seed) {
+  std::vector<RecordedNode> nodes;
   for (std::uint32_t run = 0; run < runs; ++run) {
     SplitRunOptions options = draw_setting(run, seed);
     nodes.resize(nodes.size() + options.nodes,
                  {static_cast<double>(options.workload.length_max), options.slo_us, {}});
-    options.told = [&](const SplitOracle::Window& window) { keep(options, window, nodes); };
+    options.on_window = [&](const SplitOracle::Window& window) { keep(options, window, nodes); };
     run_split(options);
   }
   return nodes;
 }
 
-placement::SplitState PlayedGame::begin(std::uint64_t episode) {
+placement::SplitState RecordedGame::begin(std::uint64_t episode) {
   TROUPE_CHECK(!nodes_.empty(), "a game needs recorded nodes");
   const std::uint64_t number = spread(episode);
   node_ = number % nodes_.size();
@@ -73,19 +74,19 @@ placement::SplitState PlayedGame::begin(std::uint64_t episode) {
   return nodes_[node_].state_at(window_, alpha_);
 }
 
-placement::SplitState PlayedGame::play(double alpha) {
+placement::SplitState RecordedGame::play(double alpha) {
   alpha_ = alpha;
   window_ = (window_ + 1) % nodes_[node_].windows.size();
   return nodes_[node_].state_at(window_, alpha_);
 }
 
-double PlayedGame::reward() const {
+double RecordedGame::reward() const {
   return static_cast<double>(nodes_[node_].windows[window_].reward[cell_of(alpha_)]);
 }
 
-std::vector<placement::BoostedTrees::Example> oracle_examples(const std::vector<PlayedNode>& nodes) {
+std::vector<placement::BoostedTrees::Example> oracle_examples(const std::vector<RecordedNode>& nodes) {
   std::vector<placement::BoostedTrees::Example> examples;
-  for (const PlayedNode& node : nodes)
+  for (const RecordedNode& node : nodes)
     for (std::size_t window = 0; window < node.windows.size(); ++window)
       for (const double alpha : {0.2, 0.4, 0.6, 0.8})
         examples.push_back({values_of(node.state_at(window, alpha)), node.windows[window].best});

@@ -14,7 +14,7 @@
 namespace troupe::sim {
 
 // Recorded windows of one node.
-struct PlayedNode {
+struct RecordedNode {
   struct Window {
     SplitOracle::NodeWindow had;
     std::array<float, alphas> reward{};  // by the mean P99 and lateness of all draws and nodes
@@ -27,22 +27,22 @@ struct PlayedNode {
 };
 
 // Runs `runs` simulations of two nodes with settings drawn from the seed.
-std::vector<PlayedNode> play_ahead(std::uint32_t runs, std::uint64_t seed);
+std::vector<RecordedNode> record_runs(std::uint32_t runs, std::uint64_t seed);
 
-class PlayedGame final : public placement::SplitGame {
+class RecordedGame final : public placement::SplitEnvironment {
  public:
-  explicit PlayedGame(std::vector<PlayedNode> nodes) : nodes_(std::move(nodes)) {}
+  explicit RecordedGame(std::vector<RecordedNode> nodes) : nodes_(std::move(nodes)) {}
   placement::SplitState begin(std::uint64_t episode) override;
   placement::SplitState play(double alpha) override;
   double reward() const override;
 
  private:
-  std::vector<PlayedNode> nodes_;
+  std::vector<RecordedNode> nodes_;
   std::size_t node_ = 0, window_ = 0;
   double alpha_ = 0;
 };
 
 // Returns examples of each window at several alphas.
-std::vector<placement::BoostedTrees::Example> oracle_examples(const std::vector<PlayedNode>& nodes);
+std::vector<placement::BoostedTrees::Example> oracle_examples(const std::vector<RecordedNode>& nodes);
 
 }  // namespace troupe::sim

@@ -21,14 +21,14 @@ BlockName name_of(std::uint32_t user) {
   return name;
 }
 
-placement::ShadowOptions shadow_options(const NodeOptions& options, std::uint64_t pool,
+placement::ShadowOptions shadow_options(const SplitNodeOptions& options, std::uint64_t pool,
                                         std::uint32_t one_of) {
   return {.pool = pool, .one_of = one_of, .samples_max = 8'192, .kept = options.shadow_kept};
 }
 
 }  // namespace
 
-SplitNode::SplitNode(const SplitTimes& times, const NodeOptions& options)
+SplitNode::SplitNode(const SplitTimes& times, const SplitNodeOptions& options)
     : times_(times),
       options_(options),
       pool_(sizes_of(times.sizes(), options.alpha)),
@@ -85,11 +85,11 @@ bool SplitNode::use_kv(const SplitRequest& request) {
   const PoolBlock* made =
       pool_.reserve({name, SegmentKind::user, std::to_string(request.user), times_.kv_pages(request.length)});
   if (made) pool_.commit(name, made->generation, 0);
-  pool_.take_gone();
+  pool_.take_removed();
   return false;
 }
 
-SplitNode::Served SplitNode::serve(const SplitRequest& request, std::span<const std::uint32_t> rows) {
+SplitNode::ServedRequest SplitNode::serve(const SplitRequest& request, std::span<const std::uint32_t> rows) {
   const bool hit = use_kv(request);
   const double missing = use_rows(rows);
   const double served = (hit ? times_.reused_us(request.length) : times_.computed_us(request.length)) +

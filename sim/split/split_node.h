@@ -17,7 +17,7 @@
 
 namespace troupe::sim {
 
-struct NodeOptions {
+struct SplitNodeOptions {
   double alpha = 0.5;  // initial value
   double slo_us = 30'000;
   std::uint32_t length_max = 15'000;
@@ -28,13 +28,13 @@ struct NodeOptions {
 
 class SplitNode {
  public:
-  SplitNode(const SplitTimes& times, const NodeOptions& options);
+  SplitNode(const SplitTimes& times, const SplitNodeOptions& options);
 
-  struct Served {
+  struct ServedRequest {
     double latency_us;
     double worth;  // value of serving such a request one microsecond sooner
   };
-  Served serve(const SplitRequest& request, std::span<const std::uint32_t> rows);
+  ServedRequest serve(const SplitRequest& request, std::span<const std::uint32_t> rows);
   // Records a request of a user whose home is this node, wherever it was served. The savings of the user's
   // keys count where they would be kept. Counted at the serving node, a user whose keys were dropped would
   // never be seen to return.
@@ -61,7 +61,7 @@ class SplitNode {
   void set_alpha(double alpha);
 
   const SplitTimes& times_;
-  NodeOptions options_;
+  SplitNodeOptions options_;
   PagePool pool_;
   RowSlab rows_;
   std::vector<std::uint32_t> row_pages_;  // pages of the pool that the slab does not use now

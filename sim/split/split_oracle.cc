@@ -38,7 +38,7 @@ void SplitOracle::serve(std::uint32_t node, const SplitRequest& request,
     if (const auto distance = n.rows.use(row, 1); distance && *distance <= all_rows)
       ++found[(*distance * cells + all_rows - 1) / all_rows];
   const double computed = times_.computed_us(request.length), reused = times_.reused_us(request.length);
-  Served& served = n.served.emplace_back();
+  ServedRequest& served = n.served.emplace_back();
   served.at_us = request.at_us;
   double missing = static_cast<double>(rows.size());
   n.window.requests += 1;
@@ -92,7 +92,7 @@ SplitOracle::Window SplitOracle::end_window() {
       play(node, draw, halves[draw % 2]);
     served += static_cast<double>(node.served.size());
     for (std::size_t a = 0; a < alphas; ++a) {
-      for (const Served& s : node.served) window.mean_us[a] += s.us[a];
+      for (const ServedRequest& s : node.served) window.mean_us[a] += s.us[a];
       window.late[a] += node.late[a] / static_cast<double>(node.free_us.size());
       node.window.late[a] = static_cast<float>(node.late[a] / static_cast<double>(node.free_us.size()));
     }

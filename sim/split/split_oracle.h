@@ -43,13 +43,13 @@ class SplitOracle {
   std::span<const float> latencies(std::size_t alpha) const { return all_[alpha]; }
 
  private:
-  struct Served {
+  struct ServedRequest {
     double at_us = 0;
     std::array<float, alphas> us;
   };
   struct Node {
     placement::RecencyStack kv, rows;
-    std::vector<Served> served;
+    std::vector<ServedRequest> served;
     NodeWindow window;
     std::array<double, alphas> late{};                // of all draws
     std::vector<std::array<double, alphas>> free_us;  // of each draw
@@ -58,7 +58,7 @@ class SplitOracle {
 
   const SplitTimes& times_;
   double window_us_, slo_us_, begin_us_ = 0;
-  SimRandom random_;
+  RandomStream random_;
   std::vector<Node> nodes_;
   std::vector<float> sorted_;
   std::array<std::vector<float>, alphas> all_;

@@ -9,21 +9,21 @@
 namespace troupe::sim {
 namespace {
 
-class Cluster {
+class SplitCluster {
  public:
-  explicit Cluster(const SplitRunOptions& options)
+  explicit SplitCluster(const SplitRunOptions& options)
       : options_(options),
         times_(options.sizes),
         workload_(cluster_workload(options, times_)),
         router_(options.routing, routing_costs(times_, workload_.options(), options.slo_us)),
         views_(options.nodes) {
-    const NodeOptions node{.alpha = options.alpha,
-                           .slo_us = options.slo_us,
-                           .length_max = options.workload.length_max,
-                           .shards = options.workload.shards,
-                           .rows_per_shard = workload_.rows_per_shard(),
-                           .shadows = options.shadows,
-                           .shadow_kept = options.shadow_kept};
+    const SplitNodeOptions node{.alpha = options.alpha,
+                                .slo_us = options.slo_us,
+                                .length_max = options.workload.length_max,
+                                .shards = options.workload.shards,
+                                .rows_per_shard = workload_.rows_per_shard(),
+                                .shadows = options.shadows,
+                                .shadow_kept = options.shadow_kept};
     for (std::uint32_t n = 0; n < options.nodes; ++n) {
       nodes_.push_back(std::make_unique<SplitNode>(times_, node));
       policies_.push_back(options.policy ? options.policy(n) : nullptr);
@@ -50,7 +50,7 @@ class Cluster {
       const auto rows = workload_.rows_of(request.user, request.length);
       const std::uint32_t n = choose(request);
       if (oracle_) oracle_->serve(n, request, rows);
-      const SplitNode::Served served = nodes_[n]->serve(request, rows);
+      const SplitNode::ServedRequest served = nodes_[n]->serve(request, rows);
       nodes_[user_home(request.user, options_.nodes)]->note_user(request, served.worth);
       latencies_.push_back(static_cast<float>(served.latency_us));
     }
@@ -92,7 +92,7 @@ class Cluster {
     result_.windows.push_back(window);
     if (!counts) return;
     count(window, best);
-    if (options_.told) options_.told(best);
+    if (options_.on_window) options_.on_window(best);
   }
 
   void count(const SplitWindow& window, const SplitOracle::Window& best) {
@@ -164,6 +164,6 @@ RoutingCosts routing_costs(const SplitTimes& times, const SplitWorkloadOptions& 
           .busy_us = slo_us};
 }
 
-SplitRunResult run_split(const SplitRunOptions& options) { return Cluster(options).run(); }
+SplitRunResult run_split(const SplitRunOptions& options) { return SplitCluster(options).run(); }
 
 }  // namespace troupe::sim

@@ -30,7 +30,7 @@ struct SplitRunOptions {
   std::vector<double> best;
   // Creates the policy of node n; null = alpha stays.
   std::function<std::unique_ptr<placement::SplitPolicy>(std::uint32_t n)> policy;
-  std::function<void(const SplitOracle::Window&)> told;  // called for each window that counts
+  std::function<void(const SplitOracle::Window&)> on_window;  // called for each window that counts
 };
 
 struct SplitWindow {

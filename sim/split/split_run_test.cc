@@ -192,7 +192,7 @@ TEST_CASE(
 }
 
 TEST_CASE("split game: a game uses the given alpha and starts the same again") {
-  PlayedGame game(play_ahead(1, 3));
+  RecordedGame game(record_runs(1, 3));
   const placement::SplitState begun = game.begin(5);
   CHECK(game.play(0.1).alpha == 0.1);
   const double little = game.reward();

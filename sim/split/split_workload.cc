@@ -69,7 +69,7 @@ SplitWorkload::SplitWorkload(const SplitWorkloadOptions& options)
 
 void SplitWorkload::plan_windows() {
   const SplitWorkloadOptions& o = options_;
-  SimRandom random(o.schedule, 2);
+  RandomStream random(o.schedule, 2);
   windows_.resize(o.windows);
   std::uint32_t left = 0;  // remaining windows of the current burst
   for (std::uint32_t w = 0; w < o.windows; ++w) {

@@ -97,7 +97,7 @@ class SplitWorkload {
   double normal();
 
   SplitWorkloadOptions options_;
-  SimRandom random_;
+  RandomStream random_;
   std::uint32_t hot_count_, rows_per_shard_;
   Weights hot_, others_, row_, shard_;
   struct Window {

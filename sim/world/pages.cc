@@ -12,7 +12,7 @@ namespace {
 // Never 0, which means none.
 std::uint32_t mark(std::uint64_t hash) { return static_cast<std::uint32_t>(hash) | 1; }
 
-std::uint64_t take(std::uint64_t sum, const Fingerprint& print) {
+std::uint64_t take(std::uint64_t sum, const PageFingerprint& print) {
   return mix(sum, print.of_layer[0], print.of_layer[1]);
 }
 
@@ -43,7 +43,7 @@ bool Pages::hold(std::span<const std::uint32_t> ids, std::size_t tokens) const {
          std::all_of(ids.begin(), ids.end(), [&](std::uint32_t id) { return id < count(); });
 }
 
-void Pages::write(std::uint32_t id, const Fingerprint& print, const Provenance& from) {
+void Pages::write(std::uint32_t id, const PageFingerprint& print, const Provenance& from) {
   copy(id, Page{print, from});
   pages_[id].fresh = 1;
 }

@@ -26,7 +26,7 @@ std::uint32_t tenant_mark(SegmentKind kind, std::string_view owner);  // owner: 
 std::uint32_t model_mark(std::string_view model_version);
 
 struct Page {
-  Fingerprint print;
+  PageFingerprint print;
   Provenance from;
   // Number of the arena's write that made it; differs even for equal content.
   std::uint32_t writing : 29 = 0;
@@ -54,7 +54,7 @@ class Pages {
   bool hold(std::span<const std::uint32_t> ids, std::size_t tokens) const;
   const Page& at(std::uint32_t id) const { return pages_[id]; }
 
-  void write(std::uint32_t id, const Fingerprint& print, const Provenance& from);
+  void write(std::uint32_t id, const PageFingerprint& print, const Provenance& from);
   void copy(std::uint32_t id, const Page& content, bool late = false);  // keeps the content's provenance
   void set_checked(std::span<const std::uint32_t> ids);
 

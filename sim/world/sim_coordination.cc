@@ -23,8 +23,8 @@ Duration SimCoordination::time_of(Instant now, NodeId asker, const Coordinate& q
   return time;
 }
 
-std::variant<Coordinated, Refusal> SimCoordination::ask(Instant now, NodeId asker,
-                                                        const Coordinate& question) {
+std::variant<CoordinationReply, Refusal> SimCoordination::ask(Instant now, NodeId asker,
+                                                              const Coordinate& question) {
   const bool answer_lost = chance(random_, faults_.answers_lost);
   if (!reaches(asker)) return unreachable();
   const Revision before = state_.last();

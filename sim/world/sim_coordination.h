@@ -27,7 +27,7 @@ class SimCoordination {
   Faults& faults() { return faults_; }
   // Returns how long this request takes if it is sent now.
   Duration time_of(Instant now, NodeId asker, const Coordinate& question);
-  std::variant<Coordinated, Refusal> ask(Instant now, NodeId asker, const Coordinate& question);
+  std::variant<CoordinationReply, Refusal> ask(Instant now, NodeId asker, const Coordinate& question);
 
   CoordinationState& state() { return state_; }  // for the world's own setup and for judges
   // Called after each request that changed something, since some states last less than the interval of a
@@ -38,7 +38,7 @@ class SimCoordination {
   bool reaches(NodeId asker) const { return !faults_.away && !faults_.cut_off.contains(asker); }
 
   CoordinationState state_;
-  SimRandom random_;
+  RandomStream random_;
   Duration latency_min_, latency_max_, timeout_;
   Faults faults_;
 };

@@ -17,7 +17,7 @@ SimCoordination coordination() { return {1, Duration{100}, Duration{100}, Durati
 TEST_CASE("sim coordination: requests see the state at their end, and watches wait for a change") {
   SimCoordination all = coordination();
   CHECK(all.time_of({0}, 1, write_once) == Duration{100});
-  const auto written = std::get<Coordinated>(all.ask({100}, 1, write_once));
+  const auto written = std::get<CoordinationReply>(all.ask({100}, 1, write_once));
   CHECK(written.ok);
   const Coordinate watch{WatchKey{"k", written.revision, 7'000}}, old{WatchKey{"k", 0, 7'000}};
   CHECK(all.time_of({0}, 1, watch) == Duration{7'100});
@@ -33,7 +33,7 @@ TEST_CASE(
   all.faults().cut_off = {2};
   CHECK(all.time_of({0}, 2, ask_key) == Duration{5'000});
   CHECK(std::get<Refusal>(all.ask({0}, 2, write_once)).status == 503);
-  CHECK(std::get<Coordinated>(all.ask({0}, 1, ask_key)).revision == 0);
+  CHECK(std::get<CoordinationReply>(all.ask({0}, 1, ask_key)).revision == 0);
   all.faults() = {.away = true};
   CHECK(std::get<Refusal>(all.ask({0}, 1, ask_key)).code == "coordination_away");
 }
@@ -43,7 +43,7 @@ TEST_CASE("sim coordination: an answer may be lost after the change took effect"
   all.faults().answers_lost = 1;
   CHECK(std::holds_alternative<Refusal>(all.ask({0}, 1, write_once)));
   all.faults() = {};
-  CHECK(std::get<Coordinated>(all.ask({0}, 1, ask_key)).value == "v");
+  CHECK(std::get<CoordinationReply>(all.ask({0}, 1, ask_key)).value == "v");
 }
 
 TEST_CASE(

@@ -14,7 +14,7 @@ bool SimDisk::put(const Record& record) {
   return true;
 }
 
-void SimDisk::put_torn(Record record, SimRandom& random) {
+void SimDisk::put_torn(Record record, RandomStream& random) {
   if (record.pages.empty()) return;
   const std::size_t whole = record.pages.size(), written = random.below(whole);
   record.pages.resize(written);
@@ -41,14 +41,14 @@ void SimDisk::bury(Record record) {
   if (lost_.size() > lost_max) lost_.pop_front();
 }
 
-SimDisk::Records::iterator SimDisk::any(SimRandom& random) {
+SimDisk::Records::iterator SimDisk::any(RandomStream& random) {
   BlockName near;
   for (std::size_t i = 0; i < 8; ++i) near.bytes[i] = static_cast<std::uint8_t>(random.next());
   const auto at = records_.lower_bound(near);
   return at == records_.end() ? records_.begin() : at;
 }
 
-bool SimDisk::flip_one(SimRandom& random) {
+bool SimDisk::flip_one(RandomStream& random) {
   if (records_.empty()) return false;
   std::vector<Page>& pages = any(random)->second.pages;
   if (pages.empty()) return false;
@@ -57,13 +57,13 @@ bool SimDisk::flip_one(SimRandom& random) {
   return true;
 }
 
-bool SimDisk::forge_one(SimRandom& random) {
+bool SimDisk::forge_one(RandomStream& random) {
   if (records_.empty()) return false;
   any(random)->second.block.checksum ^= std::uint64_t{1} << random.below(64);
   return true;
 }
 
-bool SimDisk::swap_two(SimRandom& random) {
+bool SimDisk::swap_two(RandomStream& random) {
   if (records_.size() < 2) return false;
   const auto one = any(random);
   auto other = any(random);
@@ -75,7 +75,7 @@ bool SimDisk::swap_two(SimRandom& random) {
   return true;
 }
 
-bool SimDisk::truncate_one(SimRandom& random) {
+bool SimDisk::truncate_one(RandomStream& random) {
   if (records_.empty()) return false;
   std::vector<Page>& pages = any(random)->second.pages;
   if (pages.empty()) return false;
@@ -84,7 +84,7 @@ bool SimDisk::truncate_one(SimRandom& random) {
   return true;
 }
 
-bool SimDisk::revive_one(SimRandom& random) {
+bool SimDisk::revive_one(RandomStream& random) {
   if (lost_.empty()) return false;
   const Record& lost = lost_[random.below(lost_.size())];
   Record& now = records_[lost.block.name];

@@ -43,23 +43,23 @@ class SimDisk {
 
   bool put(const Record& record);  // false = the disk is full
   // Saves a first part of the block's pages, followed by nothing or by pages of zeros.
-  void put_torn(Record record, SimRandom& random);
+  void put_torn(Record record, RandomStream& random);
   const Record* find(const BlockName& name) const;
   bool erase(const BlockName& name);
   const Records& records() const { return records_; }
   std::uint64_t pages() const { return pages_; }
 
   // Each function needs a record to damage and returns false if there is none.
-  bool flip_one(SimRandom& random);      // flips a bit of a page
-  bool forge_one(SimRandom& random);     // flips a bit of a record's checksum
-  bool swap_two(SimRandom& random);      // exchanges two names' records, or only their pages
-  bool truncate_one(SimRandom& random);  // drops the last page
-  bool revive_one(SimRandom& random);    // restores a recently erased or replaced record under its name
+  bool flip_one(RandomStream& random);      // flips a bit of a page
+  bool forge_one(RandomStream& random);     // flips a bit of a record's checksum
+  bool swap_two(RandomStream& random);      // exchanges two names' records, or only their pages
+  bool truncate_one(RandomStream& random);  // drops the last page
+  bool revive_one(RandomStream& random);    // restores a recently erased or replaced record under its name
   void wipe();
 
  private:
   static constexpr std::size_t lost_max = 64;
-  Records::iterator any(SimRandom& random);
+  Records::iterator any(RandomStream& random);
   void bury(Record record);
 
   std::uint64_t pages_max_, pages_ = 0;

@@ -37,10 +37,10 @@ TEST_CASE("sim disk: counts its pages and refuses a block that does not fit") {
 }
 
 TEST_CASE("sim disk: every kind of damage is detected by a reader's checks") {
-  using Lie = bool (SimDisk::*)(SimRandom&);
+  using Lie = bool (SimDisk::*)(RandomStream&);
   for (const Lie lie : {&SimDisk::flip_one, &SimDisk::forge_one, &SimDisk::truncate_one, &SimDisk::swap_two})
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
-      SimRandom random(seed, 0);
+      RandomStream random(seed, 0);
       SimDisk disk(100);
       CHECK_FALSE((disk.*lie)(random));
       disk.put(record(1)), disk.put(record(200));
@@ -51,7 +51,7 @@ TEST_CASE("sim disk: every kind of damage is detected by a reader's checks") {
 
 TEST_CASE("sim disk: a torn save leaves a first part of the block, which a reader's checks detect") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    SimRandom random(seed, 0);
+    RandomStream random(seed, 0);
     SimDisk disk(100);
     disk.put_torn(record(1), random);
     REQUIRE(disk.find({{1}}));
@@ -61,7 +61,7 @@ TEST_CASE("sim disk: a torn save leaves a first part of the block, which a reade
 }
 
 TEST_CASE("sim disk: erased records can come back until the disk is wiped") {
-  SimRandom random(1, 0);
+  RandomStream random(1, 0);
   SimDisk disk(100);
   CHECK_FALSE(disk.revive_one(random));
   disk.put(record(1));

@@ -9,12 +9,12 @@
 
 namespace troupe::sim {
 
-class SimPrototypes final : public StandIns {
+class SimPrototypes final : public PrototypeSet {
  public:
   SimPrototypes(std::uint64_t seed, std::string model_version)
       : seed_(seed), model_version_(std::move(model_version)), checksum_("prototypes of " + model_version_) {}
 
-  bool stands_for(Token token, std::uint32_t position) const override {
+  bool has_prototype(Token token, std::uint32_t position) const override {
     return mix(seed_, static_cast<std::uint32_t>(token), position / 4) % 3 != 0;
   }
   const std::string& checksum() const override { return checksum_; }

@@ -46,17 +46,18 @@ std::uint32_t pages_for(std::size_t tokens, std::uint32_t page_tokens) {
   return static_cast<std::uint32_t>((tokens + page_tokens - 1) / page_tokens);
 }
 
-Fingerprint fingerprint(const SegmentValue& value, std::uint32_t page, std::size_t tokens,
-                        std::uint32_t page_tokens) {
+PageFingerprint fingerprint(const SegmentValue& value, std::uint32_t page, std::size_t tokens,
+                            std::uint32_t page_tokens) {
   const std::size_t here = tokens_in_page(page, tokens, page_tokens);
-  Fingerprint print;
+  PageFingerprint print;
   for (std::size_t layer = 0; layer < layers; ++layer)
     print.of_layer[layer] = value.of_layer[layer] ^ page_salt(layer, page, here);
   return print;
 }
 
 // In every layer, each page without its salt must be the value; the first that differs gives another value.
-SegmentValue seen_through(std::span<const Fingerprint> pages, std::size_t tokens, std::uint32_t page_tokens) {
+SegmentValue seen_through(std::span<const PageFingerprint> pages, std::size_t tokens,
+                          std::uint32_t page_tokens) {
   SegmentValue value;
   for (std::size_t layer = 0; layer < layers; ++layer) {
     std::uint64_t first = 0, seen = 0;
@@ -89,14 +90,14 @@ std::string segment_fault(const Plan& plan, std::size_t index) {
   const std::string where = "segment " + std::to_string(index);
   if (segment.tokens.empty()) return where + " is empty";
   std::uint32_t least = 0;
-  for (const Sees::Range range : segment.sees.ranges()) {
+  for (const VisibleSegments::Range range : segment.sees.ranges()) {
     if (range.begin < least || range.begin >= range.end || range.end > index)
       return where + " sees segments " + std::to_string(range.begin) + " to before " +
              std::to_string(range.end) + "; expected earlier segments, ascending";
     least = range.end;
   }
-  const kernels::Replaced replaced = segment.replaces;
-  if (replaced.segment == kernels::Replaced::none) return "";
+  const kernels::ReplacedTokens replaced = segment.replaces;
+  if (replaced.segment == kernels::ReplacedTokens::none) return "";
   if (replaced.segment >= index || segment.sees.contains(replaced.segment) ||
       std::uint64_t{replaced.offset} + segment.tokens.size() > plan.segments[replaced.segment].tokens.size())
     return where + " replaces tokens from " + std::to_string(replaced.offset) + " of segment " +
@@ -106,10 +107,10 @@ std::string segment_fault(const Plan& plan, std::size_t index) {
 
 }  // namespace
 
-std::string find_plan_fault(const Plan& plan) {
+std::string validate_plan(const Plan& plan) {
   for (std::size_t i = 0; i < plan.segments.size(); ++i)
     if (std::string fault = segment_fault(plan, i); !fault.empty()) return fault;
-  for (const kernels::Repair::Place& place : plan.repair.places)
+  for (const kernels::Repair::ReusedSpan& place : plan.repair.reused_spans)
     if (place.segment >= plan.segments.size() || place.block >= place.segment ||
         plan.segments[place.block].tokens != plan.segments[place.segment].tokens)
       return "segment " + std::to_string(place.segment) + " is repaired from segment " +
@@ -168,35 +169,35 @@ SegmentValue prototypes_value(std::uint64_t model_key, std::string_view checksum
   return value;
 }
 
-const kernels::Repair::Place* place_of_prototypes(const Plan& plan, std::size_t block) {
+const kernels::Repair::ReusedSpan* place_of_prototypes(const Plan& plan, std::size_t block) {
   if (plan.repair.prototypes.empty()) return nullptr;
-  const auto at = std::ranges::find_if(plan.repair.places, [&](const kernels::Repair::Place& place) {
-    return place.of_prototypes && place.block == block;
-  });
-  return at == plan.repair.places.end() ? nullptr : &*at;
+  const auto at = std::ranges::find_if(
+      plan.repair.reused_spans,
+      [&](const kernels::Repair::ReusedSpan& place) { return place.of_prototypes && place.block == block; });
+  return at == plan.repair.reused_spans.end() ? nullptr : &*at;
 }
 
 void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentValue> values,
                  std::vector<SegmentValue>& seen) {
   seen.clear();
-  const Sees& sees = plan.segments[segment].sees;
+  const VisibleSegments& sees = plan.segments[segment].sees;
   const auto change = [](SegmentValue& value, std::uint64_t a, std::uint64_t b) {
     for (std::uint64_t& layer : value.of_layer) layer = mix(layer, a, b);
   };
   std::vector<std::size_t> place(segment);  // index in `seen`
-  const auto& places = plan.repair.places;
+  const auto& reused_spans = plan.repair.reused_spans;
   for (const std::uint32_t s : sees) {
     place[s] = seen.size();
     seen.push_back(values[s]);
     if (const std::int32_t shift = plan.segments[s].shift; shift != 0)
       change(seen.back(), 1, static_cast<std::uint32_t>(shift));
-    const auto at = std::ranges::lower_bound(places, s, {}, &kernels::Repair::Place::segment);
-    if (at == places.end() || at->segment != s) continue;
+    const auto at = std::ranges::lower_bound(reused_spans, s, {}, &kernels::Repair::ReusedSpan::segment);
+    if (at == reused_spans.end() || at->segment != s) continue;
     seen.back() = repaired_value(seen.back(), values[at->block], plan.repair);
   }
   for (const std::uint32_t s : sees) {
-    const kernels::Replaced replaced = plan.segments[s].replaces;
-    if (replaced.segment != kernels::Replaced::none && sees.contains(replaced.segment))
+    const kernels::ReplacedTokens replaced = plan.segments[s].replaces;
+    if (replaced.segment != kernels::ReplacedTokens::none && sees.contains(replaced.segment))
       change(seen[place[replaced.segment]], 2 + replaced.offset, plan.segments[s].tokens.size());
   }
 }

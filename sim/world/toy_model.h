@@ -25,9 +25,9 @@ struct SegmentValue {
   auto operator<=>(const SegmentValue&) const = default;
 };
 // Content of a page.
-struct Fingerprint {
+struct PageFingerprint {
   std::array<std::uint64_t, layers> of_layer{};
-  bool operator==(const Fingerprint&) const = default;
+  bool operator==(const PageFingerprint&) const = default;
 };
 
 std::uint64_t model_key(std::string_view model_version);
@@ -38,18 +38,19 @@ SegmentValue segment_value(std::uint64_t model_key, std::span<const Token> token
 
 std::uint32_t pages_for(std::size_t tokens, std::uint32_t page_tokens);
 // Returns the fingerprint of page `page` of a block of `tokens` tokens.
-Fingerprint fingerprint(const SegmentValue& value, std::uint32_t page, std::size_t tokens,
-                        std::uint32_t page_tokens);
+PageFingerprint fingerprint(const SegmentValue& value, std::uint32_t page, std::size_t tokens,
+                            std::uint32_t page_tokens);
 // Returns the value that readers of these pages see. The value is the block's own if every page is as
 // `fingerprint` computes it, in order.
-SegmentValue seen_through(std::span<const Fingerprint> pages, std::size_t tokens, std::uint32_t page_tokens);
+SegmentValue seen_through(std::span<const PageFingerprint> pages, std::size_t tokens,
+                          std::uint32_t page_tokens);
 
 // Returns one logit per row, in (-8, 8).
 ScoreRow logits(const SegmentValue& value, std::uint32_t offset, std::span<const Token> rows);
 
 // Returns "" if the plan is valid, else the reason: segments must not be empty, `sees` must be ascending
 // and earlier, replaced tokens must lie inside an earlier segment, and readouts inside their segment.
-std::string find_plan_fault(const Plan& plan);
+std::string validate_plan(const Plan& plan);
 
 // Collects into `seen` the values that this segment of a valid plan sees, given the values of earlier
 // segments. Each value includes how far the segment was moved, and excludes tokens whose replacements are
@@ -67,7 +68,7 @@ SegmentValue repaired_value(const SegmentValue& own, const SegmentValue& block,
 SegmentValue prototypes_value(std::uint64_t model_key, std::string_view checksum,
                               std::span<const Token> tokens, std::int32_t place);
 // Returns the place that uses this block of prototypes; null if the segment is not one.
-const kernels::Repair::Place* place_of_prototypes(const Plan& plan, std::size_t block);
+const kernels::Repair::ReusedSpan* place_of_prototypes(const Plan& plan, std::size_t block);
 
 // Computation of a run's models. A family's values may depend only on what a block's name covers.
 class ToyFamily {

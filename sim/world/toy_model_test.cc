@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t page_tokens = 4;
 
-Segment segment(Tokens tokens, std::int32_t start, Sees sees) {
+Segment segment(Tokens tokens, std::int32_t start, VisibleSegments sees) {
   return {SegmentKind::user, std::move(tokens), start, std::move(sees)};
 }
 
@@ -34,7 +34,7 @@ std::vector<double> scores_with_cache(const Plan& plan, const std::vector<bool>&
     const Segment& one = plan.segments[i];
     gather_seen(plan, i, values, seen);
     SegmentValue value = segment_value(model_key("m1"), one.tokens, one.start, seen);
-    std::vector<Fingerprint> pages;
+    std::vector<PageFingerprint> pages;
     for (std::uint32_t p = 0; p < pages_for(one.tokens.size(), page_tokens); ++p)
       pages.push_back(fingerprint(value, p, one.tokens.size(), page_tokens));
     values.push_back(cached[i] ? seen_through(pages, one.tokens.size(), page_tokens) : value);
@@ -43,7 +43,7 @@ std::vector<double> scores_with_cache(const Plan& plan, const std::vector<bool>&
   return logits(values[readout.segment], readout.offset, readout.rows).scores;
 }
 
-Plan random_plan(SimRandom& random) {
+Plan random_plan(RandomStream& random) {
   Plan plan;
   const std::size_t segments = 2 + random.below(8);
   for (std::size_t i = 0; i < segments; ++i) {
@@ -53,7 +53,7 @@ Plan random_plan(SimRandom& random) {
     for (std::uint32_t s = 0; s < i; ++s)
       if (random.below(3) > 0) sees.push_back(s);
     plan.segments.push_back(
-        segment(std::move(tokens), static_cast<std::int32_t>(random.below(50)), Sees(sees)));
+        segment(std::move(tokens), static_cast<std::int32_t>(random.below(50)), VisibleSegments(sees)));
   }
   plan.readouts = {{static_cast<std::uint32_t>(segments - 1), 0, {1, 2, 3}}};
   return plan;
@@ -103,7 +103,7 @@ TEST_CASE("toy model: the position of a seen block and the replacements of its t
   plan.segments[4].sees = {0, 1, 2, 3};
   plan.segments[5].sees = {0, 1, 2, 3, 4};
   plan.readouts[0].segment = 5;
-  CHECK(find_plan_fault(plan) == "");
+  CHECK(validate_plan(plan) == "");
   const std::vector<double> truth = scores(plan);
   Plan shifted = plan, none = plan, other = plan, unseen = plan;
   shifted.segments[1].shift = 3;
@@ -117,7 +117,7 @@ TEST_CASE("toy model: the position of a seen block and the replacements of its t
   }
   CHECK(scores(plan) == scores(unseen));
   plan.segments[3].replaces.offset = 3;
-  CHECK(find_plan_fault(plan) ==
+  CHECK(validate_plan(plan) ==
         "segment 3 replaces tokens from 3 of segment 2; expected tokens of an earlier segment that it does "
         "not see");
 }
@@ -135,7 +135,7 @@ TEST_CASE("toy model: seen segments are a set, independent of order and repetiti
 TEST_CASE("toy model: intact pages give the value back, any other pages another value") {
   const SegmentValue value{{11, 22}}, other{{11, 23}};
   const std::size_t tokens = 10;
-  std::vector<Fingerprint> pages;
+  std::vector<PageFingerprint> pages;
   for (std::uint32_t p = 0; p < 3; ++p) pages.push_back(fingerprint(value, p, tokens, page_tokens));
   CHECK(seen_through(pages, tokens, page_tokens) == value);
   for (std::uint32_t p = 0; p < 3; ++p) {
@@ -157,7 +157,7 @@ TEST_CASE("toy model: intact pages give the value back, any other pages another 
 TEST_CASE("toy model: cached and computed runs of random plans agree") {
   const std::uint64_t seed = 4711;
   INFO("seed ", seed);
-  SimRandom random(seed, 0);
+  RandomStream random(seed, 0);
   for (int round = 0; round < 200; ++round) {
     const Plan plan = random_plan(random);
     std::vector<bool> cached;
@@ -179,17 +179,15 @@ TEST_CASE("toy model: logits lie in (-8, 8)") {
 
 TEST_CASE("toy model: find_plan_fault names what is wrong in an invalid plan") {
   Plan plan = item_prefix_plan();
-  CHECK(find_plan_fault(plan) == "");
+  CHECK(validate_plan(plan) == "");
   plan.segments[3].sees = {0, 2, 1};
-  CHECK(find_plan_fault(plan) ==
-        "segment 3 sees segments 1 to before 2; expected earlier segments, ascending");
+  CHECK(validate_plan(plan) == "segment 3 sees segments 1 to before 2; expected earlier segments, ascending");
   plan.segments[3].sees = {3};
-  CHECK(find_plan_fault(plan) ==
-        "segment 3 sees segments 3 to before 4; expected earlier segments, ascending");
+  CHECK(validate_plan(plan) == "segment 3 sees segments 3 to before 4; expected earlier segments, ascending");
   plan = item_prefix_plan();
   plan.segments[1].tokens = {};
-  CHECK(find_plan_fault(plan) == "segment 1 is empty");
+  CHECK(validate_plan(plan) == "segment 1 is empty");
   plan = item_prefix_plan();
   plan.readouts[0].offset = 1;
-  CHECK(find_plan_fault(plan) == "a readout is outside its plan: segment 4, offset 1");
+  CHECK(validate_plan(plan) == "a readout is outside its plan: segment 4, offset 1");
 }

@@ -51,7 +51,7 @@ bool is_better(const Beam& a, const Beam& b) {
 std::vector<double> log_probabilities(const ToyFamily& family, std::uint64_t model_key,
                                       const SegmentValue& value, std::uint32_t offset,
                                       std::span<const Token> path, std::span<const Token> next,
-                                      Search::Normalised normalised) {
+                                      Search::Normalisation normalised) {
   constexpr double most = 8;  // logits are below this
   std::vector<SegmentValue> seen{value};
   const SegmentValue here = path.empty() ? value : family.value_of(model_key, path, 0, seen);
@@ -59,7 +59,7 @@ std::vector<double> log_probabilities(const ToyFamily& family, std::uint64_t mod
   std::vector<double> logits = family.logits_of(here, at, next).scores;
   double sum = 0;
   for (const double logit : logits) sum += std::exp(logit - most);
-  const double all = most + (normalised == Search::Normalised::allowed ? std::log(sum) : 0);
+  const double all = most + (normalised == Search::Normalisation::allowed ? std::log(sum) : 0);
   for (double& logit : logits) logit -= all;
   return logits;
 }

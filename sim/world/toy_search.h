@@ -15,7 +15,7 @@ namespace troupe::sim {
 std::vector<double> log_probabilities(const ToyFamily& family, std::uint64_t model_key,
                                       const SegmentValue& value, std::uint32_t offset,
                                       std::span<const Token> path, std::span<const Token> next,
-                                      Search::Normalised normalised);
+                                      Search::Normalisation normalised);
 
 // Returns the best paths first. `paths` is ignored if the search brings its own.
 std::vector<Beam> search_paths(const ToyFamily& family, std::uint64_t model_key, const SegmentValue& value,

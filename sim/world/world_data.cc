@@ -261,27 +261,27 @@ std::uint64_t WorldData::profile_version(std::string_view tenant, std::string_vi
 
 // ---- changes ----
 
-std::variant<Written, Refusal> WorldData::write(const Write& what) {
+std::variant<WriteResult, Refusal> WorldData::write(const Write& what) {
   return std::visit([&](const auto& one) { return apply(one); }, what.what);
 }
 
-Written WorldData::change(const std::string& tenant, const std::string& user,
-                          std::optional<Profile> profile) {
+WriteResult WorldData::change(const std::string& tenant, const std::string& user,
+                              std::optional<Profile> profile) {
   const std::uint64_t version = ++profiles_written_;
   if (profile) profile->version = version;
   profile_changes_[{tenant, user}].push_back({version, std::move(profile)});
   return {version};
 }
 
-Written WorldData::append(const std::string& tenant, const std::string& user,
-                          const std::vector<std::string>& items) {
+WriteResult WorldData::append(const std::string& tenant, const std::string& user,
+                              const std::vector<std::string>& items) {
   std::vector<std::uint32_t>& history = grown_[{tenant, user}];
   for (const std::string& id : items) {
     const auto number = made_number(id);
     TROUPE_CHECK(number, "the item must be in the catalog");
     history.push_back(*number);
   }
-  const Written written = change(tenant, user, std::nullopt);
+  const WriteResult written = change(tenant, user, std::nullopt);
   ProfileChange& last = profile_changes_[{tenant, user}].back();
   last.grown = static_cast<std::uint32_t>(history.size());
   if (history.empty()) last.profile = Profile{.version = last.version};
@@ -302,7 +302,7 @@ std::optional<Profile> WorldData::profile_of(const UserKey& key, const ProfileCh
   return profile;
 }
 
-std::variant<Written, Refusal> WorldData::apply(const PutUser& put) {
+std::variant<WriteResult, Refusal> WorldData::apply(const PutUser& put) {
   Profile profile;
   for (std::size_t i = 0; i < put.history.size(); ++i) {
     const auto item = item_at(put.history[i], present_, edition_);
@@ -319,12 +319,12 @@ std::variant<Written, Refusal> WorldData::apply(const PutUser& put) {
 }
 
 // Follows the rules of the real stores (runtime/features/append_events.h) for data without event features.
-std::variant<Written, Refusal> WorldData::apply(const AppendEvents& events) {
+std::variant<WriteResult, Refusal> WorldData::apply(const AppendEvents& events) {
   const UserKey key{events.tenant, events.user};
   std::optional<Profile> before = profile(events.tenant, events.user);
   Profile grown = before.value_or(Profile{});
   std::set<std::string> known = before ? event_ids_[key] : std::set<std::string>();
-  Written counts;
+  WriteResult counts;
   for (std::size_t i = 0; i < std::max(events.history.size(), events.tokens.size()); ++i) {
     if (!events.event_ids.empty() && !events.event_ids[i].empty() &&
         !known.insert(events.event_ids[i]).second) {
@@ -369,22 +369,22 @@ JobResult WorldData::read(const Read& what) const {
                    .version = edition_};
 }
 
-std::variant<Written, Refusal> WorldData::apply(const DeleteUser& gone) {
+std::variant<WriteResult, Refusal> WorldData::apply(const DeleteUser& gone) {
   return change(gone.tenant, gone.user, std::nullopt);
 }
 
-std::variant<Written, Refusal> WorldData::apply(const PutItem& put) {
+std::variant<WriteResult, Refusal> WorldData::apply(const PutItem& put) {
   if (!item_number(put.item)) {
     added_[put.item] = item_numbers();
     added_ids_.push_back(put.item);
   }
   item_changes_[put.item].push_back({++edition_, put});
-  return Written{edition_};
+  return WriteResult{edition_};
 }
 
-std::variant<Written, Refusal> WorldData::apply(const DeleteItem& gone) {
+std::variant<WriteResult, Refusal> WorldData::apply(const DeleteItem& gone) {
   item_changes_[gone.item].push_back({++edition_, std::nullopt});
-  return Written{edition_};
+  return WriteResult{edition_};
 }
 
 }  // namespace troupe::sim

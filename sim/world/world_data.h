@@ -29,7 +29,7 @@ namespace troupe::sim {
 class Zipf {
  public:
   Zipf(std::uint64_t n, double exponent);  // n > 0, exponent >= 0
-  std::uint64_t draw(SimRandom& random) const;
+  std::uint64_t draw(RandomStream& random) const;
 
  private:
   double integral(double x) const;
@@ -68,7 +68,7 @@ struct WorldOptions {
 };
 
 // Sends this share of all draws to `count` numbers starting at `first`, like a flash crowd.
-struct Flash {
+struct FlashCrowd {
   double share = 0;
   std::uint32_t first = 0, count = 1;
 };
@@ -120,21 +120,22 @@ class WorldData {
 
   // ---- changes: to profiles immediately, to items in every catalog version from now on ----
 
-  std::variant<Written, Refusal> write(const Write& what);
+  std::variant<WriteResult, Refusal> write(const Write& what);
   JobResult read(const Read& what) const;  // in the present state; profiles as tokens
   // Appends these items to the user's profile; they must be in the first catalog version as it was
   // generated. The first call replaces the generated profile. Long histories grow cheaply: versions are not
   // kept as tokens.
-  Written append(const std::string& tenant, const std::string& user, const std::vector<std::string>& items);
+  WriteResult append(const std::string& tenant, const std::string& user,
+                     const std::vector<std::string>& items);
 
   // ---- popularity ----
 
-  std::uint32_t draw_item(SimRandom& random) const;
-  std::uint32_t draw_user(SimRandom& random) const;
+  std::uint32_t draw_item(RandomStream& random) const;
+  std::uint32_t draw_user(RandomStream& random) const;
   // Returns at most `count` different items of that catalog as it is now, fewer if it has fewer.
-  std::vector<std::string> draw_candidates(SimRandom& random, std::size_t count,
+  std::vector<std::string> draw_candidates(RandomStream& random, std::size_t count,
                                            std::string_view catalog) const;
-  Flash item_flash, user_flash;
+  FlashCrowd item_flash, user_flash;
 
  private:
   struct ItemChange {
@@ -162,12 +163,12 @@ class WorldData {
   Profile long_profile(std::uint64_t key) const;
   Profile known_profile(std::uint64_t key, std::uint32_t length) const;
 
-  std::variant<Written, Refusal> apply(const PutUser& put);
-  std::variant<Written, Refusal> apply(const DeleteUser& gone);
-  std::variant<Written, Refusal> apply(const PutItem& put);
-  std::variant<Written, Refusal> apply(const DeleteItem& gone);
-  std::variant<Written, Refusal> apply(const AppendEvents& events);
-  Written change(const std::string& tenant, const std::string& user, std::optional<Profile> profile);
+  std::variant<WriteResult, Refusal> apply(const PutUser& put);
+  std::variant<WriteResult, Refusal> apply(const DeleteUser& gone);
+  std::variant<WriteResult, Refusal> apply(const PutItem& put);
+  std::variant<WriteResult, Refusal> apply(const DeleteItem& gone);
+  std::variant<WriteResult, Refusal> apply(const AppendEvents& events);
+  WriteResult change(const std::string& tenant, const std::string& user, std::optional<Profile> profile);
   std::optional<Profile> profile_of(const UserKey& key, const ProfileChange& change) const;
 
   WorldOptions options_;

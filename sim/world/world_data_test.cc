@@ -56,7 +56,7 @@ TEST_CASE("world data: an item change holds in every version from its edition on
   WorldData world(small());
   const auto before = world.item("i7", "c2");
   const auto put = world.write({PutItem{.item = "i7", .title = "t", .tokens = {1, 2}, .identifier = 9}});
-  CHECK(std::get<Written>(put).version == 1);
+  CHECK(std::get<WriteResult>(put).version == 1);
   CHECK(world.edition() == 1);
   CHECK(world.item("i7", "c1")->tokens == std::vector<Token>{1, 2});
   world.write({DeleteItem{.item = "i7"}});
@@ -120,9 +120,9 @@ TEST_CASE("world data: profiles keep all versions, the generated one first") {
   const auto first = world.profile("a", "u1");
   CHECK(world.profile_version("a", "u1") == 1);
   const std::uint64_t two =
-      std::get<Written>(world.write({PutUser{.tenant = "a", .user = "u1", .tokens = {5, 6}}})).version;
+      std::get<WriteResult>(world.write({PutUser{.tenant = "a", .user = "u1", .tokens = {5, 6}}})).version;
   const std::uint64_t three =
-      std::get<Written>(world.write({DeleteUser{.tenant = "a", .user = "u1"}})).version;
+      std::get<WriteResult>(world.write({DeleteUser{.tenant = "a", .user = "u1"}})).version;
   CHECK(two == 2);
   CHECK(three == 3);
   CHECK_FALSE(world.profile("a", "u1"));
@@ -161,7 +161,7 @@ TEST_CASE("world data: a growing profile has a version per step and takes its it
     return tokens;
   };
   const auto made = world.profile("a", "u1");
-  const Written one = world.append("a", "u1", {"i7", "i9"}), two = world.append("a", "u1", {"i7"});
+  const WriteResult one = world.append("a", "u1", {"i7", "i9"}), two = world.append("a", "u1", {"i7"});
   CHECK(two.version > one.version);
   CHECK(world.profile_version("a", "u1") == two.version);
   CHECK(world.profile("a", "u1", 1) == made);
@@ -173,7 +173,7 @@ TEST_CASE("world data: a growing profile has a version per step and takes its it
   CHECK(world.was_absent("a", "stranger", 1));
   CHECK_FALSE(world.was_absent("a", "stranger", 2));  // no deletion since then
   CHECK(world.profile("b", "u1")->version == 1);
-  const Written empty = world.append("b", "u1", {});
+  const WriteResult empty = world.append("b", "u1", {});
   CHECK(world.profile("b", "u1")->version == empty.version);
   CHECK(world.profile("b", "u1")->tokens.empty());
   for (int i = 0; i < 1'100; ++i) world.append("a", "u1", {"i3"});
@@ -184,7 +184,7 @@ TEST_CASE("world data: ranks follow the Zipf distribution") {
   const std::uint64_t seed = 99;
   INFO("seed ", seed);
   for (const double exponent : {0.0, 0.8, 1.0, 1.3}) {
-    SimRandom random(seed, 0);
+    RandomStream random(seed, 0);
     const Zipf zipf(50, exponent);
     std::vector<int> counts(50);
     const int draws = 200'000;
@@ -196,13 +196,13 @@ TEST_CASE("world data: ranks follow the Zipf distribution") {
       CHECK(std::abs(counts[static_cast<std::size_t>(rank - 1)] - expected) < 5 * std::sqrt(expected));
     }
   }
-  SimRandom random(seed, 1);
+  RandomStream random(seed, 1);
   CHECK(Zipf(1, 0.9).draw(random) == 0);
 }
 
 TEST_CASE("world data: candidates are different existing items, and a flash crowd draws the same ones") {
   WorldData world(small());
-  SimRandom random(5, 5);
+  RandomStream random(5, 5);
   for (int round = 0; round < 50; ++round) {
     const auto ids = world.draw_candidates(random, 100, "c2");
     CHECK(ids.size() == 100);
@@ -287,16 +287,16 @@ TEST_CASE("world data: histories may share whole events from a small common set"
 
 TEST_CASE("world data: had_tokens knows exactly the tokens that an item ever had in a catalog") {
   WorldData world(small());
-  std::size_t told_apart = 0;
+  std::size_t distinguished = 0;
   for (std::uint32_t n = 0; n < 230; ++n) {
     const std::string id = WorldData::item_id(n);
     const auto one = world.item(id, "c1"), two = world.item(id, "c2");
     if (one) CHECK(world.had_tokens(id, "c1", one->tokens));
     if (!one || !two || one->tokens == two->tokens) continue;
     CHECK_FALSE(world.had_tokens(id, "c2", one->tokens));
-    ++told_apart;
+    ++distinguished;
   }
-  CHECK(told_apart > 0);
+  CHECK(distinguished > 0);
   std::uint32_t there = 0;
   while (!world.item(WorldData::item_id(there), "c1")) ++there;
   const std::string id = WorldData::item_id(there);

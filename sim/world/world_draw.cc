@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::uint32_t draws_per_candidate = 20;
 
-std::uint32_t draw(SimRandom& random, const Zipf& popularity, const Flash& flash, std::uint32_t count) {
+std::uint32_t draw(RandomStream& random, const Zipf& popularity, const FlashCrowd& flash,
+                   std::uint32_t count) {
   if (flash.share > 0 && chance(random, flash.share))
     return static_cast<std::uint32_t>((flash.first + random.below(flash.count)) % count);
   return static_cast<std::uint32_t>(popularity.draw(random));
@@ -39,7 +40,7 @@ double Zipf::inverse(double y) const {
   return std::exp(std::abs(power) > 1e-8 ? std::log1p(power) / power * y : y);
 }
 
-std::uint64_t Zipf::draw(SimRandom& random) const {
+std::uint64_t Zipf::draw(RandomStream& random) const {
   while (true) {
     const double y = last_ + unit(random) * (first_ - last_);
     const double x = inverse(y);
@@ -49,15 +50,15 @@ std::uint64_t Zipf::draw(SimRandom& random) const {
   }
 }
 
-std::uint32_t WorldData::draw_item(SimRandom& random) const {
+std::uint32_t WorldData::draw_item(RandomStream& random) const {
   return draw(random, item_popularity_, item_flash, options_.items);
 }
 
-std::uint32_t WorldData::draw_user(SimRandom& random) const {
+std::uint32_t WorldData::draw_user(RandomStream& random) const {
   return draw(random, user_popularity_, user_flash, options_.users);
 }
 
-std::vector<std::string> WorldData::draw_candidates(SimRandom& random, std::size_t count,
+std::vector<std::string> WorldData::draw_candidates(RandomStream& random, std::size_t count,
                                                     std::string_view catalog) const {
   std::vector<std::string> ids;
   const auto at = find_catalog(catalog);

@@ -29,11 +29,11 @@ struct Call {
   int depth;
 };
 
-const Unfenced of_malloc;
+const WithoutFence of_malloc;
 std::atomic<bool> armed = false;
 std::atomic<std::size_t> counted = 0;
-std::array<Call, calls_max> calls;  // of the first so many
-thread_local bool inside = false;   // while a call is noted, so that noting it is not counted
+std::array<Call, calls_max> calls;  // the first calls_max calls
+thread_local bool inside = false;   // true while a call is noted, so that noting is not counted
 
 [[maybe_unused]] void note() {
   if (!armed.load(std::memory_order_relaxed) || inside) return;
@@ -66,7 +66,7 @@ bool of_counter(const std::string& function) {
   return function.starts_with("operator new");
 }
 
-// Finds whose code asked: the innermost frame that is neither the counter, nor malloc, nor the C++ runtime.
+// Attributes a call to the innermost frame that is neither the counter, nor malloc, nor the C++ runtime.
 void attribute(const Call& call, Allocations& to) {
   for (int f = 1; f < call.depth; ++f) {  // frame 0 is note()
     Dl_info place{};
@@ -96,7 +96,7 @@ std::string Allocations::text() const {
 
 AllocationCount::AllocationCount() {
   std::array<void*, 4> frames;
-  backtrace(frames.data(), frames.size());  // its first call loads a library
+  backtrace(frames.data(), frames.size());  // the first call of backtrace loads a library
   counted = 0;
   armed = true;
 }

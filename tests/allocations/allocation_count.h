@@ -1,8 +1,8 @@
 #pragma once
-// Counts what is allocated on the heap while a scope lasts, by every thread and every library of the process,
-// and by whom. The executable defines malloc and its kin (glibc only), to which operator new and all
-// libraries lead; so this belongs into a test of its own and into no program. Under a sanitizer, which has
-// its own malloc, it counts nothing.
+// Counts heap allocations during a scope, by all threads and libraries of the process, and attributes
+// them to callers. The executable replaces malloc and its relatives (glibc only), which operator new and
+// all libraries use. So this belongs into a separate test program. Under a sanitizer, which has its own
+// malloc, it counts nothing.
 #include <cstddef>
 #include <map>
 #include <string>
@@ -11,18 +11,18 @@ namespace troupe {
 
 struct Allocations {
   std::size_t count = 0;
-  // By the file name of the program or library whose code asked for it, the C++ runtime not counted as one.
+  // Counts by file name of the calling program or library; the C++ runtime is not a caller.
   std::map<std::string, std::size_t> by_object;
-  std::map<std::string, std::size_t> by_function;  // of this program, where names are known
+  std::map<std::string, std::size_t> by_function;  // callers in this program whose names are known
   std::string program;                             // the file name of this program
 
-  std::size_t ours() const;  // by code of this program itself
-  std::string text() const;  // who asked, for a message
+  std::size_t ours() const;  // counts calls by code of this program
+  std::string text() const;  // callers and counts, for a message
 };
 
 class AllocationCount {
  public:
-  AllocationCount();  // one at a time
+  AllocationCount();  // only one may exist at a time
   ~AllocationCount();
   AllocationCount(const AllocationCount&) = delete;
   AllocationCount& operator=(const AllocationCount&) = delete;

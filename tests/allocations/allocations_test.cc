@@ -1,4 +1,4 @@
-// A forward pass that was run before allocates nothing when it is run again: all buffers are kept.
+// Tests that a repeated forward pass allocates nothing: all buffers are kept.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ std::vector<Token> tokens(std::size_t count, Token first) {
   return run;
 }
 
-// A history that is kept in pages, items on a cached copy of it, and a whole ranking prompt, in one batch.
+// A batch of a history that is kept in pages, items on a cached copy of it, and a whole ranking prompt.
 class Batch {
  public:
   explicit Batch(const Executor& decoder) : layout_(decoder.layout()) {
@@ -96,13 +96,13 @@ class SearchBatch {
       plans_[i].search.by_token = i == 1;
     }
     plans_[2].search.steps = 2;
-    plans_[0].search.normalised = Search::Normalised::allowed;
+    plans_[0].search.normalised = Search::Normalisation::allowed;
     for (std::uint32_t i = 0; i < 3; ++i) {
       requests_.push_back({&plans_[i], {{Source::compute, history_.pages(40 + i)}}});
       if (i < 2) requests_.back().assets = std::make_shared<PathAssets>(index);
     }
   }
-  // From now on prompts come from their pages.
+  // Later passes read the prompts from their pages.
   void cache() {
     for (Request& request : requests_) request.kv[0].source = Source::cached;
   }
@@ -117,14 +117,14 @@ class SearchBatch {
 }  // namespace
 
 TEST_SUITE("allocations") {
-  TEST_CASE("every way to allocate is counted, on every thread, and only while the count lasts" *
+  TEST_CASE("allocation count: every way to allocate is counted, on every thread, only during the scope" *
             doctest::skip(!AllocationCount::works())) {
     std::unique_ptr<int> before = std::make_unique<int>(1);
     AllocationCount count;
     const std::unique_ptr<int> one = std::make_unique<int>(1);
     escaped = one.get();
     for (void* block : {std::malloc(10), std::aligned_alloc(64, 64)}) {
-      escaped = block;  // or the compiler leaves the pair out
+      escaped = block;  // otherwise the compiler removes the pair
       std::free(block);
     }
     before.reset();
@@ -136,12 +136,12 @@ TEST_SUITE("allocations") {
       escaped = std::malloc(20);
       std::free(escaped);
     }).join();
-    CHECK(with_thread.stop().ours() >= 2);  // the thread itself, and in it
+    CHECK(with_thread.stop().ours() >= 2);  // by the thread itself, and inside it
     const std::vector<int> after(100);
     CHECK(AllocationCount().stop().count == 0);
   }
 
-  TEST_CASE("a batch that was run twice allocates nothing when it is run again" *
+  TEST_CASE("allocations: a batch allocates nothing in its third run" *
             doctest::skip(!AllocationCount::works())) {
     for (const std::uint32_t cores : {1u, 2u}) {
       CAPTURE(cores);
@@ -159,8 +159,8 @@ TEST_SUITE("allocations") {
     }
   }
 
-  // Of a prompt that is computed its last state is handed over, in memory of its own.
-  TEST_CASE("searches that were run twice allocate nothing when they are run again, at no level" *
+  // A computed prompt returns its last state in newly allocated memory; a cached one does not.
+  TEST_CASE("allocations: searches allocate nothing in their third run, at any level" *
             doctest::skip(!AllocationCount::works())) {
     for (const BeamPaths beams : {BeamPaths::together, BeamPaths::copied, BeamPaths::tree})
       for (const std::uint32_t cores : {1u, 2u}) {

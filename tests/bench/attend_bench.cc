@@ -1,8 +1,8 @@
-// How near attention comes to the fused multiply-add peak, for every version this CPU can run. Figures are
-// per second of thread CPU time, with the peak sampled right before and after each run, since a neighbour on
-// the physical core can halve both. A version that disagrees with the reference on a smaller instance is not
-// timed. The context lies in pages, as in a pool: items in pages of a few tokens against one run of as many
-// tokens shows what short runs cost; the three formats show what widening costs.
+// Measures how near attention comes to the fused multiply-add peak, for every version that this CPU can run.
+// Figures are per second of thread CPU time. The peak is sampled right before and after each run, because a
+// neighbour on the physical core can halve both. A version that disagrees with the reference on a smaller
+// instance is not timed. The context is in pages, as in a pool. Comparing items in pages of a few tokens with
+// one run of as many tokens shows the cost of short runs; the three formats show the cost of widening.
 //   attend_bench [--json FILE] [--rounds N] [--only VERSION] [--kv FORMAT]
 #include <algorithm>
 #include <cmath>
@@ -29,12 +29,12 @@ namespace {
 struct Shape {
   const char* name;
   std::uint32_t rows, segment, items, item, page, heads, head_dim;
-  std::uint32_t layers = 1;  // of a page; each is attended to once, so that more come from farther caches
+  std::uint32_t layers = 1;  // layers of a page; more layers come from farther caches
 };
 
 // The smaller instance on which a version must agree before `shape` is timed.
 Shape smaller(Shape s) {
-  s.rows = std::min(s.rows, 200u);  // more than one block of queries, as the timed ones have
+  s.rows = std::min(s.rows, 200u);  // more than one block of queries, as in the timed instances
   s.segment = std::min(s.segment, s.rows);
   s.item = std::min(s.item, 150u);
   s.items = std::min(s.items, 150 / std::max(1u, s.item));
@@ -103,7 +103,7 @@ struct Instance {
   AttendTask task;
 };
 
-// The largest error against the reference on the smaller instance; infinite for what is not a number.
+// The largest error against the reference on the smaller instance; infinite for NaN.
 constexpr double error_max = 2e-5;
 double worst_error(const AttendVersion& version, const Shape& shape, KvFormat format) {
   Instance got(smaller(shape), format), want(smaller(shape), format);
@@ -133,7 +133,7 @@ Result measure(const AttendVersion& version, const Shape& shape, KvFormat format
   const double first = thread_cpu_seconds();
   instance.attend(version.run, scratch);
   const int repeats =
-      1 + static_cast<int>(1e-3 / (thread_cpu_seconds() - first + 1e-7));  // a millisecond at least
+      1 + static_cast<int>(1e-3 / (thread_cpu_seconds() - first + 1e-7));  // at least a millisecond
   std::vector<double> rates, peaks, shares;
   for (int round = 0; round < rounds; ++round) {
     const double before = fma_rate(version.name), start = thread_cpu_seconds();
@@ -154,7 +154,7 @@ constexpr Shape kShapes[] = {
     {"240 rows on 400 in pages of 4, d=32, 2 heads", 240, 240, 1, 400, 4, 2, 32},
     {"1 row x 7 heads on 1500, d=64", 1, 1, 1, 1500, 32, 7, 64},
     {"1 row x 1 head on 1500, d=64", 1, 1, 1, 1500, 32, 1, 64},
-    // A level of a beam search: paths of two tokens on a prompt; of the race's shapes tiny and qwen05.
+    // A level of a beam search: paths of two tokens on a prompt, in the shapes tiny and qwen05.
     {"256 beams on 1024 in pages of 4, d=64, 2 heads", 256, 2, 1, 1024, 4, 2, 64, 8},
     {"256 beams on 1024 in pages of 4, d=64, 7 heads", 256, 2, 1, 1024, 4, 7, 64, 8},
     {"128 beams on 1024 in pages of 4, d=64, 2 heads", 128, 2, 1, 1024, 4, 2, 64, 8},
@@ -175,7 +175,7 @@ struct Options {
   int rounds = 5;
 };
 
-// False, with a line on standard error, if an argument is none.
+// Returns false, with a line on standard error, if an argument is invalid.
 bool parse(int count, char** arguments, Options& options) {
   for (int i = 1; i < count; i += 2) {
     const std::string flag = arguments[i];
@@ -196,7 +196,7 @@ bool parse(int count, char** arguments, Options& options) {
   return true;
 }
 
-// The figures of one case, printed and as JSON; empty if the version disagrees.
+// Prints the figures of one case and returns them as JSON; empty if the version disagrees.
 std::string report(const AttendVersion& version, const Shape& shape, KvFormat format, int rounds) {
   const std::string name(version.name), kv(format_name(format));
   const double error = worst_error(version, shape, format);

@@ -1,5 +1,5 @@
 #pragma once
-// Pages for benchmarks of executors: taken for so many tokens, aligned, there as long as this is.
+// Allocates pages for benchmarks of executors: aligned, for a number of tokens, valid while the object lives.
 #include <cstddef>
 #include <vector>
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""User-item pairs a second of Climber at FLAME's sizes: Troupe beside onnxruntime and PyTorch on the same weights.
+"""Compares user-item pairs a second of Climber at FLAME's sizes: Troupe, onnxruntime and PyTorch on equal
+weights.
 
     tests/bench/climber.py --peers FOLDER [--search] [--rounds N] [--json FILE]
 
-FOLDER: where tests/bench/peers/setup.sh installed onnxruntime and fma_now; PyTorch is Debian's python3-torch (with
-libopenblas0-pthread, on which its products run). Engines are processes that wait; passes go in turns, one of each engine,
-so that all see the same machine. --search tries every peer's settings first and takes the fastest of each; without it
-those that were found best on the machine of the results. An engine whose first logits differ is a fault.
+FOLDER: where tests/bench/peers/setup.sh installed onnxruntime and fma_now. PyTorch is Debian's
+python3-torch (with libopenblas0-pthread for its matrix products). Engines are processes that wait; passes
+alternate between engines, so that all see the same machine. --search tries every peer's settings first
+and takes the fastest of each; without it the settings that were best on the machine of the results are
+used. An engine whose first logits differ is a fault.
 """
 import argparse
 import json
@@ -124,7 +126,8 @@ class Bench:
         )
 
     def fastest(self, makers, rounds):
-        """The maker of the fastest engine: the least CPU time of one thread, the least wall time of several."""
+        """Returns the maker of the fastest engine: least CPU time with one thread, least wall time with
+        several."""
         measure = "cpu_ms" if self.threads == 1 else "wall_ms"
         tried = []
         for make in makers:
@@ -171,7 +174,7 @@ class Bench:
     def figures(self, engine, workload, operations):
         runs = engine.runs[workload]
         middle = {key: statistics.median(run[key] for run in runs) for key in ("wall_ms", "cpu_ms", "fma")}
-        floor = statistics.median(operations[workload] / run["fma"] * 1e3 for run in runs)  # of a thread
+        floor = statistics.median(operations[workload] / run["fma"] * 1e3 for run in runs)  # ms of one thread
         walls = sorted(run["wall_ms"] for run in runs)
         return {
             "shape": self.shape,
@@ -193,11 +196,13 @@ class Bench:
 
 def show(rows):
     print(
-        f"{'shape':5} {'threads':>7} {'engine':34} {'workload':15} {'wall ms':>8} {'pairs/s':>8} {'CPU ms':>8} {'of floor':>8}"
+        f"{'shape':5} {'threads':>7} {'engine':34} {'workload':15} {'wall ms':>8} {'pairs/s':>8} "
+        f"{'CPU ms':>8} {'of floor':>8}"
     )
     for row in rows:
         print(
-            f"{row['shape']:5} {row['threads']:7} {row['engine']:34} {row['workload']:15} {row['wall_ms']:8.1f} "
+            f"{row['shape']:5} {row['threads']:7} {row['engine']:34} {row['workload']:15} "
+            f"{row['wall_ms']:8.1f} "
             f"{row['pairs_per_second']:8} {row['cpu_ms']:8.1f} {100 * row['share_of_floor']:6.0f} %",
             flush=True,
         )
@@ -214,7 +219,7 @@ def main():
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--search", action="store_true")
-    parser.add_argument("--int8", action="store_true", help="Troupe with int8 weights, too")
+    parser.add_argument("--int8", action="store_true", help="also run Troupe with int8 weights")
     parser.add_argument("--onnx-settings", default="mode=parallel")
     parser.add_argument("--torch-form", default="split")
     parser.add_argument("--json")

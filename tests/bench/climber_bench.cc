@@ -1,11 +1,11 @@
-// Climber's passes, one at a time as they are asked for: climber.py runs them in turns with those of peers.
-// Requests are drawn by the same rule in every engine: item 1 + 7919 i mod items, action 4 + i mod 2 (all are
-// liked, so every tower is full), candidate 1 + 104729 j mod items.
+// Runs Climber's passes one at a time on request; climber.py alternates them with those of peers. All
+// engines draw requests by the same rule: item 1 + 7919 i mod items, action 4 + i mod 2 (all are liked,
+// so every tower is full), candidate 1 + 104729 j mod items.
 //   climber_bench MODEL EVENTS CANDIDATES THREADS [f32|int8]
-// Prints a line of JSON when it is ready: the operations that a pass needs, and the first logits. Then each
-// line it reads is the name of a workload, "all" or "cached" (the history's keys and values are there
-// already), and its answer one pass:
-// {"wall_ms": …, "cpu_ms": …, "fma": multiply-add operations a second of a thread around the pass}.
+// Prints a line of JSON when it is ready: the operations of a pass, and the first logits. Each line of
+// input is the name of a workload, "all" or "cached" (the history's keys and values are cached). The
+// answer is one pass: {"wall_ms": …, "cpu_ms": …, "fma": multiply-add operations a second of a thread
+// around the pass}.
 #include <sys/resource.h>
 
 #include <chrono>
@@ -45,7 +45,7 @@ ClimberRequest request_of(const ClimberConfig& c, std::size_t events, std::size_
   return request;
 }
 
-// Two operations a multiply-add. In the last layer a history has only keys and values.
+// Counts two operations per multiply-add. In the last layer a history has only keys and values.
 double operations(const ClimberConfig& c, const Plan& plan, std::size_t candidates, bool cached) {
   const double d = c.hidden, layers = c.layers, row = 2 * d * (4 * d + 2.0 * c.intermediate),
                n = double(candidates);

@@ -1,5 +1,5 @@
-// How long a split policy takes to decide (placement/split/): the median and the 99th percentile of many
-// decisions, in nanoseconds. The policies that learned have weights that nobody trained; that takes as long.
+// Measures how long a split policy takes to decide (placement/split/): the median and the 99th percentile
+// of many decisions, in nanoseconds. Learned policies have untrained weights here, which take as long.
 //
 //   decision_bench [decisions]
 #include <algorithm>
@@ -25,7 +25,7 @@ SplitState draw_state(std::uint64_t& state, double alpha) {
   return {unit(state), unit(state), unit(state), unit(state), unit(state) * 0.1, alpha, unit(state)};
 }
 
-// Concave curves of unequal height.
+// Draws concave curves of unequal height.
 std::vector<Savings> draw_savings(std::uint64_t& state, std::size_t areas) {
   std::vector<Savings> savings(areas);
   for (Savings& curve : savings) {

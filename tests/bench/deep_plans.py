@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Does a repair that was chosen on a trained ranker of four layers hold in deeper ones? Makes rankers of random weights with
-the trained one's vocabulary and prompts, 4 to 24 layers deep, asks `troupe bench plans` of each, and prints the overlap of the
-ten best with the plain prompt's. Their rankings mean nothing, so nothing but the overlap is looked at. Weights are normal
-and as wide as keeps a token's length, so that attention has favourites, as trained models' has."""
+"""Checks that a repair chosen on a trained ranker of four layers also works in deeper ones.
+
+Makes rankers of random weights, 4 to 24 layers deep, with the trained one's vocabulary and prompts, and
+runs `troupe bench plans` on each. Their rankings mean nothing, so only the overlap of the ten best with
+the plain prompt's is printed. Weights are normal, wide enough to keep a token's length, so that attention
+is uneven, as in trained
+models."""
 
 import argparse
 import array
@@ -20,7 +23,7 @@ SHARED = os.path.join(HERE, "..", "..", "..", "shared")
 
 
 def tensors(config):
-    """Name → shape, and the spread of its values (0: ones)."""
+    """Returns name → (shape, standard deviation of its values; 0 = all ones)."""
     hidden, inner = config["hidden_size"], config["intermediate_size"]
     head = hidden // config["num_attention_heads"]
     kv = head * config["num_key_value_heads"]
@@ -110,7 +113,7 @@ def main():
     parser.add_argument(
         "--model",
         default=os.path.join(SHARED, "models", "tiny-ranker-games"),
-        help="whose vocabulary and prompts",
+        help="model whose vocabulary and prompts are used",
     )
     parser.add_argument("--data", default=os.path.join(SHARED, "data", "amazon-games"))
     parser.add_argument("--layers", default="4,8,16,24")
@@ -119,7 +122,7 @@ def main():
     parser.add_argument("--correction", default="none,mean+layer2")
     parser.add_argument("--repair", default="30")
     parser.add_argument("--events", type=int, default=100)
-    parser.add_argument("--json", help="the figures go here too")
+    parser.add_argument("--json", help="also write the figures to this file")
     options = parser.parse_args()
     if not os.path.exists(os.path.join(options.model, "config.json")):
         print(f"skipped: no model in {options.model}")
@@ -140,7 +143,8 @@ def main():
                 rows.append(row)
                 overlap = row["overlap@10"]
                 print(
-                    f"{layers:>6} {seed:>4}  {row['plan']:<18} {row['selection']:<11} {row['correction']:<12} "
+                    f"{layers:>6} {seed:>4}  {row['plan']:<18} {row['selection']:<11} "
+                    f"{row['correction']:<12} "
                     f"{overlap['mean']:.3f} ± {overlap['standard_error']:.3f}",
                     flush=True,
                 )

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The engine of two builds, raced cell by cell: does the new one compute what the old one did in no more CPU time?
+"""Compares the engines of two builds cell by cell: does the new one need no more CPU time for the same work?
 
     tests/bench/engine_builds.py --old TROUPE --new TROUPE [--shapes tiny,small,qwen05] [--weights f32,int8]
                                  [--turns 6] [--rounds 3] [--at-least 0.98] [--json FILE]
 
-Runs `troupe bench engine` of both in turns, each turn in the other order. A cell is a shape, a kind of weights and a
-workload; of each build it takes the best round of every turn (tokens per CPU second) and of those the median. Exits 1 if a
-cell's ratio, new over old, is below --at-least.
+Runs `troupe bench engine` of both builds --turns times, alternating which is first. A cell is a shape, a
+weight format and a workload. Its figure is the median over the turns of the best round (tokens per CPU
+second). Exit status 1 if a cell's ratio, new over old, is below --at-least.
 """
 import argparse
 import collections
@@ -41,7 +41,7 @@ def run(program, shape, weights, rounds):
 
 
 def race(options, shape, weights):
-    """Of each workload the rates of both builds, one for each turn."""
+    """Returns, for each workload, the rates of both builds, one for each turn."""
     rates = collections.defaultdict(lambda: {"old": [], "new": []})
     for turn in range(options.turns):
         builds = [("old", options.old), ("new", options.new)]
@@ -57,7 +57,8 @@ def cells_of(options):
             for workload, rates in race(options, shape, weights).items():
                 old, new = (statistics.median(rates[build]) for build in ("old", "new"))
                 print(
-                    f"{shape:7} {weights:5} {workload:22} {old:12.0f} -> {new:12.0f} tokens/CPU-s  x{new / old:.3f}",
+                    f"{shape:7} {weights:5} {workload:22} {old:12.0f} -> {new:12.0f} tokens/CPU-s  "
+                    f"x{new / old:.3f}",
                     flush=True,
                 )
                 yield {
@@ -87,7 +88,8 @@ def main():
     cells = list(cells_of(options))
     slow = [cell for cell in cells if cell["ratio"] < options.at_least]
     print(
-        f"{len(cells)} cells, {len(slow)} below {options.at_least}; the lowest {min(c['ratio'] for c in cells):.3f}"
+        f"{len(cells)} cells, {len(slow)} below {options.at_least}; lowest ratio "
+        f"{min(c['ratio'] for c in cells):.3f}"
     )
     if options.json:
         result = {

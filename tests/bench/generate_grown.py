@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""What it costs to generate for users whose histories grow by one event before each request.
+"""Measures generation for users whose histories grow by one event before each request.
 
-  tests/bench/generate_grown.py --troupe build/deploy/troupe --shape tiny --parts 0,16,64,256 --json grown.json
+  tests/bench/generate_grown.py --troupe build/deploy/troupe --shape tiny --parts 0,16,64,256
+                                --json grown.json
 
-One box for each length of parts (router.history_part; 0: a history is one block), in turn, for --rounds. Each user has
---events events of three tokens and gets one more before each of --visits requests. Prints requests/s and CPU time of the box
-(puts among them), latencies, and what share of the prompts' tokens was computed. The items have to be the same whatever
-the parts are, but for rounding.
+There is one node for each length of history parts (router.history_part; 0 = a history is one block); they
+run in rotation for --rounds. Each user has --events events of three tokens and gets one more before each
+of --visits requests. Prints requests/s and CPU time of the node (including the writes), latencies, and
+the share of the prompts' tokens that was computed. The items must be the same for all parts, up to
+rounding.
 """
 import argparse
 import json
@@ -21,12 +23,12 @@ def visit(world, part, args):
     histories = [world.history(args.events, draw) for _ in range(args.users)]
     extra = [world.history(args.visits, draw) for _ in range(args.users)]
     times, computed, total, found = [], 0, 0, []
-    with world.box([f"router.history_part={part}"]) as box:
-        client = Client(box.server)
-        for user, history in enumerate(histories):  # what follows finds its blocks
+    with world.node([f"router.history_part={part}"]) as node:
+        client = Client(node.server)
+        for user, history in enumerate(histories):  # later requests find these blocks
             client.put_user(user, history)
             client.generate(user, width=args.width)
-        cpu, begin = box.cpu_seconds(), time.perf_counter()
+        cpu, begin = node.cpu_seconds(), time.perf_counter()
         for number in range(args.visits):
             for user, history in enumerate(histories):
                 history.append(extra[user][number])
@@ -43,7 +45,7 @@ def visit(world, part, args):
             "part": part,
             "requests": len(times),
             "requests_per_second": len(times) / (time.perf_counter() - begin),
-            "cpu_ms": 1e3 * (box.cpu_seconds() - cpu) / len(times),
+            "cpu_ms": 1e3 * (node.cpu_seconds() - cpu) / len(times),
             "p50_ms": at(times, 0.5),
             "p99_ms": at(times, 0.99),
             "tokens": total // len(times),
@@ -80,7 +82,8 @@ def main():
                 wrong += run["other_items"]
                 runs.append(run)
                 print(
-                    f"parts of {part:4}: {run['requests_per_second']:7.2f} requests/s, {run['cpu_ms']:8.1f} CPU ms, P50 "
+                    f"parts of {part:4}: {run['requests_per_second']:7.2f} requests/s, "
+                    f"{run['cpu_ms']:8.1f} CPU ms, P50 "
                     f"{run['p50_ms']:8.1f} P99 {run['p99_ms']:8.1f} ms; of {run['tokens']} tokens "
                     f"{run['tokens_computed']:.0f} computed; {run['other_items']} other items",
                     flush=True,

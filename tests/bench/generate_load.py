@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Generation under load: one box after the other, each computing its searches in another way, asked at rising rates.
+"""Measures generation under load: one node after the other, each with another search engine, at rising rates.
 
   tests/bench/generate_load.py --troupe build/deploy/troupe --widths 128,512 --json load.json --plot load.svg
 
-A box for each of --engines (inference.beams; `recompute` is together with router.policy=recompute, `alone` with batches of one
-search or two) on the same model and catalog. Closed loop: --clients that ask one request after the other. Open loop: requests at random times (Poisson) at rates that
-are shares of the closed loop's best, or --rates. An open loop lasts --seconds, or up to six times as long
-where it has fewer than --requests by then. Each width has a world of its own, and a plot: load-512.svg. Goodput is the highest rate of answers in time of an open loop whose P99 is at most --limit
-milliseconds and of which no more than one request in a hundred is refused. Requests come from --users users in turn, whose
-histories the box has seen before; with --fresh each history is new.
+There is a node for each of --engines (inference.beams; `recompute` adds router.policy=recompute, `alone`
+batches of one or two searches) on the same model and catalog. Closed loop: --clients send one request
+after the other. Open loop: requests come at random times (Poisson), at rates that are shares of the
+closed loop's best, or at --rates. An open loop lasts --seconds, or up to six times as long while it has
+fewer than --requests. Each width has its own world and plot, such as load-512.svg.
+
+Goodput is the highest rate of answers of an open loop whose P99 is at most --limit milliseconds and that
+refuses at most one request in a hundred. Requests come from --users users in rotation, whose histories
+the node knows; with --fresh each history is new.
 """
 import argparse
 import json
@@ -19,21 +22,21 @@ import time
 
 from generate_world import Client, World, at
 
-RATE_LEAST = 0.2  # of a box that answers nothing in time
+RATE_LEAST = 0.2  # requests a second for a node that answers nothing in time
 KNOBS = {"recompute": ["router.policy=recompute"], "alone": ["inference.batch_tokens_max=200"]}
 
 
-def knobs_of(engine):
+def settings_of(engine):
     return KNOBS.get(engine) or [f"inference.beams={engine}"]
 
 
 class Load:
-    def __init__(self, box, world, args):
-        self.box, self.args = box, args
+    def __init__(self, node, world, args):
+        self.node, self.args = node, args
         draw = random.Random(args.seed)
         count = args.users if not args.fresh else args.fresh
         self.users = [f"u{i}" for i in range(count)]
-        client = Client(box.server)
+        client = Client(node.server)
         for user in self.users:
             client.put_user(user, world.history(args.events, draw))
         if not args.fresh:
@@ -55,7 +58,7 @@ class Load:
         done, end = [], time.perf_counter() + self.args.seconds
 
         def go():
-            client = Client(self.box.server)
+            client = Client(self.node.server)
             while time.perf_counter() < end:
                 self.ask(client, time.perf_counter(), done)
 
@@ -70,7 +73,7 @@ class Load:
         done, begin, taken = [], time.perf_counter(), iter(times)
 
         def go():
-            client = Client(self.box.server)
+            client = Client(self.node.server)
             while True:
                 with self.lock:
                     due = next(taken, None)
@@ -82,7 +85,7 @@ class Load:
         return self.figures({"loop": "open", "rate": rate}, [go] * min(64, len(times)), done)
 
     def figures(self, what, workers, done):
-        begin, cpu = time.perf_counter(), self.box.cpu_seconds()
+        begin, cpu = time.perf_counter(), self.node.cpu_seconds()
         threads = [threading.Thread(target=work) for work in workers]
         for thread in threads:
             thread.start()
@@ -94,7 +97,7 @@ class Load:
             "requests": len(done),
             "refused": len(done) - len(answered),
             "answers_per_second": len(answered) / seconds,
-            "cpu_ms": 1e3 * (self.box.cpu_seconds() - cpu) / max(1, len(answered)),
+            "cpu_ms": 1e3 * (self.node.cpu_seconds() - cpu) / max(1, len(answered)),
             "p50_ms": at(answered, 0.5),
             "p99_ms": at(answered, 0.99),
         }
@@ -103,7 +106,8 @@ class Load:
 def show(engine, run):
     at_what = f"{run['clients']} clients" if run["loop"] == "closed" else f"{run['rate']:.1f}/s"
     print(
-        f"{engine:14} {run['loop']:6} {at_what:>11}: {run['answers_per_second']:7.2f} answers/s, P50 {run['p50_ms']:7.1f} P99 "
+        f"{engine:14} {run['loop']:6} {at_what:>11}: {run['answers_per_second']:7.2f} answers/s, P50 "
+        f"{run['p50_ms']:7.1f} P99 "
         f"{run['p99_ms']:7.1f} ms, {run['cpu_ms']:6.1f} CPU ms, {run['refused']} refused",
         flush=True,
     )
@@ -119,8 +123,8 @@ def goodput(runs, limit):
 
 
 def measure(world, engine, args):
-    with world.box([f"router.deadline={args.deadline}ms", *knobs_of(engine)]) as box:
-        load, runs = Load(box, world, args), []
+    with world.node([f"router.deadline={args.deadline}ms", *settings_of(engine)]) as node:
+        load, runs = Load(node, world, args), []
         for clients in args.clients:
             runs.append(load.closed(clients))
             show(engine, runs[-1])
@@ -135,7 +139,7 @@ COLOURS = ["#1b6ca8", "#c0392b", "#27ae60", "#8e44ad", "#d68910", "#444444", "#1
 
 
 def plot(path, results, limit):
-    """P99 over answers a second, both logarithmic."""
+    """Plots P99 over answers a second, both logarithmic."""
     import math
 
     points = [
@@ -153,9 +157,18 @@ def plot(path, results, limit):
         340 - 300 * (math.log10(y) - bottom) / (top - bottom),
     )
     lines = [
-        '<svg xmlns="http://www.w3.org/2000/svg" width="760" height="390" font-family="sans-serif" font-size="12">',
-        '<rect width="760" height="390" fill="white"/><rect x="60" y="40" width="520" height="300" fill="none" stroke="#999"/>',
-        '<text x="320" y="380" text-anchor="middle">answers a second</text><text x="60" y="25">P99, ms</text>',
+        (
+            '<svg xmlns="http://www.w3.org/2000/svg" width="760" height="390" font-family="sans-serif" '
+            'font-size="12">'
+        ),
+        (
+            '<rect width="760" height="390" fill="white"/><rect x="60" y="40" width="520" height="300" '
+            'fill="none" stroke="#999"/>'
+        ),
+        (
+            '<text x="320" y="380" text-anchor="middle">answers a second</text><text x="60" y="25">P99, '
+            'ms</text>'
+        ),
     ]
     for value in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000):
         x, y = place(value, value)
@@ -179,7 +192,8 @@ def plot(path, results, limit):
         colour = COLOURS[number % len(COLOURS)]
         lines.append(
             f'<polyline points="{path_of}" fill="none" stroke="{colour}" stroke-width="2"/>'
-            f'<text x="592" y="{60 + 20 * number}" fill="{colour}">{result["engine"]}, {result["goodput"]:.1f}/s</text>'
+            f'<text x="592" y="{60 + 20 * number}" fill="{colour}">{result["engine"]}, '
+            f'{result["goodput"]:.1f}/s</text>'
         )
     open(path, "w").write("\n".join(lines) + "\n</svg>\n")
 
@@ -198,20 +212,20 @@ def main():
         "--engines", default="together,copied,tree,sorted,unconstrained,plain,recompute,alone"
     )
     parser.add_argument("--widths", type=numbers(int), default=[128])
-    parser.add_argument("--events", type=int, default=341, help="of a history; three tokens each")
+    parser.add_argument("--events", type=int, default=341, help="events of a history, of three tokens each")
     parser.add_argument("--users", type=int, default=20)
     parser.add_argument(
-        "--fresh", type=int, default=0, help="so many users, more than are asked for: nothing is reused"
+        "--fresh", type=int, default=0, help="number of users, more than requests: nothing is reused"
     )
     parser.add_argument("--clients", type=numbers(int), default=[1, 2, 4])
     parser.add_argument("--shares", type=numbers(float), default=[0.3, 0.5, 0.7, 0.8, 0.9, 1.0])
-    parser.add_argument("--rates", type=numbers(float), help="of the open loop, in requests a second")
+    parser.add_argument("--rates", type=numbers(float), help="requests a second of the open loop")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument(
-        "--requests", type=int, default=100, help="of an open loop, if that takes no six times as long"
+        "--requests", type=int, default=100, help="minimum of an open loop, within six times --seconds"
     )
-    parser.add_argument("--limit", type=float, default=200, help="P99 in milliseconds")
-    parser.add_argument("--deadline", type=int, default=5000, help="of a request, in milliseconds")
+    parser.add_argument("--limit", type=float, default=200, help="maximum P99 in milliseconds")
+    parser.add_argument("--deadline", type=int, default=5000, help="deadline of a request, in milliseconds")
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--json")
     parser.add_argument("--plot")
@@ -231,12 +245,13 @@ def main():
                 else "none"
             )
             print(
-                f"width {width}, {result['engine']:14} goodput at P99 of {args.limit:.0f} ms: {result['goodput']:7.2f}/s ({ratio})"
+                f"width {width}, {result['engine']:14} goodput at P99 of {args.limit:.0f} ms: "
+                f"{result['goodput']:7.2f}/s ({ratio})"
             )
         if args.plot:
             name, kind = os.path.splitext(args.plot)
             plot(args.plot if len(args.widths) == 1 else f"{name}-{width}{kind}", results, args.limit)
-        if args.json:  # after each width, so that what was measured is kept
+        if args.json:  # after each width, so that an interrupted run keeps its results
             kept = {
                 name: value
                 for name, value in vars(args).items()

@@ -1,5 +1,5 @@
-"""A box that serves a generator of a benchmark's shape with random weights, and a catalog of random identifiers, for the
-scripts of this folder. What comes out is of no use to anybody; what it costs is what such a model costs.
+"""A node that serves a generator of a benchmark's shape with random weights and a catalog of random
+identifiers, for the scripts of this folder. The output is meaningless; the cost is that of such a model.
 """
 import http.client
 import json
@@ -14,7 +14,7 @@ LEVELS, CODES = 3, 256
 
 
 class World:
-    """Model, prompt form and catalog on disk; boxes over them."""
+    """Model, prompt form and catalog on disk, and nodes that serve them."""
 
     def __init__(self, troupe, shape, items=20_000, seed=7):
         self.troupe, self.shape, self.items = troupe, shape, items
@@ -52,11 +52,11 @@ class World:
         subprocess.run([self.troupe, *words], check=True, stdout=subprocess.DEVNULL)
 
     def history(self, events, draw):
-        """Of so many events; three tokens each."""
+        """Returns a history of so many events, of three tokens each."""
         return [str(draw.randrange(self.items)) for _ in range(events)]
 
-    def box(self, sets=()):
-        return Box(self, sets)
+    def node(self, sets=()):
+        return Node(self, sets)
 
     def __enter__(self):
         return self
@@ -65,12 +65,12 @@ class World:
         self.folder.cleanup()
 
 
-class Box:
+class Node:
     def __init__(self, world, sets):
         port_file = world.path("port")
         if os.path.exists(port_file):
             os.remove(port_file)
-        knobs = [word for knob in sets for word in ("--set", knob)]
+        settings = [word for setting in sets for word in ("--set", setting)]
         self.process = subprocess.Popen(
             [
                 world.troupe,
@@ -85,7 +85,7 @@ class Box:
                 "0",
                 "--port-file",
                 port_file,
-                *knobs,
+                *settings,
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -109,13 +109,13 @@ class Box:
 
 
 class Client:
-    """One connection that is kept, and opened again where the box closed it for being idle."""
+    """A client with one persistent connection, which it reopens if the node closed it while idle."""
 
     def __init__(self, server):
         self.link = http.client.HTTPConnection(*server, timeout=120)
 
     def send(self, method, path, body):
-        """Status and answer."""
+        """Returns status and answer."""
         for last in (False, True):
             try:
                 self.link.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
@@ -136,6 +136,6 @@ class Client:
 
 
 def at(values, share):
-    """Of values in any order, the one that this share of them is not above."""
+    """Returns the quantile of unsorted values: at most this share of them is below it."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

@@ -1,8 +1,8 @@
-// What HSTU's passes cost on this CPU, and how near its attention comes to the multiply-add rate that is
-// sampled right before and after each pass. Generated weights of random-hstu-512's shape, longer and deeper
-// where asked. A pass is a history that is computed with its candidates, or one that is cached but for its
-// last event. The rate is per second of thread CPU time, since a neighbour on the physical core can halve
-// both.
+// Measures HSTU's passes on this CPU, and how near its attention comes to the multiply-add rate that is
+// sampled right before and after each pass. The weights are generated, in the shape of random-hstu-512,
+// longer and deeper on request. A pass computes a history with its candidates, or, with --cached, only
+// its last event. The rate is per second of thread CPU time, because a neighbour on the physical core can
+// halve both.
 //   hstu_bench [--json FILE] [--rounds N] [--layers L] [--history H] [--candidates C] [--production]
 //   [--cached]
 #include <chrono>
@@ -46,7 +46,7 @@ HstuConfig config_of(const HstuBench& bench) {
   return c;
 }
 
-// Times in bursts: most events follow soon, some after days.
+// Draws times in bursts: most events follow soon, some after days.
 HstuRequest request_of(const HstuBench& bench) {
   HstuRequest request;
   std::uint64_t state = 1;
@@ -77,20 +77,22 @@ Memory pages_for(const PageLayout& layout, std::size_t tokens) {
   return memory;
 }
 
-// Visible pairs of a row and a key that are computed, in all layers: of the last one only rows that are read.
+// Counts computed pairs of a row and a visible key in all layers; in the last layer only for rows that
+// are read.
 double pairs_of(const HstuBench& b) {
   const double h = b.history, c = b.candidates;
   const double rows = b.cached ? h : h * (h + 1) / 2, read = c * (h + 1) + h;
   return (b.layers - 1) * (rows + c * (h + 1)) + read;
 }
 
-// Of the products with weights, of a multiply and an add each: of the last layer queries, gates and outputs
-// of rows that are read. What comes before and after the layers, norms, biases and softening is left out.
+// Counts operations of the products with weights, two per multiply-add; in the last layer queries, gates
+// and outputs only for rows that are read. Input and output layers, norms, biases and activations are not
+// counted.
 double linear_operations(const HstuBench& b, const HstuConfig& config) {
   const double rows = (b.cached ? 1 : b.history) + b.candidates, read = b.candidates + 1;
-  const double one = 2.0 * config.hidden *
-                     config.width();  // a row by the weights of one: of four of them, and of the output,
-  const double output = b.production ? 3 : 1;  // which reads as many
+  // Operations of one row with the weights of one projection. A layer has four projections and the output.
+  const double one = 2.0 * config.hidden * config.width();
+  const double output = b.production ? 3 : 1;  // the output projection reads this many widths
   return one * ((b.layers - 1) * (4 + output) * rows + 2 * rows + (2 + output) * read);
 }
 
@@ -109,7 +111,7 @@ nlohmann::json run_bench(const HstuBench& bench) {
     executor->run({&request, 1}, replies);
     request.kv[0].source = Source::cached;
   }
-  executor->run({&request, 1}, replies);  // buffers have their size
+  executor->run({&request, 1}, replies);  // sizes the buffers
   nlohmann::json rounds = nlohmann::json::array();
   for (std::uint32_t round = 0; round < bench.rounds; ++round) {
     PassTimes times;
@@ -130,8 +132,7 @@ nlohmann::json run_bench(const HstuBench& bench) {
                       {"readout_ms", times.readout * 1e3},
                       {"fma_gflops", rate / 1e9},
                       {"attention_share", attention / times.attention / rate},
-                      // At that rate all of it takes so long: no engine that computes these products in f32
-                      // can be quicker.
+                      // Time of these products at that rate: no engine that computes them in f32 is faster.
                       {"floor_ms", (attention + linear_operations(bench, config)) / rate * 1e3}});
   }
   return {
@@ -168,7 +169,7 @@ int main(int argc, char** argv) {
     else if (word == "--json" && i + 1 < argc)
       bench.json = argv[++i];
     else
-      return std::fprintf(stderr, "%s: unknown; the head of tests/bench/hstu_bench.cc says what there is\n",
+      return std::fprintf(stderr, "%s: unknown option; see the head of tests/bench/hstu_bench.cc\n",
                           word.c_str()),
              2;
   }

@@ -1,5 +1,6 @@
-"""A cluster of real processes on this machine's loopback: etcd, nodes with a router and a cache-meta, and workers, all
-on free ports. No root, no namespaces."""
+"""A cluster of real processes on this machine's loopback: etcd, front nodes with a router and a
+cache-meta, and
+workers, all on free ports. Needs no root and no namespaces."""
 import http.client
 import json
 import pathlib
@@ -13,7 +14,7 @@ UP_LIMIT_S = 60
 
 
 def missing():
-    """What this machine lacks for it; empty: nothing."""
+    """Returns what this machine lacks for it; "" = nothing."""
     return "" if shutil.which("etcd") else "etcd"
 
 
@@ -29,7 +30,7 @@ def free_ports(count):
 
 
 def ask(port, method, path, body=None, limit=5):
-    """Status and text."""
+    """Returns status and text."""
     connection = http.client.HTTPConnection(ADDRESS, port, timeout=limit)
     try:
         connection.request(method, path, None if body is None else json.dumps(body))
@@ -46,8 +47,12 @@ def run(troupe, *words):
 
 
 class Cluster:
-    """`settings`: lines of the cluster's file for all nodes. With more fronts than one they have to name a Redis. `own`: more
-    sections of settings, of some nodes by name. `worker`: the roles of those that are no fronts."""
+    """A cluster.
+
+    `settings`: lines of the cluster file for all nodes; with several fronts they must name a Redis.
+    `own`: further sections of settings for some nodes, by name. `worker`: the roles of nodes that are not
+    fronts.
+    """
 
     def __init__(self, troupe, folder, workers, settings, fronts=("front",), own=None, worker="worker"):
         self.troupe, self.folder = troupe, pathlib.Path(folder)
@@ -56,7 +61,7 @@ class Cluster:
         self.processes = {}
         ports = free_ports(2 + 2 * len(self.names))
         self.etcd, self.etcd_peer = (f"http://{ADDRESS}:{port}" for port in ports[:2])
-        self.door = dict(zip(self.names, ports[2::2]))
+        self.http_port = dict(zip(self.names, ports[2::2]))
         self.file = self.folder / "cluster.yaml"
         lines = [
             "cluster:",
@@ -72,7 +77,8 @@ class Cluster:
             more = f", {own[name]}" if own and name in own else ""
             lines.append(
                 f"  - {{node: {number}, name: {name}, host: {ADDRESS}, port: {port}, roles: [{roles}], "
-                f"settings: {{node: {{data_dir: {self.folder / name}}}, http: {{port: {self.door[name]}}}{more}}}}}"
+                f"settings: {{node: {{data_dir: {self.folder / name}}}, http: {{port: "
+                f"{self.http_port[name]}}}{more}}}}}"
             )
         self.file.write_text("\n".join(lines) + "\n")
 
@@ -80,7 +86,7 @@ class Cluster:
         return self.names.index(name) + 1
 
     def workers(self):
-        """Numbers of the nodes that are workers and run."""
+        """Returns the numbers of the workers that run."""
         return [self.number(name) for name in self.names[len(self.fronts) :] if self.runs(name)]
 
     def runs(self, name):
@@ -134,9 +140,7 @@ class Cluster:
 
     def up(self, data):
         self.start_all(data)
-        self.wait(
-            "the blocks that are computed ahead", lambda: self.router()["precompute"] == "done", limit=300
-        )
+        self.wait("the precomputed blocks", lambda: self.router()["precompute"] == "done", limit=300)
 
     def wait(self, what, is_there, limit=UP_LIMIT_S):
         until = time.monotonic() + limit
@@ -152,21 +156,21 @@ class Cluster:
             except (OSError, http.client.HTTPException):
                 pass
             time.sleep(0.05)
-        raise RuntimeError(f"{what} is not there after {limit} s; see {self.folder}")
+        raise RuntimeError(f"{what}: not so after {limit} s; see {self.folder}")
 
     def wait_until_ready(self, name):
-        self.wait(name, lambda: ask(self.door[name], "GET", "/v2/health/ready")[0] == 200)
+        self.wait(name, lambda: ask(self.http_port[name], "GET", "/v2/health/ready")[0] == 200)
 
     def router(self):
-        """The router's fields as `troupe status` shows them."""
-        actors = json.loads(ask(self.door[self.fronts[0]], "GET", "/v1/cluster")[1])["actors"]
+        """Returns the router's fields as `troupe status` shows them."""
+        actors = json.loads(ask(self.http_port[self.fronts[0]], "GET", "/v1/cluster")[1])["actors"]
         fields = next(actor["fields"] for actor in actors if actor["role"] == "router")
         return {field["name"]: field["value"] for field in fields}
 
     def metrics(self, node):
-        """Sums over all labels, by name."""
+        """Returns sums over all labels, by name."""
         sums = {}
-        for line in ask(self.door[node], "GET", "/metrics")[1].splitlines():
+        for line in ask(self.http_port[node], "GET", "/metrics")[1].splitlines():
             if not line.startswith("#"):
                 name, amount = line.rsplit(" ", 1)
                 name = name.split("{")[0]

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Does a repair that was chosen on rankings of games hold on MovieLens? Nobody trained a ranker on movies for it, so two that were
-trained on something else rank them: a ranker of titles reads a movie's title, year and genres as the words that it knows, and
-a ranker of games reads each movie as a semantic ID by chance. Their rankings mean little, so nothing but the overlap of the ten
-best with the plain prompt's is looked at. Histories are the users' own, in the order of their ratings; candidates are the
-next movie and others, drawn by how often they were rated.
-  tests/bench/movie_plans.py [--troupe build/deploy/troupe] [--users 400] [--json FILE]"""
+"""Checks that a repair chosen on rankings of games also works on MovieLens.
+
+  tests/bench/movie_plans.py [--troupe build/deploy/troupe] [--users 400] [--json FILE]
+
+There is no ranker trained on movies, so two others rank them. A ranker of titles reads a movie's title,
+year and genres as the words that it knows. A ranker of games reads each movie as a random semantic ID.
+Their rankings mean little, so only the overlap of the ten best with the plain prompt's is printed.
+Histories are the users' own, in the
+order of their ratings. Candidates are the next movie and others, drawn by how often they were rated."""
 import argparse
 import gzip
 import json
@@ -31,7 +34,8 @@ def rows_of(path):
 
 
 def words_of(movie, names, first_word):
-    """As the ranker's own titles are read; a word that it does not know is another one, always the same."""
+    """Returns the words of a movie as the ranker reads titles; an unknown word becomes another, always
+    the same."""
     room = len(names) - first_word
     found = re.findall("[a-z]+|[0-9]+", f"{movie['title']} {movie['year']} {movie['genres']}".lower())[:16]
     return [names[word] if word in names else first_word + sum(map(ord, word)) * 31 % room for word in found]
@@ -63,7 +67,7 @@ def make_data(folder, ranker, movies, users, count, seed):
         file.write("user_id\thistory\tcandidates\ttrue_index\n")
         for user in chance.sample(users, min(count, len(users))):
             seen = user["items"].split()
-            at = chance.randrange(min(len(seen) - 1, 5), len(seen))  # any place: some histories are short
+            at = chance.randrange(min(len(seen) - 1, 5), len(seen))  # some are short
             others = sorted(set(known) - set(seen), key=int)
             chosen = set()
             while len(chosen) < sizes["candidates"] - 1:
@@ -76,7 +80,8 @@ def make_data(folder, ranker, movies, users, count, seed):
             chance.shuffle(candidates)
             history = seen[max(0, at - sizes["history"]) : at]
             file.write(
-                f"{user['user_id']}\t{' '.join(history)}\t{' '.join(candidates)}\t{candidates.index(seen[at])}\n"
+                f"{user['user_id']}\t{' '.join(history)}\t{' '.join(candidates)}\t"
+                f"{candidates.index(seen[at])}\n"
             )
 
 
@@ -124,7 +129,7 @@ def main():
     parser.add_argument("--repair", default="10,30,60")
     parser.add_argument("--users", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", help="the figures go here too")
+    parser.add_argument("--json", help="also write the figures to this file")
     options = parser.parse_args()
     data = SHARED / "data" / "movielens-100k"
     if not os.path.exists(data):
@@ -143,7 +148,8 @@ def main():
             rows.append(row)
             overlap = row["overlap@10"]
             print(
-                f"{ranker:<19} {row['plan']:<12} {row['repair'] or '':>6} {row['selection'] or '':<11} {row['correction'] or '':<12} "
+                f"{ranker:<19} {row['plan']:<12} {row['repair'] or '':>6} {row['selection'] or '':<11} "
+                f"{row['correction'] or '':<12} "
                 f"{overlap['mean']:.3f} ± {overlap['standard_error']:.3f}",
                 flush=True,
             )

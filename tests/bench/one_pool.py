@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Four kinds of things in one pool: users' keys and values, items' blocks, prototypes of histories, and rows of an embedding table.
+"""Measures one pool with four kinds of content: user blocks, item blocks, prototypes of histories,
+embedding rows.
 
-  tests/bench/one_pool.py --troupe build/deploy/troupe [--requests 1200] [--memory 12MiB] [--bandwidth 2MiB] [--json FILE]
+  tests/bench/one_pool.py --troupe build/deploy/troupe [--requests 1200] [--memory 12MiB] [--bandwidth 2MiB]
+                          [--json FILE]
 
-A box serves a ranker of games, whose prototypes are rows of a table that is not in memory, and an HSTU model of films, whose embedding is;
-both come over a link of that bandwidth, and the pool holds a part of what is wanted. Users come by a Zipf law, candidates too. Half of the requests are for
-films; of those for games half are exact, by whichever plan is the quickest, half made of prototypes and items' blocks. Boxes with static shares and one
-under `marginal` are asked the same, in turns, and must answer the same but for who was exact by another plan. The first third warms up. Prints times, what was found,
-and of `marginal` what each page saved, by kind (`troupe status`), and by model how many rows were found.
+A node serves a ranker of games, whose prototypes are rows of a table that is not in memory, and an HSTU
+model of films, whose embedding is such a table. Both come over a link of that bandwidth, and the pool
+holds only a part of the rows. Users and candidates follow a Zipf law. Half of the requests are for films.
+Of those for games, half are exact, by the fastest plan, and half use prototypes and item blocks. Nodes
+with static shares and one with split `marginal` get the same requests in rotation. Their answers must be
+equal, except where exact plans differ. The first third warms up. Prints times and hits; for `marginal`
+also the time saved by each page, by kind (`troupe status`), and the row hits by model.
 """
 import argparse
 import contextlib
@@ -29,7 +33,7 @@ from rows import at
 USERS, EVENTS, CANDIDATES = 150, 24, 60
 GAMES, FILMS = ("tiny-ranker-games", "amazon-games"), ("tiny-hstu-movielens", "movielens-100k")
 APPROXIMATE = "all_blocks+30:tail:mean:layer2:history0:prototypes"
-# The items' and the rows' shares of the pool; users have the rest.
+# The items' and the rows' shares of the pool; users have the remainder.
 STATIC = [(0.5, 0.1), (0.3, 0.2), (0.2, 0.5), (0.1, 0.7), (0.08, 0.9)]
 SPLITS = {
     **{f"static {items} items {rows} rows": (items, rows, "") for items, rows in STATIC},
@@ -44,7 +48,7 @@ def ids_of(data):
 
 
 class Drawn:
-    """Items by a Zipf law over an order of their own."""
+    """Draws items by a Zipf law over a random order."""
 
     def __init__(self, chance, items):
         self.chance, self.items, self.sums, total = chance, list(items), [], 0.0
@@ -82,10 +86,12 @@ def write_config(asked, folder, name, items, rows, split):
     )
     with open(own + ".yaml", "w") as file:
         file.write(
-            f"node: {{data_dir: {own}-box}}\n{policy}inference: {{executors: 1, cores: 1}}\nrouter: {{deadline: 10s}}\nmodels:\n"
+            f"node: {{data_dir: {own}-box}}\n{policy}inference: {{executors: 1, cores: 1}}\nrouter: "
+            f"{{deadline: 10s}}\nmodels:\n"
             f"  - {{name: games, directory: {several.model_folder(GAMES[0])}, data_dir: {own}-{GAMES[1]}, "
             f"settings: {{model: {{prototypes: {folder}/prototypes, {tables}}}}}}}\n"
-            f"  - {{name: films, directory: {several.model_folder(FILMS[0])}, data_dir: {own}-{FILMS[1]}, settings: {{model: {{{tables}}}}}}}\n"
+            f"  - {{name: films, directory: {several.model_folder(FILMS[0])}, data_dir: "
+            f"{own}-{FILMS[1]}, settings: {{model: {{{tables}}}}}}}\n"
         )
     return own
 
@@ -107,12 +113,12 @@ def requests(chance, asked):
             yield {"model": "games", "user": user, "candidates": games.take(CANDIDATES), **policy}
 
 
-def put_users(chance, box):
+def put_users(chance, node):
     games, films = Drawn(chance, ids_of(GAMES[1])), Drawn(chance, ids_of(FILMS[1]))
     for user in range(USERS):
-        box.send("PUT", f"/v1/users/user-{user}?model=games", {"history": games.take(EVENTS)})
+        node.send("PUT", f"/v1/users/user-{user}?model=games", {"history": games.take(EVENTS)})
         history = films.take(EVENTS)
-        box.send(
+        node.send(
             "PUT",
             f"/v1/users/user-{user}?model=films",
             {
@@ -122,9 +128,9 @@ def put_users(chance, box):
         )
 
 
-def counted(box):
-    """Prototypes are the rows of games, embeddings those of films."""
-    rows = several.rows_of(box)
+def counted(node):
+    """Counts row hits: rows of games are prototypes, rows of films are embeddings."""
+    rows = several.rows_of(node)
     counts = {"cpu_s": float(rows["process_cpu_seconds_total"])}
     for model in ("games", "films"):
         counts |= {
@@ -135,22 +141,22 @@ def counted(box):
     return counts
 
 
-def ask_all(boxes, turns):
-    times, before = {name: [] for name in boxes}, {}
+def ask_all(nodes, turns):
+    times, before = {name: [] for name in nodes}, {}
     for number, body in enumerate(turns):
         if number == len(turns) // 3:
-            before = {name: counted(box) for name, box in boxes.items()}
+            before = {name: counted(node) for name, node in nodes.items()}
         right = None
-        for name, box in boxes.items():
+        for name, node in nodes.items():
             begun = time.perf_counter()
-            reply = box.send("POST", "/v1/rank", body)
+            reply = node.send("POST", "/v1/rank", body)
             times[name].append(1e3 * (time.perf_counter() - begun))
             scores = {item["id"]: item["score"] for item in reply["items"]}
             if body.get("policy") == "planner":
-                continue  # a plan is taken by times, and two exact plans are two prompts
+                continue  # the plan depends on times, and two exact plans have different prompts
             right = right or scores
             if max(abs(scores[item] - right[item]) for item in right) > 1e-4:
-                raise SystemExit(f"{name}: another answer to request {number}")
+                raise SystemExit(f"{name}: a different answer to request {number}")
     return {name: of[len(turns) // 3 :] for name, of in times.items()}, before
 
 
@@ -190,14 +196,14 @@ def main():
             check=True,
             stdout=subprocess.DEVNULL,
         )
-        boxes = {}
+        nodes = {}
         for name, shares in SPLITS.items():
             own = write_config(asked, folder, name, *shares)
-            boxes[name] = stack.enter_context(several.Box(asked.troupe, own + ".yaml", own + ".port"))
-            put_users(random.Random(asked.seed + 1), boxes[name])
-        times, before = ask_all(boxes, list(requests(chance, asked)))
-        for name, box in boxes.items():
-            now = counted(box)
+            nodes[name] = stack.enter_context(several.Node(asked.troupe, own + ".yaml", own + ".port"))
+            put_users(random.Random(asked.seed + 1), nodes[name])
+        times, before = ask_all(nodes, list(requests(chance, asked)))
+        for name, node in nodes.items():
+            now = counted(node)
             more = {key: round(now[key] - before[name][key], 3) for key in now}
             of = times[name]
             results.append(
@@ -217,11 +223,11 @@ def main():
             )
             if SPLITS[name][2]:
                 said = subprocess.run(
-                    [asked.troupe, "status", "--server", f"127.0.0.1:{box.link.port}"],
+                    [asked.troupe, "status", "--server", f"127.0.0.1:{node.link.port}"],
                     capture_output=True,
                     text=True,
                 ).stdout
-                print(said[said.index("What each page saved") :])
+                print(said[said.index("Time saved by each page") :])
     if asked.json:
         with open(asked.json, "w") as out:
             json.dump({**vars(asked), "troupe": None, "json": None, "boxes": results}, out, indent=1)

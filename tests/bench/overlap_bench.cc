@@ -1,10 +1,10 @@
-// What a pass gains that begins while its blocks come from another process, layer by layer, over one that
-// begins behind them: two processes on this machine's loopback, an owner whose pages hold the blocks of a
-// prompt's items, and a reader that pulls them by UCX and computes the rest of the prompt over them. Both
-// ways take turns, and their answers have to be the same numbers.
+// Measures the gain of a pass that begins while its blocks come from another process, layer by layer,
+// over a pass that begins afterwards. Two processes use this machine's loopback: an owner, whose pages
+// hold the blocks of a prompt's items, and a reader, which pulls them by UCX and computes the remaining
+// prompt. Both ways alternate, and their answers must be equal.
 //   overlap_bench [--layers N] [--hidden N] [--items N] [--item-tokens N] [--new-tokens N] [--rounds N]
-// Prints one JSON object. Times are of the reader: from the pull's start to the answer; processor time is of
-// all its threads.
+// Prints one JSON object. Times are the reader's, from the start of the pull to the answer; processor
+// time is of all its threads.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,7 +52,7 @@ std::uint32_t pages_of_item(const Options& options) {
   return (options.item_tokens + page_tokens - 1) / page_tokens;
 }
 
-// Each item has been computed alone; what is new sees all of them.
+// Each item was computed alone; new tokens see all of them.
 BatchRequest prompt(const Options& options) {
   BatchRequest request;
   for (std::uint32_t i = 0; i < options.items; ++i) {
@@ -67,7 +67,7 @@ BatchRequest prompt(const Options& options) {
   rest.kind = SegmentKind::user;
   rest.tokens = std::vector<Token>(options.new_tokens, 5);
   rest.start = static_cast<std::int32_t>(options.item_tokens);
-  rest.sees = kernels::Sees::all_before(options.items);
+  rest.sees = kernels::VisibleSegments::all_before(options.items);
   request.plan.readouts = {{options.items, options.new_tokens - 1, {1, 2, 3, 4}}};
   request.blocks.resize(options.items + 1);
   request.kv.resize(options.items + 1);
@@ -106,7 +106,7 @@ void get(int from, void* to, std::size_t size) {
   }
 }
 
-// Computes the blocks, says where they are, and serves them until the reader has ended.
+// Computes the blocks, announces their location, and serves them until the reader has ended.
 void own(const Options& options, int to_reader, int from_reader) {
   Device device(options);
   BatchRequest request = prompt(options);
@@ -131,7 +131,7 @@ double processor_ms() {
   return ms(usage.ru_utime) + ms(usage.ru_stime);
 }
 
-struct Way {
+struct PassMode {
   const char* name;
   std::vector<double> ms, processor, waited, pull, pass;
 };
@@ -151,7 +151,7 @@ class Reader {
     transport_.meet(owner_node, owner_incarnation, address);
   }
 
-  void run(Way& way, bool overlap) {
+  void run(PassMode& way, bool overlap) {
     for (std::uint32_t page = 0; page < device_.arena.pages(); ++page)
       std::memset(device_.arena.page(page), 0xff, device_.arena.page_bytes());
     BatchRequest request = prompt(options_);
@@ -162,7 +162,7 @@ class Reader {
     double pulled = 0;
     std::thread copy([&] {
       const auto outcome = transport_.pull(work);
-      const auto* done = std::get_if<Pulled>(&outcome);
+      const auto* done = std::get_if<PullResult>(&outcome);
       if (!done || std::ranges::count(done->ok, 0) > 0) std::abort();
       pulled = ms();
     });
@@ -187,10 +187,11 @@ class Reader {
   PullBlocks pull_of(BatchRequest& request, bool overlap) {
     PullBlocks work{owner_node, owner_incarnation, 60'000'000, {}};
     if (overlap) work.parts = options_.layers;
-    request.coming_us = work.budget_us;
+    request.in_flight_us = work.budget_us;
     for (std::uint32_t i = 0; i < options_.items; ++i) {
       BatchSegmentKv& kv = request.kv[i];
-      kv.grant = Grant::read, kv.checksum = checksums_[i], kv.generation = ++generation_, kv.coming = overlap;
+      kv.grant = Grant::read, kv.checksum = checksums_[i], kv.generation = ++generation_,
+      kv.in_flight = overlap;
       work.blocks.push_back({{}, 1, kv.checksum, options_.item_tokens, kv.pages, kv.pages, kv.generation});
     }
     return work;
@@ -210,19 +211,19 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void print(const Way& way) {
+void print(const PassMode& way) {
   std::vector<double> sorted = way.ms;
   std::ranges::sort(sorted);
-  std::printf(
-      R"("%s": {"ms_p50": %.2f, "ms_p10": %.2f, "ms_p90": %.2f, "pull_ms": %.2f, "pass_ms": %.2f, "waited_ms": %.2f, "processor_ms": %.2f})",
-      way.name, median(way.ms), sorted[sorted.size() / 10], sorted[sorted.size() * 9 / 10], median(way.pull),
-      median(way.pass), median(way.waited), median(way.processor));
+  std::printf(R"("%s": {"ms_p50": %.2f, "ms_p10": %.2f, "ms_p90": %.2f, )"
+              R"("pull_ms": %.2f, "pass_ms": %.2f, "waited_ms": %.2f, "processor_ms": %.2f})",
+              way.name, median(way.ms), sorted[sorted.size() / 10], sorted[sorted.size() * 9 / 10],
+              median(way.pull), median(way.pass), median(way.waited), median(way.processor));
 }
 
 int compare(const Options& options, int from_owner) {
   Reader reader(options, from_owner);
-  Way behind{"behind", {}, {}, {}, {}, {}}, beside{"beside", {}, {}, {}, {}, {}};
-  Way warm = behind;
+  PassMode behind{"behind", {}, {}, {}, {}, {}}, beside{"beside", {}, {}, {}, {}, {}};
+  PassMode warm = behind;
   for (const bool overlap : {false, true}) reader.run(warm, overlap);
   std::vector<double> ratios;
   for (std::uint32_t round = 0; round < options.rounds; ++round) {
@@ -230,10 +231,10 @@ int compare(const Options& options, int from_owner) {
       reader.run(overlap ? beside : behind, overlap);
     ratios.push_back(behind.ms.back() / beside.ms.back());
   }
-  std::printf(
-      R"({"layers": %u, "hidden": %u, "items": %u, "item_tokens": %u, "new_tokens": %u, "megabytes": %.1f, "rounds": %u, )",
-      options.layers, options.hidden, options.items, options.item_tokens, options.new_tokens,
-      reader.megabytes(), options.rounds);
+  std::printf(R"({"layers": %u, "hidden": %u, "items": %u, "item_tokens": %u, )"
+              R"("new_tokens": %u, "megabytes": %.1f, "rounds": %u, )",
+              options.layers, options.hidden, options.items, options.item_tokens, options.new_tokens,
+              reader.megabytes(), options.rounds);
   print(behind);
   std::printf(", ");
   print(beside);

@@ -1,21 +1,32 @@
 #!/usr/bin/env python3
-"""The policies on request traces of real histories, each with three sizes of key-value memory, on boxes of this
-machine: throughput, hit rate, tokens computed, P99, and how the planner compares.
+"""Compares the policies on traces of real histories, with three sizes of key-value memory, on nodes of
+this machine.
+
   tests/bench/policies.py --games FOLDER --movies FOLDER --model RANKER --titles TOKENS.jsonl.gz
-                          [--troupe build/deploy/troupe] [--rounds 3] [--requests 800] [--only NAME,...] [--sizes NAME,...]
-                          [--json FILE]
-Traces come from `troupe trace convert`: users take what they took in the data, each time after three requests in the mean.
-  games      semantic IDs; who comes is drawn, and half of the requests are followed by another of that user, soon
-  movies     items are the tokens of their titles (--titles: lines with "set", "item_id", "ids"); drawn likewise
-  sessions   movies at the times of their ratings: few users at a time, each for long
-The model is a ranker of games; of movies it computes as much as any other of its shape would, and its scores mean nothing.
-Memory is a quarter of what all item blocks take (short), half of it (middle), and all of it with all users' blocks.
-`bench rank` gives items what they take of it, which may leave users nothing; so `bat` and `larger` run again with the best
-static split, which is searched for first (the fewest tokens computed, one run of each share), and once more without any: users'
-and items' memory is one, and items are admitted by how often they are wanted (router.undivided), as the planner has it.
-Within a round every policy and size runs once, in another order in each; figures are medians over the rounds, and the
-spread is (largest - smallest) / median of the throughput. Cells are compared by throughput, by processor time, which other
-jobs on the machine disturb less, and by tokens; no request has a deadline that it could miss. Not every token costs the same: one that attends to more costs more."""
+                          [--troupe build/deploy/troupe] [--rounds 3] [--requests 800] [--only NAME,...]
+                          [--sizes NAME,...] [--json FILE]
+
+Measures throughput, hit rate, computed tokens and P99. Traces come from `troupe trace convert`: users
+take what they took in the data, each time after three requests on average:
+
+  games      semantic IDs; users are drawn, and half of the requests are soon followed by another of that
+  user movies     items are the tokens of their titles (--titles: lines with "set", "item_id", "ids");
+  drawn likewise sessions   movies at the times of their ratings: few users at a time, each for long
+
+The model is a ranker of games. On movies its cost is that of any model of its shape; its scores mean
+nothing. Memory is a quarter of all item blocks (short), half of them (middle), and all of them with all
+user blocks (all fits).
+
+`bench rank` gives items what they need of the memory, which may leave nothing for users. So `bat` and
+`larger` run again with the best static split, which is searched first (fewest computed tokens, one run of
+each share). They run once more undivided (router.shared_areas): users and items share the memory, and items
+are admitted by their popularity, as with the planner.
+
+Within a round every policy and size runs once, in a new order in each round. Figures are medians over the
+rounds; the spread is (largest - smallest) / median of the throughput. Cells are compared by throughput,
+by CPU time, which other jobs on the machine disturb less, and by tokens, though tokens that attend to
+more cost more. Requests have no deadline
+that they could miss."""
 import argparse
 import gzip
 import json
@@ -28,10 +39,10 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 POLICIES = ["recompute", "user", "item", "larger", "bat", "planner"]
-SPLITS = [0.2, 0.4, 0.6, 0.8, 0.9]  # of the memory, for items; and what `bench rank` gives them
+SPLITS = [0.2, 0.4, 0.6, 0.8, 0.9]  # shares of the memory for items, besides the one of `bench rank`
 VARIANTS = {f"{policy}, {how}": policy for policy in ["larger", "bat"] for how in ["best split", "undivided"]}
 SYSTEMS = [*POLICIES, *VARIANTS]
-SIZES = {"short": 0.25, "middle": 0.5, "all fits": None}  # of the item blocks' bytes
+SIZES = {"short": 0.25, "middle": 0.5, "all fits": None}  # share of the item blocks' bytes
 RETURNING = ["--return-share", "0.5", "--return-after", "10"]
 TRACES = {
     "games": ["--start", "4", *RETURNING],
@@ -48,7 +59,7 @@ def run(words):
 
 
 def make_movies(folder, options):
-    """A catalog as for import: the titles' tokens, folded into the model's vocabulary, and the users beside it."""
+    """Makes a catalog for import: the titles' tokens, folded into the model's vocabulary, and the users."""
     names = json.loads((options.model / "vocab.json").read_text())
     first = names["<item_0>"]
     room = len(names) - first
@@ -124,8 +135,8 @@ class Workload:
             "--json",
             self.folder / "run.json",
         ]
-        for knob in ["router.deadline", "router.deadline_max"]:  # late is slow here, not lost
-            words += ["--set", f"{knob}=10min"]
+        for setting in ["router.deadline", "router.deadline_max"]:  # late counts as slow, not lost
+            words += ["--set", f"{setting}=10min"]
         run([*words, *(["--memory", memory] if memory else []), *more])
         return json.loads((self.folder / "run.json").read_text())
 
@@ -134,7 +145,8 @@ class Workload:
         return int(self.item_bytes * share) if share else self.item_bytes + self.user_bytes
 
     def search_split(self, size, policy):
-        """Of the item shares that were tried the one with the fewest tokens computed; None: what `bench rank` gives."""
+        """Returns the item share with the fewest computed tokens; None = the share that `bench rank`
+        gives."""
         if (size, policy) not in self.splits:
             tried = {
                 share: self.bench(policy, self.memory(size), *(["--item-share", share] if share else []))[
@@ -147,7 +159,7 @@ class Workload:
 
     def more_for(self, size, system):
         if system.endswith(", undivided"):
-            return ["--set", "router.undivided=true", "--item-share", 0.5]
+            return ["--set", "router.shared_areas=true", "--item-share", 0.5]
         if system.endswith(", best split") and self.search_split(size, VARIANTS[system]):
             return ["--item-share", self.search_split(size, VARIANTS[system])]
         return []
@@ -161,7 +173,7 @@ class Workload:
 
 
 def cells(sizes):
-    """Recomputing does without memory: it runs once a round, for all sizes."""
+    """Yields the cells. Recomputing needs no memory: it runs once a round, for all sizes."""
     return [
         (size, system) for size in sizes for system in SYSTEMS if system != "recompute" or size == sizes[0]
     ]
@@ -202,7 +214,8 @@ def row_of(workload, sizes, size, policy):
 
 
 def compare(rows):
-    """The planner of one cell against the others; above 1 the planner is better, of each kind of figure."""
+    """Compares the planner with the other systems in one cell; a figure above 1 means that the planner is
+    better."""
     planner = next(row for row in rows if row["policy"] == "planner")
     others = [row for row in rows if row is not planner]
     user = next(row for row in rows if row["policy"] == "user")
@@ -221,11 +234,13 @@ def compare(rows):
 
 def show(workload, table, sizes):
     print(
-        f"\n{workload.name}: {workload.options.requests} requests; item blocks {workload.item_bytes / 1e6:.0f} MB, "
+        f"\n{workload.name}: {workload.options.requests} requests; item blocks "
+        f"{workload.item_bytes / 1e6:.0f} MB, "
         f"users' {workload.user_bytes / 1e6:.0f} MB"
     )
     print(
-        f"{'memory':18} {'policy':18} {'a second':>8} {'spread':>7} {'P99 ms':>7} {'CPU s':>6} {'computed':>9} "
+        f"{'memory':18} {'policy':18} {'a second':>8} {'spread':>7} {'P99 ms':>7} {'CPU s':>6} "
+        f"{'computed':>9} "
         f"{'hit rate':>8} {'user plans':>10}   observed / predicted (p10 p50 p90)"
     )
     for size in sizes:
@@ -241,9 +256,11 @@ def show(workload, table, sizes):
             )
         cell = compare(rows)
         print(
-            f"{'':18} planner ÷ best other ({cell['best_other']}): {cell['planner_over_best']:.2f} (by processor time "
+            f"{'':18} planner ÷ best other ({cell['best_other']}): {cell['planner_over_best']:.2f} (by "
+            "processor time "
             f"{cell['planner_over_best_cpu']:.2f}, by tokens {cell['planner_over_best_tokens']:.2f}; spread "
-            f"{cell['spread']:.1%}); ÷ user: {cell['planner_over_user']:.2f} ({cell['planner_over_user_cpu']:.2f})"
+            f"{cell['spread']:.1%}); ÷ user: {cell['planner_over_user']:.2f} "
+            f"({cell['planner_over_user_cpu']:.2f})"
         )
 
 
@@ -256,9 +273,9 @@ def main():
     parser.add_argument("--troupe", type=pathlib.Path, default=ROOT / "build/deploy/troupe")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=800)
-    parser.add_argument("--only", default=",".join(TRACES), help="of " + ", ".join(TRACES))
-    parser.add_argument("--sizes", default=",".join(SIZES), help="of " + ", ".join(SIZES))
-    parser.add_argument("--seed", type=int, default=1, help="of the order within a round")
+    parser.add_argument("--only", default=",".join(TRACES), help="some of " + ", ".join(TRACES))
+    parser.add_argument("--sizes", default=",".join(SIZES), help="some of " + ", ".join(SIZES))
+    parser.add_argument("--seed", type=int, default=1, help="seed of the order within a round")
     parser.add_argument("--json")
     options = parser.parse_args()
     order, sizes = random.Random(options.seed), options.sizes.split(",")

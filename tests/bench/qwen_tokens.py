@@ -1,7 +1,8 @@
-"""Byte-level BPE as a Hugging Face tokenizer.json of Qwen's describes it, by the standard library alone: enough for titles
-and descriptions. Special tokens in texts are not looked for.
+"""Byte-level BPE as described by a Hugging Face tokenizer.json of Qwen, with the standard library alone.
 
-    qwen_tokens.py FOLDER    # tokenizer.json.gz and golden.jsonl.gz: how many golden texts come out as they should
+It is good enough for titles and descriptions; special tokens in texts are not recognized.
+
+    qwen_tokens.py FOLDER    # checks tokenizer.json.gz against the texts of golden.jsonl.gz
 """
 import functools
 import gzip
@@ -24,7 +25,7 @@ PIECES = re.compile(
 
 
 def byte_letters():
-    """The letter that stands for each byte in the vocabulary."""
+    """Returns the letter for each byte in the vocabulary."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in plain]
     return {byte: chr(byte) for byte in plain} | {byte: chr(256 + i) for i, byte in enumerate(others)}

@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
-"""What a change of the places of item blocks costs a cluster of real processes under a steady load: one item gets 5 %
-of the accesses, a new item is put and gets as many, it is deleted, a worker is killed, and comes back.
+"""Measures what changes of item blocks cost a cluster of real processes under a steady load.
+
+The changes: one item gets 5 % of the accesses; a new item is stored and gets as many; it is deleted; a
+worker is killed; the worker returns.
+
   tests/bench/refresh.py --model RANKER --data GAMES [--troupe build/deploy/troupe] [--workers 3] [--rate 100]
                          [--json FILE]
-  tests/bench/refresh.py --short      # the demo world, no windows of time: for ctest
-One node has the router and the cache-meta, the others are workers; all talk over the loopback. `troupe plan` says where
-items belong. Requests come at their times, whatever became of the others, through the public door. Every other one asks
-for ten items by popularity. The others ask for items that are on every worker and, after a change, for the item that it
-is about: such a request finds its blocks on its worker, or that item was not there. Ends with 77 without etcd."""
+  tests/bench/refresh.py --short      # the demo world, without time windows: for ctest
+
+One node has the router and the cache-meta, the others are workers; all use the loopback. `troupe plan`
+assigns items. Requests are sent when due, whatever the outcome of others, through the public HTTP server.
+Every other request is for ten items by popularity. The others (witnesses) are for items that are on every
+worker and, after a change, for the changed item: such a request finds all its blocks on its worker unless
+that item is missing there. Exit status 77
+without etcd."""
 import argparse
 import collections
 import json
@@ -25,16 +31,18 @@ from refresh_world import CANDIDATES, NEW, Plan, World
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEMO = ROOT / "deploy/demo"
-HOT_AFTER = 40  # accesses: more than pool.hot_share of the router's window
-ITEM_SHARE = 0.9  # of the pool; requests use item blocks alone
+HOT_AFTER = 40  # accesses; more than pool.hot_share of the router's window
+ITEM_SHARE = 0.9  # share of the pool; requests use only item blocks
 
 
-# ---- what is measured ----
+# ---- measurements ----
 
 
 def follow(bench, item, since, owner):
-    """How the item came to where it is asked for. Times are in ms from the change: to when a request was due that found
-    its block there, or to when a worker was seen to have got it ahead of requests. `owner`: where it belongs at first.
+    """Returns how the item got to where it is requested. Times are in ms from the change.
+
+    They end when a request was due that found its block there, or when a worker got it by precomputation.
+    `owner`: the worker to which it is assigned at first.
     """
     load, cluster, watch = bench.load, bench.cluster, bench.watch
     mine = [
@@ -67,11 +75,11 @@ def follow(bench, item, since, owner):
 class Bench:
     def __init__(self, cluster, load, watch, lengths, block_bytes):
         self.cluster, self.load, self.watch, self.lengths = cluster, load, watch, lengths
-        self.block_bytes = block_bytes  # of an item
+        self.block_bytes = block_bytes  # bytes of an item's block
         self.changes = []
 
     def until_held_everywhere(self, item, since, owner, limit):
-        """And until it was asked for so often that the router takes it for hot."""
+        """Waits until every worker holds the item, and until it had enough accesses to be hot."""
         while self.load.now() < since + limit:
             self.check_goes_on()
             seen = follow(self, item, since, owner)
@@ -84,7 +92,7 @@ class Bench:
             raise RuntimeError(f"the router ended; see {self.cluster.folder}/front.out")
 
     def change(self, name, act, item=None, owner=None, during=None, wait_s=0):
-        """`act` is done under load. Its windows: before it, during, and after that."""
+        """Calls `act` under load; measures windows before, during and after it."""
         began = self.load.now()
         act()
         self.load.item = item
@@ -94,7 +102,7 @@ class Bench:
         middle = self.load.now()
         time.sleep(self.lengths["after"])
         end = self.load.now()
-        time.sleep(0.5)  # answers of the last ones
+        time.sleep(0.5)  # waits for the last answers
         self.check_goes_on()
         grown = self.watch.growth(began, middle)
         router = self.cluster.router()
@@ -118,13 +126,13 @@ class Bench:
         return row
 
     def put(self, name, item):
-        status, text = loopback.ask(self.cluster.door["front"], "PUT", f"/v1/items/{name}", item)
+        status, text = loopback.ask(self.cluster.http_port["front"], "PUT", f"/v1/items/{name}", item)
         if status != 200:
             raise RuntimeError(f"PUT /v1/items/{name}: {status} {text}")
 
     def delete(self, name):
-        """Witnesses go on asking for it a moment."""
-        status, text = loopback.ask(self.cluster.door["front"], "DELETE", f"/v1/items/{name}")
+        """Deletes the item; witnesses request it for a moment longer."""
+        status, text = loopback.ask(self.cluster.http_port["front"], "DELETE", f"/v1/items/{name}")
         if status != 200:
             raise RuntimeError(f"DELETE /v1/items/{name}: {status} {text}")
         self.deleted_at = self.load.now()
@@ -144,7 +152,7 @@ class Bench:
         its = [answer for answer in self.load.between(row["at_s"], self.load.now()) if answer.item == NEW]
         row["refused_as_unknown"] = sum(answer.code == "unknown_item" for answer in its)
         row["served_after"] = sum(answer.status == 200 and answer.due > self.deleted_at for answer in its)
-        row["during"]["failed"] -= row["refused_as_unknown"]  # as they should be
+        row["during"]["failed"] -= row["refused_as_unknown"]  # these refusals are correct
 
     def run_worker(self, name):
         self.change("a worker is killed", lambda: self.cluster.kill(name), during=self.lengths["away"])
@@ -156,7 +164,7 @@ class Bench:
         self.change("it comes back", back, during=self.lengths["back"])
 
 
-# ---- what is shown ----
+# ---- output ----
 
 
 def ms(value):
@@ -165,7 +173,8 @@ def ms(value):
 
 def show(rows):
     print(
-        f"{'change':<26}{'through ms':>11}{'not local':>12}{'last at ms':>11}{'p99 ms before':>14}{'during':>8}"
+        f"{'change':<26}{'through ms':>11}{'not local':>12}{'last at ms':>11}{'p99 ms before':>14}"
+        f"{'during':>8}"
         f"{'after':>8}{'failed':>7}{'sent for':>9}{'moved KB':>9}{'made ahead':>11}"
     )
     for row in rows:
@@ -183,7 +192,7 @@ def show(rows):
 
 
 def fault_of(part):
-    """For --short; empty: none. Nothing about times."""
+    """Returns a fault for --short, or ""; times are not judged."""
     if part["failed"]:
         return f"{part['failed']} of {part['requests']} requests; expected an answer to each"
     for row in part["changes"]:
@@ -212,14 +221,14 @@ def settings_of(world, plan, block_tokens, room):
 
 
 def processor_time():
-    """Of all cores of this machine since its start: busy, and all."""
+    """Returns CPU time of all cores of this machine since its start: (busy, total)."""
     with open("/proc/stat") as stat:
         user, nice, system, idle, waiting, *rest = map(int, next(stat).split()[1:9])
     return user + nice + system + sum(rest), user + nice + system + sum(rest) + idle + waiting
 
 
 def run_part(options, world, plan, folder, room, act):
-    """On a cluster of its own, whose workers have so much more room than the plan takes."""
+    """Runs a part on its own cluster, whose workers have `room` more capacity than the plan needs."""
     block_tokens = world.item_tokens()
     cluster = loopback.Cluster(
         options.troupe, folder, options.workers, settings_of(world, plan, block_tokens, room)
@@ -227,7 +236,7 @@ def run_part(options, world, plan, folder, room, act):
     running = []
     try:
         cluster.up(world.data)
-        load = Load(cluster.door["front"], world, plan, options.rate, options.seed)
+        load = Load(cluster.http_port["front"], world, plan, options.rate, options.seed)
         running.append(load)
         watch = Watch(cluster, load.now)
         running.append(watch)
@@ -236,7 +245,7 @@ def run_part(options, world, plan, folder, room, act):
         time.sleep(options.lengths["warm"] + options.lengths["before"])
         act(bench)
         busy, all_time = (after - before for after, before in zip(processor_time(), began))
-        load.stop()  # when each has its answer
+        load.stop()  # returns after all answers
         return {
             "room": room,
             "cores_busy": busy / all_time,
@@ -261,7 +270,7 @@ def run(options, folder):
             options, world, plan, tight, 1.05, lambda bench: bench.run_items(world, plan, options.wait_s)
         )
     ]
-    if not options.short:  # so that there is room for what a worker had that is away
+    if not options.short:  # capacity for the blocks of a worker that is away
         room = 1.1 * len(world.items) / plan.blocks()
         parts.append(run_part(options, world, plan, roomy, room, lambda bench: bench.run_worker("worker-1")))
     return {
@@ -296,7 +305,7 @@ def parse():
 
 def main():
     options = parse()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # runs the cleanup
     if lacks := loopback.missing():
         print(f"skipped: this machine has no {lacks}", file=sys.stderr)
         return 77

@@ -1,4 +1,4 @@
-"""The load of refresh.py, what it gets for answers, and what nodes count meanwhile."""
+"""The load of refresh.py, its answers, and the nodes' counters meanwhile."""
 import collections
 import http.client
 import itertools
@@ -12,7 +12,7 @@ import loopback
 from refresh_world import CANDIDATES, NEW
 
 THREADS = 48
-LOOK_EVERY = 0.03  # s
+LOOK_EVERY = 0.03  # seconds
 COUNTERS = {
     "items_refreshed": "troupe_items_refreshed_total",
     "bytes_moved": "troupe_item_bytes_moved_total",
@@ -25,11 +25,12 @@ Answer = collections.namedtuple("Answer", "due ms server_ms status item local ki
 
 
 class Watch:
-    """Looks at the counters of all nodes all the time, so that it costs the same before, during and after a change."""
+    """Reads the counters of all nodes all the time, so that it costs the same before, during and after a
+    change."""
 
     def __init__(self, cluster, clock):
         self.cluster, self.clock = cluster, clock
-        self.seen = []  # when, and each node's process and counters
+        self.seen = []  # (time, each node's process and counters)
         self.stopping = False
         self.thread = threading.Thread(target=self._look_on, daemon=True)
         self.thread.start()
@@ -46,17 +47,17 @@ class Watch:
                     process = self.cluster.processes[node].pid
                     counts[node] = (process, self.cluster.metrics(node))
                 except (KeyError, OSError, http.client.HTTPException):
-                    pass  # it was killed, or is not there yet
+                    pass  # the node was killed, or has not started yet
             self.seen.append((self.clock(), counts))
             time.sleep(LOOK_EVERY)
 
     def looks(self, since, until=math.inf):
-        """From the last one before."""
+        """Returns the readings of this interval, with the last one before it."""
         first = max((i for i, (at, _) in enumerate(self.seen) if at <= since), default=0)
         return [(at, counts) for at, counts in self.seen[first:] if at <= until]
 
     def growth(self, since, until):
-        """Of all nodes, by counter. What starts anew begins at zero."""
+        """Returns the growth over all nodes, by counter; counters of a restarted node begin at zero."""
         grown = collections.Counter()
         (_, last), *later = self.looks(since, until)
         last = dict(last)
@@ -69,7 +70,7 @@ class Watch:
         return grown
 
     def last_growth(self, since, until):
-        """When a block was last seen to have been made or moved ahead of requests; none: none was."""
+        """Returns when a block was last computed or moved by precomputation; None = never."""
         looks = self.looks(since, until)
         for (before, _), (at, _) in reversed(list(itertools.pairwise(looks))):
             grown = self.growth(before, at)
@@ -78,20 +79,21 @@ class Watch:
         return None
 
     def when_grown(self, node, name, since, amount):
-        """When that counter was first seen so much higher than then; none: not yet."""
+        """Returns when that counter was first seen higher by `amount`; None = not yet."""
         values = [(at, counts[node][1].get(name, 0)) for at, counts in self.looks(since) if node in counts]
         return next((at for at, value in values if value >= values[0][1] + amount), None)
 
 
 class Load:
-    """Answers are appended as they come. kind: witness (items that are on every worker, and `item`) or popular."""
+    """Sends requests and collects answers. kind: witness (items that are on every worker, and `item`) or
+    popular."""
 
     def __init__(self, port, world, plan, rate, seed):
         self.port, self.world, self.rate = port, world, rate
         self.everywhere = plan.hottest(world)
         self.chance = random.Random(seed)
         self.lock = threading.Lock()
-        self.item = None  # that witnesses ask for
+        self.item = None  # the changed item, requested by witnesses
         self.answers, self.all_blocks = [], 0
         self.stopping = False
         self.sent = 0
@@ -150,7 +152,7 @@ class Load:
             self.answers.append(Answer(due, ms, server_ms, status, item, local, kind, reply["node"], ""))
 
     def failures(self):
-        """By what they say. That an item is unknown which was deleted is no failure."""
+        """Returns failures by their text. An unknown item that was deleted is no failure."""
         codes = [
             a.code for a in self.answers if a.status != 200 and (a.item, a.code) != (NEW, "unknown_item")
         ]
@@ -181,7 +183,7 @@ def window(answers):
 
 
 def timeline(load):
-    """By second of the run."""
+    """Returns shares by second of the run."""
     seconds = collections.defaultdict(list)
     for answer in load.between(0, load.now()):
         seconds[int(answer.due)].append(answer)

@@ -7,13 +7,13 @@ import pathlib
 
 import loopback
 
-CANDIDATES = 10  # of a request
+CANDIDATES = 10  # items of a request
 NEW = "the-new-one"
 HOTTEST = 200
 
 
 class World:
-    """Catalog, users and how often items are asked for."""
+    """Catalog, users and popularity of items."""
 
     def __init__(self, data, model):
         self.data, self.model = pathlib.Path(data), pathlib.Path(model)
@@ -38,21 +38,21 @@ class World:
             return {row[names.index("user_id")]: row[names.index("items")].split(" ") for row in rows}
 
     def draw(self, chance):
-        """So many different items by popularity."""
+        """Returns so many different items, drawn by popularity."""
         drawn = {}
         while len(drawn) < CANDIDATES:
             drawn[chance.choices(self.items, cum_weights=self.weights)[0]] = True
         return list(drawn)
 
     def token_bytes(self):
-        """Keys and values of a token, in float32."""
+        """Returns the bytes of a token's keys and values, in float32."""
         shape = json.loads((self.model / "config.json").read_text())
         heads = shape["num_attention_heads"]
         head_dim = shape.get("head_dim", shape["hidden_size"] // heads)
         return 2 * 4 * shape["num_hidden_layers"] * shape.get("num_key_value_heads", heads) * head_dim
 
     def item_tokens(self):
-        """Of each item; both worlds have them equally long."""
+        """Returns the tokens of an item; in both worlds all items have the same number."""
         if (self.data / "items.jsonl").exists():
             with self._open("items.jsonl") as lines:
                 return len(json.loads(next(lines))["tokens"])
@@ -61,7 +61,7 @@ class World:
             return next(lines).split("\t")[column].count(",") + 1
 
     def new_item(self):
-        """Tokens that no item has in this order."""
+        """Returns tokens that no item has in this order."""
         names = json.loads((self.model / "vocab.json").read_text())
         code = next(token for name, token in names.items() if name.startswith("<a_"))
         return {"title": "a new one", "tokens": [code] * self.item_tokens(), "identifier": names["<item_0>"]}
@@ -71,7 +71,7 @@ Owner = collections.namedtuple("Owner", "node is_new")
 
 
 class Plan:
-    """Where `troupe plan` has the items."""
+    """The assignment of items that `troupe plan` makes."""
 
     def __init__(self, troupe, world, workers, folder):
         self.troupe, self.folder = troupe, pathlib.Path(folder)
@@ -104,20 +104,20 @@ class Plan:
         return json.loads(file.read_text())["placements"][0]
 
     def blocks(self):
-        """Of the fullest worker."""
+        """Returns the number of blocks of the fullest worker."""
         return len(self.everywhere) + max(map(len, self.shards.values()))
 
     def coldest(self, world):
-        """An item that is on one worker and hardly asked for, and that worker."""
+        """Returns an item that is on one worker and hardly requested, and that worker."""
         node = min(self.shards)
         return min(sorted(self.shards[node]), key=lambda item: world.counts[item]), Owner(int(node), False)
 
     def hottest(self, world):
-        """Of the items that are everywhere: so often asked for that no worker drops them."""
+        """Returns the items that are everywhere and so popular that no worker evicts them."""
         return sorted(self.everywhere, key=lambda item: -world.counts[item])[:HOTTEST]
 
     def owner_of_new(self):
-        """Where an item belongs that came after the plan: by hash."""
+        """Returns the worker to which an item is assigned that is newer than the plan: by hash."""
         catalog = self.folder / "new"
         catalog.mkdir()
         (catalog / "items.jsonl").write_text(json.dumps({"id": NEW, "tokens": [1]}) + "\n")

@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
-"""What a request costs whose blocks lie on another node, against the same request with the same blocks on its own: a
-real cluster (a router, two workers, etcd) in network namespaces, one request at a time, and the steps that its replies
-tell.
-  tests/bench/remote_blocks.py [--troupe build/deploy/troupe] [--clusters 3] [--overlap] [--layers N --hidden N] [--json FILE]
-With --overlap every second cluster lets requests begin while their blocks come (inference.overlap), and both are told.
-With --layers a model of random weights ranks the demo's world instead of the demo's own.
-Worker 1 runs alone first, makes all blocks, and is stopped now and then meanwhile, so that it believes to be
-slow. Worker 2 then starts, is given the requests as the faster one, and pulls the blocks; when each request comes
-again, its blocks are there. Ends with 77 if this machine has no network namespaces."""
+"""Measures a request whose blocks are on another node, against the same request with the blocks on its
+own node.
+
+  tests/bench/remote_blocks.py [--troupe build/deploy/troupe] [--clusters 3] [--overlap]
+                               [--layers N --hidden N] [--json FILE]
+
+Runs a real cluster (a router, two workers, etcd) in network namespaces, one request at a time, and prints
+the stages that its replies report. With --overlap every second cluster lets passes begin while their
+blocks are being pulled (inference.overlap); both are printed. With --layers a model of random weights
+ranks the demo's world.
+
+Worker 1 runs alone first and computes all blocks. It is stopped now and then meanwhile, so that it is
+considered slow. Worker 2 then starts, gets the requests as the faster one, and pulls the blocks. When a
+request is repeated, its
+blocks are on worker 2. Exit status 77 if this machine has no network namespaces."""
 import argparse
 import concurrent.futures
 import contextlib
@@ -40,7 +46,7 @@ class Cluster:
     def __init__(self, hosts, troupe, folder, model, overlap):
         self.hosts, self.troupe, self.folder = hosts, troupe, folder
         self.processes = {}
-        self.lock = threading.Lock()  # over processes and what follows: who ends them is not who starts them
+        self.lock = threading.Lock()  # guards processes: another thread ends them
         self.has_ended = False
         front = hosts.address["front"]
         self.etcd = f"http://{front}:2379"
@@ -132,7 +138,7 @@ class Cluster:
 
     def check_goes_on(self):
         if self.has_ended:
-            raise RuntimeError("the cluster was ended meanwhile")
+            raise RuntimeError("the cluster has been ended")
 
     def ready_workers(self):
         status = self.hosts.inside("front", self.troupe, "status", "--server", "127.0.0.1:8080", check=False)
@@ -143,7 +149,7 @@ class Cluster:
         for _ in range(300):
             self.check_goes_on()
             if self.ready_workers() >= count:
-                return time.sleep(1)  # heartbeats
+                return time.sleep(1)  # for a few heartbeats
             time.sleep(0.1)
         raise RuntimeError(f"{self.ready_workers()} of {count} workers are ready; expected all within 30 s")
 
@@ -182,7 +188,8 @@ def ask(request):
 
 
 def make_requests():
-    """No two of them share an item or a user. Those with the item prefix have many blocks."""
+    """Returns requests of which no two share an item or a user. Those with the item prefix have many
+    blocks."""
     read = lambda name: [json.loads(line) for line in open(DEMO / "world" / name)]
     items, users = [item["id"] for item in read("items.jsonl")], [user["id"] for user in read("users.jsonl")]
     sets = [items[i :: len(items) // CANDIDATES] for i in range(len(items) // CANDIDATES)]
@@ -196,7 +203,7 @@ def processor_seconds(process):
 
 def measure(cluster, requests):
     cluster.hosts.enter("front")
-    for request in requests:  # everything is computed once, where nobody stops
+    for request in requests:  # computes everything once, without stops
         ask(request)
     with Stutter(cluster.processes["worker-1"]):
         for request in 3 * requests:
@@ -217,7 +224,7 @@ def measure(cluster, requests):
 
 
 def row_of(pairs):
-    """Medians over the requests; of each request, the median of its local replies."""
+    """Returns medians over the requests; of each request, the median of its local replies."""
     local = {
         step: statistics.median(
             statistics.median(reply["timings"][step] for reply in replies) for _, replies in pairs
@@ -247,7 +254,8 @@ def row_of(pairs):
 def show(row, overlap):
     print("inference.overlap: " + str(overlap).lower())
     print(
-        f"{row['requests']} requests, {row['tokens_reused']:.0f} tokens reused in {CANDIDATES} blocks; us, medians"
+        f"{row['requests']} requests, {row['tokens_reused']:.0f} tokens reused in {CANDIDATES} blocks; "
+        "us, medians"
     )
     print(f"{'':>13}", *(f"{step:>9}" for step in STEPS))
     for where in ("local", "remote"):
@@ -265,21 +273,21 @@ def show(row, overlap):
 
 @contextlib.contextmanager
 def folder_of_a_run():
-    """Stays where the run failed, for its logs."""
+    """Yields a folder, which is kept for its logs if the run fails."""
     folder = tempfile.mkdtemp(prefix="troupe-remote-blocks-")
     try:
         yield folder
     except Exception:
         print(f"failed: see {folder}", file=sys.stderr)
         raise
-    except BaseException:  # it was asked to end
+    except BaseException:  # also for SystemExit
         shutil.rmtree(folder, ignore_errors=True)
         raise
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def run_cluster(cluster):
-    with concurrent.futures.ThreadPoolExecutor(1) as executor:  # whose thread moves to the host that asks
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:  # its thread moves to the client's host
         try:
             cluster.start_etcd()
             for name in ("front", "worker-1"):
@@ -287,7 +295,7 @@ def run_cluster(cluster):
             cluster.await_workers(1)
             return executor.submit(measure, cluster, make_requests()).result()
         finally:
-            cluster.end()  # first: then the thread has nobody to wait for
+            cluster.end()  # first, so that the thread does not wait for an answer
 
 
 def race(troupe, model, overlap):
@@ -302,13 +310,13 @@ def race(troupe, model, overlap):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--troupe", default=str(ROOT / "build/deploy/troupe"))
-    parser.add_argument("--clusters", type=int, default=3, help="one after the other, some 30 requests each")
+    parser.add_argument("--clusters", type=int, default=3, help="clusters of some 30 requests each")
     parser.add_argument("--overlap", action="store_true")
-    parser.add_argument("--layers", type=int, help="of a model of random weights")
+    parser.add_argument("--layers", type=int, help="layers of a model of random weights")
     parser.add_argument("--hidden", type=int, default=512)
     parser.add_argument("--json")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # runs the cleanup
     lacks = chaos_hosts.missing()
     if lacks:
         print(f"skipped: this machine has no {lacks}", file=sys.stderr)
@@ -334,7 +342,7 @@ def main():
             pairs += race(options.troupe, model, overlap)
     rows = {overlap: row_of(pairs) for overlap, pairs in found.items() if pairs}
     if len(rows) < len(found):
-        print("no request found its blocks elsewhere", file=sys.stderr)
+        print("no request found its blocks on another node", file=sys.stderr)
         return 1
     for overlap, row in rows.items():
         show(row, overlap)

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""What a warm ranking request costs, by two builds of the program in one run: CPU time a request, CPU time outside the
-kernels, requests a second, and where the time goes by room.
+"""Measures a warm ranking request in two builds of the program: CPU time, CPU time outside the kernels,
+requests/s.
+
   tests/bench/request_cost.py --old PROGRAM --new PROGRAM --model RANKER --data CATALOG
-                              [--policies item,recompute] [--candidates 100,1000] [--rounds 5] [--requests 2000]
-                              [--in-flight 4] [--json FILE]
-`troupe bench rank` asks a box in its own process, all item blocks cached, in a closed loop. Within a round the builds take
-turns, the other first in every second round; figures are medians over the rounds. CPU time is the process's own (getrusage)
-from the first request to the last answer, the client's included. The new build's kernels are measured in a run of their own
-(--profile), because that costs some; a build that cannot tell is taken to need the same for its kernels, whose work is the
-same. More candidates than the evaluation file has are those of the rows that follow; quality means nothing there. Of 1,000
-candidates a tenth of the requests is asked for."""
+                              [--policies item,recompute] [--candidates 100,1000] [--rounds 5] [--requests
+                              2000] [--in-flight 4] [--json FILE]
+
+Also prints CPU time by component. `troupe bench rank` runs a node in its own process, with all item
+blocks cached, in a closed loop. Within a round the builds alternate, and the first one changes each
+round; figures are medians over the rounds. CPU time is the process's own (getrusage) from the first
+request to the last answer, including the client. The new build's kernels are measured in a separate run
+(--profile), because profiling costs some time. The old build is assumed to need the same for its kernels.
+More candidates than the evaluation file has come from the following
+rows; quality means nothing there. With 1,000 candidates a tenth of the requests is sent."""
 import argparse
 import gzip
 import json
@@ -22,7 +25,7 @@ import tempfile
 
 
 def read_rows(model, data):
-    """As `bench rank` finds them: eval.tsv.gz or requests.jsonl, beside the model or the data."""
+    """Reads the rows that `bench rank` uses: eval.tsv.gz or requests.jsonl, beside the model or the data."""
     for folder in (model, data):
         if (folder / "eval.tsv.gz").exists():
             with gzip.open(folder / "eval.tsv.gz", "rt") as lines:
@@ -42,7 +45,7 @@ def read_rows(model, data):
 
 
 def widen(rows, count):
-    """Each row with so many candidates, if there are: its own, then those of the rows behind it."""
+    """Returns each row with up to `count` candidates: its own, then those of the following rows."""
     wide = []
     for i, row in enumerate(rows):
         chosen = dict.fromkeys([row["true_item"], *row["candidates"]])
@@ -100,7 +103,7 @@ class Runs:
 
 
 def race(runs, policy, options):
-    """Of each build: its rounds, and of the new one the profiles."""
+    """Returns the rounds of each build, and the profiles of the new one."""
     taken = {"old": [], "new": [], "profile": []}
     for number in range(options.rounds):
         turns = [("old", options.old, []), ("new", options.new, [])]
@@ -140,9 +143,11 @@ def summary(taken):
 def show(policy, candidates, cell):
     old, new = cell["old"], cell["new"]
     print(
-        f"{policy}, {candidates} candidates: CPU {old['cpu_ms']:.3f} -> {new['cpu_ms']:.3f} ms a request, outside the "
+        f"{policy}, {candidates} candidates: CPU {old['cpu_ms']:.3f} -> {new['cpu_ms']:.3f} ms a "
+        "request, outside the "
         f"kernels ({cell['kernels_ms']:.3f} ms) {old['outside_ms']:.3f} -> {new['outside_ms']:.3f} ms, "
-        f"{cell['outside_ratio']:.2f} times less; requests/s {old['qps']:.0f} -> {new['qps']:.0f}, x{cell['qps_ratio']:.2f}; "
+        f"{cell['outside_ratio']:.2f} times less; requests/s {old['qps']:.0f} -> {new['qps']:.0f}, "
+        f"x{cell['qps_ratio']:.2f}; "
         f"kernels {100 * cell['kernels_share']:.0f} % of the new build's"
     )
     for room, us in cell["rooms_us"].items():
@@ -156,7 +161,7 @@ def version(program):
 
 
 def named(options):
-    """What a run was asked for: programs by version, files and folders by name, for where they lie means nothing elsewhere."""
+    """Returns the options of a run for the report: programs by version, files and folders by name only."""
     named = {
         key: value.name if isinstance(value, pathlib.Path) else value for key, value in vars(options).items()
     }
@@ -194,7 +199,8 @@ def main():
                     cells["item"]["new"]["cpu_ms"] / cells["recompute"]["new"]["cpu_ms"]
                 )
                 print(
-                    f"{candidates} candidates: item takes {cells['item_of_recompute']:.3f} of recompute's CPU time"
+                    f"{candidates} candidates: item takes {cells['item_of_recompute']:.3f} of "
+                    "recompute's CPU time"
                 )
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")

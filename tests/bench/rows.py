@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What rows of an embedding table cost that is not in memory, by how many of them the pool keeps.
+"""Measures rows of an embedding table that is not in memory, by how many of them the pool keeps.
 
   tests/bench/rows.py --troupe build/deploy/troupe [--requests 300] [--bandwidth 20MiB] [--json FILE]
 
-Boxes with the HSTU model of serving size (100,000 rows of 2 KiB): its table in memory, and apart behind a link of that bandwidth with
-none, a hundredth, a twentieth and a fifth of its rows in the pool, beside as many pages for blocks. All are asked the same, in turns:
-users with 300 events and 100 candidates, items by a Zipf law. The first third warms up. Answers must be those of the
-box with the table in memory.
+Nodes serve the HSTU model of serving size (100,000 rows of 2 KiB). One has its table in memory. The
+others have it behind a link of that bandwidth, with none, a hundredth, a twentieth and a fifth of its
+rows in the pool, and the same number of pages for blocks. All get the same requests in rotation: users
+with 300 events and 100 candidates, items by a Zipf law. The first third warms up. Answers must equal
+those of the node with the table in memory.
 """
 import argparse
 import importlib.util
@@ -44,7 +45,8 @@ def workload(seed, users, events, candidates):
     weights = [1 / (rank + 1) ** 0.9 for rank in range(len(items))]
     drawn = lambda count: chance.choices(items, weights, k=count)
     histories = [drawn(events) for _ in range(users)]
-    # The present is as late as the first request of all, so that histories are blocks that later requests take.
+    # The present time is that of the last first request, so that later requests reuse the blocks of
+    # histories.
     while True:
         yield chance.randrange(users), histories, list(dict.fromkeys(drawn(candidates)))
 
@@ -62,18 +64,18 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json")
     asked = parser.parse_args()
-    boxes = {
-        name: golden.Box(asked.troupe, MODEL, "", settings_of(share, asked.bandwidth))
+    nodes = {
+        name: golden.Node(asked.troupe, MODEL, "", settings_of(share, asked.bandwidth))
         for name, share in SHARES.items()
     }
     requests = workload(asked.seed, asked.users, 300, 100)
-    times, before, put = {name: [] for name in boxes}, {}, set()
+    times, before, put = {name: [] for name in nodes}, {}, set()
     for number in range(asked.requests):
         user, histories, candidates = next(requests)
         if number == asked.requests // 3:
-            before = {name: box.metrics() for name, box in boxes.items() if SHARES[name] is not None}
+            before = {name: node.metrics() for name, node in nodes.items() if SHARES[name] is not None}
         wanted = None
-        for name, box in boxes.items():
+        for name, node in nodes.items():
             case = {
                 "item_ids": histories[user],
                 "candidate_ids": candidates,
@@ -81,21 +83,21 @@ def main():
             }
             if (name, user) in put:
                 case["item_ids"] = []
-            for item in {*case["item_ids"], *candidates} - box.items:
-                box.send("PUT", f"/v1/items/{item}", {"tokens": [item], "identifier": item})
-                box.items.add(item)
+            for item in {*case["item_ids"], *candidates} - node.items:
+                node.send("PUT", f"/v1/items/{item}", {"tokens": [item], "identifier": item})
+                node.items.add(item)
             if (name, user) not in put:
-                box.put(f"user-{user}", case, True)
+                node.put(f"user-{user}", case, True)
                 put.add((name, user))
             begun = time.perf_counter()
-            reply = box.rank(f"user-{user}", {"candidate_ids": candidates}, 2_000 + number)
+            reply = node.rank(f"user-{user}", {"candidate_ids": candidates}, 2_000 + number)
             times[name].append(1e3 * (time.perf_counter() - begun))
             scores = {item["id"]: item["score"] for item in reply["items"]}
             wanted = wanted or scores
             if max(abs(scores[item] - wanted[item]) for item in wanted) > 1e-4:
-                raise SystemExit(f"{name}: another answer to request {number}")
+                raise SystemExit(f"{name}: a different answer to request {number}")
     results = []
-    for name, box in boxes.items():
+    for name, node in nodes.items():
         measured = times[name][asked.requests // 3 :]
         row = {
             "rows in the pool": name,
@@ -104,7 +106,7 @@ def main():
             "mean_ms": sum(measured) / len(measured),
         }
         if name in before:
-            now = box.metrics()
+            now = node.metrics()
             more = lambda key: now[key] - before[name][key]
             hits, misses = (more(f'troupe_rows_total{{from="{place}"}}') for place in ("pool", "table"))
             row |= {
@@ -120,7 +122,7 @@ def main():
                 for key, value in row.items()
             )
         )
-        box.__exit__()
+        node.__exit__()
     if asked.json:
         with open(asked.json, "w") as out:
             json.dump(

@@ -1,6 +1,6 @@
-// What a level of a beam search costs beside its logits: the heap with early termination (select_best) and a
-// full sort of all that may follow, on the same logits; then whole searches, whose figures are all but the
-// logits' own. CPU microseconds of one thread, the least of a few rounds that take turns. A selection that
+// Measures a level of a beam search without its logits: the heap with early termination (select_best)
+// against a full sort of all continuations, on the same logits; then whole searches without the logits.
+// Figures are CPU microseconds of one thread, the minimum of a few alternating rounds. A selection that
 // disagrees is not timed.
 //   search_bench [--rounds N]
 #include <algorithm>
@@ -33,7 +33,7 @@ constexpr Shape kShapes[] = {
     {"512 beams x 32768, unconstrained", 512, 32768, 512},
 };
 
-// Beams as a level before leaves them, and random logits.
+// Beams as the level before leaves them, and random logits.
 struct Level {
   explicit Level(const Shape& shape) : logits(std::size_t{shape.beams} * shape.children) {
     std::mt19937 random(1);
@@ -58,7 +58,7 @@ double seconds_of(SelectBest* select, const Level& level, std::uint32_t width, s
   return thread_cpu_seconds() - start;
 }
 
-// False if they disagree.
+// Returns false if the selections disagree.
 bool report(const Shape& shape, int rounds) {
   const Level level(shape);
   std::vector<Candidate> ours, sorted;
@@ -78,7 +78,7 @@ bool report(const Shape& shape, int rounds) {
   return true;
 }
 
-// A catalog of random identifiers of three tokens, and searches on given logits: all rows share one.
+// Searches a catalog of random identifiers of three tokens on given logits, which all rows share.
 void report_search(std::uint32_t width, std::uint32_t codes, std::size_t items, std::uint32_t denied,
                    int rounds) {
   std::mt19937 random(2);

@@ -1,12 +1,12 @@
-// FLAME's Table 5 on a CPU: requests of Climber's long history whose candidates differ in number, on fixed
-// shapes (kernels/executor/fixed_shapes.h) against passes of whatever size comes.
+// FLAME's Table 5 on a CPU: requests with Climber's long history and different numbers of candidates, on
+// fixed shapes (kernels/executor/fixed_shapes.h) and without.
 //   shapes_bench MODEL EVENTS REQUESTS [--any]
-// Sizes are 128, 256, 512 and 1,024, drawn evenly as in the paper; --any: any from 1 to 1,024, so that fixed
-// shapes pad. Ways: `dynamic`, one executor that takes any size; `fixed`, one for each shape, warm, each part
-// with padding; the parts of a request read its history's keys and values, which the first leaves. `first` is
-// a new executor for each request: what memory that is not there yet costs. The ways take turns, request by
-// request. Latencies are those of one server at which requests arrive at random, busy for 0.7 of the time,
-// computed from the times of the passes (the same arrivals for all).
+// Sizes are 128, 256, 512 and 1,024, drawn evenly as in the paper; --any draws 1 to 1,024, so that fixed
+// shapes pad. The ways are: `dynamic`, one executor for any size; `fixed`, one warm executor per shape,
+// with padding, where the parts of a request read the history's keys and values that the first part
+// wrote; `first`, a new executor for each request, which shows the cost of memory allocation. The ways
+// alternate, request by request. Latencies are those of one server with random arrivals and a load of
+// 0.7, computed from the times of the passes (with the same arrivals for all ways).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -39,7 +39,7 @@ ClimberRequest request_of(const ClimberConfig& c, std::size_t events, std::uint3
   return request;
 }
 
-struct Plans {  // of one request: its parts, or all of it
+struct Plans {  // plans of one request: its parts, or the whole
   std::vector<Plan> plans;
   std::vector<std::size_t> executors;
 };
@@ -117,7 +117,7 @@ int main(int count, char** words) {
         any ? 1 + static_cast<std::uint32_t>(random() % 1024) : kShapes[random() % std::size(kShapes)];
     const Plan whole = climber_plan(config, request_of(config, events, 0, size));
     Plans parts;
-    for (const ShapedPart& part : cut_to_shapes(size, kShapes)) {
+    for (const FixedShapePart& part : cut_to_shapes(size, kShapes)) {
       parts.plans.push_back(climber_plan(config, request_of(config, events, part.begin, part.shape)));
       parts.executors.push_back(
           static_cast<std::size_t>(std::find(kShapes, std::end(kShapes), part.shape) - kShapes));

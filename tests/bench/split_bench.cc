@@ -1,8 +1,8 @@
-// Fits when a stage of a pass is worth splitting between cores (xGR §5.2; kernels/cpu/engine/team.h):
-// attention on keys of several lengths, in twenty regions of one pass, alone and with helpers in turn, the
-// least of some rounds of wall time. Then whole searches of the benchmarks' tiny shape by decoders that split
-// from 0, a tenth of, just, ten times what the fit says, and never: what the fit chooses has to be near the
-// best of them.
+// Fits the size from which splitting a stage between cores pays (xGR §5.2; kernels/cpu/engine/team.h). It
+// times attention on keys of several lengths, in twenty regions of one pass, alternately alone and with
+// helpers; the minimum wall time of some rounds counts. Then it runs whole searches of the benchmarks'
+// tiny shape, with decoders that split from 0, a tenth of the fit, the fit, ten times the fit, and never.
+// The fit must be near the best.
 //   split_bench [--cores N] [--rounds N] [--json FILE]
 #include <algorithm>
 #include <chrono>
@@ -61,7 +61,7 @@ struct Stage {
     });
   }
 
-  // Of one region, in a pass of twenty.
+  // Seconds of one region, in a pass of twenty.
   double seconds(Team& team) {
     Team::Pass pass(team);
     const double begin = now_seconds();
@@ -76,20 +76,20 @@ struct Stage {
   double operations = 0;
 };
 
-// Alone a stage takes a while to begin and operations / rate; split, another while for waking and meeting,
-// and the rest so much faster.
+// A cost model. Alone, a stage takes `begin` plus operations / rate. Split, it also takes `meet` to wake
+// up and join the workers, and the operations run faster by their number.
 struct SplitFit {
   double rate = 0;   // operations a second of one core
   double begin = 0;  // seconds before they run, either way
   double meet = 0;   // seconds that splitting costs
-  double share = 0;  // of a core that each further worker adds
+  double share = 0;  // share of a core that each further worker adds
   double least = 0;  // operations of the smallest stage that was measured; smaller ones are not split
 
   constexpr double alone(double operations) const { return begin + operations / rate; }
   constexpr double split(double operations, std::uint32_t workers) const {
     return begin + meet + operations / (rate * (1 + share * (workers - 1)));
   }
-  // From so many operations on it is faster to split.
+  // Number of operations from which splitting is faster.
   constexpr double worth_splitting(std::uint32_t workers) const {
     const double worth = meet * rate / (1 - 1 / (1 + share * (workers - 1)));
     return worth > least ? worth : least;
@@ -100,7 +100,7 @@ struct Point {
   double operations = 0, alone = 1e9, split = 1e9;
 };
 
-// c and s of seconds = c + s × operations, by least squares of relative errors.
+// Fits c and s of seconds = c + s × operations, by least squares of relative errors.
 struct Line {
   double at_once = 0, each = 0;
 };
@@ -131,7 +131,7 @@ DecoderConfig tiny_config() {
   return config;
 }
 
-// Five searches by each of so many executors at a time; or one search by one.
+// Runs five searches on each of several concurrent executors, or one search on one.
 void run(Executor& decoder, const Request& request, std::uint32_t executors) {
   std::vector<Reply> replies;
   if (executors == 1) return decoder.run({&request, 1}, replies);
@@ -145,8 +145,8 @@ void run(Executor& decoder, const Request& request, std::uint32_t executors) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Milliseconds of a search behind a cached prompt, the least of some rounds, for each threshold. `busy`: of
-// five searches on each core.
+// Returns milliseconds of a search with a cached prompt, the minimum of some rounds, for each threshold.
+// `busy`: with five searches on each core.
 std::vector<double> search_ms(const SearchShape& shape, const std::vector<double>& thresholds,
                               std::uint32_t cores, int rounds, bool busy) {
   std::mt19937 random(2);
@@ -204,7 +204,8 @@ int main(int argc, char** argv) {
     if (!std::strcmp(argv[i], "--rounds")) rounds = std::atoi(argv[i + 1]);
     if (!std::strcmp(argv[i], "--json")) json = argv[i + 1];
   }
-  if (cores < 2 || rounds < 1) return std::fprintf(stderr, "split_bench needs two cores and a round\n"), 2;
+  if (cores < 2 || rounds < 1)
+    return std::fprintf(stderr, "split_bench: expected at least two cores and one round\n"), 2;
   Team alone(cores, {}, INFINITY), together(cores, {}, 0);
   std::vector<Point> points;
   std::string out = "{\n \"cores\": " + std::to_string(cores) + ",\n \"regions\": [";

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""What a moving boundary between rows of an embedding table and users' keys and values is worth on a box that serves.
+"""Measures the worth of a moving boundary between embedding rows and user blocks in the pool of a serving
+node.
 
-  tests/bench/splits.py --troupe build/deploy/troupe [--requests 700] [--bandwidth 20MiB] [--workers 2] [--json FILE]
+  tests/bench/splits.py --troupe build/deploy/troupe [--requests 700] [--bandwidth 20MiB]
+                         [--workers 2] [--json FILE]
 
-Boxes with the HSTU model of serving size (100,000 rows of 2 KiB behind a link of that bandwidth), each with one pool that holds neither
-all rows nor the keys and values of all users: static splits, SmartAllocator as deploy/policies/split.txt has it, and `marginal`. All are
-asked the same, in turns, and must answer the same: a trend, in which the share of requests of a few users who come again and again rises
-from a twentieth to most of them, while the others are of many users who hardly do. The first part warms up. With --workers each is a
-cluster of so many worker processes behind a front, on loopback, each worker with such a pool of its own, and with --at-once so many
-requests come together, so that users are sent to others than who has their blocks. Times are of whole requests over HTTP, of
-machines as they are; misses are counted, and so is the boxes' CPU time.
+Nodes serve the HSTU model of serving size (100,000 rows of 2 KiB behind a link of that bandwidth). Each
+has a pool that holds neither all rows nor the keys and values of all users. The splits: static ones,
+SmartAllocator as in deploy/policies/split.txt, and `marginal`. All get the same requests in rotation and
+must answer equally. The requests form a trend: the share of a few recurring users rises from a twentieth
+to most requests; the others come from many users who hardly return. The first part warms up.
+
+With --workers each system is a cluster of that many worker processes behind a front, on the loopback,
+each with such a pool. With --at-once that many requests come together, so that some users are served by
+workers that are not their home. Times are of whole requests over HTTP on this machine; misses and the
+nodes' CPU time are counted as well.
 """
 import argparse
 import concurrent.futures
@@ -24,7 +29,7 @@ from rows import golden, MODEL, ROWS, PAGE, at
 
 EVENTS, CANDIDATES, HOT, OTHERS = 300, 100, 12, 300
 TRAINED = os.path.join(golden.ROOT, "deploy", "policies", "split.txt")
-START = 0.3  # the rows' share when a box starts
+START = 0.3  # the rows' share when a node starts
 SPLITS = ["static:0.1", "static:0.3", "static:0.5", "static:0.7", "smart", "marginal"]
 
 
@@ -45,7 +50,7 @@ def settings_of(split, asked):
 
 
 class Cluster:
-    """As a box, from outside. A connection for each request that is under way."""
+    """A cluster with the interface of a single node; one connection for each request in flight."""
 
     def __init__(self, asked, data, settings):
         self.folder = tempfile.TemporaryDirectory(prefix="troupe-splits-cluster-")
@@ -62,7 +67,7 @@ class Cluster:
         self.cluster.start_all(data)
 
     def ask(self, method, path, body):
-        status, reply = loopback.ask(self.cluster.door["front"], method, path, body, limit=60)
+        status, reply = loopback.ask(self.cluster.http_port["front"], method, path, body, limit=60)
         return status, json.loads(reply)
 
     def rank(self, user, case, now):
@@ -82,7 +87,7 @@ class Cluster:
     def metrics(self):
         sums = {}
         for name in self.cluster.names:
-            for line in loopback.ask(self.cluster.door[name], "GET", "/metrics")[1].splitlines():
+            for line in loopback.ask(self.cluster.http_port[name], "GET", "/metrics")[1].splitlines():
                 if line and line[0] != "#":
                     key, amount = line.rsplit(" ", 1)
                     sums[key] = sums.get(key, 0) + float(amount)
@@ -96,20 +101,20 @@ class Cluster:
 def start(asked, data, split):
     settings = settings_of(split, asked)
     return (
-        Cluster(asked, data, settings) if asked.workers else golden.Box(asked.troupe, MODEL, data, settings)
+        Cluster(asked, data, settings) if asked.workers else golden.Node(asked.troupe, MODEL, data, settings)
     )
 
 
-def uses_elsewhere(box):
-    """Blocks that users would have wanted at home while they were sent elsewhere, as homes were told."""
+def uses_elsewhere(node):
+    """Returns the uses of users' blocks at other workers than their homes, as the homes count them."""
     fields = [
-        field for actor in box.ask("GET", "/v1/cluster", None)[1]["actors"] for field in actor["fields"]
+        field for actor in node.ask("GET", "/v1/cluster", None)[1]["actors"] for field in actor["fields"]
     ]
     return sum(int(field["value"]) for field in fields if field["name"] == "uses_elsewhere")
 
 
 def write_data(folder, chance):
-    """The catalog, and users with histories by a Zipf law; items' weights."""
+    """Writes the catalog, and users with histories by a Zipf law; returns the items' weights."""
     items = list(range(1, ROWS))
     chance.shuffle(items)
     weights = [1 / (rank + 1) ** 0.9 for rank in range(len(items))]
@@ -143,8 +148,8 @@ def requests(chance, items, sums, count):
         yield user, list(dict.fromkeys(chance.choices(items, cum_weights=sums, k=CANDIDATES)))
 
 
-def counted(box):
-    now = box.metrics()
+def counted(node):
+    now = node.metrics()
     return {
         "rows_hit": now['troupe_rows_total{from="pool"}'],
         "rows_missed": now['troupe_rows_total{from="table"}'],
@@ -157,37 +162,40 @@ def counted(box):
     }
 
 
-def timed(box, user, candidates):
+def timed(node, user, candidates):
     begun = time.perf_counter()
-    reply = box.rank(f"user-{user}", {"candidate_ids": candidates}, 2_000)
+    reply = node.rank(f"user-{user}", {"candidate_ids": candidates}, 2_000)
     return 1e3 * (time.perf_counter() - begun), {item["id"]: item["score"] for item in reply["items"]}
 
 
-def serve(boxes, turns, asked, chance):
-    """Of each box, how long each request took; what it had counted when the first part was over; and the rows' share, now and then."""
-    times, before, alphas = {name: [] for name in boxes}, {}, {name: [] for name in boxes}
+def serve(nodes, turns, asked, chance):
+    """Returns, for each node, times of requests, counters at the end of the warm-up, and samples of the
+    rows' share."""
+    times, before, alphas = {name: [] for name in nodes}, {}, {name: [] for name in nodes}
     pool = concurrent.futures.ThreadPoolExecutor(asked.at_once)
     for number in range(0, len(turns), asked.at_once):
         together, wanted = turns[number : number + asked.at_once], None
         if not before and number >= asked.requests // 5:
-            before = {name: counted(box) for name, box in boxes.items()}
+            before = {name: counted(node) for name, node in nodes.items()}
             warm = number
-        order = list(boxes.items())
+        order = list(nodes.items())
         chance.shuffle(order)
-        for name, box in order:
+        for name, node in order:
             answers = (
-                list(pool.map(lambda turn: timed(box, *turn), together))
+                list(pool.map(lambda turn: timed(node, *turn), together))
                 if asked.at_once > 1
-                else [timed(box, *together[0])]
+                else [timed(node, *together[0])]
             )
             times[name] += [took for took, _ in answers]
             wanted = wanted or [scores for _, scores in answers]
             for scores, right in zip((scores for _, scores in answers), wanted):
                 if max(abs(scores[item] - right[item]) for item in right) > 1e-4:
-                    raise SystemExit(f"{name}: another answer to a request of {number} and those beside it")
+                    raise SystemExit(f"{name}: a different answer to a request of the batch at {number}")
         if number // 50 != (number + asked.at_once) // 50:
-            for name, box in boxes.items():
-                alphas[name].append(round(counted(box)["row_pages"] / asked.pages / max(1, asked.workers), 2))
+            for name, node in nodes.items():
+                alphas[name].append(
+                    round(counted(node)["row_pages"] / asked.pages / max(1, asked.workers), 2)
+                )
     return {name: of[warm:] for name, of in times.items()}, before, alphas
 
 
@@ -197,13 +205,13 @@ def main():
     )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--requests", type=int, default=700)
-    parser.add_argument("--pages", type=int, default=1_600, help="of 48 KiB, of each pool")
+    parser.add_argument("--pages", type=int, default=1_600, help="pages of 48 KiB in each pool")
     parser.add_argument("--bandwidth", default="20MiB")
     parser.add_argument("--window", default="3s")
     parser.add_argument("--objective", default="100ms")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=0, help="of a cluster of processes; 0: boxes")
-    parser.add_argument("--at-once", type=int, default=1, help="requests that come together")
+    parser.add_argument("--workers", type=int, default=0, help="workers of each cluster; 0 = single nodes")
+    parser.add_argument("--at-once", type=int, default=1, help="requests sent together")
     parser.add_argument("--routing", default="earliest")
     parser.add_argument("--splits", default=",".join(SPLITS))
     parser.add_argument("--json")
@@ -211,12 +219,12 @@ def main():
     chance = random.Random(asked.seed)
     with tempfile.TemporaryDirectory(prefix="troupe-splits-") as data:
         items, sums = write_data(data, chance)
-        boxes = {split: start(asked, data, split) for split in asked.splits.split(",")}
+        nodes = {split: start(asked, data, split) for split in asked.splits.split(",")}
     turns = list(requests(chance, items, sums, asked.requests))
-    times, before, alphas = serve(boxes, turns, asked, chance)
+    times, before, alphas = serve(nodes, turns, asked, chance)
     results = []
-    for name, box in boxes.items():
-        measured, now = times[name], counted(box)
+    for name, node in nodes.items():
+        measured, now = times[name], counted(node)
         more = {
             key: now[key] - before[name][key]
             for key in ("rows_hit", "rows_missed", "tokens_reused", "tokens", "cpu_s")
@@ -231,7 +239,7 @@ def main():
                 "boundary_bytes_copied": now["bytes_copied"],
                 "alpha": alphas[name],
             }
-            | ({"uses_elsewhere": uses_elsewhere(box)} if asked.workers else {})
+            | ({"uses_elsewhere": uses_elsewhere(node)} if asked.workers else {})
         )
         print(
             "  ".join(
@@ -240,10 +248,10 @@ def main():
             )
         )
         if name == "marginal":
-            for actor in box.ask("GET", "/v1/cluster", None)[1]["actors"]:
+            for actor in node.ask("GET", "/v1/cluster", None)[1]["actors"]:
                 if actor["role"] == "allocator":
                     print({field["name"]: field["value"] for field in actor["fields"]})
-        box.__exit__()
+        node.__exit__()
     if asked.json:
         with open(asked.json, "w") as out:
             json.dump({**vars(asked), "troupe": None, "json": None, "boxes": results}, out, indent=1)

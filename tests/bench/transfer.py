@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""How fast pages come from another host: two network namespaces joined by a veth pair, an owner in one, readers in the
-other. Each round runs everybody once, one after the other: the transport (transfer_bench), in the clear and sealed, a plain
-socket (the same program, with the system's buffers and with small ones), and ucx_perftest with the segments that the transport uses.
+"""Measures how fast pages come from another host: two network namespaces with a veth pair, an owner and
+readers.
+
   tests/bench/transfer.py [--bench build/tests/transfer_bench] [--rounds 9] [--seconds 0.25] [--json FILE]
   tests/bench/transfer.py --smoke     # one short round, for ctest
-Ends with 77 if this machine has no network namespaces."""
+
+Each round runs all systems once, one after the other: the transport (transfer_bench), in the clear and
+sealed; a plain socket (the same program, with the system's buffers and with small ones); ucx_perftest
+with the segments that the
+transport uses. Exit status 77 if this machine has no network namespaces."""
 import argparse
 import json
 import os
@@ -26,7 +30,7 @@ PERFTEST_SETTINGS = {"UCX_TLS": "tcp", "UCX_TCP_TX_SEG_SIZE": "64K", "UCX_TCP_RX
 
 
 class Pair:
-    """Two namespaces, owner and reader. Nothing is left behind."""
+    """Two namespaces, owner and reader; removes them at the end."""
 
     def __init__(self):
         self.mark = f"transfer-{os.getpid()}"
@@ -89,7 +93,7 @@ def run(*words):
 
 
 def missing():
-    """What this machine lacks; empty: nothing."""
+    """Returns what this machine lacks; "" = nothing."""
     if os.geteuid() != 0:
         return "root"
     if not shutil.which("ip"):
@@ -111,7 +115,7 @@ class Race:
             text=True,
         )
         try:
-            self.owner.stdout.readline()  # it listens
+            self.owner.stdout.readline()  # waits until it listens
         except BaseException:
             self.end()
             raise
@@ -153,7 +157,7 @@ class Race:
         return json.loads(done.stdout)
 
     def perftest(self, test, block, at_once, percentile):
-        """ucx_perftest polls both cores without pause, checks nothing, and looks at no byte."""
+        """Runs ucx_perftest, which polls both cores without pause and neither checks nor reads the bytes."""
         count = max(12, int(self.seconds * 0.5e9 / (block + 100_000)))
         options = [
             "-t",
@@ -191,7 +195,7 @@ class Race:
                 )
                 if client.returncode == 0:
                     break
-            # iterations, percentile us, average us of late and of all, MiB/s of late and of all, messages of both
+            # columns: iterations, percentile us, recent and overall average us, MiB/s, messages/s
             numbers = [float(word) for word in client.stdout.strip().splitlines()[-1].split()]
         finally:
             server.kill()
@@ -200,7 +204,7 @@ class Race:
 
     def round(self, number, block, has_perftest):
         small = ("--socket-buffers", SMALL_BUFFERS)
-        percentile = 99 if number % 2 else 50  # it can say one of them
+        percentile = 99 if number % 2 else 50  # it can report only one of them
         yield "copy", self.ours("copy", block, 1)
         for what in ("checksum", "seal", "open"):
             yield what, self.ours(what, block, 1)
@@ -255,16 +259,17 @@ def show(lines):
         print(
             f"{'block':>8}",
             *(f"{name.rsplit(' ', 1)[0]:>15}" for name in names),
-            "  of the better of socket and UCX; sealed of open",
+            "  share of the better of socket and UCX; sealed over open",
         )
         for line in lines:
             ratio = line[f"ratio x{at_once}"]
             print(
                 f"{name_of(line['block']):>8}",
                 *(f"{line[name]['gb_s']:>20.2f}" for name in names),
-                f"  {100 * ratio['of_it']:.0f} % ({ratio['better'].split()[0]}); {100 * ratio['sealed_of_it']:.0f} %",
+                f"  {100 * ratio['of_it']:.0f} % ({ratio['better'].split()[0]}); "
+                f"{100 * ratio['sealed_of_it']:.0f} %",
             )
-    print("\nlatency of one: us p50 / p99, and what all stand on")
+    print("\nlatency of one pull: us p50 / p99, and its basic operations")
     names = [name for name in lines[0] if name.endswith(" x1") and not name.startswith("ratio")]
     print(
         f"{'block':>8}",
@@ -289,7 +294,7 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # runs the cleanup
     if options.smoke:
         options.rounds, options.seconds, options.blocks = 1, 0.02, "4096,1048576"
     lacks = missing()

@@ -1,12 +1,12 @@
-// How fast pages come from another process: by the transport that workers use, and by a plain socket beside
-// it. One process owns, another one reads; transfer.py puts them into two network namespaces.
+// Measures how fast pages come from another process, by the workers' transport and by a plain socket. One
+// process owns the pages, another one reads; transfer.py puts them into two network namespaces.
 //   transfer_bench own [--port PORT] [--device NAME]    prints "port N", serves until its input ends
 //   transfer_bench read --from HOST:PORT --how HOW [--block BYTES] [--at-once N] [--seconds S]
 //                       [--socket-buffers BYTES] [--device NAME]
-// HOW is "pull" (Transport::pull, checksum and all), "sealed" (the same, encrypted), "socket" (16 bytes ask,
-// the block comes), or what these stand on: "checksum" (of the block, in place), "copy" (memcpy within this
-// process), "seal" and "open" (of the block, in pieces). Prints one JSON object. Every block lies at the same
-// place each time, as those of ucx_perftest do.
+// HOW is "pull" (Transport::pull, with checksums), "sealed" (the same, encrypted), "socket" (a request of
+// 16 bytes, then the block), or a basic operation: "checksum" (of the block, in place), "copy" (memcpy
+// within this process), "seal" and "open" (of the block, in pieces). Prints one JSON object. Every block
+// is at the same address each time, as in ucx_perftest.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -45,17 +45,17 @@ constexpr std::size_t page_bytes_max = 64 << 10;
 
 struct Options {
   std::string command, from, how = "pull", device;
-  std::size_t block = 1 << 20, at_once = 1, socket_buffers = 0;  // 0: as the system has them
+  std::size_t block = 1 << 20, at_once = 1, socket_buffers = 0;  // 0 = the system's default
   double seconds = 0.5;
   std::uint16_t port = 0;
 };
 
-// What a reader says first. Both sides then fill the same pages with the same numbers.
-struct Hello {
+// First message of a reader. Both sides then fill the same pages with the same numbers.
+struct ReaderHello {
   enum Wants : std::uint64_t { pulls, a_socket, sealed_pulls };
   std::uint64_t wants = pulls, page_bytes = 0, pages = 0, socket_buffers = 0;
 };
-struct Ask {
+struct BlockRequest {
   std::uint64_t number = 0, bytes = 0;
 };
 
@@ -89,7 +89,7 @@ class Socket {
       at += sent, size -= static_cast<std::size_t>(sent);
     }
   }
-  // False: the other end has closed it.
+  // Returns false if the other end has closed the connection.
   bool take_all(void* to, std::size_t size) const {
     for (auto* at = static_cast<char*>(to); size > 0;) {
       const ssize_t got = recv(fd_, at, size, MSG_WAITALL);
@@ -168,7 +168,7 @@ void serve_pulls(const Socket& reader, PageArena& arena, const std::string& devi
 }
 
 void serve_socket(const Socket& reader, const PageArena& arena) {
-  for (Ask ask; reader.take_all(&ask, sizeof ask);)
+  for (BlockRequest ask; reader.take_all(&ask, sizeof ask);)
     reader.send_all(arena.page(0), std::min<std::size_t>(ask.bytes, arena.pages() * arena.page_bytes()));
 }
 
@@ -178,15 +178,15 @@ void own(const Options& options) {
     for (;;) {
       const Socket reader(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
       try {
-        Hello hello;
+        ReaderHello hello;
         if (!reader.take_all(&hello, sizeof hello)) continue;
         reader.set_buffers(hello.socket_buffers);
         PageArena arena(hello.page_bytes, hello.pages);
         fill(arena);
-        if (hello.wants == Hello::a_socket)
+        if (hello.wants == ReaderHello::a_socket)
           serve_socket(reader, arena);
         else
-          serve_pulls(reader, arena, options.device, hello.wants == Hello::sealed_pulls);
+          serve_pulls(reader, arena, options.device, hello.wants == ReaderHello::sealed_pulls);
       } catch (const std::exception& error) {
         std::fprintf(stderr, "transfer_bench: a reader: %s\n", error.what());
       }
@@ -198,8 +198,8 @@ void own(const Options& options) {
 
 // ---- the reader ----
 
-// What was done over and over, by each of several threads: how long each took.
-struct Measured {
+// Times of an operation that several threads repeat.
+struct TransferTimes {
   std::vector<double> us;
   double seconds = 0, cpu_seconds = 0;
 };
@@ -217,7 +217,7 @@ double us_since(Clock::time_point began) {
   return std::chrono::duration<double, std::micro>(Clock::now() - began).count();
 }
 
-Measured repeat(const Options& options, const std::function<void(std::size_t thread)>& once) {
+TransferTimes repeat(const Options& options, const std::function<void(std::size_t thread)>& once) {
   std::vector<std::vector<double>> us(options.at_once);
   const auto run = [&](std::size_t thread, double seconds) {
     us[thread].clear();
@@ -228,14 +228,14 @@ Measured repeat(const Options& options, const std::function<void(std::size_t thr
       us[thread].push_back(us_since(start));
     } while (us_since(began) < seconds * 1e6);
   };
-  run(0, options.seconds / 5);  // connects, and warms up
+  run(0, options.seconds / 5);  // connects and warms up
   const auto began = Clock::now();
   const double cpu = cpu_seconds();
   std::vector<std::thread> threads;
   for (std::size_t i = 1; i < options.at_once; ++i) threads.emplace_back(run, i, options.seconds);
   run(0, options.seconds);
   for (std::thread& thread : threads) thread.join();
-  Measured measured{{}, us_since(began) * 1e-6, cpu_seconds() - cpu};
+  TransferTimes measured{{}, us_since(began) * 1e-6, cpu_seconds() - cpu};
   for (const auto& some : us) measured.us.insert(measured.us.end(), some.begin(), some.end());
   return measured;
 }
@@ -250,10 +250,10 @@ struct Block {
   std::size_t page_bytes, pages;
 };
 
-Measured pull(const Options& options, const Block& block) {
+TransferTimes pull(const Options& options, const Block& block) {
   const Socket control(connect_to(options.from));
-  const Hello hello{options.how == "sealed" ? Hello::sealed_pulls : Hello::pulls, block.page_bytes,
-                    block.pages, 0};
+  const ReaderHello hello{options.how == "sealed" ? ReaderHello::sealed_pulls : ReaderHello::pulls,
+                          block.page_bytes, block.pages, 0};
   control.send_all(&hello, sizeof hello);
   PageArena arena(block.page_bytes, block.pages * options.at_once);
   PageArena same(block.page_bytes, block.pages);
@@ -271,21 +271,21 @@ Measured pull(const Options& options, const Block& block) {
     PullBlocks work{owner_node, owner_incarnation, 60'000'000, {}};
     work.blocks.push_back({{}, 1, checksum, 1, from, pages_from(thread * block.pages, block.pages)});
     const auto outcome = transport.pull(work);
-    const auto* pulled = std::get_if<Pulled>(&outcome);
+    const auto* pulled = std::get_if<PullResult>(&outcome);
     if (!pulled) throw std::runtime_error("pull: " + std::get<Refusal>(outcome).code);
     if (!pulled->ok[0]) throw std::runtime_error("pull: the bytes are not those that were sent");
   });
 }
 
-// Several at once: that many are asked for before the first has come.
-Measured take_by_socket(const Options& options, const Block& block) {
+// Reads blocks; with several at once, that many requests are sent before the first answer.
+TransferTimes take_by_socket(const Options& options, const Block& block) {
   const Socket owner(connect_to(options.from));
-  const Hello hello{Hello::a_socket, block.page_bytes, block.pages, options.socket_buffers};
+  const ReaderHello hello{ReaderHello::a_socket, block.page_bytes, block.pages, options.socket_buffers};
   owner.set_buffers(options.socket_buffers);
   owner.send_all(&hello, sizeof hello);
   PageArena arena(block.page_bytes, block.pages * options.at_once), same(block.page_bytes, block.pages);
   fill(same);
-  const Ask ask{0, options.block};
+  const BlockRequest ask{0, options.block};
   for (std::size_t i = 1; i < options.at_once; ++i) owner.send_all(&ask, sizeof ask);
   Options one = options;
   one.at_once = 1;
@@ -294,7 +294,7 @@ Measured take_by_socket(const Options& options, const Block& block) {
     const auto first = static_cast<std::uint32_t>(taken++ % options.at_once * block.pages);
     if (!owner.take_all(arena.page(first), options.block)) throw std::runtime_error("the owner has ended");
   };
-  const Measured measured = repeat(one, [&](std::size_t) {
+  const TransferTimes measured = repeat(one, [&](std::size_t) {
     owner.send_all(&ask, sizeof ask);
     take();
   });
@@ -304,10 +304,10 @@ Measured take_by_socket(const Options& options, const Block& block) {
   return measured;
 }
 
-// A piece after the other, as the transport has them: one way, and with "open" back.
-Measured seal(const Options& options) {
+// Seals the pieces one after the other, as the transport does; with "open" also opens them.
+TransferTimes seal(const Options& options) {
   std::vector<std::uint8_t> clear(options.block, 7), sealed(piece_bytes);
-  const SealKeys keys = draw_seal_keys();
+  const SealKeys keys = generate_seal_keys();
   PageSealer sealer(keys.replies, PageSealer::Nonces::counted);
   PageOpener opener(keys.replies);
   const ReplyHeader header = encode(PullReply{});
@@ -327,7 +327,7 @@ Measured seal(const Options& options) {
   });
 }
 
-Measured measure(const Options& options) {
+TransferTimes measure(const Options& options) {
   const Block block(options);
   if (options.how == "pull" || options.how == "sealed") return pull(options, block);
   if (options.how == "seal" || options.how == "open") return seal(options);
@@ -344,17 +344,18 @@ Measured measure(const Options& options) {
                            " is unknown; expected pull, sealed, socket, checksum, copy, seal or open");
 }
 
-void print(const Options& options, Measured measured) {
+void print(const Options& options, TransferTimes measured) {
   std::sort(measured.us.begin(), measured.us.end());
   const auto rank = [&](double share) {
     return measured.us[static_cast<std::size_t>(share * static_cast<double>(measured.us.size() - 1))];
   };
   const double gigabytes = 1e-9 * static_cast<double>(measured.us.size() * options.block);
-  std::printf(
-      R"({"how": "%s", "block": %zu, "at_once": %zu, "transfers": %zu, "gb_s": %.4f, "p50_us": %.1f, "p99_us": %.1f, "cpu_s_per_gb": %.3f})"
-      "\n",
-      options.how.c_str(), options.block, options.at_once, measured.us.size(), gigabytes / measured.seconds,
-      rank(0.5), rank(0.99), measured.cpu_seconds / gigabytes);
+  std::printf(R"({"how": "%s", "block": %zu, "at_once": %zu, "transfers": %zu, "gb_s": %.4f,)"
+              R"( "p50_us": %.1f, "p99_us": %.1f, )"
+              R"("cpu_s_per_gb": %.3f})"
+              "\n",
+              options.how.c_str(), options.block, options.at_once, measured.us.size(),
+              gigabytes / measured.seconds, rank(0.5), rank(0.99), measured.cpu_seconds / gigabytes);
 }
 
 // ---- the command line ----

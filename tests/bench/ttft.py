@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""The time until a ranking is there (TTFT), blocks that stand anywhere against a prefix cache (RcLLM §IV-B), on prompts of 2.2
-to 3 thousand tokens of real catalogs: 207 tokens that all prompts begin with, a history, candidates with titles and
-descriptions (Industrial) or keywords (Beauty), by Qwen3's tokenizer. Models have a benchmark's shape and random weights, so
-their rankings mean nothing, but for how far two plans agree (overlap of the ten best). Every request runs under each plan in turn, in one process and on one thread; item blocks and the
-prefix are cached.
+"""Compares the time until a ranking (TTFT) of blocks reused anywhere with that of a prefix cache (RcLLM
+§IV-B).
 
-    ttft.py --shared FOLDER [--troupe PROGRAM] [--shapes small,qwen05] [--data industrial,beauty] [--events 40] [--json FILE]
+    ttft.py --shared FOLDER [--troupe PROGRAM] [--shapes small,qwen05] [--data industrial,beauty]
+            [--events 40] [--json FILE]
 
-FOLDER has `data/` and `tokenizers/`. Prints P50 and P99 of CPU time and the ratios, beside what the spared operations allow.
+Prompts have 2,200 to 3,000 tokens of real catalogs, by Qwen3's tokenizer: a common prefix of 207 tokens,
+a history, and candidates with titles and descriptions (Industrial) or keywords (Beauty). Models have a
+benchmark's shape and random weights, so their rankings mean nothing, except the agreement of two plans
+(overlap of the ten best). Every request runs under each plan in rotation, in one process and on one
+thread; item blocks and the prefix are cached. FOLDER has `data/` and `tokenizers/`. Prints P50 and P99 of
+CPU time and the ratios, beside the ratios that the spared operations would allow.
 """
 import argparse
 import gzip
@@ -22,7 +25,7 @@ from qwen_tokens import Tokenizer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SYSTEM, FIRST_WORD, VOCABULARY = 207, 1041, 32768
-POPULAR = 300  # the items that candidates are drawn from, so that few blocks have to be computed before
+POPULAR = 300  # candidates come from so many items, so that few blocks are precomputed
 
 
 def rows(file):
@@ -46,8 +49,9 @@ def beauty(folder):
     }
 
 
-# Folder, texts, tokens of an item at most, candidates, events of a history at most. Beauty has no titles here, only
-# identifiers and keywords: its items are short and more of them are ranked, to come to prompts of the same length.
+# Folder, texts, maximum tokens of an item, candidates, maximum events of a history. Beauty has no titles
+# here, only identifiers and keywords. Its items are short, so more of them are ranked, to get prompts of
+# the same length.
 SETS = {
     "industrial": ("amazon-industrial", industrial, 120, 20, 5),
     "beauty": ("amazon-beauty", beauty, 120, 80, 12),
@@ -55,8 +59,10 @@ SETS = {
 
 
 class World:
-    """Catalog, requests and prompt form of a data set, in the numbers of a vocabulary that is smaller than Qwen's: tokens are
-    numbered as they come, and begin again from the first where there are too many."""
+    """Catalog, requests and prompt form of a data set, for a vocabulary that is smaller than Qwen's.
+
+    Tokens are numbered in order of appearance; when the numbers run out, numbering starts again.
+    """
 
     def __init__(self, shared, name, requests, seed):
         folder, texts, longest, self.candidates, events = SETS[name]
@@ -174,14 +180,15 @@ def main():
     parser.add_argument(
         "--events", type=int, default=40, help="requests; with fewer than 100 P99 is the slowest one"
     )
-    parser.add_argument("--repair", default="30", help="per cent")
+    parser.add_argument("--repair", default="30", help="per cent of tokens to recompute")
     parser.add_argument("--correction", default="mean,mean+layer2")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--json")
     options = parser.parse_args()
     results = []
     print(
-        f"{'shape':8}{'data':12}{'tokens':>7}  {'plan':14}{'correction':14}{'P50 ms':>9}{'P99 ms':>9}{'P50 x':>7}{'P99 x':>7}"
+        f"{'shape':8}{'data':12}{'tokens':>7}  "
+        f"{'plan':14}{'correction':14}{'P50 ms':>9}{'P99 ms':>9}{'P50 x':>7}{'P99 x':>7}"
         f"{'allowed':>9}{'reached':>9}{'overlap':>9}"
     )
     for name in options.data.split(","):
@@ -193,7 +200,8 @@ def main():
             )
             for run in found:
                 print(
-                    f"{shape:8}{name:12}{world.lengths['p50']:7}  {run['plan']:14}{run['correction']:14}{run['p50_ms']:9.0f}"
+                    f"{shape:8}{name:12}{world.lengths['p50']:7}  "
+                    f"{run['plan']:14}{run['correction']:14}{run['p50_ms']:9.0f}"
                     f"{run['p99_ms']:9.0f}{run['p50_ratio']:7.2f}{run['p99_ratio']:7.2f}{run['allowed']:9.2f}"
                     f"{run['p50_ratio'] / run['allowed']:9.2f}{run['overlap_at_10']['mean']:9.3f}",
                     flush=True,

@@ -1,9 +1,12 @@
-"""What clients ask a cluster for, rankings or generated items, and what is right: what a box has answered that nothing
-happened to. A cluster serves one kind of model; its file, its clients and those that write are told which."""
+"""Defines what clients request from a cluster (rankings or generated items) and which answers are right:
+those of an
+undisturbed node. A cluster serves one kind of model; its file, its clients and its writers use the same
+kind.
+"""
 import json
 import os
 
-TOLERANCE = 5e-3  # of a score
+TOLERANCE = 5e-3  # of scores
 
 
 def value_of(item):
@@ -11,39 +14,42 @@ def value_of(item):
 
 
 def find_fault(reply, right, tolerance=TOLERANCE, more=False):
-    """What is wrong with this answer, given the right values by item; empty: nothing. `more`: `right` has items beyond
-    those that are due, the next best, and where values are as good as equal any of them may be the last."""
+    """Returns what is wrong with this answer, given the right values by item; "" = nothing.
+
+    `more`: `right` also has the next best items. Where values are equal up to rounding, any of them may
+    be the last.
+    """
     items = {item["id"]: value_of(item) for item in reply["items"]}
     if len(items) != len(reply["items"]):
-        return "an item twice"
+        return "an item is there twice"
     last = min(items.values(), default=0.0)
     due = {item for item, value in right.items() if not more or value > last + tolerance * max(1, abs(last))}
     if items.keys() - right.keys() or due - items.keys():
         return f"other items: {sorted((items.keys() - right.keys()) | (due - items.keys()))[:3]}"
     for item, value in items.items():
         if not abs(value - right[item]) <= tolerance * max(1, abs(right[item])):
-            return f"{item} has {value}, right is {right[item]}"
+            return f"{item} has {value}; expected {right[item]}"
     values = [value_of(item) for item in reply["items"]]
     return "" if values == sorted(values, reverse=True) else "not in order of scores"
 
 
 class Ranking:
     path, plans, tolerance = "/v1/rank", ("item", "user"), TOLERANCE
-    catalog = False  # workers compute with it
-    deletes = True  # a request may name an item that is gone
-    swaps = True  # the model may be changed for another version of it
-    names = ()  # of several models
-    routes = ""  # behind a path, of whom it asks
+    catalog = False  # True if workers compute with the catalog
+    deletes = True  # a request may name a deleted item
+    swaps = True  # the model may be changed to another version
+    names = ()  # names, if there are several models
+    routes = ""  # suffix of a path that names the model
 
     def __init__(self):
         self.answers = {}
 
     def models(self, demo, folder):
-        """Of several: name, directory, data and settings of each. None: the demo's."""
+        """Returns name, directory, data and settings of each of several models; () = the demo's model."""
         return []
 
     def actors(self, routers, metas, workers):
-        """Of a cluster."""
+        """Returns the number of actors of a cluster."""
         return routers + metas + (4 if self.catalog else 3) * workers
 
     def requests(self, of_ranker):
@@ -56,19 +62,19 @@ class Ranking:
         return self.plan_of(reply)
 
     def prompt(self, demo, folder):
-        """A prompt form other than the model's own, as a file."""
+        """Returns the file of a prompt form other than the model's own."""
         return None
 
-    def learn(self, box, requests, written):
-        """`written`: items that others write meanwhile."""
+    def learn(self, node, requests, written):
+        """Learns the right answers. `written`: items that others write meanwhile."""
         for request in requests:
             for plan in self.plans:
-                truth, scores = self.right(box, request, plan)
+                truth, scores = self.right(node, request, plan)
                 self.answers[request["user"], truth] = scores
 
-    def right(self, box, request, plan):
-        """By what was computed, and what came of it."""
-        reply = box.ask("POST", self.path, self.with_plan(request, plan))
+    def right(self, node, request, plan):
+        """Returns what was computed, and the right values."""
+        reply = node.ask("POST", self.path, self.with_plan(request, plan))
         return self.truth_of(reply), {item["id"]: value_of(item) for item in reply["items"]}
 
     def with_plan(self, request, plan):
@@ -81,7 +87,7 @@ class Ranking:
         return reply["plan"]
 
     def truth_of(self, reply):
-        """The plan, and where it may be one of several the model's version."""
+        """Returns the plan and, where several versions may be served, the model's version."""
         version = reply.get("model_version", "") if self.swaps else ""
         return f"{self.plan_of(reply)}@{version}" if version else self.plan_of(reply)
 
@@ -90,17 +96,19 @@ class Ranking:
         return (
             find_fault(reply, right, self.tolerance)
             if right
-            else f"{self.truth_of(reply)}, which nobody serves"
+            else f"{self.truth_of(reply)}, which no node serves"
         )
 
     def request_of(self, user, items):
-        """Of a client that writes, whose answer shows each of these items that is there."""
+        """Returns the request of a writing client; its answer shows each of these items that exists."""
         return {"user": user, "candidates": items, "unknown": "skip"}
 
 
 class Generating(Ranking):
-    """Items of the whole catalog, of it without the seen ones, and of a list. What is written meanwhile is denied to the
-    first two, so that what is right stays so; that goes for all of a search, as what is denied is not entered.
+    """Generated items: of the whole catalog, of the catalog without seen items, and of a list.
+
+    Items that are written meanwhile are excluded from the first two, so that the right answers stay the same.
+    Excluded items are not searched at all.
     """
 
     path, plans, tolerance = "/v1/generate", ("generated",), 5e-4  # log-probabilities are around -10
@@ -110,19 +118,19 @@ class Generating(Ranking):
     def prompt(self, demo, folder):
         with open(f"{demo}/model/prompt.json") as file:
             form = json.load(file)
-        del form["discriminant"]  # a generator's has none
+        del form["discriminant"]  # a generator's form has none
         path = os.path.join(folder, "prompt.json")
         with open(path, "w") as file:
             json.dump(form, file)
         return path
 
-    def learn(self, box, requests, written):
+    def learn(self, node, requests, written):
         self.written = written
         for request in requests:
             for turn in range(3):
                 body = self.body(request, turn)
                 body["top_k"] += self.NEXT if turn < 2 else 0
-                reply = box.ask("POST", self.path, body)
+                reply = node.ask("POST", self.path, body)
                 self.answers[request["user"], turn] = {item["id"]: value_of(item) for item in reply["items"]}
 
     def with_plan(self, request, plan):

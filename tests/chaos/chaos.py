@@ -1,6 +1,9 @@
-"""Chaos: real processes on hosts of their own, one fault after the other while a client asks, and a judge. Run by
-run.sh. Every outcome is judged: an answer must be what a box that nothing happened to answers, an error must be typed,
-and nothing may hang (promises 1, 2, 4, 6, 7, 9, 13)."""
+"""Chaos tests: real processes on hosts of their own, one fault after the other while clients ask. Run by
+run.sh.
+
+Every outcome is judged: an answer must be that of an undisturbed node, an error must be typed, and
+nothing may hang
+(promises 1, 2, 4, 6, 7, 9, 13)."""
 import argparse
 import contextlib
 import json
@@ -33,17 +36,16 @@ from judge import (
     measure,
     row,
 )
-from load import Box, Load, ask
+from load import Node, Load, ask
 from recovery import Recovery
 from versions import make_other
 from writers import Subject, Writers
 
 DEADLINE = 1.0
-GRACE = (
-    2 * HEARTBEAT + 0.2
-)  # promise 1, and a little for a client that shares two cores with the whole cluster
+# Promise 1, with a margin because clients share two cores with the whole cluster.
+GRACE = 2 * HEARTBEAT + 0.2
 USERS, WRITERS = 60, 2
-SETTLE, SETTLE_LONG = 12, 20  # heartbeats after a fault that count as its own; its bounds are 5 and 10
+SETTLE, SETTLE_LONG = 12, 20  # heartbeats after a fault that are judged with it; the bounds are 5 and 10
 ASKS = {**KINDS, "several": families.Several}
 PARTS = (
     "upgrade",
@@ -68,21 +70,21 @@ class Chaos:
         self.folder = options.folder or tempfile.mkdtemp(prefix="troupe-chaos-")
         os.makedirs(self.folder, exist_ok=True)
         self.faults = []
-        self.tries = []  # the faults, and those that the machine was too busy to tell
+        self.tries = []  # all faults, with those during which the machine was too busy
         self.hosts = self.cluster = self.load = self.writers = self.recovery = None
         self.journals = []
         self.chance = random.Random(2)
         self.asking = ASKS[options.asks]()
         self.swaps = self.asking.swaps and bool({"faults", "swaps"} & set(options.parts))
-        self.versions = []  # the one that is served, and the other
+        self.versions = []  # the served version, and the other one
         self.prompt = self.asking.prompt(self.demo, self.folder)
         self.models = self.asking.models(self.demo, self.folder)
 
-    # ---- what is right ----
+    # ---- right answers ----
 
     @contextlib.contextmanager
-    def box(self, directory=None):
-        """Of that model; else of the one that is served at first."""
+    def node(self, directory=None):
+        """Runs a node with this model, by default with the one that is served at first."""
         data = os.path.join(
             self.folder, "reference" if directory is None else "reference-" + os.path.basename(directory)
         )
@@ -113,7 +115,7 @@ class Chaos:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        box = subprocess.Popen(
+        node = subprocess.Popen(
             [self.troupe, "serve", *model, "--port", str(port), "--set", "pool.precompute_items=false"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -124,25 +126,25 @@ class Chaos:
                     if probe.connect_ex(("127.0.0.1", port)) == 0:
                         break
                 time.sleep(0.1)
-            yield Box("127.0.0.1", port)
+            yield Node("127.0.0.1", port)
         finally:
-            box.terminate()
-            box.wait()
+            node.terminate()
+            node.wait()
 
     def learn_other(self, requests, subjects):
-        """Another version of the model, and the folder in which both lie under their names."""
+        """Makes another version of the model, and the folder that has both under their names."""
         make_other(f"{self.demo}/model", f"{self.folder}/other")
-        with self.box(f"{self.folder}/other") as box:
-            self.versions.append(box.ask("GET", "/v1/models", None)["data"][0]["id"])
+        with self.node(f"{self.folder}/other") as node:
+            self.versions.append(node.ask("GET", "/v1/models", None)["data"][0]["id"])
             for subject in subjects:
-                subject.learn(box)
-            self.asking.learn(box, requests, [subject.item for subject in subjects])
+                subject.learn(node)
+            self.asking.learn(node, requests, [subject.item for subject in subjects])
         shutil.copytree(f"{self.demo}/model", f"{self.folder}/versions/{self.versions[0]}")
         shutil.move(f"{self.folder}/other", f"{self.folder}/versions/{self.versions[1]}")
         os.symlink(f"versions/{self.versions[0]}", f"{self.folder}/served")
 
     def reload(self, **body):
-        """By a request of the operator to any router that is ready. "" or what was answered instead of success."""
+        """Reloads through any router that is ready; returns "" or the answer instead of success."""
         said = []
 
         def ask_for_it():
@@ -171,11 +173,12 @@ class Chaos:
     # ---- one fault ----
 
     def fault(self, name, begin, end, hold=12 * HEARTBEAT, expect="none", breaks=False):
-        """`begin`, so long, `end`, and a while to recover. `expect`: faults.py; `breaks`: connections of processes that
-        go on; `end` may add to the fault."""
-        for _ in range(
-            3
-        ):  # again, if the machine was too busy to tell, or nothing came by that could be harmed
+        """Runs `begin`, waits for `hold`, runs `end`, and waits for the recovery.
+
+        `expect`: see faults.py. `breaks`: breaks connections of processes that go on. `end` may return
+        more fields of the fault.
+        """
+        for _ in range(3):  # again, if the machine was too busy, or no traffic was harmed
             time.sleep(5 * HEARTBEAT)
             fault = {"name": name, "expect": expect, "breaks": breaks, "at": time.monotonic(), "missed": ""}
             begin()
@@ -202,7 +205,7 @@ class Chaos:
             fault["missed"] = fault["missed"] or find_fault_of_store(fault, found)
 
     def busiest(self):
-        """The worker that most requests go to: a fault of an idle one shows little."""
+        """Returns the worker with most requests: a fault of an idle worker shows little."""
         number = self.load.busiest(len(ROLES))
         return list(ROLES)[number - 1] if number else "worker-1"
 
@@ -210,7 +213,7 @@ class Chaos:
         with self.load.lock:
             return [o for o in self.load.outcomes if since <= o[0] < until]
 
-    # ---- all of it ----
+    # ---- the whole run ----
 
     def run(self):
         with open(f"{self.demo}/world/requests.jsonl") as file:
@@ -219,14 +222,14 @@ class Chaos:
         with open(f"{self.demo}/model/vocab.json") as file:
             vocabulary = json.load(file)
         of_ranker, requests = requests, self.asking.requests(requests)
-        with self.box() as box:
+        with self.node() as node:
             if self.swaps:
-                self.versions.append(box.ask("GET", "/v1/models", None)["data"][0]["id"])
+                self.versions.append(node.ask("GET", "/v1/models", None)["data"][0]["id"])
             subjects = [
-                Subject.told_apart(number, TENANTS[1 + number], of_ranker, vocabulary, self.asking, box)
+                Subject.told_apart(number, TENANTS[1 + number], of_ranker, vocabulary, self.asking, node)
                 for number in range(WRITERS)
             ]
-            self.asking.learn(box, requests, [subject.item for subject in subjects])
+            self.asking.learn(node, requests, [subject.item for subject in subjects])
         if self.swaps:
             self.learn_other(requests, subjects)
         self.hosts = network.Hosts(HOSTS)
@@ -300,7 +303,7 @@ class Chaos:
             time.sleep(1)
 
     def blocks_pulled(self):
-        """By the workers that run now, since their last start."""
+        """Returns the blocks pulled by the workers that run now, since their last start."""
         return sum(
             int(line.split()[-1])
             for line in self.cluster.status("router-2").splitlines()
@@ -309,12 +312,12 @@ class Chaos:
 
     def wait_until_up(self):
         for _ in range(150):
-            table = self.cluster.status("router-1").split("What each page saved")[0]  # that of the actors
+            table = self.cluster.status("router-1").split("Time saved by each page")[0]  # that of the actors
             actors = [line for line in table.splitlines() if line[:4].strip().isdigit()]
             if len(actors) == self.asking.actors(2, 2, 4):
                 return
             time.sleep(0.2)
-        raise RuntimeError(f"the cluster does not come up: see {self.folder}")
+        raise RuntimeError(f"the cluster does not start: see {self.folder}")
 
     def judge(self):
         print()
@@ -327,9 +330,9 @@ class Chaos:
         found += bad + judge_kinds(self.load, self.asking.names)
         if self.recovery:
             found += self.recovery.judge()
-        print(f"blocks that workers pulled from each other, those of killed ones not counted: {self.pulled}")
+        print(f"blocks pulled between workers, without those of killed workers: {self.pulled}")
         if self.pulled == 0 and {"faults", "brief"} & set(self.options.parts):
-            found.append("no block was pulled: nothing was shown of transfers")
+            found.append("no block was pulled: transfers were not tested")
         for fault in found:
             print("FAILED:", fault)
         self.write(counts, found)
@@ -388,17 +391,17 @@ class Chaos:
 def read_options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--troupe", required=True)
-    parser.add_argument("--old", help="the program that is upgraded; by default the same one")
+    parser.add_argument("--old", help="the program before the upgrade; default: the same one")
     parser.add_argument(
         "--asks", choices=list(ASKS), default="rank", help="what the cluster serves and clients ask for"
     )
     parser.add_argument("--rate", type=float, default=40, help="requests per second")
     parser.add_argument("--parts", default="faults", help="some of " + ",".join(PARTS))
     parser.add_argument("--long", action="store_true", help="all parts")
-    parser.add_argument("--clear", action="store_true", help="without TLS between the nodes")
-    parser.add_argument("--kills", type=int, default=100, help="of each role, in the part of kills")
+    parser.add_argument("--clear", action="store_true", help="use no TLS between the nodes")
+    parser.add_argument("--kills", type=int, default=100, help="kills of each role, in the part kills")
     parser.add_argument("--json", help="write the table here")
-    parser.add_argument("--folder", help="keep data and logs here; by default they go when all passed")
+    parser.add_argument("--folder", help="folder for data and logs; default: removed if all checks pass")
     options = parser.parse_args()
     options.parts = PARTS if options.long else options.parts.split(",")
     if set(options.parts) - set(PARTS):
@@ -417,7 +420,7 @@ def main():
         print(f"skipped: chaos needs {lacks}")
         return 77
     print("skipped: RDMA")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # runs the cleanup
     chaos = Chaos(options)
     status = 1
     try:

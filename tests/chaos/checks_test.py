@@ -1,4 +1,4 @@
-"""The judges judged: they say nothing of what is right, and find what is wrong. Needs no cluster."""
+"""Tests the judges of the chaos tests: they accept what is right and find what is wrong. Needs no cluster."""
 import os
 import pathlib
 import random
@@ -46,15 +46,15 @@ class Rankings(unittest.TestCase):
     def test_other_items_other_scores_and_another_order_are_wrong(self):
         self.assertEqual(find_fault(reply_of(RIGHT), RIGHT), "")
         self.assertIn("other items", find_fault(reply_of({"a": 2.0}), RIGHT))
-        self.assertIn("right is", find_fault(reply_of({"a": 2.0, "b": 1.1}), RIGHT))
-        self.assertIn("right is", find_fault(reply_of({"a": 2.0, "b": float("nan")}), RIGHT))
+        self.assertIn("expected", find_fault(reply_of({"a": 2.0, "b": 1.1}), RIGHT))
+        self.assertIn("expected", find_fault(reply_of({"a": 2.0, "b": float("nan")}), RIGHT))
         backwards = reply_of(RIGHT)
         backwards["items"].reverse()
         self.assertIn("order", find_fault(backwards, RIGHT))
 
 
 class Generated(unittest.TestCase):
-    """Right answers have the next best items, too."""
+    """The right answers also contain the next best items."""
 
     def setUp(self):
         self.asking = Generating()
@@ -73,26 +73,26 @@ class Generated(unittest.TestCase):
         ]
         return self.asking.fault({"user": "u"}, turn, {"items": items})
 
-    def test_the_best_items_are_right_and_of_those_as_good_as_equal_any(self):
+    def test_the_best_items_are_right_and_equal_ones_are_interchangeable(self):
         for turn in (0, 1, 3):
             self.assertEqual(self.fault([("a", -1.0), ("b", -2.0)], turn), "")
         self.assertEqual(self.fault([("a", -1.0), ("c", -2.0001)]), "")
         self.assertIn("other items", self.fault([("a", -1.0), ("d", -4.0)]))
         self.assertIn("other items", self.fault([("b", -2.0), ("c", -2.0001)]))
         self.assertIn("other items", self.fault([("a", -1.0), ("w", -2.0)]))
-        self.assertIn("right is", self.fault([("a", -1.1), ("b", -2.0)]))
+        self.assertIn("expected", self.fault([("a", -1.1), ("b", -2.0)]))
         self.assertIn("order", self.fault([("b", -2.0), ("a", -1.0)]))
         self.assertIn("twice", self.fault([("a", -1.0), ("a", -1.0)]))
         self.assertIn("expected 2", self.fault([("a", -1.0)]))
 
-    def test_of_a_list_all_come_and_tokens_add_up(self):
+    def test_a_list_returns_all_items_and_log_probabilities_add_up(self):
         self.assertEqual(self.fault([("a", -1.0), ("b", -2.0)], turn=2), "")
         self.assertIn("other items", self.fault([("a", -1.0)], turn=2))
         self.assertIn("its tokens", self.fault([("a", -1.0), ("b", -2.0)], turn=1, parts=[-0.5, -0.4]))
 
 
 class WrittenVersions(unittest.TestCase):
-    """A user with contents 0 and 1, an item with contents 0 and 1; the answer's score says which."""
+    """A user and an item with contents 0 and 1 each; the answer's score tells which were used."""
 
     def setUp(self):
         right = {(h, c, "item"): {"x": 10.0 * h + c} for h in (0, 1) for c in (0, 1)}
@@ -114,19 +114,19 @@ class WrittenVersions(unittest.TestCase):
         reply = reply_of({"x": 10.0 * history + content}, profile=profile, catalog=catalog)
         return self.writers._judge(self.subject, router, time.monotonic(), floors, reply)[0]
 
-    def test_what_was_acknowledged_is_what_is_served(self):
+    def test_acknowledged_contents_are_served(self):
         self.assertEqual(self.judge(0, 0, 5, 7), "right")
         self.assertEqual(self.judge(0, 0, 5, 9), "right")  # another item was written since
         self.assertEqual(self.judge(1, 0, 5, 7), "mixed")
         self.assertEqual(self.judge(0, 1, 5, 7), "mixed")
-        self.assertEqual(self.judge(0, 0, 6, 7), "mixed")  # nobody wrote that
+        self.assertEqual(self.judge(0, 0, 6, 7), "mixed")  # nobody wrote this version
 
-    def test_what_was_computed_as_nobody_computes_is_noted_as_mixed(self):
+    def test_an_answer_by_an_unknown_plan_counts_as_mixed(self):
         for truth in list(self.subject.right):
             self.subject.right[(*truth[:2], "user")] = self.subject.right.pop(truth)
         self.assertEqual(self.judge(0, 0, 5, 7), "mixed")
 
-    def test_older_is_right_only_for_one_that_goes_on_without_its_store(self):
+    def test_older_contents_are_right_only_at_a_router_without_its_store(self):
         self.wrote("user", 1, 6)
         self.assertEqual(self.judge(1, 0, 6, 7), "right")
         self.assertEqual(self.judge(0, 0, 5, 7), "older")
@@ -139,7 +139,7 @@ class WrittenVersions(unittest.TestCase):
         self.assertEqual(self.judge(1, 0, 6, 7), "older")
         self.assertEqual(self.judge(1, 0, 6, 8), "mixed")  # the new catalog with the old item
 
-    def test_a_write_without_an_outcome_may_be_there_and_stays_what_it_was_seen_as(self):
+    def test_a_write_without_an_outcome_may_exist_and_does_not_change_once_seen(self):
         self.known["user"].begin(1)
         self.assertEqual(self.judge(0, 0, 5, 7), "right")
         self.assertEqual(self.judge(1, 0, 6, 7), "right")
@@ -147,7 +147,7 @@ class WrittenVersions(unittest.TestCase):
 
 
 class Appends(unittest.TestCase):
-    """A writer whose router answers as is said here."""
+    """A writer whose router gives the answers that a test lists."""
 
     def setUp(self):
         self.subject = types.SimpleNamespace(
@@ -181,7 +181,7 @@ class Appends(unittest.TestCase):
     def done(version=6, appended=1, events=2):
         return 200, {"version": version, "appended": appended, "repeated": 1 - appended, "events": events}
 
-    def test_an_event_whose_outcome_is_unknown_is_sent_again_under_its_id_behind_the_same_version(self):
+    def test_an_append_with_unknown_outcome_is_repeated_with_its_id_and_version(self):
         self.append((None, None))
         self.assertEqual(self.writers._choose(self.subject, None), "events")
         self.assertEqual(self.writers.known["u"]["user"].pending(), {(0, 1)})
@@ -192,7 +192,7 @@ class Appends(unittest.TestCase):
         self.append(self.done(version=7, events=3))
         self.assertEqual(self.asked[-1], ("u-6", '"6"'))
 
-    def test_an_event_that_is_there_twice_or_not_is_found(self):
+    def test_a_doubled_or_missing_event_is_found(self):
         self.assertEqual(self.append(self.done(events=3)), ["doubled"])
         self.setUp()
         self.assertEqual(self.append(self.done(), self.done(appended=0), again=0.0), ["appended", "repeated"])
@@ -200,7 +200,7 @@ class Appends(unittest.TestCase):
             self.setUp()
             self.assertEqual(self.append(self.done(), again, again=0.0), ["appended", "doubled"])
 
-    def test_who_was_overtaken_knows_nothing_of_the_user_until_it_writes_anew(self):
+    def test_an_overtaken_writer_knows_nothing_of_the_user_until_it_writes_again(self):
         self.assertEqual(self.append((412, {})), ["overtaken"])
         self.assertIsNone(self.writers.last["u"])
         self.assertIn(self.writers._choose(self.subject, random.Random(1)), ("user", "item"))
@@ -257,7 +257,7 @@ class Faults(unittest.TestCase):
         ]
         return writers
 
-    def test_one_of_a_hundred_may_fail_late_and_none_while_a_node_is_ended_in_order(self):
+    def test_one_percent_may_fail_after_a_kill_and_none_in_an_orderly_shutdown(self):
         self.assertEqual(judge_faults([self.fault(self.outcomes(200))]), [])
         self.assertEqual(
             judge_faults([self.fault(self.outcomes(200, bad=range(10)))]), []
@@ -265,21 +265,24 @@ class Faults(unittest.TestCase):
         self.assertTrue(judge_faults([self.fault(self.outcomes(200, bad=range(60, 70)))]))
         self.assertTrue(judge_faults([self.fault(self.outcomes(200, bad=[3]), expect="lossless")]))
 
-    def test_a_node_that_does_not_come_back_and_a_fault_that_was_none_are_found(self):
+    def test_a_node_that_does_not_return_and_a_fault_without_effect_are_found(self):
         self.assertTrue(judge_faults([self.fault(self.outcomes(100), back_s=None)]))
         self.assertTrue(judge_faults([self.fault(self.outcomes(100), missed="nothing flipped")]))
         self.assertTrue(judge_deaths([(0, "worker-1", "ended by itself with 1: the store is corrupt")], []))
 
     def test_ucx_may_end_its_process_only_while_transfers_are_damaged(self):
-        seen = "ended by itself with -6: [vm:5652 :0:5673]      tcp_ep.c:1404 Assertion `hdr->length <= x' failed: tcp_ep 0x7f"
+        seen = (
+            "ended by itself with -6: [vm:5652 :0:5673]      tcp_ep.c:1404 Assertion `hdr->length <= "
+            "x' failed: tcp_ep 0x7f"
+        )
         death = lambda at, how=seen: [(at, "worker-1", how)]
         damaged = {"at": 10.0, "ended": 13.0, "transfers_flipped": 3}
         self.assertEqual(judge_deaths(death(11.0), [{"at": 0.0, "ended": 3.0}, damaged]), [])
-        self.assertEqual(judge_deaths(death(13.0 + 9 * HEARTBEAT), [damaged]), [])  # seen a little later
+        self.assertEqual(judge_deaths(death(13.0 + 9 * HEARTBEAT), [damaged]), [])  # noticed a little later
         for at in (9.9, 13.0 + 10 * HEARTBEAT):
             self.assertTrue(judge_deaths(death(at), [damaged]))
         self.assertTrue(judge_deaths(death(11.0), [{**damaged, "transfers_flipped": 0}]))
-        self.assertTrue(judge_deaths(death(11.0), [{"at": 10.0, "ended": 13.0}]))  # of another kind
+        self.assertTrue(judge_deaths(death(11.0), [{"at": 10.0, "ended": 13.0}]))  # another kind
         self.assertEqual(
             judge_deaths(death(11.0, "with -6: tcp_cm.c:557 Assertion `x' failed"), [damaged]), []
         )
@@ -290,7 +293,7 @@ class Faults(unittest.TestCase):
         ):
             self.assertTrue(judge_deaths(death(11.0, other), [damaged]))
 
-    def test_bits_flipped_count_for_transfers_where_only_they_are_touched(self):
+    def test_flipped_bits_count_as_transfer_damage_only_if_transfers_alone_are_damaged(self):
         told = []
         chaos = mock.Mock(fault=lambda label, begin, end, **_: told.append(end()["transfers_flipped"]))
         chaos.hosts.take_relay.return_value = {"flipped": 3}
@@ -308,14 +311,14 @@ class Faults(unittest.TestCase):
         refused = {"kind": "refused", "what": "503 features_unavailable"}
         right = self.outcomes(100, bad=range(1, 100, 2), **refused)
         self.assertEqual(away(right), "")
-        for one in ("router-1", "router-2"):  # nobody asked the other one
+        for one in ("router-1", "router-2"):  # no request reached the other router
             self.assertIn("no requests", away([o for o in right if o[4] == one]))
         for said in ("", "no answer: refused", not_ready.replace("feature store", "way")):
-            self.assertIn("expected to be not ready", away(right, said))
+            self.assertIn("must not be ready", away(right, said))
         self.assertIn("not refused", away(self.outcomes(100)))
         self.assertIn("answered", away(self.outcomes(100, bad=range(100), **refused)))
 
-    def test_who_is_not_ready_comes_last_unless_it_is_insisted_on(self):
+    def test_routers_that_are_not_ready_come_last_unless_insisted_on(self):
         load = Load.__new__(Load)
         load.routers, load.requests = ["router-1", "router-2"], [1, 2, 3]
         load.ready, load.insisted = {"router-1": True, "router-2": False}, set()
@@ -329,8 +332,11 @@ class Faults(unittest.TestCase):
         faults.within_reach("redis")
         self.assertEqual(first(), {"router-1"})
 
-    def test_refusals_are_told_by_router_and_reason_the_most_frequent_first(self):
-        away = '503 {"error":{"status":503,"code":"features_unavailable","message":"the store is away","where":"feature store"}}'
+    def test_refusals_are_reported_by_router_and_reason_most_frequent_first(self):
+        away = (
+            '503 {"error":{"status":503,"code":"features_unavailable","message":"the store is '
+            'away","where":"feature store"}}'
+        )
         outcomes = [(1.0, "refused", away, 0.1, "router-2")] * 3 + [
             (2.0, "refused", "504 nothing came", 1.0, "router-1"),
             (2.0, "ok", "item at 3", 0.1, "router-1"),
@@ -346,7 +352,7 @@ class Faults(unittest.TestCase):
             len(told_reasons([(0.0, "refused", f"503 reason {n}", 0.1, "router-1") for n in range(9)])), 5
         )
 
-    def test_a_router_that_joined_is_asked_in_its_turn_until_it_is_to_leave(self):
+    def test_a_joined_router_is_asked_until_it_leaves(self):
         load = Load.__new__(Load)
         load.hosts, load.at, load.stopping, load.deadline, load.lock = (
             mock.Mock(),
@@ -355,30 +361,30 @@ class Faults(unittest.TestCase):
             0.01,
             threading.Lock(),
         )
-        load.hosts.address = {"guest": "127.0.0.1"}  # where nobody answers
+        load.hosts.address = {"joiner": "127.0.0.1"}  # no server answers there
         load.routers, load.requests, load.checks = ["router-1", "router-2"], list(range(50)), {}
         load.ready, load.why_not, load.insisted, load.away = (
             dict.fromkeys(load.routers, True),
             {},
             set(),
-            {"guest": (0.0, 1.0)},
+            {"joiner": (0.0, 1.0)},
         )
         first = lambda: {load._order(number)[0] for number in range(9)}
         with mock.patch("load.ask", return_value=(200, b"")):
-            load.add_router("guest")
-            check = load.checks["guest"]
-            self.assertEqual(first(), {"router-1", "router-2", "guest"})
-            load.remove_router("guest")
+            load.add_router("joiner")
+            check = load.checks["joiner"]
+            self.assertEqual(first(), {"router-1", "router-2", "joiner"})
+            load.remove_router("joiner")
         self.assertEqual(first(), {"router-1", "router-2"})
         self.assertFalse(check.is_alive())
         self.assertEqual((set(load.ready), load.why_not, load.away), ({"router-1", "router-2"}, {}, {}))
         load.outcomes = [
-            (1.0, "ok", "", 0.1, "guest"),
-            (3.0, "ok", "", 0.1, "guest"),
-            (3.0, "lost", "", 0.1, "guest"),
+            (1.0, "ok", "", 0.1, "joiner"),
+            (3.0, "ok", "", 0.1, "joiner"),
+            (3.0, "lost", "", 0.1, "joiner"),
             (3.0, "ok", "", 0.1, "router-1"),
         ]
-        self.assertEqual(load.asked_at("guest", 2.0), 1)
+        self.assertEqual(load.asked_at("joiner", 2.0), 1)
 
     def test_wrong_hung_and_untyped_are_found(self):
         load = types.SimpleNamespace(starved=lambda since, until: False)
@@ -409,7 +415,7 @@ class Faults(unittest.TestCase):
 
 
 class Processes(unittest.TestCase):
-    """The cluster starts and ends processes; here each is one that waits, on a host that is this one."""
+    """The cluster starts and ends processes; here each is a process that waits, on this host."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -421,7 +427,7 @@ class Processes(unittest.TestCase):
         self.cluster = Cluster(self.hosts, "troupe", "demo", folder.name)
         self.addCleanup(self.cluster.down)
 
-    def test_what_ended_by_itself_is_started_again_and_told(self):
+    def test_a_process_that_ended_by_itself_is_restarted_and_reported(self):
         self.cluster.start("worker-1")
         self.cluster.raise_dead()
         self.assertEqual(self.cluster.deaths, [])
@@ -432,14 +438,14 @@ class Processes(unittest.TestCase):
         self.assertEqual([name for _, name, _ in self.cluster.deaths], ["worker-1"])
         self.assertIsNone(self.cluster.processes["worker-1"].poll())
 
-    def test_one_that_runs_is_not_started_again(self):
+    def test_a_running_process_is_not_started_again(self):
         self.cluster.start("worker-1")
         first = self.cluster.processes["worker-1"]
         with self.assertRaisesRegex(RuntimeError, "worker-1 is started and runs already"):
             self.cluster.start("worker-1")
         self.assertIs(self.cluster.processes["worker-1"], first)
 
-    def test_nothing_is_started_once_it_goes_down_also_by_who_is_at_it(self):
+    def test_nothing_starts_during_shutdown_not_even_by_a_running_call(self):
         self.cluster.start("worker-1")
         dead = self.cluster.processes["worker-1"]
         dead.kill()
@@ -460,17 +466,17 @@ class Processes(unittest.TestCase):
         threads[0].start()
         starts.wait(10)
         threads[1].start()
-        threads[1].join(0.2)  # down waits for who is at it
+        threads[1].join(0.2)  # down() waits for the running call
         goes_on.set()
         for thread in threads:
             thread.join(10)
         self.assertIsNotNone(self.cluster.processes["worker-1"].poll())
         self.cluster.raise_dead()
         self.assertEqual(self.hosts.start.call_count, 2)
-        with self.assertRaisesRegex(RuntimeError, "going down"):
+        with self.assertRaisesRegex(RuntimeError, "shuts down"):
             self.cluster.start("worker-2")
 
-    def test_files_are_harmed_where_they_lie_and_what_was_set_aside_is_cleared(self):
+    def test_files_are_damaged_in_place_and_set_aside_stores_are_removed(self):
         folder = self.cluster.data("worker-1")
         os.makedirs(f"{folder}/rocksdb.damaged")
         os.makedirs(f"{folder}/rocksdb")
@@ -490,7 +496,7 @@ class Processes(unittest.TestCase):
         self.cluster.empty_folder("worker-1")
         self.assertEqual(os.listdir(folder), [])
 
-    def test_one_that_does_not_end_in_time_is_killed(self):
+    def test_a_process_that_does_not_end_in_time_is_killed(self):
         self.hosts.start.side_effect = lambda host, words, **options: subprocess.Popen(
             ["sh", "-c", "trap '' TERM; echo; while :; do sleep 0.1; done"], **options
         )
@@ -498,13 +504,13 @@ class Processes(unittest.TestCase):
         process = self.cluster.processes["worker-1"]
         while not os.path.getsize(
             f"{self.cluster.folder}/worker-1.out"
-        ):  # it does not heed the signal from here on
+        ):  # from here on it ignores the signal
             time.sleep(0.01)
         with self.assertRaises(subprocess.TimeoutExpired):
             self.cluster.end("worker-1", limit=0.1)
         self.assertIsNotNone(process.poll())
 
-    def test_the_hosts_go_also_where_the_cluster_does_not_go_down(self):
+    def test_hosts_are_removed_even_if_the_shutdown_fails(self):
         chaos = Chaos.__new__(Chaos)
         chaos.load, chaos.writers, chaos.journals = None, None, []
         chaos.cluster, chaos.hosts = mock.Mock(), mock.Mock()
@@ -526,7 +532,7 @@ class Cable(unittest.TestCase):
         pseudo = frame[26:34] + struct.pack("!BBH", 0, 6, len(body))
         return checksum(frame[14:34]) == 0 and checksum(pseudo + body) == 0
 
-    def test_what_it_does_to_a_segment_only_its_content_shows(self):
+    def test_only_the_content_shows_that_a_segment_was_damaged(self):
         frame, chance = self.frame(b"content"), random.Random(1)
         self.assertTrue(self.is_sound(frame))
         flipped = Segment.of(frame).flipped(chance)
@@ -537,7 +543,7 @@ class Cable(unittest.TestCase):
             self.assertLess(len(changed), len(frame) + 1)
         self.assertEqual(Segment.of(frame).reset()[47], 20)  # RST and ACK
 
-    def test_it_spares_what_it_is_told_to(self):
+    def test_spared_ports_are_not_damaged(self):
         relay = Relay.__new__(Relay)
         relay.chance, relay.did = random.Random(1), dict.fromkeys(("flipped", "reset", "cut"), 0)
         frame = self.frame(b"content")

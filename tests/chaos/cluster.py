@@ -1,4 +1,4 @@
-"""A real cluster on those hosts: two routers, two cache-metas, four workers, an etcd and a Redis."""
+"""A real cluster on the test's hosts: two routers, two cache-metas, four workers, an etcd and a Redis."""
 import glob
 import json
 import os
@@ -23,12 +23,12 @@ ROLES = {
     "worker-3": "worker",
     "worker-4": "worker",
 }
-GUEST = "guest"  # a worker that the file does not name
-HOSTS = [*ROLES, "keeper", "client", GUEST]  # keeper: etcd and Redis
+JOINER = "joiner"  # a joining node, which the file does not name
+HOSTS = [*ROLES, "keeper", "client", JOINER]  # keeper: etcd and Redis
 HEARTBEAT = 0.2
 STRICT = "router-2"
-ROOMY = "worker-3"  # has a disk of its own from the beginning, large enough
-TENANTS = ("", "north", "south")  # each has a key; items are the first one's, whose name is none
+ROOMY = "worker-3"  # has its own disk from the beginning, which is large enough
+TENANTS = ("", "north", "south")  # each has a key; items belong to the first, which has no name
 
 
 class Cluster:
@@ -45,21 +45,25 @@ class Cluster:
         models=(),
         versions=None,
     ):
-        """`first`: the program that nodes start with; `troupe` is what they are upgraded to. `clear`: without TLS.
-        `prompt`: another form than the model's own. `catalog`: workers compute with it, so each has a router, too. `models`: of
-        several name, directory, data and settings; none: the demo's. `versions`: a folder of versions of the model, the first of
-        which is served at first."""
+        """Prepares the folder and the cluster file.
+
+        `first`: the program that nodes start with; `troupe` is what they are upgraded to. `clear`: no
+        TLS. `prompt`: a prompt form other than the model's own. `catalog`: workers compute with the
+        catalog, so each has a router, too. `models`: name, directory, data and settings of each of
+        several models; () = the demo's. `versions`: a folder of versions of the model; the first one is
+        served at first.
+        """
         self.hosts, self.troupe, self.demo, self.folder = hosts, troupe, demo, folder
-        self.program = dict.fromkeys([*ROLES, GUEST], first or troupe)
+        self.program = dict.fromkeys([*ROLES, JOINER], first or troupe)
         self.processes, self.disks = {}, []
-        self.lock = threading.RLock()  # over processes: who starts and ends them, and who looks after them
+        self.lock = threading.RLock()  # guards processes: threads start, end and watch them
         self.closing = False
-        self.deaths = []  # when, who, how: of those that nobody ended
+        self.deaths = []  # (time, name, how) of processes that ended by themselves
         self.file = os.path.join(folder, "cluster.yaml")
         self.clear, self.prompt, self.catalog, self.models = clear, prompt, catalog, list(models)
         self.versions = versions
         self.keys = {}  # by tenant
-        self.guest_like = None  # the node whose roles the guest has; none: a worker
+        self.joiner_like = None  # the node whose roles the joining node has; None = a worker
         self._write_file()
 
     def data(self, name):
@@ -73,24 +77,26 @@ class Cluster:
             f"  coordination: http://{keeper}:2379",
             "" if self.clear else f"  certificates: {self.folder}/certificates",
             f"  heartbeat: {int(HEARTBEAT * 1000)}ms",
-            f"features: {{store: \"redis://{keeper}:6379\", when_away: last_known, time_limit: 400ms}}",
+            f"features: {{store: \"redis://{keeper}:6379\", on_outage: last_known, time_limit: 400ms}}",
             *self._model_lines(),
             f"http: {{address: 0.0.0.0, port: 8080, api_keys: {self.folder}/keys.jsonl}}",
             "pool: {memory: 48MiB, placement: hash}",
             "inference: {executors: 1, cores: 1}",
-            # Placed, for then a worker that lost its blocks is sent for them; else requests go to those who have
-            # some, and it pulls nothing. The model is so small that computing is quicker than pulling.
+            # Requests go to the worker to which blocks are assigned, so a worker that lost its blocks
+            # must pull them. Otherwise requests would go to workers with blocks, and nothing would be
+            # pulled: the model is so small that computing is faster than pulling.
             "router: {deadline: 1s, measure_pulls: false}",
-            "node: {notice: 500ms}",
+            "node: {drain_notice: 500ms}",
             "nodes:",
         ]
         for number, (name, role) in enumerate(ROLES.items(), 1):
             os.makedirs(self.data(name))
-            # One router answers from what it knows while Redis is away, the other one refuses.
-            away = ", features: {when_away: refuse}" if name == STRICT else ""
+            # One router answers from what it knows while Redis is away; the other one refuses.
+            away = ", features: {on_outage: refuse}" if name == STRICT else ""
             lines.append(
                 f"  - {{node: {number}, name: {name}, host: {self.hosts.address[name]}, port: 7000, "
-                f"roles: [{role}{', router' if self.catalog and role == 'worker' else ''}], settings: {{node: {{data_dir: {self.data(name)}}}{away}}}}}"
+                f"roles: [{role}{', router' if self.catalog and role == 'worker' else ''}], settings: "
+                f"{{node: {{data_dir: {self.data(name)}}}{away}}}}}"
             )
         with open(self.file, "w") as file:
             file.write("\n".join(lines) + "\n")
@@ -136,7 +142,7 @@ class Cluster:
         return {"authorization": f"Bearer {self.keys[tenant]}"}
 
     def status(self, name):
-        """What `troupe status` says of all actors, asked of that node."""
+        """Returns what `troupe status` at that node says of all actors."""
         return self.hosts.inside(
             name,
             self.troupe,
@@ -177,8 +183,11 @@ class Cluster:
         )
 
     def start_redis(self):
-        """Written to the kernel before it is answered, which outlives a kill. Not to the disk: a disk that is slow for half
-        a second is no fault of ours, and its strict router would refuse meanwhile."""
+        """Starts Redis with a log that is written to the kernel before an answer, which survives a kill.
+
+        It is not synced to the disk: a disk that stalls for half a second is no fault of the cluster, and the
+        strict router would refuse meanwhile.
+        """
         os.makedirs(self.data("redis"), exist_ok=True)
         self._spawn(
             "redis",
@@ -201,14 +210,14 @@ class Cluster:
         )
 
     def start_node(self, name):
-        guest = [
+        joining = [
             "--join",
             f"{self.hosts.address[name]}:7000",
             "--set",
-            f"node.data_dir={self._guest_data()}",
+            f"node.data_dir={self._joiner_data()}",
             "--set",
-            "node.leave_for=2s",
-            *(["--like", self.guest_like] if self.guest_like else []),
+            "node.leave_time_min=2s",
+            *(["--like", self.joiner_like] if self.joiner_like else []),
         ]
         self._spawn(
             name,
@@ -222,16 +231,16 @@ class Cluster:
                 name,
                 "--set",
                 f"node.log_file={self.folder}/{name}.log",
-                *(guest if name == GUEST else []),
+                *(joining if name == JOINER else []),
             ],
         )
 
     def _spawn(self, name, host, words):
         with self.lock, open(f"{self.folder}/{name}.out", "ab") as out:
             if self.closing:
-                raise RuntimeError(f"{name} is started in a cluster that is going down; expected before")
+                raise RuntimeError(f"{name} cannot start while the cluster shuts down")
             if name in self.processes and self.processes[name].poll() is None:
-                raise RuntimeError(f"{name} is started and runs already; expected one process of a name")
+                raise RuntimeError(f"{name} is started and runs already; expected one process per name")
             self.processes[name] = self.hosts.start(host, words, stdout=out, stderr=subprocess.STDOUT)
 
     def start(self, name):
@@ -250,19 +259,19 @@ class Cluster:
         process.wait()
 
     def end(self, name, limit=40):
-        """In order, as an operator would."""
+        """Ends a node in order, as an operator would."""
         process = self.take(name)
         try:
             process.terminate()
             status = process.wait(timeout=limit)
-        finally:  # nobody else knows it any more
+        finally:  # it is not in the list any more
             process.kill()
             process.wait()
         if status != 0:
-            self.deaths.append((time.monotonic(), name, f"was asked to end, and did with {status}"))
+            self.deaths.append((time.monotonic(), name, f"was asked to end, and ended with {status}"))
 
     def raise_dead(self):
-        """Starts again what ended by itself, as systemd would."""
+        """Restarts what ended by itself, as systemd would."""
         with self.lock:
             if self.closing:
                 return
@@ -283,7 +292,7 @@ class Cluster:
 
     def up(self):
         run = lambda *words: subprocess.run(words, check=True, capture_output=True)
-        run(self.troupe, "certs", f"{self.folder}/certificates", "--config", self.file, "--node", GUEST)
+        run(self.troupe, "certs", f"{self.folder}/certificates", "--config", self.file, "--node", JOINER)
         self.make_keys()
         self.start_etcd()
         self.start_redis()
@@ -321,55 +330,57 @@ class Cluster:
             for disk in self.disks:
                 subprocess.run(["umount", "-l", disk])
 
-    # ---- who is there ----
+    # ---- members ----
 
     def members(self):
         told = self.hosts.inside("router-1", self.troupe, "members", "--config", self.file, "--json", "-")
         return {member["name"]: member for member in json.loads(told)["members"]}
 
-    def _guest_data(self):
-        return f"{self.data(GUEST)}-{self.guest_like or 'worker'}"
+    def _joiner_data(self):
+        return f"{self.data(JOINER)}-{self.joiner_like or 'worker'}"
 
     def join(self, like=None, limit=15):
-        """The guest, with the roles of that node, until it serves and others ask it. Its number."""
-        self.guest_like = like
-        os.makedirs(self._guest_data(), exist_ok=True)
-        served = self._begins(GUEST)
-        self.start(GUEST)
+        """Lets the joining node join, with the roles of `like`, until it serves and is asked; returns its
+        number."""
+        self.joiner_like = like
+        os.makedirs(self._joiner_data(), exist_ok=True)
+        served = self._begins(JOINER)
+        self.start(JOINER)
         until = time.monotonic() + limit
         while (
-            self._begins(GUEST) == served or (known := self.members().get(GUEST, {})).get("since") != "joined"
+            self._begins(JOINER) == served
+            or (known := self.members().get(JOINER, {})).get("since") != "joined"
         ):
             if time.monotonic() > until:
-                raise RuntimeError(f"{GUEST} has not joined after {limit} s; see {self.folder}/{GUEST}.log")
+                raise RuntimeError(f"{JOINER} has not joined after {limit} s; see {self.folder}/{JOINER}.log")
             time.sleep(0.1)
         return known["node"]
 
     def _begins(self, name):
-        """How often it has served by now."""
+        """Returns how often it has started to serve."""
         out = pathlib.Path(f"{self.folder}/{name}.out")
         return out.read_text(errors="replace").count("troupe serves on") if out.exists() else 0
 
     def send_away(self, *words):
-        self.hosts.inside("router-1", self.troupe, "leave", "--config", self.file, "--name", GUEST, *words)
+        self.hosts.inside("router-1", self.troupe, "leave", "--config", self.file, "--name", JOINER, *words)
 
     def leave(self, limit=60):
-        """The guest, until its end. "" or what is wrong with that."""
-        process = self.take(GUEST)
+        """Lets the joining node leave, and waits for its end; returns "" or what is wrong."""
+        process = self.take(JOINER)
         try:
             self.send_away()
             status = process.wait(timeout=limit)
         except subprocess.TimeoutExpired:
-            return f"{GUEST} does not leave in {limit} s"
-        finally:  # nobody else knows it any more
+            return f"{JOINER} does not leave within {limit} s"
+        finally:  # it is not in the list any more
             process.kill()
             process.wait()
-        if status != 0 or GUEST in self.members():
-            return f"{GUEST} has left with {status}; members: {sorted(self.members())}"
+        if status != 0 or JOINER in self.members():
+            return f"{JOINER} has left with {status}; members: {sorted(self.members())}"
         return ""
 
     def _cache_metas(self, name):
-        """What those say of themselves, asked at that node: number, field, value."""
+        """Returns (number, field, value) of the cache-metas, asked at that node."""
         actor = ""
         for row in (line.split() for line in self.status(name).splitlines() if line.strip()):
             if len(row) > 2 and row[0].isdigit():
@@ -378,7 +389,7 @@ class Cluster:
                 yield int(actor.split("@")[1]), *row[-2:]
 
     def leader(self):
-        """The cache-meta that leads."""
+        """Returns the number of the leading cache-meta."""
         for name in ("meta-1", "meta-2"):
             if name not in self.processes:
                 continue
@@ -388,12 +399,12 @@ class Cluster:
         return "meta-1"
 
     def index_blocks(self, number, limit=5):
-        """How many blocks the guest's cache-meta, of that number, has heard of; it may take a while until it has of some."""
+        """Returns how many blocks that cache-meta knows; it may take a while until it knows some."""
         until = time.monotonic() + limit
         while True:
             told = [
                 int(value)
-                for node, field, value in self._cache_metas(GUEST)
+                for node, field, value in self._cache_metas(JOINER)
                 if (node, field) == (number, "index_blocks")
             ]
             if any(told) or time.monotonic() > until:
@@ -403,12 +414,12 @@ class Cluster:
     # ---- disks ----
 
     def limit_disk(self, name, size):
-        """A small disk for a worker that is not running."""
+        """Gives a worker that is not running a small disk."""
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", self.data(name)], check=True)
         self.disks.append(self.data(name))
 
     def fill_disk(self, name):
-        """To the last byte, while it runs."""
+        """Fills the disk to the last byte, while the worker runs."""
         with open(os.path.join(self.data(name), "filler"), "wb", buffering=0) as file:
             try:
                 while True:
@@ -422,16 +433,16 @@ class Cluster:
     def _files(self, name):
         for base, _, files in os.walk(self.data(name)):
             for file in files:
-                if os.path.isfile(path := os.path.join(base, file)):  # and no socket
+                if os.path.isfile(path := os.path.join(base, file)):  # skips sockets
                     yield path
 
     def empty_folder(self, name):
-        """Of a node that is not running: as with a new disk."""
+        """Empties the folder of a node that is not running, as with a new disk."""
         for entry in os.scandir(self.data(name)):
             shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.remove(entry.path)
 
     def damage_disk(self, name):
-        """Bytes in the midst of each table and log of a node that is not running."""
+        """Overwrites bytes in the middle of each table and log of a node that is not running."""
         for path in self._files(name):
             if path.endswith((".sst", ".log")) and os.path.getsize(path) > 200:
                 with open(path, "r+b") as file:
@@ -439,7 +450,7 @@ class Cluster:
                     file.write(b"\xa5" * 64)
 
     def harm_files(self, name, chance, count=6):
-        """Some of its files, whether it runs or not: a byte changed, a sector zeroed, cut off, or removed. What was done."""
+        """Damages some of its files, whether it runs or not (tests/disk/damage.py); returns what was done."""
         self._remove_seen(name)
         done = []
         while len(done) < count:
@@ -447,17 +458,18 @@ class Cluster:
                 _, file = choose_file(pathlib.Path(self.data(name)), chance)
                 what = damage(file, chance.choice(DAMAGES), chance)
                 done += [f"{file.name} {what}"] if what else []
-            except FileNotFoundError:  # merged into another meanwhile
+            except FileNotFoundError:  # compacted meanwhile
                 pass
         return done
 
     def _remove_seen(self, name):
-        """As who runs it would: with two damaged stores set aside, no third is."""
+        """Removes stores that were set aside, as an operator would: with two of them no third is set
+        aside."""
         for seen in glob.glob(os.path.join(self.data(name), "rocksdb.damaged*")):
             shutil.rmtree(seen)
 
     def truncate_disk(self, name):
-        """Half of each file, also of those that say which there are; nonsense where that is one line."""
+        """Cuts each file in half, and writes nonsense to files of one line, which name the others."""
         self._remove_seen(name)
         for path in self._files(name):
             if os.path.basename(path) == "CURRENT":

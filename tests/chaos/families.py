@@ -1,5 +1,7 @@
-"""Four families asked of one cluster, each under its name: a Qwen3 ranker, which the writing clients write to, a generator of
-semantic IDs, an HSTU and a Climber model. Needs the models and data that lie in ../shared beside the checkout."""
+"""Requests for a cluster with four model families, each under its name: a Qwen3 ranker, to which the
+writing clients write, a generator of semantic IDs, an HSTU and a Climber model. Needs the models and data
+in ../shared beside the
+checkout."""
 import gzip
 import json
 import os
@@ -9,15 +11,15 @@ from asking import Ranking, find_fault, value_of
 
 SHARED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "shared")
 RANKER = "shop"
-# Name, model, data; of the ranker both are made of the demo.
+# Name, model, data; those of the ranker are made from the demo's.
 OTHERS = [
     ("goods", "tiny-onerec", "amazon-industrial"),
     ("films", "tiny-hstu-movielens", "movielens-100k"),
     ("clips", "tiny-climber", "movielens-100k"),
 ]
-USERS = 24  # of each of the others
+USERS = 24  # users of each of the other models
 CANDIDATES, NEXT, WIDTH, TOP = 24, 5, 32, 10
-NOW = 893_286_638  # what an HSTU takes for the present: the end of its data
+NOW = 893_286_638  # the present time for HSTU: the end of its data
 
 
 def missing():
@@ -30,7 +32,7 @@ def missing():
 
 
 def make_qwen3(demo, folder):
-    """The demo's ranker as Qwen3 has it: without biases, with norms of queries and keys."""
+    """Converts the demo's ranker to Qwen3: without biases, with norms of queries and keys."""
     os.makedirs(folder)
     with open(f"{demo}/config.json") as file:
         config = json.load(file)
@@ -77,15 +79,18 @@ def rows_of(*path):
 
 
 class Several(Ranking):
-    """Requests of the others have `name`, their path and their body; those of the ranker are as of a cluster that serves it
-    alone, but for its name."""
+    """Requests to several models. Those to the ranker are as in a cluster that serves it alone, with its
+    name added.
+
+    The others have `name`, a path and a body.
+    """
 
     catalog, swaps = True, False
     names = (RANKER, *(name for name, _, _ in OTHERS))
     routes = "?model=" + RANKER
 
     def models(self, demo, folder):
-        """Name, directory, data and settings of each, in their order."""
+        """Returns name, directory, data and settings of each model, in order."""
         ranker = make_qwen3(f"{demo}/model", os.path.join(folder, "qwen3"))
         others = [
             (name, os.path.join(SHARED, "models", model), os.path.join(SHARED, "data", data), "")
@@ -129,15 +134,15 @@ class Several(Ranking):
         ]
         return [request for turn in zip(of_ranker, *others) for request in turn]
 
-    def learn(self, box, requests, written):
-        super().learn(box, [request for request in requests if "name" not in request], written)
+    def learn(self, node, requests, written):
+        super().learn(node, [request for request in requests if "name" not in request], written)
         for request in requests:
             if "name" not in request:
                 continue
             body = dict(request["body"])
             if "top_k" in body:
                 body["top_k"] += NEXT
-            reply = box.ask("POST", request["path"], body)
+            reply = node.ask("POST", request["path"], body)
             self.answers[request["user"]] = {item["id"]: value_of(item) for item in reply["items"]}
 
     def path_of(self, request):
@@ -153,7 +158,7 @@ class Several(Ranking):
         return reply.get("plan", "generated")
 
     def told(self, request, reply):
-        """What a history says of an answer, before the node."""
+        """Returns what the history notes about an answer, before the node."""
         return f"{request.get('name', RANKER)} {self.plan_of(reply)}"
 
     def fault(self, request, turn, reply):

@@ -1,26 +1,27 @@
-"""The faults, each with what has to be true of the requests meanwhile:
-  kill      99 % answered five heartbeats after it, 99.9 % ten after (promise 6), over all of this kind
-  served    99 % answered five heartbeats after its begin, while it goes on: the cluster lives with it, or sheds who has
-            it (promises 9, 11); 99.9 % ten after its end
+"""The faults, each with the condition on requests meanwhile (`expect`):
+  kill      99 % answered from 5 heartbeats after the kill, 99.9 % from 10 (promise 6), over all faults of
+  this kind served    99 % answered from 5 heartbeats after its begin, while it lasts: the cluster
+  tolerates it, or sheds the
+            node (promises 9, 11); 99.9 % from 10 heartbeats after its end
   lossless  no request fails (promise 13)
-  away      Redis: one router answers from what it knows, the other one refuses in so many words and is not ready
-  none      nothing wrong, nothing hung, errors typed: as always"""
+  away      Redis: one router answers from what it knows; the other one refuses, says why, and is not ready
+  none      nothing wrong, nothing hung, errors typed, as for all faults"""
 import random
 import signal
 import time
 
-from cluster import GUEST, ROLES, ROOMY, STRICT
+from cluster import JOINER, ROLES, ROOMY, STRICT
 
 LINK_PORT = 7000
-UNGUARDED = [8080, 2379, 6379]  # nothing on top of TCP guards what clients, etcd and Redis say
+UNGUARDED = [8080, 2379, 6379]  # ports of clients, etcd and Redis: only TCP's checksum protects them
 
 
 class Faults:
     def __init__(self, chaos):
         self.chaos, self.hosts, self.cluster = chaos, chaos.hosts, chaos.cluster
         self.load, self.writers = chaos.load, chaos.writers
-        self.chance = random.Random(1)  # of what is harmed
-        self.missed = []  # of a change of versions, by step: "", or what was not done
+        self.chance = random.Random(1)  # chooses what is damaged
+        self.missed = []  # result of each step of a version change: "" or what was not done
 
     # ---- processes ----
 
@@ -64,8 +65,11 @@ class Faults:
     # ---- versions ----
 
     def swap(self, kill=None):
-        """The other version of the model: for some of the users, for more, then for all. `kill`: who dies on the way. Again, if the
-        machine was too busy, it goes back."""
+        """Gives the other version to some of the users, to more, then to all. `kill`: a node that is
+        killed meanwhile.
+
+        If the fault is repeated because the machine was too busy, it changes back.
+        """
 
         def begin():
             self.missed = [self.chaos.reload(model=self.chaos.versions[1], share=share) for share in (0, 0.2)]
@@ -92,7 +96,7 @@ class Faults:
         )
 
     def take_back(self):
-        """A share of the users gets the other version, and then nobody."""
+        """Gives the other version to a share of the users, and then withdraws it."""
 
         def begin():
             self.missed = [self.chaos.reload(model=self.chaos.versions[1], share=0.5)]
@@ -113,7 +117,10 @@ class Faults:
     # ---- members ----
 
     def come_and_go(self, kill=False):
-        """A worker that no file names joins, is asked, and leaves. `kill`: it dies between, and comes back with its number."""
+        """A worker that no file names joins, is asked, and leaves.
+
+        `kill`: it is killed in between, and returns with its number.
+        """
         number = []
 
         def begin():
@@ -121,7 +128,7 @@ class Faults:
 
         def end():
             missed = (
-                "" if self.load.ran_at(number[0]) else f"{GUEST}, who is node {number[0]}, was asked nothing"
+                "" if self.load.ran_at(number[0]) else f"{JOINER}, which is node {number[0]}, got no request"
             )
             if kill:
                 again = self.killed_between(number[0])
@@ -129,55 +136,55 @@ class Faults:
             return {"missed": self.cluster.leave() or missed}
 
         self.chaos.fault(
-            f"{GUEST} joins{', kill -9,' if kill else ''} and leaves",
+            f"{JOINER} joins{', kill -9,' if kill else ''} and leaves",
             begin,
             end,
             expect="kill" if kill else "lossless",
         )
 
     def killed_between(self, number, **as_who):
-        """The guest dies and joins again. What was wrong with that, or ""."""
-        self.cluster.kill(GUEST)
+        """Kills the joined node and lets it join again; returns "" or what is wrong."""
+        self.cluster.kill(JOINER)
         again = self.cluster.join(**as_who)
-        return "" if again == number else f"{GUEST} is node {again}, and was {number}"
+        return "" if again == number else f"{JOINER} is node {again}; expected {number}"
 
     def router_comes_and_goes(self, kill=False):
-        """As a worker does; clients ask it while it is there, and no longer before it leaves."""
+        """A router joins and leaves; clients ask it while it is there, and stop before it leaves."""
         number, joined = [], []
 
         def begin():
             number[:] = [self.cluster.join(like="router-1")]
             joined[:] = [time.monotonic()]
-            self.load.add_router(GUEST)
+            self.load.add_router(JOINER)
 
         def end():
-            missed = "" if self.load.asked_at(GUEST, joined[0]) else f"{GUEST}, a router, answered nothing"
+            missed = "" if self.load.asked_at(JOINER, joined[0]) else f"{JOINER}, a router, answered nothing"
             at = {}
             if kill:
-                at["at"] = time.monotonic()  # what comes before is no kill's
-                self.out_of_reach(GUEST)
+                at["at"] = time.monotonic()  # earlier requests do not count as hit by the kill
+                self.out_of_reach(JOINER)
                 again = self.killed_between(number[0], like="router-1")
-                self.within_reach(GUEST)
+                self.within_reach(JOINER)
                 missed = missed or again
-            self.load.remove_router(GUEST)
+            self.load.remove_router(JOINER)
             return {"missed": self.cluster.leave() or missed, **at}
 
         self.chaos.fault(
-            f"{GUEST}, a router, joins{', kill -9,' if kill else ''} and leaves",
+            f"{JOINER}, a router, joins{', kill -9,' if kill else ''} and leaves",
             begin,
             end,
             expect="kill" if kill else "lossless",
         )
 
     def cache_meta_comes_and_goes(self):
-        """The one that leads dies while it is there; whoever leads then, it leaves."""
+        """A cache-meta joins; the leading one is killed; the joined one leaves, whoever leads then."""
         missed, led = [], []
 
         def begin():
             number = self.cluster.join(like="meta-1")
             led[:] = [self.cluster.leader()]
             missed[:] = [
-                "" if self.cluster.index_blocks(number) else f"{GUEST}, a cache-meta, knows no block"
+                "" if self.cluster.index_blocks(number) else f"{JOINER}, a cache-meta, knows no block"
             ]
             self.cluster.kill(led[0])
 
@@ -186,26 +193,26 @@ class Faults:
             return {"missed": self.cluster.leave() or missed[0]}
 
         self.chaos.fault(
-            f"{GUEST}, a cache-meta, joins, kill -9 the leader, leaves", begin, end, expect="kill"
+            f"{JOINER}, a cache-meta, joins, kill -9 the leader, leaves", begin, end, expect="kill"
         )
 
     def die_leaving(self):
-        """For good: who is left takes it out."""
+        """The joined node is killed while it leaves, for good: the others must remove it."""
 
         def begin():
             self.cluster.join()
             self.cluster.send_away()
-            self.cluster.kill(GUEST)
+            self.cluster.kill(JOINER)
 
         def end():
             self.cluster.send_away("--gone")
-            return {"missed": f"{GUEST} is there still" if GUEST in self.cluster.members() else ""}
+            return {"missed": f"{JOINER} is still a member" if JOINER in self.cluster.members() else ""}
 
-        self.chaos.fault(f"{GUEST} joins, kill -9 while it leaves, gone", begin, end, expect="kill")
+        self.chaos.fault(f"{JOINER} joins, kill -9 while it leaves, gone", begin, end, expect="kill")
 
     def members(self):
         if self.cluster.catalog:
-            return  # a guest has no router, and computes with what that keeps
+            return  # a joining worker has no router, and needs its catalog
         self.come_and_go()
         self.come_and_go(kill=True)
         self.die_leaving()
@@ -216,16 +223,16 @@ class Faults:
     # ---- the network ----
 
     def out_of_reach(self, name):
-        """Of clients, if it is a router; of its store, if it is the one that goes on without."""
+        """Notes a router that clients cannot reach, or the store that a router does not reach."""
         self.load.away[name] = (time.monotonic(), None)
-        if name in ("redis", "router-1", GUEST):
+        if name in ("redis", "router-1", JOINER):
             self.writers.away.append([time.monotonic(), None])
         if name == "redis":
-            self.load.insisted = {STRICT}  # it is not ready now, and would be asked nothing
+            self.load.insisted = {STRICT}  # it is not ready now, and would get no request otherwise
 
     def within_reach(self, name):
         self.load.away[name] = (self.load.away[name][0], time.monotonic())
-        if name in ("redis", "router-1", GUEST):
+        if name in ("redis", "router-1", JOINER):
             self.writers.away[-1][1] = time.monotonic()
         if name == "redis":
             self.load.insisted = set()
@@ -260,8 +267,11 @@ class Faults:
         )
 
     def bad_cable(self, label, name, must, restart=False, **what):
-        """`must`: what the relay has to have done, or nothing was shown. `restart`: with nothing in its cache nor on its
-        disk, so that there is much to pull from other workers; saved item blocks would be loaded, and few be pulled.
+        """Puts a relay with these faults before a node.
+
+        `must`: what the relay must have done; otherwise nothing was tested. `restart`: restarts the node
+        without its cache and disk, so that it pulls much from other workers instead of loading saved item
+        blocks.
         """
 
         def begin():
@@ -283,7 +293,7 @@ class Faults:
                 "relay": did,
                 "transfers_flipped": did.get("flipped", 0) if only_transfers else 0,
                 "idle": not did.get(must),
-                "missed": "" if did.get(must) else f"the relay has not {must} anything: {did}",
+                "missed": "" if did.get(must) else f"the relay has {must} nothing: {did}",
             }
 
         self.chaos.fault(f"{label}: {name}", begin, end, expect="served", breaks=True)
@@ -317,7 +327,7 @@ class Faults:
         )
 
     def harmed(self, name):
-        """Files at random, between two runs of it."""
+        """Damages files at random between two runs of the node."""
         harm = []
 
         def end():
@@ -334,7 +344,7 @@ class Faults:
         )
 
     def harmed_while_it_runs(self, name):
-        """Also those that it has open. Then it is killed, and starts on what is left of them."""
+        """Damages files while the node runs, also open ones; then kills it, and starts it on what is left."""
         harm = []
         self.chaos.fault(
             f"files changed, cut or gone while it runs: {name}",
@@ -361,7 +371,7 @@ class Faults:
             expect="served",
         )
 
-    # ---- which ----
+    # ---- selections ----
 
     def short(self):
         self.kill(self.chaos.busiest())
@@ -389,12 +399,12 @@ class Faults:
         self.cut("router-1")
 
     def few(self):
-        """What tells most of catalogs: a worker that has to read one, and a router that goes on from former ones."""
+        """The faults that test catalogs most: a worker that must read one, a router that uses former ones."""
         self.kill(self.chaos.busiest())
         self.kill("redis", expect="away")
 
     def brief(self):
-        """One of each sort."""
+        """One fault of each sort."""
         self.kill(self.chaos.busiest())
         self.kill("router-1")
         self.roll(self.chaos.busiest())
@@ -434,7 +444,7 @@ class Faults:
         )
 
     def upgrade(self, program):
-        """Routers, workers, cache-metas; half way the two programs serve together for a while."""
+        """Upgrades routers, workers and cache-metas; half way both programs serve together for a while."""
         order = sorted(ROLES, key=lambda name: ("router", "worker", "cache_meta").index(ROLES[name]))
         for number, name in enumerate(order):
             if number == len(order) // 2:
@@ -442,4 +452,4 @@ class Faults:
                     "half of the nodes upgraded", lambda: None, lambda: None, hold=10.0, expect="lossless"
                 )
             self.roll(name, to=program)
-        self.cluster.program[GUEST] = program  # who joins later
+        self.cluster.program[JOINER] = program  # for nodes that join later

@@ -1,5 +1,5 @@
-"""Hosts as network namespaces: each has one card, whose other end is a port of a bridge in a namespace of its own.
-Nothing is touched outside of them, and nothing is left behind."""
+"""Hosts as network namespaces: each has one card, whose other end is a port of a bridge in its own namespace.
+Changes nothing outside of them, and leaves nothing behind."""
 import ctypes
 import fcntl
 import json
@@ -24,7 +24,7 @@ def run(*words, check=True):
 
 
 def missing():
-    """What this machine lacks for hosts of this kind; empty: nothing."""
+    """Returns what this machine lacks for such hosts; "" = nothing."""
     if os.geteuid() != 0:
         return "root"
     for program in ("ip", "nft", "tc"):
@@ -44,7 +44,7 @@ class Hosts:
         self.mark = f"troupe-{os.getpid()}"
         self.names = list(names)
         self.address = {name: f"{self.subnet}.{i + 1}" for i, name in enumerate(self.names)}
-        self.relays = {}  # by host
+        self.relays = {}  # relay processes, by host
         try:
             self._build()
         except BaseException:
@@ -70,7 +70,7 @@ class Hosts:
                 raise OSError(ctypes.get_errno(), "setns")
 
     def _send_plainly(self, name, card):
-        """Frames leave this card as they would go over a wire: in one piece each, with checksums."""
+        """Makes frames leave this card as on a real wire: unbatched and with checksums."""
 
         def change():
             self.enter(name)
@@ -80,7 +80,7 @@ class Hosts:
                     request = struct.pack("16sP", card.encode(), ctypes.addressof(value)) + bytes(16)
                     fcntl.ioctl(any_socket, SIOCETHTOOL, request)
 
-        thread = threading.Thread(target=change)  # the namespace is of a thread
+        thread = threading.Thread(target=change)  # a namespace belongs to a thread
         thread.start()
         thread.join()
 
@@ -119,13 +119,13 @@ class Hosts:
             for name in [*self.names, "net"]:
                 run("ip", "netns", "del", self.space(name), check=False)
 
-    # ---- faults of the network ----
+    # ---- network faults ----
 
     def set_link(self, name, up):
         self.inside("net", "ip", "link", "set", self.port(name), "up" if up else "down")
 
     def drop(self, **where):
-        """Frames between ports, one way: drop(source="a"), drop(target="b"), or both."""
+        """Drops frames between ports, one way: drop(source="a"), drop(target="b"), or both."""
         words = []
         if "source" in where:
             words += ["iifname", self.port(where["source"])]
@@ -137,7 +137,7 @@ class Hosts:
         self.inside("net", "nft", "flush", "chain", "bridge", "chaos", "forward")
 
     def limit_rate(self, name, rate):
-        """What goes to the host, such as "2mbit"; none: as fast as it can."""
+        """Limits the rate to the host, such as "2mbit"; None = unlimited."""
         self.inside("net", "tc", "qdisc", "del", "dev", self.port(name), "root", check=False)
         if rate:
             self.inside(
@@ -160,7 +160,7 @@ class Hosts:
     # ---- a bad cable ----
 
     def put_relay(self, name, **what):
-        """Between that host and the bridge; what it does: relay.py. Connections go on over it."""
+        """Puts a relay (relay.py) between that host and the bridge; connections continue through it."""
         card = f"relay{self.names.index(name) + 1}"
         self.inside("net", "ip", "link", "add", card, "type", "veth", "peer", "name", f"{card}b")
         self.inside("net", "ip", "link", "set", card, "up")
@@ -175,7 +175,7 @@ class Hosts:
             text=True,
         )
         self.relays[name] = relay
-        relay.stdout.readline()  # it is ready
+        relay.stdout.readline()  # waits until it is ready
         self.set_relay(name, **what)
         self.inside("net", "ip", "link", "set", self.port(name), "nomaster")
         self.inside("net", "ip", "link", "set", f"{card}b", "master", "bridge")
@@ -185,7 +185,7 @@ class Hosts:
         self.relays[name].stdin.flush()
 
     def take_relay(self, name):
-        """What it did, by kind."""
+        """Removes the relay; returns what it did, by kind."""
         card = f"relay{self.names.index(name) + 1}"
         self.inside("net", "ip", "link", "del", card, check=False)
         self.inside("net", "ip", "link", "set", self.port(name), "master", "bridge", check=False)

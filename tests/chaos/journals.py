@@ -1,22 +1,24 @@
-"""Clients that only append, as shops send clicks: one event after the other, each with an id, sent again through any router until
-it is answered, and read back through all. A journal has each event that was answered once and in order, whatever was lost on the
-way; and no key opens another tenant's (promise 14)."""
+"""Clients that only append, as shops send clicks. Each event has an id, is sent again through any router
+until it is answered, and is read back through all routers. A journal must have each answered event once
+and in order, whatever
+was lost on the way. No key may open another tenant's journal (promise 14)."""
 import itertools
 import random
 import threading
 import time
 
-USER = "journal"  # of each tenant
+USER = "journal"  # the user of each tenant
 PAUSE = 0.15
 OLD = "the newest event is"
 STRANGER = "tk-000000000000-" + "0" * 64
 
 
 def find_fault(ids, least, most):
-    """What is wrong with these events' ids, of which those below `least` were answered and those below `most` sent."""
+    """Checks these event ids: those below `least` were answered, those below `most` were sent. Returns
+    the fault."""
     numbers = [int(id.rsplit("-", 1)[1]) for id in ids]
     if not numbers:
-        return "" if least == 0 else f"nothing, where {least} events were answered"
+        return "" if least == 0 else f"no events, though {least} were answered"
     if numbers != list(range(numbers[0], numbers[-1] + 1)):
         return f"events are doubled, lost or in another order: {numbers[-20:]}"
     if not least - 1 <= numbers[-1] < most:
@@ -80,7 +82,7 @@ class Journal:
             self.writers.note(sent, "refused", f"{status} {reply}")
 
     def _try_the_lock(self, router):
-        """With another tenant's name, with a key that is none, and with none."""
+        """Tries the name of another tenant, an invalid key, and no key."""
         for expected, headers in (
             ("not_your_tenant", {"x-troupe-tenant": "another"}),
             ("bad_key", {"authorization": f"Bearer {STRANGER}"}),

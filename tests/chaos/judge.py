@@ -1,17 +1,19 @@
-"""What the run has shown, and which promises it broke."""
+"""Judges what a run has shown, and which promises it broke."""
 import collections
 import re
 
 from cluster import HEARTBEAT, STRICT
 
 HEAD = (
-    f"{'fault':<49} {'asked':>5} {'ok':>5} {'ref.':>4} {'lost':>4} {'none':>4} {'wrong':>5} {'hung':>4} {'5H+ %':>6} "
+    f"{'fault':<49} {'asked':>5} {'ok':>5} {'ref.':>4} {'lost':>4} {'none':>4} {'wrong':>5} "
+    f"{'hung':>4} {'5H+ %':>6} "
     f"{'10H+ %':>6} {'last H':>6} {'p50 ms':>6} {'p99 ms':>6} {'back s':>6}"
 )
-UCX_ASSERTION = re.compile(r"\b(uct_)?tcp_\w+\.c:\d+:? +Assertion `")  # in its transport over TCP
-STORE_AWAY = "the shared feature store is away"  # why a router is not ready, in its words
+UCX_ASSERTION = re.compile(r"\b(uct_)?tcp_\w+\.c:\d+:? +Assertion `")  # an assertion in UCX's TCP transport
+STORE_AWAY = "the shared feature store is away"  # a router's reason for not being ready
 KINDS = ("ok", "refused", "lost", "nobody", "wrong", "hung")
-# Of clients that write: how often at least, for a run to show anything; and what must not be.
+# For writing clients: the minimum count of each outcome for a meaningful run; and the outcomes that must
+# not occur.
 WRITERS_DO = {
     "written": 20,
     "right": 20,
@@ -29,8 +31,8 @@ def share(some):
 
 
 def measure(fault, found):
-    """Adds to `fault` what became of the requests `found`."""
-    # What goes on is over when it ends.
+    """Adds to `fault` the results of the requests `found`."""
+    # A request in flight is counted at its end.
     since = {5: fault["at"], 10: fault["ended"] if fault["expect"] == "served" else fault["at"]}
     late = lambda after: [o for o in found if o[0] >= since[after] + after * HEARTBEAT]
     bad = [o[0] for o in found if o[1] != "ok"]
@@ -53,16 +55,20 @@ def measure(fault, found):
 def row(fault):
     back = "never" if fault["back_s"] is None else f"{fault['back_s']:.1f}"
     return (
-        f"{fault['name']:<49} {fault['requests']:>5} {fault['ok']:>5} {fault['refused']:>4} {fault['lost']:>4} "
+        f"{fault['name']:<49} {fault['requests']:>5} {fault['ok']:>5} {fault['refused']:>4} "
+        f"{fault['lost']:>4} "
         f"{fault['nobody']:>4} {fault['wrong']:>5} {fault['hung']:>4} {fault['after_5']:>6.1f} "
-        f"{fault['after_10']:>6.1f} {fault['recovered_h']:>6.1f} {fault['p50_ms']:>6.1f} {fault['p99_ms']:>6.1f} "
-        f"{back:>6}{'  too busy to tell: again' if fault['starved'] else ''}"
+        f"{fault['after_10']:>6.1f} {fault['recovered_h']:>6.1f} {fault['p50_ms']:>6.1f} "
+        f"{fault['p99_ms']:>6.1f} "
+        f"{back:>6}{'  machine too busy: repeated' if fault['starved'] else ''}"
     )
 
 
 def find_fault_of_store(fault, found):
-    """While Redis is away: from two heartbeats after to when it is started again; the strict router is asked although
-    it says, as it must, that it is not ready."""
+    """Judges requests while Redis is away: from two heartbeats after the kill to the restart.
+
+    The strict router gets requests although it reports, as it must, that it is not ready.
+    """
     meanwhile = [o for o in found if fault["at"] + 2 * HEARTBEAT <= o[0] < fault["ended"]]
     strict = [o for o in meanwhile if o[4] == STRICT]
     other = [o for o in meanwhile if o[4] != STRICT]
@@ -71,18 +77,18 @@ def find_fault_of_store(fault, found):
         return "no requests while Redis was away"
     if "not_ready" not in fault["strict_said"] or STORE_AWAY not in fault["strict_said"]:
         return (
-            f"{STRICT}, which refuses, was expected to be not ready with \"{STORE_AWAY}\"; it said "
-            f"{fault['strict_said'] or 'that it is ready'}"
+            f"{STRICT}, which refuses, must not be ready, with \"{STORE_AWAY}\"; it said "
+            f"{fault['strict_said'] or 'that it was ready'}"
         )
     if untold:
-        return f"{len(untold)} of {STRICT} were not refused for want of its store: {untold[0][1:3]}"
+        return f"{len(untold)} of {STRICT} were not refused because of its missing store: {untold[0][1:3]}"
     if share(other) < 99:
-        return f"the router that goes on from what it knows answered {share(other):.1f} %"
+        return f"the router that answers from what it knows answered {share(other):.1f} %"
     return ""
 
 
 def _judge_shares(faults, expect):
-    """Of all faults of that kind together, weighed by requests."""
+    """Judges all faults of that kind together, weighted by requests."""
     some = [f for f in faults if f["expect"] == expect]
     found = []
     for heartbeats, least in ((5, 99), (10, 99.9)):
@@ -90,7 +96,8 @@ def _judge_shares(faults, expect):
         got = sum(f[f"after_{heartbeats}"] * f[f"n_{heartbeats}"] for f in some) / total if total else 100.0
         point = "end" if expect == "served" and heartbeats == 10 else "begin"
         print(
-            f"faults of kind '{expect}': of requests {heartbeats} heartbeats or more after its {point} {got:.3f} % of "
+            f"faults of kind '{expect}': of requests {heartbeats} heartbeats or more after its {point} "
+            f"{got:.3f} % of "
             f"{total} were answered"
         )
         if got < least:
@@ -107,7 +114,7 @@ def judge_faults(faults):
             found += _judge_shares(faults, expect)
     for fault in faults:
         if fault["starved"]:
-            found.append(f"{fault['name']}: the machine was too busy to tell, three times")
+            found.append(f"{fault['name']}: the machine was too busy, three times")
             continue
         if fault["expect"] == "lossless" and fault["ok"] < fault["requests"]:
             found.append(f"{fault['name']}: {fault['requests'] - fault['ok']} requests failed, expected none")
@@ -119,8 +126,12 @@ def judge_faults(faults):
 
 
 def _is_of_damage(death, faults):
-    """UCX ends its process where it finds its own words damaged behind TCP's checksum (deploy/OPERATING.md says that its
-    network has to be a trusted one): while transfers were damaged, and until the last of it was seen."""
+    """Returns whether damaged transfers explain this death.
+
+    UCX ends its process if damage behind TCP's checksum hits its own headers
+    (docs/guides/tls-keys-tenants.md: its network must be trusted). That may happen while transfers are
+    damaged, and until the last damaged one is noticed.
+    """
     at, _, how = death
     return UCX_ASSERTION.search(how) and any(
         f.get("transfers_flipped", 0) > 0 and f["at"] <= at < f["ended"] + 10 * HEARTBEAT for f in faults
@@ -128,14 +139,14 @@ def _is_of_damage(death, faults):
 
 
 def judge_deaths(deaths, faults):
-    """Nothing ends by itself, but for what such damage does: that is told, and no fault."""
+    """No process may end by itself, except because of such damage, which is reported and is no fault."""
     for _, name, how in deaths:
         print(f"{name} {how}")
     return [f"{name} {how}" for at, name, how in deaths if not _is_of_damage((at, name, how), faults)]
 
 
 def unpromised(refusals, faults):
-    # A router cannot know at once whether it lost two workers or two connections (promise 12).
+    # A router cannot distinguish at once whether it lost two workers or two connections (promise 12).
     broken = [(f["at"], f["ended"] + 10 * HEARTBEAT) for f in faults if f["breaks"]]
     return [
         o
@@ -146,7 +157,7 @@ def unpromised(refusals, faults):
 
 
 def told_reasons(outcomes, most=5):
-    """Of refusals by router, so that one who reads only this can tell why: the most frequent ones."""
+    """Returns the most frequent reasons of refusals, by router, to explain a failed run."""
     reasons = collections.Counter()
     for _, kind, what, _, router in outcomes:
         if kind == "refused":
@@ -158,35 +169,35 @@ def told_reasons(outcomes, most=5):
 def judge_load(load, faults):
     all_of = lambda kind: [o for o in load.outcomes if o[1] == kind]
     print(
-        f"{len(load.outcomes)} requests: {len(all_of('ok'))} answered as a box that nothing happened to, "
+        f"{len(load.outcomes)} requests: {len(all_of('ok'))} answered as by an undisturbed node, "
         f"{len(all_of('refused'))} refused, {len(all_of('lost'))} lost with their connection, "
         f"{len(all_of('nobody'))} found no router"
     )
     for reason in told_reasons(load.outcomes):
         print(reason)
-    # Wrong is wrong on any machine.
+    # A wrong answer is wrong on any machine, however busy.
     hung = [o for o in all_of("hung") if not load.starved(o[0] - 2, o[0] + 2)]
     found = [f"{len(bad)} {bad[0][1]}: {bad[0][2]}" for bad in (all_of("wrong"), hung) if bad]
     untyped = unpromised(all_of("refused"), faults)
     if untyped:
-        found.append(f"{len(untyped)} refusals that were not promised: {untyped[0][2]}")
+        found.append(f"{len(untyped)} refusals of undocumented kinds: {untyped[0][2]}")
     return found
 
 
 def answers_of(load):
-    """Right ones, by what they were."""
+    """Counts right answers, by what they were."""
     return dict(
         sorted(collections.Counter(o[2].rsplit(" at ", 1)[0] for o in load.outcomes if o[1] == "ok").items())
     )
 
 
 def judge_kinds(load, names):
-    """Of several models each was asked all the time, and answered."""
+    """Checks that each of several models was asked all the time, and answered."""
     answers = answers_of(load)
     if names:
         print("answers: " + ", ".join(f"{count} {what}" for what, count in answers.items()))
     return [
-        f"{name}: too few answers to show anything"
+        f"{name}: too few answers to be meaningful"
         for name in names
         if sum(count for what, count in answers.items() if what.startswith(name + " ")) < 40
     ]
@@ -219,8 +230,8 @@ def judge_writers(writers, faults):
             found.append(f"writing clients, {len(bad)} {kind}: {bad[0][2]}")
     untyped = unpromised([o for o in writers.outcomes if "refused" in o[1]], faults)
     if untyped:
-        found.append(f"writing clients, {len(untyped)} refusals that were not promised: {untyped[0][2]}")
+        found.append(f"writing clients, {len(untyped)} refusals of undocumented kinds: {untyped[0][2]}")
     few = [kind for kind, least in WRITERS_DO.items() if counts[kind] < least]
     if few:
-        found.append(f"writing clients: too few to show anything: {', '.join(few)}")
+        found.append(f"writing clients: too few outcomes to be meaningful: {', '.join(few)}")
     return counts, found

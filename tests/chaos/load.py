@@ -1,5 +1,6 @@
-"""A client that asks at a steady rate, at any router that a load balancer would choose, and compares each answer with
-what a box that nothing happened to has answered."""
+"""A client that asks at a steady rate, at any router that a load balancer would choose, and compares each
+answer with
+that of an undisturbed node."""
 import collections
 import http.client
 import itertools
@@ -7,7 +8,7 @@ import json
 import threading
 import time
 
-CONNECT_LIMIT = 0.3  # as a load balancer would wait
+CONNECT_LIMIT = 0.3  # seconds that a load balancer waits
 
 
 def ask(address, method, path, body, limit, headers=None):
@@ -26,8 +27,8 @@ def ask(address, method, path, body, limit, headers=None):
         connection.close()
 
 
-class Box:
-    """The reference, which nothing happens to."""
+class Node:
+    """The reference node, which is never disturbed."""
 
     def __init__(self, address, port):
         self.address, self.port = address, port
@@ -39,34 +40,36 @@ class Box:
         reply = json.loads(answer.read())
         connection.close()
         if answer.status != 200:
-            raise RuntimeError(f"the reference box answers {answer.status}: {reply}")
+            raise RuntimeError(f"the reference node answers {answer.status}: {reply}")
         return reply
 
 
 class Load:
-    """Outcomes are when it was sent, the kind, what, how long it took, who answered. Kinds: ok, wrong, refused (a typed
-    error), lost (with the connection), nobody (no router is ready), hung."""
+    """Sends requests and notes outcomes: (time sent, kind, detail, seconds, router).
+
+    Kinds: ok, wrong, refused (a typed error), lost (with the connection), nobody (no router is ready), hung.
+    """
 
     def __init__(
         self, hosts, at, nodes, routers, requests, asking, rate, deadline, grace, threads=12, headers=None
     ):
-        """`headers`: of all that is asked."""
+        """`headers`: those of all requests."""
         self.hosts, self.at, self.routers, self.headers = hosts, at, routers, headers or {}
-        self.requests, self.asking = requests, asking  # which has learnt
+        self.requests, self.asking = requests, asking  # `asking` knows the right answers
         self.rate, self.deadline, self.grace = rate, deadline, grace
         self.outcomes, self.lock = [], threading.Lock()
         self.ready = dict.fromkeys(nodes, True)
-        self.why_not = dict.fromkeys(nodes, "")  # in the words of one that says that it is not ready
-        self.insisted = set()  # routers that are asked in their turn though they say that they are not ready
-        self.away = {}  # router: since when nobody can reach it, and until when
+        self.why_not = dict.fromkeys(nodes, "")  # reason, from a node that says that it is not ready
+        self.insisted = set()  # routers that get requests though they say that they are not ready
+        self.away = {}  # router: the interval in which clients cannot reach it
         self.stopping = False
         self.count = itertools.count()
-        self.began = time.monotonic() + 1.0  # by then it is known who is ready
+        self.began = time.monotonic() + 1.0  # by then readiness is known
         self.threads = [threading.Thread(target=self._ask_on, daemon=True) for _ in range(threads)]
         self.checks = {
             name: threading.Thread(target=self._check, args=(name,), daemon=True) for name in nodes
         }
-        self.lags = []  # when, and how late this process ran: of the machine, not of what is tested
+        self.lags = []  # (time, delay of this process): measures the machine
         self.threads.append(threading.Thread(target=self._feel_lag, daemon=True))
         for thread in (*self.threads, *self.checks.values()):
             thread.start()
@@ -77,14 +80,14 @@ class Load:
             thread.join(timeout=20)
 
     def add_router(self, name):
-        """One that joined: it is asked in its turn."""
+        """Adds a router that joined."""
         self.ready[name], self.why_not[name] = True, ""
         self.checks[name] = threading.Thread(target=self._check, args=(name,), daemon=True)
         self.checks[name].start()
         self.routers = [*self.routers, name]
 
     def remove_router(self, name):
-        """One that is to leave: nobody begins at it any more, and who did has an answer."""
+        """Removes a router that will leave; returns when it has answered all requests."""
         self.routers = [router for router in self.routers if router != name]
         time.sleep(self.deadline)
         self.checks.pop(name).join(timeout=20)
@@ -93,14 +96,15 @@ class Load:
         self.away.pop(name, None)
 
     def lately(self, seconds=3.0):
-        """How many requests each node ran then, by its number."""
+        """Returns how many requests each node ran in the last seconds, by node number."""
         since = time.monotonic() - seconds
         with self.lock:
             lately = [o for o in self.outcomes[-1000:] if o[1] == "ok" and o[0] > since]
         return collections.Counter(int(o[2].split()[-1]) for o in lately)
 
     def busiest(self, nodes):
-        """The number of the one of so many nodes that ran most requests lately; 0: none did."""
+        """Returns the number of the node among the first `nodes` that ran most requests lately; 0 = none
+        did."""
         ran_at = collections.Counter({node: count for node, count in self.lately().items() if node <= nodes})
         return ran_at.most_common(1)[0][0] if ran_at else 0
 
@@ -108,7 +112,7 @@ class Load:
         return self.lately()[node]
 
     def asked_at(self, router, since):
-        """How many requests it answered that were sent then or later."""
+        """Returns how many requests it answered that were sent since then."""
         with self.lock:
             return sum(1 for o in self.outcomes if o[1] == "ok" and o[4] == router and o[0] >= since)
 
@@ -119,7 +123,8 @@ class Load:
             self.lags.append((before, time.monotonic() - before - 0.02))
 
     def starved(self, since, until):
-        """Whether the machine had no time for us in more than a twentieth of that time."""
+        """Returns whether the machine gave this process no time for more than a twentieth of that
+        interval."""
         late = sum(lag for at, lag in self.lags if since <= at < until and lag > 0.1)
         return late > 0.05 * (until - since)
 
@@ -136,9 +141,9 @@ class Load:
             time.sleep(0.1 if name in self.routers else 0.4)
 
     def wait_until_ready(self, limit):
-        """All nodes. How long that took; none: it did not happen."""
+        """Waits until all nodes are ready; returns the seconds, or None if it did not happen."""
         began = time.monotonic()
-        time.sleep(0.5)  # as long as an old answer may be taken for a new one
+        time.sleep(0.5)  # an older answer about readiness may still be in flight
         while not all(self.ready.values()):
             if time.monotonic() > began + limit:
                 return None
@@ -146,7 +151,7 @@ class Load:
         return time.monotonic() - began
 
     def not_ready(self):
-        """Who is not, and why, in his words."""
+        """Returns the nodes that are not ready, with their reasons."""
         return {name: self.why_not[name] for name, ready in self.ready.items() if not ready}
 
     def _ask_on(self):
@@ -167,13 +172,13 @@ class Load:
         return since is not None and (until is None or until > sent)
 
     def _order(self, number):
-        """One router after the other begins; those that are not ready come last, but for who is insisted on."""
+        """Returns the routers in rotation; those that are not ready come last, unless insisted on."""
         routers = self.routers
         turn = (number + number // len(self.requests)) % len(routers)
         order = routers[turn:] + routers[:turn]
         return sorted(
             order, key=lambda router: router not in self.insisted and not self.is_ready(router)
-        )  # stable
+        )  # a stable sort
 
     def is_ready(self, name):
         return self.ready.get(name, False)
@@ -194,7 +199,7 @@ class Load:
             except ConnectionRefusedError:
                 if router in self.ready:
                     self.ready[router] = False
-                continue  # nothing was sent: the next one
+                continue  # nothing was sent; try the next router
             except TimeoutError:
                 if self._was_away(router, sent):
                     return "lost", f"{router} could not be reached", router

@@ -1,29 +1,30 @@
-"""Kills of each role, one after the other, and how long clients felt them: until the last request that failed, or took
-longer than half a heartbeat, was over; in heartbeats since the kill. Now and then nobody is killed, to see what of it
-is the machine's."""
+"""Kills processes of each role, one after the other, and measures how long clients notice: from the kill
+to the end of the last request that failed or took longer than half a heartbeat, in heartbeats. Control
+rounds kill nothing, to
+measure the machine's share."""
 import itertools
 import time
 
 from cluster import HEARTBEAT, ROLES
 from judge import share
 
-PERIOD = 20 * HEARTBEAT  # of a kill, with its restart and what follows
-PAUSE = 3 * HEARTBEAT  # then, so that nothing that was sent within the period meets the next kill
+PERIOD = 20 * HEARTBEAT  # of a kill, its restart and the recovery
+PAUSE = 3 * HEARTBEAT  # after a period, so that its last request ends before the next kill
 AWAY = 5 * HEARTBEAT
 SLOW = HEARTBEAT / 2
-EDGES = (0, 1, 2, 3, 4, 5, 7, 10, 15, 20)  # of the histogram, in heartbeats
+EDGES = (0, 1, 2, 3, 4, 5, 7, 10, 15, 20)  # bins of the histogram, in heartbeats
 NOBODY = "nobody"
 ROUNDS_PER_CONTROL = 5
-AGAIN = 0.3  # more kills, at most, for those that a busy machine spoils
+AGAIN = 0.3  # maximum share of additional kills, in place of those that a busy machine spoils
 
 
 class Recovery:
     def __init__(self, chaos, kills):
         self.chaos, self.cluster, self.load, self.kills = chaos, chaos.cluster, chaos.load, kills
-        self.done = {role: [] for role in dict.fromkeys([*ROLES.values(), NOBODY])}  # times of kills
+        self.done = {role: [] for role in dict.fromkeys([*ROLES.values(), NOBODY])}  # times of kills, by role
         self.wanted = {role: kills for role in self.done}
         self.wanted[NOBODY] = kills // ROUNDS_PER_CONTROL
-        self.stuck = []  # who was not ready again in time
+        self.stuck = []  # nodes that were not ready again in time
         self.spoiled = dict.fromkeys(self.done, 0)
         self.routers = itertools.cycle([name for name in ROLES if ROLES[name] == "router"])
 
@@ -66,13 +67,13 @@ class Recovery:
         return at
 
     def _victim(self, role):
-        """Who leads; the worker that is busiest; one router after the other."""
+        """Returns the leading cache-meta, the busiest worker, or the routers alternately."""
         if role == "cache_meta":
             return self.cluster.leader()
         return self.chaos.busiest() if role == "worker" else next(self.routers)
 
     def _felt(self, at, slow):
-        """Heartbeats until the last request that failed, or was slow if that counts, was over."""
+        """Returns the heartbeats until the end of the last request that failed (or was slow, if `slow`)."""
         ends = [
             o[0] + o[3]
             for o in self.chaos.outcomes(at, at + PERIOD)
@@ -131,7 +132,7 @@ class Recovery:
             )
             if seen["kills"] < self.wanted[role]:
                 found.append(
-                    f"{role}: {seen['kills']} kills on a machine with time for us, expected "
+                    f"{role}: {seen['kills']} kills on a machine that was not too busy, expected "
                     f"{self.wanted[role]}"
                 )
             if seen["after_5"] < 99 or seen["after_10"] < 99.9:
@@ -140,7 +141,8 @@ class Recovery:
                     f"{seen['after_10']:.2f} % 10 after; expected 99 % and 99.9 %"
                 )
         print(
-            f"{'killed':<11} {'heartbeats until':<20} {'unfelt':>6} {'p50':>6} {'p90':>6} {'p99':>6} {'max':>6}"
+            f"{'killed':<11} {'heartbeats until':<20} {'unfelt':>6} {'p50':>6} {'p90':>6} {'p99':>6} "
+            f"{'max':>6}"
         )
         for role, seen in self.table().items():
             for what in ("until_none_failed", "until_none_was_slow"):

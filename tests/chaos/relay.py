@@ -1,7 +1,9 @@
-"""A bad cable in user space: carries frames between two network cards, and delays, loses, doubles, reorders or damages
-some, or ends their connections. What it does comes as lines of JSON on its standard input; what it did goes to its
-standard output when that ends. Run by hosts.py, in the namespace of the bridge; stands for netem, which many kernels
-lack, and does what netem cannot: damage that checksums of TCP do not show, and resets."""
+"""A bad cable in user space: carries frames between two network cards and damages some.
+
+It delays, loses, doubles, reorders or damages frames, or ends their connections. Each line of JSON on
+standard input changes its settings; at its end it prints what it did. hosts.py runs it in the bridge's
+namespace. It replaces netem,
+which many kernels lack, and can do more: damage that TCP's checksums do not show, and resets."""
 import heapq
 import itertools
 import json
@@ -12,7 +14,7 @@ import struct
 import sys
 import time
 
-OUTGOING = 4  # a frame that this host sends, seen again
+OUTGOING = 4  # packet type of frames that this host sends itself
 FRAME_MAX = 65536
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 
@@ -43,7 +45,7 @@ class Segment:
         return Segment(frame) if is_tcp else None
 
     def mend_checksums(self):
-        """So that only what is above TCP can see what was done."""
+        """Recomputes the checksums, so that only layers above TCP can notice the damage."""
         struct.pack_into("!H", self.frame, self.ip + 10, 0)
         struct.pack_into("!H", self.frame, self.ip + 10, checksum(bytes(self.frame[self.ip : self.tcp])))
         struct.pack_into("!H", self.frame, self.tcp + 16, 0)
@@ -57,7 +59,7 @@ class Segment:
         return self.mend_checksums()
 
     def reset(self):
-        """Ends the connection: its receiver takes this as from its peer, whose next word it answers likewise."""
+        """Turns the segment into a reset; its receiver believes that the peer sent it."""
         self.frame[self.tcp + 13] = RST | ACK
         self.frame[self.tcp + 12] = 5 << 4
         del self.frame[self.tcp + 20 :]
@@ -66,7 +68,7 @@ class Segment:
         return self.mend_checksums()
 
     def cut(self, chance):
-        """Half of what it says, and that this was all."""
+        """Keeps half of the content, and marks it as the end of the connection."""
         self.end = self.payload + chance.randrange(1, self.end - self.payload)
         del self.frame[self.end :]
         self.frame[self.tcp + 13] = FIN | PSH | ACK
@@ -75,9 +77,12 @@ class Segment:
 
 
 class Relay:
-    """Shares of frames: lose, double, hold (let others pass). Shares of TCP segments with `least` bytes of content or
-    more, of connections that have one of `ports` (empty: all) and none of `spared`: flip, reset, cut. And delay_ms with
-    jitter_ms, both ways."""
+    """Settings are shares of frames to lose, double or hold (which lets others pass).
+
+    Shares of TCP segments to flip, reset or cut apply to segments with `least` bytes of content or more,
+    of connections with one of `ports` (empty = all) and none of `spared`. delay_ms with jitter_ms applies
+    both ways.
+    """
 
     NOTHING = {
         "delay_ms": 0,
@@ -97,8 +102,8 @@ class Relay:
         self.cards = [self._open(one), self._open(other)]
         self.chance = random.Random(seed)
         self.what = dict(self.NOTHING)
-        self.waiting, self.order = [], itertools.count()  # (when, order, where, frame)
-        self.last = [0.0, 0.0]  # of frames that keep their order, by where
+        self.waiting, self.order = [], itertools.count()  # (time, order, card, frame)
+        self.last = [0.0, 0.0]  # time of the last frame in order, by card
         self.did = dict.fromkeys(("carried", "lost", "doubled", "held", "flipped", "reset", "cut"), 0)
 
     @staticmethod
@@ -117,7 +122,7 @@ class Relay:
         return frame
 
     def touch(self, frame):
-        """What becomes of a frame's content."""
+        """Returns the content of a frame after damage."""
         if not (self.what["flip"] or self.what["reset"] or self.what["cut"]):
             return frame
         segment = Segment.of(frame)
@@ -156,7 +161,7 @@ class Relay:
             try:
                 self.cards[where].send(frame)
                 self.did["carried"] += 1
-            except OSError:  # its card is down, or full: a lost frame
+            except OSError:  # the card is down or full; the frame is lost
                 self.did["lost"] += 1
 
     def read(self, which):

@@ -1,4 +1,4 @@
-"""Another version of a model, with which answers are others: for whoever changes versions while it is asked."""
+"""Makes another version of a model, with other answers, for tests that change versions under load."""
 import array
 import json
 import shutil
@@ -8,7 +8,7 @@ TENSOR = "model.layers.0.self_attn.o_proj.weight"
 
 
 def make_other(of, folder):
-    """The same model, but that its first layer gives half as much again."""
+    """Copies the model; the first layer's values are multiplied by 1.5."""
     shutil.copytree(of, folder)
     with open(f"{of}/model.safetensors", "rb") as file:
         header_bytes = file.read(8)

@@ -1,8 +1,12 @@
-"""Clients that write while others read. Each is of a tenant of its own and has a user, whom other tenants have under the same
-name, and an item; it replaces the user's history, appends events to it, writes the item or takes it off the catalog, through one
-router, and asks through all, all the time. Each content of the user with each content of the item was asked for before of a box
-that nothing happened to, so an answer shows which contents it was made of. Judged by version: what was acknowledged is what
-every router serves next; never older, never a mix, never what nobody wrote, nor what another tenant wrote (promises 4, 14)."""
+"""Clients that write while others read.
+
+Each client belongs to a tenant and has a user (other tenants have users of the same name) and an item.
+Through one router it replaces the user's history, appends events to it, stores the item or deletes it. It
+ranks through all routers, all the time. The answers for each content of the user with each content of the
+item were learnt from an undisturbed node, so an answer shows which contents it used. Answers are judged
+by version: every router must serve what was acknowledged; never older or mixed contents, what nobody
+wrote, or what another tenant wrote (promises 4,
+14)."""
 import http.client
 import json
 import random
@@ -15,12 +19,14 @@ from load import ask
 HISTORIES, APPENDS, CONTENTS = 4, 2, 3
 GONE = CONTENTS  # the content of an item that was deleted
 USER = "writer"
-FORGOTTEN = 60.0  # seconds after which a write without an outcome is lost for good
+FORGOTTEN = 60.0  # seconds after which a write without an outcome can no longer happen
 
 
 class Subject:
-    """One user, one item, and all that may be asked about them. A user's content is a history and how many of its events were
-    appended to it."""
+    """One user, one item, and all requests about them.
+
+    A user's content is a history and how many of its events were appended.
+    """
 
     def __init__(self, number, tenant, requests, vocabulary, asking, attempt=0):
         self.asking, self.tenant = asking, tenant
@@ -38,7 +44,7 @@ class Subject:
         self.contents = [[chance.choice(codes[level]) for level in "abc"] for _ in range(CONTENTS)]
         self.identifier = vocabulary[f"<item_{number}>"]
         self.request = asking.request_of(self.user, [*items[:8], self.item])
-        self.right = {}  # by content of the user, content of the item, and what was computed
+        self.right = {}  # right answers, by user content, item content and what was computed
 
     def user_contents(self):
         return [(history, appended) for history in range(HISTORIES) for appended in range(APPENDS + 1)]
@@ -50,7 +56,7 @@ class Subject:
         return self.histories[content[0]] + self.events[content[0]][: content[1]]
 
     def write_of(self, kind, which):
-        """Method, path and body."""
+        """Returns method, path and body of a write."""
         if kind == "user":
             return "PUT", f"/v1/users/{self.user}{self.asking.routes}", {"history": self.history_of(which)}
         path = f"/v1/items/{self.item}{self.asking.routes}"
@@ -63,28 +69,28 @@ class Subject:
         )
 
     def append_of(self, content, id):
-        """That brings the user from the content before to this one."""
+        """Returns the event that leads from the previous content to this one."""
         event = {"id": id, "item": self.events[content[0]][content[1] - 1]}
         return "POST", f"/v1/users/{self.user}/events{self.asking.routes}", {"events": [event]}
 
     @staticmethod
-    def told_apart(number, tenant, requests, vocabulary, asking, box):
-        """One whose contents each give other answers."""
+    def told_apart(number, tenant, requests, vocabulary, asking, node):
+        """Returns a subject whose contents all give different answers."""
         for attempt in range(20):
             subject = Subject(number, tenant, requests, vocabulary, asking, attempt)
-            if subject.learn(box):
+            if subject.learn(node):
                 return subject
-        raise RuntimeError(f"writer-{number}: two contents give the same answers: nothing could be judged")
+        raise RuntimeError(f"writer-{number}: two contents give the same answers")
 
-    def learn(self, box):
-        """False if two contents give the same answers."""
+    def learn(self, node):
+        """Learns the answers; returns False if two contents give the same answers."""
         truths = set()
         for content in self.item_contents():
-            box.ask(*self.write_of("item", content))
+            node.ask(*self.write_of("item", content))
             for user in self.user_contents():
-                box.ask(*self.write_of("user", user))
+                node.ask(*self.write_of("user", user))
                 for plan in self.asking.plans:
-                    truth, scores = self.asking.right(box, self.request, plan)
+                    truth, scores = self.asking.right(node, self.request, plan)
                     self.right[user, content, truth] = scores
                     truths.add(truth)
         for truth in truths:
@@ -104,7 +110,7 @@ class Subject:
 
 
 class Known:
-    """What is known of the versions of one user, or of one item."""
+    """The known versions of one user or of one item."""
 
     def __init__(self):
         self.by_version, self.open, self.floor = {}, [], 0
@@ -132,8 +138,10 @@ class Known:
 
 
 class Append:
-    """One event that a user's history is to have, asked for until it is known that it has it. It goes behind the version that
-    was acknowledged last and no other: a history that a write of unknown outcome has replaced does not get it.
+    """An event to append to a user's history, sent until it is known to be there.
+
+    It is appended only to the last acknowledged version. So a history that was replaced by a write of unknown
+    outcome does not get it.
     """
 
     def __init__(self, entry, id, version):
@@ -144,8 +152,11 @@ class Writers:
     asking = Ranking()
 
     def __init__(self, load, subjects, limit, strict, headers=lambda tenant="": {}, seed=1):
-        """`strict`: routers that refuse when their store is away; the others may then answer from what they know. `headers`: of
-        who asks for a tenant."""
+        """`strict`: routers that refuse when their store is away; the others may then answer from what
+        they know.
+
+        `headers`: a function from tenant to its request headers.
+        """
         self.load, self.subjects, self.limit, self.strict, self.headers = (
             load,
             subjects,
@@ -155,11 +166,11 @@ class Writers:
         )
         self.asking = load.asking
         self.known = {s.name: {"user": Known(), "item": Known()} for s in subjects}
-        self.last = {s.name: None for s in subjects}  # version and content of the user, as acknowledged last
-        self.appends = {s.name: None for s in subjects}  # that are not known to be there
-        self.away = []  # [since, until]: when the store may have been away for a router that is not strict
+        self.last = {s.name: None for s in subjects}  # last acknowledged version and content of the user
+        self.appends = {s.name: None for s in subjects}  # appends whose outcome is unknown
+        self.away = []  # intervals in which the store may have been away from a router that is not strict
         self.lock = threading.Lock()
-        self.outcomes = []  # (when, kind, what)
+        self.outcomes = []  # (time, kind, detail)
         self.seed = seed
         self.stopping = False
         self.threads = [
@@ -190,7 +201,7 @@ class Writers:
     def _write_on(self, subject):
         self.load.hosts.enter(self.load.at)
         chance = random.Random(f"{self.seed} {subject.name}")
-        first = ["user", "item"]  # before anybody asks
+        first = ["user", "item"]  # written before the first read
         while not self.stopping:
             kind = first[0] if first else self._choose(subject, chance)
             router = chance.choice(self.routers())
@@ -208,7 +219,8 @@ class Writers:
             time.sleep(0.4)
 
     def _choose(self, subject, chance):
-        """An event that may be there or not comes first: until that is known nothing is to be said about the user."""
+        """Chooses a write. An append of unknown outcome comes first: until then the user's content is
+        unknown."""
         if self.appends[subject.name]:
             return "events"
         last = self.last[subject.name]
@@ -224,7 +236,7 @@ class Writers:
             time.sleep(0.2)
 
     def ask(self, router, method, path, body, headers):
-        """Status and reply; none: there was no answer, and that was noted."""
+        """Returns status and reply; None = there was no answer, which has been noted."""
         sent = time.monotonic()
         try:
             text = None if body is None else json.dumps(body)
@@ -240,7 +252,7 @@ class Writers:
         return sent, None, None
 
     def _write(self, subject, kind, which, router):
-        """Items are the tenant's who has no name."""
+        """Writes; items belong to the tenant without a name."""
         known = self.known[subject.name][kind]
         with self.lock:
             entry = known.begin(which)
@@ -273,13 +285,13 @@ class Writers:
                 entry = known.begin((history, appended + 1))
             append = self.appends[subject.name] = Append(entry, f"{subject.name}-{version}", version)
         sent, status, reply = self._send_append(subject, append, router)
-        if status == 412:  # somebody's write of before, whose outcome was unknown, came between
+        if status == 412:  # an earlier write with unknown outcome came between
             self.appends[subject.name] = self.last[subject.name] = None
             return self.note(sent, "overtaken")
         if status != 200:
             return status and self.note(sent, "write refused", f"{status} {reply}")
         self._note_append(subject, append, sent, reply)
-        if chance.random() < 0.3:  # as who has lost the answer would
+        if chance.random() < 0.3:  # as a client does that lost the answer
             sent, status, again = self._send_append(subject, append, chance.choice(self.routers()))
             if status == 200:
                 self._note_repeated(subject, append, sent, reply, again)
@@ -329,7 +341,7 @@ class Writers:
                 for h in histories
                 for c in contents
                 if (right := subject.right.get((h, c, self.asking.truth_of(reply))))
-                is not None  # else a version that nobody serves
+                is not None  # else no node serves this version
                 and not find_fault(reply, right, self.asking.tolerance)
             ]
             if fits and profile not in known["user"].by_version:
@@ -337,7 +349,7 @@ class Writers:
         if not fits:
             return "mixed", (
                 f"{router}: profile {profile} of {sorted(histories)}, catalog {catalog} of "
-                f"{sorted(contents)} for {subject.name}; it is {self._resemblance(subject, reply)}"
+                f"{sorted(contents)} for {subject.name}; the answer is {self._resemblance(subject, reply)}"
             )
         if profile >= floors["user"] and catalog >= floors["item"]:
             return "right", ""
@@ -357,4 +369,4 @@ class Writers:
             (h, c)
             for (h, c, truth), right in subject.right.items()
             if truth == self.asking.truth_of(reply) and not find_fault(reply, right, self.asking.tolerance)
-        ] or "of no content that was ever written"
+        ] or "of no content that was written"

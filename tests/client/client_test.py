@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Does deploy/client/troupe.py say to a box what it means, and are the box's answers what /openapi.json says?
+"""Checks deploy/client/troupe.py against a node, and the node's answers against /openapi.json.
 
   tests/client/client_test.py --troupe build/deploy/troupe [--bodies 2000] [--seed 1]
 
-A box serves the demo world. The client does each thing that it can; then sound and mangled bodies go to every path, and each answer is
-checked against its schema: status 200 by that of the path, all others by that of errors. Exit status 1 on any difference.
+A node serves the demo world. Each function of the client is called. Then valid and mangled bodies go to
+every path. Each answer is checked against its schema: status 200 against that of the path, others against
+that of errors. Exit status 1 on any difference.
 """
 import argparse
 import json
@@ -43,7 +44,7 @@ def is_kind(value, kind):
 
 
 def fault_of(value, schema, schemas, where="body"):
-    """ "": it is as the schema has it."""
+    """Returns what violates the schema, or an empty text."""
     if "$ref" in schema:
         return fault_of(value, schemas[schema["$ref"].rsplit("/", 1)[1]], schemas, where)
     if "anyOf" in schema:
@@ -54,7 +55,7 @@ def fault_of(value, schema, schemas, where="body"):
     if kinds and not any(is_kind(value, kind) for kind in kinds):
         return f"{where} is {value!r:.60}, not {kinds}"
     if "enum" in schema and value not in schema["enum"]:
-        return f"{where} is {value!r:.60}, not one of {schema['enum']}"
+        return f"{where} is {value!r:.60}, expected one of {schema['enum']}"
     if "minimum" in schema and value < schema["minimum"] or "maximum" in schema and value > schema["maximum"]:
         return f"{where} is {value}"
     if isinstance(value, list):
@@ -77,12 +78,12 @@ def fault_of(value, schema, schemas, where="body"):
             if fault := fault_of(member, known[name], schemas, f"{where}.{name}"):
                 return fault
         elif schema.get("additionalProperties") is False:
-            return f"{where} has {name}, which the schema does not know"
+            return f"{where} has {name}, which is not in the schema"
     return ""
 
 
 class Checked:
-    """Asks, and compares each answer with its schema."""
+    """Sends requests, and compares each answer with its schema."""
 
     def __init__(self, client):
         self.client, self.api, self.counts = client, client.openapi(), {}
@@ -105,7 +106,7 @@ class Checked:
 
 
 def use_client(troupe, ids):
-    expect(troupe.put_user("eve/é", history=ids[:3]) > 0, "a user is put")
+    expect(troupe.put_user("eve/é", history=ids[:3]) > 0, "a user is stored")
     reply = troupe.rank("eve/é", ids[3:9], top_k=2, policy="item")
     expect(len(reply["items"]) == 2 and reply["plan"] == "item", "two items come back")
     expect(len(troupe.request_id) == 32, "a request has an id")
@@ -115,37 +116,43 @@ def use_client(troupe, ids):
         {"user": "eve/é", "candidates": ids[3:5]},
         traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00",
     )
-    expect(troupe.traceparent.startswith("00-4bf92f3577b34da6a3ce929d0e0e4736-"), "a trace goes on")
+    expect(
+        troupe.traceparent.startswith("00-4bf92f3577b34da6a3ce929d0e0e4736-"), "a trace context is continued"
+    )
     scores = troupe.score([1, 2, 3], [[4, 5], [6]], [7, 8], apply_softmax=True)
     expect(abs(sum(scores["items"][0]["scores"]) - 1) < 1e-6, "scores are probabilities")
-    expect(troupe.put_item("new/one", [5, 6], 7, title="a new one") > 0, "an item is put")
+    expect(troupe.put_item("new/one", [5, 6], 7, title="a new one") > 0, "an item is stored")
     expect(
-        "new/one" in [item["id"] for item in troupe.rank("eve/é", ["new/one", ids[0]])["items"]], "and ranked"
+        "new/one" in [item["id"] for item in troupe.rank("eve/é", ["new/one", ids[0]])["items"]],
+        "the item is ranked",
     )
-    expect(troupe.delete_item("new/one") > 0 and troupe.delete_user("eve/é") > 0, "both are removed")
+    expect(
+        troupe.delete_item("new/one") > 0 and troupe.delete_user("eve/é") > 0,
+        "the item and the user are deleted",
+    )
     try:
         troupe.rank("eve/é", ids[:2])
-        expect(False, "a user that is gone is refused")
+        expect(False, "a deleted user is refused")
     except TroupeError as error:
         expect(
             (error.status, error.code, error.where) == (404, "unknown_user", "user"),
-            f"with its code: {error}",
+            f"the refusal has its code: {error}",
         )
     expect(
         troupe.models()[0]["object"] == "model" and troupe.is_ready() and troupe.slowest(),
-        "questions are answered",
+        "status requests are answered",
     )
     expect(
         {a["role"] for a in troupe.cluster()["actors"]}
         == {"router", "cache_meta", "kv_worker", "inference_worker", "allocator"},
         "actors answer",
     )
-    troupe._connection.sock.close()  # as if it broke
-    expect(troupe.is_ready() or troupe.models(), "a broken connection is made anew")
+    troupe._connection.sock.close()  # simulates a broken connection
+    expect(troupe.is_ready() or troupe.models(), "a broken connection is reopened")
 
 
 def mangled(draw, body):
-    """A sound body, or one that somebody got wrong."""
+    """Returns a valid body, or a mangled one."""
     kind = draw.randrange(8)
     if kind == 0:
         return json.dumps(body)[: draw.randrange(1, 40)]
@@ -251,7 +258,7 @@ def main():
             check=True,
             stdout=subprocess.DEVNULL,
         )
-        box = subprocess.Popen(
+        node = subprocess.Popen(
             [arguments.troupe, "serve", *model, "--port", "0", "--port-file", folder / "port"],
             stdout=subprocess.DEVNULL,
         )
@@ -265,15 +272,16 @@ def main():
                 checked = Checked(troupe)
                 fuzz(checked, ids, arguments.bodies, arguments.seed)
                 print(
-                    f"{sum(checked.counts.values())} answers checked (seed {arguments.seed}), by status: {dict(sorted(checked.counts.items()))}"
+                    f"{sum(checked.counts.values())} answers checked (seed {arguments.seed}), by "
+                    f"status: {dict(sorted(checked.counts.items()))}"
                 )
                 expect(
                     checked.counts.get(200, 0) > arguments.bodies / 10 and len(checked.counts) > 3,
-                    "answers were of several kinds",
+                    "answers of several statuses were seen",
                 )
         finally:
-            box.terminate()
-            box.wait(40)
+            node.terminate()
+            node.wait(40)
     print(f"{len(faults)} faults")
     return 1 if faults else 0
 

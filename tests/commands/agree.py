@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What was measured cannot stand in a page, but how figures of one run belong together can: agree.py WHAT JSON TABLE
+"""Checks that the printed figures of a benchmark agree with its JSON: agree.py WHAT JSON TABLE
 
-Reads what a bench wrote as JSON and what it printed of the same run, says each cell that is not what the JSON says it should be, and
-prints what has to come out the same on every machine: counts, and quotients in which the machine's pace cancels.
+Measured figures cannot be in a golden file, but their relations can. Reads the JSON and the table of the
+same run, prints each cell that differs from the JSON, and prints figures that are equal on every machine:
+counts, and quotients in which the machine's pace cancels.
 """
 import json
 import math
@@ -11,7 +12,7 @@ import sys
 
 
 class Printed:
-    """Tables of a text, told by their lines of dashes, each a list of rows of cells; and the text."""
+    """The text and its tables: each a header and a list of rows of cells. A line of dashes marks a table."""
 
     def __init__(self, text):
         self.text, self.tables = text, []
@@ -32,7 +33,7 @@ wrong = []
 
 
 def expect(where, is_, *should):
-    """`should`: cells as they ought to be; None: any."""
+    """Compares cells with the expected ones; None = any."""
     for number, (cell, due) in enumerate(zip(is_, should)):
         if due is not None and cell != due:
             wrong.append(f"{where}: cell {number} is {cell!r}, expected {due!r}")
@@ -50,7 +51,7 @@ def percent(share):
 
 
 def peers_cells(all_, run, names):
-    """What stands in the line of a run of ours about the others that were raced."""
+    """Returns the expected cells about peers in the line of one of our runs."""
     if not names:
         return []
     lines = [
@@ -128,7 +129,7 @@ def engine(all_, printed):
             f"{100 * rest:.1f}".replace("-0.0", "0.0"),
         )
         if not -0.02 < rest < 0.3:
-            wrong.append(f"{where}: {rest} of the time is nobody's")
+            wrong.append(f"{where}: {rest} of the time belongs to no part")
         if run["rounds"] == 1:
             close(where, run["share_of_fma"], run["gflops"] / run["fma_gflops"], "share of multiply-adds")
             close(where, pace, run["best_tokens_per_cpu_second"], "best of one round")
@@ -138,17 +139,22 @@ def engine(all_, printed):
             wrong.append(f"{where}: {run['wall_ms']} ms by the clock, {run['cpu_ms']} of CPU")
         pass_ = f", {run['gflops'] * run['cpu_ms'] / 1e3:.4f} Gop" if run["rounds"] % 2 else ""
         print(
-            f"{where}: {pace * run['cpu_ms'] / 1e3:.0f} tokens{pass_}, at best {ideal / run['fma_gflops']:.4f} tokens a billion multiply-adds"
+            f"{where}: {pace * run['cpu_ms'] / 1e3:.0f} tokens{pass_}, at best "
+            f"{ideal / run['fma_gflops']:.4f} tokens a billion multiply-adds"
         )
     weights, resident = runs[0]["weight_bytes"], runs[0]["resident_bytes"]
-    due = f"weights {weights / 1e6:.1f} MB as float32, resident once loaded {resident / 1e6:.1f} MB ({resident / weights:.2f} ×)"
+    due = (
+        f"weights {weights / 1e6:.1f} MB as float32, resident once loaded {resident / 1e6:.1f} MB "
+        f"({resident / weights:.2f} ×)"
+    )
     wrong.extend(
         f"expected {line!r}"
         for line in [due, *(f"  {run['engine']}: {run['failure']}" for run in all_["failures"])]
         if line not in printed.text
     )
     print(
-        f"weights of {weights} bytes; peers: {', '.join(peers) or 'none'}; failed: {', '.join(run['engine'] for run in all_['failures']) or 'none'}"
+        f"weights of {weights} bytes; peers: {', '.join(peers) or 'none'}; failed: "
+        f"{', '.join(run['engine'] for run in all_['failures']) or 'none'}"
     )
 
 
@@ -183,7 +189,8 @@ def generate(all_, printed):
         ):
             wrong.append(f"{run['engine']}: {run['p50_ms']}, {run['p99_ms']} ms at {run['qps']} a second")
         print(
-            f"{run['engine']}: attention of {run['attention_share_of_fma'] * run['fma_gflops'] * parts['attention'] / 1e3:.5f} Gop, "
+            f"{run['engine']}: attention of "
+            f"{run['attention_share_of_fma'] * run['fma_gflops'] * parts['attention'] / 1e3:.5f} Gop, "
             f"keys and values of {run['kv_bytes_peak']} bytes, masks of {run['mask_bytes']}"
         )
 
@@ -195,7 +202,8 @@ def found(hit, computed):
 def rank(all_, printed):
     head, rows = printed.tables[0]
     due = (
-        f"item blocks {all_['item_bytes'] // 1000000} MB, user blocks {all_['user_bytes'] // 1000000} MB, key-value memory "
+        f"item blocks {all_['item_bytes'] // 1000000} MB, user blocks {all_['user_bytes'] // 1000000} "
+        "MB, key-value memory "
         f"{all_['pool_bytes'] // 1000000} MB"
     )
     if due not in printed.text:
@@ -242,7 +250,7 @@ def rank(all_, printed):
                 percent(seconds / run["cpu_seconds"]),
             )
         tenths = (
-            f"{run['policy']}: tokens reused by tenth of the requests: "
+            f"{run['policy']}: tokens reused, by tenth of the requests: "
             + " ".join(f"{100 * rate:.1f}" for rate in run["hit_rate_by_tenth"])
             + " %"
         )
@@ -298,21 +306,30 @@ def serve(all_, printed):
     open_loop = all_["loop"] == "open"
 
     def times(of):
-        return f"P50 {of['p50_ms']:.2f}, P90 {of['p90_ms']:.2f}, P99 {of['p99_ms']:.2f}, longest {of['max_ms']:.2f} ms"
+        return (
+            f"P50 {of['p50_ms']:.2f}, P90 {of['p90_ms']:.2f}, P99 {of['p99_ms']:.2f}, longest "
+            f"{of['max_ms']:.2f} ms"
+        )
 
     due = [
-        f"{all_['answered']} of {all_['requests']} requests answered in {all_['seconds']:.2f} s: {all_['answered_qps']:.1f} per second"
+        (
+            f"{all_['answered']} of {all_['requests']} requests answered in {all_['seconds']:.2f} s: "
+            f"{all_['answered_qps']:.1f} per second"
+        )
         + (f", asked at {all_['asked_qps']:.1f}" if open_loop else ""),
         times(all_["latency"]),
-        f"tokens reused {percent(all_['tokens_reused'] / all_['tokens_total'])} of {all_['tokens_total']}, in "
-        f"{percent(all_['answers_with_reuse'] / all_['answered'])} of the answers; blocks {all_['blocks_reused']} reused, "
+        f"tokens reused {percent(all_['tokens_reused'] / all_['tokens_total'])} of "
+        f"{all_['tokens_total']}, in "
+        f"{percent(all_['answers_with_reuse'] / all_['answered'])} of the replies; blocks "
+        f"{all_['blocks_reused']} reused, "
         f"{all_['blocks_written']} written",
         *(f"plan {plan}: {count}" for plan, count in all_["plans"].items()),
     ]
     if open_loop:
         due += [
             "latency from sending: " + times(all_["latency_from_sending"]),
-            f"sent late, for no connection was free: {all_['sent_late']} ({percent(all_['sent_late'] / all_['requests'])}), by at most "
+            f"sent late, because no connection was free: {all_['sent_late']} "
+            f"({percent(all_['sent_late'] / all_['requests'])}), by at most "
             f"{all_['sent_late_ms_max']:.2f} ms",
         ]
     wrong.extend(f"expected {line!r}" for line in due if line not in text)
@@ -323,8 +340,8 @@ def serve(all_, printed):
         if not all_[of]["p50_ms"] <= all_[of]["p90_ms"] <= all_[of]["p99_ms"] <= all_[of]["max_ms"]:
             wrong.append(f"{of}: quantiles do not ascend")
     print(
-        f"{all_['loop']}: {all_['answered']} of {all_['requests']}, {all_['tokens_total']} tokens, {sum(all_['plans'].values())} plans"
-        + ("" if open_loop else f", {all_['connects']} connections")
+        f"{all_['loop']}: {all_['answered']} of {all_['requests']}, {all_['tokens_total']} tokens, "
+        f"{sum(all_['plans'].values())} plans" + ("" if open_loop else f", {all_['connects']} connections")
     )
 
 
@@ -355,15 +372,19 @@ def calibrate(all_, printed):
             wrong.append(f"{name}: the median error is none of these")
     device = all_["device"]
     due = [
-        f"{device['name']}: efficiency {device['efficiency']:.3f} of {device['peak_f32'] / 1e9:.0f} GF (float32) and "
+        f"{device['name']}: efficiency {device['efficiency']:.3f} of {device['peak_f32'] / 1e9:.0f} GF "
+        "(float32) and "
         f"{device['bandwidth'] / 1e9:.1f} GB/s, ",
         f"half saturation at {device['half_tokens']:.1f} tokens.",
-        f"Error: median {percent(all_['error']['fitted']['median'])}, largest {percent(all_['error']['fitted']['max'])} where it was fitted; median "
-        f"{percent(all_['error']['held_out']['median'])}, largest {percent(all_['error']['held_out']['max'])} on the passes held out.",
+        f"Error: median {percent(all_['error']['fitted']['median'])}, largest "
+        f"{percent(all_['error']['fitted']['max'])} on the fitted passes; median "
+        f"{percent(all_['error']['held_out']['median'])}, largest "
+        f"{percent(all_['error']['held_out']['max'])} on the held-out passes.",
     ]
     wrong.extend(f"expected {line!r}" for line in due if line not in printed.text)
     print(
-        f"{device['name']}: {len(errors[False])} passes fitted, {len(errors[True])} held out, {sum(run['pairs'] for run in all_['runs'])} pairs, "
+        f"{device['name']}: {len(errors[False])} passes fitted, {len(errors[True])} held out, "
+        f"{sum(run['pairs'] for run in all_['runs'])} pairs, "
         f"8-bit {device['peak_int8'] / device['peak_f32']:.2f} x"
     )
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""A server that answers as it is told: answers.py FOLDER
+"""A server with scripted answers: answers.py FOLDER
 
-Its port stands in FOLDER/port. To METHOD /a/b it answers with what is in FOLDER/METHOD_a_b, with the status that stands in the file's
-first line if that is a number; and writes each question to FOLDER/asked. It ends with the folder, at the latest.
+Writes its port to FOLDER/port. Answers METHOD /a/b with the content of FOLDER/METHOD_a_b; if the first
+line is a number, that is the status. Appends each request to FOLDER/asked. Ends when the folder is
+removed.
 """
 import http.server
 import os

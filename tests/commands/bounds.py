@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Gives each option of each command a value that is none, and prints what is said: bounds.py
+"""Gives each option of each command an invalid value, and prints the answer: bounds.py
 
-Values are refused before anything is done, and so is the option that no command has, which comes with each: nothing is run.
+Values are checked before anything is done. Each call also has an unknown option, so nothing is ever run.
 """
 import re
 import subprocess

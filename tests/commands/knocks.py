@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Connections that say little or nothing, to a box's door: knocks.py PORT WHAT [MORE]
+"""Opens connections to a node's HTTP server that send little or nothing: knocks.py PORT WHAT [MORE]
 
-  open 5               opens so many, one after the other, and says which of them the door has closed half a second later
-  silent 2.5           says nothing on a connection, and whether the door ends it before so many seconds, and not at once
-  half 300000 3        so many requests, each of so many bytes of which half are sent: which are closed, and with what answer
+  open 5               opens 5 connections, one after the other; prints which are closed half a second
+  later silent 2.5           sends an incomplete request; prints whether the server ends it within 2.5 s,
+  but not at once half 300000 3        sends half of 3 requests of 300,000 bytes; prints which are closed,
+  and with what answer
 """
 import select
 import socket
@@ -20,7 +21,7 @@ def connect():
 
 
 def said(link):
-    """What the door said on it, if it has closed it: "" if nothing; None if it is open."""
+    """Returns what the server sent before it closed the connection, or None if the connection is open."""
     text = b""
     while select.select([link], [], [], 0)[0]:
         try:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Replays seeds and counts their messages: tally.py A B [OPTIONS OF troupe sim]
+"""Replays seeds of the simulation and counts their messages: tally.py A B [OPTIONS OF troupe sim]
 
-Of each kind of message how many there were in all seeds A..B, and the sum of the whole numbers in them; what requests came to
-in each seed; and what metrics and logs of all nodes came to. Whatever actors decide or count otherwise shows here, and in which
-kind of message first.
+Prints, for each kind of message, its count over the seeds A..B and the sum of the whole numbers in it;
+the outcomes of requests in each seed; and the metrics and logs of all nodes. A change of any actor's
+decisions or counts shows here, and in which kind of message it shows first.
 """
 import collections
 import re

@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""Types what stands behind `$` in the pages beside this file, and compares what is said with the page.
+"""Runs the commands of the golden files and compares their output.
 
-  transcripts.py --troupe PROGRAM [--only PAGE]     # ends with 1 and a comparison where an answer is another
-  transcripts.py --troupe PROGRAM --write           # writes the pages anew: read the difference before it is committed
+  transcripts.py --troupe PROGRAM [--only NAME]     # exit status 1 and a diff if an output differs
+  transcripts.py --troupe PROGRAM --write           # rewrites the golden files; review the diff
 
-A page's commands run one after the other in one empty folder, in which $DEMO is deploy/demo. Numbers with a fraction may differ in their
-sixth digit (machines round sums of other orders), all else has to be equal. Lines of a page before its first command:
+A golden file (golden/*.txt) has commands after `$`, each followed by its output. Its commands run one
+after the other in an empty folder. Numbers with a fraction may differ in their sixth digit, because
+machines round sums in different orders; everything else must be equal. Lines before the first command:
 
-    # a remark
-    mask REGEX     what it matches is measured, not computed, and stands as ~ in the page
-    above0 REGEX   likewise a number that is above 0; another one stands as it is
-    needs PROGRAM  without it the page is skipped; with a slash it is a path from the root of the tree
+    # a comment mask REGEX     the match (or its group) is measured, not computed; it is shown as ~ above0
+    REGEX   the same for numbers above 0; other numbers are shown needs PROGRAM  without this program the
+    file is skipped; with a slash it is a path from the root of the tree
 
-$SHARED is the data beside the checkout, $COMMANDS this folder.
+$DEMO is deploy/demo, $SHARED the data beside the checkout, $COMMANDS this folder.
 
-Behind `$ serve ARGUMENTS` a box of the folder box serves until the page's end, under a policy that does not go by times, and $PORT is its port.
+After `$ serve ARGUMENTS` a single node serves the data folder `box` until the end of the file, with a
+policy that does not depend on times; $PORT is its port.
 """
 import argparse
 import difflib
@@ -31,7 +32,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")
-SECONDS = 120  # of one command
+SECONDS = 120  # maximum duration of a command
 
 
 class Page:
@@ -48,10 +49,10 @@ class Page:
 
 
 class Typist:
-    """An empty folder, the program in it, and maybe a box that serves."""
+    """An empty folder with the program in it, and possibly a node that serves."""
 
     def __init__(self, troupe):
-        self.folder, self.box = pathlib.Path(tempfile.mkdtemp(prefix="troupe-commands-")), None
+        self.folder, self.node = pathlib.Path(tempfile.mkdtemp(prefix="troupe-commands-")), None
         os.symlink(troupe, self.folder / "troupe")
         self.environment = os.environ | {
             "DEMO": str(ROOT / "deploy" / "demo"),
@@ -63,15 +64,18 @@ class Typist:
         }
 
     def close(self):
-        if self.box and self.box.poll() is None:
-            self.box.send_signal(signal.SIGTERM)
-            self.box.wait(60)
+        if self.node and self.node.poll() is None:
+            self.node.send_signal(signal.SIGTERM)
+            self.node.wait(60)
         shutil.rmtree(self.folder)
 
     def start(self, command):
         rest = command.removeprefix("serve")
-        line = f"exec troupe serve --data-dir box --port 0 --port-file port --set node.log_file=log --set router.policy=bat{rest}"
-        self.box = subprocess.Popen(
+        line = (
+            f"exec troupe serve --data-dir box --port 0 --port-file port --set node.log_file=log --set "
+            f"router.policy=bat{rest}"
+        )
+        self.node = subprocess.Popen(
             ["bash", "-c", line],
             cwd=self.folder,
             env=self.environment,
@@ -80,8 +84,8 @@ class Typist:
         )
         end = time.monotonic() + SECONDS
         while not (port := self.folder / "port").is_file() or not port.read_text().strip():
-            if self.box.poll() is not None or time.monotonic() > end:
-                return (self.folder / "log.err").read_text() + "the box does not serve\n"
+            if self.node.poll() is not None or time.monotonic() > end:
+                return (self.folder / "log.err").read_text() + "the node does not serve\n"
             time.sleep(0.02)
         self.environment["PORT"] = port.read_text().strip()
         return ""
@@ -98,9 +102,8 @@ class Typist:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
-        said = re.sub(
-            r"(^|\n)[^\n]*\r", r"\1", done.stdout.decode(errors="replace")
-        )  # progress, written over
+        # A line of progress is overwritten; only its last state is kept.
+        said = re.sub(r"(^|\n)[^\n]*\r", r"\1", done.stdout.decode(errors="replace"))
         said = (
             said.replace(str(self.folder), "FOLDER")
             .replace(str(ROOT.parent / "shared"), "SHARED")
@@ -116,7 +119,7 @@ def is_here(needed):
 
 
 def hidden(match, above0):
-    """What a mask matches, or the part of it in parentheses, is not shown."""
+    """Masks the match, or its group if there is one."""
     begin, end = (i - match.start() for i in match.span(match.re.groups))
     if above0 and not is_above0(match[0][begin:end]):
         return match[0]
@@ -131,7 +134,7 @@ def is_above0(text):
 
 
 def told(page, troupe):
-    """The page as it is said now."""
+    """Returns the golden file with the present outputs."""
     typist, lines = Typist(troupe), list(page.head)
     try:
         for command in page.commands:
@@ -148,12 +151,12 @@ def told(page, troupe):
 
 
 def shape(line):
-    """Without fractions, and without what depends on how long they are."""
+    """Returns the line without fractions, and without white space and dashes that depend on their length."""
     return re.sub(r"\s+", " ", re.sub(r"--+", "--", NUMBER.sub("0", line)))
 
 
 def alike(a, b):
-    """Whether two lines are the same but for the last digits of their fractions."""
+    """Returns whether two lines are equal, up to the last digits of their fractions."""
     if a == b:
         return True
     if shape(a) != shape(b):
@@ -171,7 +174,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--troupe", type=pathlib.Path, required=True)
-    parser.add_argument("--only", default="", help="pages whose names have this part")
+    parser.add_argument("--only", default="", help="golden files whose names contain this text")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     failed = []
@@ -192,13 +195,13 @@ def main():
             print(
                 "\n".join(
                     difflib.unified_diff(
-                        page.lines, now, f"{path.stem}: the page", "what is said", lineterm=""
+                        page.lines, now, f"{path.stem}: golden", "present output", lineterm=""
                     )
                 )
             )
         print(f"{path.stem}: {len(page.commands)} commands, {time.monotonic() - start:.1f} s", flush=True)
     if failed:
-        print(f"said otherwise than on the pages: {', '.join(failed)}")
+        print(f"differ from the golden files: {', '.join(failed)}")
     return 1 if failed else 0
 
 

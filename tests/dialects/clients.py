@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Do Cohere's own client and the Open Inference Protocol's requests get the demo's rankings from a box with keys?
+"""Checks that Cohere's own client and requests of the Open Inference Protocol get the demo's rankings.
 
   tests/dialects/clients.py --troupe build/deploy/troupe --install
   TROUPE_COHERE=FOLDER tests/dialects/clients.py --troupe build/deploy/troupe
 
-Asks by the npm package `cohere-ai` (clients.mjs), versions 1 and 2 of its rerank; then, without any package, /v2, a model's metadata,
-readiness and infer, and what texts.py and calls.py ask. --install gets the package from the registry into a temporary folder; without it, the package is where TROUPE_COHERE
-says. Exit status 1 on any difference; 77 where node or the package is missing, and then what needs neither was tried all the same.
+The node requires keys. clients.mjs uses versions 1 and 2 of rerank in the npm package `cohere-ai`. The
+other checks need no package: /v2, a model's metadata, readiness and infer, and those of texts.py and
+calls.py. --install gets the package from the registry into a temporary folder; without it, TROUPE_COHERE
+names its folder. Exit status 1 on any difference; 77 if node or the package is missing, after the checks
+that need neither.
 """
 import argparse
 import os
@@ -25,7 +27,7 @@ DEMO = os.path.join(ROOT, "deploy", "demo")
 PACKAGE, SKIPPED = "cohere-ai@8.1.0", 77
 
 
-class Box(Served):
+class Node(Served):
     def __init__(self, troupe):
         super().__init__()
         common = ["--model", os.path.join(DEMO, "model"), "--data-dir", self.at("data")]
@@ -55,40 +57,40 @@ def texts(name, values):
     return {"name": name, "shape": [len(values)], "datatype": "BYTES", "data": values}
 
 
-def try_protocol(box):
-    """Names of what does not hold."""
+def try_protocol(node):
+    """Returns the names of the checks that failed."""
     wrong = []
 
     def check(holds, what):
         print(("ok      " if holds else "FAILED  ") + what)
         wrong.extend([] if holds else [what])
 
-    check(box.ask("/v2/health/ready", headers={}) == (200, {"ready": True}), "health is for everybody")
-    check(box.ask("/v2", headers={})[0] == 401, "the rest needs a key")
-    status, server = box.ask("/v2")
+    check(node.ask("/v2/health/ready", headers={}) == (200, {"ready": True}), "health needs no key")
+    check(node.ask("/v2", headers={})[0] == 401, "other paths need a key")
+    status, server = node.ask("/v2")
     check(status == 200 and server["name"] == "troupe" and server["extensions"] == [], "GET /v2: the server")
-    version = box.ask("/v1/models")[1]["data"][0]["id"]
+    version = node.ask("/v1/models")[1]["data"][0]["id"]
     for name in (version, "troupe"):
-        status, model = box.ask("/v2/models/" + name)
+        status, model = node.ask("/v2/models/" + name)
         check(
             status == 200
             and model["versions"] == [version]
             and {"name": "candidates", "datatype": "BYTES", "shape": [-1]} in model["inputs"],
-            f"GET /v2/models/{name[:9]}: what it takes and gives",
+            f"GET /v2/models/{name[:9]}: inputs and outputs",
         )
     check(
-        box.ask("/v2/models/troupe/ready") == (200, {"name": "troupe", "ready": True}),
+        node.ask("/v2/models/troupe/ready") == (200, {"name": "troupe", "ready": True}),
         "GET /v2/models/troupe/ready",
     )
-    check(box.ask("/v2/models/other")[0] == 404, "a model that is not served is 404")
+    check(node.ask("/v2/models/other")[0] == 404, "an unknown model is 404")
     candidates = ["camp-0001", "camp-0002", "camp-0003"]
     ranked = {
         item["id"]: item["score"]
-        for item in box.ask("/v1/rank", {"user": "ana", "candidates": candidates})[1]["items"]
+        for item in node.ask("/v1/rank", {"user": "ana", "candidates": candidates})[1]["items"]
     }
     asked = {"id": "17", "inputs": [texts("user", ["ana"]), texts("candidates", candidates)]}
     for path in ("/v2/models/troupe/infer", f"/v2/models/troupe/versions/{version}/infer"):
-        status, reply = box.ask(path, asked)
+        status, reply = node.ask(path, asked)
         outputs = {output["name"]: output for output in reply.get("outputs", [])}
         check(
             status == 200
@@ -102,14 +104,14 @@ def try_protocol(box):
             ),
             f"POST {path[:23]}…: the scores of /v1/rank, in the order of the candidates",
         )
-    check(box.ask("/v2/models/other/infer", asked)[0] == 404, "an infer of a model that is not served is 404")
-    status, reply = box.ask(
+    check(node.ask("/v2/models/other/infer", asked)[0] == 404, "an infer of an unknown model is 404")
+    status, reply = node.ask(
         "/v2/models/troupe/infer",
         {"inputs": [texts("user", ["ana"]), {**texts("candidates", ["a"]), "shape": [2]}]},
     )
     check(
         status == 400 and reply["error"]["where"] == "inputs[1].shape",
-        "a shape that is not the data's is 400, by its place",
+        "a shape that differs from the data's is 400 and names its position",
     )
     return wrong
 
@@ -126,7 +128,7 @@ def install(folder):
 
 
 def calls_fail(troupe):
-    """By the system's Python, which has Debian's package. 77: it has not."""
+    """Runs calls.py with the system's Python, which has Debian's package; returns 77 without the package."""
     python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
     return subprocess.run(
         [
@@ -146,9 +148,7 @@ def why_no_client(args, folder):
     if args.install and (why := install(folder)):
         return why
     there = os.path.isdir(os.path.join(folder, "node_modules", "cohere-ai"))
-    return (
-        "" if there else "no package cohere-ai; --install gets it, or TROUPE_COHERE=FOLDER says where it is"
-    )
+    return "" if there else "no package cohere-ai; expected --install, or TROUPE_COHERE=FOLDER"
 
 
 def main(argv):
@@ -160,15 +160,15 @@ def main(argv):
     args = parser.parse_args(argv)
     if texts_test.main(["--troupe", args.troupe]) or calls_fail(args.troupe):
         return 1
-    with tempfile.TemporaryDirectory(prefix="troupe-cohere-") as temporary, Box(args.troupe) as box:
-        if try_protocol(box):
+    with tempfile.TemporaryDirectory(prefix="troupe-cohere-") as temporary, Node(args.troupe) as node:
+        if try_protocol(node):
             return 1
         folder = temporary if args.install else os.path.abspath(os.environ.get("TROUPE_COHERE", temporary))
         if why := why_no_client(args, folder):
             print("skipped: " + why)
             return SKIPPED
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients.mjs")
-        return 1 if subprocess.run(["node", script, folder, box.url, box.key]).returncode else 0
+        return 1 if subprocess.run(["node", script, folder, node.url, node.key]).returncode else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A box that serves from a folder of its own until it is left, and is asked over HTTP."""
+"""A node that serves from its own folder until it is closed, and its HTTP client."""
 
 import json
 import os
@@ -20,7 +20,7 @@ class Served:
         return os.path.join(self.folder.name, name)
 
     def serve(self, words):
-        """`words`: the program, `serve`, and what it is told besides its port."""
+        """Starts the node. `words`: the program, `serve`, and all options except the port."""
         port, log = self.at("port"), self.at("log")
         with open(log, "w") as output:
             self.process = subprocess.Popen(
@@ -34,11 +34,12 @@ class Served:
         self.await_ready(log)
 
     def await_ready(self, log):
-        """The port comes first; a worker's first beat, by which the box is ready, may come later on a busy machine."""
+        """Waits until the node is ready: after its port opens, a worker's first heartbeat may take a
+        while."""
         end = time.monotonic() + READY_WITHIN
         while (said := self.ask("/v2/health/ready", headers={}))[0] != 200:
             if time.monotonic() > end:
-                raise RuntimeError(f"not ready in {READY_WITHIN} s, but {said}: " + open(log).read()[-500:])
+                raise RuntimeError(f"not ready within {READY_WITHIN} s: {said}: " + open(log).read()[-500:])
             time.sleep(0.05)
 
     def __enter__(self):

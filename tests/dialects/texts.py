@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Do texts get what their tokens get? A small random ranker with a tokenizer.json of bytes and a few merges is asked in each form:
+"""Checks that texts get the same scores as their tokens.
 
   tests/dialects/texts.py --troupe build/deploy/troupe
 
-/v1/score in our form with token ids is the truth; vLLM's /score and /generative_scoring, SGLang's /v1/score and a reranking of texts
-are compared with it. An item whose tokens are a text is stored as its tokens, and comes back as text.
+A small random ranker has a tokenizer.json of bytes and a few merges. The reference is /v1/score in our
+own form with token ids. vLLM's /score and /generative_scoring, SGLang's /v1/score and a reranking of
+texts are compared with it. An item whose tokens are given as text is stored as tokens, and returned as
+text.
 """
 import argparse
 import array
@@ -47,7 +49,7 @@ def write_weights(path):
 
 
 def alphabet():
-    """The character of each byte."""
+    """Returns the character of each byte."""
     seen = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in seen]
     return {byte: chr(byte) for byte in seen} | {byte: chr(256 + i) for i, byte in enumerate(others)}
@@ -113,7 +115,7 @@ def write_model(folder):
     )
 
 
-class Box(Served):
+class Node(Served):
     def __init__(self, troupe):
         super().__init__()
         os.mkdir(self.at("model"))
@@ -134,8 +136,8 @@ def near(a, b):
     return len(a) == len(b) and all(abs(x - y) < 1e-5 for x, y in zip(a, b))
 
 
-def try_texts(box):
-    """Names of what does not hold."""
+def try_texts(node):
+    """Returns the names of the checks that failed."""
     wrong = []
 
     def check(holds, what):
@@ -145,7 +147,7 @@ def try_texts(box):
     red, blue, liked = [257], [260], list(b"liked ")
     truth = lambda query, items, labels: [
         row["scores"]
-        for row in box.ask(
+        for row in node.ask(
             "/v1/score",
             {
                 "query": query,
@@ -160,21 +162,21 @@ def try_texts(box):
         row[0]
         for row in truth([SYSTEM, EVENT, *liked, *red], [[ITEM, *blue, READ], [ITEM, *red, READ]], [YES, NO])
     ]
-    status, reply = box.ask("/score", {"text_1": "red", "text_2": ["blue", "red"]})
+    status, reply = node.ask("/score", {"text_1": "red", "text_2": ["blue", "red"]})
     check(
         status == 200
         and near([row["score"] for row in reply["data"]], pairs)
         and reply["object"] == "list"
         and [row["index"] for row in reply["data"]] == [0, 1],
-        "vLLM's /score of texts: the probability of yes behind each",
+        "vLLM's /score of texts: the probability of yes after each",
     )
     for names in (("queries", "documents"), ("queries", "items"), ("data_1", "data_2")):
-        status, reply = box.ask("/v1/score", {names[0]: ["red", "red"], names[1]: ["blue", "red"]})
+        status, reply = node.ask("/v1/score", {names[0]: ["red", "red"], names[1]: ["blue", "red"]})
         check(
             status == 200 and near([row["score"] for row in reply["data"]], pairs),
-            f"the same by {names[0]} and {names[1]}, one for each",
+            f"the same with {names[0]} and {names[1]}, one score each",
         )
-    status, reply = box.ask(
+    status, reply = node.ask(
         "/v1/rerank", {"query": "red", "documents": ["blue", {"text": "red"}], "return_documents": True}
     )
     best = 0 if pairs[0] >= pairs[1] else 1
@@ -189,14 +191,14 @@ def try_texts(box):
     labels = [YES, NO, 9]
     rows = truth(list(b"is it "), [[*red, 33], [*blue, 33]], labels)
     asked = {"query": "is it ", "items": ["red!", "blue!"], "label_token_ids": labels, "apply_softmax": True}
-    status, reply = box.ask("/v1/score", asked)
+    status, reply = node.ask("/v1/score", asked)
     check(
         status == 200
         and reply["object"] == "scoring"
         and all(near(a, b) for a, b in zip(reply["scores"], rows)),
         "SGLang's /v1/score of texts",
     )
-    status, reply = box.ask(
+    status, reply = node.ask(
         "/v1/score", asked | {"query": list(b"is it "), "items": [[*red, 33], [*blue, 33]]}
     )
     check(
@@ -204,35 +206,39 @@ def try_texts(box):
         "SGLang's /v1/score of token ids",
     )
     first = truth([], [[*red, 33, *b"is it "], [*blue, 33, *b"is it "]], labels)
-    status, reply = box.ask("/v1/score", asked | {"item_first": True})
+    status, reply = node.ask("/v1/score", asked | {"item_first": True})
     check(
-        status == 200 and all(near(a, b) for a, b in zip(reply["scores"], first)), "the same with items first"
+        status == 200 and all(near(a, b) for a, b in zip(reply["scores"], first)),
+        "the same scores with items first",
     )
     asked.pop("apply_softmax")
-    status, reply = box.ask("/generative_scoring", asked)
+    status, reply = node.ask("/generative_scoring", asked)
     check(
         status == 200 and near([row["score"] for row in reply["data"]], [row[0] for row in rows]),
         "vLLM's /generative_scoring",
     )
-    status, reply = box.ask("/v1/score", asked)
+    status, reply = node.ask("/v1/score", asked)
     check(
         status == 400 and reply["error"]["where"] == "apply_softmax",
-        "without a softmax it is refused by name",
+        "a request without softmax is refused and names the field",
     )
 
-    status, _ = box.ask("/v1/items/a", {"title": "A", "tokens": "red blue", "identifier": "<yes>"}, "PUT")
-    reply = box.ask("/v1/items/a")[1]
+    status, _ = node.ask("/v1/items/a", {"title": "A", "tokens": "red blue", "identifier": "<yes>"}, "PUT")
+    reply = node.ask("/v1/items/a")[1]
     check(
         status == 200 and reply["tokens"] == [*red, 32, *blue] and reply["text"] == "red blue",
-        "an item of text, and as text again",
+        "an item stored as text is returned as text",
     )
-    check(box.ask("/v1/items/b")[1].get("tokens") == blue, "an item that was imported as text")
-    status, reply = box.ask("/v1/rank", {"history": ["a"], "candidates": ["a"]})
-    check(status == 200 and near([reply["items"][0]["score"]], [0]) is False, "and it is ranked")
-    status, reply = box.ask("/v1/completions", {"prompt": "red blue"})
+    check(node.ask("/v1/items/b")[1].get("tokens") == blue, "an item imported as text has its tokens")
+    status, reply = node.ask("/v1/rank", {"history": ["a"], "candidates": ["a"]})
+    check(
+        status == 200 and near([reply["items"][0]["score"]], [0]) is False,
+        "an item imported as text is ranked",
+    )
+    status, reply = node.ask("/v1/completions", {"prompt": "red blue"})
     check(
         status == 422 and reply["error"]["code"] == "not_a_generator",
-        "a prompt of text is read, and a ranker completes none",
+        "a text prompt is parsed, and a ranker refuses to complete it",
     )
     return wrong
 
@@ -243,8 +249,8 @@ def main(argv):
     )
     parser.add_argument("--troupe", required=True)
     args = parser.parse_args(argv)
-    with Box(args.troupe) as box:
-        return 1 if try_texts(box) else 0
+    with Node(args.troupe) as node:
+        return 1 if try_texts(node) else 0
 
 
 if __name__ == "__main__":

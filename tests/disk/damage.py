@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Rounds of kill -9 and damage on a real box with acknowledged writes; see README.md.
+"""Kills a real node in rounds and damages its files while clients write; see README.md.
+
   tests/disk/damage.py --rounds 1000 [--seed N] [--troupe build/deploy/troupe] [--folder FOLDER] [--json FILE]
-Ends with 1 if anything that was acknowledged is gone and was not named, or a version number was given out twice."""
+
+Exit status 1 if an acknowledged write is lost without being named, or a version number was given twice."""
 import argparse
 import collections
 import json
@@ -14,13 +16,13 @@ import tempfile
 import threading
 import time
 
-from box import BUSY, DEMO, Box, Client, Refused, code_of
+from node import BUSY, DEMO, Node, Client, Refused, code_of
 from ledger import Ledger, Losses
 
 SECTOR = 512
-USERS, ITEMS = 150, 30  # that are written to
-SOMEBODY = "somebody"  # who asks for the items
-AT_ONCE = 200  # users that one call asks for: few enough lines to be sent before any is answered
+USERS, ITEMS = 150, 30  # written by each writer
+SOMEBODY = "somebody"  # the user for which items are requested
+AT_ONCE = 200  # users per call; few enough to send all lines before the first answer
 DAMAGES = ("byte", "sector", "cut", "remove")
 
 
@@ -49,7 +51,7 @@ def choose_file(data, chance):
     for file in sorted([*data.iterdir(), *(data / "rocksdb").iterdir()]):
         if file.is_file() and kind_of(file):
             kinds[kind_of(file)].append(file)
-    # What holds rows is hit more often than what holds none.
+    # Files with rows are damaged more often than others.
     weights = {"log": 6, "table": 6, "manifest": 3, "mark": 2, "current": 1, "coordination": 1, "blob": 1}
     names = sorted(kinds)
     kind = chance.choices(names, [weights.get(name, 0.3) for name in names])[0]
@@ -57,11 +59,11 @@ def choose_file(data, chance):
 
 
 def damage(file, how, chance):
-    """What was done, in words; None if it would change nothing."""
+    """Damages the file; returns a description, or None if nothing changed."""
     if how == "remove":
         file.unlink()
         return "removed"
-    with open(file, "r+b") as opened:  # in place: somebody may be writing to it
+    with open(file, "r+b") as opened:  # in place, because the node may be writing to it
         size = opened.seek(0, 2)
         if not size:
             return None
@@ -78,7 +80,7 @@ def damage(file, how, chance):
         return f"{how} at {at} of {size}" if after != before else None
 
 
-# ---- writes until the box is killed ----
+# ---- writes until the node is killed ----
 
 
 class Writer(threading.Thread):
@@ -89,7 +91,7 @@ class Writer(threading.Thread):
         self.acknowledged, self.looks, self.faults = 0, collections.Counter(), []
 
     def run(self):
-        client = Client(self.rounds.box.port)
+        client = Client(self.rounds.node.port)
         while True:
             if self.chance.random() < 0.25:
                 if not self.look(client):
@@ -116,8 +118,11 @@ class Writer(threading.Thread):
         return {"title": f"title {self.chance.getrandbits(60)}", "tokens": tokens[:4], "identifier": 7}
 
     def look(self, client):
-        """What is served of one of its users: what it wrote last, or a word that this is damaged. Whether there was an
-        answer."""
+        """Checks what is served for one of its users: the last acknowledged write, or an error that names
+        damage.
+
+        Returns whether there was an answer.
+        """
         name = f"user-{self.number}-{self.chance.randrange(USERS)}"
         with self.rounds.lock:
             row = self.rounds.ledger.rows["users"].get(name)
@@ -129,9 +134,8 @@ class Writer(threading.Thread):
         code = code_of(answer)
         seen = answer["profile_version"] if status == 200 else None
         self.looks[code or "right"] += 1
-        was_older = isinstance(row.content, tuple) and row.content[:1] == (
-            "of version",
-        )  # since a loss that was named
+        # The content is ("of version", version) after a loss that was named.
+        was_older = isinstance(row.content, tuple) and row.content[:1] == ("of version",)
         right = {row.content[1] if was_older else row.version} if row.present else {None}
         if (
             row.open
@@ -152,7 +156,7 @@ class Writer(threading.Thread):
         elif status == 404 and content is None:
             self.rounds.ledger.rows[kind][name].open.clear()
         elif code_of(answer) in BUSY or status == 503 and self.rounds.damaged_while_it_serves:
-            self.looks[f"write {code_of(answer)}"] += 1  # it may be there or not
+            self.looks[f"write {code_of(answer)}"] += 1  # may be stored or not
         else:
             self.faults.append(f"{kind} {name}: {status} {answer}")
 
@@ -165,16 +169,16 @@ class Rounds:
         self.seed, self.round, self.lock = options.seed, 0, threading.Lock()
         self.under, self.damaged_while_it_serves = options.under, False
         self.looks = collections.Counter()
-        self.item = "camp-0000"  # that nobody writes; another one, if it is lost
-        self.box, self.ledger = Box(options.troupe, folder), Ledger()
+        self.item = "camp-0000"  # an item that no writer changes; replaced if it is lost
+        self.node, self.ledger = Node(options.troupe, folder), Ledger()
         self.table = collections.defaultdict(collections.Counter)
         self.faults, self.told = [], []
         self.acknowledged = 0
 
     def begin(self):
-        self.items = {}  # of the demo, as they are put
-        done = self.box.command(
-            "import", "--model", DEMO / "model", "--data-dir", self.box.data, "--data", DEMO / "world"
+        self.items = {}  # the demo's items, in the form of a PUT
+        done = self.node.command(
+            "import", "--model", DEMO / "model", "--data-dir", self.node.data, "--data", DEMO / "world"
         )
         if done.returncode != 0:
             sys.exit(done.stderr)
@@ -190,8 +194,8 @@ class Rounds:
     def run_one(self, number):
         self.round = number
         chance = random.Random(f"{self.seed}/{number}")
-        if not self.box.process:
-            self.box.start("start")
+        if not self.node.process:
+            self.node.start("start")
         writers = [Writer(self, i) for i in range(2)]
         for writer in writers:
             writer.start()
@@ -203,7 +207,7 @@ class Rounds:
             kind, done = self.do_damage(chance)
             kind, done = f"{kind}, serving", f"{done} while it served"
             time.sleep(chance.uniform(0.05, 0.6))
-        self.box.kill()
+        self.node.kill()
         for writer in writers:
             writer.join()
             self.acknowledged += writer.acknowledged
@@ -215,10 +219,10 @@ class Rounds:
 
     def do_damage(self, chance):
         while True:
-            kind, file = choose_file(self.box.data, chance)
+            kind, file = choose_file(self.node.data, chance)
             try:
                 done = damage(file, chance.choice(DAMAGES), chance)
-            except FileNotFoundError:  # a table that was merged meanwhile
+            except FileNotFoundError:  # a table that was compacted meanwhile
                 continue
             if done:
                 return kind, f"{file.name} {done}"
@@ -226,19 +230,19 @@ class Rounds:
     def judge(self, number, kind, done):
         row = self.table[kind]
         row["rounds"] += 1
-        check = self.box.command("check", self.box.data)
+        check = self.node.command("check", self.node.data)
         if check.returncode not in (0, 1):
             self.faults.append(f"round {number}: {done}: check ended with {check.returncode}: {check.stderr}")
         row["found"] += check.returncode == 1
         said = []
         try:
-            self.box.start("refuse")
+            self.node.start("refuse")
         except Refused as refusal:
             row["refused"] += 1
             if "store.on_damage" not in str(refusal):
                 self.faults.append(f"round {number}: {done}: refused with {refusal}")
             said = self.start_anyway(number, done, row)
-        verdicts = self.ask_for_all(number, done, Losses([*said, *self.box.log_lines()]))
+        verdicts = self.ask_for_all(number, done, Losses([*said, *self.node.log_lines()]))
         row["named"] += verdicts["named"] > 0
         row["writes_named"] += verdicts["named"]
         row["silent"] += verdicts["silent"] > 0
@@ -248,43 +252,46 @@ class Rounds:
         self.told.append(
             {"round": number, "kind": kind, "done": done, "found": check.returncode == 1, **verdicts}
         )
-        for aside in self.box.data.glob("rocksdb.damaged*"):
+        for aside in self.node.data.glob("rocksdb.damaged*"):
             shutil.rmtree(aside)
-        (self.box.data / "coordination.damaged").unlink(missing_ok=True)
+        (self.node.data / "coordination.damaged").unlink(missing_ok=True)
 
     def start_anyway(self, number, done, row):
-        """Lines of the log of a start that named what is lost and went no further: the note of the model was lost, too,
-        so that its rows are adopted first, as their owner would."""
+        """Starts the node in spite of damage; returns the log of a first start that named the losses and
+        stopped.
+
+        That happens if the record of the model is lost, too. Its rows are then adopted, as their owner would.
+        """
         try:
-            self.box.start("start")
+            self.node.start("start")
             return []
         except Refused as refusal:
-            said = self.box.log_lines()
+            said = self.node.log_lines()
             if "its model is damaged or lost" not in str(refusal):
                 self.faults.append(f"round {number}: {done}: cannot start: {refusal}")
                 raise
         row["adopted"] += 1
         if not Losses(said).names_note("made_for"):
-            self.faults.append(f"round {number}: {done}: the note of the model is lost, unnamed")
-        adopted = self.box.command(
-            "import", "--adopt", "--model", DEMO / "model", "--data-dir", self.box.data
+            self.faults.append(f"round {number}: {done}: the record of the model is lost without being named")
+        adopted = self.node.command(
+            "import", "--adopt", "--model", DEMO / "model", "--data-dir", self.node.data
         )
         if adopted.returncode != 0:
             self.faults.append(f"round {number}: {done}: cannot be adopted: {adopted.stderr}")
-        self.box.start("refuse")
+        self.node.start("refuse")
         return said
 
-    # ---- what is there ----
+    # ---- what is still there ----
 
     def ask_for_all(self, number, done, losses):
-        client = Client(self.box.port)
+        client = Client(self.node.port)
         verdicts = collections.Counter()
         self.ask_as_somebody_new(client, number, done)
         held = self.items_there(client, SOMEBODY)
         for name in self.ledger.rows["items"]:
             self.count(number, done, "items", name, held.get(name), losses, verdicts)
         self.judge_readiness(number, done, held)
-        if not held:  # all named, or the round has its faults
+        if not held:  # all items are lost; count() has judged each
             verdicts["emptied"] = 1
             self.put_items_again(client, number, done)
             held = self.items
@@ -298,16 +305,16 @@ class Rounds:
         return {verdict: verdicts[verdict] for verdict in ("kept", "named", "silent", "emptied")}
 
     def judge_readiness(self, number, done, held):
-        """A box that has items is ready; one that has none is not, and says so."""
-        if self.box.has_items != bool(held):
-            says = "is ready" if self.box.has_items else "says that it has no items"
+        """Checks readiness: a node with items is ready; a node without items reports that it has none."""
+        if self.node.has_items != bool(held):
+            says = "is ready" if self.node.has_items else "says that it has no items"
             self.faults.append(f"round {number}: {done}: it {says} and has {len(held)} items")
 
     def put_items_again(self, client, number, done):
-        """As its operator would."""
+        """Stores the demo's items again, as the node's operator would."""
         for name, item in self.items.items():
             self.put(client, number, done, "items", name, item, item["title"])
-        self.box.is_ready_but_for()
+        self.node.is_ready_but_for()
 
     def ask_as_somebody_new(self, client, number, done):
         self.put(client, number, done, "users", SOMEBODY, {"tokens": [1, 2, 3]}, (1, 2, 3))
@@ -329,12 +336,12 @@ class Rounds:
         verdicts[verdict] += 1
         if verdict == "silent":
             self.faults.append(
-                f"round {number}: {done}: {kind} {name} of version {row.version} is lost, unnamed"
+                f"round {number}: {done}: {kind} {name} of version {row.version} is lost without being named"
             )
 
     @staticmethod
     def content_at(row, version):
-        """A user is known by the version: that of the last acknowledged write, or a later one that nobody answered."""
+        """Returns the content of a version: the last acknowledged write, or a later one without an answer."""
         if version == row.version:
             return row.content
         later = [content for content in row.open if content is not None]
@@ -344,7 +351,8 @@ class Rounds:
         return ("of version", version)
 
     def users_there(self, client, names, item):
-        """The version of each, None: nobody. Whose line is refused for another reason is asked for alone."""
+        """Returns the version of each user; None = no such user. Asks again for users refused for other
+        reasons."""
         there = {}
         for begin in range(0, len(names), AT_ONCE):
             part = names[begin : begin + AT_ONCE]
@@ -395,15 +403,15 @@ class Rounds:
             print(f"{kind:22}" + "".join(f"{self.table[kind][column]:13}" for column in columns))
         print(f"{'all':22}" + "".join(f"{total[column]:13}" for column in columns))
         print(
-            f"{self.acknowledged} acknowledged writes under way, {sum(len(r) for r in self.ledger.rows.values())} "
-            f"users and items asked for after each round; answers to writers that looked, and writes refused under damage: "
-            f"{dict(sorted(self.looks.items()))}"
+            f"{self.acknowledged} writes acknowledged; {sum(len(r) for r in self.ledger.rows.values())} "
+            "users and items checked after each round; answers to reads by writers, and writes refused "
+            f"under damage: {dict(sorted(self.looks.items()))}"
         )
 
 
 def end_once(*_):
-    """With what was seen until then, and nothing left behind."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends it twice
+    """Ends the run with the results so far, and removes its folder."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends SIGTERM twice
     sys.exit(1)
 
 
@@ -414,11 +422,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument(
-        "--under", type=float, default=0.3, help="share of the rounds whose damage is done while it serves"
+        "--under",
+        type=float,
+        default=0.3,
+        help="share of rounds that damage a file while the node serves",
     )
     parser.add_argument("--troupe", default=str(DEMO.parents[1] / "build/deploy/troupe"))
-    parser.add_argument("--folder", help="where the data folder is made; kept at the end")
-    parser.add_argument("--json", help="write each round here")
+    parser.add_argument("--folder", help="folder for the data folder; kept at the end")
+    parser.add_argument("--json", help="write the rounds to this file")
     options = parser.parse_args()
     folder = pathlib.Path(options.folder or tempfile.mkdtemp(prefix="troupe-damage-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -436,7 +447,7 @@ def main():
                     flush=True,
                 )
     finally:
-        rounds.box.kill()
+        rounds.node.kill()
         rounds.print_table()
         for fault in rounds.faults[:40]:
             print(fault)

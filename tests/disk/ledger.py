@@ -1,16 +1,16 @@
-"""What a box has acknowledged, which of it was named as lost, and whether what it says now agrees."""
+"""Records what a node acknowledged and what it named as lost; judges whether its present state agrees."""
 import re
 
-ABSENT = 0  # the version of who was deleted
+ABSENT = 0  # version of a deleted row
 
 
 class Row:
-    """A user or an item: what was acknowledged last, and what was asked for since without an answer."""
+    """A user or an item: the last acknowledged content, and the writes since without an answer."""
 
     def __init__(self, version, content=None):
         self.version, self.content = version, content  # of the last acknowledged write
         self.present = content is not None
-        self.open = []  # contents of writes that nobody answered; None: a deletion
+        self.open = []  # contents of writes without an answer; None = a deletion
 
     def may_be(self, seen):
         if seen == (self.content if self.present else None):
@@ -25,12 +25,12 @@ def unescape(text):
 
 
 def key_of(kind, name):
-    """As the store has it: users behind the length of their tenant, which is empty."""
+    """Returns the key in the store: users have a prefix with the length of their tenant, which is empty."""
     return (b"\0\0\0\0" if kind == "users" else b"") + name.encode()
 
 
 class Losses:
-    """The lines `store_lost` of a start."""
+    """The `store_lost` lines in the log of a start."""
 
     def __init__(self, lines):
         self.lines = [line for line in lines if line.get("event") == "store_lost"]
@@ -39,7 +39,7 @@ class Losses:
         return any(self._names(line, kind, name, version) for line in self.lines if line["of"] == kind)
 
     def names_note(self, note):
-        """Of the store's own, such as "made_for"."""
+        """Returns whether a record of the store itself, such as "made_for", is named."""
         return any(line["of"] == "meta" and unescape(line["from"]) == note.encode() for line in self.lines)
 
     @staticmethod
@@ -53,11 +53,12 @@ class Losses:
 class Ledger:
     def __init__(self):
         self.rows = {"users": {}, "items": {}}
-        self.newest = {"users": 0, "items": 0}  # versions that were ever answered
-        self.given = {"users": set(), "items": set()}  # by single writes: each has one of its own
+        self.newest = {"users": 0, "items": 0}  # newest version in any answer
+        self.given = {"users": set(), "items": set()}  # versions given to single writes; each is unique
 
     def asked(self, kind, name, content):
-        """The newest version that was known: the answer has a later one."""
+        """Notes a write that is being sent; returns the newest version known. The answer must have a
+        later one."""
         self.rows[kind].setdefault(name, Row(ABSENT)).open.append(content)
         return self.newest[kind]
 
@@ -66,7 +67,7 @@ class Ledger:
         self.given[kind].discard(version)
 
     def acknowledged(self, kind, name, version, content, after):
-        """Says what is wrong with the answer, or nothing."""
+        """Notes an acknowledged write; returns what is wrong with the answer, or None."""
         fault = None
         if version <= after or version in self.given[kind]:
             fault = f"{kind} {name}: version {version} was given out after {after}, or twice"
@@ -77,7 +78,10 @@ class Ledger:
         return fault
 
     def judge(self, kind, name, seen, losses):
-        """`seen`: the content that is there now, None: nothing. "kept", "named" or "silent"; it is believed then."""
+        """Judges the content that is there now (None = nothing), and expects it from then on.
+
+        Returns "kept", "named" (as lost) or "silent" (lost without being named).
+        """
         row = self.rows[kind][name]
         if row.may_be(seen):
             verdict = "kept"

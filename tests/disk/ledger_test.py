@@ -1,4 +1,4 @@
-"""The judgement, judged: what is kept, named and silently lost is called so. And the damage: it is what it says."""
+"""Tests the judge of the disk tests (kept, named, silently lost) and the damage that they do."""
 import collections
 import pathlib
 import random
@@ -7,7 +7,7 @@ import threading
 import types
 import unittest
 
-from box import NO_ITEMS, Box
+from node import NO_ITEMS, Node
 from damage import SECTOR, Rounds, Writer, damage
 from ledger import Ledger, Losses
 
@@ -25,10 +25,10 @@ class Judgement(unittest.TestCase):
         for version, user in enumerate(["ann", "bob", "cleo"], 5):
             self.ledger.acknowledged("users", user, version, f"v{version}", version - 1)
 
-    def test_what_is_there_is_kept(self):
+    def test_content_that_is_there_is_kept(self):
         self.assertEqual(self.ledger.judge("users", "ann", "v5", NOTHING), "kept")
 
-    def test_what_is_gone_or_older_is_a_silent_loss_unless_it_is_named(self):
+    def test_missing_or_older_content_is_a_silent_loss_unless_it_is_named(self):
         for seen in (None, "v1"):
             self.setUp()
             self.assertEqual(self.ledger.judge("users", "bob", seen, NOTHING), "silent")
@@ -54,30 +54,28 @@ class Judgement(unittest.TestCase):
         items = Losses([{"event": "store_lost", "of": "items", "first_version": "1", "last_version": "9"}])
         self.assertEqual(self.ledger.judge("users", "bob", None, items), "silent")
 
-    def test_a_note_is_named_by_its_key_alone(self):
+    def test_a_record_of_the_store_is_named_by_its_key_alone(self):
         note = lambda of, key: Losses([{"event": "store_lost", "of": of, "from": key, "to": key + r"\x00"}])
         self.assertTrue(note("meta", "made_for").names_note("made_for"))
         self.assertFalse(note("meta", "importing").names_note("made_for"))
         self.assertFalse(note("users", "made_for").names_note("made_for"))
 
-    def test_who_was_deleted_and_is_there_again_is_a_silent_loss(self):
+    def test_a_deleted_row_that_is_back_is_a_silent_loss(self):
         self.ledger.acknowledged("users", "ann", 8, None, 7)
         self.assertEqual(self.ledger.judge("users", "ann", "v5", NOTHING), "silent")
 
-    def test_a_write_that_nobody_answered_may_be_there_or_not(self):
+    def test_a_write_without_an_answer_may_be_there_or_not(self):
         self.ledger.asked("users", "ann", "new")
         self.assertEqual(self.ledger.judge("users", "ann", "new", NOTHING), "kept")
         self.ledger.asked("users", "bob", None)
         self.assertEqual(self.ledger.judge("users", "bob", "v6", NOTHING), "kept")
         self.assertEqual(self.ledger.judge("users", "bob", None, NOTHING), "silent")
 
-    def test_versions_that_go_back_or_are_given_twice_are_a_fault(self):
+    def test_versions_that_decrease_or_repeat_are_a_fault(self):
         after = self.ledger.asked("users", "dora", "v8")
         self.assertIsNone(self.ledger.acknowledged("users", "dora", 8, "v8", after))
         self.assertIsNone(self.ledger.acknowledged("users", "finn", 10, "v10", 8))
-        self.assertIsNone(
-            self.ledger.acknowledged("users", "gwen", 9, "v9", 8)
-        )  # answers overtake each other
+        self.assertIsNone(self.ledger.acknowledged("users", "gwen", 9, "v9", 8))  # answers may overtake
         self.assertIn("after 8", self.ledger.acknowledged("users", "eve", 8, "v8", 8))
         self.assertIn("twice", self.ledger.acknowledged("users", "eve", 9, "v9", 8))
 
@@ -94,7 +92,7 @@ class Damage(unittest.TestCase):
         self.assertTrue(damage(self.file, how, random.Random(seed)))
         return self.file.read_bytes()
 
-    def test_each_kind_does_what_it_says(self):
+    def test_each_kind_of_damage_changes_the_file_as_described(self):
         flipped = self.after("byte")
         self.assertEqual(sum(bin(a ^ b).count("1") for a, b in zip(flipped, self.content)), 1)
         self.setUp()
@@ -110,20 +108,20 @@ class Damage(unittest.TestCase):
         self.assertEqual(damage(self.file, "remove", random.Random(1)), "removed")
         self.assertFalse(self.file.exists())
 
-    def test_what_changes_nothing_is_no_damage(self):
+    def test_damage_that_changes_nothing_returns_none(self):
         self.file.write_bytes(b"")
         self.assertIsNone(damage(self.file, "byte", random.Random(1)))
         self.file.write_bytes(bytes(600))
         self.assertIsNone(damage(self.file, "sector", random.Random(1)))
 
-    def test_a_file_that_somebody_has_open_stays_that_file(self):
+    def test_an_open_file_is_damaged_in_place(self):
         with open(self.file, "rb") as opened:
             self.after("byte")
             self.assertNotEqual(opened.read(), self.content)
 
 
 class Looks(unittest.TestCase):
-    """What is served while it is damaged."""
+    """Checks of what is served after damage."""
 
     def found(self, status, answer, **row):
         ledger = Ledger()
@@ -137,7 +135,7 @@ class Looks(unittest.TestCase):
         writer.look(types.SimpleNamespace(rank=lambda user, items: (status, answer)))
         return writer.faults
 
-    def test_it_is_what_was_acknowledged_last_or_said_to_be_damaged(self):
+    def test_an_answer_is_the_last_acknowledged_write_or_names_damage(self):
         served = lambda version: {"profile_version": version}
         error = lambda code: {"error": {"code": code}}
         self.assertEqual(self.found(200, served(5)), [])
@@ -153,17 +151,17 @@ class Looks(unittest.TestCase):
 
 
 class Readiness(unittest.TestCase):
-    """Of a box that lost all items, and says so."""
+    """Readiness of a node that lost all items and reports it."""
 
     def ready(self, *answers, obstacle=NO_ITEMS):
-        box, left = Box("", pathlib.Path()), list(answers)
+        node, left = Node("", pathlib.Path()), list(answers)
         error = lambda why: (503, {"error": {"message": f"router@1 is not ready: {why}"}})
         ask = lambda: (200, {}) if left[0] is None else error(left[0])
-        return box.is_ready_but_for(
+        return node.is_ready_but_for(
             obstacle, types.SimpleNamespace(ask=lambda *_: (ask(), len(left) > 1 and left.pop(0))[0]), 0.2
         )
 
-    def test_only_what_it_may_lack_is_taken_for_an_answer(self):
+    def test_only_the_expected_obstacle_counts_as_an_answer(self):
         self.assertTrue(self.ready(None))
         self.assertTrue(self.ready("the catalog was not read yet", None))
         self.assertFalse(self.ready("the catalog was not read yet", "the catalog has no items"))
@@ -174,11 +172,11 @@ class Readiness(unittest.TestCase):
 
     def faults(self, has_items, held):
         rounds = Rounds.__new__(Rounds)
-        rounds.faults, rounds.box = [], types.SimpleNamespace(has_items=has_items)
+        rounds.faults, rounds.node = [], types.SimpleNamespace(has_items=has_items)
         rounds.judge_readiness(1, "nothing", held)
         return rounds.faults
 
-    def test_it_is_ready_with_items_and_without_them_it_is_not(self):
+    def test_a_node_is_ready_only_with_items(self):
         self.assertEqual(self.faults(True, {"a": "title"}), [])
         self.assertEqual(self.faults(False, {}), [])
         self.assertIn("is ready and has 0 items", self.faults(True, {})[0])

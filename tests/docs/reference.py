@@ -66,10 +66,7 @@ def settings(troupe):
             meaning, bounds = split_comment(comment)
             default = cell(found[2].strip('"'))
             default = f"`{default}`" if default else "(empty)"
-            lines.append(
-                f"| `{group}.{found[1]}` | {default} | {cell(bounds)} | "
-                f"{cell(meaning)} |"
-            )
+            lines.append(f"| `{group}.{found[1]}` | {default} | {cell(bounds)} | " f"{cell(meaning)} |")
             comment = ""
     return "\n".join(
         [

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""A link in user space to a server on this machine: so many bytes a second in each direction, which all connections share, each
-held for a while; or nothing comes through. A process of its own; each line of JSON that it reads changes what is named
-(bytes_per_second, delay_ms, silent), and is answered with the bytes that were carried."""
+"""Imitates a slow or silent network link to a server on this machine, as a process of its own.
+
+All connections share a number of bytes a second in each direction; every byte is also delayed. If the link is
+silent, nothing comes through. Each line of JSON on standard input changes the named values (bytes_per_second,
+delay_ms, silent); the answer is the number of bytes carried so far."""
 import asyncio
 import json
 import os
@@ -13,7 +15,7 @@ ADDRESS = "127.0.0.1"
 
 
 class Link:
-    """Runs it, from another process."""
+    """Runs a link from another process."""
 
     def __init__(self, port, target, **what):
         self.process = subprocess.Popen(
@@ -79,7 +81,7 @@ class Carrier:
             await asyncio.gather(
                 self.carry(reader, far_writer, "there"), self.carry(far_reader, writer, "back")
             )
-        except OSError:  # nobody is there, or not any more
+        except OSError:  # the server does not listen, or has closed
             writer.close()
 
 
@@ -94,7 +96,7 @@ async def run(port, target):
     while line := await orders.readline():
         carrier.set(json.loads(line))
         print(carrier.carried, flush=True)
-    os._exit(0)  # without a word about what was on its way
+    os._exit(0)  # drops what is still in flight
 
 
 if __name__ == "__main__":

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""Redis is killed, restarted empty, slowed tenfold and silent while clients ask at a steady rate for answers from cached features.
+"""Kills, empties, slows and silences Redis while clients ask at a steady rate for answers from cached
+features.
 
-  tests/features/outage.py --troupe build/deploy/troupe [--cluster] [--seconds 10] [--rate 100] [--json FILE] [--short]
+  tests/features/outage.py --troupe build/deploy/troupe [--cluster] [--seconds 10] [--rate 100] [--json FILE]
+                           [--short]
 
-Two routers of a box each, or (--cluster) of one cluster, share a Redis behind a link (link.py); one refuses while it is away, the
-other goes on from what it read last. Four rows of clients, each with users of its own: `exact`, `wait` and `behind` at the
-first, `wait` at the second. A third router, which nothing happens to but that its Redis is away, writes their profiles all the time.
-Each answer is held against what a box that nothing happened to says of the same history, and what was stored when (truth.py):
-none may be wrong, or older than the reply says. What replies said of stale and missing profiles has to be what the router counted.
-Prints by phase what became of requests, and how long after the mending event the last one was refused, missing, or
-stale twice in a row. Exit status 1 where anything is broken, or where the judge does not find what is planted; 77 without Redis (etcd).
+Two routers, of single nodes or of one cluster (--cluster), share a Redis behind a link (link.py). One
+refuses while Redis is away; the other continues with what it read last. There are four groups of clients
+with their own users: `exact`, `wait` and `behind` at the first router, `wait` at the second. A third
+router, which has a direct connection to Redis, writes their profiles all the time.
+
+Each answer is compared with the answer of an undisturbed node for the same history, and with what was
+stored at that time (truth.py): no answer may be wrong, or older than the reply says. The counts of stale
+and missing profiles in replies must equal the router's counts. Prints the outcomes by phase, and the time
+from the end of the fault to the last request that was refused, missing, or stale twice in a row. Exit
+status 1 on any fault, or if the judge misses an injected one; 77 without Redis (etcd).
 """
 import argparse
 import collections
@@ -36,11 +41,11 @@ from stores import talk, until
 from truth import EMPTY, Bounds, Outcome, Truth
 
 DEMO = ROOT / "deploy/demo"
-ASK_LIMIT = 1.6  # the deadline, two heartbeats, and a little for a client that shares the machine
-HISTORIES, CANDIDATES, WRITES = 24, 8, 10  # writes a second, of all users
+ASK_LIMIT = 1.6  # the deadline, two heartbeats, and a margin because clients share the machine
+HISTORIES, CANDIDATES, WRITES = 24, 8, 10  # writes a second, over all users
 NEAR = {"bytes_per_second": 2e6, "delay_ms": 0.5, "silent": False}
 FAR = {"bytes_per_second": 2e5, "delay_ms": 5.0}
-Row = collections.namedtuple("Row", "name door mode last_known")
+Row = collections.namedtuple("Row", "name router mode last_known")
 ROWS = [
     Row("exact, refuses", "strict", "exact", False),
     Row("waits, refuses", "strict", "wait", False),
@@ -50,8 +55,8 @@ ROWS = [
 Phase = collections.namedtuple("Phase", "name mended", defaults=(0.0,))
 
 
-class Doors:
-    """Routers, each with a door. `settings`: of all of them and of each."""
+class Routers:
+    """Routers with their HTTP servers. `settings`: common to all, and of each."""
 
     def __init__(self, args, folder, store, far):
         common = {
@@ -60,7 +65,7 @@ class Doors:
             "router": "{deadline: 1s}",
         }
         features = lambda url, away: (
-            f"{{store: \"{url}\", when_away: {away}, time_limit: 200ms, expiry: {args.expiry_ms}ms, "
+            f"{{store: \"{url}\", on_outage: {away}, time_limit: 200ms, expiry: {args.expiry_ms}ms, "
             f"stale_for: {args.stale_ms}ms, unknown_expiry: {args.unknown_ms}ms}}"
         )
         own = {
@@ -69,7 +74,7 @@ class Doors:
             "writer": features(store, "refuse"),
         }
         self.args, self.folder, self.common, self.own = args, folder, common, own
-        self.processes, self.doors, self.cluster = [], {}, None
+        self.processes, self.routers, self.cluster = [], {}, None
 
     def start(self):
         (self._start_cluster if self.args.cluster else self._start_boxes)(self.common, self.own)
@@ -83,7 +88,7 @@ class Doors:
                 "model": f"{{directory: {DEMO}/model}}",
                 "node": f"{{data_dir: {data}, log_file: {data}.log}}",
             }
-            file.write_text("".join(f"{section}: {knobs}\n" for section, knobs in sections.items()))
+            file.write_text("".join(f"{section}: {values}\n" for section, values in sections.items()))
             self.processes.append(
                 subprocess.Popen(
                     [
@@ -103,15 +108,15 @@ class Doors:
         for name in own:
             port = (self.folder / name).with_suffix(".port")
             until(f"{name} listens", lambda: port.exists() and port.read_text().strip(), limit=60)
-            self.doors[name] = int(port.read_text())
+            self.routers[name] = int(port.read_text())
             until(
                 f"{name} is ready",
-                lambda: loopback.ask(self.doors[name], "GET", "/v2/health/ready")[0] == 200,
+                lambda: loopback.ask(self.routers[name], "GET", "/v2/health/ready")[0] == 200,
                 limit=60,
             )
 
     def _start_cluster(self, common, own):
-        settings = [f"{section}: {knobs}" for section, knobs in common.items()]
+        settings = [f"{section}: {values}" for section, values in common.items()]
         settings += [f"features: {own['strict']}", f"model: {{directory: {DEMO}/model}}"]
         self.cluster = loopback.Cluster(
             self.args.troupe,
@@ -126,10 +131,10 @@ class Doors:
             self.cluster.start(name)
         for name in self.cluster.names:
             self.cluster.wait_until_ready(name)
-        self.doors = self.cluster.door
+        self.routers = self.cluster.router
 
-    def counted(self, door, where):
-        for line in loopback.ask(self.doors[door], "GET", "/metrics")[1].splitlines():
+    def counted(self, router, where):
+        for line in loopback.ask(self.routers[router], "GET", "/metrics")[1].splitlines():
             if line.startswith(f'troupe_features_total{{from="{where}"}}'):
                 return float(line.split()[-1])
         return 0.0
@@ -147,7 +152,7 @@ class Doors:
 
 
 class Redis:
-    """Keeps what it acknowledged, unless it is emptied. Tells the truth when it could be read."""
+    """A Redis that keeps what it acknowledged, unless it is emptied. Tells `truth` when it could be read."""
 
     def __init__(self, folder, port, truth):
         self.folder, self.port, self.truth, self.process = folder, port, truth, None
@@ -214,17 +219,17 @@ class World:
         self.redis = Redis(folder / "redis", redis_port, self.truth)
         self.store, self.far = (f"redis://{loopback.ADDRESS}:{port}" for port in (redis_port, link_port))
         self.link = Link(link_port, redis_port, **NEAR)
-        self.doors = Doors(args, folder, self.store, self.far)
+        self.routers = Routers(args, folder, self.store, self.far)
 
     def start(self):
         self.redis.start()
         self.import_all()
-        self.doors.start()
+        self.routers.start()
 
-    # ---- what is right ----
+    # ---- expected answers ----
 
     def _learn(self):
-        """Of a box that nothing happens to: each history's scores, all apart from each other."""
+        """Asks an undisturbed node for the scores of each history; all must differ from each other."""
         folder, port = self.folder / "reference", self.folder / "reference.port"
         loopback.run(
             self.args.troupe,
@@ -236,7 +241,7 @@ class World:
             "--data",
             DEMO / "world",
         )
-        box = subprocess.Popen(
+        node = subprocess.Popen(
             [
                 self.args.troupe,
                 "serve",
@@ -257,15 +262,19 @@ class World:
             stderr=subprocess.DEVNULL,
         )
         try:
-            until("the reference box listens", lambda: port.exists() and port.read_text().strip(), limit=60)
-            door = int(port.read_text())
-            until("it is ready", lambda: loopback.ask(door, "GET", "/v2/health/ready")[0] == 200, limit=60)
+            until("the reference node listens", lambda: port.exists() and port.read_text().strip(), limit=60)
+            http_port = int(port.read_text())
+            until(
+                "it is ready", lambda: loopback.ask(http_port, "GET", "/v2/health/ready")[0] == 200, limit=60
+            )
             self.histories, self.right = [], []
             while len(self.histories) < HISTORIES:
                 history = self.chance.sample(self.items, 6) if self.histories else []
-                assert loopback.ask(door, "PUT", "/v1/users/somebody", {"history": history})[0] == 200
+                assert loopback.ask(http_port, "PUT", "/v1/users/somebody", {"history": history})[0] == 200
                 scores = self.scores(
-                    json.loads(loopback.ask(door, "POST", "/v1/rank", self.request("somebody", "exact"))[1])
+                    json.loads(
+                        loopback.ask(http_port, "POST", "/v1/rank", self.request("somebody", "exact"))[1]
+                    )
                 )
                 if all(
                     max(abs(scores[i] - other[i]) for i in scores) > 8 * TOLERANCE for other in self.right
@@ -273,8 +282,8 @@ class World:
                     self.histories.append(history)
                     self.right.append(scores)
         finally:
-            box.terminate()
-            box.wait(40)
+            node.terminate()
+            node.wait(40)
 
     @staticmethod
     def scores(reply):
@@ -286,7 +295,7 @@ class World:
     def history_of(self, reply):
         return next((i for i, right in enumerate(self.right) if not find_fault(reply, right)), -1)
 
-    # ---- what is stored ----
+    # ---- stored data ----
 
     def _write_data(self):
         data = self.folder / "data"
@@ -325,22 +334,25 @@ class World:
             history = self.chance.randrange(1, HISTORIES)
             begin = time.monotonic()
             status, reply = ask(
-                self.doors.doors["writer"], "PUT", f"/v1/users/{user}", {"history": self.histories[history]}
+                self.routers.routers["writer"],
+                "PUT",
+                f"/v1/users/{user}",
+                {"history": self.histories[history]},
             )
             code = reply.get("error", {}).get("code")
             if status == 200:
                 self.truth.put(user, history, reply["version"], begin, time.monotonic())
-            elif code != "features_unavailable":  # it may have been stored, or may be yet
+            elif code != "features_unavailable":  # the write may be stored, now or later
                 self.truth.put(user, history, None, begin, float("inf"))
             time.sleep(1 / WRITES)
 
     def end(self):
-        for one in (self.doors, self.link, self.redis):
+        for one in (self.routers, self.link, self.redis):
             one.end()
 
 
 def ask(port, method, path, body):
-    """Status and reply; 0: there was no outcome in time."""
+    """Returns status and reply; status 0 = no outcome in time."""
     try:
         status, text = loopback.ask(port, method, path, body, ASK_LIMIT)
         return status, json.loads(text)
@@ -349,7 +361,7 @@ def ask(port, method, path, body):
 
 
 class Load:
-    """Asks when it is time for it, whatever became of those before."""
+    """Sends each request when it is due, whatever the outcome of earlier ones."""
 
     def __init__(self, world, rate):
         self.world, self.rate = world, rate
@@ -381,7 +393,7 @@ class Load:
     def _ask(self, row, user):
         sent = time.monotonic()
         status, reply = ask(
-            self.world.doors.doors[row.door], "POST", "/v1/rank", self.world.request(user, row.mode)
+            self.world.routers.routers[row.router], "POST", "/v1/rank", self.world.request(user, row.mode)
         )
         done = time.monotonic()
         if status != 200:
@@ -405,7 +417,7 @@ class Load:
 
 
 def run_phases(world, seconds):
-    """What happens; the events that should mend it are waited for."""
+    """Runs the phases; waits until the events that end a fault have happened."""
     phases = []
 
     def phase(name, mended=False):
@@ -436,8 +448,12 @@ def run_phases(world, seconds):
 
 
 def table(phases, outcomes, faults_of):
-    """By phase and row. Recovery: from the mending event to the end of the last request that was refused, answered without a
-    profile, or with a stale one though the same user's request before had found it stale, too."""
+    """Returns the rows of the table, by phase and group of clients.
+
+    The recovery time reaches from the end of the fault to the end of the last request that was refused,
+    answered without a profile, or answered with a stale one after the same user's previous answer was
+    stale, too.
+    """
     ends = [at for _, at in phases[1:]] + [float("inf")]
     rows, before = [], {}
     for (phase, since), until_ in zip(phases, ends):
@@ -470,15 +486,18 @@ def table(phases, outcomes, faults_of):
 
 def show(rows):
     print(
-        f"{'phase':<22} {'clients':<18} {'asked':>6} {'new':>6} {'stale':>6} {'miss.':>6} {'ref.':>6} {'wrong':>5} {'p50 ms':>7} "
-        f"{'p99 ms':>7} {'well after s':>12}  refusals"
+        f"{'phase':<22} {'clients':<18} {'asked':>6} {'new':>6} {'stale':>6} {'miss.':>6} {'ref.':>6} "
+        f"{'wrong':>5} {'p50 ms':>7} "
+        f"{'p99 ms':>7} {'recovered s':>12}  refusals"
     )
     for row in rows:
         refused = ", ".join(f"{count} × {code}" for code, count in sorted(row["refused"].items()))
         after = "" if row["recovered_s"] is None else f"{row['recovered_s']:.2f}"
         print(
-            f"{row['phase']:<22} {row['row']:<18} {row['requests']:>6} {row['new']:>6} {row['stale']:>6} {row['missing']:>6} "
-            f"{sum(row['refused'].values()):>6} {row['wrong']:>5} {row['p50_ms']:>7.1f} {row['p99_ms']:>7.1f} {after:>12}  {refused}"
+            f"{row['phase']:<22} {row['row']:<18} {row['requests']:>6} {row['new']:>6} "
+            f"{row['stale']:>6} {row['missing']:>6} "
+            f"{sum(row['refused'].values()):>6} {row['wrong']:>5} {row['p50_ms']:>7.1f} "
+            f"{row['p99_ms']:>7.1f} {after:>12}  {refused}"
         )
 
 
@@ -490,7 +509,7 @@ def faults_by_outcome(truth, outcomes):
     found = {id(o): truth.fault(o, rows[o.row].mode, rows[o.row].last_known) for o in outcomes}
     found.update(
         {
-            id(o): "missing, and was known"
+            id(o): "missing, but was known"
             for o in truth.lost_sight([o for o in outcomes if o.row == "behind"])
         }
     )
@@ -498,17 +517,17 @@ def faults_by_outcome(truth, outcomes):
 
 
 def judge_counts(world, outcomes):
-    """What replies said, beside what the routers counted; what has no reply may have been counted."""
+    """Compares the counts in replies with the routers' counts; requests without a reply may be counted."""
     faults = []
-    for door in sorted({row.door for row in ROWS}):
-        names = {row.name for row in ROWS if row.door == door}
+    for router in sorted({row.router for row in ROWS}):
+        names = {row.name for row in ROWS if row.router == router}
         refused = sum(1 for o in outcomes if o.row in names and o.code)
         for where in ("stale", "missing"):
             said = sum(getattr(o, where) for o in outcomes if o.row in names)
-            counted = world.doors.counted(door, where)
-            print(f"{door}: {said} replies say {where}, {counted:.0f} were counted")
+            counted = world.routers.counted(router, where)
+            print(f"{router}: {said} replies say {where}; the router counted {counted:.0f}")
             if not said <= counted <= said + refused:
-                faults.append(f"{door}: replies say {where} {said} times, it counted {counted:.0f}")
+                faults.append(f"{router}: replies say {where} {said} times, the router counted {counted:.0f}")
     return faults
 
 
@@ -523,18 +542,18 @@ def judge_shown(rows):
             "Redis speaks again",
         )
         if calm and row["new"] == 0:
-            faults.append(f"{row['phase']}, {row['row']}: nobody was answered with a new profile")
+            faults.append(f"{row['phase']}, {row['row']}: no answer used a new profile")
         if (
             row["row"] == "behind"
             and row["phase"] in ("Redis killed", "Redis silent")
             and row["stale"] + row["new"] == 0
         ):
-            faults.append(f"{row['phase']}, behind: nobody was answered")
+            faults.append(f"{row['phase']}, behind: there were no answers")
     return faults
 
 
 def judge_judge(world, outcomes):
-    """It finds what is planted: stale ones that are not told, one user's profile taken for another's."""
+    """Checks the judge on injected faults: unmarked stale answers, and profiles of other users."""
     untold = [dataclasses.replace(o, stale=0) for o in outcomes]
     swapped = [
         dataclasses.replace(o, history=1 + o.history % (HISTORIES - 1))
@@ -543,9 +562,10 @@ def judge_judge(world, outcomes):
     ]
     found = [len(faults_by_outcome(world.truth, planted)) for planted in (untold, swapped)]
     print(
-        f"planted: {found[0]} found where no stale answer is told, {found[1]} of {len(swapped)} with another history"
+        f"injected faults: {found[0]} found for unmarked stale answers, {found[1]} of {len(swapped)} for "
+        "answers of another history"
     )
-    return ["what was planted was not found"] if found[0] == 0 or found[1] < 0.5 * len(swapped) else []
+    return ["injected faults were not found"] if found[0] == 0 or found[1] < 0.5 * len(swapped) else []
 
 
 def run(args, folder):
@@ -562,11 +582,11 @@ def run(args, folder):
         rows = table(phases, outcomes, wrong)
         show(rows)
         faults = judge_counts(world, outcomes) + judge_shown(rows) + judge_judge(world, outcomes)
-        faults += [f"{process} ended by itself" for process in world.doors.ended()]
+        faults += [f"{process} ended by itself" for process in world.routers.ended()]
         faults += [f"{wrong[id(o)]}: {o}" for o in outcomes if id(o) in wrong][:10]
     finally:
         world.end()
-    print(f"{len(outcomes)} requests, {len(wrong)} wrong; {load.late} were asked more than 0.1 s late")
+    print(f"{len(outcomes)} requests, {len(wrong)} wrong; {load.late} were sent more than 0.1 s late")
     for fault in faults:
         print("FAILED:", fault)
     if args.json:
@@ -596,17 +616,17 @@ def read_options():
     )
     parser.add_argument("--troupe", required=True)
     parser.add_argument(
-        "--cluster", action="store_true", help="routers and two workers of a cluster, not boxes"
+        "--cluster", action="store_true", help="routers and two workers of a cluster instead of single nodes"
     )
-    parser.add_argument("--seconds", type=float, default=10, help="of each phase")
-    parser.add_argument("--rate", type=float, default=100, help="requests per second, of all rows together")
-    parser.add_argument("--users", type=int, default=12, help="of each row")
+    parser.add_argument("--seconds", type=float, default=10, help="seconds of each phase")
+    parser.add_argument("--rate", type=float, default=100, help="requests per second, over all groups")
+    parser.add_argument("--users", type=int, default=12, help="users of each group")
     parser.add_argument("--expiry-ms", type=int, default=1000)
     parser.add_argument("--stale-ms", type=int, default=4000)
     parser.add_argument("--unknown-ms", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--short", action="store_true", help="for ctest: a second and a half of each phase")
-    parser.add_argument("--folder", help="keep logs here")
+    parser.add_argument("--short", action="store_true", help="for ctest: 1.5 seconds of each phase")
+    parser.add_argument("--folder", help="folder for logs; kept")
     parser.add_argument("--json")
     args = parser.parse_args()
     if args.short:

@@ -1,19 +1,20 @@
-"""What was stored of each user and when it could be read, and so what an answer may be made of. Times are of one monotonic
-clock. A reading that an answer is made of happened at some moment; each bound here is on that moment:
-  exact   while the request was there;
-  wait    at most the expiry before it;
-  behind  the same, or, where the reply says `stale`, up to stale_for longer; where it says `missing`, never.
-Whatever a reply says otherwise is wrong: older than it says, newer than stale can be, or nobody's."""
+"""Knows what was stored for each user and when it could be read, and so which answers are valid.
+
+Times are of one monotonic clock. A profile used for an answer was read at some moment. The feature mode
+bounds it:
+  exact   during the request wait    at most the expiry before the request behind  the same, or, where the
+  reply says `stale`, up to stale_for longer; where it says `missing`, never read
+Any other answer is wrong: older than it says, newer than stale can be, or never stored."""
 import dataclasses
 import math
 
 
 @dataclasses.dataclass
 class Stored:
-    history: int  # which of those that are told apart by their answers
-    version: int | None  # none: whatever it may be
+    history: int  # number of the history; answers tell histories apart
+    version: int | None  # None = any
     begin: float
-    end: float  # when it was acknowledged; infinite: never
+    end: float  # time of the acknowledgement; infinite = never
 
 
 @dataclasses.dataclass
@@ -22,8 +23,8 @@ class Outcome:
     user: str
     sent: float
     done: float
-    code: str  # "": answered; of a refusal its status and code
-    history: int = -1  # of the answer; -1: nobody's
+    code: str  # "" = answered; else status and code of the refusal
+    history: int = -1  # history of the answer; -1 = no known history
     version: int = 0
     stale: int = 0
     missing: int = 0
@@ -35,7 +36,7 @@ class Bounds:
     stale_for: float
     unknown_expiry: float
     jitter: float
-    reading: float  # that a reading takes at most
+    reading: float  # maximum duration of a read
 
 
 EMPTY = 0  # the history that has no events
@@ -46,20 +47,20 @@ GONE = ("404 unknown_user", "404 unknown_item")
 class Truth:
     def __init__(self, bounds):
         self.bounds = bounds
-        self.stored = {}  # by user
-        self.alive = []  # [since, until] that the store could be read
-        self.emptied = []  # [since, until] that nothing was in it
+        self.stored = {}  # stored versions, by user
+        self.alive = []  # intervals in which the store could be read
+        self.emptied = []  # intervals in which the store was empty
 
     def put(self, user, history, version, begin, end):
         self.stored.setdefault(user, []).append(Stored(history, version, begin, end))
 
     def _last(self, user, one):
-        """When it could be read last."""
+        """Returns the last moment at which this version could be read."""
         later = [other.end for other in self.stored[user] if other.begin >= one.end]
         return min(later + [since for since, _ in self.emptied if since >= one.begin], default=math.inf)
 
     def may_read(self, outcome, since, until):
-        """Whether such a profile was there to be read within these bounds."""
+        """Returns whether such a profile could be read within this interval."""
         for one in self.stored.get(outcome.user, []):
             if one.history != outcome.history or one.version not in (None, outcome.version):
                 continue
@@ -69,32 +70,38 @@ class Truth:
         return False
 
     def fault(self, outcome, mode, last_known):
-        """Empty: it is as promised. `last_known`: the router goes on from what it read, whenever that was."""
+        """Returns what is wrong, or an empty text. `last_known`: the router may use what it read at any
+        time."""
         bounds = self.bounds
         if outcome.code in GONE:
             since = outcome.sent - max(bounds.expiry, bounds.unknown_expiry)
             there = not any(since <= b and a <= outcome.done for a, b in self.emptied)
-            return f"{outcome.code} of what is there" if there else ""
+            return f"{outcome.code} of something that is there" if there else ""
         if outcome.code:
-            return "" if outcome.code.startswith(PROMISED) else f"{outcome.code} was not promised"
+            return "" if outcome.code.startswith(PROMISED) else f"{outcome.code} is not documented"
         if outcome.missing:
             made_up = outcome.history != EMPTY or outcome.version != 0 or mode != "behind" or outcome.stale
-            return "missing, and no answer for a user without events" if made_up else ""
+            return "missing, but not answered as a user without events" if made_up else ""
         if outcome.stale:
             if mode != "behind" and not last_known:
-                return "stale, and nobody asked for such"
+                return "stale, but the request did not allow it"
             since = -math.inf if last_known else outcome.sent - bounds.expiry - bounds.stale_for
             until = (
                 outcome.done
                 if last_known
                 else outcome.done - bounds.expiry * (1 - bounds.jitter) + bounds.reading
             )
-            return "" if self.may_read(outcome, since, until) else "stale, and not as it was then"
+            return "" if self.may_read(outcome, since, until) else "stale, but was not stored at that time"
         since = outcome.sent - (0 if mode == "exact" else bounds.expiry)
-        return "" if self.may_read(outcome, since, outcome.done) else "older than the reply says, or nobody's"
+        return (
+            ""
+            if self.may_read(outcome, since, outcome.done)
+            else "older than the reply says, or never stored"
+        )
 
     def lost_sight(self, outcomes):
-        """Of `behind`: users that were missing although they had been read lately enough."""
+        """Returns answers in mode `behind` that lack a user's profile although it was read recently
+        enough."""
         found, seen = [], {}
         forgets = [(a, b + self.bounds.unknown_expiry + 2 * self.bounds.expiry) for a, b in self.emptied]
         for outcome in sorted(outcomes, key=lambda o: o.done):

@@ -1,5 +1,5 @@
-// The bad inputs that people really send, one case each: the error says what is wrong, where and what was
-// expected, and the server goes on as before.
+// Common bad inputs, one case each: the error says what is wrong, where and what was expected, and the
+// server goes on as before.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 struct Expected {
   unsigned status = 0;
-  std::string code, where, expected;  // the last two: a part of the text
+  std::string code, where, expected;  // where and expected: parts of the texts
 };
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
@@ -33,15 +33,15 @@ void check_refused(const Reply& reply, const Expected& refusal) {
   CHECK(has(error.at("expected").get<std::string>(), refusal.expected));
 }
 
-struct Asked {
+struct HttpAnswer {
   std::string method, target, body;
   Expected refusal;
 };
 
-// One server for all of them: each is refused, and harms none of the others.
-void check_all_refused(const std::vector<Asked>& cases) {
-  const ServedBox box;
-  for (const Asked& asked : cases) {
+// Sends all cases to one server: each is refused and harms none of the others.
+void check_all_refused(const std::vector<HttpAnswer>& cases) {
+  const ServedNode box;
+  for (const HttpAnswer& asked : cases) {
     CAPTURE(asked.method);
     CAPTURE(asked.target);
     CAPTURE(asked.body.substr(0, 200));
@@ -56,11 +56,11 @@ std::string list_of(const std::string& item, std::size_t times) {
   return out + "]";
 }
 
-// What starting a box on this configuration fails with.
+// Returns the error of starting a node with this configuration.
 template <class Error>
 std::string start_error(const Config& config) {
   try {
-    deploy::Box box(config);
+    deploy::LocalNode box(config);
   } catch (const Error& error) {
     return error.what();
   }
@@ -70,7 +70,7 @@ std::string start_error(const Config& config) {
 }  // namespace
 
 TEST_SUITE("bad input over HTTP") {
-  TEST_CASE("an unknown user, an unknown item and bad lists of candidates") {
+  TEST_CASE("bad input: unknown users, unknown items and bad candidate lists are refused") {
     check_all_refused({
         {"POST",
          "/v1/rank",
@@ -103,7 +103,7 @@ TEST_SUITE("bad input over HTTP") {
     });
   }
 
-  TEST_CASE("bodies that are no JSON, of wrong types, or too long") {
+  TEST_CASE("bad input: bodies that are not JSON, of wrong types or too long are refused") {
     check_all_refused({
         {"POST", "/v1/rank", "", {400, "malformed_json", "byte", "JSON"}},
         {"POST", "/v1/rank", R"({"user":"ana",)", {400, "malformed_json", "byte", "JSON"}},
@@ -128,12 +128,12 @@ TEST_SUITE("bad input over HTTP") {
          {400, "unknown_field", "topk", "top_k"}},
         {"POST",
          "/v1/rank",
-         std::string(ServedBox::body_bytes_max + 1, ' '),
-         {413, "body_too_long", "body", std::to_string(ServedBox::body_bytes_max)}},
+         std::string(ServedNode::body_bytes_max + 1, ' '),
+         {413, "body_too_long", "body", std::to_string(ServedNode::body_bytes_max)}},
     });
   }
 
-  TEST_CASE("tokens outside the vocabulary, and what the model's positions cannot take") {
+  TEST_CASE("bad input: tokens outside the vocabulary or beyond the positions are refused") {
     check_all_refused({
         {"PUT",
          "/v1/items/x",
@@ -174,7 +174,7 @@ TEST_SUITE("bad input over HTTP") {
     });
   }
 
-  TEST_CASE("paths and methods that are not served") {
+  TEST_CASE("bad input: unknown paths and methods are refused") {
     check_all_refused({
         {"GET", "/v1/nothing", "", {404, "no_such_path", "path", "/v1/rank"}},
         {"GET", "/v1/rank", "", {405, "wrong_method", "method", "POST"}},
@@ -184,8 +184,8 @@ TEST_SUITE("bad input over HTTP") {
   }
 
   TEST_CASE(
-      "a profile longer than the model's positions loses its oldest events, and the reply says how many") {
-    const ServedBox box;
+      "bad input: a profile longer than the positions loses its oldest events, and the reply counts them") {
+    const ServedNode box;
     const int events = 100;
     std::string all, kept;
     for (int i = 0; i < events; ++i) all += (i ? ",\"item-" : "\"item-") + std::to_string(i % 12) + "\"";
@@ -194,14 +194,14 @@ TEST_SUITE("bad input over HTTP") {
     const Reply cut = box.ask("POST", "/v1/rank", R"({"user":"old)" + candidates);
     REQUIRE(cut.status == 200);
     const int history_cut = cut.body.at("history_cut").get<int>();
-    // 96 positions less 4 of the prompt's own and 2 of an item: 45 events of 2 tokens.
+    // 96 positions, less 4 of the prompt and 2 of an item, leave 45 events of 2 tokens.
     CHECK(history_cut == events - 45);
     for (int i = history_cut; i < events; ++i)
       kept += (i > history_cut ? ",\"item-" : "\"item-") + std::to_string(i % 12) + "\"";
     REQUIRE(box.ask("PUT", "/v1/users/new", R"({"history":[)" + kept + "]}").status == 200);
     const Reply whole = box.ask("POST", "/v1/rank", R"({"user":"new)" + candidates);
     CHECK(whole.body.at("history_cut") == 0);
-    for (std::size_t i = 0; i < 2; ++i) {  // the newest events are those that count
+    for (std::size_t i = 0; i < 2; ++i) {  // only the newest events count
       CHECK(whole.body["items"][i]["id"] == cut.body["items"][i]["id"]);
       const double difference =
           whole.body["items"][i]["score"].get<double>() - cut.body["items"][i]["score"].get<double>();
@@ -209,8 +209,8 @@ TEST_SUITE("bad input over HTTP") {
     }
   }
 
-  TEST_CASE("a pool without room for a user's block answers all the same, and keeps nothing") {
-    const ServedBox box(Settings{{"pool.item_share", "1"}});
+  TEST_CASE("bad input: a pool too small for a user's block answers and keeps nothing") {
+    const ServedNode box(Settings{{"pool.item_share", "1"}});
     const std::string body = R"({"user":"ana","candidates":["item-1","item-2"],"policy":"user"})";
     const Reply first = box.ask("POST", "/v1/rank", body), second = box.ask("POST", "/v1/rank", body);
     CHECK(first.status == 200);
@@ -218,14 +218,13 @@ TEST_SUITE("bad input over HTTP") {
     box.check_steady();
   }
 
-  TEST_CASE(
-      "on a full disk writes are refused, the rest is served, and writes work again when there is room") {
+  TEST_CASE("bad input: on a full disk writes are refused until space is free, reads are served") {
     const TestFolder disk("160m");
     if (!disk.mounted()) {
       MESSAGE("SKIPPED: no right to mount a disk of its own for this test");
       return;
     }
-    const ServedBox box({}, disk.path() / "data");
+    const ServedNode box({}, disk.path() / "data");
     const std::string put = R"({"history":["item-1"]})";
     CHECK(box.ask("PUT", "/v1/users/early", put).status == 200);
     const std::filesystem::path ballast = disk.path() / "ballast";
@@ -242,7 +241,7 @@ TEST_SUITE("bad input over HTTP") {
 }
 
 TEST_SUITE("bad input at the start") {
-  TEST_CASE("weights that are cut short, or whose header lies, are refused by file") {
+  TEST_CASE("bad input: truncated weights or a wrong header are refused by file name") {
     const kernels::TestFolder folder;
     write_tiny_model(folder.path() / "model");
     const Config config = tiny_config(folder.path());
@@ -250,14 +249,14 @@ TEST_SUITE("bad input at the start") {
     folder.write("model/model.safetensors", weights.substr(0, weights.size() - 100));
     CHECK(has(start_error<kernels::LoadError>(config), "model.safetensors: "));
     std::string lying = weights;
-    lying[7] = '\x7f';  // the header's length
+    lying[7] = '\x7f';  // the length of the header
     folder.write("model/model.safetensors", lying);
     CHECK(has(start_error<kernels::LoadError>(config), "; expected "));
     folder.write("model/model.safetensors", weights);
     CHECK(start_error<std::exception>(config) == "");
   }
 
-  TEST_CASE("a model of another family is refused with the families that are known") {
+  TEST_CASE("bad input: an unknown model family is refused with the known ones") {
     const kernels::TestFolder folder;
     write_tiny_model(folder.path() / "model");
     std::string text = folder.read("model/config.json");
@@ -271,7 +270,7 @@ TEST_SUITE("bad input at the start") {
     CHECK(has(error, "expected"));
   }
 
-  TEST_CASE("a catalog row with a bad token is refused by line, a bad row of an import by number") {
+  TEST_CASE("bad input: a bad catalog row is refused by its line, a bad import row by its number") {
     const kernels::TestFolder folder;
     write_tiny_model(folder.path() / "model");
     const auto vocabulary = kernels::read_vocabulary(folder.path() / "model", 64);
@@ -284,13 +283,13 @@ TEST_SUITE("bad input at the start") {
                  "{\"id\":\"a\",\"tokens\":[4],\"identifier\":5}\n"
                  "{\"id\":\"b\",\"tokens\":[64],\"identifier\":5}\n");
     const Config config = tiny_config(folder.path());
-    deploy::Box box(config);
+    deploy::LocalNode box(config);
     CHECK_THROWS_WITH_AS(box.features().import_items(deploy::read_items(folder.path(), vocabulary)),
                          doctest::Contains("row 2"), StoreError);
     CHECK(box.features().items() == 0);
   }
 
-  TEST_CASE("a pool smaller than one page is refused with the least that would do") {
+  TEST_CASE("bad input: a pool smaller than a page is refused with the minimum") {
     const kernels::TestFolder folder;
     kernels::DecoderConfig shape = tiny_shape();
     shape.layers = 3, shape.heads = shape.kv_heads = 4, shape.head_dim = 64;
@@ -301,27 +300,27 @@ TEST_SUITE("bad input at the start") {
     CHECK(has(error, std::to_string(256 * 3 * 4 * 64 * 2 * 4)));
   }
 
-  TEST_CASE("a port in use is refused by its number") {
-    const ServedBox box;
-    server::DoorConfig taken;
+  TEST_CASE("bad input: a port in use is refused by its number") {
+    const ServedNode box;
+    server::HttpServerConfig taken;
     taken.port = box.port();
     MetricRegistry metrics;
-    CHECK_THROWS_WITH_AS(server::FrontDoor(taken, {}, metrics),
-                         doctest::Contains(std::to_string(box.port()).c_str()), server::DoorError);
+    CHECK_THROWS_WITH_AS(server::HttpServer(taken, {}, metrics),
+                         doctest::Contains(std::to_string(box.port()).c_str()), server::ServerError);
     box.check_steady();
   }
 
-  TEST_CASE("a data folder that cannot be made, or that another box has, is refused by name") {
+  TEST_CASE("bad input: a data folder that cannot be created or is in use is refused by name") {
     const kernels::TestFolder folder;
     write_tiny_model(folder.path() / "model");
     folder.write("file", "");
     Config config = tiny_config(folder.path());
-    const deploy::Box first(config);
+    const deploy::LocalNode first(config);
     CHECK(has(start_error<StoreError>(config), "locked"));
     config.set("node.data_dir", (folder.path() / "file" / "data").string());
     const std::string error = start_error<StoreError>(config);
     CHECK(has(error, (folder.path() / "file" / "data").string()));
-    CHECK(has(error, "cannot be made"));
+    CHECK(has(error, "cannot be created"));
     CHECK(has(error, "; expected a folder"));
   }
 }

@@ -109,7 +109,7 @@ void damage_text(std::string& text, Chance& chance) {
   if (text.empty()) return;
   const std::size_t from = draw(chance, text.size());
   std::size_t begin = from, end = from;
-  if (draw(chance, 2) == 0) {  // a word or number
+  if (draw(chance, 2) == 0) {  // a word or a number
     begin = static_cast<std::size_t>(
         std::find_if(text.begin() + static_cast<std::ptrdiff_t>(from), text.end(), is_word) - text.begin());
     end = begin;

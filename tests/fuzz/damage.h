@@ -1,6 +1,7 @@
 #pragma once
-// Seeded damage to bytes and to texts of the kinds that we read (JSON, YAML, tables): the fuzz tests' source
-// of hostile input. Equal seeds do equal damage, so a number is enough to see a failure again.
+// Seeded damage to bytes and to texts of the formats that we read (JSON, YAML, tables): the source of
+// hostile input for the fuzz tests. Equal seeds do equal damage, so the seed is enough to repeat a
+// failure.
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -18,10 +19,10 @@ const Value& pick(Chance& chance, const std::vector<Value>& values) {
   return values[draw(chance, values.size())];
 }
 
-// Bits, bytes, runs and ends, with no regard to what they mean.
+// Changes bits, bytes, runs and ends, whatever they mean.
 void damage_bytes(std::string& bytes, Chance& chance);
 
-// Puts a value of another type, range or length in the place of a number, a word or a string.
+// Replaces a number, a word or a string by a value of another type, range or length.
 void damage_text(std::string& text, Chance& chance);
 
 }  // namespace troupe::fuzz

@@ -1,5 +1,5 @@
-// Damaged files of every kind that a user gives us: each ends in the error that its reader promises, with a
-// place and what was expected, or is read.
+// Damages files of every kind that users provide: each is read, or fails with the documented error, which
+// names the place and what was expected.
 #include <doctest/doctest.h>
 #include <zlib.h>
 
@@ -8,8 +8,8 @@
 
 #include "deploy/data/dataset.h"
 #include "deploy/lab/traces/trace_stats.h"
-#include "deploy/node/box.h"
-#include "deploy/node/item_places.h"
+#include "deploy/node/item_placement.h"
+#include "deploy/node/local_node.h"
 #include "deploy/node/prompt_file.h"
 #include "runtime/config/config.h"
 #include "runtime/features/store_features.h"
@@ -31,7 +31,7 @@ std::string gzipped(const std::string& text, const kernels::TestFolder& folder) 
   return folder.read("packed");
 }
 
-// Whether `read` succeeds; anything but `Promised` with a useful text fails the test.
+// Returns whether `read` succeeds; fails the test at any error but `Promised` with a useful text.
 template <class Promised>
 bool reads(const std::function<void()>& read) {
   try {
@@ -51,8 +51,8 @@ struct Tally {
   void count(bool was_read) { ++(was_read ? read : refused); }
   void tell(const std::string& what) const {
     MESSAGE(what, ": seed ", seed, ", ", read + refused, " damaged files, ", refused, " refused");
-    CHECK(refused > (read + refused) / 4);  // damage is mostly seen …
-    CHECK(read > 0);                        // … and harmless damage is not made a fault of
+    CHECK(refused > (read + refused) / 4);  // most damage is noticed
+    CHECK(read > 0);                        // harmless damage is accepted
   }
 };
 
@@ -61,7 +61,7 @@ void damage(std::string& text, Chance& chance) {
     draw(chance, 3) == 0 ? damage_bytes(text, chance) : damage_text(text, chance);
 }
 
-// A text file, packed or not. Packed ones are damaged before or after they are packed.
+// Returns a text file, packed or not. Packed ones are damaged before or after packing.
 std::pair<std::string, std::string> damaged_file(std::string name, std::string text, Chance& chance,
                                                  const kernels::TestFolder& folder) {
   const std::size_t form = draw(chance, 3);
@@ -92,7 +92,8 @@ const char* const requests_jsonl =
     R"({"user":"u1","history":["i1"],"candidates":["i1","i2"],"true_item":"i2"})";
 const char* const trace_jsonl =
     "{\"format\":\"troupe-trace\",\"version\":1,\"source\":\"a test\"}\n"
-    R"({"at_us":0,"tenant":"t","user":"u1","profile":2,"events":["i1","i2"],"candidates":["i3","i4"],"truth":"i3"})"
+    R"({"at_us":0,"tenant":"t","user":"u1","profile":2,"events":["i1","i2"],"candidates":["i3",)"
+    R"("i4"],"truth":"i3"})"
     "\n"
     R"({"at_us":250000,"user":"u2","profile":0,"candidates":["i\u00e9"]})"
     "\n"
@@ -103,7 +104,7 @@ const char* const plan_json =
     "nowhere": ["i4", "i5"], "shards": {"1": ["i2"], "4": ["i3", "i\u00e9"]}}]})";
 
 TEST_SUITE("files fuzz") {
-  TEST_CASE("a damaged configuration ends in a ConfigError with its place, or is read") {
+  TEST_CASE("file fuzz: a damaged configuration is a ConfigError with its place, or is read") {
     CAPTURE(seed);
     const kernels::TestFolder folder;
     const std::string file = (folder.path() / "config.yaml").string();
@@ -112,7 +113,7 @@ TEST_SUITE("files fuzz") {
       CAPTURE(i);
       Chance chance(seed + i);
       std::string text = example_yaml();
-      if (draw(chance, 2) == 0) text.erase(0, text.find("router:"));  // so that each line is hit more often
+      if (draw(chance, 2) == 0) text.erase(0, text.find("router:"));  // fewer lines, hit more often
       damage(text, chance);
       folder.write("config.yaml", text);
       tally.count(reads<ConfigError>([&] { load_config(file); }));
@@ -120,7 +121,7 @@ TEST_SUITE("files fuzz") {
     tally.tell("configurations");
   }
 
-  TEST_CASE("a damaged model directory ends in a LoadError, or is read") {
+  TEST_CASE("file fuzz: a damaged model directory is a LoadError, or is read") {
     CAPTURE(seed);
     const kernels::TestFolder folder;
     write_tiny_model(folder.path() / "sound");
@@ -146,7 +147,7 @@ TEST_SUITE("files fuzz") {
     tally.tell("model directories");
   }
 
-  TEST_CASE("a damaged catalog or history ends in an ImportError or StoreError, or is stored") {
+  TEST_CASE("file fuzz: a damaged catalog or history is an ImportError or StoreError, or is stored") {
     CAPTURE(seed);
     const kernels::TestFolder folder;
     write_tiny_model(folder.path() / "model");
@@ -154,7 +155,7 @@ TEST_SUITE("files fuzz") {
     Store store(folder.path() / "store");
     FeatureLimits limits;
     limits.vocabulary = 64, limits.item_tokens_max = 96, limits.history_events_max = 100;
-    FeaturePort features(store, limits, [](auto) { return BlockName{}; });
+    RocksFeaturePort features(store, limits, [](auto) { return BlockName{}; });
     const std::filesystem::path data = folder.path() / "data";
     Tally tally;
     for (std::uint64_t i = 0; i < 1'000; ++i) {
@@ -169,7 +170,7 @@ TEST_SUITE("files fuzz") {
                                                 : damaged_file("ratings.tsv", ratings_tsv, chance, folder);
       folder.write("data/" + items.first, items.second);
       folder.write("data/" + users.first, users.second);
-      auto import_into = [&](auto read) {  // what is read may still not fit the store
+      auto import_into = [&](auto read) {  // the store may still refuse what was read
         try {
           read();
         } catch (const StoreError& error) {
@@ -185,7 +186,7 @@ TEST_SUITE("files fuzz") {
     tally.tell("catalogs and histories");
   }
 
-  TEST_CASE("a damaged evaluation file ends in an ImportError, or is read") {
+  TEST_CASE("file fuzz: a damaged evaluation file is an ImportError, or is read") {
     CAPTURE(seed);
     const kernels::TestFolder folder;
     Tally tally;
@@ -204,7 +205,7 @@ TEST_SUITE("files fuzz") {
     tally.tell("evaluation files");
   }
 
-  TEST_CASE("a damaged request trace ends in an ImportError, or is read") {
+  TEST_CASE("file fuzz: a damaged request trace is an ImportError, or is read") {
     CAPTURE(seed);
     const kernels::TestFolder folder;
     Tally tally;
@@ -222,7 +223,7 @@ TEST_SUITE("files fuzz") {
     tally.tell("request traces");
   }
 
-  TEST_CASE("a damaged plan ends in a ConfigError that names the knob, or is followed") {
+  TEST_CASE("file fuzz: a damaged placement plan is a ConfigError that names the setting, or is used") {
     CAPTURE(seed);
     const kernels::TestFolder folder;
     const std::string file = (folder.path() / "plan.json").string();

@@ -1,4 +1,5 @@
-"""Runs libFuzzer programs one after the other and says what they did; tests/fuzz/run.sh builds them and calls this."""
+"""Runs libFuzzer programs one after the other and reports on them; tests/fuzz/run.sh builds them and
+calls this."""
 import argparse
 import hashlib
 import json
@@ -14,7 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 CORPUS = HERE / "corpus"
 DICTIONARIES = HERE / "dictionaries"
 BOUNDS = ["-max_len=4096", "-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=256"]
-KEPT_BYTES, KEPT_FILES = 1024, 48  # of a corpus that is committed: a file's bytes, and files
+KEPT_BYTES, KEPT_FILES = 1024, 48  # limits of a committed corpus: bytes of a file, number of files
 
 
 def targets_of(build, wanted):
@@ -35,7 +36,7 @@ def number(pattern, text, default=0):
 
 
 def fuzz(build, name, program, seconds):
-    """One target for so long; `failed` is the path of the input that it failed at, or None."""
+    """Fuzzes one target for `seconds`. `failed` in the result is the path of the failing input, or None."""
     work, failures = build / "corpus" / name, build / "failures" / name
     work.mkdir(parents=True, exist_ok=True)
     failures.mkdir(parents=True, exist_ok=True)
@@ -58,7 +59,7 @@ def fuzz(build, name, program, seconds):
     took = time.monotonic() - begin
     failed = sorted(str(p) for p in set(failures.iterdir()) - before)
     if run.returncode and not failed:
-        failed = ["no input was left"]
+        failed = ["no failing input was saved"]
     if failed:
         (failures / "log.txt").write_text(run.stdout)
     executions = number(r"stat::number_of_executed_units:\s+(\d+)", run.stdout)
@@ -85,7 +86,8 @@ def row(r):
 
 def run_all(build, targets, minutes, json_path):
     print(
-        f"{'target':9} {'executions':>12} {'seconds':>8} {'a second':>11} {'edges':>13} {'features':>8} {'corpus':>6} "
+        f"{'target':9} {'executions':>12} {'seconds':>8} {'a second':>11} {'edges':>13} "
+        f"{'features':>8} {'corpus':>6} "
         f"{'peak MB':>7}",
         flush=True,
     )
@@ -97,7 +99,7 @@ def run_all(build, targets, minutes, json_path):
     print(f"{sum(r['executions'] for r in results):,} executions, {len(failed)} targets failed")
     for r in failed:
         print(
-            f"{r['target']} failed; what it said is in {build}/failures/{r['target']}/log.txt; again:\n"
+            f"{r['target']} failed; log in {build}/failures/{r['target']}/log.txt; run it again by:\n"
             f"  {build}/fuzz_{r['target']} {r['failed']}\n"
             f"  build/tests/fuzz/targets/fuzz_replay --one {r['target']} {r['failed']}"
         )
@@ -109,7 +111,7 @@ def run_all(build, targets, minutes, json_path):
 
 
 def reached(program, folders):
-    """What each input of the folders reaches: path -> numbers of edges (and of what stands for them)."""
+    """Returns what each input of the folders reaches: path -> numbers of edges (and of other features)."""
     with tempfile.TemporaryDirectory() as scratch:
         control = pathlib.Path(scratch, "control")
         pathlib.Path(scratch, "out").mkdir()
@@ -140,7 +142,7 @@ def reached(program, folders):
 
 
 def minimise(build, targets):
-    """Few small inputs that together reach the most, in place of the former ones without a name."""
+    """Replaces generated inputs by few small ones that together reach the most."""
     for name, program in targets.items():
         sets = {
             p: s
@@ -153,13 +155,13 @@ def minimise(build, targets):
             kept[best] = pathlib.Path(best).read_bytes()
             covered |= sets[best]
         for path in (CORPUS / name).iterdir():
-            if re.fullmatch("[0-9a-f]{12}", path.name):  # others have names of their own: they were findings
+            if re.fullmatch("[0-9a-f]{12}", path.name):  # other names: findings, kept
                 path.unlink()
         for data in kept.values():
             (CORPUS / name / hashlib.sha1(data).hexdigest()[:12]).write_bytes(data)
         print(
             f"{name:9} {len(kept):>4} files {sum(map(len, kept.values())):>7} bytes, "
-            f"{len(covered)} of {len(everything)} that are known"
+            f"{len(covered)} of {len(everything)} known edges"
         )
     return 0
 

@@ -14,7 +14,7 @@ namespace troupe::fuzz {
 
 namespace {
 
-constexpr timeval patience{60, 0};
+constexpr timeval timeout{60, 0};
 
 struct Socket {
   int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -30,7 +30,7 @@ std::optional<std::size_t> number(std::string_view text) {
   return value;
 }
 
-// The line that `bytes` begins with, which is taken off; none if there is no CRLF.
+// Removes and returns the first line of `bytes`; nothing if there is no CRLF.
 std::optional<std::string_view> take_line(std::string_view& bytes) {
   const std::size_t end = bytes.find("\r\n");
   if (end == bytes.npos) return std::nullopt;
@@ -44,7 +44,7 @@ bool is_status_line(std::string_view line) {
          line[12] == ' ' && number(line.substr(9, 3));
 }
 
-// Takes one response off `bytes`; what is wrong with it, or "".
+// Removes one response from `bytes`; returns what is wrong with it, or "".
 std::string take_response(std::string_view& bytes, bool is_head, Response& out) {
   const auto status_line = take_line(bytes);
   if (!status_line || !is_status_line(*status_line)) return "no status line";
@@ -78,12 +78,12 @@ std::string exchange(std::uint16_t port, std::string_view bytes) {
   to.sin_family = AF_INET;
   to.sin_port = htons(port);
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  setsockopt(client.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  setsockopt(client.fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   if (connect(client.fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0)
     throw std::runtime_error("the door does not accept a connection");
   while (!bytes.empty()) {
     const ssize_t sent = send(client.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent <= 0) break;  // the door has closed: it has answered before
+    if (sent <= 0) break;  // the server has answered and closed
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
   shutdown(client.fd, SHUT_WR);

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "runtime/network/caf_host.h"
-#include "server/http/front_door_client.h"
+#include "server/http/http_client.h"
 
 namespace troupe::fuzz {
 
@@ -33,16 +33,16 @@ PutItem item(const std::string& id, int n) {
   return put;
 }
 
-server::DoorConfig door_config(const Config& config, const deploy::Box& box) {
-  server::DoorConfig door;
-  door.port = 0;
-  door.body_bytes_max = ServedBox::body_bytes_max;
-  door.answer_us_max = config.duration_us("router.deadline_max") + 400'000;
-  door.limits.candidates_max = ServedBox::candidates_max;
-  door.limits.admin_routes = config.boolean("http.admin_routes");
-  door.actors = box.actors();
-  door.router = deploy::Box::address(Role::router);
-  return door;
+server::HttpServerConfig server_config(const Config& config, const deploy::LocalNode& box) {
+  server::HttpServerConfig http_server;
+  http_server.port = 0;
+  http_server.body_bytes_max = ServedNode::body_bytes_max;
+  http_server.answer_us_max = config.duration_us("router.deadline_max") + 400'000;
+  http_server.limits.candidates_max = ServedNode::candidates_max;
+  http_server.limits.admin_routes = config.boolean("http.admin_routes");
+  http_server.actors = box.actors();
+  http_server.router = deploy::LocalNode::address(Role::router);
+  return http_server;
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ Config tiny_config(const std::filesystem::path& folder, const Settings& settings
   config.set("model.directory", (folder / "model").string());
   config.set("node.data_dir", (folder / "data").string());
   config.set("pool.memory", "1MiB");
-  config.set("router.candidates_max", std::to_string(ServedBox::candidates_max));
+  config.set("router.candidates_max", std::to_string(ServedNode::candidates_max));
   config.set("router.deadline", "20s");
   config.set("router.deadline_max", "30s");
   config.set("inference.executors", "2");
@@ -92,33 +92,33 @@ Config tiny_config(const std::filesystem::path& folder, const Settings& settings
   return config;
 }
 
-ServedBox::ServedBox(const Settings& settings, const std::filesystem::path& data_dir,
-                     const ServedModel& model) {
+ServedNode::ServedNode(const Settings& settings, const std::filesystem::path& data_dir,
+                       const ServedModel& model) {
   model.write(folder_.path() / "model");
   config_ = tiny_config(folder_.path(), settings);
   if (!data_dir.empty()) config_.set("node.data_dir", data_dir.string());
-  box_ = std::make_unique<deploy::Box>(config_, deploy::Place{}, nullptr, model.families);
+  box_ = std::make_unique<deploy::LocalNode>(config_, deploy::NodeRoles{}, nullptr, model.families);
   box_->features().import_items(tiny_items());
   box_->features().import_users(tiny_users());
   host_ = std::make_unique<CafHost>(metrics_, [](auto&&...) {});
   box_->add_to(*host_);
-  const Address address = deploy::Box::address(Role::door);
-  door_ = std::make_unique<server::FrontDoor>(
-      door_config(config_, *box_),
+  const Address address = deploy::LocalNode::address(Role::server);
+  server_ = std::make_unique<server::HttpServer>(
+      server_config(config_, *box_),
       [this, address](Address to, Message message) { host_->post(to, address, std::move(message)); },
       metrics_);
-  host_->set_door(address, [this](Address, Message answer) { door_->deliver(std::move(answer)); });
+  host_->set_server(address, [this](Address, Message answer) { server_->deliver(std::move(answer)); });
   host_->start();
-  door_->open();
+  server_->open();
   if (!box_->prompt().generates()) steady_at_start_ = steady_scores();
 }
 
-ServedBox::~ServedBox() {
-  door_->close();
+ServedNode::~ServedNode() {
+  server_->close();
   host_->stop();
 }
 
-Reply ServedBox::ask(const std::string& method, const std::string& target, const std::string& body) const {
+Reply ServedNode::ask(const std::string& method, const std::string& target, const std::string& body) const {
   server::HttpCall call;
   call.server = "127.0.0.1:" + std::to_string(port());
   call.method = method;
@@ -128,7 +128,7 @@ Reply ServedBox::ask(const std::string& method, const std::string& target, const
   return {reply.status, nlohmann::json::parse(reply.body)};
 }
 
-std::vector<std::pair<std::string, double>> ServedBox::steady_scores() const {
+std::vector<std::pair<std::string, double>> ServedNode::steady_scores() const {
   const Reply reply = ask("POST", "/v1/rank", steady_request());
   REQUIRE_MESSAGE(reply.status == 200, reply.body.dump());
   std::vector<std::pair<std::string, double>> scores;
@@ -142,7 +142,7 @@ std::vector<std::pair<std::string, double>> ServedBox::steady_scores() const {
   return scores;
 }
 
-void ServedBox::check_steady() const {
+void ServedNode::check_steady() const {
   const auto scores = steady_scores();
   for (std::size_t i = 0; i < scores.size(); ++i) {
     CHECK(scores[i].first == steady_at_start_[i].first);

@@ -1,7 +1,8 @@
 #pragma once
-// A running server small enough to be asked thousands of times: all five actors and the HTTP door over a tiny
-// model with random weights, a catalog of twenty items and three users, in a folder that goes when the test
-// ends. "steady" and the items "steady-…" are for checks and are never changed by hostile requests.
+// A running server that is small enough for thousands of requests: all five actors and the HTTP server
+// over a tiny model with random weights, a catalog of twenty items and three users, in a folder that is
+// removed at the end. The user "steady" and the items "steady-…" are for checks; hostile requests never
+// change them.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -11,15 +12,15 @@
 #include <utility>
 #include <vector>
 
-#include "deploy/node/box.h"
+#include "deploy/node/local_node.h"
 #include "kernels/checkpoint/model.h"
 #include "kernels/testing/test_folder.h"
 #include "runtime/actor/metrics.h"
-#include "server/http/front_door.h"
+#include "server/http/http_server.h"
 
 namespace troupe::fuzz {
 
-using Settings = std::vector<std::pair<std::string, std::string>>;  // knobs and their values
+using Settings = std::vector<std::pair<std::string, std::string>>;  // names and values
 
 kernels::DecoderConfig tiny_shape();  // 64 tokens, 96 positions
 // A model directory: config.json, model.safetensors, vocab.json and prompt.json (4 tokens in all).
@@ -29,7 +30,7 @@ void write_tiny_model(const std::filesystem::path& directory,
 std::vector<PutItem> tiny_items();  // item-0 … item-11, steady-0 … steady-7; each of two tokens
 std::vector<PutUser> tiny_users();  // ana, bob, steady
 
-// A configuration of a box on the model in <folder>/model with its data in <folder>/data.
+// Returns a single node's configuration with the model in <folder>/model and the data in <folder>/data.
 Config tiny_config(const std::filesystem::path& folder, const Settings& settings = {});
 
 struct Reply {
@@ -37,30 +38,30 @@ struct Reply {
   nlohmann::json body;
 };
 
-// The model that a box serves: how its directory is written, and the families that there are.
+// The served model: a function that writes its directory, and the known families.
 struct ServedModel {
   std::function<void(const std::filesystem::path& directory)> write = [](auto& directory) {
     write_tiny_model(directory);
   };
-  deploy::Families families = deploy::all_families();
+  deploy::ModelFamilies families = deploy::all_families();
 };
 
-class ServedBox {
+class ServedNode {
  public:
-  // `data_dir`: elsewhere than in the box's own folder.
-  explicit ServedBox(const Settings& settings = {}, const std::filesystem::path& data_dir = {},
-                     const ServedModel& model = {});
-  ServedBox(const ServedBox&) = delete;
-  ~ServedBox();
+  // `data_dir`: a data folder other than the server's own.
+  explicit ServedNode(const Settings& settings = {}, const std::filesystem::path& data_dir = {},
+                      const ServedModel& model = {});
+  ServedNode(const ServedNode&) = delete;
+  ~ServedNode();
 
-  std::uint16_t port() const { return door_->port(); }
+  std::uint16_t port() const { return server_->port(); }
   const MetricRegistry& metrics() const { return metrics_; }
   const kernels::TestFolder& folder() const { return folder_; }
 
   Reply ask(const std::string& method, const std::string& target, const std::string& body = "") const;
-  // The scores of steady's eight items by id. Fails the test unless the reply is whole.
+  // Returns the scores of steady's eight items by id. Fails the test unless the reply is complete.
   std::vector<std::pair<std::string, double>> steady_scores() const;
-  // The server still answers, and with the same scores as at its start.
+  // Checks that the server answers with the same scores as at its start.
   void check_steady() const;
 
   static constexpr std::uint32_t candidates_max = 64;
@@ -70,9 +71,9 @@ class ServedBox {
   kernels::TestFolder folder_;
   Config config_;
   MetricRegistry metrics_;
-  std::unique_ptr<deploy::Box> box_;
+  std::unique_ptr<deploy::LocalNode> box_;
   std::unique_ptr<Host> host_;
-  std::unique_ptr<server::FrontDoor> door_;
+  std::unique_ptr<server::HttpServer> server_;
   std::vector<std::pair<std::string, double>> steady_at_start_;
 };
 

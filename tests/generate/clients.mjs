@@ -1,5 +1,6 @@
-// What OpenAI's own client gets of a box that serves a generator: called by clients.py with the folder where the package
-// is, the box's address, the model's golden file and vocabulary, and users that have the golden histories.
+// Checks a node that serves a generator with OpenAI's own client. clients.py calls it with the folder of the
+// package, the node's address, the model's golden file and its vocabulary. The node has users with the golden
+// histories.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -23,7 +24,8 @@ async function refused(name, body, status, code, param) {
   await check(`refused: ${name}`, async () => {
     const error = await client.completions.create({ model, ...body }).then(() => null, (fault) => fault);
     assert(error instanceof OpenAI.APIError, `no error of the client's, but ${error}`);
-    assert.deepEqual([error.status, error.code, error.param, error.type], [status, code, param, 'invalid_request_error']);
+    const seen = [error.status, error.code, error.param, error.type];
+    assert.deepEqual(seen, [status, code, param, 'invalid_request_error']);
   });
 }
 const generate = async (user, width) => {
@@ -42,7 +44,7 @@ const same_paths = (choices, paths, tolerance) => choices.forEach((choice, i) =>
 });
 
 let model;
-await check('the model that is served is listed', async () => {
+await check('the served model is listed', async () => {
   const models = [];
   for await (const each of client.models.list()) models.push(each);
   assert.equal(models.length, 1);
@@ -72,24 +74,28 @@ for (const [number, { prompt, beams }] of golden.cases.entries()) {
     same_paths(by_ids.choices.slice(0, generated.length), generated, 1e-4);
     const { usage } = by_ids;
     assert.equal(usage.prompt_tokens, prompt.length);
-    assert.equal(usage.completion_tokens, by_ids.choices.reduce((sum, { tokens }) => sum + tokens.length, 0));
+    const completed = by_ids.choices.reduce((sum, { tokens }) => sum + tokens.length, 0);
+    assert.equal(usage.completion_tokens, completed);
     assert.equal(usage.total_tokens, usage.prompt_tokens + usage.completion_tokens);
-    for (const text of [in_words(prompt).join(' '), in_words(prompt).join(''), [in_words(prompt).join(' ')]])
+    const words_of_prompt = in_words(prompt);
+    for (const text of [words_of_prompt.join(' '), words_of_prompt.join(''), [words_of_prompt.join(' ')]])
       assert.deepEqual((await client.completions.create({ ...asked, prompt: text })).choices, by_ids.choices);
   });
 }
 
 const { prompt, argmax } = golden.cases[0];
 await check('greedy decoding is a search of width 1', async () => {
-  const greedy = await client.completions.create({ model, prompt, max_tokens: 3, temperature: 0, logprobs: 0 });
+  const greedy = await client.completions.create(
+    { model, prompt, max_tokens: 3, temperature: 0, logprobs: 0 });
   assert.equal(greedy.choices.length, 1);
   assert.equal(greedy.choices[0].finish_reason, 'length');
   assert.equal(greedy.choices[0].tokens.length, 3);
   assert.equal(greedy.choices[0].tokens[0], argmax);
   let so_far = prompt, sum = 0;
   const each = greedy.choices[0].logprobs.token_logprobs;
-  for (const [at, token] of greedy.choices[0].tokens.entries()) {  // token by token it is the same
-    const one = (await client.completions.create({ model, prompt: so_far, max_tokens: 1, logprobs: 1 })).choices[0];
+  for (const [at, token] of greedy.choices[0].tokens.entries()) {  // requests of single tokens give the same
+    const answer = await client.completions.create({ model, prompt: so_far, max_tokens: 1, logprobs: 1 });
+    const one = answer.choices[0];
     assert.equal(one.tokens[0], token);
     assert.deepEqual(one.logprobs.tokens, in_words([token]));
     assert.deepEqual(one.logprobs.token_logprobs, [one.log_probability]);
@@ -99,22 +105,23 @@ await check('greedy decoding is a search of width 1', async () => {
   }
   assert(Math.abs(sum - greedy.choices[0].log_probability) < 1e-4);
 });
-await check('a wider search finds completions that are as probable, the best first', async () => {
-  const ask = (width) => client.completions.create({ model, prompt, max_tokens: 3, n: Math.min(width, 4), beam_width: width });
+await check('a wider search finds completions at least as probable, best first', async () => {
+  const ask = (width) => client.completions.create(
+    { model, prompt, max_tokens: 3, n: Math.min(width, 4), beam_width: width });
   const [greedy, wide] = [(await ask(1)).choices, (await ask(16)).choices];
   assert.equal(wide.length, 4);
   assert(wide[0].log_probability >= greedy[0].log_probability - 1e-4);
   for (let i = 1; i < wide.length; ++i) assert(wide[i].log_probability <= wide[i - 1].log_probability);
   assert.equal(new Set(wide.map(({ tokens }) => tokens.join())).size, 4);
 });
-await check('max_tokens is 16 if nobody says so, and no model need be named', async () => {
+await check('max_tokens defaults to 16, and the model may be omitted', async () => {
   const { choices, model: served } = await client.completions.create({ prompt: [1] });
   assert.equal(choices[0].tokens.length, 16);
   assert.equal(served, model);
 });
 
-await refused('a word that the model does not have', { prompt: '<bos> <a_999>' }, 422, 'unknown_word', 'prompt');
-await refused('a token that it does not have', { prompt: [1, 999999] }, 422, 'unknown_token', 'prompt[1]');
+await refused('a word outside the vocabulary', { prompt: '<bos> <a_999>' }, 422, 'unknown_word', 'prompt');
+await refused('a token outside the vocabulary', { prompt: [1, 999999] }, 422, 'unknown_token', 'prompt[1]');
 await refused('no prompt', {}, 400, 'missing_field', 'prompt');
 await refused('an empty prompt', { prompt: '' }, 400, 'no_tokens', 'prompt');
 await refused('several prompts', { prompt: ['<bos>', '<bos>'] }, 400, 'several_prompts', 'prompt');
@@ -124,9 +131,10 @@ await refused('a stream', { prompt: [1], stream: true }, 400, 'unsupported_value
 await refused('an echo', { prompt: [1], echo: true }, 400, 'unsupported_value', 'echo');
 await refused('a stop', { prompt: [1], stop: ['<eos>'] }, 400, 'unsupported_value', 'stop');
 await refused('other tokens', { prompt: [1], logprobs: 5 }, 400, 'unsupported_value', 'logprobs');
-await refused('less width than completions', { prompt: [1], n: 3, beam_width: 2 }, 400, 'too_narrow', 'beam_width');
+const narrow = { prompt: [1], n: 3, beam_width: 2 };
+await refused('less width than completions', narrow, 400, 'too_narrow', 'beam_width');
 await refused('too much width', { prompt: [1], beam_width: 100000 }, 413, 'too_wide', 'beam_width');
 await refused('too many tokens', { prompt: [1], max_tokens: 100000 }, 413, 'too_wide', 'max_tokens');
-await refused('a member that nobody knows', { prompt: [1], colour: 'red' }, 400, 'unknown_field', 'colour');
+await refused('an unknown field', { prompt: [1], colour: 'red' }, 400, 'unknown_field', 'colour');
 const { version } = JSON.parse(readFileSync(join(folder, 'node_modules/openai/package.json')));
 console.log(`${checks} checks by openai ${version}`);

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Does OpenAI's own client understand a box that serves a generator, and get the right completions?
+"""Checks that OpenAI's own client works with a node that serves a generator, and gets the right completions.
 
   tests/generate/clients.py --troupe build/deploy/troupe --install
   TROUPE_OPENAI=FOLDER tests/generate/clients.py --troupe build/deploy/troupe
 
-Asks by the npm package `openai` (clients.mjs): models, completions by token ids and by words, searches of several widths,
-and mistakes. Items must be the golden file's and those of /v1/generate. --install gets the package from the registry into
-a temporary folder; without it, the package is where TROUPE_OPENAI says (npm install --prefix FOLDER openai). Exit status
-1 on any difference, 77 where node, the package or the data is missing.
+clients.mjs uses the npm package `openai`: models, completions by token ids and by words, searches of
+several widths, and mistakes. Items must equal those of the golden file and of /v1/generate. --install
+gets the package from the registry into a temporary folder; without it, TROUPE_OPENAI names its folder
+(npm install --prefix FOLDER openai). Exit status 1 on any difference; 77 if node, the package or the data
+is missing.
 """
 import argparse
 import json
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-from generate_box import SKIPPED, Box, Client, missing, model_folder
+from generate_node import SKIPPED, Node, Client, missing, model_folder
 
 MODEL = "tiny-onerec"
 PACKAGE = "openai@6.49.0"
@@ -38,12 +39,12 @@ def ask(troupe, folder):
     golden_file, vocabulary = (
         os.path.join(model_folder(MODEL), name) for name in ("golden.json", "vocab.json")
     )
-    with Box(troupe, MODEL) as box:
-        client = Client(box.server)
+    with Node(troupe, MODEL) as node:
+        client = Client(node.server)
         for number, case in enumerate(json.load(open(golden_file))["cases"]):
             client.put_user(f"golden-{number}", case["history"])
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients.mjs")
-        address = f"{box.server[0]}:{box.server[1]}"
+        address = f"{node.server[0]}:{node.server[1]}"
         return subprocess.run(["node", script, folder, address, golden_file, vocabulary]).returncode
 
 
@@ -70,7 +71,7 @@ def main(argv):
         if why_not:
             return skip(why_not)
         if not os.path.isdir(os.path.join(folder, "node_modules", "openai")):
-            return skip("no package openai; --install gets it, or TROUPE_OPENAI=FOLDER says where it is")
+            return skip("no package openai; expected --install, or TROUPE_OPENAI=FOLDER")
         return 1 if ask(args.troupe, os.path.abspath(folder)) else 0
 
 

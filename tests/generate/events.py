@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""All test events of a data set, asked of a box that serves its generator.
+"""Requests all test events of a data set from a node that serves its generator, and checks the recall.
 
   tests/generate/events.py --troupe build/deploy/troupe --json events.json
 
-For each event the user's history before it is put, then the box is asked for ten identifiers, `--visits` times; an event
-is a hit if its identifier is among them. Prints recall@10, requests/s and latencies of the first visit and of the
-others, for each width, with blocks reused and with --set router.policy=recompute; and what `troupe bench accuracy`, which
-asks the engine alone, says of the same events: the recall must be the same. Exit status 1 if it is not.
+For each event the user's history before it is stored, and ten identifiers are requested, `--visits`
+times. An event is a hit if its identifier is among them. Prints recall@10, requests/s and latencies of
+the first visit and of the others, for each width, with reuse of blocks and with router.policy=recompute.
+`troupe bench accuracy`, which runs the engine alone on the same events, must give the same recall. Exit
+status 1 if it does not.
 """
 import argparse
 import json
@@ -17,7 +18,7 @@ import tempfile
 import threading
 import time
 
-from generate_box import MODELS, SKIPPED, Box, Client, data_folder, missing, model_folder, paths_of, rows
+from generate_node import MODELS, SKIPPED, Node, Client, data_folder, missing, model_folder, paths_of, rows
 
 
 def read_events(model, most):
@@ -53,7 +54,7 @@ def ask(server, events, width, visits, figures):
                 seconds = time.perf_counter() - begin
                 found = [tokens for tokens, _ in paths_of(reply["items"])][:10]
                 figures.add(visit, seconds, truth in found, reply["tokens_reused"])
-    except Exception as fault:  # told by whoever waits
+    except Exception as fault:  # raised by the thread that waits
         figures.failed.append(fault)
 
 
@@ -62,14 +63,14 @@ def at(times, share):
 
 
 def run(troupe, model, events, width, args, policy):
-    with Box(troupe, model, [f"router.policy={policy}"] if policy else []) as box:
-        client = Client(box.server)
+    with Node(troupe, model, [f"router.policy={policy}"] if policy else []) as node:
+        client = Client(node.server)
         for user, history, _ in events:
             client.put_user(user, history)
         figures = Figures()
         parts = [events[i :: args.clients] for i in range(args.clients)]
         threads = [
-            threading.Thread(target=ask, args=(box.server, part, width, args.visits, figures))
+            threading.Thread(target=ask, args=(node.server, part, width, args.visits, figures))
             for part in parts
         ]
         begin = time.perf_counter()
@@ -129,9 +130,9 @@ def main(argv):
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--model", default="tiny-onerec", choices=MODELS)
     parser.add_argument("--widths", default="20,128")
-    parser.add_argument("--events", type=int, default=0, help="only the first so many; 0: all")
-    parser.add_argument("--visits", type=int, default=2, help="of each event")
-    parser.add_argument("--clients", type=int, default=4, help="requests that are under way")
+    parser.add_argument("--events", type=int, default=0, help="only the first N events; 0 = all")
+    parser.add_argument("--visits", type=int, default=2, help="requests for each event")
+    parser.add_argument("--clients", type=int, default=4, help="concurrent requests")
     parser.add_argument("--json")
     args = parser.parse_args(argv)
     if missing():
@@ -145,8 +146,10 @@ def main(argv):
             runs.append({**figures, "engine_recall_at_10": engine})
             same = same and abs(figures["recall_at_10"] - engine) < 0.5 / len(events)
             print(
-                f"width {width:3}, policy {figures['policy']:9}: {figures['requests_per_second']:6.1f} requests/s, "
-                f"first P50 {figures['first_visit']['p50_ms']:.2f} P99 {figures['first_visit']['p99_ms']:.2f} ms, "
+                f"width {width:3}, policy {figures['policy']:9}: {figures['requests_per_second']:6.1f} "
+                "requests/s, "
+                f"first P50 {figures['first_visit']['p50_ms']:.2f} P99 "
+                f"{figures['first_visit']['p99_ms']:.2f} ms, "
                 f"again P50 {figures['again']['p50_ms']:.2f} P99 {figures['again']['p99_ms']:.2f} ms; "
                 f"recall@10 {figures['recall_at_10']:.4f} (engine {engine:.4f}), "
                 f"{figures['tokens_reused']} tokens reused",
@@ -158,7 +161,7 @@ def main(argv):
             open(args.json, "w"),
             indent=1,
         )
-    print("the same recall as the engine's" if same else "another recall than the engine's")
+    print("the recall equals the engine's" if same else "the recall differs from the engine's")
     return 0 if same else 1
 
 

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Do the beams of a served generator equal those that an independent program searched?
+"""Checks that the beams of a served generator equal those that an independent program searched.
 
   tests/generate/golden.py --troupe build/deploy/troupe
 
-Serves each trained generator with its catalog, gives it the histories of the golden file's users, and asks for items by
-a search as wide as the file's: the same identifiers in the same order, log-probabilities within 1e-4, those of their
-tokens adding up to them, each item of an identifier. Asked twice, so that the second answer comes from cached blocks. Then the same of histories that grew: without
-its newest event each is asked for, then with it, and the parts that both begin with (router.history_part=16) have to be
-reused. Exit status 1 on any difference, 77 where the data is not beside the checkout.
+Serves each trained generator with its catalog, stores the histories of the golden file's users, and
+requests items with the file's beam width. The identifiers must be the same in the same order, with
+log-probabilities within 1e-4. The log-probabilities of the tokens must add up to those of the item, and
+all items of an identifier must be there. Each request is sent twice, so that the second answer uses
+cached blocks. Then the same with histories that grew: each is requested without its newest event, then
+with it; the parts that both share (router.history_part=16) must be reused. Exit status 1 on any
+difference; 77 if the data is not beside the checkout.
 """
 import argparse
 import collections
@@ -15,10 +17,10 @@ import json
 import os
 import sys
 
-from generate_box import MODELS, SKIPPED, Box, Client, data_folder, missing, model_folder, paths_of, rows
+from generate_node import MODELS, SKIPPED, Node, Client, data_folder, missing, model_folder, paths_of, rows
 
 TOLERANCE = 1e-4
-EVENTS_MAX = 20  # of a history that these models read
+EVENTS_MAX = 20  # maximum events of a history that these models read
 
 
 def items_by_identifier(model):
@@ -29,7 +31,8 @@ def items_by_identifier(model):
 
 
 def identifier(tokens):
-    """As the data has it: codes of 256 a level, behind four tokens of the vocabulary's own."""
+    """Returns the identifier in the data's form: codes of 256 a level, after four tokens of the
+    vocabulary."""
     return ",".join(str(token - 4 - 256 * level) for level, token in enumerate(tokens))
 
 
@@ -62,8 +65,8 @@ def check(troupe, model):
     golden = json.load(open(os.path.join(model_folder(model), "golden.json")))
     width, faults = golden["beam_width"], 0
     sharing = items_by_identifier(model)
-    with Box(troupe, model) as box:
-        client = Client(box.server)
+    with Node(troupe, model) as node:
+        client = Client(node.server)
         for number, case in enumerate(golden["cases"]):
             client.put_user(f"golden-{number}", case["history"])
         for number, case in enumerate(golden["cases"]):
@@ -85,15 +88,15 @@ def check_grown(troupe, model, part=16):
     golden = json.load(open(os.path.join(model_folder(model), "golden.json")))
     width, faults, reused = golden["beam_width"], 0, 0
     sharing = items_by_identifier(model)
-    with Box(troupe, model, [f"router.history_part={part}"]) as box:
-        client = Client(box.server)
+    with Node(troupe, model, [f"router.history_part={part}"]) as node:
+        client = Client(node.server)
         for number, case in enumerate(golden["cases"]):
             user, history, item_tokens = f"grown-{number}", case["history"], len(case["beams"][0]["tokens"])
             for events in (history[:-1], history):
                 client.put_user(user, events)
                 reply = client.generate(user, width=width, top_k=width, logprobs=True)
             fault = difference(reply, case["beams"], sharing)
-            # Of longer histories the oldest event went, and all parts are others.
+            # A longer history loses its oldest event, so that none of its parts is the same.
             expected = (len(history) - 1) * item_tokens // part * part if len(history) <= EVENTS_MAX else 0
             reused += expected
             if not fault and reply["tokens_reused"] < expected:
@@ -101,7 +104,7 @@ def check_grown(troupe, model, part=16):
             if fault:
                 print(f"{model} case {number}, grown: {fault}")
                 faults += 1
-    print(f"{model}: grown histories, {reused} tokens that have to be reused, {faults} differences")
+    print(f"{model}: grown histories, {reused} tokens had to be reused, {faults} differences")
     return faults + (reused == 0)
 
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""What does the Helm chart come to? Rendered by templates.py (and by Helm, where it is installed): each value is said in the schema and
-used, what is not known is refused, and the cluster's file in it is one that `troupe node` reads.
+"""Checks the Helm chart, rendered by templates.py (and by Helm, where it is installed).
+
+Each value must be in the schema and be used, unknown values must be refused, and `troupe node` must be
+able to read the cluster file in the chart.
 
   TROUPE=build/deploy/troupe tests/helm/chart_test.py
 """
@@ -31,7 +33,7 @@ FILES = {path.name: path.read_text() for path in sorted((CHART / "templates").it
 
 
 def find_fault(value, schema, where="values"):
-    """As far as this schema says anything; "": nothing is wrong."""
+    """Returns what violates the schema, as far as this schema goes; "" = nothing."""
     if "$ref" in schema:
         schema = SCHEMA["definitions"][schema["$ref"].rsplit("/", 1)[1]]
     kinds = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
@@ -46,7 +48,7 @@ def find_fault(value, schema, where="values"):
         or kind is int
         and value < schema.get("minimum", value)
     ):
-        return f"{where} is {value!r}, which is too little"
+        return f"{where} is {value!r}, which is below the minimum"
     if kind is list:
         return next(
             filter(None, (find_fault(one, schema["items"], f"{where}[{i}]") for i, one in enumerate(value))),
@@ -60,7 +62,7 @@ def find_fault(value, schema, where="values"):
         [name for name in value if name not in known] if schema.get("additionalProperties") is False else []
     )
     if missing or unknown:
-        return f"{where}: {missing} are missing, {unknown} are not known"
+        return f"{where}: {missing} are missing, {unknown} are unknown"
     return next(
         filter(
             None, (find_fault(value[name], known[name], f"{where}.{name}") for name in value if name in known)
@@ -89,7 +91,7 @@ class Chart(unittest.TestCase):
             at[last] = value
         return values
 
-    def test_the_values_are_those_of_the_schema_and_others_are_refused(self):
+    def test_values_match_the_schema_and_unknown_ones_are_refused(self):
         self.assertEqual(find_fault(VALUES, SCHEMA), "")
         for change in (
             {"image__tag": ""},
@@ -106,10 +108,10 @@ class Chart(unittest.TestCase):
         del lacking["settings"]["cluster"]["coordination"]
         self.assertIn("coordination", find_fault(lacking, SCHEMA))
 
-    def test_each_value_is_used_and_nothing_else_is(self):
+    def test_templates_use_every_value_and_no_other(self):
         text = "\n".join(FILES.values())
         used = {match.rstrip(".") for match in re.findall(r"\.Values\.([A-Za-z._]+)", text)}
-        for name in used - {"settings.http", "settings.http.tls_certificate"}:  # which may be said
+        for name in used - {"settings.http", "settings.http.tls_certificate"}:  # optional values
             at = VALUES
             for part in name.split("."):
                 self.assertIn(part, at, name)
@@ -123,7 +125,7 @@ class Chart(unittest.TestCase):
             for part in role:
                 self.assertIn(f"$of.{part}", text)
 
-    def test_objects_name_each_other(self):
+    def test_references_between_objects_resolve(self):
         found = documents(VALUES)
         self.assertEqual(len(found), 1 + 3 * 2 + 2 + 2)
         service = found["Service", "shop-nodes"]
@@ -157,7 +159,7 @@ class Chart(unittest.TestCase):
             self.assertIn(found["Service", "shop"]["spec"]["ports"][0]["targetPort"], ports)
             self.assertEqual("volumeClaimTemplates" in one["spec"], bool(of["storage"]))
 
-    def test_pods_begin_anew_when_the_cluster_file_changes_and_secrets_lie_where_they_are_said_to(self):
+    def test_pods_restart_when_the_cluster_file_changes_and_secrets_are_mounted(self):
         digest = lambda values: documents(values)["StatefulSet", "shop-router"]["spec"]["template"][
             "metadata"
         ]["annotations"]["cluster-file"]
@@ -172,15 +174,15 @@ class Chart(unittest.TestCase):
         self.assertIn("keys", [volume.get("secret", {}).get("secretName") for volume in pod["volumes"]])
         self.assertNotIn(("NetworkPolicy", "shop-door"), documents(self.with_values(networkPolicy=False)))
 
-    def test_the_door_is_where_probes_look_for_it_whatever_else_is_said_of_it(self):
-        def door_and_probes(http):
+    def test_probes_use_the_port_and_scheme_of_the_http_server(self):
+        def http_and_probes(http):
             found = documents(self.with_values(settings__http=http))
-            door = yaml.safe_load(found["ConfigMap", "shop-cluster"]["data"]["cluster.yaml"])["http"]
+            rendered = yaml.safe_load(found["ConfigMap", "shop-cluster"]["data"]["cluster.yaml"])["http"]
             pods = [
                 found["StatefulSet", f"shop-{role}"]["spec"]["template"]["spec"]["containers"][0]
                 for role in VALUES["nodes"]
             ]
-            return door, [
+            return rendered, [
                 pod[probe]["httpGet"]
                 for pod in pods
                 for probe in ("startupProbe", "livenessProbe", "readinessProbe")
@@ -194,8 +196,8 @@ class Chart(unittest.TestCase):
             "tls_key": "/run/troupe/secrets/door/tls.key",
         }
         for http in ({}, keys, files, {**keys, **files}):
-            door, probes = door_and_probes(http)
-            self.assertEqual(door, {**place, **http})
+            rendered, probes = http_and_probes(http)
+            self.assertEqual(rendered, {**place, **http})
             for probe in probes:
                 self.assertEqual(probe["port"], "http")
                 self.assertEqual(
@@ -203,7 +205,7 @@ class Chart(unittest.TestCase):
                 )
 
     def test_kustomize_and_helm_run_the_same_pods(self):
-        """But for names, images and what a value says."""
+        """Their pods may differ in names, images and values only."""
         mine = documents(VALUES, "x")
         for role, file in (("router", "routers"), ("cache-meta", "cache-metas"), ("worker", "workers")):
             text = (CHART.parent.parent / "kubernetes" / f"{file}.yaml").read_text()
@@ -224,9 +226,9 @@ class Chart(unittest.TestCase):
             ):
                 self.assertEqual(pod[part], theirs[part])
 
-    @unittest.skipUnless(TROUPE, "no program was named")
+    @unittest.skipUnless(TROUPE, "TROUPE is not set")
     def test_a_node_reads_the_clusters_file(self):
-        """The model is not there, which is what it says, after it has read the file."""
+        """Checks that the program reads the file: its error is then that the model is missing."""
         text = documents(VALUES)["ConfigMap", "shop-cluster"]["data"]["cluster.yaml"].replace(
             "certificates: /run/troupe/certificates", 'certificates: ""'
         )
@@ -255,7 +257,7 @@ class Templates(unittest.TestCase):
     def render(self, text, values=None):
         return Renderer({"t": text}, values or {}, "r").file("t")
 
-    def test_blanks_scopes_and_pipelines(self):
+    def test_white_space_scopes_and_pipelines(self):
         self.assertEqual(self.render("a {{- \"b\" -}}  c"), "abc")
         self.assertEqual(
             self.render(
@@ -277,7 +279,7 @@ class Templates(unittest.TestCase):
             "<4>",
         )
 
-    def test_what_is_not_understood_is_an_error(self):
+    def test_unsupported_syntax_is_an_error(self):
         for bad in (
             "{{ end }}",
             "{{ if .Values }}",

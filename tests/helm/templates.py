@@ -1,5 +1,6 @@
-"""Templates as Helm has them, as much of it as the chart uses: for machines without Helm, to see what a chart comes to. Whatever
-else a template says is an error. Go's rules of blanks, scopes and pipelines; of functions those in FUNCTIONS."""
+"""Renders Helm templates, as far as the chart uses them, on machines without Helm. Anything else in a
+template is an
+error. Follows Go's rules for white space, scopes and pipelines; FUNCTIONS has the functions."""
 import hashlib
 import re
 
@@ -39,7 +40,7 @@ FUNCTIONS = {
 
 
 def pieces_of(text, where):
-    """Texts and actions in turn, with the blanks gone that an action trims."""
+    """Returns texts and actions in alternation, without the white space that an action trims."""
     found, at, trims = [], 0, False
     for match in ACTION.finditer(text):
         before = text[at : match.start()]
@@ -59,14 +60,14 @@ def words_of(action, where):
     while action[at:].strip():
         match = WORD.match(action, at)
         if not match:
-            raise TemplateError(f"{where}: {action[at:]!r} is not understood")
+            raise TemplateError(f"{where}: {action[at:]!r} is not supported")
         words.append(match[0].strip())
         at = match.end()
     return words
 
 
 class Tree:
-    """What stands between a range, an if or a define and its end."""
+    """The nodes between a range, an if or a define and its end."""
 
     def __init__(self, pieces):
         self.pieces, self.defined = pieces, {}
@@ -94,13 +95,13 @@ class Tree:
             else:
                 body.append(("value", text, where))
         if not top:
-            raise TemplateError("a block without its end")
+            raise TemplateError("a block has no end")
         return body, None
 
 
 class Renderer:
     def __init__(self, files, values, release):
-        """`files`: texts by name; `values` as the chart's and its user's together."""
+        """`files`: texts by name; `values`: those of the chart, overlaid by the user's."""
         self.defined, self.bodies = {}, {}
         self.root = {"Values": values, "Release": {"Name": release}, "Template": {"BasePath": "templates"}}
         for name, text in files.items():
@@ -150,7 +151,7 @@ class Renderer:
         return "true" if value is True else "false" if value is False else str(value)
 
     def _value(self, words, where, dot, names):
-        """Of a pipeline; what each part gives is the next one's last argument."""
+        """Returns the value of a pipeline: each part's result is the last argument of the next."""
         words, value, is_first = list(words), None, True
         while words:
             arguments, part = [], []
@@ -166,7 +167,7 @@ class Renderer:
         head, *rest = arguments
         if not callable(head):
             if rest:
-                raise TemplateError(f"{where}: {head!r} is no function")
+                raise TemplateError(f"{where}: {head!r} is not a function")
             return head
         return head(*rest)
 
@@ -195,7 +196,7 @@ class Renderer:
         if name.startswith("templates/"):
             return self.file(name.removeprefix("templates/"))
         if name not in self.defined:
-            raise TemplateError(f"{where}: nothing is defined as {name}")
+            raise TemplateError(f"{where}: no template is defined as {name}")
         return self._render(self.defined[name], of, {"$": of})
 
     def _member(self, word, where, dot, names):

@@ -1,5 +1,4 @@
-// The HSTU family on the device, emulated here: golden outputs, and random shapes against the float64
-// reference.
+// Tests HSTU on the emulated device: golden outputs, and random shapes against the float64 reference.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -33,7 +32,7 @@ double gap(const std::vector<float>& found, const std::vector<double>& wanted, s
   double most = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const double off = std::abs(double{found[i]} - wanted[i]);
-    if (!(off <= most)) most = off;  // also of a NaN
+    if (!(off <= most)) most = off;  // also true for NaN
   }
   return most;
 }
@@ -46,7 +45,7 @@ double golden_gap(const Readouts& readouts, const GoldenCase& one) {
   return std::max(most, gap(readouts.back(), one.state_first8));
 }
 
-// As a share of the largest number of its kind: readouts of one size are of one kind.
+// Returns the error relative to the largest number of its kind: readouts of one size are of one kind.
 double reference_gap(const Readouts& readouts, const HstuModel& model, const Plan& plan) {
   const Reference wanted = compute(model, plan);
   double worst = 0;
@@ -72,7 +71,7 @@ CudaRankerOptions small_options(KvFormat kv) {
 }
 
 Readouts run_one(kernels::Executor& executor, const Plan& plan) {
-  REQUIRE(find_fault(plan, executor.limits()) == "");
+  REQUIRE(validate(plan, executor.limits()) == "");
   const Request request{&plan, std::vector<SegmentKv>(plan.segments.size())};
   const kernels::Reply reply = executor.run({&request, 1})[0];
   REQUIRE(reply.too_large == "");
@@ -118,7 +117,7 @@ HstuRequest random_request(std::mt19937& random, std::size_t events, std::size_t
   return request;
 }
 
-// Of outputs, as a share of the largest: what was seen, times four.
+// Tolerance of outputs, relative to the largest: four times the errors that were measured.
 double tolerance(KvFormat kv) { return kv == KvFormat::f32 ? 1e-5 : kv == KvFormat::f16 ? 1e-2 : 6e-2; }
 
 std::optional<std::filesystem::path> golden_folder() {
@@ -127,7 +126,7 @@ std::optional<std::filesystem::path> golden_folder() {
   return folder;
 }
 
-TEST_CASE("device hstu: the trained model's outputs are the golden ones") {
+TEST_CASE("device hstu: the trained model has the golden outputs") {
   const auto folder = golden_folder();
   if (!cuda::have_device() || !folder) return;
   const HstuModel model = kernels::read_hstu(*folder);
@@ -143,7 +142,7 @@ TEST_CASE("device hstu: the trained model's outputs are the golden ones") {
   }
 }
 
-TEST_CASE("device hstu: random plans are computed as by the reference, alone and together") {
+TEST_CASE("device hstu: random plans match the reference, alone and in batches") {
   if (!cuda::have_device()) return;
   const unsigned seed = std::random_device()();
   CAPTURE(seed);
@@ -155,7 +154,7 @@ TEST_CASE("device hstu: random plans are computed as by the reference, alone and
     CudaRankerOptions options =
         small_options(std::array{KvFormat::f32, KvFormat::f16, KvFormat::bf16}[random() % 3]);
     if (options.kv == KvFormat::f32 && config.head_dim == 128 && cuda::device_properties(0).capability == 86)
-      options = small_options(KvFormat::f16);  // whose tiles take more shared memory than there is
+      options = small_options(KvFormat::f16);  // f32 tiles would exceed the shared memory
     options.page_tokens = 1 + random() % 9;
     const auto executor = cuda::make_cuda_hstu(model, options);
     std::vector<Plan> plans;
@@ -173,7 +172,7 @@ TEST_CASE("device hstu: random plans are computed as by the reference, alone and
   }
 }
 
-TEST_CASE("device hstu: what was cached and new events give what recomputing gives, bit by bit") {
+TEST_CASE("device hstu: cached blocks and new events equal recomputation, bit by bit") {
   if (!cuda::have_device()) return;
   std::mt19937 random(7);
   HstuConfig config = small_config(random, false);
@@ -188,7 +187,7 @@ TEST_CASE("device hstu: what was cached and new events give what recomputing giv
       Request asked{&whole, std::vector<SegmentKv>(whole.segments.size())};
       cuda::DevicePages pages{executor->layout(), {}};
       asked.kv[0].pages = pages.take(whole.segments[0].tokens.size());
-      CHECK(executor->run({&asked, 1})[0].readouts == wanted);  // leaves them there
+      CHECK(executor->run({&asked, 1})[0].readouts == wanted);  // writes them to the pages
       asked.kv[0].source = Source::cached;
       const Readouts reused = executor->run({&asked, 1})[0].readouts;
       for (std::size_t r = 0; r < wanted.size(); ++r)
@@ -203,8 +202,7 @@ TEST_CASE("device hstu: what was cached and new events give what recomputing giv
 }
 
 TEST_CASE(
-    "device hstu: a value that is not a number spoils those that see it, and models without kernels are "
-    "named") {
+    "device hstu: a NaN spoils only the rows that see it, and a model without kernels is refused by name") {
   if (!cuda::have_device()) return;
   std::mt19937 random(5);
   HstuConfig config = small_config(random, false);

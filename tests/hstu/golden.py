@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Does a served HSTU model answer over HTTP what an independent program computed?
+"""Checks that a served HSTU model answers over HTTP what an independent program computed.
 
   tests/hstu/golden.py --troupe build/deploy/troupe
 
-Serves the trained model with its data imported, and the one of serving size in both layers, puts the items and the users of the golden files,
-and ranks: each candidate's score within 1e-4 of its task logit. Each request is asked twice, so that the second answer
-comes from cached blocks, and again with a later time where the model knows times, which has to reuse as much; a user whose history grows reuses its
-whole blocks. Then the same of boxes that leave the item embedding where it is, with a twentieth of its rows in the pool: rows are
-found there and missed, and no block moves for them. Exit status 1 on any difference, 77 where the data is not beside the checkout.
+Serves the trained model with its data imported, and the model of serving size in both layers. Stores the
+items and users of the golden files, and ranks: each candidate's score must be within 1e-4 of its task
+logit. Each request is sent twice, so that the second answer uses cached blocks, and once more with a
+later time if the model uses times, which must reuse as much. A user whose history grows must reuse its
+whole blocks. Then the same with nodes that keep the item embedding in its file and a twentieth of its
+rows in the pool: rows must be found there and missed, and no block is evicted for them. Exit status 1 on
+any difference; 77 if the data is not beside the checkout.
 """
 import argparse
 import http.client
@@ -25,7 +27,7 @@ MOVIES = os.path.join(ROOT, "..", "shared", "data", "movielens-100k")
 TOLERANCE, SKIPPED, BLOCK = 1e-4, 77, 64
 
 
-class Box:
+class Node:
     def __init__(self, troupe, model, imported="", settings=()):
         self.folder = tempfile.TemporaryDirectory(prefix="troupe-hstu-")
         port_file, data = os.path.join(self.folder.name, "port"), os.path.join(self.folder.name, "data")
@@ -70,7 +72,7 @@ class Box:
         try:
             self.link.request(method, path, json.dumps(body))
             reply = self.link.getresponse()
-        except ConnectionError:  # it was idle for too long; all that is asked here may be asked twice
+        except ConnectionError:  # the server closed an idle connection; every request here may be repeated
             self.link.close()
             self.link.request(method, path, json.dumps(body))
             reply = self.link.getresponse()
@@ -112,7 +114,8 @@ def worst(reply, case, logits):
 
 
 def apart(model):
-    """Settings of a box whose table stays in its file, and the pages that a twentieth of its rows take."""
+    """Returns settings that keep the table in its file, and the number of pages for a twentieth of its
+    rows."""
     config = json.load(open(os.path.join(model, "config.json")))
     width = config["num_attention_heads"] * config["attention_dim"]
     page = 4 * config["num_hidden_layers"] * 2 * width * 4
@@ -121,8 +124,8 @@ def apart(model):
     return ("model.tables=mapped", f"pool.row_share={(pages + 0.5) / ((256 << 20) // page)}"), pages
 
 
-def check_rows(box, pages):
-    seen = box.metrics()
+def check_rows(node, pages):
+    seen = node.metrics()
     count = {name: seen[f'troupe_rows_total{{from="{name}"}}'] for name in ("pool", "table")}
     print("  rows from the pool: {pool:.0f}, from the table: {table:.0f}".format(**count))
     faults = [f"no rows from the {name}" for name in count if count[name] == 0]
@@ -138,17 +141,17 @@ def check_rows(box, pages):
 
 def check(troupe, name, model, cases, timed, chain=(), imported="", settings=(), row_pages=0):
     most, faults = 0.0, []
-    with Box(troupe, model, imported, settings) as box:
-        if imported:  # user 1 of the data has 272 events, the model reads 200
-            known = box.send("POST", "/v1/rank", {"user": "1", "candidates": ["50", "181", "1682"]})
+    with Node(troupe, model, imported, settings) as node:
+        if imported:  # user 1 of the data has 272 events; the model reads 200
+            known = node.send("POST", "/v1/rank", {"user": "1", "candidates": ["50", "181", "1682"]})
             if known["history_cut"] != 72 or known["tokens_total"] != 203:
                 faults.append(f"an imported user's ranking: {known}")
         for number, (case, logits) in enumerate(cases):
             user = "chain" if number in chain else f"golden-{number}"
-            box.put(user, case, timed)
+            node.put(user, case, timed)
             now, events = case["request_timestamp"], len(case["item_ids"])
-            first = box.rank(user, case, now)
-            second = box.rank(user, case, now)
+            first = node.rank(user, case, now)
+            second = node.rank(user, case, now)
             most = max(most, worst(first, case, logits), worst(second, case, logits))
             grown = number in chain and number - 1 in chain
             reused = (len(cases[number - 1][0]["item_ids"]) - 1) // BLOCK * BLOCK if grown else 0
@@ -160,14 +163,14 @@ def check(troupe, name, model, cases, timed, chain=(), imported="", settings=(),
                 faults.append(
                     f"case {number} asked again reused {second['tokens_reused']}; expected {events - 1}"
                 )
-            if timed and box.rank(user, case, now + 86400)["tokens_reused"] != events - 1:
+            if timed and node.rank(user, case, now + 86400)["tokens_reused"] != events - 1:
                 faults.append(f"case {number} a day later did not reuse its history")
         if timed:
-            status, reply = box.ask("PUT", "/v1/users/none", {"history": [str(cases[0][0]["item_ids"][0])]})
+            status, reply = node.ask("PUT", "/v1/users/none", {"history": [str(cases[0][0]["item_ids"][0])]})
             if status != 422 or reply["error"]["code"] != "missing_feature":
                 faults.append(f"a history without times: {status} {reply}")
         if row_pages:
-            faults += check_rows(box, row_pages)
+            faults += check_rows(node, row_pages)
     if most > TOLERANCE:
         faults.append(f"largest difference {most:.2g}")
     print(f"{name}: {len(cases)} cases, largest difference {most:.2g}")

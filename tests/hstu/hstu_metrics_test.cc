@@ -1,5 +1,5 @@
-// The trained model ranks as well as its training code measured: hit rate and gain over its evaluation file,
-// by both readings.
+// Tests that the trained model ranks as well as its training code measured: hit rate and gain over its
+// evaluation file, for both protocols.
 #include <doctest/doctest.h>
 #include <zlib.h>
 
@@ -65,7 +65,7 @@ struct RankSums {
     if (rank <= 10) gain += 1 / std::log2(static_cast<double>(rank + 1));
     reciprocal += 1 / static_cast<double>(rank);
   }
-  // As the file has them, to four digits.
+  // Compares with the file, which has four digits.
   void check(const nlohmann::json& wanted, std::size_t users) const {
     const auto is = [&](double sum, const char* name) {
       CAPTURE(name);
@@ -80,7 +80,7 @@ struct RankSums {
 }  // namespace
 
 TEST_SUITE("hstu") {
-  TEST_CASE("hit rate and gain over the evaluation file are those of the training code, by both readings") {
+  TEST_CASE("HSTU metrics: hit rate and gain equal those of the training code, for both protocols") {
     const std::optional<std::filesystem::path> folder = shared_model("tiny-hstu-movielens");
     if (!folder) {
       MESSAGE("skipped: no ../shared/models/tiny-hstu-movielens");

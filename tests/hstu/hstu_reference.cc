@@ -13,7 +13,7 @@ using kernels::Plan;
 using kernels::Readout;
 
 struct PlanToken {
-  std::size_t segment, place;  // its place in the segment
+  std::size_t segment, place;  // position in the segment
   kernels::Token item;
   std::int64_t position, time, query_time;
 };
@@ -56,8 +56,8 @@ std::vector<PlanToken> tokens_of(const HstuConfig& config, const Plan& plan) {
   return tokens;
 }
 
-// floor(ln(max(|d|, 1)) / divisor), in long double; a distance that is exactly a boundary is decided by the
-// boundary.
+// Returns floor(ln(max(|d|, 1)) / divisor), in long double; a distance exactly on a boundary is decided
+// by comparing with the boundary.
 std::size_t bucket(const HstuConfig& config, std::int64_t from, std::int64_t to) {
   const long double seconds = std::max(std::abs(from - to), std::int64_t{1});
   std::size_t k = 0;
@@ -147,8 +147,8 @@ Row read(const kernels::HstuModel& model, const Readout& readout, const Row& sta
 
 }  // namespace
 
-// The mask of the production code by identities; without context tokens and a window it is what plans say of
-// any model.
+// Returns the mask of the production code by identities. Without context tokens and a window it is that
+// of any plan.
 std::vector<std::vector<bool>> visibility(const HstuConfig& config, const Plan& plan) {
   const std::vector<PlanToken> tokens = tokens_of(config, plan);
   const std::int64_t context = config.context_tokens, window = config.window;

@@ -1,6 +1,6 @@
 #pragma once
-// HSTU, written to be read: one plan, all its tokens, dense float64, an explicit mask of who sees whom. No
-// cache, no batch, nothing skipped but what the mask hides. The executor is tested against this file, and
+// HSTU, written to be read: one plan, all its tokens, dense float64, an explicit visibility mask. It has
+// no cache, no batch, and skips only what the mask hides. The executor is tested against this file, and
 // this file against outputs that an independent program computed (golden files beside the models).
 #include <vector>
 
@@ -18,10 +18,10 @@ struct Reference {
   std::vector<std::vector<Row>> states;  // [after the input, after each layer][token]
 };
 
-// The plan must be sound (kernels::find_fault).
+// The plan must be sound (kernels::validate).
 Reference compute(const kernels::HstuModel& model, const kernels::Plan& plan);
 
-// Whether token t of the plan, counted through, sees token u.
+// Returns mask[t][u]: token t of the plan, counted over all segments, sees token u.
 std::vector<std::vector<bool>> visibility(const kernels::HstuConfig& config, const kernels::Plan& plan);
 
 }  // namespace troupe::hstu

@@ -1,5 +1,5 @@
-// An HSTU model whose item embedding is not in memory answers as the one whose is: to the bit, with a
-// twentieth of the rows in pages of a pool, whatever comes and goes there.
+// Tests that an HSTU model whose item embedding is not in memory answers as one with it in memory: to the
+// bit, with a twentieth of the rows in pages of a pool, whatever is loaded and evicted.
 #include <doctest/doctest.h>
 
 #include <numeric>
@@ -25,7 +25,7 @@ Readouts run_one(kernels::Executor& executor, const kernels::Plan& plan) {
   return executor.run({&request, 1})[0].readouts;
 }
 
-// Pages of sixteen rows, as many as a twentieth of the table takes.
+// A pool whose pages of sixteen rows hold a twentieth of the table.
 struct Pool {
   std::vector<std::uint32_t> numbers;
   PageArena arena;
@@ -38,7 +38,7 @@ struct Pool {
     std::iota(numbers.begin(), numbers.end(), 0);
     rows->change({numbers, 0});
   }
-  // Half of the pages go, and come back empty.
+  // Removes half of the pages; they come back empty.
   void move_boundary() {
     const auto gone = rows->change({{}, static_cast<std::uint32_t>(numbers.size() / 2)}).given_back;
     CHECK(gone.size() == numbers.size() / 2);
@@ -83,17 +83,17 @@ void compare(const std::filesystem::path& folder) {
     return;                                                               \
   }
 
-TEST_CASE("with a twentieth of its rows in pages the trained model answers as with all in memory") {
+TEST_CASE("HSTU rows: the trained model answers equally with a twentieth of its rows in pages") {
   SKIP_WITHOUT("tiny-hstu-movielens");
   compare(*folder);
 }
 
-TEST_CASE("with a twentieth of its rows in pages the model of serving size answers as with all in memory") {
+TEST_CASE("HSTU rows: the model of serving size answers equally with a twentieth of its rows in pages") {
   SKIP_WITHOUT("random-hstu-512");
   compare(*folder);
 }
 
-TEST_CASE("a mapped table has the rows of the file, narrow ones widened, and its faults are the file's") {
+TEST_CASE("HSTU rows: a mapped table widens the file's rows and reports the file's faults") {
   const kernels::TestFolder folder;
   const std::vector<float> values{1, 2, 3, 4, 5, 6}, other{7};
   const kernels::NamedTensor tensors[] = {{"odd", {1}, other}, {"table", {3, 2}, values}};
@@ -129,8 +129,7 @@ struct CountingTable final : kernels::EmbeddingTable {
   float shift = 0;
 };
 
-TEST_CASE(
-    "the version of a large table takes few of its rows, from all parts of it, and tells another table") {
+TEST_CASE("HSTU rows: the version of a large table samples few rows, and detects a different table") {
   CountingTable table, other;
   other.shift = 1;
   kernels::VersionHash first, again, different;

@@ -1,5 +1,5 @@
-// The HSTU family against numbers that independent programs computed, and its executor against the float64
-// reference: every way to come by keys and values, on every instruction set of this machine.
+// Tests HSTU against numbers that independent programs computed, and its executor against the float64
+// reference, for all sources of keys and values and on every instruction set of this machine.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ double gap(const std::vector<float>& found, const std::vector<double>& wanted, s
   double most = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const double off = std::abs(double{found[i]} - wanted[i]);
-    if (!(off <= most)) most = off;  // also of a NaN
+    if (!(off <= most)) most = off;  // also true for NaN
   }
   return most;
 }
@@ -41,7 +41,7 @@ HstuModel with_mask(HstuModel model, const GoldenCase& one) {
   return model;
 }
 
-// How far the outputs of a plan are from a golden case: the next items', the tasks', the state's.
+// Returns how far the outputs of a plan are from a golden case: the next items', the tasks', the state's.
 double golden_gap(const std::vector<std::vector<float>>& readouts, const GoldenCase& one) {
   const std::size_t first = one.next_items.empty() ? 0 : 1;
   double most = first == 1 ? gap(readouts[0], one.next_items) : 0;
@@ -51,12 +51,12 @@ double golden_gap(const std::vector<std::vector<float>>& readouts, const GoldenC
 }
 
 std::vector<std::vector<float>> run_one(kernels::Executor& executor, const Plan& plan) {
-  REQUIRE(find_fault(plan, executor.limits()) == "");
+  REQUIRE(validate(plan, executor.limits()) == "");
   const Request request{&plan, std::vector<SegmentKv>(plan.segments.size())};
   return executor.run({&request, 1})[0].readouts;
 }
 
-// The production layer's directory form: its configuration beside the generator's file.
+// Reads the production layer's directory: its configuration is beside the generator's file.
 HstuModel read_production(const std::filesystem::path& folder) {
   const kernels::TestFolder copy;
   std::filesystem::copy_file(folder / "config-stu.json", copy.path() / "config.json");
@@ -64,7 +64,7 @@ HstuModel read_production(const std::filesystem::path& folder) {
   return kernels::read_hstu(copy.path());
 }
 
-// Pages of a segment, all bytes set.
+// Pages of a segment, with all bytes set.
 struct SegmentPages {
   std::vector<std::vector<std::byte>> bytes;
   std::vector<std::byte*> addresses;
@@ -73,8 +73,8 @@ struct SegmentPages {
     for (std::size_t p = 0; p < layout.pages_for(tokens); ++p) {
       auto& page = bytes.emplace_back(layout.bytes + 64, std::byte{0xff});
       void* at = page.data();
-      std::size_t room = page.size();
-      addresses.push_back(static_cast<std::byte*>(std::align(64, layout.bytes, at, room)));
+      std::size_t capacity = page.size();
+      addresses.push_back(static_cast<std::byte*>(std::align(64, layout.bytes, at, capacity)));
     }
   }
 };
@@ -125,7 +125,7 @@ double reference_gap(const std::vector<std::vector<float>>& readouts, const Hstu
   return most;
 }
 
-// One for each instruction set that this CPU has.
+// Returns the kernels of each instruction set that this CPU has.
 std::vector<kernels::HstuKernels> usable_kernels() {
   std::vector<kernels::HstuKernels> all;
   for (std::size_t i = 0; i < kernels::gate_versions().size(); ++i)
@@ -152,7 +152,7 @@ std::unique_ptr<kernels::Executor> executor_of(const HstuModel& model, const ker
   }
 
 TEST_SUITE("hstu") {
-  TEST_CASE("the trained model's outputs are the golden ones, in float64 and by the executor") {
+  TEST_CASE("HSTU: the trained model has the golden outputs, in float64 and by the executor") {
     SKIP_WITHOUT("tiny-hstu-movielens");
     const HstuModel model = kernels::read_hstu(*folder);
     const auto executor = kernels::make_cpu_hstu(model, {.page_tokens = 4});
@@ -166,18 +166,18 @@ TEST_SUITE("hstu") {
       most_reference = std::max(most_reference, golden_gap(rounded, one));
     }
     MESSAGE("largest difference ", most, ", of the reference ", most_reference);
-    CHECK(most < 2e-5);            // states reach 22
-    CHECK(most_reference < 2e-6);  // float32's rounding of what it is compared as
+    CHECK(most < 2e-5);            // states are as large as 22
+    CHECK(most_reference < 2e-6);  // rounding of the compared values to float32
   }
 
-  TEST_CASE("boundaries of time buckets are the golden ones") {
+  TEST_CASE("HSTU: boundaries of time buckets equal the golden ones") {
     SKIP_WITHOUT("tiny-hstu-movielens");
     const nlohmann::json golden = nlohmann::json::parse(std::ifstream(*folder / "golden.json"));
     CHECK(kernels::TimeBuckets(0.301, 128).boundaries() ==
           golden.at("time_bucket_boundaries").get<std::vector<std::uint64_t>>());
   }
 
-  TEST_CASE("the model of serving size has the golden outputs: research layer") {
+  TEST_CASE("HSTU: the model of serving size has the golden outputs in the research layer") {
     SKIP_WITHOUT("random-hstu-512");
     const HstuModel model = kernels::read_hstu(*folder);
     const auto executor = kernels::make_cpu_hstu(model, {.page_tokens = 16});
@@ -188,7 +188,7 @@ TEST_SUITE("hstu") {
     CHECK(most < 1e-5);
   }
 
-  TEST_CASE("the model of serving size has the golden outputs: production layer with its masks") {
+  TEST_CASE("HSTU: the model of serving size has the golden outputs in the production layer") {
     SKIP_WITHOUT("random-hstu-512");
     const HstuModel model = read_production(*folder);
     double most = 0;
@@ -202,7 +202,7 @@ TEST_SUITE("hstu") {
     CHECK(most < 1e-5);
   }
 
-  TEST_CASE("masks of the production layer are the published ones") {
+  TEST_CASE("HSTU: masks of the production layer equal the published ones") {
     SKIP_WITHOUT("random-hstu-512");
     const nlohmann::json golden = nlohmann::json::parse(std::ifstream(*folder / "golden-stu.json"));
     for (const nlohmann::json& mask : golden.at("masks")) {
@@ -222,17 +222,17 @@ TEST_SUITE("hstu") {
     }
   }
 
-  TEST_CASE("a user's chain of requests: rows that were cached and new events give the golden outputs") {
+  TEST_CASE("HSTU: cached rows and new events give the golden outputs along a chain of requests") {
     SKIP_WITHOUT("tiny-hstu-movielens");
     const HstuModel model = kernels::read_hstu(*folder);
     const auto executor = kernels::make_cpu_hstu(model, {.page_tokens = 4});
     const std::vector<GoldenCase> cases = golden_cases(*folder / "golden.json");
     std::vector<SegmentPages> pages;
-    std::vector<std::pair<std::size_t, std::size_t>> blocks;  // events [begin, end) that pages hold
+    std::vector<std::pair<std::size_t, std::size_t>> blocks;  // events [begin, end) in pages
     for (std::size_t c = 9; c <= 13; ++c) {
       const HstuRequest& request = cases[c].request;
       const Plan whole = hstu_plan(model.config, request);
-      // The history but its last event, cut where former requests' histories ended.
+      // The history without its last event, cut where earlier requests' histories ended.
       Plan plan;
       const kernels::Segment& history = whole.segments[0];
       const std::size_t from = blocks.empty() ? 0 : blocks.back().second, end = history.tokens.size();
@@ -246,19 +246,19 @@ TEST_SUITE("hstu") {
         segment.features.assign(history.features.begin() + static_cast<std::ptrdiff_t>(2 * begin),
                                 history.features.begin() + static_cast<std::ptrdiff_t>(2 * until));
         if (!plan.segments.empty())
-          segment.sees.add(kernels::Sees::Range{0, std::uint32_t(plan.segments.size())});
+          segment.sees.add(kernels::VisibleSegments::Range{0, std::uint32_t(plan.segments.size())});
         plan.segments.push_back(segment);
       }
       const auto moved = static_cast<std::uint32_t>(cuts.size() - 1);
       for (std::size_t s = 1; s < whole.segments.size(); ++s) {
         kernels::Segment segment = whole.segments[s];
         segment.sees = {};
-        segment.sees.add(kernels::Sees::Range{0, s == 1 ? moved + 1 : moved + 2});
+        segment.sees.add(kernels::VisibleSegments::Range{0, s == 1 ? moved + 1 : moved + 2});
         plan.segments.push_back(segment);
       }
       plan.readouts = whole.readouts;
       for (kernels::Readout& readout : plan.readouts) readout.segment += moved;
-      REQUIRE(find_fault(plan, executor->limits()) == "");
+      REQUIRE(validate(plan, executor->limits()) == "");
       Request asked{&plan, std::vector<SegmentKv>(plan.segments.size())};
       pages.emplace_back(executor->layout(), end - from);
       for (std::size_t s = 0; s < cuts.size(); ++s) {
@@ -272,7 +272,7 @@ TEST_SUITE("hstu") {
     }
   }
 
-  TEST_CASE("random plans are computed as by the reference, alone and together, on every instruction set") {
+  TEST_CASE("HSTU: random plans match the reference, alone and in batches, on every instruction set") {
     const unsigned seed = std::random_device()();
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -300,7 +300,7 @@ TEST_SUITE("hstu") {
     }
   }
 
-  TEST_CASE("what was cached and new events give what recomputing gives, wherever the history is cut") {
+  TEST_CASE("HSTU: cached blocks and new events equal recomputation, wherever the history is cut") {
     const unsigned seed = std::random_device()();
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -313,12 +313,12 @@ TEST_SUITE("hstu") {
       Request asked{&whole, std::vector<SegmentKv>(whole.segments.size())};
       SegmentPages pages(executor->layout(), whole.segments[0].tokens.size());
       asked.kv[0].pages = pages.addresses;
-      CHECK(executor->run({&asked, 1})[0].readouts == wanted);  // leaves them there
+      CHECK(executor->run({&asked, 1})[0].readouts == wanted);  // writes them to the pages
       asked.kv[0].source = Source::cached;
       const auto reused = executor->run({&asked, 1})[0].readouts;
       for (std::size_t r = 0; r < wanted.size(); ++r)
         CHECK(gap(reused[r], std::vector<double>(wanted[r].begin(), wanted[r].end())) < 1e-5);
-      // The request's time is not in the block: another one finds it as good.
+      // A block does not contain the request's time: a later request reuses it.
       HstuRequest later = request;
       later.now += 400 * 86400;
       const Plan another = hstu_plan(model.config, later);
@@ -328,10 +328,10 @@ TEST_SUITE("hstu") {
     }
   }
 
-  TEST_CASE("each part of a pass takes its time, and the parts together no more than the pass") {
+  TEST_CASE("HSTU: every part of a pass takes time, and all parts at most the pass's time") {
     std::mt19937 random(4);
     kernels::PassParts parts = kernels::all_parts();
-    parts.pop_back();  // nothing is searched
+    parts.pop_back();  // this model does not search
     for (const bool production : {false, true}) {
       const HstuConfig config = small_config(random, production);
       const Plan plan = hstu_plan(config, random_request(random, 60, 10));
@@ -340,8 +340,7 @@ TEST_SUITE("hstu") {
     }
   }
 
-  TEST_CASE(
-      "a request beyond a pass's memory is computed in parts, and times in wild disorder are too large") {
+  TEST_CASE("HSTU: a request beyond a pass's memory runs in parts; extreme times are refused as too large") {
     std::mt19937 random(3);
     HstuConfig config = small_config(random, false);
     const HstuModel model = generated_hstu(config);

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Clients append events to a few users through two routers over one Redis, and read them, while Redis and the routers are killed; who
-does not know whether an append was done repeats it. A user's events only grow, so the history is judged exactly: there is one final list,
-  each read is a beginning of it;
-  an append that was answered is in it, once; one that was not, once or never;
-  whatever ended before something else began stands before it, and is seen by it.
-  tests/linearizability/appends.py [--troupe build/deploy/troupe] [--seconds 60] [--every 4] [--clients 8] [--json FILE]
-Ends with 1 if that is broken, or if the judge does not find what is planted in a history; with 77 without etcd or Redis."""
+"""Clients append events to users through two routers over one Redis, and read them, while processes are
+killed.
+
+  tests/linearizability/appends.py [--troupe build/deploy/troupe] [--seconds 60] [--every 4] [--clients 8]
+                                   [--json FILE]
+
+Redis and the routers are killed. A client that does not know whether an append was done repeats it. A
+user's events only grow, so the history is judged exactly. There is one final list, and:
+  - each read is a prefix of it
+  - an append with an answer is in it, once; an append without an answer is in it once or never
+  - an operation that ended before another began comes before it in the list, and the later one sees it
+Exit status 1 if this is broken, or if the judge misses an injected fault; 77 without etcd or Redis."""
 import argparse
 import collections
 import json
@@ -23,10 +28,10 @@ from linearizability import ASK_LIMIT, FRONTS, PAUSE, ROOT, Asker, World, drive
 import loopback
 
 USERS = 12
-EVENTS_MAX = 700  # of a user: what the model has positions for, and some to spare
+EVENTS_MAX = 700  # events of a user: the model's positions, with a margin
 Did = collections.namedtuple(
     "Did", "user what start end seen"
-)  # `seen`: of an append its id, of a read the list
+)  # `seen`: the id of an append, the list of a read
 
 
 class Client(Asker):
@@ -43,11 +48,11 @@ class Client(Asker):
                 self.append(user) if self.chance.random() < 0.6 and self.run_of.may_append(
                     user
                 ) else self.read(user)
-        except Exception as error:  # what is no outcome that the interface documents
+        except Exception as error:  # an outcome that the interface does not document
             self.fault = f"client {self.number}: {type(error).__name__}: {error}"
 
     def append(self, user):
-        """The same again until it is answered, at either router, as long as the run goes on."""
+        """Repeats the append at either router until it is answered or the run ends."""
         self.made += 1
         event, start = f"c{self.number}-{self.made}", time.monotonic()
         body = {"events": [{"id": event, "tokens": [5 + self.number]}]}
@@ -61,7 +66,7 @@ class Client(Asker):
                     or (reply["repeated"] and tries == 1)
                     or reply["dropped"]
                 ):
-                    raise RuntimeError(f"an append is answered with {reply} after {tries} tries")
+                    raise RuntimeError(f"an append gave {reply} after {tries} tries")
                 self.repeated += reply["repeated"]
                 self.done.append(Did(user, "append", start, time.monotonic(), event))
                 return
@@ -112,7 +117,7 @@ class Run:
 
     def final(self, user):
         for _ in range(100):
-            status, text = loopback.ask(self.cluster.door[FRONTS[0]], "GET", f"/v1/users/{user}")
+            status, text = loopback.ask(self.cluster.http_port[FRONTS[0]], "GET", f"/v1/users/{user}")
             if status in (200, 404):
                 return json.loads(text)["event_ids"] if status == 200 else []
             time.sleep(0.1)
@@ -120,24 +125,25 @@ class Run:
 
 
 def judge_user(did, final):
-    """What no order explains; `did`: of one user."""
+    """Returns what no order of one user's operations explains."""
     place = {event: at for at, event in enumerate(final)}
     if len(place) != len(final):
-        return ["an event is there twice"]
+        return ["an event is in the list twice"]
     faults, asked = [], {d.seen for d in did if d.what == "append"}
     faults += [f"{event} was never appended" for event in final if event not in asked]
-    # Each operation at its point: behind so many events.
+    # Each operation's point: the number of events before it.
     points = []
     for d in did:
         if d.what == "read":
             if d.seen != final[: len(d.seen)]:
-                faults.append(f"a read of {len(d.seen)} events is no beginning of the final {len(final)}")
+                faults.append(f"a read of {len(d.seen)} events is no prefix of the final {len(final)}")
             points.append((d.start, d.end, len(d.seen), len(d.seen), d))
         elif d.seen in place:
             points.append((d.start, d.end, place[d.seen] + 1, place[d.seen], d))
         elif d.end != math.inf:
-            faults.append(f"{d.seen} was answered, and is not there")
-    # By time: what has ended has at least so many events; what begins later ends behind them, and an append begins behind them.
+            faults.append(f"{d.seen} was answered, but is missing")
+    # Order by time. An operation that has ended has at least `behind` events. An operation that begins later
+    # must come after them; an append begins before its own event.
     moments = sorted(
         [(end, 0, behind, d) for _, end, behind, _, d in points if end != math.inf]
         + [(start, 1, before, d) for start, _, _, before, d in points],
@@ -149,7 +155,8 @@ def judge_user(did, final):
             least, by = count, d
         elif begins and count < least:
             faults.append(
-                f"{d.what} {d.seen if d.what == 'append' else len(d.seen)} began after {by.what} had seen {least} events, and stands behind {count}"
+                f"{d.what} {d.seen if d.what == 'append' else len(d.seen)} began after {by.what} had "
+                f"seen {least} events, but comes after only {count}"
             )
     return faults
 
@@ -164,7 +171,7 @@ def judge(did, finals):
 
 
 def planted_missed():
-    """Histories of which each has one fault, that the judge does not find."""
+    """Returns the built-in histories that the judge gets wrong: sound ones, and ones with one fault each."""
     a = lambda event, start, end: Did("u", "append", start, end, event)
     r = lambda start, end, *seen: Did("u", "read", start, end, list(seen))
     sound = [
@@ -183,9 +190,9 @@ def planted_missed():
         ([a("x", 0, 9), r(1, 2, "x"), r(3, 4)], ["x"]),
         ([a("x", 0, 9), a("y", 0, 9), r(1, 2, "y")], ["x", "y"]),
     ]
-    missed = [f"sound, and found at fault: {did}" for did, final in sound if judge(did, {"u": final})]
+    missed = [f"sound, but judged faulty: {did}" for did, final in sound if judge(did, {"u": final})]
     return missed + [
-        f"at fault, and found sound: {did} {final}" for did, final in bad if not judge(did, {"u": final})
+        f"faulty, but judged sound: {did} {final}" for did, final in bad if not judge(did, {"u": final})
     ]
 
 
@@ -208,7 +215,7 @@ def main():
             print(f"skipped: appends need {program}")
             return 77
     folder = pathlib.Path(tempfile.mkdtemp(prefix="troupe-appends-"))
-    world, faults = World(options, folder), ["it did not come so far"]
+    world, faults = World(options, folder), ["the run did not finish"]
     try:
         world.up()
         run = Run(world.cluster, options.clients, options.seconds, options.seed)
@@ -229,7 +236,7 @@ def main():
         for what, value in summary.items():
             print(f"{what.replace('_', ' ')}: {value}")
         if len(appends) < 100 or not run.failovers:
-            faults.append("too few to show anything")
+            faults.append("too few operations to be meaningful")
         if options.json:
             pathlib.Path(options.json).write_text(json.dumps(summary, indent=1) + "\n")
     finally:

@@ -1,11 +1,14 @@
-"""Is a history of reads and writes of one user or item linearizable: is there an order of its operations, each at one
-moment between its call and its return, in which every answer is what a single copy would have said? Wing and Gong's
-search, an operation taken as late as possible (Lowe), configurations remembered; exact both ways. Operations without an
-outcome stay open for ever: each may happen once, at any time after its call, or never.
+"""Decides whether a history of reads and writes of one user or item is linearizable.
 
-A promotion (a replica of Redis takes the primary's place) may undo what nobody was told is stored: the newest writes
-without an outcome, as far back as to the last acknowledged one. So a state is the last acknowledged value and those of
-writes without an outcome on top of it; the last of them is what is seen."""
+That means: there is an order of the operations, each at one moment between its call and its return, in
+which every answer is that of a single copy. The search is that of Wing and Gong, takes operations as late
+as possible (Lowe), and remembers configurations; it is exact both ways. Operations without an outcome
+stay open for ever: each may happen once, at any time after its call, or never.
+
+A promotion (a replica of Redis replaces the primary) may undo writes without an outcome: the newest ones,
+back to the last acknowledged write. So a state is the last acknowledged value and, on top of it, the
+values of writes
+without an outcome. Reads see the last of them."""
 import bisect
 import collections
 import math
@@ -15,8 +18,10 @@ READ, PUT, DELETE, PROMOTION = "read", "put", "delete", "promotion"
 
 
 class Operation:
-    """`value`: of a put; of a read the set of those values that its answer may stand for. `end` is infinite where there
-    was no outcome."""
+    """One operation. `value`: of a put its value; of a read the set of values that its answer may stand for.
+
+    `end` is infinite without an outcome.
+    """
 
     __slots__ = ("what", "value", "start", "end", "note")
 
@@ -48,26 +53,26 @@ def promotion(start, end, note=None):
 
 
 def after(state, operation):
-    """The states in which `operation` may leave this one; none: it cannot happen here."""
+    """Returns the states to which `operation` may lead from this one; none = it cannot happen here."""
     if operation.what == READ:
         return [state] if state[-1] in operation.value else []
     if operation.what == PROMOTION:
         return [state[:kept] for kept in range(1, len(state) + 1)]
     if operation.what == DELETE and state[-1] is ABSENT:
-        return []  # it is answered as unknown: a read
+        return []  # answered as unknown; that counts as a read
     return [(*state, operation.value)] if operation.is_open else [(operation.value,)]
 
 
 class Search:
     def __init__(self, operations, limit):
         self.operations, self.limit = operations, limit
-        self.seen = set().union(*(o.value for o in operations if o.what == READ))  # by anybody, ever
-        self.promotions = sum(o.what == PROMOTION for o in operations)  # to come
-        self.pending = set()  # called, and neither returned nor known as happened in every configuration
+        self.seen = set().union(*(o.value for o in operations if o.what == READ))  # values that any read sees
+        self.promotions = sum(o.what == PROMOTION for o in operations)  # promotions still to happen
+        self.pending = set()  # called; not returned, and not done in every configuration
         self.configurations = {((ABSENT,), frozenset())}
 
     def run(self):
-        """The operation whose answer no order explains; none: there is an order."""
+        """Returns the operation whose answer no order explains; None = there is an order."""
         moments = [(o.start, 0, i) for i, o in enumerate(self.operations)]
         moments += [(o.end, 1, i) for i, o in enumerate(self.operations) if not o.is_open]
         for _, returns, which in sorted(moments):
@@ -82,7 +87,8 @@ class Search:
         return None
 
     def until_done(self, which):
-        """All configurations in which it has happened, it last of those that happen now."""
+        """Returns all configurations in which `which` has happened, as the last of the operations that
+        happen now."""
         done, seen = set(), set()
         todo = list(self.configurations)
         while todo:
@@ -93,7 +99,7 @@ class Search:
             for other in self.candidates(state, happened):
                 for state_then in after(state, self.operations[other]):
                     if not self.promotions:
-                        state_then = state_then[-1:]  # nothing is undone any more
+                        state_then = state_then[-1:]  # nothing can be undone any more
                     then = (state_then, happened | {other})
                     if other == which:
                         done.add((state_then, happened))
@@ -102,13 +108,16 @@ class Search:
                         todo.append(then)
             if len(seen) > self.limit:
                 raise RuntimeError(
-                    f"more than {self.limit} configurations: fewer operations without an outcome, please"
+                    f"more than {self.limit} configurations: expected fewer operations without an outcome"
                 )
         return self.least(done)
 
     def candidates(self, state, happened):
-        """What may happen next. An operation without an outcome only where somebody waits who needs it, for it can
-        happen later; and of those that nobody can tell from each other, one."""
+        """Yields what may happen next.
+
+        An operation without an outcome is taken only if a waiting operation needs it, because it can
+        happen later. Of operations that no read can distinguish, only one is taken.
+        """
         left = self.pending - happened
         waiting = [i for i in left if not self.operations[i].is_open]
         yield from waiting
@@ -118,7 +127,7 @@ class Search:
         is_absent = state[-1] is ABSENT
         needs_any = is_absent and any(self.operations[i].what == DELETE for i in waiting)
         if needs_any and unseen:
-            yield min(unseen)  # rather than one that somebody may want to see later
+            yield min(unseen)  # prefer one that no later read needs
         yield from (
             i
             for i in open_puts
@@ -131,7 +140,7 @@ class Search:
             )[:1]
 
     def least(self, configurations):
-        """Without those in which more of the open ones have happened to come to the same."""
+        """Removes configurations that reached the same state with more open operations done."""
         kept = collections.defaultdict(list)
         for state, happened in sorted(configurations, key=lambda c: len(c[1])):
             closed = frozenset(i for i in happened if not self.operations[i].is_open)
@@ -141,16 +150,18 @@ class Search:
 
 
 def find_violation(operations, limit=200_000):
-    """Of one key. The operation that cannot be explained, or none."""
+    """Returns an operation of one key that no order explains, or None."""
     return Search(list(operations), limit).run()
 
 
-# ---- numbers ----
+# ---- version numbers ----
 
 
 class Numbered:
-    """An operation that named a place in the one order that the store gives to all writes of a kind: a write with its
-    version, or a read of all that has versions up to this one."""
+    """An operation with a position in the order that the store gives to all writes of a kind.
+
+    A write has its own version; a read sees all writes up to its version.
+    """
 
     __slots__ = ("version", "is_write", "start", "end", "note")
 
@@ -158,17 +169,21 @@ class Numbered:
         self.version, self.is_write, self.start, self.end, self.note = version, is_write, start, end, note
 
     def __repr__(self):
-        return f"{'write' if self.is_write else 'read at'} {self.version} [{self.start}, {self.end}] {self.note or ''}".rstrip()
+        what = "write" if self.is_write else "read at"
+        return f"{what} {self.version} [{self.start}, {self.end}] {self.note or ''}".rstrip()
 
 
 def find_disorder(operations, reads_bind=True):
-    """Two operations, one of which was over before the other began, whose versions say that they happened the other way
-    round; or two writes of one version. `reads_bind`: no later operation stands before a read either."""
+    """Returns two operations whose versions contradict their times, or two writes of one version; else None.
+
+    Versions contradict times if the operation that ended before the other began has the later version.
+    `reads_bind`: this also holds for an operation after a read.
+    """
     by_version = {}
     for operation in operations:
         if operation.is_write and by_version.setdefault(operation.version, operation) is not operation:
             return by_version[operation.version], operation
-    newest = []  # (end, the operation with the greatest version of those that ended until then)
+    newest = []  # (end, operation with the greatest version among those that ended until then)
     for operation in sorted(operations, key=lambda o: o.end):
         if operation.is_write or reads_bind:
             if not newest or newest[-1][1].version < operation.version:

@@ -1,6 +1,9 @@
-"""What clients asked and were told, as a history that checker.py can judge. Each operation is of one user or item, named
-by its kind and key. A user's value is shown by a ranking as the version of the profile and its number of tokens, an
-item's as its title; both also as versions of all that was written (of the profiles, of the catalog)."""
+"""Converts records of requests and answers into histories that checker.py can judge.
+
+Each operation is of one user or item, named by its kind and key. A ranking shows a user's value as the
+profile's version and its number of tokens, and an item's value as its title. Both also have versions over
+all writes: of the
+profiles, or of the catalog."""
 import collections
 import json
 import math
@@ -9,8 +12,12 @@ from checker import ABSENT, Numbered, delete, find_disorder, find_violation, pro
 
 
 class Record:
-    """`what`: read, put or delete. `value`: what a put writes, or what a read saw (a user: its number of tokens).
-    `version`: the answer's; none: it had none. `outcome`: ok, absent (404), or open: nobody knows."""
+    """A request and its outcome.
+
+    `what`: read, put or delete. `value`: what a put writes, or what a read saw (for a user: its number of
+    tokens). `version`: that of the answer; None = the answer had none. `outcome`: ok, absent (404), or
+    open (unknown).
+    """
 
     __slots__ = ("kind", "key", "what", "value", "version", "start", "end", "outcome", "router")
 
@@ -27,12 +34,12 @@ class Record:
 
 
 def tokens_of(value):
-    """The number of tokens of a user's value, "user-3/17/5": it is the last part."""
+    """Returns the number of tokens of a user's value: the last part of "user-3/17/5"."""
     return int(value.rsplit("/", 1)[1])
 
 
 def values_seen(record, puts):
-    """Which puts of its key a read may have seen; `puts`: those of the key."""
+    """Returns which of the puts of its key a read may have seen."""
     if record.outcome == "absent":
         return {ABSENT}
     if record.kind == "item":
@@ -45,12 +52,12 @@ def values_seen(record, puts):
 
 
 def operations_of(records):
-    """Of one key."""
+    """Returns the operations of one key."""
     puts = [r for r in records if r.what == "put"]
     operations = []
     for r in records:
         end = math.inf if r.outcome == "open" else r.end
-        if r.what == "read" or r.outcome == "absent":  # a deletion of what is not there
+        if r.what == "read" or r.outcome == "absent":  # a deletion of something absent
             operations.append(read(values_seen(r, puts), r.start, r.end, r))
         elif r.what == "put":
             operations.append(put(r.value, r.start, end, r))
@@ -61,7 +68,8 @@ def operations_of(records):
 
 def tell(record):
     return (
-        f"{record.what} of {record.kind} {record.key} by {record.router or 'nobody'}: {record.outcome} {record.value!r} "
+        f"{record.what} of {record.kind} {record.key} by {record.router or 'nobody'}: {record.outcome} "
+        f"{record.value!r} "
         f"version {record.version}, {record.start:.6f} to {record.end:.6f}"
     )
 
@@ -73,15 +81,15 @@ def judge_key(records, promotions):
         return None
     before = sorted((r for r in records if r.what != "read" and r.start < found.end), key=lambda r: r.start)
     told = [
-        f"no order of what was acknowledged explains this: {tell(found.note)}"
+        f"no order of acknowledged writes explains this: {tell(found.note)}"
         if found.note
-        else f"no order explains what was seen before {found}"
+        else f"no order explains the reads before {found}"
     ]
     return "\n  ".join(told + [tell(r) for r in before[-6:]])
 
 
 def numbered(records, kind):
-    """Writes by their versions; of items also reads, each of which sees the whole catalog as of one version."""
+    """Returns writes by their versions; for items also reads, which see the whole catalog of one version."""
     for r in records:
         if r.kind != kind or r.version is None or r.outcome != "ok":
             continue
@@ -92,9 +100,9 @@ def numbered(records, kind):
 
 
 def judge_item_reads(records):
-    """A read at catalog version c shows of an item what the last write up to c made of it."""
+    """Checks that a read at catalog version c shows an item as the last write up to c made it."""
     writes = collections.defaultdict(dict)
-    may_be = collections.defaultdict(set)  # of writes without an outcome
+    may_be = collections.defaultdict(set)  # values of writes without an outcome
     for r in records:
         if r.kind == "item" and r.what != "read":
             if r.outcome == "ok":
@@ -109,13 +117,14 @@ def judge_item_reads(records):
         right = may_be[r.key] | {writes[r.key][last] if last is not None else ABSENT}
         if r.value not in right:
             faults.append(
-                f"not what the catalog held at its version: {tell(r)}; expected one of {sorted(map(str, right))}"
+                f"differs from the catalog of its version: {tell(r)}; expected one of "
+                f"{sorted(map(str, right))}"
             )
     return faults
 
 
 def judge(records, promotions=()):
-    """What breaks the promise, in words; `promotions`: (since, until) of each."""
+    """Returns the violations as texts; `promotions`: (since, until) of each."""
     keys = collections.defaultdict(list)
     for r in records:
         keys[r.kind, r.key].append(r)
@@ -124,6 +133,6 @@ def judge(records, promotions=()):
         pair = find_disorder(list(numbered(records, kind)), reads_bind=not promotions)
         if pair:
             faults.append(
-                f"versions of {kind}s do not follow time:\n  {tell(pair[0].note)}\n  {tell(pair[1].note)}"
+                f"versions of {kind}s contradict time:\n  {tell(pair[0].note)}\n  {tell(pair[1].note)}"
             )
     return faults + judge_item_reads(records)[:5]

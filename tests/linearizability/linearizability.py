@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Clients put, delete and rank users and items through two routers over one Redis, while Redis and the routers are
-killed; then the history is judged (README.md).
-  tests/linearizability/linearizability.py --operations 100000 [--failover restart|promote] [--every 6] [--clients 12]
-                                           [--troupe build/deploy/troupe] [--history FILE] [--json FILE] [--seconds 280]
+"""Clients put, delete and rank users and items through two routers over one Redis, while processes are
+killed.
+
+  tests/linearizability/linearizability.py --operations 100000 [--failover restart|promote] [--every 6]
+                                           [--clients 12] [--troupe build/deploy/troupe] [--history FILE]
+                                           [--json FILE] [--seconds 280]
   tests/linearizability/linearizability.py --check FILE    # judge a history again
-  tests/linearizability/linearizability.py --plant lost    # acknowledged writes are lost: it has to be found; or split
-  tests/linearizability/linearizability.py --short         # for ctest: some seconds of it, and what is planted
-Ends with 1 if the promise was broken, with 77 without etcd or Redis."""
+  tests/linearizability/linearizability.py --plant lost    # lose acknowledged writes; or split
+  tests/linearizability/linearizability.py --short         # for ctest: a few seconds, and the injected fault
+
+Redis and the routers are killed; then the history is judged (README.md). Exit status 1 if a promise is
+broken; 77
+without etcd or Redis."""
 import argparse
 import collections
 import gzip
@@ -30,27 +35,27 @@ from stores import Stores
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEMO = ROOT / "deploy/demo"
 FRONTS = ("front-1", "front-2")
-FIXED_USER, FIXED_ITEM = "ana", "camp-0000"  # of the demo world; nobody writes them
-KEYS = 8  # of users, and of items
-PAUSE = 0.01  # of a client that was refused
-LENGTHS = 90  # of users' tokens: writes of a user without an outcome are told apart by it
+FIXED_USER, FIXED_ITEM = "ana", "camp-0000"  # of the demo world; no client writes them
+KEYS = 8  # keys of users, and of items
+PAUSE = 0.01  # pause of a client after a refusal
+LENGTHS = 90  # token counts of users, which distinguish a user's writes without an outcome
 ASK_LIMIT = 4.0
-SURELY_NOT = ("features_unavailable",)  # of a write: nothing was stored
+SURELY_NOT = ("features_unavailable",)  # error codes that mean that a write was not stored
 
 
 class Asker(threading.Thread):
-    """A client of the doors of a run's cluster, with a connection to each that is kept while it holds."""
+    """A client of the servers of a run's cluster, with a persistent connection to each."""
 
     def __init__(self, run, number):
         super().__init__(daemon=True)
         self.run_of, self.number, self.connections = run, number, {}
 
     def ask(self, router, method, path, body=None):
-        """Status and reply. 0: there was no outcome; none: nothing was asked."""
+        """Returns status and reply. Status 0 = no outcome; None = nothing was sent."""
         try:
             if router not in self.connections:
                 connection = http.client.HTTPConnection(
-                    loopback.ADDRESS, self.run_of.cluster.door[router], timeout=ASK_LIMIT
+                    loopback.ADDRESS, self.run_of.cluster.http_port[router], timeout=ASK_LIMIT
                 )
                 connection.connect()
                 self.connections[router] = connection
@@ -76,7 +81,7 @@ class Client(Asker):
         try:
             while self.run_of.goes_on():
                 self.one()
-        except Exception as error:  # what is no outcome that the interface documents
+        except Exception as error:  # an outcome that the interface does not document
             self.fault = f"client {self.number}: {type(error).__name__}: {error}"
 
     def one(self):
@@ -110,7 +115,7 @@ class Client(Asker):
         return "PUT", path, {"title": value, "tokens": [5, 6, 7], "identifier": 7}
 
     def settle(self, record, status, reply):
-        """Whether anything is to be remembered of it."""
+        """Sets the outcome of a record; returns whether to keep it."""
         code = reply["error"]["code"] if reply and "error" in reply else ""
         if status == 200:
             record.outcome = "ok"
@@ -136,11 +141,11 @@ class Client(Asker):
         if 0 < status < 500:
             raise RuntimeError(f"{record.what} of {record.key}: {status} {reply}")
         self.refused[code or "no outcome"] += 1
-        return True  # it stays open
+        return True  # the outcome is unknown
 
 
 class Run:
-    """`operations` of `clients`, for `seconds` at most."""
+    """A run of `clients` until `operations` are done, or for `seconds` at most."""
 
     def __init__(self, cluster, name, operations, clients, seconds, seed):
         self.cluster, self.name, self.seed = cluster, name, seed
@@ -178,7 +183,7 @@ class Run:
         return [record for client in self.clients for record in client.records]
 
     def faults(self):
-        """Of the run, not of its history."""
+        """Returns faults of the run itself, not of its history."""
         return [client.fault for client in self.clients if client.fault]
 
     def refused(self):
@@ -186,34 +191,34 @@ class Run:
 
 
 def find_frame(cluster):
-    """How many tokens of a ranking are not the user's."""
+    """Returns how many tokens of a ranking are not the user's."""
     totals = []
     for length in (10, 20):
-        loopback.ask(cluster.door[FRONTS[0]], "PUT", "/v1/users/frame", {"tokens": [1] * length})
+        loopback.ask(cluster.http_port[FRONTS[0]], "PUT", "/v1/users/frame", {"tokens": [1] * length})
         status, text = loopback.ask(
-            cluster.door[FRONTS[0]],
+            cluster.http_port[FRONTS[0]],
             "POST",
             "/v1/rank",
             {"user": "frame", "candidates": [FIXED_ITEM], "policy": "item"},
         )
         if status != 200:
-            raise RuntimeError(f"a ranking for a user that was put: {status} {text}")
+            raise RuntimeError(f"ranking for a stored user: {status} {text}")
         totals.append(json.loads(text)["tokens_total"] - length)
     if totals[0] != totals[1]:
         raise RuntimeError(
-            f"a ranking's tokens beside the user's are {totals}; expected the same for each user"
+            f"tokens of a ranking that are not the user's: {totals}; expected the same for each user"
         )
     return totals[0]
 
 
 class World:
-    """The cluster and its stores. `replicas`: how many have to have a write before it is answered."""
+    """The cluster and its stores. `replicas`: how many must have a write before it is acknowledged."""
 
     def __init__(self, options, folder, replicas=0):
         ports = loopback.free_ports(2)
         self.stores = Stores(folder, ports)
         settings = [
-            f"features: {{store: \"{self.stores.url}\", when_away: refuse, time_limit: 400ms, "
+            f"features: {{store: \"{self.stores.url}\", on_outage: refuse, time_limit: 400ms, "
             f"wait_replicas: {replicas}}}",
             f"model: {{directory: {DEMO}/model}}",
             "pool: {memory: 16MiB, precompute_items: false}",
@@ -232,7 +237,7 @@ class World:
         self.cluster.end()
         self.stores.end()
 
-    # ---- what happens to it ----
+    # ---- disturbances ----
 
     def restart_store(self, run):
         self.stores.kill_primary()
@@ -258,14 +263,14 @@ class World:
         run.failovers["router and cache-meta killed and restarted"] += 1
 
     def split(self, name):
-        """This router follows a replica that believes itself to be the primary."""
+        """Restarts this router with a replica that believes to be the primary."""
         self.cluster.kill(name)
         self.stores.detach()
         self.cluster.start(name, "--set", f"features.store={self.stores.replica_url}")
         self.cluster.wait_until_ready(name)
 
     def fail_over(self, run, how, number):
-        """In turn: the store, a router with its cache-meta, the store, the other router."""
+        """Alternates: the store, a router with its cache-meta, the store, the other router."""
         if number % 2 == 1:
             return self.restart_front(run, FRONTS[number // 2 % 2])
         if how == "restart":
@@ -285,7 +290,7 @@ def drive(world, run, how, every):
 
 
 def together(records):
-    """How many operations of a key were under way when one of it began, in the mean."""
+    """Returns how many operations of a key were in flight when one of its operations began, on average."""
     keys = collections.defaultdict(list)
     for r in records:
         keys[r.key].append(r)
@@ -348,7 +353,7 @@ def check(path):
     return 1 if found else 0
 
 
-# ---- what is run ----
+# ---- runs ----
 
 
 def run_long(options, folder):
@@ -370,7 +375,7 @@ def run_long(options, folder):
 
 
 def plant(world, run, what):
-    """Something that must not be, after two seconds."""
+    """Injects a fault that the judge must find, after two seconds."""
     time.sleep(2)
     if what == "lost":
         world.promote(run, detached_s=0.3)
@@ -381,7 +386,7 @@ def plant(world, run, what):
 
 
 def run_short(options, folder):
-    """First nothing must be found, then what is planted."""
+    """Runs without a fault, when nothing must be found, then with an injected fault."""
     world = World(options, folder)
     try:
         world.up()
@@ -393,11 +398,12 @@ def run_short(options, folder):
         plant(world, planted, "lost")
         lost = judge(planted.records(), planted.promotions)
         print(
-            f"planted: {len(lost)} violations by acknowledged writes that were lost, the first: {(lost or ['none'])[0]}"
+            f"injected fault: {len(lost)} violations by lost acknowledged writes, the first: "
+            f"{(lost or ['none'])[0]}"
         )
         if len(run.failovers) < 2 or len(run.records()) < 200:
             found.append(
-                f"{len(run.records())} operations with {dict(run.failovers)}: too few to show anything"
+                f"{len(run.records())} operations with {dict(run.failovers)}: too few to be meaningful"
             )
         return 1 if found or not lost else 0
     finally:
@@ -411,7 +417,7 @@ def read_options():
     parser.add_argument("--troupe", default=str(ROOT / "build/deploy/troupe"))
     parser.add_argument("--operations", type=int, default=100_000)
     parser.add_argument("--clients", type=int, default=12)
-    parser.add_argument("--seconds", type=float, default=280, help="at most")
+    parser.add_argument("--seconds", type=float, default=280, help="maximum duration")
     parser.add_argument("--failover", choices=("restart", "promote"), default="restart")
     parser.add_argument("--every", type=float, default=6, help="seconds from one failover to the next")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,5 +1,6 @@
-"""Two Redis servers, one the other's replica, and what may become of them: the primary is killed and comes back with its
-file, or the replica takes its place. Whoever leads has the same port, as behind a virtual address."""
+"""Two Redis servers, one a replica of the other. A test kills the primary, restarts it with its file, or
+promotes the
+replica. The primary always has the same port, as behind a virtual address."""
 import pathlib
 import socket
 import subprocess
@@ -9,11 +10,11 @@ ADDRESS = "127.0.0.1"
 
 
 class Refusal(Exception):
-    """Redis answers with an error, such as that it loads its file."""
+    """Redis answers with an error, for example while it loads its file."""
 
 
 def talk(port, *words, limit=2.0):
-    """One command; the first line of its answer, or for text its content."""
+    """Sends one command; returns the first line of the answer, or the content of a text."""
     command = f"*{len(words)}\r\n" + "".join(f"${len(str(word))}\r\n{word}\r\n" for word in words)
     with socket.create_connection((ADDRESS, port), timeout=limit) as connection:
         connection.sendall(command.encode())
@@ -85,7 +86,7 @@ class Stores:
     def start_replica(self):
         self._start(self.names[1], self.ports[1], "--replicaof", f"{ADDRESS} {self.ports[0]}")
         until(
-            "the replica has it all",
+            "the replica is in sync",
             lambda: "master_link_status:up" in talk(self.ports[1], "INFO", "replication"),
         )
 
@@ -95,11 +96,11 @@ class Stores:
         process.wait()
 
     def detach(self):
-        """The replica hears nothing more of the primary, which does not know that yet."""
+        """Cuts the replica off from the primary, which does not notice yet."""
         talk(self.ports[1], "REPLICAOF", "NO", "ONE")
 
     def promote(self):
-        """The replica takes the place of a primary that is gone; the other one begins anew as its replica."""
+        """Promotes the replica after the primary was killed; the other server restarts as its replica."""
         self.detach()
         talk(self.ports[1], "CONFIG", "SET", "port", str(self.ports[0]))
         until("the new primary answers", lambda: talk(self.ports[0], "PING") == "+PONG")

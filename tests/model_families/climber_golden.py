@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Does a served Climber model answer over HTTP what an independent program computed?
+"""Checks that a served Climber model answers over HTTP what an independent program computed.
 
   tests/model_families/climber_golden.py --troupe build/deploy/troupe
 
-Serves tiny-climber with MovieLens imported, puts the users of its golden file with their actions, and ranks: both tasks of
-each candidate within 1e-4 of their logits. Each request is asked computed, from cached blocks, which reuse the whole
-history, and by the other task, which has to order by it. Another scenario reuses nothing; a user whose towers are not
-full keeps its whole blocks when it grows; who does not wait for a profile gets an answer without it first. All again with
-the item embedding in its file (`model.tables: mapped`) and few of its rows in the pool. Exit status 1 on any difference, 77 where the data is not beside the checkout.
+Serves tiny-climber with MovieLens imported, stores the users of its golden file with their actions, and
+ranks: both tasks of each candidate must be within 1e-4 of their logits. Each request is answered
+computed, from cached blocks (which must reuse the whole history), and by the other task (which must set
+the order). Another scenario must reuse nothing. A user whose towers are not full must keep its whole
+blocks when it grows. A request that does not wait for a profile is answered without it first. All this is
+repeated with the item embedding in its file (`model.tables: mapped`) and few of its rows in the pool.
+Exit status 1 on any difference; 77 if the data is not beside the checkout.
 """
 import argparse
 import importlib.util
@@ -24,8 +26,8 @@ MODEL = os.path.join(hstu.MODELS, "tiny-climber")
 BLOCK = 16
 
 
-def put(box, user, case):
-    box.send(
+def put(node, user, case):
+    node.send(
         "PUT",
         f"/v1/users/{user}",
         {
@@ -35,9 +37,9 @@ def put(box, user, case):
     )
 
 
-def rank(box, user, case, **more):
+def rank(node, user, case, **more):
     candidates = list(dict.fromkeys(str(item) for item in case["candidate_ids"]))
-    return box.send(
+    return node.send(
         "POST", "/v1/rank", {"user": user, "candidates": candidates, "scenario": case["scenario"], **more}
     )
 
@@ -50,12 +52,12 @@ def worst(reply, case):
     return most
 
 
-def check_case(box, number, case, faults):
+def check_case(node, number, case, faults):
     user, expect = f"golden-{number}", lambda right, what: right or faults.append(f"case {number}: {what}")
-    put(box, user, case)
-    computed = rank(box, user, case, policy="recompute")
-    first, second = rank(box, user, case), rank(box, user, case)
-    liked = rank(box, user, case, task="like")
+    put(node, user, case)
+    computed = rank(node, user, case, policy="recompute")
+    first, second = rank(node, user, case), rank(node, user, case)
+    liked = rank(node, user, case, task="like")
     events = sum(case["subsequence_lengths"])
     expect(
         first["plan"] == "towers" and first["tasks"] == ["click", "like"],
@@ -71,7 +73,7 @@ def check_case(box, number, case, faults):
         expect(
             scores == sorted(scores, reverse=True)
             and scores == [item["task_scores"][task] for item in reply["items"]],
-            "not ordered by the task that was asked",
+            "not ordered by the requested task",
         )
     cached = {item["id"]: item["task_scores"] for item in second["items"]}
     apart = max(
@@ -80,25 +82,25 @@ def check_case(box, number, case, faults):
     return max(worst(reply, case) for reply in (computed, first, second, liked)), apart
 
 
-def check_more(box, cases, faults):
+def check_more(node, cases, faults):
     case = cases[0]
     apart = {
         **case,
         "item_ids": case["item_ids"][1:61],
         "actions": case["actions"][1:61],
     }  # no other case has it
-    put(box, "scenarios", apart)
+    put(node, "scenarios", apart)
     reused = [
-        rank(box, "scenarios", {**apart, "scenario": scenario})["tokens_reused"] for scenario in (0, 1, 0, 1)
+        rank(node, "scenarios", {**apart, "scenario": scenario})["tokens_reused"] for scenario in (0, 1, 0, 1)
     ]
     if reused[:2] != [0, 0] or not reused[2] == reused[3] > 60:
         faults.append(f"two scenarios reused {reused} tokens")
     short = {**case, "item_ids": case["item_ids"][:40], "actions": [5] * 40}
-    put(box, "grows", short)
-    rank(box, "grows", short)
+    put(node, "grows", short)
+    rank(node, "grows", short)
     grown = {**short, "item_ids": case["item_ids"][:43], "actions": [5] * 43}
-    put(box, "grows", grown)
-    reused = rank(box, "grows", grown)["tokens_reused"]
+    put(node, "grows", grown)
+    reused = rank(node, "grows", grown)["tokens_reused"]
     if reused != 2 * (40 // BLOCK) * BLOCK:
         faults.append(f"a history that has grown reused {reused} tokens")
     body = {"user": "golden-0", "candidates": ["1"]}
@@ -106,47 +108,47 @@ def check_more(box, cases, faults):
         ("/v1/rank", {"scenario": 2}, "bad_scenario"),
         ("/v1/rank", {"task": "buy"}, "unknown_task"),
     ):
-        status, reply = box.ask("POST", path, {**body, **more})
+        status, reply = node.ask("POST", path, {**body, **more})
         if status != 400 or reply["error"]["code"] != code:
             faults.append(f"{more}: {status} {reply}")
-    status, reply = box.ask(
+    status, reply = node.ask(
         "POST", "/v1/score", {"query": [1], "items": [{"tokens": [2]}], "label_tokens": [3]}
     )
     if status != 422 or reply["error"]["code"] != "not_a_scorer":
         faults.append(f"scores of labels: {status} {reply}")
-    status, reply = box.ask(
+    status, reply = node.ask(
         "PUT", "/v1/users/none", {"history": ["1"], "features": [{"name": "actions", "values": [6]}]}
     )
     if status != 422 or reply["error"]["code"] != "bad_feature":
         faults.append(f"an action that the model does not know: {status} {reply}")
-    check_behind(box, cases[0], faults)
-    known = box.send("POST", "/v1/rank", {"user": "1", "candidates": ["50", "181", "1682"]})
+    check_behind(node, cases[0], faults)
+    known = node.send("POST", "/v1/rank", {"user": "1", "candidates": ["50", "181", "1682"]})
     if (
         known["tokens_total"] != 64 + 64 + 3
     ):  # of 272 imported ratings the last 64, and the last 64 of four and five
         faults.append(f"an imported user's ranking: {known}")
 
 
-def check_behind(box, case, faults):
-    """Who does not wait is answered without a profile first, and with it soon afterwards."""
-    put(box, "behind", case)
-    first = rank(box, "behind", case, features="behind")
+def check_behind(node, case, faults):
+    """Checks that a request that does not wait is answered without a profile first, and soon with it."""
+    put(node, "behind", case)
+    first = rank(node, "behind", case, features="behind")
     if (first["features_missing"], first["profile_version"], first["tokens_total"]) != (
         1,
         0,
         len(first["items"]),
     ):
-        faults.append(f"nothing was known of a user, and the answer is {first}")
+        faults.append(f"expected an answer without a profile: {first}")
     for _ in range(500):
-        later = rank(box, "behind", case, features="behind")
+        later = rank(node, "behind", case, features="behind")
         if not later["features_missing"]:
             break
         time.sleep(0.01)
     if later["features_missing"] or later["features_stale"] or worst(later, case) > hstu.TOLERANCE:
-        faults.append(f"a user that was asked for behind an answer: {later}")
-    status, reply = box.ask("POST", "/v1/rank", {"user": "behind", "candidates": ["1"], "features": "new"})
+        faults.append(f"expected the profile that was read in the background: {later}")
+    status, reply = node.ask("POST", "/v1/rank", {"user": "behind", "candidates": ["1"], "features": "new"})
     if status != 400 or reply["error"]["code"] != "unknown_freshness":
-        faults.append(f"features that nobody knows: {status} {reply}")
+        faults.append(f"an unknown feature mode: {status} {reply}")
 
 
 def main():
@@ -162,17 +164,18 @@ def main():
     faults = []
     for tables in ((), ("model.tables=mapped", "pool.memory=8MiB", "pool.row_share=0.02")):
         differences = []
-        with hstu.Box(troupe, MODEL, hstu.MOVIES, [f"router.history_part={BLOCK}", *tables]) as box:
+        with hstu.Node(troupe, MODEL, hstu.MOVIES, [f"router.history_part={BLOCK}", *tables]) as node:
             for number, case in enumerate(cases):
-                differences.append(check_case(box, number, case, faults))
-            check_more(box, cases, faults)
+                differences.append(check_case(node, number, case, faults))
+            check_more(node, cases, faults)
             if tables:
-                faults += hstu.check_rows(box, int(box.metrics()['troupe_pages{kind="row"}']))
+                faults += hstu.check_rows(node, int(node.metrics()['troupe_pages{kind="row"}']))
         golden, cached = (max(pair[i] for pair in differences) for i in (0, 1))
         if golden > hstu.TOLERANCE or cached > hstu.TOLERANCE:
             faults.append("a difference is too large")
         print(
-            f"{' '.join(tables) or 'tables in memory'}: {len(cases)} cases, largest difference {golden:.2g}; cached from computed {cached:.2g}"
+            f"{' '.join(tables) or 'tables in memory'}: {len(cases)} cases, largest difference "
+            f"{golden:.2g}; cached from computed {cached:.2g}"
         )
     for fault in faults:
         print(fault)

@@ -1,5 +1,5 @@
-// A second family runs everywhere that the decoders do: behind the executor's interface, in a box over HTTP,
-// in the simulated cluster and in benchmarks, and nothing but its own files and the table knows of it.
+// Tests that a second model family works wherever decoders do: as an executor, in a node over HTTP, in
+// the simulated cluster and in benchmarks. Only its own files and the table of families know it.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,13 +23,14 @@ using namespace troupe::families;
 namespace {
 
 const fuzz::ServedModel pooled_model{
-    [](const std::filesystem::path& directory) { write_pooled_model(directory); }, families_with_pooled()};
+    [](const std::filesystem::path& directory) { write_pooled_model(directory); },
+    model_families_with_pooled()};
 
 const fuzz::ServedModel pooled_generator{
     [](const std::filesystem::path& directory) { write_pooled_model(directory, {}, false); },
-    families_with_pooled()};
+    model_families_with_pooled()};
 
-nlohmann::json generated(const fuzz::ServedBox& box, const std::string& members) {
+nlohmann::json generated(const fuzz::ServedNode& box, const std::string& members) {
   const fuzz::Reply reply = box.ask("POST", "/v1/generate", R"({"user":"ana")" + members + "}");
   REQUIRE_MESSAGE(reply.status == 200, reply.body.dump());
   return reply.body;
@@ -40,7 +41,7 @@ std::vector<std::string> ids_of(const nlohmann::json& reply) {
   return ids;
 }
 
-// Pages of an executor, all bytes set.
+// Pages of an executor, with all bytes set.
 struct Pages {
   std::unique_ptr<std::byte, decltype(&std::free)> bytes{nullptr, &std::free};
   std::vector<std::byte*> addresses;
@@ -62,7 +63,7 @@ kernels::Plan small_plan() {
   return plan;
 }
 
-// The mean of all that is seen decides: a sum of mixes, whatever its order and wherever it stands.
+// A toy oracle for the family: the mean of all visible tokens decides, whatever their order and positions.
 class ToyPooled final : public sim::ToyFamily {
   sim::SegmentValue value_of(std::uint64_t model_key, std::span<const Token> tokens, std::int32_t,
                              std::vector<sim::SegmentValue>& seen) const override {
@@ -96,17 +97,17 @@ sim::Scenario pooled_scenario(std::uint64_t seed, const ToyPooled& family) {
 }  // namespace
 
 TEST_SUITE("two families") {
-  TEST_CASE("a model directory is of the family that config.json names, and of none is a fault") {
+  TEST_CASE("model families: config.json names the family; an unknown one is an error") {
     const kernels::TestFolder folder;
     write_pooled_model(folder.path());
-    CHECK(family_of(families_with_pooled(), folder.path()).name == "pooled");
+    CHECK(family_of(model_families_with_pooled(), folder.path()).name == "pooled");
     CHECK(kernels::load_error_of([&] { family_of(deploy::all_families(), folder.path()); }) ==
           (folder.path() / "config.json").string() +
               ": model_type is \"pooled_mlp\"; expected one of \"qwen2\", \"qwen3\", \"llama\", \"climber\", "
               "\"hstu\"");
   }
 
-  TEST_CASE("an executor of the second family answers alike from pages and from tokens") {
+  TEST_CASE("model families: the second family answers equally from pages and from tokens") {
     const auto executor = make_pooled_executor({}, 4);
     const kernels::Plan plan = small_plan();
     kernels::Request request{&plan, std::vector<kernels::SegmentKv>(3)};
@@ -120,8 +121,8 @@ TEST_SUITE("two families") {
     CHECK(executor->run({&request, 1})[0].readouts != computed[0].readouts);
   }
 
-  TEST_CASE("a box serves it over HTTP under every policy, and cached blocks give what recomputing gives") {
-    const fuzz::ServedBox box({}, {}, pooled_model);
+  TEST_CASE("model families: a node serves it under every policy, and cached blocks change nothing") {
+    const fuzz::ServedNode box({}, {}, pooled_model);
     const auto expected = box.steady_scores();
     const auto rank = [&](const std::string& policy) {
       std::string body =
@@ -147,8 +148,8 @@ TEST_SUITE("two families") {
     CHECK(expected.size() == 8);
   }
 
-  TEST_CASE("what it makes of the catalog is of the state that the request sees") {
-    const fuzz::ServedBox box({}, {}, pooled_model);
+  TEST_CASE("model families: its catalog assets belong to the catalog version of the request") {
+    const fuzz::ServedNode box({}, {}, pooled_model);
     const auto score = [&] {
       const fuzz::Reply reply = box.ask("POST", "/v1/rank", R"({"user":"ana","candidates":["item-1"]})");
       REQUIRE_MESSAGE(reply.status == 200, reply.body.dump());
@@ -163,11 +164,11 @@ TEST_SUITE("two families") {
     CHECK(with_one_more == doctest::Approx(before + 1));
     const fuzz::Reply scored =
         box.ask("POST", "/v1/score", R"({"query":[5],"items":[{"tokens":[6]}],"label_tokens":[7]})");
-    CHECK_MESSAGE(scored.status == 200, scored.body.dump());  // it needs nothing of a catalog
+    CHECK_MESSAGE(scored.status == 200, scored.body.dump());  // scoring needs no catalog
   }
 
-  TEST_CASE("a box generates over HTTP: items of the catalog, best first, the same from cached blocks") {
-    const fuzz::ServedBox box({}, {}, pooled_generator);
+  TEST_CASE("model families: a node generates items of the catalog, best first, equally from cached blocks") {
+    const fuzz::ServedNode box({}, {}, pooled_generator);
     const auto first = generated(box, R"(,"top_k":5)");
     const auto& items = first.at("items");
     REQUIRE(items.size() == 5);
@@ -184,15 +185,14 @@ TEST_SUITE("two families") {
     CHECK(all.at("reason") == "only 20 items of the catalog may be returned; asked for 50");
   }
 
-  TEST_CASE(
-      "filters of a generate request hold, and the catalog that is put to is the one that is searched") {
-    const fuzz::ServedBox box({}, {}, pooled_generator);
+  TEST_CASE("model families: filters of a generate request hold, and new items are searched") {
+    const fuzz::ServedNode box({}, {}, pooled_generator);
     const auto best = ids_of(generated(box, R"(,"top_k":3)"));
     const auto denied = ids_of(generated(box, R"(,"top_k":2,"deny":[")" + best[0] + "\"]"));
     CHECK(denied == std::vector(best.begin() + 1, best.end()));
     CHECK(ids_of(generated(box, R"(,"allow":["item-7","item-9"])")).size() == 2);
     const auto unseen = ids_of(generated(box, R"(,"top_k":50,"exclude_seen":true)"));
-    CHECK(unseen.size() == 17);  // ana has seen three
+    CHECK(unseen.size() == 17);  // ana has seen three items
     CHECK(std::ranges::find(unseen, "item-0") == unseen.end());
     const auto tokens = generated(box, R"(,"top_k":1)").at("items")[0].at("tokens").dump();
     CHECK(box.ask("PUT", "/v1/items/a-twin", R"({"title":"T","identifier":1,"tokens":)" + tokens + "}")
@@ -203,8 +203,8 @@ TEST_SUITE("two families") {
     CHECK(ids_of(generated(box, R"(,"top_k":2)")) == std::vector<std::string>{"a-twin", best[1]});
   }
 
-  TEST_CASE("a ranker is not asked to generate, nor a generator to rank, and scores are anybody's") {
-    const fuzz::ServedBox generator({}, {}, pooled_generator), ranker({}, {}, pooled_model);
+  TEST_CASE("model families: rankers refuse to generate, generators to rank; both score") {
+    const fuzz::ServedNode generator({}, {}, pooled_generator), ranker({}, {}, pooled_model);
     const std::string rank = R"({"user":"ana","candidates":["item-1"]})";
     const auto code = [](const fuzz::Reply& reply) {
       return std::to_string(reply.status) + " " +
@@ -222,7 +222,7 @@ TEST_SUITE("two families") {
     CHECK(code(generator.ask("POST", "/v1/score", score)) == "200 ");
   }
 
-  TEST_CASE("a simulated cluster keeps its promises with it, through faults") {
+  TEST_CASE("model families: a simulated cluster keeps its promises through faults") {
     const ToyPooled family;
     for (const std::uint64_t seed : {3u, 11u}) {
       CAPTURE(seed);
@@ -233,7 +233,7 @@ TEST_SUITE("two families") {
     }
   }
 
-  TEST_CASE("it is calibrated and benchmarked as decoders are") {
+  TEST_CASE("model families: calibration and benchmarks work as for decoders") {
     const PooledShape large{.positions_max = 600};
     const deploy::Calibration calibration = deploy::calibrate(
         {{"pooled", {64, 600}, pooled_cost(large), [&] { return make_pooled_executor(large, 4); }}},
@@ -252,7 +252,7 @@ TEST_SUITE("two families") {
     config.set("model.directory", folder.path().string());
     config.set("inference.executors", "2");
     deploy::BenchRank bench;
-    bench.families = families_with_pooled();
+    bench.families = model_families_with_pooled();
     bench.data = demo / "world";
     bench.rows = deploy::read_evaluation(demo / "world" / "requests.jsonl");
     for (deploy::EvaluationRow& row : bench.rows) row.history.assign(20, row.candidates.front());

@@ -61,7 +61,7 @@ using kernels::Beam;
 using kernels::Search;
 using kernels::Token;
 
-// The logarithm of each row's softmax.
+// Replaces each row by the logarithm of its softmax.
 void normalise(std::vector<float>& logits) {
   const float most = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
@@ -95,7 +95,7 @@ class PooledExecutor final : public kernels::Executor {
   }
 
  private:
-  // Embeddings of one segment, token by token.
+  // Returns embeddings of one segment, token by token.
   std::vector<float> embeddings_of(const Request& request, std::size_t segment) const;
   void keep(const std::vector<float>& embeddings, std::span<std::byte* const> pages) const;
   void answer(const Request& request, Reply& reply) const;
@@ -138,7 +138,7 @@ void PooledExecutor::keep(const std::vector<float>& embeddings, std::span<std::b
 
 void PooledExecutor::answer(const Request& request, Reply& reply) const {
   const kernels::Plan& plan = *request.plan;
-  TROUPE_CHECK(find_fault(plan, limits()).empty(), "a sound plan");
+  TROUPE_CHECK(validate(plan, limits()).empty(), "a sound plan");
   std::vector<std::vector<float>> segments;
   for (std::size_t s = 0; s < plan.segments.size(); ++s) {
     segments.push_back(embeddings_of(request, s));
@@ -188,8 +188,8 @@ std::vector<float> PooledExecutor::log_softmax(std::vector<float> sum, std::size
   return logits;
 }
 
-// Obvious: each level's paths in full, sorted. What is denied is left out at the end, so the levels keep all
-// paths.
+// Expands all paths of each level and sorts them. Denied paths are removed at the end, so the levels keep
+// all paths.
 std::vector<Beam> PooledExecutor::search(const Search& search, const kernels::PathIndex& paths,
                                          std::vector<float> sum, std::size_t tokens) const {
   struct Open {
@@ -287,7 +287,7 @@ std::unique_ptr<kernels::Executor> make_pooled_executor(const PooledShape& shape
                                           page_tokens);
 }
 
-// As a decoder of one layer with one narrow head, which is near enough: it attends to nothing.
+// Approximates the family as a decoder of one layer with one narrow head; it attends to nothing.
 placement::ModelShape pooled_cost(const PooledShape& shape) {
   return {.name = "pooled",
           .layers = 1,
@@ -302,7 +302,7 @@ placement::ModelShape pooled_cost(const PooledShape& shape) {
           .attention = placement::Precision::f32};
 }
 
-deploy::Family pooled_family() {
+deploy::ModelFamily pooled_family() {
   const auto describe = [](const std::filesystem::path& directory, const Config& config) {
     const PooledShape shape = read_shape(directory);
     return deploy::ModelFacts{limits_of(shape), pooled_layout(shape, page_tokens_of(config)),
@@ -324,8 +324,8 @@ deploy::Family pooled_family() {
   return {"pooled", {"pooled_mlp"}, describe, open};
 }
 
-deploy::Families families_with_pooled() {
-  deploy::Families families = deploy::all_families();
+deploy::ModelFamilies model_families_with_pooled() {
+  deploy::ModelFamilies families = deploy::all_families();
   families.push_back(pooled_family());
   return families;
 }

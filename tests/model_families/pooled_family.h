@@ -1,8 +1,8 @@
 #pragma once
-// A second family, for tests only: what a plan's tokens mean is the mean of their embeddings, and a small
-// perceptron over that mean gives the scores; it generates, too, by trying every path. It knows no order, no
-// positions and no attention, and its pages hold embeddings; so whatever still takes every model for a
-// decoder shows. Of a catalog it uses how many items there are: each adds one to every score.
+// A second model family, for tests only. A plan is the mean of its tokens' embeddings, and a small
+// perceptron over the mean gives the scores; it generates by trying every path. It has no order, no
+// positions and no attention, and its pages hold embeddings. So code that treats every model as a decoder
+// fails with it. From a catalog it uses the number of items: each adds one to every score.
 //
 //   config.json: {"model_type": "pooled_mlp", "vocab_size": 64, "hidden_size": 16, "max_position_embeddings":
 //   96,
@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "deploy/models/families.h"
+#include "deploy/models/model_families.h"
 
 namespace troupe::families {
 
@@ -19,8 +19,8 @@ struct PooledShape {
   std::uint64_t seed = 1;
 };
 
-// With the vocabulary and the prompt that tests/fuzz's tiny model has; without `ranks` the form of a
-// generator.
+// Uses the vocabulary and the prompt of the tiny model of tests/fuzz. Without `ranks` it writes a
+// generator's prompt form.
 void write_pooled_model(const std::filesystem::path& directory, const PooledShape& shape = {},
                         bool ranks = true);
 
@@ -28,7 +28,7 @@ std::unique_ptr<kernels::Executor> make_pooled_executor(const PooledShape& shape
 kernels::PageLayout pooled_layout(const PooledShape& shape, std::uint32_t page_tokens);
 placement::ModelShape pooled_cost(const PooledShape& shape);
 
-deploy::Family pooled_family();
-deploy::Families families_with_pooled();  // the program's, and this one
+deploy::ModelFamily pooled_family();
+deploy::ModelFamilies model_families_with_pooled();  // the program's families, and this one
 
 }  // namespace troupe::families

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""Does a cluster serve several models at once, each under its name, on the one pool of each of its nodes, while its processes die?
+"""Checks a cluster that serves several models, each under its name, from one pool per node, while
+processes die.
 
   tests/models/cluster.py --troupe build/deploy/troupe [--kills 2]
 
-Two front nodes (routers and cache-metas) and two workers, a Redis and an etcd, serve a ranker, a generator, an HSTU and a
-Climber model from one list of models. Golden users of each model are asked about at both fronts (several.py); then again and again
-while one process after the other is killed and started again: an answer must be golden, an error typed, and after each start
-all is golden again. Before, one of the models gets another version, for half of its users, for all, and back (several_versions.py).
-Then what must not be right, and files that cannot be meant.
-Exit status 1 on any difference, 77 where etcd, Redis or the data is not there.
+Two front nodes (routers and cache-metas), two workers, a Redis and an etcd serve a ranker, a generator,
+an HSTU and a Climber model from one list of models. The steps:
+
+  1. Golden users of each model are requested at both fronts (several.py).
+  2. One model gets another version, for half of its users, for all, and back (several_versions.py).
+  3. Clients ask all the time while one process after the other is killed and restarted. An answer must be
+     golden, an error must be typed, and after each restart all answers are golden again.
+  4. Invalid requests and invalid configuration files are refused.
+
+Exit status 1 on any difference; 77 if etcd, Redis or the data is missing.
 """
 import argparse
 import collections
@@ -33,11 +38,11 @@ from stores import talk, until
 
 FRONTS = ("front-1", "front-2")
 TYPED = ("429", "503", "504")
-PAUSE_S = 0.01  # of a client between two questions
+PAUSE_S = 0.01  # pause of a client between two requests
 
 
-class Front(several.Box):
-    """The door of a node."""
+class Front(several.Node):
+    """The HTTP server of a node."""
 
     def __init__(self, port):
         self.link = http.client.HTTPConnection(loopback.ADDRESS, port, timeout=10)
@@ -87,7 +92,7 @@ def settings_of(redis, versions):
 
 
 def check_golden(front, where, faults):
-    """All cases of all models; how many tokens came from blocks, by model."""
+    """Checks all cases of all models; returns the tokens reused from blocks, by model."""
     golden, reused = Golden(), collections.Counter()
     for number in range(CASES):
         for name, *_ in MODELS:
@@ -124,7 +129,7 @@ def check_shape(cluster, front, faults):
 
 
 class Asking(threading.Thread):
-    """Asks for golden answers at one front, one after the other, until it is told to stop."""
+    """Asks for golden answers at one front, one after the other, until stop() is called."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
@@ -143,7 +148,7 @@ class Asking(threading.Thread):
                 self.outcomes["golden" if off <= TOLERANCE else "wrong"] += 1
                 if off > TOLERANCE:
                     self.wrong.append(f"{name}, case {number}, is off by {off:.2g}")
-            except RuntimeError as error:  # a refusal, in words
+            except RuntimeError as error:  # a refusal
                 status = str(error).split(": ", 1)[1][:3]
                 self.outcomes[f"refused {status}"] += 1
                 if status not in TYPED:
@@ -158,7 +163,7 @@ def check_kills(cluster, kills, faults):
     victims = [cluster.names[-1], FRONTS[0], cluster.names[-2], FRONTS[1]]
     for turn in range(kills):
         victim = victims[turn % len(victims)]
-        clients = [Asking(cluster.door[name]) for name in FRONTS if name != victim]
+        clients = [Asking(cluster.http_port[name]) for name in FRONTS if name != victim]
         for client in clients:
             client.start()
         time.sleep(0.5)
@@ -173,9 +178,9 @@ def check_kills(cluster, kills, faults):
         print(f"{victim} killed: {dict(outcomes)}")
         faults += [f"{victim} killed: {what}" for client in clients for what in client.wrong[:3]]
         if outcomes["golden"] < 20:
-            faults.append(f"{victim} killed: only {outcomes['golden']} golden answers, which shows little")
+            faults.append(f"{victim} killed: only {outcomes['golden']} golden answers, which is too few")
         for name in FRONTS:
-            check_golden(Front(cluster.door[name]), f"{name} after {victim} was killed", faults)
+            check_golden(Front(cluster.http_port[name]), f"{name} after {victim} was killed", faults)
 
 
 def check_mistakes(cluster, front, faults):
@@ -195,7 +200,7 @@ def check_mistakes(cluster, front, faults):
             text.replace(
                 "{name: goods,", "{name: goods, settings: {features: {store: \"redis://elsewhere\"}},"
             ),
-            "model goods: features.store is another than its node's",
+            "model goods: features.store differs from its node's",
         ),
     ]
     for changed, words in cases:
@@ -207,11 +212,11 @@ def check_mistakes(cluster, front, faults):
             timeout=60,
         )
         if done.returncode == 0 or words not in done.stderr:
-            faults.append(f"a cluster's file was told {done.stderr!r}; expected {words}")
+            faults.append(f"a cluster file gave {done.stderr!r}; expected {words}")
 
 
 def check_stranger(cluster, faults):
-    """A node that has the models in another order speaks of others by the same numbers: it is let in nowhere."""
+    """Starts a node with the models in another order: its model numbers differ, so no node may admit it."""
     victim, text = cluster.names[-1], cluster.file.read_text()
     lines = text.splitlines()
     first = lines.index("models:") + 1
@@ -219,7 +224,7 @@ def check_stranger(cluster, faults):
     cluster.kill(victim)
     cluster.file.write_text("\n".join(lines) + "\n")
     cluster.start(victim)
-    words = "is of another cluster"
+    words = "belongs to another cluster"
     try:
         cluster.wait(
             f"{victim} is turned away",
@@ -258,7 +263,7 @@ def run(troupe, kills, folder):
             cluster.start(name)
         for name in cluster.names:
             cluster.wait_until_ready(name)
-        fronts, golden = [Front(cluster.door[name]) for name in FRONTS], Golden()
+        fronts, golden = [Front(cluster.http_port[name]) for name in FRONTS], Golden()
         for number in range(CASES):
             golden.put(fronts[0], number)
         for name, front in zip(FRONTS, fronts):
@@ -272,11 +277,11 @@ def run(troupe, kills, folder):
         check_mistakes(cluster, fronts[0], faults)
         check_kills(cluster, kills, faults)
         check_stranger(cluster, faults)
-        check_golden(Front(cluster.door[FRONTS[0]]), "at the end", faults)
+        check_golden(Front(cluster.http_port[FRONTS[0]]), "at the end", faults)
         for name in cluster.names:
             metrics = cluster.metrics(name)
             if metrics["troupe_blocks_corrupt_total"] or metrics["troupe_protocol_errors_total"]:
-                faults.append(f"{name}: blocks are corrupt, or messages made no sense")
+                faults.append(f"{name}: there are corrupt blocks or invalid messages")
     finally:
         cluster.end()
         redis.end()
@@ -292,7 +297,7 @@ def main():
         "--kills",
         type=int,
         default=2,
-        help="of a worker, a front, the other worker, the other front, and so on",
+        help="number of kills: a worker, a front, the other worker, the other front, …",
     )
     parser.add_argument("--folder", help="keep logs here")
     options = parser.parse_args()

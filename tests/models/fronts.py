@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
-"""Does a cluster go on answering while a front joins it that its file does not name, and one of the file, who leads, leaves it for good?
+"""Checks that a cluster keeps answering while a new front joins and the leading front leaves for good.
 
-  tests/models/fronts.py --troupe build/deploy/troupe [--workers 2] [--rate 60] [--hold 5] [--json FILE] [--folder FOLDER]
+  tests/models/fronts.py --troupe build/deploy/troupe [--workers 2] [--rate 60] [--hold 5] [--json FILE]
+                         [--folder FOLDER]
 
-Two front nodes (routers and cache-metas) and workers, a Redis and an etcd, serve the demo's ranker, while clients ask at a steady rate.
-A front joins (`troupe node --join --like front-1`): clients ask at its door, too. The front whose cache-meta leads leaves
-(`troupe leave`), after clients have gone from its door; then a worker is killed and started again, which has only the file
-to know fronts from. Then the other front of the file wants to leave: it may, as the one that joined stays; that one may not, as the last,
-and a worker's door, which knew the file's fronts alone, passes requests on to it.
-Every answer has to be a box's, no request fails but for the kill, and no block is computed again that a node had. Exit status 1 on
-any difference, 77 where etcd or Redis is not there.
+Two front nodes (routers and cache-metas), workers, a Redis and an etcd serve the demo's ranker, while
+clients ask at a steady rate. The steps:
+
+  1. A front joins that the cluster file does not name (`troupe node --join --like front-1`); clients ask
+     it, too.
+  2. Clients leave the front whose cache-meta leads, and then it leaves the cluster (`troupe leave`).
+  3. A worker is killed and restarted. It knows the fronts from the file only.
+  4. The other front of the file leaves, which is allowed, because the new front stays. The new front may
+     not leave, because it is the last. A worker's HTTP server, which knew only the fronts of the file,
+     forwards to it.
+
+Every answer must be that of a single node. No request fails except because of the kill. No block is
+computed again that a node had. Exit status 1 on any difference; 77 if etcd or Redis is missing.
 """
 import argparse
 import json
@@ -26,29 +33,29 @@ from under_load import DEMO, FRONTS, Truth, judge, loopback, percentile
 JOINER = "front-joined"
 
 
-def actors(cluster, door):
-    return json.loads(loopback.ask(cluster.door[door], "GET", "/v1/cluster")[1])["actors"]
+def actors(cluster, server):
+    return json.loads(loopback.ask(cluster.http_port[server], "GET", "/v1/cluster")[1])["actors"]
 
 
 def field(actor, name):
     return next((one["value"] for one in actor["fields"] if one["name"] == name), None)
 
 
-def leading(cluster, door):
-    """The node whose cache-meta leads, as it says at that door."""
+def leading(cluster, server):
+    """Returns the node whose cache-meta leads, as it says itself at this server."""
     return next(
         (
             actor["node"]
-            for actor in actors(cluster, door)
+            for actor in actors(cluster, server)
             if actor["role"] == "cache_meta" and field(actor, "leader") == "yes"
         ),
         None,
     )
 
 
-def workers_heard(cluster, door, number):
+def workers_heard(cluster, server, number):
     router = next(
-        actor for actor in actors(cluster, door) if actor["role"] == "router" and actor["node"] == number
+        actor for actor in actors(cluster, server) if actor["role"] == "router" and actor["node"] == number
     )
     return {
         int(one["value"].split(":")[0])
@@ -59,7 +66,7 @@ def workers_heard(cluster, door, number):
 
 def join(cluster, load, faults):
     began = time.monotonic()
-    port, cluster.door[JOINER] = loopback.free_ports(2)
+    port, cluster.http_port[JOINER] = loopback.free_ports(2)
     (cluster.folder / JOINER).mkdir()
     cluster.start(
         JOINER,
@@ -70,7 +77,7 @@ def join(cluster, load, faults):
         "--set",
         f"node.data_dir={cluster.folder / JOINER}",
         "--set",
-        f"http.port={cluster.door[JOINER]}",
+        f"http.port={cluster.http_port[JOINER]}",
     )
     cluster.wait_until_ready(JOINER)
     there = members(cluster)[JOINER]
@@ -82,7 +89,7 @@ def join(cluster, load, faults):
     )
     load.fronts = (*FRONTS, JOINER)
     cluster.wait(
-        "it at the other doors",
+        "the joined front at the other servers",
         lambda: all(
             any(actor["role"] == role and actor["node"] == there["node"] for actor in actors(cluster, front))
             for front in FRONTS
@@ -93,7 +100,7 @@ def join(cluster, load, faults):
 
 
 def index_of(cluster, number):
-    """How many blocks that cache-meta knows."""
+    """Returns how many blocks that cache-meta knows, and its open walks."""
     meta = next(
         actor
         for actor in actors(cluster, JOINER)
@@ -117,7 +124,7 @@ def try_to_leave(cluster, name):
 
 
 def check_refusals(cluster, faults):
-    """What cannot join is told so before the cluster hears of it."""
+    """Checks that a node that cannot join is refused before the cluster hears of it."""
     text = cluster.file.read_text()
     file = cluster.folder / "other.yaml"
     lone = text.replace("roles: [router, cache_meta]", "roles: [cache_meta]").replace(
@@ -150,7 +157,8 @@ def check_refusals(cluster, faults):
         )
         if said.returncode == 0 or expected not in said.stderr or "other" in members(cluster):
             faults.append(
-                f"a front may join where {expected}: {said.returncode} {said.stderr}; members: {sorted(members(cluster))}"
+                f"expected a refusal to join because {expected}: {said.returncode} {said.stderr}; members: "
+                f"{sorted(members(cluster))}"
             )
 
 
@@ -162,7 +170,7 @@ def ask_around(cluster, load, options, faults):
     time.sleep(options.hold)
     known, open_walks = index_of(cluster, number)
     if not known or open_walks:
-        faults.append(f"the cache-meta that joined knows {known} blocks, and learns of {open_walks} workers")
+        faults.append(f"the joined cache-meta knows {known} blocks, and still walks {open_walks} workers")
     leaver = FRONTS[leading(cluster, JOINER) - 1]
     stays = FRONTS[1 - FRONTS.index(leaver)]
     at_join, of_leaver = counted(cluster, (*FRONTS, JOINER)), counted(cluster, (leaver,))
@@ -175,11 +183,15 @@ def ask_around(cluster, load, options, faults):
     ended = time.monotonic()
     leader = leading(cluster, JOINER)
     if leader not in (number, cluster.number(stays)):
-        faults.append(f"the cache-meta of node {leader} leads, as it says")
+        faults.append(f"the cache-meta of node {leader} says that it leads")
     after = counted(cluster, (stays, JOINER))
     again = {name: after[name] + of_leaver[name] - before[name] for name in after}
     faults += [
-        f"{count:.0f} {name} again, {at_join[name] - before[name]:.0f} of them at the join, though a node had them"
+        (
+            f"{count:.0f} {name} computed again, {at_join[name] - before[name]:.0f} of them at the join, "
+            f"though a "
+            f"node had them"
+        )
         for name, count in again.items()
         if count
     ]
@@ -194,11 +206,12 @@ def ask_around(cluster, load, options, faults):
         judge(name, outcomes, faults, lossless=True)
     at_joined = sum(outcome[4] == JOINER for name in ("three", "leaves", "after") for outcome in parts[name])
     print(
-        f"joined in {took_join:.1f} s, {leaver}, which led, left in {took_leave:.1f} s; node {leader} leads then; {at_joined} requests at the door "
-        f"that joined; {known} blocks in the index that joined; computed again: {again}"
+        f"joined in {took_join:.1f} s; {leaver}, which led, left in {took_leave:.1f} s; now node {leader} "
+        f"leads; {at_joined} requests at the joined front's server; {known} blocks in its index; computed "
+        f"again: {again}"
     )
     if not at_joined:
-        faults.append("nobody asked at the door that joined")
+        faults.append("no request reached the joined front's server")
     return (
         {
             "join_s": took_join,
@@ -215,7 +228,7 @@ def ask_around(cluster, load, options, faults):
 
 
 def check_killed_worker(cluster, load, number, faults):
-    """It hears of the front that joined from that one alone."""
+    """Checks that a restarted worker hears of the joined front from that front alone."""
     began = time.monotonic()
     cluster.kill("worker-1")
     time.sleep(1)
@@ -236,14 +249,14 @@ def check_ends(cluster, load, stays, faults):
     leave(cluster, stays, faults)
     said = try_to_leave(cluster, JOINER)
     if not re.search("is the last (router|cache_meta); expected another that stays", said):
-        faults.append(f"the last front may leave: {said}")
+        faults.append(f"expected a refusal to let the last front leave: {said}")
     if "there is no node" not in (said := try_to_leave(cluster, "nobody")):
-        faults.append(f"a stranger may leave: {said}")
+        faults.append(f"expected a refusal of an unknown node: {said}")
     load.fronts = (JOINER, "worker-2")
     time.sleep(2)
     judge("one front", outcomes := load.between(began, time.monotonic()), faults, lossless=True)
     if not any(outcome[4] == "worker-2" for outcome in outcomes):
-        faults.append("nobody asked at a worker's door")
+        faults.append("no request reached a worker's server")
 
 
 def run(options, folder):

@@ -1,15 +1,25 @@
 #!/usr/bin/env python3
-"""Does a cluster go on answering while a worker joins it that its file does not name, and another leaves it for good?
+"""Checks that a cluster keeps answering while a worker joins it and another leaves for good.
 
-  tests/models/members.py --troupe build/deploy/troupe [--workers 2] [--rate 60] [--calm 6] [--hold 5] [--json FILE] [--folder FOLDER]
+  tests/models/members.py --troupe build/deploy/troupe [--workers 2] [--rate 60] [--calm 6] [--hold 5]
+                          [--json FILE] [--folder FOLDER]
 
-Two front nodes (routers and cache-metas) and workers, a Redis and an etcd, serve the demo's ranker; item blocks belong by hash. While
-clients ask at both fronts at a steady rate, a worker joins (`troupe node --join`), and when it has what belongs to it, the
-worker with most users leaves (`troupe leave`), stays no longer than handing on takes, and ends by itself. Then a front is killed and started again, which has to find the members in etcd;
-the one that left is not let in again. Last the etcd loses its data, and a front starts again that remembers: the next worker
-that joins gets a number that none had. That one is asked to end, to leave while it still says so, and then to end at once: it is out of
-the members all the same, and not before. Every answer has to be a box's, no request fails before the kill, and no block, of a user or of an
-item, is computed again that a node had: what has been computed once is pulled, or handed on. Exit status 1 on any difference, 77 where etcd or Redis is not there.
+Two front nodes (routers and cache-metas), workers, a Redis and an etcd serve the demo's ranker; item
+blocks are assigned by hash. Clients ask at both fronts at a steady rate. The steps:
+
+  1. A worker joins that the cluster file does not name (`troupe node --join`), and gets its assigned blocks.
+  2. The worker with most users leaves (`troupe leave`). It stays only until its blocks have migrated,
+     then exits.
+  3. A front is killed and restarted; it must find the members in etcd. The worker that left is not
+     admitted again.
+  4. The etcd loses its data, and a front that remembers the members restarts. The next worker that joins
+     gets a number that no node ever had.
+  5. That worker gets a signal, is asked to leave while it still reports not-ready, and gets a second
+     signal. It must be out of the members afterwards, and not before.
+
+Every answer must be that of a single node. No request fails before the kill. No block of a user or an
+item is computed again that a node had: it is pulled or migrated. Exit status 1 on any difference; 77 if
+etcd or Redis is missing.
 """
 import argparse
 import json
@@ -25,7 +35,7 @@ import under_load
 from under_load import DEMO, FRONTS, USERS, Truth, judge, loopback, percentile
 
 JOINER, HASTY = "joined-1", "joined-2"
-ASKED_BEFORE = 4 * USERS  # turns until each user was asked about by both plans
+ASKED_BEFORE = 4 * USERS  # requests until each user had one with each plan
 
 
 def settings_of(redis):
@@ -39,7 +49,7 @@ def settings_of(redis):
 
 
 def router_fields(cluster, front):
-    actors = json.loads(loopback.ask(cluster.door[front], "GET", "/v1/cluster")[1])["actors"]
+    actors = json.loads(loopback.ask(cluster.http_port[front], "GET", "/v1/cluster")[1])["actors"]
     fields = next(
         actor["fields"]
         for actor in actors
@@ -49,10 +59,11 @@ def router_fields(cluster, front):
 
 
 def counted(cluster, fronts=FRONTS):
-    """What routers have had computed for requests, by kind of block, and ahead of them."""
+    """Returns counts of blocks that routers had computed, by kind: for requests, and in advance
+    (precompute)."""
     counts = dict.fromkeys(("user_blocks_computed", "item_blocks_computed", "item_blocks_precomputed"), 0)
     for front in fronts:
-        text = loopback.ask(cluster.door[front], "GET", "/metrics")[1]
+        text = loopback.ask(cluster.http_port[front], "GET", "/metrics")[1]
         for kind, count in re.findall(
             r'^troupe_blocks_computed_total{[^}]*kind="(user|item)"[^}]*} (\S+)$', text, re.M
         ):
@@ -74,28 +85,28 @@ def members(cluster):
 
 
 def start_joined(cluster, name, **node):
-    """A worker on ports of its own, with these knobs. Its number."""
-    port, cluster.door[name] = loopback.free_ports(2)
+    """Starts a worker that joins, with its own ports and these settings; returns its node number."""
+    port, cluster.http_port[name] = loopback.free_ports(2)
     (cluster.folder / name).mkdir()
-    knobs = {
+    settings = {
         "node.data_dir": cluster.folder / name,
-        "http.port": cluster.door[name],
-        **{f"node.{knob}": value for knob, value in node.items()},
+        "http.port": cluster.http_port[name],
+        **{f"node.{key}": value for key, value in node.items()},
     }
     cluster.start(
         name,
         "--join",
         f"{loopback.ADDRESS}:{port}",
-        *(word for knob, value in knobs.items() for word in ("--set", f"{knob}={value}")),
+        *(word for key, value in settings.items() for word in ("--set", f"{key}={value}")),
     )
     cluster.wait_until_ready(name)
     return members(cluster)[name]["node"]
 
 
 def join(cluster, faults):
-    """What it took until routers had brought it what belongs to it."""
+    """Lets a worker join; returns the seconds until it has its assigned blocks."""
     began = time.monotonic()
-    number = start_joined(cluster, JOINER, leave_for="2s")
+    number = start_joined(cluster, JOINER, leave_time_min="2s")
     cluster.names += [None] * (number - 1 - len(cluster.names)) + [JOINER]
 
     def is_there():
@@ -115,14 +126,14 @@ def join(cluster, faults):
 
 
 def pages_of_users(cluster, name):
-    text = loopback.ask(cluster.door[name], "GET", "/metrics")[1]
+    text = loopback.ask(cluster.http_port[name], "GET", "/metrics")[1]
     return sum(
         float(pages) for pages in re.findall(r'^troupe_pages_used{[^}]*kind="user"[^}]*} (\S+)$', text, re.M)
     )
 
 
 def end_of_leaver(cluster, leaver):
-    """Its exit status after it was asked to leave; or that it has none."""
+    """Returns the exit status of a node that was asked to leave, or a text if it does not end."""
     loopback.run(cluster.troupe, "leave", "--config", cluster.file, "--name", leaver)
     process = cluster.processes.pop(leaver)
     try:
@@ -139,15 +150,15 @@ def leave(cluster, leaver, faults):
         faults.append(f"{leaver} ended with {status}")
     left = (cluster.folder / f"{leaver}.log").read_text()
     if '"left"' not in left and " left " not in left or "handed_on" not in left:
-        faults.append(f"{leaver} does not say that it has left")
+        faults.append(f"{leaver} does not report that it has left")
     took, users = time.monotonic() - began, users_handed_on(left)
     if not users or not users["blocks"] or users["handed_on"] + users["held_elsewhere"] != users["blocks"]:
-        faults.append(f"{leaver} has not handed on all of its users' blocks: {users}")
+        faults.append(f"{leaver} has not migrated all of its users' blocks: {users}")
     return took, users
 
 
 def users_handed_on(log):
-    """What the leaver says of its users' blocks, or None."""
+    """Returns the leaver's report on its users' blocks, or None."""
     lines = [line for line in log.splitlines() if "users_blocks_handed_on" in line]
     return (
         {
@@ -163,7 +174,7 @@ def users_handed_on(log):
 
 
 def check_after(cluster, leaver, faults):
-    """Who is there by now; and a front that starts anew learns it from etcd."""
+    """Checks the members, and that a front that restarts learns them from etcd."""
     there = members(cluster)
     if leaver in there or there.get(JOINER, {}).get("since") != "joined":
         faults.append(f"troupe members says {there}")
@@ -180,7 +191,7 @@ def check_after(cluster, leaver, faults):
     cluster.wait_until_ready(FRONTS[1])
     number = there[JOINER]["node"]
     cluster.wait(
-        "the joined worker at a front that started anew",
+        "the joined worker at a restarted front",
         lambda: any(
             name == "worker" and value.startswith(f"{number}: alive")
             for name, value in router_fields(cluster, FRONTS[1])
@@ -196,7 +207,7 @@ def check_lost_etcd(cluster, faults):
     cluster.kill(FRONTS[1])
     cluster.start(FRONTS[1])
     cluster.wait_until_ready(FRONTS[1])
-    number = start_joined(cluster, HASTY, notice="3s", leave_for="1min")
+    number = start_joined(cluster, HASTY, drain_notice="3s", leave_time_min="1min")
     if number != given + 1:
         faults.append(
             f"the worker that joined an etcd that has lost its data is node {number}, after {given}"
@@ -204,14 +215,15 @@ def check_lost_etcd(cluster, faults):
 
 
 def check_haste(cluster, faults):
-    """A signal, then the leave, then another signal."""
+    """Checks a signal, then a request to leave, then another signal."""
     process = cluster.processes.pop(HASTY)
     process.terminate()
     loopback.run(cluster.troupe, "leave", "--config", cluster.file, "--name", HASTY)
-    time.sleep(4)  # its notice, and a little: a leave that were taken for a second signal would have ended it
+    # Longer than node.drain_notice: if the leave counted as a second signal, the node would have ended.
+    time.sleep(4)
     if process.poll() is not None or members(cluster).get(HASTY, {}).get("since") != "leaves":
         faults.append(
-            f"{HASTY} is away ({process.poll()}) before it was asked twice to end; members: {members(cluster)}"
+            f"{HASTY} ended ({process.poll()}) before the second signal; members: " f"{members(cluster)}"
         )
     process.terminate()
     try:
@@ -250,17 +262,20 @@ def ask_around(cluster, load, options, faults):
     again = {name: after[name] - before[name] for name in after}
     served = cluster.metrics(JOINER).get("troupe_batch_requests_sum", 0)
     print(
-        f"joined in {took_join:.1f} s, left in {took_leave:.1f} s; computed again: {again}, of that at the join "
-        f"{ {name: at_join[name] - before[name] for name in after} }; plans at the joined worker: {served:.0f}"
+        f"joined in {took_join:.1f} s, left in {took_leave:.1f} s; computed again: {again}, at the join "
+        f"{ {name: at_join[name] - before[name] for name in after} }; plans at the joined worker: "
+        f"{served:.0f}"
     )
-    print(f"of the users of {leaver}: {users}")
+    print(f"users of {leaver}: {users}")
     faults += [
-        f"{count:.0f} {name} again at the join, though another node had them"
+        f"{count:.0f} {name} computed again at the join, though another node had them"
         for name in again
         if (count := at_join[name] - before[name])
     ]
     faults += [
-        f"{count:.0f} {name} again, though another node had them" for name, count in again.items() if count
+        f"{count:.0f} {name} computed again, though another node had them"
+        for name, count in again.items()
+        if count
     ]
     return {
         "leaver": leaver,
@@ -279,7 +294,9 @@ def run(options, folder):
     truth = Truth(options.troupe, (DEMO / "model",), folder, requests)
     with under_load.served(options, folder, settings_of) as cluster:
         cluster.count = options.workers
-        cluster.file.write_text(cluster.file.read_text().replace("data_dir: ", "leave_for: 0s, data_dir: "))
+        cluster.file.write_text(
+            cluster.file.read_text().replace("data_dir: ", "leave_time_min: 0s, data_dir: ")
+        )
         with under_load.asked(cluster, truth, requests, options.rate) as load:
             found = ask_around(cluster, load, options, faults)
         check_after(cluster, found["leaver"], faults)
@@ -297,7 +314,7 @@ def main():
         "--calm",
         type=float,
         default=4,
-        help="seconds before the first change, beside those in which each user is asked about",
+        help="seconds before the first change, after each user was requested",
     )
     parser.add_argument("--hold", type=int, default=6, help="seconds after each change")
     return under_load.main(parser, run)

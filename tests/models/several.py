@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Does one box serve several models at once, each under its name, on one pool, and answer as each alone would?
+"""Checks that one node serves several models, each under its name, on one pool, with the answers of each
+alone.
 
   tests/models/several.py --troupe build/deploy/troupe
 
-Imports the data of a ranker, a generator, an HSTU and a Climber model, each into a folder of its own, and serves them
-by one file. Golden users of each model are asked about over HTTP, all models in turn, twice, so that the second answers
-come from blocks in the pool that they share; the pool is small, so that models' blocks displace each other's.
-One of them gets another version, for half of its users, for all, through a restart, and back (several_versions.py), while the others stay
-as they are. Then what must not be right: the wrong thing asked of a model, a name that nobody has, no name where several could be meant,
-files that list models wrongly. The metrics have each model's rows under its name, and after a restart the box answers as before.
-Exit status 1 on any difference, 77 where the data is not beside the checkout.
+Imports the data of a ranker, a generator, an HSTU and a Climber model, each into its own folder, and
+serves them by one file. Golden users of all models are requested over HTTP in rotation, twice, so that
+the second answers use cached blocks. The pool is small, so that blocks of one model evict those of
+another. One model gets another version, for half of its users, for all, through a restart, and back
+(several_versions.py), while the others stay as they are. Then invalid requests must be refused: wrong
+operations, unknown model names, a missing name where several models fit, files with an invalid list of
+models. The metrics must have the rows of each model under its name. After a restart the node must answer
+as before. Exit status 1 on any difference; 77 if the data is not beside the checkout.
 """
 import argparse
 import http.client
@@ -23,7 +25,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SHARED = os.path.join(ROOT, "..", "shared")
 TOLERANCE, SKIPPED, CASES = 1e-4, 77, 6
-# Name in the box, model, data.
+# Served name, model, data.
 MODELS = [
     ("games", "tiny-ranker-games", "amazon-games"),
     ("goods", "tiny-onerec", "amazon-industrial"),
@@ -40,7 +42,7 @@ def data_folder(data):
     return os.path.join(SHARED, "data", data)
 
 
-class Box:
+class Node:
     def __init__(self, troupe, config, port_file):
         if os.path.exists(port_file):
             os.remove(port_file)
@@ -53,11 +55,11 @@ class Box:
                 raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
             time.sleep(0.05)
         self.link = http.client.HTTPConnection("127.0.0.1", int(open(port_file).read()), timeout=60)
-        for _ in range(600):  # the port comes first, then workers, with the versions that were served
+        for _ in range(600):  # the port is open before workers with the served versions are ready
             if self.ask("GET", "/v2/health/ready")[0] == 200:
                 return
             time.sleep(0.05)
-        raise RuntimeError("the box is not ready in 30 s")
+        raise RuntimeError("the node was not ready within 30 s")
 
     def __enter__(self):
         return self
@@ -82,11 +84,11 @@ class Box:
         return reply
 
 
-# ---- golden answers: each takes a box and a number of a case, and says how far off the answer was ----
+# ---- golden answers: each function takes a node and a case, and returns the deviation of the answer ----
 
 
 def apart(items, wanted):
-    """Scores of items by id against those that were expected."""
+    """Returns the largest difference between scores of items and the expected ones, by id."""
     if set(item["id"] for item in items) != set(wanted):
         return float("inf")
     return max(abs(item["score"] - wanted[item["id"]]) for item in items)
@@ -98,11 +100,13 @@ class Golden:
         self.ranker, self.generator = read("tiny-ranker-games")["requests"], read("tiny-onerec")
         self.hstu, self.climber = read("tiny-hstu-movielens")["cases"], read("tiny-climber")["cases"]
 
-    def put(self, box, number):
+    def put(self, node, number):
         strings = lambda items: [str(item) for item in items]
         user = f"golden-{number}"  # the same id for all models: each has its own users
-        box.send("PUT", f"/v1/users/{user}?model=games", {"history": strings(self.ranker[number]["history"])})
-        box.send(
+        node.send(
+            "PUT", f"/v1/users/{user}?model=games", {"history": strings(self.ranker[number]["history"])}
+        )
+        node.send(
             "PUT",
             f"/v1/users/{user}?model=goods",
             {"history": strings(self.generator["cases"][number]["history"])},
@@ -111,7 +115,7 @@ class Golden:
             ("films", self.hstu[number], "timestamps", "timestamps"),
             ("clips", self.climber[number], "actions", "actions"),
         ):
-            box.send(
+            node.send(
                 "PUT",
                 f"/v1/users/{user}?model={name}",
                 {
@@ -120,10 +124,10 @@ class Golden:
                 },
             )
 
-    def games(self, box, number):
+    def games(self, node, number):
         case, most, reused = self.ranker[number], 0.0, 0
         for policy, plan in (("user", "up"), ("item", "ip")):
-            reply = box.send(
+            reply = node.send(
                 "POST",
                 "/v1/rank",
                 {
@@ -137,10 +141,12 @@ class Golden:
             most, reused = max(most, apart(reply["items"], wanted)), reused + reply["tokens_reused"]
         return most, reused
 
-    def goods(self, box, number):
+    def goods(self, node, number):
         case, width = self.generator["cases"][number], self.generator["beam_width"]
-        # No model is named: one alone generates.
-        reply = box.send("POST", "/v1/generate", {"user": f"golden-{number}", "width": width, "top_k": width})
+        # No model is named, because only one generates.
+        reply = node.send(
+            "POST", "/v1/generate", {"user": f"golden-{number}", "width": width, "top_k": width}
+        )
         found = []
         for item in reply["items"]:
             if not found or found[-1][0] != item["tokens"]:
@@ -150,10 +156,10 @@ class Golden:
             return float("inf"), 0
         return max(abs(a - b) for (_, a), (_, b) in zip(found, beams)), reply["tokens_reused"]
 
-    def films(self, box, number):
+    def films(self, node, number):
         case = self.hstu[number]
         candidates = list(dict.fromkeys(str(item) for item in case["candidate_ids"]))
-        reply = box.send(
+        reply = node.send(
             "POST",
             "/v1/rank",
             {
@@ -166,10 +172,10 @@ class Golden:
         wanted = dict(zip((str(item) for item in case["candidate_ids"]), case["target_aware"]["task_logits"]))
         return apart(reply["items"], wanted), reply["tokens_reused"]
 
-    def clips(self, box, number):
+    def clips(self, node, number):
         case = self.climber[number]
         candidates = list(dict.fromkeys(str(item) for item in case["candidate_ids"]))
-        reply = box.send(
+        reply = node.send(
             "POST",
             "/v1/rank",
             {
@@ -183,33 +189,33 @@ class Golden:
         return apart(reply["items"], wanted), reply["tokens_reused"]
 
 
-def rows_of(box):
+def rows_of(node):
     return dict(
         line.rsplit(" ", 1)
-        for line in box.text("GET", "/metrics")[1].splitlines()
+        for line in node.text("GET", "/metrics")[1].splitlines()
         if not line.startswith("#")
     )
 
 
-def await_full(box, faults):
-    """Until the background has filled the items' area: what comes then has to displace something."""
+def await_full(node, faults):
+    """Waits until precomputed blocks fill the items' area, so that later blocks must evict others."""
     for _ in range(600):
-        rows = rows_of(box)
+        rows = rows_of(node)
         if float(rows['troupe_pages_used{kind="item"}']) >= 0.99 * float(rows['troupe_pages{kind="item"}']):
             return
         time.sleep(0.05)
     faults.append("the items' area did not fill in 30 s")
 
 
-def check_golden(box, faults, models=tuple(name for name, *_ in MODELS)):
+def check_golden(node, faults, models=tuple(name for name, *_ in MODELS)):
     golden = Golden()
     most, reused = {}, {}
     for number in range(CASES):
-        golden.put(box, number)
+        golden.put(node, number)
     for again in (False, True):
         for number in range(CASES):
             for name in models:
-                off, tokens = getattr(golden, name)(box, number)
+                off, tokens = getattr(golden, name)(node, number)
                 most[name] = max(most.get(name, 0), off)
                 reused[name] = reused.get(name, 0) + tokens * again
     for name in models:
@@ -222,8 +228,8 @@ def check_golden(box, faults, models=tuple(name for name, *_ in MODELS)):
             faults.append(f"{name}: nothing was reused")
 
 
-def check_models(box, faults):
-    listed = {model["id"]: model["serves"] for model in box.send("GET", "/v1/models")["data"]}
+def check_models(node, faults):
+    listed = {model["id"]: model["serves"] for model in node.send("GET", "/v1/models")["data"]}
     expected = {
         "games": "rank, score",
         "goods": "generate, complete, score",
@@ -232,15 +238,15 @@ def check_models(box, faults):
     }
     if listed != expected:
         faults.append(f"/v1/models lists {listed}")
-    ready = box.ask("GET", "/v2/health/ready")
+    ready = node.ask("GET", "/v2/health/ready")
     if ready != (200, {"ready": True}):
         faults.append(f"ready: {ready}")
-    done = box.send(
+    done = node.send(
         "POST", "/v1/completions", {"model": "goods", "prompt": [1], "max_tokens": 3, "items": True}
     )
     if done["model"] != "goods" or len(done["choices"]) != 1:
         faults.append(f"a completion: {done}")
-    actors = box.send("GET", "/v1/cluster")["actors"]
+    actors = node.send("GET", "/v1/cluster")["actors"]
     of = sorted(
         (actor["role"], field["value"])
         for actor in actors
@@ -256,7 +262,7 @@ def check_models(box, faults):
         faults.append(f"/v1/cluster has {len(actors)} actors, of models {of}")
 
 
-# What is asked, and what of the answer has to be there: status, code, and words of message, where and expected.
+# A request, and what the answer must have: status, code, and words of message, where and expected.
 MISTAKES = [
     (
         "POST",
@@ -332,7 +338,7 @@ MISTAKES = [
         "wrong_type",
         ["model", "as text"],
     ),
-    # From here on the model that was asked answers, by its own limits, users and items.
+    # The requests from here on reach the model; its own limits, users and items give the answer.
     (
         "POST",
         "/v1/rank",
@@ -354,21 +360,21 @@ MISTAKES = [
 ]
 
 
-def check_mistakes(box, faults):
+def check_mistakes(node, faults):
     for method, path, body, status, code, words in MISTAKES:
-        got, reply = box.ask(method, path, body)
+        got, reply = node.ask(method, path, body)
         error = reply.get("error", {})
         text = " ".join(str(error.get(part, "")) for part in ("message", "where", "expected"))
         lacking = [word for word in words if word not in text]
         if got != status or error.get("code") != code or lacking:
             faults.append(f"{method} {path} {body}: {got} {error}; expected {status} {code} with {lacking}")
-    got, text = box.text("POST", "/v1/rank", '{"model":"games","user":"golden-0",]')
+    got, text = node.text("POST", "/v1/rank", '{"model":"games","user":"golden-0",]')
     if got != 400 or "malformed_json" not in text or "byte 36" not in text:
         faults.append(f"a body that is no JSON: {got} {text}")
 
 
-def check_metrics(box, faults):
-    text, rows = box.text("GET", "/metrics")[1], rows_of(box)
+def check_metrics(node, faults):
+    text, rows = node.text("GET", "/metrics")[1], rows_of(node)
     expect = {
         'troupe_requests_total{model="games",kind="rank"}': 4 * CASES,
         'troupe_requests_total{model="goods",kind="generate"}': 2 * CASES,
@@ -379,28 +385,28 @@ def check_metrics(box, faults):
             faults.append(f"{row} is {rows.get(row)}; expected {least} or more")
     for name, *_ in MODELS:
         if float(rows.get(f'troupe_tokens_reused_total{{model="{name}"}}', 0)) == 0:
-            faults.append(f"{name} has reused no tokens, say the metrics")
+            faults.append(f"{name} the metrics show no reused tokens")
     for row in ('troupe_pages_used{kind="user"}', 'troupe_pages{kind="item"}', "troupe_http_requests_total"):
         if float(rows.get(row, 0)) == 0:
             faults.append(f"{row} is {rows.get(row)}")
     for kind in ("user", "item"):
         if float(rows[f'troupe_pages_used{{kind="{kind}"}}']) > float(rows[f'troupe_pages{{kind="{kind}"}}']):
-            faults.append(f"more {kind} pages are used than there are")
+            faults.append(f"more {kind} pages are used than exist")
     if float(rows['troupe_blocks_corrupt_total']) or float(rows['troupe_protocol_errors_total']):
-        faults.append("blocks are corrupt, or messages made no sense")
+        faults.append("there are corrupt blocks or invalid messages")
     if float(rows['troupe_blocks_evicted_total{kind="item"}']) == 0:
-        faults.append("no item's block made room for another: the pool was too large to say anything")
+        faults.append("no item block was evicted: the pool is too large for this test")
     if "troupe_requests_total{kind=" in text or text.count("# TYPE troupe_requests_total") != 1:
         faults.append("requests are counted twice")
 
 
-# ---- files that cannot be meant ----
+# ---- invalid files ----
 
 
 def check_files(troupe, folder, faults):
     ranker = model_folder("tiny-ranker-games")
-    entry = (
-        lambda name, directory, data: f"  - {{name: {name}, directory: {directory}, data_dir: {folder}/{data}}}\n"
+    entry = lambda name, directory, data: (
+        f"  - {{name: {name}, directory: {directory}, data_dir: {folder}/{data}}}\n"
     )
     start = f"node: {{data_dir: {folder}/box-bad}}\nmodels:\n"
     good = entry("games", ranker, "bad-1")
@@ -424,7 +430,7 @@ def check_files(troupe, folder, faults):
             + entry("other", ranker, "bad-2")
             + "cluster: {coordination: \"http://127.0.0.1:1\"}\n",
             "cluster.coordination",
-            "the box is alone",
+            "on a single node",
         ),
     ]
     bad = os.path.join(folder, "bad.yaml")
@@ -435,12 +441,13 @@ def check_files(troupe, folder, faults):
             [troupe, "serve", "--config", bad, "--port", "0"], capture_output=True, text=True, timeout=60
         )
         if run.returncode == 0 or any(word not in run.stderr for word in words):
-            faults.append(f"{text!r} was told {run.stderr!r}; expected {words}")
+            faults.append(f"{text!r} gave {run.stderr!r}; expected {words}")
     with open(bad, "w") as file:
         file.write(
             start
             + good
-            + "nodes:\n  - {node: 1, name: a, host: 127.0.0.1, port: 7001, roles: [router, cache_meta, worker]}\n"
+            + "nodes:\n  - {node: 1, name: a, host: 127.0.0.1, port: 7001, "
+            + "roles: [router, cache_meta, worker]}\n"
         )
     for words, command in (
         (
@@ -453,7 +460,7 @@ def check_files(troupe, folder, faults):
         ),
         (("--node",), ["import", "--config", bad, "--served", "games", "--data", folder]),
         (("`troupe serve`", "--data-dir"), ["import", "--config", bad, "--data", folder]),
-        (("each model's own", "in the list of models"), None),
+        (("differs between models", "in the list of models"), None),
     ):
         if command is None:
             with open(bad, "w") as file:
@@ -461,7 +468,7 @@ def check_files(troupe, folder, faults):
             command = ["serve", "--config", bad, "--model", ranker]
         run = subprocess.run([troupe, *command], capture_output=True, text=True, timeout=60)
         if run.returncode == 0 or any(word not in run.stderr for word in words):
-            faults.append(f"{command[0]} with a list of models was told {run.stderr!r}; expected {words}")
+            faults.append(f"{command[0]} with a list of models gave {run.stderr!r}; expected {words}")
 
 
 def main():
@@ -473,17 +480,18 @@ def main():
             if not os.path.isdir(folder):
                 print("skipped: no", folder)
                 return SKIPPED
-    from several_versions import Versions  # which has this one's box
+    from several_versions import Versions  # imported here, because it imports this module
 
     faults, others = [], [name for name, *_ in MODELS if name != "games"]
     with tempfile.TemporaryDirectory(prefix="troupe-models-") as folder:
         check_files(troupe, folder, faults)
         versions = Versions(troupe, folder)
         config = os.path.join(folder, "box.yaml")
-        # Room for some of the games' items, and so for what displaces them.
+        # Capacity for some of the games' items only, so that later blocks must evict them.
         with open(config, "w") as file:
             file.write(
-                f"node: {{data_dir: {folder}/box}}\npool: {{memory: 24MiB}}\nhttp: {{admin_routes: true}}\nmodels:\n"
+                f"node: {{data_dir: {folder}/box}}\npool: {{memory: 24MiB}}\nhttp: {{admin_routes: "
+                f"true}}\nmodels:\n"
             )
             for name, model, data in MODELS:
                 subprocess.run(
@@ -505,23 +513,24 @@ def main():
                     "games": f", settings: {{model: {{versions: {versions.folder}}}}}",
                 }.get(name, "")
                 file.write(
-                    f"  - {{name: {name}, directory: {model_folder(model)}, data_dir: {folder}/{name}{more}}}\n"
+                    f"  - {{name: {name}, directory: {model_folder(model)}, data_dir: "
+                    f"{folder}/{name}{more}}}\n"
                 )
         port_file = os.path.join(folder, "port")
-        with Box(troupe, config, port_file) as box:
-            await_full(box, faults)
-            check_golden(box, faults)
-            check_models(box, faults)
-            check_mistakes(box, faults)
-            check_metrics(box, faults)
-            versions.give([box], faults)
-            check_golden(box, faults, others)
-        with Box(troupe, config, port_file) as box:
-            versions.check([box], "after a restart", {versions.new}, faults)
-            versions.take_back([box], faults)
-            check_golden(box, faults)
-        if box.process.returncode != 0:
-            faults.append(f"the box ended with {box.process.returncode}")
+        with Node(troupe, config, port_file) as node:
+            await_full(node, faults)
+            check_golden(node, faults)
+            check_models(node, faults)
+            check_mistakes(node, faults)
+            check_metrics(node, faults)
+            versions.give([node], faults)
+            check_golden(node, faults, others)
+        with Node(troupe, config, port_file) as node:
+            versions.check([node], "after a restart", {versions.new}, faults)
+            versions.take_back([node], faults)
+            check_golden(node, faults)
+        if node.process.returncode != 0:
+            faults.append(f"the node ended with {node.process.returncode}")
     for fault in faults:
         print(fault)
     return 1 if faults else 0

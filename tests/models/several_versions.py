@@ -1,5 +1,6 @@
-"""Another version of one of several models: given to half of its users, to all of them, and taken back, while the other models stay
-as they are. For several.py (a box) and cluster.py."""
+"""Gives one of several models another version: to half of its users, to all, and back, while the other
+models stay
+as they are. Used by several.py (a single node) and cluster.py."""
 import os
 import pathlib
 import subprocess
@@ -14,9 +15,9 @@ from versions import make_other
 MODEL = "games"
 
 
-def ranked(box, case, number):
-    """The version that answered, and its scores by item."""
-    reply = box.send(
+def ranked(node, case, number):
+    """Returns the version that answered, and its scores by item."""
+    reply = node.send(
         "POST",
         "/v1/rank",
         {
@@ -30,7 +31,7 @@ def ranked(box, case, number):
 
 
 class Versions:
-    """A folder of two versions of the ranker, and what each of them answers where nothing is changed."""
+    """A folder with two versions of the ranker, and the answers of each when nothing changes."""
 
     def __init__(self, troupe, folder):
         self.cases = several.Golden().ranker[: several.CASES]
@@ -63,26 +64,29 @@ class Versions:
                 f"node: {{data_dir: {own}-box}}\npool: {{memory: 24MiB, precompute_items: false}}\n"
                 f"models:\n  - {{name: {MODEL}, directory: {model}, data_dir: {own}}}\n"
             )
-        with several.Box(troupe, f"{own}.yaml", f"{own}.port") as box:
+        with several.Node(troupe, f"{own}.yaml", f"{own}.port") as node:
             for number, case in enumerate(self.cases):
-                box.send(
+                node.send(
                     "PUT",
                     f"/v1/users/golden-{number}?model={MODEL}",
                     {"history": [str(item) for item in case["history"]]},
                 )
-            answers = [ranked(box, case, number) for number, case in enumerate(self.cases)]
+            answers = [ranked(node, case, number) for number, case in enumerate(self.cases)]
         version = answers[0][0]
         self.answers[version] = [scores for _, scores in answers]
         (self.folder / version).symlink_to(model)
         return version
 
-    def check(self, doors, what, allowed, faults):
-        """Each answer is that of the version which it says; a user has one, at each door. Which they are."""
+    def check(self, servers, what, allowed, faults):
+        """Checks each answer against the version that it names; a user has one version at all servers.
+
+        Returns the versions seen.
+        """
         seen = set()
         for number, case in enumerate(self.cases):
             of_user = set()
-            for box in doors:
-                version, scores = ranked(box, case, number)
+            for node in servers:
+                version, scores = ranked(node, case, number)
                 of_user.add(version)
                 wanted = self.answers.get(version, [{}] * len(self.cases))[number]
                 off = several.apart([{"id": item, "score": score} for item, score in scores.items()], wanted)
@@ -94,16 +98,16 @@ class Versions:
         if seen != allowed:
             faults.append(f"{what}: versions {sorted(seen)} answer; expected {sorted(allowed)}")
 
-    def give(self, doors, faults):
-        """To half of the users, then to all."""
-        status, reply = doors[0].ask("POST", "/v1/models/reload", {"model": self.new})
+    def give(self, servers, faults):
+        """Gives the new version to half of the users, then to all."""
+        status, reply = servers[0].ask("POST", "/v1/models/reload", {"model": self.new})
         if (status, reply.get("error", {}).get("code")) != (400, "which_model"):
-            faults.append(f"a reload of no model in particular was answered {status} {reply}")
-        doors[0].send("POST", f"/v1/models/reload?model={MODEL}", {"model": self.new, "share": 0.5})
-        for box in doors:
+            faults.append(f"a reload that names no model gave {status} {reply}")
+        servers[0].send("POST", f"/v1/models/reload?model={MODEL}", {"model": self.new, "share": 0.5})
+        for node in servers:
             listed = [
                 (model["id"], model["version"], model.get("share"))
-                for model in box.send("GET", "/v1/models")["data"]
+                for model in node.send("GET", "/v1/models")["data"]
             ]
             own = [model for model in listed if model[0] == MODEL]
             if (
@@ -111,10 +115,10 @@ class Versions:
                 or len(listed) != len(several.MODELS) + 1
             ):
                 faults.append(f"half of the users: /v1/models lists {listed}")
-        self.check(doors, "half of the users", {self.old, self.new}, faults)
-        doors[-1].send("POST", f"/v1/models/reload?model={MODEL}", {"model": self.new})
-        self.check(doors, "all of them", {self.new}, faults)
+        self.check(servers, "half of the users", {self.old, self.new}, faults)
+        servers[-1].send("POST", f"/v1/models/reload?model={MODEL}", {"model": self.new})
+        self.check(servers, "all of them", {self.new}, faults)
 
-    def take_back(self, doors, faults):
-        doors[0].send("POST", f"/v1/models/reload?model={MODEL}", {"model": self.old})
-        self.check(doors, "taken back", {self.old}, faults)
+    def take_back(self, servers, faults):
+        servers[0].send("POST", f"/v1/models/reload?model={MODEL}", {"model": self.old})
+        self.check(servers, "taken back", {self.old}, faults)

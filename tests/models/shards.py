@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Does a cluster whose embedding table is spread over its workers' memory answer as a box that has it all, also when a worker dies?
+"""Checks a cluster whose embedding table is spread over its workers' memory, also while a worker is dead.
 
   tests/models/shards.py --troupe build/deploy/troupe [--model climber] [--users 40] [--folder FOLDER]
 
-A front node (router and cache-meta) and three workers, with an etcd, serve an HSTU or a Climber model with model.tables: sharded; few rows have
-room in the pages of the row area. Each worker has to have filled the shards that belong to it. Users are asked about, again and again; each
-answer has to be, to the bit, that of a box with model.tables: memory, and rows have to have come from the worker's own memory
-and from other nodes', hardly any from the table. Then a worker is killed: answers stay as they are, and rows of its shards come from the table,
-and from memory again where they are wanted next. Last the worker is started again. Exit status 1 on any difference, 77 where etcd or the data
-is not there.
+A front node (router and cache-meta) and three workers with an etcd serve an HSTU or a Climber model with
+model.tables: sharded. The row area of the pool holds few rows. Each worker must load its assigned shards.
+Users are requested again and again. Each answer must equal, to the bit, that of a node with model.tables:
+memory. Rows must come from the worker's own memory and from other nodes, hardly any from the table on
+disk. Then a worker is killed: the answers stay the same, and rows of its shards come from the table
+first, then from memory. Last the worker is restarted. Exit status 1 on any difference; 77 if etcd or the
+data is missing.
 """
 import argparse
 import json
@@ -30,7 +31,7 @@ MODELS, DATA = {"hstu": "tiny-hstu-movielens", "climber": "tiny-climber"}, sever
     "movielens-100k"
 )
 WORKERS, EVENTS, CANDIDATES, SKIPPED = 3, 24, 40, 77
-KNOBS = {
+SETTINGS = {
     "pool.memory": "3MiB",
     "pool.page_tokens": "2",
     "pool.item_share": "0.08",
@@ -40,15 +41,16 @@ KNOBS = {
 }
 
 
-def sections(knobs):
-    return [
-        f"{room}: {{{', '.join(f'{knob.split(chr(46))[1]}: {value}' for knob, value in knobs.items() if knob.startswith(room + chr(46)))}}}"
-        for room in sorted({knob.split(".")[0] for knob in knobs})
-    ]
+def sections(settings):
+    def section(name):
+        own = {key.split(".")[1]: value for key, value in settings.items() if key.startswith(name + ".")}
+        return f"{name}: {{{', '.join(f'{key}: {value}' for key, value in own.items())}}}"
+
+    return [section(name) for name in sorted({key.split(".")[0] for key in settings})]
 
 
 def requests(users, family):
-    """Histories and candidates; item 12 is row 12."""
+    """Returns histories and candidates; item 12 is row 12."""
     chance = random.Random(7)
     feature, more = {
         "hstu": (
@@ -81,7 +83,9 @@ def send(port, method, path, body):
 
 
 def scores(port, asked):
-    """By how many tokens were reused: what comes from blocks is summed up in another order."""
+    """Returns tokens reused, scores and node. Scores are compared per count of reused tokens, because
+    sums over
+    blocks are added in another order."""
     reply = send(port, "POST", "/v1/rank", asked)
     return reply["tokens_reused"], {item["id"]: item["score"] for item in reply["items"]}, reply["node"]
 
@@ -92,11 +96,11 @@ def put(port, asked):
 
 
 def truth(troupe, model, folder, asked):
-    """Of a box that has the whole table in memory."""
+    """Returns the answers of a node that has the whole table in memory."""
     data, port = f"{folder}/box", loopback.free_ports(1)[0]
     loopback.run(troupe, "import", "--model", model, "--data-dir", data, "--data", DATA)
-    words = [word for knob, value in KNOBS.items() for word in ("--set", f"{knob}={value}")]
-    box = subprocess.Popen(
+    words = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
+    node = subprocess.Popen(
         [troupe, "serve", "--model", model, "--data-dir", data, "--port", str(port), *words],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -109,19 +113,19 @@ def truth(troupe, model, folder, asked):
                     break
             except OSError:
                 pass
-            if time.monotonic() > until or box.poll() is not None:
-                raise RuntimeError("the box is not ready")
+            if time.monotonic() > until or node.poll() is not None:
+                raise RuntimeError("the node is not ready")
             time.sleep(0.05)
         put(port, asked)
         return [dict(scores(port, request)[:2] for _ in range(2)) for _, request in asked]
     finally:
-        box.terminate()
-        box.wait(40)
+        node.terminate()
+        node.wait(40)
 
 
 def workers(cluster):
-    """Fields of the inference workers, by node."""
-    actors = json.loads(loopback.ask(cluster.door["front"], "GET", "/v1/cluster")[1])["actors"]
+    """Returns the fields of the inference workers, by node."""
+    actors = json.loads(loopback.ask(cluster.http_port["front"], "GET", "/v1/cluster")[1])["actors"]
     return {
         actor["node"]: {field["name"]: field["value"] for field in actor["fields"]}
         for actor in actors
@@ -130,7 +134,7 @@ def workers(cluster):
 
 
 def rows(cluster):
-    """That passes missed, by where they came from."""
+    """Returns counts of rows that passes missed, by their source."""
     return {
         where: sum(int(fields.get("rows_from_" + where, 0)) for fields in workers(cluster).values())
         for where in ("here", "nodes", "table")
@@ -140,14 +144,14 @@ def rows(cluster):
 def ask_all(cluster, asked, right, what, faults):
     before, nodes, wrong = rows(cluster), set(), 0
     for (_, request), expected in zip(asked, right):
-        reused, found, node = scores(cluster.door["front"], request)
+        reused, found, node = scores(cluster.http_port["front"], request)
         nodes.add(node)
         wrong += found != expected.get(reused)
     after = rows(cluster)
     more = {where: after[where] - before.get(where, 0) for where in after}
     print(f"{what}: {len(asked)} answers of nodes {sorted(nodes)}, {wrong} wrong; rows from {more}")
     if wrong:
-        faults.append(f"{what}: {wrong} of {len(asked)} answers are not those of a table in memory")
+        faults.append(f"{what}: {wrong} of {len(asked)} answers differ from those with the table in memory")
     return more
 
 
@@ -163,7 +167,7 @@ def check(cluster, asked, right, faults):
 
     cluster.wait("shards on all workers", is_filled)
     print("shards filled, by worker:", seen[-1])
-    put(cluster.door["front"], asked)
+    put(cluster.http_port["front"], asked)
     more = ask_all(cluster, asked, right, "all there", faults)
     for where in ("here", "nodes"):
         if not more[where]:
@@ -173,7 +177,7 @@ def check(cluster, asked, right, faults):
     cluster.kill("worker-2")
     more = ask_all(cluster, asked, right, "one killed", faults)
     if not more["table"]:
-        faults.append("no row came from the table when the node that had it was gone")
+        faults.append("no row came from the table after its node was killed")
     again = ask_all(cluster, asked, right, "once more", faults)
     if again["table"] >= more["table"] > 0:
         faults.append(f"{again['table']} rows came from the table again")
@@ -202,14 +206,14 @@ def main():
         if options.folder:
             os.makedirs(folder := options.folder)
         right = truth(options.troupe, model, folder, asked)
-        knobs = {
-            **KNOBS,
+        settings = {
+            **SETTINGS,
             "pool.row_share": "0.01",
             "model.directory": model,
             "model.tables": "sharded",
             "router.deadline": "3s",
         }
-        cluster = loopback.Cluster(options.troupe, folder, WORKERS, sections(knobs))
+        cluster = loopback.Cluster(options.troupe, folder, WORKERS, sections(settings))
         try:
             cluster.start_all(DATA)
             check(cluster, asked, right, faults)

@@ -1,16 +1,23 @@
 #!/usr/bin/env python3
-"""Does a cluster change its model while it is asked, as a whole and for a share of its users, by a request to any of its routers?
+"""Checks that a cluster changes its model under load, whole or for a share of its users, by a request to
+any router.
 
-  tests/models/swap.py --troupe build/deploy/troupe [--workers 4] [--rate 60] [--calm 10] [--kills 2] [--json FILE] [--folder FOLDER]
+  tests/models/swap.py --troupe build/deploy/troupe [--workers 4] [--rate 60] [--calm 10] [--kills 2]
+                       [--json FILE] [--folder FOLDER]
 
-Two front nodes (routers and cache-metas) and workers, a Redis and an etcd, serve the demo's ranker and have another version of it in
-model.versions. While clients ask at both fronts at a steady rate, the other version is loaded beside (share 0), given to a tenth of
-the users, to half, to all, and taken back half way the next time, each step at another front. Every answer has to be what a box
-with that version answers; a user has one version between two steps, the same at both fronts, and who had the new one at a smaller
-share has it at a larger one; after all of it nobody has the old one. No request fails, and none waits long: P99 meanwhile beside
-the P99 before, which are read from the same clients. With --kills a worker or a front is killed before each of the first
-steps of another round, and started again; the step begins when it is ready. Then requests may be lost or refused, and none is wrong.
-Exit status 1 on any difference, 77 where etcd or Redis is not there.
+Two front nodes (routers and cache-metas), workers, a Redis and an etcd serve the demo's ranker and have
+another version of it in model.versions. Clients ask at both fronts at a steady rate. Meanwhile the other
+version is loaded (share 0), given to a tenth of the users, to half, to all, and withdrawn half way in the
+next round; each step at another front. The checks:
+
+  - every answer is that of a node with the version that the answer names
+  - between two steps a user has one version, the same at both fronts
+  - a user with the new version at a smaller share keeps it at a larger one; at the end nobody has the old one
+  - no request fails; P99 during the change is compared with P99 before, from the same clients
+
+With --kills another round follows: a worker or a front is killed before each of the first steps and
+restarted; the step begins when it is ready. Requests may then be lost or refused, but none is wrong. Exit
+status 1 on any difference; 77 if etcd or Redis is missing.
 """
 import argparse
 import collections
@@ -27,11 +34,11 @@ import under_load
 from under_load import DEMO, FRONTS, USERS, Truth, judge, loopback, percentile
 from versions import make_other
 
-RATIO_MAX = 1.3  # of P99 meanwhile and before
+RATIO_MAX = 1.3  # limit of P99 during the change over P99 before
 
 
 def versions_of(outcomes):
-    """By user."""
+    """Returns the versions seen, by user."""
     seen = collections.defaultdict(set)
     for _, _, kind, user, _, what in outcomes:
         if kind == "ok":
@@ -40,17 +47,18 @@ def versions_of(outcomes):
 
 
 class Swaps:
-    """Steps of a change of versions, each by a request to the next front, and what each may show."""
+    """Steps of a change of versions, each by a request to the next front, and the versions that each
+    allows."""
 
-    def __init__(self, load, door, hold, faults):
-        self.load, self.door, self.hold, self.faults = load, door, hold, faults
+    def __init__(self, load, http_port, hold, faults):
+        self.load, self.http_port, self.hold, self.faults = load, http_port, hold, faults
         self.turn, self.steps = itertools.cycle(FRONTS), []
 
     def reload(self, body, victim=None):
-        """Answered, and what was asked for `hold` seconds after it."""
+        """Reloads; returns the outcomes of the `hold` seconds after the answer."""
         front = next(name for name in self.turn if name != victim)
         began = time.monotonic()
-        status, text = loopback.ask(self.door[front], "POST", "/v1/models/reload", body, limit=130)
+        status, text = loopback.ask(self.http_port[front], "POST", "/v1/models/reload", body, limit=130)
         done = time.monotonic()
         if status != 200:
             self.faults.append(f"{front} answers {body} with {status} {text}")
@@ -69,7 +77,7 @@ class Swaps:
         return versions_of(after)
 
     def expect(self, what, seen, allowed):
-        """Each user has one version, which is allowed."""
+        """Checks that each user has one version, and that it is allowed."""
         if len(seen) < USERS // 3:
             self.faults.append(f"{what}: only {len(seen)} users were answered")
         for user, versions in seen.items():
@@ -79,14 +87,17 @@ class Swaps:
                 )
 
     def one_way(self, old, new, shares, around=None):
-        """From the old version to the new one by these shares; `around`: what is done before each step. Who has the new one, by share."""
+        """Changes from `old` to `new` by these shares; calls `around` before each step.
+
+        Returns the users that have the new version, by share.
+        """
         had = set()
         for share in shares:
             if around:
                 around()
             seen = self.reload({"model": new, "share": share})
             for front in FRONTS:
-                listed = json.loads(loopback.ask(self.door[front], "GET", "/v1/models")[1])["data"]
+                listed = json.loads(loopback.ask(self.http_port[front], "GET", "/v1/models")[1])["data"]
                 if [(model["id"], model.get("share")) for model in listed] != [(old, None), (new, share)]:
                     self.faults.append(f"share {share}: {front} lists {listed}")
             self.expect(f"share {share}", seen, {old, new} if share else {old})
@@ -94,7 +105,8 @@ class Swaps:
             missed = {user for user in had - have if user in seen}
             if missed:
                 self.faults.append(
-                    f"share {share}: {sorted(missed)[:3]} had the new version at a smaller share, and have it no more"
+                    f"share {share}: {sorted(missed)[:3]} had the new version at a smaller share, and "
+                    "lost it"
                 )
             if abs(len(have) - share * len(seen)) > 4 * math.sqrt(share * (1 - share) * len(seen)):
                 self.faults.append(f"share {share}: {len(have)} of {len(seen)} users have the new version")
@@ -115,11 +127,11 @@ class Swaps:
 
 def swap_under_load(cluster, load, versions, options, faults):
     old, new = versions
-    time.sleep(1.0)  # the first ones find nothing cached
+    time.sleep(1.0)  # the first requests find nothing cached
     began = time.monotonic()
     time.sleep(options.calm)
     swapped = time.monotonic()
-    swaps = Swaps(load, cluster.door, options.hold, faults)
+    swaps = Swaps(load, cluster.http_port, options.hold, faults)
     swaps.all_of_it(old, new)
     swaps.there_and_back(new, old)
     ended = time.monotonic()
@@ -127,12 +139,11 @@ def swap_under_load(cluster, load, versions, options, faults):
     judge("before", before, faults, lossless=True)
     counts = judge("meanwhile", meanwhile, faults, lossless=True)
     ratio = percentile(meanwhile, 0.99) / max(1e-9, percentile(before, 0.99))
-    print(
-        f"P99 meanwhile / before: {ratio:.2f} (to be at most {RATIO_MAX} on a machine that does nothing else)"
-    )
+    print(f"P99 meanwhile / before: {ratio:.2f} (limit on an idle machine: {RATIO_MAX})")
     for step in swaps.steps:
         print(
-            f"  {step['body']['model'][:8]} {step['body'].get('share', 1)} at {step['front']}: {step['took_s']:.2f} s, P99 {step['p99_ms']:.1f} ms, "
+            f"  {step['body']['model'][:8]} {step['body'].get('share', 1)} at {step['front']}: "
+            f"{step['took_s']:.2f} s, P99 {step['p99_ms']:.1f} ms, "
             f"after it {step['p99_after_ms']:.1f} ms"
             + (f", {100 * step['have_new']:.0f} % of the users have it" if "have_new" in step else "")
         )
@@ -147,8 +158,11 @@ def swap_under_load(cluster, load, versions, options, faults):
 
 
 def swap_through_kills(cluster, load, versions, kills, hold, faults):
-    """Back to the first version, while a worker or a front is killed before each of the first steps and started again, so that the
-    versions of the step before outlive it; nobody is away when a step begins."""
+    """Changes back to the first version. Before each of the first steps a worker or a front is killed and
+    restarted.
+
+    The versions of the step before must survive that; all nodes are up when a step begins.
+    """
     victims = itertools.islice(
         itertools.cycle([cluster.names[-1], FRONTS[1], cluster.names[-2], FRONTS[0]]), kills
     )
@@ -162,7 +176,7 @@ def swap_through_kills(cluster, load, versions, kills, hold, faults):
             cluster.start(victim)
             cluster.wait_until_ready(victim)
 
-    Swaps(load, cluster.door, hold, faults).all_of_it(versions[1], versions[0], kill)
+    Swaps(load, cluster.http_port, hold, faults).all_of_it(versions[1], versions[0], kill)
     return dict(
         judge(f"through {kills} kills", load.between(began, time.monotonic()), faults, lossless=False)
     )
@@ -192,7 +206,7 @@ def run(options, folder):
     ) as cluster:
         with under_load.asked(cluster, truth, requests, options.rate) as load:
             found = swap_under_load(cluster, load, truth.versions, options, faults)
-            metrics = loopback.ask(cluster.door[FRONTS[0]], "GET", "/metrics")[1]
+            metrics = loopback.ask(cluster.http_port[FRONTS[0]], "GET", "/metrics")[1]
             faults += [
                 f"no count of answers by {version}"
                 for version in truth.versions
@@ -211,9 +225,12 @@ def main():
     )
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--calm", type=float, default=10, help="seconds before the first change")
-    parser.add_argument("--hold", type=float, default=3, help="seconds that each step is looked at")
+    parser.add_argument("--hold", type=float, default=3, help="seconds of observation after each step")
     parser.add_argument(
-        "--kills", type=int, default=2, help="of workers and fronts, in another round; 0: no such round"
+        "--kills",
+        type=int,
+        default=2,
+        help="kills in another round; 0 = no such round",
     )
     return under_load.main(parser, run)
 

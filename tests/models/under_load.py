@@ -1,5 +1,8 @@
-"""A cluster of real processes that is changed while clients ask it: two fronts (routers and cache-metas) and workers, a Redis and an
-etcd serve the demo's ranker; clients ask at both fronts at a steady rate, and each answer has to be a box's."""
+"""Runs a cluster of real processes that is changed while clients ask it.
+
+Two fronts (routers and cache-metas), workers, a Redis and an etcd serve the demo's ranker. Clients ask at
+both fronts at a steady rate. Each answer must be that of a single node.
+"""
 import collections
 import contextlib
 import http.client
@@ -24,7 +27,7 @@ from stores import until
 DEMO = HERE.parent.parent / "deploy" / "demo"
 FRONTS = ("front-1", "front-2")
 USERS, CLIENTS, SKIPPED = 60, 6, 77
-IDLE_S = 2  # a door closes connections that wait for long
+IDLE_S = 2  # the server closes connections that are idle for long
 POLICIES = ("item", "user")
 
 
@@ -37,7 +40,7 @@ def demo_requests():
 
 
 class Truth:
-    """What boxes that serve one version each answer, by version, user and plan."""
+    """The answers of single nodes that serve one version each, by version, user and plan."""
 
     def __init__(self, troupe, directories, folder, requests):
         self.answers, self.versions = {}, []
@@ -45,7 +48,7 @@ class Truth:
             data = f"{folder}/box-{number}"
             loopback.run(troupe, "import", "--model", directory, "--data-dir", data, "--data", DEMO / "world")
             port = loopback.free_ports(1)[0]
-            box = subprocess.Popen(
+            node = subprocess.Popen(
                 [
                     troupe,
                     "serve",
@@ -63,14 +66,14 @@ class Truth:
             )
             try:
                 until(
-                    "the box is ready",
+                    "the node is ready",
                     lambda: loopback.ask(port, "GET", "/v2/health/ready")[0] == 200,
                     limit=60,
                 )
                 self._learn(port, requests)
             finally:
-                box.terminate()
-                box.wait()
+                node.terminate()
+                node.wait()
 
     def _learn(self, port, requests):
         for request, policy in itertools.product(requests, POLICIES):
@@ -90,7 +93,7 @@ class Truth:
 
 
 class Client(threading.Thread):
-    """Asks in its turns at a steady rate, at one of the load's fronts after the other."""
+    """Sends its share of the requests at a steady rate, alternating between the load's fronts."""
 
     def __init__(self, load, number):
         super().__init__(daemon=True)
@@ -115,7 +118,7 @@ class Client(threading.Thread):
         try:
             link, used = self.links.get(front, (None, 0))
             if link is None or sent - used > IDLE_S:
-                link = http.client.HTTPConnection(loopback.ADDRESS, self.load.door[front], timeout=5)
+                link = http.client.HTTPConnection(loopback.ADDRESS, self.load.http_port[front], timeout=5)
             self.links[front] = link, sent
             link.request("POST", "/v1/rank", json.dumps({**request, "policy": policy}))
             answer = link.getresponse()
@@ -138,8 +141,8 @@ class Client(threading.Thread):
 
 
 class Load:
-    def __init__(self, truth, requests, door, rate):
-        self.truth, self.requests, self.door, self.rate = truth, requests, door, rate
+    def __init__(self, truth, requests, http_port, rate):
+        self.truth, self.requests, self.http_port, self.rate = truth, requests, http_port, rate
         self.outcomes, self.lock, self.stopping = [], threading.Lock(), False
         self.fronts = FRONTS
         self.began = time.monotonic() + 0.2
@@ -150,7 +153,7 @@ class Load:
             self.outcomes.append((sent, time.monotonic() - sent, *what))
 
     def between(self, since, until):
-        """When, how long, kind, user, front, what."""
+        """Returns (time, seconds, kind, user, front, detail) of each request in this interval."""
         with self.lock:
             return [outcome for outcome in self.outcomes if since <= outcome[0] < until]
 
@@ -168,7 +171,8 @@ def percentile(outcomes, share):
 def judge(what, outcomes, faults, lossless):
     counts = collections.Counter(outcome[2] for outcome in outcomes)
     print(
-        f"{what}: {dict(counts)}, P50 {percentile(outcomes, 0.5):.1f} ms, P99 {percentile(outcomes, 0.99):.1f} ms"
+        f"{what}: {dict(counts)}, P50 {percentile(outcomes, 0.5):.1f} ms, P99 "
+        f"{percentile(outcomes, 0.99):.1f} ms"
     )
     for kind in ("wrong", *(("refused", "lost") if lossless else ())):
         bad = [outcome for outcome in outcomes if outcome[2] == kind]
@@ -178,13 +182,14 @@ def judge(what, outcomes, faults, lossless):
         o for o in outcomes if o[2] == "refused" and not o[5].startswith(("429", "503", "504", "422 poison"))
     ]
     if untyped:
-        faults.append(f"{what}: refusals that were not promised: {untyped[0][5]}")
+        faults.append(f"{what}: refusals of an undocumented kind: {untyped[0][5]}")
     return counts
 
 
 @contextlib.contextmanager
 def served(options, folder, settings_of):
-    """A cluster that is not up yet, with these settings, as a function of its Redis; nothing of it stays."""
+    """Creates a cluster, not started yet; `settings_of` maps its Redis to its settings. Removes it
+    afterwards."""
     redis = Redis(folder)
     cluster = loopback.Cluster(options.troupe, folder, options.workers, settings_of(redis), FRONTS)
     try:
@@ -197,7 +202,7 @@ def served(options, folder, settings_of):
 @contextlib.contextmanager
 def asked(cluster, truth, requests, rate):
     cluster.up(DEMO / "world")
-    load = Load(truth, requests, cluster.door, rate)
+    load = Load(truth, requests, cluster.http_port, rate)
     try:
         yield load
         load.stop()
@@ -206,7 +211,8 @@ def asked(cluster, truth, requests, rate):
 
 
 def main(parser, run):
-    """`run(options, folder)` gives what was measured, and faults."""
+    """Parses options, sets up a folder, and calls `run(options, folder)`, which returns (measurements,
+    faults)."""
     parser.add_argument("--troupe", required=True, type=os.path.abspath)
     parser.add_argument("--rate", type=float, default=60, help="requests per second")
     parser.add_argument("--json", help="write what was measured here")

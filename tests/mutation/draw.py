@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Draws the places of a fresh set of planted bugs: lines of code, as many from each folder as it has of them.
+"""Draws the locations of a new set of mutants: lines of code, from each folder in proportion to its lines.
 
-  draw.py --seed 20261123 --count 110             # room, file:line and the line, in the order of the tree
+  draw.py --seed 20261123 --count 110             # file:line and the line, in the order of the tree
   draw.py --seed 20261123 --count 110 --around 8  # with the lines around each
 
-All lines of code stand in one row, in the order of their files' names; the first is drawn among as many as one bug
-stands for, and then one is taken at each such distance. The nearest realistic slip to each is then written down by hand, by
-somebody who has not looked at the tests. Not drawn: tests, benches, what imitates a GPU, what only nvcc compiles, and
-lines on which nothing can be wrong.
+All lines of code form one sequence, ordered by file name. The first line is drawn at random from the first
+interval; the others follow at equal distances. Somebody who has not read the tests then writes the nearest
+realistic mutation to each line by hand. Not drawn: tests, benchmarks, the GPU emulator, code that only nvcc
+compiles, and lines on which nothing can be wrong.
 """
 import argparse
 import pathlib
@@ -15,10 +15,10 @@ import random
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ROOMS = ("kernels", "placement", "runtime", "actors", "router", "sim", "deploy")
+ROOMS = ("kernels", "placement", "runtime", "actors", "router", "server", "sim", "deploy")
 LEFT_OUT = re.compile(
-    r"_test\.(cc|h)$|_test_\w+\.h$|/(test_\w+|inference_bench)\.(cc|h)$|^kernels/cuda/(bench|simt)/|_cuda\.(cc|h)$|"
-    r"^kernels/cuda/\w+/\w*hopper\w*\.|^deploy/(bench|demo|examples|experiments)/"
+    r"_test\.(cc|h)$|_test_\w+\.h$|/testing/|^kernels/cuda/(bench|simt)/|_cuda\.(cc|h)$|"
+    r"^kernels/cuda/\w+/\w*hopper\w*\.|^deploy/(demo|examples|lab/bench|lab/experiments)/"
 )
 EMPTY = re.compile(
     r"^\s*(//.*|#.*|[{}()\[\];,]*|\}.*//.*|namespace .*|using .*|(public|private|protected):|class .*|"
@@ -37,7 +37,7 @@ def lines_of_code():
 
 
 def draw(lines, count, seed):
-    """Lines at equal distances from a drawn beginning: a folder's share is right to one bug."""
+    """Returns lines at equal distances from a random start, so a folder's share is exact to one line."""
     step = len(lines) / count
     begin = random.Random(seed).uniform(0, step)
     return [lines[int(begin + step * turn)] for turn in range(count)]

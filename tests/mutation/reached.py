@@ -1,9 +1,12 @@
-"""Which tests reach which bugs of a build that has all of them (switched.py). A test that never enters a bug's function
-cannot tell, so only those that enter it are asked, and all of those: far fewer than a room has, and none is left out.
+"""Finds out which tests reach which mutants of a build that contains all of them (switched.py).
 
-Every function with a bug marks, wherever it is entered, a byte of the file that TROUPE_REACHED names, which a test and all
-processes that it starts share. Tests are told apart by their source files, pages and ctest's names. What they reach
-is kept beside the copy of the tree until their program is built anew.
+A test that never enters a mutant's function cannot detect it. So run.py runs exactly the tests that enter the
+function: far fewer than all tests of a component, and none is left out.
+
+Every function with a mutant marks a byte when it is entered. The bytes are in the file named by
+TROUPE_REACHED, which a test shares with all processes that it starts. Tests are distinguished by source
+file, golden file and ctest name. The marks are kept beside the copy of the tree until the test's program
+is rebuilt.
 """
 import concurrent.futures
 import json
@@ -25,7 +28,7 @@ class Unit:
     name: str
     command: list
     folder: str
-    built: float  # when its program was
+    built: float  # modification time of its program, in seconds
     seconds: float = 0
     reaches: list = field(default_factory=list)
     steady: bool = True
@@ -36,7 +39,7 @@ class Unit:
 
 
 def call(command, folder, seconds, variables):
-    """ "passes" or how it fails, what it said, and how long it took."""
+    """Runs a command. Returns "passes" or how it failed, its output, and its seconds."""
     began = time.monotonic()
     child = subprocess.Popen(
         command,
@@ -60,20 +63,20 @@ def call(command, folder, seconds, variables):
         os.killpg(child.pid, signal.SIGKILL)
         said, how = child.communicate()[0], "hangs"
     try:
-        os.killpg(child.pid, signal.SIGKILL)  # what it has left behind
+        os.killpg(child.pid, signal.SIGKILL)  # processes that it left behind
     except ProcessLookupError:
         pass
     return how, said.decode(errors="replace"), time.monotonic() - began
 
 
 def source_files(listing):
-    """Of a list of doctest's, as XML, the files of its cases, from the tree's root."""
+    """Returns the files of the test cases in a doctest XML listing, relative to the root of the tree."""
     files = re.findall(r'<TestCase [^>]*filename="([^"]+)"', listing)
     return sorted({re.sub(rf"^.*?(?=\b({'|'.join(draw.ROOMS)}|tests)/)", "", file) for file in files})
 
 
 class Tests:
-    """All units of these programs, recorded when they are first needed."""
+    """All test units of these programs; each is recorded when it is first needed."""
 
     def __init__(self, folder, build, programs, numbers, wrap, beside):
         self.book, self.build, self.programs, self.wrap = folder / "reached.json", build, programs, wrap
@@ -88,7 +91,7 @@ class Tests:
         self.units = {}
 
     def split(self, program):
-        """Units of a program, not recorded yet."""
+        """Returns the units of a program, not recorded yet."""
         path, *arguments = self.programs[program]["command"]
         if path == "ctest":
             built = (self.build / "deploy" / "troupe").stat().st_mtime
@@ -103,7 +106,7 @@ class Tests:
         ).stat().st_mtime
         folder = str(place.parent)
         if path.endswith("transcripts.py"):
-            pages = sorted(page.stem for page in (place.parent / "pages").glob("*.txt"))
+            pages = sorted(page.stem for page in (place.parent / "golden").glob("*.txt"))
             start[start.index("--troupe") + 1] = str(self.build / "deploy" / "troupe")
             return [Unit(program, page, [*start, "--only", page], folder, built) for page in pages]
         if "--abort-after=1" not in arguments:
@@ -129,7 +132,10 @@ class Tests:
                 break
         unit.steady = how == "passes"
         if not unit.steady:
-            print(f"{unit.key}: {how} without a bug, is not asked: {said[-300:]}", flush=True)
+            print(
+                f"{unit.key}: {how} without a mutant, so it is not used: {said[-300:]}",
+                flush=True,
+            )
         unit.reaches = [
             self.names[number]
             for number, mark in enumerate(marks.read_bytes())
@@ -155,8 +161,11 @@ class Tests:
             return self.units[program]
 
     def judge(self, bug, number, programs, why, earlier):
-        """Asks all that reach the bug, its own program first and each program's quickest first. A test that fails and then
-        passes says nothing. `earlier`: units that passed with it, and of when they were built."""
+        """Runs all units that reach the mutant: its own program first, each program's quickest first.
+
+        A test that fails and then passes is no evidence. `earlier`: units that this mutant survived before,
+        with the build time of their program.
+        """
         asked, unsteady = {}, []
         for program in programs:
             for unit in self.of_program(program):

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Plants one bug of the table at a time into a copy of the tree, builds the test program of its room and runs it.
+"""Puts one mutant of the table at a time into a copy of the tree, builds its component's tests and runs them.
 
-  run.py --check                      # only: does every bug still fit into the tree, in one place?
-  run.py --scratch FOLDER             # all bugs; the copy and its build stay in FOLDER for the next time
-  run.py --scratch FOLDER --rooms router,kernels --only a,b --wider --json result.json
+  run.py --check                      # only: does every mutant still fit into the tree, in one place?
+  run.py --scratch FOLDER             # all mutants; the copy and its build stay in FOLDER for the next run
+  run.py --scratch FOLDER --components router,kernels --only a,b --wider --json result.json
 
-A bug is caught if a test fails, crashes or hangs. `--wider` asks what crosses rooms, too, about bugs that their own
-room's tests let through. `--resume` keeps the verdicts that are in FOLDER/verdicts.jsonl already, for bugs whose entry
-is the same; `--seconds N` begins no bug after that. Ends with 1 if a bug survives or does not build, or fewer than
-`--least` per cent are caught. `--together` builds all bugs that can be switched (switched.py) at once: one build and
-then a run of each. `--within` asks only after bugs' own folders, which is quick. `--reached`, of such a build, first records
-which tests enter the functions with bugs, and then asks those that enter a bug's, all of them (reached.py); `--beside`
-so many bugs at once.
+A mutant is caught if a test fails, crashes or hangs. Options:
+
+  --wider      also runs system tests on mutants that survive their own component's tests
+  --resume     keeps the verdicts in FOLDER/verdicts.jsonl for mutants whose entry has not changed
+  --seconds N  starts no mutant after N seconds
+  --together   builds all switchable mutants at once (switched.py): one build, then one run for each
+  --within     runs only the tests in each mutant's own folder, which is quick
+  --reached    records which tests enter which mutated functions, then runs all that do (reached.py)
+  --beside N   judges N mutants at a time, with --reached
+
+Exit status 1 if a mutant survives or does not build, or if fewer than --least per cent are caught.
 """
 import argparse
 import concurrent.futures
@@ -40,7 +44,7 @@ def wider_test(name):
     return {"target": f"{name}_test", "command": [f"tests/{name}_test", "--abort-after=1", "--no-intro"]}
 
 
-# What runs: the CMake target, and the command below the build folder.
+# The programs that can run: the CMake target, and the command below the build folder.
 PROGRAMS = {
     room: rooms_test(room)
     for room in ("kernels", "placement", "runtime", "actors", "router", "server", "sim", "deploy")
@@ -75,28 +79,28 @@ PROGRAMS["fuzz_targets"] = {
     "target": "fuzz_replay",
     "command": ["tests/fuzz/targets/fuzz_replay", str(ROOT / "tests/fuzz/corpus"), "20000"],
 }
-# What else asks boxes, by ctest's names.
-BOXES = (
-    "mistakes|examples|climber_golden|generate_golden|repair_golden|repair_served|generate_clients|hstu_golden|request_cost|"
-    "papers_rcllm|papers_flame|disk|refresh|linearizability|dialects|appends|several_models|page|client|features_outage|foresight|"
-    "papers_hlem|several_models_cluster"
+# Other tests that run whole nodes, by their ctest names.
+NODE_TESTS = (
+    "http_errors|examples|climber_golden|generate_golden|repair_golden|repair_served|generate_clients|"
+    "hstu_golden|request_cost|papers_rcllm|papers_flame|disk_damage|refresh|linearizability|dialects|appends|"
+    "several_models|live_page|client|features_outage|what_if|papers_hlem|several_models_cluster"
 )
-PROGRAMS["boxes"] = {
+PROGRAMS["nodes"] = {
     "target": "troupe",
-    "command": ["ctest", "-R", f"^({BOXES})$", "--stop-on-failure", "--timeout", "300"],
+    "command": ["ctest", "-R", f"^({NODE_TESTS})$", "--stop-on-failure", "--timeout", "300"],
 }
-# Asked by --wider, in this order, about what survived a bug's own tests.
+# Programs that --wider runs, in this order, on a mutant that survived its own tests.
 WIDER = {
-    "kernels": ["reference", "commands", "scenario", "fuzz", "boxes"],
-    "placement": ["router", "actors", "commands", "boxes"],
-    "runtime": ["commands", "scenario", "readers", "fuzz", "boxes"],
-    "actors": ["sim", "commands", "scenario", "boxes"],
-    "router": ["sim", "commands", "scenario", "readers", "boxes"],
-    "server": ["commands", "scenario", "readers", "boxes"],
-    "sim": ["commands", "boxes"],
-    "deploy": ["commands", "scenario", "fuzz", "boxes"],
+    "kernels": ["reference", "commands", "scenario", "fuzz", "nodes"],
+    "placement": ["router", "actors", "commands", "nodes"],
+    "runtime": ["commands", "scenario", "readers", "fuzz", "nodes"],
+    "actors": ["sim", "commands", "scenario", "nodes"],
+    "router": ["sim", "commands", "scenario", "readers", "nodes"],
+    "server": ["commands", "scenario", "readers", "nodes"],
+    "sim": ["commands", "nodes"],
+    "deploy": ["commands", "scenario", "fuzz", "nodes"],
 }
-# Asked by --reached, in this order behind a bug's own: of whatever room, if it enters the bug's function.
+# Programs that --reached runs after a mutant's own, in this order, if they enter its function.
 ALL = [
     "placement",
     "router",
@@ -118,12 +122,12 @@ ALL = [
     "cuda_emulated",
     "hstu_device",
     "reference_device",
-    "boxes",
+    "nodes",
     "swarm",
 ]
 BUILD_SECONDS = 1800
-FOLDER_SECONDS = 30  # that a folder's tests usually take, on a busy machine
-UNSTEADY_MAX = 5  # tests that fail and pass by turns, of one run of a program
+FOLDER_SECONDS = 30  # usual duration of a folder's tests, on a busy machine
+UNSTEADY_MAX = 5  # flaky tests tolerated in one run of a program
 
 
 def is_doctest(program):
@@ -131,35 +135,33 @@ def is_doctest(program):
 
 
 class Scratch:
-    """A copy of the tree with a build of its own. Files are written only where they differ, so that little is built."""
+    """A copy of the tree with its own build. Writes only files that differ, so that little is rebuilt."""
 
     def __init__(self, folder, wrap, jobs, configure, together):
         self.tree, self.build = folder / "tree", folder / "tree" / "build"
         self.wrap, self.jobs = wrap, jobs
-        self.usual = {}  # of a program, without a bug: its seconds
+        self.usual = {}  # seconds of each program without a mutant
         self.numbers = {
             bug.name: number
             for number, bug in enumerate(together, 1)
             if switched.switchable(whole(bug.file), bug)
         }
-        self.book = (
-            folder / "not_beside.txt"
-        )  # names of those that did not compile beside the others, from run to run
+        # Names of mutants that did not compile together with the others; kept from run to run.
+        self.book = folder / "not_beside.txt"
         for name in self.book.read_text().split() if self.book.is_file() else []:
             self.numbers.pop(name, None)
-        self.together = [
-            bug for bug in together if bug.name in self.numbers
-        ]  # in one build; the number says which runs
+        # Mutants in one build; the number selects which one runs.
+        self.together = [bug for bug in together if bug.name in self.numbers]
         self.chosen = 0
         if (self.tree / ".git").exists():
             sys.exit(
-                f"{self.tree} is a checkout; expected a folder for a copy, in which other files are deleted"
+                f"{self.tree} is a checkout; expected a folder for a copy: other files in it are deleted"
             )
         self.copy()
         if not (self.build / "build.ninja").is_file():
             done = self.run(["cmake", "--preset", "release", *configure], BUILD_SECONDS, self.tree)
             if done != "passes":
-                sys.exit(f"{self.tree}: cannot be configured: {self.said}")
+                sys.exit(f"{self.tree}: cmake failed: {self.said}")
 
     def copy(self):
         names = (
@@ -196,7 +198,7 @@ class Scratch:
         copy.chmod(mode)
 
     def run(self, command, seconds, folder):
-        """ "passes", or how it fails; what it said is in `said`."""
+        """Returns "passes" or how the command failed; its output is in `said`."""
         child = subprocess.Popen(
             [*self.wrap, *command],
             cwd=folder,
@@ -209,7 +211,7 @@ class Scratch:
         try:
             said, _ = child.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)  # with whatever it has started
+            os.killpg(child.pid, signal.SIGKILL)  # and all processes that it started
             said, _ = child.communicate()
             self.said = said.decode(errors="replace")
             return "hangs"
@@ -226,7 +228,7 @@ class Scratch:
         )
 
     def ask(self, program, *filters):
-        """A test that fails and, alone, passes says nothing about the bug: the others are asked without it."""
+        """Runs a program. A test that fails, and passes when run alone, is flaky: repeats without it."""
         path, *arguments = PROGRAMS[program]["command"]
         seconds = max(60, 5 * self.usual.get(program, FOLDER_SECONDS if filters else BUILD_SECONDS / 5))
         start = [path if path == "ctest" else str(self.build / path), *arguments, *filters]
@@ -245,7 +247,7 @@ class Scratch:
         return outcome
 
     def make_together(self, programs):
-        """All programs with all bugs. Those that do not compile so are left to be built alone."""
+        """Builds all programs with all mutants. Mutants that do not compile this way are built alone."""
         targets = sorted({PROGRAMS[program]["target"] for program in programs})
         command = [
             "cmake",
@@ -262,9 +264,12 @@ class Scratch:
                 if re.search(rf"(^|/){re.escape(bug.file)}:\d+:\d+: (fatal )?error", self.said, re.M)
             ]
             if not faulty:
-                sys.exit(f"the build of all bugs together fails:\n{self.said[-3000:]}")
+                sys.exit(f"the build of all mutants together fails:\n{self.said[-3000:]}")
             for bug in faulty:
-                print(f"{bug.name}: does not compile beside the others, is built alone", flush=True)
+                print(
+                    f"{bug.name}: does not compile with the others, will be built alone",
+                    flush=True,
+                )
                 self.together.remove(bug)
                 del self.numbers[bug.name]
                 with self.book.open("a") as out:
@@ -276,7 +281,7 @@ class Scratch:
             return
         start = time.monotonic()
         if not self.make(program) or self.ask(program) != "passes":
-            sys.exit(f"{program}: fails without a bug:\n{self.said[-3000:]}")
+            sys.exit(f"{program}: fails without a mutant:\n{self.said[-3000:]}")
         self.usual[program] = time.monotonic() - start
 
 
@@ -285,7 +290,10 @@ def whole(name):
 
 
 def failed_test(said):
-    """The first test that failed: the heading above the first error, for headings stand above mere messages, too."""
+    """Returns the first test that failed: the heading above the first error.
+
+    Headings also stand above plain messages, so a heading alone is not enough.
+    """
     name = ""
     for line in said.split("\n"):
         if line.startswith("TEST CASE:"):
@@ -296,12 +304,12 @@ def failed_test(said):
 
 
 def pattern(test):
-    """As a filter of doctest's, to which a comma begins another."""
+    """Returns a doctest filter for this test; commas are replaced, because they separate filters."""
     return re.sub(r"[,\\*]", "?", test)
 
 
 def why(said):
-    """Which test failed, or else the first line that says what went wrong."""
+    """Returns the name of the failed test, or else the first line that says what went wrong."""
     if test := failed_test(said):
         return test[:160]
     lines = [line.strip() for line in said.split("\n")]
@@ -323,9 +331,8 @@ def judge(scratch, bug, programs, within):
         for program in programs:
             if not together and not scratch.make(program):
                 return {"verdict": "does not build", "why": why(scratch.said)}
-            near = (
-                is_doctest(program) and program in bug.programs
-            )  # those in the bug's folder catch most, and soonest
+            # The tests in the mutant's own folder catch most mutants, and soonest.
+            near = is_doctest(program) and program in bug.programs
             outcome = (
                 scratch.ask(program, f"--source-file=*/{path.parent.relative_to(scratch.tree)}/*")
                 if near
@@ -349,7 +356,7 @@ def summary(bugs, verdicts):
         if bug.name in verdicts and not bug.equivalent:
             row = rows.setdefault(bug.room, {"caught": 0, "survives": 0, "does not build": 0})
             row[verdicts[bug.name]["verdict"]] += 1
-    print(f"\n{'room':<14}{'caught':>8}{'of':>6}{'survive':>10}{'do not build':>15}")
+    print(f"\n{'component':<14}{'caught':>8}{'of':>6}{'survive':>10}{'do not build':>15}")
     for room in sorted(rows):
         row = rows[room]
         print(
@@ -367,8 +374,10 @@ def summary(bugs, verdicts):
     judged = counts["caught"] + counts["survives"]
     equivalent = sum(1 for bug in bugs if bug.equivalent)
     print(
-        f"{counts['caught']} of {judged} planted bugs caught ({100 * counts['caught'] / max(1, judged):.0f} %), "
-        f"{counts['does not build']} do not build, {equivalent} equivalent, {len(bugs) - len(verdicts)} not tried"
+        f"{counts['caught']} of {judged} mutants caught "
+        f"({100 * counts['caught'] / max(1, judged):.0f} %), "
+        f"{counts['does not build']} do not build, {equivalent} equivalent, "
+        f"{len(bugs) - len(verdicts)} not tried"
     )
     return counts
 
@@ -381,29 +390,29 @@ def parse():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--check", action="store_true", help="only look whether every bug fits")
+    parser.add_argument("--check", action="store_true", help="only check that every mutant fits")
     parser.add_argument("--table", type=pathlib.Path, action="append", help="instead of bugs/*.txt")
+    parser.add_argument("--scratch", type=pathlib.Path, help="folder for the copy of the tree and its build")
     parser.add_argument(
-        "--scratch", type=pathlib.Path, help="where the copy of the tree and its build are kept"
+        "--components", "--rooms", dest="rooms", type=names, default=[], help="only mutants of these"
     )
-    parser.add_argument("--rooms", type=names, default=[], help="only bugs of these")
-    parser.add_argument("--only", type=names, default=[], help="only these bugs")
-    parser.add_argument("--wider", action="store_true", help="ask what crosses rooms, too")
-    parser.add_argument("--together", action="store_true", help="one build with all that can be switched")
-    parser.add_argument("--within", action="store_true", help="ask only the tests in bugs' own folders")
-    parser.add_argument(
-        "--reached", action="store_true", help="ask exactly those tests that enter a bug's function"
-    )
-    parser.add_argument("--beside", type=int, default=1, help="with --reached: so many bugs at once")
+    parser.add_argument("--only", type=names, default=[], help="only these mutants")
+    parser.add_argument("--wider", action="store_true", help="also run system tests")
+    parser.add_argument("--together", action="store_true", help="one build with all switchable mutants")
+    parser.add_argument("--within", action="store_true", help="run only the tests in mutants' own folders")
+    parser.add_argument("--reached", action="store_true", help="run all tests that enter a mutant's function")
+    parser.add_argument("--beside", type=int, default=1, help="with --reached: mutants judged at a time")
     parser.add_argument("--resume", action="store_true", help="keep the verdicts of an earlier run")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no bug after so many")
-    parser.add_argument("--least", type=float, default=100, help="per cent that have to be caught")
-    parser.add_argument("--wrap", type=shlex.split, default=[], help="a command before each build and test")
-    parser.add_argument("--jobs", type=int, default=0, help="of a build; 0: the builder's own choice")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="start no mutant after this many seconds"
+    )
+    parser.add_argument("--least", type=float, default=100, help="per cent of mutants that must be caught")
+    parser.add_argument("--wrap", type=shlex.split, default=[], help="command prefix for each build and test")
+    parser.add_argument("--jobs", type=int, default=0, help="parallel build jobs; 0: the builder's default")
     parser.add_argument(
         "--configure", type=shlex.split, default=["-DTROUPE_CUDA=OFF"], help="options for cmake"
     )
-    parser.add_argument("--json", type=pathlib.Path, help="the verdicts go there, too")
+    parser.add_argument("--json", type=pathlib.Path, help="also write the verdicts to this file")
     options = parser.parse_args()
     options.together |= options.reached
     return options
@@ -415,7 +424,10 @@ def programs_of(bug, wider, all_of_them=False):
 
 
 def judges(options, scratch, bugs, earlier):
-    """Of each bug a function that asks about it, all of them to be called, in this order. `earlier`: of each, whom it has passed."""
+    """Returns pairs (mutant, function that judges it), to be called in this order.
+
+    `earlier`: for each mutant, the units that it survived before.
+    """
     if not options.reached:
         return [
             (bug, lambda bug=bug: asked_of(scratch, bug, options))
@@ -427,7 +439,8 @@ def judges(options, scratch, bugs, earlier):
 
     def judged(bug):
         if bug.name not in scratch.numbers:
-            return {"verdict": "does not build", "why": "cannot be switched; ask about it without --reached"}
+            why_not = "cannot be switched; run it without --reached"
+            return {"verdict": "does not build", "why": why_not}
         return tests.judge(
             bug,
             scratch.numbers[bug.name],
@@ -453,11 +466,12 @@ def run_bugs(options, bugs, table_bugs):
         options.wrap,
         options.jobs,
         options.configure,
-        table_bugs if options.together else [],
-    )  # all, so that a run in pieces has one build
+        table_bugs if options.together else [],  # the whole table, so that a resumed run needs one build
+    )
     book = options.scratch / "verdicts.jsonl"
     entries = {bug.name: [bug.file, bug.present, bug.planted, bug.programs] for bug in bugs}
-    asked = [options.within, options.wider, options.reached]  # who survived one question may be asked another
+    # A mutant that survived one set of tests may be judged by another.
+    asked = [options.within, options.wider, options.reached]
     if options.resume and book.is_file():
         for line in book.read_text().splitlines():
             row = json.loads(line)
@@ -504,13 +518,13 @@ def main():
     if faults:
         sys.exit("\n".join(faults))
     if options.check:
-        print(f"{len(bugs)} planted bugs fit into the tree")
+        print(f"{len(bugs)} mutants fit into the tree")
         return 0
     if not options.scratch:
-        sys.exit("--scratch is missing; expected a folder for a copy of the tree and its build (some GB)")
+        sys.exit("--scratch: expected a folder for a copy of the tree and its build (some GB)")
     unknown = set(options.only) - {bug.name for bug in bugs} | set(options.rooms) - {bug.room for bug in bugs}
     if unknown:
-        sys.exit(f"no such bug or room: {', '.join(sorted(unknown))}")
+        sys.exit(f"no such mutant or component: {', '.join(sorted(unknown))}")
     table_bugs = bugs
     bugs = [
         bug

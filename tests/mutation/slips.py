@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Makes slips by rule at places drawn by lot, as a table that run.py plants: nobody chooses, and nobody has to look.
+"""Makes mutants by rule at random locations and prints them as a table for run.py. No human choice is
+involved.
 
-  slips.py --seed 1 --count 400 > pool.txt                       # of all rooms, as many of each folder as it has lines
-  slips.py --seed 2 --count 110 --of pool.txt --without seen.txt > fresh.txt     # drawn from a pool that is built already
+  slips.py --seed 1 --count 400 > pool.txt       # all components, each folder in proportion to its lines
+  slips.py --seed 2 --count 110 --of pool.txt --without seen.txt > fresh.txt     # from a pool built already
 
-A slip stands in the first line at or behind its place in which one can be made: a bound that is one further, a test the
-other way round, "and" for "or", a step forgotten, a statement or an early return left out, a constant one larger. It stands
-in a function, so that all of a pool can be built together (switched.py). Left out is what no test should ask for: checks
-of our own state, what is merely reserved, and what nobody can see (UNSEEN); how many places those hid is said. Of headers those are left out that more than so many files include
-(--includers), since each would be a build of everything.
+A mutant is in the first line at or after its location that allows one. The rules: a bound off by one, a
+condition reversed, "and" for "or", an operation undone, a statement or an early return left out, a
+constant one larger. Mutants are inside functions, so that a whole pool can be built together
+(switched.py).
+
+Not mutated: checks of internal state, reservations of memory, and code with no visible effect (UNSEEN). The
+count of locations skipped for that reason is printed. Headers that more than --includers files include are
+skipped as well, because each would rebuild everything.
 """
 import argparse
 import collections
@@ -23,20 +27,21 @@ import table
 
 QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])+\'|//.*')
 LEFT_OUT = re.compile(
-    r"TROUPE_CHECK|static_assert|\bassert\(|reserve\(|shrink_to_fit|constexpr|\boperator\b|^\s*(using|typedef|case) |"
-    r"R\"\(|\\$|#"
+    r"TROUPE_CHECK|static_assert|\bassert\(|reserve\(|shrink_to_fit|constexpr|\boperator\b|"
+    r"^\s*(using|typedef|case) |R\"\(|\\$|#"
 )
-# By kinds, whoever's code it is: what a slip there changes is no promise, or never happens.
+# Kinds of code in which a mutation breaks no promise, or is never executed.
 UNSEEN = {
     "hint": re.compile(
-        r"\b(mallopt|madvise|posix_fadvise|readahead|__builtin_prefetch|Prefetch|expect_\w*reads|pthread_setname_np)\("
+        r"\b(mallopt|madvise|posix_fadvise|readahead|__builtin_prefetch|Prefetch|expect_\w*reads|"
+        r"pthread_setname_np)\("
     ),
-    "remark of a debug log": re.compile(r"LogLevel::debug"),
+    "debug log message": re.compile(r"LogLevel::debug"),
     "mixer's constant": re.compile(r"0x[0-9a-fA-F]{15,}"),
     "compile time": re.compile(r"\b(static_assert|consteval)\b"),
 }
-DURATION = re.compile(r"(seconds|minutes|hours)[({]$")  # how long exactly a limit is
-DESCRIPTOR = re.compile(r"(descriptor|socket|\bfd)[\w.]* (<|>=) 0")  # 0 is the standard input's
+DURATION = re.compile(r"(seconds|minutes|hours)[({]$")  # the exact length of a time limit
+DESCRIPTOR = re.compile(r"(descriptor|socket|\bfd)[\w.]* (<|>=) 0")  # descriptor 0 is the standard input
 GUARD = re.compile(r"^\s+if \(.*\) (return\b.*|continue|break);$")
 CALL = re.compile(r"^\s+(?!return\b|if\b|for\b|while\b|throw\b|delete\b|switch\b)[\w.\->\[\]:]+\(.*\);$")
 SET = re.compile(r"^\s+[\w.\->\[\]]+ (=|\+=|-=|\|=) .*;$|^\s+(\+\+|--)[\w.\->\[\]]+;$")
@@ -69,12 +74,12 @@ WORD = re.compile(r"\w")
 
 
 def masked(line):
-    """The line with what is quoted, and remarks, made unrecognizable, each character in its place."""
+    """Returns the line with literals and comments masked; every character keeps its position."""
     return QUOTED.sub(lambda match: "\"" * len(match[0]), line)
 
 
 def at_words_end(line, begin, end):
-    """Whether a word, or a number, would go on: `- 1` is not in `- 10`, nor `true` in `is_true`."""
+    """Returns whether the match ends at word boundaries: `- 1` is not in `- 10`, nor `true` in `is_true`."""
     inside = line[begin:end]
     return not (
         WORD.match(inside[-1])
@@ -86,11 +91,11 @@ def at_words_end(line, begin, end):
 
 
 def slips_of(line):
-    """Pairs of a kind and the line with the slip; an empty text: the line is left out."""
+    """Returns pairs (kind, mutated line); an empty text removes the line."""
     shown, found = masked(line), []
     for old, new in SWAPS:
         if old == " += " and '"' in line:
-            continue  # of texts
+            continue  # appends to a text
         for match in re.finditer(re.escape(old), shown):
             if at_words_end(shown, *match.span()) and shown[match.end() : match.end() + 1] not in (".", "="):
                 found.append((old.strip(), line[: match.start()] + new + line[match.end() :]))
@@ -109,7 +114,7 @@ def slips_of(line):
 
 
 def begins_statement(lines, number):
-    """Whether the line before has ended: what is left out must be a statement of its own, and no branch of an if."""
+    """Returns whether the line before has ended, so that this line is a statement and no branch of an if."""
     before = next(
         (
             lines[i].strip()
@@ -126,14 +131,14 @@ def unseen(line):
 
 
 def unseen_body(text, body):
-    """Whether the compiler runs it, and nothing else."""
+    """Returns whether only the compiler runs this body."""
     return (
         unseen(text[max(text.rfind(end, 0, body.begin) for end in ";}") + 1 : body.begin]) == "compile time"
     )
 
 
 def slip_at(name, text, number, chance):
-    """One slip in this line, as a bug of the table, or None."""
+    """Returns a mutant of this line as an entry of the table, or None."""
     lines = text.split("\n")
     line = lines[number]
     if LEFT_OUT.search(line) or unseen(line):
@@ -170,7 +175,7 @@ def slip_at(name, text, number, chance):
 
 
 def includers():
-    """Of each file, how many others include it, by whichever way."""
+    """Returns, for each file, how many others include it, directly or not."""
     direct = collections.defaultdict(set)
     for path in draw.ROOT.rglob("*"):
         if path.suffix in (".cc", ".h", ".cu") and "build" not in path.relative_to(draw.ROOT).parts[0]:
@@ -205,7 +210,7 @@ def make(count, seed, most):
             if bug and bug.name not in known:
                 known[bug.name] = bug
                 break
-    print("passed over, as nobody sees what is wrong there:", dict(hidden) or "nothing", file=sys.stderr)
+    print("skipped, because no test could see the mutation:", dict(hidden) or "none", file=sys.stderr)
     return list(known.values())
 
 
@@ -224,13 +229,13 @@ def main():
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--includers", type=int, default=12)
-    parser.add_argument("--of", type=pathlib.Path, help="a table, of which so many are drawn")
+    parser.add_argument("--of", type=pathlib.Path, help="table from which --count mutants are drawn")
     parser.add_argument(
         "--without",
         type=pathlib.Path,
         action="append",
         default=[],
-        help="tables whose bugs are not drawn again",
+        help="tables whose mutants are not drawn again",
     )
     options = parser.parse_args()
     if not options.of:
@@ -238,7 +243,7 @@ def main():
     seen = {bug.name for bug in table.read_all(options.without)}
     left = [bug for bug in table.read_all([options.of]) if bug.name not in seen]
     if len(left) < options.count:
-        sys.exit(f"{options.of}: {len(left)} bugs are left; expected {options.count} at least")
+        sys.exit(f"{options.of}: {len(left)} mutants are left; expected at least {options.count}")
     return write(draw.draw(left, options.count, options.seed))
 
 

@@ -1,12 +1,13 @@
-"""One build that carries many planted bugs, of which each run of a program has the one that TROUPE_BUG names.
+"""Builds one program that contains many mutants; each run enables the one that TROUPE_BUG names.
 
-A function with a bug gets its body twice, with the bug and without, and asks at its beginning which one runs:
+A function with a mutant gets its body twice, with and without the mutation, and chooses at its beginning:
 
     int f() { if (::troupe_planted::chosen(7)) { return 2; } else { return 1; } }
 
-So one build serves all bugs, children of a program have the bug of their parent, and a bug that is not chosen does
-nothing. Of a file that TROUPE_REACHED names, each such function marks a byte when it is entered (reached.py). What stands in no function's body (tables, defaults of members, signatures) cannot be switched, and what the
-compiler computes runs without bugs.
+So one build serves all mutants, child processes have the mutant of their parent, and a mutant that is not
+chosen does nothing. Each such function marks a byte in the file named by TROUPE_REACHED when it is
+entered (reached.py). Code outside function bodies (tables, defaults of members, signatures) cannot be
+switched. Code that the compiler evaluates runs without mutants.
 """
 import re
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ inline const int number = [] {
   const char* const text = std::getenv("TROUPE_BUG");
   return text ? std::atoi(text) : 0;
 }();
-// A byte for each bug whose function was entered, in a file that processes share.
+// One byte for each mutant whose function was entered, in a file that processes share.
 inline unsigned char* const marks = []() -> unsigned char* {
   const char* const file = std::getenv("TROUPE_REACHED");
   const int descriptor = file ? open(file, O_RDWR | O_CLOEXEC) : -1;
@@ -61,17 +62,18 @@ SCOPE = re.compile(
 
 @dataclass(frozen=True)
 class Body:
-    begin: int  # behind the brace that opens it
-    end: int  # of the brace that closes it
+    begin: int  # offset after the opening brace
+    end: int  # offset of the closing brace
 
 
 def heading(text):
-    """Without what would mislead: remarks, directives, strings."""
+    """Replaces comments, directives and literals, which would mislead, by spaces."""
     return TOKEN.sub(lambda match: match[0] if match[0] in "{};" else " ", text)
 
 
 def opens_body(before):
-    """Whether the brace behind this heading begins a function: one with arguments, and no value in braces."""
+    """Returns whether the brace after this heading begins a function: it has arguments and is no
+    initializer."""
     before = heading(before)
     if "(" not in before or SCOPE.search(before):
         return False
@@ -79,12 +81,9 @@ def opens_body(before):
 
 
 def bodies(text):
-    """Of all functions that stand in no other one, in their order."""
-    found, scopes, start = (
-        [],
-        [],
-        0,
-    )  # scopes: of each open brace, the beginning of the body it opened, or what it is
+    """Returns the bodies of all functions that are not inside another one, in order."""
+    # scopes: for each open brace, the offset of the body that it opened, or its kind.
+    found, scopes, start = [], [], 0
     for token in TOKEN.finditer(text):
         mark, inside = token[0], any(scope != "scope" for scope in scopes)
         if mark not in ("{", "}", ";"):
@@ -102,15 +101,17 @@ def bodies(text):
             if isinstance(scope, int):
                 found.append(Body(scope, token.start()))
             elif scope == "inner":
-                continue  # a value in braces: what it belongs to goes on
+                continue  # an initializer in braces: its statement goes on
         if not any(scope != "scope" for scope in scopes):
             start = token.end()
     return found
 
 
 def changed(text, bug):
-    """Where the text changes: from, to and what stands there with the bug. Of one line that is a whole function, too, only
-    what is in its body changes."""
+    """Returns begin, end and replacement of the changed text.
+
+    For a line that is a whole function, the changed text is inside its body.
+    """
     at, end = bug.span(text)
     present, planted = text[at:end], "\n".join(bug.planted).strip()
     least = min(len(present), len(planted))
@@ -120,13 +121,13 @@ def changed(text, bug):
 
 
 def switchable(text, bug):
-    """The body in which all of a bug stands, or None."""
+    """Returns the body that contains the whole mutation, or None."""
     begin, end, _ = changed(text, bug)
     return next((body for body in bodies(text) if body.begin <= begin and end <= body.end), None)
 
 
 def switched(text, bugs, numbers):
-    """The text of a file with all of these bugs, each run if its number is chosen."""
+    """Returns the text of a file with all of these mutants; each runs if its number is chosen."""
     of_body, present = {}, text
     for bug in bugs:
         of_body.setdefault(switchable(present, bug), []).append(bug)

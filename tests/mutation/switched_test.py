@@ -1,4 +1,4 @@
-"""Bugs that are built together: which functions' bodies are found, and what stands in them."""
+"""Tests builds with many mutants: which function bodies are found, and what they contain."""
 import unittest
 
 import switched
@@ -34,25 +34,26 @@ def told(*bugs):
 
 
 class Switched(unittest.TestCase):
-    def test_bodies_are_of_functions_and_not_of_values_or_scopes(self):
+    def test_only_functions_have_bodies_not_initializers_or_scopes(self):
         found = [TEXT[body.begin : body.end].strip().split("\n")[0] for body in switched.bodies(TEXT)]
         self.assertEqual(found, ['set("}");', "return 2 * x;", "for (;;) {", "return 'x' + 10'000;"])
 
-    def test_a_function_has_both_bodies_and_asks_which(self):
+    def test_a_function_has_both_bodies_and_chooses_one(self):
         text = told(bug("  int twice() const { return 2 * x; }", "  int twice() const { return 3 * x; }"))
         self.assertIn(
-            "int twice() const { if (::troupe_planted::chosen(1)) { return 3 * x; \n} else { return 2 * x; \n}}",
+            "int twice() const { if (::troupe_planted::chosen(1)) { return 3 * x; \n} else { return 2 "
+            "* x; \n}}",
             text,
         )
         self.assertTrue(text.startswith('#include "planted_switch.h"\n#include <x>'))
 
-    def test_several_bugs_of_one_function_do_not_see_each_other(self):
+    def test_mutants_of_one_function_are_independent(self):
         text = told(bug("    if (a < b) ++a;", "    if (a <= b) ++a;"), bug("if (a < b)", "if (b < a)", "b"))
         self.assertEqual(
             [text.count(part) for part in ("chosen(1)", "chosen(2)", "a <= b", "b < a", "a < b")], [1] * 5
         )
 
-    def test_what_stands_in_no_body_cannot_be_switched(self):
+    def test_code_outside_bodies_cannot_be_switched(self):
         for present, planted in (
             ("  int x = 1;", "  int x = 2;"),
             ('{"b", f(2)}', '{"b", f(1)}'),

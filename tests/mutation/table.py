@@ -1,14 +1,14 @@
-"""The table of planted bugs: files of entries like this one, read, checked, and put into a tree.
+"""The table of mutants: reads entries like this one, checks them, and applies them to a file.
 
     bug fingerprint_without_labels
     file router/fleet/fingerprint.cc
     breaks one poisonous query refuses others with other labels
     -  print.add(request.label_tokens);
 
-What stands behind `-` is the present text, what stands behind `+` is put in its place; several lines of each are one
-text. The present text must be in its file exactly once. Optional lines: `tests router,scenario` names the programs
-that are run instead of the room's own; `equivalent WHY` says that no test can tell, and the bug does not count; `+`
-may be absent. `#` begins a remark.
+Lines after `-` are the present text; lines after `+` replace it, and may be absent. The present text must
+occur exactly once in its file. Optional lines: `tests router,scenario` names the programs to run instead
+of the component's own. `equivalent WHY` says that no test can detect the mutant; it is not counted. `#`
+begins a comment.
 """
 import pathlib
 import re
@@ -25,7 +25,7 @@ class TableError(Exception):
 @dataclass
 class Bug:
     name: str
-    where: str  # file and line of the table
+    where: str  # file and line in the table
     file: str = ""
     breaks: str = ""
     equivalent: str = ""
@@ -43,16 +43,17 @@ class Bug:
         return self.tests or [self.file.split("/")[0]]
 
     def span(self, text):
-        """Returns (begin, end) of the present text in the text of its file; comments and white space may differ."""
+        """Returns (begin, end) of the present text in its file; comments and white space may differ."""
         found = [match.span() for match in pattern_of("\n".join(self.present)).finditer(text)]
         if len(found) != 1:
             raise TableError(
-                f"{self.where}: {self.name}: its present text is {len(found)} times in {self.file}; expected once"
+                f"{self.where}: {self.name}: its present text is {len(found)} times in {self.file}; "
+                "expected once"
             )
         return found[0]
 
     def plant(self, text):
-        """Returns the text of its file with the bug in it."""
+        """Returns the text of its file with the mutation applied."""
         begin, end = self.span(text)
         return text[:begin] + "\n".join(self.planted).strip() + text[end:]
 
@@ -83,7 +84,7 @@ def read(path):
             bugs.append(Bug(rest.strip(), where))
             continue
         if not bugs:
-            raise TableError(f"{where}: \"{line}\" stands before the first bug; expected `bug NAME`")
+            raise TableError(f"{where}: \"{line}\" comes before the first mutant; expected `bug NAME`")
         if line[0] in "-+":
             (bugs[-1].present if line[0] == "-" else bugs[-1].planted).append(line[1:])
         elif word == "tests":
@@ -92,7 +93,7 @@ def read(path):
             setattr(bugs[-1], word, rest.strip())
         else:
             raise TableError(
-                f"{where}: \"{word}\" is no word of the table; expected bug, {', '.join(WORDS)}, - or +"
+                f"{where}: \"{word}\" is not a keyword of the table; expected bug, {', '.join(WORDS)}, - or +"
             )
     return bugs
 
@@ -102,7 +103,7 @@ def read_all(paths):
     seen = set()
     for bug in bugs:
         if bug.name in seen:
-            raise TableError(f"{bug.where}: there are two bugs {bug.name}")
+            raise TableError(f"{bug.where}: duplicate name {bug.name}")
         if not (bug.name and bug.file and bug.breaks and any(bug.present)):
             raise TableError(
                 f"{bug.where}: {bug.name}: expected a name, `file`, `breaks` and the present text behind `-`"
@@ -114,12 +115,12 @@ def read_all(paths):
 
 
 def check(bugs, tree, programs):
-    """What is wrong with them, one line each: every bug has to fit into the tree, into one place."""
+    """Returns one line for each problem: every mutant must fit into the tree, in exactly one place."""
     faults = []
     for bug in bugs:
         path = tree / bug.file
         if not path.is_file():
-            faults.append(f"{bug.where}: {bug.name}: {bug.file} is no file of the tree")
+            faults.append(f"{bug.where}: {bug.name}: {bug.file} no such file in the tree")
             continue
         try:
             bug.plant(path.read_text())

@@ -1,4 +1,4 @@
-"""The table of planted bugs and its reader: what does not fit is said, with where it stands and what was expected."""
+"""Tests the reader of the mutant table: an error says what does not fit, where, and what was expected."""
 import pathlib
 import tempfile
 import unittest
@@ -32,7 +32,7 @@ class Table(unittest.TestCase):
     def faults(self, text=ONE):
         return table.check(self.read(text), self.tree, run.PROGRAMS)
 
-    def test_a_bug_takes_the_place_of_the_present_text(self):
+    def test_a_mutant_replaces_the_present_text(self):
         bug = self.read("# why\n\n" + ONE)[0]
         self.assertEqual(
             (bug.name, bug.room, bug.programs, bug.where), ("a", "router", ["router"], "0.txt:3")
@@ -40,22 +40,22 @@ class Table(unittest.TestCase):
         self.assertEqual(bug.plant("x\n  if (a)\n    b();\ny"), "x\n  b();\ny")
         self.assertEqual(self.faults(), [])
 
-    def test_rooms_of_actors_are_rooms_of_their_own(self):
+    def test_each_folder_of_actors_is_a_component(self):
         bug = self.read(ONE.replace("router/x.cc", "actors/kv_worker/x.cc"))[0]
         self.assertEqual((bug.room, bug.programs), ("kv_worker", ["actors"]))
 
-    def test_other_programs_may_be_named(self):
+    def test_an_entry_may_name_other_programs(self):
         self.assertEqual(self.read(ONE + "tests sim, swarm\n")[0].programs, ["sim", "swarm"])
         self.assertIn("no test program none", self.faults(ONE + "tests none\n")[0])
 
-    def test_a_text_that_is_gone_or_there_twice_does_not_fit(self):
+    def test_a_present_text_that_is_missing_or_ambiguous_does_not_fit(self):
         self.write("nothing")
         self.assertIn("0.txt:1: a: its present text is 0 times in router/x.cc; expected once", self.faults())
         self.write("  if (a)\n    b();\n" * 2)
         self.assertIn("2 times", self.faults()[0])
-        self.assertIn("is no file of the tree", self.faults(ONE.replace("x.cc", "y.cc"))[0])
+        self.assertIn("no such file in the tree", self.faults(ONE.replace("x.cc", "y.cc"))[0])
 
-    def test_a_table_that_is_not_whole_is_refused(self):
+    def test_an_incomplete_table_is_refused(self):
         for text in (
             ONE.replace("file", "fiel"),
             ONE.replace("bug a\n", ""),
@@ -67,11 +67,11 @@ class Table(unittest.TestCase):
             with self.subTest(text), self.assertRaises(table.TableError):
                 self.read(text)
 
-    def test_two_files_share_their_names(self):
+    def test_names_are_unique_across_files(self):
         with self.assertRaises(table.TableError):
             self.read(ONE, ONE)
 
-    def test_the_test_that_failed_is_the_one_above_the_error(self):
+    def test_the_failed_test_is_the_one_above_the_error(self):
         said = (
             "TEST CASE:  first\n\nx.cc:1: MESSAGE: skipped\n\n"
             "TEST CASE:  second, of *two\n\nx.cc:9: ERROR: CHECK( a ) is NOT correct!\n"
@@ -80,7 +80,7 @@ class Table(unittest.TestCase):
         self.assertEqual(run.pattern("second, of *two"), "second? of ?two")
         self.assertEqual(run.failed_test("TEST CASE:  first\n"), "")
 
-    def test_the_count_is_of_those_that_tests_could_tell(self):
+    def test_equivalent_mutants_are_not_counted(self):
         bugs = self.read(
             ONE, ONE.replace("bug a", "bug b"), ONE.replace("bug a", "bug c") + "equivalent it is\n"
         )

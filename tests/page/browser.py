@@ -1,4 +1,4 @@
-"""Chromium without a screen: what a page looks like, and what became of its document."""
+"""Runs Chromium without a screen: takes pictures of pages and reads their documents."""
 import collections
 import shutil
 import struct
@@ -20,7 +20,7 @@ FLAGS = [
 
 
 def chromium():
-    return shutil.which("chromium")  # None: there is none
+    return shutil.which("chromium")  # None = not installed
 
 
 def _run(*words):
@@ -35,7 +35,7 @@ def _run(*words):
 
 
 def shoot(url, file, width=1280, height=1800, seconds=9, dark=False):
-    """A picture after so much of the page's own time."""
+    """Takes a picture after `seconds` of the page's own time."""
     _run(
         f"--window-size={width},{height}",
         f"--virtual-time-budget={int(seconds * 1000)}",
@@ -46,12 +46,12 @@ def shoot(url, file, width=1280, height=1800, seconds=9, dark=False):
 
 
 def document(url, seconds=9):
-    """The document as it is after that, and what the console said."""
+    """Returns the document after `seconds` of the page's own time, and the console's output."""
     return _run(f"--virtual-time-budget={int(seconds * 1000)}", "--enable-logging=stderr", "--dump-dom", url)
 
 
 def shrink(file, colours=128):
-    """The picture again with so many colours: pages have few, and a third of the bytes are enough."""
+    """Rewrites the picture with fewer colours: pages have few, and the file shrinks to a third."""
     data = open(file, "rb").read()
     at, parts, width, height, depth = 8, b"", 0, 0, 0
     while at < len(data):
@@ -89,7 +89,7 @@ def shrink(file, colours=128):
 
 
 def _unfiltered(data, stride, depth):
-    """Rows of a PNG as they were before their filters (PNG, 9.2)."""
+    """Returns the rows of a PNG before filtering (PNG, 9.2)."""
     rows, above = [], bytearray(stride)
     for begin in range(0, len(data), stride + 1):
         kind, row = data[begin], bytearray(data[begin + 1 : begin + 1 + stride])

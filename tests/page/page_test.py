@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Does the live page show what a cluster says, and can nothing that comes from outside be more than text on it?
+"""Checks that the live page shows the state of a cluster, and that text from outside stays text on it.
 
   tests/page/page_test.py --troupe build/deploy/troupe [--pictures FOLDER]
 
-Chromium opens the page of a door that plays a cluster where every name is a script, of an idle, a busy and a wounded one, and
-of a real box that serves the demo world, whose clients have hostile names, too. Exit status 1 if a script of a name ran, an
-element of one is there, or what should be seen is not; 77 where there is no chromium.
+Chromium opens the pages of imitated clusters (one whose names are all scripts, an idle, a busy and a
+wounded one) and of a real node that serves the demo world to clients with hostile names. Exit status 1 if
+a script in a name ran, a name became an element, or expected text is missing; 77 without chromium.
 """
 import argparse
 import http.client
@@ -20,11 +20,11 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import browser
-import mock_door
+import mock_server
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEMO = ROOT / "deploy" / "demo"
-HOSTILE = mock_door.HOSTILE
+HOSTILE = mock_server.HOSTILE
 faults = []
 
 
@@ -35,7 +35,7 @@ def expect(holds, what):
 
 
 def body_of(document):
-    """What is drawn: behind the page's own script everything is its own."""
+    """Returns the visible part of the document; the page's own script follows it."""
     return document[document.index("<body>") : document.index("<script>")]
 
 
@@ -43,16 +43,16 @@ def check_harmless(where, document, console):
     body = body_of(document)
     expect(
         "pwned" not in re.search("<title>(.*?)</title>", document, re.S).group(1),
-        f"{where}: no script of a name has run",
+        f"{where}: no script in a name ran",
     )
-    expect("<img" not in body and "<script" not in body, f"{where}: no name has become an element")
-    expect("&lt;img src=x" in body, f"{where}: names are there, as text")
+    expect("<img" not in body and "<script" not in body, f"{where}: no name became an element")
+    expect("&lt;img src=x" in body, f"{where}: names are shown as text")
     expect("Content Security Policy" not in console, f"{where}: the page keeps its own policy")
-    expect("Uncaught" not in console, f"{where}: the page's script runs through")
+    expect("Uncaught" not in console, f"{where}: the page's script runs without an error")
 
 
 def play(kind, pictures):
-    server = mock_door.make_server(kind)
+    server = mock_server.make_server(kind)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/"
     document, console = browser.document(url)
@@ -62,7 +62,7 @@ def play(kind, pictures):
     return document, console
 
 
-class Box:
+class Node:
     def __init__(self, troupe, folder):
         port_file = folder / "port"
         model = ["--model", DEMO / "model", "--data-dir", folder / "data"]
@@ -92,14 +92,16 @@ class Box:
         return reply.status, dict((k.lower(), v) for k, v in reply.getheaders()), reply.read().decode()
 
 
-def check_box(troupe, pictures):
-    with tempfile.TemporaryDirectory() as folder, Box(troupe, pathlib.Path(folder)) as box:
+def check_node(troupe, pictures):
+    with tempfile.TemporaryDirectory() as folder, Node(troupe, pathlib.Path(folder)) as node:
         item, tenant = "<img src=x>", "<img/src=x/onerror=document.title='pwned'>"
         shop = json.loads((DEMO / "world" / "items.jsonl").read_text().splitlines()[0])["id"]
-        box.ask("PUT", "/v1/items/%3Cimg%20src%3Dx%3E", {"title": HOSTILE, "tokens": [5, 6], "identifier": 7})
-        box.ask("PUT", "/v1/users/eve", {"history": [item, shop]}, **{"x-troupe-tenant": tenant})
+        node.ask(
+            "PUT", "/v1/items/%3Cimg%20src%3Dx%3E", {"title": HOSTILE, "tokens": [5, 6], "identifier": 7}
+        )
+        node.ask("PUT", "/v1/users/eve", {"history": [item, shop]}, **{"x-troupe-tenant": tenant})
         for _ in range(20):
-            status, _, text = box.ask(
+            status, _, text = node.ask(
                 "POST",
                 "/v1/rank",
                 {"user": "eve", "candidates": [item, shop]},
@@ -107,20 +109,20 @@ def check_box(troupe, pictures):
             )
             if status != 200:
                 expect(False, "a tenant with a hostile name is served: " + text[:120])
-        status, headers, html = box.ask("GET", "/")
+        status, headers, html = node.ask("GET", "/")
         expect(status == 200 and headers["content-type"] == "text/html; charset=utf-8", "GET / is a page")
         expect(
-            headers["content-security-policy"] == mock_door.security_of(html),
-            "its policy has the sums of its script and style",
+            headers["content-security-policy"] == mock_server.security_of(html),
+            "its policy has the hashes of its script and style",
         )
-        document, console = browser.document(f"http://127.0.0.1:{box.port}/")
-        check_harmless("a box", document, console)
+        document, console = browser.document(f"http://127.0.0.1:{node.port}/")
+        check_harmless("a single node", document, console)
         body = body_of(document)
-        expect("The node is well." in body, "a box: it is well")
-        for words in ("cache", "inference", "allocator", "computing", "tokens spared", "pages of its pool"):
-            expect(words in body, f"a box: the page says {words}")
+        expect("The node is healthy." in body, "a single node: it is healthy")
+        for words in ("cache", "inference", "allocator", "computing", "tokens saved", "pages of its pool"):
+            expect(words in body, f"a single node: the page says {words}")
         if pictures:
-            browser.shoot(f"http://127.0.0.1:{box.port}/", pictures / "page-box.png", seconds=30)
+            browser.shoot(f"http://127.0.0.1:{node.port}/", pictures / "page-box.png", seconds=30)
 
 
 def main():
@@ -128,30 +130,30 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--troupe", required=True)
-    parser.add_argument("--pictures", type=pathlib.Path, help="leave pictures of the pages in this folder")
+    parser.add_argument("--pictures", type=pathlib.Path, help="write pictures of the pages to this folder")
     arguments = parser.parse_args()
     if not browser.chromium():
         print("skipped: there is no chromium (apt-get install chromium)")
         return 77
     check_harmless("hostile names", *play("hostile", None))
     for kind, words in (
-        ("idle", ("All 8 nodes are well.", "No request yet.")),
-        ("busy", ("All 8 nodes are well.", "turn at the router", "camp-0037")),
+        ("idle", ("All 8 nodes are healthy.", "No request yet.")),
+        ("busy", ("All 8 nodes are healthy.", "queue at the router", "camp-0037")),
         (
             "wounded",
             (
-                "2 of 8 nodes are sick: worker-2, worker-3.",
+                "2 of 8 nodes are unhealthy: worker-2, worker-3.",
                 "does not answer",
                 "6.4 times as long as predicted",
-                "its disk rests",
+                "its disk is not used",
             ),
         ),
     ):
         document, console = play(kind, arguments.pictures)
         for word in words:
             expect(word in body_of(document), f"{kind}: the page says {word}")
-        expect("Uncaught" not in console, f"{kind}: the page's script runs through")
-    check_box(arguments.troupe, arguments.pictures)
+        expect("Uncaught" not in console, f"{kind}: the page's script runs without an error")
+    check_node(arguments.troupe, arguments.pictures)
     return 1 if faults else 0
 
 

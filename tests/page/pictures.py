@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Pictures of the live page on a cluster of real processes: idle, busy, and wounded (one worker killed, one stopped).
+"""Takes pictures of the live page of a real cluster: idle, busy, and wounded (one worker killed, one
+stopped).
 
   tests/page/pictures.py --troupe build/deploy/troupe --out deploy/pictures
 
-Four nodes on the loopback serve the demo world to clients that this starts. A browser's time runs ahead of the clock while it waits for
-nothing, so it asks through a proxy that lets each look at the cluster take as long as the page pauses: then rates are right.
+Four nodes on the loopback serve the demo world to clients that this program starts. While a browser
+waits, its virtual time runs faster than the clock. So it asks through a proxy that delays each read of
+the cluster's state by the page's polling interval; the rates on the page are then right.
 """
 import argparse
 import http.server
@@ -54,7 +56,7 @@ def proxy_to(port):
 
 
 class Load:
-    """Users of a few who come again and again, at a steady rate, as tenants search and ads."""
+    """Requests of recurring users at a steady rate, for the tenants search and ads."""
 
     def __init__(self, port, per_second):
         self.port, self.pause, self.on, self.answered = port, 4 / per_second, True, 0
@@ -108,7 +110,7 @@ def main():
         cluster = loopback.Cluster(arguments.troupe.resolve(), folder, 3, settings)
         try:
             cluster.up(DEMO / "world")
-            port = cluster.door["front"]
+            port = cluster.http_port["front"]
             url = proxy_to(port)
 
             def shoot(name):

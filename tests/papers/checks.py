@@ -1,10 +1,10 @@
-"""The table "paper / Troupe" and what it is judged by."""
+"""The table "paper / Troupe" and the rules by which it is judged."""
 
 import argparse
 import statistics
 
-TIE = 0.02  # entries of the paper that are so close have no order
-EFFECT_TIE = 0.03  # and so close are the same here
+TIE = 0.02  # entries of the paper within this share of each other have no order
+EFFECT_TIE = 0.03  # measured effects within this share of 1 count as none
 ONE_SEED_NOISE = 0.05
 
 
@@ -21,28 +21,30 @@ def text(value):
 
 
 def spread(values):
-    """Mean and standard error."""
+    """Returns mean and standard error."""
     if len(values) < 2:
         return text(statistics.mean(values))
     return f"{text(statistics.mean(values))} ± {statistics.stdev(values) / len(values) ** 0.5:.2g}"
 
 
 def simulation_options(what, short):
-    """A parser of what all papers' pages take that ask `troupe sim`; `short`: what --short leaves."""
+    """Returns a parser of the options common to all pages that run `troupe sim`; `short`: help text of
+    --short."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--troupe", required=True, help="the program")
-    parser.add_argument("--threads", type=int, default=0, help="runs at a time; 0: one per core")
+    parser.add_argument("--threads", type=int, default=0, help="concurrent runs; 0 = one per core")
     parser.add_argument("--short", action="store_true", help=short)
     return parser
 
 
 class Report:
     def __init__(self, explained=()):
-        """explained: beginnings of what misses its bound for a reason that is measured and written down."""
+        """`explained`: prefixes of rows that miss their bound for a reason that is measured and
+        documented."""
         self.rows, self.explained = [], tuple(explained)
 
     def add(self, figure, what, paper, troupe, error, bound, ok, in_view=False):
-        """in_view: a constant of the model was chosen with this number in view, so that it says little."""
+        """`in_view`: a constant of the model was chosen with this number in view, so the row says little."""
         self.rows.append(
             dict(
                 figure=figure,
@@ -57,7 +59,7 @@ class Report:
         )
 
     def say(self, figure, what, paper, troupe, note=""):
-        """Judged by nobody."""
+        """Adds a row that is not judged."""
         error = (
             troupe / paper - 1 if isinstance(paper, (int, float)) and not isinstance(troupe, str) else None
         )
@@ -68,8 +70,10 @@ class Report:
         self.add(figure, what, paper, troupe, error, f"± {100 * bound:.0f} %", abs(error) <= bound)
 
     def within(self, figure, what, low, high, values, slack=0.1, in_view=False):
-        """Of several seeds: the mean is between what the paper has as its least and its most, give or take `slack`. The
-        error is to the nearer end, if it is outside."""
+        """Checks the mean over seeds against the paper's range, widened by `slack`.
+
+        The error is the distance to the nearer end, if the mean is outside.
+        """
         mean = statistics.mean(values)
         nearest = min(max(mean, low), high)
         self.add(
@@ -84,16 +88,19 @@ class Report:
         )
 
     def beside(self, figure, what, paper, values, bound, in_view=False):
-        """Likewise, beside one number."""
+        """Checks the mean over seeds against one number of the paper."""
         error = statistics.mean(values) / paper - 1
         self.add(
             figure, what, paper, spread(values), error, f"± {100 * bound:.0f} %", abs(error) <= bound, in_view
         )
 
     def effect(self, figure, what, paper, values, in_view=False):
-        """A ratio of two throughputs, with several seeds: as far from 1 as the paper's on the same side, between half and
-        twice as far; where the paper's is within a tie of 1, so is this. Noise of two standard errors is allowed; one value
-        alone is taken to be as noisy as most are."""
+        """Checks a ratio of two throughputs over several seeds.
+
+        It must differ from 1 on the paper's side, by half to twice as much; if the paper's is within a
+        tie of 1, so must this be. Noise of two standard errors is allowed; a single value is assumed to
+        have typical noise.
+        """
         mean = statistics.mean(values)
         noise = 2 * statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else ONE_SEED_NOISE
         size = paper - 1
@@ -116,7 +123,7 @@ class Report:
         self.add(figure, what, paper, troupe, None, "as said", ok, in_view)
 
     def refuted(self, figure, what, troupe, ok):
-        """A model that leaves out what the paper is about: a bound of this table must not hold for it."""
+        """Checks a model without the paper's idea: a bound of this table must not hold for it."""
         self.add(figure, "null: " + what, None, troupe, None, "must miss", ok)
 
     def least(self, figure, what, troupe, bound, slack, paper=None):
@@ -125,8 +132,7 @@ class Report:
         )
 
     def at_least(self, figure, what, values, bound):
-        """Of the same comparison with several seeds: the mean is not below the bound by more than noise, which is two
-        standard errors of it."""
+        """Checks that the mean over seeds is not below the bound by more than two standard errors."""
         mean, error = statistics.mean(values), statistics.stdev(values) / len(values) ** 0.5
         self.add(
             figure,
@@ -139,7 +145,8 @@ class Report:
         )
 
     def order(self, figure, what, paper, troupe):
-        """Whatever is larger in the paper is larger here; ties of the paper may go either way."""
+        """Checks that whatever is larger in the paper is larger here; ties of the paper may have either
+        order."""
         wrong = [
             f"{a} < {b}"
             for a in paper
@@ -158,7 +165,8 @@ class Report:
         )
 
     def ranked(self, figure, what, names, values, slack):
-        """`names` from the largest to the smallest, by `slack` at most the other way round."""
+        """Checks that values descend in the order of `names`; neighbours may be reversed by at most
+        `slack`."""
         ok = all(values[a] >= values[b] - slack for a, b in zip(names, names[1:]))
         self.add(
             figure,
@@ -207,6 +215,8 @@ class Report:
         seen = [row for row in judged if row["in_view"]]
         if seen:
             print(
-                f"of these {sum(row['ok'] for row in seen)} of {len(seen)} were in view when a constant was chosen; of the "
-                f"others {len(judged) - len(missed) - sum(row['ok'] for row in seen)} of {len(judged) - len(seen)} hold"
+                f"{sum(row['ok'] for row in seen)} of {len(seen)} rows were in view when a constant was "
+                f"chosen; of the "
+                f"others {len(judged) - len(missed) - sum(row['ok'] for row in seen)} of "
+                f"{len(judged) - len(seen)} hold"
             )

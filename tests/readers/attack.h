@@ -1,7 +1,7 @@
 #pragma once
-// One attack on one reader of bytes from outside: it announces very much, or never ends. The reader has to
-// refuse it, in words that say what is wrong, where, and what was expected, and may ask for no more memory
-// than its bound.
+// One attack on one reader of external bytes: it announces a huge size, or never ends. The reader must
+// refuse it with a text that says what is wrong, where, and what was expected, and may allocate no more
+// memory than its bound.
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -12,11 +12,11 @@
 namespace troupe::readers {
 
 struct Attack {
-  std::string_view reader;  // of readers.h
+  std::string_view reader;  // a name in readers.h
   std::string name;
   std::size_t bytes_max = 0;
-  std::function<std::string()> run;  // what the reader said; thrown words count too
-  std::vector<std::string> says;     // each of which is in that
+  std::function<std::string()> run;  // returns the reader's text; the text of an exception counts, too
+  std::vector<std::string> says;     // texts that it must contain
 };
 
 inline constexpr std::size_t kib = 1 << 10, mib = 1 << 20;

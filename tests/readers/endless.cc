@@ -21,7 +21,7 @@ namespace troupe::readers {
 namespace {
 
 constexpr std::size_t piece_bytes = 64 << 10, heard_max = 64 << 10;
-constexpr int patience_ms = 10'000;
+constexpr int timeout_ms = 10'000;
 
 std::string piece_of(const std::string& again) {
   std::string piece;
@@ -29,7 +29,7 @@ std::string piece_of(const std::string& again) {
   return piece;
 }
 
-// Until the other side has closed, or `hear` says that it is enough.
+// Sends until the other side has closed or `hear` has stopped.
 void say_all(int to, const Endless& what, const std::atomic<bool>& ended) {
   const std::string piece = piece_of(what.again);
   std::string_view left = what.beginning;
@@ -73,14 +73,14 @@ int connected(const Address& address) {
   return made;
 }
 
-// Says and hears at the same time, as what is said may never be taken.
+// Sends and receives at the same time, because the other side may never read.
 std::string talk(int with, const Endless& what) {
   std::atomic<bool> ended = false;
   fcntl(with, F_SETFL, O_NONBLOCK);
   std::thread speaker([&] { say_all(with, what, ended); });
   std::string heard;
   std::array<char, 4096> buffer;
-  for (pollfd wait{with, POLLIN, 0}; heard.size() < heard_max && poll(&wait, 1, patience_ms) > 0;) {
+  for (pollfd wait{with, POLLIN, 0}; heard.size() < heard_max && poll(&wait, 1, timeout_ms) > 0;) {
     const ssize_t got = ::recv(with, buffer.data(), buffer.size(), 0);
     if (got <= 0) break;
     heard.append(buffer.data(), static_cast<std::size_t>(got));
@@ -108,7 +108,7 @@ EndlessFile::~EndlessFile() {
 void EndlessFile::serve(const std::filesystem::path& path, const Endless& what) {
   while (!ended_) {
     const int pipe = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    if (pipe < 0) {  // nobody reads
+    if (pipe < 0) {  // there is no reader
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       continue;
     }

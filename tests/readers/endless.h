@@ -1,6 +1,6 @@
 #pragma once
-// What never ends, and what says that it is very long: pipes, files with holes, and peers on the loopback.
-// Whoever writes stops after `bytes_max`: a reader that has taken so much has no bound.
+// Sources that never end or claim to be huge: pipes, sparse files, and peers on the loopback. A writer
+// stops after `bytes_max`: a reader that has taken so much has no bound.
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
@@ -11,15 +11,15 @@
 
 namespace troupe::readers {
 
-inline constexpr std::uint64_t bytes_max = 768 << 20;  // beyond every bound here
+inline constexpr std::uint64_t bytes_max = 768 << 20;  // beyond every bound that is tested
 inline constexpr std::uint64_t terabyte = std::uint64_t{1} << 40;
 
-// `beginning`, and then `again` over and over.
+// The content: `beginning`, then `again` repeated for ever.
 struct Endless {
   std::string beginning, again = "x";
 };
 
-// A pipe in the place of a file; each that opens it gets the same.
+// A pipe in place of a file; every reader that opens it gets the same content.
 class EndlessFile {
  public:
   EndlessFile(const std::filesystem::path& path, Endless what);
@@ -33,10 +33,10 @@ class EndlessFile {
   std::thread thread_;
 };
 
-// A file of a terabyte that takes no room: `beginning`, and zeros.
+// Writes a sparse file of a terabyte that uses no space: `beginning`, then zeros.
 void write_sparse(const std::filesystem::path& path, std::string_view beginning = "");
 
-// Says it to each who connects, on 127.0.0.1 or a Unix socket, once a byte of a question has come.
+// Sends the content to each client, on 127.0.0.1 or a Unix socket, after the first byte of a request.
 class EndlessServer {
  public:
   explicit EndlessServer(Endless what);
@@ -54,7 +54,7 @@ class EndlessServer {
   std::thread thread_;
 };
 
-// Connects, says it, and returns what came back until the other side closed: at most 64 KiB.
+// Connects, sends the content, and returns what came back until the other side closed: at most 64 KiB.
 std::string say_endlessly(std::uint16_t port, const Endless& what);
 std::string say_endlessly(const std::filesystem::path& unix_socket, const Endless& what);
 

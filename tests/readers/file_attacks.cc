@@ -1,5 +1,5 @@
-// Files that an operator names, or that lie where one is looked for: configurations, certificates, models,
-// data sets, traces, plans.
+// Attacks on files that an operator names or that are looked for at fixed paths: configurations,
+// certificates, models, data sets, traces, plans.
 #include <memory>
 #include <utility>
 
@@ -33,8 +33,8 @@ namespace {
 using Path = std::filesystem::path;
 using Use = std::function<void(const Path& file)>;
 
-// The reader's name, its file's name, how much it may take, what it does with the file, what it has to say.
-struct Reads {
+// The reader's name, its file's name, its memory bound, its function of the file, and its expected texts.
+struct ReaderCase {
   std::string_view reader;
   std::string file;
   std::size_t bytes_max;
@@ -42,8 +42,8 @@ struct Reads {
   std::string expected;
 };
 
-void add(std::vector<Attack>& all, const Reads& reads, std::string name, std::function<void(const Path&)> use,
-         std::vector<std::string> more = {}) {
+void add(std::vector<Attack>& all, const ReaderCase& reads, std::string name,
+         std::function<void(const Path&)> use, std::vector<std::string> more = {}) {
   more.insert(more.end(), {reads.file, reads.expected});
   all.push_back({reads.reader, std::move(name), reads.bytes_max,
                  [use = std::move(use), file = reads.file]() -> std::string {
@@ -54,7 +54,7 @@ void add(std::vector<Attack>& all, const Reads& reads, std::string name, std::fu
                  std::move(more)});
 }
 
-void add_pipe(std::vector<Attack>& all, const Reads& reads, std::string name, Endless what,
+void add_pipe(std::vector<Attack>& all, const ReaderCase& reads, std::string name, Endless what,
               std::vector<std::string> says = {}) {
   add(
       all, reads, std::move(name),
@@ -65,7 +65,7 @@ void add_pipe(std::vector<Attack>& all, const Reads& reads, std::string name, En
       std::move(says));
 }
 
-void add_sparse(std::vector<Attack>& all, const Reads& reads, std::string beginning = "",
+void add_sparse(std::vector<Attack>& all, const ReaderCase& reads, std::string beginning = "",
                 std::vector<std::string> says = {}) {
   add(
       all, reads, "a file of a terabyte",
@@ -76,7 +76,7 @@ void add_sparse(std::vector<Attack>& all, const Reads& reads, std::string beginn
       std::move(says));
 }
 
-void add_text(std::vector<Attack>& all, const Reads& reads, std::string name, std::string text,
+void add_text(std::vector<Attack>& all, const ReaderCase& reads, std::string name, std::string text,
               std::vector<std::string> says = {}) {
   add(
       all, reads, std::move(name),
@@ -94,10 +94,10 @@ std::string repeated(std::string_view what, std::size_t bytes) {
   return text;
 }
 
-// ---- small files, read as a whole ----
+// ---- small files that are read as a whole ----
 
 void add_whole(std::vector<Attack>& all) {
-  const auto both = [&](const Reads& reads) {
+  const auto both = [&](const ReaderCase& reads) {
     add_pipe(all, reads, "a file without end", {"# ", "x"}, {"is larger than"});
     add_sparse(all, reads, "", {"is larger than"});
   };
@@ -109,7 +109,7 @@ void add_whole(std::vector<Attack>& all) {
   both({"certificates", "ca.pem", 4 * mib, [](const Path& file) { read_pem(file); }, "expected a PEM file"});
   both({"certificates", "node.pem", 4 * mib,
         [](const Path& file) {
-          ClusterPlace place;
+          ClusterOptions place;
           place.node = 1, place.incarnation = 1, place.peers = {{2, "b"}};
           place.tls = TlsFiles{file, file, file};
           MetricRegistry metrics;
@@ -119,8 +119,9 @@ void add_whole(std::vector<Attack>& all) {
         "expected a PEM file"});
   both({"device", "device.txt", mib, [](const Path& file) { deploy::device_of(file); },
         "expected a device profile"});
-  const Reads result{"result", "r.json", 32 * mib, [](const Path& file) { deploy::read_bench_result(file); },
-                     "a result of troupe bench rank --json"};
+  const ReaderCase result{"result", "r.json", 32 * mib,
+                          [](const Path& file) { deploy::read_bench_result(file); },
+                          "a result of troupe bench rank --json"};
   both(result);
   add_text(all, result, "half a million numbers", "{\"runs\":[" + repeated("0,", mib - 40) + "0]}",
            {"values"});
@@ -129,13 +130,13 @@ void add_whole(std::vector<Attack>& all) {
         "expected a file with a JSON list of experiments"});
   both({"experiments", "s.json", 4 * mib, [](const Path& file) { deploy::read_split_experiments(file); },
         "expected a file with a JSON list of experiments"});
-  const Reads policies{"policies", "split.txt", 4 * mib,
-                       [](const Path& file) { deploy::read_split_policies(file); }, "expected "};
+  const ReaderCase policies{"policies", "split.txt", 4 * mib,
+                            [](const Path& file) { deploy::read_split_policies(file); }, "expected "};
   both(policies);
   add_text(all, policies, "half a million weights",
            "troupe-split-policies 1\nmade by: x\nbase 7 64 128 7\n" + repeated("0 ", mib - 100),
            {"expected trees"});
-  const Reads prompt{
+  const ReaderCase prompt{
       "prompt", "prompt.json", 4 * mib,
       [](const Path& file) { deploy::read_prompt_form(file.parent_path(), file, kernels::PlanLimits{}, {}); },
       "expected "};
@@ -146,7 +147,8 @@ void add_whole(std::vector<Attack>& all) {
 }
 
 void add_yaml(std::vector<Attack>& all) {
-  const Reads reads{"config", "c.yaml", 64 * mib, [](const Path& file) { load_config(file); }, "; expected "};
+  const ReaderCase reads{"config", "c.yaml", 64 * mib, [](const Path& file) { load_config(file); },
+                         "; expected "};
   add_text(all, reads, "half a million lists", repeated("[", mib));
   add_text(all, reads, "half a million words", "pool: [" + repeated("a,", mib - 100) + "a]");
   add_text(all, reads, "a quarter of a million lines of a list", "pool:\n" + repeated("- a\n", mib - 100));
@@ -159,9 +161,9 @@ void add_yaml(std::vector<Attack>& all) {
 
 void add_plans(std::vector<Attack>& all) {
   const deploy::PlanFileBounds bounds{.bytes_max = 4 << 20, .values_max = 100'000};
-  const Reads reads{"plan", "plan.json", 16 * mib,
-                    [bounds](const Path& file) { deploy::read_placement(file, "a", bounds); },
-                    "expected a plan that plan --json wrote"};
+  const ReaderCase reads{"plan", "plan.json", 16 * mib,
+                         [bounds](const Path& file) { deploy::read_placement(file, "a", bounds); },
+                         "expected a plan that plan --json wrote"};
   add_pipe(all, reads, "a text without end", {"{\"placements\":[\"", "x"}, {"is larger than 4 MiB"});
   add_sparse(all, reads, "{}", {"is larger than 4 MiB"});
   add_text(all, reads, "a million numbers", "[" + repeated("0,", 2 * mib) + "0]",
@@ -172,23 +174,24 @@ void add_plans(std::vector<Attack>& all) {
 // ---- models ----
 
 void add_models(std::vector<Attack>& all) {
-  const Reads config{"json", "config.json", 4 * mib,
-                     [](const Path& file) { kernels::read_decoder(file.parent_path()); }, "; expected "};
+  const ReaderCase config{"json", "config.json", 4 * mib,
+                          [](const Path& file) { kernels::read_decoder(file.parent_path()); }, "; expected "};
   add_sparse(all, config, "{", {"at most 1048576 bytes"});
   add_pipe(all, config, "a pipe", {"{", " "}, {"no such file"});
-  Reads numbers = config;
+  ReaderCase numbers = config;
   numbers.bytes_max = 40 * mib;
   add_text(all, numbers, "half a million numbers", "{\"a\":[" + repeated("0,", mib - 40) + "0]}",
            {"too many values"});
   add_text(all, numbers, "half a million levels", repeated("[", mib - 40), {"nested too deep"});
 
-  const Reads climber{"json", "config.json", 4 * mib,
-                      [](const Path& file) { kernels::read_climber(file.parent_path()); }, "; expected "};
+  const ReaderCase climber{"json", "config.json", 4 * mib,
+                           [](const Path& file) { kernels::read_climber(file.parent_path()); },
+                           "; expected "};
   add_sparse(all, climber, "{", {"at most 1048576 bytes"});
 
-  const Reads words{"json", "vocab.json", 64 * mib,
-                    [](const Path& file) { kernels::read_vocabulary(file.parent_path(), 1'000); },
-                    "; expected "};
+  const ReaderCase words{"json", "vocab.json", 64 * mib,
+                         [](const Path& file) { kernels::read_vocabulary(file.parent_path(), 1'000); },
+                         "; expected "};
   add_sparse(all, words, "{", {"at most 1304576 bytes"});
   add_text(all, words, "more words than tokens",
            [] {
@@ -198,8 +201,9 @@ void add_models(std::vector<Attack>& all) {
            }(),
            {"too many values"});
 
-  const Reads weights{"mapped", "model.safetensors", mib,
-                      [](const Path& file) { const kernels::SafetensorsFile opened(file); }, "; expected "};
+  const ReaderCase weights{"mapped", "model.safetensors", mib,
+                           [](const Path& file) { const kernels::SafetensorsFile opened(file); },
+                           "; expected "};
   const auto length = [](std::uint64_t bytes) {
     std::string text;
     for (int i = 0; i < 8; ++i) text += static_cast<char>(bytes >> 8 * i);
@@ -207,13 +211,13 @@ void add_models(std::vector<Attack>& all) {
   };
   add_sparse(all, weights, length(terabyte / 2) + "{");
   add_pipe(all, weights, "a pipe", {length(100) + "{"}, {"not a regular file"});
-  Reads header = weights;
+  ReaderCase header = weights;
   header.bytes_max = 200 * mib;
   const std::string many = "{\"a\":[" + repeated("0,", 20 * mib) + "0]}";
   add_text(all, header, "ten million numbers", length(many.size()) + many, {"too many values"});
   const std::string tensor =
       R"({"a":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}})";
-  add_sparse(all, weights, length(tensor.size()) + tensor);  // of all that the file has, and more
+  add_sparse(all, weights, length(tensor.size()) + tensor);  // a length beyond the whole file
 }
 
 // ---- lines ----
@@ -221,7 +225,7 @@ void add_models(std::vector<Attack>& all) {
 void add_lines(std::vector<Attack>& all) {
   constexpr std::size_t line_max = 4 * deploy::TextFile::line_bytes_max;
   const auto endless = [&](std::string_view reader, std::string file, Use use, std::string beginning = "") {
-    const Reads reads{reader, std::move(file), line_max, std::move(use), "; expected "};
+    const ReaderCase reads{reader, std::move(file), line_max, std::move(use), "; expected "};
     add_pipe(all, reads, "a line without end", {beginning, "x"},
              {":1: the line is too long", "at most 16 MiB"});
   };
@@ -236,22 +240,24 @@ void add_lines(std::vector<Attack>& all) {
   endless("lines", "times.tsv", [](const Path& file) { const deploy::Arrivals times(file, 1, 1); });
   endless("lines", "counts.tsv", [](const Path& file) { deploy::read_popularity(file, {}); });
 
-  const Reads row{"lines", "items.jsonl", 2 * line_max, items, "one JSON object of the documented form"};
+  const ReaderCase row{"lines", "items.jsonl", 2 * line_max, items,
+                       "one JSON object in the documented format"};
   add_text(all, row, "eight million numbers", "[" + repeated("0,", 15 * mib) + "0]", {":1:", "values"});
   add_text(all, row, "sixteen million levels", repeated("[", 15 * mib), {":1:", "levels"});
-  const Reads plan{"lines", "items.jsonl", 2 * line_max,
-                   [](const Path& file) { deploy::read_plan_catalog(file.parent_path()); }, "; expected "};
+  const ReaderCase plan{"lines", "items.jsonl", 2 * line_max,
+                        [](const Path& file) { deploy::read_plan_catalog(file.parent_path()); },
+                        "; expected "};
   add_text(all, plan, "sixteen million levels of a plan", repeated("[", 15 * mib), {":1:", "levels"});
-  const Reads zeros{"lines", "trace.jsonl", line_max,
-                    [](const Path& file) { deploy::TraceReader trace(file); }, "; expected "};
+  const ReaderCase zeros{"lines", "trace.jsonl", line_max,
+                         [](const Path& file) { deploy::TraceReader trace(file); }, "; expected "};
   add_sparse(all, zeros, "", {"NUL byte"});
 }
 
-// ---- hard state ----
+// ---- coordination ----
 
 void add_coordination(std::vector<Attack>& all) {
-  const Reads reads{"coordination", "coordination", 128 * mib,
-                    [](const Path& file) { check_coordination(file); }, "; expected "};
+  const ReaderCase reads{"coordination", "coordination", 128 * mib,
+                         [](const Path& file) { check_coordination(file); }, "; expected "};
   add_sparse(all, reads);
   add_pipe(all, reads, "a file without end", {"", "x"});
 }

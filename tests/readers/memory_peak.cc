@@ -17,7 +17,7 @@
 namespace troupe::readers {
 namespace {
 
-const Unfenced of_malloc;
+const WithoutFence of_malloc;
 std::atomic<std::size_t> live = 0, peak = 0;
 
 [[maybe_unused]] void reach(std::size_t bytes) {

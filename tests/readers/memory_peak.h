@@ -1,8 +1,8 @@
 #pragma once
-// The most memory that the process has asked malloc for at any time while a scope lasts, by every thread and
-// every library, whether it was given or not: a reader that asks for a terabyte and is refused has believed a
-// stranger. The executable defines malloc and its kin (glibc only), so this belongs into a test of its own
-// and into no program. Under a sanitizer, which has its own malloc, it sees nothing.
+// Measures the maximum memory that the process requested from malloc during a scope, by all threads and
+// libraries, whether it was granted or not: a reader that requests a terabyte and is refused has trusted
+// a stranger's number. The executable replaces malloc and its relatives (glibc only), so this belongs
+// into a separate test program. Under a sanitizer, which has its own malloc, it sees nothing.
 #include <cstddef>
 
 namespace troupe::readers {
@@ -10,7 +10,7 @@ namespace troupe::readers {
 class MemoryPeak {
  public:
   MemoryPeak();
-  std::size_t most() const;  // beyond what there was when it began
+  std::size_t most() const;  // above the level at its start
   static bool works();
 
  private:

@@ -1,5 +1,5 @@
-// Who speaks over a connection: clients of the door, peers, Redis, etcd, a Troupe server, and who asks by the
-// control socket.
+// Attacks over connections: clients of the HTTP server, peers, Redis, etcd, a Troupe server, and clients
+// of the control socket.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -21,7 +21,7 @@
 #include "runtime/transfer/pull_wire.h"
 #include "runtime/transfer/ucx_address.h"
 #include "runtime/wire/codec.h"
-#include "server/http/front_door_client.h"
+#include "server/http/http_client.h"
 #include "tests/fuzz/tiny_world.h"
 #include "tests/readers/attack.h"
 #include "tests/readers/endless.h"
@@ -31,18 +31,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// ---- the door ----
+// ---- the HTTP server ----
 
 const std::string post = "POST /v1/rank HTTP/1.1\r\nHost: a\r\n",
                   chunked = post + "Transfer-Encoding: chunked\r\n\r\n";
 const std::string terabyte_text = std::to_string(terabyte), terabyte_hex = "10000000000";
 
-void add_door(std::vector<Attack>& all) {
-  const auto box = std::make_shared<fuzz::ServedBox>();
+void add_server(std::vector<Attack>& all) {
+  const auto box = std::make_shared<fuzz::ServedNode>();
   const auto add = [&](std::string name, Endless what, std::string code) {
     all.push_back({"door",
                    std::move(name),
-                   4 * mib,  // the box has its own affairs
+                   4 * mib,  // the node itself needs memory, too
                    [box, what] { return say_endlessly(box->port(), what); },
                    {code, "\"message\":", "\"where\":", "\"expected\":"}});
   };
@@ -58,11 +58,11 @@ void add_door(std::vector<Attack>& all) {
 
 // ---- peers ----
 
-// Links of node 1, which knows a node 2, and what they wrote.
-class Linked {
+// The links of node 1, which knows a node 2, and their log.
+class TestLinks {
  public:
-  Linked() {
-    ClusterPlace place;
+  TestLinks() {
+    ClusterOptions place;
     place.node = 1, place.incarnation = 1, place.peers = {{2}}, place.heartbeat = {2'000'000};
     links_ =
         std::make_unique<Links>(place, Links::Inside{[](NodeId, Address, auto) {}, [](NodeId) {}}, journal_);
@@ -86,7 +86,7 @@ class Linked {
                      for (const LogField& field : fields) text_ += " " + field.name + "=" + field.value;
                      changed_.notify_all();
                    }};
-  std::unique_ptr<Links> links_;  // the first to go
+  std::unique_ptr<Links> links_;  // destroyed first
 };
 
 std::string bytes_of(link::Frame frame, const Bytes& body = {}, bool is_whole = true) {
@@ -102,46 +102,45 @@ void add_links(std::vector<Attack>& all) {
                  "a stranger's join of 4 GiB",
                  mib,
                  [] {
-                   Linked one;
+                   TestLinks one;
                    return say_endlessly(one.port(), {bytes_of({link::Kind::join, {}, much}, {}, false)});
                  },
-                 {"a frame of 4294967295 bytes", "expected at most"}});
-  all.push_back(
-      {"links",
-       "a stranger that turns away without end",
-       mib,
-       [] {
-         Linked one;
-         return say_endlessly(one.port(), {bytes_of({link::Kind::turned_away, {}, much}, {}, false)});
-       },
-       {"a frame of 4294967295 bytes", "expected at most"}});
+                 {"a frame has 4294967295 bytes", "expected at most"}});
+  all.push_back({"links",
+                 "a stranger that turns away without end",
+                 mib,
+                 [] {
+                   TestLinks one;
+                   return say_endlessly(one.port(), {bytes_of({link::Kind::rejection, {}, much}, {}, false)});
+                 },
+                 {"a frame has 4294967295 bytes", "expected at most"}});
   all.push_back(
       {"links",
        "a peer's cargo of 4 GiB",
        mib,
        [] {
-         Linked one;
+         TestLinks one;
          const Bytes join =
              link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe"});
          say_endlessly(one.port(), {bytes_of({link::Kind::join}, join) + bytes_of({link::Kind::ping}) +
                                     bytes_of({link::Kind::cargo, {1, Role::router}, much}, {}, false)});
          return one.written("peer_lost");
        },
-       {"node=2", "a frame of 4294967295 bytes", "expected at most 67108864"}});
+       {"node=2", "a frame has 4294967295 bytes", "expected at most 67108864"}});
 }
 
-// Every list of an envelope says that it has half a billion elements.
+// In the encoded envelope every list claims to have half a billion elements.
 std::string decode_with_long_lists() {
   ScoreRequest request;
   request.items.resize(3);
   for (TokenList& item : request.items) item.tokens = {1, 2, 3, 4, 5, 6, 7};
   const Bytes good = encode(Envelope{{1, Role::router}, request});
   std::string said;
-  for (std::size_t at = 8; at < good.size(); at += 8) {  // behind the table of segments
+  for (std::size_t at = 8; at < good.size(); at += 8) {  // after the table of segments
     std::uint32_t low = 0, high = 0;
     std::memcpy(&low, good.data() + at, 4);
     std::memcpy(&high, good.data() + at + 4, 4);
-    if ((low & 3) != 1) continue;  // no list, or a number that looks like one
+    if ((low & 3) != 1) continue;  // not a list pointer
     Bytes bad = good;
     high |= 0xFFFF'FFF8;
     std::memcpy(bad.data() + at + 4, &high, 4);
@@ -155,7 +154,7 @@ void add_codec(std::vector<Attack>& all) {
   all.push_back({"codec", "lists of half a billion elements", mib, decode_with_long_lists, {"envelope: "}});
 }
 
-// A request for pages that says more of them than it brings, and a reply with more than a header.
+// A request for pages that claims more pages than it has, and a reply with more than a header.
 std::string parse_long_pulls() {
   Bytes request = encode(PullRequest{1, 1, 1, 4096, {1, 2, 3}});
   const std::uint32_t much = 0xFFFF'FFFF;
@@ -178,7 +177,7 @@ void add_pull(std::vector<Attack>& all) {
                  {"refused"}});
 }
 
-// ---- servers that are asked ----
+// ---- servers that are queried ----
 
 std::string ask_redis(const Endless& what) {
   EndlessServer server(what);
@@ -192,7 +191,7 @@ std::string ask_redis(const Endless& what) {
 }
 
 void add_redis(std::vector<Attack>& all) {
-  // The bytes that may come, twice (the reader's buffer doubles), and the elements of all lists.
+  // The allowed bytes, twice (the reader's buffer doubles), and the elements of all lists.
   constexpr std::size_t most = (std::size_t{48} << 20) + (std::size_t{1} << 18) * 96;
   const auto add = [&](std::string name, Endless what, std::vector<std::string> says) {
     all.push_back({"redis", std::move(name), most, [what] { return ask_redis(what); }, std::move(says)});
@@ -201,7 +200,7 @@ void add_redis(std::vector<Attack>& all) {
   add("a text of a terabyte", {"$" + terabyte_text + "\r\n"}, too_long);
   add("a line without end", {"+"}, too_long);
   add("a list of a billion", {"*1000000000\r\n", ":1\r\n"},
-      {"not a reply of a Redis: a list of 1000000000 elements", "expected at most 65536"});
+      {"not a Redis reply: a list of 1000000000 elements", "expected at most 65536"});
   add("lists in lists", {"*65536\r\n*65536\r\n*65536\r\n*65536\r\n*65536\r\n", ":1\r\n"},
       {"expected at most"});
   add("empty lists without end",
@@ -214,7 +213,7 @@ void add_redis(std::vector<Attack>& all) {
       {"expected at most"});
 }
 
-// Of a server that answers by HTTP.
+// Attacks of a server that answers by HTTP.
 std::vector<std::pair<std::string, Endless>> http_answers() {
   const std::string ok = "HTTP/1.1 200 OK\r\n", chunks = ok + "Transfer-Encoding: chunked\r\n\r\n";
   return {
@@ -236,14 +235,14 @@ std::string ask_etcd(const Endless& what) {
   EtcdEndpoint etcd("http://127.0.0.1:" + std::to_string(server.port()));
   const auto by = std::chrono::steady_clock::now() + 3s;
   const auto answer = etcd.post("/v3/kv/range", "{}", "", by, by);
-  if (const auto* silence = std::get_if<EtcdSilence>(&answer)) return "silence: " + silence->what;
+  if (const auto* silence = std::get_if<EtcdNoReply>(&answer)) return "silence: " + silence->what;
   const EtcdReply& reply = std::get<EtcdReply>(answer);
   const auto read = etcd_answer({.what = ReadKey{"a"}}, "p", reply.status, reply.body);
   const auto* fault = std::get_if<EtcdFault>(&read);
   return fault ? "fault: " + fault->what : "taken";
 }
 
-// What it takes to parse 4 MiB.
+// The memory to parse 4 MiB.
 std::string read_etcd_text(std::string_view again) {
   std::string body = "[";
   while (body.size() < EtcdEndpoint::body_bytes_max) body += again;
@@ -262,7 +261,7 @@ std::string ask_server(const Endless& what) {
 void add_http(std::vector<Attack>& all) {
   for (const auto& [name, what] : http_answers()) {
     const bool interim = name.starts_with("interim");
-    // A body that doubles its room has the old and the new at once; the connection takes some more.
+    // A growing body has the old and the new buffer at once; the connection needs some more.
     all.push_back({"etcd",
                    name,
                    3 * EtcdEndpoint::body_bytes_max + mib / 16,
@@ -291,21 +290,21 @@ void add_http(std::vector<Attack>& all) {
 void add_machine(std::vector<Attack>& all) {
   all.push_back({"control",
                  "a question without end",
-                 64 * mib,  // a store is opened
+                 64 * mib,  // opens a store
                  [] {
                    const TestFolder folder;
                    Store store(folder.path());
                    const deploy::ControlSocket control(folder.path(), store);
                    return say_endlessly(folder.path() / "control", {"", "x"});
                  },
-                 {"is no question; expected copy"}});
+                 {"is an unknown question; expected copy"}});
   all.push_back({"control",
                  "an answer without end",
                  mib,
                  [] {
                    const TestFolder folder;
                    const EndlessServer server({"ok "}, folder.path() / "control");
-                   const deploy::AskedCopy asked(folder.path());
+                   const deploy::StoreCopy asked(folder.path());
                    return std::string("taken");
                  },
                  {"made no copy", "expected one"}});
@@ -324,7 +323,7 @@ void add_machine(std::vector<Attack>& all) {
 
 std::vector<Attack> network_attacks() {
   std::vector<Attack> all;
-  add_door(all);
+  add_server(all);
   add_links(all);
   add_codec(all);
   add_pull(all);

@@ -1,8 +1,8 @@
 #pragma once
-// Every file of the program that takes bytes from outside, and the attacks that its reader has to bear.
-// tests/tidy_test.cc looks for the calls below: a file that makes one and is not here, or is here and makes
-// none, is a fault. The attacks are in *_attacks.cc, by the names in the second column; readers_test.cc finds
-// those that nobody makes.
+// All files of the program that read external bytes, and the attacks that their readers must survive.
+// tests/tidy_test.cc looks for the calls below: a file that makes one and is not here, or is here and
+// makes none, is an error. The attacks are in *_attacks.cc, by the names in the second column;
+// readers_test.cc finds names without attacks.
 #include <array>
 #include <string_view>
 
@@ -10,7 +10,7 @@ namespace troupe::readers {
 
 struct ReaderFile {
   std::string_view file, attacks;
-  std::string_view harmless = {};  // why it needs none
+  std::string_view harmless = {};  // why it needs no attack
 };
 
 inline constexpr std::string_view of_kernel = "the kernel's own files, which are short";
@@ -35,7 +35,7 @@ inline constexpr ReaderFile reader_files[] = {
     {"deploy/data/split_policies.cc", "policies"},
     {"deploy/lab/experiments/experiment_file.cc", "experiments"},
     {"deploy/lab/experiments/split_experiment.cc", "experiments"},
-    {"deploy/models/families.cc", "json"},
+    {"deploy/models/model_families.cc", "json"},
     {"deploy/planning/plan_file.cc", "plan"},
     {"deploy/planning/plan_input.cc", "lines"},
     {"deploy/lab/traces/arrivals.cc", "lines"},
@@ -52,11 +52,11 @@ inline constexpr ReaderFile reader_files[] = {
     {"kernels/cuda/bench/bench_table.cc", "", "results that the benchmark itself wrote"},
     {"kernels/hstu/hstu_config.cc", "json"},
     {"kernels/hstu/hstu_model.cc", "json"},
-    {"server/http/front_door_client.cc", "server"},
-    {"server/http/front_door_stream.cc", "door"},
+    {"server/http/http_client.cc", "server"},
+    {"server/http/http_stream.cc", "door"},
     {"runtime/coordination/etcd_http.cc", "etcd"},
     {"runtime/coordination/file_coordination.cc", "coordination"},
-    {"runtime/coordination/kept_members.cc", "whole"},
+    {"runtime/coordination/members_file.cc", "whole"},
     {"runtime/profiling/process_figures.cc", "", of_kernel},
     {"runtime/pool/page_arena.cc", "", "memory of its own, and no file"},
     {"runtime/network/certificates.cc", "certificates"},
@@ -77,11 +77,11 @@ inline constexpr ReaderFile reader_files[] = {
     {"sim/runs/load.cc", "", of_kernel},
 };
 
-// Parsers of what others have read, which are attacked by themselves, too.
+// Parsers of bytes that others have read; they are attacked separately, too.
 inline constexpr std::string_view parsers[] = {"codec", "pull"};
 
-// By which bytes come in. A name that something longer ends in does not count; `= read(` counts before a name
-// alone.
+// Calls that read bytes. A name that is the end of a longer name does not count; `= read(` is matched
+// before a name alone.
 inline constexpr std::string_view reading_calls[] = {
     "recv(",
     "recvfrom(",

@@ -1,5 +1,5 @@
-// No byte from outside is stored before something says how many may come: each reader of readers.h is told of
-// a terabyte, or of something that never ends, and keeps to its bound.
+// Tests that no external byte is stored before its total is bounded: each reader of readers.h is given a
+// terabyte, or something that never ends, and must keep its bound.
 #include "tests/readers/readers.h"
 
 #include <doctest/doctest.h>
@@ -50,10 +50,10 @@ void check(const std::vector<Attack>& attacks) {
 }  // namespace
 
 TEST_SUITE("readers") {
-  TEST_CASE("what counts memory sees a terabyte that is asked for, and a mebibyte that is taken") {
+  TEST_CASE("memory peak: requested terabytes and allocated mebibytes are both measured") {
     if (!MemoryPeak::works()) return;
     const MemoryPeak memory;
-    void* volatile taken = std::malloc(mib);  // kept by the compiler
+    void* volatile taken = std::malloc(mib);  // volatile, so that the compiler keeps it
     CHECK(memory.most() >= mib);
     CHECK(memory.most() < 2 * mib);
     CHECK_THROWS_AS(std::string().reserve(std::size_t{1} << 46), std::bad_alloc);
@@ -61,14 +61,14 @@ TEST_SUITE("readers") {
     std::free(taken);
   }
 
-  TEST_CASE("clients, peers and servers that announce much or never end are bounded") {
+  TEST_CASE("readers: clients, peers and servers that announce much or never end are bounded") {
     check(network_attacks());
   }
-  TEST_CASE("a peer of the transport that sends much is bounded") { check(ucx_attacks()); }
-  TEST_CASE("files that announce much or never end are bounded") { check(file_attacks()); }
-  TEST_CASE("a store whose files announce much is bounded") { check(store_attacks()); }
+  TEST_CASE("readers: a transport peer that sends much is bounded") { check(ucx_attacks()); }
+  TEST_CASE("readers: files that announce much or never end are bounded") { check(file_attacks()); }
+  TEST_CASE("readers: a store whose files announce much is bounded") { check(store_attacks()); }
 
-  TEST_CASE("each reader of the table is attacked, and no other") {
+  TEST_CASE("readers: exactly the readers of the table are attacked") {
     std::set<std::string_view> named(std::begin(parsers), std::end(parsers)), attacked;
     for (const ReaderFile& reader : reader_files) {
       CHECK(reader.attacks.empty() != reader.harmless.empty());

@@ -1,4 +1,4 @@
-// What a store reads from its disk: values, logs, manifests, tables, marks, and the lists of backups.
+// Attacks on files that a store reads: values, logs, manifests, tables, marks, and the lists of backups.
 #include <cstring>
 #include <fstream>
 
@@ -16,9 +16,9 @@ namespace {
 
 using Path = std::filesystem::path;
 
-constexpr std::size_t opened = 96 * mib;  // what a store takes that is opened and closed
+constexpr std::size_t opened = 96 * mib;  // memory of a store that is opened and closed
 
-// A store with a few rows in its tables, and some in its log.
+// Fills a store with a few rows in its tables, and some in its log.
 void fill(const Path& folder) {
   for (int round = 0; round < 2; ++round) {
     Store store(folder);
@@ -37,7 +37,7 @@ std::string words_of(const StoreCheck& check) {
   return words.empty() ? "nothing is damaged" : words;
 }
 
-// Looks, and then opens it, which has to be refused.
+// Checks the store and then opens it, which must be refused.
 std::string check_and_open(const Path& folder) {
   std::string words = words_of(check_data_folder(folder));
   try {
@@ -66,14 +66,15 @@ std::string whole_of(const Path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// A length in RocksDB's own form, of seven bits a byte.
+// Encodes a length in RocksDB's form, with seven bits per byte.
 std::string varint(std::uint64_t value) {
   std::string bytes;
   for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
   return bytes + static_cast<char>(value);
 }
 
-// The last 53 bytes of a table say where its index and its list of other parts lie, and no sum is over them.
+// Lengthens a table: its last 53 bytes locate its index and its list of other parts, and no sum protects
+// them.
 void lengthen_table(const TestFolder& folder) {
   const Path table = folder.newest("rocksdb", ".sst");
   std::string bytes = whole_of(table);
@@ -89,13 +90,13 @@ std::string read_long_record() {
   std::string value = RecordWriter(RecordType::profile).u64(~std::uint64_t{0}).text("abc").seal(key);
   auto reader = RecordReader::open(RecordType::profile, key, value);
   if (!reader) return "not opened";
-  reader->u32();  // so that numbers stand for lengths
+  reader->u32();  // skips a word, so that the next numbers are lengths
   const auto list = reader->list_u32();
   const std::string text = reader->text();
   return reader->complete() || !list.empty() || !text.empty() ? "taken" : "refused";
 }
 
-// Zeros in the place of records, and records that say that they go on and on.
+// A log of zeros in place of records, and a log of records that claim to continue for ever.
 std::string read_long_log() {
   const TestFolder folder;
   const Path log = folder.path() / "000001.log";

@@ -1,6 +1,6 @@
-// A peer of the transport of pages who sends a message of 64 MiB, in UCX's own form. UCX puts messages
-// together before anybody may say no: what it takes is what was sent, once, and has no bound of ours
-// (deploy/OPERATING.md). Ours refuses it then.
+// A transport peer that sends a message of 64 MiB in UCX's own form. UCX assembles a message before
+// anyone can refuse it: it allocates the size that was sent, once, without a bound of ours
+// (docs/guides/tls-keys-tenants.md). Our code then refuses the message.
 #include <sys/mman.h>
 
 #include <chrono>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t message_bytes = 64 * mib;
 
-// Memory that malloc does not know.
+// Memory that is not from malloc.
 struct Message {
   void* bytes = mmap(nullptr, message_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ~Message() { munmap(bytes, message_bytes); }
@@ -29,7 +29,7 @@ struct Message {
 class Sender {
  public:
   explicit Sender(const Bytes& to) {
-    worker_.start([this] { return UcxWorker::Turn{true, ended_}; });
+    worker_.start([this] { return UcxWorker::RoundResult{true, ended_}; });
     worker_.post([this, to] { send(to); });
   }
   ~Sender() {
@@ -51,7 +51,7 @@ class Sender {
   }
 
   Message message_;
-  bool ended_ = false;  // of the worker's thread
+  bool ended_ = false;  // set by the worker's thread
   UcxWorker worker_{{}};
 };
 

@@ -1,5 +1,5 @@
-// The CPU decoder against the float64 reference on random models, plans, batches and page sizes, with keys
-// and values computed or read from pages: where they come from must not change the result.
+// Tests the CPU decoder against the float64 reference on random models, plans, batches and page sizes,
+// with keys and values computed or read from pages. Their source must not change the result.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -27,24 +27,24 @@ using kernels::Request;
 using kernels::Source;
 using kernels::WeightFormat;
 
-constexpr int kPoison = 0xff;  // in every byte: NaN in every format
+constexpr int kPoison = 0xff;  // written to every byte; it is NaN in every format
 
-// How far float32 may be from float64, relative to the largest of the values compared (at least 1).
-// A value is the end of a chain of rounded stages: in each layer norm, projection, rotation, scores, softmax,
-// mixing, output projection, sum, norm, gate and up, SwiGLU, down, sum (13), and at the end norm and product
-// (2). A stage adds up at most n products; rounding errors of a sum of n terms behave like a random walk,
-// sqrt(n)·u of its magnitude (Higham and Mary 2019, "A new approach to probabilistic rounding error
-// analysis"). Stages add up. Softmax and SwiGLU are products of two values that both carry errors, so what a
-// layer inherits at most doubles once: the factor 2.
-// Keys and values that are stored in 16 bits are rounded by themselves, with a larger u: a value moves by u
-// of itself, and the weighted mean of values by no more. A score is a sum of head_dim products over
-// sqrt(head_dim), each product off by u of itself: as a random walk, u times a typical product, which is one
-// here (queries and keys have deviation near one). The weight of a key is off by its score's error less the
-// mean of the others': twice that at most. Three u for each layer.
-// int8 weights and activations are off by up to half a step, 1/254 of the largest weight of a row and 1/510
-// of an activation row's range; the largest of normal values is some three deviations, so typically 3/254 of
-// a value on either side, uniform: divided by sqrt(3), and sqrt(2) for both. That is the error of a sum of
-// such products, too (a random walk like the sum itself). Four products for each layer.
+// Bound on float32's deviation from float64, relative to the largest of the compared values (at least 1).
+// A value is the end of a chain of rounded stages. Each layer has 13: norm, projection, rotation, scores,
+// softmax, mixing, output projection, sum, norm, gate and up, SwiGLU, down, sum. The end has 2: norm and
+// product. A stage adds up at most n products; rounding errors of a sum of n terms behave like a random
+// walk, sqrt(n)·u of its magnitude (Higham and Mary 2019, "A new approach to probabilistic rounding error
+// analysis"). Stages add up. Softmax and SwiGLU are products of two values that both carry errors, so a
+// layer at most doubles the inherited error once: the factor 2. Keys and values in 16 bits are rounded
+// once more, with a larger u. A value moves by u of itself, and the weighted mean of values by no more. A
+// score is a sum of head_dim products over sqrt(head_dim), each off by u of itself: as a random walk, u
+// times a typical product, which is 1 here (queries and keys have deviation near 1). The weight of a key
+// is off by its score's error less the mean of the others': at most twice that. This gives three u for
+// each layer. int8 weights and activations are off by up to half a step, 1/254 of the largest weight of a
+// row and 1/510 of an activation row's range. The largest of normal values is some three deviations, so
+// the error is typically 3/254 of a value on either side, uniform: divided by sqrt(3), and multiplied by
+// sqrt(2) for both. The error of a sum of such products is the same (a random walk like the sum itself).
+// A layer has four products.
 double tolerance(const DecoderConfig& config, std::size_t tokens, double kv_roundoff = 0,
                  double weight_error = 0) {
   constexpr double kUnitRoundoff = 0x1p-24;
@@ -54,7 +54,7 @@ double tolerance(const DecoderConfig& config, std::size_t tokens, double kv_roun
   return 2 * (of_sums + kv_roundoff * 3 * config.layers + weight_error * 4 * config.layers);
 }
 
-// Unit roundoff of what keys and values are rounded to beyond float32.
+// Returns the unit roundoff of keys and values in this format, beyond float32.
 double kv_roundoff(KvFormat format) {
   return format == KvFormat::f32 ? 0 : format == KvFormat::f16 ? 0x1p-11 : 0x1p-8;
 }
@@ -63,8 +63,7 @@ double weight_error(WeightFormat format) {
   return format == WeightFormat::f32 ? 0 : 3.0 / 254 * std::sqrt(2.0 / 3.0);
 }
 
-// Worst difference relative to the largest expected magnitude (at least 1); infinite for what is not a
-// number.
+// Returns the largest difference relative to the largest expected magnitude (at least 1); infinite for NaN.
 template <class Found>
 double difference(const Found& found, const std::vector<double>& expected) {
   double worst = 0, magnitude = 1;
@@ -76,7 +75,7 @@ double difference(const Found& found, const std::vector<double>& expected) {
   return worst / magnitude;
 }
 
-// Page memory of its own for every block, each number NaN until somebody writes it.
+// Page memory with its own pages for every block; each number is NaN until it is written.
 class PageMemory {
  public:
   explicit PageMemory(const KvLayout& layout) : layout_(layout) {}
@@ -92,14 +91,14 @@ class PageMemory {
     return block;
   }
 
-  // Where a token's key (or value) of one head is.
+  // Returns the address of a token's key (or value) of one head.
   std::byte* place(const std::vector<std::byte*>& block, std::uint32_t layer, std::uint32_t head,
                    std::size_t token, bool value) const {
     const std::size_t first = value ? layout_.values(layer, head) : layout_.keys(layer, head);
     return block[token / layout_.page_tokens] + first + token % layout_.page_tokens * layout_.vector_bytes();
   }
 
-  // The numbers there.
+  // Returns the numbers at that address.
   std::vector<float> read(const std::byte* place) const {
     std::vector<float> numbers(layout_.head_dim);
     if (layout_.format == KvFormat::f32) std::memcpy(numbers.data(), place, layout_.vector_bytes());
@@ -110,7 +109,7 @@ class PageMemory {
     return numbers;
   }
 
-  // Poisons what lies behind the last token of a block: nobody may depend on it.
+  // Poisons the space after the last token of a block: no result may depend on it.
   void poison_rest(const std::vector<std::byte*>& block, std::size_t tokens) const {
     for (std::size_t t = tokens; t < block.size() * layout_.page_tokens; ++t)
       for (std::uint32_t layer = 0; layer < layout_.layers; ++layer)
@@ -119,7 +118,7 @@ class PageMemory {
             std::memset(place(block, layer, head, t, value), kPoison, layout_.vector_bytes());
   }
 
-  // All bytes of a block, to see whether somebody wrote to it.
+  // Returns all bytes of a block, to detect writes.
   std::string image(const std::vector<std::byte*>& block) const {
     std::string bytes;
     for (const std::byte* page : block)
@@ -134,8 +133,8 @@ class PageMemory {
   std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> pages_;
 };
 
-// Worst difference of a segment's pages from the reference's keys and values; `first` is the segment's first
-// token.
+// Returns the largest difference of a segment's pages from the reference's keys and values; `first` is
+// the segment's first token.
 double page_difference(const PageMemory& memory, const std::vector<std::byte*>& block, const Result& expected,
                        std::size_t first, std::size_t tokens) {
   const KvLayout& layout = memory.layout();
@@ -153,7 +152,7 @@ double page_difference(const PageMemory& memory, const std::vector<std::byte*>& 
   return worst;
 }
 
-// A request whose segments are all computed, and kept in pages of `memory`.
+// Returns a request whose segments are all computed, and kept in pages of `memory`.
 Request kept(const Plan& plan, PageMemory& memory) {
   Request request{&plan, {}};
   for (const auto& segment : plan.segments)
@@ -175,7 +174,7 @@ double logits_difference(const kernels::Reply& found, const Result& expected) {
   return worst;
 }
 
-// Two threads that split even the smallest pass.
+// Returns teams of two threads that split even the smallest pass.
 kernels::Teams split_team() {
   kernels::Teams teams;
   teams.push_back(std::make_unique<kernels::Team>(2, kernels::CpuSet{}, 0));
@@ -187,8 +186,8 @@ struct Formats {
   WeightFormat weights = WeightFormat::f32;
 };
 
-// One random model and one batch of random plans, run twice: all computed and kept, then partly read from
-// pages.
+// One random model and one batch of random plans, run twice: first all computed and kept, then partly
+// read from pages.
 class RandomBatch {
  public:
   RandomBatch(std::uint64_t seed, const kernels::VectorKernels& vector_kernels, Formats formats)
@@ -202,8 +201,8 @@ class RandomBatch {
     const std::uint32_t count = draw(chance_, 1, 3);
     for (std::uint32_t i = 0; i < count; ++i) plans_.push_back(random_plan(model_.config, chance_));
     for (const Plan& plan : plans_) {
-      REQUIRE(kernels::find_fault(plan, {std::int32_t(model_.config.vocabulary),
-                                         std::int32_t(model_.config.positions_max)}) == "");
+      REQUIRE(kernels::validate(plan, {std::int32_t(model_.config.vocabulary),
+                                       std::int32_t(model_.config.positions_max)}) == "");
       expected_.push_back(compute(model_, plan));
       requests_.push_back(kept(plan, *memory_));
     }
@@ -216,11 +215,11 @@ class RandomBatch {
       CHECK(logits_difference(found_[i], expected_[i]) < allowed(plans_[i]));
   }
 
-  // Computes the batch again as it now stands: the logits must be those of the last time. This is stricter
-  // than the format's tolerance, since the numbers that are read are those that were attended to when they
-  // were made. Sums of another order may push a few of them over an edge of rounding: each such number moves
-  // by 2u of itself, one of many terms, for which an eighth is allowed in all; a fifth of what bytes are off,
-  // whose steps are coarse.
+  // Computes the batch again with the present sources: the logits must be those of the last run. This is
+  // stricter than the format's tolerance, because the numbers read from pages are those that were
+  // attended to when they were computed. Sums in another order may push a few numbers over a rounding
+  // edge: each such number moves by 2u of itself, one of many terms, for which an eighth is allowed in
+  // total; for bytes, whose steps are coarse, a fifth of the tolerance.
   void check_sources_do_not_matter() {
     const std::vector<kernels::Reply> before = std::move(found_);
     found_ = decoder_->run(requests_);
@@ -247,7 +246,7 @@ class RandomBatch {
     }
   }
 
-  // Segments without a readout are read from their pages or computed again, with new pages or none.
+  // Chooses for segments without a readout: read from their pages, or computed again, with new pages or none.
   void choose_sources() {
     for (std::size_t i = 0; i < plans_.size(); ++i)
       for (std::size_t s = 0; s < plans_[i].segments.size(); ++s) {
@@ -301,8 +300,7 @@ void check_random_batches(const kernels::VectorKernels& vector_kernels, Formats 
 }
 
 TEST_CASE(
-    "random plans give the reference's logits in every format and on every instruction set, computed or "
-    "read from pages") {
+    "decoder plans: random plans give the reference's logits in every format and on every instruction set") {
   for (const kernels::Elementwise& elementwise : kernels::elementwise_versions()) {
     const std::string name(elementwise.name);
     CAPTURE(name);
@@ -326,7 +324,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("random plans give the reference's logits with int8 weights, to what rounding to bytes explains") {
+TEST_CASE("decoder plans: int8 weights give the reference's logits within the bound of byte rounding") {
   const kernels::VectorKernels best{&kernels::elementwise(), &kernels::attend, &kernels::readout_rows,
                                     &kernels::sum_exponentials, &kernels::product_version()};
   for (const KvFormat format : {KvFormat::f32, KvFormat::bf16}) {
@@ -339,19 +337,20 @@ TEST_CASE("random plans give the reference's logits with int8 weights, to what r
 DecoderConfig shop_config() {
   Chance chance(5);
   DecoderConfig config = random_config(chance);
-  config.layers = 2;  // what a user sees reaches the discriminant through the second
+  config.layers = 2;  // the user's context reaches the discriminant through the second layer
   config.positions_max = 256;
   config.vocabulary = 100;
   return config;
 }
 
-// An item-prefix plan: system, items that see it, a user and a discriminant that see everything before them.
+// Returns an item-prefix plan: system, items that see it, a user and a discriminant that see everything
+// before them.
 Plan shop_plan(const std::vector<std::vector<kernels::Token>>& items, std::vector<kernels::Token> user) {
   Plan plan;
   plan.segments.push_back({kernels::SegmentKind::system, {1, 2, 3}, 0, {}});
   for (const auto& item : items) plan.segments.push_back({kernels::SegmentKind::item, item, 3, {0}});
   const auto all = [&] {
-    return kernels::Sees::all_before(static_cast<std::uint32_t>(plan.segments.size()));
+    return kernels::VisibleSegments::all_before(static_cast<std::uint32_t>(plan.segments.size()));
   };
   plan.segments.push_back({kernels::SegmentKind::user, std::move(user), 12, all()});
   plan.segments.push_back({kernels::SegmentKind::discriminant, {4}, 40, all()});
@@ -359,7 +358,7 @@ Plan shop_plan(const std::vector<std::vector<kernels::Token>>& items, std::vecto
   return plan;
 }
 
-TEST_CASE("blocks that one request left in pages serve other requests of a later batch") {
+TEST_CASE("decoder plans: blocks of one request serve other requests of a later batch") {
   const DecoderModel model = kernels::random_decoder(shop_config(), 11);
   const auto decoder = kernels::make_cpu_decoder(model, {.page_tokens = 4});
   PageMemory memory(kernels::kv_layout(model.config, 4, KvFormat::f32));
@@ -379,12 +378,12 @@ TEST_CASE("blocks that one request left in pages serve other requests of a later
   CHECK(logits_difference(found[0], compute(model, second)) < tolerance(model.config, 19));
   CHECK(logits_difference(found[1], compute(model, third)) < tolerance(model.config, 7));
 
-  // The wrong block is seen: the hat's pages do not pass for a shoe's of the same length.
+  // The wrong block is detected: the hat's pages are not accepted for a shoe's of the same length.
   const Plan boots = shop_plan({{32, 33}}, {70});
   CHECK(logits_difference(found[1], compute(model, boots)) > 100 * tolerance(model.config, 7));
 }
 
-TEST_CASE("the tolerance tells one token, one position and one edge of sight apart") {
+TEST_CASE("decoder plans: the tolerance distinguishes one token, one position and one visible edge") {
   const DecoderModel model = kernels::random_decoder(shop_config(), 11);
   const Plan plan = shop_plan({{20, 21, 22}, {30, 31}}, {50, 51, 52});
   const auto logits = compute(model, plan).readouts[0];

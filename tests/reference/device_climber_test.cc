@@ -1,5 +1,5 @@
-// The Climber family on the device, emulated here: the trained model's golden logits, and random shapes
-// against the float64 definition.
+// Tests Climber on the emulated device: the trained model's golden logits, and random shapes against the
+// float64 definition.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ CudaRankerOptions small_options(KvFormat kv) {
   return options;
 }
 
-// Of logits near 1: what was seen, times four.
+// Tolerance of logits near 1: four times the errors that were measured.
 double tolerance(KvFormat kv) { return kv == KvFormat::f32 ? 2e-5 : kv == KvFormat::f16 ? 1e-2 : 6e-2; }
 
 Request computed(const Plan& plan) { return {&plan, std::vector<SegmentKv>(plan.segments.size())}; }
@@ -59,7 +59,7 @@ double largest_difference(const Reply& reply, const std::vector<std::vector<doub
   return worst;
 }
 
-TEST_CASE("device climber: the trained model's logits are the golden ones") {
+TEST_CASE("device climber: the trained model has the golden logits") {
   const GoldenModel golden = golden_model("tiny-climber");
   if (!cuda::have_device()) return;
   if (golden.folder.empty()) {
@@ -102,7 +102,7 @@ ClimberConfig random_config(std::mt19937& random) {
   return c;
 }
 
-TEST_CASE("device climber: random models are what the definition says, together, kept and then cached") {
+TEST_CASE("device climber: random models match the definition, in batches, kept and then cached") {
   if (!cuda::have_device()) return;
   const unsigned seed = std::random_device()();
   CAPTURE(seed);
@@ -143,7 +143,7 @@ TEST_CASE("device climber: random models are what the definition says, together,
   }
 }
 
-TEST_CASE("device climber: a pass beyond its rows is cut, and models without kernels are named") {
+TEST_CASE("device climber: a pass beyond its rows is split, and a model without kernels is refused by name") {
   if (!cuda::have_device()) return;
   std::mt19937 random(3);
   const ClimberConfig c = random_config(random);

@@ -1,6 +1,6 @@
-// Plans with a repair on the device, emulated here, against the float64 reference and the CPU's executor:
-// random plans and batches, blocks computed or read from pages; what no repair and a full one are; a trained
-// model's golden scores.
+// Tests plans with a repair on the emulated device against the float64 reference and the CPU's executor:
+// random plans and batches, blocks computed or read from pages; the cases of no repair and of a full one;
+// a trained model's golden scores.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ double difference(const Reply& found, const std::vector<std::vector<double>>& ex
   return worst / magnitude;
 }
 
-// The same with these tokens chosen, whatever their score.
+// Returns the plan with these tokens chosen, whatever their scores.
 Plan with_chosen(Plan plan, const std::vector<std::uint32_t>& chosen) {
   plan.repair.always = chosen;
   plan.repair.attention = plan.repair.divergence = 0;
@@ -68,8 +68,8 @@ CudaDecoderOptions device_options(Chance& chance) {
   return options;
 }
 
-// Random models and plans. The device rounds numbers to 16 bits, so choices are compared where scores are
-// further apart than what that moves.
+// Random models and plans. The device rounds numbers to 16 bits, so choices are compared only where
+// scores differ by more than that rounding.
 class RandomBatch {
  public:
   explicit RandomBatch(std::uint64_t seed)
@@ -83,7 +83,7 @@ class RandomBatch {
       plans_.push_back(draw_yes(chance_, 0.8) ? random_repaired_plan(config_, chance_)
                                               : random_plan(config_, chance_));
     for (const Plan& plan : plans_) {
-      REQUIRE(find_fault(plan, decoder_->limits()) == "");
+      REQUIRE(validate(plan, decoder_->limits()) == "");
       requests_.push_back({&plan, std::vector<kernels::SegmentKv>(plan.segments.size())});
     }
   }
@@ -93,17 +93,18 @@ class RandomBatch {
     for (std::size_t i = 0; i < plans_.size(); ++i) check(plans_[i], found[i]);
   }
 
-  // Blocks are computed and kept, or then taken from there.
+  // Blocks are computed and kept, or read from there.
   void choose_sources(Source source) {
     for (std::size_t i = 0; i < plans_.size(); ++i)
-      for (const kernels::Repair::Place& place : plans_[i].repair.places) {
+      for (const kernels::Repair::ReusedSpan& place : plans_[i].repair.reused_spans) {
         kernels::SegmentKv& kv = requests_[i].kv[place.block];
         if (kv.pages.empty()) kv.pages = pages_.take(plans_[i].segments[place.block].tokens.size());
         kv.source = source == Source::compute || draw_yes(chance_, 0.3) ? Source::compute : Source::cached;
       }
   }
 
-  // By the format of keys and values: choices that no rounding of it decides, and those that it might.
+  // Counts, by format of keys and values: choices that no rounding decides, and choices that rounding
+  // might decide.
   struct Compared {
     int decided = 0, near = 0;
   };
@@ -113,8 +114,8 @@ class RandomBatch {
   void check(const Plan& plan, const Reply& reply) {
     REQUIRE(reply.too_large == "");
     Plan same = plan;
-    const double tolerance = 2 * cuda::tolerance(config_, options_);  // a place's keys are rounded once more
-    if (config_.layers > 1 && !plan.repair.places.empty()) {
+    const double tolerance = 2 * cuda::tolerance(config_, options_);  // reused keys are rounded once more
+    if (config_.layers > 1 && !plan.repair.reused_spans.empty()) {
       same = with_chosen(plan, reply.chosen);
       const Result expected = compute(model_, plan);
       REQUIRE(reply.chosen.size() == expected.chosen.size());
@@ -124,7 +125,7 @@ class RandomBatch {
         const Request alone{&plan, std::vector<kernels::SegmentKv>(plan.segments.size())};
         CHECK(cpu_->run({&alone, 1})[0].chosen == expected.chosen);
         ++compared[options_.kv].decided;
-      } else if (expected.gap > 0) {  // another token may be taken, but for one that matters as much
+      } else if (expected.gap > 0) {  // another token of nearly equal score may be chosen
         CHECK(shortfall(expected, reply.chosen) < tolerance);
         ++compared[options_.kv].near;
       }
@@ -145,7 +146,7 @@ class RandomBatch {
   std::vector<Request> requests_;
 };
 
-TEST_CASE("device repair: plans give the reference's logits, and its choices where no rounding decides") {
+TEST_CASE("device repair: plans give the reference's logits, and its choices unless rounding decides") {
   if (!cuda::have_device()) return;
   RandomBatch::compared.clear();
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
@@ -158,15 +159,15 @@ TEST_CASE("device repair: plans give the reference's logits, and its choices whe
     batch.check();
   }
   CHECK(RandomBatch::compared[KvFormat::f16].decided >= 6);
-  // In bfloat16 rounding might decide any of these.
+  // With bfloat16, rounding might decide any of these choices.
   for (const KvFormat format : {KvFormat::f16, KvFormat::bf16}) {
     CAPTURE(kernels::format_name(format));
     CHECK(RandomBatch::compared[format].near >= 6);
   }
 }
 
-// A shop's prompt: items, each alone at its own start, then a user's history, their places behind it, and
-// what is read.
+// Returns a shop's prompt: items, each alone at its own start, then a user's history, the spans that
+// reuse the items, and the tokens that are read.
 Plan shop_plan() {
   Plan plan;
   plan.segments.push_back({SegmentKind::item, {20, 21, 22, 23}, 0, {}});
@@ -175,13 +176,13 @@ Plan shop_plan() {
   plan.segments.push_back({SegmentKind::user, {1, 2, 3, 4, 5}, 0, {}});
   std::int32_t start = 5;
   const auto add = [&](kernels::Tokens tokens) {
-    kernels::Sees sees;
+    kernels::VisibleSegments sees;
     sees.add({3, static_cast<std::uint32_t>(plan.segments.size())});
     plan.segments.push_back({SegmentKind::item, tokens, start, sees});
     start += static_cast<std::int32_t>(tokens.size());
   };
   for (std::uint32_t item = 0; item < 3; ++item) {
-    plan.repair.places.push_back({static_cast<std::uint32_t>(plan.segments.size()), item, 0});
+    plan.repair.reused_spans.push_back({static_cast<std::uint32_t>(plan.segments.size()), item, 0});
     add(plan.segments[item].tokens);
   }
   add({7, 8});
@@ -213,11 +214,11 @@ double apart(const Reply& a, const Reply& b) {
   return worst;
 }
 
-// Blocks as they are seen where they stand, in the places of those that see all before them.
+// Returns the plan with the blocks seen at their own positions, instead of the spans that reuse them.
 Plan as_blocks(const Plan& plan) {
   Plan blocks = plan;
   blocks.repair = {};
-  for (const kernels::Repair::Place& place : plan.repair.places) {
+  for (const kernels::Repair::ReusedSpan& place : plan.repair.reused_spans) {
     kernels::Segment& block = blocks.segments[place.block];
     block.shift = blocks.segments[place.segment].start - block.start;
   }
@@ -226,16 +227,14 @@ Plan as_blocks(const Plan& plan) {
   return blocks;
 }
 
-TEST_CASE(
-    "device repair: all tokens are the whole prompt, bit by bit, whatever the mean; none the blocks as they "
-    "are") {
+TEST_CASE("device repair: all tokens equal the whole prompt, bit by bit; none equals the blocks unchanged") {
   if (!cuda::have_device()) return;
   Shop shop;
   Plan plan = shop_plan(), whole = plan;
   whole.repair = {};
   const Reply full = shop.run(whole), blocks = shop.run(as_blocks(plan));
   CHECK(apart(full, blocks) > 1e-3);
-  const double rounding = 0.02;  // the blocks' tokens are attended to in another order
+  const double rounding = 0.02;  // the blocks' tokens are attended in another order
   CHECK(apart(shop.run(plan), blocks) < rounding);
   plan.repair.attention = 1;
   CHECK(apart(shop.run(plan), blocks) < rounding);
@@ -252,7 +251,7 @@ TEST_CASE(
   CHECK(apart(shop.run(plan), blocks) > 1e-3);
 }
 
-TEST_CASE("device repair: layers that are exact are the whole prompt where all of them are, bit by bit") {
+TEST_CASE("device repair: with all layers exact the answer is the whole prompt's, bit by bit") {
   if (!cuda::have_device()) return;
   Shop shop;
   Plan plan = shop_plan(), whole = plan;
@@ -263,7 +262,7 @@ TEST_CASE("device repair: layers that are exact are the whole prompt where all o
   CHECK(exact.chosen.empty());
 }
 
-TEST_CASE("device repair: the answer does not depend on others of its batch") {
+TEST_CASE("device repair: the answer does not depend on other requests of its batch") {
   if (!cuda::have_device()) return;
   DecoderConfig config = cuda::small_config();
   config.layers = 3;
@@ -292,7 +291,7 @@ TEST_CASE("device repair: the answer does not depend on others of its batch") {
   }
 }
 
-TEST_CASE("device repair: golden scores and choices of titles, full, reused and with 30 % recomputed") {
+TEST_CASE("device repair: titles have the golden scores and choices, full, reused and with 30 % recomputed") {
   if (!cuda::have_device()) return;
   const auto [folder, golden] = golden_model("tiny-ranker-titles");
   if (folder.empty()) {
@@ -318,7 +317,7 @@ TEST_CASE("device repair: golden scores and choices of titles, full, reused and 
     const Reply reply = decoder->run({&request, 1})[0];
     REQUIRE(reply.too_large == "");
     REQUIRE(reply.chosen.size() == one.chosen.size());
-    const Plan plan = one.plan.repair.places.empty() ? one.plan : with_chosen(one.plan, reply.chosen);
+    const Plan plan = one.plan.repair.reused_spans.empty() ? one.plan : with_chosen(one.plan, reply.chosen);
     const Request as_chosen{&plan, std::vector<kernels::SegmentKv>(plan.segments.size())};
     const Reply expected = cpu->run({&as_chosen, 1})[0];
     double worst = 0;
@@ -328,7 +327,7 @@ TEST_CASE("device repair: golden scores and choices of titles, full, reused and 
       if (reply.chosen == one.chosen) worst = std::max(worst, std::abs(found - one.scores[r]));
     }
     CHECK(worst < 0.02);
-    std::vector<std::uint32_t> apart;  // whose scores 16 bits cannot tell from the others'
+    std::vector<std::uint32_t> apart;  // tokens whose scores 16 bits cannot distinguish from the others'
     std::ranges::set_symmetric_difference(reply.chosen, one.chosen, std::back_inserter(apart));
     CHECK(apart.size() <= 4);
     if (!one.chosen.empty()) ++repaired, same += apart.empty() ? 1 : 0;

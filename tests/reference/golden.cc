@@ -28,7 +28,7 @@ SegmentKind kind(const std::string& name) {
   return name.starts_with("instr") ? SegmentKind::instruction : SegmentKind::discriminant;
 }
 
-// The rows of the candidates: named outright, or by the items' numbers.
+// Returns the rows of the candidates: named explicitly, or by the items' numbers.
 std::vector<Token> identifier_rows(const json& request) {
   if (request.contains("identifiers")) return request.at("identifiers");
   std::vector<Token> rows = request.at("candidates");
@@ -41,7 +41,7 @@ Plan ranker_plan(const json& segments, const std::vector<Token>& rows) {
   for (const json& segment : segments)
     plan.segments.push_back({kind(segment.at("kind")), segment.at("tokens").get<std::vector<Token>>(),
                              segment.at("start"),
-                             kernels::Sees(segment.at("sees").get<std::vector<std::uint32_t>>())});
+                             kernels::VisibleSegments(segment.at("sees").get<std::vector<std::uint32_t>>())});
   kernels::Readout readout;
   readout.segment = static_cast<std::uint32_t>(plan.segments.size() - 1);
   readout.offset = static_cast<std::uint32_t>(plan.segments.back().tokens.size() - 1);
@@ -93,8 +93,9 @@ namespace {
 constexpr std::size_t kInstruction = 8;
 constexpr Token kYes = 7, kNo = 8;
 
-// The instruction, the blocks that are reused (each behind the instruction, alone), then the prompt: places,
-// blocks that are not reused, and the candidates' <score> tokens, each read.
+// Builds a plan of the instruction, the reused blocks (each after the instruction, alone), then the
+// prompt: spans that reuse blocks, blocks that are not reused, and the candidates' <score> tokens, each
+// read.
 struct TitlesPlan {
   TitlesPlan(const json& request, const std::string& reused) {
     const std::vector<Token> tokens = request.at("tokens");
@@ -110,8 +111,8 @@ struct TitlesPlan {
       add(tokens, first, length, static_cast<std::int32_t>(first));
       see_before(blocks);
       if (is_reused(block, reused)) {
-        plan.repair.places.push_back(
-            {end() - 1, static_cast<std::uint32_t>(plan.repair.places.size()) + 1, 0});
+        plan.repair.reused_spans.push_back(
+            {end() - 1, static_cast<std::uint32_t>(plan.repair.reused_spans.size()) + 1, 0});
         for (std::size_t t = first; t < first + length; ++t)
           reused_tokens.push_back(static_cast<std::uint32_t>(t));
       }
@@ -120,7 +121,7 @@ struct TitlesPlan {
       see_before(blocks);
       plan.readouts.push_back({end() - 1, 0, {kYes, kNo}});
     }
-    if (!plan.repair.places.empty()) plan.repair.budgets = {0};
+    if (!plan.repair.reused_spans.empty()) plan.repair.budgets = {0};
   }
 
   static bool is_reused(const json& block, const std::string& reused) {
@@ -140,7 +141,7 @@ struct TitlesPlan {
   }
 
   Plan plan;
-  std::vector<std::uint32_t> reused_tokens;  // of the prompt, by the repair's numbers
+  std::vector<std::uint32_t> reused_tokens;  // tokens of the prompt that are reused, by the repair's numbers
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The trained generators' golden beams, which an independent program searched: the same paths in the same
-// order, with the prompt computed and with all of it cached, in one batch and one by one.
+// Tests the trained generators' golden beams, which an independent program searched: the same paths in
+// the same order, with the prompt computed and with all of it cached, in one batch and one by one.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -19,11 +19,11 @@ using kernels::Token;
 
 constexpr double log_tolerance = 1e-4;
 
-constexpr std::size_t first_code = 4;  // the vocabulary's own tokens come before
+constexpr std::size_t first_code = 4;  // other tokens of the vocabulary come before
 
 struct GoldenBeams {
   kernels::Plan plan;
-  std::vector<double> first_logs;  // of tokens from first_code on, behind the prompt
+  std::vector<double> first_logs;  // log-probabilities after the prompt, of tokens from first_code on
   std::vector<Beam> beams;
 };
 
@@ -53,8 +53,8 @@ std::shared_ptr<const kernels::PathIndex> read_index(const std::filesystem::path
   return std::make_shared<const kernels::PathIndex>(views);
 }
 
-// Log-probabilities of all tokens behind the plan's prompt and some tokens of a path, which are a prompt
-// here.
+// Returns log-probabilities of all tokens after the plan's prompt and some tokens of a path, which are
+// computed as part of the prompt.
 std::vector<double> logs_behind(kernels::Executor& decoder, kernels::Plan plan, std::span<const Token> path) {
   std::vector<Token> tokens = plan.segments[0].tokens.copy();
   tokens.insert(tokens.end(), path.begin(), path.end());
@@ -70,8 +70,9 @@ std::vector<double> logs_behind(kernels::Executor& decoder, kernels::Plan plan, 
   return logs;
 }
 
-// Empty, or which token's log-probability is not that of a prompt which ends before it. The golden file has
-// the sums, and logits of the first codes behind the prompt: those are compared with what a prompt gives.
+// Returns the token whose log-probability differs from that of a prompt which ends before it, or "". The
+// golden file has the sums, and logits of the first codes after the prompt; those are compared with a
+// prompt's.
 std::string by_token_difference(kernels::Executor& decoder, const GoldenBeams& golden,
                                 const std::vector<Beam>& found) {
   const std::vector<double> first = logs_behind(decoder, golden.plan, {});
@@ -90,7 +91,7 @@ std::string by_token_difference(kernels::Executor& decoder, const GoldenBeams& g
   return "";
 }
 
-// Empty, or where they are not the same.
+// Returns where the beams differ, or "".
 std::string difference(const std::vector<Beam>& found, const std::vector<Beam>& expected) {
   if (found.size() != expected.size()) return std::to_string(found.size()) + " beams";
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -101,7 +102,7 @@ std::string difference(const std::vector<Beam>& found, const std::vector<Beam>& 
   return "";
 }
 
-TEST_CASE("the golden beams of the trained generators, in their order") {
+TEST_CASE("golden beams: the trained generators find them in order") {
   for (const auto& [name, catalog] :
        {std::pair{"tiny-onerec", "amazon-industrial"}, std::pair{"tiny-onerec-beauty", "amazon-beauty"}}) {
     CAPTURE(name);

@@ -1,6 +1,6 @@
-// The trained Climber model beside its golden file and its metrics, which independent programs computed: the
-// float64 reference, the executor, and the areas under the curves of both tasks over all test users.
-#include <doctest/doctest.h>
+// Tests the trained Climber model against its golden file and its metrics, which independent programs
+// computed: the float64 reference, the executor, and the areas under the curves of both tasks over all
+// test users.
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +21,7 @@ using kernels::ClimberModel;
 using kernels::ClimberRequest;
 using kernels::Token;
 
-constexpr double reference_tolerance = 1e-9;  // both float64
+constexpr double reference_tolerance = 1e-9;  // both are float64
 constexpr double logit_tolerance = 1e-5;      // the training program's float32 differs by 2.6e-6
 
 nlohmann::json read_json(const std::filesystem::path& file) {
@@ -74,8 +74,8 @@ void check_insides(const ClimberAnswer& answer, const nlohmann::json& one) {
     }
 }
 
-// The probability that a true one of `ranked` (score, whether it is true) stands above a false one; ties
-// count half.
+// Returns the probability that a true element of `ranked` (score, truth) is above a false one; ties count
+// half.
 double area_under_curve(std::vector<std::pair<double, bool>> ranked) {
   std::ranges::sort(ranked);
   double below = 0, area = 0, all_true = 0;
@@ -98,7 +98,7 @@ std::vector<std::int64_t> numbers_of(std::string_view text) {
   return numbers;
 }
 
-TEST_CASE("Climber's golden cases: temperatures, towers, gates and logits") {
+TEST_CASE("golden Climber: temperatures, towers, gates and logits match") {
   const GoldenModel golden = golden_model("tiny-climber");
   if (!there(golden)) return;
   const ClimberModel model = kernels::read_climber(golden.folder);
@@ -169,15 +169,14 @@ Areas areas_of(const GoldenModel& golden, kernels::WeightFormat weights) {
   return areas;
 }
 
-TEST_CASE(
-    "Climber's areas under the curves over all test users are those of metrics.json, and int8 is near them") {
+TEST_CASE("golden Climber: areas under the curves over all test users match metrics.json, int8 nearly") {
   const GoldenModel golden = golden_model("tiny-climber");
   if (!there(golden)) return;
   const nlohmann::json metrics = read_json(golden.folder / "metrics.json").at("model");
   const double click = metrics.at("click_auc"), like = metrics.at("like_auc");
   const Areas areas = areas_of(golden, kernels::WeightFormat::f32);
   CHECK(areas.users == metrics.at("n"));
-  constexpr double printed = 5.001e-5;  // it has four digits
+  constexpr double printed = 5.001e-5;  // the file has four digits
   CHECK(std::abs(areas.click - click) < printed);
   CHECK(std::abs(areas.like - like) < printed);
   const Areas bytes = areas_of(golden, kernels::WeightFormat::int8);

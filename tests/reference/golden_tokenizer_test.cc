@@ -1,4 +1,4 @@
-// The tokenizers of Qwen3 and Llama 3.1, against what an independent program made of the same texts.
+// Tests the tokenizers of Qwen3 and Llama 3.1 against an independent program's results on the same texts.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -42,10 +42,10 @@ void compare(const std::string& name, bool composes) {
 }  // namespace
 
 TEST_SUITE("golden tokenizers") {
-  TEST_CASE("Qwen3: every title and hard string has the same tokens, and comes back from them") {
+  TEST_CASE("golden tokenizer: Qwen3 encodes every title and hard string equally and decodes it") {
     compare("qwen3", true);
   }
-  TEST_CASE("Llama 3.1: every title and hard string has the same tokens, and comes back from them") {
+  TEST_CASE("golden tokenizer: Llama 3.1 encodes every title and hard string equally and decodes it") {
     compare("llama3_1", false);
   }
 }

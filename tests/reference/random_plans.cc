@@ -51,7 +51,7 @@ Segment random_segment(const DecoderConfig& config, std::uint32_t length, Chance
   return segment;
 }
 
-// Some blocks stand elsewhere than where they were made.
+// Shifts some blocks from the positions at which they were computed.
 void shift_some(const DecoderConfig& config, Plan& plan, Chance& chance) {
   for (Segment& segment : plan.segments) {
     if (!draw_yes(chance, 0.3)) continue;
@@ -60,8 +60,7 @@ void shift_some(const DecoderConfig& config, Plan& plan, Chance& chance) {
   }
 }
 
-// Puts a few tokens in the place of an earlier segment's, which neither it nor another such segment is or
-// sees.
+// Replaces an earlier segment by a span of a few reused tokens, if it is no such span and sees none.
 void replace_some(const DecoderConfig& config, Plan& plan, Chance& chance) {
   const auto earlier = draw(chance, 0, static_cast<std::uint32_t>(plan.segments.size() - 1));
   const auto length = static_cast<std::uint32_t>(plan.segments[earlier].tokens.size());
@@ -69,10 +68,10 @@ void replace_some(const DecoderConfig& config, Plan& plan, Chance& chance) {
   const auto tokens = static_cast<std::uint32_t>(segment.tokens.size());
   segment.replaces = {earlier, draw(chance, 0, length - tokens)};
   for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
-    const kernels::Replaced& other = plan.segments[s].replaces;
+    const kernels::ReplacedTokens& other = plan.segments[s].replaces;
     if (other.segment == earlier || s == earlier) {
-      if (s != earlier) return;  // one is enough
-      if (other.segment != kernels::Replaced::none) return;
+      if (s != earlier) return;  // one is enough for a plan
+      if (other.segment != kernels::ReplacedTokens::none) return;
     } else if (draw_yes(chance, 0.6)) {
       segment.sees.add(s);
     }
@@ -135,10 +134,10 @@ Plan random_plan(const DecoderConfig& config, Chance& chance) {
 
 namespace {
 
-// Sees what comes before in the prompt, mostly all of it; `blocks` are no part of it.
-kernels::Sees prompt_before(const Plan& plan, std::uint32_t blocks_begin, std::uint32_t blocks_end,
-                            Chance& chance) {
-  kernels::Sees sees;
+// Returns what a segment sees of the prompt before it, mostly all; `blocks` are not part of the prompt.
+kernels::VisibleSegments prompt_before(const Plan& plan, std::uint32_t blocks_begin, std::uint32_t blocks_end,
+                                       Chance& chance) {
+  kernels::VisibleSegments sees;
   const double sight = draw_yes(chance, 0.7) ? 1 : 0.6;
   for (std::uint32_t s = 0; s < plan.segments.size(); ++s)
     if ((s < blocks_begin || s >= blocks_end) && draw_yes(chance, sight)) sees.add(s);
@@ -154,7 +153,7 @@ void draw_choice(const DecoderConfig& config, Plan& plan, Chance& chance) {
   repair.exact_layers = draw(chance, 1, config.layers + 1);
   repair.mean = draw_yes(chance, 0.5);
   std::vector<std::uint32_t> tokens(repair.budgets.size());
-  for (const kernels::Repair::Place& place : repair.places)
+  for (const kernels::Repair::ReusedSpan& place : repair.reused_spans)
     tokens[place.budget] += static_cast<std::uint32_t>(plan.segments[place.segment].tokens.size());
   for (std::size_t i = 0; i < tokens.size() && (repair.attention > 0 || repair.divergence > 0); ++i)
     repair.budgets[i] = draw(chance, 0, tokens[i]);
@@ -187,7 +186,7 @@ Plan random_repaired_plan(const DecoderConfig& config, Chance& chance) {
     place.start = static_cast<std::int32_t>(
         draw(chance, 0, config.positions_max - static_cast<std::uint32_t>(place.tokens.size())));
     place.sees = prompt_before(plan, begin, begin + blocks, chance);
-    plan.repair.places.push_back(
+    plan.repair.reused_spans.push_back(
         {static_cast<std::uint32_t>(plan.segments.size()), begin + b,
          draw(chance, 0, static_cast<std::uint32_t>(plan.repair.budgets.size() - 1))});
     plan.segments.push_back(std::move(place));

@@ -12,7 +12,7 @@ using kernels::DecoderConfig;
 using kernels::Matrix;
 using Row = std::vector<double>;
 
-// weight · in + bias; `bias` may be empty.
+// Returns weight · in + bias; `bias` may be empty.
 Row project(const Row& in, const Matrix& weight, const std::vector<float>& bias = {}) {
   Row out(weight.rows);
   for (std::size_t r = 0; r < weight.rows; ++r) {
@@ -52,8 +52,8 @@ void rotate(Row& row, std::size_t head_dim, const std::vector<double>& frequenci
 
 namespace {
 
-// Softmax attention of one query head of one token over the tokens that it sees, at the keys that it sees.
-// What it pays to each is added to `received`.
+// Softmax attention of one query head of one token over the visible tokens, with the keys as it sees
+// them. Adds the attention to each of them to `received`.
 void attend(const double* query, std::size_t kv_at, std::size_t head_dim, const Rows& keys, const LayerKv& kv,
             const std::vector<bool>& seen, double* out, Row& received) {
   std::vector<double> scores(seen.size(), -INFINITY);
@@ -77,7 +77,7 @@ void attend(const double* query, std::size_t kv_at, std::size_t head_dim, const 
     if (seen[u]) received[u] += std::exp(scores[u] - largest) / total;
 }
 
-// The queries of all tokens; their keys and values go to `kv`.
+// Returns the queries of all tokens; writes their keys and values to `kv`.
 Rows project_qkv(const DecoderConfig& config, const kernels::LayerWeights& layer, const Rows& state,
                  const std::vector<double>& positions, LayerKv& kv) {
   const std::vector<double> frequencies = kernels::rope_frequencies(config);
@@ -113,7 +113,7 @@ std::vector<std::size_t> first_tokens(const kernels::Plan& plan) {
 
 namespace {
 
-// Keys as other segments see them: moved by their own segment's shift.
+// Returns keys as other segments see them: rotated by their segment's shift.
 Rows shown_keys(const DecoderConfig& config, const kernels::Plan& plan, const LayerKv& kv) {
   const std::vector<double> frequencies = kernels::rope_frequencies(config);
   Rows shown = kv.keys;
@@ -124,8 +124,8 @@ Rows shown_keys(const DecoderConfig& config, const kernels::Plan& plan, const La
   return shown;
 }
 
-// A token sees its own segment as it was made. Returns the attention that each token receives from tokens
-// from `attending` on.
+// Attention of a layer. A token sees its own segment unshifted. Returns the attention that each token
+// receives from tokens with number `attending` or higher.
 Row add_attention(const DecoderConfig& config, const kernels::Plan& plan, const kernels::LayerWeights& layer,
                   const Rows& queries, const LayerKv& kv, const Mask& mask, Rows& state,
                   std::size_t attending) {
@@ -201,8 +201,8 @@ Mask visibility(const kernels::Plan& plan) {
       for (const std::uint32_t seen : plan.segments[s].sees)
         for (std::size_t u = first[seen]; u < first[seen + 1]; ++u) mask[t][u] = true;
       for (const std::uint32_t seen : plan.segments[s].sees) {
-        const kernels::Replaced& out = plan.segments[seen].replaces;
-        if (out.segment == kernels::Replaced::none) continue;
+        const kernels::ReplacedTokens& out = plan.segments[seen].replaces;
+        if (out.segment == kernels::ReplacedTokens::none) continue;
         for (std::size_t i = 0; i < plan.segments[seen].tokens.size(); ++i)
           mask[t][first[out.segment] + out.offset + i] = false;
       }
@@ -217,12 +217,12 @@ Result compute(const kernels::DecoderModel& model, const kernels::Plan& plan) {
   const std::vector<std::size_t> first = first_tokens(plan);
   Rows state = embedded(model, plan);
   Result result;
-  Repairing repairing(model.config, plan);
+  RepairSelection repairing(model.config, plan);
   for (std::size_t l = 0; l < model.weights.layers.size(); ++l) {
     const kernels::LayerWeights& layer = model.weights.layers[l];
     LayerKv kv;
     const Rows queries = project_qkv(model.config, layer, state, positions, kv);
-    repairing.mend(l, kv);
+    repairing.substitute(l, kv);
     const Row received =
         add_attention(model.config, plan, layer, queries, kv, mask, state, first[plan.repair.attending]);
     if (l == 0) repairing.note_attention(received);

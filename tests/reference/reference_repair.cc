@@ -6,10 +6,10 @@ namespace troupe::reference {
 
 using Row = std::vector<double>;
 
-Repairing::Repairing(const kernels::DecoderConfig& config, const kernels::Plan& plan)
+RepairSelection::RepairSelection(const kernels::DecoderConfig& config, const kernels::Plan& plan)
     : config_(config), repair_(plan.repair), frequencies_(kernels::rope_frequencies(config)) {
   const std::vector<std::size_t> first = first_tokens(plan);
-  for (const kernels::Repair::Place& place : repair_.places) {
+  for (const kernels::Repair::ReusedSpan& place : repair_.reused_spans) {
     const kernels::Segment &own = plan.segments[place.segment], &block = plan.segments[place.block];
     for (std::size_t i = 0; i < own.tokens.size(); ++i)
       tokens_.push_back({first[place.segment] + i, first[place.block] + i, own.start + double(i),
@@ -17,11 +17,11 @@ Repairing::Repairing(const kernels::DecoderConfig& config, const kernels::Plan& 
   }
 }
 
-void Repairing::note_attention(const Row& received) {
+void RepairSelection::note_attention(const Row& received) {
   for (Token& token : tokens_) token.attention = received[token.own];
 }
 
-Row Repairing::difference(const Token& token, const LayerKv& kv) const {
+Row RepairSelection::difference(const Token& token, const LayerKv& kv) const {
   Row own = kv.keys[token.own], block = kv.keys[token.block];
   rotate(block, config_.head_dim, frequencies_, token.shift);
   for (std::size_t i = 0; i < own.size(); ++i) own[i] -= block[i];
@@ -31,13 +31,13 @@ Row Repairing::difference(const Token& token, const LayerKv& kv) const {
   return own;
 }
 
-void Repairing::choose() {
+void RepairSelection::choose() {
   for (const std::uint32_t always : repair_.always) tokens_[always].chosen = true;
   for (std::uint32_t budget = 0; budget < repair_.budgets.size(); ++budget) choose(budget);
   done_ = true;
 }
 
-void Repairing::choose(std::uint32_t budget) {
+void RepairSelection::choose(std::uint32_t budget) {
   double attention = 0, divergence = 0, count = 0;
   for (const Token& token : tokens_) {
     if (token.budget != budget) continue;
@@ -45,8 +45,8 @@ void Repairing::choose(std::uint32_t budget) {
     divergence += token.divergence;
     ++count;
   }
-  // Blocks that saw what their places see differ from them by rounding, which no other program has the same
-  // of.
+  // Blocks that saw the same context as the spans that reuse them differ only by rounding, which no other
+  // program reproduces.
   if (repair_.divergence > 0 && repair_.budgets[budget] > 0 && divergence < 1e-3 * count) gap_ = 0;
   const auto part = [&](double weight, double measured, double sum) {
     return weight > 0 && sum > 0 ? weight * measured * count / sum : 0.0;
@@ -64,7 +64,7 @@ void Repairing::choose(std::uint32_t budget) {
   if (many > 0 && many < others.size()) gap_ = std::min(gap_, others[many].first - others[many - 1].first);
 }
 
-void Repairing::mend(std::size_t layer, LayerKv& kv) {
+void RepairSelection::substitute(std::size_t layer, LayerKv& kv) {
   if (layer == 1 || (layer > 1 && !done_)) {
     for (Token& token : tokens_) {
       const Row off = difference(token, kv);
@@ -100,15 +100,15 @@ void Repairing::mend(std::size_t layer, LayerKv& kv) {
   }
 }
 
-std::vector<std::uint32_t> Repairing::chosen() const {
+std::vector<std::uint32_t> RepairSelection::chosen() const {
   std::vector<std::uint32_t> numbers;
   for (std::uint32_t t = 0; t < tokens_.size(); ++t)
     if (tokens_[t].chosen) numbers.push_back(t);
   return numbers;
 }
 
-std::vector<Scored> Repairing::scores() const {
-  std::vector<Scored> scores;
+std::vector<TokenScore> RepairSelection::scores() const {
+  std::vector<TokenScore> scores;
   for (const Token& token : tokens_) scores.push_back({token.budget, token.score});
   return scores;
 }

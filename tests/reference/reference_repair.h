@@ -1,6 +1,6 @@
 #pragma once
-// The reference's part for plans with a repair (kernels/base/repair.h): which tokens are chosen, and what
-// keys and values the others have.
+// The reference's part for plans with a repair (kernels/base/repair.h): which tokens are chosen, and the
+// keys and values of the others.
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -13,21 +13,21 @@ namespace troupe::reference {
 void rotate(std::vector<double>& row, std::size_t head_dim, const std::vector<double>& frequencies,
             double position);
 
-// Index of each segment's first token among all tokens of the plan, and behind the last.
+// Returns the index of each segment's first token among all tokens of the plan, and the total at the end.
 std::vector<std::size_t> first_tokens(const kernels::Plan& plan);
 
-class Repairing {
+class RepairSelection {
  public:
-  Repairing(const kernels::DecoderConfig& config, const kernels::Plan& plan);
+  RepairSelection(const kernels::DecoderConfig& config, const kernels::Plan& plan);
 
-  // Of the first layer.
+  // Notes the attention received in the first layer.
   void note_attention(const std::vector<double>& received);
-  // Gives tokens that are not chosen what they have in this layer.
-  void mend(std::size_t layer, LayerKv& kv);
+  // Gives tokens that are not chosen their block's keys and values in this layer.
+  void substitute(std::size_t layer, LayerKv& kv);
 
   std::vector<std::uint32_t> chosen() const;
   double gap() const { return gap_; }
-  std::vector<Scored> scores() const;
+  std::vector<TokenScore> scores() const;
 
  private:
   struct Token {
@@ -38,7 +38,7 @@ class Repairing {
     bool chosen = false;
     double attention = 0, divergence = 0, score = INFINITY;
   };
-  // What a token's keys, unrotated, and values differ from its block's, side by side.
+  // Returns the differences of a token's keys (unrotated) and values from its block's, side by side.
   std::vector<double> difference(const Token& token, const LayerKv& kv) const;
   void choose();
   void choose(std::uint32_t budget);

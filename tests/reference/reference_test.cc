@@ -1,4 +1,5 @@
-// The float64 reference against logits that other programs computed, and the CPU decoder against the same.
+// Tests the float64 reference against logits that other programs computed, and the CPU decoder against
+// the same.
 #include "tests/reference/reference.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +17,7 @@ namespace {
 using kernels::DecoderModel;
 using kernels::Plan;
 
-constexpr double kGoldenTolerance = 1e-4;  // the files' own programs agree within 1e-5
+constexpr double kGoldenTolerance = 1e-4;  // the programs that made the files agree within 1e-5
 
 using Scorer = std::function<std::vector<double>(const Plan&)>;  // logits of the first readout
 
@@ -59,7 +60,7 @@ Scorer by_decoder(kernels::Executor& decoder) {
 
 constexpr const char* kModels[] = {"tiny-onerec", "tiny-onerec-beauty", "tiny-ranker-games", "demo"};
 
-TEST_CASE("the reference computes the golden logits of every trained model") {
+TEST_CASE("reference: the golden logits of every trained model are computed") {
   for (const std::string name : kModels) {
     CAPTURE(name);
     const auto [folder, golden] = golden_model(name);
@@ -68,13 +69,12 @@ TEST_CASE("the reference computes the golden logits of every trained model") {
       continue;
     }
     const DecoderModel model = kernels::read_decoder(folder);
-    // The ranker's 80 plans of 450 tokens take a minute densely; every seventh covers each table (4 a
-    // request).
+    // The ranker's 80 plans of 450 tokens take a minute; every seventh covers each table (4 per request).
     check_golden(cases_of(name, golden, model), name == "tiny-ranker-games" ? 7 : 1, by_reference(model));
   }
 }
 
-TEST_CASE("the CPU decoder computes the golden logits of every trained model") {
+TEST_CASE("CPU decoder: the golden logits of every trained model are computed") {
   for (const std::string name : kModels) {
     CAPTURE(name);
     const auto [folder, golden] = golden_model(name);
@@ -88,7 +88,7 @@ TEST_CASE("the CPU decoder computes the golden logits of every trained model") {
   }
 }
 
-TEST_CASE("a token sees the segments that its own names, and its own up to itself") {
+TEST_CASE("visibility: a token sees its segment's visible segments, and its own up to itself") {
   Plan plan;
   plan.segments = {{kernels::SegmentKind::system, {1, 2}, 0, {}},
                    {kernels::SegmentKind::item, {3}, 2, {}},

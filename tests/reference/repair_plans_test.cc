@@ -1,5 +1,6 @@
-// Plans with a repair on the CPU decoder against the float64 reference: random plans and batches, blocks
-// computed or read from pages; what no repair and a full one are; and trained models' golden scores.
+// Tests plans with a repair on the CPU decoder against the float64 reference: random plans and batches,
+// blocks computed or read from pages; the cases of no repair and of a full one; trained models' golden
+// scores.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ using kernels::SegmentKind;
 using kernels::Source;
 using kernels::WeightFormat;
 
-// Pages of blocks, all bytes poisoned until somebody writes them.
+// Pages of blocks, with all bytes poisoned until they are written.
 class Memory {
  public:
   explicit Memory(const kernels::PageLayout& layout) : layout_(layout) {}
@@ -59,7 +60,7 @@ double difference(const Reply& found, const Result& expected) {
   return worst / magnitude;
 }
 
-// The same with these tokens chosen, whatever their score.
+// Returns the plan with these tokens chosen, whatever their scores.
 Plan with_chosen(Plan plan, const std::vector<std::uint32_t>& chosen) {
   plan.repair.always = chosen;
   plan.repair.attention = plan.repair.divergence = 0;
@@ -70,8 +71,9 @@ Plan with_chosen(Plan plan, const std::vector<std::uint32_t>& chosen) {
 struct Formats {
   KvFormat kv = KvFormat::f32;
   WeightFormat weights = WeightFormat::f32;
-  // Of logits: what sums in float32, keys and values of 16 bits (rounded once more where they stand
-  // elsewhere), and bytes were seen to be off, times four; within what decoder_plans_test.cc derives.
+  // Tolerance of logits: four times the measured errors of float32 sums, of keys and values in 16 bits
+  // (rounded once more when reused elsewhere), and of bytes; within the bound derived in
+  // decoder_plans_test.cc.
   double tolerance = 1e-5;
 };
 
@@ -89,7 +91,7 @@ class RandomBatch {
       plans_.push_back(draw_yes(chance_, 0.8) ? random_repaired_plan(model_.config, chance_)
                                               : random_plan(model_.config, chance_));
     for (const Plan& plan : plans_) {
-      REQUIRE(kernels::find_fault(plan, decoder_->limits()) == "");
+      REQUIRE(kernels::validate(plan, decoder_->limits()) == "");
       requests_.push_back({&plan, std::vector<kernels::SegmentKv>(plan.segments.size())});
     }
   }
@@ -99,10 +101,10 @@ class RandomBatch {
     for (std::size_t i = 0; i < plans_.size(); ++i) check(plans_[i], found_[i]);
   }
 
-  // Blocks are computed and kept, or then taken from there.
+  // Blocks are computed and kept, or read from there.
   void choose_sources(Source source) {
     for (std::size_t i = 0; i < plans_.size(); ++i)
-      for (const kernels::Repair::Place& place : plans_[i].repair.places) {
+      for (const kernels::Repair::ReusedSpan& place : plans_[i].repair.reused_spans) {
         kernels::SegmentKv& kv = requests_[i].kv[place.block];
         if (kv.pages.empty()) kv.pages = memory_->take(plans_[i].segments[place.block].tokens.size());
         kv.source = source == Source::compute || draw_yes(chance_, 0.3) ? Source::compute : Source::cached;
@@ -115,14 +117,14 @@ class RandomBatch {
   void check(const Plan& plan, const Reply& reply) {
     const bool exact = formats_.kv == KvFormat::f32 && formats_.weights == WeightFormat::f32;
     Plan same = plan;
-    if (model_.config.layers > 1 && !plan.repair.places.empty()) {
+    if (model_.config.layers > 1 && !plan.repair.reused_spans.empty()) {
       same = with_chosen(plan, reply.chosen);
       const Result expected = compute(model_, plan);
       REQUIRE(reply.chosen.size() == expected.chosen.size());
       if (expected.gap > (exact ? 1e-4 : formats_.tolerance) && std::isfinite(expected.gap)) {
         CHECK(reply.chosen == expected.chosen);
         ++choices_compared[formats_.kv];
-      } else if (expected.gap > 0) {  // another token may be taken, but for one that matters as much
+      } else if (expected.gap > 0) {  // another token of nearly equal score may be chosen
         CHECK(shortfall(expected, reply.chosen) < (exact ? 1e-4 : formats_.tolerance));
       }
     }
@@ -157,8 +159,7 @@ auto named(const Versions& versions, std::string_view name) {
   return std::ranges::find(versions, name, [](const auto& version) { return version.name; });
 }
 
-TEST_CASE(
-    "repaired plans give the reference's logits and choices in every format, on every instruction set") {
+TEST_CASE("repair plans: logits and choices match the reference in every format and instruction set") {
   RandomBatch::choices_compared.clear();
   for (const kernels::Elementwise& elementwise : kernels::elementwise_versions()) {
     const std::string name(elementwise.name);
@@ -181,8 +182,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "repaired plans give the reference's logits with int8 weights, to what rounding to bytes explains") {
+TEST_CASE("repair plans: int8 weights give the reference's logits within the bound of byte rounding") {
   check_random_batches({&kernels::elementwise(), &kernels::attend, &kernels::readout_rows,
                         &kernels::sum_exponentials, &kernels::product_version()},
                        {.weights = WeightFormat::int8, .tolerance = 0.2});
@@ -197,8 +197,7 @@ double largest_off(const std::vector<std::vector<float>>& found, const std::vect
   return worst;
 }
 
-TEST_CASE(
-    "titles: golden scores of the full prompt, of candidates and of all reused, and of 30 % recomputed") {
+TEST_CASE("repair plans: titles have the golden scores, full, reused, and with 30 % recomputed") {
   const auto [folder, golden] = golden_model("tiny-ranker-titles");
   if (folder.empty()) {
     MESSAGE("skipped, no golden file beside the checkout: tiny-ranker-titles");
@@ -221,8 +220,8 @@ TEST_CASE(
     CHECK(std::abs(reference.readouts[i][0] - reference.readouts[i][1] - cases[3].scores[i]) < 1e-7);
 }
 
-// A shop's prompt: items, each alone at its own start, then a user's history, their places behind it, and
-// what is read.
+// Returns a shop's prompt: items, each alone at its own start, then a user's history, the spans that
+// reuse the items, and the tokens that are read.
 Plan shop_plan() {
   Plan plan;
   plan.segments.push_back({SegmentKind::item, {20, 21, 22, 23}, 0, {}});
@@ -232,13 +231,13 @@ Plan shop_plan() {
   std::int32_t start = 5;
   const auto add = [&](kernels::Tokens tokens) {
     const auto end = static_cast<std::uint32_t>(plan.segments.size());
-    kernels::Sees sees;
+    kernels::VisibleSegments sees;
     sees.add({3, end});
     plan.segments.push_back({SegmentKind::item, tokens, start, sees});
     start += static_cast<std::int32_t>(tokens.size());
   };
   for (std::uint32_t item = 0; item < 3; ++item) {
-    plan.repair.places.push_back({static_cast<std::uint32_t>(plan.segments.size()), item, 0});
+    plan.repair.reused_spans.push_back({static_cast<std::uint32_t>(plan.segments.size()), item, 0});
     add(plan.segments[item].tokens);
   }
   add({7, 8});
@@ -269,16 +268,16 @@ double apart(const Reply& a, const Reply& b) {
   return worst;
 }
 
-// The prompt without any of its blocks.
+// Returns the plan without any blocks.
 Plan in_full(Plan plan) {
   plan.repair = {};
   return plan;
 }
 
-// Blocks as they are seen where they stand, in the places of those that see all before them.
+// Returns the plan with the blocks seen at their own positions, instead of the spans that reuse them.
 Plan as_blocks(const Plan& plan) {
   Plan blocks = in_full(plan);
-  for (const kernels::Repair::Place& place : plan.repair.places) {
+  for (const kernels::Repair::ReusedSpan& place : plan.repair.reused_spans) {
     kernels::Segment& block = blocks.segments[place.block];
     block.shift = blocks.segments[place.segment].start - block.start;
   }
@@ -287,8 +286,7 @@ Plan as_blocks(const Plan& plan) {
   return blocks;
 }
 
-TEST_CASE(
-    "a budget of all tokens is the whole prompt, whatever the mean, and one of none the blocks as they are") {
+TEST_CASE("repair plans: a budget of all tokens equals the whole prompt; none equals the blocks") {
   Plan plan = shop_plan();
   const Reply full = run(in_full(plan)), blocks = run(as_blocks(plan));
   CHECK(apart(full, blocks) > 1e-3);
@@ -307,7 +305,7 @@ TEST_CASE(
   CHECK(apart(run(plan), blocks) > 1e-3);
 }
 
-TEST_CASE("layers that are exact come nearer to the whole prompt, and all of them are it") {
+TEST_CASE("repair plans: more exact layers approach the whole prompt, and all of them equal it") {
   Plan plan = shop_plan();
   const Reply full = run(in_full(plan));
   double before = INFINITY;
@@ -321,8 +319,7 @@ TEST_CASE("layers that are exact come nearer to the whole prompt, and all of the
   CHECK(run(plan).chosen.empty());
 }
 
-TEST_CASE(
-    "the answer to a repaired request does not depend on others of its batch, nor on the number of cores") {
+TEST_CASE("repair plans: the answer does not depend on other requests of the batch, nor on cores") {
   const DecoderModel model = shop_model();
   Chance chance(9);
   std::vector<Plan> plans;
@@ -346,26 +343,25 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a repaired request beyond a pass is too large, as it is not cut, and a batch with it is run in smaller "
-    "ones") {
+    "repair plans: a request beyond a pass is refused as too large, and its batch runs in smaller ones") {
   Plan plan = shop_plan();
   std::vector<kernels::Token> many(400, 9);
   plan.segments[0].tokens = many;
   plan.segments[4].tokens = many;
   const auto bounded = kernels::make_cpu_decoder(shop_model(), {.memory_bytes = 1, .batch_tokens = 40});
   Plan wide = plan;
-  REQUIRE(kernels::find_fault(in_full(shop_plan()), bounded->limits()) == "");
+  REQUIRE(kernels::validate(in_full(shop_plan()), bounded->limits()) == "");
   const Plan small = shop_plan();
   wide.segments[0].tokens = wide.segments[4].tokens = kernels::Tokens(200, 9);
   for (std::size_t s = 5; s < wide.segments.size(); ++s) wide.segments[s].start += 196;
-  REQUIRE(kernels::find_fault(wide, bounded->limits()) == "");
+  REQUIRE(kernels::validate(wide, bounded->limits()) == "");
   const Request requests[] = {{&small, std::vector<kernels::SegmentKv>(8)},
                               {&wide, std::vector<kernels::SegmentKv>(8)}};
   const std::vector<Reply> replies = bounded->run(requests);
   CHECK(apart(replies[0], run(small)) < 1e-5);
   CHECK(replies[1].too_large.find("417 computed tokens and ") == 0);
-  CHECK(replies[1].too_large.find("expected at most 256 in one pass; a plan with a repair is not cut") !=
-        std::string::npos);
+  CHECK(replies[1].too_large.find("expected at most 256 in one pass; a plan with a repair "
+                                  "cannot be computed in parts") != std::string::npos);
 }
 
 }  // namespace repair_plans_test

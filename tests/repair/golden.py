@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Are the scores of a served ranker those that an independent program computed, in full and with blocks reused?
+"""Checks that the scores of a served ranker are those that an independent program computed.
 
   tests/repair/golden.py --troupe build/deploy/troupe
 
-Serves tiny-ranker-titles with its catalog, gives it the histories of the golden file's users, and asks for their
-candidates' scores: the plain prompt, candidates reused, candidates and history reused, and of these 30 % of the tokens
-computed again, by the attention that they receive. Each within 1e-4, also when asked a second time, from cached blocks;
-and each reply says how much of its prompt was approximate. Exit status 1 on any difference, 77 where the model is not
-beside the checkout.
+Serves tiny-ranker-titles with its catalog, stores the histories of the golden file's users, and requests
+their candidates' scores in four ways: the plain prompt; candidates reused; candidates and history reused;
+the same with 30 % of the tokens recomputed, selected by the attention that they receive. Each score must
+be within 1e-4, also the second time, from cached blocks, and each reply must name the approximate share
+of its prompt. Exit status 1 on any difference; 77 if the model is not beside the checkout.
 """
 import argparse
 import http.client
@@ -20,7 +20,7 @@ import time
 
 TOLERANCE, SKIPPED, UP_LIMIT_S = 1e-4, 77, 60
 MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../shared/models/tiny-ranker-titles")
-# Policy, where the golden file has its scores, share of the reused tokens that is left.
+# Policy, key of the scores in the golden file, share of the reused tokens that is not recomputed.
 ASKED = (
     ("causal", None, 0.0),
     ("blocks", "reuse_candidates", 1.0),
@@ -29,7 +29,7 @@ ASKED = (
 )
 
 
-class Box:
+class Node:
     def __init__(self, troupe, folder):
         common = ["--model", MODEL, "--data-dir", os.path.join(folder, "data")]
         port_file = os.path.join(folder, "port")
@@ -52,7 +52,7 @@ class Box:
         end = time.monotonic() + UP_LIMIT_S
         while not os.path.exists(port_file) or not open(port_file).read().strip():
             if time.monotonic() > end or self.process.poll() is not None:
-                raise RuntimeError("the box did not come up")
+                raise RuntimeError("the node did not start")
             time.sleep(0.05)
         self.port = int(open(port_file).read())
 
@@ -77,7 +77,7 @@ def expected_share(request, name, left):
     return (reused - chosen) / len(request["tokens"]) if kinds else 0.0
 
 
-def faults_of(box, request, policy, name, left):
+def faults_of(node, request, policy, name, left):
     golden = request["scores"] if name is None else request[name]["scores"]
     body = {
         "user": str(request["user_id"]),
@@ -85,7 +85,7 @@ def faults_of(box, request, policy, name, left):
         "policy": policy,
     }
     for again in ("computed", "reused"):
-        status, text = box.ask("POST", "/v1/rank", body)
+        status, text = node.ask("POST", "/v1/rank", body)
         where = f"user {request['user_id']}, {policy}, {again}"
         if status != 200:
             yield f"{where}: {status} {text}"
@@ -113,11 +113,11 @@ def main(argv):
         return SKIPPED
     requests = json.load(open(os.path.join(MODEL, "golden.json")))["requests"]
     with tempfile.TemporaryDirectory() as folder:
-        box = Box(args.troupe, folder)
+        node = Node(args.troupe, folder)
         try:
             faults = []
             for request in requests:
-                status, text = box.ask(
+                status, text = node.ask(
                     "PUT",
                     f"/v1/users/{request['user_id']}",
                     {"history": [str(item) for item in request["history"]]},
@@ -126,9 +126,9 @@ def main(argv):
                     faults.append(f"user {request['user_id']}: {status} {text}")
             for request in requests:
                 for policy, name, left in ASKED:
-                    faults += faults_of(box, request, policy, name, left)
+                    faults += faults_of(node, request, policy, name, left)
         finally:
-            box.close()
+            node.close()
     for fault in faults:
         print(fault)
     print(f"tiny-ranker-titles: {len(requests)} requests, {len(ASKED)} plans, {len(faults)} differences")

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Approximate answers of a box that serves: who gets them, how approximate they say they are, and what is exact after all.
+"""Checks approximate answers of a serving node: who gets them, how approximate they claim to be, and what
+is exact.
 
   tests/repair/served.py --troupe build/deploy/troupe
 
-Makes prototypes of the demo world's histories, serves the demo's ranker with them, and asks for users' candidates: exact
-answers of the planner to those who allow nothing, plans with blocks within what others allow, budgets of history and items
-that compute all, histories of prototypes. Then the same prototypes read through pages of the pool (model.tables: mapped), whose
-answers are the same; a box without prototypes, and a file of them that is damaged. Exit status 1 on any fault.
+Makes prototypes of the demo world's histories, serves the demo's ranker with them, and ranks users'
+candidates. Requests that allow no approximation must get exact answers, others plans with blocks within
+their limits. Budgets that recompute everything must be exact. Then the prototypes are read through pages
+of the pool (model.tables: mapped), with the same answers. A node without prototypes and one with a
+damaged prototype file are checked as well. Exit status 1 on any fault.
 """
 import argparse
 import http.client
@@ -23,7 +25,7 @@ TOLERANCE, UP_LIMIT_S, USERS, CANDIDATES = 1e-4, 60, 12, 30
 REPAIR = "30:tail:mean:layer2"
 
 
-class Box:
+class Node:
     def __init__(self, troupe, folder, *settings):
         port_file = os.path.join(folder, "port")
         if os.path.exists(port_file):
@@ -50,7 +52,7 @@ class Box:
                 self.process.kill()
                 self.process.wait(30)
                 self.errors.seek(0)
-                raise RuntimeError("the box did not come up: " + self.errors.read()[-500:])
+                raise RuntimeError("the node did not start: " + self.errors.read()[-500:])
             time.sleep(0.05)
         self.port = int(open(port_file).read())
 
@@ -67,7 +69,7 @@ class Box:
             connection.close()
 
     def rows(self, what):
-        """Of the inference worker: rows_hit, rows_missed."""
+        """Returns a counter of the inference worker: rows_hit or rows_missed."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         try:
             connection.request("GET", "/v1/cluster")
@@ -92,15 +94,15 @@ def apart(a, b):
 
 
 class Check:
-    def __init__(self, box):
-        self.box, self.faults, self.plans, self.overlaps = box, [], set(), []
+    def __init__(self, node):
+        self.node, self.faults, self.plans, self.overlaps = node, [], set(), []
 
     def expect(self, true, what):
         if not true:
             self.faults.append(what)
 
     def ask(self, request, policy, approximate=None):
-        status, reply = self.box.rank(
+        status, reply = self.node.rank(
             request["user"], request["candidates"][:CANDIDATES], policy, approximate
         )
         if status != 200:
@@ -114,7 +116,7 @@ class Check:
     def user(self, request):
         where = "user " + request["user"]
         full = self.ask(request, "causal")
-        # Exact: what nobody allowed to be otherwise, and budgets that leave nothing.
+        # Exact: requests that allow no approximation, and budgets that recompute everything.
         self.expect(self.ask(request, "planner")["plan"] in ("item", "user"), where + ": unasked for")
         for policy, approximate in (
             (f"all_blocks+{REPAIR}:prototypes", 0),
@@ -125,7 +127,7 @@ class Check:
                 reply["approximate"] == 0 and apart(full, reply) < TOLERANCE,
                 f"{where}: {policy} is not exact",
             )
-        # A window over all that is reused computes all of it.
+        # A window over all reused tokens recomputes all of them.
         reply = self.ask(request, "all_blocks+0:window100000:prototypes")
         self.expect(
             reply["approximate"] == 0 and apart(full, reply) < TOLERANCE,
@@ -138,7 +140,7 @@ class Check:
             first, second = self.ask(request, policy), self.ask(request, policy)
             self.expect(first["approximate"] > 0, f"{where}: {policy} is exact")
             self.expect(
-                apart(first, second) < TOLERANCE, f"{where}: {policy} is another answer from cached blocks"
+                apart(first, second) < TOLERANCE, f"{where}: {policy} answers differently from cached blocks"
             )
         best = {
             name: {item["id"] for item in reply["items"][:10]}
@@ -150,7 +152,7 @@ class Check:
         left = [
             self.ask(request, f"all_blocks+{REPAIR}:prototypes", share)["approximate"] for share in (0.1, 0.4)
         ]
-        self.expect(left[0] < left[1] or left[1] == 0, f"{where}: {left} are left of 0.1 and 0.4")
+        self.expect(left[0] < left[1] or left[1] == 0, f"{where}: {left} remain approximate with 0.1 and 0.4")
 
 
 def main(argv):
@@ -182,28 +184,28 @@ def main(argv):
             check=True,
             stdout=subprocess.DEVNULL,
         )
-        box = Box(args.troupe, folder, "model.prototypes=" + file)
-        check = Check(box)
+        node = Node(args.troupe, folder, "model.prototypes=" + file)
+        check = Check(node)
         try:
             for request in requests:
                 check.user(request)
         finally:
-            box.close()
+            node.close()
         policy = f"all_blocks+{REPAIR}:history0:prototypes"
-        box = Box(args.troupe, folder, "model.prototypes=" + file)
+        node = Node(args.troupe, folder, "model.prototypes=" + file)
         try:
             from_file = [
-                box.rank(request["user"], request["candidates"][:CANDIDATES], policy)[1]
+                node.rank(request["user"], request["candidates"][:CANDIDATES], policy)[1]
                 for request in requests
             ]
             check.expect(
-                box.rows("rows_hit") + box.rows("rows_missed") == 0,
+                node.rows("rows_hit") + node.rows("rows_missed") == 0,
                 "rows in the pool without model.tables: mapped",
             )
         finally:
-            box.close()
-        # Pages for some of them only, so that they make room for each other.
-        box = Box(
+            node.close()
+        # Pages for some of the rows only, so that rows must be evicted.
+        node = Node(
             args.troupe,
             folder,
             "model.prototypes=" + file,
@@ -214,20 +216,20 @@ def main(argv):
         try:
             for again in range(2):
                 for request, expected in zip(requests, from_file):
-                    status, reply = box.rank(request["user"], request["candidates"][:CANDIDATES], policy)
+                    status, reply = node.rank(request["user"], request["candidates"][:CANDIDATES], policy)
                     check.expect(
                         status == 200 and apart(expected, reply) < TOLERANCE,
-                        f"user {request['user']}: another answer through the pool",
+                        f"user {request['user']}: a different answer through the pool",
                     )
             check.expect(
-                box.rows("rows_hit") > 0 and box.rows("rows_missed") > 0,
-                "no row of a prototype was found in the pool, or none missed",
+                node.rows("rows_hit") > 0 and node.rows("rows_missed") > 0,
+                "expected prototype rows found in the pool and rows missed",
             )
         finally:
-            box.close()
-        box = Box(args.troupe, folder)
+            node.close()
+        node = Node(args.troupe, folder)
         try:
-            status, reply = box.rank(
+            status, reply = node.rank(
                 requests[0]["user"], requests[0]["candidates"], "all_blocks+30:prototypes"
             )
             check.expect(
@@ -235,23 +237,25 @@ def main(argv):
                 f"without prototypes: {status} {reply}",
             )
         finally:
-            box.close()
+            node.close()
         with open(file, "r+b") as damaged:
             damaged.seek(-1000, os.SEEK_END)
             byte = damaged.read(1)
             damaged.seek(-1000, os.SEEK_END)
             damaged.write(bytes([byte[0] ^ 1]))
         try:
-            Box(args.troupe, folder, "model.prototypes=" + file).close()
+            Node(args.troupe, folder, "model.prototypes=" + file).close()
             check.expect(False, "a damaged file of prototypes is served")
         except RuntimeError as error:
-            check.expect("checksum" in str(error), f"a damaged file is refused otherwise: {error}")
+            check.expect("checksum" in str(error), f"expected a refusal that names the checksum: {error}")
     for fault in check.faults:
         print(fault)
     print(made.strip())
     print(
-        f"{len(requests)} users; the planner took {', '.join(sorted(check.plans))} where it was allowed more; of the ten best "
-        f"{100 * sum(check.overlaps) / len(check.overlaps):.0f} % are those of the whole prompt with prototypes; "
+        f"{len(requests)} users; the planner took {', '.join(sorted(check.plans))} where it was "
+        "allowed more; of the ten best "
+        f"{100 * sum(check.overlaps) / len(check.overlaps):.0f} % are those of the whole prompt with "
+        "prototypes; "
         f"{len(check.faults)} faults"
     )
     return 1 if check.faults else 0

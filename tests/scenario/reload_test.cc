@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "tests/fuzz/tiny_world.h"
-#include "tests/scenario/box_world.h"
+#include "tests/scenario/node_world.h"
 
 using namespace troupe;
 using namespace troupe::scenario;
@@ -37,7 +37,7 @@ struct TwoModels {
 
 const std::string candidates = R"("candidates":["item-1","item-4","item-9","steady-2"])";
 
-fuzz::Reply rank(const fuzz::ServedBox& box, const std::string& policy) {
+fuzz::Reply rank(const fuzz::ServedNode& box, const std::string& policy) {
   return box.ask("POST", "/v1/rank", R"({"user":"ana","policy":")" + policy + "\"," + candidates + "}");
 }
 
@@ -56,9 +56,9 @@ bool close(const Scores& a, const Scores& b) {
 
 // Returns a model's scores per plan, since the two plans of a request compute different results.
 std::map<std::string, Scores> truth_of(std::uint64_t seed) {
-  const fuzz::ServedBox box({{"pool.precompute_items", "false"}}, {}, {[seed](const auto& directory) {
-                              fuzz::write_tiny_model(directory, fuzz::tiny_shape(), seed);
-                            }});
+  const fuzz::ServedNode box({{"pool.precompute_items", "false"}}, {}, {[seed](const auto& directory) {
+                               fuzz::write_tiny_model(directory, fuzz::tiny_shape(), seed);
+                             }});
   std::map<std::string, Scores> truth;
   for (const char* policy : {"recompute", "item"}) {
     const nlohmann::json reply = rank(box, policy).body;
@@ -67,7 +67,7 @@ std::map<std::string, Scores> truth_of(std::uint64_t seed) {
   return truth;
 }
 
-StatusReply worker_status(RunningBox& box, RequestId id) {
+StatusReply worker_status(RunningNode& box, RequestId id) {
   return std::get<StatusReply>(box.ask_worker(StatusRequest{id}));
 }
 
@@ -85,7 +85,7 @@ TEST_SUITE("reload") {
     const TwoModels models;
     const std::map<std::string, std::map<std::string, Scores>> truth{{models.first, truth_of(1)},
                                                                      {models.second, truth_of(2)}};
-    const fuzz::ServedBox box(
+    const fuzz::ServedNode box(
         {{"model.versions", models.folder.path().string()}, {"http.admin_routes", "true"}});
     std::atomic<bool> stop = false;
     std::mutex mutex;
@@ -130,7 +130,7 @@ TEST_SUITE("reload") {
   TEST_CASE("reload: an unknown version is refused, and the first model stays") {
     const TwoModels models;
     std::filesystem::rename(models.folder.path() / models.second, models.folder.path() / "misnamed");
-    const fuzz::ServedBox box(
+    const fuzz::ServedNode box(
         {{"model.versions", models.folder.path().string()}, {"http.admin_routes", "true"}});
     for (const char* version : {"absent", "misnamed", "../new"}) {
       CAPTURE(version);
@@ -153,13 +153,13 @@ TEST_SUITE("reload") {
       return made;
     };
     {
-      RunningBox box(World::simulation, config(), false);
+      RunningNode box(World::simulation, config(), false);
       CHECK(std::holds_alternative<Stored>(box.ask(Reload{1, models.second, ""})));
       CHECK(models_of(worker_status(box, 2)).find(models.first) != std::string::npos);
       box.run_for(Duration{15'000'000});
       CHECK(models_of(worker_status(box, 3)) == models.second);
     }
-    RunningBox box(World::simulation, config(), false);
+    RunningNode box(World::simulation, config(), false);
     box.run_for(Duration{3'000'000});
     CHECK(models_of(worker_status(box, 4)).find(models.second) != std::string::npos);
   }

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "tests/hstu/hstu_golden.h"
-#include "tests/scenario/box_world.h"
+#include "tests/scenario/node_world.h"
 
 namespace troupe::scenario::rows_test {  // keeps names apart from other tests of this executable
 namespace {
@@ -23,14 +23,14 @@ std::vector<std::string> distinct(std::vector<std::string> names) {
   return names;
 }
 
-struct Asked {
+struct GoldenRequest {
   hstu::GoldenCase golden;
   std::string user;
 };
 
 // Puts the model's items and users like a client.
-std::vector<Asked> put_all(RunningBox& box, const std::filesystem::path& model, RequestId& id) {
-  std::vector<Asked> all;
+std::vector<GoldenRequest> put_all(RunningNode& box, const std::filesystem::path& model, RequestId& id) {
+  std::vector<GoldenRequest> all;
   std::set<Token> items;
   for (const hstu::GoldenCase& one : hstu::golden_cases(model / "golden.json")) {
     for (const auto* some : {&one.request.items, &one.request.candidates})
@@ -66,13 +66,13 @@ TEST_CASE(
     return;
   }
   const TestFolder folder;  // 170 pages of 24 rows; all rows would take 71 pages
-  RunningBox box(
+  RunningNode box(
       World::caf,
-      box_config(folder, {"model.directory=" + model->string(), "model.tables=mapped", "pool.memory=1MiB",
-                          "pool.row_share=0.025", "pool.item_share=0.1", "inference.executors=2"}),
+      node_config(folder, {"model.directory=" + model->string(), "model.tables=mapped", "pool.memory=1MiB",
+                           "pool.row_share=0.025", "pool.item_share=0.1", "inference.executors=2"}),
       false);
   RequestId id = 0;
-  const std::vector<Asked> all = put_all(box, *model, id);
+  const std::vector<GoldenRequest> all = put_all(box, *model, id);
   std::uint64_t epoch = 1'000;
   double most = 0;
   for (int round = 0; round < 3; ++round)
@@ -107,16 +107,16 @@ TEST_CASE("mapped tables: the marginal split gives users the pages that rows har
     return;
   }
   const TestFolder folder;
-  RunningBox box(World::simulation,
-                 box_config(folder, {"model.directory=" + model->string(), "model.tables=mapped",
-                                     "pool.memory=1MiB", "pool.row_share=0.85", "pool.item_share=0.1",
-                                     "pool.split=marginal", "pool.split_window=1s"}),
-                 false);
+  RunningNode box(World::simulation,
+                  node_config(folder, {"model.directory=" + model->string(), "model.tables=mapped",
+                                       "pool.memory=1MiB", "pool.row_share=0.85", "pool.item_share=0.1",
+                                       "pool.split=marginal", "pool.split_window=1s"}),
+                  false);
   RequestId id = 0;
-  const std::vector<Asked> all = put_all(box, *model, id);
+  const std::vector<GoldenRequest> all = put_all(box, *model, id);
   double most = 0;
   for (int round = 0; round < 6; ++round) {
-    for (const Asked& one : all) {
+    for (const GoldenRequest& one : all) {
       RankRequest request{++id, "", one.user, distinct(names_of(one.golden.request.candidates))};
       request.request_timestamp = one.golden.request.now;
       most = std::max(most, gap_of(box.ask(std::move(request)), one.golden));

@@ -5,14 +5,14 @@
 #include <cmath>
 #include <random>
 
-#include "tests/scenario/box_world.h"
+#include "tests/scenario/node_world.h"
 
 using namespace troupe;
 using namespace troupe::scenario;
 
 namespace {
 
-struct Seen {
+struct ObservedReply {
   std::string plan;
   std::uint32_t total = 0, computed = 0, reused = 0, history_cut = 0;
   std::vector<RankedItem> items;
@@ -20,12 +20,12 @@ struct Seen {
 
 // Runs a fixed history of requests: repeat visits under every policy, a changed profile, a changed item,
 // bad requests.
-std::vector<Seen> run_history(World world, std::uint64_t seed) {
+std::vector<ObservedReply> run_history(World world, std::uint64_t seed) {
   const TestFolder folder;
-  RunningBox box(world, box_config(folder), true, seed);
+  RunningNode box(world, node_config(folder), true, seed);
   box.wait_until_precomputed();
   const auto& requests = demo_world().requests;
-  std::vector<Seen> outcomes;
+  std::vector<ObservedReply> outcomes;
   RequestId id = 0;
   auto rank = [&](std::size_t row, const std::string& policy) {
     const RankReply r = box.rank(++id, requests[row].user, requests[row].candidates, policy);
@@ -51,7 +51,7 @@ std::vector<Seen> run_history(World world, std::uint64_t seed) {
 // complete outcomes, without what depends on clocks.
 std::vector<Message> run_drawn_history(World world, unsigned history, std::uint64_t seed) {
   const TestFolder folder;
-  RunningBox box(world, box_config(folder), true, seed);
+  RunningNode box(world, node_config(folder), true, seed);
   box.wait_until_precomputed();
   const auto& rows = demo_world().requests;
   std::mt19937 random(history);
@@ -115,7 +115,7 @@ void check_same(const Message& a, const Message& b) {
   }
 }
 
-void check_same(const std::vector<Seen>& a, const std::vector<Seen>& b) {
+void check_same(const std::vector<ObservedReply>& a, const std::vector<ObservedReply>& b) {
   REQUIRE(a.size() == b.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
     CAPTURE(i);
@@ -135,7 +135,7 @@ void check_same(const std::vector<Seen>& a, const std::vector<Seen>& b) {
 
 TEST_SUITE("scenario") {
   TEST_CASE("scenario: both worlds give the same replies, with messages as structs or as bytes") {
-    const std::vector<Seen> real = run_history(World::caf, 1);
+    const std::vector<ObservedReply> real = run_history(World::caf, 1);
     check_same(real, run_history(World::caf_bytes, 1));
     check_same(real, run_history(World::simulation, 1));
     check_same(real, run_history(World::simulation, 2));
@@ -156,7 +156,7 @@ TEST_SUITE("scenario") {
 
   TEST_CASE("scenario: a repeat visit reuses the user's block, and known items reuse theirs") {
     const TestFolder folder;
-    RunningBox box(World::caf, box_config(folder), true);
+    RunningNode box(World::caf, node_config(folder), true);
     box.wait_until_precomputed();
     const auto& row = demo_world().requests[0];
     const RankReply first = box.rank(1, row.user, row.candidates, "user");
@@ -178,7 +178,7 @@ TEST_SUITE("scenario") {
     RankReply before;
     const auto& row = demo_world().requests[1];
     {
-      RunningBox box(World::caf, box_config(folder), true);
+      RunningNode box(World::caf, node_config(folder), true);
       box.wait_until_precomputed();
       before = box.rank(1, row.user, row.candidates, "item");
       RequestId id = 100;  // blocks are saved behind the answers; requests continue until all are saved
@@ -187,7 +187,7 @@ TEST_SUITE("scenario") {
       saved = box.metric(Metric::item_blocks_saved);
     }
     CHECK(saved > 0);
-    RunningBox box(World::caf, box_config(folder), false);
+    RunningNode box(World::caf, node_config(folder), false);
     box.wait_until_precomputed();
     const RankReply after = box.rank(1, row.user, row.candidates, "item");
     CHECK(box.metric(Metric::item_blocks_loaded) >= saved);
@@ -199,7 +199,7 @@ TEST_SUITE("scenario") {
 
   TEST_CASE("scenario: requests that need the same missing block compute it once") {
     const TestFolder folder;
-    RunningBox box(World::simulation, box_config(folder, {"pool.precompute_items=false"}), true);
+    RunningNode box(World::simulation, node_config(folder, {"pool.precompute_items=false"}), true);
     const auto& row = demo_world().requests[2];
     for (RequestId id = 1; id <= 8; ++id) {
       RankRequest request;
@@ -221,7 +221,7 @@ TEST_SUITE("scenario") {
       for (const std::string setting : {"pool.scrub_interval=1s", "pool.verify_on_read=true"}) {
         CAPTURE(setting);
         const TestFolder folder;
-        RunningBox box(world, box_config(folder, {setting, "pool.store_item_blocks=false"}), true);
+        RunningNode box(world, node_config(folder, {setting, "pool.store_item_blocks=false"}), true);
         box.wait_until_precomputed();
         const auto& row = demo_world().requests[0];
         const RankReply before = box.rank(1, row.user, row.candidates, "item");
@@ -246,7 +246,7 @@ TEST_SUITE("scenario") {
 
   TEST_CASE("scenario: a pool too small for one request still answers, and keeps nothing") {
     const TestFolder folder;
-    RunningBox box(World::caf, box_config(folder, {"pool.memory=1MiB", "pool.item_share=1"}), true);
+    RunningNode box(World::caf, node_config(folder, {"pool.memory=1MiB", "pool.item_share=1"}), true);
     const auto& row = demo_world().requests[0];
     const RankReply reply = box.rank(1, row.user, row.candidates, "user");
     CHECK(reply.items.size() == row.candidates.size());

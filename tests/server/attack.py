@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Attacks the HTTP door of a running box for a while, one way after the other, while an honest client ranks.
+"""Attacks the HTTP server of a running node in several ways, one after the other, while an honest client
+ranks.
 
-  tests/server/attack.py --troupe build/deploy/troupe                 # its own box on the demo world
-  tests/server/attack.py --server 127.0.0.1:8080 --pid PID --user u --candidates a,b    # one that runs
+  tests/server/attack.py --troupe build/deploy/troupe                 # starts its own node on the demo world
+  tests/server/attack.py --server 127.0.0.1:8080 --pid PID --user u --candidates a,b    # a running node
 
-Prints resident memory before, at most and after, and how long honest requests took alone and meanwhile. Exit status 1
-if memory grew beyond 1.2 times, the 99th percentile beyond 5 times, or an honest request was refused. The attacker
-comes from addresses of his own (127.0.0.2 and on), sends 1 Gbit/s at most, and yields the processor to the others.
+Prints resident memory before, during (maximum) and after each attack, and the latency of honest requests
+alone and during the attack. Exit status 1 if memory grew more than 1.2 times, the 99th percentile more
+than 5 times, or an honest request was refused. The attacker uses its own addresses (127.0.0.2 and up),
+sends at most 1 Gbit/s, and runs at a lower CPU priority.
 """
 import argparse
 import http.client
@@ -27,10 +29,10 @@ BLOCK = b"x" * (64 << 10)
 MEMORY_BOUND, LATENCY_BOUND = 1.2, 5.0
 HONEST_PER_SECOND = 25
 QUERY, ITEM = 600, 200  # tokens of scores
-PATIENCE = (
-    120  # seconds that a client waits: whether it is answered is judged, and how long that took apart from it
-)
-# On a busy machine the box measures a slow pace, and refuses what would be beyond its deadline: not where bounds alone are judged.
+# Seconds that a client waits. Whether it is answered is judged separately from how long that took.
+PATIENCE = 120
+# On a busy machine the node measures a slow pace and refuses requests that would miss their deadline. These
+# settings prevent that where only the bounds are judged.
 UNTIMED = ["router.deadline=10min", "router.deadline_max=10min", "router.tenant_work_max=10min"]
 
 
@@ -38,7 +40,7 @@ UNTIMED = ["router.deadline=10min", "router.deadline_max=10min", "router.tenant_
 
 
 class Wire:
-    """Connections from addresses of the attacker's own, and a budget of bytes a second for all of them."""
+    """Opens connections from the attacker's addresses; limits the bytes a second sent over all of them."""
 
     def __init__(self, server, addresses, bytes_per_second):
         self.server, self.rate = server, bytes_per_second
@@ -59,7 +61,7 @@ class Wire:
             return None
 
     def send(self, link, data):
-        """False once the door has closed."""
+        """Returns False once the server has closed the connection."""
         ahead = self.sent / self.rate - (time.monotonic() - self.began)
         if ahead > 0:
             time.sleep(ahead)
@@ -72,7 +74,7 @@ class Wire:
 
 
 def endless(beginning):
-    """Sends what never ends, on one connection after the other."""
+    """Returns an attack that sends an endless message, on one connection after the other."""
 
     def attack(wire, end):
         while time.monotonic() < end:
@@ -88,7 +90,10 @@ def endless(beginning):
 
 
 def crowd(count, beginning, drip=b"", growing=0):
-    """Keeps so many connections open, which say something and then next to nothing, and opens those anew that are closed."""
+    """Returns an attack that keeps `count` connections open.
+
+    Each sends `beginning` and `growing` spaces, then occasionally `drip`. Closed connections are reopened.
+    """
 
     def attack(wire, end):
         links, waiting = set(), selectors.DefaultSelector()
@@ -126,7 +131,7 @@ def crowd(count, beginning, drip=b"", growing=0):
 
 
 def repeated(requests, at_a_time=4):
-    """Whole requests, several at a time, each answered before its connection has the next."""
+    """Returns an attack of whole requests, `at_a_time` connections at once, each closed after its answer."""
 
     def attack(wire, end):
         busy, waiting, turn = {}, selectors.DefaultSelector(), 0
@@ -191,7 +196,7 @@ def attacks():
         post("/v1/users/a", b'{"history":' + many.replace(b"{}", b'""') + b"}", "PUT"),
         post("/v1/score", b'{"query":' + numbers(262_144) + b"}"),
     ]
-    big_score = [score(1024), score(100), score(54), score(30)]  # of which some are taken
+    big_score = [score(1024), score(100), score(54), score(30)]  # some of these are admitted
     return {
         "header": endless(b"GET / HTTP/1.1\r\nhost: x\r\ny: "),
         "extension": endless(chunked + b'1;a="'),
@@ -214,8 +219,10 @@ def run_attack(name, server, addresses, rate, seconds):
 
 
 def honest(server, request, seconds, tell, per_second=HONEST_PER_SECOND):
-    """Ranks at a steady pace, in turn on a new connection and on the one that it kept. As clients do, it opens a kept
-    one anew that was closed between two requests."""
+    """Ranks at a steady pace, alternately on a new and on the kept connection.
+
+    Like real clients, it reopens a kept connection that was closed between two requests.
+    """
     times, refused, why = [], 0, ""
     link = http.client.HTTPConnection(*server, timeout=PATIENCE)
     begin = time.monotonic()
@@ -258,18 +265,19 @@ def at(times, share):
     return 1000 * times[min(len(times) - 1, int(share * len(times)))]
 
 
-def measure(box, seconds, attack=None):
-    """(sorted times, refused, why, most resident memory) of honest requests, with an attack beside them."""
+def measure(node, seconds, attack=None):
+    """Returns (sorted times, refused, reason, maximum resident memory) of honest requests during an
+    attack."""
     tell = multiprocessing.Queue()
-    helpers = [multiprocessing.Process(target=honest, args=(box.server, box.request, seconds, tell))]
+    helpers = [multiprocessing.Process(target=honest, args=(node.server, node.request, seconds, tell))]
     if attack:
         helpers.append(multiprocessing.Process(target=run_attack, args=attack))
     for helper in helpers:
         helper.start()
-    most = resident(box.pid)
+    most = resident(node.pid)
     while helpers[0].is_alive() and tell.empty():
         time.sleep(0.1)
-        most = max(most, resident(box.pid))
+        most = max(most, resident(node.pid))
     times, refused, why = tell.get()
     for helper in helpers:
         helper.join()
@@ -279,9 +287,7 @@ def measure(box, seconds, attack=None):
 def ask_score(server, items, tell=None):
     link = http.client.HTTPConnection(*server, timeout=PATIENCE)
     link.putrequest("POST", "/v1/score", skip_accept_encoding=True)
-    body = score_body(
-        items, b',"budget_us":%d' % (PATIENCE * 1_000_000)
-    )  # as much as router.deadline_max allows
+    body = score_body(items, b',"budget_us":%d' % (PATIENCE * 1_000_000))  # at most router.deadline_max
     link.putheader("content-length", str(len(body)))
     link.endheaders(body)
     reply = link.getresponse()
@@ -291,21 +297,24 @@ def ask_score(server, items, tell=None):
     return reply.status, text
 
 
-def compute_largest(box):
-    """Working memory is counted before a request is admitted, up to inference.memory_max, and each executor keeps its
-    share of that: scores of honest clients, the largest that are admitted and smaller ones beside each other, take as
-    much as those of hostile ones can. The door says how many tokens that is."""
-    status, text = ask_score(box.server, 1024)
+def compute_largest(node):
+    """Sends the largest scores that the server admits, and smaller ones at the same time.
+
+    Working memory is counted before a request is admitted, up to inference.memory_max, and each executor
+    keeps its share of that. So honest scores can take as much memory as hostile ones. The server's
+    refusal names the number of tokens that it admits.
+    """
+    status, text = ask_score(node.server, 1024)
     most = re.search(rb"at most (\d+) .*inference.memory_max", text)
     if status != 413 or not most:
         raise RuntimeError(
-            f"a score of any size is taken, or refused for another reason: {status} {text[:300]!r}"
+            f"expected a refusal with 413 that names inference.memory_max: {status} {text[:300]!r}"
         )
     items = (int(most[1]) - QUERY) // ITEM
     tell = multiprocessing.Queue()
     for part in (1, 2, 3, 4, 6, 8, 12, 16):
         askers = [
-            multiprocessing.Process(target=ask_score, args=(box.server, items // part, tell))
+            multiprocessing.Process(target=ask_score, args=(node.server, items // part, tell))
             for _ in range(4)
         ]
         for asker in askers:
@@ -315,32 +324,35 @@ def compute_largest(box):
             asker.join()
         if 200 not in statuses:
             raise RuntimeError(
-                f"scores of {items // part} items, which the door admits, are refused: {statuses}"
+                f"scores of {items // part} items are refused, though the server admits them: {statuses}"
             )
     return items
 
 
-def warm_up(box):
-    """A box in use: batches of several requests were computed, the largest that there may be, and the allocator has
-    what it needs."""
+def warm_up(node):
+    """Brings the node into the state of normal use.
+
+    Batches of several requests have been computed, up to the largest, and the allocator has its memory.
+    """
     tell = multiprocessing.Queue()
     crowd_of = [
-        multiprocessing.Process(target=honest, args=(box.server, box.large, 5, tell, 500)) for _ in range(4)
+        multiprocessing.Process(target=honest, args=(node.server, node.large, 5, tell, 500)) for _ in range(4)
     ]
     for one in crowd_of:
         one.start()
     for one in crowd_of:
         tell.get()
         one.join()
-    idle = resident(box.pid)
-    items = compute_largest(box)
+    idle = resident(node.pid)
+    items = compute_largest(node)
     print(
-        f"resident {idle:.1f} MiB, and {resident(box.pid):.1f} MiB with the largest score, of {items * ITEM + QUERY} tokens"
+        f"resident {idle:.1f} MiB, and {resident(node.pid):.1f} MiB with the largest score, of "
+        f"{items * ITEM + QUERY} tokens"
     )
-    measure(box, 3)
+    measure(node, 3)
 
 
-# ---- the box ----
+# ---- the node ----
 
 
 class Running:
@@ -357,21 +369,23 @@ class Running:
 
 
 class Own:
-    """A box of its own on the demo world, with every knob at its default but its port, and untimed its deadlines."""
+    """A node of its own on the demo world. All settings but the port have defaults; --untimed sets
+    deadlines."""
 
     def __init__(self, args):
-        self.folder = tempfile.TemporaryDirectory(prefix="troupe-door-")
+        self.folder = tempfile.TemporaryDirectory(prefix="troupe-server-")
         world, model = os.path.join(ROOT, "deploy/demo/world"), os.path.join(ROOT, "deploy/demo/model")
         data, port_file = os.path.join(self.folder.name, "data"), os.path.join(self.folder.name, "port")
         common = ["--model", model, "--data-dir", data]
         subprocess.run(
             [args.troupe, "import", *common, "--data", world], check=True, stdout=subprocess.DEVNULL
         )
-        sets = [word for knob in [*(UNTIMED if args.untimed else []), *args.set] for word in ("--set", knob)]
+        settings = [*(UNTIMED if args.untimed else []), *args.set]
+        sets = [word for setting in settings for word in ("--set", setting)]
         self.process = subprocess.Popen(
             [args.troupe, "serve", *common, "--port", "0", "--port-file", port_file, *sets],
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL if not os.environ.get("BOX_STDERR") else None,
+            stderr=subprocess.DEVNULL if not os.environ.get("NODE_STDERR") else None,
         )
         self.pid = self.process.pid
         while not os.path.exists(port_file) or not open(port_file).read().strip():
@@ -400,25 +414,25 @@ def parse(argv):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--troupe", help="the program: a box of its own is started")
-    parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="for that box")
+    parser.add_argument("--troupe", help="the program; starts its own node")
+    parser.add_argument("--set", action="append", default=[], metavar="SETTING=VALUE", help="for that node")
     parser.add_argument("--server", default="127.0.0.1:8080")
-    parser.add_argument("--pid", type=int, help="of the box that listens there")
+    parser.add_argument("--pid", type=int, help="process id of the node that listens there")
     parser.add_argument("--user", default="ana")
     parser.add_argument("--candidates", default="camp-0001,camp-0002")
-    parser.add_argument("--seconds", type=float, default=10, help="of each attack")
-    parser.add_argument("--addresses", type=int, default=8, help="from which the attacker comes")
+    parser.add_argument("--seconds", type=float, default=10, help="seconds of each attack")
+    parser.add_argument("--addresses", type=int, default=8, help="number of source addresses of the attacker")
     parser.add_argument("--gbit", type=float, default=1.0)
     parser.add_argument("--attacks", default=",".join(known), help="some of " + ", ".join(known))
     parser.add_argument(
         "--untimed",
         action="store_true",
-        help="times are printed and not judged, and nothing is refused for want of time",
+        help="print times without judging them, and use deadlines that refuse nothing",
     )
-    parser.add_argument("--json", help="the figures go here too")
+    parser.add_argument("--json", help="also write the figures to this file")
     args = parser.parse_args(argv)
     if not args.troupe and not args.pid:
-        parser.error("--troupe PROGRAM, or --pid of the box at --server")
+        parser.error("expected --troupe PROGRAM, or --pid of the node at --server")
     unknown = set(args.attacks.split(",")) - set(known)
     if unknown:
         parser.error(f"attacks: {', '.join(unknown)}; expected some of {', '.join(known)}")
@@ -428,20 +442,21 @@ def parse(argv):
 def main(argv):
     args = parse(argv)
     faults, rows = [], []
-    with (Own if args.troupe else Running)(args) as box:
-        warm_up(box)
-        alone, refused, why, _ = measure(box, max(4 if args.untimed else 10, args.seconds / 3))
+    with (Own if args.troupe else Running)(args) as node:
+        warm_up(node)
+        alone, refused, why, _ = measure(node, max(4 if args.untimed else 10, args.seconds / 3))
         if refused:
             print(f"refused without an attack: {why}")
             return 1
-        before = resident(box.pid)
+        before = resident(node.pid)
         print(f"alone: P50 {at(alone, .5):.2f} ms, P99 {at(alone, .99):.2f} ms, resident {before:.1f} MiB")
         print(
-            f"{'attack':<12} {'P50 ms':>8} {'P99 ms':>8} {'refused':>8} {'most MiB':>9} {'after MiB':>9}  beyond"
+            f"{'attack':<12} {'P50 ms':>8} {'P99 ms':>8} {'refused':>8} {'most MiB':>9} "
+            f"{'after MiB':>9}  exceeded"
         )
         for name in args.attacks.split(","):
-            attack = (name, box.server, args.addresses, args.gbit * 125e6, args.seconds)
-            times, refused, why, most = measure(box, args.seconds, attack)
+            attack = (name, node.server, args.addresses, args.gbit * 125e6, args.seconds)
+            times, refused, why, most = measure(node, args.seconds, attack)
             time.sleep(1)
             row = {
                 "attack": name,
@@ -449,7 +464,7 @@ def main(argv):
                 "p99_ms": at(times, 0.99),
                 "refused": refused,
                 "most_mib": most,
-                "after_mib": resident(box.pid),
+                "after_mib": resident(node.pid),
                 "before_mib": before,
                 "alone_p50_ms": at(alone, 0.5),
                 "alone_p99_ms": at(alone, 0.99),

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""One tenant floods a box; how does another one fare that asks a little?
+"""Measures how a tenant with few requests fares while another tenant floods the same node.
 
   tests/server/tenants.py --troupe build/deploy/troupe --json tenants.json
 
-Starts a box on the demo world with every knob at its default but its port, and measures
-  - its capacity, by tenant "flood" in a closed loop,
-  - tenant "steady" alone: some requests a second at their times, whether the last one was answered or not,
-  - the same beside "flood" at twice and at twenty times the capacity, also at their times,
-  - with --floor, the same beside "flood" at twice the capacity, the rest of twenty times going to another process that
-    refuses whatever comes: what the flood's own client takes of this machine, whatever the door does.
-Exit status 1 if "steady" has an error or its 99th percentile beside a flood is more than 3 times of that alone, or if
-less than 0.8 of the capacity is answered beside it. Times count from when a request was due. The flood comes from
-addresses of its own (127.0.0.2 and on), asks over many connections that it keeps, reads of an answer no more than its
-status, and yields the processor to the others, as if it came from another machine.
+Starts a node on the demo world (all settings but the port have defaults) and measures:
+  - the capacity, by tenant "flood" in a closed loop
+  - tenant "steady" alone: a few requests a second at fixed times, whether or not the last one was answered
+  - "steady" beside "flood" at 2 and at 20 times the capacity, also at fixed times
+  - with --floor: "steady" beside "flood" at twice the capacity, while the other 18 times go to a
+    separate process that refuses everything. This shows the cost of the flood's client itself on this
+    machine.
+Exit status 1 if "steady" has an error, if its 99th percentile beside a flood is more than 3 times its
+value alone, or if less than 0.8 of the capacity is answered during a flood. Times count from when a
+request was due. The flood uses its own addresses (127.0.0.2 and up) and many persistent connections,
+reads only the status of an answer, and runs at a lower CPU priority, as if it came from another machine.
 """
 import argparse
 import collections
@@ -39,7 +40,7 @@ def post(body, tenant):
 
 
 def put_user(server, tenant, user):
-    """The demo's users are the default tenant's; others have users of their own."""
+    """Stores a user of this tenant; the users of the demo belong to the default tenant."""
     link = http.client.HTTPConnection(*server, timeout=10)
     link.request(
         "PUT",
@@ -53,7 +54,7 @@ def put_user(server, tenant, user):
 
 
 class Link:
-    """A connection that is kept: one request at a time, of whose answer the status and the length are read."""
+    """A persistent connection with one request at a time; reads only status and length of an answer."""
 
     def __init__(self, server, address):
         self.server, self.address, self.asked = server, address, False
@@ -72,10 +73,10 @@ class Link:
         self.socket.setblocking(False)
 
     def read(self):
-        """The status, once all of the answer is here."""
+        """Returns the status once the whole answer has arrived, else None."""
         data = self.socket.recv(1 << 18)
         if not data:
-            raise OSError("the door has closed")
+            raise OSError("the server has closed the connection")
         if self.left < 0:
             self.head += data
             end = self.head.find(b"\r\n\r\n")
@@ -91,10 +92,11 @@ class Link:
 
 
 def refuse_all(tell, address, size):
-    """Answers whatever comes, each so many bytes, as the door does whom it has just refused."""
+    """Answers every request of `size` bytes with a refusal like the server's."""
     body = b'{"error":{"status":429,"code":"tenant_overloaded"}}'.ljust(300)
     answer = (
-        b"HTTP/1.1 429 Too Many Requests\r\nserver: sink\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
+        b"HTTP/1.1 429 Too Many Requests\r\nserver: sink\r\ncontent-type: "
+        b"application/json\r\nretry-after: 1\r\n"
         b"content-length: %d\r\n\r\n%s" % (len(body), body)
     )
     listener = socket.create_server((address, 0), backlog=1024)
@@ -122,7 +124,7 @@ def refuse_all(tell, address, size):
 
 
 class Elsewhere:
-    """The process that refuses all, and where it is."""
+    """The process that refuses everything, and its address."""
 
     def __init__(self, size):
         tell = multiprocessing.Queue()
@@ -139,7 +141,7 @@ class Elsewhere:
 
 
 class Load:
-    """Requests at their times over so many connections, or, without times, one after the other on each."""
+    """Sends requests at fixed times over its connections; without times, one after the other on each."""
 
     def __init__(self, server, request, addresses, links):
         self.request, self.waiting = request, selectors.DefaultSelector()
@@ -176,7 +178,7 @@ class Load:
         }
 
     def ask(self, due):
-        """As clients do, it opens a connection anew that was closed while it was idle."""
+        """Sends a request. Like real clients, reopens a connection that was closed while idle."""
         link = self.free.pop()
         try:
             link.ask(self.request, due)
@@ -187,12 +189,12 @@ class Load:
     def collect(self, pause):
         for key, _ in self.waiting.select(pause):
             link = key.data
-            if not link.asked:  # it was idle for so long that the door has closed it
+            if not link.asked:  # the server closed an idle connection
                 self.replace(link)
                 continue
             try:
                 status = link.read()
-            except OSError:  # an error of its tenant: the door may close idle connections, not this one
+            except OSError:  # counts as an error: this connection was not idle
                 self.statuses[0] += 1
                 self.replace(link)
                 continue
@@ -222,12 +224,12 @@ def load(tell, server, request, addresses, links, seconds, per_second, nice):
     os.nice(nice)
     try:
         tell.put(Load(server, request, addresses, links).run(seconds, per_second))
-    except Exception as error:  # so that nobody waits for it
+    except Exception as error:  # so that measure() does not wait for ever
         tell.put({"error": repr(error)})
 
 
 def measure(*loads):
-    """Of loads that run beside each other."""
+    """Returns the results of loads that run at the same time."""
     running = []
     for one in loads:
         tell = multiprocessing.Queue()
@@ -270,7 +272,8 @@ def show(row):
         else ""
     )
     print(
-        f"{row['load']:<8} {row['steady_asked']:6} {row['steady_errors']:6} {row['p50_ms']:8.2f} {row['p99_ms']:8.2f} "
+        f"{row['load']:<8} {row['steady_asked']:6} {row['steady_errors']:6} {row['p50_ms']:8.2f} "
+        f"{row['p99_ms']:8.2f} "
         f"{row['worst_ms']:8.2f}  {flood}",
         flush=True,
     )
@@ -286,18 +289,18 @@ def faults_of(rows, capacity):
         if row["p99_ms"] > LATENCY_BOUND * alone["p99_ms"]:
             faults.append(
                 f"{row['load']}: P99 is {row['p99_ms'] / alone['p99_ms']:.2f} of that alone, "
-                f"not at most {LATENCY_BOUND}"
+                f"expected at most {LATENCY_BOUND}"
             )
         if row.get("flood_answered_per_s", capacity) < GOODPUT_BOUND * capacity:
             faults.append(
-                f"{row['load']}: {row['flood_answered_per_s']:.1f} a second are answered to tenant {FLOOD}, "
+                f"{row['load']}: tenant {FLOOD} gets {row['flood_answered_per_s']:.1f} answers a second, "
                 f"of a capacity of {capacity:.1f}"
             )
     return faults
 
 
 def floor_of(args, times, capacity, flood, steady):
-    """Beside a flood of twice the capacity, with the rest sent to where it costs the box nothing."""
+    """Measures a flood of twice the capacity, with the remaining requests sent to the refusing process."""
     with Elsewhere(len(flood[1])) as sink:
         rest = (sink.server, *flood[1:])
         by_steady, by_flood, refused = measure(
@@ -316,35 +319,38 @@ def parse(argv):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--troupe", required=True)
-    parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="for the box")
-    parser.add_argument("--seconds", type=float, default=60, help="of each part")
+    parser.add_argument("--set", action="append", default=[], metavar="SETTING=VALUE", help="for the node")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds of each measurement")
     parser.add_argument("--rate", type=float, default=5, help="requests a second of the steady tenant")
     parser.add_argument(
-        "--candidates", type=int, default=400, help="of each request, computed anew each time"
+        "--candidates", type=int, default=400, help="candidates of each request; never reused"
     )
     parser.add_argument("--links", type=int, default=512, help="connections of the flood")
-    parser.add_argument("--times", default="2,20", help="of the capacity, that the flood asks for")
-    parser.add_argument("--floor", action="store_true", help="also with most of the flood sent elsewhere")
-    parser.add_argument("--untimed", action="store_true", help="times and rates are printed, and not judged")
-    parser.add_argument("--json", help="the figures go here too")
+    parser.add_argument("--times", default="2,20", help="rates of the flood, as multiples of the capacity")
+    parser.add_argument(
+        "--floor", action="store_true", help="also send most of the flood to a refusing process"
+    )
+    parser.add_argument("--untimed", action="store_true", help="print times and rates without judging them")
+    parser.add_argument("--json", help="also write the figures to this file")
     return parser.parse_args(argv)
 
 
 def main(argv):
     args = parse(argv)
-    with Own(args) as box:
-        whole = json.loads(box.large)
+    with Own(args) as node:
+        whole = json.loads(node.large)
         body = json.dumps({**whole, "candidates": whole["candidates"][: args.candidates]})
         addresses = [f"127.0.0.{2 + i}" for i in range(4)]
         for tenant in (FLOOD, STEADY):
-            put_user(box.server, tenant, whole["user"])
-        flood = (box.server, post(body, FLOOD), addresses)
-        steady = (box.server, post(body, STEADY), ["127.0.0.1"], 32)
+            put_user(node.server, tenant, whole["user"])
+        flood = (node.server, post(body, FLOOD), addresses)
+        steady = (node.server, post(body, STEADY), ["127.0.0.1"], 32)
         measure((*flood, 4, 3, None, 0))
         capacity = measure((*flood, 8, max(5, args.seconds / 6), None, 10))[0]
         capacity = capacity["statuses"]["200"] / capacity["seconds"]
         print(
-            f"capacity {capacity:.1f} requests/s of {args.candidates} candidates; load of the machine before: "
+            f"capacity {capacity:.1f} requests/s of {args.candidates} candidates; load of the machine "
+            "before: "
             f"{os.getloadavg()[0]:.2f}"
         )
         print(

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Does a history that grows by appended events keep what is cached of it?
+"""Checks that a history that grows by appended events keeps its cached blocks.
 
   tests/users/appends.py --troupe build/deploy/troupe [--json FILE]
 
-For a generator, and for an HSTU model: a user's first events are put, then one event after the other is appended, and after each the
-user is asked for. The same is done with policy `recompute`, which reuses nothing: the answers must be the same, and whole parts of the
-history (router.history_part) must have been reused, but for the part that was not whole before. An append that is repeated changes
-nothing; GET says what was appended. Prints tokens computed with and without. Exit status 1 on any difference, 77 where the models are
-not beside the checkout.
+For a generator and an HSTU model: stores a user's first events, then appends one event at a time and asks
+for the user after each. Then does the same with policy `recompute`, which reuses nothing. The answers
+must be the same, and all whole parts of the former history (router.history_part) must have been reused. A
+repeated append must change nothing, and GET must return what was appended. Prints the tokens computed and
+reused. Exit status 1 on any difference; 77 if the models are not beside the checkout.
 """
 import argparse
 import json
@@ -22,10 +22,13 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SHARED = os.path.join(ROOT, "..", "shared")
 CASES = {"generator": ("tiny-onerec", "amazon-industrial"), "hstu": ("tiny-hstu-movielens", "movielens-100k")}
 PART, SKIPPED = 16, 77
-SPAN = {"generator": (4, 20), "hstu": (20, 60)}  # events at first and at last: the generator reads no more
+SPAN = {
+    "generator": (4, 20),
+    "hstu": (20, 60),
+}  # events at the start, at the end
 
 
-class Box:
+class Node:
     def __init__(self, troupe, model, data):
         self.folder = tempfile.TemporaryDirectory(prefix="troupe-appends-")
         port_file = os.path.join(self.folder.name, "port")
@@ -81,7 +84,7 @@ class Box:
 
 
 def history_of(kind, count):
-    """Items, and times where the model knows them."""
+    """Returns items, and times if the model uses them."""
     if kind == "hstu":
         return [str(1 + i * 37 % 1600) for i in range(count)], [880000000 + 60 * i for i in range(count)]
     import gzip
@@ -92,11 +95,11 @@ def history_of(kind, count):
     return [ids[i * 131 % len(ids)] for i in range(count)], None
 
 
-def ask(box, kind, user, policy, now):
+def ask(node, kind, user, policy, now):
     if kind == "generator":
-        reply = box.send("POST", "/v1/generate", {"user": user, "width": 20, "top_k": 10})
+        reply = node.send("POST", "/v1/generate", {"user": user, "width": 20, "top_k": 10})
         return reply, [(item["id"], round(item["log_probability"], 3)) for item in reply["items"]]
-    reply = box.send(
+    reply = node.send(
         "POST",
         "/v1/rank",
         {
@@ -114,7 +117,7 @@ def event_of(items, times, at):
 
 
 def is_same(answer, expected):
-    """The same items with the same scores, but for those that are equal up to rounding."""
+    """Returns whether both have the same items and scores, up to rounding of equal scores."""
     mine, theirs = dict(answer), dict(expected)
     common = mine.keys() & theirs.keys()
     return len(common) + 2 >= max(len(mine), len(theirs)) and all(
@@ -126,46 +129,48 @@ def run(troupe, kind):
     first, count = SPAN[kind]
     items, times = history_of(kind, count)
     faults, computed, reused, again = [], 0, 0, 0
-    with Box(troupe, *CASES[kind]) as box:
+    with Node(troupe, *CASES[kind]) as node:
         profile = {"history": items[:first], "event_ids": [f"e{i}" for i in range(first)]}
         if times:
             profile["features"] = [{"name": "timestamps", "values": times[:first]}]
-        box.send("PUT", "/v1/users/grows", profile)
-        ask(box, kind, "grows", "", times[first] if times else 0)
+        node.send("PUT", "/v1/users/grows", profile)
+        ask(node, kind, "grows", "", times[first] if times else 0)
         for at in range(first, count):
-            told = box.send("POST", "/v1/users/grows/events", {"events": [event_of(items, times, at)]})
+            told = node.send("POST", "/v1/users/grows/events", {"events": [event_of(items, times, at)]})
             if (told["appended"], told["events"]) != (1, at + 1):
                 faults.append(f"event {at}: {told}")
             now = times[at] + 30 if times else 0
-            reply, answer = ask(box, kind, "grows", "", now)
-            # A user of the same history that nothing is known of: put whole, under a name of its own.
+            reply, answer = ask(node, kind, "grows", "", now)
+            # A new user with the same history, so that nothing is cached for it.
             whole = {"history": items[: at + 1]}
             if times:
                 whole["features"] = [{"name": "timestamps", "values": times[: at + 1]}]
-            box.send("PUT", f"/v1/users/new-{at}", whole)
-            fresh, expected = ask(box, kind, f"new-{at}", "recompute", now)
+            node.send("PUT", f"/v1/users/new-{at}", whole)
+            fresh, expected = ask(node, kind, f"new-{at}", "recompute", now)
             if not is_same(answer, expected):
                 faults.append(f"after event {at}: {answer[:3]} and not {expected[:3]}")
             computed, reused = computed + reply["tokens_computed"], reused + reply["tokens_reused"]
             again += reply["tokens_total"]
-            least = (
-                (at - 1) // PART * PART if kind == "hstu" else 3 * at // PART * PART
-            )  # whole parts of what was there before
+            # Whole parts of the history that was there before the append.
+            least = (at - 1) // PART * PART if kind == "hstu" else 3 * at // PART * PART
             if reply["history_cut"] == 0 and reply["tokens_reused"] < least:
                 faults.append(
-                    f"after event {at} only {reply['tokens_reused']} tokens are reused, and not {least}"
+                    f"after event {at} {reply['tokens_reused']} tokens are reused, expected at least {least}"
                 )
-        repeated = box.send("POST", "/v1/users/grows/events", {"events": [event_of(items, times, count - 1)]})
-        stored = box.send("GET", "/v1/users/grows")
+        repeated = node.send(
+            "POST", "/v1/users/grows/events", {"events": [event_of(items, times, count - 1)]}
+        )
+        stored = node.send("GET", "/v1/users/grows")
         if (
             repeated["repeated"] != 1
             or stored["version"] != repeated["version"]
             or stored["history"] != items[:count]
             or stored["event_ids"] != [f"e{i}" for i in range(count)]
         ):
-            faults.append(f"what is stored is not what was appended: {json.dumps(stored)[:200]}")
+            faults.append(f"the stored profile differs from what was appended: {json.dumps(stored)[:200]}")
     print(
-        f"{kind}: {count - first} appends to a history of {first} events, asked after each: {computed} tokens computed of {again}, "
+        f"{kind}: {count - first} appends to a history of {first} events, asked after each: {computed} "
+        f"tokens computed of {again}, "
         f"{reused} reused ({100 * reused / again:.0f} %)"
     )
     return {

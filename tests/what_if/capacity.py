@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Does one box hold a target as `troupe plan --serve` says that one node does? The same trace at rising speeds, planned and asked.
-  tests/what_if/capacity.py --model RANKER --data CATALOG --trace TRACE --profiled FOLDER --memory BYTES [--item-share 0.93] [--p99 25]
-                              [--policies recompute,item,planner] [--shares 0.3,…] [--rounds 3] [--json FILE]
-FOLDER is what foresight.py made: it has a profile of one core with the host's work (ranker.device), and the machine's pace when that was
-fitted. Memory is divided alike for both. Speeds are shares of what the box serves in a closed loop. The box is asked --rounds times, and holds
-where the median P99 does; then `plan` tries one node and more at that speed, of a machine at the pace that was seen beside those runs.
-Wants a machine with nothing beside it."""
+"""Checks `troupe plan --serve` against a real node: the same trace at rising speeds, planned and measured.
+
+  tests/what_if/capacity.py --model RANKER --data CATALOG --trace TRACE --profiled FOLDER --memory BYTES
+                            [--item-share 0.93] [--p99 25] [--policies recompute,item,planner]
+                            [--shares 0.3,…] [--rounds 3] [--json FILE]
+
+FOLDER is an output folder of what_if.py: it has a profile of one core with the host's work
+(ranker.device), and the machine's pace at the time of the fit. The memory is divided alike for both.
+Speeds are shares of the node's throughput in a closed loop. The node is measured --rounds times and meets
+the target if the median P99 does. `plan` then tries one node and more at that speed, on a machine with
+the pace measured during those runs. Run this on an otherwise idle machine.
+"""
 import argparse
 import json
 import pathlib
@@ -14,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-import foresight
+import what_if
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ONE_CORE = ["--set", "inference.executors=1", "--set", "inference.cores=1"]
@@ -39,7 +44,7 @@ class Capacity:
             "--memory",
             options.memory,
         ]
-        self.bench = foresight.Bench(options.troupe, options.profiled, options.model)
+        self.bench = what_if.Bench(options.troupe, options.profiled, options.model)
         self.pace_then = self.bench.pace_at(sorted(options.profiled.glob("fit-*.json")))
 
     def asked(self, policy, *loop):
@@ -59,7 +64,7 @@ class Capacity:
         return json.loads(run([*words, "--json", "-"]))["runs"][0]
 
     def planned(self, policy, speed, slower):
-        knobs = {
+        settings = {
             "router.policy": policy,
             "router.deadline": "60s",
             "router.deadline_max": "60s",
@@ -68,7 +73,7 @@ class Capacity:
             "pool.precompute_items": "false" if policy in ("recompute", "user") else "true",
         }
         with tempfile.TemporaryDirectory() as folder:
-            device = foresight.at_pace(
+            device = what_if.at_pace(
                 self.options.profiled / "ranker.device", slower, pathlib.Path(folder) / "device"
             )
             words = [
@@ -79,7 +84,7 @@ class Capacity:
                 self.options.trace,
                 "--cores",
                 2,
-                *[word for knob, value in knobs.items() for word in ("--set", f"{knob}={value}")],
+                *[word for key, value in settings.items() for word in ("--set", f"{key}={value}")],
                 "--speed",
                 f"{speed:.4f}",
                 "--node",
@@ -129,11 +134,11 @@ def main():
     for name in ("model", "data", "trace", "memory"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--profiled", type=pathlib.Path, required=True)
-    parser.add_argument("--item-share", type=float, default=0.93, help="of the memory, for items")
+    parser.add_argument("--item-share", type=float, default=0.93, help="share of the memory for items")
     parser.add_argument(
         "--rate", type=float, default=100, help="requests a second of the trace, before --speed"
     )
-    parser.add_argument("--p99", type=float, default=25, help="milliseconds")
+    parser.add_argument("--p99", type=float, default=25, help="target in milliseconds")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--policies", type=lambda text: text.split(","), default=["recompute", "item", "planner"]
@@ -148,13 +153,15 @@ def main():
     capacity = Capacity(options)
     rows = []
     print(
-        f"{'policy':12}{'share':>7}{'a second':>10}{'planned':>9}{'foreseen':>10}{'P99, ms':>10}{'one box':>10}"
+        f"{'policy':12}{'share':>7}{'a second':>10}{'planned':>9}{'predicted':>10}{'P99, ms':>10}"
+        f"{'one node':>10}"
     )
     for policy in options.policies:
         for row in capacity.rows(policy, options.rate):
             rows.append(row)
             print(
-                f"{policy:12}{row['share']:>7.2f}{row['per_second']:>10.0f}{row['nodes'] or '> 4':>9}{row['foreseen_p99_ms']:>10.1f}"
+                f"{policy:12}{row['share']:>7.2f}{row['per_second']:>10.0f}"
+                f"{row['nodes'] or '> 4':>9}{row['foreseen_p99_ms']:>10.1f}"
                 f"{statistics.median(row['p99_ms']):>10.1f}{'holds' if row['one_holds'] else 'does not':>10}"
                 f"{'' if row['agree'] else '   not as planned'}",
                 flush=True,

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What the simulator says, beside what a real box does: tests/what_if/foresight.py has the options.
-#   tests/what_if/run.sh --short       the demo world; what does not depend on time exactly, times loosely (ctest)
-#   tests/what_if/run.sh --out FOLDER  the whole table on a quiet machine; it goes on where it was stopped
-# TROUPE names the program; default: build/deploy/troupe. Exits with 1 where a bound is missed.
+# Compares the simulator with a real node; tests/what_if/what_if.py describes the options.
+#   tests/what_if/run.sh --short       demo world: time-independent figures exactly, times loosely (ctest)
+#   tests/what_if/run.sh --out FOLDER  the whole table on an idle machine; resumes where it was stopped
+# TROUPE names the program; default: build/deploy/troupe. Exit status 1 if a bound is exceeded.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-exec python3 -B "$here/foresight.py" --troupe "${TROUPE:-$here/../../build/deploy/troupe}" "$@"
+exec python3 -B "$here/what_if.py" --troupe "${TROUPE:-$here/../../build/deploy/troupe}" "$@"

@@ -67,7 +67,7 @@ void check_fits(const AccuracyEvent& event, const PutUser& user, const kernels::
   std::vector<Token> tokens = event.prompt;
   tokens.insert(tokens.end(), event.truth.begin(), event.truth.end());
   const kernels::Plan plan{{{kernels::SegmentKind::user, std::move(tokens), 0, {}}}, {}};
-  const std::string fault = find_fault(plan, limits);
+  const std::string fault = validate(plan, limits);
   if (!fault.empty()) throw ImportError("user " + user.user + ": " + fault);
 }
 
@@ -109,13 +109,14 @@ NumberFormats parse_formats(const std::string& name) {
 }
 
 double ndcg(const EventScore& score, std::size_t k) {
-  return recall(score, k) / std::log2(1.0 + static_cast<double>(std::max<std::size_t>(1, score.place)));
+  return recall(score, k) / std::log2(1.0 + static_cast<double>(std::max<std::size_t>(1, score.rank)));
 }
 
 namespace {
 
-// The prompt with a search behind it, and beside it the true item's tokens but the last, for what the model
-// says of each of them: read at the prompt's end and at each.
+// Builds the plan of one event: the prompt with a beam search, and a second segment with the true item's
+// tokens except the last. Logits are read at the prompt's end and at each of those tokens, so that every
+// token of the true item gets a probability.
 kernels::Plan event_plan(const AccuracyEvent& event, std::size_t width) {
   using What = kernels::Readout::What;
   kernels::Plan plan;
@@ -165,7 +166,7 @@ std::vector<EventScore> score_events(const kernels::DecoderModel& model, const N
           log_probability(replies[0].readouts[t], event.truth[t]) / static_cast<double>(event.truth.size());
     const auto found = std::ranges::find(replies[0].beams, event.truth, &kernels::Beam::path);
     if (found != replies[0].beams.end())
-      score.place = static_cast<std::size_t>(found - replies[0].beams.begin()) + 1;
+      score.rank = static_cast<std::size_t>(found - replies[0].beams.begin()) + 1;
     progress.at(scores.size());
   }
   return scores;

@@ -1,8 +1,9 @@
 #pragma once
-// `troupe bench accuracy`: what number formats cost a generator of semantic IDs in quality. Every test event
-// of a data set is asked of the same model in each format: how probable the true item is (teacher-forced),
-// and where a constrained beam search puts it. Formats are compared event by event, since their differences
-// are far smaller than the spread between events.
+// `troupe bench accuracy`: measures what number formats cost a generator of semantic IDs in quality.
+// Every test event of a data set is put to the same model in each format. Two things are measured:
+// how probable the true item is (teacher-forced), and at which rank a constrained beam search puts it.
+// Formats are compared event by event, because their differences are far smaller than the spread
+// between events.
 #include <array>
 #include <filesystem>
 #include <memory>
@@ -21,7 +22,7 @@ using Path = std::vector<kernels::Token>;
 
 struct AccuracyEvent {
   Path prompt;  // <bos>, then the semantic IDs of the newest items before the event, oldest first
-  Path truth;   // the semantic ID of the item that came
+  Path truth;   // the semantic ID of the event's item
 };
 
 struct AccuracyData {
@@ -29,8 +30,8 @@ struct AccuracyData {
   std::vector<AccuracyEvent> events;
 };
 
-// All events of the test parts, user after user as in the file, each with the whole history before it, of
-// which the prompt has the newest `history_items`. Throws ImportError, also if an event does not fit the
+// Returns all events of the test parts, user by user in file order. A prompt holds the newest
+// `history_items` of the items before its event. Throws ImportError, also if an event does not fit the
 // model.
 AccuracyData read_accuracy_data(const std::filesystem::path& model, const std::filesystem::path& data,
                                 std::size_t history_items);
@@ -44,13 +45,13 @@ struct NumberFormats {
 NumberFormats parse_formats(const std::string& name);  // throws std::invalid_argument
 
 struct EventScore {
-  double surprise = 0;    // negative log-likelihood of the true item's tokens, nats, mean over them
-  std::size_t place = 0;  // of the true item among the beams, from 1; 0: not there
+  double surprise = 0;   // mean negative log-likelihood of the true item's tokens, in nats
+  std::size_t rank = 0;  // rank of the true item among the beams, from 1; 0 = not among them
 };
-inline double recall(const EventScore& score, std::size_t k) { return score.place > 0 && score.place <= k; }
+inline double recall(const EventScore& score, std::size_t k) { return score.rank > 0 && score.rank <= k; }
 double ndcg(const EventScore& score, std::size_t k);
 
-// The model is packed anew in these formats.
+// Scores every event with beams of `width`. The model is packed anew in `formats`.
 std::vector<EventScore> score_events(const kernels::DecoderModel& model, const NumberFormats& formats,
                                      const AccuracyData& data, std::size_t width);
 
@@ -68,8 +69,8 @@ Accuracy summarize(const std::vector<EventScore>& scores);
 // Differences from a base, paired by event.
 struct AccuracyChange {
   Mean surprise, recall_at_5, recall_at_10, ndcg_at_10;
-  Mean moved;                        // absolute differences of surprise
-  std::size_t gained = 0, lost = 0;  // events that became hits at 10, or no longer are
+  Mean moved;                        // absolute difference of surprise
+  std::size_t gained = 0, lost = 0;  // events that became hits at 10, and events that no longer are
 };
 AccuracyChange compare(const std::vector<EventScore>& base, const std::vector<EventScore>& other);
 

@@ -13,12 +13,12 @@ using namespace troupe::deploy;
 
 namespace {
 
-EventScore hit(std::size_t place, double surprise = 1) { return {surprise, place}; }
+EventScore hit(std::size_t rank, double surprise = 1) { return {surprise, rank}; }
 
 }  // namespace
 
 TEST_SUITE("bench accuracy") {
-  TEST_CASE("each test event is asked with all that came before it, the newest items of a long history") {
+  TEST_CASE("accuracy data: the prompt of a test event holds the newest items before it") {
     const SmallGenerator world;
     const AccuracyData all = world.data();
     REQUIRE(all.events.size() == 2);
@@ -31,7 +31,7 @@ TEST_SUITE("bench accuracy") {
     CHECK(all.index->leaves() == 3);
   }
 
-  TEST_CASE("what cannot be asked is refused with its user, item or folder") {
+  TEST_CASE("accuracy data: invalid data is refused, and the error names the user, item or folder") {
     SmallGenerator world;
     world.users("8\t1\t0\t1\t0 7\n");
     CHECK_THROWS_WITH_AS(world.data(), doctest::Contains("user 8 has item 7"), ImportError);
@@ -51,7 +51,7 @@ TEST_SUITE("bench accuracy") {
     CHECK_THROWS_WITH_AS(world.data(), doctest::Contains("<bos>"), ImportError);
   }
 
-  TEST_CASE("formats have names, and others are refused") {
+  TEST_CASE("number formats: known names are parsed, others are refused") {
     CHECK(parse_formats("f32/f32").name() == "f32/f32");
     CHECK(parse_formats("int8/bf16").weights == kernels::WeightFormat::int8);
     CHECK(parse_formats("int8/bf16").kv == kernels::KvFormat::bf16);
@@ -59,7 +59,8 @@ TEST_SUITE("bench accuracy") {
       CHECK_THROWS_WITH_AS(parse_formats(bad), doctest::Contains("expected"), std::invalid_argument);
   }
 
-  TEST_CASE("every format scores every event, and rounding moves what is probable a little") {
+  TEST_CASE(
+      "score_events: every format scores every event, and rounding changes the surprise only slightly") {
     const SmallGenerator world;
     const AccuracyData data = world.data();
     const auto exact = score_events(world.model(), {}, data, 3);
@@ -70,11 +71,11 @@ TEST_SUITE("bench accuracy") {
       const AccuracyChange change = compare(exact, rounded);
       CHECK(change.moved.value > 0);
       CHECK(change.moved.value < 0.1);
-      for (const EventScore& score : rounded) CHECK((1 <= score.place && score.place <= 3));
+      for (const EventScore& score : rounded) CHECK((1 <= score.rank && score.rank <= 3));
     }
   }
 
-  TEST_CASE("the place says how many items the model thinks more probable") {
+  TEST_CASE("score_events: the place of the true item counts the items that are more probable") {
     const SmallGenerator world;
     const AccuracyData data = world.data();
     const std::vector<EventScore> wide = score_events(world.model(), {}, data, 3);
@@ -84,14 +85,14 @@ TEST_SUITE("bench accuracy") {
                score_events(world.model(), {}, {data.index, {{data.events[i].prompt, item}}}, 3)[0].surprise;
       };
       const double truth = log_of(data.events[i].truth);
-      std::size_t place = 1;
-      for (const Path& item : {Path{1, 3}, Path{2, 3}, Path{2, 4}}) place += log_of(item) > truth + 1e-6;
-      CHECK(wide[i].place == place);
+      std::size_t rank = 1;
+      for (const Path& item : {Path{1, 3}, Path{2, 3}, Path{2, 4}}) rank += log_of(item) > truth + 1e-6;
+      CHECK(wide[i].rank == rank);
       CHECK(std::abs(wide[i].surprise + truth / 2) < 1e-6);
     }
   }
 
-  TEST_CASE("means carry the standard error of the samples") {
+  TEST_CASE("mean_of: a mean comes with the standard error of its samples") {
     const Mean mean = mean_of({1, 2, 3, 6});
     CHECK(mean.value == 3);
     CHECK(mean.standard_error == doctest::Approx(std::sqrt(14.0 / 3 / 4)));
@@ -99,7 +100,7 @@ TEST_SUITE("bench accuracy") {
     CHECK(mean_of({}).value == 0);
   }
 
-  TEST_CASE("a hit counts up to its place, and is worth less the further down") {
+  TEST_CASE("recall and NDCG: a hit beyond k does not count, and NDCG falls with the place") {
     const Accuracy accuracy = summarize({hit(1), hit(5), hit(6), hit(10), hit(11), hit(0)});
     CHECK(accuracy.recall_at_5.value == doctest::Approx(2.0 / 6));
     CHECK(accuracy.recall_at_10.value == doctest::Approx(4.0 / 6));
@@ -109,7 +110,8 @@ TEST_SUITE("bench accuracy") {
     CHECK(ndcg(hit(0), 10) == 0);
   }
 
-  TEST_CASE("changes are paired: what is gained and lost cancels in the mean and not in its error") {
+  TEST_CASE(
+      "compare: changes are paired by event, so gains and losses cancel in the mean, not in its error") {
     const std::vector<EventScore> base{hit(1, 2), hit(12, 2), hit(0, 2), hit(3, 2)};
     const std::vector<EventScore> other{hit(11, 2.5), hit(10, 1.5), hit(0, 2), hit(3, 2)};
     const AccuracyChange change = compare(base, other);

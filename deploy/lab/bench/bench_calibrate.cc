@@ -28,9 +28,9 @@ constexpr std::uint32_t fresh_tokens[] = {8, 24, 64, 160, 512, 1536};
 constexpr std::uint32_t reused_tokens[] = {0, 128, 512, 1536, 3072};
 constexpr CalibrationPass ranking{100, 10, 1500, true};
 constexpr std::uint32_t positions_least = 512;
-constexpr double pass_seconds_least = 0.05;  // short passes are repeated until they took so long together
+constexpr double pass_seconds_least = 0.05;  // short passes are repeated until their sum reaches this
 
-// A pass on one core is timed in CPU time, which leaves out what others take from the core.
+// Returns CPU time if one core is used, which excludes other processes on that core; else wall time.
 double seconds_now(std::uint32_t cores) {
   timespec t;
   clock_gettime(cores == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
@@ -41,7 +41,7 @@ struct FreeBytes {
   void operator()(std::byte* bytes) const { std::free(bytes); }
 };
 
-// An executor and the cached tokens that its passes reuse: a pass that reuses fewer takes the first pages.
+// An executor and the cached tokens that its passes reuse. A pass that reuses fewer takes the first pages.
 class PassTimer {
  public:
   PassTimer(const CalibrationModel& model, const CalibrationSetup& setup, std::uint32_t reused_most)
@@ -143,7 +143,7 @@ std::vector<CalibrationPass> calibration_passes(std::uint32_t positions_max) {
 placement::Pass work_of(const CalibrationPass& pass) {
   placement::Pass work;
   for (std::uint32_t s = 0; s < pass.segments; ++s) work += placement::causal_pass(pass.tokens, pass.reused);
-  work.reused_tokens = pass.reused;  // one history for all of them
+  work.reused_tokens = pass.reused;  // all segments share one history
   return work;
 }
 
@@ -188,7 +188,7 @@ placement::DeviceProfile measure_machine(std::uint32_t cores) {
 Calibration calibrate(const std::vector<CalibrationModel>& models, const CalibrationSetup& setup,
                       const std::function<void(std::uint64_t)>& progress) {
   std::vector<std::vector<CalibrationRow>> rows = rows_of(models);
-  std::optional<OnOneCore> pinned;
+  std::optional<CorePin> pinned;
   if (setup.cores == 1) pinned.emplace();
   const placement::DeviceProfile machine = measure_machine(setup.cores);
   double expected = 0, done = 0;
@@ -203,8 +203,8 @@ Calibration calibrate(const std::vector<CalibrationModel>& models, const Calibra
       row.timed.us = 1e6 * seconds.least;
       row.mean_us = 1e6 * seconds.mean;
       done += predicted_sum(machine, {row});
-      progress(static_cast<std::uint64_t>(100 * done / expected +
-                                          1e-6));  // the last is 100, in whatever order sums are rounded
+      // The small addend makes the last value 100, however the sums were rounded.
+      progress(static_cast<std::uint64_t>(100 * done / expected + 1e-6));
       calibration.rows.push_back(row);
     }
   }

@@ -1,7 +1,8 @@
 #pragma once
-// `troupe bench calibrate`: the cost model's numbers for this machine. Times the engine over a grid of new
-// and reused tokens, fits the numbers that nobody publishes to two thirds of the passes, and tries the
-// prediction on the rest, among them a ranking request, whose candidates do not see each other.
+// `troupe bench calibrate`: measures the cost model's numbers for this machine. Times the engine over a
+// grid of new and reused tokens, fits the device's unpublished numbers to two thirds of the passes, and
+// checks the prediction on the others. These include a ranking request, whose candidates do not see
+// each other.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,26 +14,27 @@
 
 namespace troupe::deploy {
 
-// A pass: so many segments of so many tokens, each behind `reused` cached ones and blind to its neighbours;
-// each is read at its last token.
+// One forward pass of `segments` segments with `tokens` new tokens each. A segment sees `reused` cached
+// tokens and no other segment, and is read at its last token.
 struct CalibrationPass {
   std::uint32_t segments = 1, tokens = 0, reused = 0;
-  bool held_out = false;  // from the fit
+  bool held_out = false;  // not used by the fit
 };
-// Those that fit into the positions of a model.
+// Returns the passes that fit into a model's `positions_max` positions.
 std::vector<CalibrationPass> calibration_passes(std::uint32_t positions_max);
 placement::Pass work_of(const CalibrationPass& pass);
 kernels::Plan plan_of(const CalibrationPass& pass, std::uint32_t vocabulary);
 
-// What `cores` of this machine can do at most: multiply-adds are sampled, the rest is the default of a CPU.
-// Throws std::runtime_error where multiply-adds cannot be sampled.
+// Returns a profile of `cores` cores of this machine at their peak. Multiply-add rates are sampled and the
+// memory size is read; everything else is the default of a CPU. Throws std::runtime_error where
+// multiply-adds cannot be sampled.
 placement::DeviceProfile measure_machine(std::uint32_t cores);
 
 struct CalibrationSetup {
   std::uint32_t cores = 1, rounds = 3;
 };
 
-// A model whose passes are timed, of any family. `name` is for people.
+// A model of any family whose passes are timed. `name` appears in reports and errors.
 struct CalibrationModel {
   std::string name;
   kernels::PlanLimits limits;
@@ -42,9 +44,8 @@ struct CalibrationModel {
 
 struct CalibrationRow {
   CalibrationPass pass;
-  placement::TimedPass
-      timed;           // the least of the rounds: what others take from the machine is not its own time
-  double mean_us = 0;  // of the rounds: the machine's pace with what others take from it
+  placement::TimedPass timed;  // minimum over the rounds, without the time that other processes took
+  double mean_us = 0;          // mean over the rounds, with the time that other processes took
   double predicted_us = 0;
 };
 struct Calibration {
@@ -53,7 +54,8 @@ struct Calibration {
   placement::FitErrors fitted, held_out;
 };
 
-// Throws std::invalid_argument if a model has too few positions. `progress` hears the share done, in percent.
+// Throws std::invalid_argument if a model has too few positions. `progress` receives the finished share in
+// percent.
 Calibration calibrate(const std::vector<CalibrationModel>& models, const CalibrationSetup& setup,
                       const std::function<void(std::uint64_t)>& progress);
 

@@ -28,11 +28,11 @@ CalibrationModel micro(std::uint32_t positions) {
 }  // namespace
 
 TEST_SUITE("bench calibrate") {
-  TEST_CASE("every pass is a sound plan that fits the positions, and does the work that it is counted as") {
+  TEST_CASE("calibration passes: each is a valid plan within the positions, and its counted work is right") {
     for (const std::uint32_t positions : {512u, 1600u, 32768u})
       for (const CalibrationPass& pass : calibration_passes(positions)) {
         const kernels::Plan plan = plan_of(pass, 300);
-        CHECK(find_fault(plan, {300, static_cast<std::int32_t>(positions)}) == "");
+        CHECK(validate(plan, {300, static_cast<std::int32_t>(positions)}) == "");
         const placement::Pass work = work_of(pass);
         CHECK(kernels::token_count(plan) == work.new_tokens + work.reused_tokens);
         CHECK(plan.readouts.size() == work.readouts);
@@ -40,13 +40,13 @@ TEST_SUITE("bench calibrate") {
         kernels::DecoderConfig one_head;
         one_head.layers = 2;
         one_head.heads = one_head.head_dim = 1;
-        double last = 0;  // of the read tokens, the only ones in the last layer
+        double last = 0;  // pairs of the read tokens, the only ones in the last layer
         for (const auto& readout : plan.readouts) last += pass.reused + readout.offset + 1;
         CHECK(useful_flops(one_head, counted).attention == 4 * (static_cast<double>(work.pairs) + last));
       }
   }
 
-  TEST_CASE("there are passes to fit and passes to try it on, a ranking request among these") {
+  TEST_CASE("calibration passes: a third is held out, including a ranking request") {
     const std::vector<CalibrationPass> passes = calibration_passes(8192);
     const auto held_out = std::count_if(passes.begin(), passes.end(), [](auto& p) { return p.held_out; });
     CHECK(passes.size() == 31);
@@ -57,11 +57,11 @@ TEST_SUITE("bench calibrate") {
     CHECK(work_of(passes.back()).reused_tokens == 1500);
   }
 
-  TEST_CASE("a shape is the decoder's, in the formats that it runs in") {
+  TEST_CASE("cost shape: it has the decoder's sizes and the bytes of its number formats") {
     const kernels::DecoderConfig tiny = shape_config(find_shape("tiny"), kernels::Family::qwen2);
     const placement::ModelShape f32 =
         cost_shape(tiny, kernels::WeightFormat::f32, kernels::KvFormat::bf16, 2);
-    CHECK(find_fault(f32) == "");
+    CHECK(validate(f32) == "");
     CHECK(f32.layer_parameters() == 65'536 + 917'504);
     CHECK(f32.kv_token_bytes() == 4 * 2 * 2 * 64 * 2);
     CHECK(f32.weight_bytes == 4);
@@ -72,7 +72,7 @@ TEST_SUITE("bench calibrate") {
     CHECK(int8.weight_bytes == 1);
   }
 
-  TEST_CASE("a calibration times every pass of every model and gives a sound profile that is read back") {
+  TEST_CASE("calibrate: every pass of every model is timed, and the profile can be written and read again") {
     std::uint64_t last = 0;
     const Calibration calibration =
         calibrate({micro(600), micro(2000)}, {.cores = 1, .rounds = 1}, [&](std::uint64_t percent) {
@@ -89,14 +89,14 @@ TEST_SUITE("bench calibrate") {
     }
     CHECK(calibration.fitted.max == worst_fitted);
     CHECK(calibration.held_out.max == worst_held_out);
-    CHECK(find_fault(calibration.device) == "");
+    CHECK(validate(calibration.device) == "");
     CHECK(calibration.device.name == "cpu-1");
     CHECK(calibration.device.trims_last_layer);
     const std::string text = device_text(calibration.device);
     CHECK(device_text(placement::parse_device(text, "here")) == text);
   }
 
-  TEST_CASE("a model with too few positions is refused before anything is timed") {
+  TEST_CASE("calibrate: a model with too few positions is refused before anything is timed") {
     CalibrationModel model = micro(100);
     model.load = []() -> std::unique_ptr<kernels::Executor> { throw std::logic_error("loaded"); };
     CHECK_THROWS_WITH_AS(calibrate({model}, {}, [](std::uint64_t) {}),

@@ -5,26 +5,27 @@
 #include <concepts>
 #include <thread>
 
-#include "deploy/node/box.h"
+#include "deploy/node/local_node.h"
 #include "deploy/reports/table.h"
 
 namespace troupe::deploy {
 
 namespace {
 
-const Address door = Box::address(Role::door);
-const Address router_address = Box::address(Role::router);
+const Address server = LocalNode::address(Role::server);
+const Address router_address = LocalNode::address(Role::router);
 
-constexpr std::uint64_t progress_every =
-    64;                                // answers; waking who waits for each would cost as much as a step
-constexpr double after_us_max = 4e15;  // what the clock can count in nanoseconds; a trace is refused before
+// Answers per wake-up of the waiting thread. Waking it for each answer would cost as much as a core's step.
+constexpr std::uint64_t progress_every = 64;
+// Limit of the clock, which counts nanoseconds. TraceReader::due refuses traces before they reach it.
+constexpr double after_us_max = 4e15;
 
 }  // namespace
 
 double percentile(const std::vector<double>& sorted, double share) {
   if (sorted.empty()) return 0;
-  const auto place = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
-  return sorted[std::clamp<std::size_t>(place, 1, sorted.size()) - 1];
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
+  return sorted[std::clamp<std::size_t>(rank, 1, sorted.size()) - 1];
 }
 
 BenchClient::BenchClient(Host& host, Questions questions, std::uint64_t total, bool profile)
@@ -32,7 +33,7 @@ BenchClient::BenchClient(Host& host, Questions questions, std::uint64_t total, b
 
 BenchClient::~BenchClient() { host_.stop(); }
 
-// ---- asking ----
+// ---- sending ----
 
 bool BenchClient::fetch(Question& question) {
   if (ended_) return false;
@@ -55,7 +56,7 @@ void BenchClient::post(Question question, Clock::time_point since) {
   std::visit([this](auto& request) { request.id = sent_; }, question.request);
   result_.judged += !question.truth.empty();
   pending_[sent_] = {since, std::move(question.truth)};
-  std::visit([this](auto& request) { host_.post(router_address, door, std::move(request)); },
+  std::visit([this](auto& request) { host_.post(router_address, server, std::move(request)); },
              question.request);
 }
 
@@ -140,7 +141,7 @@ void BenchClient::take(const Reply& reply) {
   if constexpr (std::same_as<Reply, RankReply>)
     ++(reply.plan == "user" ? result_.plans_user : result_.plans_item);
   else
-    ++result_.plans_user;  // a generator's history is the prefix of all that comes
+    ++result_.plans_user;  // a generator's history is always the prefix
   if (const std::string& truth = pending_.at(reply.id).truth; !truth.empty()) judge(reply, truth);
 }
 
@@ -166,16 +167,16 @@ void BenchClient::judge(const RankReply& reply, const std::string& truth) {
   const auto better = std::count_if(reply.items.begin(), reply.items.end(), [&](const RankedItem& i) {
     return i.score >= found->score && i.id != truth;
   });
-  judge_place(static_cast<std::size_t>(better));
+  count_hit(static_cast<std::size_t>(better));
 }
 
-// Items that are as probable stand where they stand: their order is part of the answer.
+// Ties keep their order, because the order of generated items is part of the answer.
 void BenchClient::judge(const GenerateReply& reply, const std::string& truth) {
   const auto found = std::ranges::find(reply.items, truth, &GeneratedItem::id);
-  if (found != reply.items.end()) judge_place(static_cast<std::size_t>(found - reply.items.begin()));
+  if (found != reply.items.end()) count_hit(static_cast<std::size_t>(found - reply.items.begin()));
 }
 
-void BenchClient::judge_place(std::size_t better) {
+void BenchClient::count_hit(std::size_t better) {
   if (better >= 10) return;
   result_.recall_at_10 += 1;
   result_.ndcg_at_10 += 1 / std::log2(2.0 + static_cast<double>(better));
@@ -183,7 +184,7 @@ void BenchClient::judge_place(std::size_t better) {
 
 void BenchClient::wait_until_precomputed() {
   for (;;) {
-    host_.post(router_address, door, StatusRequest{1});
+    host_.post(router_address, server, StatusRequest{1});
     std::unique_lock lock(mutex_);
     const auto is_over = [this] {
       return precompute_ == "done" || precompute_ == "full" || precompute_ == "off";

@@ -1,6 +1,7 @@
 #pragma once
-// Who asks a box in `troupe bench rank`, and counts what comes back: closed loop (so many requests under way,
-// the next one when one ends) or open loop (each at its time, whatever became of the others).
+// The client of `troupe bench rank`: sends requests to a single node and counts the answers. A closed loop
+// keeps a number of requests in flight and sends the next one when one ends. An open loop sends each
+// request at its time, whatever happens to the others.
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -20,13 +21,14 @@ namespace troupe::deploy {
 
 struct Question {
   std::variant<RankRequest, GenerateRequest> request;
-  std::string truth;  // the answer is judged by it; "": it is not judged
-  Instant at;         // in an open loop
+  std::string truth;  // item that the answer is judged by; "" = not judged
+  Instant at;         // due time in an open loop
 };
-// The next question; false after the last one.
+// Supplies the next question; returns false after the last one.
 using Questions = std::function<bool(Question&)>;
 
-// The least value that so large a share is not above (the nearest rank); 0 of none.
+// Nearest-rank percentile: the smallest value that at least `share` of the values do not exceed. Returns 0
+// for an empty list.
 double percentile(const std::vector<double>& sorted, double share);
 
 struct BenchRankRun {
@@ -35,30 +37,31 @@ struct BenchRankRun {
   double seconds = 0, qps = 0, p50_ms = 0, p99_ms = 0;
   std::uint64_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0;
   std::uint64_t plans_user = 0, plans_item = 0;
-  // Blocks that were found, and that had to be computed. The system block of either plan counts as an item's.
+  // Blocks that were found in the cache, and blocks that had to be computed. The system block of either
+  // plan counts as an item block.
   std::uint64_t user_blocks_hit = 0, user_blocks_computed = 0, item_blocks_hit = 0, item_blocks_computed = 0;
   double hit_rate = 0;         // tokens_reused / tokens_total (BAT §6.2)
-  std::vector<double> tenths;  // the same of each tenth of the answers, in the order in which they came
-  double cpu_seconds = 0;      // of this process, the client's little included
-  // Observed over predicted time from the choice of a node to the answer.
+  std::vector<double> tenths;  // hit rate of each tenth of the answers, in order of arrival
+  double cpu_seconds = 0;      // of this process, including the client's small part
+  // Observed over predicted time, from the choice of a worker to the answer.
   double prediction_p10 = 0, prediction_p50 = 0, prediction_p90 = 0;
   double recall_at_10 = 0, ndcg_at_10 = 0;  // over the questions with a truth
-  std::vector<CpuShare> profile;            // where cpu_seconds went, if that was asked for
+  std::vector<CpuShare> profile;            // cpu_seconds by component; empty unless requested
 };
 
 class BenchClient {
  public:
-  // `total`: about how many questions, for who waits. The host outlives it; who is the host's door calls
-  // deliver. `profile`: the run says where its CPU time went.
+  // `total`: approximate number of questions, for the progress display. `profile`: the run reports where
+  // its CPU time went. The host outlives the client, and its server address passes answers to deliver().
   BenchClient(Host& host, Questions questions, std::uint64_t total, bool profile = false);
-  ~BenchClient();  // nobody may deliver to it any more: stops the host
+  ~BenchClient();  // stops the host, so that nothing is delivered any more
 
   void deliver(Message answer);
   void wait_until_precomputed();
 
   // Both rethrow what `questions` throws.
   BenchRankRun run_closed(std::uint32_t in_flight);
-  // Latencies count from the time at which a question was due, also where it was posted later.
+  // Latencies count from the time at which a question was due, even if it was posted later.
   BenchRankRun run_open(double speed);
 
  private:
@@ -76,7 +79,7 @@ class BenchClient {
   std::vector<double> hit_rates() const;
   void judge(const RankReply& reply, const std::string& truth);
   void judge(const GenerateReply& reply, const std::string& truth);
-  void judge_place(std::size_t better);
+  void count_hit(std::size_t better);
   void finish_one(RequestId id);
   Clock::time_point start();
   BenchRankRun finish(Clock::time_point begin);
@@ -89,12 +92,12 @@ class BenchClient {
   double cpu_begin_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::unordered_map<RequestId, Pending> pending_;  // looked up only
-  std::vector<double> latencies_ms_, predictions_;  // predictions: observed over predicted
+  std::unordered_map<RequestId, Pending> pending_;  // never iterated
+  std::vector<double> latencies_ms_, predictions_;  // predictions_: observed over predicted time
   struct ReusedTokens {
     std::uint32_t reused = 0, total = 0;
   };
-  std::vector<ReusedTokens> reused_;  // of each answer
+  std::vector<ReusedTokens> reused_;  // one per answer
   std::uint64_t sent_ = 0, finished_ = 0;
   bool ended_ = false;   // there are no more questions
   bool closed_ = false;  // a question follows each answer

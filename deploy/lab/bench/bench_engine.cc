@@ -36,7 +36,7 @@ double seconds_of(clockid_t clock) {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// Memory that the kernel holds for this process now, without what malloc keeps for later.
+// Returns the resident memory of this process, after malloc has returned its free memory to the system.
 std::uint64_t resident_bytes() {
   malloc_trim(0);
   std::ifstream statm("/proc/self/statm");
@@ -52,9 +52,9 @@ std::uint64_t parameters(const kernels::DecoderConfig& config) {
   return sum;
 }
 
-class DrawnTokens {
+class TokenGenerator {
  public:
-  DrawnTokens(std::uint32_t below, std::uint64_t seed) : below_(below), state_(seed) {}
+  TokenGenerator(std::uint32_t below, std::uint64_t seed) : below_(below), state_(seed) {}
   std::vector<Token> draw(std::size_t count) {
     std::vector<Token> tokens(count);
     for (Token& token : tokens) {
@@ -74,7 +74,8 @@ std::vector<Token> first_rows(std::uint32_t count) {
   return rows;
 }
 
-// Causal pairs of a segment: each token sees `before` tokens, those of its segment before it, and itself.
+// Number of visible pairs of a segment: each token sees `before` tokens, the segment's tokens before it, and
+// itself.
 double visible_pairs(double before, double tokens) { return tokens * before + tokens * (tokens + 1) / 2; }
 
 }  // namespace
@@ -113,7 +114,7 @@ std::string_view workload_name(Workload workload) {
 }
 
 WorkloadPlan make_workload(Workload workload, std::uint32_t vocabulary_rows, std::uint64_t seed) {
-  DrawnTokens tokens(vocabulary_rows, seed);
+  TokenGenerator tokens(vocabulary_rows, seed);
   WorkloadPlan work;
   Plan& plan = work.plan;
   const auto add_read = [&](SegmentKind kind, std::size_t count, std::uint32_t rows) {
@@ -170,7 +171,7 @@ double ideal_seconds(const Flops& flops, kernels::WeightFormat weights, double f
 }
 
 double median(std::vector<double> values) {
-  TROUPE_CHECK(!values.empty(), "a median of nothing");
+  TROUPE_CHECK(!values.empty(), "the median of an empty list was requested");
   std::sort(values.begin(), values.end());
   const std::size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
@@ -190,7 +191,7 @@ struct EngineBench::Pages {
 };
 
 // A workload ready to run: its history, if any, is in the pages.
-struct EngineBench::Prepared {
+struct EngineBench::PreparedWorkload {
   Workload workload;
   WorkloadPlan work;
   std::optional<Pages> history;
@@ -214,10 +215,10 @@ EngineBench::EngineBench(const EngineShape& shape, const EngineSetup& setup)
 
 EngineBench::~EngineBench() = default;
 
-EngineBench::Prepared& EngineBench::prepare(Workload workload) {
+EngineBench::PreparedWorkload& EngineBench::prepare(Workload workload) {
   for (const auto& known : prepared_)
     if (known->workload == workload) return *known;
-  auto made = std::make_unique<Prepared>();
+  auto made = std::make_unique<PreparedWorkload>();
   made->workload = workload;
   made->work = make_workload(workload, config_.vocabulary, setup_.seed);
   const Plan& plan = made->work.plan;
@@ -236,7 +237,7 @@ EngineBench::Prepared& EngineBench::prepare(Workload workload) {
 }
 
 std::vector<EngineRound> EngineBench::measure(Workload workload, std::uint32_t rounds) {
-  Prepared& prepared = prepare(workload);
+  PreparedWorkload& prepared = prepare(workload);
   std::vector<EngineRound> measured(rounds);
   for (EngineRound& round : measured) {
     const double fma_before = kernels::fma_rate_together(setup_.threads);
@@ -256,12 +257,12 @@ std::uint32_t usable_cores() {
   return sched_getaffinity(0, sizeof cores, &cores) == 0 ? static_cast<std::uint32_t>(CPU_COUNT(&cores)) : 0;
 }
 
-struct OnOneCore::Before {
+struct CorePin::SavedAffinity {
   cpu_set_t cores;
 };
 
-OnOneCore::OnOneCore() {
-  auto before = std::make_unique<Before>();
+CorePin::CorePin() {
+  auto before = std::make_unique<SavedAffinity>();
   if (sched_getaffinity(0, sizeof before->cores, &before->cores) != 0) return;
   int last = CPU_SETSIZE - 1;
   while (last > 0 && !CPU_ISSET(last, &before->cores)) --last;
@@ -271,7 +272,7 @@ OnOneCore::OnOneCore() {
   if (sched_setaffinity(0, sizeof one, &one) == 0) before_ = std::move(before);
 }
 
-OnOneCore::~OnOneCore() {
+CorePin::~CorePin() {
   if (before_) sched_setaffinity(0, sizeof before_->cores, &before_->cores);
 }
 

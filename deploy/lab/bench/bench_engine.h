@@ -1,10 +1,11 @@
 #pragma once
-// The engine's profile: the forward pass alone on the shapes and workloads that the peers of the CPU engine
-// are raced on (Qwen2 family, random weights, random tokens), with process CPU time, wall time, and the
-// multiply-add rate sampled beside every round. What a decoder could reach is derived from the same samples:
+// Profiles the engine: the forward pass alone, on the shapes and workloads that the peers of the CPU engine
+// are compared on (Qwen2 family, random weights, random tokens). Each round has its process CPU time, its
+// wall time, and the multiply-add rate sampled before and after it. The same samples give the time that a
+// decoder could reach:
 //   ideal seconds = (linear / L + attention / 0.80 + logits / 0.80) / multiply-add rate
-// with the operations of `Flops`; L is 0.90 for float32 weights, and 2.4 for int8 ones: 60 % of the four-fold
-// rate that 8-bit dot products (VNNI) have over float32.
+// with the operations of `Flops`. L is 0.90 for float32 weights and 2.4 for int8 ones, which is 60 % of the
+// four-fold rate of 8-bit dot products (VNNI) over float32.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,7 +27,7 @@ const EngineShape& find_shape(std::string_view name);  // throws std::invalid_ar
 // 32768 vocabulary rows, 8192 positions, 64 values a head, output projection tied to the embedding.
 kernels::DecoderConfig shape_config(const EngineShape& shape, kernels::Family family);
 
-inline constexpr std::uint32_t score_rows = 2;  // of a pointwise ranker: yes and no
+inline constexpr std::uint32_t score_rows = 2;  // rows that a pointwise ranker reads: yes and no
 
 enum class Workload : std::uint8_t {
   prefill_512,     // one segment; logits of all rows at its last token
@@ -39,13 +40,13 @@ std::string_view workload_name(Workload workload);
 
 struct WorkloadPlan {
   kernels::Plan plan;
-  bool cached = false;  // whether segment 0 is cached; all others are computed
+  bool cached = false;  // true if segment 0 is cached; all others are computed
 };
 WorkloadPlan make_workload(Workload workload, std::uint32_t vocabulary, std::uint64_t seed);
 
-// Operations that a forward pass needs, two per multiply-add: causal attention counts what is visible, and
-// the last layer counts only the tokens with a readout behind its keys and values, because no other is looked
-// at.
+// Operations that a forward pass needs, two per multiply-add. Causal attention counts visible pairs only.
+// Beyond its keys and values, the last layer counts only tokens with a readout, because no other token's
+// output is used.
 struct Flops {
   double linear = 0, attention = 0, logits = 0;
   double total() const { return linear + attention + logits; }
@@ -69,7 +70,7 @@ struct EngineRound {
 
 struct EngineMemory {
   std::uint64_t weight_bytes = 0;    // parameters × 4
-  std::uint64_t resident_bytes = 0;  // what loading added to the process, once the decoder was packed
+  std::uint64_t resident_bytes = 0;  // growth of the process after the decoder was loaded and packed
 };
 
 // One decoder of one shape, and the cached history of its workloads.
@@ -78,40 +79,40 @@ class EngineBench {
   EngineBench(const EngineShape& shape, const EngineSetup& setup);
   ~EngineBench();
 
-  // One untimed pass at a workload's first call, then `rounds` timed ones.
+  // Runs one untimed pass at a workload's first call, then `rounds` timed ones.
   std::vector<EngineRound> measure(Workload workload, std::uint32_t rounds);
   const EngineMemory& memory() const { return memory_; }
   const kernels::DecoderConfig& config() const { return config_; }
 
  private:
   struct Pages;
-  struct Prepared;
-  Prepared& prepare(Workload workload);
+  struct PreparedWorkload;
+  PreparedWorkload& prepare(Workload workload);
 
   const EngineSetup setup_;
   const kernels::DecoderConfig config_;
   std::unique_ptr<kernels::Executor> decoder_;
   EngineMemory memory_;
-  std::vector<std::unique_ptr<Prepared>> prepared_;
+  std::vector<std::unique_ptr<PreparedWorkload>> prepared_;
 };
 
-double median(std::vector<double> values);  // of at least one
+double median(std::vector<double> values);  // `values` must not be empty
 
-// That the calling thread may use; 0 if the system does not say.
+// Number of cores that the calling thread may use; 0 if the system does not say.
 std::uint32_t usable_cores();
 
-// Keeps the calling thread, and threads and processes that it starts, on the last core that it may use, until
-// the end of the scope. A failure leaves things as they were.
-class OnOneCore {
+// Pins the calling thread, and the threads and processes that it starts, to the last core that it may use,
+// until the end of the scope. If pinning fails, nothing changes.
+class CorePin {
  public:
-  OnOneCore();
-  ~OnOneCore();
-  OnOneCore(const OnOneCore&) = delete;
-  OnOneCore& operator=(const OnOneCore&) = delete;
+  CorePin();
+  ~CorePin();
+  CorePin(const CorePin&) = delete;
+  CorePin& operator=(const CorePin&) = delete;
 
  private:
-  struct Before;
-  std::unique_ptr<Before> before_;
+  struct SavedAffinity;
+  std::unique_ptr<SavedAffinity> before_;
 };
 
 }  // namespace troupe::deploy

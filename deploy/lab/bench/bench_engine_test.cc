@@ -18,7 +18,7 @@ Flops flops(Workload workload) { return useful_flops(tiny, make_workload(workloa
 }  // namespace
 
 TEST_SUITE("bench engine") {
-  TEST_CASE("every workload is a sound plan of every shape") {
+  TEST_CASE("workloads: each is a valid plan for every shape") {
     for (const EngineShape& shape : engine_shapes())
       for (const Workload workload : all_workloads) {
         CAPTURE(shape.name);
@@ -26,11 +26,11 @@ TEST_SUITE("bench engine") {
         const kernels::DecoderConfig config = shape_config(shape, kernels::Family::qwen2);
         CHECK(config.head_dim == 64);
         const WorkloadPlan work = make_workload(workload, config.vocabulary, 1);
-        CHECK(find_fault(work.plan, {32768, static_cast<std::int32_t>(config.positions_max)}) == "");
+        CHECK(validate(work.plan, {32768, static_cast<std::int32_t>(config.positions_max)}) == "");
       }
   }
 
-  TEST_CASE("a prefill is one segment that is read at its last token, all rows") {
+  TEST_CASE("workloads: a prefill is one segment whose last token reads all rows") {
     const WorkloadPlan work = make_workload(Workload::prefill_2048, 300, 1);
     CHECK(!work.cached);
     REQUIRE(work.plan.segments.size() == 1);
@@ -40,18 +40,18 @@ TEST_SUITE("bench engine") {
     CHECK(work.plan.readouts[0].rows.size() == 300);
   }
 
-  TEST_CASE("a suffix goes on where the cached history ends") {
+  TEST_CASE("workloads: a suffix starts where the cached history ends") {
     const WorkloadPlan work = make_workload(Workload::suffix, 300, 1);
     CHECK(work.cached);
     REQUIRE(work.plan.segments.size() == 2);
     CHECK(work.plan.segments[0].tokens.size() == 1500);
     CHECK(work.plan.segments[1].tokens.size() == 1000);
     CHECK(work.plan.segments[1].start == 1500);
-    CHECK(work.plan.segments[1].sees == kernels::Sees{0});
+    CHECK(work.plan.segments[1].sees == kernels::VisibleSegments{0});
     CHECK(work.plan.readouts.at(0).offset == 999);
   }
 
-  TEST_CASE("every candidate starts behind the history and sees nothing else") {
+  TEST_CASE("workloads: every candidate starts behind the history and sees nothing else") {
     for (const Workload workload : {Workload::rank, Workload::rank_all_logits}) {
       const WorkloadPlan work = make_workload(workload, 300, 1);
       REQUIRE(work.plan.segments.size() == 101);
@@ -60,7 +60,7 @@ TEST_SUITE("bench engine") {
         const kernels::Segment& item = work.plan.segments[i + 1];
         CHECK(item.tokens.size() == 10);
         CHECK(item.start == 1500);
-        CHECK(item.sees == kernels::Sees{0});
+        CHECK(item.sees == kernels::VisibleSegments{0});
         CHECK(work.plan.readouts[i].segment == i + 1);
         CHECK(work.plan.readouts[i].offset == 9);
         CHECK(work.plan.readouts[i].rows.size() == (workload == Workload::rank ? 2 : 300));
@@ -68,11 +68,11 @@ TEST_SUITE("bench engine") {
     }
   }
 
-  // Of tiny, a token's multiply-adds in a layer: keys and values 2·256·128 = 65,536; queries, output
-  // projection and feed-forward 2·256·256 + 3·256·1024 = 917,504; a visible pair, over 4 heads of 64, 2·256 =
-  // 512.
-  TEST_CASE("operations are those of a hand count") {
-    // 512 tokens see 512·513/2 = 131,328 pairs; of the last layer only the read token, which sees 512.
+  // Multiply-adds per token and layer of the shape tiny: 2·256·128 = 65,536 for keys and values, and
+  // 2·256·256 + 3·256·1024 = 917,504 for queries, output projection and feed-forward. A visible pair takes
+  // 2·256 = 512 over 4 heads of 64.
+  TEST_CASE("useful_flops: the operations equal a hand count") {
+    // 512 tokens see 512·513/2 = 131,328 pairs. The last layer counts only the read token, which sees 512.
     const Flops prefill = flops(Workload::prefill_512);
     CHECK(prefill.linear == 2.0 * (4 * 512 * 65'536.0 + (3 * 512 + 1) * 917'504.0));
     CHECK(prefill.attention == 2.0 * 512 * (3 * 131'328.0 + 512));
@@ -90,24 +90,25 @@ TEST_SUITE("bench engine") {
   }
 
   TEST_CASE(
-      "the ideal is 90 % of the multiply-add rate in linear layers, 240 % in int8 ones, and 80 % elsewhere") {
+      "ideal_seconds: linear layers run at 90 % of the multiply-add rate, int8 ones at 240 %, others at 80 "
+      "%") {
     using kernels::WeightFormat;
     const Flops some{.linear = 90, .attention = 80, .logits = 80};
     CHECK(ideal_seconds(some, WeightFormat::f32, 100) == doctest::Approx(3));
     CHECK(ideal_seconds({.linear = 480}, WeightFormat::int8, 100) == doctest::Approx(2));
   }
 
-  TEST_CASE("a median is the middle value, or between the middle two") {
+  TEST_CASE("median: the middle value, or the mean of the middle two") {
     CHECK(median({3, 1, 2}) == 2);
     CHECK(median({4, 1, 2, 3}) == 2.5);
     CHECK(median({5}) == 5);
   }
 
-  TEST_CASE("a run has as many rounds as asked for, each with its times and rate") {
+  TEST_CASE("engine bench: a run has the requested rounds, each with its times and rate") {
     const EngineShape micro{"micro", 2, 64, 2, 1, 96};
     EngineBench bench(micro, {});
-    // Embedding; per layer queries, keys, values with biases, output, three of the feed-forward, two norms;
-    // one norm.
+    // Embedding; per layer queries, keys and values with biases, the output projection, three matrices of
+    // the feed-forward and two norms; one final norm.
     const std::uint64_t layer = (64 * 64 + 64) + 2 * (32 * 64 + 32) + 64 * 64 + 3 * 64 * 96 + 2 * 64;
     CHECK(bench.memory().weight_bytes == 4 * (32'768 * 64 + 2 * layer + 64));
     for (const Workload workload : {Workload::prefill_512, Workload::rank}) {
@@ -124,7 +125,7 @@ TEST_SUITE("bench engine") {
     }
   }
 
-  TEST_CASE("a shape that is not known is refused by name") {
+  TEST_CASE("find_shape: an unknown shape is refused by name") {
     CHECK_THROWS_WITH_AS(find_shape("huge"), "--shape is huge; expected tiny, small or qwen05",
                          std::invalid_argument);
   }

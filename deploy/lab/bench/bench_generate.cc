@@ -34,7 +34,7 @@ double ms_of(clockid_t clock) {
   return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec);
 }
 
-struct Free {
+struct FreePages {
   void operator()(std::byte* bytes) const { std::free(bytes); }
 };
 
@@ -129,7 +129,7 @@ class Runner {
   const kernels::DecoderConfig& config_;
   kernels::KvLayout layout_;
   std::unique_ptr<kernels::Executor> decoder_;
-  std::unique_ptr<std::byte, Free> pages_;
+  std::unique_ptr<std::byte, FreePages> pages_;
   std::size_t bytes_ = 0;
   std::vector<kernels::Reply> replies_;
   GenerateRun run_;

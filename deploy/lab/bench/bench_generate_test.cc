@@ -10,7 +10,7 @@ using namespace troupe::deploy;
 
 namespace {
 
-// Eight items of three tokens, and the prompts of five requests whose true item is one of them.
+// Returns eight items of three tokens, and five prompts whose true item is one of them.
 GenerateWork small_work() {
   kernels::DecoderConfig config;
   config.layers = 2, config.hidden = 32, config.heads = 4, config.kv_heads = 2, config.head_dim = 8;
@@ -30,7 +30,8 @@ GenerateWork small_work() {
 }  // namespace
 
 TEST_SUITE("bench generate") {
-  TEST_CASE("every engine answers every request; what differs is what it costs and whether it is an item") {
+  TEST_CASE(
+      "run_generate: every engine answers every request; only the unconstrained one returns non-items") {
     const GenerateWork work = small_work();
     GenerateSetup setup;
     setup.engines.assign(beam_engines().begin(), beam_engines().end());
@@ -49,12 +50,12 @@ TEST_SUITE("bench generate") {
         CHECK(run.hits_at_10 == (run.engine.constrained ? 5 : run.hits_at_10));
         CHECK(run.times.attention > 0);
       }
-      // 4 tokens a page, 2 layers, 2 heads of 8 keys and values in float32: the longest prompt has 19 tokens,
-      // and a path leaves one.
+      // 4 tokens a page, 2 layers, 2 heads of 8 keys and values in float32. The longest prompt has 19
+      // tokens, and each path adds one.
       const std::uint64_t token = 2 * 2 * 8 * 2 * 4;
       CHECK(runs[0].kv_bytes_peak == (20 + 8) * token);
       CHECK(runs[1].kv_bytes_peak == (20 + 2 * 8 * 4) * token);
-      // A tree keeps as many, and a mask: 8 rows of the last level, that sees 16 tokens, in whole 32.
+      // A tree keeps as many, and a mask of 8 rows. The last level sees 16 tokens, rounded up to 32.
       CHECK(runs[2].engine.name == "tree");
       CHECK(runs[2].kv_bytes_peak == (20 + 8) * token);
       CHECK(runs[2].mask_bytes == 8 * 32 * 4);
@@ -62,7 +63,7 @@ TEST_SUITE("bench generate") {
     }
   }
 
-  TEST_CASE("engines and shapes have names, and others are refused") {
+  TEST_CASE("bench generate: unknown engines, shapes and prompt lengths are refused") {
     CHECK(find_beam_engine("independent").beams == kernels::BeamPaths::copied);
     CHECK(find_beam_engine("tree").beams == kernels::BeamPaths::tree);
     CHECK_THROWS_WITH_AS(find_beam_engine("vllm"), doctest::Contains("expected troupe"),

@@ -19,7 +19,7 @@ fs::path prebuilt_llama(const fs::path& installed) {
   return installed / "npm/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64";
 }
 
-// As the drivers take it.
+// Formats a shape as the drivers expect it.
 std::string numbers_of(const EngineShape& shape) {
   const std::uint32_t vocabulary = shape_config(shape, kernels::Family::qwen2).vocabulary;
   std::string text;
@@ -35,7 +35,8 @@ std::string model_file(const Peer& peer, const EngineShape& shape) {
   return name + (peer.weights == "f32" ? "" : "-" + peer.weights) + ".onnx";
 }
 
-// Makes the model under another name first, so that one left half-written is never taken for whole.
+// Writes the model under a temporary name first, so that a half-written file is never used. Returns an error
+// text, or "" on success.
 std::string make_model(const PeerFolders& folders, const Peer& peer, const EngineShape& shape,
                        const fs::path& model) {
   if (fs::exists(model)) return "";
@@ -55,8 +56,8 @@ std::string make_model(const PeerFolders& folders, const Peer& peer, const Engin
   return error ? model.string() + " could not be made: " + error.message() : "";
 }
 
-// Debian's OpenBLAS 0.3.21 does not know processors newer than itself and takes its slowest kernels there;
-// told a core type that it knows, it is 2.5 times faster.
+// Returns a core type that OpenBLAS knows, or "". Debian's OpenBLAS 0.3.21 uses its slowest kernels on
+// processors newer than itself; with a known core type it is 2.5 times faster.
 std::string openblas_core() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) return "SKYLAKEX";
@@ -137,10 +138,10 @@ std::vector<Peer> peers_to_race(bool int8, bool all) {
   return peers;
 }
 
-std::optional<PeerLine> parse_peer_line(const std::string& line) {
+std::optional<PeerResult> parse_peer_result(const std::string& line) {
   const std::size_t numbers = line.find(" n=");
   if (numbers == std::string::npos) return std::nullopt;
-  PeerLine parsed;
+  PeerResult parsed;
   double best_wall = 0, rate = 0, gflops = 0, share = 0, best_share = 0;
   const int found = std::sscanf(line.c_str() + numbers,
                                 " n=%lf | wall med %lf min %lf | cpu med %lf min %lf ms | %lf tok/cpu-s |"
@@ -158,8 +159,8 @@ std::optional<PeerLine> parse_peer_line(const std::string& line) {
   return parsed;
 }
 
-const PeerLine* PeerRun::find(Workload workload) const {
-  for (const PeerLine& line : lines) {
+const PeerResult* PeerRun::find(Workload workload) const {
+  for (const PeerResult& line : lines) {
     const std::string& name = line.workload;
     const bool same = (workload == Workload::prefill_512 && name == "prefill 512") ||
                       (workload == Workload::prefill_2048 && name == "prefill 2048") ||
@@ -186,8 +187,8 @@ PeerRun run_peer(const PeerFolders& folders, const Peer& peer, const EngineShape
   run.failure = result.failure;
   std::istringstream output(result.output);
   for (std::string line; std::getline(output, line);)
-    if (const auto parsed = parse_peer_line(line)) run.lines.push_back(*parsed);
-  if (run.failure.empty() && run.lines.empty()) run.failure = "printed no line that is a result";
+    if (const auto parsed = parse_peer_result(line)) run.lines.push_back(*parsed);
+  if (run.failure.empty() && run.lines.empty()) run.failure = "printed no result line";
   return run;
 }
 

@@ -24,8 +24,8 @@ const std::string onnx_suffix =
 }  // namespace
 
 TEST_SUITE("bench peers") {
-  TEST_CASE("a line of llama.cpp's driver is read") {
-    const auto line = parse_peer_line(llama_rank);
+  TEST_CASE("peer line: a line of llama.cpp's driver is parsed") {
+    const auto line = parse_peer_result(llama_rank);
     REQUIRE(line);
     CHECK(line->workload == "rank 100x10 on 1500");
     CHECK(line->tokens == 1000);
@@ -37,30 +37,30 @@ TEST_SUITE("bench peers") {
     CHECK(line->best_tokens_per_cpu_second() == doctest::Approx(4000));
   }
 
-  TEST_CASE("a line of onnxruntime's driver is read, also without a rate of multiply-adds") {
-    const auto line = parse_peer_line(onnx_suffix);
+  TEST_CASE("peer line: a line of onnxruntime's driver is parsed, even without a multiply-add rate") {
+    const auto line = parse_peer_result(onnx_suffix);
     REQUIRE(line);
     CHECK(line->workload == "suffix 1000 on 1500");
     CHECK(line->tokens_per_cpu_second() == doctest::Approx(1000 / 0.1526));
     CHECK(std::isnan(line->fma_gflops));
   }
 
-  TEST_CASE("other lines are no results") {
-    CHECK(!parse_peer_line(""));
-    CHECK(!parse_peer_line("llama_decode=1 n=512"));
-    CHECK(!parse_peer_line(llama_rank.substr(0, 120)));
+  TEST_CASE("peer line: other lines are ignored") {
+    CHECK(!parse_peer_result(""));
+    CHECK(!parse_peer_result("llama_decode=1 n=512"));
+    CHECK(!parse_peer_result(llama_rank.substr(0, 120)));
     std::string zero = llama_prefill;
     zero.replace(zero.find("n=512"), 5, "n=0");
-    CHECK(!parse_peer_line(zero));
+    CHECK(!parse_peer_result(zero));
     std::string generation = llama_prefill;
     generation.replace(generation.find("prefill 512"), 11, "gen total 3");
-    CHECK(!parse_peer_line(generation));
+    CHECK(!parse_peer_result(generation));
   }
 
-  TEST_CASE("a workload finds its own line, and both rank workloads the one there is") {
+  TEST_CASE("peer run: a workload finds its line, and both rank workloads find the peer's single one") {
     PeerRun run{peers_to_race(false, false).front(), {}, {}};
     for (const std::string& line : {llama_rank, llama_prefill, onnx_suffix})
-      run.lines.push_back(parse_peer_line(line).value());
+      run.lines.push_back(parse_peer_result(line).value());
     CHECK(run.find(Workload::rank) == &run.lines[0]);
     CHECK(run.find(Workload::rank_all_logits) == &run.lines[0]);
     CHECK(run.find(Workload::prefill_512) == &run.lines[1]);
@@ -68,14 +68,14 @@ TEST_SUITE("bench peers") {
     CHECK(run.find(Workload::prefill_2048) == nullptr);
   }
 
-  TEST_CASE("peers with 8-bit weights are raced when asked for") {
+  TEST_CASE("peers_to_race: peers with 8-bit weights run only on request") {
     CHECK(peers_to_race(false, false).size() == 2);
     CHECK(peers_to_race(true, false).size() == 4);
     CHECK(peers_to_race(false, true).size() == 5);
     CHECK(peers_to_race(true, false)[2].name() == "onnxruntime int8");
   }
 
-  TEST_CASE("peers that are not installed are an error that says how to install them") {
+  TEST_CASE("find_peers: missing peers are an error that names the install command") {
     const troupe::kernels::TestFolder folder;
     const std::string drivers = folder.path().string(), none = (folder.path() / "none").string();
     CHECK_THROWS_WITH_AS(find_peers(drivers, none),

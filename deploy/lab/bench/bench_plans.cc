@@ -108,12 +108,12 @@ EventScore judge_ranking(const std::vector<float>& logits, std::size_t truth) {
   TROUPE_CHECK(truth < logits.size(), "the true item is one of the candidates");
   const float own = logits[truth];
   double sum = 0;
-  std::size_t place = 0;
+  std::size_t rank = 0;
   for (const float logit : logits) {
     sum += std::exp(static_cast<double>(logit) - own);
-    place += !(logit < own);
+    rank += !(logit < own);
   }
-  return {std::log(sum), place};
+  return {std::log(sum), rank};
 }
 
 RankEvents read_rank_events(const std::filesystem::path& model, const std::filesystem::path& data,
@@ -128,7 +128,7 @@ RankEvents read_rank_events(const std::filesystem::path& model, const std::files
     events.list.push_back(make_event(events.form, catalog, row));
     for (const std::string& name : plans_of(events.form)) {
       const std::string fault =
-          find_fault(plan_of(events.form, events.list.back(), {&parse_plan(name)}), limits);
+          validate(plan_of(events.form, events.list.back(), {&parse_plan(name)}), limits);
       if (!fault.empty()) throw ImportError("user " + row.user + ": " + fault);
     }
   }

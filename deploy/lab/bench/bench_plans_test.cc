@@ -54,8 +54,7 @@ double difference(const std::vector<float>& a, const std::vector<float>& b) {
 }  // namespace
 
 TEST_SUITE("bench plans") {
-  TEST_CASE(
-      "blocks that are repaired in full are the plain prompt, and those that are not are something else") {
+  TEST_CASE("repair: fully repaired blocks give the plain prompt's scores, unrepaired ones do not") {
     const RankEvent event = three_items();
     const auto plain = logits_of(event, "causal");
     CHECK(difference(plain, logits_of(event, "blocks", 1)) < 1e-4);
@@ -64,28 +63,28 @@ TEST_SUITE("bench plans") {
     CHECK(difference(logits_of(event, "blocks"), logits_of(event, "blocks", 0.5)) > 1e-3);
   }
 
-  TEST_CASE("an item that has none before it has nothing to repair: what is reused is what is computed") {
+  TEST_CASE("repair: the first item has nothing to repair, so its scores do not change") {
     const RankEvent one = event_of({{20, 21, 22, 23}});
     const auto alone = logits_of(one, "item");
     for (const double repair : {0.25, 0.5, 0.75, 1.0})
       CHECK(difference(alone, logits_of(one, "item", repair)) < 1e-4);
   }
 
-  TEST_CASE("a repair of items that have others before them is something else, the more of it the more") {
+  TEST_CASE("repair: items with others before them change, and differently with a larger share") {
     const auto alone = logits_of(three_items(), "item");
     CHECK(difference(alone, logits_of(three_items(), "item", 0.5)) > 1e-3);
     CHECK(difference(logits_of(three_items(), "item", 0.5), logits_of(three_items(), "item", 1)) > 1e-3);
   }
 
-  TEST_CASE("ties count against the true item, and so does what is no number") {
-    CHECK(judge_ranking({1, 3, 2}, 1).place == 1);
-    CHECK(judge_ranking({1, 2, 2}, 1).place == 2);
-    CHECK(judge_ranking({1, NAN, 2}, 2).place == 2);
+  TEST_CASE("judge_ranking: ties and NaN count against the true item") {
+    CHECK(judge_ranking({1, 3, 2}, 1).rank == 1);
+    CHECK(judge_ranking({1, 2, 2}, 1).rank == 2);
+    CHECK(judge_ranking({1, NAN, 2}, 2).rank == 2);
     CHECK(judge_ranking({0, 0}, 0).surprise == doctest::Approx(std::log(2.0)));
   }
 
   TEST_CASE(
-      "cached blocks give the scores of computed ones, for fewer operations the fewer tokens are repaired") {
+      "block bench: cached blocks give the computed scores, and operations grow with the repaired share") {
     const auto model = decoder();
     BlockBench bench(*model, small_decoder());
     const RankEvent event = three_items();
@@ -107,7 +106,7 @@ TEST_SUITE("bench plans") {
     CHECK(before == doctest::Approx(full.operations));
   }
 
-  TEST_CASE("a kept prefix spares its own tokens under every plan, and changes no score") {
+  TEST_CASE("block bench: a kept prefix saves its operations under every plan and changes no score") {
     const auto model = decoder();
     const RankEvent event = three_items();
     BlockBench plain(*model, small_decoder()), keeping(*model, small_decoder(), true);
@@ -121,8 +120,7 @@ TEST_SUITE("bench plans") {
   }
 
   TEST_CASE(
-      "the oracle chooses as many tokens, and none of the first item, which all that is before it made "
-      "right") {
+      "block bench: the oracle fills the budget and chooses no token of the first item, which is exact") {
     const auto model = decoder();
     BlockBench bench(*model, small_decoder());
     RankEvent event = three_items();
@@ -138,19 +136,19 @@ TEST_SUITE("bench plans") {
     CHECK(chosen.repair.attention == 0);
   }
 
-  TEST_CASE("the overlap counts those among the ten best of both, or the half of fewer") {
+  TEST_CASE("overlap_at_10: it compares the ten best items, or the better half of fewer than 20") {
     CHECK(overlap_at_10({4, 3, 2, 1}, {3, 4, 1, 2}) == 1);
     CHECK(overlap_at_10({4, 3, 2, 1}, {1, 2, 4, 3}) == 0);
     CHECK(overlap_at_10({4, 3, 2, 1}, {4, 2, 3, 1}) == 0.5);
   }
 
-  TEST_CASE("names and mistakes") {
+  TEST_CASE("plan variant: names include the repaired share, and unknown plans are refused") {
     CHECK(PlanVariant{&parse_plan("item"), {.share = 0.25}}.name() == "item +25 %");
     CHECK(PlanVariant{&parse_plan("user")}.name() == "user");
     CHECK_THROWS_AS(parse_plan("items"), std::invalid_argument);
   }
 
-  TEST_CASE("requests of a file are read whole, and those that do not fit the model are refused") {
+  TEST_CASE("rank events: a file's requests are read, and those that do not fit the model are refused") {
     kernels::TestFolder folder;
     kernels::DecoderConfig config = small_decoder();
     config.positions_max = 16;

@@ -29,7 +29,7 @@ Token token_named(const std::string& name, const kernels::Vocabulary& vocabulary
   return number;
 }
 
-// Of each token of the vocabulary: 1 if it is always computed.
+// Returns one flag per token of the vocabulary: 1 = always computed.
 std::vector<std::uint8_t> never_reused(const PromptForm& form, const std::vector<PutItem>& items,
                                        const std::vector<std::string>& never,
                                        const kernels::Vocabulary& vocabulary) {
@@ -42,13 +42,13 @@ std::vector<std::uint8_t> never_reused(const PromptForm& form, const std::vector
   for (const Tokens* tokens : {&form.system, &form.user, &form.instruction, &form.discriminant, &form.event,
                                &form.item, &form.score})
     mark(*tokens);
-  if (!form.scores_each())  // there items have no token of their own
+  if (!form.scores_each())  // with scores_each, items have no token of their own
     for (const PutItem& item : items) mark(std::vector<Token>{item.identifier});
   for (const std::string& name : never) mark(std::vector<Token>{token_named(name, vocabulary, found.size())});
   return found;
 }
 
-// Histories as prompts have them, behind the form's tokens.
+// Reads the training histories as prompts contain them, behind the form's tokens.
 std::vector<Tokens> read_histories(const std::filesystem::path& data, const PromptForm& form,
                                    const std::vector<PutItem>& items) {
   std::map<std::string_view, const PutItem*> catalog;
@@ -70,11 +70,11 @@ std::vector<Tokens> read_histories(const std::filesystem::path& data, const Prom
   return histories;
 }
 
-// Computes the histories one after the other, each behind the system prompt, and has their keys and values
-// taken.
-class Histories {
+// Computes histories one after the other, each behind the system prompt, and passes the keys and values of
+// each token to `take`.
+class HistoryRunner {
  public:
-  Histories(kernels::DecoderModel model, const PromptForm& form)
+  HistoryRunner(kernels::DecoderModel model, const PromptForm& form)
       : form_(form),
         layout_(kernels::kv_layout(model.config, page_tokens, kernels::KvFormat::f32)),
         decoder_(kernels::make_cpu_decoder(std::move(model), {.page_tokens = page_tokens})) {}
@@ -84,14 +84,15 @@ class Histories {
     Plan plan;
     if (!form_.system.empty())
       plan.segments.push_back({.kind = SegmentKind::system, .tokens = form_.system, .sees = {}});
-    const auto place = static_cast<std::uint32_t>(plan.segments.size());
+    const auto segment = static_cast<std::uint32_t>(plan.segments.size());
     const auto start = static_cast<std::int32_t>(form_.system.size());
-    plan.segments.push_back({SegmentKind::user, history, start, kernels::Sees::all_before(place)});
-    make_room(layout_.pages_for(history.size()));
-    std::vector<SegmentKv> kv(place + 1);
+    plan.segments.push_back(
+        {SegmentKind::user, history, start, kernels::VisibleSegments::all_before(segment)});
+    allocate_pages(layout_.pages_for(history.size()));
+    std::vector<SegmentKv> kv(segment + 1);
     for (std::size_t i = 0; i < layout_.pages_for(history.size()); ++i)
-      kv[place].pages.push_back(pages_[i].get());
-    const std::vector<std::byte*> addresses = kv[place].pages;
+      kv[segment].pages.push_back(pages_[i].get());
+    const std::vector<std::byte*> addresses = kv[segment].pages;
     const kernels::Request request{&plan, std::move(kv)};
     decoder_->run({&request, 1});
     for (std::size_t t = 0; t < history.size(); ++t) take(t, layout_, addresses);
@@ -99,7 +100,7 @@ class Histories {
 
  private:
   static constexpr std::uint32_t page_tokens = 16;
-  void make_room(std::size_t pages) {
+  void allocate_pages(std::size_t pages) {
     while (pages_.size() < pages) {
       auto* const bytes =
           static_cast<std::byte*>(std::aligned_alloc(64, (layout_.page_bytes() + 63) / 64 * 64));
@@ -131,10 +132,10 @@ PrototypeReport make_prototypes(const PrototypeRun& run) {
     for (std::uint32_t t = 0; t < history.size(); ++t) maker.see(history[t], start + t);
   maker.settle();
   report.computed = run.histories_max > 0 ? std::min(run.histories_max, histories.size()) : histories.size();
-  Histories computed(model, form);
+  HistoryRunner computed(model, form);
   Progress progress("histories", report.computed);
   for (std::size_t i = 0; i < report.computed; ++i) {
-    // Spread over all of them, not the first ones.
+    // The computed histories are spread evenly over all of them.
     const Tokens& history = histories[i * histories.size() / report.computed];
     if (!history.empty())
       computed.run(history,

@@ -1,8 +1,8 @@
 #pragma once
-// Prototypes of a model's histories, made from a data folder (`troupe prototypes`), and what they stand for
-// in the requests of `troupe bench plans`. Natural language has prototypes; what names one thing, or
-// separates, is always computed (RcLLM §III-C3): the tokens of the prompt's form, the identifiers of the
-// catalog's items, and those that are named.
+// Makes prototypes of a model's histories from a data folder (`troupe prototypes`), and measures how much of
+// the requests of `troupe bench plans` they cover. Tokens of natural language have prototypes. Tokens that
+// name one thing or separate things are always computed (RcLLM §III-C3): the tokens of the prompt's form,
+// the identifiers of the catalog's items, and the tokens of `PrototypeRun::never`.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -16,8 +16,8 @@ namespace troupe::deploy {
 struct PrototypeRun {
   std::filesystem::path model, data, out;
   kernels::PrototypeOptions options;
-  std::vector<std::string> never;  // words of the vocabulary, or numbers of tokens
-  std::size_t histories_max = 0;   // that keys and values are taken of; 0: all
+  std::vector<std::string> never;  // words of the vocabulary, or token numbers
+  std::size_t histories_max = 0;   // histories whose keys and values are computed; 0 = all
 };
 struct PrototypeReport {
   kernels::PrototypeMaker::Report made;
@@ -26,10 +26,10 @@ struct PrototypeReport {
 // Throws ImportError, LoadError, std::invalid_argument.
 PrototypeReport make_prototypes(const PrototypeRun& run);
 
-// What prototypes stand for, of requests' histories.
+// Number of tokens of the requests' histories, and of those that a prototype can replace.
 struct Coverage {
   std::uint64_t tokens = 0, covered = 0;
-  double cosine = 0;  // of the covered ones, in the mean
+  double cosine = 0;  // mean over the covered tokens
 };
 Coverage coverage_of(const kernels::Prototypes& prototypes, const RankEvents& events);
 

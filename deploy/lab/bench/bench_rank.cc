@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "deploy/lab/bench/bench_trace.h"
-#include "deploy/node/box.h"
+#include "deploy/node/local_node.h"
 #include "deploy/node/prompt_file.h"
 #include "runtime/network/caf_host.h"
 
@@ -32,7 +32,7 @@ struct TemporaryFolder {
   }
 };
 
-constexpr std::uint64_t pool_bytes_min = 1 << 20;  // of the knob pool.memory
+constexpr std::uint64_t pool_bytes_min = 1 << 20;  // minimum of the setting pool.memory
 
 bool keeps_items(const std::string& policy) { return policy != "recompute" && policy != "user"; }
 
@@ -44,8 +44,8 @@ std::shared_ptr<FreshCandidates> fresh_candidates(const BenchRank& bench,
   return std::make_shared<FreshCandidates>(catalog, bench.rows, bench.fresh, bench.seed);
 }
 
-// The same row each time a visit names it, judged at a user's first visit; or candidates that are drawn, and
-// nobody knows which is right.
+// Sends the row of each visit and judges a user's first visit. With drawn candidates nothing is judged,
+// because no true item is known.
 Questions questions_of_visits(const BenchRank& bench, std::shared_ptr<FreshCandidates> fresh) {
   return [&bench, fresh = std::move(fresh), at = std::size_t{0}](Question& question) mutable {
     if (at == bench.visits.size()) return false;
@@ -58,17 +58,17 @@ Questions questions_of_visits(const BenchRank& bench, std::shared_ptr<FreshCandi
   };
 }
 
-void import_users(Box& box, const BenchRank& bench) {
+void import_users(LocalNode& node, const BenchRank& bench) {
   std::vector<PutUser> users;
   for (const EvaluationRow& row : bench.rows) users.push_back({0, "", row.user, row.history, {}});
-  box.features().import_users(users);
+  node.features().import_users(users);
 }
 
-// What the requests alone found and had to compute.
+// Counts the blocks that are found and computed from its construction on, for the requests alone.
 class BlockCounts {
  public:
   explicit BlockCounts(const MetricRegistry& metrics) : metrics_(metrics), before_(read()) {}
-  void take_into(BenchRankRun& run) const {
+  void copy_to(BenchRankRun& run) const {
     const Counts now = read();
     std::uint64_t* const fields[] = {&run.user_blocks_hit, &run.user_blocks_computed, &run.item_blocks_hit,
                                      &run.item_blocks_computed};
@@ -85,7 +85,7 @@ class BlockCounts {
   Counts before_;
 };
 
-// Tokens of the profile of each user that comes.
+// Returns the number of profile tokens of each user with a request.
 std::vector<std::uint64_t> profile_tokens(const BenchRank& bench,
                                           const std::map<std::string, std::size_t>& tokens_of) {
   if (!bench.trace.empty()) {
@@ -93,7 +93,7 @@ std::vector<std::uint64_t> profile_tokens(const BenchRank& bench,
       const auto at = tokens_of.find(item);
       return at == tokens_of.end() ? 0 : at->second;
     };
-    return survey_trace(bench.trace, bench.requests_max, known, bench.speed).user_tokens;
+    return total_trace(bench.trace, bench.requests_max, known, bench.speed).user_tokens;
   }
   std::vector<std::uint64_t> tokens;
   for (const Visit& visit : bench.visits) {
@@ -138,8 +138,8 @@ BenchMemory bench_memory(const BenchRank& bench, const Config& config) {
 Config bench_config(const Config& base, const BenchMemory& memory, const std::string& policy) {
   Config config = base;
   config.set("router.policy", policy);
-  for (const char* knob : {"router.deadline", "router.deadline_max"})
-    config.set(knob, "60s");  // a benchmark measures; it does not give up
+  for (const char* setting : {"router.deadline", "router.deadline_max"})
+    config.set(setting, "60s");  // long, so that slow requests are measured, too
   config.set("pool.memory", std::to_string(memory.pool_bytes));
   config.set("pool.store_item_blocks", "false");
   config.set("pool.precompute_items", keeps_items(policy) ? "true" : "false");
@@ -152,33 +152,33 @@ BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchM
   const TemporaryFolder folder;
   Config config = bench_config(base, memory, policy);
   config.set("node.data_dir", folder.path.string());
-  Box box(config, {}, nullptr, bench.families);
-  box.features().import_items(read_items(bench.data, box.vocabulary()));
+  LocalNode node(config, {}, nullptr, bench.families);
+  node.features().import_items(read_items(bench.data, node.vocabulary()));
   std::optional<TraceQuestions> trace;
   Questions questions;
   if (bench.trace.empty()) {
-    import_users(box, bench);
-    questions = questions_of_visits(bench, fresh_candidates(bench, box.vocabulary()));
+    import_users(node, bench);
+    questions = questions_of_visits(bench, fresh_candidates(bench, node.vocabulary()));
   } else {
     trace.emplace(
         bench.trace, bench.requests_max,
         static_cast<std::size_t>(config.integer("router.history_events_max")),
-        [&box](const std::vector<PutUser>& profiles) { box.features().import_users(profiles); },
-        box.prompt().generates());
+        [&node](const std::vector<PutUser>& profiles) { node.features().import_users(profiles); },
+        node.prompt().generates());
     questions = [&trace](Question& question) { return trace->next(question); };
   }
   MetricRegistry metrics;
   CafHost host(metrics, [](auto&&...) {});
-  box.add_to(host);
+  node.add_to(host);
   BenchClient client(host, std::move(questions),
                      bench.trace.empty() ? bench.visits.size() : bench.requests_max, bench.profile);
-  host.set_door(Box::address(Role::door),
-                [&](Address, Message answer) { client.deliver(std::move(answer)); });
+  host.set_server(LocalNode::address(Role::server),
+                  [&](Address, Message answer) { client.deliver(std::move(answer)); });
   host.start();
   client.wait_until_precomputed();
   const BlockCounts blocks(metrics);
   BenchRankRun run = bench.speed > 0 ? client.run_open(bench.speed) : client.run_closed(bench.in_flight);
-  blocks.take_into(run);
+  blocks.copy_to(run);
   run.users = trace ? trace->users() : run.judged;
   run.policy = policy;
   return run;

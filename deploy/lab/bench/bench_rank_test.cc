@@ -31,7 +31,7 @@ BenchRank demo_bench(std::size_t requests) {
 }  // namespace
 
 TEST_SUITE("bench rank") {
-  TEST_CASE("the memory counts the users that come, each up to the model's positions") {
+  TEST_CASE("bench memory: it counts users with requests, each up to the model's positions") {
     BenchRank bench = demo_bench(9);
     const BenchMemory few = bench_memory(bench, demo_config());
     bench.visits = make_visits(bench.rows, 18, 3, 7);
@@ -47,7 +47,7 @@ TEST_SUITE("bench rank") {
     CHECK(bench_memory(bench, demo_config()).user_bytes == longest.user_bytes);
   }
 
-  TEST_CASE("every policy answers all requests; reuse is counted, and only where the policy reuses") {
+  TEST_CASE("run_policy: every policy answers all requests, and only reusing policies report reuse") {
     const BenchRank bench = demo_bench(12);
     const BenchMemory memory = bench_memory(bench, demo_config());
     for (const char* policy : {"recompute", "user", "item", "bat", "planner"}) {
@@ -67,7 +67,7 @@ TEST_SUITE("bench rank") {
     }
   }
 
-  TEST_CASE("fresh candidates never come together twice, and single blocks are reused all the same") {
+  TEST_CASE("fresh candidates: no combination is drawn twice, and single blocks are still reused") {
     BenchRank bench = demo_bench(60);
     bench.fresh = 10;
     const BenchMemory memory = bench_memory(bench, demo_config());
@@ -80,7 +80,7 @@ TEST_SUITE("bench rank") {
     CHECK(run.tenths.back() == doctest::Approx(run.tenths[1]).epsilon(0.3));
     FreshCandidates few({"a", "b", "c", "d", "e"}, {{"u", {"a", "a"}, {}, 0}}, 2, 5);
     std::set<std::set<std::string>> seen;
-    for (int i = 0; i < 10; ++i) {  // as many as there are
+    for (int i = 0; i < 10; ++i) {  // all combinations that exist
       const auto drawn = few.next();
       REQUIRE(drawn.size() == 2);
       CHECK(seen.insert({drawn.begin(), drawn.end()}).second);
@@ -89,7 +89,7 @@ TEST_SUITE("bench rank") {
     CHECK_THROWS_AS(FreshCandidates({"a", "b", "c"}, {}, 2, 5), std::invalid_argument);
   }
 
-  TEST_CASE("requests that are refused are counted as errors, and the run ends") {
+  TEST_CASE("run_policy: refused requests are counted as errors, and the run ends") {
     BenchRank bench = demo_bench(4);
     for (EvaluationRow& row : bench.rows) row.candidates = {"no such item"};
     const BenchRankRun run =
@@ -99,28 +99,29 @@ TEST_SUITE("bench rank") {
     CHECK(run.recall_at_10 == 0);
   }
 
-  TEST_CASE("a profile says where the requests' CPU time went: every room that serves them has some") {
+  TEST_CASE("run_policy: a profile shows CPU time for every component that serves requests") {
     BenchRank bench = demo_bench(12);
     CHECK(run_policy(bench, demo_config(), bench_memory(bench, demo_config()), "item").profile.empty());
     bench.profile = true;
     const BenchRankRun run = run_policy(bench, demo_config(), bench_memory(bench, demo_config()), "item");
     double sum = 0;
     for (const CpuShare& share : run.profile) {
-      CAPTURE(share.room);
+      CAPTURE(share.component);
       sum += share.seconds;
-      const bool idle = share.room == "allocator" || share.room == "block port" || share.room == "codec";
-      CHECK((idle || share.room == "rest" || share.seconds > 0));
+      const bool idle =
+          share.component == "allocator" || share.component == "block port" || share.component == "codec";
+      CHECK((idle || share.component == "rest" || share.seconds > 0));
     }
     CHECK(sum == doctest::Approx(run.cpu_seconds).epsilon(0.2));
   }
 
-  TEST_CASE("the areas are shared out as the policy needs them") {
+  TEST_CASE("bench memory: the item area's share follows the policy") {
     const BenchMemory memory{.pool_bytes = 1'200, .item_bytes = 1'000, .user_bytes = 800};
     CHECK(memory.item_share("bat") == doctest::Approx(1'000.0 / 1'200));
     CHECK(memory.item_share("user") == doctest::Approx(1.0 - 600.0 / 1'200));
   }
 
-  TEST_CASE("profile lengths that are no lengths are refused") {
+  TEST_CASE("parse_profile_tokens: invalid profile lengths are refused") {
     for (const char* bad : {"nan", "inf", "1e30", "600,nan", "600,0.5,nan", "600,0.5,1e30"})
       CHECK_THROWS_AS(parse_profile_tokens(bad), std::invalid_argument);
   }

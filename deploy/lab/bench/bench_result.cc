@@ -53,14 +53,14 @@ Json run_json(const BenchRankRun& run) {
   Json json{{"policy", run.policy}, {"hit_rate_by_tenth", run.tenths}};
   for (const Count& count : counts) json[count.name] = run.*count.member;
   for (const Number& number : numbers) json[number.name] = run.*number.member;
-  for (const CpuShare& share : run.profile) json["profile"][share.room] = share.seconds;
+  for (const CpuShare& share : run.profile) json["profile"][share.component] = share.seconds;
   return json;
 }
 
 class ResultReader {
  public:
   ResultReader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
-    if (!json_.is_object()) fail("", std::string("an object, of ") + expected_file);
+    if (!json_.is_object()) fail("", std::string("an object: ") + expected_file);
   }
 
   void read(const char* name, double& to) const {
@@ -109,11 +109,11 @@ BenchRankRun read_run(const Json& json, const std::string& where) {
   for (const Number& number : numbers) reader.read(number.name, run.*number.member);
   if (run.policy.empty() || run.requests == 0) reader.fail("", "a run with a policy and requests");
   const Json* profile = reader.find("profile");
-  if (profile && !profile->is_object()) reader.fail("profile", "seconds by room");
+  if (profile && !profile->is_object()) reader.fail("profile", "seconds by component");
   if (profile)
-    for (const auto& [room, seconds] : profile->items()) {
-      if (!seconds.is_number()) reader.fail("profile." + room.substr(0, 40), "seconds");
-      run.profile.push_back({room, seconds.get<double>()});
+    for (const auto& [component, seconds] : profile->items()) {
+      if (!seconds.is_number()) reader.fail("profile." + component.substr(0, 40), "seconds");
+      run.profile.push_back({component, seconds.get<double>()});
     }
   return run;
 }
@@ -146,7 +146,7 @@ Json to_json(const BenchResult& result) {
 
 BenchResult read_bench_result(const std::filesystem::path& file) {
   const std::string text = text_of(file), where = file.string();
-  if (const std::string excess = find_excess(text, bounds); !excess.empty())
+  if (const std::string excess = exceeded_bound(text, bounds); !excess.empty())
     throw ImportError(where + ": has " + excess + "; expected " + expected_file);
   const Json json = Json::parse(text, nullptr, false);
   const ResultReader reader(json, where);

@@ -1,6 +1,6 @@
 #pragma once
-// What `troupe bench rank --json` writes and others read again: how it was asked, and what came of each run.
-// Members that nobody here knows are left alone.
+// Writes and reads the JSON of `troupe bench rank --json`: the options of the benchmark and the result of
+// each run. Unknown members are ignored.
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
@@ -12,12 +12,12 @@
 namespace troupe::deploy {
 
 struct BenchResult {
-  // As asked. Files and folders as they were named, from wherever that was.
+  // The benchmark's options. Paths are as given, relative to the folder in which it ran.
   std::string model, data, trace;
   std::vector<std::string> settings;  // name=value
-  std::uint64_t requests_max = 0;     // 0: all
+  std::uint64_t requests_max = 0;     // 0 = all
   std::uint32_t in_flight = 4;
-  double speed = 0;  // open loop; 0: closed loop
+  double speed = 0;  // speed-up in an open loop; 0 = closed loop
   std::uint64_t pool_bytes = 0, item_bytes = 0, user_bytes = 0;
   std::vector<BenchRankRun> runs;
 };

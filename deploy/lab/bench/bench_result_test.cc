@@ -31,7 +31,7 @@ struct ResultFile : TestFolder {
 }  // namespace
 
 TEST_SUITE("bench result") {
-  TEST_CASE("what is written is read again") {
+  TEST_CASE("bench result: a written result is read back unchanged") {
     const ResultFile folder;
     BenchResult result{
         .model = "m", .data = "d", .trace = "t.jsonl", .settings = {"inference.cores=1"}, .requests_max = 7};
@@ -51,9 +51,9 @@ TEST_SUITE("bench result") {
     CHECK(read.runs.at(0).tokens_computed == 123'456);
   }
 
-  TEST_CASE("what is no result is refused with its place") {
+  TEST_CASE("bench result: an invalid file is refused, and the error names the member") {
     const ResultFile folder;
-    CHECK(folder.refusal("[]") == ": expected an object, of a result of troupe bench rank --json");
+    CHECK(folder.refusal("[]") == ": expected an object: a result of troupe bench rank --json");
     CHECK(folder.refusal("{\"runs\": []}") == ": runs: expected at least one run");
     CHECK(folder.refusal("{\"runs\": [{}]}") == ": runs[0]: expected a run with a policy and requests");
     CHECK(folder.refusal("{\"runs\": [{\"policy\": \"bat\", \"requests\": -1}]}") ==

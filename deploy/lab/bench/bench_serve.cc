@@ -18,9 +18,9 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
 
 constexpr double late_ms = 1;
-constexpr double due_us_max = 4e15;  // what the clock can count in nanoseconds
-constexpr std::size_t error_kinds_max = 64, error_bytes_max = 120;
-constexpr const char* other_errors = "others";  // beyond so many kinds
+constexpr double due_us_max = 4e15;  // limit of the clock, which counts nanoseconds
+constexpr std::size_t error_kinds_max = 64, refusal_bytes_max = 120;
+constexpr const char* other_errors = "others";  // counts the kinds beyond error_kinds_max
 
 double milliseconds(Clock::duration time) { return std::chrono::duration<double, std::milli>(time).count(); }
 
@@ -31,24 +31,24 @@ Quantiles quantiles(std::vector<double>& latencies_ms) {
           latencies_ms.back()};
 }
 
-Json body_of(const RankRequest& request, const ServeAsk& ask) {
-  Json body{{"user", request.user}, {"candidates", request.candidates}, {"top_k", ask.top_k}};
-  if (!ask.policy.empty()) body["policy"] = ask.policy;
+Json body_of(const RankRequest& request, const ServeBenchOptions& serve_options) {
+  Json body{{"user", request.user}, {"candidates", request.candidates}, {"top_k", serve_options.top_k}};
+  if (!serve_options.policy.empty()) body["policy"] = serve_options.policy;
   return body;
 }
-Json body_of(const GenerateRequest& request, const ServeAsk&) {
+Json body_of(const GenerateRequest& request, const ServeBenchOptions&) {
   return {{"user", request.user}, {"top_k", request.top_k}, {"width", request.width}};
 }
 
-server::HttpCall call_of(const Question& question, const ServeAsk& ask) {
-  server::HttpCall call = ask.server;
+server::HttpCall call_of(const Question& question, const ServeBenchOptions& serve_options) {
+  server::HttpCall call = serve_options.server;
   call.method = "POST";
   call.target = std::holds_alternative<RankRequest>(question.request) ? "/v1/rank" : "/v1/generate";
   std::visit(
       [&](const auto& request) {
         if (!request.tenant.empty()) call.tenant = request.tenant;
-        Json body = body_of(request, ask);
-        if (!ask.model.empty()) body["model"] = ask.model;
+        Json body = body_of(request, serve_options);
+        if (!serve_options.model.empty()) body["model"] = serve_options.model;
         call.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
       },
       question.request);
@@ -61,7 +61,7 @@ std::uint64_t count_in(const Json& reply, const char* name) {
 }
 std::string text_in(const Json& reply, const char* name) {
   const auto at = reply.find(name);
-  return at != reply.end() && at->is_string() ? at->get<std::string>().substr(0, error_bytes_max) : "";
+  return at != reply.end() && at->is_string() ? at->get<std::string>().substr(0, refusal_bytes_max) : "";
 }
 
 std::string error_of(const server::HttpReply& reply, const Json& body) {
@@ -69,33 +69,35 @@ std::string error_of(const server::HttpReply& reply, const Json& body) {
   return std::to_string(reply.status) + (code.empty() ? "" : " " + code);
 }
 
-// "http://host:port: connection refused; expected …": what stands between.
+// Extracts the cause from a client error such as "http://host:port: connection refused; expected …".
 std::string error_of(const std::string& what, const std::string& server) {
   const std::size_t host = what.find(server.substr(server.find("//") + 1)),
                     after = host == std::string::npos ? host : what.find(": ", host);
-  const std::string told = after == std::string::npos ? what : what.substr(after + 2);
-  return "no answer: " + told.substr(0, std::min(told.find("; expected"), error_bytes_max));
+  const std::string reported = after == std::string::npos ? what : what.substr(after + 2);
+  return "no answer: " + reported.substr(0, std::min(reported.find("; expected"), refusal_bytes_max));
 }
 
 void count(std::map<std::string, std::uint64_t>& errors, const std::string& error) {
   ++errors[errors.contains(error) || errors.size() < error_kinds_max ? error : other_errors];
 }
 
-class Asker {
+class ServeBenchClient {
  public:
-  Asker(const ServeAsk& ask, Questions questions) : ask_(ask), questions_(std::move(questions)) {}
+  ServeBenchClient(const ServeBenchOptions& serve_options, Questions questions)
+      : serve_options_(serve_options), questions_(std::move(questions)) {}
 
   ServeRun run() {
     begin_ = Clock::now();
     {
       std::vector<std::jthread> connections;
-      for (std::uint32_t i = 0; i < ask_.connections; ++i) connections.emplace_back([this] { ask_all(); });
+      for (std::uint32_t i = 0; i < serve_options_.connections; ++i)
+        connections.emplace_back([this] { send_questions(); });
     }
     if (failure_) std::rethrow_exception(failure_);
-    run_.closed = ask_.closed;
+    run_.closed = serve_options_.closed;
     run_.seconds = milliseconds(last_ - begin_) / 1000;
     if (run_.seconds > 0) run_.answered_qps = static_cast<double>(run_.answered) / run_.seconds;
-    if (!ask_.closed && last_due_ > begin_)
+    if (!serve_options_.closed && last_due_ > begin_)
       run_.asked_qps = static_cast<double>(run_.requests) / (milliseconds(last_due_ - begin_) / 1000);
     run_.due = quantiles(due_ms_);
     run_.sent = quantiles(sent_ms_);
@@ -103,19 +105,20 @@ class Asker {
   }
 
  private:
-  void ask_all() {
+  void send_questions() {
     server::HttpConnection connection;
     Question question;
     Clock::time_point due;
     while (fetch(question, due)) {
-      if (!ask_.closed) std::this_thread::sleep_until(due);
-      ask_one(connection, question, due);
+      if (!serve_options_.closed) std::this_thread::sleep_until(due);
+      send_question(connection, question, due);
     }
     const std::lock_guard lock(mutex_);
     run_.connects += connection.connects();
   }
 
-  // One after the other, also what they wait for: a profile that has to be written first.
+  // Takes the next question under the mutex, so that profiles which must be written first are written by one
+  // connection at a time.
   bool fetch(Question& question, Clock::time_point& due) {
     const std::lock_guard lock(mutex_);
     try {
@@ -126,15 +129,15 @@ class Asker {
     }
     if (ended_) return false;
     ++run_.requests;
-    const double after_us = std::min(static_cast<double>(question.at.us) / ask_.speed, due_us_max);
-    due =
-        ask_.closed ? Clock::now() : begin_ + std::chrono::microseconds(static_cast<std::int64_t>(after_us));
+    const double after_us = std::min(static_cast<double>(question.at.us) / serve_options_.speed, due_us_max);
+    due = serve_options_.closed ? Clock::now()
+                                : begin_ + std::chrono::microseconds(static_cast<std::int64_t>(after_us));
     last_due_ = std::max(last_due_, due);
     return true;
   }
 
-  void ask_one(server::HttpConnection& connection, const Question& question, Clock::time_point due) {
-    const server::HttpCall call = call_of(question, ask_);
+  void send_question(server::HttpConnection& connection, const Question& question, Clock::time_point due) {
+    const server::HttpCall call = call_of(question, serve_options_);
     const Clock::time_point sent = Clock::now();
     try {
       const server::HttpReply reply = connection.call(call);
@@ -150,13 +153,13 @@ class Asker {
     } catch (const server::ClientError& error) {
       const std::lock_guard lock(mutex_);
       note_sent(due, sent, Clock::now());
-      count(run_.errors, error_of(error.what(), ask_.server.server));
+      count(run_.errors, error_of(error.what(), serve_options_.server.server));
     }
   }
 
   void note_sent(Clock::time_point due, Clock::time_point sent, Clock::time_point now) {
     last_ = std::max(last_, now);
-    if (ask_.closed) return;
+    if (serve_options_.closed) return;
     run_.late += milliseconds(sent - due) > late_ms;
     run_.late_ms_max = std::max(run_.late_ms_max, milliseconds(sent - due));
   }
@@ -173,10 +176,10 @@ class Asker {
     if (const std::string plan = text_in(reply, "plan"); !plan.empty()) count(run_.plans, plan);
   }
 
-  const ServeAsk& ask_;
+  const ServeBenchOptions& serve_options_;
   const Questions questions_;
   Clock::time_point begin_, last_due_, last_;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards questions_, last_due_, last_ and all below
   bool ended_ = false;
   std::exception_ptr failure_;
   std::vector<double> due_ms_, sent_ms_;
@@ -189,14 +192,14 @@ Json to_json(const Quantiles& q) {
 
 }  // namespace
 
-ServeRun run_serve_bench(const ServeAsk& ask, Questions questions) {
-  return Asker(ask, std::move(questions)).run();
+ServeRun run_serve_bench(const ServeBenchOptions& serve_options, Questions questions) {
+  return ServeBenchClient(serve_options, std::move(questions)).run();
 }
 
 Questions generated_questions(GeneratedTraceOptions options, std::vector<std::string> users,
                               std::uint64_t requests) {
   options.users = static_cast<std::uint32_t>(users.size());
-  options.history_median = 1;  // nobody reads them
+  options.history_median = 1;  // histories are not used
   auto maker = std::make_shared<GeneratedTrace>(std::move(options));
   return [maker, users = std::move(users), left = requests](Question& question) mutable {
     TracedRequest drawn;
@@ -230,16 +233,16 @@ void ProfileWriter::write(const std::vector<PutUser>& profiles) {
                              -1, ' ', false, Json::error_handler_t::replace) +
                          "\n";
   for (const auto& [tenant, body] : lines) {
-    server::HttpCall call = ask_.server;
+    server::HttpCall call = serve_options_.server;
     call.method = "POST";
-    call.target = ask_.model.empty() ? "/v1/users" : "/v1/users?model=" + ask_.model;
+    call.target = serve_options_.model.empty() ? "/v1/users" : "/v1/users?model=" + serve_options_.model;
     if (!tenant.empty()) call.tenant = tenant;
     call.body = body;
     const server::HttpReply reply = connection_.call(call);
     const std::size_t failed = reply.body.find("\"failed\":");
     if (reply.status != 200 || failed == std::string::npos ||
         reply.body.compare(failed, 11, "\"failed\":0}") != 0)
-      throw std::runtime_error(ask_.server.server + ": profiles were refused with status " +
+      throw std::runtime_error(serve_options_.server.server + ": profiles were refused with status " +
                                std::to_string(reply.status) + " and \"" + reply.body.substr(0, 300) +
                                "\"; expected a service that takes the trace's users and has its items");
   }

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 
-#include "server/http/front_door.h"
+#include "server/http/http_server.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -14,20 +14,21 @@ namespace bench_serve_test {
 
 constexpr Address router_address{1, Role::router};
 
-// A door whose router is played: "nobody" is refused, of others 4 of 10 tokens are reused.
+// An HTTP server with a fake router. The user "nobody" is refused; other users' requests reuse 4 of 10
+// tokens.
 struct Service {
   MetricRegistry metrics;
   std::mutex noting;
-  std::vector<std::string> notes;  // tenant/user of what was written and asked, in order
-  server::FrontDoor door;
+  std::vector<std::string> notes;  // tenant/user of each write and request, in order
+  server::HttpServer http_server;
 
   Service()
-      : door(
+      : http_server(
             config(), [this](Address, Message m) { act(m); }, metrics) {
-    door.open();
+    http_server.open();
   }
-  static server::DoorConfig config() {
-    server::DoorConfig config;
+  static server::HttpServerConfig config() {
+    server::HttpServerConfig config;
     config.port = 0;
     config.router = router_address;
     config.actors = {router_address};
@@ -41,22 +42,24 @@ struct Service {
     if (const auto* put = std::get_if<PutUser>(&message)) {
       note("write " + put->tenant + "/" + put->user);
       if (put->user == "nobody")
-        return door.deliver(Refused{put->id, {422, "unknown_item", "no such item", "history", "items"}});
-      return door.deliver(Stored{put->id, 7});
+        return http_server.deliver(
+            Refused{put->id, {422, "unknown_item", "no such item", "history", "items"}});
+      return http_server.deliver(Stored{put->id, 7});
     }
     const auto* asks = std::get_if<RankRequest>(&message);
     if (!asks) return;
     note("ask " + asks->tenant + "/" + asks->user);
     if (asks->user == "nobody")
-      return door.deliver(Refused{asks->id, {404, "unknown_user", "no such user", "user", "a known one"}});
+      return http_server.deliver(
+          Refused{asks->id, {404, "unknown_user", "no such user", "user", "a known one"}});
     RankReply reply;
     reply.id = asks->id, reply.user = asks->user, reply.plan = "item";
     reply.tokens_total = 10, reply.tokens_reused = 4, reply.tokens_computed = 6;
-    door.deliver(reply);
+    http_server.deliver(reply);
   }
-  ServeAsk ask() const {
-    ServeAsk ask;
-    ask.server.server = "http://127.0.0.1:" + std::to_string(door.port());
+  ServeBenchOptions ask() const {
+    ServeBenchOptions ask;
+    ask.server.server = "http://127.0.0.1:" + std::to_string(http_server.port());
     ask.connections = 2;
     ask.closed = true;
     return ask;
@@ -75,7 +78,7 @@ RankRequest by(const char* user, const char* tenant = "") {
 }
 
 TEST_SUITE("bench serve") {
-  TEST_CASE("answers are counted with what they reuse, errors by status and code") {
+  TEST_CASE("run_serve_bench: answers are counted with their reuse, errors by status and code") {
     Service service;
     const ServeRun run =
         run_serve_bench(service.ask(), of({by("ana"), by("nobody"), by("bob", "b"), by("nobody")}));
@@ -92,10 +95,9 @@ TEST_SUITE("bench serve") {
     CHECK(run.due.p50_ms <= run.due.p99_ms);
   }
 
-  TEST_CASE(
-      "in an open loop a request that was due long ago waited since then, in a closed one it was not due") {
+  TEST_CASE("run_serve_bench: latency counts from the due time in an open loop, not in a closed one") {
     Service service;
-    ServeAsk ask = service.ask();
+    ServeBenchOptions ask = service.ask();
     constexpr std::int64_t hour_ago = -3'600'000'000;
     ServeRun run = run_serve_bench(ask, of({by("ana")}, hour_ago));
     CHECK(run.due.p50_ms < 3'600'000);
@@ -109,9 +111,10 @@ TEST_SUITE("bench serve") {
     CHECK(to_json(run)["sent_late"] == 1);
   }
 
-  TEST_CASE("who is gone answers nothing, and what questions throw ends the run") {
+  TEST_CASE(
+      "run_serve_bench: a stopped service counts as no answer, and an exception of questions ends the run") {
     Service service;
-    service.door.close();
+    service.http_server.close();
     const ServeRun run = run_serve_bench(service.ask(), of({by("ana"), by("bob")}));
     CHECK(run.answered == 0);
     REQUIRE(run.errors.size() == 1);
@@ -122,7 +125,7 @@ TEST_SUITE("bench serve") {
         "line 7");
   }
 
-  TEST_CASE("profiles are written for their tenants, and one that is refused is told with its reason") {
+  TEST_CASE("profile writer: profiles are written per tenant, and a refusal throws with its reason") {
     Service service;
     ProfileWriter writer(service.ask());
     writer.write({{0, "", "ana", {"a"}, {}}, {0, "b", "bob", {"a"}, {}}});
@@ -133,10 +136,9 @@ TEST_SUITE("bench serve") {
   }
 
   TEST_CASE(
-      "drawn requests are by the users and for the items that there are, the same for the same seed, at the "
-      "rate asked for") {
+      "generated questions: they use the given users and items, follow the seed, and have the given rate") {
     const auto draw = [](std::uint64_t seed) {
-      GeneratedTraceOptions options{.making = {.candidates = 3, .seed = seed}};
+      GeneratedTraceOptions options{.common = {.candidates = 3, .seed = seed}};
       options.catalog = {"a", "b", "c", "d"};
       options.items = 4;
       std::string all;

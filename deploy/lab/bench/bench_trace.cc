@@ -7,7 +7,7 @@ namespace troupe::deploy {
 
 namespace {
 
-// Requests whose profiles are written together: each write waits for the disk once.
+// Requests per batch. Their profiles are written together, because each write waits for the disk once.
 constexpr std::size_t batch_max = 64;
 
 std::uint64_t or_all(std::uint64_t requests_max) {
@@ -16,15 +16,15 @@ std::uint64_t or_all(std::uint64_t requests_max) {
 
 }  // namespace
 
-TraceSurvey survey_trace(const std::filesystem::path& trace, std::uint64_t requests_max,
-                         const std::function<std::uint64_t(const std::string&)>& tokens_of, double speed) {
-  TraceSurvey survey;
+TraceTotals total_trace(const std::filesystem::path& trace, std::uint64_t requests_max,
+                        const std::function<std::uint64_t(const std::string&)>& tokens_of, double speed) {
+  TraceTotals survey;
   TraceReader reader(trace);
   TraceUsers users;
   const auto known_tokens = [&](const std::string& item) {
     const std::uint64_t tokens = tokens_of(item);
     if (tokens == 0)
-      reader.fail("item \"" + item.substr(0, 40) + "\" is not in the catalog", "its items only");
+      reader.fail("item \"" + item.substr(0, 40) + "\" is not in the catalog", "only items of the catalog");
     return tokens;
   };
   for (TracedRequest request; survey.requests < or_all(requests_max) && reader.next(request);) {
@@ -55,25 +55,26 @@ bool TraceQuestions::next(Question& question) {
   return true;
 }
 
-// A batch ends before a user who is in it already: none is asked for with a profile that is still to come.
+// Fills ready_ with a batch. A batch ends before a user's second request, so that no request finds a profile
+// newer than its own.
 void TraceQuestions::read_ahead() {
   std::vector<PutUser> profiles;
-  std::set<std::uint32_t> met;
+  std::set<std::uint32_t> users_in_batch;
   while (ready_.size() < batch_max) {
-    if (!held_) {
+    if (!next_) {
       TracedRequest request;
       if (left_ == 0 || !reader_.next(request)) break;
       --left_;
       if (generates_ && request.generates != *generates_)
-        reader_.fail(request.generates ? "items are asked for, and the model ranks"
-                                       : "candidates are ranked, and the model generates",
+        reader_.fail(request.generates ? "the request generates items, but the model ranks"
+                                       : "the request ranks candidates, but the model generates",
                      "a model of the trace's kind");
       const TraceUsers::Visit visit = users_.visit(reader_, request);
-      held_.emplace(std::move(request), visit);
+      next_.emplace(std::move(request), visit);
     }
-    if (!met.insert(held_->second.user).second) break;
-    add(held_->first, held_->second, profiles);
-    held_.reset();
+    if (!users_in_batch.insert(next_->second.user).second) break;
+    add(next_->first, next_->second, profiles);
+    next_.reset();
   }
   if (write_ && !profiles.empty()) write_(profiles);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The questions of a request trace for `troupe bench rank --trace`: profiles are written into the box's store
-// as the trace says that they change, a little ahead of the requests that need them.
+// Questions of a request trace for `troupe bench rank --trace`. Profiles are written into the node's store
+// as the trace changes them, shortly before the requests that need them.
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -15,22 +15,23 @@
 
 namespace troupe::deploy {
 
-struct TraceSurvey {
+struct TraceTotals {
   std::uint64_t requests = 0;
-  std::vector<std::uint64_t> user_tokens;  // of each user's last profile
+  std::vector<std::uint64_t> user_tokens;  // tokens of each user's last profile
 };
-// One pass over the trace, at most `requests_max` of it (0: all). `tokens_of` an item; 0: the catalog lacks
-// it, which is refused with its place, as is a trace without requests, or one that takes too long at this
-// speed (0: not at its times).
-TraceSurvey survey_trace(const std::filesystem::path& trace, std::uint64_t requests_max,
-                         const std::function<std::uint64_t(const std::string& item)>& tokens_of,
-                         double speed = 0);
+// Reads the first `requests_max` requests of a trace once (0 = all). `tokens_of` returns the tokens of an
+// item, or 0 if the catalog lacks it. Throws ImportError with the line for an item that the catalog lacks, a
+// trace without requests, and a trace that takes too long at `speed` (0 = its times are not used).
+TraceTotals total_trace(const std::filesystem::path& trace, std::uint64_t requests_max,
+                        const std::function<std::uint64_t(const std::string& item)>& tokens_of,
+                        double speed = 0);
 
 class TraceQuestions {
  public:
   using WriteProfiles = std::function<void(const std::vector<PutUser>&)>;
-  // Profiles keep their newest `events_max` events; `write` may be null. Requests are for a model that
-  // generates, or for one that ranks, and others are refused with their place; nothing: for either.
+  // Profiles keep their newest `events_max` events. `write` may be null. `generates` is true for a model that
+  // generates and false for one that ranks; requests of the other kind are refused with their line. An empty
+  // optional accepts both kinds.
   TraceQuestions(const std::filesystem::path& trace, std::uint64_t requests_max, std::size_t events_max,
                  WriteProfiles write, std::optional<bool> generates = false);
 
@@ -48,8 +49,8 @@ class TraceQuestions {
   std::optional<bool> generates_;
   TraceUsers users_;
   NumberedNames items_;
-  std::vector<std::vector<std::uint32_t>> histories_;                // by user
-  std::optional<std::pair<TracedRequest, TraceUsers::Visit>> held_;  // read, and for the next batch
+  std::vector<std::vector<std::uint32_t>> histories_;                // item numbers, by user
+  std::optional<std::pair<TracedRequest, TraceUsers::Visit>> next_;  // first request of the next batch
   std::deque<Question> ready_;
 };
 

@@ -24,17 +24,17 @@ struct Trace : TestFolder {
     for (const TracedRequest& request : requests) writer.write(request);
     writer.close();
   }
-  // Of the demo world: few users, who come again.
+  // Writes a trace of the demo world: few users, who return.
   void write_demo(std::size_t count) const {
     DataTraceOptions options{.data = demo / "world", .users = 5, .start = 3};
-    options.making.candidates = 10;
-    options.making.per_second = 200;
+    options.common.candidates = 10;
+    options.common.per_second = 200;
     DataTrace maker(options);
     std::vector<TracedRequest> requests;
     for (TracedRequest request; requests.size() < count && maker.next(request);) requests.push_back(request);
     write_requests(requests);
   }
-  // The same requests, each of a user who has all of his events.
+  // Rewrites the requests so that each user has all their events from the first request on.
   void write_late() const {
     std::vector<TracedRequest> requests;
     TracedRequest next;
@@ -75,7 +75,7 @@ Config demo_config() {
 
 TEST_SUITE("bench trace") {
   TEST_CASE(
-      "profiles are written before the request that needs them, and not before the one of the last visit") {
+      "trace questions: a profile is written before its request and after the user's earlier requests") {
     Trace trace;
     trace.write_requests({ask("u", 1, {"a"}), ask("v", 0, {}), ask("v", 0, {}), ask("u", 2, {"b"}),
                           ask("u", 4, {"d", "e"}), ask("w", 1, {"a"})});
@@ -96,35 +96,33 @@ TEST_SUITE("bench trace") {
     CHECK(questions.users() == 3);
   }
 
-  TEST_CASE("the survey adds up the last profiles, and refuses items that the catalog lacks") {
+  TEST_CASE("trace survey: it sums the last profiles, and refuses items that the catalog lacks") {
     Trace trace;
     trace.write_requests({ask("u", 1, {"a"}), ask("v", 1, {"a", "bb"}), ask("u", 2, {"bb"})});
     const auto length = [](const std::string& item) -> std::uint64_t {
       return item == "x" ? 0 : item.size();
     };
-    const TraceSurvey survey = survey_trace(trace.file(), 0, length);
+    const TraceTotals survey = total_trace(trace.file(), 0, length);
     CHECK(survey.requests == 3);
     CHECK(survey.user_tokens == std::vector<std::uint64_t>{3, 3});
-    CHECK(survey_trace(trace.file(), 1, length).user_tokens == std::vector<std::uint64_t>{1});
+    CHECK(total_trace(trace.file(), 1, length).user_tokens == std::vector<std::uint64_t>{1});
     TracedRequest late = ask("u", 1, {"a"});
     late.at.us = std::int64_t{1} << 53;
     trace.write_requests({late});
-    CHECK(survey_trace(trace.file(), 0, length).requests == 1);
-    CHECK(survey_trace(trace.file(), 0, length, 1e6).requests == 1);
-    CHECK_THROWS_WITH_AS(survey_trace(trace.file(), 0, length, 1e-6),
+    CHECK(total_trace(trace.file(), 0, length).requests == 1);
+    CHECK(total_trace(trace.file(), 0, length, 1e6).requests == 1);
+    CHECK_THROWS_WITH_AS(total_trace(trace.file(), 0, length, 1e-6),
                          doctest::Contains("t.jsonl:2: at_us is 9007199254740992, which is due after "),
                          ImportError);
     trace.write_requests({ask("u", 1, {"a"}), ask("v", 1, {"x"})});
-    CHECK_THROWS_WITH_AS(survey_trace(trace.file(), 0, length),
+    CHECK_THROWS_WITH_AS(total_trace(trace.file(), 0, length),
                          doctest::Contains("t.jsonl:3: item \"x\" is not in the catalog"), ImportError);
     trace.write_requests({});
-    CHECK_THROWS_WITH_AS(survey_trace(trace.file(), 0, length), doctest::Contains("there are no requests"),
+    CHECK_THROWS_WITH_AS(total_trace(trace.file(), 0, length), doctest::Contains("there are no requests"),
                          ImportError);
   }
 
-  TEST_CASE(
-      "a trace is answered by every policy, at its times and in a closed loop, with the tokens that its "
-      "profiles have") {
+  TEST_CASE("bench trace: every policy answers an open and a closed loop with the profiles' tokens") {
     Trace trace;
     trace.write_demo(60);
     const BenchRank open = demo_bench(trace, 4), closed = demo_bench(trace, 0);
@@ -134,10 +132,10 @@ TEST_SUITE("bench trace") {
     for (TraceReader reader(trace.file()); reader.next(last);) continue;
     const double lasts_s = static_cast<double>(last.at.us) * 1e-6;
     BenchRank single = closed;
-    single.in_flight = 1;  // each sees the profile that it came with
+    single.in_flight = 1;  // each request finds its own profile
     const std::uint64_t least = run_policy(single, demo_config(), memory, "recompute").tokens_total;
-    // A request that still waits when its user's next profile is written is answered from that one; how many
-    // do, depends on what else the machine does.
+    // A request that still waits when its user's next profile is written is answered with that profile. How
+    // many do depends on the machine's load.
     Trace late;
     late.write_demo(60);
     late.write_late();
@@ -153,7 +151,7 @@ TEST_SUITE("bench trace") {
       const BenchRankRun run = run_policy(open, demo_config(), memory, policy);
       CHECK(run.requests == 60);
       CHECK(run.errors == 0);
-      CHECK(run.seconds >= lasts_s / 4);  // nothing is asked before its time
+      CHECK(run.seconds >= lasts_s / 4);  // no request is sent before its time
       CHECK(run.users == 5);
       CHECK(run.judged > 10);
       CHECK(run.judged < 40);
@@ -169,8 +167,7 @@ TEST_SUITE("bench trace") {
     CHECK(run_policy(single, demo_config(), memory, "bat").tokens_total == least);
   }
 
-  TEST_CASE(
-      "a trace that asks for items is answered by a generator, and by no ranker; and the other way round") {
+  TEST_CASE("bench trace: a trace of generations needs a generator, and a trace of rankings a ranker") {
     Trace trace;
     std::vector<TracedRequest> requests;
     for (std::uint64_t profile = 1; profile < 4; ++profile) {
@@ -188,26 +185,27 @@ TEST_SUITE("bench trace") {
     BenchRank bench;
     bench.data = small.folder().path();
     bench.trace = trace.file();
-    bench.in_flight = 1;  // each sees the profile that it came with
+    bench.in_flight = 1;  // each request finds its own profile
     const BenchMemory memory = bench_memory(bench, config);
     const BenchRankRun run = run_policy(bench, config, memory, "user");
     CHECK(run.requests == 3);
     CHECK(run.errors == 0);
     CHECK(run.judged == 3);
-    CHECK(run.recall_at_10 == 1);  // of three items all are found
+    CHECK(run.recall_at_10 == 1);  // all three items are found
     CHECK(run.tokens_total == 1 + 2 + 1 + 4 + 1 + 6);
     BenchRank ranks = demo_bench(trace, 0);
     requests[0].events = requests[1].events = requests[2].events = {"camp-0000"};
     trace.write_requests(requests);
     CHECK_THROWS_WITH_AS(run_policy(ranks, demo_config(), bench_memory(ranks, demo_config()), "user"),
-                         doctest::Contains("t.jsonl:2: items are asked for, and the model ranks"),
+                         doctest::Contains("t.jsonl:2: the request generates items, but the model ranks"),
                          ImportError);
     trace.write_requests({{{0}, "", "u", 1, {"0"}, {"1"}, ""}});
     CHECK_THROWS_WITH_AS(run_policy(bench, config, memory, "user"),
-                         doctest::Contains("candidates are ranked, and the model generates"), ImportError);
+                         doctest::Contains("the request ranks candidates, but the model generates"),
+                         ImportError);
   }
 
-  TEST_CASE("a trace that goes wrong on the way ends the run with its error") {
+  TEST_CASE("bench trace: an error in the middle of a trace ends the run with that error") {
     Trace trace;
     trace.write_demo(200);
     const BenchRank bench = demo_bench(trace, 0);

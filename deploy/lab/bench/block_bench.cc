@@ -1,5 +1,4 @@
-// What blocks that are cached leave to compute: times and operations of repaired plans, and the oracle's
-// choice.
+// BlockBench: times and operation counts of plans whose blocks are cached, and the oracle's choice of tokens.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -17,7 +16,7 @@ using kernels::Segment;
 using kernels::SegmentKv;
 using kernels::Source;
 
-// What a block is known by here: the tokens that it sees, how many they are, and its own.
+// Identifies a block: the tokens that it sees, its start position, and its own tokens.
 std::vector<Token> key_of(const Plan& plan, const Segment& block) {
   std::vector<Token> key;
   for (const std::uint32_t seen : block.sees)
@@ -27,26 +26,26 @@ std::vector<Token> key_of(const Plan& plan, const Segment& block) {
   return key;
 }
 
-// Operations of rows as they pass through layers: how many enter a layer, how many go on behind its
-// attention.
+// Counts the operations of a plan's rows in the layers. Per layer it counts the rows that enter (queries,
+// keys and values) and the rows that continue after the attention (output projection and feed-forward).
 class Operations {
  public:
   Operations(const kernels::DecoderConfig& config, const Plan& plan, const std::vector<SegmentKv>& kv)
       : c_(config), plan_(plan), kv_(kv) {}
 
   double count(const std::vector<std::uint32_t>& chosen) const {
-    double all = 0, places = 0, some = 0, all_pairs = 0, place_pairs = 0, some_pairs = 0, read_pairs = 0;
+    double all = 0, places = 0, some = 0, all_pairs = 0, span_pairs = 0, some_pairs = 0, read_pairs = 0;
     std::uint32_t number = 0;
     for (std::uint32_t s = 0; s < plan_.segments.size(); ++s) {
-      if (kv_[s].source == Source::cached || is_made(s)) continue;
-      const bool place = is_place(s);
+      if (kv_[s].source == Source::cached || is_from_prototypes(s)) continue;
+      const bool span = is_reused_span(s);
       for (std::size_t t = 0; t < plan_.segments[s].tokens.size(); ++t) {
         const double pairs = seen_by(s) + static_cast<double>(t) + 1;
         all += 1;
         all_pairs += pairs;
-        if (!place) continue;
+        if (!span) continue;
         places += 1;
-        place_pairs += pairs;
+        span_pairs += pairs;
         if (!std::ranges::binary_search(chosen, number++)) continue;
         some += 1;
         some_pairs += pairs;
@@ -54,7 +53,7 @@ class Operations {
     }
     for (const kernels::Readout& readout : plan_.readouts)
       read_pairs += seen_by(readout.segment) + readout.offset + 1;
-    const double later = all - places + some, later_pairs = all_pairs - place_pairs + some_pairs;
+    const double later = all - places + some, later_pairs = all_pairs - span_pairs + some_pairs;
     const double reads = static_cast<double>(plan_.readouts.size());
     const int layers = static_cast<int>(c_.layers);
     double operations = 0;
@@ -64,17 +63,18 @@ class Operations {
       operations += (last ? reads : layer < last_entered() ? all : later) * leaving();
       operations += 4 * queries() * (last ? read_pairs : layer <= last_attended() ? all_pairs : later_pairs);
     }
-    return operations + paying_pairs() * 2 * queries();
+    return operations + scored_pairs() * 2 * queries();
   }
 
  private:
   const kernels::Repair& repair() const { return plan_.repair; }
-  bool is_place(std::uint32_t segment) const {
-    return std::ranges::any_of(repair().places, [&](const auto& place) { return place.segment == segment; });
+  bool is_reused_span(std::uint32_t segment) const {
+    return std::ranges::any_of(repair().reused_spans,
+                               [&](const auto& span) { return span.segment == segment; });
   }
-  bool is_made(std::uint32_t segment) const {  // of prototypes
-    return std::ranges::any_of(
-        repair().places, [&](const auto& place) { return place.of_prototypes && place.block == segment; });
+  bool is_from_prototypes(std::uint32_t segment) const {  // true for a block made of prototypes
+    return std::ranges::any_of(repair().reused_spans,
+                               [&](const auto& span) { return span.of_prototypes && span.block == segment; });
   }
   double seen_by(std::uint32_t segment) const {
     double tokens = 0;
@@ -83,21 +83,21 @@ class Operations {
     return tokens;
   }
   double queries() const { return c_.heads * c_.head_dim; }
-  // Multiply-adds count two.
+  // Operations per row; a multiply-add counts as two.
   double entering() const { return 2.0 * c_.hidden * (queries() + 2.0 * c_.kv_heads * c_.head_dim); }
   double leaving() const { return 2.0 * c_.hidden * (queries() + 3.0 * c_.intermediate); }
-  // The last layer that all tokens of places enter, and the last in which they attend; -1: none.
+  // The last layer that all tokens of reused spans enter, and the last in which they attend; -1 = none.
   int last_entered() const {
     return std::max(static_cast<int>(repair().exact_layers) - 1, repair().divergence > 0 ? 1 : 0);
   }
   int last_attended() const {
     return repair().attention > 0 ? std::max(0, last_entered() - 1) : last_entered() - 1;
   }
-  double paying_pairs() const {
+  double scored_pairs() const {
     if (repair().attention == 0) return 0;
     double pairs = 0;
     for (std::uint32_t s = repair().attending; s < plan_.segments.size(); ++s) {
-      if (kv_[s].source == Source::cached || is_made(s)) continue;
+      if (kv_[s].source == Source::cached || is_from_prototypes(s)) continue;
       const auto tokens = static_cast<double>(plan_.segments[s].tokens.size());
       pairs += tokens * (seen_by(s) + (tokens + 1) / 2);
     }
@@ -138,24 +138,25 @@ void BlockBench::fill_prefix(const Plan& plan, std::vector<SegmentKv>& kv) {
   decoder_.run({&request, 1});
 }
 
-// Computes those blocks of the plan that were never asked for, and takes all from where they are kept.
+// Computes the blocks of the plan that were not used before, and sets `kv` to the cached pages of all.
 void BlockBench::fill(const Plan& plan, std::vector<SegmentKv>& kv) {
   Plan missing;
   std::vector<SegmentKv> made;
   std::uint32_t end = 0;
-  for (const kernels::Repair::Place& place : plan.repair.places) end = std::max(end, place.block + 1);
+  for (const kernels::Repair::ReusedSpan& span : plan.repair.reused_spans)
+    end = std::max(end, span.block + 1);
   bool any = false;
   for (std::uint32_t s = 0; s < end; ++s) {
     missing.segments.push_back(plan.segments[s]);
     made.emplace_back();
   }
-  for (const kernels::Repair::Place& place : plan.repair.places) {
-    const Segment& block = plan.segments[place.block];
-    if (place.of_prototypes) continue;  // which the executor makes
+  for (const kernels::Repair::ReusedSpan& span : plan.repair.reused_spans) {
+    const Segment& block = plan.segments[span.block];
+    if (span.of_prototypes) continue;  // the executor makes these blocks
     const auto [at, is_new] =
         blocks_.try_emplace(key_of(plan, block), decoder_.layout(), block.tokens.size());
-    kv[place.block] = {Source::cached, at->second.addresses};
-    if (is_new) made[place.block] = {Source::compute, at->second.addresses};
+    kv[span.block] = {Source::cached, at->second.addresses};
+    if (is_new) made[span.block] = {Source::compute, at->second.addresses};
     any = any || is_new;
   }
   if (!any) return;
@@ -176,10 +177,10 @@ BlockBench::Run BlockBench::run(const Plan& plan) {
 
 namespace {
 
-// One token's key or value of a head, of 32 bits; keys turned by `shift` positions.
-class Reader {
+// Reads one token's key or value of a head, stored as float32. Keys are rotated by `shift` positions.
+class KvReader {
  public:
-  Reader(const kernels::DecoderConfig& config, std::uint32_t page_tokens)
+  KvReader(const kernels::DecoderConfig& config, std::uint32_t page_tokens)
       : layout_(kernels::kv_layout(config, page_tokens, kernels::KvFormat::f32)),
         frequencies_(kernels::rope_frequencies(config)) {}
 
@@ -220,10 +221,10 @@ Plan BlockBench::with_oracle(const Plan& plan, const Plan& plain) {
   decoder_.run({&truth, 1});
   std::vector<SegmentKv> blocks(plan.segments.size());
   fill(plan, blocks);
-  const Reader reader(config_, decoder_.layout().page_tokens);
+  const KvReader reader(config_, decoder_.layout().page_tokens);
   kernels::RepairTokens tokens;
-  for (const kernels::Repair::Place& place : plan.repair.places) {
-    const Segment &own = plan.segments[place.segment], &block = plan.segments[place.block];
+  for (const kernels::Repair::ReusedSpan& span : plan.repair.reused_spans) {
+    const Segment &own = plan.segments[span.segment], &block = plan.segments[span.block];
     for (std::size_t t = 0; t < own.tokens.size(); ++t) {
       const auto [segment, offset] = at.at(own.start + static_cast<std::int32_t>(t));
       double squares = 0;
@@ -232,10 +233,10 @@ Plan BlockBench::with_oracle(const Plan& plan, const Plan& plain) {
           for (const bool value : {false, true}) {
             const auto a = reader.read(pages[segment].addresses, offset, layer, head, value, 0);
             const auto b =
-                reader.read(blocks[place.block].pages, t, layer, head, value, own.start - block.start);
+                reader.read(blocks[span.block].pages, t, layer, head, value, own.start - block.start);
             for (std::size_t i = 0; i < a.size(); ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
           }
-      tokens.budget.push_back(place.budget);
+      tokens.budget.push_back(span.budget);
       tokens.divergence.push_back(static_cast<float>(std::sqrt(squares)));
     }
   }

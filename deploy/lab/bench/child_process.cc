@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One direction of a pipe; closed at the end of the scope.
+// A pipe whose ends are closed with the scope.
 class Pipe {
  public:
   Pipe() {
@@ -64,7 +64,7 @@ std::vector<std::string> environment_of(const ChildProcess& child) {
   return all;
 }
 
-// 0, or an errno.
+// Starts the program. Returns 0 or an errno.
 int spawn(const ChildProcess& child, const Pipe& out, const Pipe& errors, pid_t& pid) {
   std::vector<std::string> arguments = child.arguments, environment = environment_of(child);
   posix_spawn_file_actions_t actions;
@@ -83,9 +83,10 @@ int spawn(const ChildProcess& child, const Pipe& out, const Pipe& errors, pid_t&
   return error;
 }
 
-constexpr std::size_t output_bytes_max = 16 << 20, words_bytes_max = 64 << 10;
+constexpr std::size_t output_bytes_max = 16 << 20, error_bytes_max = 64 << 10;
 
-// False once the writers have closed it. What is beyond the most is read, and the last is kept.
+// Reads once from `from` and appends to `to`. Returns false after all writers have closed the pipe. When
+// `to` exceeds `bytes_max`, only its newest half of that is kept.
 bool take(int from, std::string& to, std::size_t bytes_max) {
   char buffer[4096];
   const ssize_t size = read(from, buffer, sizeof buffer);
@@ -94,30 +95,30 @@ bool take(int from, std::string& to, std::size_t bytes_max) {
   return size > 0 || (size < 0 && errno == EINTR);
 }
 
-// Reads until both ends are closed. False if the time was up before.
-bool take_all(int out, int errors, Clock::time_point until, std::string& output, std::string& words) {
+// Reads until both pipes are closed. Returns false if `until` passes first.
+bool take_all(int out, int errors, Clock::time_point until, std::string& output, std::string& error_text) {
   std::array<pollfd, 2> ends{{{out, POLLIN, 0}, {errors, POLLIN, 0}}};
   while (ends[0].fd >= 0 || ends[1].fd >= 0) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
     if (left <= 0) return false;
     if (poll(ends.data(), ends.size(), static_cast<int>(std::min<long>(left, 1 << 30))) < 0) continue;
     if (ends[0].revents != 0 && !take(out, output, output_bytes_max)) ends[0].fd = -1;
-    if (ends[1].revents != 0 && !take(errors, words, words_bytes_max)) ends[1].fd = -1;
+    if (ends[1].revents != 0 && !take(errors, error_text, error_bytes_max)) ends[1].fd = -1;
   }
   return true;
 }
 
-// As one line.
-std::string last_words(const std::string& words) {
+// Returns the end of `error_text` as one line that begins with ": ", or "" if there is none.
+std::string error_tail(const std::string& error_text) {
   constexpr std::size_t length = 400;
-  std::istringstream tail(words.substr(words.size() - std::min(words.size(), length)));
+  std::istringstream tail(error_text.substr(error_text.size() - std::min(error_text.size(), length)));
   std::string line;
   for (std::string word; tail >> word;) line += (line.empty() ? ": " : " ") + word;
   return line;
 }
 
-// Waits for the program, which may have closed its output long before it ends. Past the deadline it is
-// killed, with all that it started, and false is returned.
+// Waits for the program, which may have closed its output long before it ends. After the deadline, kills it
+// and all that it started, and returns false.
 bool await_end(pid_t pid, Clock::time_point deadline, int& status) {
   constexpr std::chrono::milliseconds between_looks(5);
   const auto wait = [&](int flags) {
@@ -148,18 +149,18 @@ ChildResult run_child(const ChildProcess& child) {
   }
   out.close_writer();
   errors.close_writer();
-  std::string words;
+  std::string error_text;
   const Clock::time_point deadline = Clock::now() + child.limit;
-  take_all(out.reader(), errors.reader(), deadline, result.output, words);
+  take_all(out.reader(), errors.reader(), deadline, result.output, error_text);
   int status = 0;
   const bool in_time = await_end(pid, deadline, status);
   if (!in_time)
     result.failure = "killed after " + fixed(std::chrono::duration<double>(child.limit).count(), 1) + " s" +
-                     last_words(words);
+                     error_tail(error_text);
   else if (WIFSIGNALED(status))
-    result.failure = "killed by signal " + std::to_string(WTERMSIG(status)) + last_words(words);
+    result.failure = "killed by signal " + std::to_string(WTERMSIG(status)) + error_tail(error_text);
   else if (WEXITSTATUS(status) != 0)
-    result.failure = "ended with status " + std::to_string(WEXITSTATUS(status)) + last_words(words);
+    result.failure = "ended with status " + std::to_string(WEXITSTATUS(status)) + error_tail(error_text);
   return result;
 }
 

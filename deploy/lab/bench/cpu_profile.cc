@@ -6,14 +6,14 @@
 #include <fstream>
 #include <system_error>
 
-#include "runtime/profiling/cpu_rooms.h"
+#include "runtime/profiling/cpu_components.h"
 
 namespace troupe::deploy {
 namespace {
 
-constexpr const char* helper_name = "troupe-helper";  // as kernels/cpu/engine/team.cc calls them
+constexpr const char* helper_name = "troupe-helper";  // the name that kernels/cpu/engine/team.cc sets
 
-// Of this process's threads with that name; a kernel that does not tell counts none.
+// Returns the CPU time of this process's threads with that name; 0 if Linux does not report it.
 double helpers_cpu_seconds() {
   double seconds = 0;
   std::error_code gone;
@@ -39,19 +39,19 @@ double process_cpu_seconds() {
 }
 
 CpuProfile::CpuProfile() : process_begin_(process_cpu_seconds()), helpers_begin_(helpers_cpu_seconds()) {
-  start_cpu_meter();
+  start_cpu_profile();
 }
 
 std::vector<CpuShare> CpuProfile::take() {
-  CpuTimes times = stop_cpu_meter();
+  CpuTimes times = stop_cpu_profile();
   const double process = process_cpu_seconds() - process_begin_;
   const double helpers = helpers_cpu_seconds() - helpers_begin_;
-  times[static_cast<std::size_t>(CpuRoom::kernels)] += static_cast<std::int64_t>(helpers * 1e9);
+  times[static_cast<std::size_t>(CpuComponent::kernels)] += static_cast<std::int64_t>(helpers * 1e9);
   std::vector<CpuShare> shares;
   double rest = process;
-  for (std::size_t room = 1; room < times.size(); ++room) {  // 0: none
-    shares.push_back(
-        {std::string(name_of(static_cast<CpuRoom>(room))), static_cast<double>(times[room]) / 1e9});
+  for (std::size_t component = 1; component < times.size(); ++component) {  // 0: none
+    shares.push_back({std::string(name_of(static_cast<CpuComponent>(component))),
+                      static_cast<double>(times[component]) / 1e9});
     rest -= shares.back().seconds;
   }
   shares.push_back({"rest", rest});

@@ -1,25 +1,25 @@
 #pragma once
-// The CPU time of a benchmark's requests by room (runtime/profiling/cpu_rooms.h), checked against what the
-// whole process used: what no room counted (the scheduler of actors, its clock, threads going to sleep and
-// being woken, background work of the store) is the rest. Threads that help passes are told by their name;
-// theirs is the kernels'.
+// CPU time of a benchmark's requests by component (runtime/profiling/cpu_components.h), compared with the
+// time of the whole process. Time that no component counted is reported as "rest": the actor scheduler, its
+// clock, threads that go to sleep and wake up, and background work of the store. Threads that help passes
+// are recognised by their name and count as kernels.
 #include <string>
 #include <vector>
 
 namespace troupe::deploy {
 
 struct CpuShare {
-  std::string room;
+  std::string component;
   double seconds = 0;
 };
 
 double process_cpu_seconds();
 
-// Between its construction and take(); one at a time.
+// Measures from its construction to take(). Only one may exist at a time.
 class CpuProfile {
  public:
   CpuProfile();
-  // All rooms, in the order of CpuRoom, and "rest"; they add up to what the process used meanwhile.
+  // Returns all components, in the order of CpuComponent, and "rest". The sum is the process's CPU time.
   std::vector<CpuShare> take();
 
  private:

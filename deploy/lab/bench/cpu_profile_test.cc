@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/profiling/cpu_rooms.h"
+#include "runtime/profiling/cpu_components.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -14,11 +14,12 @@ void use_cpu(std::int64_t ns) {
   }
 }
 
-TEST_CASE("rooms and rest add up to what the process used, and a room has what was used in it") {
+TEST_CASE(
+    "CPU profile: components and rest sum to the process's time, and scopes count for their component") {
   const double begin = process_cpu_seconds();
   CpuProfile profile;
   {
-    const CpuScope kernels(CpuRoom::kernels);
+    const CpuScope kernels(CpuComponent::kernels);
     use_cpu(20'000'000);
   }
   use_cpu(1'000'000);
@@ -27,14 +28,14 @@ TEST_CASE("rooms and rest add up to what the process used, and a room has what w
   double sum = 0, kernels = 0, router = 0;
   for (const CpuShare& share : shares) {
     sum += share.seconds;
-    if (share.room == "kernels") kernels = share.seconds;
-    if (share.room == "router") router = share.seconds;
+    if (share.component == "kernels") kernels = share.seconds;
+    if (share.component == "router") router = share.seconds;
   }
   CHECK(kernels >= 0.020);
   CHECK(router == 0);
   CHECK(sum >= 0.020);
   CHECK(sum <= used);
-  CHECK(shares.back().room == "rest");
+  CHECK(shares.back().component == "rest");
 }
 
 }  // namespace

@@ -20,9 +20,9 @@ namespace troupe::deploy {
 namespace {
 
 constexpr double gb = 1e9;
-constexpr std::uint32_t passing_plans = 4;  // whose pulled items have room beside what is placed
+constexpr std::uint32_t passing_plans = 4;  // plans whose pulled items fit beside the placed ones
 
-// What is computed and stored, in the scaled world.
+// Sizes of the scaled world.
 struct Sizes {
   std::uint32_t items, users, pages, item_pages, replicated, placed;
 };
@@ -55,14 +55,15 @@ placement::HrcsDecision decide(const Experiment& e, const sim::Hardware& hardwar
   }
   if (e.placement == "hash" || e.placement == "metis" || e.nodes == 1)
     return {.placed = std::min<std::uint64_t>(items, std::uint64_t{item_pages_max} * e.nodes)};
-  // Algorithm 1 for the scaled catalog: shares of accesses and memory are what they are for the whole one.
+  // Algorithm 1 for the scaled catalog, whose shares of accesses and memory equal the whole one's.
   return placement::decide_replication(
       placement::communication_ratio_max(replication_input(plan_setup(e, hardware))),
       placement::AccessDistribution::zipf(items, e.item_skew), placement::Items(items, 1), e.nodes,
       item_pages_max);
 }
 
-// Room for what is placed, and for what only passes on its way from another node.
+// Computes the sizes of the pool and its item area: pages for placed items, and for items that other nodes
+// send.
 Sizes sizes_of(const Experiment& e, const sim::Hardware& hardware, router::Policy policy) {
   const double page_bytes = hardware.shape.kv_token_bytes() * e.item_tokens;
   const auto pages_of = [&](double gigabytes) {
@@ -77,27 +78,27 @@ Sizes sizes_of(const Experiment& e, const sim::Hardware& hardware, router::Polic
   if (!uses_items(policy)) return s;
   const std::uint32_t passing = passing_plans * e.candidates;
   const std::uint32_t most = e.item_gb > 0 ? std::min(s.pages, pages_of(e.item_gb)) : s.pages;
-  const std::uint32_t room = most - std::min(passing, most / 4);
-  const placement::HrcsDecision decision = decide(e, hardware, s.items, room);
+  const std::uint32_t component = most - std::min(passing, most / 4);
+  const placement::HrcsDecision decision = decide(e, hardware, s.items, component);
   s.replicated = static_cast<std::uint32_t>(decision.replicated);
   s.placed = static_cast<std::uint32_t>(decision.placed);
   const double sharded = (s.placed - s.replicated) / static_cast<double>(e.nodes);
-  const double by_metis = e.placement == "metis" ? 0.05 * sharded : 0;  // whose parts are as unequal, about
+  const double by_metis = e.placement == "metis" ? 0.05 * sharded : 0;  // about how unequal METIS's parts are
   const double uneven = sharded > 0 && e.nodes > 1 ? by_metis + 3 * std::sqrt(sharded) + passing : 0;
   s.item_pages = static_cast<std::uint32_t>(std::min<double>(s.replicated + sharded + uneven, most));
   if (!uses_users(policy)) s.item_pages = s.pages;
   return s;
 }
 
-// Where a number of requests is under way, times are numbers of requests.
+// Generates the requests. Without a request rate, times are numbers of requests.
 TracedRequests visits_of(const Experiment& e, const Sizes& sizes, const sim::Scenario& scenario) {
   const bool in_time = e.requests_per_s > 0;
   GeneratedTraceOptions options;
-  options.making.per_second = in_time ? e.requests_per_s : 1;
-  options.making.arrivals = in_time ? "poisson" : "constant";
-  options.making.candidates = e.candidates;
-  options.making.views = 1e18;  // profiles stay as they are
-  options.making.returns = {e.return_share, e.return_after / e.scale / options.making.per_second,
+  options.common.per_second = in_time ? e.requests_per_s : 1;
+  options.common.arrivals = in_time ? "poisson" : "constant";
+  options.common.candidates = e.candidates;
+  options.common.views = 1e18;  // profiles stay as they are
+  options.common.returns = {e.return_share, e.return_after / e.scale / options.common.per_second,
                             e.return_sigma};
   const auto world = std::make_shared<const sim::WorldData>(sim::world_options(scenario));
   if (e.drawn_by_length > 0)
@@ -108,7 +109,7 @@ TracedRequests visits_of(const Experiment& e, const Sizes& sizes, const sim::Sce
     options.away = [=](std::uint32_t user) {
       return std::pow(e.user_tokens / world->history_length(user), e.returns_by_length);
     };
-  options.making.seed = e.seed;
+  options.common.seed = e.seed;
   options.users = sizes.users;
   options.items = sizes.items;
   options.user_exponent = e.user_skew;
@@ -118,9 +119,10 @@ TracedRequests visits_of(const Experiment& e, const Sizes& sizes, const sim::Sce
   return [trace](TracedRequest& request) { return trace->next(request); };
 }
 
-// ---- candidates that belong together ----
+// ---- grouped candidates ----
 
-// Requests of the run, those that the placement goes by, and those that judge it: three streams of one kind.
+// Seeds of three streams of the same kind: the run's requests, those that the placement learns from, and
+// those that judge it.
 constexpr std::uint64_t training_seed = 1'000'003, judging_seed = 2'000'003;
 constexpr std::size_t judging_requests = 2'000;
 
@@ -161,10 +163,10 @@ placement::Placement grouped_placement(const Experiment& e, const Sizes& sizes) 
 void place_groups(const Experiment& e, const Sizes& sizes, PreparedExperiment& prepared) {
   sim::Scenario& s = prepared.options.scenario;
   const placement::Placement placement = grouped_placement(e, sizes);
-  router::ItemPlaces::Listed listed;
+  router::ItemAssignment::Listed listed;
   for (std::uint32_t i = 0; i < sizes.items; ++i) listed[sim::WorldData::item_id(i)] = placement.place(i);
   s.placement = sim::ItemPlacement::planned;
-  s.places = std::make_shared<const router::ItemPlaces>(placement.nodes(), std::move(listed));
+  s.places = std::make_shared<const router::ItemAssignment>(placement.nodes(), std::move(listed));
   const auto pages = bytes_per_node(placement, placement::Items(sizes.items, 1));
   prepared.node_tokens = static_cast<double>(*std::ranges::max_element(pages)) * e.item_tokens * e.scale;
   GroupedRequests source(grouped_options(e, sizes, judging_seed));
@@ -194,7 +196,8 @@ sim::ItemPlacement placement_of(const Experiment& e) {
   if (e.placement == "replicate") return sim::ItemPlacement::replicate;
   if (e.placement == "metis" && e.group_items == 0)
     throw std::invalid_argument(
-        e.name + ": placement is \"metis\"; expected group_items, by which it knows what goes together");
+        e.name +
+        ": placement is \"metis\"; expected group_items, which defines the items that METIS places together");
   if (e.placement == "hash" || e.placement == "hrcs" || e.placement == "metis")
     return sim::ItemPlacement::hot_and_cold;
   throw std::invalid_argument(e.name + ": placement is \"" + e.placement +
@@ -213,7 +216,7 @@ router::Routing routing_of(const Experiment& e) {
                               "\"; expected earliest, affinity, hits or load");
 }
 
-// Every node has all roles, as a node of BAT has a GPU, a KV cache worker and a share of the front.
+// Gives every node all roles, as a node of BAT has a GPU, a KV-cache worker and a share of the frontend.
 sim::Scenario scenario_of(const Experiment& e) {
   sim::Scenario s;
   s.seed = e.seed;
@@ -234,7 +237,7 @@ sim::Scenario scenario_of(const Experiment& e) {
   s.writes_share = 0;
   s.store = false;
   s.policy = policy_of(e);
-  s.undivided = e.undivided;
+  s.shared_areas = e.shared_areas;
   s.approximate = e.approximate;
   s.routing = routing_of(e);
   s.placement = placement_of(e);

@@ -1,4 +1,4 @@
-// Experiments as JSON.
+// Reads experiments from JSON.
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -44,25 +44,25 @@ Setter text(std::string Experiment::*member) {
   };
 }
 
-struct Member {
+struct MemberRule {
   Setter set;
   std::string expected;
 };
 
-Member in_range(auto Experiment::*member, double least, double most) {
+MemberRule in_range(auto Experiment::*member, double least, double most) {
   return {number(member, least, most), Json(least).dump() + " to " + Json(most).dump()};
 }
-Member words(std::string Experiment::*member) { return {text(member), "a text"}; }
+MemberRule any_text(std::string Experiment::*member) { return {text(member), "a text"}; }
 
-const std::map<std::string, Member>& members() {
+const std::map<std::string, MemberRule>& members() {
   using E = Experiment;
-  static const std::map<std::string, Member> all{
-      {"name", words(&E::name)},
+  static const std::map<std::string, MemberRule> all{
+      {"name", any_text(&E::name)},
       {"nodes", in_range(&E::nodes, 1, 1'000)},
-      {"device", words(&E::device)},
-      {"shape", words(&E::shape)},
-      {"link", words(&E::link)},
-      {"host_link", words(&E::host_link)},
+      {"device", any_text(&E::device)},
+      {"shape", any_text(&E::shape)},
+      {"link", any_text(&E::link)},
+      {"host_link", any_text(&E::host_link)},
       {"devices", in_range(&E::devices, 1, 64)},
       {"efficiency", in_range(&E::efficiency, 0, 1)},
       {"memory_gb", in_range(&E::memory_gb, 0.001, 1e6)},
@@ -90,13 +90,13 @@ const std::map<std::string, Member>& members() {
       {"known_share", in_range(&E::known_share, 0, 1)},
       {"training", in_range(&E::training, 1, 1e6)},
       {"approximate", in_range(&E::approximate, 0, 1)},
-      {"routing", words(&E::routing)},
+      {"routing", any_text(&E::routing)},
       {"routing_alpha", in_range(&E::routing_alpha, 0, 1)},
       {"routers", in_range(&E::routers, 0, 1'000)},
       {"requests_per_s", in_range(&E::requests_per_s, 0, 1e6)},
-      {"policy", words(&E::policy)},
-      {"placement", words(&E::placement)},
-      {"undivided", {flag(&E::undivided), "true or false"}},
+      {"policy", any_text(&E::policy)},
+      {"placement", any_text(&E::placement)},
+      {"undivided", {flag(&E::shared_areas), "true or false"}},
       {"pulls_stall", {flag(&E::pulls_stall), "true or false"}},
       {"overlap", {flag(&E::overlap), "true or false"}},
       {"pull_share", in_range(&E::pull_share, 0, 1)},
@@ -113,7 +113,7 @@ const std::map<std::string, Member>& members() {
   return all;
 }
 
-Experiment read_one(const Json& json, const std::string& where) {
+Experiment read_experiment(const Json& json, const std::string& where) {
   if (!json.is_object()) throw ImportError(where + ": expected an object");
   Experiment experiment;
   for (const auto& [name, value] : json.items()) {
@@ -121,7 +121,7 @@ Experiment read_one(const Json& json, const std::string& where) {
     if (at == members().end()) {
       std::string names;
       for (const auto& [known, member] : members()) names += (names.empty() ? "" : ", ") + known;
-      throw ImportError(where + ": \"" + name + "\" is no member; expected some of " + names);
+      throw ImportError(where + ": \"" + name + "\" is not a member; expected some of " + names);
     }
     if (!at->second.set(experiment, value))
       throw ImportError(where + ": " + name + " is " + value.dump().substr(0, 60) + "; expected " +
@@ -129,7 +129,7 @@ Experiment read_one(const Json& json, const std::string& where) {
   }
   if (experiment.overlap && experiment.pulls_stall)
     throw ImportError(
-        where + ": overlap is true, and pulls stall the engine; expected \"pulls_stall\": false beside it");
+        where + ": overlap is true, but pulls stall the engine; expected \"pulls_stall\": false beside it");
   return experiment;
 }
 
@@ -145,13 +145,13 @@ std::string text_of(const std::string& path) {
 
 std::vector<Experiment> read_experiments(const std::string& path) {
   const std::string text = text_of(path);
-  if (const std::string excess = find_excess(text, bounds); !excess.empty())
+  if (const std::string excess = exceeded_bound(text, bounds); !excess.empty())
     throw ImportError(path + ": has " + excess + "; expected fewer experiments");
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_array()) throw ImportError(path + ": expected a JSON list of experiments");
   std::vector<Experiment> experiments;
   for (std::size_t i = 0; i < json.size(); ++i)
-    experiments.push_back(read_one(json[i], path + ": experiment " + std::to_string(i)));
+    experiments.push_back(read_experiment(json[i], path + ": experiment " + std::to_string(i)));
   return experiments;
 }
 

@@ -45,7 +45,7 @@ Experiment books(const std::string& policy, const std::string& placement, double
 
 }  // namespace
 
-TEST_CASE("experiments are read from a list, with their defaults") {
+TEST_CASE("experiment file: a list of experiments is read, with defaults") {
   const File file(R"([{"name": "a", "items": 1e6, "policy": "larger", "pulls_stall": false}, {}])");
   const auto experiments = read_experiments(file.path);
   REQUIRE(experiments.size() == 2);
@@ -56,7 +56,7 @@ TEST_CASE("experiments are read from a list, with their defaults") {
   CHECK(experiments[1].items == 280'000);
 }
 
-TEST_CASE("what is wrong with a list of experiments is said with its place") {
+TEST_CASE("experiment file: an invalid list is refused, and the error names experiment and member") {
   CHECK(fault("{}").find("expected a JSON list of experiments") != std::string::npos);
   CHECK(fault("[3]").find("experiment 0: expected an object") != std::string::npos);
   CHECK(fault(R"([{}, {"nodes": 0}])").find("experiment 1: nodes is 0; expected 1") != std::string::npos);
@@ -65,14 +65,13 @@ TEST_CASE("what is wrong with a list of experiments is said with its place") {
         std::string::npos);
   CHECK(fault(R"([{"overlap": true}])").find("expected \"pulls_stall\": false beside it") !=
         std::string::npos);
-  CHECK(
-      fault(R"([{"polcy": "bat"}])").find("\"polcy\" is no member; expected some of alpha, approximate, ") !=
-      std::string::npos);
+  CHECK(fault(R"([{"polcy": "bat"}])")
+            .find("\"polcy\" is not a member; expected some of alpha, approximate, ") != std::string::npos);
   CHECK_THROWS_AS(prepare(books("best", "hrcs")), std::invalid_argument);
   CHECK_THROWS_AS(prepare(books("bat", "everywhere")), std::invalid_argument);
 }
 
-TEST_CASE("the item area is what the placement takes of BAT's catalogs, users get the rest") {
+TEST_CASE("experiment: the item area is what the placement of BAT's catalogs needs, users get the rest") {
   const double catalog_gb = 280'000.0 * 15 * 28'672 / 1e9;
   const PreparedExperiment all = prepare(books("bat", "replicate"));
   CHECK(all.item_gb == doctest::Approx(catalog_gb).epsilon(0.01));
@@ -84,11 +83,11 @@ TEST_CASE("the item area is what the placement takes of BAT's catalogs, users ge
   CHECK(hash.replicated == 0);
   CHECK(prepare(books("user", "hrcs")).item_gb == 0);
   CHECK(prepare(books("item", "hrcs")).user_gb == 0);
-  const PreparedExperiment million = prepare(books("bat", "replicate", 1e6));  // more than there is room for
+  const PreparedExperiment million = prepare(books("bat", "replicate", 1e6));  // more than fits
   CHECK(million.placed < 400'000);
 }
 
-TEST_CASE("HRCS replicates the more the slower the network is") {
+TEST_CASE("experiment: HRCS replicates more items on a slower network") {
   Experiment e = books("bat", "hrcs");
   const PreparedExperiment fast = prepare(e);
   e.link = "10gbps";
@@ -98,7 +97,7 @@ TEST_CASE("HRCS replicates the more the slower the network is") {
   CHECK(fast.user_gb > slow.user_gb);
 }
 
-TEST_CASE("a scale divides how much there is, not how large it is") {
+TEST_CASE("experiment: the scale divides quantities, not the size of each item or user") {
   Experiment e = books("bat", "hrcs");
   e.scale = 8;
   const sim::Scenario large = prepare(e).options.scenario;
@@ -118,7 +117,7 @@ TEST_CASE("a scale divides how much there is, not how large it is") {
   CHECK(request.events.empty());
 }
 
-TEST_CASE("active users have long profiles: they are drawn more often, and return sooner") {
+TEST_CASE("experiment: users with long profiles are drawn more often and return sooner") {
   const auto mean_tokens = [](double drawn, double returns) {
     Experiment e = books("user", "hrcs");
     e.users = 2'000;
@@ -140,18 +139,18 @@ TEST_CASE("active users have long profiles: they are drawn more often, and retur
   };
   const double alike = mean_tokens(0, 0), drawn = mean_tokens(1, 0);
   CHECK(alike == doctest::Approx(1'586).epsilon(0.05));
-  CHECK(drawn > 1.25 * alike);  // e^(0.6²), less what is cut
+  CHECK(drawn > 1.25 * alike);  // e^(0.6²), less the part beyond the longest profile
   CHECK(mean_tokens(0, 1) > 0.9 * alike);
 }
 
-TEST_CASE("f_u's window is so many requests, or so long") {
+TEST_CASE("experiment: the frequency window may be given in seconds and is scaled") {
   Experiment e = books("bat", "hrcs");
   e.window_s = 3'600;
   e.scale = 16;
   CHECK(prepare(e).options.scenario.frequency_window.us == 225'000'000);
 }
 
-TEST_CASE("candidates of a group are mostly its own, none twice, and their number is drawn") {
+TEST_CASE("grouped requests: most candidates come from one group, none twice, and their number varies") {
   GroupedRequests requests(
       {.items = 1'000, .group_items = 50, .share = 0.9, .candidates = 20, .candidates_sigma = 0.4});
   std::size_t all = 0, own = 0, least = 1'000, most = 0;
@@ -175,7 +174,7 @@ TEST_CASE("candidates of a group are mostly its own, none twice, and their numbe
   CHECK(items != other.next_items());
 }
 
-TEST_CASE("items that are asked for together are on one node by metis, and on any by hash") {
+TEST_CASE("experiment: metis puts a request's items on one node, hash spreads them") {
   Experiment e = books("all_blocks+30:attention", "metis", 32'000);
   e.nodes = 8;
   e.scale = 16;
@@ -204,7 +203,7 @@ TEST_CASE("items that are asked for together are on one node by metis, and on an
   CHECK_THROWS_AS(prepare(e), std::invalid_argument);
 }
 
-TEST_CASE("several devices of a node multiply its speed and its link to the host") {
+TEST_CASE("experiment: several devices of a node multiply its speed and its host link") {
   Experiment e = books("causal", "hrcs");
   const sim::Scenario one = prepare(e).options.scenario;
   e.devices = 4;

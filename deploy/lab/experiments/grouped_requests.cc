@@ -10,8 +10,8 @@ namespace troupe::deploy {
 namespace {
 
 constexpr std::uint64_t stream = 0x6709;
-constexpr double least = 0.5, most = 1.75;  // candidates, over the median
-constexpr int draws_max = 40;               // of one candidate, until it is a new one
+constexpr double least = 0.5, most = 1.75;  // limits of the number of candidates, over the median
+constexpr int draws_max = 40;               // draws of one candidate before the next free item is taken
 
 }  // namespace
 

@@ -18,10 +18,10 @@ namespace troupe::deploy {
 
 namespace {
 
-constexpr Instant trace_begins{2'000'000};  // until the cluster has found itself
-constexpr double frame_tokens = 9;          // around profile and candidates
+constexpr Instant trace_begins{2'000'000};  // the cluster has formed by then
+constexpr double frame_tokens = 9;          // tokens around profile and candidates
 constexpr double least_seconds = 4;
-constexpr std::uint32_t history_events_kept = 1'000;  // that a simulated profile grows to
+constexpr std::uint32_t history_events_kept = 1'000;  // largest size of a simulated profile
 constexpr double pages_most = 4e9;
 
 std::uint64_t most_requests(const TrialOptions& options) {
@@ -128,7 +128,8 @@ CapacityTrial trial_of(const sim::LoadResult& result, std::uint32_t nodes) {
     lost += result.seconds[i].refused + result.seconds[i].expired;
   }
   trial.lost = sent > 0 ? lost / sent : 1;
-  if (!(trial.p99_ms >= 0)) trial.p99_ms = std::numeric_limits<double>::infinity();  // nobody was answered
+  // Without an answer the percentile is NaN.
+  if (!(trial.p99_ms >= 0)) trial.p99_ms = std::numeric_limits<double>::infinity();
   return trial;
 }
 
@@ -144,8 +145,7 @@ ServedTrace::ServedTrace(const TrialOptions& options)
   Instant last;
   for (TracedRequest request; requests_ < most_requests(options) && reader.next(request); ++requests_) {
     if (request.generates)
-      reader.fail("it asks for items, not for a ranking",
-                  "rankings: the simulated cluster has a ranker's shape");
+      reader.fail("kind is generate", "only rankings, because the simulated cluster serves a ranker");
     const TraceUsers::Visit visit = users.visit(reader, request);
     if (visit.user == events.size()) events.push_back(0);
     events[visit.user] += static_cast<std::uint32_t>(request.events.size());
@@ -163,7 +163,7 @@ ServedTrace::ServedTrace(const TrialOptions& options)
   if (requests_ == 0) reader.fail("there are no requests", "at least one");
   if (!options.all_judged && seconds_ < least_seconds)
     reader.fail("the requests take " + std::to_string(seconds_) + " s",
-                "at least 4 s, of which the second half is judged (--speed, --requests)");
+                "at least 4 s, because only the second half is judged (see --speed, --requests)");
 }
 
 TracedRequests ServedTrace::replay(Instant begin) const {

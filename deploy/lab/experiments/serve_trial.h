@@ -1,8 +1,8 @@
 #pragma once
-// A cluster that serves a request trace at its times, simulated: what `troupe plan --serve` tries with more
-// and fewer nodes. The simulated world computes its users and items from their numbers, so those of the trace
-// are numbered in the order in which they come: who asks for what, how often, when and with which history is
-// the trace's.
+// Simulates a cluster that serves a request trace at its times; `troupe plan --serve` tries it with different
+// numbers of nodes. The simulated world computes its users and items from their numbers, so the trace's users
+// and items are numbered in order of appearance. Which user requests which items, when and with which history
+// comes from the trace.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -16,20 +16,20 @@ namespace troupe::deploy {
 
 struct TrialOptions {
   std::filesystem::path trace;
-  double speed = 1;            // times as fast as it was
-  std::uint64_t requests = 0;  // so many of its first ones; 0: all
+  double speed = 1;            // speed-up of the trace's times
+  std::uint64_t requests = 0;  // first requests of the trace to use; 0 = all
   std::string shape = "qwen2-1.5b", link = "100gbps", policy = "bat";
-  std::uint32_t item_tokens = 10;  // of each item, in histories and as a candidate
+  std::uint32_t item_tokens = 10;  // tokens of each item, in histories and as a candidate
   std::uint64_t memory_bytes = 0;  // of each node, for keys and values
-  double item_share = 0.5;         // of that, for items; pool.item_share
+  double item_share = 0.5;         // share of that memory for items (pool.item_share)
   std::uint64_t seed = 1;
-  bool all_judged = false;  // else the second half, and so the trace has to last for some seconds
+  bool all_judged = false;  // judge the whole trace; false = its second half, so it must last some seconds
 };
 
-// One pass over the trace, since the world has to know how much it holds.
+// Sizes of a trace, from one pass over it. The simulated world needs them before it starts.
 class ServedTrace {
  public:
-  // Throws ImportError for what is no trace of rankings, or lasts too short.
+  // Throws ImportError if the file is not a trace of rankings or is too short.
   explicit ServedTrace(const TrialOptions& options);
 
   std::uint64_t requests() const { return requests_; }
@@ -38,12 +38,11 @@ class ServedTrace {
   std::uint32_t tenants() const { return tenants_->size(); }
   double seconds() const { return seconds_; }
   double candidates_mean() const { return candidates_ / static_cast<double>(requests_); }
-  double events_mean() const {
-    return events_ / static_cast<double>(requests_);
-  }  // of the histories, at each request
+  // Mean number of history events at a request.
+  double events_mean() const { return events_ / static_cast<double>(requests_); }
   std::uint32_t events_most() const { return events_most_; }
   std::uint32_t candidates_most() const { return candidates_most_; }
-  // Again, with the world's names, counted from `begin` on.
+  // Returns the trace's requests with the world's names; times are counted from `begin` on.
   TracedRequests replay(Instant begin) const;
 
  private:
@@ -54,13 +53,13 @@ class ServedTrace {
   double candidates_ = 0, events_ = 0, seconds_ = 0;  // sums over the requests
 };
 
-// So many of these nodes, each with all roles; judged is the second half of the trace, the first fills the
-// caches. Throws std::invalid_argument for options that make no sense, std::logic_error if a promise is
-// broken.
+// Simulates `nodes` nodes of `type`, each with all roles. The first half of the trace fills the caches, and
+// the second half is judged. Throws std::invalid_argument for invalid options, and std::logic_error if a
+// promise is broken.
 CapacityTrial try_serving(const ServedTrace& trace, const TrialOptions& options, const NodeType& type,
                           std::uint32_t nodes);
 
-// The mean request, alone on such a node with nothing cached, takes so long to compute.
+// Returns the time to compute the mean request alone on such a node with an empty cache, in ms.
 double alone_ms(const ServedTrace& trace, const TrialOptions& options, const NodeType& type);
 
 }  // namespace troupe::deploy

@@ -12,14 +12,14 @@ using namespace troupe::deploy;
 
 namespace {
 
-// Requests of 20 candidates, so many a second for so long.
+// Writes a trace of requests with 20 candidates each.
 TrialOptions made_trace(const kernels::TestFolder& folder, double per_second, double seconds) {
-  GeneratedTraceOptions making;
-  making.making.per_second = per_second;
-  making.making.candidates = 20;
-  making.users = 200;
-  making.items = 300;
-  GeneratedTrace trace(making);
+  GeneratedTraceOptions common;
+  common.common.per_second = per_second;
+  common.common.candidates = 20;
+  common.users = 200;
+  common.items = 300;
+  GeneratedTrace trace(common);
   TrialOptions options;
   options.trace = folder.path() / "trace.jsonl";
   options.memory_bytes = 1'000'000'000;
@@ -32,7 +32,7 @@ TrialOptions made_trace(const kernels::TestFolder& folder, double per_second, do
 
 }  // namespace
 
-TEST_CASE("a trace is surveyed before it is served, and told where it cannot be") {
+TEST_CASE("served trace: its sizes are measured, and a trace that is too short is refused") {
   const kernels::TestFolder folder;
   const TrialOptions options = made_trace(folder, 50, 6);
   const ServedTrace trace(options);
@@ -47,7 +47,7 @@ TEST_CASE("a trace is surveyed before it is served, and told where it cannot be"
                        ImportError);
 }
 
-TEST_CASE("the nodes that are found serve the trace in time, and one fewer do not") {
+TEST_CASE("try_serving: the nodes found hold the latency target, and one node fewer does not") {
   const kernels::TestFolder folder;
   const TrialOptions options = made_trace(folder, 260, 8);
   const ServedTrace trace(options);
@@ -63,7 +63,7 @@ TEST_CASE("the nodes that are found serve the trace in time, and one fewer do no
   CHECK_FALSE(try_serving(trace, options, type, found.least->nodes - 1).holds(target));
 }
 
-TEST_CASE("memory without room for one request's items is refused with what it would take") {
+TEST_CASE("try_serving: memory too small for one request's items is refused with the needed size") {
   const kernels::TestFolder folder;
   TrialOptions options = made_trace(folder, 50, 6);
   options.memory_bytes = 1'000'000;

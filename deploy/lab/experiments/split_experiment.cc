@@ -21,13 +21,13 @@ using E = SplitExperiment;
 constexpr std::size_t split_bytes_max = 1 << 20;
 constexpr JsonBounds split_bounds{.values_max = 100'000, .depth_max = 8};
 
-struct SplitMember {
+struct SplitMemberRule {
   std::function<bool(E&, const Json&)> set;
   std::string expected;
 };
 
 template <class T>
-SplitMember range(T E::*member, double least, double most) {
+SplitMemberRule range(T E::*member, double least, double most) {
   return {[=](E& e, const Json& value) {
             if (!value.is_number() || !(value.get<double>() >= least && value.get<double>() <= most))
               return false;
@@ -37,7 +37,7 @@ SplitMember range(T E::*member, double least, double most) {
           Json(least).dump() + " to " + Json(most).dump()};
 }
 
-SplitMember text(std::string E::*member) {
+SplitMemberRule text(std::string E::*member) {
   return {[=](E& e, const Json& value) {
             if (value.is_string()) e.*member = value.get<std::string>();
             return value.is_string();
@@ -45,7 +45,7 @@ SplitMember text(std::string E::*member) {
           "a text"};
 }
 
-SplitMember flag(bool E::*member) {
+SplitMemberRule flag(bool E::*member) {
   return {[=](E& e, const Json& value) {
             if (value.is_boolean()) e.*member = value.get<bool>();
             return value.is_boolean();
@@ -53,8 +53,8 @@ SplitMember flag(bool E::*member) {
           "true or false"};
 }
 
-const std::map<std::string, SplitMember>& split_members() {
-  static const std::map<std::string, SplitMember> all{
+const std::map<std::string, SplitMemberRule>& split_members() {
+  static const std::map<std::string, SplitMemberRule> all{
       {"name", text(&E::name)},
       {"data", text(&E::data)},
       {"regime", text(&E::regime)},
@@ -77,7 +77,7 @@ const std::map<std::string, SplitMember>& split_members() {
   return all;
 }
 
-SplitExperiment read_split_one(const Json& json, const std::string& where) {
+SplitExperiment read_split_experiment(const Json& json, const std::string& where) {
   if (!json.is_object()) throw ImportError(where + ": expected an object");
   SplitExperiment experiment;
   for (const auto& [name, value] : json.items()) {
@@ -85,7 +85,8 @@ SplitExperiment read_split_one(const Json& json, const std::string& where) {
     if (at == split_members().end()) {
       std::string names;
       for (const auto& [known, member] : split_members()) names += (names.empty() ? "" : ", ") + known;
-      throw ImportError(where + ": \"" + name.substr(0, 60) + "\" is no member; expected some of " + names);
+      throw ImportError(where + ": \"" + name.substr(0, 60) + "\" is not a member; expected some of " +
+                        names);
     }
     if (!at->second.set(experiment, value))
       throw ImportError(where + ": " + name + " is " + value.dump().substr(0, 60) + "; expected " +
@@ -94,8 +95,8 @@ SplitExperiment read_split_one(const Json& json, const std::string& where) {
   return experiment;
 }
 
-// The place of a name in a list of names.
-std::size_t place_of(const std::string& name, std::span<const std::string_view> names,
+// Returns the index of a name in a list of names. `where` begins the error text.
+std::size_t index_of(const std::string& name, std::span<const std::string_view> names,
                      const std::string& where) {
   const auto at = std::ranges::find(names, name);
   if (at != names.end()) return static_cast<std::size_t>(at - names.begin());
@@ -107,7 +108,7 @@ std::size_t place_of(const std::string& name, std::span<const std::string_view> 
 const sim::SplitData& data_of(const SplitExperiment& e) {
   std::vector<std::string_view> names;
   for (const sim::SplitData& data : sim::split_data()) names.push_back(data.name);
-  return sim::split_data()[place_of(e.data, names, e.name + ": data")];
+  return sim::split_data()[index_of(e.data, names, e.name + ": data")];
 }
 
 void set_policy(const SplitExperiment& e, const placement::TrainedPolicies* trained,
@@ -116,8 +117,9 @@ void set_policy(const SplitExperiment& e, const placement::TrainedPolicies* trai
     throw std::invalid_argument(e.name + ": policy is \"" + e.policy + "\"; expected one of " +
                                 placement::split_names());
   if (placement::learned_split(e.policy) && !trained)
-    throw std::invalid_argument(e.name + ": " + e.policy +
-                                " has to have learned; expected the file of `troupe train` as trained");
+    throw std::invalid_argument(
+        e.name + ": " + e.policy +
+        " needs a trained model; expected the file that `troupe train` wrote as \"trained\"");
   const sim::SplitTimes times(options.sizes);
   const sim::RoutingCosts costs =
       sim::routing_costs(times, sim::cluster_workload(options, times), options.slo_us);
@@ -139,21 +141,21 @@ std::vector<SplitExperiment> read_split_experiments(const std::string& path) {
   } catch (const FileError& error) {
     throw ImportError(error.what());
   }
-  if (const std::string excess = find_excess(text, split_bounds); !excess.empty())
+  if (const std::string excess = exceeded_bound(text, split_bounds); !excess.empty())
     throw ImportError(path + ": has " + excess + "; expected fewer experiments");
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_array()) throw ImportError(path + ": expected a JSON list of experiments");
   std::vector<SplitExperiment> experiments;
   for (std::size_t i = 0; i < json.size(); ++i)
-    experiments.push_back(read_split_one(json[i], path + ": experiment " + std::to_string(i)));
+    experiments.push_back(read_split_experiment(json[i], path + ": experiment " + std::to_string(i)));
   return experiments;
 }
 
 sim::SplitRunOptions prepare(const SplitExperiment& e, const placement::TrainedPolicies* trained) {
-  const auto regime = static_cast<sim::Regime>(place_of(e.regime, sim::regime_names, e.name + ": regime"));
+  const auto regime = static_cast<sim::Regime>(index_of(e.regime, sim::regime_names, e.name + ": regime"));
   sim::SplitRunOptions options = sim::split_setting(data_of(e), e.layers, regime);
   options.routing =
-      static_cast<sim::SplitRouting>(place_of(e.routing, sim::routing_names, e.name + ": routing"));
+      static_cast<sim::SplitRouting>(index_of(e.routing, sim::routing_names, e.name + ": routing"));
   if (e.oracle_draws > 0 && options.routing != sim::SplitRouting::home)
     throw std::invalid_argument(
         e.name + ": oracle_draws is " + std::to_string(e.oracle_draws) +

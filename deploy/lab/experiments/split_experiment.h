@@ -1,7 +1,7 @@
 #pragma once
-// An experiment about the split of a pool as text (HLEM §V; tests/papers/hlem): data set, depth, regime,
-// policy and routing of one run, for `troupe sim --split`. What is not said is as sim/split/split_settings.h
-// has it.
+// An experiment about the split of a pool as data (HLEM §V; tests/papers/hlem): data set, depth, regime,
+// policy and routing of one run, for `troupe sim --split`. sim/split/split_settings.h defines everything
+// else.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,21 +15,22 @@ namespace troupe::deploy {
 struct SplitExperiment {
   std::string name;
   std::string data = "games", regime = "steady", policy = "static:0.5", routing = "home";
-  std::string trained;  // the file that `troupe train` wrote, for policies that learned
+  std::string trained;  // file written by `troupe train`, for learned policies
   std::uint32_t layers = 6, nodes = 4, windows = 60, warm_up = 12, oracle_draws = 0;
-  double alpha = 0.5;         // at first
-  double requests_per_s = 0;  // of each node; 0: the depth's
-  double hot_share = -1;      // below 0: the data set's
-  double users_times = 1;     // of the data set's
+  double alpha = 0.5;         // share of the pool for rows at the start
+  double requests_per_s = 0;  // of each node; 0 = the depth's default
+  double hot_share = -1;      // below 0 = the data set's
+  double users_times = 1;     // users over the data set's users
   double tables_tb = 5, memory_gb = 80;
   std::uint64_t seed = 1;
-  bool by_window = false;  // the result has every window
+  bool by_window = false;  // include every window in the result
 };
 
-// A JSON list of objects with the members above. Throws ImportError with the file, the experiment and what
-// was expected.
+// Reads a JSON list of objects with the members above. Throws ImportError, which names the file, the
+// experiment and the expected value.
 std::vector<SplitExperiment> read_split_experiments(const std::string& path);
-// `trained`: what its file has; outlives the run. Throws std::invalid_argument for a name that there is not.
+// Turns an experiment into a simulation. `trained` is the content of the experiment's file and outlives the
+// run; null = no file. Throws std::invalid_argument for an unknown name.
 sim::SplitRunOptions prepare(const SplitExperiment& experiment, const placement::TrainedPolicies* trained);
 
 }  // namespace troupe::deploy

@@ -1,5 +1,5 @@
 #pragma once
-// For tests of what measures generators of semantic IDs.
+// A small generator of semantic IDs with its data set, for tests of benchmarks.
 #include <string>
 
 #include "deploy/lab/bench/bench_accuracy.h"

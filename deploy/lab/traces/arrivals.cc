@@ -14,8 +14,8 @@ namespace {
 constexpr double time_ms_max = 1e13;
 
 void add_time(const TextFile& file, double ms, std::vector<double>& times) {
-  if (!(ms >= 0 && ms <= time_ms_max)) file.fail("the time is no time", "milliseconds from 0 to 1e13");
-  if (!times.empty() && ms < times.back()) file.fail("the time falls", "lines in order of time");
+  if (!(ms >= 0 && ms <= time_ms_max)) file.fail("the time is invalid", "milliseconds from 0 to 1e13");
+  if (!times.empty() && ms < times.back()) file.fail("the time decreases", "lines in order of time");
   times.push_back(ms);
 }
 
@@ -54,7 +54,7 @@ std::vector<double> read_times(const std::filesystem::path& path) {
                       "\"; expected constant, poisson, or a .tsv or .jsonl file");
   std::vector<double> times = name.find(".tsv") != name.npos ? read_table(path) : read_lines(path);
   if (times.size() < 2 || times.back() <= times.front())
-    throw ImportError(name + ": there are fewer than two times; expected arrivals over a while");
+    throw ImportError(name + ": there are fewer than two different times; expected at least two");
   const double first = times.front();
   const double gap = (times.back() - first) / static_cast<double>(times.size() - 1);
   for (double& time : times) time = (time - first) / gap;
@@ -80,7 +80,7 @@ Instant Arrivals::next() {
     if (n > 0) at_us_ -= std::log(sim::unit(random_)) * gap_us_;
   } else if (kind_ == Kind::constant) {
     at_us_ = static_cast<double>(n) * gap_us_;
-  } else {  // a round takes one gap per request, the one to the next round too
+  } else {  // a round takes one mean gap per request, including the gap to the next round
     const std::uint64_t size = recorded_.size(), rounds = n / size;
     at_us_ = (static_cast<double>(rounds * size) + recorded_[n % size]) * gap_us_;
   }

@@ -21,11 +21,11 @@ std::vector<std::int64_t> take(Arrivals arrivals, std::size_t count) {
 }  // namespace
 
 TEST_SUITE("arrivals") {
-  TEST_CASE("constant ones are evenly spaced from 0 on") {
+  TEST_CASE("arrivals: constant ones are evenly spaced from 0 on") {
     CHECK(take(Arrivals("constant", 4, 1), 4) == std::vector<std::int64_t>{0, 250'000, 500'000, 750'000});
   }
 
-  TEST_CASE("Poisson ones have the rate, gaps that deviate by their mean, and are the seed's") {
+  TEST_CASE("arrivals: Poisson ones have the rate, exponential gaps, and depend on the seed") {
     const auto times = take(Arrivals("poisson", 100, 5), 100'001);
     double squares = 0;
     for (std::size_t i = 1; i < times.size(); ++i) {
@@ -39,18 +39,18 @@ TEST_SUITE("arrivals") {
     CHECK(times != take(Arrivals("poisson", 100, 6), 100'001));
   }
 
-  TEST_CASE("recorded ones are stretched to the rate and begin again at their end") {
+  TEST_CASE("arrivals: recorded ones are stretched to the rate and repeat after their end") {
     TestFolder folder;
     folder.write("a.tsv", "t_ms\tcontext_tokens\n1000.0\t5\n1001\t6\n1009.000\t7\n");
     folder.write("b.jsonl", "{\"timestamp\": 0, \"hash_ids\": [1]}\n{\"timestamp\": 1}\n{\"timestamp\":9}\n");
-    // The gap is 4.5 ms in the mean; a round of three takes three of them.
+    // The mean gap is 4.5 ms; a round of three requests takes three of them.
     const std::vector<std::int64_t> expected{0,         222'222,   2'000'000, 3'000'000,
                                              3'222'222, 5'000'000, 6'000'000};
     CHECK(take(Arrivals((folder.path() / "a.tsv").string(), 1, 1), 7) == expected);
     CHECK(take(Arrivals((folder.path() / "b.jsonl").string(), 1, 1), 7) == expected);
   }
 
-  TEST_CASE("files that are no arrivals are refused with their place") {
+  TEST_CASE("arrivals: an invalid file is refused, and the error names the line") {
     TestFolder folder;
     const auto error_of = [&](const std::string& name, const std::string& text) -> std::string {
       folder.write(name, text);
@@ -62,9 +62,9 @@ TEST_SUITE("arrivals") {
       return "";
     };
     CHECK(error_of("a.tsv", "t_ms\n1\nx\n").find("a.tsv:3: t_ms is \"x\"; expected a number") == 0);
-    CHECK(error_of("a.tsv", "t_ms\n2\n1\n").find("a.tsv:3: the time falls") == 0);
-    CHECK(error_of("a.tsv", "t_ms\n-2\n1\n").find("a.tsv:2: the time is no time") == 0);
-    CHECK(error_of("a.tsv", "t_ms\nnan\n1\n").find("a.tsv:2: the time is no time") == 0);
+    CHECK(error_of("a.tsv", "t_ms\n2\n1\n").find("a.tsv:3: the time decreases") == 0);
+    CHECK(error_of("a.tsv", "t_ms\n-2\n1\n").find("a.tsv:2: the time is invalid") == 0);
+    CHECK(error_of("a.tsv", "t_ms\nnan\n1\n").find("a.tsv:2: the time is invalid") == 0);
     CHECK(error_of("a.tsv", "t_ms\n2\n2\n").find("fewer than two") != std::string::npos);
     CHECK(error_of("a.tsv", "time\n2\n").find("no column t_ms") != std::string::npos);
     CHECK(error_of("a.jsonl", "{\"time\":1}\n").find("a.jsonl:1: ") == 0);

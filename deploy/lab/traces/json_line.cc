@@ -55,7 +55,7 @@ bool JsonLine::take(char c) {
 }
 
 void JsonLine::open_object() {
-  if (!take('{')) fail("the line's begin", "{ and one JSON object");
+  if (!take('{')) fail("the line's start", "{ and one JSON object");
 }
 
 bool JsonLine::close_if_empty() { return take('}'); }
@@ -114,7 +114,7 @@ void JsonLine::texts(std::vector<std::string>& out, std::size_t count_max, std::
   out.resize(count);
 }
 
-// Appends. Runs of plain characters are copied at once.
+// Appends a text to `out`. Runs of plain characters are copied at once.
 void JsonLine::read_text(std::string& out, const std::string& field, std::size_t bytes_max) {
   if (!take('"')) fail(field, "a text in quotes");
   for (;;) {
@@ -124,14 +124,14 @@ void JsonLine::read_text(std::string& out, const std::string& field, std::size_t
     at_.remove_prefix(run);
     if (out.size() > bytes_max) fail(field, "a text of at most " + std::to_string(bytes_max) + " bytes");
     if (at_.empty()) fail(field, "a closing quote");
-    const char end = at_.front();  // not take(): within a text a tab is no space between fields
+    const char end = at_.front();  // take() would skip spaces, which belong to the text here
     if (end != '"' && end != '\\') fail(field, "control characters as \\u0000");
     at_.remove_prefix(1);
     if (end == '"') break;
     read_escape(out, field);
   }
   if (std::ranges::any_of(out, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }) && !is_utf8(out))
-    fail(field + " is no UTF-8; before it", "valid UTF-8");
+    fail(field + " is not UTF-8; after it", "valid UTF-8");
 }
 
 void JsonLine::read_escape(std::string& out, const std::string& field) {
@@ -143,14 +143,14 @@ void JsonLine::read_escape(std::string& out, const std::string& field) {
     out += meanings[known];
     return;
   }
-  if (at_.front() != 'u') fail(field, "\\ before one of \" \\ / b f n r t u");
+  if (at_.front() != 'u') fail(field, "one of \" \\ / b f n r t u after the \\");
   at_.remove_prefix(1);
   std::uint32_t code = read_hex(field);
   if (code >= 0xd800 && code < 0xdc00) {  // the first half of a pair
     if (!at_.starts_with("\\u")) fail(field, "the second half of a surrogate pair");
     at_.remove_prefix(2);
     const std::uint32_t low = read_hex(field);
-    if (low < 0xdc00 || low >= 0xe000) fail(field, "the second half of a surrogate pair before it");
+    if (low < 0xdc00 || low >= 0xe000) fail(field, "before it the second half of a surrogate pair");
     code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
   } else if (code == 0 || (code >= 0xdc00 && code < 0xe000)) {
     fail(field, "before it neither \\u0000 nor half of a surrogate pair");

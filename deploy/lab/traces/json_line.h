@@ -1,9 +1,9 @@
 #pragma once
-// One line of a file that holds a JSON object of known fields: strict, without a tree in memory, and with
-// errors that name file, line, field and what was expected. Traces have millions of such lines.
+// Parses one line of a file that holds a JSON object with known fields. The parser is strict and builds no
+// tree, because traces have millions of such lines. Its errors name file, line, field and expected value.
 //
-// Not nlohmann's SAX: its events come without the place in the line, so that no error could name one, and
-// each text is a string of its own before anybody says whether it is wanted.
+// nlohmann's SAX parser is not used: its events do not know their position in the line, and it allocates a
+// string for each text before the reader can decide whether to use it.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,8 +15,8 @@ namespace troupe::deploy {
 
 class JsonLine {
  public:
-  // Both outlive it.
-  JsonLine(const LinePlace& place, std::string_view line) : place_(place), at_(line), name_() {}
+  // `place` and `line` outlive this object.
+  JsonLine(const LinePosition& place, std::string_view line) : place_(place), at_(line), name_() {}
 
   // Calls `read(name)` for each field of the object, in the line's order; `read` takes the field's value.
   template <class Read>
@@ -29,18 +29,18 @@ class JsonLine {
     expect_end();
   }
 
-  // The value of the field at hand. All throw ImportError.
+  // Read the value of the current field. All throw ImportError.
   std::uint64_t number(std::uint64_t max);  // whole, not negative
   void text(std::string& out, std::size_t bytes_max);
-  // Replaces what is in `out`, whose strings are used again.
+  // Replaces the content of `out` and reuses its strings.
   void texts(std::vector<std::string>& out, std::size_t count_max, std::size_t bytes_max);
 
-  [[noreturn]] void fail(std::string_view field, std::string_view expected) const;  // at what comes next
+  [[noreturn]] void fail(std::string_view field, std::string_view expected) const;  // shows the unread text
 
  private:
   void open_object();
   bool close_if_empty();
-  bool next_field();  // false: the object ends here
+  bool next_field();  // returns false at the object's end
   void read_name();
   void expect_end();
   void skip_space();
@@ -49,8 +49,8 @@ class JsonLine {
   void read_escape(std::string& out, const std::string& field);
   std::uint32_t read_hex(const std::string& field);
 
-  const LinePlace& place_;
-  std::string_view at_;  // what is not read yet
+  const LinePosition& place_;
+  std::string_view at_;  // the unread part of the line
   std::string name_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// Names as small numbers, in the order in which they were first seen: what keeps millions of histories small.
+// Maps names to small numbers, in the order in which they were first seen. This keeps millions of histories
+// small.
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -21,8 +22,8 @@ class NumberedNames {
   std::uint32_t size() const { return static_cast<std::uint32_t>(names_.size()); }
 
  private:
-  std::deque<std::string> names_;                                // they stay where they are
-  std::unordered_map<std::string_view, std::uint32_t> numbers_;  // looked up only
+  std::deque<std::string> names_;                                // a deque, so that views stay valid
+  std::unordered_map<std::string_view, std::uint32_t> numbers_;  // never iterated
 };
 
 }  // namespace troupe::deploy

@@ -17,29 +17,29 @@ namespace {
 
 constexpr std::string_view format_name = "troupe-trace";
 constexpr std::uint64_t number_max = std::uint64_t{1} << 53;  // what every JSON library keeps exact
-// At most what the router's knobs allow.
+// Maxima that the router's settings allow.
 constexpr std::size_t id_bytes_max = 512, candidates_max = 100'000, events_max = 1'000'000;
 constexpr std::size_t source_bytes_max = 4'096;
-constexpr std::uint64_t width_max = 4'096;  // as the knob router.width_max goes
+constexpr std::uint64_t width_max = 4'096;  // maximum of the setting router.width_max
 constexpr double replay_us_max = 3.2e15;
 
-// The fields of one object that were met, by their index in `names`.
+// Records which fields of one object occurred, by their index in `names`.
 template <std::size_t count>
 class Fields {
  public:
-  Fields(const LinePlace& place, const std::array<std::string_view, count>& names)
+  Fields(const LinePosition& place, const std::array<std::string_view, count>& names)
       : place_(place), names_(names) {}
 
-  std::size_t meet(std::string_view name) {
+  std::size_t note(std::string_view name) {
     const auto at = static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
     if (at == count) place_.fail("there is a field \"" + std::string(name) + "\"", known());
-    if (met_[at]) place_.fail(std::string(name) + " is given twice", "each field once");
-    met_[at] = true;
+    if (noted_[at]) place_.fail(std::string(name) + " is given twice", "each field once");
+    noted_[at] = true;
     return at;
   }
-  bool has(std::size_t index) const { return met_[index]; }
+  bool has(std::size_t index) const { return noted_[index]; }
   void need(std::size_t index) const {
-    if (!met_[index])
+    if (!noted_[index])
       place_.fail("there is no field \"" + std::string(names_[index]) + "\"", "that field in every line");
   }
 
@@ -49,9 +49,9 @@ class Fields {
     for (std::string_view name : names_) text += " " + std::string(name);
     return text;
   }
-  const LinePlace& place_;
+  const LinePosition& place_;
   const std::array<std::string_view, count>& names_;
-  std::array<bool, count> met_{};
+  std::array<bool, count> noted_{};
 };
 
 constexpr std::array<std::string_view, 3> header_names{"format", "version", "source"};
@@ -93,7 +93,7 @@ void TraceLines::read_header(std::string_view text) {
   JsonLine line(place_, text);
   line.object([&](std::string_view name) {
     std::string format;
-    switch (fields.meet(name)) {
+    switch (fields.note(name)) {
       case 0:
         line.text(format, source_bytes_max);
         if (format != format_name)
@@ -116,7 +116,7 @@ void TraceLines::read(std::string_view text, TracedRequest& request) {
   request.top_k = request.width = 0;
   JsonLine line(place_, text);
   line.object([&](std::string_view name) {
-    switch (fields.meet(name)) {
+    switch (fields.note(name)) {
       case f_at:
         request.at.us = static_cast<std::int64_t>(line.number(number_max));
         break;
@@ -163,7 +163,7 @@ void TraceLines::read(std::string_view text, TracedRequest& request) {
   check(request);
 }
 
-// Whether items are asked for.
+// Returns true if the request generates items.
 bool TraceLines::read_kind(JsonLine& line) const {
   std::string kind;
   line.text(kind, source_bytes_max);
@@ -190,7 +190,7 @@ void TraceLines::check_candidates(const std::vector<std::string>& candidates) {
   if (candidates.empty()) place_.fail("candidates is empty", "at least one item id");
   if (const auto empty = std::ranges::find(candidates, ""); empty != candidates.end())
     place_.fail("candidates[" + std::to_string(empty - candidates.begin()) + "] is empty", "an item id");
-  if (const auto again = repeats_.find(candidates))
+  if (const auto again = duplicates_.find(candidates))
     place_.fail(
         "candidates[" + std::to_string(*again) + "] is \"" + candidates[*again].substr(0, 40) + "\" again",
         "each candidate once");
@@ -213,7 +213,7 @@ Instant TraceReader::due(const TracedRequest& request, double speed) const {
   if (us > replay_us_max)
     fail("at_us is " + std::to_string(request.at.us) + ", which is due after " + std::to_string(us * 1e-6) +
              " s",
-         "at most a century of replay; times count from the trace's begin");
+         "at most a century of replay; times count from the trace's start");
   return {static_cast<std::int64_t>(us)};
 }
 
@@ -222,7 +222,7 @@ Instant TraceReader::due(const TracedRequest& request, double speed) const {
 struct TraceWriter::File {
   std::filesystem::path path;
   gzFile handle = nullptr;
-  bool is_part = false;  // and must not be taken for the whole
+  bool is_part = false;  // incomplete; must be removed
 
   ~File() {
     if (handle) gzclose(handle);
@@ -295,7 +295,7 @@ void TraceWriter::close() {
 
 void TraceWriter::fail() const {
   throw std::runtime_error(path_.string() + ": cannot be written (" + std::strerror(errno) +
-                           "); expected a writable place with room");
+                           "); expected a writable path with free space");
 }
 
 }  // namespace troupe::deploy

@@ -1,27 +1,29 @@
 #pragma once
-// Request traces on disk: JSON lines, plain or gzip, one line per request after a header line. TRACES.md is
-// the format. Both sides hold one request at a time, so a trace may be longer than the memory.
+// Reads and writes request traces: JSON lines, plain or gzip, with a header line and one line per request.
+// docs/reference/trace-format.md defines the format. Reader and writer hold one request at a time, so a trace
+// may be larger than the memory.
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "deploy/data/text_file.h"
+#include "deploy/lab/traces/duplicate_finder.h"
 #include "deploy/lab/traces/json_line.h"
-#include "deploy/lab/traces/repeats.h"
 #include "runtime/actor/traced_request.h"
 
 namespace troupe::deploy {
 
 inline constexpr std::uint64_t trace_version = 1;
 
-// A trace's lines one after the other, from texts to values. Throws ImportError.
+// Parses a trace's lines, one after the other. Throws ImportError.
 class TraceLines {
  public:
-  explicit TraceLines(const LinePlace& place) : place_(place) {}  // of the line at hand; outlives it
+  explicit TraceLines(const LinePosition& place)
+      : place_(place) {}  // of the current line; outlives this object
 
   void read_header(std::string_view line);
-  // Strings of `request` are used again.
+  // Reuses the strings of `request`.
   void read(std::string_view line, TracedRequest& request);
   const std::string& source() const { return source_; }
 
@@ -30,10 +32,10 @@ class TraceLines {
   void check(const TracedRequest& request);
   void check_candidates(const std::vector<std::string>& candidates);
 
-  const LinePlace& place_;
+  const LinePosition& place_;
   std::string source_;
   Instant last_;
-  Repeats repeats_;
+  DuplicateFinder duplicates_;
 };
 
 class TraceReader {
@@ -41,13 +43,14 @@ class TraceReader {
   // Reads the header. Throws ImportError, as all its functions do.
   explicit TraceReader(std::filesystem::path path);
 
-  const std::string& source() const { return lines_.source(); }  // where the trace came from
-  // False at the end. Strings of `request` are used again.
+  const std::string& source() const { return lines_.source(); }  // origin of the trace, from its header
+  // Returns false at the end. Reuses the strings of `request`.
   bool next(TracedRequest& request);
   std::uint64_t line_number() const { return file_.line_number(); }  // of the last request
-  // When the last request is due in a replay that is so much faster. Fails if that takes a century.
+  // Returns when `request`, the last one read, is due in a replay with speed-up `speed`. Throws if that is
+  // more than a century away.
   Instant due(const TracedRequest& request, double speed) const;
-  // Says what is wrong with the last request.
+  // Throws an error about the last request, with its line.
   [[noreturn]] void fail(std::string_view what, std::string_view expected) const {
     file_.fail(what, expected);
   }
@@ -58,17 +61,20 @@ class TraceReader {
   std::string line_;
 };
 
-void append_request(std::string& out, const TracedRequest& request);  // its line, without the line's end
+// Appends the request's line, without its newline.
+void append_request(std::string& out, const TracedRequest& request);
 
 class TraceWriter {
  public:
-  // Gzip if the name ends in .gz. Throws std::runtime_error if the file cannot be written, here or later.
+  // Writes gzip if the name ends in .gz. All functions throw std::runtime_error if the file cannot be
+  // written.
   TraceWriter(std::filesystem::path path, const std::string& source);
   ~TraceWriter();
 
-  // In order of time.
-  void write(const TracedRequest& request);
-  void close();  // a file that is not closed, or not without an error, is removed: it may be a part
+  void write(const TracedRequest& request);  // requests come in order of time
+  // Completes the file. A file that is not closed, or not without an error, is removed, because it may be
+  // incomplete.
+  void close();
 
  private:
   void put_line();

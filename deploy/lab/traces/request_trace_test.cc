@@ -34,19 +34,19 @@ struct Folder : TestFolder {
     }
     return "";
   }
-  // Of a first request that is sound but for this.
+  // Returns the error of a trace whose first request is `line`.
   std::string error_of_line(const std::string& line) const { return error_of(header + line + "\n"); }
 };
 
-// As on a full disk: files of this process grow no further.
-class SmallFiles {
+// Simulates a full disk: files of this process cannot grow beyond a limit.
+class FileSizeLimit {
  public:
-  explicit SmallFiles(rlim_t bytes_max) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+  explicit FileSizeLimit(rlim_t bytes_max) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
     getrlimit(RLIMIT_FSIZE, &before_);
     const rlimit now{bytes_max, before_.rlim_max};
     setrlimit(RLIMIT_FSIZE, &now);
   }
-  ~SmallFiles() {
+  ~FileSizeLimit() {
     setrlimit(RLIMIT_FSIZE, &before_);
     std::signal(SIGXFSZ, handler_);
   }
@@ -88,7 +88,7 @@ TracedRequest draw_request(std::mt19937_64& random, Instant at) {
 }  // namespace
 
 TEST_SUITE("request trace") {
-  TEST_CASE("what is written is read again, plain and packed, whatever the ids hold") {
+  TEST_CASE("request trace: written requests are read back, plain and gzip, with any characters in ids") {
     const std::uint64_t seed = 41;
     CAPTURE(seed);
     std::mt19937_64 random(seed);
@@ -110,7 +110,7 @@ TEST_SUITE("request trace") {
     CHECK(packed.get() == 0x1f);
   }
 
-  TEST_CASE("fields come in any order, with space between them; what is optional may be left out") {
+  TEST_CASE("request trace: fields may be in any order with spaces, and optional ones may be missing") {
     Folder folder;
     folder.write("t.jsonl", header +
                                 " { \"candidates\" : [ \"b\" ,\"\\u00e9\\ud83d\\udc0e\" ] , \"profile\":0,\t"
@@ -124,7 +124,7 @@ TEST_SUITE("request trace") {
     CHECK(requests[1].truth == "x");
   }
 
-  TEST_CASE("an error names file, line and field, and says what was expected") {
+  TEST_CASE("request trace: an error names file, line, field and expected value") {
     Folder folder;
     const std::string rest = R"("user":"u","profile":1,"candidates":["a","b"]})";
     const std::vector<std::pair<std::string, std::string>> bad{
@@ -164,8 +164,8 @@ TEST_SUITE("request trace") {
         {"{\"at_us\":1,\"user\":\"\xff\",", "valid UTF-8"},
         {"{\"at_us\":1,\"user\":\"a\tb\",", "control characters"},
         {R"({"at_us":1,)" + rest + "}", "after the object: there is \"}\"; expected the line's end"},
-        {R"([1])", "the line's begin"},
-        {"", "the line's begin: the line ends; expected {"}};
+        {R"([1])", "the line's start"},
+        {"", "the line's start: the line ends; expected {"}};
     for (const auto& [line, expected] : bad) {
       const std::string error = folder.error_of_line(line);
       CAPTURE(line);
@@ -181,8 +181,8 @@ TEST_SUITE("request trace") {
           std::string::npos);
   }
 
-  TEST_CASE("a tab in a text is refused, also before its closing quote and at the line's end") {
-    LinePlace place{"t.jsonl", 1};
+  TEST_CASE("trace lines: a tab in a text is refused, also before the closing quote and at the line's end") {
+    LinePosition place{"t.jsonl", 1};
     TraceLines lines(place);
     for (const std::string text : {R"({"source":"a)"
                                    "\t\"}",
@@ -194,15 +194,15 @@ TEST_SUITE("request trace") {
     }
   }
 
-  TEST_CASE("an error is one line, whatever a name or a text holds") {
-    LinePlace place{"t.jsonl", 1};
+  TEST_CASE("trace lines: an error is one line, whatever characters a name contains") {
+    LinePosition place{"t.jsonl", 1};
     TraceLines lines(place);
     CHECK_THROWS_WITH_AS(lines.read_header(R"({"a\n\u001b[2J":1})"),
                          doctest::Contains("t.jsonl:1: there is a field \"a??[2J\"; expected only format"),
                          ImportError);
   }
 
-  TEST_CASE("a header is needed, of this format and version") {
+  TEST_CASE("request trace: a header of this format and version is required") {
     Folder folder;
     CHECK(folder.error_of("").find("t.jsonl:0: the file is empty; expected a header line") == 0);
     for (const char* bad :
@@ -216,8 +216,8 @@ TEST_SUITE("request trace") {
     CHECK_THROWS_AS(TraceReader(folder.path() / "none"), ImportError);
   }
 
-  TEST_CASE("the example of the documentation is a trace") {
-    std::ifstream page(std::filesystem::path(TROUPE_ROOT_DIR) / "deploy" / "TRACES.md");
+  TEST_CASE("request trace: the example in docs/reference/trace-format.md is a valid trace") {
+    std::ifstream page(std::filesystem::path(TROUPE_ROOT_DIR) / "docs" / "reference" / "trace-format.md");
     std::string text;
     for (std::string line; std::getline(page, line);)
       if (line.starts_with("{\"")) text += line + "\n";
@@ -232,7 +232,7 @@ TEST_SUITE("request trace") {
     CHECK(users.size() == 2);
   }
 
-  TEST_CASE("a packed trace that is cut short is not taken for a whole one") {
+  TEST_CASE("request trace: a truncated gzip trace is refused") {
     Folder folder;
     TraceWriter writer(folder.path() / "t.jsonl.gz", "");
     std::mt19937_64 random(3);
@@ -243,7 +243,7 @@ TEST_SUITE("request trace") {
     CHECK_THROWS_AS(folder.read("t.jsonl.gz"), ImportError);
   }
 
-  TEST_CASE("a writer that was not closed leaves nothing; a place that is none is an error") {
+  TEST_CASE("trace writer: an unclosed file is removed, and a path that cannot be written is an error") {
     Folder folder;
     { TraceWriter writer(folder.path() / "t.jsonl", ""); }
     CHECK_FALSE(std::filesystem::exists(folder.path() / "t.jsonl"));
@@ -254,7 +254,7 @@ TEST_SUITE("request trace") {
     CHECK_THROWS_WITH(writer.close(), doctest::Contains("cannot be written"));
   }
 
-  TEST_CASE("candidates that meet in a hash table are read, and one of them that comes twice is found") {
+  TEST_CASE("request trace: candidates with colliding hashes are read, and a repeated one is found") {
     Folder folder;
     const std::size_t table = std::hash<std::string_view>()("0") % 4096;
     TracedRequest request{{0}, "", "u", 0, {}, {}, ""};
@@ -274,7 +274,7 @@ TEST_SUITE("request trace") {
                          ImportError);
   }
 
-  TEST_CASE("a request is due at its time divided by the speed, within a century") {
+  TEST_CASE("trace reader: a request is due at its time divided by the speed, within a century") {
     Folder folder;
     folder.write("t.jsonl", header + R"({"at_us":7000,"user":"u","profile":1,"candidates":["a"]})" + "\n");
     TraceReader reader(folder.path() / "t.jsonl");
@@ -286,21 +286,21 @@ TEST_SUITE("request trace") {
                          doctest::Contains("t.jsonl:2: at_us is 7000, which is due"), ImportError);
   }
 
-  TEST_CASE("a trace that was cut off by a full disk does not stay") {
+  TEST_CASE("trace writer: a trace cut off by a full disk is removed") {
     Folder folder;
     for (const char* name : {"t.jsonl", "t.jsonl.gz"}) {
       TraceWriter writer(folder.path() / name, "");
       std::mt19937_64 random(5);
       for (int i = 0; i < 20; ++i) writer.write(draw_request(random, {i}));
       {
-        const SmallFiles limit(100);
+        const FileSizeLimit limit(100);
         CHECK_THROWS_WITH(writer.close(), doctest::Contains("cannot be written"));
       }
       CHECK_FALSE(std::filesystem::exists(folder.path() / name));
     }
   }
 
-  TEST_CASE("a profile neither falls, nor rises without events, nor stays in spite of them") {
+  TEST_CASE("trace users: a profile version must not fall, rise without events, or stay despite events") {
     Folder folder;
     const auto follow = [&](const std::string& lines) -> std::string {
       folder.write("t.jsonl", header + lines);
@@ -321,6 +321,6 @@ TEST_SUITE("request trace") {
     CHECK(follow(line("u", 3, "") + line("u", 2, "")).find("t.jsonl:3: profile is 2; expected at least 3") ==
           0);
     CHECK(follow(line("u", 3, "") + line("u", 4, "")).find("there are no events") != std::string::npos);
-    CHECK(follow(line("u", 3, "") + line("u", 3, "\"x\"")).find("and there are events") != std::string::npos);
+    CHECK(follow(line("u", 3, "") + line("u", 3, "\"x\"")).find("but there are events") != std::string::npos);
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
-// What trace makers draw: who comes back and when, how many looks it takes until a user takes something, and
-// candidates. All from seeds; the standard library's distributions may differ between machines.
+// Random draws of trace makers: returning users, the number of views until a user takes an item, and
+// candidates. Everything derives from seeds. The standard library's distributions are not used, because they
+// may differ between machines.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -8,61 +9,63 @@
 #include <vector>
 
 #include "runtime/actor/core.h"
-#include "sim/base/sim_random.h"
+#include "sim/base/random_stream.h"
 
 namespace troupe::deploy {
 
-inline constexpr double history_events_max = 10'000;  // of a drawn user
+inline constexpr double history_events_max = 10'000;  // longest history of a drawn user
 
-// Log-normal: `median` times exp(sigma × a standard normal).
-double draw_log_normal(SimRandom& random, double median, double sigma);
-// From 1 on with this mean (>= 1).
-std::uint32_t draw_geometric(SimRandom& random, double mean);
+// Draws from a log-normal distribution: `median` times exp(sigma × a standard normal).
+double draw_log_normal(RandomStream& random, double median, double sigma);
+// Draws from a geometric distribution that starts at 1 and has this mean (>= 1).
+std::uint32_t draw_geometric(RandomStream& random, double mean);
 
-// How users come back: after this share of visits, after a log-normal gap.
+// Return behaviour of users: after `share` of the visits they return, after a log-normal gap.
 struct ReturnRule {
   double share = 0, median_s = 60, sigma = 1;
 };
 
-// Who has left and will be back. A visit that is due takes the place of the next new visit.
-class Returns {
+// Users who have left and will return. A due return replaces the next new visit.
+class ReturnQueue {
  public:
-  Returns(ReturnRule rule, std::uint64_t seed) : rule_(rule), random_(seed, 0x2e7) {}
+  ReturnQueue(ReturnRule rule, std::uint64_t seed) : rule_(rule), random_(seed, 0x2e7) {}
 
-  void leave(std::uint32_t user, Instant now, double longer = 1);  // the gap is so many times as long
-  std::optional<std::uint32_t> due(Instant now);                   // whoever is due for the longest time
+  void leave(std::uint32_t user, Instant now, double longer = 1);  // `longer` multiplies the gap
+  std::optional<std::uint32_t> due(Instant now);                   // removes the user who is due longest
 
  private:
-  struct Back {
+  struct ReturnVisit {
     Instant at;
     std::uint32_t user = 0;
-    bool operator>(const Back& other) const { return at != other.at ? at > other.at : user > other.user; }
+    bool operator>(const ReturnVisit& other) const {
+      return at != other.at ? at > other.at : user > other.user;
+    }
   };
   ReturnRule rule_;
-  SimRandom random_;
-  std::priority_queue<Back, std::vector<Back>, std::greater<>> away_;
+  RandomStream random_;
+  std::priority_queue<ReturnVisit, std::vector<ReturnVisit>, std::greater<>> away_;
 };
 
 // Draws numbers below weights.size() in proportion to their weights.
-class Weighted {
+class WeightedDraw {
  public:
-  explicit Weighted(const std::vector<double>& weights);
-  std::uint32_t draw(SimRandom& random) const;
+  explicit WeightedDraw(const std::vector<double>& weights);
+  std::uint32_t draw(RandomStream& random) const;
 
  private:
   std::vector<double> sums_;
 };
 
-// Draws sets of different items.
+// Draws sets of distinct items.
 class CandidateDraw {
  public:
   explicit CandidateDraw(std::uint32_t items) : taken_(items) {}
 
-  void begin();  // a set
+  void begin();  // begins a new set
   void exclude(std::uint32_t item) { taken_[item] = round_; }
-  // `count` items that are not excluded, or all of them if there are fewer: `truth` if there is one, at a
-  // random place, the others by `draw_item`.
-  const std::vector<std::uint32_t>& draw(SimRandom& random, std::size_t count,
+  // Returns `count` items that are not excluded, or all of them if there are fewer. `truth`, if given, is at
+  // a random position; the others are drawn by `draw_item`.
+  const std::vector<std::uint32_t>& draw(RandomStream& random, std::size_t count,
                                          std::optional<std::uint32_t> truth,
                                          const std::function<std::uint32_t()>& draw_item);
 

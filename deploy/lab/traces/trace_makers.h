@@ -1,6 +1,7 @@
 #pragma once
-// Makers of request traces: from the histories of a data set, or from stated distributions. Both give one
-// request at a time, the same for the same options and seed. TRACES.md has the rules in words.
+// Makers of request traces: from the histories of a data set, or from given distributions. Both return one
+// request at a time, and the same requests for the same options and seed. docs/guides/traces.md explains the
+// rules.
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -18,32 +19,32 @@
 
 namespace troupe::deploy {
 
-struct TraceMaking {
+struct TraceMakerOptions {
   double per_second = 100;
-  std::string arrivals = "poisson";  // as Arrivals; of data also "own": its timestamps, stretched
+  std::string arrivals = "poisson";  // see Arrivals; for data also "own": its timestamps, stretched
   std::uint32_t candidates = 100;
-  // Items are asked for instead, so many by a search so wide (0: as is usual); what a user takes is drawn all
-  // the same.
+  // Requests generate items instead of ranking candidates: `top_k` items by a search of `width` (0 = the
+  // server's default). The item that a user takes is still drawn.
   bool generates = false;
   std::uint32_t top_k = 0, width = 0;
-  double views = 3;  // requests per event, in the mean: a user looks this often before he takes something
+  double views = 3;  // mean requests per event: a user looks this often before they take an item
   ReturnRule returns;
   std::string tenant;
   std::uint64_t seed = 1;
 };
 
-// Makes of a ranking what the making says.
-void ask_as(const TraceMaking& making, TracedRequest& request);
+// Turns a ranking into a generation if the options say so.
+void apply_request_kind(const TraceMakerOptions& common, TracedRequest& request);
 
-// The events of a data set, each asked for `views` times, the last time with the event as the truth. Users of
-// the file (or so many of them, drawn) begin with `start` events of their history.
+// Options of a trace from a data set. Each event is requested `views` times in the mean, the last time with
+// the event's item as the truth. Users begin with the first `start` events of their history.
 struct DataTraceOptions {
-  TraceMaking making;
-  std::filesystem::path data;  // a folder as for import
-  std::uint32_t users = 0;     // 0: all
+  TraceMakerOptions common;
+  std::filesystem::path data;  // a folder as for `troupe import`
+  std::uint32_t users = 0;     // users to draw; 0 = all
   std::uint32_t start = 1;
-  // Where this is more than `start`: histories are lengthened by older events, drawn by popularity, so that a
-  // user's first request finds a log-normal number with this median. 0: as they are.
+  // Lengthens histories by older events, drawn by popularity. A user's first request then finds a log-normal
+  // number of events with this median, if that is above `start`. 0 = histories as they are.
   double history_median = 0, history_sigma = 0.6;
 };
 
@@ -52,7 +53,7 @@ class DataTrace {
   // Throws ImportError.
   explicit DataTrace(const DataTraceOptions& options);
 
-  bool next(TracedRequest& request);  // false: all events were asked for
+  bool next(TracedRequest& request);  // returns false after all events
   std::uint64_t requests() const { return slots_.size(); }
 
  private:
@@ -63,9 +64,9 @@ class DataTrace {
   struct User {
     std::string id;
     std::vector<Event> history;
-    std::uint32_t told = 0;   // events that the trace has named
-    std::uint32_t next = 0;   // the event that comes next
-    std::uint32_t views = 0;  // of it, still to come
+    std::uint32_t reported = 0;  // events that the trace has already contained
+    std::uint32_t next = 0;      // index of the next event
+    std::uint32_t views = 0;     // remaining views of that event
     bool done() const { return next >= history.size(); }
   };
   struct Slot {
@@ -76,39 +77,40 @@ class DataTrace {
   void read_histories(const DataTraceOptions& options);
   void read_ratings(const DataTraceOptions& options);
   void choose_users(std::uint32_t count);
-  void lengthen(const DataTraceOptions& options);
+  void lengthen_histories(const DataTraceOptions& options);
   void count_items();
   void make_slots();
-  void place_by_time(std::uint32_t user, std::uint32_t event, std::vector<Slot>& slots);
+  void add_slots_by_time(std::uint32_t user, std::uint32_t event, std::vector<Slot>& slots);
   std::uint32_t views_of(std::uint32_t user, std::uint32_t event) const;
   std::optional<std::uint32_t> next_user(Instant at);
   const std::vector<std::uint32_t>& draw_candidates(const User& user, bool takes);
   void fill(User& user, TracedRequest& request);
 
-  TraceMaking making_;
+  TraceMakerOptions maker_options_;
   std::uint32_t start_;
   bool own_times_;
-  SimRandom random_;
+  RandomStream random_;
   NumberedNames items_;
   std::vector<User> users_;
-  std::optional<Weighted> popularity_;
+  std::optional<WeightedDraw> popularity_;
   std::optional<CandidateDraw> candidates_;
   std::optional<Arrivals> arrivals_;
-  Returns returns_;
-  std::vector<Slot> slots_;  // in order; a slot whose user was served before his turn is left out
+  ReturnQueue returns_;
+  std::vector<Slot> slots_;  // in order; a slot is skipped if its user has no events left
   std::size_t slot_ = 0;
   double us_per_own_s_ = 0;
 };
 
-// Users and items by Zipf's law; histories are log-normal, drawn like candidates.
+// Options of a generated trace. Users and items follow Zipf's law. History lengths are log-normal, and their
+// items are drawn like candidates.
 struct GeneratedTraceOptions {
-  TraceMaking making;
+  TraceMakerOptions common;
   std::uint32_t users = 100'000, items = 10'000;
   double user_exponent = 0.6, item_exponent = 0.6;
   double history_median = 20, history_sigma = 0.8;  // events at a user's first request
   std::vector<std::string> catalog;  // ids of the items, the most popular first; empty: i0, i1, …
-  // Users may differ in how active they are: the share of the draws of one that is kept (above 0), and how
-  // many times as long as others he is away. Null: all alike.
+  // Activity of a user: `kept` is the share of their draws that is kept (above 0), and `away` multiplies the
+  // time until they return. Null = all users alike.
   std::function<double(std::uint32_t user)> kept, away;
 };
 
@@ -116,12 +118,12 @@ class GeneratedTrace {
  public:
   explicit GeneratedTrace(GeneratedTraceOptions options);
 
-  bool next(TracedRequest& request);  // always true
+  bool next(TracedRequest& request);  // always returns true
 
  private:
   struct User {
     std::uint64_t profile = 0;
-    std::optional<std::uint32_t> taken;  // at his last request
+    std::optional<std::uint32_t> taken;  // item taken at the user's last request
   };
 
   std::uint32_t draw_user();
@@ -129,12 +131,12 @@ class GeneratedTrace {
   std::string item_id(std::uint32_t item) const;
 
   GeneratedTraceOptions options_;
-  SimRandom random_;
+  RandomStream random_;
   sim::Zipf users_, items_;
   Arrivals arrivals_;
-  Returns returns_;
+  ReturnQueue returns_;
   CandidateDraw candidates_;
-  std::unordered_map<std::uint32_t, User> met_;  // looked up only
+  std::unordered_map<std::uint32_t, User> users_seen_;  // never iterated
 };
 
 }  // namespace troupe::deploy

@@ -28,7 +28,7 @@ double share_of_most_used(const std::vector<std::uint64_t>& falling, double shar
   return ratio(sum, uses);
 }
 
-// Over ranks at equal steps of their logarithm, so that each decade counts alike.
+// Fits a line over ranks at equal steps of their logarithm, so that each decade has the same weight.
 double fit_line(const std::vector<std::uint64_t>& falling) {
   const double half = static_cast<double>(falling.size() / 2);
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
@@ -43,7 +43,8 @@ double fit_line(const std::vector<std::uint64_t>& falling) {
   return spread > 0 ? -(n * xy - x * y) / spread : 0;
 }
 
-// Where the mean of log rank is what Zipf's law with this exponent says; it falls as the exponent rises.
+// Finds the exponent for which Zipf's law gives the observed mean of log rank. That mean falls as the
+// exponent rises, so bisection finds it.
 double fit_likelihood(const std::vector<std::uint64_t>& falling) {
   double seen = 0, uses = 0;
   std::vector<double> logs;
@@ -65,7 +66,7 @@ double fit_likelihood(const std::vector<std::uint64_t>& falling) {
   return (low + high) / 2;
 }
 
-// Gaps by their logarithm, so that millions of them take little room.
+// Counts gaps by their logarithm, so that millions of them take little memory.
 class GapCounts {
  public:
   void add(Duration gap) {
@@ -86,11 +87,11 @@ class GapCounts {
   std::uint64_t all_ = 0;
 };
 
-class Measure {
+class TraceMeasurement {
  public:
-  explicit Measure(TraceReader& reader) : reader_(reader) { stats_.source = reader.source(); }
+  explicit TraceMeasurement(TraceReader& reader) : reader_(reader) { stats_.source = reader.source(); }
 
-  TraceStats go() {
+  TraceStats run() {
     for (TracedRequest request; reader_.next(request);) add(request);
     return finish();
   }
@@ -139,7 +140,8 @@ class Measure {
     ++in_second_;
   }
 
-  // Seconds in which nobody came count through their number, which the last request gives.
+  // Adds the count of a finished second. Seconds without requests add nothing here; finish() knows their
+  // number from the last request.
   void close_second() {
     const double count = static_cast<double>(in_second_);
     second_squares_ += count * count;
@@ -161,7 +163,7 @@ class Measure {
     stats_.per_second = ratio(gaps, stats_.seconds);
     const double gap = ratio(gaps_, gaps);
     stats_.gap_cv = ratio(std::sqrt(std::max(0.0, ratio(gap_squares_, gaps) - gap * gap)), gap);
-    // Of whole seconds: the last one is cut off somewhere.
+    // Only whole seconds count; the last one is incomplete.
     const double seconds = static_cast<double>(second_),
                  mean = ratio(n - static_cast<double>(in_second_), seconds);
     stats_.dispersion_1s = ratio(ratio(second_squares_, seconds) - mean * mean, mean);
@@ -229,7 +231,7 @@ Skew skew_of(std::vector<std::uint64_t> counts) {
   return skew;
 }
 
-TraceStats measure_trace(TraceReader& reader) { return Measure(reader).go(); }
+TraceStats measure_trace(TraceReader& reader) { return TraceMeasurement(reader).run(); }
 
 void print(std::ostream& out, const TraceStats& s) {
   out << "from: " << s.source << '\n'
@@ -241,7 +243,7 @@ void print(std::ostream& out, const TraceStats& s) {
       << " with a truth\n"
       << "profiles: " << fixed(s.events_first_mean, 1) << " events at a user's first request, "
       << fixed(s.profile_events_mean, 1) << " in the mean of all requests\n"
-      << "users who come again: " << percent(s.again) << " of the requests, " << percent(s.again_5min)
+      << "returning users: " << percent(s.again) << " of the requests, " << percent(s.again_5min)
       << " within 5 min; " << percent(s.again_same_profile)
       << " of them with the same profile; after (p10, median, p90) " << fixed(s.gap_p10_s, 1) << ", "
       << fixed(s.gap_median_s, 1) << ", " << fixed(s.gap_p90_s, 1) << " s\n";

@@ -13,7 +13,7 @@ using namespace troupe;
 using namespace troupe::deploy;
 
 TEST_SUITE("trace stats") {
-  TEST_CASE("a trace of nothing, and of one request, has no rates and no gaps") {
+  TEST_CASE("trace stats: an empty trace and a trace of one request have no rates and no gaps") {
     TestFolder folder;
     TraceWriter(folder.path() / "none", "nothing").close();
     TraceReader none(folder.path() / "none");
@@ -35,7 +35,7 @@ TEST_SUITE("trace stats") {
     CHECK(s.events_first_mean == 1);
   }
 
-  TEST_CASE("the figures of a small trace are as counted by hand") {
+  TEST_CASE("trace stats: the figures of a small trace equal a hand count") {
     TestFolder folder;
     TraceWriter writer(folder.path() / "t", "by hand");
     const auto ask = [&](std::int64_t s, const char* user, std::uint64_t profile,
@@ -74,7 +74,7 @@ TEST_SUITE("trace stats") {
     CHECK(s.truth_skew.keys == 2);
   }
 
-  TEST_CASE("the same user id in two tenants is two users") {
+  TEST_CASE("trace stats: the same user id in two tenants counts as two users") {
     TestFolder folder;
     TraceWriter writer(folder.path() / "t", "");
     writer.write({{0}, "a", "u", 5, {}, {"x"}, ""});
@@ -87,7 +87,7 @@ TEST_SUITE("trace stats") {
     CHECK(stats.tenants == 3);
   }
 
-  TEST_CASE("a trace without requests has figures, too") {
+  TEST_CASE("trace stats: a trace without requests has zero rates") {
     TestFolder folder;
     TraceWriter(folder.path() / "t", "nothing").close();
     TraceReader reader(folder.path() / "t");
@@ -96,7 +96,7 @@ TEST_SUITE("trace stats") {
     CHECK(stats.per_second == 0);
   }
 
-  TEST_CASE("the exponent of exact counts is found by both ways") {
+  TEST_CASE("skew: both fits find the exponent of exact Zipf counts") {
     for (const double exponent : {0.4, 0.8, 1.2}) {
       std::vector<std::uint64_t> counts;
       for (int rank = 1; rank <= 2'000; ++rank)
@@ -112,7 +112,7 @@ TEST_SUITE("trace stats") {
     CHECK(skew_of({5}).share_of_01 == 1);
   }
 
-  TEST_CASE("real catalogs are as skewed as their descriptions say") {
+  TEST_CASE("skew: real catalogs have the skew that their descriptions state") {
     struct Described {
       const char* name;
       double share_of_10, share_of_1, zipf_line, zipf_likelihood;
@@ -132,7 +132,7 @@ TEST_SUITE("trace stats") {
         for (const std::string& item : user.history) ++counts[item];
       std::vector<std::uint64_t> values;
       for (const auto& [item, count] : counts) values.push_back(count);
-      const Skew skew = skew_of(values);  // shares of the items seen; there, of the catalog
+      const Skew skew = skew_of(values);  // shares of the items seen; the descriptions use the whole catalog
       CHECK(std::abs(skew.share_of_10 - known.share_of_10) < 0.01);
       CHECK(std::abs(skew.share_of_1 - known.share_of_1) < 0.005);
       CHECK(std::abs(skew.zipf_line - known.zipf_line) < 0.01);

@@ -11,12 +11,12 @@ TraceUsers::Visit TraceUsers::visit(const TraceReader& reader, const TracedReque
   visit.changed = visit.first || request.profile > profile;
   const std::string now = "profile is " + std::to_string(request.profile);
   if (request.profile < profile)
-    reader.fail(now, "at least " + std::to_string(profile) + ", as the user's line before");
+    reader.fail(now, "at least " + std::to_string(profile) + ", as in the user's previous line");
   if (!visit.first && visit.changed && request.events.empty())
-    reader.fail(now + ", more than in the user's line before, and there are no events",
+    reader.fail(now + ", more than in the user's previous line, but there are no events",
                 "the events that the profile got since");
   if (!visit.changed && !request.events.empty())
-    reader.fail(now + " as in the user's line before, and there are events",
+    reader.fail(now + " as in the user's previous line, but there are events",
                 "a higher version with new events");
   profile = request.profile;
   return visit;

@@ -15,7 +15,7 @@ namespace {
 constexpr double share_least = 0.05;
 
 double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
-double of_both(std::uint64_t part, std::uint64_t rest) {
+double hit_share(std::uint64_t part, std::uint64_t rest) {
   return ratio(static_cast<double>(part), static_cast<double>(part + rest));
 }
 
@@ -37,9 +37,9 @@ constexpr FigureKind figure_kinds[] = {
        return ratio(static_cast<double>(r.plans_user), static_cast<double>(r.requests));
      },
      true},
-    {"user_hits", [](const BenchRankRun& r) { return of_both(r.user_blocks_hit, r.user_blocks_computed); },
+    {"user_hits", [](const BenchRankRun& r) { return hit_share(r.user_blocks_hit, r.user_blocks_computed); },
      true},
-    {"item_hits", [](const BenchRankRun& r) { return of_both(r.item_blocks_hit, r.item_blocks_computed); },
+    {"item_hits", [](const BenchRankRun& r) { return hit_share(r.item_blocks_hit, r.item_blocks_computed); },
      true}};
 
 std::string known_figures() {
@@ -50,7 +50,7 @@ std::string known_figures() {
 
 }  // namespace
 
-BenchRankRun as_bench_run(const sim::ServedResult& result, const std::string& policy,
+BenchRankRun as_bench_run(const sim::DeploymentResult& result, const std::string& policy,
                           const placement::HostWork& host) {
   BenchRankRun run;
   run.policy = policy;
@@ -71,14 +71,14 @@ BenchRankRun as_bench_run(const sim::ServedResult& result, const std::string& po
   run.item_blocks_computed = result.item_blocks_computed;
   run.hit_rate = ratio(static_cast<double>(run.tokens_reused), static_cast<double>(run.tokens_total));
   run.profile.push_back({"kernels", result.kernels_s});
-  for (std::size_t room = 0; room < result.host_us.size(); ++room) {
-    const std::string name(name_of(static_cast<placement::HostRoom>(room)));
-    if (name == run.profile.front().room)
-      run.profile.front().seconds += result.host_us[room] * 1e-6;
+  for (std::size_t component = 0; component < result.host_us.size(); ++component) {
+    const std::string name(name_of(static_cast<placement::HostComponent>(component)));
+    if (name == run.profile.front().component)
+      run.profile.front().seconds += result.host_us[component] * 1e-6;
     else
-      run.profile.push_back({name, result.host_us[room] * 1e-6});
+      run.profile.push_back({name, result.host_us[component] * 1e-6});
   }
-  run.profile.back().seconds += host.idle_share * result.seconds;  // of the rest
+  run.profile.back().seconds += host.idle_share * result.seconds;  // "rest" includes the idle work
   run.cpu_seconds = std::accumulate(run.profile.begin(), run.profile.end(), 0.0,
                                     [](double sum, const CpuShare& share) { return sum + share.seconds; });
   return run;
@@ -87,9 +87,12 @@ BenchRankRun as_bench_run(const sim::ServedResult& result, const std::string& po
 std::vector<ComparedFigure> compare(const BenchRankRun& measured, const BenchRankRun& predicted) {
   std::vector<ComparedFigure> figures;
   for (const FigureKind& kind : figure_kinds) {
-    const double is = kind.of(measured), said = kind.of(predicted);
+    const double is = kind.of(measured), predicted_value = kind.of(predicted);
     const double of = kind.is_share ? std::max(is, share_least) : is;
-    figures.push_back({kind.name, is, said, of > 0 ? (said - is) / of : said > 0 ? INFINITY : 0});
+    figures.push_back({kind.name, is, predicted_value,
+                       of > 0                ? (predicted_value - is) / of
+                       : predicted_value > 0 ? INFINITY
+                                             : 0});
   }
   return figures;
 }
@@ -106,14 +109,15 @@ ErrorBounds parse_bounds(const std::vector<std::string>& texts) {
     const char* const begin = text.data() + std::min(equals + 1, text.size());
     const auto [stopped, error] = std::from_chars(begin, end, most);
     if (!known || error != std::errc() || stopped != end || !(most >= 0))
-      throw std::invalid_argument("--bound is \"" + text.substr(0, 60) + "\"; expected FIGURE=SHARE, of " +
-                                  known_figures());
+      throw std::invalid_argument("--bound is \"" + text.substr(0, 60) +
+                                  "\"; expected FIGURE=SHARE with one of the figures " + known_figures());
     bounds[name] = most;
   }
   return bounds;
 }
 
-std::vector<std::string> beyond(const std::vector<ComparedFigure>& figures, const ErrorBounds& bounds) {
+std::vector<std::string> exceeded_bounds(const std::vector<ComparedFigure>& figures,
+                                         const ErrorBounds& bounds) {
   std::vector<std::string> faults;
   for (const ComparedFigure& figure : figures) {
     const auto bound = bounds.find(figure.name);

@@ -16,8 +16,8 @@ ComparedFigure figure(const std::vector<ComparedFigure>& all, const std::string&
 
 }  // namespace
 
-TEST_SUITE("foresight comparison") {
-  TEST_CASE("errors are relative to what was measured; those of small shares to a twentieth") {
+TEST_SUITE("what-if comparison") {
+  TEST_CASE("comparison: errors are relative to the measured value, and for small shares to a twentieth") {
     BenchRankRun measured, predicted;
     measured.requests = predicted.requests = 100;
     measured.qps = 200, predicted.qps = 150;
@@ -32,12 +32,13 @@ TEST_SUITE("foresight comparison") {
     CHECK(figure(all, "p50_ms").error == 0);  // neither has any
   }
 
-  TEST_CASE("bounds are by figure, and only those that are beyond are named") {
+  TEST_CASE("error bounds: only figures beyond their bound are named, and invalid bounds are refused") {
     const ErrorBounds bounds = parse_bounds({"throughput=0.2", "tokens_computed=0"});
-    CHECK(beyond({{"throughput", 10, 12, 0.2}, {"p50_ms", 1, 9, 8}, {"tokens_computed", 4, 4, 0}}, bounds)
+    CHECK(exceeded_bounds({{"throughput", 10, 12, 0.2}, {"p50_ms", 1, 9, 8}, {"tokens_computed", 4, 4, 0}},
+                          bounds)
               .empty());
     const auto faults =
-        beyond({{"throughput", 10, 7, -0.3}, {"tokens_computed", 1'000, 1'001, 0.001}}, bounds);
+        exceeded_bounds({{"throughput", 10, 7, -0.3}, {"tokens_computed", 1'000, 1'001, 0.001}}, bounds);
     REQUIRE(faults.size() == 2);
     CHECK(faults[0] == "throughput is -30.0 % off; expected at most 20.0 %");
     for (const char* bad :
@@ -45,8 +46,8 @@ TEST_SUITE("foresight comparison") {
       CHECK_THROWS_AS(parse_bounds({bad}), std::invalid_argument);
   }
 
-  TEST_CASE("a simulated run in the benchmark's words: CPU time is passes, host and what is idle") {
-    sim::ServedResult result;
+  TEST_CASE("as_bench_run: the CPU time is the sum of passes, host work and idle work") {
+    sim::DeploymentResult result;
     result.requests = 10, result.answered = 9, result.errors = 1;
     result.seconds = 2;
     result.kernels_s = 1.5;
@@ -57,9 +58,9 @@ TEST_SUITE("foresight comparison") {
     host.idle_share = 0.05;
     const BenchRankRun run = as_bench_run(result, "bat", host);
     CHECK(run.qps == 5);
-    CHECK(run.cpu_seconds == doctest::Approx(1.5 + 0.01 * placement::host_rooms + 0.1));
-    CHECK(run.profile.front().room == "kernels");
-    CHECK(run.profile.front().seconds == doctest::Approx(1.51));  // with what they took beyond the cost model
+    CHECK(run.cpu_seconds == doctest::Approx(1.5 + 0.01 * placement::host_components + 0.1));
+    CHECK(run.profile.front().component == "kernels");
+    CHECK(run.profile.front().seconds == doctest::Approx(1.51));  // includes their time beyond the cost model
     CHECK(run.plans_item == 5);
     CHECK(run.hit_rate == 0.25);
   }

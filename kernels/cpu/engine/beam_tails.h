@@ -11,7 +11,7 @@
 #include "kernels/cpu/engine/decoder_buffer.h"
 #include "kernels/cpu/engine/decoder_kv.h"
 #include "kernels/decoder/decoder.h"
-#include "kernels/decoder/searching.h"
+#include "kernels/decoder/search_progress.h"
 
 namespace troupe::kernels {
 

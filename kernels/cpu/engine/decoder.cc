@@ -70,7 +70,7 @@ std::string CpuDecoder::run_pass(std::span<const Request> requests, std::span<Re
     CpuDecoder& of;
     ~Memory() {  // also after a pass that threw, or for which memory ran out
       try {
-        of.give_back();
+        of.free_memory();
         // only small new memory can fail; the large memory is free by then
       } catch (const std::bad_alloc&) {
       }
@@ -81,7 +81,7 @@ std::string CpuDecoder::run_pass(std::span<const Request> requests, std::span<Re
 }
 
 // Frees a large pass's memory, so that the next large pass may be any executor's.
-void CpuDecoder::give_back() {
+void CpuDecoder::free_memory() {
   const std::size_t rows = memory_.tokens_kept;
   state_.shrink(rows * widths_.state);
   qkv_.shrink(rows * widths_.qkv);
@@ -89,14 +89,14 @@ void CpuDecoder::give_back() {
   kv_.shrink(rows);
   rope_.shrink(rows);
   some_rope_.shrink(rows);
-  repairs_.give_back();
+  repairs_.free_memory();
   for (Workspace& w : workspaces_) w.attend = {};
   planner_ = BatchPlanner(c_, layout_);
   batch_ = nullptr;
 }
 
 void CpuDecoder::compute(std::span<const Request> requests, std::span<Reply> replies) {
-  stay_on_node();
+  bind_to_node();
   Team::Pass pass(team_);
   const DecoderBatch& batch = [&]() -> const DecoderBatch& {
     PartTimer timer(timed(workspaces_[0], &PassTimes::planning));
@@ -125,15 +125,16 @@ void CpuDecoder::run_layers(Team::Pass& pass, std::span<const Request> requests)
 // may.
 void CpuDecoder::wait_for(std::span<const Request> requests, std::uint32_t layer) const {
   for (const Request& request : requests)
-    if (request.coming != nullptr && !request.coming->wait(layout_.keys(layer + 1, 0))) throw PagesMissing();
+    if (request.in_flight != nullptr && !request.in_flight->wait(layout_.keys(layer + 1, 0)))
+      throw PagesNotArrived();
 }
 
 // Binds the thread that runs passes to the node of its helpers.
-void CpuDecoder::stay_on_node() {
+void CpuDecoder::bind_to_node() {
   thread_local CpuSet beside;
   if (beside == team_.cpus()) return;
   beside = team_.cpus();
-  stay_on(beside);
+  bind_to_cpus(beside);
 }
 
 // Allocates the pass's memory.
@@ -155,7 +156,7 @@ void CpuDecoder::start(const DecoderBatch& batch, std::uint32_t workers) {
   for (std::uint32_t worker = 0; worker < working; ++worker) workspace(worker);
   kv_.reserve(batch_->rows());
   rope_.gather(batch_->positions);
-  turns_.gather_turns(batch_->turns);
+  key_rotations_.gather_distances(batch_->rotation_distances);
   repairs_.start(*batch_);
 }
 
@@ -232,7 +233,7 @@ void CpuDecoder::run_attention(Team::Pass& pass, std::uint32_t layer) {
   if (is_last(layer)) keep_read_rows();
   const AttentionParts& attention = is_last(layer) ? read_rows_ : set_ != nullptr ? some_rows_ : all_rows_;
   const std::size_t parts = attention.parts.size();
-  if (repairs_.any() && layer == 0) repairs_.make_room(attention, set_);
+  if (repairs_.any() && layer == 0) repairs_.allocate_mass(attention, set_);
   double operations = 4 * attention.pairs * static_cast<double>(q_width());
   for (const KeptSegment& segment : batch_->kept)
     operations += copies_cost * static_cast<double>(segment.tokens * 2 * kv_width());
@@ -314,16 +315,16 @@ void CpuDecoder::store_keys_values(Rows rows, const float* keys) {
 }
 
 // Ends the rows without a readout. The remaining rows need only their queries from now on.
-void CpuDecoder::keep_read_rows() { keep_rows(batch_->read, Carried::queries); }
+void CpuDecoder::keep_read_rows() { keep_rows(batch_->read, KeptOutputs::queries); }
 
 // Moves the set's rows to the front; the others end here. Beside their state, the rows keep their
 // queries or their attention outputs.
-void CpuDecoder::keep_rows(const RowSet& set, Carried carried) {
+void CpuDecoder::keep_rows(const RowSet& set, KeptOutputs carried) {
   for (std::size_t to = 0; to < set.rows.size(); ++to) {
     const std::size_t from = set_ == nullptr ? set.rows[to] : set_->index_of(set.rows[to]);
     if (from == to) continue;
     std::copy_n(state_.data() + from * c_.hidden, c_.hidden, state_.data() + to * c_.hidden);
-    if (carried == Carried::queries)
+    if (carried == KeptOutputs::queries)
       std::copy_n(qkv_.data() + from * qkv_width(), q_width(), qkv_.data() + to * qkv_width());
     else
       std::copy_n(mixed_.data() + from * q_width(), q_width(), mixed_.data() + to * q_width());
@@ -350,14 +351,15 @@ void CpuDecoder::attend_part(const AttentionPart& part, std::uint32_t layer, flo
   task.tail_end = interval(set_ != nullptr ? set_->end : batch_->visible_end);
   task.mass = mass;
   if (mass != nullptr) {
-    const std::size_t paying = set_ != nullptr ? set_->index_of(group.paying) : group.paying;
-    task.mass_from = static_cast<std::uint32_t>(std::max(paying, begin) - begin);
+    const std::size_t measured_from =
+        set_ != nullptr ? set_->index_of(group.measured_from) : group.measured_from;
+    task.mass_from = static_cast<std::uint32_t>(std::max(measured_from, begin) - begin);
   }
   const std::size_t first_query = std::size_t{part.head} * task.heads * c_.head_dim;
   task.queries = qkv_.data() + begin * task.query_stride + first_query;
   task.out = mixed_.data() + begin * task.out_stride + first_query;
-  kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin), turns_,
-              layer, part.head, w.context);
+  kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin),
+              key_rotations_, layer, part.head, w.context);
   task.context = w.context;
   if (tails_.empty()) {
     w.tail.assign(1, kv_.rows(part.head, group.row_begin, *std::ranges::max_element(task.tail_end)));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/cpu/engine/cpu_decoder.h"
+#include "kernels/cpu/engine/cpu_search_progress.h"
 #include "kernels/cpu/engine/decoder_attention.h"
 #include "kernels/cpu/engine/decoder_buffer.h"
 #include "kernels/cpu/engine/decoder_kv.h"
@@ -18,7 +19,6 @@
 #include "kernels/cpu/engine/decoder_workspace.h"
 #include "kernels/cpu/engine/pass_memory.h"
 #include "kernels/cpu/engine/repair_pass.h"
-#include "kernels/cpu/engine/searching.h"
 #include "kernels/cpu/engine/team.h"
 #include "kernels/decoder/decoder_batch.h"
 
@@ -46,9 +46,9 @@ class CpuDecoder final : public Executor {
         planner_(c_, layout_),
         kv_(layout_),
         rope_(rope_frequencies(c_)),
-        turns_(rope_frequencies(c_)),
+        key_rotations_(rope_frequencies(c_)),
         some_rope_(rope_frequencies(c_)),
-        repairs_(layout_, kv_, rope_, turns_),
+        repairs_(layout_, kv_, rope_, key_rotations_),
         workspaces_(team_.cores()) {}
 
   PlanLimits limits() const override { return plan_limits(c_); }
@@ -67,8 +67,8 @@ class CpuDecoder final : public Executor {
   void compute(std::span<const Request> requests, std::span<Reply> replies);
   void run_layers(Team::Pass& pass, std::span<const Request> requests);
   void wait_for(std::span<const Request> requests, std::uint32_t layer) const;
-  void give_back();
-  void stay_on_node();
+  void free_memory();
+  void bind_to_node();
   void start(const DecoderBatch& batch, std::uint32_t workers);
   void set_chunks(std::uint32_t workers);
   template <class Work>
@@ -84,8 +84,8 @@ class CpuDecoder final : public Executor {
   void add_attention(const PackedLayer& layer, Rows rows, Workspace& w);
   void add_feed_forward(const PackedLayer& layer, Rows rows, Workspace& w);
   void keep_read_rows();
-  enum class Carried : std::uint8_t { queries, mixed };
-  void keep_rows(const RowSet& set, Carried carried);
+  enum class KeptOutputs : std::uint8_t { queries, mixed };
+  void keep_rows(const RowSet& set, KeptOutputs carried);
   void norm(const float* in, const std::vector<float>& weight, std::size_t rows, float* out);
   void finish_rows(Team::Pass& pass);
   void read(Team::Pass& pass, std::span<const Request> requests, std::span<Reply> replies);
@@ -95,20 +95,20 @@ class CpuDecoder final : public Executor {
   // decoder_repair.cc: rows that end before the last layer
   void repair_keys(Team::Pass& pass, std::uint32_t layer);
   void repair_after_attention(Team::Pass& pass);
-  void end_rows(Team::Pass& pass, Carried carried);
+  void end_rows(Team::Pass& pass, KeptOutputs carried);
   void note_chosen(std::span<Reply> replies);
 
   // decoder_search.cc: beam searches, which take a pass for each level
   void run_with_searches(std::span<const Request> requests, std::span<Reply> replies);
   void run_searches(std::span<const Request> requests, std::span<Reply> replies);
   void too_large(std::span<const Request> requests, std::span<Reply> replies, std::size_t bytes);
-  void prepare(std::size_t number, const Request& request, Request& begun, CpuSearching& searching);
-  void search(std::span<CpuSearching* const> searches);
-  void run_last_tokens(std::span<CpuSearching* const> searches);
-  void gather_states(std::span<CpuSearching* const> searches);
-  void run_level(Team::Pass& pass, std::span<CpuSearching* const> searches);
-  void read_level(Team::Pass& pass, std::span<CpuSearching* const> searches);
-  void plan_readout(std::span<CpuSearching* const> searches);
+  void prepare(std::size_t number, const Request& request, Request& begun, CpuSearchProgress& searching);
+  void search(std::span<CpuSearchProgress* const> searches);
+  void run_last_tokens(std::span<CpuSearchProgress* const> searches);
+  void gather_states(std::span<CpuSearchProgress* const> searches);
+  void run_level(Team::Pass& pass, std::span<CpuSearchProgress* const> searches);
+  void read_level(Team::Pass& pass, std::span<CpuSearchProgress* const> searches);
+  void plan_readout(std::span<CpuSearchProgress* const> searches);
   void add_job(std::size_t begin, bool over_vocabulary);
   void run_job(Team::Pass& pass, const ReadJob& job);
   void read_wanted(std::size_t row, Workspace& w);
@@ -139,8 +139,8 @@ class CpuDecoder final : public Executor {
   const Elementwise& ops_ = *vector_kernels_.elementwise;
   BatchPlanner planner_;
   LayerKv kv_;
-  RopeTable rope_, turns_;  // angles of rows; of spans whose keys are rotated
-  RopeTable some_rope_;     // of the remaining rows, once others have ended
+  RopeTable rope_, key_rotations_;  // angles of rows; of spans whose keys are rotated
+  RopeTable some_rope_;             // of the remaining rows, once others have ended
   RepairPass repairs_;
   PassTimes* times_ = nullptr;
 
@@ -159,8 +159,8 @@ class CpuDecoder final : public Executor {
   std::vector<Workspace> workspaces_;  // [worker]
 
   // The current searches; their memory is reused.
-  std::vector<std::unique_ptr<CpuSearching>> searching_;
-  std::vector<CpuSearching*> going_on_, live_;
+  std::vector<std::unique_ptr<CpuSearchProgress>> searches_;
+  std::vector<CpuSearchProgress*> active_searches_, live_;
   std::vector<Request> begun_;    // the requests of a batch, up to the start of their searches
   std::vector<BeamRows> levels_;  // of the current pass
   std::vector<BeamGroup> tails_;  // [group of the current pass]; empty if it has no beams

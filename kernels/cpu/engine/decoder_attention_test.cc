@@ -18,7 +18,7 @@ DecoderBatch causal_batch(std::uint32_t rows, std::uint32_t context) {
   batch.spans.push_back({nullptr, 0, context});
   batch.groups.push_back({.row_begin = 0, .row_end = rows, .span_begin = 0, .span_end = 1});
   batch.read.rows = {rows - 1};
-  place_in_groups(batch, batch.read);
+  assign_groups(batch, batch.read);
   return batch;
 }
 

@@ -82,7 +82,7 @@ KvRun LayerKv::rows(std::uint32_t head, std::uint32_t row, std::uint32_t tokens)
   return {keys_of(head) + at, values_of(head) + at, tokens, layout_.head_dim, layout_.format};
 }
 
-void LayerKv::resolve(std::span<const ContextSpan> spans, const RopeTable& turns, std::uint32_t layer,
+void LayerKv::resolve(std::span<const ContextSpan> spans, const RopeTable& key_rotations, std::uint32_t layer,
                       std::uint32_t head, std::vector<KvRun>& runs) const {
   runs.clear();
   for (const ContextSpan& span : spans) {
@@ -93,10 +93,10 @@ void LayerKv::resolve(std::span<const ContextSpan> spans, const RopeTable& turns
       runs.push_back({first + layout_.keys(layer, head), first + layout_.values(layer, head), span.tokens,
                       layout_.head_dim, layout_.format});
     }
-    if (span.turn == 0) continue;
-    const std::size_t angles = (span.turn - 1) * std::size_t{layout_.head_dim} / 2;
-    runs.back().cosines = turns.cosines() + angles;
-    runs.back().sines = turns.sines() + angles;
+    if (span.rotation == 0) continue;
+    const std::size_t angles = (span.rotation - 1) * std::size_t{layout_.head_dim} / 2;
+    runs.back().cosines = key_rotations.cosines() + angles;
+    runs.back().sines = key_rotations.sines() + angles;
   }
 }
 

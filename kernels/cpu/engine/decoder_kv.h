@@ -33,9 +33,9 @@ class LayerKv {
 
   // Returns keys and values of rows [row, row + tokens).
   KvRun rows(std::uint32_t head, std::uint32_t row, std::uint32_t tokens) const;
-  // Sets `runs` to the addresses of the spans' keys and values. `turns`: angles of the batch's
+  // Sets `runs` to the addresses of the spans' keys and values. `key_rotations`: angles of the batch's
   // rotations.
-  void resolve(std::span<const ContextSpan> spans, const RopeTable& turns, std::uint32_t layer,
+  void resolve(std::span<const ContextSpan> spans, const RopeTable& key_rotations, std::uint32_t layer,
                std::uint32_t head, std::vector<KvRun>& runs) const;
 
  private:

@@ -11,50 +11,50 @@
 namespace troupe::kernels {
 namespace {
 
-constexpr std::size_t places_at_once = 8;
+constexpr std::size_t spans_at_once = 8;
 
 }  // namespace
 
 // Called after a layer's keys and values are made, before attention.
 void CpuDecoder::repair_keys(Team::Pass& pass, std::uint32_t layer) {
-  const std::size_t parts = (repairs_.places() + places_at_once - 1) / places_at_once;
+  const std::size_t parts = (repairs_.reused_spans() + spans_at_once - 1) / spans_at_once;
   const double operations = 8.0 * static_cast<double>(2 * kv_width() * batch_->rows());
   const auto for_places = [&](auto&& work) {
     pass.run(parts, operations, [&](std::size_t part, std::uint32_t worker) {
       Workspace& w = workspaces_[worker];
       PartTimer timer(timed(w, &PassTimes::keys_values));
-      const std::size_t end = std::min<std::size_t>((part + 1) * places_at_once, repairs_.places());
-      for (std::size_t place = part * places_at_once; place < end; ++place)
-        work(static_cast<std::uint32_t>(place), w.context);
+      const std::size_t end = std::min<std::size_t>((part + 1) * spans_at_once, repairs_.reused_spans());
+      for (std::size_t reused = part * spans_at_once; reused < end; ++reused)
+        work(static_cast<std::uint32_t>(reused), w.context);
     });
   };
-  if (layer == 1 && repairs_.compares())
-    for_places([&](std::uint32_t place, std::vector<KvRun>& runs) { repairs_.compare(place, runs); });
+  if (layer == 1 && repairs_.needs_divergence())
+    for_places([&](std::uint32_t reused, std::vector<KvRun>& runs) { repairs_.compare(reused, runs); });
   ended_.clear();
   repairs_.choose_after_keys(layer, ended_);
-  if (!is_last(layer)) end_rows(pass, Carried::queries);
+  if (!is_last(layer)) end_rows(pass, KeptOutputs::queries);
   if (!repairs_.fills(layer)) return;
   pass.run(repairs_.means(), operations, [&](std::size_t mean, std::uint32_t worker) {
     PartTimer timer(timed(workspaces_[worker], &PassTimes::keys_values));
     repairs_.find_mean(mean, layer, workspaces_[worker].context);
   });
-  for_places([&](std::uint32_t place, std::vector<KvRun>& runs) { repairs_.fill(place, layer, runs); });
+  for_places([&](std::uint32_t reused, std::vector<KvRun>& runs) { repairs_.fill(reused, layer, runs); });
 }
 
 // Called after the first layer's attention.
 void CpuDecoder::repair_after_attention(Team::Pass& pass) {
   if (is_last(0)) return;
-  repairs_.add_up(set_ != nullptr ? some_rows_ : all_rows_);
+  repairs_.sum_mass(set_ != nullptr ? some_rows_ : all_rows_);
   ended_.clear();
   repairs_.choose_after_attention(ended_);
-  end_rows(pass, Carried::mixed);
+  end_rows(pass, KeptOutputs::mixed);
 }
 
-void CpuDecoder::end_rows(Team::Pass& pass, Carried carried) {
+void CpuDecoder::end_rows(Team::Pass& pass, KeptOutputs carried) {
   if (ended_.empty()) return;
   std::ranges::sort(ended_);
   RowSet& next = some_[set_ == &some_[0] ? 1 : 0];
-  rows_that_go_on(*batch_, set_, ended_, next);
+  remaining_rows(*batch_, set_, ended_, next);
   keep_rows(next, carried);
   std::vector<std::uint32_t>& positions = ended_;
   positions.clear();

@@ -23,7 +23,7 @@ void RopeTable::shrink(std::size_t rows) {
   sines_.shrink(rows * frequencies_.size());
 }
 
-void RopeTable::gather_turns(std::span<const std::int32_t> distances) {
+void RopeTable::gather_distances(std::span<const std::int32_t> distances) {
   if (distances.empty()) return;
   const std::size_t width = frequencies_.size();
   std::size_t furthest = 0;

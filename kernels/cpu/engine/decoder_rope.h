@@ -17,7 +17,7 @@ class RopeTable {
   // Sets cosines() and sines() to one row of frequencies per position, in this order, or per
   // distance (of either sign) by which keys are rotated.
   void gather(std::span<const std::uint32_t> positions);
-  void gather_turns(std::span<const std::int32_t> distances);
+  void gather_distances(std::span<const std::int32_t> distances);
   void shrink(std::size_t rows);  // frees memory for more rows
   const float* cosines() const { return cosines_.data(); }
   const float* sines() const { return sines_.data(); }

@@ -26,7 +26,7 @@ constexpr std::size_t states_worth_packing = 12;
 constexpr std::size_t alone_costs = 4;
 
 // Memory that one request takes of searches that are computed together.
-struct Room {
+struct SearchMemory {
   std::size_t tokens = 0, bytes = 0;
 };
 
@@ -44,10 +44,10 @@ ReadJob& SearchReadout::add_job(std::size_t begin, std::size_t end, bool normali
 // Runs as many requests at a time as fit: their computed tokens, one row for each of their paths,
 // and what they keep between passes.
 void CpuDecoder::run_with_searches(std::span<const Request> requests, std::span<Reply> replies) {
-  Room used;
+  SearchMemory used;
   std::size_t begin = 0;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    Room more{computed_tokens(requests[i]) + requests[i].plan->search.width, 0};
+    SearchMemory more{computed_tokens(requests[i]) + requests[i].plan->search.width, 0};
     if (requests[i].plan->search.width > 0) more.bytes = search_bytes(c_, options_, requests[i]);
     const bool fits = used.tokens + more.tokens <= memory_.tokens_kept &&
                       used.bytes + more.bytes <= memory_.search_bytes_max;
@@ -69,23 +69,24 @@ void CpuDecoder::run_searches(std::span<const Request> requests, std::span<Reply
     if (requests[i].plan->search.width == 0) continue;
     const std::size_t bytes = search_bytes(c_, options_, requests[i]);
     if (bytes > memory_.search_bytes_max) return too_large(requests, replies, bytes);
-    if (used == searching_.size()) searching_.push_back(std::make_unique<CpuSearching>());
-    prepare(i, requests[i], begun_[i], *searching_[used++]);
+    if (used == searches_.size()) searches_.push_back(std::make_unique<CpuSearchProgress>());
+    prepare(i, requests[i], begun_[i], *searches_[used++]);
   }
   run_in_passes(begun_, replies, [this](auto some, auto answers) { return run_pass(some, answers); });
-  going_on_.clear();
+  active_searches_.clear();
   for (std::size_t s = 0; s < used; ++s) {
-    Reply& reply = replies[searching_[s]->request];
+    Reply& reply = replies[searches_[s]->request];
     if (!reply.too_large.empty()) {
       reply.beams.clear();
       continue;
     }
-    searching_[s]->take_state(reply);
-    going_on_.push_back(searching_[s].get());
+    searches_[s]->take_state(reply);
+    active_searches_.push_back(searches_[s].get());
   }
-  stay_on_node();
-  search(going_on_);
-  for (const CpuSearching* searching : going_on_) searching->finish(replies[searching->request].beams);
+  bind_to_node();
+  search(active_searches_);
+  for (const CpuSearchProgress* searching : active_searches_)
+    searching->finish(replies[searching->request].beams);
 }
 
 // Refuses a search that exceeds the memory even alone.
@@ -98,16 +99,16 @@ void CpuDecoder::too_large(std::span<const Request> requests, std::span<Reply> r
 }
 
 void CpuDecoder::prepare(std::size_t number, const Request& request, Request& begun,
-                         CpuSearching& searching) {
-  searching.pages.reserve(lacking_pages(request, pages_) * layout_.page_bytes() / sizeof(float));
+                         CpuSearchProgress& searching) {
+  searching.pages.reserve(missing_pages(request, pages_) * layout_.page_bytes() / sizeof(float));
   searching.begin(number, request, limits(), pages_,
                   {reinterpret_cast<std::byte*>(searching.pages.data()), layout_.page_bytes()},
                   options_.sort_all ? select_by_full_sort : select_best, begun);
   searching.tails.begin(layout_, request.plan->search.width, searching.search.steps(), options_.beams);
 }
 
-void CpuDecoder::search(std::span<CpuSearching* const> searches) {
-  std::vector<CpuSearching*>& live = live_;
+void CpuDecoder::search(std::span<CpuSearchProgress* const> searches) {
+  std::vector<CpuSearchProgress*>& live = live_;
   live.assign(searches.begin(), searches.end());
   run_last_tokens(live);
   for (std::uint32_t level = 0; !live.empty(); ++level) {
@@ -117,17 +118,17 @@ void CpuDecoder::search(std::span<CpuSearching* const> searches) {
     else
       run_level(pass, live);
     read_level(pass, live);
-    std::erase_if(live, [](const CpuSearching* s) { return s->failed || s->search.done(); });
+    std::erase_if(live, [](const CpuSearchProgress* s) { return s->failed || s->search.done(); });
     if (level > 0)
-      for (CpuSearching* s : live) s->tails.follow(s->search.parents());
+      for (CpuSearchProgress* s : live) s->tails.follow(s->search.parents());
   }
   if (times_ != nullptr) collect_times();
 }
 
 // For prompts that are all cached: recomputes the last token for its state.
-void CpuDecoder::run_last_tokens(std::span<CpuSearching* const> searches) {
+void CpuDecoder::run_last_tokens(std::span<CpuSearchProgress* const> searches) {
   levels_.clear();
-  for (const CpuSearching* s : searches) {
+  for (const CpuSearchProgress* s : searches) {
     if (s->state.empty()) levels_.push_back(s->last_token());
   }
   if (levels_.empty()) return;
@@ -135,24 +136,24 @@ void CpuDecoder::run_last_tokens(std::span<CpuSearching* const> searches) {
   start(planner_.plan_beams(levels_), pass.workers());
   run_layers(pass, {});
   const float* state = state_.data();
-  for (CpuSearching* s : searches) {
+  for (CpuSearchProgress* s : searches) {
     if (!s->state.empty()) continue;
     s->state.assign(state, state + c_.hidden);
     state += c_.hidden;
   }
 }
 
-void CpuDecoder::gather_states(std::span<CpuSearching* const> searches) {
+void CpuDecoder::gather_states(std::span<CpuSearchProgress* const> searches) {
   state_.reserve(searches.size() * c_.hidden);
   float* state = state_.data();
-  for (const CpuSearching* s : searches) state = std::ranges::copy(s->state, state).out;
+  for (const CpuSearchProgress* s : searches) state = std::ranges::copy(s->state, state).out;
 }
 
-void CpuDecoder::run_level(Team::Pass& pass, std::span<CpuSearching* const> searches) {
+void CpuDecoder::run_level(Team::Pass& pass, std::span<CpuSearchProgress* const> searches) {
   levels_.clear();
   tails_.clear();
   std::uint32_t row = 0;
-  for (CpuSearching* s : searches) {
+  for (CpuSearchProgress* s : searches) {
     const std::uint32_t path = s->tails.path(), rows = s->search.rows();
     const std::uint32_t together = options_.beams == BeamPaths::copied ? 1 : rows;
     const std::uint32_t tree = options_.beams == BeamPaths::tree ? s->tails.grow(rows) : 0;
@@ -170,12 +171,12 @@ void CpuDecoder::run_level(Team::Pass& pass, std::span<CpuSearching* const> sear
 
 // Computes the logits that the searches need from the states of their rows, then advances the
 // searches.
-void CpuDecoder::read_level(Team::Pass& pass, std::span<CpuSearching* const> searches) {
+void CpuDecoder::read_level(Team::Pass& pass, std::span<CpuSearchProgress* const> searches) {
   plan_readout(searches);
   SearchReadout& r = search_readout_;
   for (const ReadJob& job : std::span(r.jobs).first(r.jobs_used)) run_job(pass, job);
   std::size_t row = 0;
-  for (CpuSearching* s : searches) {
+  for (CpuSearchProgress* s : searches) {
     PartTimer timer(timed(workspaces_[0], &PassTimes::search));
     const std::size_t rows = s->search.rows();
     s->failed =
@@ -184,7 +185,7 @@ void CpuDecoder::read_level(Team::Pass& pass, std::span<CpuSearching* const> sea
   }
 }
 
-void CpuDecoder::plan_readout(std::span<CpuSearching* const> searches) {
+void CpuDecoder::plan_readout(std::span<CpuSearchProgress* const> searches) {
   PartTimer timer(timed(workspaces_[0], &PassTimes::planning));
   SearchReadout& r = search_readout_;
   if (r.vocabulary.empty()) {
@@ -194,7 +195,7 @@ void CpuDecoder::plan_readout(std::span<CpuSearching* const> searches) {
   r.states.clear(), r.wanted.clear(), r.first.clear();
   r.jobs_used = 0;
   std::size_t logits = 0;
-  for (const CpuSearching* s : searches) {
+  for (const CpuSearchProgress* s : searches) {
     const std::size_t begin = r.states.size();
     for (std::uint32_t row = 0; row < s->search.rows(); ++row) {
       const std::span<const Token> wanted = s->search.wanted(row);
@@ -203,7 +204,7 @@ void CpuDecoder::plan_readout(std::span<CpuSearching* const> searches) {
       logits += r.wanted.back().size();
       r.states.push_back(state_.data() + r.states.size() * c_.hidden);
     }
-    add_job(begin, s->prompt.plan->search.normalised == Search::Normalised::vocabulary);
+    add_job(begin, s->prompt.plan->search.normalised == Search::Normalisation::vocabulary);
   }
   r.logits.resize(logits);
   r.at.resize(r.states.size());

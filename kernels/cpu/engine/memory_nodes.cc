@@ -68,7 +68,7 @@ std::vector<CpuSet> read_memory_nodes(const std::filesystem::path& nodes) {
   return sets;
 }
 
-void stay_on(const CpuSet& cpus) {
+void bind_to_cpus(const CpuSet& cpus) {
   thread_local const cpu_set_t own = own_cpus();  // CPUs of the thread before the first call
   cpu_set_t set;
   CPU_ZERO(&set);

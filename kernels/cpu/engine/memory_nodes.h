@@ -20,6 +20,6 @@ CpuSet parse_cpu_list(std::string_view text);
 
 // Binds the calling thread to those of these CPUs that it could use before the first call; if there
 // are none, it stays where it is. An empty set unbinds it.
-void stay_on(const CpuSet& cpus);
+void bind_to_cpus(const CpuSet& cpus);
 
 }  // namespace troupe::kernels

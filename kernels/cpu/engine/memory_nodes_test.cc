@@ -63,12 +63,12 @@ TEST_CASE("memory nodes: a thread stays on the CPUs it is bound to until it is u
     cpu_set_t set;
     const auto count = [&] { return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : -1; };
     before = count();
-    stay_on({});
-    stay_on({CPU_SETSIZE - 1});
+    bind_to_cpus({});
+    bind_to_cpus({CPU_SETSIZE - 1});
     unchanged = count();
-    stay_on({cpu, CPU_SETSIZE - 1});
+    bind_to_cpus({cpu, CPU_SETSIZE - 1});
     after = count();
-    stay_on({});
+    bind_to_cpus({});
     released = count();
   }).join();
   CHECK(unchanged == before);

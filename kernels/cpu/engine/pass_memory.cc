@@ -41,7 +41,7 @@ std::size_t search_bytes(const DecoderConfig& config, const DecoderOptions& opti
   const Search& search = plan.search;
   const KvLayout layout = kv_layout(config, options.page_tokens, options.kv);
   std::size_t pages = 0, steps = search.steps;
-  Sees seen = plan.segments[search.segment].sees;
+  VisibleSegments seen = plan.segments[search.segment].sees;
   seen.add(search.segment);
   for (const std::uint32_t s : seen)
     if (request.kv[s].pages.empty()) pages += layout.pages_for(plan.segments[s].tokens.size());
@@ -61,10 +61,10 @@ std::size_t search_bytes(const DecoderConfig& config, const DecoderOptions& opti
 
 std::size_t repair_bytes(const DecoderConfig& config, const DecoderOptions& options, const Plan& plan) {
   const Repair& repair = plan.repair;
-  if (repair.places.empty()) return 0;
+  if (repair.reused_spans.empty()) return 0;
   std::size_t longest = 0;
-  for (const Repair::Place& place : repair.places)
-    longest = std::max(longest, plan.segments[place.segment].tokens.size());
+  for (const Repair::ReusedSpan& reused : repair.reused_spans)
+    longest = std::max(longest, plan.segments[reused.segment].tokens.size());
   const std::size_t offsets = repair.mean ? repair.budgets.size() * longest : 0;
   const std::size_t parts = repair.attention > 0 ? std::max(config.kv_heads, 2 * options.cores) : 0;
   constexpr std::size_t notes = 16 * sizeof(std::uint32_t);  // per token, in all lists of tokens

@@ -102,7 +102,7 @@ TEST_CASE(
   Plan plan = candidates(2);
   plan.segments.push_back({SegmentKind::item, Tokens(4, 1), 14, {0}});
   CHECK(repair_bytes(small_config(), {}, plan) == 0);
-  plan.repair.places = {{3, 1, 0}};
+  plan.repair.reused_spans = {{3, 1, 0}};
   plan.repair.budgets = {1};
   CHECK(repair_bytes(small_config(), {}, plan) == 22 * 64);
   plan.repair.attention = 1;
@@ -134,7 +134,7 @@ TEST_CASE("pass memory: a request that cannot be cut is too large and says by ho
   Plan plan = candidates(100);
   std::vector<std::uint32_t> all;
   for (std::uint32_t i = 0; i <= 100; ++i) all.push_back(i);
-  plan.segments.push_back({SegmentKind::user, Tokens(2, 1), 14, Sees(all)});
+  plan.segments.push_back({SegmentKind::user, Tokens(2, 1), 14, VisibleSegments(all)});
   plan.readouts = {{101, 0, {1}}};
   const auto bounded = decoder_with(1);
   CHECK(answer(*bounded, plan).too_large == "412 computed tokens; expected at most 300 in one pass");
@@ -142,7 +142,7 @@ TEST_CASE("pass memory: a request that cannot be cut is too large and says by ho
 }
 
 TEST_CASE("pass memory: a large pass takes the counted memory and frees it") {
-  const Unfenced of_malloc;
+  const WithoutFence of_malloc;
   const std::size_t row = pass_memory(small_config(), {.page_tokens = 4}).row_bytes;
   const auto decoder = decoder_with(40'000 * row, 40);
   answer(*decoder, candidates(200));
@@ -153,7 +153,7 @@ TEST_CASE("pass memory: a large pass takes the counted memory and frees it") {
 }
 
 // Pages that have arrived before the pass begins, and turn out to be wrong while it runs.
-struct Spoilt final : ComingPages {
+struct SpoiltPages final : PagesInFlight {
   int asked = 0;
   bool wait(std::size_t) override { return ++asked == 1; }
 };
@@ -165,10 +165,10 @@ TEST_CASE("pass memory: a large pass that throws frees its memory too, and the n
   const Reply expected = answer(*decoder, candidates(200));
   const std::size_t before = bytes_in_use();
   for (int i = 0; i < 2; ++i) {
-    Spoilt spoilt;
+    SpoiltPages spoilt;
     Request request{&large, std::vector<SegmentKv>(large.segments.size())};
-    request.coming = &spoilt;
-    CHECK_THROWS_AS(decoder->run({&request, 1}), PagesMissing);
+    request.in_flight = &spoilt;
+    CHECK_THROWS_AS(decoder->run({&request, 1}), PagesNotArrived);
     CHECK(spoilt.asked == 2);
   }
   CHECK(answer(*decoder, candidates(200)).readouts == expected.readouts);

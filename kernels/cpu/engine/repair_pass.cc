@@ -10,7 +10,7 @@
 namespace troupe::kernels {
 namespace {
 
-constexpr std::size_t no_room = SIZE_MAX;
+constexpr std::size_t no_mass = SIZE_MAX;
 
 // Head sizes are at most 256.
 struct HeadVector {
@@ -55,12 +55,12 @@ void divide_sums(float* sums, std::size_t count, std::size_t width) {
 
 // Reads a block forwards, token after token.
 struct RepairPass::Block {
-  Block(const RepairPass& pass, const RepairedPlace& place, std::uint32_t layer, std::uint32_t head,
+  Block(const RepairPass& pass, const RepairedSpan& reused, std::uint32_t layer, std::uint32_t head,
         std::vector<KvRun>& runs)
       : width(pass.layout_.head_dim), runs(runs) {
     const auto spans =
-        std::span(pass.batch_->spans).subspan(place.span_begin, place.span_end - place.span_begin);
-    pass.kv_.resolve(spans, pass.turns_, layer, head, runs);
+        std::span(pass.batch_->spans).subspan(reused.span_begin, reused.span_end - reused.span_begin);
+    pass.kv_.resolve(spans, pass.key_rotations_, layer, head, runs);
   }
 
   // Reads the next token: its key rotated to the span's position, and its value.
@@ -90,23 +90,23 @@ void RepairPass::start(const DecoderBatch& batch) {
     if (batch.repairs[r].repair->mean) sums += sums_of_head(r) * layout_.kv_heads;
   }
   if (sums_.size() < sums) sums_.resize(sums);
-  row_mass_.assign(choices_.weighs() ? batch.rows() : 0, 0);
+  row_mass_.assign(choices_.needs_attention() ? batch.rows() : 0, 0);
 }
 
-void RepairPass::give_back() {
-  choices_.give_back();
-  sums_at_ = room_ = {};
+void RepairPass::free_memory() {
+  choices_.free_memory();
+  sums_at_ = mass_begin_ = {};
   mass_ = row_mass_ = sums_ = {};
 }
 
-void RepairPass::make_room(const AttentionParts& parts, const RowSet* set) {
+void RepairPass::allocate_mass(const AttentionParts& parts, const RowSet* set) {
   std::size_t floats = 0;
-  room_.assign(parts.parts.size(), no_room);
+  mass_begin_.assign(parts.parts.size(), no_mass);
   for (std::size_t i = 0; i < parts.parts.size(); ++i) {
     const AttentionPart& part = parts.parts[i];
     const RowGroup& group = batch_->groups[part.group];
-    if (part.row_end <= (set == nullptr ? group.paying : set->index_of(group.paying))) continue;
-    room_[i] = floats;
+    if (part.row_end <= (set == nullptr ? group.measured_from : set->index_of(group.measured_from))) continue;
+    mass_begin_[i] = floats;
     for (std::uint32_t s = group.span_begin; s < group.span_end; ++s) floats += batch_->spans[s].tokens;
     floats += group.row_end - group.row_begin;
   }
@@ -114,13 +114,13 @@ void RepairPass::make_room(const AttentionParts& parts, const RowSet* set) {
 }
 
 float* RepairPass::mass(std::size_t part) const {
-  return room_[part] == no_room ? nullptr : const_cast<float*>(mass_.data()) + room_[part];
+  return mass_begin_[part] == no_mass ? nullptr : const_cast<float*>(mass_.data()) + mass_begin_[part];
 }
 
 // Adds in the order of the parts, so that sums do not depend on timing.
-void RepairPass::add_up(const AttentionParts& parts) {
+void RepairPass::sum_mass(const AttentionParts& parts) {
   for (std::size_t i = 0; i < parts.parts.size(); ++i) {
-    if (room_[i] == no_room) continue;
+    if (mass_begin_[i] == no_mass) continue;
     const AttentionPart& part = parts.parts[i];
     const RowGroup& group = batch_->groups[part.group];
     const float* paid = mass(i);
@@ -136,14 +136,14 @@ void RepairPass::add_up(const AttentionParts& parts) {
 
 void RepairPass::compare(std::uint32_t number, std::vector<KvRun>& runs) {
   if (choices_.repair_of(number).divergence == 0) return;
-  const RepairedPlace& place = batch_->places[number];
+  const RepairedSpan& reused = batch_->reused_spans[number];
   const std::span<float> lengths = choices_.divergence(number);
   const std::size_t width = layout_.head_dim;
   HeadVector own;
   for (std::uint32_t head = 0; head < layout_.kv_heads; ++head) {
-    Block block(*this, place, 1, head, runs);
-    const KvRun rows = kv_.rows(head, place.row, place.tokens);
-    for (std::uint32_t t = 0; t < place.tokens; ++t) {
+    Block block(*this, reused, 1, head, runs);
+    const KvRun rows = kv_.rows(head, reused.row, reused.tokens);
+    for (std::uint32_t t = 0; t < reused.tokens; ++t) {
       block.next();
       widen(rows.format, rows.keys, t * width, width, own.numbers);
       for (std::size_t i = 0; i < width; ++i)
@@ -153,7 +153,7 @@ void RepairPass::compare(std::uint32_t number, std::vector<KvRun>& runs) {
         lengths[t] += (own.numbers[i] - block.value.numbers[i]) * (own.numbers[i] - block.value.numbers[i]);
     }
   }
-  for (std::uint32_t t = 0; t < place.tokens; ++t) lengths[t] = std::sqrt(lengths[t]);
+  for (std::uint32_t t = 0; t < reused.tokens; ++t) lengths[t] = std::sqrt(lengths[t]);
 }
 
 // Numbers of a (repair, head): for each budget and offset a key, a value and a count.
@@ -175,19 +175,19 @@ void RepairPass::find_mean(std::size_t mean, std::uint32_t layer, std::vector<Kv
   float* const all = sums(number, head);
   std::fill_n(all, sums_of_head(number), 0.0f);
   HeadVector key, value;
-  for (std::uint32_t p = of.place_begin; p < of.place_end; ++p) {
-    const RepairedPlace& place = batch_->places[p];
+  for (std::uint32_t p = of.reused_begin; p < of.reused_end; ++p) {
+    const RepairedSpan& reused = batch_->reused_spans[p];
     const std::span<const std::uint8_t> chosen = choices_.chosen(p);
-    Block block(*this, place, layer, head, runs);
-    const KvRun rows = kv_.rows(head, place.row, place.tokens);
-    for (std::uint32_t t = 0; t < place.tokens; ++t) {
+    Block block(*this, reused, layer, head, runs);
+    const KvRun rows = kv_.rows(head, reused.row, reused.tokens);
+    for (std::uint32_t t = 0; t < reused.tokens; ++t) {
       block.next();
       if (chosen[t] == 0) continue;
       widen(rows.format, rows.keys, t * width, width, key.numbers);
       widen(rows.format, rows.values, t * width, width, value.numbers);
-      float* const sum = all + (place.budget * longest + t) * step;
+      float* const sum = all + (reused.budget * longest + t) * step;
       for (std::size_t i = 0; i < width; ++i) key.numbers[i] -= block.key.numbers[i];
-      const std::size_t angles = (place.row + t) * width / 2;
+      const std::size_t angles = (reused.row + t) * width / 2;
       rotate(key.numbers, width / 2, rows_.cosines() + angles, rows_.sines() + angles, -1);
       for (std::size_t i = 0; i < width; ++i) sum[i] += key.numbers[i];
       for (std::size_t i = 0; i < width; ++i) sum[width + i] += value.numbers[i] - block.value.numbers[i];
@@ -201,25 +201,25 @@ void RepairPass::find_mean(std::size_t mean, std::uint32_t layer, std::vector<Kv
 void RepairPass::fill(std::uint32_t number, std::uint32_t layer, std::vector<KvRun>& runs) {
   const Repair& repair = choices_.repair_of(number);
   if (layer < repair.exact_layers) return;
-  const RepairedPlace& place = batch_->places[number];
+  const RepairedSpan& reused = batch_->reused_spans[number];
   const std::size_t width = layout_.head_dim, step = 2 * width + 1, of = choices_.repair_number(number);
   const std::span<const std::uint8_t> chosen = choices_.chosen(number);
   HeadVector mean;
   for (std::uint32_t head = 0; head < layout_.kv_heads; ++head) {
-    Block block(*this, place, layer, head, runs);
+    Block block(*this, reused, layer, head, runs);
     const float* mean_of =
-        repair.mean ? sums(of, head) + place.budget * choices_.longest(of) * step : nullptr;
-    for (std::uint32_t t = 0; t < place.tokens; ++t) {
+        repair.mean ? sums(of, head) + reused.budget * choices_.longest(of) * step : nullptr;
+    for (std::uint32_t t = 0; t < reused.tokens; ++t) {
       block.next();
       if (chosen[t] != 0) continue;
       if (mean_of != nullptr) {
-        const std::size_t angles = (place.row + t) * width / 2;
+        const std::size_t angles = (reused.row + t) * width / 2;
         std::copy_n(mean_of + t * step, width, mean.numbers);
         rotate(mean.numbers, width / 2, rows_.cosines() + angles, rows_.sines() + angles, 1);
         for (std::size_t i = 0; i < width; ++i) block.key.numbers[i] += mean.numbers[i];
         for (std::size_t i = 0; i < width; ++i) block.value.numbers[i] += mean_of[t * step + width + i];
       }
-      kv_.store(place.row + t, head, block.key.numbers, block.value.numbers);
+      kv_.store(reused.row + t, head, block.key.numbers, block.value.numbers);
     }
   }
 }

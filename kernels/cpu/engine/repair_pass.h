@@ -18,26 +18,26 @@ namespace troupe::kernels {
 
 class RepairPass {
  public:
-  // `rows`: angles of all rows of the pass; `turns`: angles of its spans' rotations.
-  RepairPass(const KvLayout& layout, LayerKv& kv, const RopeTable& rows, const RopeTable& turns)
-      : layout_(layout), kv_(kv), rows_(rows), turns_(turns) {}
+  // `rows`: angles of all rows of the pass; `key_rotations`: angles of its spans' rotations.
+  RepairPass(const KvLayout& layout, LayerKv& kv, const RopeTable& rows, const RopeTable& key_rotations)
+      : layout_(layout), kv_(kv), rows_(rows), key_rotations_(key_rotations) {}
 
   void start(const DecoderBatch& batch);
-  void give_back();  // frees all memory
+  void free_memory();  // frees all memory
   bool any() const { return choices_.any(); }
 
   // First layer's attention. Part i adds the attention weights of its rows to mass(i), one number
   // per token that its group sees, then per token of the group; null: its rows do not count. Parts
   // have rows of `set`, or of the batch if it is null.
-  void make_room(const AttentionParts& parts, const RowSet* set);
+  void allocate_mass(const AttentionParts& parts, const RowSet* set);
   float* mass(std::size_t part) const;
-  void add_up(const AttentionParts& parts);
+  void sum_mass(const AttentionParts& parts);
 
-  // Compares the second layer's keys and values of one span, 0 to places() − 1, with its block's.
+  // Compares the second layer's keys and values of one span, 0 to reused_spans() − 1, with its block's.
   // Thread-safe.
-  bool compares() const { return choices_.compares(); }
-  void compare(std::uint32_t place, std::vector<KvRun>& runs);
-  std::uint32_t places() const { return choices_.places(); }
+  bool needs_divergence() const { return choices_.needs_divergence(); }
+  void compare(std::uint32_t reused, std::vector<KvRun>& runs);
+  std::uint32_t reused_spans() const { return choices_.reused_spans(); }
 
   // Forwarded from RepairChoices.
   void choose_after_keys(std::uint32_t layer, std::vector<std::uint32_t>& ended) {
@@ -54,7 +54,7 @@ class RepairPass {
   bool fills(std::uint32_t layer) const { return choices_.fills(layer); }
   std::size_t means() const { return batch_->repairs.size() * layout_.kv_heads; }
   void find_mean(std::size_t mean, std::uint32_t layer, std::vector<KvRun>& runs);
-  void fill(std::uint32_t place, std::uint32_t layer, std::vector<KvRun>& runs);
+  void fill(std::uint32_t reused, std::uint32_t layer, std::vector<KvRun>& runs);
 
  private:
   struct Block;  // iterates over a head's keys and values of a span's block
@@ -64,11 +64,11 @@ class RepairPass {
 
   const KvLayout layout_;
   LayerKv& kv_;
-  const RopeTable &rows_, &turns_;
+  const RopeTable &rows_, &key_rotations_;
   const DecoderBatch* batch_ = nullptr;
   RepairChoices choices_;
-  std::vector<std::size_t> sums_at_;  // [repair]: index into sums_
-  std::vector<std::size_t> room_;     // [part]: begin of its mass in mass_
+  std::vector<std::size_t> sums_at_;     // [repair]: index into sums_
+  std::vector<std::size_t> mass_begin_;  // [part]: begin of its mass in mass_
   std::vector<float> mass_, row_mass_;
   std::vector<float> sums_;  // [repair][head][budget][offset][key, value, both head_dim], then the counts
 };

@@ -14,25 +14,25 @@ namespace {
 namespace repair_pass_test {
 
 // Memory that ends at an inaccessible page.
-class Walled {
+class GuardedMemory {
  public:
-  explicit Walled(std::size_t bytes) : room_((bytes + page - 1) / page * page) {
+  explicit GuardedMemory(std::size_t bytes) : capacity_((bytes + page - 1) / page * page) {
     void* const memory =
-        mmap(nullptr, room_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(nullptr, capacity_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(memory != MAP_FAILED);
     begin_ = static_cast<std::byte*>(memory);
-    REQUIRE(mprotect(begin_ + room_, page, PROT_NONE) == 0);
-    data = begin_ + room_ - bytes;
+    REQUIRE(mprotect(begin_ + capacity_, page, PROT_NONE) == 0);
+    data = begin_ + capacity_ - bytes;
   }
-  ~Walled() { munmap(begin_, room_ + page); }
-  Walled(const Walled&) = delete;
-  Walled& operator=(const Walled&) = delete;
+  ~GuardedMemory() { munmap(begin_, capacity_ + page); }
+  GuardedMemory(const GuardedMemory&) = delete;
+  GuardedMemory& operator=(const GuardedMemory&) = delete;
 
   std::byte* data = nullptr;
 
  private:
   static constexpr std::size_t page = 4096;
-  const std::size_t room_;
+  const std::size_t capacity_;
   std::byte* begin_ = nullptr;
 };
 
@@ -53,7 +53,7 @@ Plan repaired_plan() {
                    {SegmentKind::item, block, 3, {1}},
                    {SegmentKind::discriminant, {7, 8}, 11, {1, 2}}};
   plan.readouts = {{3, 1, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}};
-  plan.repair = {.places = {{2, 0, 0}},
+  plan.repair = {.reused_spans = {{2, 0, 0}},
                  .budgets = {2},
                  .attention = 1,
                  .divergence = 1,
@@ -71,10 +71,10 @@ TEST_CASE("repair pass: a block is read to its last number and no further, in ev
       CAPTURE(head_dim);
       const DecoderModel model = random_decoder(config_of(head_dim), 5);
       const auto decoder = make_cpu_decoder(model, {.page_tokens = 4, .kv = format});
-      REQUIRE(find_fault(plan, decoder->limits()) == "");
+      REQUIRE(validate(plan, decoder->limits()) == "");
       const std::size_t bytes = decoder->layout().page_bytes();
       REQUIRE(bytes % 64 == 0);  // so that an aligned page can end at the inaccessible one
-      const Walled first(bytes), second(bytes);
+      const GuardedMemory first(bytes), second(bytes);
       Request request{&plan, std::vector<SegmentKv>(plan.segments.size())};
       request.kv[0] = {Source::compute, {first.data, second.data}};
       const Reply made = decoder->run({&request, 1})[0];

@@ -113,7 +113,7 @@ void Team::close(Region& region) {
 
 void Team::help(std::uint32_t worker) {
   pthread_setname_np(pthread_self(), "troupe-helper");  // shown by profilers
-  stay_on(cpus_);
+  bind_to_cpus(cpus_);
   std::unique_lock lock(mutex_);
   for (;;) {
     const std::uint32_t seen = changes_;

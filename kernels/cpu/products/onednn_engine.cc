@@ -17,7 +17,7 @@ namespace {
 // happens if a virtual machine shows the bit but no tile palette (CPUID leaf 1DH), or if Linux was
 // not asked for the tiles' registers. So this function asks Linux, and disables AMX where it cannot
 // work. Products of bytes then fall back to VNNI.
-void settle_instruction_sets() {
+void set_instruction_sets() {
 #if defined(__x86_64__) && defined(__linux__)
   constexpr unsigned amx_tile_bit = 1u << 24;
   constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
@@ -34,7 +34,7 @@ void settle_instruction_sets() {
 
 const dnnl::engine& onednn_engine() {
   static const dnnl::engine engine = [] {
-    settle_instruction_sets();
+    set_instruction_sets();
     return dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();
   return engine;

@@ -96,9 +96,9 @@ struct Tile {
 };
 
 // The state of up to kBlockTiles * kTileRows query vectors while they pass over all panels.
-class Block {
+class RowBlock {
  public:
-  Block(const AttendTask& task, std::size_t vectors, bool in_place, float* storage)
+  RowBlock(const AttendTask& task, std::size_t vectors, bool in_place, float* storage)
       : task_(task), in_place_(in_place), width_(round_up(task.head_dim, kLanes)) {
     for (Tile& tile : std::span(tiles_, tiles_for(vectors))) {
       tile.queries = storage;
@@ -329,7 +329,7 @@ bool attend_all(const AttendTask& task, AttendScratch& scratch) {
   const bool one_block = vectors <= kBlockRows && !twice;
   Panels context(task.context, task.head_dim, width), tail(task.tail, task.head_dim, width);
   const std::size_t slots = one_block ? 1 : context.panels() + tail.panels();
-  const std::size_t block_floats = Block::storage_floats(vectors, task.head_dim),
+  const std::size_t block_floats = RowBlock::storage_floats(vectors, task.head_dim),
                     key_floats = kPanel * task.head_dim;
   float* const storage = reserve(scratch, block_floats + key_floats + slots * context.slot_floats());
   float* const wide_keys = storage + block_floats;
@@ -344,7 +344,7 @@ bool attend_all(const AttendTask& task, AttendScratch& scratch) {
     context.pack_all(wide_keys, slot);
     tail.pack_all(wide_keys, slot + context.panels() * context.slot_floats());
   }
-  Block block(task, vectors, in_place, storage);
+  RowBlock block(task, vectors, in_place, storage);
   bool finite = true;
   for (std::size_t first = 0; first < vectors; first += kBlockRows) {
     block.start(first, std::min(vectors, first + kBlockRows));

@@ -169,7 +169,7 @@ class Panels {
         widen_rows<KvFormat::f16>(run, from, tokens, at, wide_values);
       else
         widen_rows<KvFormat::bf16>(run, from, tokens, at, wide_values);
-      if (run.cosines != nullptr) turn_rows(run, at, at + tokens);
+      if (run.cosines != nullptr) rotate_rows(run, at, at + tokens);
       at += tokens;
     });
     std::fill(panel_.key_rows + count, panel_.key_rows + kPanel, kZeros);
@@ -200,7 +200,7 @@ class Panels {
   }
 
   // Rotated keys are widened keys, or become such.
-  void turn_rows(const KvRun& run, std::size_t at, std::size_t end) {
+  void rotate_rows(const KvRun& run, std::size_t at, std::size_t end) {
     const std::size_t half = head_dim_ / 2;
     for (; at < end; ++at) {
       const float* const from = panel_.key_rows[at];

@@ -41,8 +41,8 @@ HWY_INLINE void store_numbers(hn::Vec<TurnedFloats> numbers, Stored<kFormat>* to
 
 // Rotates a vector of pairs, from in[0] and in[half] on.
 template <KvFormat kFormat>
-HWY_INLINE void turn_pairs(const Stored<kFormat>* in, Stored<kFormat>* out, std::size_t half,
-                           const float* cosines, const float* sines) {
+HWY_INLINE void rotate_pairs(const Stored<kFormat>* in, Stored<kFormat>* out, std::size_t half,
+                             const float* cosines, const float* sines) {
   const TurnedFloats d;
   const auto c = hn::LoadU(d, cosines), s = hn::LoadU(d, sines);
   const auto x = load_numbers<kFormat>(in), y = load_numbers<kFormat>(in + half);
@@ -52,30 +52,30 @@ HWY_INLINE void turn_pairs(const Stored<kFormat>* in, Stored<kFormat>* out, std:
 
 // Rotates `count` pairs, fewer than a vector has.
 template <KvFormat kFormat>
-HWY_INLINE void turn_last(const Stored<kFormat>* in, Stored<kFormat>* out, std::size_t half,
-                          std::size_t count, const float* cosines, const float* sines) {
+HWY_INLINE void rotate_last(const Stored<kFormat>* in, Stored<kFormat>* out, std::size_t half,
+                            std::size_t count, const float* cosines, const float* sines) {
   Stored<kFormat> numbers[2 * kTurnedLanes] = {};
   float c[kTurnedLanes] = {}, s[kTurnedLanes] = {};
   std::memcpy(c, cosines, count * sizeof(float));
   std::memcpy(s, sines, count * sizeof(float));
   std::memcpy(numbers, in, count * sizeof *in);
   std::memcpy(numbers + kTurnedLanes, in + half, count * sizeof *in);
-  turn_pairs<kFormat>(numbers, numbers, kTurnedLanes, c, s);
+  rotate_pairs<kFormat>(numbers, numbers, kTurnedLanes, c, s);
   std::memcpy(out, numbers, count * sizeof *in);
   std::memcpy(out + half, numbers + kTurnedLanes, count * sizeof *in);
 }
 
 template <KvFormat kFormat>
-void turn_keys(const std::byte* from, std::byte* to, std::size_t keys, std::size_t head_dim,
-               const float* cosines, const float* sines) {
+void rotate_keys(const std::byte* from, std::byte* to, std::size_t keys, std::size_t head_dim,
+                 const float* cosines, const float* sines) {
   const auto* in = reinterpret_cast<const Stored<kFormat>*>(from);
   auto* out = reinterpret_cast<Stored<kFormat>*>(to);
   const std::size_t half = head_dim / 2;
   for (std::size_t k = 0; k < keys; ++k, in += head_dim, out += head_dim) {
     std::size_t i = 0;
     for (; i + kTurnedLanes <= half; i += kTurnedLanes)
-      turn_pairs<kFormat>(in + i, out + i, half, cosines + i, sines + i);
-    if (i < half) turn_last<kFormat>(in + i, out + i, half, half - i, cosines + i, sines + i);
+      rotate_pairs<kFormat>(in + i, out + i, half, cosines + i, sines + i);
+    if (i < half) rotate_last<kFormat>(in + i, out + i, half, half - i, cosines + i, sines + i);
   }
 }
 
@@ -88,12 +88,13 @@ namespace troupe::kernels {
 
 std::span<const RealignVersion> realign_versions() {
   static const std::int64_t here = HWY_SUPPORTED_TARGETS;
-#define TROUPE_ENTRY(name, space, target)                                                                   \
-  {name,                                                                                                    \
-   {&space::turn_keys<KvFormat::f32>, &space::turn_keys<KvFormat::f16>, &space::turn_keys<KvFormat::bf16>}, \
+#define TROUPE_ENTRY(name, space, target)                                   \
+  {name,                                                                    \
+   {&space::rotate_keys<KvFormat::f32>, &space::rotate_keys<KvFormat::f16>, \
+    &space::rotate_keys<KvFormat::bf16>},                                   \
    (here & (target)) != 0},
   static const RealignVersion versions[] = {TROUPE_TARGETS(TROUPE_ENTRY){
-      "reference", {&reference::turn_f32, &reference::turn_f16, &reference::turn_bf16}, true}};
+      "reference", {&reference::rotate_f32, &reference::rotate_f16, &reference::rotate_bf16}, true}};
 #undef TROUPE_ENTRY
   return versions;
 }

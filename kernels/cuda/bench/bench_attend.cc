@@ -16,7 +16,7 @@ struct SightRows {
   AttendGroup group;
   std::vector<std::uint32_t> begin, end;
 
-  explicit SightRows(const Sight& sight)
+  explicit SightRows(const PassGeometry& sight)
       : group{.row_end = sight.rows(), .context_tokens = sight.context, .tail_tokens = sight.rows()} {
     for (std::uint32_t row = 0; row < sight.rows(); ++row)
       begin.push_back(row / sight.segment * sight.segment), end.push_back(row + 1);
@@ -35,20 +35,20 @@ KvLayout layout_of(const BenchShape& shape) {
 // A layer of a pass. Keys and values belong to the middle layer of pages that hold all layers.
 class AttendCase {
  public:
-  AttendCase(const BenchShape& shape, const Sight& sight, AttendPath path, Chance& chance);
+  AttendCase(const BenchShape& shape, const PassGeometry& sight, AttendPath path, Chance& chance);
   void run(Stream& stream) const;
   // Checks a row of one query head, in double.
-  Checked check(std::size_t row) const;
+  CheckedSample check(std::size_t row) const;
   const DeviceNumbers& out() const { return out_; }
 
  private:
   void place_tokens(Chance& chance);
   void plan_rows();
-  Checked check_head(std::uint32_t row, std::uint32_t head) const;
+  CheckedSample check_head(std::uint32_t row, std::uint32_t head) const;
   std::vector<double> stored(std::uint32_t key, bool value, std::uint32_t kv_head) const;
 
   const BenchShape shape_;
-  const Sight sight_;
+  const PassGeometry sight_;
   const AttendPath path_;
   const KvLayout layout_;
   const std::uint32_t dim_, width_, layer_;
@@ -65,7 +65,7 @@ class AttendCase {
   std::unique_ptr<DeviceList<std::uint32_t>> visible_begin_, visible_end_;
 };
 
-AttendCase::AttendCase(const BenchShape& shape, const Sight& sight, AttendPath path, Chance& chance)
+AttendCase::AttendCase(const BenchShape& shape, const PassGeometry& sight, AttendPath path, Chance& chance)
     : shape_(shape),
       sight_(sight),
       path_(path),
@@ -140,7 +140,7 @@ std::vector<double> AttendCase::stored(std::uint32_t key, bool value, std::uint3
 
 // Uses the bounds of attend_test.cc: weights are rounded before they multiply values, outputs
 // after.
-Checked AttendCase::check_head(std::uint32_t row, std::uint32_t head) const {
+CheckedSample AttendCase::check_head(std::uint32_t row, std::uint32_t head) const {
   const std::uint32_t kv_head = head / (shape_.heads / shape_.kv_heads);
   const std::vector<double> query = queries_.read(std::size_t{row} * width_ + head * dim_, dim_);
   std::vector<std::uint32_t> seen(sight_.context);
@@ -153,8 +153,8 @@ Checked AttendCase::check_head(std::uint32_t row, std::uint32_t head) const {
                                std::sqrt(static_cast<double>(dim_))));
   }
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
-  Checked checked{out_.read(std::size_t{row} * width_ + head * dim_, dim_), std::vector<double>(dim_),
-                  std::vector<double>(dim_)};
+  CheckedSample checked{out_.read(std::size_t{row} * width_ + head * dim_, dim_), std::vector<double>(dim_),
+                        std::vector<double>(dim_)};
   for (std::size_t k = 0; k < seen.size(); ++k) {
     const std::vector<double> numbers = stored(seen[k], true, kv_head);
     for (std::uint32_t i = 0; i < dim_; ++i) {
@@ -166,30 +166,31 @@ Checked AttendCase::check_head(std::uint32_t row, std::uint32_t head) const {
   return checked;
 }
 
-Checked AttendCase::check(std::size_t row) const {
+CheckedSample AttendCase::check(std::size_t row) const {
   return check_head(static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(row % shape_.heads));
 }
 
 // Creates a work for the kernel that the device selects, or for mma.sync, which is an alternative
 // on Hopper and the same kernel elsewhere.
-Work attend_work(const BenchShape& shape, const Sight& sight, AttendPath path) {
+BenchWork attend_work(const BenchShape& shape, const PassGeometry& sight, AttendPath path) {
   const double numbers = 2.0 * sight.keys() * shape.kv_heads * shape.head_dim() +
                          2.0 * sight.rows() * shape.heads * shape.head_dim();
-  Work work{.kernel = path == AttendPath::mma ? "attend_mma" : "attend",
-            .shape = sight.text + ", " + std::to_string(shape.heads) + "/" + std::to_string(shape.kv_heads) +
-                     " heads of " + std::to_string(shape.head_dim()),
-            .steps = {{CostKind::attention, 2 * numbers, 4.0 * shape.head_dim() * shape.heads * sight.pairs(),
-                       [=](const DataSheet& sheet) {
-                         return attention_seconds(sheet, layout_of(shape), shape.heads, sight, path);
-                       }}},
-            .launches = 0,  // the prediction includes them
-            .peer = {"attend",
-                     {{"context", sight.context},
-                      {"segments", sight.segments},
-                      {"segment", sight.segment},
-                      {"heads", shape.heads},
-                      {"kv_heads", shape.kv_heads},
-                      {"head_dim", shape.head_dim()}}}};
+  BenchWork work{
+      .kernel = path == AttendPath::mma ? "attend_mma" : "attend",
+      .shape = sight.text + ", " + std::to_string(shape.heads) + "/" + std::to_string(shape.kv_heads) +
+               " heads of " + std::to_string(shape.head_dim()),
+      .steps = {{CostKind::attention, 2 * numbers, 4.0 * shape.head_dim() * shape.heads * sight.pairs(),
+                 [=](const DataSheet& sheet) {
+                   return attention_seconds(sheet, layout_of(shape), shape.heads, sight, path);
+                 }}},
+      .launches = 0,  // the prediction includes them
+      .peer = {"attend",
+               {{"context", sight.context},
+                {"segments", sight.segments},
+                {"segment", sight.segment},
+                {"heads", shape.heads},
+                {"kv_heads", shape.kv_heads},
+                {"head_dim", shape.head_dim()}}}};
   if (path == AttendPath::mma) work.peer = {};
   work.prepare = [=](Chance& chance) {
     auto made = std::make_shared<AttendCase>(shape, sight, path, chance);
@@ -204,7 +205,7 @@ Work attend_work(const BenchShape& shape, const Sight& sight, AttendPath path) {
 }  // namespace
 
 double attention_seconds(const DataSheet& sheet, const KvLayout& layout, std::uint32_t heads,
-                         const Sight& sight, AttendPath path) {
+                         const PassGeometry& sight, AttendPath path) {
   const AttendPlan plan = SightRows(sight).plan(attend_machine(layout, heads, sheet.properties, path));
   return plan.predicted_cycles / sheet.cycles_per_second;
 }
@@ -213,7 +214,7 @@ void print_tiles(const DataSheet& sheet, std::ostream& out) {
   const BenchShape shapes[] = {{.hidden = 2048, .heads = 16, .kv_heads = 8},
                                {.hidden = 1536, .heads = 12, .kv_heads = 2},
                                {.hidden = 896, .heads = 14, .kv_heads = 2}};
-  const Sight sights[] = {
+  const PassGeometry sights[] = {
       {"prefill 2048", 0, 1, 2048}, {"100 x 10 on 1500", 1500, 100, 10}, {"1000 on 1500", 1500, 1, 1000}};
   out << "\n## Tiles of query vectors\nPredicted times of attention on the " << sheet.device
       << ". The former rule used tiles of 64 for all of these, and split\nthem if they were fewer than two "
@@ -222,7 +223,7 @@ void print_tiles(const DataSheet& sheet, std::ostream& out) {
          "| shape | former, us | 64 whole, us | 128 whole, us | chosen, us | x |\n"
          "| --- | ---: | ---: | ---: | ---: | ---: |\n";
   for (const BenchShape& shape : shapes)
-    for (const Sight& sight : sights) {
+    for (const PassGeometry& sight : sights) {
       const SightRows rows(sight);
       const AttendMachine machine = attend_machine(layout_of(shape), shape.heads, sheet.properties);
       AttendMachine former = machine;
@@ -247,21 +248,21 @@ void print_tiles(const DataSheet& sheet, std::ostream& out) {
     }
 }
 
-void add_attend_works(const BenchShape& shape, std::vector<Work>& works) {
+void add_attend_works(const BenchShape& shape, std::vector<BenchWork>& works) {
   const auto on = [](const std::string& what, std::uint32_t context) {
     return what + " on " + std::to_string(context);
   };
   const std::uint32_t all = shape.history + shape.suffix;
   const std::string candidates =
       std::to_string(shape.candidates) + " x " + std::to_string(shape.candidate_tokens);
-  const Sight sights[] = {
+  const PassGeometry sights[] = {
       {on(std::to_string(shape.suffix), shape.history), shape.history, 1, shape.suffix},
       {on(candidates, shape.history), shape.history, shape.candidates, shape.candidate_tokens},
       {"prefill " + std::to_string(shape.prefill), 0, 1, shape.prefill},
       {"prefill " + std::to_string(shape.long_prefill), 0, 1, shape.long_prefill},
       {on("1", all), all, 1, 1}};
   for (const AttendPath path : {AttendPath::by_device, AttendPath::mma})
-    for (const Sight& sight : sights) works.push_back(attend_work(shape, sight, path));
+    for (const PassGeometry& sight : sights) works.push_back(attend_work(shape, sight, path));
 }
 
 }  // namespace troupe::kernels::cuda

@@ -5,7 +5,7 @@
 
 namespace troupe::kernels::cuda {
 
-std::string fault_of(const Checked& checked) {
+std::string fault_of(const CheckedSample& checked) {
   if (checked.got.size() != checked.want.size() || checked.got.empty())
     return std::to_string(checked.got.size()) + " numbers; expected " + std::to_string(checked.want.size());
   for (std::size_t i = 0; i < checked.got.size(); ++i) {

@@ -10,6 +10,6 @@ namespace troupe::kernels::cuda {
 // Returns an empty string, or what is wrong.
 std::string fault_of(const PreparedWork& work, std::size_t samples, Chance& chance);
 // Checks one comparison; NaN never passes.
-std::string fault_of(const Checked& checked);
+std::string fault_of(const CheckedSample& checked);
 
 }  // namespace troupe::kernels::cuda

@@ -18,7 +18,7 @@ PreparedWork work_of(std::vector<double> found, std::size_t samples, std::vector
           .check =
               [=](std::size_t sample) {
                 seen->push_back(sample);
-                return Checked{{found[sample]}, {1}, {0.5}};
+                return CheckedSample{{found[sample]}, {1}, {0.5}};
               }};
 }
 
@@ -26,11 +26,11 @@ PreparedWork work_of(std::vector<double> found, std::size_t samples, std::vector
 
 TEST_SUITE("cuda bench") {
   TEST_CASE("bench check: a number off its bound, a missing number and poison are faults") {
-    CHECK(fault_of(Checked{{1, 2}, {1, 2.5}, {0.5}}) == "");
-    CHECK(fault_of(Checked{{1, 2}, {1, 2.5}, {0.5, 0.4}}).starts_with("number 1 is 2.0"));
-    CHECK(fault_of(Checked{{1}, {1, 2}, {9}}).starts_with("1 numbers; expected 2"));
-    CHECK(fault_of(Checked{{}, {}, {9}}) != "");
-    CHECK(fault_of(Checked{{std::numeric_limits<double>::quiet_NaN()}, {1}, {9}}) != "");
+    CHECK(fault_of(CheckedSample{{1, 2}, {1, 2.5}, {0.5}}) == "");
+    CHECK(fault_of(CheckedSample{{1, 2}, {1, 2.5}, {0.5, 0.4}}).starts_with("number 1 is 2.0"));
+    CHECK(fault_of(CheckedSample{{1}, {1, 2}, {9}}).starts_with("1 numbers; expected 2"));
+    CHECK(fault_of(CheckedSample{{}, {}, {9}}) != "");
+    CHECK(fault_of(CheckedSample{{std::numeric_limits<double>::quiet_NaN()}, {1}, {9}}) != "");
   }
 
   TEST_CASE("bench check: few samples are all compared; of many, some with the first and the last") {

@@ -26,10 +26,10 @@ nlohmann::ordered_json pass_json(const ExportedPass& exported) {
 
 }  // namespace
 
-void export_works(const std::filesystem::path& folder, std::uint64_t seed, const std::vector<Work>& works,
-                  const std::vector<ExportedPass>& passes) {
+void export_works(const std::filesystem::path& folder, std::uint64_t seed,
+                  const std::vector<BenchWork>& works, const std::vector<ExportedPass>& passes) {
   nlohmann::ordered_json json{{"seed", seed}, {"works", nlohmann::ordered_json::array()}};
-  for (const Work& work : works)
+  for (const BenchWork& work : works)
     if (!work.peer.kind.empty())
       json["works"].push_back(
           {{"name", work.name()}, {"kind", work.peer.kind}, {"numbers", work.peer.numbers}});

@@ -15,7 +15,7 @@ struct ExportedPass {
   std::vector<std::vector<float>> logits;  // by readout: the logits that a peer must reproduce
 };
 // Throws std::runtime_error with the file's name.
-void export_works(const std::filesystem::path& folder, std::uint64_t seed, const std::vector<Work>& works,
-                  const std::vector<ExportedPass>& passes);
+void export_works(const std::filesystem::path& folder, std::uint64_t seed,
+                  const std::vector<BenchWork>& works, const std::vector<ExportedPass>& passes);
 
 }  // namespace troupe::kernels::cuda

@@ -26,7 +26,7 @@ std::vector<float> rotations_of(const BenchShape& shape) {
 }
 
 // Rotates one head in double; `distance` may be negative.
-std::vector<double> turned(const BenchShape& shape, const std::vector<double>& head, double distance) {
+std::vector<double> rotated(const BenchShape& shape, const std::vector<double>& head, double distance) {
   const std::vector<double> frequencies = rope_frequencies(config_of(shape));
   const std::size_t half = head.size() / 2;
   std::vector<double> out(head.size());
@@ -49,7 +49,7 @@ std::vector<double> pair_bounds(const std::vector<double>& head, double relative
 }
 constexpr double rounded = 0x1p-8 + 0x1p-18;  // float32 error plus rounding to bf16
 
-void append(Checked& all, const Checked& more) {
+void append(CheckedSample& all, const CheckedSample& more) {
   all.got.insert(all.got.end(), more.got.begin(), more.got.end());
   all.want.insert(all.want.end(), more.want.begin(), more.want.end());
   all.bound.insert(all.bound.end(), more.bound.begin(), more.bound.end());
@@ -59,13 +59,13 @@ KvLayout layout_of(const BenchShape& shape, std::uint32_t layers) {
   return {layers, shape.kv_heads, shape.head_dim(), page_tokens, KvFormat::bf16};
 }
 
-Work make_heads_work(const BenchShape& shape, std::uint32_t rows) {
+BenchWork make_heads_work(const BenchShape& shape, std::uint32_t rows) {
   const std::uint32_t dim = shape.head_dim(), heads = shape.heads, kv_heads = shape.kv_heads;
   const std::uint32_t all = heads + 2 * kv_heads;
-  Work work{.kernel = "make_heads",
-            .shape = std::to_string(rows) + " rows, " + std::to_string(heads) + "/" +
-                     std::to_string(kv_heads) + " heads of " + std::to_string(dim),
-            .steps = {{CostKind::memory, 6.0 * rows * all * dim, 0}}};
+  BenchWork work{.kernel = "make_heads",
+                 .shape = std::to_string(rows) + " rows, " + std::to_string(heads) + "/" +
+                          std::to_string(kv_heads) + " heads of " + std::to_string(dim),
+                 .steps = {{CostKind::memory, 6.0 * rows * all * dim, 0}}};
   work.prepare = [=](Chance& chance) {
     const KvLayout layout = layout_of(shape, 1);
     auto qkv = std::make_shared<DeviceNumbers>(NumberKind::f32, std::size_t{rows} * all * dim, chance);
@@ -102,7 +102,7 @@ Work make_heads_work(const BenchShape& shape, std::uint32_t rows) {
         .checks = rows,
         .check =
             [=](std::size_t row) {
-              Checked checked;
+              CheckedSample checked;
               for (std::uint32_t h = 0; h < all; ++h) {
                 const auto in = qkv->read((row * all + h) * dim, dim);
                 const bool value = h >= heads + kv_heads;
@@ -112,7 +112,7 @@ Work make_heads_work(const BenchShape& shape, std::uint32_t rows) {
                                          2;
                 append(checked,
                        {h < heads ? queries->read((row * heads + h) * dim, dim) : pages->read(kept, dim),
-                        value ? in : turned(shape, in, at[row]), pair_bounds(in, rounded)});
+                        value ? in : rotated(shape, in, at[row]), pair_bounds(in, rounded)});
               }
               return checked;
             }};
@@ -121,14 +121,14 @@ Work make_heads_work(const BenchShape& shape, std::uint32_t rows) {
 }
 
 // Realigns blocks of whole pages, each by its own distance, to other pages or in place.
-Work realign_work(const BenchShape& shape, std::uint32_t tokens, bool moves) {
+BenchWork realign_work(const BenchShape& shape, std::uint32_t tokens, bool moves) {
   const KvLayout layout = layout_of(shape, shape.layers);
   const auto count = static_cast<std::uint32_t>(layout.pages_for(tokens));
   const double bytes = static_cast<double>(count) * static_cast<double>(layout.page_bytes());
-  Work work{.kernel = "realign",
-            .shape = std::to_string(tokens) + " tokens of " + shape.name +
-                     (moves ? " to other pages" : " in place"),
-            .steps = {{CostKind::memory, moves ? 2 * bytes : bytes, 0}}};
+  BenchWork work{.kernel = "realign",
+                 .shape = std::to_string(tokens) + " tokens of " + shape.name +
+                          (moves ? " to other pages" : " in place"),
+                 .steps = {{CostKind::memory, moves ? 2 * bytes : bytes, 0}}};
   work.prepare = [=](Chance& chance) {
     const std::size_t numbers = count * layout.page_bytes() / 2;
     auto first = std::make_shared<DeviceNumbers>(NumberKind::bf16, numbers, chance);
@@ -148,7 +148,7 @@ Work realign_work(const BenchShape& shape, std::uint32_t tokens, bool moves) {
         .checks = count,
         .check =
             [=](std::size_t page) {
-              Checked checked;
+              CheckedSample checked;
               const std::size_t start = page * layout.page_bytes() / 2, dim = layout.head_dim;
               for (const std::uint32_t layer : {0u, layout.layers - 1})
                 for (std::uint32_t head = 0; head < layout.kv_heads; ++head)
@@ -156,7 +156,7 @@ Work realign_work(const BenchShape& shape, std::uint32_t tokens, bool moves) {
                     const std::size_t key = start + layout.keys(layer, head) / 2 + token * dim,
                                       value = start + layout.values(layer, head) / 2 + token * dim;
                     const auto before = first->read(key, dim);
-                    append(checked, {out->read(key, dim), turned(shape, before, pages[page].distance),
+                    append(checked, {out->read(key, dim), rotated(shape, before, pages[page].distance),
                                      pair_bounds(before, rounded)});
                     append(checked,
                            {out->read(value, dim), first->read(value, dim), std::vector<double>(dim)});
@@ -169,12 +169,12 @@ Work realign_work(const BenchShape& shape, std::uint32_t tokens, bool moves) {
   return work;
 }
 
-Work clear_work(const BenchShape& shape, std::uint32_t tokens) {
+BenchWork clear_work(const BenchShape& shape, std::uint32_t tokens) {
   const KvLayout layout = layout_of(shape, shape.layers);
-  Work work{.kernel = "clear_tokens",
-            .shape = std::to_string(tokens) + " tokens of " + shape.name,
-            .steps = {{CostKind::memory,
-                       static_cast<double>(tokens) * static_cast<double>(layout.token_bytes()), 0}}};
+  BenchWork work{.kernel = "clear_tokens",
+                 .shape = std::to_string(tokens) + " tokens of " + shape.name,
+                 .steps = {{CostKind::memory,
+                            static_cast<double>(tokens) * static_cast<double>(layout.token_bytes()), 0}}};
   work.prepare = [=](Chance&) {
     auto pages = std::make_shared<DeviceNumbers>(NumberKind::bf16, tokens * layout.page_bytes() / 2);
     std::vector<std::byte*> addresses;  // the last token of as many pages
@@ -191,7 +191,7 @@ Work clear_work(const BenchShape& shape, std::uint32_t tokens) {
               const std::size_t dim = layout.head_dim,
                                 at = (token * layout.page_bytes() + layout.values(layout.layers - 1, 0)) / 2 +
                                      (page_tokens - 1) * dim;
-              return Checked{pages->read(at, dim), std::vector<double>(dim), {0}};
+              return CheckedSample{pages->read(at, dim), std::vector<double>(dim), {0}};
             }};
   };
   return work;
@@ -199,12 +199,12 @@ Work clear_work(const BenchShape& shape, std::uint32_t tokens) {
 
 }  // namespace
 
-void add_head_works(const BenchShape& shape, std::vector<Work>& works) {
+void add_head_works(const BenchShape& shape, std::vector<BenchWork>& works) {
   for (const std::uint32_t rows : row_counts(shape)) works.push_back(make_heads_work(shape, rows));
   works.push_back(clear_work(shape, page_tokens - 1));
 }
 
-void add_realign_works(const BenchShape& shape, std::vector<Work>& works) {
+void add_realign_works(const BenchShape& shape, std::vector<BenchWork>& works) {
   for (const bool moves : {false, true}) {
     works.push_back(realign_work(shape, shape.history, moves));
     works.push_back(realign_work(shape, shape.many_rows, moves));

@@ -37,7 +37,7 @@ double silu_seconds(const DataSheet& sheet, const HstuShape& shape, const HstuSi
   const KvLayout layout{shape.layers, shape.heads, shape.head_dim, page_tokens, KvFormat::bf16};
   AttendPlan plan;
   plan_attention(
-      attend_machine(layout, shape.heads, sheet.properties, AttendPath::by_device, Softening::silu),
+      attend_machine(layout, shape.heads, sheet.properties, AttendPath::by_device, ScorePolicy::silu),
       sight.groups, sight.begin, sight.end, plan);
   return plan.predicted_cycles / sheet.cycles_per_second;
 }

@@ -65,8 +65,8 @@ std::optional<Options> parse(int count, char** words) {
   return options;
 }
 
-std::vector<Work> kernel_works(const BenchShape& shape) {
-  std::vector<Work> works;
+std::vector<BenchWork> kernel_works(const BenchShape& shape) {
+  std::vector<BenchWork> works;
   add_attend_works(shape, works);
   add_product_works(shape, works);
   add_row_works(shape, works);
@@ -79,7 +79,7 @@ bool wanted(const Options& options, const std::string& name) {
   return options.only.empty() || name.find(options.only) != std::string::npos;
 }
 
-BenchRow row_of(const Work& work) { return {work.kernel, work.shape, work.steps, work.launches}; }
+BenchRow row_of(const BenchWork& work) { return {work.kernel, work.shape, work.steps, work.launches}; }
 BenchRow row_of(const BenchShape& shape, const ModelPass& pass) {
   const DecoderConfig config = config_of(shape);
   return {"model", shape.name + ", " + pass.text, pass_costs(config, pass), pass_launches(config)};
@@ -91,7 +91,7 @@ int print_expected() {
   Chance chance(1);
   for (const BenchShape& shape : bench_shapes(false)) {
     for (const ModelPass& pass : model_passes(shape, chance)) rows.push_back(row_of(shape, pass));
-    for (const Work& work : kernel_works(shape)) rows.push_back(row_of(work));
+    for (const BenchWork& work : kernel_works(shape)) rows.push_back(row_of(work));
   }
   for (const HstuShape& shape : hstu_shapes())
     rows.push_back({"hstu", shape.text, hstu_costs(shape), hstu_launches(shape)});
@@ -115,7 +115,7 @@ class Bench {
   int run();
 
  private:
-  void measure(const Work& work);
+  void measure(const BenchWork& work);
   void measure_models(const BenchShape& shape);
   void measure_pass(const std::string& name, ModelBench& model, const ModelPass& pass, BenchRow& row);
   void measure_ceilings_again();
@@ -131,11 +131,11 @@ class Bench {
   Chance chance_;
   Timer timer_;
   BenchRun run_;
-  std::vector<Work> exported_;
+  std::vector<BenchWork> exported_;
   std::vector<ExportedPass> passes_;
 };
 
-void Bench::measure(const Work& work) {
+void Bench::measure(const BenchWork& work) {
   if (!wanted(options_, work.name())) return;
   exported_.push_back(work);
   if (exports_only()) return;
@@ -190,7 +190,7 @@ int Bench::run() {
   if (times()) run_.before = timer_.ceilings(size(), chance_);
   for (const BenchShape& shape : bench_shapes(options_.smoke)) {
     measure_models(shape);
-    for (const Work& work : kernel_works(shape)) measure(work);
+    for (const BenchWork& work : kernel_works(shape)) measure(work);
   }
   if (times()) measure_ceilings_again();
   if (!options_.folder.empty()) export_works(options_.folder, options_.seed, exported_, passes_);

@@ -25,7 +25,7 @@ std::vector<Token> drawn_tokens(std::size_t count, std::uint32_t vocabulary, Cha
 void add_read(Plan& plan, std::vector<Token> tokens, std::int32_t start, std::vector<std::uint32_t> sees,
               std::uint32_t rows) {
   const auto last = static_cast<std::uint32_t>(tokens.size()) - 1;
-  plan.segments.push_back({SegmentKind::user, std::move(tokens), start, Sees(sees)});
+  plan.segments.push_back({SegmentKind::user, std::move(tokens), start, VisibleSegments(sees)});
   std::vector<Token> read(rows);
   std::iota(read.begin(), read.end(), 0);
   plan.readouts.push_back({static_cast<std::uint32_t>(plan.segments.size()) - 1, last, std::move(read)});
@@ -84,7 +84,7 @@ std::vector<Cost> pass_costs(const DecoderConfig& c, const ModelPass& pass) {
   const auto context = static_cast<std::uint32_t>(cached),
              count = static_cast<std::uint32_t>(pass.plan.readouts.size());
   const auto tokens = static_cast<std::uint32_t>(pass.plan.segments.back().tokens.size());
-  const Sight all{"", context, count, tokens},
+  const PassGeometry all{"", context, count, tokens},
       read{"", context + tokens - 1, count, 1};  // the last token of each is read
   const KvLayout layout = kv_layout(c, 16, KvFormat::bf16);
   std::vector<Cost> costs;
@@ -93,7 +93,7 @@ std::vector<Cost> pass_costs(const DecoderConfig& c, const ModelPass& pass) {
   };
   for (std::uint32_t layer = 0; layer < c.layers; ++layer) {
     const bool last = layer + 1 == c.layers;
-    const Sight& sight = last ? read : all;
+    const PassGeometry& sight = last ? read : all;
     const double count = sight.rows();
     product(all.rows(), hidden, query + 2 * key);
     costs.push_back({CostKind::attention, 4 * key * all.keys(), 4 * query * sight.pairs(),

@@ -21,10 +21,10 @@ double product_bound(std::size_t inputs, double want, bool half) {
   return std::sqrt(static_cast<double>(inputs)) * 0x1p-14 + (half ? std::abs(want) * 0x1p-8 : 0);
 }
 
-Work product_work(std::uint32_t rows, std::uint32_t inputs, std::uint32_t outputs, ProductOut kind) {
+BenchWork product_work(std::uint32_t rows, std::uint32_t inputs, std::uint32_t outputs, ProductOut kind) {
   const bool half = kind == ProductOut::half;
   const double out_bytes = half ? 2 : kind == ProductOut::f32 ? 4 : 8;
-  Work work{
+  BenchWork work{
       .kernel = "product",
       .shape = std::to_string(rows) + " x " + std::to_string(inputs) + " to " + std::to_string(outputs) +
                (half                      ? ""
@@ -52,7 +52,7 @@ Work product_work(std::uint32_t rows, std::uint32_t inputs, std::uint32_t output
         .outputs = {out},
         .checks = rows,
         .check = [=](std::size_t row) {  // an eighth of a row's outputs, from a random column on
-          Checked checked;
+          CheckedSample checked;
           const std::vector<double> x = in->read(row * inputs, inputs);
           const std::vector<double> got = out->read(row * outputs, outputs);
           for (std::uint32_t n = 0; n < std::max(1u, std::min(outputs / 8, 16u)); ++n) {
@@ -72,9 +72,9 @@ Work product_work(std::uint32_t rows, std::uint32_t inputs, std::uint32_t output
 }
 
 // Multiplies `states` rows of the residual stream with the same `rows` rows of the vocabulary.
-Work readout_work(const BenchShape& shape, std::uint32_t states, std::uint32_t rows) {
+BenchWork readout_work(const BenchShape& shape, std::uint32_t states, std::uint32_t rows) {
   const std::uint32_t width = shape.hidden, vocabulary = shape.vocabulary;
-  Work work{
+  BenchWork work{
       .kernel = "read_out",
       .shape =
           std::to_string(states) + " states, " + std::to_string(rows) + " rows of " + std::to_string(width),
@@ -107,7 +107,7 @@ Work readout_work(const BenchShape& shape, std::uint32_t states, std::uint32_t r
             [=](std::size_t n) {
               const std::size_t state = n / rows, row = lists[n % rows];
               const double want = dot(in->read(state * width, width), output->read(row * width, width));
-              return Checked{out->read(n, 1), {want}, {product_bound(width, want, false)}};
+              return CheckedSample{out->read(n, 1), {want}, {product_bound(width, want, false)}};
             }};
   };
   return work;
@@ -115,7 +115,7 @@ Work readout_work(const BenchShape& shape, std::uint32_t states, std::uint32_t r
 
 }  // namespace
 
-void add_product_works(const BenchShape& shape, std::vector<Work>& works) {
+void add_product_works(const BenchShape& shape, std::vector<BenchWork>& works) {
   const std::uint32_t q = shape.heads * shape.head_dim(), kv = shape.kv_heads * shape.head_dim();
   for (const std::uint32_t rows : {shape.suffix, shape.few_rows}) {
     works.push_back(product_work(rows, shape.hidden, q + 2 * kv, ProductOut::f32));

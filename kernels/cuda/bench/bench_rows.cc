@@ -35,9 +35,10 @@ std::vector<double> normed(const std::vector<double>& in, const std::vector<doub
   return out;
 }
 
-Work embed_work(const BenchShape& shape, std::uint32_t rows) {
+BenchWork embed_work(const BenchShape& shape, std::uint32_t rows) {
   const std::uint32_t width = shape.hidden, vocabulary = shape.vocabulary;
-  Work work{.kernel = "embed", .shape = rows_text(rows, width), .steps = {memory_cost(6.0 * rows * width)}};
+  BenchWork work{
+      .kernel = "embed", .shape = rows_text(rows, width), .steps = {memory_cost(6.0 * rows * width)}};
   work.prepare = [=](Chance& chance) {
     auto table = std::make_shared<DeviceNumbers>(NumberKind::bf16, std::size_t{vocabulary} * width, chance);
     auto out = std::make_shared<DeviceNumbers>(NumberKind::f32, std::size_t{rows} * width);
@@ -52,41 +53,42 @@ Work embed_work(const BenchShape& shape, std::uint32_t rows) {
                         .checks = rows,
                         .check =
                             [=](std::size_t row) {
-                              return Checked{out->read(row * width, width),
-                                             table->read(std::size_t{tokens[row]} * width, width),
-                                             {0}};
+                              return CheckedSample{out->read(row * width, width),
+                                                   table->read(std::size_t{tokens[row]} * width, width),
+                                                   {0}};
                             }};
   };
   return work;
 }
 
-Work norm_half_work(const BenchShape& shape, std::uint32_t rows) {
+BenchWork norm_half_work(const BenchShape& shape, std::uint32_t rows) {
   const std::uint32_t width = shape.hidden;
-  Work work{
+  BenchWork work{
       .kernel = "rms_norm_half", .shape = rows_text(rows, width), .steps = {memory_cost(6.0 * rows * width)}};
   work.prepare = [=](Chance& chance) {
     auto in = std::make_shared<DeviceNumbers>(NumberKind::f32, std::size_t{rows} * width, chance);
     auto weight = std::make_shared<DeviceNumbers>(NumberKind::f32, width, chance);
     auto out = std::make_shared<DeviceNumbers>(NumberKind::bf16, std::size_t{rows} * width);
-    return PreparedWork{
-        .run =
-            [=](Stream& s) {
-              rms_norm_half(HalfFormat::bf16, in->f32(), weight->f32(), epsilon, rows, width, out->half(), s);
-            },
-        .outputs = {out},
-        .checks = rows,
-        .check =
-            [=](std::size_t row) {
-              const auto want = normed(in->read(row * width, width), weight->read(0, width));
-              return Checked{out->read(row * width, width), want, bounds(want, half_step + float_steps)};
-            }};
+    return PreparedWork{.run =
+                            [=](Stream& s) {
+                              rms_norm_half(HalfFormat::bf16, in->f32(), weight->f32(), epsilon, rows, width,
+                                            out->half(), s);
+                            },
+                        .outputs = {out},
+                        .checks = rows,
+                        .check =
+                            [=](std::size_t row) {
+                              const auto want = normed(in->read(row * width, width), weight->read(0, width));
+                              return CheckedSample{out->read(row * width, width), want,
+                                                   bounds(want, half_step + float_steps)};
+                            }};
   };
   return work;
 }
 
-Work norm_work(const BenchShape& shape, std::uint32_t rows) {
+BenchWork norm_work(const BenchShape& shape, std::uint32_t rows) {
   const std::uint32_t width = shape.hidden;
-  Work work{
+  BenchWork work{
       .kernel = "rms_norm", .shape = rows_text(rows, width), .steps = {memory_cost(8.0 * rows * width)}};
   work.prepare = [=](Chance& chance) {
     auto in = std::make_shared<DeviceNumbers>(NumberKind::f32, std::size_t{rows} * width, chance);
@@ -99,15 +101,15 @@ Work norm_work(const BenchShape& shape, std::uint32_t rows) {
         .check =
             [=](std::size_t row) {
               const auto want = normed(in->read(row * width, width), weight->read(0, width));
-              return Checked{out->read(row * width, width), want, bounds(want, float_steps)};
+              return CheckedSample{out->read(row * width, width), want, bounds(want, float_steps)};
             }};
   };
   return work;
 }
 
-Work swiglu_work(const BenchShape& shape, std::uint32_t rows) {
+BenchWork swiglu_work(const BenchShape& shape, std::uint32_t rows) {
   const std::uint32_t width = shape.intermediate;
-  Work work{
+  BenchWork work{
       .kernel = "swiglu_half", .shape = rows_text(rows, width), .steps = {memory_cost(6.0 * rows * width)}};
   work.prepare = [=](Chance& chance) {
     auto in = std::make_shared<DeviceNumbers>(NumberKind::bf16, std::size_t{rows} * width * 2, chance);
@@ -121,17 +123,18 @@ Work swiglu_work(const BenchShape& shape, std::uint32_t rows) {
               const auto both = in->read(row * 2 * width, 2 * width);
               std::vector<double> want;
               for (std::size_t i = 0; i < width; ++i) want.push_back(silu(both[i]) * both[width + i]);
-              return Checked{out->read(row * width, width), want, bounds(want, half_step + float_steps)};
+              return CheckedSample{out->read(row * width, width), want,
+                                   bounds(want, half_step + float_steps)};
             }};
   };
   return work;
 }
 
-Work pick_work(const BenchShape& shape, std::uint32_t count, std::uint32_t rows) {
+BenchWork pick_work(const BenchShape& shape, std::uint32_t count, std::uint32_t rows) {
   const std::uint32_t width = shape.hidden, query_width = shape.heads * shape.head_dim();
-  Work work{.kernel = "pick_rows",
-            .shape = std::to_string(count) + " of " + rows_text(rows, width + query_width),
-            .steps = {memory_cost(2.0 * count * (4.0 * width + 2.0 * query_width))}};
+  BenchWork work{.kernel = "pick_rows",
+                 .shape = std::to_string(count) + " of " + rows_text(rows, width + query_width),
+                 .steps = {memory_cost(2.0 * count * (4.0 * width + 2.0 * query_width))}};
   work.prepare = [=](Chance& chance) {
     auto states = std::make_shared<DeviceNumbers>(NumberKind::f32, std::size_t{rows} * width, chance);
     auto queries = std::make_shared<DeviceNumbers>(NumberKind::bf16, std::size_t{rows} * query_width, chance);
@@ -142,17 +145,17 @@ Work pick_work(const BenchShape& shape, std::uint32_t count, std::uint32_t rows)
     auto list = std::make_shared<DeviceList<std::uint32_t>>(picked);
     return PreparedWork{.run =
                             [=](Stream& s) {
-                              pick_rows({list->get(), count, width, query_width, states->f32(),
-                                         queries->half(), state_out->f32(), query_out->half()},
-                                        s);
+                              gather_rows({list->get(), count, width, query_width, states->f32(),
+                                           queries->half(), state_out->f32(), query_out->half()},
+                                          s);
                             },
                         .outputs = {state_out, query_out},
                         .checks = count,
                         .check =
                             [=](std::size_t i) {
-                              Checked both{state_out->read(i * width, width),
-                                           states->read(std::size_t{picked[i]} * width, width),
-                                           {0}};
+                              CheckedSample both{state_out->read(i * width, width),
+                                                 states->read(std::size_t{picked[i]} * width, width),
+                                                 {0}};
                               const auto got = query_out->read(i * query_width, query_width),
                                          want =
                                              queries->read(std::size_t{picked[i]} * query_width, query_width);
@@ -168,7 +171,7 @@ Work pick_work(const BenchShape& shape, std::uint32_t count, std::uint32_t rows)
 
 std::vector<std::uint32_t> row_counts(const BenchShape& shape) { return {shape.suffix, shape.many_rows}; }
 
-void add_row_works(const BenchShape& shape, std::vector<Work>& works) {
+void add_row_works(const BenchShape& shape, std::vector<BenchWork>& works) {
   for (const std::uint32_t rows : row_counts(shape)) {
     works.push_back(embed_work(shape, rows));
     works.push_back(norm_half_work(shape, rows));

@@ -26,7 +26,7 @@ Ceilings mean(const Ceilings& a, const Ceilings& b) {
   return {(a.bytes_per_second + b.bytes_per_second) / 2, (a.flops_per_second + b.flops_per_second) / 2};
 }
 
-std::string peer_cells(const Peers& peers, const BenchRow& row) {
+std::string peer_cells(const PeerResults& peers, const BenchRow& row) {
   if (peers.name.empty()) return "";
   const auto found = peers.times.find(row.name());
   if (found == peers.times.end()) return " | |";
@@ -77,10 +77,10 @@ nlohmann::ordered_json row_json(const BenchRun& run, const BenchRow& row) {
 
 }  // namespace
 
-Peers read_peers(const std::filesystem::path& file) {
+PeerResults read_peers(const std::filesystem::path& file) {
   try {
     const auto json = nlohmann::json::parse(std::ifstream(file));
-    Peers peers{json.at("name"), {}};
+    PeerResults peers{json.at("name"), {}};
     for (const auto& [name, row] : json.at("rows").items())
       peers.times[name] = {row.at("seconds"), row.at("variant")};
     return peers;

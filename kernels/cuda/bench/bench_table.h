@@ -28,12 +28,12 @@ struct PeerTime {
   double seconds = 0;
   std::string variant;
 };
-struct Peers {
+struct PeerResults {
   std::string name;                       // "" if there are none
   std::map<std::string, PeerTime> times;  // by BenchRow::name()
 };
 // Reads a file that bench_torch.py wrote. Throws std::runtime_error with the file's name.
-Peers read_peers(const std::filesystem::path& file);
+PeerResults read_peers(const std::filesystem::path& file);
 
 // The device, seed and rounds of a measurement; ceilings at the beginning and at
 // the end.
@@ -43,7 +43,7 @@ struct BenchRun {
   unsigned rounds = 0;
   MeasuredCeilings before, after;
   std::vector<BenchRow> rows;
-  Peers peers;
+  PeerResults peers;
 };
 void print_table(const BenchRun& run, std::ostream& out);
 void write_json(const BenchRun& run, const std::filesystem::path& file);

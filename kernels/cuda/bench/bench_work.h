@@ -16,7 +16,7 @@
 namespace troupe::kernels::cuda {
 
 // A comparison of a kernel's output with the definition.
-struct Checked {
+struct CheckedSample {
   std::vector<double> got, want;
   std::vector<double> bound;  // of each difference; a single element applies to all
 };
@@ -27,8 +27,8 @@ struct PreparedWork {
   std::function<void(Stream&)> run;
   // Poison until `run`, which writes all of them.
   std::vector<std::shared_ptr<const DeviceNumbers>> outputs;
-  std::size_t checks = 0;                     // number of samples, of which some are compared
-  std::function<Checked(std::size_t)> check;  // to be called after one run
+  std::size_t checks = 0;                           // number of samples, of which some are compared
+  std::function<CheckedSample(std::size_t)> check;  // to be called after one run
 };
 
 // The same work for a peer that reads it from a file; kind "" if there is none.
@@ -37,7 +37,7 @@ struct PeerWork {
   std::map<std::string, std::uint64_t> numbers;
 };
 
-struct Work {
+struct BenchWork {
   std::string kernel, shape;
   std::vector<Cost> steps;
   unsigned launches = 1;
@@ -65,7 +65,7 @@ DecoderConfig config_of(const BenchShape& shape);
 std::vector<BenchShape> bench_shapes(bool smoke);
 
 // Rows of a pass: causal segments of `segment` tokens that all see `context` tokens.
-struct Sight {
+struct PassGeometry {
   std::string text;
   std::uint32_t context = 0, segments = 1, segment = 1;
 
@@ -75,15 +75,15 @@ struct Sight {
 };
 // Returns the predicted attention time on a device of that data sheet.
 double attention_seconds(const DataSheet& sheet, const KvLayout& layout, std::uint32_t heads,
-                         const Sight& sight, AttendPath path = AttendPath::by_device);
+                         const PassGeometry& sight, AttendPath path = AttendPath::by_device);
 // Prints a table of predicted times by query tiles.
 void print_tiles(const DataSheet& sheet, std::ostream& out);
 
-void add_row_works(const BenchShape& shape, std::vector<Work>& works);
-void add_head_works(const BenchShape& shape, std::vector<Work>& works);
-void add_product_works(const BenchShape& shape, std::vector<Work>& works);
-void add_attend_works(const BenchShape& shape, std::vector<Work>& works);
-void add_realign_works(const BenchShape& shape, std::vector<Work>& works);
+void add_row_works(const BenchShape& shape, std::vector<BenchWork>& works);
+void add_head_works(const BenchShape& shape, std::vector<BenchWork>& works);
+void add_product_works(const BenchShape& shape, std::vector<BenchWork>& works);
+void add_attend_works(const BenchShape& shape, std::vector<BenchWork>& works);
+void add_realign_works(const BenchShape& shape, std::vector<BenchWork>& works);
 
 // An HSTU pass whose time is predicted but not measured yet: `users` at once, each with `events`
 // new events and `candidates`.

@@ -172,7 +172,7 @@ void CudaClimber::enqueue() {
   if (batch_->candidates > 0) score();
 }
 
-MadeRows CudaClimber::rows_from(const float* in, std::uint32_t width, std::uint32_t rows) const {
+RowTransform CudaClimber::rows_from(const float* in, std::uint32_t width, std::uint32_t rows) const {
   return {.in = in,
           .in_stride = width,
           .epsilon = static_cast<float>(c_.norm_epsilon),
@@ -183,9 +183,9 @@ MadeRows CudaClimber::rows_from(const float* in, std::uint32_t width, std::uint3
           .inputs = width};
 }
 
-void CudaClimber::norm(const DeviceNorm& norm, MadeRows task) {
+void CudaClimber::norm(const DeviceNorm& norm, RowTransform task) {
   task.norm = RowNorm::moments, task.weight = norm.weight, task.bias = norm.bias;
-  make_rows(task, stream_);
+  transform_rows(task, stream_);
 }
 
 void CudaClimber::multiply(const DeviceAffine& affine, std::uint32_t rows, ProductOut out, float* to) {
@@ -243,13 +243,13 @@ void CudaClimber::finish_layer(std::uint32_t layer, const DeviceClimberTower& to
   if (begin == end) return;
   const DeviceClimberLayer& weights = tower.layers[layer];
   const std::uint32_t rows = end - begin;
-  make_rows(rows_from(mixed_.as<float>() + std::size_t{begin} * c_.hidden, c_.hidden, rows), stream_);
+  transform_rows(rows_from(mixed_.as<float>() + std::size_t{begin} * c_.hidden, c_.hidden, rows), stream_);
   multiply(weights.output, rows, ProductOut::add_f32, state(begin));
   norm(weights.ffn_norm, rows_from(state(begin), c_.hidden, rows));
   multiply(weights.fc1, rows, ProductOut::f32, inner_.as<float>());
-  MadeRows inner = rows_from(inner_.as<float>(), c_.intermediate, rows);
+  RowTransform inner = rows_from(inner_.as<float>(), c_.intermediate, rows);
   inner.silu = true;
-  make_rows(inner, stream_);
+  transform_rows(inner, stream_);
   multiply(weights.fc2, rows, ProductOut::add_f32, state(begin));
 }
 
@@ -257,15 +257,15 @@ void CudaClimber::finish_layer(std::uint32_t layer, const DeviceClimberTower& to
 void CudaClimber::score() {
   const std::uint32_t candidates = plan_.candidates(), fused = c_.fused();
   for (std::uint32_t k = 0; k < plan_.towers().size(); ++k) {
-    MadeRows end = rows_from(state(plan_.towers()[k].candidates), c_.hidden, candidates);
+    RowTransform end = rows_from(state(plan_.towers()[k].candidates), c_.hidden, candidates);
     end.out_f32 = ends_.as<float>() + std::size_t{k} * c_.hidden, end.out_stride = fused;
     norm(weights_->towers[k].final_norm, end);
   }
-  make_rows(rows_from(ends_.as<float>(), fused, candidates), stream_);
+  transform_rows(rows_from(ends_.as<float>(), fused, candidates), stream_);
   multiply(weights_->fusion, candidates, ProductOut::f32, fused_.as<float>());
-  MadeRows gated = rows_from(ends_.as<float>(), fused, candidates);
+  RowTransform gated = rows_from(ends_.as<float>(), fused, candidates);
   gated.gate = RowGate::sigmoid, gated.gates = fused_.as<float>(), gated.gate_stride = fused;
-  make_rows(gated, stream_);
+  transform_rows(gated, stream_);
   multiply(weights_->experts, candidates, ProductOut::f32, opinions_.as<float>());
   multiply(weights_->gates, candidates, ProductOut::f32, shares_.as<float>());
   for (std::uint32_t task = 0; task < c_.tasks.size(); ++task) score_task(task);
@@ -288,9 +288,9 @@ void CudaClimber::score_task(std::uint32_t task) {
                .out = normed_.as<std::uint16_t>()},
               stream_);
   multiply(fc1, candidates, ProductOut::f32, inner_.as<float>());
-  MadeRows inner = rows_from(inner_.as<float>(), c_.head_size, candidates);
+  RowTransform inner = rows_from(inner_.as<float>(), c_.head_size, candidates);
   inner.silu = true;
-  make_rows(inner, stream_);
+  transform_rows(inner, stream_);
   multiply(fc2, candidates, ProductOut::f32,
            logits_.as<float>() + std::size_t{task} * candidates * logit_stride);
 }
@@ -304,7 +304,7 @@ std::string cuda_climber_fault(const ClimberConfig& config, const CudaRankerOpti
                                     {"intermediate_size", config.intermediate},
                                     {"expert_size", config.expert_size},
                                     {"tower_size", config.head_size}})
-    if (std::string fault = eights_fault(what, found); !fault.empty()) return fault;
+    if (std::string fault = multiple_of_8_fault(what, found); !fault.empty()) return fault;
   return attend_fault(kv_layout(config, options.page_tokens, options.kv), config.heads);
 }
 

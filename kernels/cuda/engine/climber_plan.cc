@@ -100,29 +100,29 @@ void ClimberPassPlan::list_keys(const ClimberBatch& batch) {
 }
 
 void ClimberPassPlan::send(Stream& stream) {
-  parcel_.begin();
-  at_.tokens = parcel_.put(tokens_), at_.actions = parcel_.put(actions_),
-  at_.positions = parcel_.put(positions_);
-  at_.scale_rows = parcel_.put(scale_rows_), at_.slots = parcel_.put(slots_);
-  at_.cleared = parcel_.put(cleared_),
-  at_.cleared_count = parcel_.put(std::vector<std::uint32_t>{size32(cleared_)});
-  at_.begin = parcel_.put(begin_), at_.end = parcel_.put(end_), at_.keys = parcel_.put(keys_);
+  upload_.begin();
+  at_.tokens = upload_.put(tokens_), at_.actions = upload_.put(actions_),
+  at_.positions = upload_.put(positions_);
+  at_.scale_rows = upload_.put(scale_rows_), at_.slots = upload_.put(slots_);
+  at_.cleared = upload_.put(cleared_),
+  at_.cleared_count = upload_.put(std::vector<std::uint32_t>{size32(cleared_)});
+  at_.begin = upload_.put(begin_), at_.end = upload_.put(end_), at_.keys = upload_.put(keys_);
   for (const int last : {0, 1}) {
-    at_.items[last] = parcel_.put(attend_[last].items);
-    at_.tiles[last] = parcel_.put(attend_[last].key_tiles);
-    at_.merges[last] = parcel_.put(attend_[last].merges);
+    at_.items[last] = upload_.put(attend_[last].items);
+    at_.tiles[last] = upload_.put(attend_[last].key_tiles);
+    at_.merges[last] = upload_.put(attend_[last].merges);
   }
-  parcel_.send(stream);
+  upload_.send(stream);
 }
 
 AttendPass ClimberPassPlan::attention(bool last) const {
   const AttendPlan& plan = attend_[last ? 1 : 0];
-  return {.addresses = parcel_.at<const std::byte*>(at_.keys),
-          .items = parcel_.at<AttendItem>(at_.items[last ? 1 : 0]),
-          .key_tiles = parcel_.at<KeyTile>(at_.tiles[last ? 1 : 0]),
-          .merges = parcel_.at<AttendMerge>(at_.merges[last ? 1 : 0]),
-          .visible_begin = parcel_.at<std::uint32_t>(at_.begin),
-          .visible_end = parcel_.at<std::uint32_t>(at_.end),
+  return {.addresses = upload_.at<const std::byte*>(at_.keys),
+          .items = upload_.at<AttendItem>(at_.items[last ? 1 : 0]),
+          .key_tiles = upload_.at<KeyTile>(at_.tiles[last ? 1 : 0]),
+          .merges = upload_.at<AttendMerge>(at_.merges[last ? 1 : 0]),
+          .visible_begin = upload_.at<std::uint32_t>(at_.begin),
+          .visible_end = upload_.at<std::uint32_t>(at_.end),
           .item_count = size32(plan.items),
           .merge_count = size32(plan.merges),
           .tile_vectors = plan.tile_vectors};

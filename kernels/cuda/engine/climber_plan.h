@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/climber/climber_batch.h"
-#include "kernels/cuda/engine/parcel.h"
+#include "kernels/cuda/engine/upload_buffer.h"
 #include "kernels/cuda/kernels/attend.h"
 
 namespace troupe::kernels::cuda {
@@ -44,16 +44,16 @@ class ClimberPassPlan {
   void send(Stream& stream);
   // Device addresses, valid after `send`. `last`: only candidates.
   AttendPass attention(bool last) const;
-  const std::uint32_t* tokens() const { return parcel_.at<std::uint32_t>(at_.tokens); }
-  const std::uint32_t* actions() const { return parcel_.at<std::uint32_t>(at_.actions); }
-  const std::uint32_t* positions() const { return parcel_.at<std::uint32_t>(at_.positions); }
-  const std::uint32_t* scale_rows() const { return parcel_.at<std::uint32_t>(at_.scale_rows); }
-  std::byte* const* slots() const { return parcel_.at<std::byte*>(at_.slots); }
-  std::byte* const* cleared() const { return parcel_.at<std::byte*>(at_.cleared); }
-  const std::uint32_t* cleared_count() const { return parcel_.at<std::uint32_t>(at_.cleared_count); }
+  const std::uint32_t* tokens() const { return upload_.at<std::uint32_t>(at_.tokens); }
+  const std::uint32_t* actions() const { return upload_.at<std::uint32_t>(at_.actions); }
+  const std::uint32_t* positions() const { return upload_.at<std::uint32_t>(at_.positions); }
+  const std::uint32_t* scale_rows() const { return upload_.at<std::uint32_t>(at_.scale_rows); }
+  std::byte* const* slots() const { return upload_.at<std::byte*>(at_.slots); }
+  std::byte* const* cleared() const { return upload_.at<std::byte*>(at_.cleared); }
+  const std::uint32_t* cleared_count() const { return upload_.at<std::uint32_t>(at_.cleared_count); }
 
  private:
-  struct Places {
+  struct UploadOffsets {
     std::size_t tokens, actions, positions, scale_rows, slots, cleared, cleared_count, begin, end, keys;
     std::size_t items[2], tiles[2], merges[2];
   };
@@ -77,8 +77,8 @@ class ClimberPassPlan {
   std::vector<const std::byte*> keys_;
   std::vector<AttendGroup> groups_, last_groups_;
   AttendPlan attend_[2];
-  Parcel parcel_;
-  Places at_{};
+  UploadBuffer upload_;
+  UploadOffsets at_{};
 };
 
 }  // namespace troupe::kernels::cuda

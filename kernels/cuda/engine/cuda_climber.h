@@ -11,7 +11,7 @@
 #include "kernels/cuda/engine/climber.h"
 #include "kernels/cuda/engine/climber_plan.h"
 #include "kernels/cuda/engine/decoder_pass.h"
-#include "kernels/cuda/engine/scratch.h"
+#include "kernels/cuda/engine/scratch_pages.h"
 #include "kernels/cuda/kernels/rows.h"
 
 namespace troupe::kernels::cuda {
@@ -53,7 +53,7 @@ class CudaClimber final : public Executor {
   CudaClimber(std::shared_ptr<const DeviceClimber> weights, const CudaRankerOptions& options);
 
   PlanLimits limits() const override { return plan_limits(c_); }
-  std::string fault(const Plan& plan) const override { return find_fault(plan, c_); }
+  std::string fault(const Plan& plan) const override { return validate(plan, c_); }
   const PageLayout& layout() const override { return pages_; }
   using Executor::run;
   void run(std::span<const Request> requests, std::vector<Reply>& replies) override;
@@ -69,9 +69,9 @@ class CudaClimber final : public Executor {
                     std::uint32_t end);
   void score();
   void score_task(std::uint32_t task);
-  MadeRows rows_from(const float* in, std::uint32_t width, std::uint32_t rows) const;
-  void norm(const DeviceNorm& norm, MadeRows task);
-  // Multiplies the rows that make_rows wrote to `normed_`.
+  RowTransform rows_from(const float* in, std::uint32_t width, std::uint32_t rows) const;
+  void norm(const DeviceNorm& norm, RowTransform task);
+  // Multiplies the rows that transform_rows wrote to `normed_`.
   void multiply(const DeviceAffine& affine, std::uint32_t rows, ProductOut out, float* to);
   float* state(std::uint32_t row) const { return state_.as<float>() + std::size_t{row} * c_.hidden; }
   bool is_last(std::uint32_t layer) const { return layer + 1 == c_.layers; }
@@ -85,7 +85,7 @@ class CudaClimber final : public Executor {
   const KvLayout layout_;
   const PageLayout pages_;
   const AttendMachine machine_;
-  const Scratch scratch_;
+  const ScratchPages scratch_;
   ClimberPlanner batches_;
   ClimberPassPlan plan_;
   const std::unique_ptr<Product> product_;
@@ -94,7 +94,7 @@ class CudaClimber final : public Executor {
   const DeviceMemory queries_, normed_;                           // 16 bits
   const DeviceMemory partials_;
   const PageLockedMemory host_logits_;
-  PartMarks marks_;
+  PartTimers marks_;
   PassTimes* times_ = nullptr;
   Stream stream_;
   const ClimberBatch* batch_ = nullptr;  // the current pass

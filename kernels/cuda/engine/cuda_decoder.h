@@ -14,13 +14,13 @@
 #include "kernels/cuda/engine/device_repairs.h"
 #include "kernels/cuda/engine/level_readout.h"
 #include "kernels/cuda/engine/pass_graphs.h"
-#include "kernels/cuda/engine/scratch.h"
+#include "kernels/cuda/engine/scratch_pages.h"
 #include "kernels/decoder/decoder_batch.h"
-#include "kernels/decoder/searching.h"
+#include "kernels/decoder/search_progress.h"
 
 namespace troupe::kernels::cuda {
 
-struct CudaSearching : Searching {
+struct CudaSearching : SearchProgress {
   PathRows paths;
   PageRun tokens;         // keys and values of its paths: [level][row]
   std::string too_large;  // why a level exceeds this executor's bounds; empty if it does not
@@ -31,11 +31,11 @@ struct CudaSearching : Searching {
   std::vector<std::uint32_t> likely;
   std::vector<std::size_t> first;  // [rows + 1] start of each row's candidates
   std::vector<const float*> rows;
-  std::vector<BeamSearch::Likely> likely_of;
+  std::vector<BeamSearch::LikelyChildren> likely_of;
 
   void begin_level();
   // Adds the next row with its own candidates out of the best of all rows.
-  void add_row(double log_total, std::span<const TakenLogit> taken);
+  void add_row(double log_total, std::span<const SelectedLogit> taken);
   // Advances the search after all rows were added.
   void advance();
 };
@@ -57,7 +57,7 @@ class CudaDecoder final : public Executor {
   void launch(const std::function<void()>& enqueue);
   void enqueue_pass(const DecoderBatch& batch, const PassShape& shape);
   void enqueue_downloads(const DecoderBatch& batch);
-  void hand_out(const DecoderBatch& batch, std::span<Reply> replies) const;
+  void distribute_replies(const DecoderBatch& batch, std::span<Reply> replies) const;
 
   // decoder_search.cc: beam searches, one pass per level
   struct Part {  // a range of rows of a search's level
@@ -86,7 +86,7 @@ class CudaDecoder final : public Executor {
   const KvLayout layout_;
   const PageLayout pages_;
   const AttendMachine machine_;
-  const Scratch scratch_, search_scratch_;
+  const ScratchPages scratch_, search_scratch_;
   BatchPlanner batches_;
   PassPlanner plans_;
   DecoderPass pass_;
@@ -94,17 +94,17 @@ class CudaDecoder final : public Executor {
   LevelReadout levels_;
   const PageLockedMemory staging_, logits_;  // of the current pass
   PassGraphs graphs_;
-  PartMarks marks_;
+  PartTimers marks_;
   PassTimes* times_ = nullptr;
   Stream stream_;
 
   // The current searches; the memory is reused.
-  std::vector<std::unique_ptr<CudaSearching>> searching_;
+  std::vector<std::unique_ptr<CudaSearching>> searches_;
   std::vector<Request> begun_;  // the requests of a batch, up to the start of their searches
   std::vector<BeamRows> beams_;
   std::vector<GroupTail> tails_;
-  std::vector<LevelQuestion> questions_;
-  std::vector<LevelSearch> asked_;
+  std::vector<LevelRowQuery> row_queries_;
+  std::vector<LevelSearch> level_searches_;
 };
 
 }  // namespace troupe::kernels::cuda

@@ -9,9 +9,9 @@
 #include "kernels/cuda/device/product.h"
 #include "kernels/cuda/engine/decoder_pass.h"
 #include "kernels/cuda/engine/hstu.h"
-#include "kernels/cuda/engine/parcel.h"
 #include "kernels/cuda/engine/pass_plan.h"
-#include "kernels/cuda/engine/scratch.h"
+#include "kernels/cuda/engine/scratch_pages.h"
+#include "kernels/cuda/engine/upload_buffer.h"
 #include "kernels/cuda/kernels/attend.h"
 #include "kernels/cuda/kernels/rows.h"
 #include "kernels/decoder/decoder_batch.h"
@@ -65,7 +65,7 @@ class CudaHstu final : public Executor {
 
   std::string run_pass(std::span<const Request> requests, std::span<Reply> replies);
   std::string plan(std::span<const Request> requests);
-  void put_bias();
+  void list_bias();
   void enqueue();
   AttendRows all_rows() const;
   AttendRows read_rows() const;
@@ -76,8 +76,8 @@ class CudaHstu final : public Executor {
   void put_gates(const AttendRows& rows);
   void read(const AttendRows& rows);
   void read_tasks(const AttendRows& rows);
-  void hand_out(std::span<Reply> replies) const;
-  MadeRows to_product(std::uint32_t rows, std::uint32_t inputs) const;
+  void distribute_replies(std::span<Reply> replies) const;
+  RowTransform to_product(std::uint32_t rows, std::uint32_t inputs) const;
   void multiply(std::uint32_t rows, std::uint32_t inputs, std::uint32_t outputs, ProductOut out,
                 const std::uint16_t* weight, const float* bias, float* to);
   void ended(double PassTimes::*part) {
@@ -91,7 +91,7 @@ class CudaHstu final : public Executor {
   const KvLayout layout_;
   const PageLayout pages_;
   const AttendMachine machine_;
-  const Scratch scratch_;
+  const ScratchPages scratch_;
   BatchPlanner batches_;
   PassPlanner plans_;
   HstuBias bias_;
@@ -101,8 +101,8 @@ class CudaHstu final : public Executor {
   const DeviceMemory queries_, read_queries_, normed_;                                   // 16 bits
   const DeviceMemory partials_;
   const PageLockedMemory staging_, host_logits_, host_tasks_;
-  Parcel parcel_;
-  PartMarks marks_;
+  UploadBuffer upload_;
+  PartTimers marks_;
   PassTimes* times_ = nullptr;
   Stream stream_;
 

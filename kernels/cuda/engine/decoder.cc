@@ -78,7 +78,7 @@ std::string CudaDecoder::run_pass(std::span<const Request> requests, std::span<R
     enqueue_pass(batch, shape);
     enqueue_downloads(batch);
   });
-  hand_out(batch, replies);
+  distribute_replies(batch, replies);
   for (std::size_t r = 0; r < batch.repairs.size(); ++r)
     repairs_.list_chosen(r, replies[batch.repairs[r].request].chosen);
   return "";
@@ -119,7 +119,7 @@ void CudaDecoder::enqueue_downloads(const DecoderBatch& batch) {
                        pass_.states() + batch.readouts[i].read_row * hidden, hidden * sizeof(float));
 }
 
-void CudaDecoder::hand_out(const DecoderBatch& batch, std::span<Reply> replies) const {
+void CudaDecoder::distribute_replies(const DecoderBatch& batch, std::span<Reply> replies) const {
   for (std::size_t i = 0; i < batch.readouts.size(); ++i) {
     const BatchReadout& readout = batch.readouts[i];
     const float* const first = logits_.as<float>() + plans_.result().logits_at[i];

@@ -4,27 +4,27 @@
 #include <cmath>
 
 #include "kernels/base/check.h"
-#include "kernels/cuda/kernels/turn_tokens.h"
+#include "kernels/cuda/kernels/rotate_tokens.h"
 
 namespace troupe::kernels::cuda {
 
-void PartMarks::begin(Stream& stream) {
+void PartTimers::begin(Stream& stream) {
   used_ = 0;
   parts_.clear();
   stream.record(next());
 }
 
-void PartMarks::end(Stream& stream, double PassTimes::*part) {
+void PartTimers::end(Stream& stream, double PassTimes::*part) {
   stream.record(next());
   parts_.push_back(part);
 }
 
-void PartMarks::add_to(PassTimes& times) const {
+void PartTimers::add_to(PassTimes& times) const {
   for (std::size_t i = 0; i < parts_.size(); ++i)
     times.*parts_[i] += events_[i + 1]->seconds_since(*events_[i]);
 }
 
-Event& PartMarks::next() {
+Event& PartTimers::next() {
   if (used_ == events_.size()) events_.push_back(std::make_unique<Event>());
   return *events_[used_++];
 }
@@ -65,7 +65,7 @@ DecoderPass::DecoderPass(std::shared_ptr<const DeviceWeights> weights, const KvL
       partials_(attend_partial_bytes(layout, partials_max(machine),
                                      std::max(machine.small.vectors, machine.large.vectors))) {}
 
-void DecoderPass::enqueue(const PassShape& shape, Stream& stream, PartMarks* marks) {
+void DecoderPass::enqueue(const PassShape& shape, Stream& stream, PartTimers* marks) {
   const PassCall call = this->call(shape, stream, marks);
   const PassRows rows = begin(call);
   for (std::uint32_t layer = 0; layer < c_.layers; ++layer) {
@@ -136,26 +136,26 @@ void DecoderPass::make_heads(const PassCall& call, const PassRows& rows, std::ui
                     .heads = c_.heads,
                     .layer = layer},
                    call.stream);
-  if (call.shape.turns)
-    turn_tokens(layout_, {call.plan.turned, call.plan.heap, weights_->rotations, layer}, call.stream);
+  if (call.shape.rotates_keys)
+    rotate_tokens(layout_, {call.plan.rotated, call.plan.heap, weights_->rotations, layer}, call.stream);
   call.ended(&PassTimes::keys_values);
 }
 
 void DecoderPass::pick(const PassCall& call, const PassRows& from, const std::uint16_t* carried,
                        const std::uint32_t* numbers, const PassRows& to) {
-  pick_rows({.rows = numbers,
-             .count = to.count,
-             .width = c_.hidden,
-             .query_width = q_width(),
-             .states = from.state,
-             .queries = carried,
-             .states_out = to.state,
-             .queries_out = to.queries},
-            call.stream);
+  gather_rows({.rows = numbers,
+               .count = to.count,
+               .width = c_.hidden,
+               .query_width = q_width(),
+               .states = from.state,
+               .queries = carried,
+               .states_out = to.state,
+               .queries_out = to.queries},
+              call.stream);
   call.ended(&PassTimes::elementwise);
 }
 
-void DecoderPass::move_aside(PassRows& rows) const {
+void DecoderPass::point_at_read_buffers(PassRows& rows) const {
   const bool first = rows.state == state_.as<float>();
   rows.state = (first ? read_state_ : state_).as<float>();
   rows.queries = (first ? read_queries_ : queries_).as<std::uint16_t>();

@@ -15,7 +15,7 @@
 namespace troupe::kernels::cuda {
 
 // Measures how long the parts of a pass take on the device.
-class PartMarks {
+class PartTimers {
  public:
   void begin(Stream& stream);
   // Assigns the commands enqueued since the last mark to this part.
@@ -51,7 +51,7 @@ struct PassCall {
   const PassShape& shape;
   const PackedPass plan;
   Stream& stream;
-  PartMarks* marks;
+  PartTimers* marks;
 
   void ended(double PassTimes::*part) const {
     if (marks != nullptr) marks->end(stream, part);
@@ -76,11 +76,11 @@ class DecoderPass {
   Product& product() const { return *product_; }
   std::uint16_t* rounded() const { return normed_.as<std::uint16_t>(); }
   // Enqueues a pass. `marks` must have begun, or is null.
-  void enqueue(const PassShape& shape, Stream& stream, PartMarks* marks);
+  void enqueue(const PassShape& shape, Stream& stream, PartTimers* marks);
 
   // The steps of a pass, for callers that choose the continuing rows during the pass
   // (device_repairs.h).
-  PassCall call(const PassShape& shape, Stream& stream, PartMarks* marks) const {
+  PassCall call(const PassShape& shape, Stream& stream, PartTimers* marks) const {
     return {shape, packed_pass(shape, plan_.data()), stream, marks};
   }
   PassRows begin(const PassCall& call);  // all rows
@@ -91,7 +91,7 @@ class DecoderPass {
   void pick(const PassCall& call, const PassRows& from, const std::uint16_t* carried,
             const std::uint32_t* numbers, const PassRows& to);
   // Points `rows` at buffers into which its rows may be picked.
-  void move_aside(PassRows& rows) const;
+  void point_at_read_buffers(PassRows& rows) const;
   // Runs attention; `stats` as in AttendLayer. Returns the mixed heads.
   const std::uint16_t* attend(const PassCall& call, const PassRows& rows, std::uint32_t layer,
                               float* stats = nullptr);

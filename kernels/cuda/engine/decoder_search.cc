@@ -23,9 +23,9 @@ void CudaSearching::begin_level() {
   first.assign(1, 0);
 }
 
-void CudaSearching::add_row(double log_total, std::span<const TakenLogit> taken) {
+void CudaSearching::add_row(double log_total, std::span<const SelectedLogit> taken) {
   log_totals.push_back(log_total);
-  for (const TakenLogit& one : taken) {
+  for (const SelectedLogit& one : taken) {
     logits.push_back(one.logit);
     likely.push_back(one.child);
   }
@@ -46,7 +46,7 @@ void CudaSearching::advance() {
 std::size_t CudaDecoder::search_pages(const Request& request) const {
   const std::uint32_t width = request.plan->search.width;
   if (width == 0) return 0;
-  return lacking_pages(request, pages_) +
+  return missing_pages(request, pages_) +
          layout_.pages_for(std::size_t{width} * PathRows::levels(steps_of(request)));
 }
 
@@ -77,8 +77,8 @@ void CudaDecoder::run_searches(std::span<const Request> requests, std::span<Repl
   PageRun free = search_scratch_.pages;
   for (std::size_t i = 0; i < requests.size(); ++i)
     if (requests[i].plan->search.width > 0) {
-      if (searches.size() == searching_.size()) searching_.push_back(std::make_unique<CudaSearching>());
-      searches.push_back(searching_[searches.size()].get());
+      if (searches.size() == searches_.size()) searches_.push_back(std::make_unique<CudaSearching>());
+      searches.push_back(searches_[searches.size()].get());
       prepare(*searches.back(), i, requests[i], free);
     }
   run_in_passes(begun_, replies, [this](auto some, auto answers) { return run_pass(some, answers); });
@@ -95,7 +95,7 @@ void CudaDecoder::run_searches(std::span<const Request> requests, std::span<Repl
 void CudaDecoder::prepare(CudaSearching& searching, std::size_t number, const Request& request,
                           PageRun& free) {
   searching.begin(number, request, limits(), pages_, free, select_best, begun_[number]);
-  free.first += lacking_pages(request, pages_) * free.stride;
+  free.first += missing_pages(request, pages_) * free.stride;
   const std::uint32_t width = request.plan->search.width, steps = searching.search.steps();
   searching.tokens = free;
   free.first += layout_.pages_for(std::size_t{width} * PathRows::levels(steps)) * free.stride;
@@ -229,22 +229,22 @@ std::byte* CudaDecoder::path_token(const CudaSearching& search, std::uint32_t le
 }
 
 std::string CudaDecoder::plan_level(std::span<const Part> parts) {
-  questions_.clear(), asked_.clear();
+  row_queries_.clear(), level_searches_.clear();
   for (const Part& part : parts) {
     const Search& search = part.search->prompt.plan->search;
     for (std::uint32_t r = part.first; r < part.first + part.rows; ++r)
-      questions_.push_back({part.search->search.wanted(r), part.search->search.enough(r),
-                            search.normalised == Search::Normalised::vocabulary,
-                            part.search->search.value(r)});
-    asked_.push_back({part.rows, part.search->search.enough(part.first, part.rows)});
+      row_queries_.push_back({part.search->search.wanted(r), part.search->search.enough(r),
+                              search.normalised == Search::Normalisation::vocabulary,
+                              part.search->search.value(r)});
+    level_searches_.push_back({part.rows, part.search->search.enough(part.first, part.rows)});
   }
-  return levels_.plan(questions_, asked_);
+  return levels_.plan(row_queries_, level_searches_);
 }
 
 void CudaDecoder::take_level(std::span<const Part> parts) {
   std::uint32_t row = 0;
   for (std::uint32_t p = 0; p < parts.size(); ++p) {
-    const std::span<const TakenLogit> best = levels_.best(p);
+    const std::span<const SelectedLogit> best = levels_.best(p);
     auto at = best.begin();
     for (const std::uint32_t end = row + parts[p].rows; row < end; ++row) {
       const auto of_row = at;

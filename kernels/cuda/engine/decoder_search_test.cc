@@ -72,7 +72,7 @@ TEST_SUITE("cuda decoder searches") {
     std::mt19937 random(11);
     const Decoders decoders;
     int decided = 0, all = 0;
-    for (const auto normalised : {Search::Normalised::vocabulary, Search::Normalised::allowed})
+    for (const auto normalised : {Search::Normalisation::vocabulary, Search::Normalisation::allowed})
       for (const std::size_t depth : {1u, 2u, 3u, 4u, 6u})
         for (const std::uint32_t width : {1u, 2u, 5u, 40u}) {
           CAPTURE(static_cast<int>(normalised));
@@ -174,18 +174,18 @@ TEST_SUITE("cuda decoder searches") {
   }
 
   // Searches of several widths and depths, and requests without a search.
-  struct Mixture {
+  struct SearchMix {
     std::vector<Plan> plans;
     std::vector<std::vector<Path>> paths;
     std::vector<Request> requests;
 
-    explicit Mixture(std::mt19937& random) {
+    explicit SearchMix(std::mt19937& random) {
       for (std::size_t i = 0; i < 7; ++i) {
         plans.push_back(prompt_plan(random, 3 + 2 * i));
         paths.push_back(random_paths(25, 1 + i % 4, random));
         plans.back().search.width = static_cast<std::uint32_t>(1 + 3 * i);
         plans.back().search.results = std::max<std::uint32_t>(1, plans.back().search.width / 2);
-        if (i % 3 == 1) plans.back().search.normalised = Search::Normalised::allowed;
+        if (i % 3 == 1) plans.back().search.normalised = Search::Normalisation::allowed;
       }
       plans[2].search = {};
       plans[2].readouts = {{3, 1, {4, 9}}};
@@ -197,7 +197,7 @@ TEST_SUITE("cuda decoder searches") {
 
   void check_mixture(const Decoders& decoders) {
     std::mt19937 random(14);
-    const Mixture given(random);
+    const SearchMix given(random);
     const std::vector<Reply> found = decoders.on_device->run(given.requests);
     for (std::size_t i = 0; i < found.size(); ++i) {
       CAPTURE(i);
@@ -244,7 +244,7 @@ TEST_SUITE("cuda decoder searches") {
     const Decoders recorded(options);
     std::mt19937 random(20);
     for (const std::uint32_t width : {3u, 5u, 4u, 9u, 7u, 12u})
-      for (const auto normalised : {Search::Normalised::vocabulary, Search::Normalised::allowed}) {
+      for (const auto normalised : {Search::Normalisation::vocabulary, Search::Normalisation::allowed}) {
         CAPTURE(width);
         Plan plan = prompt_plan(random);
         plan.search.width = plan.search.results = width;
@@ -338,7 +338,7 @@ TEST_SUITE("cuda decoder searches") {
     if (!cuda::have_device()) return;
     const Decoders decoders(search_options(), true);
     std::mt19937 random(17);
-    for (const auto normalised : {Search::Normalised::vocabulary, Search::Normalised::allowed}) {
+    for (const auto normalised : {Search::Normalisation::vocabulary, Search::Normalisation::allowed}) {
       Plan plan = prompt_plan(random);
       plan.search.width = plan.search.results = 4;
       plan.search.normalised = normalised;

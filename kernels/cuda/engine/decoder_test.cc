@@ -68,7 +68,7 @@ Plan random_plan(const DecoderConfig& c, Chance& chance, std::uint32_t tokens_ma
                          static_cast<std::uint32_t>(plan.segments[0].tokens.size() - repaired.tokens.size())};
     Segment viewer = repaired;
     viewer.replaces = {};
-    viewer.sees = Sees::all_before(static_cast<std::uint32_t>(plan.segments.size()) + 1);
+    viewer.sees = VisibleSegments::all_before(static_cast<std::uint32_t>(plan.segments.size()) + 1);
     plan.segments.push_back(std::move(repaired));
     plan.segments.push_back(std::move(viewer));
   }

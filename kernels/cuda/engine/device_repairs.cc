@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint32_t no_row = ~0u;
 
-void make_room(DeviceMemory& memory, std::size_t bytes) {
+void allocate_mass(DeviceMemory& memory, std::size_t bytes) {
   if (memory.size_bytes() < bytes) memory = DeviceMemory(bytes + bytes / 2);
 }
 
@@ -24,16 +24,17 @@ void DeviceRepairs::run(DecoderPass& pass, const PassCall& call, const DecoderBa
   for (std::uint32_t layer = 0; layer < layers; ++layer) {
     const bool last = layer + 1 == layers;
     pass.make_heads(call, rows, layer);
-    if (layer == 1 && choices_.compares()) compare(step);
+    if (layer == 1 && choices_.needs_divergence()) compare(step);
     ended_.clear();
     choices_.choose_after_keys(layer, ended_);
     if (!last) end_rows(step, rows, rows.queries);
     if (choices_.fills(layer)) fill(step, layer);
     if (last) break;
-    const bool weighs = layer == 0 && choices_.weighs();
-    const std::uint16_t* mixed = pass.attend(call, rows, layer, weighs ? stats_.as<float>() : nullptr);
-    if (weighs) {
-      weigh(step, rows);
+    const bool needs_attention = layer == 0 && choices_.needs_attention();
+    const std::uint16_t* mixed =
+        pass.attend(call, rows, layer, needs_attention ? stats_.as<float>() : nullptr);
+    if (needs_attention) {
+      sum_received_attention(step, rows);
       ended_.clear();
       choices_.choose_after_attention(row_mass_, ended_);
       mixed = end_rows(step, rows, mixed);
@@ -51,7 +52,7 @@ void DeviceRepairs::start(const Step& step) {
   choices_.start(batch);
   set_ = nullptr;
   tokens_.clear(), first_token_.clear();
-  for (const RepairedPlace& place : batch.places) {
+  for (const RepairedSpan& place : batch.reused_spans) {
     first_token_.push_back(size32(tokens_));
     std::uint32_t row = place.row;
     for (std::uint32_t s = place.span_begin; s < place.span_end; ++s) {
@@ -59,7 +60,8 @@ void DeviceRepairs::start(const Step& step) {
       for (std::uint32_t t = 0; t < span.tokens; ++t, ++row)
         tokens_.push_back({span.page != nullptr ? span.page + (span.slot + t) * layout_.vector_bytes()
                                                 : step.plans.result().slots[span.row + t],
-                           step.plans.result().slots[row], span.turn == 0 ? 0 : batch.turns[span.turn - 1],
+                           step.plans.result().slots[row],
+                           span.rotation == 0 ? 0 : batch.rotation_distances[span.rotation - 1],
                            batch.positions[row]});
     }
     TROUPE_CHECK(row == place.row + place.tokens, "a block has as many tokens as its repaired segment");
@@ -67,8 +69,8 @@ void DeviceRepairs::start(const Step& step) {
   tokens_parcel_.begin();
   tokens_at_ = tokens_parcel_.put(tokens_);
   tokens_parcel_.send(step.call.stream);
-  if (choices_.weighs())
-    make_room(stats_, std::size_t{step.call.shape.rows} * weights_->config.heads * 2 * sizeof(float));
+  if (choices_.needs_attention())
+    allocate_mass(stats_, std::size_t{step.call.shape.rows} * weights_->config.heads * 2 * sizeof(float));
 }
 
 // Returns the address from which groups count their keys; the plan's own items count from the start
@@ -82,26 +84,26 @@ RepairLayer DeviceRepairs::of_layer(std::uint32_t layer) const {
 }
 
 void DeviceRepairs::compare(const Step& step) {
-  make_room(lengths_, tokens_.size() * sizeof(float));
+  allocate_mass(lengths_, tokens_.size() * sizeof(float));
   compare_tokens(layout_, of_layer(1), size32(tokens_), lengths_.as<float>(), step.call.stream);
   step.call.ended(&PassTimes::keys_values);
   host_floats_.resize(tokens_.size());
   step.call.stream.download(host_floats_.data(), lengths_.data(), tokens_.size() * sizeof(float));
   step.call.stream.synchronize();
-  for (std::uint32_t place = 0; place < choices_.places(); ++place) {
+  for (std::uint32_t place = 0; place < choices_.reused_spans(); ++place) {
     const std::span<float> lengths = choices_.divergence(place);
     std::copy_n(host_floats_.begin() + first_token_[place], lengths.size(), lengths.begin());
   }
 }
 
 // Sums the attention that the first layer's rows give to tokens of repaired segments.
-void DeviceRepairs::weigh(const Step& step, const PassRows& rows) {
+void DeviceRepairs::sum_received_attention(const Step& step, const PassRows& rows) {
   list_mass_tiles(step);
   mass_parcel_.begin();
   const std::size_t at = mass_parcel_.put(mass_tiles_);
   mass_parcel_.send(step.call.stream);
   const std::size_t floats = mass_tiles_.size() * layout_.kv_heads * attend_key_tile;
-  make_room(mass_, floats * sizeof(float));
+  allocate_mass(mass_, floats * sizeof(float));
   AttendLayer layer = step.pass.attend_layer(rows, 0);
   layer.stats = stats_.as<float>();
   AttendPass keys = step.pass.attend_pass(rows);
@@ -112,29 +114,29 @@ void DeviceRepairs::weigh(const Step& step, const PassRows& rows) {
   host_floats_.resize(floats);
   if (floats > 0) step.call.stream.download(host_floats_.data(), mass_.data(), floats * sizeof(float));
   step.call.stream.synchronize();
-  add_up_mass();
+  sum_mass_tiles();
 }
 
 // Lists the keys that are tokens of repaired segments, for groups with rows that are measured, as
 // tiles that start at a given key.
 void DeviceRepairs::list_mass_tiles(const Step& step) {
   const DecoderBatch& batch = step.batch;
-  std::vector<std::uint8_t> is_place(batch.rows(), 0);
-  for (const RepairedPlace& place : batch.places)
-    std::fill_n(is_place.begin() + place.row, place.tokens, std::uint8_t{1});
+  std::vector<std::uint8_t> is_reused_span(batch.rows(), 0);
+  for (const RepairedSpan& place : batch.reused_spans)
+    std::fill_n(is_reused_span.begin() + place.row, place.tokens, std::uint8_t{1});
   mass_tiles_.clear(), mass_rows_.clear();
   for (std::size_t g = 0; g < batch.groups.size(); ++g) {
     const RowGroup& group = batch.groups[g];
-    if (group.paying >= group.row_end) continue;
+    if (group.measured_from >= group.row_end) continue;
     const AttendGroup& seen = step.plans.groups()[g];
     const auto number = [&](std::uint32_t row) { return set_ == nullptr ? row : set_->index_of(row); };
-    MassTile tile{number(std::max(group.paying, group.row_begin)), number(group.row_end), seen.key_begin,
-                  seen.context_tokens};
+    MassTile tile{number(std::max(group.measured_from, group.row_begin)), number(group.row_end),
+                  seen.key_begin, seen.context_tokens};
     if (tile.row_begin == tile.row_end) continue;
     const std::uint32_t keys = seen.context_tokens + seen.tail_tokens;
     std::uint32_t key = 0, end = 0;  // of the current tile
     const auto add = [&](std::uint32_t row) {
-      if (row != no_row && is_place[row] == 0) row = no_row;
+      if (row != no_row && is_reused_span[row] == 0) row = no_row;
       if (row != no_row && key >= end) {
         tile.first = key, tile.count = std::min(attend_key_tile, keys - key);
         end = key + tile.count;
@@ -151,7 +153,7 @@ void DeviceRepairs::list_mass_tiles(const Step& step) {
   }
 }
 
-void DeviceRepairs::add_up_mass() {
+void DeviceRepairs::sum_mass_tiles() {
   row_mass_.assign(batch_->rows(), 0);
   for (std::size_t tile = 0; tile < mass_tiles_.size(); ++tile)
     for (std::size_t head = 0; head < layout_.kv_heads; ++head)
@@ -166,13 +168,13 @@ const std::uint16_t* DeviceRepairs::end_rows(const Step& step, PassRows& rows, c
   if (ended_.empty()) return carried;
   std::ranges::sort(ended_);
   RowSet& next = sets_[set_ == &sets_[0] ? 1 : 0];
-  rows_that_go_on(step.batch, set_, ended_, next);
+  remaining_rows(step.batch, set_, ended_, next);
   picked_.clear();
   for (const std::uint32_t row : next.rows) picked_.push_back(set_ == nullptr ? row : set_->index_of(row));
   set_ = &next;
   const PassRows before = rows;
   plan_rows(step, rows);
-  step.pass.move_aside(rows);
+  step.pass.point_at_read_buffers(rows);
   step.pass.pick(step.call, before, carried, rows_parcel_.at<std::uint32_t>(0), rows);
   return rows.queries;
 }
@@ -246,8 +248,8 @@ void DeviceRepairs::list_fills_of_budget(std::uint32_t repair, std::uint32_t bud
   const std::size_t offsets = choices_.longest(repair);
   std::vector<std::vector<std::uint32_t>> chosen(offsets), filled(offsets);
   std::vector<std::uint32_t> all_chosen, rest;
-  for (std::uint32_t p = of.place_begin; p < of.place_end; ++p) {
-    if (batch_->places[p].budget != budget) continue;
+  for (std::uint32_t p = of.reused_begin; p < of.reused_end; ++p) {
+    if (batch_->reused_spans[p].budget != budget) continue;
     const std::span<const std::uint8_t> is_chosen = choices_.chosen(p);
     for (std::uint32_t t = 0; t < is_chosen.size(); ++t) {
       (is_chosen[t] != 0 ? chosen : filled)[t].push_back(first_token_[p] + t);
@@ -290,7 +292,7 @@ void DeviceRepairs::read(const Step& step, const PassRows& rows) {
   read_parcel_.send(step.call.stream);
   PassRows read = step.pass.read_rows(step.call);
   read.state = rows.state, read.queries = rows.queries;
-  step.pass.move_aside(read);
+  step.pass.point_at_read_buffers(read);
   step.pass.pick(step.call, rows, rows.queries, read_parcel_.at<std::uint32_t>(numbers), read);
   const std::uint32_t last = weights_->config.layers - 1;
   step.pass.finish_layer(step.call, read, last, step.pass.attend(step.call, read, last));

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/cuda/engine/decoder_pass.h"
-#include "kernels/cuda/engine/parcel.h"
+#include "kernels/cuda/engine/upload_buffer.h"
 #include "kernels/cuda/kernels/attend_mass.h"
 #include "kernels/cuda/kernels/repair.h"
 #include "kernels/decoder/repair_choices.h"
@@ -41,9 +41,9 @@ class DeviceRepairs {
   static const std::byte* const* key_addresses(const Step& step);
   void start(const Step& step);
   void compare(const Step& step);
-  void weigh(const Step& step, const PassRows& rows);
+  void sum_received_attention(const Step& step, const PassRows& rows);
   void list_mass_tiles(const Step& step);
-  void add_up_mass();
+  void sum_mass_tiles();
   const std::uint16_t* end_rows(const Step& step, PassRows& rows, const std::uint16_t* carried);
   void plan_rows(const Step& step, PassRows& rows);
   void fill(const Step& step, std::uint32_t layer);
@@ -59,7 +59,7 @@ class DeviceRepairs {
   RepairChoices choices_;
 
   const DecoderBatch* batch_ = nullptr;
-  Parcel tokens_parcel_, rows_parcel_, fills_parcel_, mass_parcel_, read_parcel_;
+  UploadBuffer tokens_parcel_, rows_parcel_, fills_parcel_, mass_parcel_, read_parcel_;
   std::size_t tokens_at_ = 0, fills_at_ = 0, numbers_at_ = 0;
   DeviceMemory lengths_, stats_, mass_;
   std::vector<float> host_floats_;

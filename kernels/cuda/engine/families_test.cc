@@ -128,13 +128,13 @@ Plan repaired_plan(std::mt19937& random) {
   const auto add = [&](const Tokens& tokens) {
     const auto index = static_cast<std::uint32_t>(plan.segments.size());
     const auto start = static_cast<std::int32_t>(5 + 20 * (index - 9));
-    Sees sees;
+    VisibleSegments sees;
     sees.add({8, index});
     plan.segments.push_back({SegmentKind::item, tokens, start, sees});
     return index;
   };
   for (std::uint32_t block = 0; block < 8; ++block)
-    plan.repair.places.push_back({add(plan.segments[block].tokens), block, 0});
+    plan.repair.reused_spans.push_back({add(plan.segments[block].tokens), block, 0});
   plan.readouts.push_back({add({7, 8}), 1, {5, 96, 0, 7, 8, 9, 10}});
   plan.repair.attending = 8;
   return plan;

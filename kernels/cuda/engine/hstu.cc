@@ -75,7 +75,7 @@ CudaHstu::CudaHstu(std::shared_ptr<const DeviceHstu> weights, const CudaRankerOp
       layout_(kv_layout(c_, options.page_tokens, options.kv)),
       pages_(page_layout(layout_)),
       machine_(attend_machine(layout_, c_.heads, device_properties(options.device), AttendPath::by_device,
-                              Softening::silu)),
+                              ScorePolicy::silu)),
       scratch_(layout_, options.rows_max),
       batches_(plan_limits(c_), layout_, c_.context_tokens),
       plans_(layout_, machine_, hstu_bounds(options, c_), scratch_.all()),
@@ -128,7 +128,7 @@ std::string CudaHstu::run_pass(std::span<const Request> requests, std::span<Repl
     throw;
   }
   if (times_ != nullptr) marks_.add_to(*times_);
-  hand_out(replies);
+  distribute_replies(replies);
   return "";
 }
 
@@ -141,12 +141,12 @@ std::string CudaHstu::plan(std::span<const Request> requests) {
   shape_ = shape_of(*batch_, plans_.result());
   pack(*batch_, plans_.result(), shape_, staging_.data());
   packed_ = packed_pass(shape_, plan_.data());
-  put_bias();
+  list_bias();
   return "";
 }
 
 // Lists the bias's key positions and steps. A row's steps end with one that no key reaches.
-void CudaHstu::put_bias() {
+void CudaHstu::list_bias() {
   key_positions_.clear(), steps_.clear(), row_steps_.clear(), read_steps_.clear();
   for (const HstuBias::Group& group : bias_.groups())
     key_positions_.insert(key_positions_.end(), group.key_positions.begin(), group.key_positions.end());
@@ -162,17 +162,17 @@ void CudaHstu::put_bias() {
   }
   if (!row_steps_.empty())
     for (const std::uint32_t row : batch_->read.rows) read_steps_.push_back(row_steps_[row]);
-  parcel_.begin();
-  key_positions_at_ = parcel_.put(key_positions_);
-  row_steps_at_ = parcel_.put(row_steps_, shape_.rows);
-  read_positions_at_ = parcel_.put(bias_.read_rows().positions, shape_.read_rows);
-  read_steps_at_ = parcel_.put(read_steps_, shape_.read_rows);
-  steps_at_ = parcel_.put(steps_);
+  upload_.begin();
+  key_positions_at_ = upload_.put(key_positions_);
+  row_steps_at_ = upload_.put(row_steps_, shape_.rows);
+  read_positions_at_ = upload_.put(bias_.read_rows().positions, shape_.read_rows);
+  read_steps_at_ = upload_.put(read_steps_, shape_.read_rows);
+  steps_at_ = upload_.put(steps_);
 }
 
 void CudaHstu::enqueue() {
   stream_.upload(plan_.data(), staging_.data(), packed_bytes(shape_, plans_.result()));
-  parcel_.send(stream_);
+  upload_.send(stream_);
   sum_rows({.tables = {weights_->items, weights_->positions},
             .numbers = {packed_.tokens, packed_.positions},
             .scale = std::sqrt(static_cast<float>(c_.hidden)),
@@ -192,15 +192,15 @@ void CudaHstu::enqueue() {
   if (shape_.read_rows == 0) return;
   // In the last layer, rows without a readout end after their keys and values.
   const AttendRows some = read_rows();
-  pick_rows({.rows = packed_.read_rows,
-             .count = shape_.read_rows,
-             .width = c_.hidden,
-             .query_width = c_.width() * options_.query_parts(),
-             .states = rows.state,
-             .queries = rows.queries,
-             .states_out = some.state,
-             .queries_out = some.queries},
-            stream_);
+  gather_rows({.rows = packed_.read_rows,
+               .count = shape_.read_rows,
+               .width = c_.hidden,
+               .query_width = c_.width() * options_.query_parts(),
+               .states = rows.state,
+               .queries = rows.queries,
+               .states_out = some.state,
+               .queries_out = some.queries},
+              stream_);
   ended(&PassTimes::elementwise);
   attend(c_.layers - 1, some);
   add_output(c_.layers - 1, some);
@@ -219,8 +219,8 @@ AttendPass CudaHstu::attend_pass(const AttendShape& shape, const AttendItem* ite
           .item_count = shape.items,
           .merge_count = shape.merges,
           .tile_vectors = shape.tile_vectors,
-          .bias = {.key_positions = parcel_.at<std::int32_t>(key_positions_at_) - keys,
-                   .steps = parcel_.at<BucketStep>(steps_at_)}};
+          .bias = {.key_positions = upload_.at<std::int32_t>(key_positions_at_) - keys,
+                   .steps = upload_.at<BucketStep>(steps_at_)}};
 }
 
 CudaHstu::AttendRows CudaHstu::all_rows() const {
@@ -228,7 +228,7 @@ CudaHstu::AttendRows CudaHstu::all_rows() const {
                   queries_.as<std::uint16_t>()};
   rows.pass.visible_begin = packed_.visible_begin, rows.pass.visible_end = packed_.visible_end;
   rows.pass.bias.row_positions = reinterpret_cast<const std::int32_t*>(packed_.positions);
-  rows.pass.bias.row_steps = parcel_.at<std::uint32_t>(row_steps_at_);
+  rows.pass.bias.row_steps = upload_.at<std::uint32_t>(row_steps_at_);
   return rows;
 }
 
@@ -236,12 +236,12 @@ CudaHstu::AttendRows CudaHstu::read_rows() const {
   AttendRows rows{shape_.read_rows, attend_pass(shape_.attend_read, packed_.read_items, packed_.read_merges),
                   read_state_.as<float>(), read_queries_.as<std::uint16_t>(), packed_.read_rows};
   rows.pass.visible_begin = packed_.read_begin, rows.pass.visible_end = packed_.read_end;
-  rows.pass.bias.row_positions = parcel_.at<std::int32_t>(read_positions_at_);
-  rows.pass.bias.row_steps = parcel_.at<std::uint32_t>(read_steps_at_);
+  rows.pass.bias.row_positions = upload_.at<std::int32_t>(read_positions_at_);
+  rows.pass.bias.row_steps = upload_.at<std::uint32_t>(read_steps_at_);
   return rows;
 }
 
-MadeRows CudaHstu::to_product(std::uint32_t rows, std::uint32_t inputs) const {
+RowTransform CudaHstu::to_product(std::uint32_t rows, std::uint32_t inputs) const {
   return {.epsilon = static_cast<float>(c_.epsilon),
           .rows = rows,
           .width = inputs,
@@ -262,10 +262,10 @@ void CudaHstu::multiply(std::uint32_t rows, std::uint32_t inputs, std::uint32_t 
 void CudaHstu::make_heads(std::uint32_t layer, const AttendRows& rows) {
   const DeviceHstuLayer& weights = weights_->layers[layer];
   const std::uint32_t width = c_.width();
-  MadeRows normed = to_product(rows.count, c_.hidden);
+  RowTransform normed = to_product(rows.count, c_.hidden);
   normed.in = rows.state, normed.in_stride = c_.hidden;
   normed.norm = RowNorm::moments, normed.weight = weights.input_norm, normed.bias = weights.input_norm_bias;
-  make_rows(normed, stream_);
+  transform_rows(normed, stream_);
   multiply(rows.count, c_.hidden, 4 * width, ProductOut::f32, weights.uvqk, weights.uvqk_bias,
            uvqk_.as<float>());
   cuda::make_heads(layout_,
@@ -296,7 +296,7 @@ void CudaHstu::attend(std::uint32_t layer, const AttendRows& rows) {
                        .scale = static_cast<float>(c_.scale),
                        .queries_as_keys = true,
                        .out_f32 = mixed_.as<float>(),
-                       .softening = Softening::silu,
+                       .softening = ScorePolicy::silu,
                        .factor = static_cast<float>(1 / c_.normaliser)};
   if (!c_.production)
     of_layer.by_distance = weights.position_weight + (c_.positions - 1),
@@ -310,18 +310,18 @@ void CudaHstu::attend(std::uint32_t layer, const AttendRows& rows) {
 void CudaHstu::add_output(std::uint32_t layer, const AttendRows& rows) {
   const DeviceHstuLayer& weights = weights_->layers[layer];
   const std::uint32_t width = c_.width();
-  MadeRows gated = to_product(rows.count, output_inputs());
+  RowTransform gated = to_product(rows.count, output_inputs());
   gated.in = mixed_.as<float>(), gated.in_stride = width, gated.width = width;
   if (c_.production) {
-    MadeRows plain = gated;
+    RowTransform plain = gated;
     plain.column = width;
-    make_rows(plain, stream_);
+    transform_rows(plain, stream_);
     gated.column = 2 * width;
   }
   gated.norm = RowNorm::moments, gated.weight = weights.output_norm, gated.bias = weights.output_norm_bias;
   gated.gate = RowGate::times, gated.gates = uvqk_.as<float>(), gated.gate_stride = 4 * width;
   gated.gate_rows = rows.gate_rows;
-  make_rows(gated, stream_);
+  transform_rows(gated, stream_);
   if (c_.production) put_gates(rows);
   multiply(rows.count, output_inputs(), c_.hidden, ProductOut::add_f32, weights.output, weights.output_bias,
            rows.state);
@@ -329,19 +329,19 @@ void CudaHstu::add_output(std::uint32_t layer, const AttendRows& rows) {
 
 // Writes the gates, the first third of the production layer's projection input.
 void CudaHstu::put_gates(const AttendRows& rows) {
-  MadeRows gates = to_product(rows.count, output_inputs());
+  RowTransform gates = to_product(rows.count, output_inputs());
   gates.in = uvqk_.as<float>(), gates.in_stride = 4 * c_.width(), gates.width = c_.width();
   gates.in_rows = rows.gate_rows;
-  make_rows(gates, stream_);
+  transform_rows(gates, stream_);
 }
 
 void CudaHstu::read(const AttendRows& rows) {
   if (c_.tasks > 0) read_tasks(rows);
-  MadeRows unit = to_product(rows.count, c_.hidden);
+  RowTransform unit = to_product(rows.count, c_.hidden);
   unit.in = rows.state, unit.in_stride = c_.hidden, unit.norm = RowNorm::length;
   unit.epsilon = static_cast<float>(c_.l2_epsilon);
   unit.out_f32 = inner_.as<float>(), unit.out_stride = c_.hidden;
-  make_rows(unit, stream_);
+  transform_rows(unit, stream_);
   read_out_f32({.blocks = packed_.readouts,
                 .count = shape_.readouts,
                 .width = c_.hidden,
@@ -360,21 +360,21 @@ void CudaHstu::read(const AttendRows& rows) {
 }
 
 void CudaHstu::read_tasks(const AttendRows& rows) {
-  MadeRows normed = to_product(rows.count, c_.hidden);
+  RowTransform normed = to_product(rows.count, c_.hidden);
   normed.in = rows.state, normed.in_stride = c_.hidden, normed.norm = RowNorm::moments;
-  make_rows(normed, stream_);
+  transform_rows(normed, stream_);
   multiply(rows.count, c_.hidden, c_.head_hidden, ProductOut::f32, weights_->fc1, weights_->fc1_bias,
            inner_.as<float>());
-  MadeRows inner = to_product(rows.count, c_.head_hidden);
+  RowTransform inner = to_product(rows.count, c_.head_hidden);
   inner.in = inner_.as<float>(), inner.in_stride = c_.head_hidden, inner.silu = true;
-  make_rows(inner, stream_);
+  transform_rows(inner, stream_);
   multiply(rows.count, c_.head_hidden, padded_outputs(c_.tasks), ProductOut::f32, weights_->fc2,
            weights_->fc2_bias, task_logits_.as<float>());
   stream_.download(host_tasks_.data(), task_logits_.data(),
                    std::size_t{rows.count} * padded_outputs(c_.tasks) * sizeof(float));
 }
 
-void CudaHstu::hand_out(std::span<Reply> replies) const {
+void CudaHstu::distribute_replies(std::span<Reply> replies) const {
   for (std::size_t i = 0; i < batch_->readouts.size(); ++i) {
     const BatchReadout& readout = batch_->readouts[i];
     std::vector<float>& out = replies[readout.request].readouts[readout.index];
@@ -398,8 +398,9 @@ std::string cuda_hstu_fault(const HstuConfig& config, const CudaRankerOptions& o
   if (options.keys_max > attend_keys_max)
     return "keys_max " + std::to_string(options.keys_max) + "; expected at most " +
            std::to_string(attend_keys_max);
-  if (std::string fault = eights_fault("hidden_size", config.hidden); !fault.empty()) return fault;
-  if (std::string fault = eights_fault("task_head.hidden", config.head_hidden); !fault.empty()) return fault;
+  if (std::string fault = multiple_of_8_fault("hidden_size", config.hidden); !fault.empty()) return fault;
+  if (std::string fault = multiple_of_8_fault("task_head.hidden", config.head_hidden); !fault.empty())
+    return fault;
   if (config.window > 0)
     return "max_attention_length " + std::to_string(config.window) +
            "; on a GPU expected 0, for all of the history";

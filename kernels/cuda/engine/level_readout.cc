@@ -14,7 +14,7 @@ namespace {
 // logits or fewer.
 std::size_t plan_bytes(const LevelBounds& bounds) {
   const std::size_t rows = rounded_rows(bounds.rows), logits = bounds.logits;
-  return rows * (2 * sizeof(std::uint32_t) + sizeof(LevelRow) + sizeof(BestRow) + sizeof(BestOf)) +
+  return rows * (2 * sizeof(std::uint32_t) + sizeof(LevelRow) + sizeof(BestRow) + sizeof(SearchSelection)) +
          logits * sizeof(std::uint32_t) +
          rounded_blocks(bounds.logits / readout_block_rows + bounds.rows) * sizeof(ReadoutBlock) +
          6 * packing_alignment;
@@ -39,21 +39,21 @@ LevelReadout::LevelReadout(std::shared_ptr<const DeviceWeights> weights, const L
       stride_(padded_vocabulary(weights_->config.vocabulary)),
       staging_(plan_bytes(bounds)),
       totals_(bounds.rows * sizeof(double)),
-      taken_(bounds.logits * sizeof(TakenLogit)),
+      taken_(bounds.logits * sizeof(SelectedLogit)),
       plan_(plan_bytes(bounds)),
       products_(bounds.logits_at_once * sizeof(float)),
       sums_on_(sums_bytes(bounds)),
       numbers_on_(bounds.logits * sizeof(float)),
       tokens_on_(bounds.logits * sizeof(std::uint32_t)),
       totals_on_(bounds.rows * sizeof(double)),
-      taken_on_(bounds.logits * sizeof(TakenLogit)),
+      taken_on_(bounds.logits * sizeof(SelectedLogit)),
       graphs_(graphs_max) {}
 
-std::string LevelReadout::plan(std::span<const LevelQuestion> rows, std::span<const LevelSearch> searches) {
+std::string LevelReadout::plan(std::span<const LevelRowQuery> rows, std::span<const LevelSearch> searches) {
   rows_.clear(), searches_.clear(), states_.clear(), lists_.clear(), wide_.clear(), blocks_.clear();
   logits_ = best_ = 0;
   std::size_t logits = 0;
-  for (const LevelQuestion& question : rows)
+  for (const LevelRowQuery& question : rows)
     logits += question.wanted.empty() ? question.largest : question.wanted.size();
   if (rows.size() > bounds_.rows || logits > bounds_.logits)
     return "a level of " + std::to_string(rows.size()) + " rows and " + std::to_string(logits) +
@@ -61,9 +61,9 @@ std::string LevelReadout::plan(std::span<const LevelQuestion> rows, std::span<co
            std::to_string(bounds_.logits);
   for (std::uint32_t row = 0; row < rows.size(); ++row)
     if (rows[row].over_vocabulary || rows[row].wanted.empty())
-      ask_wide(row, rows[row]);
+      plan_wide_row(row, rows[row]);
     else
-      ask_alone(row, rows[row]);
+      plan_narrow_row(row, rows[row]);
   std::uint32_t row = 0;
   for (const LevelSearch& search : searches) {
     std::uint32_t candidates = 0;
@@ -79,17 +79,18 @@ std::string LevelReadout::plan(std::span<const LevelQuestion> rows, std::span<co
   return "";
 }
 
-void LevelReadout::ask_wide(std::uint32_t row, const LevelQuestion& question) {
+void LevelReadout::plan_wide_row(std::uint32_t row, const LevelRowQuery& question) {
   const bool largest = question.wanted.empty();
   const auto count = largest ? question.largest : static_cast<std::uint32_t>(question.wanted.size());
   rows_.push_back({question.value, logits_, count, size32(wide_), largest});
   states_.push_back(row);
-  wide_.push_back({size32(lists_), count, logits_, largest ? Asked::largest : Asked::listed});
+  wide_.push_back(
+      {size32(lists_), count, logits_, largest ? LogitSelection::largest : LogitSelection::listed});
   for (const Token token : question.wanted) lists_.push_back(static_cast<std::uint32_t>(token));
   logits_ += count;
 }
 
-void LevelReadout::ask_alone(std::uint32_t row, const LevelQuestion& question) {
+void LevelReadout::plan_narrow_row(std::uint32_t row, const LevelRowQuery& question) {
   const auto count = static_cast<std::uint32_t>(question.wanted.size());
   rows_.push_back({question.value, logits_, count, BestRow::own, false});
   const std::uint32_t first = size32(lists_);
@@ -166,18 +167,18 @@ void LevelReadout::launch(const DecoderPass& pass, Stream& stream) const {
             .states = pass.states(),
             .out = numbers_on_.as<float>()},
            stream);
-  take_best({.logits = numbers_on_.as<float>(),
-             .tokens = tokens_on_.as<std::uint32_t>(),
-             .sums = sums_on_.as<ExponentialSum>(),
-             .rows = on.rows,
-             .searches = on.searches,
-             .count = shape_.searches,
-             .log_totals = totals_on_.as<double>(),
-             .out = taken_on_.as<TakenLogit>()},
-            stream);
+  select_candidates({.logits = numbers_on_.as<float>(),
+                     .tokens = tokens_on_.as<std::uint32_t>(),
+                     .sums = sums_on_.as<ExponentialSum>(),
+                     .rows = on.rows,
+                     .searches = on.searches,
+                     .count = shape_.searches,
+                     .log_totals = totals_on_.as<double>(),
+                     .out = taken_on_.as<SelectedLogit>()},
+                    stream);
 }
 
-void LevelReadout::enqueue(const DecoderPass& pass, Stream& stream, PartMarks* marks) {
+void LevelReadout::enqueue(const DecoderPass& pass, Stream& stream, PartTimers* marks) {
   stream.upload(plan_.data(), staging_.data(), packed_bytes());
   if (marks != nullptr) {
     launch(pass, stream);
@@ -186,11 +187,11 @@ void LevelReadout::enqueue(const DecoderPass& pass, Stream& stream, PartMarks* m
     graphs_.run(shape_, stream, [&] { launch(pass, stream); });
   }
   if (!rows_.empty()) stream.download(totals_.data(), totals_on_.data(), rows_.size() * sizeof(double));
-  if (best_ > 0) stream.download(taken_.data(), taken_on_.data(), best_ * sizeof(TakenLogit));
+  if (best_ > 0) stream.download(taken_.data(), taken_on_.data(), best_ * sizeof(SelectedLogit));
 }
 
-std::span<const TakenLogit> LevelReadout::best(std::uint32_t search) const {
-  return {taken_.as<TakenLogit>() + searches_[search].out, searches_[search].count};
+std::span<const SelectedLogit> LevelReadout::best(std::uint32_t search) const {
+  return {taken_.as<SelectedLogit>() + searches_[search].out, searches_[search].count};
 }
 
 }  // namespace troupe::kernels::cuda

@@ -31,7 +31,7 @@ struct LevelBounds {
 };
 
 // A row's question. `wanted` must outlive the plan.
-struct LevelQuestion {
+struct LevelRowQuery {
   std::span<const Token> wanted;  // ascending; empty: the `largest` logits of all tokens
   std::uint32_t largest = 0;
   bool over_vocabulary = false;  // true: normalise over the vocabulary; false: over `wanted`
@@ -51,16 +51,16 @@ class LevelReadout {
                std::uint32_t graphs_max);
 
   // Plans a level. Returns an empty string, or which bound it exceeds; then there is no plan.
-  std::string plan(std::span<const LevelQuestion> rows, std::span<const LevelSearch> searches);
+  std::string plan(std::span<const LevelRowQuery> rows, std::span<const LevelSearch> searches);
   // Enqueues the readout for the pass's states, one per row. If `marks` is null, the launches are
   // replayed from a recording when the level's shape was seen before.
-  void enqueue(const DecoderPass& pass, Stream& stream, PartMarks* marks);
+  void enqueue(const DecoderPass& pass, Stream& stream, PartTimers* marks);
 
   // Results, valid after the stream was synchronized and until the next plan.
   double log_total(std::uint32_t row) const { return totals_.as<double>()[row]; }
   // Returns the best candidates of a search, ordered by row, then by token. Children are tokens if
   // all tokens may follow, else indices into `wanted`.
-  std::span<const TakenLogit> best(std::uint32_t search) const;
+  std::span<const SelectedLogit> best(std::uint32_t search) const;
 
  private:
   // All numbers on which launches depend: rows, rows with a product, blocks without one (all
@@ -75,12 +75,12 @@ class LevelReadout {
     LevelRow* wide = nullptr;
     ReadoutBlock* blocks = nullptr;
     BestRow* rows = nullptr;
-    BestOf* searches = nullptr;
+    SearchSelection* searches = nullptr;
     std::uint32_t* lists = nullptr;
   };
 
-  void ask_wide(std::uint32_t row, const LevelQuestion& question);
-  void ask_alone(std::uint32_t row, const LevelQuestion& question);
+  void plan_wide_row(std::uint32_t row, const LevelRowQuery& question);
+  void plan_narrow_row(std::uint32_t row, const LevelRowQuery& question);
   Packed packed(std::byte* at) const;
   std::size_t packed_bytes() const;
   void pack();
@@ -91,7 +91,7 @@ class LevelReadout {
   const LevelBounds bounds_;
   const std::uint32_t stride_;  // row stride of products
   std::vector<BestRow> rows_;
-  std::vector<BestOf> searches_;
+  std::vector<SearchSelection> searches_;
   std::vector<std::uint32_t> states_, lists_;
   std::vector<LevelRow> wide_;
   std::vector<ReadoutBlock> blocks_;

@@ -17,16 +17,16 @@ std::string beyond(const char* what, std::size_t found, std::size_t most) {
 
 // Byte offsets of the heap's parts: addresses first, so that everything is aligned.
 struct Heap {
-  std::size_t turned, keys, tiles, read_tiles, lists, turned_by, end;
+  std::size_t rotated, keys, tiles, read_tiles, lists, rotated_by, end;
 
   explicit Heap(const PassPlan& plan)
-      : turned(bytes(plan.cleared)),
-        keys(turned + bytes(plan.turned)),
+      : rotated(bytes(plan.cleared)),
+        keys(rotated + bytes(plan.rotated)),
         tiles(keys + bytes(plan.keys)),
         read_tiles(tiles + bytes(plan.attend.key_tiles)),
         lists(read_tiles + bytes(plan.attend_read.key_tiles)),
-        turned_by(lists + bytes(plan.lists)),
-        end(turned_by + bytes(plan.turned_by)) {}
+        rotated_by(lists + bytes(plan.lists)),
+        end(rotated_by + bytes(plan.rotated_by)) {}
 
   template <class T>
   static std::size_t bytes(const std::vector<T>& all) {
@@ -95,13 +95,13 @@ std::byte* PassPlanner::scratch_slot(std::uint32_t token) const {
 
 // Returns the slot of a rotated token's copy; null if scratch is full. A token is rotated once,
 // however many groups see it.
-std::byte* PassPlanner::turned(std::byte* from, std::uint32_t turn, const DecoderBatch& batch) {
-  const auto [at, is_new] = turned_.try_emplace({from, turn}, nullptr);
+std::byte* PassPlanner::rotated(std::byte* from, std::uint32_t rotation, const DecoderBatch& batch) {
+  const auto [at, is_new] = rotated_.try_emplace({from, rotation}, nullptr);
   if (!is_new) return at->second;
   if (scratch_used_ == bounds_.rows) return nullptr;
   at->second = scratch_slot(scratch_used_++);
-  plan_.turned.insert(plan_.turned.end(), {from, at->second});
-  plan_.turned_by.push_back(batch.turns[turn - 1]);
+  plan_.rotated.insert(plan_.rotated.end(), {from, at->second});
+  plan_.rotated_by.push_back(batch.rotation_distances[rotation - 1]);
   return at->second;
 }
 
@@ -119,9 +119,9 @@ void place_kept(const KvLayout& layout, const KeptSegment& kept, std::byte** slo
 
 std::string PassPlanner::list_keys(const DecoderBatch& batch, std::span<const GroupTail> tails) {
   plan_.keys.clear();
-  plan_.turned.clear();
-  plan_.turned_by.clear();
-  turned_.clear();
+  plan_.rotated.clear();
+  plan_.rotated_by.clear();
+  rotated_.clear();
   groups_.clear();
   read_groups_.clear();
   for (std::size_t g = 0; g < batch.groups.size(); ++g) {
@@ -132,7 +132,7 @@ std::string PassPlanner::list_keys(const DecoderBatch& batch, std::span<const Gr
       for (std::uint32_t t = 0; t < span.tokens; ++t) {
         const std::byte* key = span.page != nullptr ? span.page + (span.slot + t) * layout_.vector_bytes()
                                                     : plan_.slots[span.row + t];
-        if (span.turn != 0) key = turned(const_cast<std::byte*>(key), span.turn, batch);
+        if (span.rotation != 0) key = rotated(const_cast<std::byte*>(key), span.rotation, batch);
         if (key == nullptr) return beyond("rows and rotated tokens", bounds_.rows + 1, bounds_.rows);
         plan_.keys.push_back(key);
       }
@@ -205,14 +205,14 @@ PassShape shape_of(const DecoderBatch& batch, const PassPlan& plan) {
           rounded_blocks(size32(plan.readouts)),
           shape_of(plan.attend),
           shape_of(plan.attend_read),
-          !plan.turned.empty()};
+          !plan.rotated.empty()};
 }
 
 PackedPass packed_pass(const PassShape& shape, std::byte* at) {
   const auto take = [&]<class T>(T*& array, std::size_t count) { take_packed(array, count, at); };
   PackedPass pass;
   take(pass.cleared, 1);
-  take(pass.turned, 3);
+  take(pass.rotated, 3);
   take(pass.slots, shape.rows);
   for (auto array :
        {&PackedPass::tokens, &PackedPass::positions, &PackedPass::visible_begin, &PackedPass::visible_end})
@@ -266,9 +266,9 @@ void pack(const DecoderBatch& batch, const PassPlan& plan, const PassShape& shap
   const PackedPass to = packed_pass(shape, at);
   const Heap heap(plan);
   *to.cleared = size32(plan.cleared);
-  to.turned[0] = size32(plan.turned_by);
-  to.turned[1] = number_at<std::byte*>(heap.turned);
-  to.turned[2] = number_at<std::int32_t>(heap.turned_by);
+  to.rotated[0] = size32(plan.rotated_by);
+  to.rotated[1] = number_at<std::byte*>(heap.rotated);
+  to.rotated[2] = number_at<std::int32_t>(heap.rotated_by);
   fill(to.slots, plan.slots, shape.rows);
   fill(to.tokens, batch.tokens, shape.rows);
   fill(to.positions, batch.positions, shape.rows);
@@ -286,12 +286,12 @@ void pack(const DecoderBatch& batch, const PassPlan& plan, const PassShape& shap
     block.state_begin += number_at<std::uint32_t>(heap.lists);
   }
   put(to.heap, 0, plan.cleared);
-  put(to.heap, heap.turned, plan.turned);
+  put(to.heap, heap.rotated, plan.rotated);
   put(to.heap, heap.keys, plan.keys);
   put(to.heap, heap.tiles, plan.attend.key_tiles);
   put(to.heap, heap.read_tiles, plan.attend_read.key_tiles);
   put(to.heap, heap.lists, plan.lists);
-  put(to.heap, heap.turned_by, plan.turned_by);
+  put(to.heap, heap.rotated_by, plan.rotated_by);
 }
 
 }  // namespace troupe::kernels::cuda

@@ -41,8 +41,8 @@ struct PassPlan {
   std::vector<std::byte*> slots;    // by row
   std::vector<std::byte*> cleared;  // unfilled tokens of kept pages, which are zeroed
   // Tokens whose keys are rotated before they are seen: source and destination, in scratch pages.
-  std::vector<std::byte*> turned;
-  std::vector<std::int32_t> turned_by;
+  std::vector<std::byte*> rotated;
+  std::vector<std::int32_t> rotated_by;
   std::vector<const std::byte*> keys;  // of the groups, one after the other: context, then own rows
   AttendPlan attend, attend_read;      // all rows; rows with a readout
   std::vector<ReadoutBlock> readouts;
@@ -75,7 +75,7 @@ class PassPlanner {
   std::string excess(const DecoderBatch& batch, std::span<const GroupTail> tails) const;
   void place_rows(const DecoderBatch& batch, std::span<const GroupTail> tails);
   std::byte* scratch_slot(std::uint32_t token) const;
-  std::byte* turned(std::byte* from, std::uint32_t turn, const DecoderBatch& batch);
+  std::byte* rotated(std::byte* from, std::uint32_t rotation, const DecoderBatch& batch);
   std::string list_keys(const DecoderBatch& batch, std::span<const GroupTail> tails);
   void list_tail(const RowGroup& group, const GroupTail* tail);
   void plan_readouts(const DecoderBatch& batch);
@@ -86,8 +86,8 @@ class PassPlanner {
   const std::vector<std::byte*> scratch_;
   PassPlan plan_;
   std::vector<AttendGroup> groups_, read_groups_;
-  std::uint32_t scratch_used_ = 0;                                     // tokens
-  std::map<std::pair<std::byte*, std::uint32_t>, std::byte*> turned_;  // by original slot and rotation
+  std::uint32_t scratch_used_ = 0;                                      // tokens
+  std::map<std::pair<std::byte*, std::uint32_t>, std::byte*> rotated_;  // by original slot and rotation
 };
 
 struct AttendShape {
@@ -99,7 +99,7 @@ struct AttendShape {
 struct PassShape {
   std::uint32_t rows = 0, read_rows = 0, readouts = 0;
   AttendShape attend, attend_read;
-  bool turns = false;  // true if keys of some tokens are rotated
+  bool rotates_keys = false;  // true if keys of some tokens are rotated
   auto operator<=>(const PassShape&) const = default;
 };
 PassShape shape_of(const DecoderBatch& batch, const PassPlan& plan);
@@ -112,7 +112,7 @@ std::uint32_t rounded_blocks(std::uint32_t blocks);
 // Pointers into a packed pass, on the host or on the device.
 struct PackedPass {
   std::uint32_t* cleared = nullptr;  // their number; the heap begins with their addresses
-  std::uint32_t* turned = nullptr;   // TurnedTokens::lists
+  std::uint32_t* rotated = nullptr;  // RotatedTokens::lists
   std::byte** slots = nullptr;
   std::uint32_t *tokens = nullptr, *positions = nullptr, *visible_begin = nullptr, *visible_end = nullptr;
   std::uint32_t *read_rows = nullptr, *read_begin = nullptr, *read_end = nullptr;

@@ -42,7 +42,7 @@ struct PassCase {
   }
   void add(std::uint32_t tokens, std::vector<std::uint32_t> sees, Source source = Source::compute,
            bool kept = false) {
-    plan.segments.push_back({SegmentKind::item, Tokens(tokens, 7), 0, Sees(sees)});
+    plan.segments.push_back({SegmentKind::item, Tokens(tokens, 7), 0, VisibleSegments(sees)});
     request.kv.push_back(
         {source, kept || source == Source::cached ? take(tokens) : std::vector<std::byte*>()});
   }

@@ -39,7 +39,7 @@ inline std::string bounds_fault(const CudaRankerOptions& options) {
   return "";
 }
 // Returns an empty string if `found` is a multiple of 8, else the fault.
-inline std::string eights_fault(const char* what, std::uint32_t found) {
+inline std::string multiple_of_8_fault(const char* what, std::uint32_t found) {
   return found % 8 == 0
              ? ""
              : std::string(what) + " " + std::to_string(found) + "; on a GPU expected a multiple of 8";

@@ -88,8 +88,8 @@ struct Pool {
       const std::byte* const from = bytes.data() + move.from * layout.page_bytes();
       std::byte* const to = all.data() + move.to * layout.page_bytes();
       const std::byte* const source = move.from == move.to ? to : from;
-      realign({layout, {&source, 1}, {&to, 1}, move.tokens}, make_turn(frequencies_of(layout), move.distance),
-              realign_versions().back());
+      realign({layout, {&source, 1}, {&to, 1}, move.tokens},
+              make_rotation(frequencies_of(layout), move.distance), realign_versions().back());
     }
     return all;
   }
@@ -209,8 +209,8 @@ TEST_SUITE("cuda realign") {
     const DeviceCopy<float> angles(rotations);
     cuda::Stream stream;
     cuda::realign(layout, work.get(), 2, angles.get(), stream);
-    std::vector<std::byte> got(2 * bytes), want(2 * bytes), unturned(2 * bytes);
-    stream.download(unturned.data(), memory.data(), 2 * bytes);
+    std::vector<std::byte> got(2 * bytes), want(2 * bytes), unrotated(2 * bytes);
+    stream.download(unrotated.data(), memory.data(), 2 * bytes);
     stream.download(want.data(), memory.data() + 2 * bytes, 2 * bytes);
     stream.download(got.data(), memory.data() + 4 * bytes, 2 * bytes);
     stream.synchronize();
@@ -218,7 +218,7 @@ TEST_SUITE("cuda realign") {
     for (std::size_t at = 0; at < got.size(); at += 2) {
       const double expected = number(layout.format, &want[at]);
       off = std::max(off, std::abs(number(layout.format, &got[at]) - expected));
-      wrong = std::max(wrong, std::abs(number(layout.format, &unturned[at]) - expected));
+      wrong = std::max(wrong, std::abs(number(layout.format, &unrotated[at]) - expected));
     }
     // Keys and values of magnitude 1 to 4 through two bf16 layers: each of a few roundings changes
     // them by about 2^-9.

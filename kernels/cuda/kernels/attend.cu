@@ -13,7 +13,7 @@ namespace {
 template <class B, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void write_rounded(const AttendItem& item, const AttendLayer& layer, unsigned kv_head,
                                  const float (&factors)[fragments][2],
-                                 const Running<dim, fragments>& running) {
+                                 const RunningSums<dim, fragments>& running) {
   const auto words = dynamic_shared<std::uint32_t>(0, B::vectors * B::vector_bytes / 4);
   const unsigned first = warp() * B::warp_vectors;
   warp_sync();
@@ -40,7 +40,7 @@ TROUPE_DEVICE void write_rounded(const AttendItem& item, const AttendLayer& laye
 
 template <class Soften, class B, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void write_whole(const AttendItem& item, const AttendLayer& layer, unsigned kv_heads,
-                               unsigned kv_head, const Running<dim, fragments>& running) {
+                               unsigned kv_head, const RunningSums<dim, fragments>& running) {
   float factors[fragments][2];
   TROUPE_UNROLL
   for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
@@ -83,15 +83,15 @@ struct Window {
 // Walks the key tiles. While tile t is computed, the keys and values of tile t + stages - 1 and the
 // addresses of as many tiles after it are in flight.
 template <class Soften, class B, class Format, unsigned dim, unsigned fragments>
-TROUPE_DEVICE void walk(const Work& work, typename Soften::template Rows<fragments>& rows, Window<B>& window,
-                        Running<dim, fragments>& running) {
-  using Half = typename Stored<Format>::Half;
+TROUPE_DEVICE void walk(const BlockWork& work, typename Soften::template Rows<fragments>& rows,
+                        Window<B>& window, RunningSums<dim, fragments>& running) {
+  using Half = typename KeyStorage<Format>::Half;
   for (unsigned t = 0; t < window.count; ++t) {
     const KeyTile tile = window.tiles[0];
     bool some_spoilt = false;
     copy_async_wait<B::stages - 2>();
     if (tile.masked)
-      some_spoilt = meet_and_take_out_not_finite<B, Half>(t);
+      some_spoilt = barrier_and_remove_non_finite<B, Half>(t);
     else
       barrier();
     stage_keys_values<B>(work, window.tiles[B::stages - 1], t + B::stages - 1);
@@ -99,7 +99,7 @@ TROUPE_DEVICE void walk(const Work& work, typename Soften::template Rows<fragmen
     copy_async_commit();
     const auto sight = [](unsigned f, unsigned half) { return sight_of<B>(f, half); };
     if (some_spoilt) {
-      const auto noted = spoilt_keys<B>(t);
+      const auto noted = non_finite_keys<B>(t);
       spoil_rows(work, tile, sight, noted[0] | std::uint64_t{noted[1]} << 32, running);
     }
     Scores<fragments> scores;
@@ -119,7 +119,7 @@ attend_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
   const unsigned kv_head = block_x() % kv.kv_heads;
   const AttendItem& where = pass.items[block_x() / kv.kv_heads];
   Window<B> window;
-  Work work;
+  BlockWork work;
   {
     const AttendItem item = where;
     if (item.vectors == 0) return;
@@ -128,8 +128,8 @@ attend_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
     work = {pass.addresses + item.key_begin, keys_at,    keys_at + kv.values, item.context_tokens,
             layer.scale * 1.44269504f,       layer.scale};
     window.open();
-    stage_queries<B, dim * Stored<Format>::parts>(item, layer, kv_head);
-    note_sights<B>(pass, item, layer.heads);
+    stage_queries<B, dim * KeyStorage<Format>::parts>(item, layer, kv_head);
+    store_visible_ranges<B>(pass, item, layer.heads);
   }
   TROUPE_UNROLL
   for (unsigned i = 0; i < 2 * B::stages - 2; ++i) stage_addresses<B>(work, window.tiles[i], i);
@@ -142,7 +142,7 @@ attend_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
     stage_keys_values<B>(work, window.tiles[i], i);
     copy_async_commit();
   }
-  Running<dim, fragments> running;
+  RunningSums<dim, fragments> running;
   clear(running);
   {
     typename Soften::template Rows<fragments> rows;
@@ -217,16 +217,16 @@ void merge(std::uint32_t dim, const AttendPass& pass, const AttendLayer& layer, 
 }
 
 template <class Soften, class Format, unsigned dim, unsigned fragments>
-constexpr AttendVersion version_of(Softening softening, KvFormat format) {
+constexpr DeviceAttendVersion version_of(ScorePolicy softening, KvFormat format) {
   using B = FormatBlock<Format, dim, fragments>;
   return {softening,       dim,   format,      B::vectors,
           B::shared_bytes, false, B::resident, run<Soften, Format, dim, fragments>};
 }
 
 // The mma.sync versions, for sm_80 and later.
-constexpr Softening softmax = Softening::softmax, silu = Softening::silu;
+constexpr ScorePolicy softmax = ScorePolicy::softmax, silu = ScorePolicy::silu;
 constexpr KvFormat bf16 = KvFormat::bf16, f16 = KvFormat::f16, f32 = KvFormat::f32;
-constexpr AttendVersion mma_versions[] = {
+constexpr DeviceAttendVersion mma_versions[] = {
     version_of<Softmax, Bf16, 32, 1>(softmax, bf16),  version_of<Softmax, Bf16, 32, 2>(softmax, bf16),
     version_of<Softmax, Bf16, 64, 1>(softmax, bf16),  version_of<Softmax, Bf16, 64, 2>(softmax, bf16),
     version_of<Softmax, Bf16, 128, 1>(softmax, bf16), version_of<Softmax, Bf16, 128, 2>(softmax, bf16),
@@ -240,9 +240,9 @@ constexpr AttendVersion mma_versions[] = {
     version_of<Silu, F16, 128, 1>(silu, f16),         version_of<Silu, Split, 32, 1>(silu, f32),
     version_of<Silu, Split, 64, 1>(silu, f32),        version_of<Silu, Split, 128, 1>(silu, f32)};
 
-const AttendVersion* find_version(std::span<const AttendVersion> versions, const KvLayout& layout,
-                                  Softening softening, std::uint32_t tile_vectors) {
-  for (const AttendVersion& version : versions)
+const DeviceAttendVersion* find_version(std::span<const DeviceAttendVersion> versions, const KvLayout& layout,
+                                        ScorePolicy softening, std::uint32_t tile_vectors) {
+  for (const DeviceAttendVersion& version : versions)
     if (version.softening == softening && version.head_dim == layout.head_dim &&
         version.format == layout.format && version.tile_vectors == tile_vectors)
       return &version;
@@ -252,8 +252,8 @@ const AttendVersion* find_version(std::span<const AttendVersion> versions, const
 constexpr std::uint32_t small_tile = 64, large_tile = 128;
 constexpr unsigned hopper = 90;  // code compiled for sm_90a runs on no other device
 
-const AttendVersion* choose_version(const KvLayout& layout, Softening softening, std::uint32_t tile_vectors,
-                                    unsigned capability, AttendPath path) {
+const DeviceAttendVersion* choose_version(const KvLayout& layout, ScorePolicy softening,
+                                          std::uint32_t tile_vectors, unsigned capability, AttendPath path) {
   const bool can = path != AttendPath::mma && capability == hopper;
   TROUPE_CHECK(can || path != AttendPath::hopper,
                "attention for sm_90a runs only on a device of capability 90");
@@ -266,13 +266,13 @@ const AttendVersion* choose_version(const KvLayout& layout, Softening softening,
 constexpr std::size_t reserved_bytes = 1024;  // of a multiprocessor's shared memory, per block
 
 // Returns a tile without vectors if the device has too little shared memory for a block.
-AttendTile tile_on(const DeviceProperties& device, const AttendVersion& version) {
+AttendTile tile_on(const DeviceProperties& device, const DeviceAttendVersion& version) {
   if (version.shared_bytes > device.block_shared_bytes_max) return {};
   const std::size_t fit = device.multiprocessor_shared_bytes / (version.shared_bytes + reserved_bytes);
   const auto resident = std::max<std::size_t>(1, std::min<std::size_t>(fit, version.resident));
   return attend_tile(device.capability, version.head_dim,
                      {version.tile_vectors, static_cast<std::uint32_t>(resident), version.wgmma,
-                      version.softening == Softening::silu});
+                      version.softening == ScorePolicy::silu});
 }
 
 }  // namespace
@@ -287,18 +287,19 @@ std::string attend_fault(const KvLayout& layout, std::uint32_t heads) {
 }
 
 AttendMachine attend_machine(const KvLayout& layout, std::uint32_t heads, const DeviceProperties& device,
-                             AttendPath path, Softening softening) {
+                             AttendPath path, ScorePolicy softening) {
   AttendMachine machine{.multiprocessors = device.multiprocessors,
                         .kv_heads = layout.kv_heads,
                         .heads = heads / layout.kv_heads,
                         .head_dim = layout.head_dim,
                         .l2_bytes = l2_bytes_per_cycle(device.capability)};
   const auto tile = [&](std::uint32_t vectors) {
-    const AttendVersion* const version = choose_version(layout, softening, vectors, device.capability, path);
+    const DeviceAttendVersion* const version =
+        choose_version(layout, softening, vectors, device.capability, path);
     return version == nullptr ? AttendTile{} : tile_on(device, *version);
   };
   machine.small = tile(small_tile), machine.large = tile(large_tile);
-  const AttendVersion* const least = find_version(mma_versions, layout, softening, small_tile);
+  const DeviceAttendVersion* const least = find_version(mma_versions, layout, softening, small_tile);
   TROUPE_CHECK(least != nullptr, "there is an attention kernel for these pages");
   if (machine.small.vectors == 0)
     throw DeviceError("attend: " + device.name + " gives a block " +
@@ -319,7 +320,7 @@ KvOffsets offsets_of(const KvLayout& layout, std::uint32_t layer) {
 }
 
 void attend(const KvLayout& layout, const AttendPass& pass, const AttendLayer& layer, Stream& stream) {
-  const AttendVersion* const version =
+  const DeviceAttendVersion* const version =
       choose_version(layout, layer.softening, pass.tile_vectors, device_capability(), pass.path);
   TROUPE_CHECK(version != nullptr, "there is an attention kernel for these pages");
   TROUPE_CHECK(layer.query_stride % 8 == 0 && layer.out_stride % 8 == 0, "rows are aligned to 16 bytes");

@@ -46,7 +46,7 @@
 
 namespace troupe::kernels::cuda {
 
-enum class Softening : std::uint8_t { softmax, silu };
+enum class ScorePolicy : std::uint8_t { softmax, silu };
 
 // Returns an empty string if there is a kernel for these pages, else what is wrong and what was
 // expected. `heads`: query heads.
@@ -60,7 +60,7 @@ enum class AttendPath : std::uint8_t { by_device, mma, hopper };
 // Throws DeviceError if no tile fits.
 AttendMachine attend_machine(const KvLayout& layout, std::uint32_t heads, const DeviceProperties& device,
                              AttendPath path = AttendPath::by_device,
-                             Softening softening = Softening::softmax);
+                             ScorePolicy softening = ScorePolicy::softmax);
 
 // Inputs of SiLU's bias per pair, shared by all layers and heads.
 struct AttendBias {
@@ -104,7 +104,7 @@ struct AttendLayer {
   // Not null: for row r and head h, receives the largest score and the factor that turns powers of
   // two into shares of the softmax, at stats + 2 * (r * kv_heads * heads + h).
   float* stats = nullptr;
-  Softening softening = Softening::softmax;
+  ScorePolicy softening = ScorePolicy::softmax;
   // For SiLU: factor of the sums; weights by key position minus row position, which may be
   // negative, and by time bucket. Null: no bias.
   float factor = 1;

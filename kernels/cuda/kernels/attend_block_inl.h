@@ -1,7 +1,7 @@
 #pragma once
 // Device code of both attention kernels before and after their key tiles: where vectors are stored,
 // what rows see, partial results.
-#include "kernels/cuda/kernels/attend_soften_inl.h"
+#include "kernels/cuda/kernels/attend_score_policy_inl.h"
 #include "kernels/cuda/kernels/attend_versions.h"
 
 namespace troupe::kernels::cuda {
@@ -21,15 +21,15 @@ TROUPE_DEVICE std::size_t vector_at(const Item& item, const AttendLayer& layer, 
          std::size_t{kv_head * layer.heads + number % layer.heads} * dim;
 }
 
-TROUPE_DEVICE Sight sight_from(const AttendPass& pass, const AttendItem& item, unsigned heads,
-                               unsigned vector) {
+TROUPE_DEVICE VisibleRange visible_range_of(const AttendPass& pass, const AttendItem& item, unsigned heads,
+                                            unsigned vector) {
   if (vector >= item.vectors) return {0, 0};
   const unsigned row = item.row_begin + (item.vector_begin + vector) / heads;
   return {item.context_tokens + pass.visible_begin[row], item.context_tokens + pass.visible_end[row]};
 }
 
 template <unsigned dim, unsigned fragments>
-TROUPE_DEVICE void clear(Running<dim, fragments>& running) {
+TROUPE_DEVICE void clear(RunningSums<dim, fragments>& running) {
   TROUPE_UNROLL
   for (unsigned f = 0; f < fragments; ++f) {
     TROUPE_UNROLL
@@ -73,7 +73,7 @@ TROUPE_DEVICE void write_two(const AttendLayer& layer, std::size_t at, unsigned 
 
 template <class B, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void write_partial(const AttendItem& item, const AttendPass& pass, unsigned kv_heads,
-                                 unsigned kv_head, const Running<dim, fragments>& running) {
+                                 unsigned kv_head, const RunningSums<dim, fragments>& running) {
   const std::size_t first = (std::size_t{item.partial} * kv_heads + kv_head) * B::vectors;
   TROUPE_UNROLL
   for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
@@ -94,10 +94,11 @@ struct alignas(16) Piece {
 };
 
 template <class B>
-TROUPE_DEVICE void note_sights(const AttendPass& pass, const AttendItem& item, unsigned heads) {
+TROUPE_DEVICE void store_visible_ranges(const AttendPass& pass, const AttendItem& item, unsigned heads) {
   static_assert(B::vectors <= B::threads);
   if (thread_x() >= B::vectors) return;
-  dynamic_shared<Sight>(B::sight_start, B::vectors)[thread_x()] = sight_from(pass, item, heads, thread_x());
+  dynamic_shared<VisibleRange>(B::sight_start, B::vectors)[thread_x()] =
+      visible_range_of(pass, item, heads, thread_x());
 }
 
 template <class B, unsigned dim>

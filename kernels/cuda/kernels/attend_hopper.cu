@@ -38,15 +38,15 @@ struct Consumer {
   std::uint32_t queries[dim / 16][4];
   std::uint32_t weights[attend_key_tile / 16][4];  // of the previous tile, while its values are multiplied
   Scores<1> scores;
-  Running<dim, 1> running;
-  Sight sights[2];  // of this thread's rows
+  RunningSums<dim, 1> running;
+  VisibleRange visible_ranges[2];  // of this thread's rows
   typename Soften::template Rows<1> rows;
-  Turn<B> turn;
+  RingStage<B> ring_stage;
 };
 
 template <class Half, class Soften, class B, unsigned dim>
-TROUPE_DEVICE void start_scores(const Turn<B>& turn, Consumer<Soften, B, dim>& c) {
-  const GroupMatrix keys = group_matrix(turn.keys(), 0);
+TROUPE_DEVICE void start_scores(const RingStage<B>& ring_stage, Consumer<Soften, B, dim>& c) {
+  const GroupMatrix keys = group_matrix(ring_stage.keys(), 0);
   TROUPE_UNROLL
   for (unsigned step = 0; step < dim / 16; ++step)
     multiply_add_group<Half, Rows::along_depth>(
@@ -55,8 +55,8 @@ TROUPE_DEVICE void start_scores(const Turn<B>& turn, Consumer<Soften, B, dim>& c
 }
 
 template <class Half, class Soften, class B, unsigned dim>
-TROUPE_DEVICE void start_values(const Turn<B>& turn, Consumer<Soften, B, dim>& c) {
-  const GroupMatrix values = group_matrix(turn.values(), B::column_bytes);
+TROUPE_DEVICE void start_values(const RingStage<B>& ring_stage, Consumer<Soften, B, dim>& c) {
+  const GroupMatrix values = group_matrix(ring_stage.values(), B::column_bytes);
   TROUPE_UNROLL
   for (unsigned pair = 0; pair < B::keys / 16; ++pair)
     multiply_add_group<Half, Rows::along_columns>(c.running.out[0], c.weights[pair],
@@ -65,11 +65,11 @@ TROUPE_DEVICE void start_values(const Turn<B>& turn, Consumer<Soften, B, dim>& c
 }
 
 template <class Soften, class B, unsigned dim>
-TROUPE_DEVICE void weigh_tile(const Work& work, const KeyTile& tile, Consumer<Soften, B, dim>& c,
+TROUPE_DEVICE void weigh_tile(const BlockWork& work, const KeyTile& tile, Consumer<Soften, B, dim>& c,
                               float (&shrink)[1][2]) {
-  const auto sight = [&](unsigned, unsigned half) { return c.sights[half]; };
+  const auto sight = [&](unsigned, unsigned half) { return c.visible_ranges[half]; };
   if (tile.masked) {
-    const auto notes = c.turn.notes();
+    const auto notes = c.ring_stage.notes();
     const std::uint64_t spoilt = notes[0] | notes[1] | notes[2] | notes[3];
     if (spoilt != 0) spoil_rows(work, tile, sight, spoilt, c.running);
   }
@@ -86,7 +86,7 @@ TROUPE_DEVICE void round_all_weights(Consumer<Soften, B, dim>& c) {
 // Makes two groups start their products alternately, so that one softens while the other
 // multiplies. The second group's signal after its last tile has no waiter.
 template <class B>
-TROUPE_DEVICE void await_turn(unsigned group) {
+TROUPE_DEVICE void await_product_slot(unsigned group) {
   if constexpr (B::resident == 1) barrier_sync<B::consumers>(1 + group);
 }
 template <class B>
@@ -98,44 +98,44 @@ TROUPE_DEVICE void give_turn(unsigned group, bool last) {
 // Takes the next item; returns false if there is none.
 template <class Half, class Soften, class B, unsigned dim>
 TROUPE_DEVICE bool begin_item(const AttendPass& pass, const AttendLayer& layer, unsigned parity,
-                              Handed& handed, Consumer<Soften, B, dim>& c) {
-  mbarrier_wait(address_of<B>(B::queries_came), parity);
-  handed = dynamic_shared<Handed>(B::handed_start, 1)[0];
-  if (handed.item.vectors == 0) return false;
+                              ItemHandoff& handoff, Consumer<Soften, B, dim>& c) {
+  mbarrier_wait(address_of<B>(B::queries_ready), parity);
+  handoff = dynamic_shared<ItemHandoff>(B::handed_start, 1)[0];
+  if (handoff.item.vectors == 0) return false;
   take_queries<B, Half, dim>(layer, c.queries);
   TROUPE_UNROLL
-  for (unsigned half = 0; half < 2; ++half) c.sights[half] = sight_of<B>(0, half);
+  for (unsigned half = 0; half < 2; ++half) c.visible_ranges[half] = sight_of<B>(0, half);
   arrive_as_warp(address_of<B>(B::queries_taken));
   clear(c.running);
-  Soften::template begin<B>(pass, layer, handed.item, c.rows);
+  Soften::template begin<B>(pass, layer, handoff.item, c.rows);
   return true;
 }
 
 // Walks the tiles. While the scores of tile t are softened, the values of tile t - 1 are
 // multiplied.
 template <class Half, class Soften, class B, unsigned dim>
-TROUPE_DEVICE void walk(const Work& work, const KeyTile* list, unsigned count, unsigned group,
+TROUPE_DEVICE void walk(const BlockWork& work, const KeyTile* list, unsigned count, unsigned group,
                         Consumer<Soften, B, dim>& c) {
   if (count == 0) return;
   float shrink[1][2];
   if (group == 1) give_turn<B>(group, false);
   KeyTile tile = list[0];
-  mbarrier_wait(c.turn.full(), c.turn.parity);
-  await_turn<B>(group);
+  mbarrier_wait(c.ring_stage.full(), c.ring_stage.parity);
+  await_product_slot<B>(group);
   group_fence();
-  start_scores<Half>(c.turn, c);
+  start_scores<Half>(c.ring_stage, c);
   give_turn<B>(group, count == 1);
   group_wait<0>();
   weigh_tile(work, tile, c, shrink);
   round_all_weights<Half>(c);
   for (unsigned t = 1; t < count; ++t) {
-    const Turn<B> before = c.turn;
-    c.turn.move_on();
+    const RingStage<B> before = c.ring_stage;
+    c.ring_stage.move_on();
     tile = list[t];
-    mbarrier_wait(c.turn.full(), c.turn.parity);
-    await_turn<B>(group);
+    mbarrier_wait(c.ring_stage.full(), c.ring_stage.parity);
+    await_product_slot<B>(group);
     group_fence();
-    start_scores<Half>(c.turn, c);
+    start_scores<Half>(c.ring_stage, c);
     start_values<Half>(before, c);
     give_turn<B>(group, t + 1 == count);
     group_wait<1>();
@@ -148,16 +148,16 @@ TROUPE_DEVICE void walk(const Work& work, const KeyTile* list, unsigned count, u
     round_all_weights<Half>(c);
   }
   group_fence();
-  start_values<Half>(c.turn, c);
+  start_values<Half>(c.ring_stage, c);
   group_wait<0>();
-  arrive_as_warp(c.turn.empty());
-  c.turn.move_on();
+  arrive_as_warp(c.ring_stage.empty());
+  c.ring_stage.move_on();
 }
 
 // Writes results multiplied by their factor and rounded. Four lanes write 16 contiguous bytes.
 template <class Soften, class B, unsigned dim>
 TROUPE_DEVICE void write_result(const AttendItem& item, const AttendLayer& layer, unsigned kv_heads,
-                                unsigned kv_head, const Running<dim, 1>& running) {
+                                unsigned kv_head, const RunningSums<dim, 1>& running) {
   TROUPE_UNROLL
   for (unsigned half = 0; half < 2; ++half) {
     const float factor = Soften::factor(layer, sum_of_four_lanes(running.total[0][half]));
@@ -177,15 +177,15 @@ template <class Soften, class B, class Half, unsigned dim>
 TROUPE_DEVICE void consume(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv,
                            unsigned group) {
   Consumer<Soften, B, dim> c;
-  Handed handed;
-  for (unsigned parity = 0; begin_item<Half>(pass, layer, parity, handed, c); parity ^= 1) {
-    const AttendItem& item = handed.item;
-    walk<Half>(work_of<B>(pass, layer, kv, handed), pass.key_tiles + item.tile_begin,
+  ItemHandoff handoff;
+  for (unsigned parity = 0; begin_item<Half>(pass, layer, parity, handoff, c); parity ^= 1) {
+    const AttendItem& item = handoff.item;
+    walk<Half>(work_of<B>(pass, layer, kv, handoff), pass.key_tiles + item.tile_begin,
                item.tile_end - item.tile_begin, group, c);
     if (item.partial == whole_result)
-      write_result<Soften, B, dim>(item, layer, kv.kv_heads, handed.kv_head, c.running);
+      write_result<Soften, B, dim>(item, layer, kv.kv_heads, handoff.kv_head, c.running);
     else
-      write_partial<B>(item, pass, kv.kv_heads, handed.kv_head, c.running);
+      write_partial<B>(item, pass, kv.kv_heads, handoff.kv_head, c.running);
   }
 }
 
@@ -216,7 +216,7 @@ void run(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv, 
 }
 
 template <class Soften, unsigned dim, unsigned groups>
-constexpr AttendVersion version_of(Softening softening, KvFormat format) {
+constexpr DeviceAttendVersion version_of(ScorePolicy softening, KvFormat format) {
   using B = HopperBlock<dim, groups>;
   return {softening,
           dim,
@@ -228,9 +228,9 @@ constexpr AttendVersion version_of(Softening softening, KvFormat format) {
           format == KvFormat::bf16 ? run<Soften, Bf16, dim, groups> : run<Soften, F16, dim, groups>};
 }
 
-constexpr Softening softmax = Softening::softmax, silu = Softening::silu;
+constexpr ScorePolicy softmax = ScorePolicy::softmax, silu = ScorePolicy::silu;
 constexpr KvFormat bf16 = KvFormat::bf16, f16 = KvFormat::f16;
-constexpr AttendVersion versions[] = {
+constexpr DeviceAttendVersion versions[] = {
     version_of<Softmax, 64, 1>(softmax, bf16),  version_of<Softmax, 64, 2>(softmax, bf16),
     version_of<Softmax, 128, 1>(softmax, bf16), version_of<Softmax, 128, 2>(softmax, bf16),
     version_of<Softmax, 64, 1>(softmax, f16),   version_of<Softmax, 64, 2>(softmax, f16),
@@ -242,6 +242,6 @@ constexpr AttendVersion versions[] = {
 
 }  // namespace
 
-std::span<const AttendVersion> hopper_attend_versions() { return versions; }
+std::span<const DeviceAttendVersion> hopper_attend_versions() { return versions; }
 
 }  // namespace troupe::kernels::cuda

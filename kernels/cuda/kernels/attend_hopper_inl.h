@@ -8,7 +8,7 @@ namespace {
 
 // An item that the producer passes to the consumers together with its queries. No vectors: there
 // are no more items.
-struct Handed {
+struct ItemHandoff {
   AttendItem item;
   std::uint32_t kv_head = 0;
 };
@@ -38,11 +38,11 @@ struct HopperBlock {
 
   static constexpr unsigned full_start = stages * stage_bytes + (one_item ? 0 : vectors * query_bytes);
   static constexpr unsigned empty_start = full_start + stages * 8;  // mbarriers
-  static constexpr unsigned queries_came = empty_start + stages * 8, queries_taken = queries_came + 8;
+  static constexpr unsigned queries_ready = empty_start + stages * 8, queries_taken = queries_ready + 8;
   static constexpr unsigned note_start = queries_taken + 8;
   static constexpr unsigned handed_start = note_start + stages * group_warps * 8;
-  static constexpr unsigned sight_start = handed_start + (sizeof(Handed) + 7) / 8 * 8;
-  static constexpr unsigned shared_bytes = sight_start + vectors * sizeof(Sight);
+  static constexpr unsigned sight_start = handed_start + (sizeof(ItemHandoff) + 7) / 8 * 8;
+  static constexpr unsigned shared_bytes = sight_start + vectors * sizeof(VisibleRange);
   static_assert(resident * (shared_bytes + 1024) <= 228 * 1024);
 
   static constexpr unsigned pieces = dim / 8;                       // of 16 bytes, per vector
@@ -66,7 +66,7 @@ TROUPE_DEVICE SharedAddress address_of(unsigned byte) {
 
 // A stage of the ring, and the parity of its mbarriers' phase.
 template <class B>
-struct Turn {
+struct RingStage {
   unsigned stage = 0, parity = 0;
 
   TROUPE_DEVICE void move_on() {
@@ -91,7 +91,7 @@ TROUPE_DEVICE void make_mbarriers() {
       mbarrier_init(address_of<B>(B::full_start + s * 8), group_warps);
       mbarrier_init(address_of<B>(B::empty_start + s * 8), B::consumer_warps);
     }
-    mbarrier_init(address_of<B>(B::queries_came), group_threads);
+    mbarrier_init(address_of<B>(B::queries_ready), group_threads);
     mbarrier_init(address_of<B>(B::queries_taken), B::consumer_warps);
     fence_async();
   }
@@ -106,26 +106,28 @@ TROUPE_DEVICE void arrive_as_warp(SharedAddress mbarrier) {
 
 // Passes an item to the consumers with its queries and what its rows see.
 template <class B, unsigned dim>
-TROUPE_DEVICE void hand_over(const AttendPass& pass, const AttendLayer& layer, const Handed& handed) {
-  const AttendItem& item = handed.item;
-  const SharedAddress came = address_of<B>(B::queries_came);
+TROUPE_DEVICE void publish_item(const AttendPass& pass, const AttendLayer& layer,
+                                const ItemHandoff& handoff) {
+  const AttendItem& item = handoff.item;
+  const SharedAddress came = address_of<B>(B::queries_ready);
   const unsigned vector = thread_x() - B::consumers;
-  if (vector == 0) dynamic_shared<Handed>(B::handed_start, 1)[0] = handed;
+  if (vector == 0) dynamic_shared<ItemHandoff>(B::handed_start, 1)[0] = handoff;
   if (vector < B::vectors)
-    dynamic_shared<Sight>(B::sight_start, B::vectors)[vector] = sight_from(pass, item, layer.heads, vector);
+    dynamic_shared<VisibleRange>(B::sight_start, B::vectors)[vector] =
+        visible_range_of(pass, item, layer.heads, vector);
   if (vector >= item.vectors) {
     mbarrier_arrive(came);
     return;
   }
   mbarrier_arrive_expecting(came, B::vector_bytes);
   copy_bulk(address_of<B>(B::query_start + vector * B::query_bytes),
-            layer.queries + vector_at<dim>(item, layer, layer.query_stride, handed.kv_head, vector),
+            layer.queries + vector_at<dim>(item, layer, layer.query_stride, handoff.kv_head, vector),
             B::vector_bytes, came);
 }
 
 // Returns the token address of one of the warp's rows of a tile; lane i loads that of its i-th row.
 template <class B>
-TROUPE_DEVICE std::uintptr_t load_address(const Work& work, const KeyTile& tile) {
+TROUPE_DEVICE std::uintptr_t load_address(const BlockWork& work, const KeyTile& tile) {
   const unsigned producer = warp() - B::consumer_warps, row = B::gathered_key(producer, lane() % 16);
   if (tile.count == 0) return 0;
   return reinterpret_cast<std::uintptr_t>(
@@ -133,8 +135,8 @@ TROUPE_DEVICE std::uintptr_t load_address(const Work& work, const KeyTile& tile)
 }
 
 template <class B>
-TROUPE_DEVICE void gather(const Work& work, const KeyTile& tile, std::uintptr_t address,
-                          const Turn<B>& turn) {
+TROUPE_DEVICE void gather(const BlockWork& work, const KeyTile& tile, std::uintptr_t address,
+                          const RingStage<B>& ring_stage) {
   const unsigned producer = warp() - B::consumer_warps;
   const unsigned piece = lane() % B::pieces, row = B::gathered_key(producer, lane() / B::pieces);
   const unsigned to = B::place(row, piece);
@@ -145,52 +147,52 @@ TROUPE_DEVICE void gather(const Work& work, const KeyTile& tile, std::uintptr_t 
         piece * 16;
     const bool present = row + i * B::row_step < tile.count;
     const unsigned at = to + i * B::row_step * 128;
-    copy_async<16>(turn.keys() + at, from + work.keys_at, present);
-    copy_async<16>(turn.values() + at, from + work.values_at, present);
+    copy_async<16>(ring_stage.keys() + at, from + work.keys_at, present);
+    copy_async<16>(ring_stage.values() + at, from + work.values_at, present);
   }
 }
 
 // Removes values that are not finite from a tile (see attend_tile_inl.h). Each thread checks what
 // it copied.
 template <class B, class Half>
-TROUPE_DEVICE void take_out_not_finite(const Turn<B>& turn) {
+TROUPE_DEVICE void remove_non_finite(const RingStage<B>& ring_stage) {
   const auto values =
-      dynamic_shared<std::uint32_t>(turn.stage * B::stage_bytes + B::tile_bytes, B::tile_bytes / 4);
+      dynamic_shared<std::uint32_t>(ring_stage.stage * B::stage_bytes + B::tile_bytes, B::tile_bytes / 4);
   const unsigned producer = warp() - B::consumer_warps, piece = lane() % B::pieces;
   std::uint64_t noted = 0;
   for (unsigned i = 0; i < B::steps; ++i) {
     const unsigned key = B::gathered_key(producer, i * B::rows_at_once + lane() / B::pieces);
     const unsigned at = B::place(key, piece) / 4;
     bool bad = false;
-    for (unsigned k = 0; k < 4; ++k) bad |= has_not_finite<Half>(values[at + k]);
+    for (unsigned k = 0; k < 4; ++k) bad |= has_non_finite<Half>(values[at + k]);
     if (!bad) continue;
     noted |= std::uint64_t{1} << key;
     for (unsigned k = 0; k < 4; ++k) values[at + k] = 0;
   }
   if (any(noted != 0))
     for (unsigned mask = 1; mask < warp_threads; mask *= 2) noted |= shuffle_xor(noted, mask);
-  if (lane() == 0) turn.notes()[producer] = noted;
+  if (lane() == 0) ring_stage.notes()[producer] = noted;
 }
 
 // Tiles being filled, and how many of them are not announced yet.
 template <class B>
-struct Filling {
-  Turn<B> fill, announce;
+struct FillState {
+  RingStage<B> fill, announce;
   unsigned pending = 0;
   std::uint32_t masked = 0;  // bit i: the tile filled i tiles ago is masked
 };
 
 template <class B, class Half>
-TROUPE_DEVICE void announce_oldest(Filling<B>& ring) {
+TROUPE_DEVICE void announce_oldest(FillState<B>& ring) {
   --ring.pending;
-  if ((ring.masked >> ring.pending & 1) != 0) take_out_not_finite<B, Half>(ring.announce);
+  if ((ring.masked >> ring.pending & 1) != 0) remove_non_finite<B, Half>(ring.announce);
   fence_async();
   arrive_as_warp(ring.announce.full());
   ring.announce.move_on();
 }
 
 template <class B, class Half>
-TROUPE_DEVICE void announce_all(Filling<B>& ring) {
+TROUPE_DEVICE void announce_all(FillState<B>& ring) {
   copy_async_wait<0>();
   while (ring.pending > 0) announce_oldest<B, Half>(ring);
 }
@@ -198,7 +200,7 @@ TROUPE_DEVICE void announce_all(Filling<B>& ring) {
 // The next tile of an item, its token addresses, and the tile after it: read well before they are
 // needed.
 template <class B>
-struct Upcoming {
+struct TilePrefetch {
   const KeyTile* list;
   unsigned count;
   KeyTile tile, after;
@@ -208,8 +210,8 @@ struct Upcoming {
 };
 
 template <class B>
-TROUPE_DEVICE Upcoming<B> first_tiles(const Work& work, const KeyTile* list, unsigned count) {
-  Upcoming<B> upcoming{list, count};
+TROUPE_DEVICE TilePrefetch<B> first_tiles(const BlockWork& work, const KeyTile* list, unsigned count) {
+  TilePrefetch<B> upcoming{list, count};
   upcoming.tile = upcoming.load(0);
   upcoming.after = upcoming.load(1);
   upcoming.address = load_address<B>(work, upcoming.tile);
@@ -218,7 +220,7 @@ TROUPE_DEVICE Upcoming<B> first_tiles(const Work& work, const KeyTile* list, uns
 
 // Fills an item's tiles. While a tile is announced, `ahead` more are in flight.
 template <class B, class Half>
-TROUPE_DEVICE void fill_tiles(const Work& work, Upcoming<B>& upcoming, Filling<B>& ring) {
+TROUPE_DEVICE void fill_tiles(const BlockWork& work, TilePrefetch<B>& upcoming, FillState<B>& ring) {
   for (unsigned t = 0; t < upcoming.count; ++t) {
     const std::uintptr_t next_address = load_address<B>(work, upcoming.after);
     if (B::one_item && t == B::stages - B::query_stages) mbarrier_wait(address_of<B>(B::queries_taken), 0);
@@ -236,20 +238,20 @@ TROUPE_DEVICE void fill_tiles(const Work& work, Upcoming<B>& upcoming, Filling<B
 }
 
 template <class B>
-TROUPE_DEVICE Work work_of(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv,
-                           const Handed& handed) {
-  const std::uint32_t keys_at = kv.keys + handed.kv_head * kv.head_stride;
-  return {pass.addresses + handed.item.key_begin,
+TROUPE_DEVICE BlockWork work_of(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv,
+                                const ItemHandoff& handoff) {
+  const std::uint32_t keys_at = kv.keys + handoff.kv_head * kv.head_stride;
+  return {pass.addresses + handoff.item.key_begin,
           keys_at,
           keys_at + kv.values,
-          handed.item.context_tokens,
+          handoff.item.context_tokens,
           layer.scale * 1.44269504f,
           layer.scale};
 }
 
 // Returns the block's item of a round. Items are sorted longest first and dealt to the blocks in
 // alternating order.
-TROUPE_DEVICE Handed item_of_round(const AttendPass& pass, unsigned kv_heads, unsigned round) {
+TROUPE_DEVICE ItemHandoff item_of_round(const AttendPass& pass, unsigned kv_heads, unsigned round) {
   const unsigned place = round % 2 == 0 ? block_x() : blocks_x() - 1 - block_x();
   const unsigned number = round * blocks_x() + place;
   if (number >= pass.item_count * kv_heads) return {};
@@ -260,25 +262,25 @@ TROUPE_DEVICE Handed item_of_round(const AttendPass& pass, unsigned kv_heads, un
 // the next is passed on. An item is read while the previous one is gathered.
 template <class B, class Half, unsigned dim>
 TROUPE_DEVICE void produce(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv) {
-  Filling<B> ring;
+  FillState<B> ring;
   unsigned parity = 1;
-  Handed next = item_of_round(pass, kv.kv_heads, 0);
+  ItemHandoff next = item_of_round(pass, kv.kv_heads, 0);
   for (unsigned round = 0; round * blocks_x() < pass.item_count * kv.kv_heads; ++round) {
-    const Handed handed = next;
+    const ItemHandoff handoff = next;
     next = item_of_round(pass, kv.kv_heads, round + 1);
-    if (handed.item.vectors == 0) continue;
-    const Work work = work_of<B>(pass, layer, kv, handed);
-    const unsigned tiles = handed.item.tile_end - handed.item.tile_begin;
-    Upcoming<B> upcoming = first_tiles<B>(work, pass.key_tiles + handed.item.tile_begin, tiles);
+    if (handoff.item.vectors == 0) continue;
+    const BlockWork work = work_of<B>(pass, layer, kv, handoff);
+    const unsigned tiles = handoff.item.tile_end - handoff.item.tile_begin;
+    TilePrefetch<B> upcoming = first_tiles<B>(work, pass.key_tiles + handoff.item.tile_begin, tiles);
     mbarrier_wait(address_of<B>(B::queries_taken), parity);
     parity ^= 1;
-    hand_over<B, dim>(pass, layer, handed);
+    publish_item<B, dim>(pass, layer, handoff);
     fill_tiles<B, Half>(work, upcoming, ring);
     if (tiles < B::ahead) announce_all<B, Half>(ring);
   }
   announce_all<B, Half>(ring);
   mbarrier_wait(address_of<B>(B::queries_taken), parity);
-  hand_over<B, dim>(pass, layer, {});
+  publish_item<B, dim>(pass, layer, {});
 }
 
 }  // namespace

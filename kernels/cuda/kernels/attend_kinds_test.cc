@@ -21,7 +21,7 @@ namespace attend_kinds_test {
 
 struct Kind {
   KvFormat format = KvFormat::bf16;
-  Softening softening = Softening::softmax;
+  ScorePolicy softening = ScorePolicy::softmax;
   std::uint32_t head_dim = 32, kv_heads = 1, heads = 1;
   std::uint32_t tile_vectors = 64;
   bool splits = false;  // split lists of keys even if this is predicted to be slower
@@ -55,7 +55,7 @@ class KindCase {
       if (!(share <= worst)) worst = std::isnan(share) ? INFINITY : share;
     }
     CHECK(worst <= 1);
-    if (kind_.softening == Softening::softmax && kind_.format != KvFormat::f32) check_mass();
+    if (kind_.softening == ScorePolicy::softmax && kind_.format != KvFormat::f32) check_mass();
   }
 
  private:
@@ -188,7 +188,7 @@ void KindCase::run() {
                     .softening = kind_.softening,
                     .factor = 1.0f / 50};
   if (kind_.biased) layer.by_distance = by_distance.get() + zero_distance_, layer.by_bucket = by_bucket.get();
-  if (kind_.softening == Softening::softmax) layer.stats = stats.get();
+  if (kind_.softening == ScorePolicy::softmax) layer.stats = stats.get();
   attend(layout_, pass, layer, stream);
   out_ = out.host(stream);
   if (layer.stats == nullptr || kind_.format == KvFormat::f32) return;
@@ -220,7 +220,7 @@ std::vector<float> KindCase::reference() {
     const std::span context(all.data(), group_.context_tokens),
         tail(all.data() + group_.context_tokens, group_.tail_tokens);
     const std::size_t at = std::size_t{h} * kind_.head_dim;
-    if (kind_.softening == Softening::softmax) {
+    if (kind_.softening == ScorePolicy::softmax) {
       attend_reference({&query_[at], &out[at], width(), width(), rows(), 1, kind_.head_dim, scale(), context,
                         tail, begin_, end_},
                        scratch);
@@ -282,7 +282,7 @@ bool fits(const Kind& kind) {
          device_properties(0).block_shared_bytes_max >= 163 * 1024;
 }
 
-void check_kinds(Softening softening, KvFormat format) {
+void check_kinds(ScorePolicy softening, KvFormat format) {
   unsigned seed = 1;
   for (const std::uint32_t head_dim : {32, 64, 128})
     for (const bool splits : {false, true}) {
@@ -290,7 +290,7 @@ void check_kinds(Softening softening, KvFormat format) {
                       .softening = softening,
                       .head_dim = head_dim,
                       .kv_heads = 2,
-                      .heads = softening == Softening::silu ? 1u : 3u,
+                      .heads = softening == ScorePolicy::silu ? 1u : 3u,
                       .splits = splits,
                       .biased = seed % 3 != 0};
       CAPTURE(head_dim);
@@ -314,7 +314,7 @@ TEST_SUITE("cuda attention") {
     if (!have_device()) return;
     for (const KvFormat format : {KvFormat::bf16, KvFormat::f16, KvFormat::f32}) {
       CAPTURE(int(format));
-      check_kinds(Softening::silu, format);
+      check_kinds(ScorePolicy::silu, format);
     }
   }
 
@@ -323,7 +323,7 @@ TEST_SUITE("cuda attention") {
     if (!have_device()) return;
     for (const KvFormat format : {KvFormat::bf16, KvFormat::f16, KvFormat::f32}) {
       CAPTURE(int(format));
-      check_kinds(Softening::softmax, format);
+      check_kinds(ScorePolicy::softmax, format);
     }
   }
 
@@ -331,11 +331,11 @@ TEST_SUITE("cuda attention") {
       "attention: SiLU with 128 query vectors agrees with the definition, if the device has such tiles") {
     if (!have_device()) return;
     if (attend_machine({1, 1, 128, 4, KvFormat::bf16}, 1, device_properties(0), AttendPath::by_device,
-                       Softening::silu)
+                       ScorePolicy::silu)
             .large.vectors == 0)
       return;
     for (const std::uint32_t head_dim : {64, 128})
-      KindCase({.softening = Softening::silu, .head_dim = head_dim, .kv_heads = 2, .tile_vectors = 128}, 70,
+      KindCase({.softening = ScorePolicy::silu, .head_dim = head_dim, .kv_heads = 2, .tile_vectors = 128}, 70,
                {150, 3}, 9)
           .check();
   }

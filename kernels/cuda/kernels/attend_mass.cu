@@ -7,14 +7,14 @@ namespace troupe::kernels::cuda {
 namespace {
 
 // Attention that this thread's rows give to the keys 8 * j + 2 * (lane % 4) + i.
-struct Paid {
+struct ReceivedAttention {
   float of[attend_key_tile / 8][2];
 };
 
 template <class B>
-TROUPE_DEVICE void add_shares(const Work& work, const KeyTile& tile, const AttendItem& item,
+TROUPE_DEVICE void add_shares(const BlockWork& work, const KeyTile& tile, const AttendItem& item,
                               const AttendLayer& layer, unsigned kv_heads, unsigned kv_head,
-                              const Scores<1>& scores, Paid& paid) {
+                              const Scores<1>& scores, ReceivedAttention& received) {
   TROUPE_UNROLL
   for (unsigned half = 0; half < 2; ++half) {
     const unsigned vector = warp() * B::warp_vectors + 8 * half + lane() / 4;
@@ -27,19 +27,19 @@ TROUPE_DEVICE void add_shares(const Work& work, const KeyTile& tile, const Atten
     for (unsigned j = 0; j < attend_key_tile / 8; ++j) TROUPE_UNROLL
     for (unsigned i = 0; i < 2; ++i)
       if ((seen >> (8 * j + i) & 1) != 0)
-        paid.of[j][i] += exp2_fast((scores.of[0][j][2 * half + i] - largest) * work.scale) * factor;
+        received.of[j][i] += exp2_fast((scores.of[0][j][2 * half + i] - largest) * work.scale) * factor;
   }
 }
 
 // Sums over all rows of the block. The sums reuse the memory of its queries, which were all read.
 template <class B>
-TROUPE_DEVICE void write_mass(const Paid& paid, float* mass) {
+TROUPE_DEVICE void write_mass(const ReceivedAttention& received, float* mass) {
   const auto sums = dynamic_shared<float>(0, B::warps * attend_key_tile);
   barrier();
   TROUPE_UNROLL
   for (unsigned j = 0; j < attend_key_tile / 8; ++j) TROUPE_UNROLL
   for (unsigned i = 0; i < 2; ++i) {
-    float sum = paid.of[j][i];
+    float sum = received.of[j][i];
     TROUPE_UNROLL
     for (unsigned mask = 4; mask < warp_threads; mask *= 2) sum += shuffle_xor(sum, mask);
     if (lane() < 4) sums[warp() * attend_key_tile + 8 * j + 2 * lane() + i] = sum;
@@ -59,31 +59,32 @@ attend_mass_kernel(AttendPass pass, AttendLayer layer, const MassTile* tiles, fl
   const MassTile where = tiles[block_x() / kv.kv_heads];
   const KeyTile tile{where.first, where.count, 1};
   const std::uint32_t keys_at = kv.keys + kv_head * kv.head_stride;
-  const Work work{pass.addresses + where.key_begin, keys_at,    keys_at + kv.values, where.context_tokens,
-                  layer.scale * 1.44269504f,        layer.scale};
+  const BlockWork work{
+      pass.addresses + where.key_begin, keys_at,    keys_at + kv.values, where.context_tokens,
+      layer.scale * 1.44269504f,        layer.scale};
   stage_addresses<B>(work, tile, 0);
   copy_async_commit();
   copy_async_wait<0>();
   barrier();
   stage_keys<B>(work, tile, 0);
   const std::uint32_t vectors = (where.row_end - where.row_begin) * layer.heads;
-  Paid paid = {};
+  ReceivedAttention received = {};
   for (std::uint32_t first = 0; first < vectors; first += B::vectors) {
     const std::uint32_t left = vectors - first;
     const AttendItem item{where.row_begin, first, left < B::vectors ? left : B::vectors, where.key_begin,
                           where.context_tokens};
     barrier();  // the previous queries were read
     stage_queries<B, dim>(item, layer, kv_head);
-    note_sights<B>(pass, item, layer.heads);
+    store_visible_ranges<B>(pass, item, layer.heads);
     copy_async_commit();
     copy_async_wait<0>();
     to_key_format<B>(layer, Half{});
     barrier();
     Scores<1> scores;
     score<B, Half, dim>(0, scores);
-    add_shares<B>(work, tile, item, layer, kv.kv_heads, kv_head, scores, paid);
+    add_shares<B>(work, tile, item, layer, kv.kv_heads, kv_head, scores, received);
   }
-  write_mass<B>(paid, mass);
+  write_mass<B>(received, mass);
 }
 
 template <class Half>

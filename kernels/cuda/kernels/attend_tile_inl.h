@@ -11,19 +11,19 @@ using namespace simt;
 constexpr float minus_infinity = -__builtin_huge_valf();
 
 // The keys of the tail that a query vector sees, as key indices of the group.
-struct Sight {
+struct VisibleRange {
   std::uint32_t begin, end;
 };
 
 // How a number of this format is stored: `parts` 16-bit numbers of the format Half, in separate
 // parts of a vector.
 template <class Format>
-struct Stored {
+struct KeyStorage {
   using Half = Format;
   static constexpr unsigned parts = 1;
 };
 template <>
-struct Stored<Split> {
+struct KeyStorage<Split> {
   using Half = F16;
   static constexpr unsigned parts = 2;
 };
@@ -31,7 +31,7 @@ struct Stored<Split> {
 // Sizes of a block. `dim`: 16-bit numbers per vector. `fragments`: groups of 16 query vectors per
 // warp.
 template <unsigned dim, unsigned fragments>
-struct Block {
+struct TileBlock {
   static constexpr unsigned warps = 4, threads = warps * warp_threads;
   static constexpr unsigned warp_vectors = 16 * fragments, vectors = warps * warp_vectors;
   static constexpr unsigned keys = attend_key_tile, stages = 2;
@@ -43,7 +43,7 @@ struct Block {
   static constexpr unsigned address_start = stage_start + stages * 2 * tile_bytes;
   static constexpr unsigned address_slots = 2 * stages;
   static constexpr unsigned sight_start = address_start + address_slots * keys * 8;
-  static constexpr unsigned shared_bytes = sight_start + vectors * sizeof(Sight);
+  static constexpr unsigned shared_bytes = sight_start + vectors * sizeof(VisibleRange);
   // Blocks that fit a multiprocessor's registers, with the counts that ptxas allocates.
   static constexpr unsigned registers = dim == 128  ? (fragments == 1 ? 168 : 256)
                                         : dim == 64 ? (fragments == 1 ? 128 : 224)
@@ -53,17 +53,17 @@ struct Block {
   // Returns the offset of piece `piece` of vector `row` of a tile. The same pieces of eight rows
   // are in different banks.
   static TROUPE_DEVICE unsigned place(unsigned row, unsigned piece) {
-    const unsigned turn = pieces >= 8 ? row % 8 : row / 2 % 4;
-    return row * vector_bytes + (piece ^ turn) * 16;
+    const unsigned swizzle = pieces >= 8 ? row % 8 : row / 2 % 4;
+    return row * vector_bytes + (piece ^ swizzle) * 16;
   }
 };
 
 // A block of vectors with `dim` numbers in that format.
 template <class Format, unsigned dim, unsigned fragments>
-struct FormatBlock : Block<dim * Stored<Format>::parts, fragments> {};
+struct FormatBlock : TileBlock<dim * KeyStorage<Format>::parts, fragments> {};
 
 // The block's view of its work.
-struct Work {
+struct BlockWork {
   const std::byte* const* addresses;  // of the group's keys
   std::uint32_t keys_at, values_at;   // offsets of this layer and head from a token's address
   std::uint32_t context_tokens;
@@ -74,7 +74,7 @@ struct Work {
 // Running sums of the rows of which this thread holds a part: rows lane/4 and lane/4 + 8 of each
 // fragment.
 template <unsigned dim, unsigned fragments>
-struct Running {
+struct RunningSums {
   float out[fragments][dim / 8][4];
   float largest[fragments][2];  // largest score
   // Sum of the weights of this thread's keys; NaN after a visible score that is not finite.
@@ -89,7 +89,7 @@ struct Scores {
 // ---- Gathering ----
 
 template <class B>
-TROUPE_DEVICE void stage_addresses(const Work& work, const KeyTile& tile, unsigned number) {
+TROUPE_DEVICE void stage_addresses(const BlockWork& work, const KeyTile& tile, unsigned number) {
   if (thread_x() >= B::keys || tile.count == 0) return;
   const auto slot =
       dynamic_shared<const std::byte*>(B::address_start + number % B::address_slots * B::keys * 8, B::keys);
@@ -99,7 +99,7 @@ TROUPE_DEVICE void stage_addresses(const Work& work, const KeyTile& tile, unsign
 
 // Copies keys and values, or keys alone.
 template <class B, bool values>
-TROUPE_DEVICE void stage_tile(const Work& work, const KeyTile& tile, unsigned number) {
+TROUPE_DEVICE void stage_tile(const BlockWork& work, const KeyTile& tile, unsigned number) {
   if (tile.count == 0) return;
   const auto slot =
       dynamic_shared<const std::byte*>(B::address_start + number % B::address_slots * B::keys * 8, B::keys);
@@ -117,23 +117,23 @@ TROUPE_DEVICE void stage_tile(const Work& work, const KeyTile& tile, unsigned nu
   }
 }
 template <class B>
-TROUPE_DEVICE void stage_keys_values(const Work& work, const KeyTile& tile, unsigned number) {
+TROUPE_DEVICE void stage_keys_values(const BlockWork& work, const KeyTile& tile, unsigned number) {
   stage_tile<B, true>(work, tile, number);
 }
 template <class B>
-TROUPE_DEVICE void stage_keys(const Work& work, const KeyTile& tile, unsigned number) {
+TROUPE_DEVICE void stage_keys(const BlockWork& work, const KeyTile& tile, unsigned number) {
   stage_tile<B, false>(work, tile, number);
 }
 
 // Returns whether one of the word's two numbers is not finite: all bits of its exponent are set.
 template <class Half>
-TROUPE_DEVICE bool has_not_finite(std::uint32_t two);
+TROUPE_DEVICE bool has_non_finite(std::uint32_t two);
 template <>
-TROUPE_DEVICE bool has_not_finite<Bf16>(std::uint32_t two) {
+TROUPE_DEVICE bool has_non_finite<Bf16>(std::uint32_t two) {
   return (((two & 0x7f807f80u) + 0x00800080u) & 0x80008000u) != 0;
 }
 template <>
-TROUPE_DEVICE bool has_not_finite<F16>(std::uint32_t two) {
+TROUPE_DEVICE bool has_non_finite<F16>(std::uint32_t two) {
   return (((two & 0x7c007c00u) + 0x04000400u) & 0x80008000u) != 0;
 }
 
@@ -143,7 +143,7 @@ TROUPE_DEVICE bool has_not_finite<F16>(std::uint32_t two) {
 // read once its values arrived: a block of 128 vectors of 128 numbers takes all the shared memory
 // that sm_86 gives to a block.
 template <class B>
-TROUPE_DEVICE Shared<std::uint32_t> spoilt_keys(unsigned number) {
+TROUPE_DEVICE Shared<std::uint32_t> non_finite_keys(unsigned number) {
   return dynamic_shared<std::uint32_t>(B::address_start + number % B::address_slots * B::keys * 8,
                                        B::keys / 32);
 }
@@ -151,21 +151,21 @@ TROUPE_DEVICE Shared<std::uint32_t> spoilt_keys(unsigned number) {
 // Passes the barrier that publishes the tile. Before it, each thread checks what it copied itself.
 // Returns whether keys were noted; the notes are valid until the next tile's barrier.
 template <class B, class Half>
-TROUPE_DEVICE bool meet_and_take_out_not_finite(unsigned number) {
+TROUPE_DEVICE bool barrier_and_remove_non_finite(unsigned number) {
   const auto values = dynamic_shared<std::uint32_t>(
       B::stage_start + (number % B::stages * 2 + 1) * B::tile_bytes, B::tile_bytes / 4);
   const unsigned piece = thread_x() % B::pieces;
   const auto spoilt = [&](unsigned key) {
     bool bad = false;
     TROUPE_UNROLL
-    for (unsigned i = 0; i < 4; ++i) bad |= has_not_finite<Half>(values[B::place(key, piece) / 4 + i]);
+    for (unsigned i = 0; i < 4; ++i) bad |= has_non_finite<Half>(values[B::place(key, piece) / 4 + i]);
     return bad;
   };
   bool bad = false;
   TROUPE_UNROLL
   for (unsigned key = thread_x() / B::pieces; key < B::keys; key += B::rows_at_once) bad |= spoilt(key);
   if (!barrier_or(bad)) return false;
-  const auto noted = spoilt_keys<B>(number);
+  const auto noted = non_finite_keys<B>(number);
   if (thread_x() < B::keys / 32) noted[thread_x()] = 0;
   barrier();
   for (unsigned key = thread_x() / B::pieces; key < B::keys; key += B::rows_at_once) {
@@ -195,8 +195,8 @@ TROUPE_DEVICE void load_queries(unsigned step, std::uint32_t (&a)[fragments][4])
 // below the rounding of the result.
 template <class B, class Format, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void score(unsigned number, Scores<fragments>& scores) {
-  using Half = typename Stored<Format>::Half;
-  constexpr bool two_parts = Stored<Format>::parts == 2;
+  using Half = typename KeyStorage<Format>::Half;
+  constexpr bool two_parts = KeyStorage<Format>::parts == 2;
   const auto keys =
       dynamic_shared<std::byte>(B::stage_start + number % B::stages * 2 * B::tile_bytes, B::tile_bytes);
   const unsigned first = B::place(lane() / 16 * 8 + lane() % 8, lane() / 8 % 2);
@@ -256,9 +256,9 @@ TROUPE_DEVICE void round_rest(const Scores<fragments>& scores, unsigned f, unsig
 
 template <class B, class Format, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void add_values(unsigned number, const Scores<fragments>& scores,
-                              Running<dim, fragments>& running) {
-  using Half = typename Stored<Format>::Half;
-  constexpr bool two_parts = Stored<Format>::parts == 2;
+                              RunningSums<dim, fragments>& running) {
+  using Half = typename KeyStorage<Format>::Half;
+  constexpr bool two_parts = KeyStorage<Format>::parts == 2;
   const auto values =
       dynamic_shared<std::byte>(B::stage_start + (number % B::stages * 2 + 1) * B::tile_bytes, B::tile_bytes);
   const unsigned first = B::place(lane() % 16, lane() / 16);
@@ -295,15 +295,15 @@ TROUPE_DEVICE void add_values(unsigned number, const Scores<fragments>& scores,
 // ---- Softening ----
 
 template <class B>
-TROUPE_DEVICE Sight sight_of(unsigned fragment, unsigned half) {
-  const auto sights = dynamic_shared<Sight>(B::sight_start, B::vectors);
-  return sights[warp() * B::warp_vectors + 16 * fragment + 8 * half + lane() / 4];
+TROUPE_DEVICE VisibleRange sight_of(unsigned fragment, unsigned half) {
+  const auto visible_ranges = dynamic_shared<VisibleRange>(B::sight_start, B::vectors);
+  return visible_ranges[warp() * B::warp_vectors + 16 * fragment + 8 * half + lane() / 4];
 }
 TROUPE_DEVICE std::uint64_t first_keys(std::int32_t count) {
   return count <= 0 ? 0 : ~std::uint64_t{0} >> (64 - (count < 64 ? count : 64));
 }
 // Returns the tile's keys that a row sees, one bit each.
-TROUPE_DEVICE std::uint64_t seen_keys(const Work& work, const KeyTile& tile, const Sight& sight) {
+TROUPE_DEVICE std::uint64_t seen_keys(const BlockWork& work, const KeyTile& tile, const VisibleRange& sight) {
   static_assert(attend_key_tile <= 64);
   const auto before = [&](std::uint32_t key) {
     return first_keys(static_cast<std::int32_t>(key) - static_cast<std::int32_t>(tile.first));
@@ -316,9 +316,9 @@ TROUPE_DEVICE std::uint64_t seen_keys(const Work& work, const KeyTile& tile, con
 // spoils its row; minus infinity counts as an overflow, too, not as an unimportant key.
 // `sight_of_row(f, half)` returns what this thread's rows see.
 template <class SightOf, unsigned dim, unsigned fragments>
-TROUPE_DEVICE void judge_masked(const Work& work, const KeyTile& tile, const SightOf& sight_of_row,
+TROUPE_DEVICE void judge_masked(const BlockWork& work, const KeyTile& tile, const SightOf& sight_of_row,
                                 float invisible, Scores<fragments>& scores,
-                                Running<dim, fragments>& running) {
+                                RunningSums<dim, fragments>& running) {
   TROUPE_UNROLL
   for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
   for (unsigned half = 0; half < 2; ++half) {
@@ -338,8 +338,8 @@ TROUPE_DEVICE void judge_masked(const Work& work, const KeyTile& tile, const Sig
 
 // Spoils the rows that see a key whose value was removed; `spoilt` has a bit per such key.
 template <class SightOf, unsigned dim, unsigned fragments>
-TROUPE_DEVICE void spoil_rows(const Work& work, const KeyTile& tile, const SightOf& sight_of_row,
-                              std::uint64_t spoilt, Running<dim, fragments>& running) {
+TROUPE_DEVICE void spoil_rows(const BlockWork& work, const KeyTile& tile, const SightOf& sight_of_row,
+                              std::uint64_t spoilt, RunningSums<dim, fragments>& running) {
   TROUPE_UNROLL
   for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
   for (unsigned half = 0; half < 2; ++half)
@@ -348,7 +348,7 @@ TROUPE_DEVICE void spoil_rows(const Work& work, const KeyTile& tile, const Sight
 }
 
 template <unsigned dim, unsigned fragments>
-TROUPE_DEVICE void shrink_sums(const float (&shrink)[fragments][2], Running<dim, fragments>& running) {
+TROUPE_DEVICE void shrink_sums(const float (&shrink)[fragments][2], RunningSums<dim, fragments>& running) {
   TROUPE_UNROLL
   for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
   for (unsigned j = 0; j < dim / 8; ++j) TROUPE_UNROLL

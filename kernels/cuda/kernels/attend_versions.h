@@ -20,8 +20,8 @@ KvOffsets offsets_of(const KvLayout& layout, std::uint32_t layer);
 
 // A version per softening, head size, key format and query tile. `run` launches the items, not
 // the merges.
-struct AttendVersion {
-  Softening softening;
+struct DeviceAttendVersion {
+  ScorePolicy softening;
   std::uint32_t head_dim;
   KvFormat format;
   std::uint32_t tile_vectors;
@@ -32,6 +32,6 @@ struct AttendVersion {
 };
 
 // For head_dim 64 and 128 on sm_90a.
-std::span<const AttendVersion> hopper_attend_versions();
+std::span<const DeviceAttendVersion> hopper_attend_versions();
 
 }  // namespace troupe::kernels::cuda

@@ -68,7 +68,7 @@ embed_kernel(const std::uint16_t* table, const std::uint32_t* tokens, std::uint3
 
 // Storage of a normed row: a 16-bit format, or float32.
 template <class Half>
-struct Stored {
+struct NormStorage {
   using Number = std::uint16_t;
   TROUPE_DEVICE static void four(Number* to, const Floats& x) {
     auto* const words = reinterpret_cast<std::uint32_t*>(to);
@@ -77,7 +77,7 @@ struct Stored {
   }
 };
 template <>
-struct Stored<float> {
+struct NormStorage<float> {
   using Number = float;
   TROUPE_DEVICE static void four(Number* to, const Floats& x) { *reinterpret_cast<Floats*>(to) = x; }
 };
@@ -86,7 +86,7 @@ struct Stored<float> {
 template <class Format>
 TROUPE_KERNEL(threads)
 rms_norm_kernel(const float* in, const float* weight, float epsilon, std::uint32_t width,
-                typename Stored<Format>::Number* out) {
+                typename NormStorage<Format>::Number* out) {
   const std::size_t row = block_x() * std::size_t{width};
   float squares = 0;
   for (std::size_t i = thread_x() * 4; i < width; i += threads * 4) {
@@ -99,7 +99,7 @@ rms_norm_kernel(const float* in, const float* weight, float epsilon, std::uint32
     Floats normed;
     TROUPE_UNROLL
     for (unsigned k = 0; k < 4; ++k) normed.at[k] = x.at[k] * scale * w.at[k];
-    Stored<Format>::four(out + row + i, normed);
+    NormStorage<Format>::four(out + row + i, normed);
   }
 }
 
@@ -120,7 +120,7 @@ swiglu_half_kernel(const std::uint16_t* gate_up, std::uint32_t rows, std::uint32
 }
 
 // Byte offsets of a layer's keys and values from a token's address.
-struct KvPlaces {
+struct KvTokenOffsets {
   std::size_t keys;         // to the layer's first head
   std::size_t head_stride;  // from head to head
   std::size_t values;       // from a key to its value
@@ -148,14 +148,14 @@ TROUPE_DEVICE void make_head(const Head& head, float epsilon, void* to) {
   }
   for (unsigned i = 2 * lane(); i < half; i += 2 * warp_threads) {
     TwoFloats a = as<TwoFloats>(head.from + i), b = as<TwoFloats>(head.from + half + i);
-    Floats turn{{1, 0, 1, 0}};  // cosine, sine, cosine, sine
-    if (head.rotations != nullptr) turn = as<Floats>(head.rotations + 2 * i);
+    Floats rotation{{1, 0, 1, 0}};  // cosine, sine, cosine, sine
+    if (head.rotations != nullptr) rotation = as<Floats>(head.rotations + 2 * i);
     for (unsigned k = 0; k < 2; ++k) {
       if (head.silu) a.at[k] = silu(a.at[k]), b.at[k] = silu(b.at[k]);
       if (head.norm != nullptr) a.at[k] *= head.norm[i + k], b.at[k] *= head.norm[half + i + k];
       a.at[k] *= scale, b.at[k] *= scale;
       if (head.rotations == nullptr) continue;
-      const float c = turn.at[2 * k], s = turn.at[2 * k + 1], x = a.at[k], y = b.at[k];
+      const float c = rotation.at[2 * k], s = rotation.at[2 * k + 1], x = a.at[k], y = b.at[k];
       a.at[k] = x * c - y * s, b.at[k] = y * c + x * s;
     }
     VectorNumbers<Format>::write_two(to, head.dim, i, a.at[0], a.at[1]);
@@ -166,7 +166,7 @@ TROUPE_DEVICE void make_head(const Head& head, float epsilon, void* to) {
 // Processes a head of a row per warp: query heads, key heads, value heads, gates.
 template <class Query, class Format>
 TROUPE_KERNEL(threads)
-make_heads_kernel(HeadRows task, KvPlaces kv, std::uint32_t kv_heads, std::uint32_t dim) {
+make_heads_kernel(HeadRows task, KvTokenOffsets kv, std::uint32_t kv_heads, std::uint32_t dim) {
   const std::uint32_t units = task.heads + 2 * kv_heads + (task.gates != nullptr ? task.heads : 0);
   const std::size_t count = std::size_t{task.rows} * units;
   for (std::size_t n = first_element() / warp_threads; n < count; n += grid_stride() / warp_threads) {
@@ -175,17 +175,17 @@ make_heads_kernel(HeadRows task, KvPlaces kv, std::uint32_t kv_heads, std::uint3
     std::byte* const slot = task.slots[row];
     if (slot == nullptr) continue;
     const float* const from = task.qkv + row * task.stride;
-    const float* const turn =
+    const float* const rotation =
         task.rotations == nullptr ? nullptr : task.rotations + task.positions[row] * std::size_t{dim};
     if (head < task.heads) {
       const float scale =
           task.scales == nullptr ? 1.0f : task.scales[task.scale_rows[row] * std::size_t{task.heads} + head];
-      make_head<Query>({from + task.query_at + head * dim, dim, task.silu, task.q_norm, turn, scale},
+      make_head<Query>({from + task.query_at + head * dim, dim, task.silu, task.q_norm, rotation, scale},
                        task.epsilon,
                        task.queries + (row * task.heads + head) * dim * VectorNumbers<Query>::parts);
     } else if ((head -= task.heads) < kv_heads) {
-      make_head<Format>({from + task.key_at + head * dim, dim, task.silu, task.k_norm, turn, 1}, task.epsilon,
-                        slot + kv.keys + head * kv.head_stride);
+      make_head<Format>({from + task.key_at + head * dim, dim, task.silu, task.k_norm, rotation, 1},
+                        task.epsilon, slot + kv.keys + head * kv.head_stride);
     } else if ((head -= kv_heads) < kv_heads) {
       make_head<Format>({from + task.value_at + head * dim, dim, task.silu, nullptr, nullptr, 1},
                         task.epsilon, slot + kv.keys + head * kv.head_stride + kv.values);
@@ -197,7 +197,7 @@ make_heads_kernel(HeadRows task, KvPlaces kv, std::uint32_t kv_heads, std::uint3
   }
 }
 
-TROUPE_KERNEL(threads) pick_rows_kernel(PickedRows task) {
+TROUPE_KERNEL(threads) pick_rows_kernel(RowGather task) {
   const std::size_t state_pieces = task.width / 4, query_pieces = task.query_width / 8;
   const std::size_t pieces = state_pieces + query_pieces;
   for (std::size_t n = first_element(); n < task.count * pieces; n += grid_stride()) {
@@ -318,7 +318,7 @@ void swiglu_half(HalfFormat half, const std::uint16_t* gate_up, std::uint32_t ro
 
 void make_heads(const KvLayout& layout, const HeadRows& task, Stream& stream) {
   if (task.rows == 0) return;
-  const KvPlaces kv{layout.keys(task.layer, 0), 2 * layout.head_bytes(), layout.head_bytes()};
+  const KvTokenOffsets kv{layout.keys(task.layer, 0), 2 * layout.head_bytes(), layout.head_bytes()};
   const std::size_t count = std::size_t{task.rows} * (2 * task.heads + 2 * layout.kv_heads);
   const bool alike = task.queries_as_keys;
   const auto kernel = layout.format == KvFormat::bf16  ? make_heads_kernel<Bf16, Bf16>
@@ -329,7 +329,7 @@ void make_heads(const KvLayout& layout, const HeadRows& task, Stream& stream) {
          layout.kv_heads, layout.head_dim);
 }
 
-void pick_rows(const PickedRows& task, Stream& stream) {
+void gather_rows(const RowGather& task, Stream& stream) {
   if (task.count == 0) return;
   const std::size_t pieces = task.width / 4 + task.query_width / 8;
   launch("pick_rows", pick_rows_kernel, {.blocks = blocks_for(task.count * pieces), .threads = threads},

@@ -57,7 +57,7 @@ struct HeadRows {
 void make_heads(const KvLayout& layout, const HeadRows& task, Stream& stream);
 
 // Computes states_out[i] = states[rows[i]] and queries_out[i] = queries[rows[i]].
-struct PickedRows {
+struct RowGather {
   const std::uint32_t* rows = nullptr;
   std::uint32_t count = 0, width = 0, query_width = 0;
   const float* states = nullptr;
@@ -65,7 +65,7 @@ struct PickedRows {
   float* states_out = nullptr;
   std::uint16_t* queries_out = nullptr;
 };
-void pick_rows(const PickedRows& task, Stream& stream);
+void gather_rows(const RowGather& task, Stream& stream);
 
 // Computes out[i] = states[rows[i]], rounded.
 void round_rows(HalfFormat half, const float* states, const std::uint32_t* rows, std::uint32_t count,

@@ -46,7 +46,7 @@ TROUPE_DEVICE std::uint64_t order_of_candidate(const BestRow& row, double log_to
 struct Run {
   std::uint32_t begin, end;
 };
-TROUPE_DEVICE Run run_of_warp(const BestOf& search) {
+TROUPE_DEVICE Run run_of_warp(const SearchSelection& search) {
   const std::uint32_t rows = search.row_end - search.row_begin;
   const std::uint32_t each = (rows + best_warps - 1) / best_warps;
   const std::uint32_t begin = search.row_begin + warp() * each, last = begin + each;
@@ -54,7 +54,7 @@ TROUPE_DEVICE Run run_of_warp(const BestOf& search) {
 }
 
 // Returns the order of the least of the `count` best candidates.
-TROUPE_DEVICE std::uint64_t least_taken(const LevelBest& task, const BestOf& search) {
+TROUPE_DEVICE std::uint64_t least_taken(const LevelSelection& task, const SearchSelection& search) {
   constexpr unsigned digits = 16;
   TROUPE_SHARED(std::uint32_t, at_least, best_warps * digits);
   const Run run = run_of_warp(search);
@@ -90,7 +90,8 @@ TROUPE_DEVICE std::uint64_t least_taken(const LevelBest& task, const BestOf& sea
 }
 
 // Writes the candidates above the least, and the first of those that equal it.
-TROUPE_DEVICE void write_taken(const LevelBest& task, const BestOf& search, std::uint64_t least) {
+TROUPE_DEVICE void write_taken(const LevelSelection& task, const SearchSelection& search,
+                               std::uint64_t least) {
   TROUPE_SHARED(std::uint32_t, above_in, best_warps);
   TROUPE_SHARED(std::uint32_t, equal_in, best_warps);
   const Run run = run_of_warp(search);
@@ -136,8 +137,8 @@ TROUPE_DEVICE void write_taken(const LevelBest& task, const BestOf& search, std:
   }
 }
 
-TROUPE_KERNEL(best_threads) level_best_kernel(LevelBest task) {
-  const BestOf search = task.searches[block_x()];
+TROUPE_KERNEL(best_threads) level_best_kernel(LevelSelection task) {
+  const SearchSelection search = task.searches[block_x()];
   const Run run = run_of_warp(search);
   for (std::uint32_t r = run.begin; r < run.end; ++r) {
     const BestRow row = task.rows[r];
@@ -157,7 +158,7 @@ TROUPE_KERNEL(best_threads) level_best_kernel(LevelBest task) {
 
 }  // namespace
 
-void take_best(const LevelBest& task, Stream& stream) {
+void select_candidates(const LevelSelection& task, Stream& stream) {
   if (task.count == 0) return;
   launch("take_best", level_best_kernel, {.blocks = task.count, .threads = best_threads}, stream, task);
 }

@@ -22,27 +22,27 @@ struct BestRow {
 
 // A search: its rows, and where its best candidates go; `count` is at most the number of
 // candidates.
-struct BestOf {
+struct SearchSelection {
   std::uint32_t row_begin = 0, row_end = 0;
   std::uint32_t out = 0, count = 0;
 };
 
-struct TakenLogit {
+struct SelectedLogit {
   std::uint32_t row = 0, child = 0;
   float logit = 0;
 };
 
-// Arguments of take_best; device pointers.
-struct LevelBest {
+// Arguments of select_candidates; device pointers.
+struct LevelSelection {
   const float* logits = nullptr;
   const std::uint32_t* tokens = nullptr;  // parallel to `logits`
   const ExponentialSum* sums = nullptr;
   const BestRow* rows = nullptr;
-  const BestOf* searches = nullptr;
+  const SearchSelection* searches = nullptr;
   std::uint32_t count = 0;       // searches
   double* log_totals = nullptr;  // [row]: written for all rows of all searches
-  TakenLogit* out = nullptr;     // per search, ordered by row, then by place
+  SelectedLogit* out = nullptr;  // per search, ordered by row, then by place
 };
-void take_best(const LevelBest& task, Stream& stream);
+void select_candidates(const LevelSelection& task, Stream& stream);
 
 }  // namespace troupe::kernels::cuda

@@ -12,9 +12,9 @@
 #include "kernels/cuda/testing/device_test.h"
 
 using namespace troupe::kernels;
-using cuda::BestOf;
 using cuda::BestRow;
-using cuda::TakenLogit;
+using cuda::SearchSelection;
+using cuda::SelectedLogit;
 
 namespace {
 
@@ -26,10 +26,10 @@ struct BestLevel {
   std::vector<std::uint32_t> tokens;
   std::vector<ExponentialSum> sums;
   std::vector<BestRow> rows;
-  std::vector<BestOf> searches;
+  std::vector<SearchSelection> searches;
   std::uint32_t out = 0;
   std::vector<double> totals;
-  std::vector<TakenLogit> taken;
+  std::vector<SelectedLogit> taken;
 
   void begin(std::uint32_t most) {
     const auto row = static_cast<std::uint32_t>(rows.size());
@@ -50,7 +50,7 @@ struct BestLevel {
     searches.back().row_end = static_cast<std::uint32_t>(rows.size());
   }
   void end() {
-    BestOf& search = searches.back();
+    SearchSelection& search = searches.back();
     std::uint32_t all = 0;
     for (std::uint32_t r = search.row_begin; r < search.row_end; ++r) all += rows[r].count;
     search.count = std::min(search.count, all);
@@ -64,21 +64,23 @@ struct BestLevel {
     const cuda::DeviceCopy<std::uint32_t> tokens_on(tokens);
     const cuda::DeviceCopy<ExponentialSum> sums_on(sums);
     const cuda::DeviceCopy<BestRow> rows_on(rows);
-    const cuda::DeviceCopy<BestOf> searches_on(searches);
+    const cuda::DeviceCopy<SearchSelection> searches_on(searches);
     const cuda::DeviceCopy<double> totals_out(std::vector<double>(rows.size(), level_poison));
-    const cuda::DeviceCopy<TakenLogit> taken_out(std::vector<TakenLogit>(out + 1, {77, 77, level_poison}));
-    cuda::take_best({logits_on.get(), tokens_on.get(), sums_on.get(), rows_on.get(), searches_on.get(),
-                     static_cast<std::uint32_t>(searches.size()), totals_out.get(), taken_out.get()},
-                    stream);
+    const cuda::DeviceCopy<SelectedLogit> taken_out(
+        std::vector<SelectedLogit>(out + 1, {77, 77, level_poison}));
+    cuda::select_candidates(
+        {logits_on.get(), tokens_on.get(), sums_on.get(), rows_on.get(), searches_on.get(),
+         static_cast<std::uint32_t>(searches.size()), totals_out.get(), taken_out.get()},
+        stream);
     totals = totals_out.host(stream), taken = taken_out.host(stream);
   }
 
   // Returns the expected results by sorting all candidates, normalised by the totals that came
   // back.
-  std::vector<TakenLogit> best_of(const BestOf& search) const {
+  std::vector<SelectedLogit> best_of(const SearchSelection& search) const {
     struct One {
       double value;
-      TakenLogit what;
+      SelectedLogit what;
       std::uint32_t place;
     };
     std::vector<One> all;
@@ -94,13 +96,13 @@ struct BestLevel {
     });
     all.resize(search.count);
     std::ranges::sort(all, {}, [](const One& one) { return std::pair(one.what.row, one.place); });
-    std::vector<TakenLogit> best;
+    std::vector<SelectedLogit> best;
     for (const One& one : all) best.push_back(one.what);
     return best;
   }
 };
 
-bool same(const TakenLogit& a, const TakenLogit& b) {
+bool same(const SelectedLogit& a, const SelectedLogit& b) {
   return a.row == b.row && a.child == b.child && a.logit == b.logit;
 }
 
@@ -131,8 +133,8 @@ TEST_SUITE("cuda level best") {
     level.run();
     for (std::size_t s = 0; s < level.searches.size(); ++s) {
       CAPTURE(s);
-      const BestOf& search = level.searches[s];
-      const std::vector<TakenLogit> want = level.best_of(search);
+      const SearchSelection& search = level.searches[s];
+      const std::vector<SelectedLogit> want = level.best_of(search);
       for (std::uint32_t i = 0; i < search.count; ++i) REQUIRE(same(level.taken[search.out + i], want[i]));
       for (std::uint32_t r = search.row_begin; r < search.row_end; ++r) {
         const BestRow& row = level.rows[r];
@@ -161,7 +163,7 @@ TEST_SUITE("cuda level best") {
       level.run();
       CHECK_FALSE(std::isfinite(level.totals[0]));
       CHECK(std::isfinite(level.totals[1]));
-      const std::vector<TakenLogit> want = level.best_of(level.searches[1]);
+      const std::vector<SelectedLogit> want = level.best_of(level.searches[1]);
       for (std::uint32_t i = 0; i < 3; ++i) CHECK(same(level.taken[level.searches[1].out + i], want[i]));
     }
   }

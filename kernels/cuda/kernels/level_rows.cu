@@ -122,7 +122,7 @@ TROUPE_KERNEL(threads) level_rows_kernel(LevelRows task) {
   const LevelRow row = task.rows[block_x()];
   const float* const logits = task.logits + block_x() * std::size_t{task.stride};
   sum_exponentials_of(logits, task.vocabulary, task.sums + block_x());
-  if (row.asked == Asked::largest && row.count > 0) return take_largest(task, row, logits);
+  if (row.asked == LogitSelection::largest && row.count > 0) return take_largest(task, row, logits);
   for (std::uint32_t i = thread_x(); i < row.count; i += threads)
     task.logits_out[row.out + i] = logits[task.tokens[row.list + i]];
 }

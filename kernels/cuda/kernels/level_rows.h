@@ -10,7 +10,7 @@
 
 namespace troupe::kernels::cuda {
 
-enum class Asked : std::uint32_t {
+enum class LogitSelection : std::uint32_t {
   listed,  // logits of tokens[list, list + count)
   largest  // the `count` largest; among equal ones those of the lowest tokens; ordered by token
 };
@@ -19,7 +19,7 @@ struct LevelRow {
   std::uint32_t list = 0;
   std::uint32_t count = 0;  // at most the vocabulary
   std::uint32_t out = 0;    // index of the first output
-  Asked asked = Asked::listed;
+  LogitSelection asked = LogitSelection::listed;
 };
 
 // Arguments of read_level; device pointers.

@@ -12,8 +12,8 @@
 #include "kernels/cuda/testing/device_test.h"
 
 using namespace troupe::kernels;
-using cuda::Asked;
 using cuda::LevelRow;
+using cuda::LogitSelection;
 
 namespace {
 
@@ -35,12 +35,12 @@ struct Level {
     const auto list = static_cast<std::uint32_t>(lists.size()),
                count = static_cast<std::uint32_t>(listed.size());
     lists.insert(lists.end(), listed.begin(), listed.end());
-    asked.push_back({list, count, out, Asked::listed});
+    asked.push_back({list, count, out, LogitSelection::listed});
     out += count;
     rows.push_back(std::move(row));
   }
   void add(std::vector<float> row, std::uint32_t largest) {
-    asked.push_back({0, largest, out, Asked::largest});
+    asked.push_back({0, largest, out, LogitSelection::largest});
     out += largest;
     rows.push_back(std::move(row));
   }
@@ -107,7 +107,7 @@ TEST_SUITE("cuda level rows") {
         REQUIRE(std::abs(level.sums[r].log() - want) <= 1e-5 + 1e-7 * std::abs(want));
         const std::vector<std::uint32_t> largest = largest_of(row, asked.count);
         for (std::uint32_t i = 0; i < asked.count; ++i) {
-          const bool listed = asked.asked == Asked::listed;
+          const bool listed = asked.asked == LogitSelection::listed;
           const std::uint32_t token = listed ? level.lists[asked.list + i] : largest[i];
           REQUIRE(level.logits[asked.out + i] == row[token]);
           REQUIRE(level.tokens[asked.out + i] == (listed ? 0xffffffff : token));

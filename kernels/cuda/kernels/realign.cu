@@ -55,7 +55,7 @@ struct Angles {
       sines[i] = backwards ? -two.at[1] : two.at[1], sines[i + 1] = backwards ? -two.at[3] : two.at[3];
     }
   }
-  TROUPE_DEVICE void turn(typename Numbers::Piece& first, typename Numbers::Piece& second) const {
+  TROUPE_DEVICE void rotate(typename Numbers::Piece& first, typename Numbers::Piece& second) const {
     float x[Numbers::numbers], y[Numbers::numbers];
     TROUPE_UNROLL
     for (unsigned i = 0; i < Numbers::numbers; ++i) {
@@ -107,7 +107,7 @@ realign_kernel(const RealignPage* pages, const float* rotations, PageShape shape
         values[0] = *reinterpret_cast<const Piece*>(page.from + at + shape.head_bytes);
         values[1] = *reinterpret_cast<const Piece*>(page.from + at + shape.head_bytes + half_bytes);
       }
-      if (turns) angles.turn(keys[0], keys[1]);
+      if (turns) angles.rotate(keys[0], keys[1]);
     }
     *reinterpret_cast<Piece*>(page.to + at) = keys[0];
     *reinterpret_cast<Piece*>(page.to + at + half_bytes) = keys[1];

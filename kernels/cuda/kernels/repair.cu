@@ -1,8 +1,8 @@
 #include "kernels/cuda/kernels/repair.h"
 
 #include "kernels/base/check.h"
+#include "kernels/cuda/kernels/rotate_inl.h"
 #include "kernels/cuda/kernels/sums_inl.h"
-#include "kernels/cuda/kernels/turn_inl.h"
 
 namespace troupe::kernels::cuda {
 namespace {
@@ -37,7 +37,7 @@ template <class Half>
 TROUPE_DEVICE Numbers load_block(const RepairToken& token, const RepairShape& shape, const float* rotations,
                                  unsigned head, unsigned word) {
   const std::byte* const key = token.block + shape.key_at(head);
-  return {turned(load_pairs<Half>(key, shape.words, word), rotations, token.turn, shape.words, word),
+  return {rotated(load_pairs<Half>(key, shape.words, word), rotations, token.rotation, shape.words, word),
           load_pairs<Half>(key + shape.head_bytes, shape.words, word)};
 }
 
@@ -86,8 +86,8 @@ TROUPE_DEVICE Numbers mean_difference(const RepairLayer& task, const RepairShape
     const Numbers own = load_own<Half>(token, shape, head, word);
     const Numbers block = load_block<Half>(token, shape, task.rotations, head, word);
     add_to(mean.key,
-           turned(difference(own.key, block.key), task.rotations, -static_cast<std::int32_t>(token.position),
-                  shape.words, word),
+           rotated(difference(own.key, block.key), task.rotations, -static_cast<std::int32_t>(token.position),
+                   shape.words, word),
            1);
     add_to(mean.value, difference(own.value, block.value), 1);
   }
@@ -118,7 +118,7 @@ fill_tokens_kernel(RepairLayer task, RepairShape shape, const FillItem* items, c
     Numbers filled = load_block<Half>(token, shape, task.rotations, head, word);
     if (corrected) {
       add_to(filled.key,
-             turned(mean.key, task.rotations, static_cast<std::int32_t>(token.position), shape.words, word),
+             rotated(mean.key, task.rotations, static_cast<std::int32_t>(token.position), shape.words, word),
              1);
       add_to(filled.value, mean.value, 1);
     }

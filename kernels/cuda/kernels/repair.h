@@ -16,7 +16,7 @@ namespace troupe::kernels::cuda {
 struct RepairToken {
   const std::byte* block = nullptr;  // its address in its block
   std::byte* own = nullptr;          // its slot in the pass
-  std::int32_t turn = 0;             // rotation of the block's key to the token's position
+  std::int32_t rotation = 0;         // rotation of the block's key to the token's position
   std::uint32_t position = 0;        // its position in the prompt
 };
 

@@ -55,9 +55,9 @@ struct Repaired {
       for (std::size_t i = 0; i < half; ++i) {
         const std::size_t key = token * numbers_of_token() + layout.keys(layer, head) / 2 + i,
                           value = key + layout.head_dim;
-        const std::int32_t turn = turns[token];
-        const float* const angle = &rotations[(static_cast<std::size_t>(std::abs(turn)) * half + i) * 2];
-        const double cosine = angle[0], sine = turn < 0 ? -angle[1] : angle[1];
+        const std::int32_t rotation = turns[token];
+        const float* const angle = &rotations[(static_cast<std::size_t>(std::abs(rotation)) * half + i) * 2];
+        const double cosine = angle[0], sine = rotation < 0 ? -angle[1] : angle[1];
         const double first = number(block, key), second = number(block, key + half);
         for (const double off : {number(own, key) - (first * cosine - second * sine),
                                  number(own, key + half) - (second * cosine + first * sine),
@@ -80,7 +80,7 @@ std::vector<float> compared(const Repaired& tokens, std::uint32_t layer, std::ui
     const std::size_t at = t * tokens.layout.page_bytes();
     list.push_back({.block = reinterpret_cast<const std::byte*>(block.get()) + at,
                     .own = reinterpret_cast<std::byte*>(own.get()) + at,
-                    .turn = tokens.turns[t]});
+                    .rotation = tokens.turns[t]});
   }
   const DeviceCopy<RepairToken> listed(list);
   Stream stream;

@@ -11,7 +11,7 @@ using namespace simt;
 
 constexpr unsigned threads = 256, warps = threads / warp_threads;
 
-TROUPE_KERNEL(threads) sum_rows_kernel(SummedRows task) {
+TROUPE_KERNEL(threads) sum_rows_kernel(RowSum task) {
   const std::uint32_t row = block_x() * warps + warp();
   if (row >= task.rows) return;
   for (std::uint32_t i = lane(); i < task.width; i += warp_threads) {
@@ -29,7 +29,7 @@ struct ShiftedScaled {
 };
 
 // Returns the shift and scale of a row to all lanes.
-TROUPE_DEVICE ShiftedScaled normed_by(const MadeRows& task, const float* in) {
+TROUPE_DEVICE ShiftedScaled normed_by(const RowTransform& task, const float* in) {
   const auto number = [&](std::uint32_t i) { return task.silu ? in[i] * sigmoid(in[i]) : in[i]; };
   ShiftedScaled by;
   if (task.norm == RowNorm::moments) {
@@ -52,7 +52,7 @@ TROUPE_DEVICE ShiftedScaled normed_by(const MadeRows& task, const float* in) {
 
 template <class Format>
 TROUPE_KERNEL(threads)
-make_rows_kernel(MadeRows task) {
+make_rows_kernel(RowTransform task) {
   const std::uint32_t row = block_x() * warps + warp();
   if (row >= task.rows) return;
   const float* const in = task.in + (task.in_rows == nullptr ? row : task.in_rows[row]) * task.in_stride;
@@ -75,7 +75,7 @@ make_rows_kernel(MadeRows task) {
 
 template <class Format>
 TROUPE_KERNEL(threads)
-mix_experts_kernel(MixedExperts task) {
+mix_experts_kernel(ExpertMix task) {
   const std::uint32_t row = block_x() * warps + warp();
   if (row >= task.rows) return;
   const float* const gates = task.gates + row * task.gate_stride;
@@ -102,12 +102,12 @@ auto version_of(RowFormat format, void (*bf16)(Task), void (*f16)(Task), void (*
 
 }  // namespace
 
-void sum_rows(const SummedRows& task, Stream& stream) {
+void sum_rows(const RowSum& task, Stream& stream) {
   if (task.rows == 0) return;
   launch("sum_rows", sum_rows_kernel, {.blocks = blocks_of(task.rows), .threads = threads}, stream, task);
 }
 
-void make_rows(const MadeRows& task, Stream& stream) {
+void transform_rows(const RowTransform& task, Stream& stream) {
   if (task.rows == 0) return;
   TROUPE_CHECK(task.out_f32 != nullptr || task.column + task.width <= task.inputs,
                "a row is wide enough for its numbers");
@@ -116,7 +116,7 @@ void make_rows(const MadeRows& task, Stream& stream) {
          {.blocks = blocks_of(task.rows), .threads = threads}, stream, task);
 }
 
-void mix_experts(const MixedExperts& task, Stream& stream) {
+void mix_experts(const ExpertMix& task, Stream& stream) {
   if (task.rows == 0) return;
   launch(
       "mix_experts",

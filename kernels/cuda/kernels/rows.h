@@ -13,21 +13,21 @@ namespace troupe::kernels::cuda {
 
 // Computes out[r] = scale * tables[0][numbers[0][r]] + tables[1][numbers[1][r]] + …; a null table
 // ends the sum.
-struct SummedRows {
+struct RowSum {
   const float* tables[3] = {};
   const std::uint32_t* numbers[3] = {};
   float scale = 1;
   std::uint32_t rows = 0, width = 0;
   float* out = nullptr;  // dense
 };
-void sum_rows(const SummedRows& task, Stream& stream);
+void sum_rows(const RowSum& task, Stream& stream);
 
 // Computes y = in, or silu(in). Then norms it, by mean and variance (divided by the width) with an
 // optional weight and bias, or to unit length (at least epsilon). Then multiplies it by a gate, or
 // by the gate's sigmoid.
 enum class RowNorm : std::uint8_t { none, moments, length };
 enum class RowGate : std::uint8_t { none, times, sigmoid };
-struct MadeRows {
+struct RowTransform {
   const float* in = nullptr;
   std::size_t in_stride = 0;
   const std::uint32_t* in_rows = nullptr;  // row of `in` per row; null: the same row
@@ -48,11 +48,11 @@ struct MadeRows {
   float* out_f32 = nullptr;
   std::size_t out_stride = 0;  // of out_f32
 };
-void make_rows(const MadeRows& task, Stream& stream);
+void transform_rows(const RowTransform& task, Stream& stream);
 
 // Mixes Climber's experts for one task: the softmax of a row's gates over the experts weights the
 // sum of silu of the experts' outputs.
-struct MixedExperts {
+struct ExpertMix {
   const float* opinions = nullptr;  // [expert][number] per row
   std::size_t opinion_stride = 0;
   const float* gates = nullptr;  // [expert] per row
@@ -61,6 +61,6 @@ struct MixedExperts {
   RowFormat format = RowFormat::bf16;
   std::uint16_t* out = nullptr;
 };
-void mix_experts(const MixedExperts& task, Stream& stream);
+void mix_experts(const ExpertMix& task, Stream& stream);
 
 }  // namespace troupe::kernels::cuda

@@ -45,19 +45,19 @@ bool lies_in(const std::map<const std::byte*, std::size_t>& ranges, const void* 
 }
 
 // Guard bytes behind the end of an allocation, checked when the memory is freed.
-constexpr std::size_t rim_bytes = 256;
-constexpr std::byte rim{0xa5};
+constexpr std::size_t guard_bytes = 256;
+constexpr std::byte guard_byte{0xa5};
 
 std::byte* allocate(std::size_t bytes) {
-  auto* const memory = static_cast<std::byte*>(::operator new(bytes + rim_bytes, alignment));
+  auto* const memory = static_cast<std::byte*>(::operator new(bytes + guard_bytes, alignment));
   std::memset(memory, 0xff, bytes);
-  std::fill_n(memory + bytes, rim_bytes, rim);
+  std::fill_n(memory + bytes, guard_bytes, guard_byte);
   return memory;
 }
 void release(std::byte* memory, std::size_t bytes) {
-  TROUPE_CHECK(
-      std::all_of(memory + bytes, memory + bytes + rim_bytes, [](std::byte at) { return at == rim; }),
-      "nothing was written behind the end of device memory");
+  TROUPE_CHECK(std::all_of(memory + bytes, memory + bytes + guard_bytes,
+                           [](std::byte at) { return at == guard_byte; }),
+               "nothing was written behind the end of device memory");
   ::operator delete(memory, alignment);
 }
 

@@ -30,7 +30,7 @@ Machine& machine() {
 void Machine::run(const Grid& grid, const std::function<void()>& body) {
   grid_ = grid;
   device_ = device_properties(0);
-  place_ = {0, 0, 0, grid.blocks_x, grid.threads};
+  thread_index_ = {0, 0, 0, grid.blocks_x, grid.threads};
   if (grid.threads == 0 || grid.threads > threads_max || grid.threads % warp_threads != 0)
     fault<KernelFault>(std::to_string(grid.threads) + " threads; expected a multiple of 32 up to 1024", 0);
   if (grid.blocks_x == 0 || grid.blocks_y == 0 || grid.blocks_y > 65535)
@@ -48,8 +48,9 @@ void Machine::run(const Grid& grid, const std::function<void()>& body) {
   warp_order_.resize(grid.threads / warp_threads);
   for (unsigned i = 0; i < warp_order_.size(); ++i) warp_order_[i] = i;
   ++counts.launches;
-  for (place_.block_y = 0; place_.block_y < grid.blocks_y; ++place_.block_y)
-    for (place_.block_x = 0; place_.block_x < grid.blocks_x; ++place_.block_x) run_block(body);
+  for (thread_index_.block_y = 0; thread_index_.block_y < grid.blocks_y; ++thread_index_.block_y)
+    for (thread_index_.block_x = 0; thread_index_.block_x < grid.blocks_x; ++thread_index_.block_x)
+      run_block(body);
 }
 
 void Machine::run_block(const std::function<void()>& body) {
@@ -68,12 +69,12 @@ void Machine::run_block(const std::function<void()>& body) {
       bool moved = false;
       for (const unsigned warp : warp_order_) moved = run_warp(warp) || moved;
       for (std::size_t first = 0; first + group_threads <= lanes_.size(); first += group_threads)
-        moved = meet_in_group(&lanes_[first]) || moved;
+        moved = run_group_operation(&lanes_[first]) || moved;
       if (all(State::at_block) || !moved) pass_barrier();
     }
     check_async_ended();
   } catch (...) {
-    give_up();
+    aborted();
     throw;
   }
 }
@@ -87,17 +88,17 @@ bool Machine::run_warp(unsigned warp) {
       if (lanes[i]->state != State::ready) continue;
       moved = true;
       running_ = lanes[i];
-      place_.thread = running_->number();
+      thread_index_.thread = running_->number();
       running_->resume();
       if (running_->error) std::rethrow_exception(running_->error);
     }
-  } while (meet_in_warp(lanes));
+  } while (run_warp_operation(lanes));
   return moved;
 }
 
 // Runs a warp operation if all lanes wait at it; returns whether it did. Lanes that wait for a
 // phase may still arrive.
-bool Machine::meet_in_warp(Thread* const* lanes) {
+bool Machine::run_warp_operation(Thread* const* lanes) {
   Thread* const* const end = lanes + warp_threads;
   Thread* const* first = std::find_if(lanes, end, [](Thread* t) { return t->state == State::at_warp; });
   if (first == end || std::any_of(lanes, end, [](Thread* t) { return t->state == State::at_phase; }))
@@ -105,7 +106,7 @@ bool Machine::meet_in_warp(Thread* const* lanes) {
   std::array<void*, warp_threads> operands;
   for (unsigned i = 0; i < warp_threads; ++i) {
     if (lanes[i]->state != State::at_warp || lanes[i]->operation != (*first)->operation)
-      tell_absent(**first, warp_threads);
+      report_absent(**first, warp_threads);
     operands[i] = lanes[i]->operands;
   }
   (*first)->operation->run(operands.data());
@@ -114,15 +115,15 @@ bool Machine::meet_in_warp(Thread* const* lanes) {
 }
 
 // Does the same for a warpgroup, whose threads arrive in any order.
-bool Machine::meet_in_group(Thread* const* threads) {
+bool Machine::run_group_operation(Thread* const* threads) {
   std::array<void*, group_threads> operands;
   for (unsigned i = 0; i < group_threads; ++i) {
     if (threads[i]->state != State::at_group) return false;
     operands[i] = threads[i]->operands;
   }
-  place_.thread = threads[0]->number();
+  thread_index_.thread = threads[0]->number();
   for (unsigned i = 0; i < group_threads; ++i)
-    if (threads[i]->operation != threads[0]->operation) tell_absent(*threads[0], group_threads);
+    if (threads[i]->operation != threads[0]->operation) report_absent(*threads[0], group_threads);
   threads[0]->operation->run(operands.data());
   for (unsigned i = 0; i < group_threads; ++i) threads[i]->state = State::ready;
   return true;
@@ -130,7 +131,7 @@ bool Machine::meet_in_group(Thread* const* threads) {
 
 // Reports the first thread of the waiting thread's warp or warpgroup that did not reach its
 // operation.
-void Machine::tell_absent(const Thread& waiting, unsigned threads) const {
+void Machine::report_absent(const Thread& waiting, unsigned threads) const {
   for (unsigned i = waiting.number() / threads * threads; i < lanes_.size(); ++i)
     if (lanes_[i]->state != waiting.state || lanes_[i]->operation != waiting.operation)
       fault<DivergenceFault>(std::string("absent from ") + waiting.operation->name + " of thread " +
@@ -143,7 +144,7 @@ void Machine::tell_absent(const Thread& waiting, unsigned threads) const {
 // Reports why no thread can continue, unless all wait at the block's barrier.
 void Machine::check_stuck() const {
   for (const Thread* thread : lanes_) {
-    if (thread->state == State::at_group) tell_absent(*thread, group_threads);
+    if (thread->state == State::at_group) report_absent(*thread, group_threads);
     if (thread->state == State::at_named) {
       const NamedBarrier& barrier = async.named[thread->waits_at];
       fault<StuckFault>("waits at barrier " + std::to_string(thread->waits_at) + ", where " +
@@ -174,29 +175,30 @@ void Machine::pass_barrier() {
   for (Thread* thread : lanes_) thread->state = State::ready;
 }
 
-void Machine::give_up() {
+void Machine::aborted() {
   for (Thread* thread : lanes_) {
     running_ = thread;
-    thread->give_up = true;
+    thread->aborted = true;
     if (thread->inside()) thread->resume();
-    thread->give_up = false;
+    thread->aborted = false;
     thread->state = State::done;
   }
 }
 
 std::byte* Machine::shared(std::uint32_t address, std::size_t bytes, std::size_t alignment) {
   if (address > shared_used_ || bytes > shared_used_ - address)
-    fault<BoundsFault>("reads or writes outside its shared memory", place_.thread);
+    fault<BoundsFault>("reads or writes outside its shared memory", thread_index_.thread);
   if (address % alignment != 0)
     fault<AlignmentFault>("shared memory address not a multiple of " + std::to_string(alignment),
-                          place_.thread);
+                          thread_index_.thread);
   return shared_.data() + address;
 }
 
 std::uint32_t Machine::variable(const void* key, std::size_t bytes) {
   const auto [at, fresh] = variables_.try_emplace(key, static_cast<std::uint32_t>(shared_used_));
   if (fresh) shared_used_ += (bytes + 15) / 16 * 16;
-  if (shared_used_ > shared_.size()) fault<BoundsFault>("too many variables in shared memory", place_.thread);
+  if (shared_used_ > shared_.size())
+    fault<BoundsFault>("too many variables in shared memory", thread_index_.thread);
   return at->second;
 }
 
@@ -204,24 +206,24 @@ std::uint32_t Machine::dynamic(std::size_t offset, std::size_t bytes) {
   if (offset > grid_.shared_bytes || bytes > grid_.shared_bytes - offset)
     fault<BoundsFault>("dynamic shared memory up to byte " + std::to_string(offset + bytes) +
                            "; launched with " + std::to_string(grid_.shared_bytes),
-                       place_.thread);
+                       thread_index_.thread);
   return static_cast<std::uint32_t>(offset);
 }
 
 Counts counts() { return machine().counts; }
-const Place& place() { return machine().place(); }
+const ThreadIndex& place() { return machine().place(); }
 
-void meet_warp(const WarpOperation& operation, void* operands) {
+void sync_warp(const WarpOperation& operation, void* operands) {
   Thread& thread = machine().thread();
   thread.operation = &operation;
   thread.operands = operands;
-  thread.meet(State::at_warp);
+  thread.wait_at(State::at_warp);
 }
 
-bool meet_block(bool value) {
+bool sync_block(bool value) {
   Thread& thread = machine().thread();
   thread.vote = value;
-  thread.meet(State::at_block);
+  thread.wait_at(State::at_block);
   return machine().vote;
 }
 

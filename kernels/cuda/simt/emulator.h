@@ -41,10 +41,10 @@ struct Counts {
 Counts counts();  // for the calling thread
 
 // The indices of the running thread in its launch.
-struct Place {
+struct ThreadIndex {
   unsigned thread = 0, block_x = 0, block_y = 0, blocks_x = 1, block_threads = 1;
 };
-const Place& place();
+const ThreadIndex& place();
 
 // A warp operation: run(operands) gets the operand of each of the 32 lanes.
 struct WarpOperation {
@@ -52,9 +52,9 @@ struct WarpOperation {
   void (*run)(void* const* operands);
 };
 // Returns after all lanes of the warp arrived with the same operation and it ran.
-void meet_warp(const WarpOperation& operation, void* operands);
+void sync_warp(const WarpOperation& operation, void* operands);
 // Returns after all threads of the block arrived: whether any of them passed true.
-bool meet_block(bool value);
+bool sync_block(bool value);
 
 // Returns `bytes` of the block's shared memory at an address; throws BoundsFault if they are
 // outside, AlignmentFault if misaligned.

@@ -49,7 +49,7 @@ std::byte* async_view() {
 
 void fence_async() {
   Machine& m = machine();
-  m.need_hopper("fence_async");
+  m.require_hopper("fence_async");
   std::byte* const view = async_view();
   auto& touched = m.thread().touched;
   for (std::size_t word = 0; word < touched.size(); ++word)
@@ -63,7 +63,7 @@ void fence_async() {
 
 void mbarrier_init(std::uint32_t at, unsigned arrivals) {
   Machine& m = machine();
-  m.need_hopper("an mbarrier");
+  m.require_hopper("an mbarrier");
   m.shared(at, 8, 8);
   if (arrivals == 0 || arrivals > arrivals_max)
     m.fault<KernelFault>("an mbarrier of " + std::to_string(arrivals) + " arrivals", running());
@@ -86,7 +86,7 @@ void mbarrier_wait(std::uint32_t at, unsigned parity) {
   if (mbarrier_at(at).phase % 2 != parity) return;
   m.thread().waits_at = at;
   m.thread().parity = parity;
-  m.thread().meet(State::at_phase);
+  m.thread().wait_at(State::at_phase);
 }
 
 void copy_bulk(std::uint32_t to, const void* from, std::size_t bytes, std::uint32_t at) {
@@ -106,9 +106,9 @@ void copy_bulk(std::uint32_t to, const void* from, std::size_t bytes, std::uint3
   end_phase(at, barrier);
 }
 
-void meet_named(unsigned number, unsigned threads, bool wait) {
+void sync_named(unsigned number, unsigned threads, bool wait) {
   Machine& m = machine();
-  m.need_hopper("a named barrier");
+  m.require_hopper("a named barrier");
   if (number == 0 || number >= m.async.named.size() || threads == 0 || threads % warp_threads != 0)
     m.fault<KernelFault>("barrier " + std::to_string(number) + " of " + std::to_string(threads) +
                              " threads; expected 1 to 15, of whole warps",
@@ -124,16 +124,16 @@ void meet_named(unsigned number, unsigned threads, bool wait) {
     m.release(State::at_named, number, [](Thread&) { return true; });
   } else if (wait) {
     m.thread().waits_at = number;
-    m.thread().meet(State::at_named);
+    m.thread().wait_at(State::at_named);
   }
 }
 
-void meet_group(const WarpOperation& operation, void* operands) {
-  machine().need_hopper(operation.name);
+void sync_group(const WarpOperation& operation, void* operands) {
+  machine().require_hopper(operation.name);
   Thread& thread = machine().thread();
   thread.operation = &operation;
   thread.operands = operands;
-  thread.meet(State::at_group);
+  thread.wait_at(State::at_group);
 }
 
 void check_async_ended() {

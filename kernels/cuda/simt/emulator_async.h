@@ -33,10 +33,10 @@ void mbarrier_wait(std::uint32_t at, unsigned parity);
 void copy_bulk(std::uint32_t to, const void* from, std::size_t bytes, std::uint32_t mbarrier);
 
 // Arrives at a named barrier; waits for the other threads, or continues.
-void meet_named(unsigned barrier, unsigned threads, bool wait);
+void sync_named(unsigned barrier, unsigned threads, bool wait);
 
 // Returns after all threads of the warpgroup arrived with the same operation and it ran on their operands.
-void meet_group(const WarpOperation& operation, void* operands);
+void sync_group(const WarpOperation& operation, void* operands);
 
 // A thread's operands of a product: its parts of the sums and of A, and the values that all threads share.
 struct ProductPart {
@@ -80,7 +80,7 @@ struct Sums {
   unsigned columns, in_flight;
   std::vector<float> values;  // [64][columns]
 };
-struct Product {
+struct GroupProduct {
   unsigned group;
   std::size_t sums;
   ProductForm form;
@@ -93,7 +93,7 @@ struct Product {
 struct Warpgroup {
   bool fenced = false;
   unsigned group = 0;
-  std::vector<Product> products;
+  std::vector<GroupProduct> products;
   std::vector<Sums> sums;
 };
 struct AsyncState {

@@ -45,9 +45,9 @@ TEST_SUITE("cuda emulator: lost device") {
     const int ended = status_of(true, false);
     CHECK(WIFSIGNALED(ended));
     for (const bool lost : {true, false}) {
-      const int told = status_of(lost, lost);
-      CHECK(WIFEXITED(told));
-      CHECK(WEXITSTATUS(told) == 7);
+      const int reported = status_of(lost, lost);
+      CHECK(WIFEXITED(reported));
+      CHECK(WEXITSTATUS(reported) == 7);
     }
   }
 }

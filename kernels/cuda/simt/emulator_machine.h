@@ -18,7 +18,7 @@
 #include "kernels/cuda/simt/device_emulated.h"
 #include "kernels/cuda/simt/emulator.h"
 #include "kernels/cuda/simt/emulator_async.h"
-#include "kernels/cuda/simt/fiber_notes_inl.h"
+#include "kernels/cuda/simt/fiber_sanitizer_inl.h"
 
 namespace troupe::kernels::cuda::emulator {
 
@@ -29,7 +29,7 @@ inline constexpr std::size_t granule_bytes = 16;             // of shared memory
 inline constexpr int poison = 0xff;                          // NaN in every format
 
 // Thrown through the threads of an abandoned block.
-struct GivenUp {};
+struct BlockAborted {};
 
 struct PendingCopy {
   std::uint32_t to;
@@ -44,11 +44,11 @@ enum class State { ready, at_warp, at_group, at_block, at_phase, at_named, done 
 class Thread {
  public:
   explicit Thread(unsigned number)
-      : number_(number), fiber_(std::allocator_arg, Stack(notes_), [this](Fiber&& caller) {
-          notes_.entered();
+      : number_(number), fiber_(std::allocator_arg, Stack(sanitizer_), [this](Fiber&& caller) {
+          sanitizer_.entered();
           caller_ = std::move(caller);
           for (yield(); !quit_; yield()) live();
-          notes_.leave_for_good();
+          sanitizer_.leave_for_good();
           return std::move(caller_);
         }) {
     resume();
@@ -70,15 +70,15 @@ class Thread {
   }
   bool inside() const { return inside_; }  // the body has begun and not ended
   void resume() {
-    notes_.enter();
+    sanitizer_.enter();
     fiber_ = std::move(fiber_).resume();
-    notes_.returned();
+    sanitizer_.returned();
   }
   // Switches from device code to the scheduler.
-  void meet(State where) {
+  void wait_at(State where) {
     state = where;
     yield();
-    if (give_up) throw GivenUp();
+    if (aborted) throw BlockAborted();
   }
   void touch(std::uint32_t address, std::size_t bytes) {
     for (std::size_t g = address / granule_bytes; g <= (address + bytes - 1) / granule_bytes; ++g)
@@ -87,7 +87,7 @@ class Thread {
   unsigned number() const { return number_; }
 
   State state = State::done;
-  bool give_up = false;
+  bool aborted = false;
   std::exception_ptr error;
   const WarpOperation* operation = nullptr;
   void* operands = nullptr;
@@ -104,25 +104,25 @@ class Thread {
 
   // A guarded stack whose bounds are reported to the sanitizers.
   struct Stack {
-    explicit Stack(FiberNotes& bounds_told) : notes(&bounds_told) {}
+    explicit Stack(FiberSanitizer& bounds) : notes(&bounds) {}
     boost::context::stack_context allocate() {
       const auto stack = guarded.allocate();
       notes->stack(static_cast<char*>(stack.sp) - stack.size, stack.size);
       return stack;
     }
     void deallocate(boost::context::stack_context& stack) {
-      FiberNotes::stack_gone(static_cast<char*>(stack.sp) - stack.size, stack.size);
+      FiberSanitizer::stack_gone(static_cast<char*>(stack.sp) - stack.size, stack.size);
       guarded.deallocate(stack);
     }
     boost::context::protected_fixedsize_stack guarded{stack_bytes};
-    FiberNotes* notes;
+    FiberSanitizer* notes;
   };
 
   void live() {
     inside_ = true;
     try {
       (*body_)();
-    } catch (const GivenUp&) {
+    } catch (const BlockAborted&) {
     } catch (...) {
       error = std::current_exception();
     }
@@ -130,15 +130,15 @@ class Thread {
     state = State::done;
   }
   void yield() {
-    notes_.leave();
+    sanitizer_.leave();
     caller_ = std::move(caller_).resume();
-    notes_.entered();
+    sanitizer_.entered();
   }
 
   unsigned number_;
   bool quit_ = false, inside_ = false;
   const std::function<void()>* body_ = nullptr;
-  FiberNotes notes_;
+  FiberSanitizer sanitizer_;
   Fiber caller_, fiber_;
 };
 
@@ -148,7 +148,7 @@ class Machine {
   void run(const Grid& grid, const std::function<void()>& body);
 
   Thread& thread() { return *running_; }
-  const Place& place() const { return place_; }
+  const ThreadIndex& place() const { return thread_index_; }
   std::byte* shared(std::uint32_t address, std::size_t bytes, std::size_t alignment);
   const std::byte* shared_granule(std::size_t at) const { return &shared_[at]; }
   std::uint32_t variable(const void* key, std::size_t bytes);
@@ -163,16 +163,16 @@ class Machine {
 
   template <class Fault>
   [[noreturn]] void fault(const std::string& what, unsigned thread) const {
-    throw Fault(std::string(grid_.kernel) + ", block (" + std::to_string(place_.block_x) + ", " +
-                std::to_string(place_.block_y) + "), thread " + std::to_string(thread) + ": " + what +
+    throw Fault(std::string(grid_.kernel) + ", block (" + std::to_string(thread_index_.block_x) + ", " +
+                std::to_string(thread_index_.block_y) + "), thread " + std::to_string(thread) + ": " + what +
                 " (schedule seed " + std::to_string(schedule_seed()) + ")");
   }
   // Throws unless the device has the features of sm_90a.
-  void need_hopper(const char* word) const {
+  void require_hopper(const char* word) const {
     if (device_.capability != 90)
       fault<KernelFault>(std::string(word) + ", on a device of capability " +
                              std::to_string(device_.capability) + "; expected 90",
-                         place_.thread);
+                         thread_index_.thread);
   }
 
   Counts counts;
@@ -182,12 +182,12 @@ class Machine {
  private:
   void run_block(const std::function<void()>& body);
   bool run_warp(unsigned warp);
-  bool meet_in_warp(Thread* const* lanes);
-  bool meet_in_group(Thread* const* threads);
+  bool run_warp_operation(Thread* const* lanes);
+  bool run_group_operation(Thread* const* threads);
   void pass_barrier();
-  [[noreturn]] void tell_absent(const Thread& waiting, unsigned threads) const;
+  [[noreturn]] void report_absent(const Thread& waiting, unsigned threads) const;
   void check_stuck() const;
-  void give_up();
+  void aborted();
 
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<Thread*> lanes_;  // of the block, in order
@@ -196,7 +196,7 @@ class Machine {
   DeviceProperties device_;  // of the launch
   Thread* running_ = nullptr;
   Grid grid_;
-  Place place_;
+  ThreadIndex thread_index_;
   std::vector<std::byte> shared_;  // dynamic memory first, then variables
   std::size_t shared_used_ = 0;
   std::unordered_map<const void*, std::uint32_t> variables_;

@@ -100,7 +100,7 @@ std::size_t take_sums(Warpgroup& group, const ProductForm& form, void* const* pa
 
 // Adds the product. A's element 2r + h of a thread is row 16 * warp + lane/4, plus 8 where r is
 // odd, and column 2 * (lane%4) + h, plus 8 where r >= 2.
-void multiply(const Product& product, std::vector<float>& values) {
+void multiply(const GroupProduct& product, std::vector<float>& values) {
   const unsigned columns = product.form.columns;
   std::vector<float> b(product.b.size());
   for (std::size_t i = 0; i < b.size(); ++i) b[i] = product.form.widen(product.b[i]);
@@ -115,7 +115,7 @@ void multiply(const Product& product, std::vector<float>& values) {
     }
 }
 
-void land(Warpgroup& group, const Product& product) {
+void land(Warpgroup& group, const GroupProduct& product) {
   Machine& m = machine();
   for (unsigned t = 0; t < group_threads; ++t)
     if (std::memcmp(product.a_at[t], product.a[t].data(), sizeof product.a[t]) != 0)
@@ -142,7 +142,8 @@ void start_product(const ProductForm& form, void* const* parts) {
   if (!group.fenced)
     m.fault<OrderFault>("a product without a group_fence since the last wait", m.place().thread);
   const auto& first = *static_cast<ProductPart*>(parts[0]);
-  Product product{group.group, take_sums(group, form, parts), form, first.b, first.accumulate, {}, {}, {}};
+  GroupProduct product{group.group, take_sums(group, form, parts), form, first.b, first.accumulate, {}, {},
+                       {}};
   for (unsigned t = 0; t < group_threads; ++t) {
     const auto& part = *static_cast<ProductPart*>(parts[t]);
     if (part.b != first.b || part.accumulate != first.accumulate)

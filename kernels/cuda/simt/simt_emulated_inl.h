@@ -30,11 +30,11 @@ inline unsigned block_threads() { return emulator::place().block_threads; }
 inline unsigned lane() { return thread_x() % warp_threads; }
 inline unsigned warp() { return thread_x() / warp_threads; }
 
-inline void barrier() { emulator::meet_block(false); }
-inline bool barrier_or(bool value) { return emulator::meet_block(value); }
+inline void barrier() { emulator::sync_block(false); }
+inline bool barrier_or(bool value) { return emulator::sync_block(value); }
 inline void warp_sync() {
   static constexpr emulator::WarpOperation operation{"warp_sync", [](void* const*) {}};
-  emulator::meet_warp(operation, nullptr);
+  emulator::sync_warp(operation, nullptr);
 }
 
 // A lane's operand of a shuffle.
@@ -54,7 +54,7 @@ T shuffle_operation(T value, unsigned from) {
         }
       }};
   Shuffled<T> operands{value, from, value};
-  emulator::meet_warp(operation, &operands);
+  emulator::sync_warp(operation, &operands);
   return operands.result;
 }
 template <class T>
@@ -79,7 +79,7 @@ inline std::uint32_t ballot(bool value) {
         for (unsigned i = 0; i < warp_threads; ++i) static_cast<Vote*>(operands[i])->result = votes;
       }};
   Vote vote{value, 0};
-  emulator::meet_warp(operation, &vote);
+  emulator::sync_warp(operation, &vote);
   return vote.result;
 }
 inline bool any(bool value) { return ballot(value) != 0; }
@@ -146,7 +146,7 @@ template <bool transposed>
 void load_matrices_operation(std::uint32_t (&r)[4], SharedAddress row) {
   static constexpr emulator::WarpOperation operation{"load_matrices", run_matrix_load<transposed>};
   MatrixLoad load{row, {}};
-  emulator::meet_warp(operation, &load);
+  emulator::sync_warp(operation, &load);
   std::memcpy(r, load.result, sizeof r);
 }
 inline void load_matrices(std::uint32_t (&r)[4], SharedAddress row) {
@@ -217,7 +217,7 @@ template <class Half>
 void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
   static constexpr emulator::WarpOperation operation{"multiply_add", run_multiply_add<Half>};
   MultiplyAdd operands{d, a, {b0, b1}};
-  emulator::meet_warp(operation, &operands);
+  emulator::sync_warp(operation, &operands);
 }
 
 inline float exp2_fast(float x) { return std::exp2(x); }

@@ -17,35 +17,35 @@ inline void fence_async() { emulator::fence_async(); }
 
 // Arrives for a whole warp.
 template <unsigned threads, bool wait>
-void come_to_barrier(unsigned number) {
+void arrive_at_barrier(unsigned number) {
   static constexpr emulator::WarpOperation operation{"named barrier", [](void* const*) {}};
-  emulator::meet_warp(operation, nullptr);
-  emulator::meet_named(number, threads, wait);
+  emulator::sync_warp(operation, nullptr);
+  emulator::sync_named(number, threads, wait);
 }
 template <unsigned threads>
 void barrier_sync(unsigned number) {
-  come_to_barrier<threads, true>(number);
+  arrive_at_barrier<threads, true>(number);
 }
 template <unsigned threads>
 void barrier_arrive(unsigned number) {
-  come_to_barrier<threads, false>(number);
+  arrive_at_barrier<threads, false>(number);
 }
 
 inline void group_fence() {
   static constexpr emulator::WarpOperation operation{"group_fence",
                                                      [](void* const*) { emulator::group_fence(); }};
-  emulator::meet_group(operation, nullptr);
+  emulator::sync_group(operation, nullptr);
 }
 inline void group_commit() {
   static constexpr emulator::WarpOperation operation{"group_commit",
                                                      [](void* const*) { emulator::group_commit(); }};
-  emulator::meet_group(operation, nullptr);
+  emulator::sync_group(operation, nullptr);
 }
 template <unsigned left>
 void group_wait() {
   static constexpr emulator::WarpOperation operation{"group_wait",
                                                      [](void* const*) { emulator::group_wait(left); }};
-  emulator::meet_group(operation, nullptr);
+  emulator::sync_group(operation, nullptr);
 }
 
 template <class Half, Rows rows, unsigned tiles>
@@ -55,7 +55,7 @@ void multiply_add_group(float (&d)[tiles][4], const std::uint32_t (&a)[4], Group
         emulator::start_product({8 * tiles, rows == Rows::along_columns, low_of<Half>}, parts);
       }};
   emulator::ProductPart part{d[0], a, std::uint64_t{b.high} << 32 | b.low, accumulate};
-  emulator::meet_group(operation, &part);
+  emulator::sync_group(operation, &part);
 }
 
 inline void hold_for(float) {}
@@ -64,7 +64,7 @@ template <unsigned registers>
 void resize_registers() {
   static_assert(registers % 8 == 0 && registers >= 24 && registers <= 256);
   static constexpr emulator::WarpOperation operation{"a change of registers", [](void* const*) {}};
-  emulator::meet_group(operation, nullptr);
+  emulator::sync_group(operation, nullptr);
 }
 template <unsigned registers>
 void registers_take() {

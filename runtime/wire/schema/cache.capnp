@@ -25,7 +25,7 @@ $Cxx.namespace("troupe::schema");
 using BlockName = Data;
 # 32 bytes (SHA-256). An optional name is empty when absent.
 
-struct AskedBlock {
+struct BlockQuery {
   name @0 :BlockName;
   kind @1 :Serving.SegmentKind;
   tokens @2 :UInt32;                              # tokens that it would take in the pool
@@ -42,7 +42,7 @@ struct LookupBlocks {
                                                   # holders
   countAccess @6 :Bool = true;                    # counts one access of the user and of each item
   allHolders @7 :Bool;                            # false = names only a few of many holders
-  blocks @8 :List(AskedBlock);                    # blocks of all plans that could answer the request
+  blocks @8 :List(BlockQuery);                    # blocks of all plans that could answer the request
   trace @9 :Serving.TraceContext;
 }
 
@@ -150,7 +150,7 @@ struct BlockVersion {
   generation @1 :UInt64;
 }
 
-struct AreaRoom {
+struct AreaCapacity {
   freeTokens @0 :UInt64;
   totalTokens @1 :UInt64;
 }
@@ -165,7 +165,7 @@ struct CacheChanges {
   obsoleteUserTotalTokens @5 :UInt64;
   obsoleteItemFreeTokens @6 :UInt64;
   obsoleteItemTotalTokens @7 :UInt64;
-  areas @8 :List(AreaRoom);                       # in order of the pool's areas
+  areas @8 :List(AreaCapacity);                       # in order of the pool's areas
   refused @9 :List(BlockName);                    # users' blocks that requests wanted to keep but that got no
                                                   # pages
 }

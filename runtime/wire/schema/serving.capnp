@@ -424,11 +424,11 @@ struct Search {
   width @1 :UInt32;                               # 0 = no search
   results @2 :UInt32;
   steps @3 :UInt32;
-  normalised @4 :Normalised;
+  normalised @4 :Normalisation;
   allowed @5 :List(TokenList);                    # complete paths
   denied @6 :List(TokenList);
   byToken @7 :Bool;                               # beams include each token's log probability
-  enum Normalised {
+  enum Normalisation {
     vocabulary @0;
     allowed @1;
   }

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Beam search end to end beside llama.cpp's, on the same shapes and the same machine, in turn.
+"""Compares a whole beam search with llama.cpp's, on the same shapes and the same machine, in rotation.
 
-  tests/bench/peers/beams.py --troupe build/deploy/troupe --peers FOLDER --shapes tiny,small --rounds 5 --json FILE
+  tests/bench/peers/beams.py --troupe build/deploy/troupe --peers FOLDER --shapes tiny,small --rounds 5
+                               --json FILE
 
-FOLDER is what setup.sh made. A request is a prompt that is computed, and a search of --width paths of three tokens behind it:
-log-softmax over 32,768 tokens, the best continuations, the parents' keys and values. First each setting of llama.cpp
-(prebuilt with f16 weights, or with its BLAS backend and f32; one thread or two; flash attention on or off) is tried once;
-then the best of them, with a selection that is well written and with a plain one, and Troupe take turns. Troupe's
-search is among 20,000 random items, and once more over the whole vocabulary as llama.cpp's. Of each the search behind a prompt that
-is there already is told, too: of llama.cpp what its parts took, of Troupe a run of its own.
-Wall and CPU time are medians over rounds; the multiply-add rate is sampled beside each.
+FOLDER is what setup.sh made. A request computes a prompt and searches --width paths of three tokens:
+log-softmax over 32,768 tokens, the best continuations, the parents' keys and values. First each setting
+of llama.cpp is tried once: prebuilt with f16 weights or with its BLAS backend and f32, one or two
+threads, flash attention on or off. Then the best of them, with a tuned and with a plain selection, and
+Troupe run in rotation. Troupe searches among 20,000 random items, and once more over the whole
+vocabulary, like llama.cpp. The search after an existing prompt is reported, too: from llama.cpp's own
+times, and from a separate run of Troupe. Wall and CPU time are medians over rounds; the multiply-add rate
+is sampled beside each.
 """
 import argparse
 import glob
@@ -85,7 +87,10 @@ class Llama:
 class Troupe:
     def __init__(self, shape, threads, engine):
         self.shape, self.threads, self.engine = shape, threads, engine
-        self.name = f"troupe{'' if engine == 'troupe' else ' ' + engine}, {threads} thread{'s' if threads > 1 else ''}"
+        self.name = (
+            f"troupe{'' if engine == 'troupe' else ' ' + engine}, {threads} "
+            f"thread{'s' if threads > 1 else ''}"
+        )
 
     def run(self, args, requests):
         whole, search = self.call(args, requests, ["--prefill"]), self.call(args, requests, [])
@@ -156,7 +161,8 @@ def race(args, shape):
     ours = min(row[args.by] for row in rows if row["engine"].startswith("troupe,"))
     for row in rows:
         print(
-            f"{shape:7} {row['engine']:75} {row['wall_ms']:9.1f} ms, {row['cpu_ms']:9.1f} CPU ms, {row[args.by] / ours:5.2f} x; the search "
+            f"{shape:7} {row['engine']:75} {row['wall_ms']:9.1f} ms, {row['cpu_ms']:9.1f} CPU ms, "
+            f"{row[args.by] / ours:5.2f} x; the search "
             f"{row['search_ms']:7.1f} ms",
             flush=True,
         )
@@ -174,17 +180,17 @@ def main():
     parser.add_argument("--prompt", type=int, default=1500)
     parser.add_argument("--threads", default="1,2", type=lambda text: [int(word) for word in text.split(",")])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--requests", type=int, default=3, help="of each engine in a round")
+    parser.add_argument("--requests", type=int, default=3, help="requests of each engine in a round")
     parser.add_argument(
         "--untried",
         action="store_true",
-        help="llama.cpp with its BLAS backend, one thread and flash attention only, where others take too long",
+        help="only llama.cpp with its BLAS backend, one thread and flash attention",
     )
     parser.add_argument(
         "--by",
         default="wall_ms",
         choices=("wall_ms", "cpu_ms"),
-        help="what is compared; CPU time where other work shares the cores, with one thread",
+        help="figure to compare: CPU time, with one thread, if other work shares the cores",
     )
     parser.add_argument("--json")
     args = parser.parse_args()

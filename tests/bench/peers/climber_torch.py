@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Climber in PyTorch: a peer of tests/bench/climber.py, and what writes the same model as ONNX for onnxruntime.
+"""Climber in PyTorch: a peer of tests/bench/climber.py, and the exporter of the same model to ONNX.
 
     climber_torch.py run    MODEL EVENTS CANDIDATES THREADS FORM
     climber_torch.py export MODEL EVENTS CANDIDATES FORM OUT.onnx
 
-FORM: `mask`: each tower attends over all its rows with a mask, as a port of the model would; `split`: its history by a
-causal mask, its candidates to the history and to themselves, which leaves out what no row sees. `jit` before either, as in
-`jit-split`: traced and frozen. The scenario's temperatures are folded into the queries' weights. Needs Debian's
-python3-torch; numbers are read from the safetensors file by hand, so nothing else.
+FORM `mask`: each tower attends over all its rows with a mask, as a port of the model would. FORM `split`:
+the history has a causal mask; candidates attend to the history and to themselves, which skips pairs that
+no row sees. A prefix `jit-`, as in `jit-split`: traced and frozen. The scenario's temperatures are folded
+into the queries' weights. Needs Debian's python3-torch; the safetensors file is read by this program
+itself.
 """
 import json
 import math
@@ -87,7 +88,8 @@ class Layer(nn.Module):
 
 
 class Climber(nn.Module):
-    """`items`, `actions` of the history, oldest first, as many as every tower has positions for, and of candidates."""
+    """Inputs: `items` and `actions` of the history, oldest first, as many as every tower reads; and
+    `candidates`."""
 
     def __init__(self, config, tensors, scenario, candidates, form):
         super().__init__()
@@ -147,7 +149,7 @@ class Climber(nn.Module):
         return torch.cat(logits, 1)
 
 
-def request(config, events, candidates):  # as climber_bench.cc draws it
+def request(config, events, candidates):  # drawn as in climber_bench.cc
     items = torch.tensor([1 + 7919 * i % config["num_items"] for i in range(events)])
     actions = torch.tensor([4 + i % 2 for i in range(events)])
     return items, actions, torch.tensor([1 + 104729 * j % config["num_items"] for j in range(candidates)])

@@ -1,5 +1,5 @@
-// Prints the multiply-add rate of this machine right now, in GFLOP/s of a thread, for drivers that are not
-// C++. usage: fma_now [THREADS]
+// Prints the present multiply-add rate of a thread on this machine, in GFLOP/s, for drivers that are not C++.
+// Usage: fma_now [THREADS]
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,8 +1,9 @@
-// onnxruntime on an HSTU that hstu_torch.py exported, a pass for each line read.
+// Runs onnxruntime on an HSTU that hstu_torch.py exported, with one pass for each line of input.
 //
 //   node hstu_onnx.mjs INSTALLED FOLDER THREADS
 //
-// INSTALLED: where setup.sh installed the peers. FOLDER: model.onnx, and inputs.json with what lies in each input's file beside it.
+// INSTALLED: where setup.sh installed the peers. FOLDER: model.onnx, and inputs.json, which describes the
+// file of each input.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
@@ -10,7 +11,8 @@ import { createInterface } from 'node:readline';
 const [installed, folder, threads] = process.argv.slice(2);
 const ort = createRequire(installed + '/npm/node_modules/')('onnxruntime-node');
 const session = await ort.InferenceSession.create(folder + '/model.onnx', {
-  intraOpNumThreads: Number(threads), interOpNumThreads: 1, executionMode: 'sequential', graphOptimizationLevel: 'all',
+  intraOpNumThreads: Number(threads), interOpNumThreads: 1,
+  executionMode: 'sequential', graphOptimizationLevel: 'all',
   logSeverityLevel: 3, extra: { session: { intra_op: { allow_spinning: '0' } } } });
 
 const feeds = {};
@@ -25,5 +27,6 @@ for await (const _ of createInterface({ input: process.stdin })) {
   const cpu = process.cpuUsage();
   const { logits } = await session.run(feeds);
   const used = process.cpuUsage(cpu);
-  console.log(JSON.stringify({ cpu_ms: (used.user + used.system) / 1e3, logits: [logits.data[0], logits.data[1]] }));
+  console.log(JSON.stringify(
+    { cpu_ms: (used.user + used.system) / 1e3, logits: [logits.data[0], logits.data[1]] }));
 }

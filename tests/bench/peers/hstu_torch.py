@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""One request of an HSTU model, by this engine, by PyTorch and by onnxruntime, on the same weights, one thread each, in one run.
+"""Compares one request of an HSTU model in this engine, PyTorch and onnxruntime: equal weights, one
+thread each.
 
-  tests/bench/peers/hstu_torch.py --bench build/tests/hstu_bench [--peers FOLDER] [--layers 3 --layers 6] [--history 1000 ...]
-                                  [--layer research --layer production] [--json FILE] [--rounds 3]
+  tests/bench/peers/hstu_torch.py --bench build/tests/hstu_bench [--peers FOLDER] [--layers 3 --layers 6]
+                                  [--history 1000 ...] [--layer research --layer production] [--json FILE]
+                                  [--rounds 3]
 
-The model of random-hstu-512's shape (512 wide, 4 heads, generated weights); a history and 100 candidates,
-all computed. The peers run the published form: all rows at once, a mask, buckets by a table once for a request; PyTorch as it is and
-by torch.jit.trace, onnxruntime (where --peers says where setup.sh installed it) what torch.onnx.export makes of it. With more than 8,000 rows
-their heads go one after the other, for want of memory, torch.jit, which makes constants of what it is given, is left out, and there is one round,
-the first. Rounds alternate; the best of each is what counts. Times are of CPU, as all have one thread; the task logits of all have to agree.
-Needs PyTorch (apt-get install python3-torch), and some 16 GB of memory at a history of 15,000.
+The model has the shape of random-hstu-512 (512 wide, 4 heads, generated weights); a history and 100
+candidates are all computed. The peers run the published form: all rows at once, a mask, buckets from a
+table made once per request. PyTorch runs it as it is and by torch.jit.trace; onnxruntime (--peers names
+the folder where setup.sh installed it) runs the export of torch.onnx.
+
+With more than 8,000 rows the peers compute one head after the other, to save memory. torch.jit, which
+turns inputs into constants, is then skipped, and there is one round. Rounds alternate; the best of each
+engine counts. Times are CPU times, as all have one thread. The task logits of all must agree. Needs
+PyTorch (apt-get install python3-torch), and some 16 GB of memory for a history of 15,000.
 """
 import argparse
 import json
@@ -24,7 +29,7 @@ import numpy as np
 import torch
 
 HIDDEN, HEADS, DIM, HEAD = 512, 4, 128, 64
-ROWS_AT_ONCE = 8_000  # of all heads
+ROWS_AT_ONCE = 8_000  # maximum rows for which all heads are computed at once
 HERE = os.path.dirname(os.path.abspath(__file__))
 U64 = (1 << 64) - 1
 
@@ -51,7 +56,7 @@ def drawn(name, rows, columns, log2, base=0, only=None):
 
 
 def request_of(history, candidates):
-    """As tests/bench/hstu_bench.cc draws it."""
+    """Returns a request drawn as in tests/bench/hstu_bench.cc."""
     state = 1
 
     def draw():
@@ -149,7 +154,7 @@ class Hstu(torch.nn.Module):
         return (u * self.norm(a)) @ w["output"] + w["output_bias"] + x
 
     def forward(self, items, *given):
-        """`given`: the mask, and of a research layer the distances and buckets; else its own."""
+        """`given`: the mask, and for a research layer the distances and buckets; by default its own."""
         given = given or self.inputs()[1:]
         mask, distance, bucket = given if len(given) == 3 else (*given, None, None)
         x = items * math.sqrt(HIDDEN) + self.positions
@@ -167,11 +172,11 @@ class Hstu(torch.nn.Module):
 
 
 class Onnx:
-    """The same model in a process that makes a pass for each line."""
+    """The same model in a process that runs a pass for each line of input."""
 
     def __init__(self, model, peers):
         self.folder = tempfile.TemporaryDirectory(prefix="troupe-hstu-onnx-")
-        # Of opset 17's layer norms onnxruntime-node 1.30 makes something at which it crashes.
+        # onnxruntime-node 1.30 crashes on a transformation of opset 17's layer norms.
         names = ["items", "mask", "distance", "bucket"][: len(model.inputs())]
         with torch.no_grad():
             torch.onnx.export(
@@ -233,7 +238,7 @@ def engine(bench, layers, history, candidates, production):
 
 
 def timed(run, items):
-    """Milliseconds of CPU, and the first two task logits."""
+    """Returns milliseconds of CPU, and the first two task logits."""
     began = time.process_time()
     with torch.no_grad():
         logits = run(items)
@@ -248,7 +253,7 @@ def traced_form(model):
 
 
 def once(model, peers):
-    """Of a process that is there for one pass only, so that its memory is free for the next."""
+    """Runs a pass in its own process, so that its memory is free for the next."""
     onnx = Onnx(model, peers)
     told = onnx.run()
     onnx.end()
@@ -256,7 +261,7 @@ def once(model, peers):
 
 
 def peers_of(model, is_long, options):
-    """What makes a pass and says how long it took, by name; and what is to be ended."""
+    """Returns functions that run a pass and time it, by name; and the processes to end."""
     peers, onnx = {}, None
     if options.peers and is_long:
         peers["onnxruntime"] = lambda: once(model, options.peers)
@@ -333,7 +338,7 @@ def main():
                     ),
                     flush=True,
                 )
-                if options.json:  # what there is, should the next one take too long
+                if options.json:  # saves the results so far, in case the next run takes too long
                     with open(options.json, "w") as out:
                         json.dump({"torch": torch.__version__, "threads": 1, "cells": cells}, out, indent=1)
                         out.write("\n")

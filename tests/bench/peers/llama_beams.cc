@@ -1,10 +1,10 @@
-// Beam search with llama.cpp, end to end, for the race of tests/bench/peers/beams.py: a prompt is computed,
-// and paths of so many tokens are searched behind it. At its best: one unified cache in which all beams share
-// the prompt's cells and follow their parents by llama_memory_seq_cp, logits only where they are read.
-// Selection is `heap`, a log-softmax in a vectorised pass and a bounded heap over all beams which rejects
-// most of the vocabulary with one comparison; or `plain`, what a user writes who does not think about it:
-// each beam's best tokens by std::nth_element, then the best of those. LLAMA_MAX_SEQ is 256 and a step needs
-// two banks of sequences, so that 128 beams are the most.
+// Runs a whole beam search with llama.cpp, for tests/bench/peers/beams.py: computes a prompt and searches
+// paths of some tokens after it. It uses llama.cpp at its best: one unified cache in which all beams
+// share the prompt's cells and follow their parents by llama_memory_seq_cp; logits only where they are
+// read. Selection `heap` is a vectorised log-softmax and a bounded heap over all beams, which rejects
+// most of the vocabulary with one comparison. Selection `plain` is the obvious way: each beam's best
+// tokens by std::nth_element, then the best of those. LLAMA_MAX_SEQ is 256 and a step needs two banks of
+// sequences, so 128 beams are the maximum.
 //
 //   llama_beams BACKENDS MODEL THREADS FLASH SELECT WIDTH PROMPT STEPS ROUNDS     FLASH: auto, on or off;
 //   SELECT: heap or plain
@@ -42,7 +42,7 @@ struct Candidate {
   int parent, token;
   bool operator<(const Candidate& other) const {
     return value > other.value;
-  }  // the worst is on top of the heap
+  }  // the worst beam is on top of the heap
 };
 
 struct Parts {
@@ -62,7 +62,7 @@ class Search {
     ggml_backend_load_all_from_path(backends);
     llama_backend_init();
     llama_model* model = llama_model_load_from_file(file, llama_model_default_params());
-    if (!model) fail(std::string(file) + " cannot be loaded");
+    if (!model) fail(std::string(file) + ": cannot be loaded");
     vocabulary_ = llama_vocab_n_tokens(llama_model_get_vocab(model));
     llama_context_params params = llama_context_default_params();
     params.n_ctx = static_cast<std::uint32_t>(prompt + 2 * steps * width + 256);
@@ -74,7 +74,7 @@ class Search {
     if (flash != "auto")
       params.flash_attn_type = flash == "on" ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
     context_ = llama_init_from_model(model, params);
-    if (!context_) fail("there is no memory for a context, or no such setting");
+    if (!context_) fail("cannot create a context: out of memory, or an unsupported setting");
     memory_ = llama_get_memory(context_);
     batch_ = llama_batch_init(static_cast<int>(params.n_batch), 0, 1);
   }
@@ -122,18 +122,18 @@ class Search {
     batch_.logits[at] = read;
   }
   void decode() {
-    if (llama_decode(context_, batch_) != 0) fail("a batch cannot be decoded");
+    if (llama_decode(context_, batch_) != 0) fail("decoding of a batch failed");
     llama_synchronize(context_);
     batch_.n_tokens = 0;
   }
-  // The beams of the next step, from those of `bank`, in the other bank's sequences.
+  // Gives the beams of the next step, in the other bank's sequences, the cells of their parents in `bank`.
   void follow(int bank) {
     const int next = width_ - bank;
     for (int k = 0; k < width_; ++k)
       llama_memory_seq_cp(memory_, bank + best_[static_cast<std::size_t>(k)].parent, next + k, prompt_, -1);
     for (int k = 0; k < width_; ++k) llama_memory_seq_rm(memory_, bank + k, prompt_, -1);
   }
-  // The best of all continuations of so many beams.
+  // Selects the best continuations of the beams.
   void select(int rows) {
     best_.clear();
     for (int row = 0; row < rows; ++row) {
@@ -158,7 +158,7 @@ class Search {
     std::nth_element(row_.begin(), row_.begin() + width_ - 1, row_.end());
     best_.insert(best_.end(), row_.begin(), row_.begin() + width_);
   }
-  // Blocks of the vocabulary in which nothing is good enough are passed over.
+  // Skips blocks of the vocabulary in which no token is good enough.
   void take(const float* logits, int row, float offset) {
     const auto width = static_cast<std::size_t>(width_);
     for (int begin = 0; begin < vocabulary_; begin += 256) {
@@ -197,7 +197,7 @@ int main(int count, char** arguments) {
     fail("usage: llama_beams BACKENDS MODEL THREADS auto|on|off heap|plain WIDTH PROMPT STEPS ROUNDS");
   const int threads = std::atoi(arguments[3]), width = std::atoi(arguments[6]),
             rounds = std::atoi(arguments[9]);
-  if (width < 1 || width > 128) fail("WIDTH has to be 1 to 128");
+  if (width < 1 || width > 128) fail("WIDTH: expected 1 to 128");
   Search search(arguments[1], arguments[2], threads, arguments[4], arguments[5] == std::string("plain"),
                 width, std::atoi(arguments[7]), std::atoi(arguments[8]));
   const auto rate = [threads] {

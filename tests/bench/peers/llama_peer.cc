@@ -1,6 +1,6 @@
-// llama.cpp on the workloads of `troupe bench engine`, at its best: one unified cache, the history shared by
-// all candidates' sequences, logits only where they are read. Wall and CPU time are of the process, the
-// multiply-add rate is sampled before and after each pass.
+// Runs llama.cpp on the workloads of `troupe bench engine`, at its best: one unified cache, the history
+// shared by all candidates' sequences, logits only where they are read. Wall and CPU time are of the
+// process; the multiply-add rate is sampled before and after each pass.
 //
 //   llama_peer BACKENDS MODEL SHAPE THREADS ROUNDS prefill,suffix,rank LENGTH,...
 #include <ggml-backend.h>
@@ -20,7 +20,7 @@
 namespace {
 
 constexpr int history = 1500, suffix = 1000, candidates = 100, candidate_tokens = 10;
-constexpr int batch_tokens = 4096, pass_tokens = 512;  // of a batch, and of what it computes at a time
+constexpr int batch_tokens = 4096, pass_tokens = 512;  // tokens of a batch, and of a single computation
 
 double seconds_of(clockid_t clock) {
   timespec t;
@@ -43,7 +43,7 @@ std::vector<int> numbers(const std::string& text) {
 struct Shape {
   double layers, hidden, heads, kv_heads, intermediate, vocabulary;
 
-  // That a workload needs: `pairs` of tokens that see each other, `readouts` of all rows.
+  // Operations of a workload: `pairs` of tokens that see each other, `readouts` of all rows.
   double operations(double tokens, double pairs, double readouts) const {
     const double kv = hidden / heads * kv_heads;
     const double weights = layers * (2 * hidden * hidden + 2 * hidden * kv + 3 * hidden * intermediate);
@@ -63,7 +63,7 @@ class Peer {
     ggml_backend_load_all_from_path(backends);
     llama_backend_init();
     llama_model* model = llama_model_load_from_file(file, llama_model_default_params());
-    if (!model) fail(std::string(file) + " cannot be loaded");
+    if (!model) fail(std::string(file) + ": cannot be loaded");
     vocabulary_ = llama_vocab_n_tokens(llama_model_get_vocab(model));
     llama_context_params params = llama_context_default_params();
     params.n_ctx = 2 * batch_tokens;
@@ -73,12 +73,12 @@ class Peer {
     params.n_threads = params.n_threads_batch = threads;
     params.kv_unified = params.no_perf = true;
     context_ = llama_init_from_model(model, params);
-    if (!context_) fail("there is no memory for a context");
+    if (!context_) fail("cannot create a context: out of memory");
     memory_ = llama_get_memory(context_);
     batch_ = llama_batch_init(batch_tokens, 0, 1);
   }
 
-  // `count` tokens of a sequence from this position on; logits of the last one.
+  // Adds `count` tokens of a sequence from this position; logits only for the last one.
   void add(int sequence, int position, int count) {
     for (int i = 0; i < count; ++i) {
       const int at = batch_.n_tokens++;
@@ -90,7 +90,7 @@ class Peer {
     }
   }
   void decode() {
-    if (llama_decode(context_, batch_) != 0) fail("a batch cannot be decoded");
+    if (llama_decode(context_, batch_) != 0) fail("decoding of a batch failed");
     llama_synchronize(context_);
     batch_.n_tokens = 0;
   }
@@ -155,7 +155,7 @@ int main(int count, char** arguments) {
   if (count != 8)
     fail("usage: llama_peer BACKENDS MODEL SHAPE THREADS ROUNDS prefill,suffix,rank LENGTH,...");
   const std::vector<int> s = numbers(arguments[3]);
-  if (s.size() != 6) fail("the shape is not six numbers");
+  if (s.size() != 6) fail("SHAPE: expected six numbers");
   const Shape shape{1.0 * s[0], 1.0 * s[1], 1.0 * s[2], 1.0 * s[3], 1.0 * s[4], 1.0 * s[5]};
   const int rounds = std::atoi(arguments[5]);
   const std::string work = arguments[6];

@@ -1,24 +1,26 @@
-// Writes a decoder of the Qwen2 family with random weights, as llama.cpp (GGUF) or onnxruntime (ONNX) reads it.
-// Costs are measured, not quality: weights are uniform, tokens are numbers, there is no vocabulary.
+// Writes a decoder of the Qwen2 family with random weights, for llama.cpp (GGUF) or onnxruntime (ONNX).
+// It serves to measure cost, not quality: weights are uniform, tokens are numbers, there is no vocabulary.
 //
 //   node make_model.mjs gguf f32|f16|q8_0 LAYERS,HIDDEN,HEADS,KV_HEADS,INTERMEDIATE,VOCABULARY OUT
 //   node make_model.mjs onnx f32|int8     LAYERS,HIDDEN,HEADS,KV_HEADS,INTERMEDIATE,VOCABULARY OUT
 //
-// A file is a list of parts: bytes, or what gives `size` bytes when it is asked; so no model is held in memory.
+// A file is a list of parts: bytes, or a function that returns `size` bytes. So no model is held in memory.
 import { closeSync, openSync, writeSync } from 'node:fs';
 
 const [form, weights, shapeText, out] = process.argv.slice(2);
 const [layers, hidden, heads, kvHeads, intermediate, vocabulary] = (shapeText ?? '').split(',').map(Number);
 if (!out || !vocabulary) {
-  console.error('usage: make_model.mjs gguf|onnx WEIGHTS LAYERS,HIDDEN,HEADS,KV_HEADS,INTERMEDIATE,VOCABULARY OUT');
+  console.error(
+    'usage: make_model.mjs gguf|onnx WEIGHTS LAYERS,HIDDEN,HEADS,KV_HEADS,INTERMEDIATE,VOCABULARY OUT');
   process.exit(2);
 }
-const headSize = hidden / heads, kvSize = kvHeads * headSize, positions = 8192, ropeBase = 1e6, epsilon = 1e-6;
+const headSize = hidden / heads, kvSize = kvHeads * headSize;
+const positions = 8192, ropeBase = 1e6, epsilon = 1e-6;
 
 // ---- values ----
 
 let state = 1;
-// As spread as 1 / sqrt(inputs), so that activations neither grow nor fade.
+// Their spread is 1 / sqrt(inputs), so that activations neither grow nor vanish.
 function randomFloats(count, inputs) {
   const values = new Float32Array(count), scale = Math.sqrt(3 / inputs) / 2 ** 31;
   for (let i = 0; i < count; ++i) {
@@ -30,7 +32,7 @@ function randomFloats(count, inputs) {
 
 const bytesOf = array => Buffer.from(array.buffer, array.byteOffset, array.byteLength);
 const floatBits = new Float32Array(1), wordBits = new Uint32Array(floatBits.buffer);
-function toHalf(value) {  // what is too small for a normal number becomes 0
+function toHalf(value) {  // values too small for a normal number become 0
   floatBits[0] = value;
   const bits = wordBits[0], exponent = ((bits >>> 23) & 255) - 112;
   if (exponent <= 0) return (bits >>> 16) & 0x8000;
@@ -75,7 +77,8 @@ function ggufTensors() {
     values: () => randomFloats(rows * columns, columns) });
   const constant = (name, size, value) => ({ name, dims: [size], format: ggufFormats.f32,
     values: () => new Float32Array(size).fill(value) });
-  const tensors = [matrix('token_embd.weight', vocabulary, hidden), constant('output_norm.weight', hidden, 1)];
+  const tensors = [
+    matrix('token_embd.weight', vocabulary, hidden), constant('output_norm.weight', hidden, 1)];
   for (let i = 0; i < layers; ++i) {
     const at = `blk.${i}.`;
     tensors.push(
@@ -84,7 +87,8 @@ function ggufTensors() {
       matrix(at + 'attn_k.weight', kvSize, hidden), constant(at + 'attn_k.bias', kvSize, 0),
       matrix(at + 'attn_v.weight', kvSize, hidden), constant(at + 'attn_v.bias', kvSize, 0),
       matrix(at + 'attn_output.weight', hidden, hidden), matrix(at + 'ffn_gate.weight', intermediate, hidden),
-      matrix(at + 'ffn_up.weight', intermediate, hidden), matrix(at + 'ffn_down.weight', hidden, intermediate));
+      matrix(at + 'ffn_up.weight', intermediate, hidden),
+      matrix(at + 'ffn_down.weight', hidden, intermediate));
   }
   return tensors;
 }
@@ -108,7 +112,8 @@ function gguf() {
     data.push({ size, bytes: () => format.encode(values()) }, pad(size));
     offset += size + pad(size).length;
   }
-  const head = Buffer.concat([Buffer.from('GGUF'), u32(3), u64(data.length / 2), u64(fields.length), ...fields, ...infos]);
+  const counts = [u32(3), u64(data.length / 2), u64(fields.length)];
+  const head = Buffer.concat([Buffer.from('GGUF'), ...counts, ...fields, ...infos]);
   return [head, pad(head.length), ...data];
 }
 
@@ -130,17 +135,19 @@ const microsoft = 'com.microsoft';
 class Graph {
   nodes = []; inputs = []; outputs = []; tensors = [];
 
-  // `dims` are numbers, or names of what is known when it runs.
+  // `dims` are numbers, or names of dimensions that are known at run time.
   static value(field, name, type, dims) {
     const shape = dims.flatMap(dim => message(1, [typeof dim === 'number' ? number(1, dim) : word(2, dim)]));
-    return message(field, [word(1, name), ...message(2, message(1, [number(1, onnxTypes[type]), ...message(2, shape)]))]);
+    const tensor = message(1, [number(1, onnxTypes[type]), ...message(2, shape)]);
+    return message(field, [word(1, name), ...message(2, tensor)]);
   }
   input(name, type, dims) { this.inputs.push(...Graph.value(11, name, type, dims)); return name; }
   output(name, type, dims) { this.outputs.push(...Graph.value(12, name, type, dims)); }
 
   tensor(name, type, dims, size, bytes) {
     const raw = message(9, [{ size, bytes }]);
-    this.tensors.push(...message(5, [...dims.map(dim => number(1, dim)), number(2, onnxTypes[type]), word(8, name), ...raw]));
+    this.tensors.push(...message(
+      5, [...dims.map(dim => number(1, dim)), number(2, onnxTypes[type]), word(8, name), ...raw]));
     return name;
   }
   floats(name, dims, values) {
@@ -151,7 +158,8 @@ class Graph {
     const settings = Object.entries(attributes).flatMap(([name, value]) => message(5, [word(1, name),
       ...(typeof value === 'number' ? [number(3, value), number(20, 2)]
         : [varint(2 * 8 + 5), f32(value.real), number(20, 1)])]));
-    this.nodes.push(...message(1, [...inputs.map(name => word(1, name)), ...outputs.map(name => word(2, name)),
+    this.nodes.push(...message(1, [
+      ...inputs.map(name => word(1, name)), ...outputs.map(name => word(2, name)),
       word(4, type), ...settings, word(7, domain)]));
     return outputs[0];
   }
@@ -167,8 +175,9 @@ class Graph {
 function linear(graph, x, name, inputs, outputs) {
   const count = inputs * outputs;
   if (weights === 'f32')
-    return graph.node('MatMul', [x, graph.floats(name, [inputs, outputs], () => randomFloats(count, inputs))], [name + '.y']);
-  const scale = Math.sqrt(3 / inputs) / 127;  // of every column, as all have the same spread
+    return graph.node(
+      'MatMul', [x, graph.floats(name, [inputs, outputs], () => randomFloats(count, inputs))], [name + '.y']);
+  const scale = Math.sqrt(3 / inputs) / 127;  // for every column, because all have the same spread
   const bytes = () => {
     const values = new Int8Array(count), floats = randomFloats(count, inputs);
     for (let i = 0; i < count; ++i) values[i] = Math.round(floats[i] / scale);
@@ -181,7 +190,8 @@ function linear(graph, x, name, inputs, outputs) {
 
 function norm(graph, x, name) {
   const ones = graph.floats(name, [hidden], () => new Float32Array(hidden).fill(1));
-  return graph.node('SimplifiedLayerNormalization', [x, ones], [name + '.y'], { axis: 2, epsilon: { real: epsilon } });
+  return graph.node(
+    'SimplifiedLayerNormalization', [x, ones], [name + '.y'], { axis: 2, epsilon: { real: epsilon } });
 }
 
 function angles(of) {
@@ -192,8 +202,10 @@ function angles(of) {
 
 function layer(graph, x, at) {
   const normed = norm(graph, x, at + 'norm1');
-  const qkv = [['wq', hidden], ['wk', kvSize], ['wv', kvSize]].map(([name, size]) => linear(graph, normed, at + name, hidden, size));
-  const past = ['k', 'v'].map(name => graph.input(at + 'past_' + name, 'float', [1, kvHeads, 'past', headSize]));
+  const qkv = [['wq', hidden], ['wk', kvSize], ['wv', kvSize]].map(
+    ([name, size]) => linear(graph, normed, at + name, hidden, size));
+  const past = ['k', 'v'].map(
+    name => graph.input(at + 'past_' + name, 'float', [1, kvHeads, 'past', headSize]));
   const now = ['k', 'v'].map(name => at + 'now_' + name);
   for (const name of now) graph.output(name, 'float', [1, kvHeads, 'total', headSize]);
   const attended = graph.node('GroupQueryAttention',
@@ -201,24 +213,27 @@ function layer(graph, x, at) {
     { num_heads: heads, kv_num_heads: kvHeads, do_rotary: 1, rotary_interleaved: 0 }, microsoft);
   const middle = graph.node('Add', [x, linear(graph, attended, at + 'wo', hidden, hidden)], [at + 'middle']);
   const inner = norm(graph, middle, at + 'norm2');
-  const gate = graph.node('QuickGelu', [linear(graph, inner, at + 'wg', hidden, intermediate)], [at + 'gate'], { alpha: { real: 1 } }, microsoft);
-  const product = graph.node('Mul', [gate, linear(graph, inner, at + 'wu', hidden, intermediate)], [at + 'product']);
+  const gateInput = linear(graph, inner, at + 'wg', hidden, intermediate);
+  const gate = graph.node('QuickGelu', [gateInput], [at + 'gate'], { alpha: { real: 1 } }, microsoft);
+  const up = linear(graph, inner, at + 'wu', hidden, intermediate);
+  const product = graph.node('Mul', [gate, up], [at + 'product']);
   return graph.node('Add', [middle, linear(graph, product, at + 'wd', intermediate, hidden)], [at + 'end']);
 }
 
-// Keys and values of a past come in and go out; `mask` is added to the scores of attention, so that one run
-// computes many candidates beside each other; logits are of the asked rows only.
+// Keys and values of a past are inputs and outputs. `mask` is added to the attention scores, so that one run
+// computes many independent candidates. Logits are computed for the requested rows only.
 function onnx() {
   const graph = new Graph();
   graph.input('tokens', 'int64', [1, 'tokens']);
   graph.input('positions', 'int64', [1, 'tokens']);
   graph.input('mask', 'float', [1, 1, 'tokens', 'total']);
   graph.input('last', 'int32', [1]);    // the length - 1
-  graph.input('length', 'int32', [1]);  // of past and tokens
+  graph.input('length', 'int32', [1]);  // length of past and tokens
   graph.input('rows', 'int64', ['rows']);
   graph.floats('cos', [positions, headSize / 2], () => angles(Math.cos));
   graph.floats('sin', [positions, headSize / 2], () => angles(Math.sin));
-  const table = graph.floats('embedding', [vocabulary, hidden], () => randomFloats(vocabulary * hidden, hidden));
+  const table = graph.floats(
+    'embedding', [vocabulary, hidden], () => randomFloats(vocabulary * hidden, hidden));
   let x = graph.node('Gather', [table, 'tokens'], ['embedded']);
   for (let i = 0; i < layers; ++i) x = layer(graph, x, `layer${i}.`);
   const picked = graph.node('Gather', [norm(graph, x, 'norm'), 'rows'], ['picked'], { axis: 1 });
@@ -234,7 +249,9 @@ function onnx() {
 const file = openSync(out, 'w');
 for (const part of form === 'gguf' ? gguf() : onnx()) {
   const bytes = part.bytes ? part.bytes() : part;
-  if (part.size !== undefined && bytes.length !== part.size) throw new Error(`a part has ${bytes.length} bytes; expected ${part.size}`);
-  for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, Math.min(bytes.length - at, 1 << 30));
+  if (part.size !== undefined && bytes.length !== part.size)
+    throw new Error(`a part has ${bytes.length} bytes; expected ${part.size}`);
+  for (let at = 0; at < bytes.length; )
+    at += writeSync(file, bytes, at, Math.min(bytes.length - at, 1 << 30));
 }
 closeSync(file);

@@ -1,6 +1,6 @@
-// onnxruntime on the workloads of `troupe bench engine`, on a model that make_model.mjs wrote: a prompt from
-// nothing, tokens after a cached history, and candidates beside each other after it, which a mask keeps from
-// seeing one another. Milliseconds and CPU time are of the process, the multiply-add rate is sampled before and
+// Runs onnxruntime on the workloads of `troupe bench engine`, with a model that make_model.mjs wrote: a
+// prompt without a past, tokens after a cached history, and candidates after it, which a mask keeps from
+// seeing each other. Wall and CPU time are of the process; the multiply-add rate is sampled before and
 // after each pass.
 //
 //   node onnx_peer.mjs INSTALLED MODEL SHAPE THREADS ROUNDS prefill,suffix,rank LENGTH,...
@@ -13,18 +13,20 @@ const [layers, hidden, heads, kvHeads, intermediate, vocabulary] = shape.split('
 const headSize = hidden / heads;
 const history = 1500, suffix = 1000, candidates = 100, candidateTokens = 10;
 
-// Spinning threads would be charged for waiting.
+// No spinning: spinning threads would be charged for waiting.
 const session = await ort.InferenceSession.create(model, {
   intraOpNumThreads: Number(threads), interOpNumThreads: 1, executionMode: 'sequential',
   graphOptimizationLevel: 'all', extra: { session: { intra_op: { allow_spinning: '0' } } } });
 
-const names = Array.from({ length: layers }, (_, i) => ['k', 'v'].map(name => [`layer${i}.past_${name}`, `layer${i}.now_${name}`])).flat();
-const nothing = () => Object.fromEntries(names.map(([past]) => [past, new ort.Tensor('float32', new Float32Array(0), [1, kvHeads, 0, headSize])]));
+const names = Array.from({ length: layers }, (_, i) => ['k', 'v'].map(
+  name => [`layer${i}.past_${name}`, `layer${i}.now_${name}`])).flat();
+const empty = () => new ort.Tensor('float32', new Float32Array(0), [1, kvHeads, 0, headSize]);
+const nothing = () => Object.fromEntries(names.map(([past]) => [past, empty()]));
 const pastOf = outputs => Object.fromEntries(names.map(([past, now]) => [past, outputs[now]]));
 const whole = values => BigInt64Array.from(values, BigInt);
 const fmaRate = () => Number(execFileSync(installed + '/fma_now', [threads]).toString());
 
-// One pass: `positionOf` a token, `hides` pairs of a token and a place in the past and the tokens.
+// One pass. `positionOf`: the position of a token; `hides`: pairs of a token and a hidden position.
 async function pass(past, before, tokens, rows, positionOf = i => before + i, hides = null) {
   const all = before + tokens, mask = new Float32Array(tokens * all);
   if (hides)
@@ -32,10 +34,12 @@ async function pass(past, before, tokens, rows, positionOf = i => before + i, hi
       for (let j = before; j < all; ++j) if (hides(i, j - before)) mask[i * all + j] = -1e30;
   const indices = Array.from({ length: tokens }, (_, i) => i);
   const feeds = { ...past,
-    tokens: new ort.Tensor('int64', whole(indices.map(() => Math.floor(Math.random() * vocabulary))), [1, tokens]),
+    tokens: new ort.Tensor(
+      'int64', whole(indices.map(() => Math.floor(Math.random() * vocabulary))), [1, tokens]),
     positions: new ort.Tensor('int64', whole(indices.map(positionOf)), [1, tokens]),
     mask: new ort.Tensor('float32', mask, [1, 1, tokens, all]),
-    last: new ort.Tensor('int32', Int32Array.of(all - 1), [1]), length: new ort.Tensor('int32', Int32Array.of(all), [1]),
+    last: new ort.Tensor('int32', Int32Array.of(all - 1), [1]),
+    length: new ort.Tensor('int32', Int32Array.of(all), [1]),
     rows: new ort.Tensor('int64', whole(rows), [rows.length]) };
   const rate = fmaRate(), wall = performance.now(), cpu = process.cpuUsage();
   const outputs = await session.run(feeds);
@@ -43,9 +47,10 @@ async function pass(past, before, tokens, rows, positionOf = i => before + i, hi
   return { outputs, wall: time, cpu: (used.user + used.system) / 1e3, fma: (rate + fmaRate()) / 2 };
 }
 
-// Operations that the workload needs: `pairs` of tokens that see each other, `readouts` of all rows.
+// Operations of the workload: `pairs` of tokens that see each other, `readouts` of all rows.
 function operations(tokens, pairs, readouts) {
-  const weights = layers * (2 * hidden * hidden + 2 * hidden * kvHeads * headSize + 3 * hidden * intermediate);
+  const weights =
+    layers * (2 * hidden * hidden + 2 * hidden * kvHeads * headSize + 3 * hidden * intermediate);
   return 2 * weights * tokens + 4 * layers * hidden * pairs + 2 * hidden * vocabulary * readouts;
 }
 const visible = (before, tokens) => tokens * before + tokens * (tokens + 1) / 2;
@@ -59,8 +64,10 @@ async function measure(name, tokens, needed, run) {
   }
   const figures = values => `med ${median(values).toFixed(1)} min ${Math.min(...values).toFixed(1)}`;
   console.log(`onnxruntime ${name} n=${tokens} | wall ${figures(wall)} | cpu ${figures(cpu)} ms` +
-    ` | ${(tokens / Math.min(...cpu) * 1e3).toFixed(1)} tok/cpu-s | ${(needed / median(cpu) / 1e6).toFixed(1)} GF/cpu-s,` +
-    ` peak now ${median(fma).toFixed(1)}, % of peak med ${median(share).toFixed(1)} max ${Math.max(...share).toFixed(1)}`);
+    ` | ${(tokens / Math.min(...cpu) * 1e3).toFixed(1)} tok/cpu-s` +
+    ` | ${(needed / median(cpu) / 1e6).toFixed(1)} GF/cpu-s,` +
+    ` peak now ${median(fma).toFixed(1)}, % of peak med ${median(share).toFixed(1)}` +
+    ` max ${Math.max(...share).toFixed(1)}`);
 }
 
 await pass(nothing(), 0, 64, [63]);  // untimed

@@ -3,10 +3,10 @@
 #
 #   tests/bench/peers/setup.sh FOLDER
 #
-# 1.3 GB: onnxruntime and llama.cpp from npm (binaries, and of llama.cpp the source beside them), OpenBLAS from
-# Debian. llama.cpp as it is prebuilt has no BLAS; its own BLAS backend is compiled here, against OpenBLAS, and
-# loaded with the prebuilt CPU kernels: that is llama.cpp at its fastest on long prompts. No weights are loaded
-# from anywhere: make_model.mjs writes random ones.
+# Downloads 1.3 GB: onnxruntime and llama.cpp from npm (binaries, and llama.cpp's source), OpenBLAS from
+# Debian. The prebuilt llama.cpp has no BLAS. Its BLAS backend is compiled here against OpenBLAS and
+# loaded with the prebuilt CPU kernels; on long prompts that is llama.cpp at its fastest. No weights are
+# downloaded: make_model.mjs writes random ones.
 set -euo pipefail
 [ $# = 1 ] || { echo "usage: setup.sh FOLDER" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
@@ -40,9 +40,11 @@ g++ "${flags[@]}" -shared -fPIC -DGGML_BACKEND_DL -DGGML_BACKEND_SHARED -DGGML_S
   "${base[@]}" "$blas/libopenblas.so.0" -Wl,-rpath,"$blas:$llama"
 ln -sf "$llama"/libggml-cpu-*.so "$folder/blas/"
 g++ "${flags[@]}" -c "$fma" -o "$folder/fma_rate.o"
-for driver in llama_peer llama_beams; do  # llama_beams selects from logits itself, as fast as the compiler can make it
-  g++ "${flags[@]}" -O3 -march=native -ffast-math -I"$source/include" -I"$source/ggml/include" "$here/$driver.cc" \
-    "$folder/fma_rate.o" -o "$folder/$driver" "$llama"/libllama.v*.so "$llama"/libggml.v*.so "${base[@]}" -Wl,-rpath,"$llama"
+# llama_beams selects from the logits itself, so it is compiled for speed.
+for driver in llama_peer llama_beams; do
+  g++ "${flags[@]}" -O3 -march=native -ffast-math -I"$source/include" -I"$source/ggml/include" \
+    "$here/$driver.cc" "$folder/fma_rate.o" -o "$folder/$driver" \
+    "$llama"/libllama.v*.so "$llama"/libggml.v*.so "${base[@]}" -Wl,-rpath,"$llama"
 done
 g++ "${flags[@]}" "$here/fma_now.cc" "$fma" -o "$folder/fma_now"
 echo "the peers are in $folder"

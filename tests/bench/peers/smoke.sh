@@ -1,11 +1,15 @@
 #!/bin/bash
-# One round of `troupe bench engine` beside every installed peer on the smallest shape: each has a figure for each
-# workload. TROUPE: the program; TROUPE_PEERS: where setup.sh installed the peers.
+# Runs one round of `troupe bench engine` beside every installed peer on the smallest shape; each peer
+# must report a figure for each workload. TROUPE: the program; TROUPE_PEERS: the folder where setup.sh
+# installed the peers.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 peers=${TROUPE_PEERS:-${TMPDIR:-/tmp}/troupe-peers}
 [ -x "$peers/llama_peer" ] ||
-  { echo "skipped: no peers in $peers; $here/setup.sh FOLDER installs them, TROUPE_PEERS=FOLDER says where" >&2; exit 77; }
+  {
+    echo "skipped: no peers in $peers; $here/setup.sh FOLDER installs them; set TROUPE_PEERS=FOLDER" >&2
+    exit 77
+  }
 report=$(mktemp)
 trap 'rm -f "$report"' EXIT
 "$TROUPE" bench engine --shape tiny --rounds 1 --against "$here" --peers "$peers" --all-peers --json "$report"

@@ -1,4 +1,4 @@
-// A cluster's file: what all nodes share, and its nodes.
+// Parses a cluster file: the settings of all nodes, and the nodes.
 #include <set>
 
 #include "runtime/config/config.h"

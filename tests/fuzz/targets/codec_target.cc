@@ -1,5 +1,6 @@
-// Envelopes between processes. Whatever decodes has one form: encoding what was decoded gives bytes that
-// decode to the same, and the same bytes again (compared as bytes: a score may be NaN).
+// Decodes envelopes between processes. A decoded message has one form: encoding it gives bytes that
+// decode to the same message, and encode to the same bytes again (compared as bytes, because a score may
+// be NaN).
 #include "runtime/testing/random_message_test.h"
 #include "runtime/wire/codec.h"
 #include "tests/fuzz/targets/target.h"
@@ -21,7 +22,7 @@ void run(Input input) {
   TROUPE_CHECK(encode(std::get<Envelope>(again)) == bytes, "a message has two forms");
 }
 
-// Every kind, with every member set.
+// Messages of every kind, with every member set.
 std::vector<std::string> seeds() {
   std::vector<std::string> all;
   for (std::size_t kind = 0; kind < std::variant_size_v<AnyMessage>; ++kind) {

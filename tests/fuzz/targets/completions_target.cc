@@ -1,12 +1,13 @@
-// Bodies of /v1/completions, which have OpenAI's form and a reader of their own. What is accepted is JSON to
-// another reader, too, and a prompt within its bounds; a refusal has words. Which of several models a body
-// names is found before it is read: what is left of it is as long, and JSON exactly if it was.
+// Parses bodies of /v1/completions, which have OpenAI's form and a separate reader. An accepted body is
+// also JSON to another parser, and its prompt is within bounds; a refusal has a text. The model's name is
+// found before the body is parsed; the body without it has the same length, and is JSON exactly if it was
+// before.
 #include <nlohmann/json.hpp>
 
 #include "runtime/wire/codec.h"
 #include "runtime/wire/json.h"
 #include "server/http/completions.h"
-#include "server/http/door_models.h"
+#include "server/http/model_choice.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {
@@ -30,14 +31,14 @@ void check_refusal(const Refusal& refusal) {
 }
 
 void check_choice(std::string_view body) {
-  static const std::vector<server::DoorModel> models{{"m", "complete"}, {"n", "complete"}};
+  static const std::vector<server::ServerModel> models{{"m", "complete"}, {"n", "complete"}};
   const auto chosen = server::choose_model({"POST", "/v1/completions", body, ""}, models);
   if (const auto* refusal = std::get_if<Refusal>(&chosen)) {
     TROUPE_CHECK(!refusal->what.empty() && to_json(*refusal).size() < 4'096,
                  "a refusal without words or end");
     return;
   }
-  const auto& asked = std::get<server::AskedModel>(chosen);
+  const auto& asked = std::get<server::ChosenModel>(chosen);
   TROUPE_CHECK(asked.model && asked.in_body && asked.body.size() == body.size(), "a choice of nothing");
   TROUPE_CHECK(nlohmann::json::accept(asked.body) == nlohmann::json::accept(body),
                "JSON, or not, without the name");

@@ -1,4 +1,5 @@
-// A box's configuration. What is taken is within its knobs' ranges; what is not is an error with its place.
+// Parses a single node's configuration. Accepted values are within the settings' ranges; an error names
+// its place.
 #include "runtime/config/config.h"
 #include "tests/fuzz/targets/target.h"
 

@@ -1,5 +1,4 @@
-// What an etcd, or whoever stands in its place, answers to each kind of question; and the members that stand
-// in it.
+// Parses the answers of an etcd, or of an impostor, to each kind of request, and the members stored in it.
 #include <array>
 
 #include "runtime/coordination/etcd_messages.h"
@@ -38,11 +37,11 @@ void check_answer(const Coordinate& question, unsigned status, std::string_view 
 void check_members(std::string_view text) {
   const auto parsed = parse_members(text);
   if (const auto* fault = std::get_if<std::string>(&parsed)) return check_words(*fault, 200);
-  const Members& members = std::get<Members>(parsed);
+  const ClusterMembers& members = std::get<ClusterMembers>(parsed);
   TROUPE_CHECK(members.joined.size() <= members_max && members.left.size() <= members_max,
                "more members than may be");
   const auto again = parse_members(members_text(members));
-  TROUPE_CHECK(std::holds_alternative<Members>(again) && std::get<Members>(again) == members,
+  TROUPE_CHECK(std::holds_alternative<ClusterMembers>(again) && std::get<ClusterMembers>(again) == members,
                "members change in their text");
 }
 
@@ -56,17 +55,17 @@ void run(Input input) {
 std::vector<std::string> seeds() {
   const std::string header = R"({"header":{"cluster_id":"15118495548433857066","revision":"9"})";
   const std::string key = R"({"key":"L3Ryb3VwZS90L2s=","mod_revision":"7","version":"1","value":"dg=="})";
-  return {
-      "0" + header + R"(,"kvs":[)" + key + R"(],"count":"1"})",
-      "0" + header + "}",
-      "2" + header + R"(,"succeeded":true,"responses":[{"response_put":{"header":{"revision":"9"}}}]})",
-      "2" + header + R"(,"responses":[{"response_range":{"kvs":[)" + key + "]}}]}",
-      "3" + header + R"(,"succeeded":true,"responses":[{"response_delete_range":{"deleted":"1"}}]})",
-      "4" + header + R"(,"ID":"5","TTL":"2"})",
-      "5{\"result\":" + header + R"(,"ID":"5","TTL":"2"}})",
-      R"(8{"error":"etcdserver: requested lease not found","code":5,"message":"etcdserver: requested lease not found"})",
-      "bZm9v",
-      "mlast 7\njoined 6 10.0.0.6 5006 w6\nleaving 6\nleft 2\n"};
+  return {"0" + header + R"(,"kvs":[)" + key + R"(],"count":"1"})",
+          "0" + header + "}",
+          "2" + header + R"(,"succeeded":true,"responses":[{"response_put":{"header":{"revision":"9"}}}]})",
+          "2" + header + R"(,"responses":[{"response_range":{"kvs":[)" + key + "]}}]}",
+          "3" + header + R"(,"succeeded":true,"responses":[{"response_delete_range":{"deleted":"1"}}]})",
+          "4" + header + R"(,"ID":"5","TTL":"2"})",
+          "5{\"result\":" + header + R"(,"ID":"5","TTL":"2"}})",
+          R"(8{"error":"etcdserver: requested lease not found","code":5,)"
+          R"("message":"etcdserver: requested lease not found"})",
+          "bZm9v",
+          "mlast 7\njoined 6 10.0.0.6 5006 w6\nleaving 6\nleft 2\n"};
 }
 
 }  // namespace

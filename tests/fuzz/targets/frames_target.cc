@@ -1,5 +1,4 @@
-// What comes over a link, frame by frame, as a connection reads it: header, sum, body, seal. Joins have one
-// form.
+// Parses the frames of a link as a connection reads them: header, sum, body, seal. Joins have one form.
 #include <algorithm>
 #include <cstring>
 
@@ -24,7 +23,7 @@ void check_join(Input body) {
                "a join changes on its way");
 }
 
-// A header that was damaged is found by its sum, and one that is taken is what we would write.
+// A damaged header is detected by its sum; an accepted header is what we would write.
 void check_header(const Header& header, const Frame& frame) {
   if (!is_whole(header)) return;
   Header ours = encode(frame);
@@ -34,13 +33,13 @@ void check_header(const Header& header, const Frame& frame) {
 
 void check_cargo(const Header& header, Input body) {
   Bytes cargo(body.begin(), body.end());
-  if (const std::string fault = take_seal_off(header, cargo); !fault.empty()) return check_words(fault, 256);
+  if (const std::string fault = remove_seal(header, cargo); !fault.empty()) return check_words(fault, 256);
   const Seal right = seal(header, cargo);
   TROUPE_CHECK(cargo.size() + seal_bytes == body.size(), "more than the seal was taken off");
   TROUPE_CHECK(std::equal(right.begin(), right.end(), body.end() - seal_bytes), "a wrong seal was believed");
 }
 
-// False: the connection would be closed here.
+// Returns false if the connection would be closed here.
 bool take_frame(Input& input, bool joined) {
   if (input.size() < header_bytes) return false;
   Header header;
@@ -57,7 +56,7 @@ bool take_frame(Input& input, bool joined) {
   return true;
 }
 
-// Sums can hardly be guessed: on request those of a join and of cargo are made right.
+// Sums can hardly be guessed: on request those of a join and of a message are corrected.
 Bytes resealed(Input input) {
   Bytes bytes(input.begin(), input.end());
   if (bytes.size() < header_bytes + seal_bytes) return bytes;
@@ -91,11 +90,11 @@ std::vector<std::string> seeds() {
                                  .incarnation = 7,
                                  .cluster = "blue",
                                  .greeting = {1, 2, 3},
-                                 .knows_seals = true});
+                                 .supports_seals = true});
   const std::string join_text(join.begin(), join.end());
   const Bytes words{'n', 'o'}, cargo(24, 5);
   return {"0" + framed(Kind::join, join) + framed(Kind::ping, {}) + framed(Kind::cargo, cargo),
-          "0" + framed(Kind::turned_away, words),
+          "0" + framed(Kind::rejection, words),
           "1" + framed(Kind::ping, {}),
           "j" + join_text,
           "j" + join_text.substr(0, join_text.size() - 9),

@@ -1,5 +1,5 @@
-// Bodies of HTTP requests as the door reads them. What is accepted is JSON to another reader, too, and goes
-// through the messages' own form unchanged.
+// Parses bodies of HTTP requests as the server does. An accepted body is also JSON to another parser, and
+// survives the messages' own form unchanged.
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -59,16 +59,16 @@ void run(Input input) {
 }
 
 std::vector<std::string> seeds() {
-  return {
-      R"(0{"user":"ana","candidates":["i1","i\u00e92"],"policy":"item","deadline_ms":250,"debug":true})",
-      R"(1{"query":[1,2],"items":[{"tokens":[3]},{"tokens":[4,5]}],"label_tokens":[7]})",
-      R"(2{"user":"ana","history":["i1","i2"]})",
-      R"(2{"tokens":[1,2,3]})",
-      R"(3{"title":"A \ud83d\ude00","tokens":[5,6],"identifier":41})",
-      R"(4{"model":"m2","catalog":"c7"})",
-      R"(5{"user":"ana","top_k":5,"width":20,"exclude_seen":true,"allow":["i1"],"deny":[],"among_allowed":false})",
-      R"(0{"user":null,"candidates":[],"x":{"y":[1e3,-0.5,true,false]}})",
-      "0\x1f\x8b"};
+  return {R"(0{"user":"ana","candidates":["i1","i\u00e92"],"policy":"item","deadline_ms":250,"debug":true})",
+          R"(1{"query":[1,2],"items":[{"tokens":[3]},{"tokens":[4,5]}],"label_tokens":[7]})",
+          R"(2{"user":"ana","history":["i1","i2"]})",
+          R"(2{"tokens":[1,2,3]})",
+          R"(3{"title":"A \ud83d\ude00","tokens":[5,6],"identifier":41})",
+          R"(4{"model":"m2","catalog":"c7"})",
+          R"(5{"user":"ana","top_k":5,"width":20,"exclude_seen":true,"allow":["i1"],"deny":[],)"
+          R"("among_allowed":false})",
+          R"(0{"user":null,"candidates":[],"x":{"y":[1e3,-0.5,true,false]}})",
+          "0\x1f\x8b"};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Files of API keys, and the header by which one is shown. A file that is accepted is the same when it was
-// written and read again; no key is found by a header that was not made with it.
+// Parses files of API keys, and the header that carries a key. An accepted file is the same after it is
+// written and read again; a key is found only by the header that was made with it.
 #include "server/auth/api_keys.h"
 #include "tests/fuzz/targets/target.h"
 
@@ -9,7 +9,7 @@ namespace {
 void check_header(const server::ApiKeys& keys, std::string_view header) {
   const auto found = keys.find(header, "");
   const auto* refusal = std::get_if<Refusal>(&found);
-  TROUPE_CHECK(refusal, "a key by a header that nobody made");  // the hash of what is not known
+  TROUPE_CHECK(refusal, "a key was found by an arbitrary header");  // the hash of an unknown key
   TROUPE_CHECK(refusal->status == 401 || refusal->status == 403, "an unknown status");
   check_words(refusal->what, 256);
 }

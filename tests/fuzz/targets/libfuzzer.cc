@@ -1,4 +1,4 @@
-// One target as libFuzzer wants it; TROUPE_FUZZ_TARGET is its variable.
+// Runs one target under libFuzzer; TROUPE_FUZZ_TARGET names its variable.
 #include "tests/fuzz/targets/target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,5 +1,5 @@
-// A database's log: either its bytes as they are, or pieces with right sums put together as the input says,
-// since nobody guesses a sum. Records come in order, and damage lies within the file.
+// Parses a database log: the input's bytes, or pieces with correct sums assembled as the input says,
+// because sums cannot be guessed. Records come in order, and damage is reported within the file.
 #include "runtime/store/store_log.h"
 #include "tests/fuzz/targets/target.h"
 
@@ -18,7 +18,7 @@ std::uint32_t sum_of(std::string_view bytes) {
   return (crc >> 15 | crc << 17) + 0xA282'EAD8u;
 }
 
-// From the input: of each piece its type, its length, whether its sum is right, and its bytes.
+// Builds a log from the input: for each piece its type, length, bytes, and whether its sum is correct.
 std::string built(std::string_view input) {
   std::string log;
   while (input.size() >= 3) {

@@ -26,7 +26,7 @@ void* take(std::size_t bytes) {
 
 }  // namespace
 
-// All forms of one kind: a sanitizer's own ones must not free what ours have taken.
+// All forms of operator new and delete: a sanitizer's own forms must not free memory that ours allocated.
 void* operator new(std::size_t bytes) { return take(bytes); }
 void* operator new[](std::size_t bytes) { return take(bytes); }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return taken(std::malloc(bytes)); }

@@ -1,4 +1,4 @@
-// The texts of a model's folder: config.json, which comes back from its own text, and vocab.json.
+// Parses the texts of a model directory: config.json, which must round-trip, and vocab.json.
 #include <nlohmann/json.hpp>
 
 #include "kernels/checkpoint/hf_config.h"
@@ -43,17 +43,19 @@ void run(Input input) {
 
 std::vector<std::string> seeds() {
   const std::string shape =
-      R"("vocab_size":64,"hidden_size":16,"intermediate_size":32,"num_hidden_layers":2,"num_attention_heads":4,)"
+      R"("vocab_size":64,"hidden_size":16,"intermediate_size":32,"num_hidden_layers":2,)"
+      R"("num_attention_heads":4,)"
       R"("num_key_value_heads":2,"max_position_embeddings":96,"torch_dtype":"float32")";
-  return {
-      R"(0{"architectures":["Qwen2ForCausalLM"],"model_type":"qwen2",)" + shape + "}",
-      R"(0{"architectures":["LlamaForCausalLM"],"model_type":"llama","head_dim":8,"rope_theta":5e5,"rope_scaling":)"
-      R"({"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,)"
-      R"("original_max_position_embeddings":64},)" +
-          shape + "}",
-      R"(0{"architectures":["Qwen3ForCausalLM"],"model_type":"qwen3","sliding_window":null,"rms_norm_eps":1e-5,)" +
-          shape + "}",
-      R"(1{"<pad>":0,"<a_1>":3,"s\u00fc\u00df":1})"};
+  return {R"(0{"architectures":["Qwen2ForCausalLM"],"model_type":"qwen2",)" + shape + "}",
+          R"(0{"architectures":["LlamaForCausalLM"],"model_type":"llama","head_dim":8,)"
+          R"("rope_theta":5e5,"rope_scaling":)"
+          R"({"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,)"
+          R"("original_max_position_embeddings":64},)" +
+              shape + "}",
+          R"(0{"architectures":["Qwen3ForCausalLM"],"model_type":"qwen3","sliding_window":null,)"
+          R"("rms_norm_eps":1e-5,)" +
+              shape + "}",
+          R"(1{"<pad>":0,"<a_1>":3,"s\u00fc\u00df":1})"};
 }
 
 }  // namespace

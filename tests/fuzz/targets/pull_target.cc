@@ -1,5 +1,5 @@
-// What a reader of pages and their owner say to each other, and a reader's pull that gets any pieces in any
-// order: it writes its own pages and no others.
+// Parses the messages between a reader of pages and their owner, and a pull that receives pieces in any
+// order: it must write its own pages only.
 #include <algorithm>
 #include <cstring>
 
@@ -11,7 +11,7 @@ namespace troupe::fuzz {
 namespace {
 
 constexpr std::size_t page_bytes = 64;
-constexpr std::uint32_t pages = 8, ours = 5;  // of the arena; pages 0..4 are the pull's
+constexpr std::uint32_t pages = 8, ours = 5;  // pages of the arena; pages 0..4 belong to the pull
 constexpr UcxVersion version{1, 13};
 
 PageArena& arena() {
@@ -57,7 +57,7 @@ PullBlocks work() {
   return pulled;
 }
 
-// Replies with so many bytes each, as two of the input say.
+// Builds replies whose sizes come from pairs of input bytes.
 void check_pull(Input input) {
   static const PullBlocks asked = work();
   IncomingPull pull(7, asked, arena());
@@ -72,7 +72,7 @@ void check_pull(Input input) {
     input = input.subspan(piece.size());
     if (!reply || pull.ended()) continue;
     const auto landed = pull.land(*reply, piece);
-    if (landed == IncomingPull::Landed::piece || landed == IncomingPull::Landed::chunk) ++pieces;
+    if (landed == IncomingPull::PieceResult::piece || landed == IncomingPull::PieceResult::chunk) ++pieces;
   }
   TROUPE_CHECK(pieces <= 1, "the one piece of this pull landed twice");
   for (std::uint32_t page = ours; page < pages; ++page)

@@ -1,5 +1,5 @@
-// Values of the store, and of the Redis: profiles, items, counters and notes under their sums. Nobody guesses
-// a sum, so on request the right one is put behind the bytes, as somebody would who can write the file.
+// Parses values of the store and of Redis: profiles, items, counters and records with sums. Sums cannot
+// be guessed, so on request the correct one is appended, as by an attacker who can write the file.
 #include <xxhash.h>
 
 #include "runtime/store/store_record.h"
@@ -23,7 +23,7 @@ void check_profile(const std::string& value) {
   if (!profile) return;
   for (const Token token : profile->tokens) TROUPE_CHECK(token >= 0 && token < limits.vocabulary, "no token");
   const auto stored = decode_stored_profile(key, value, limits);
-  if (!stored) return;  // what its events were put as is damaged, which no request looks at
+  if (!stored) return;  // its original events are damaged, which no request reads
   TROUPE_CHECK(stored->profile == *profile, "a profile is read in two ways");
   TROUPE_CHECK(encode_profile(*profile, key, stored->names) == value, "a profile has two forms");
 }

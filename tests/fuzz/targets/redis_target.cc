@@ -1,7 +1,7 @@
-// What a Redis, or whoever stands in its place, sends: replies in pieces, and what our scripts, rows and
-// notes are taken out of them.
+// Parses what a Redis, or an impostor, sends: replies in pieces, and the results of our scripts, rows and
+// records.
 #include "runtime/config/config.h"
-#include "runtime/features/made_for.h"
+#include "runtime/features/model_fingerprints.h"
 #include "runtime/redis/redis_reply.h"
 #include "runtime/redis/redis_scripts.h"
 #include "runtime/redis/redis_url.h"
@@ -11,7 +11,7 @@ namespace troupe::fuzz {
 namespace {
 
 constexpr RedisReplyLimits limits{.bytes_max = 4'096, .elements_max = 64};
-constexpr std::size_t depth_max = 9;  // of lists in lists, by hiredis
+constexpr std::size_t depth_max = 9;  // depth of nested lists in hiredis
 const PageQuestion question{"o", 3, 3, 10, "ann"};
 
 void check_page(const CatalogPage& page) {
@@ -22,8 +22,8 @@ void check_page(const CatalogPage& page) {
     last = entry.version;
   }
   if (page.user) split_user_row(*page.user);
-  if (const auto made_for = decode_made_for(page.made_for)) {
-    const auto again = decode_made_for(encode(*made_for));
+  if (const auto made_for = decode_model_fingerprints(page.made_for)) {
+    const auto again = decode_model_fingerprints(encode(*made_for));
     TROUPE_CHECK(again && *again == *made_for, "a note changes on its way");
   }
 }
@@ -48,7 +48,7 @@ void check_replies(Input input, std::size_t step) {
       auto next = reader.next();
       TROUPE_CHECK(memory.most() <= kept_max, "replies take more than they bring");
       if (const auto* fault = std::get_if<std::string>(&next)) return check_words(*fault, 256);
-      if (std::holds_alternative<RedisReplyReader::Needs>(next)) break;
+      if (std::holds_alternative<RedisReplyReader::NeedsBytes>(next)) break;
       use(std::get<RedisReply>(next));
     }
   }
@@ -77,7 +77,7 @@ std::string text(const std::string& value) {
 std::vector<std::string> seeds() {
   const std::string changed = "*4\r\n" + text("a") + text("4") + text("b") + text("6");
   const std::string rows = "*2\r\n" + text("record") + "$-1\r\n";
-  const std::string note = encode(MadeFor{"m", "v", "p"});
+  const std::string note = encode(ModelFingerprints{"m", "v", "p"});
   return {"0*8\r\n" + text("o") + ":3\r\n:6\r\n" + changed + rows + text("7 row") + ":7\r\n" + text(note),
           "\x1f*2\r\n" + text("written") + ":9\r\n*1\r\n" + text("missing"),
           "3+OK\r\n-ERR no\r\n:-5\r\n$-1\r\n*-1\r\n*0\r\n",

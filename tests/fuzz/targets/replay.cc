@@ -1,10 +1,10 @@
-// All targets without libFuzzer, in every build and by any compiler:
+// Runs all targets without libFuzzer, in every build and with any compiler:
 //
-//   fuzz_replay CORPUS [MUTATIONS [SEED]]   each target's seeds and corpus/<target>/*, then so many inputs
-//   made of them fuzz_replay --one TARGET FILE...        what a fuzzer has left behind fuzz_replay --seeds
-//   FOLDER              writes each target's seeds to FOLDER/<target>/
+//   fuzz_replay CORPUS [MUTATIONS [SEED]]   each target's seeds and corpus/<target>/*, then mutations of them
+//   fuzz_replay --one TARGET FILE...        findings of a fuzzer
+//   fuzz_replay --seeds FOLDER              writes each target's seeds to FOLDER/<target>/
 //
-// A check that fails stops the process; what was read then lies in fuzz_replay.input.
+// A failed check stops the process; its input is then in fuzz_replay.input.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -35,15 +35,16 @@ void write_file(const fs::path& path, std::string_view bytes) {
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-// A copy of its own size, so that a read behind its end is seen by a sanitizer.
-std::string current;  // for the handler of an abort
+// A copy of exactly the input's size, so that a sanitizer notices a read beyond its end. The handler of
+// an abort writes it.
+std::string current;
 void run(const Target& target, const std::string& bytes) {
   current = bytes;
   const std::vector<std::uint8_t> input(bytes.begin(), bytes.end());
   target.run(input);
 }
 
-// Seeds first, then the corpus in the order of its names.
+// Returns the seeds, then the corpus in the order of its file names.
 std::vector<std::string> inputs_of(const Target& target, const fs::path& corpus) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(corpus / target.name)) files.push_back(entry.path());
@@ -109,7 +110,7 @@ int usage() {
 int main(int count, char** words) try {
   const std::vector<std::string> arguments(words + 1, words + count);
   if (arguments.empty()) return usage();
-  std::signal(SIGABRT, end_by_signal);  // SIGSEGV is left to sanitizers; the same seed ends there again
+  std::signal(SIGABRT, end_by_signal);  // SIGSEGV is left to sanitizers; the same seed repeats it
   if (arguments[0] == "--seeds" && arguments.size() == 2) return write_seeds(arguments[1]), 0;
   if (arguments[0] == "--one" && arguments.size() > 2)
     return replay_files(arguments[1], {arguments.begin() + 2, arguments.end()}), 0;

@@ -1,5 +1,5 @@
-// Bodies of /v1/score in others' forms, and of /v1/rerank. What is accepted is within its bounds, has tokens
-// of the model's reader, and survives the wire; a refusal has words.
+// Parses bodies of /v1/score in other servers' forms, and of /v1/rerank. An accepted body is within its
+// bounds, has tokens of the model's vocabulary, and survives the wire; a refusal has a text.
 #include <numeric>
 
 #include "runtime/wire/codec.h"
@@ -52,7 +52,7 @@ void check_request(const Message& message) {
   const auto add = [](std::size_t sum, const TokenList& item) { return sum + item.tokens.size(); };
   const std::size_t tokens =
       std::accumulate(scores->items.begin(), scores->items.end(), scores->query.size(), add);
-  // Frames are the model's own, and add a few.
+  // Prompt frames come from the model and add a few tokens.
   TROUPE_CHECK(scores->items.size() <= limits.items_max && scores->label_tokens.size() <= limits.labels_max &&
                    tokens <= limits.tokens_max + 16,
                "more than there may be");

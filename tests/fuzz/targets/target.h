@@ -1,8 +1,8 @@
 #pragma once
-// A fuzz target: one parser, from bytes in memory to a value, with what has to hold of that value whatever
-// the bytes are. A check that fails stops the process, as a crash of the parser would. The same targets run
-// under libFuzzer (libfuzzer.cc, one program each) and in every build over their corpora (replay.cc, all in
-// one).
+// A fuzz target: one parser, from bytes in memory to a value, with the properties that the value must
+// have for any bytes. A failed check stops the process, like a crash of the parser. The same targets run
+// under libFuzzer (libfuzzer.cc, one program each) and in every build over their corpora (replay.cc, all
+// in one program).
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,17 +17,17 @@ namespace troupe::fuzz {
 using Input = std::span<const std::uint8_t>;
 
 struct Target {
-  std::string_view name;  // of its corpus, too
+  std::string_view name;  // also the name of its corpus
   void (*run)(Input input);
-  std::vector<std::string> (*seeds)();  // well-formed inputs, from which a corpus begins
-  bool from_network = false;            // a stranger or a peer may send these bytes
+  std::vector<std::string> (*seeds)();  // well-formed inputs, the start of a corpus
+  bool from_network = false;            // true if strangers or peers can send these bytes
 };
 
 std::span<const Target> all_targets();
 const Target* find_target(std::string_view name);
 
-// One for each file *_target.cc.
-extern const Target door_target, json_target, completions_target, codec_target, frames_target, pull_target,
+// Each is defined in a file *_target.cc.
+extern const Target http_target, json_target, completions_target, codec_target, frames_target, pull_target,
     redis_target, etcd_target;
 extern const Target records_target, logs_target, config_target, cluster_target, weights_target, model_target,
     traces_target, texts_target, scores_target, keys_target;
@@ -39,7 +39,7 @@ inline Input bytes_of(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-// The first byte chooses what the rest is taken for; 0 if there is none.
+// Removes the first byte, which chooses how the rest is interpreted; 0 if there is none.
 inline std::uint8_t take_choice(Input& input) {
   if (input.empty()) return 0;
   const std::uint8_t choice = input.front();
@@ -47,15 +47,14 @@ inline std::uint8_t take_choice(Input& input) {
   return choice;
 }
 
-// What an error says: something, not without end, and nothing that a terminal or a log would take for a
-// command.
+// Checks an error text: not empty, of bounded length, without control characters of a terminal or a log.
 void check_words(std::string_view text, std::size_t bytes_max);
 
-// What operator new has given to this thread since the watch began, and is not freed.
+// Measures the memory that operator new gave to this thread since the watch began and that is not freed.
 class MemoryWatch {
  public:
   MemoryWatch();
-  std::size_t most() const;  // at any time since it began
+  std::size_t most() const;  // maximum since the watch began
   std::size_t left() const;  // now
  private:
   std::size_t before_;

@@ -1,5 +1,5 @@
-// A model's tokenizer.json, and texts for a tokenizer. Of a file that is accepted every text has tokens of
-// its own; a text comes back from its tokens, whatever it is, and no more of them are made than it may have.
+// Parses a model's tokenizer.json, and texts with a tokenizer. With an accepted file every text has
+// tokens, a text comes back from its tokens, and the number of tokens is bounded.
 #include "runtime/tokenizer/tokenizer_file.h"
 #include "runtime/wire/json_text.h"
 #include "tests/fuzz/targets/target.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t tokens_max = 64;
 
-// Every byte is a word, in the file's alphabet; then words of merges.
+// Builds a file in which every byte is a word, in the file's alphabet, followed by words of merges.
 std::string file_of(const std::string& merges, const std::string& words, const std::string& rest) {
   std::string vocab;
   for (int byte = 0, next = 256; byte < 256; ++byte) {
@@ -26,9 +26,10 @@ std::string file_of(const std::string& merges, const std::string& words, const s
 }
 
 const std::string& usual_file() {
-  static const std::string file = file_of(
-      R"("a b",["ab","a"],"Ġ ab")", R"(,"ab":256,"aba":257,"Ġab":258)",
-      R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"added_tokens":[{"id":300,"content":"<|x|>"},{"id":301,"content":"<|x|>>"}])");
+  static const std::string file =
+      file_of(R"("a b",["ab","a"],"Ġ ab")", R"(,"ab":256,"aba":257,"Ġab":258)",
+              R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"added_tokens":[{"id":300,)"
+              R"("content":"<|x|>"},{"id":301,"content":"<|x|>>"}])");
   return file;
 }
 
@@ -61,17 +62,18 @@ void run(Input input) {
 
 std::vector<std::string> seeds() {
   const std::string of_file(1, '\0'), of_text(1, '\1');
-  return {
-      of_file + usual_file(),
-      of_file +
-          file_of(
-              "", "",
-              R"("normalizer":{"type":"NFC"},"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"\\s+|\\p{L}+"},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]})"),
-      of_file +
-          file_of(
-              "", "",
-              R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}},{"Sequence":{"id":"A"}}],"special_tokens":{"x":{"ids":[7]}}})"),
-      of_text + "ab aba<|x|>> a\n12", of_text + "caf\xc3\xa9 e\xcc\x81 \xf0\x9f\x99\x82"};
+  return {of_file + usual_file(),
+          of_file + file_of("", "",
+                            R"("normalizer":{"type":"NFC"},"pre_tokenizer":{"type":"Sequence",)"
+                            R"("pretokenizers":[{"type":"Split","pattern":{"Regex":"\\s+|\\p{L}+"},)"
+                            R"("behavior":"Isolated","invert":false},{"type":"ByteLevel",)"
+                            R"("add_prefix_space":false,"use_regex":false}]})"),
+          of_file + file_of("", "",
+                            R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},)"
+                            R"("post_processor":{"type":"TemplateProcessing",)"
+                            R"("single":[{"SpecialToken":{"id":"x"}},{"Sequence":{"id":"A"}}],)"
+                            R"("special_tokens":{"x":{"ids":[7]}}})"),
+          of_text + "ab aba<|x|>> a\n12", of_text + "caf\xc3\xa9 e\xcc\x81 \xf0\x9f\x99\x82"};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A trace's lines. A request that is read is written to a line that reads as the same request.
+// Parses the lines of a trace. An accepted request is written to a line that reads as the same request.
 #include "deploy/lab/traces/request_trace.h"
 #include "tests/fuzz/targets/target.h"
 
@@ -10,14 +10,14 @@ using namespace deploy;
 void check_request(const TracedRequest& request) {
   std::string line;
   append_request(line, request);
-  const LinePlace place{"again", 1};
+  const LinePosition place{"again", 1};
   TracedRequest again;
   TraceLines(place).read(line, again);
   TROUPE_CHECK(again == request, "a request changes on its way");
 }
 
 void run(Input input) {
-  LinePlace place{"t.jsonl", 1};
+  LinePosition place{"t.jsonl", 1};
   TraceLines lines(place);
   TracedRequest request;
   try {
@@ -36,13 +36,13 @@ void run(Input input) {
 
 std::vector<std::string> seeds() {
   const std::string header = R"({"format":"troupe-trace","version":1,"source":"a test"})";
-  return {
-      header + "\n" +
-          R"({"at_us":0,"tenant":"t","user":"u1","profile":2,"events":["i1","i2"],"candidates":["i3","i4"],"truth":"i3"})" +
-          "\n" + R"({"at_us":250000,"user":"u2","profile":0,"candidates":["i\u00e9\ud83d\ude00"]})",
-      header + "\n" +
-          R"({"at_us":0,"user":"u1","profile":0,"kind":"generate","top_k":5,"width":20,"truth":"i9"})",
-      header, R"({ "source":"\"\\\/\b\f\n\r\t", "version":2 })"};
+  return {header + "\n" +
+              R"({"at_us":0,"tenant":"t","user":"u1","profile":2,"events":["i1","i2"],)"
+              R"("candidates":["i3","i4"],"truth":"i3"})" +
+              "\n" + R"({"at_us":250000,"user":"u2","profile":0,"candidates":["i\u00e9\ud83d\ude00"]})",
+          header + "\n" +
+              R"({"at_us":0,"user":"u1","profile":0,"kind":"generate","top_k":5,"width":20,"truth":"i9"})",
+          header, R"({ "source":"\"\\\/\b\f\n\r\t", "version":2 })"};
 }
 
 }  // namespace

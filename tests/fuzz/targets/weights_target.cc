@@ -1,4 +1,5 @@
-// A safetensors file: its tensors tile the data, and their values are read from within it.
+// Parses a safetensors file: its tensors cover the data without gaps, and their values are read from
+// within it.
 #include "kernels/checkpoint/safetensors.h"
 #include "tests/fuzz/targets/target.h"
 
@@ -7,7 +8,7 @@ namespace {
 
 using namespace kernels;
 
-// A byte of the input gives the header's length a chance: it is made right.
+// Corrects the length of the header, if a byte of the input says so.
 std::string with_right_length(std::string_view header, std::string_view data) {
   const std::uint64_t length = header.size();
   return std::string(reinterpret_cast<const char*>(&length), sizeof length).append(header).append(data);

@@ -1,6 +1,7 @@
-"""BAT (ASPLOS '26) §6 on simulated clusters: asks `troupe sim --experiments` for the throughput of each
-configuration (configurations.py) and compares effects with the paper's (judge.py). README.md says what is open in the
-paper and how it is set."""
+"""BAT (ASPLOS '26) §6 on simulated clusters: runs `troupe sim --experiments` for the throughput of each
+configuration (configurations.py) and compares effects with the paper's (judge.py). README.md lists what
+the paper leaves open, and the
+values chosen here."""
 
 import json
 import math
@@ -49,7 +50,7 @@ def run(troupe, experiments, threads):
 
 
 def run_kept(options, experiments, batch=16):
-    """As `run`; with --kept a few at a time, so that a run that is stopped is not lost."""
+    """Like `run`; with --kept in small batches, so that an interrupted run can be resumed."""
     if not options.kept:
         return run(options.troupe, experiments, options.threads)
     kept = {"commit": "", "runs": []}
@@ -69,14 +70,14 @@ def run_kept(options, experiments, batch=16):
 
 
 def longer_users():
-    """Of log-normal users of Books that are drawn alike, the share whose tokens are at least the items'."""
+    """Returns the share of log-normal users of Books whose tokens are at least the items'."""
     books, sigma = DATASETS["Books"], OPEN["user_sigma"]
-    median = books["user_tokens"] * math.exp(-(sigma**2) / 2)  # few are cut
+    median = books["user_tokens"] * math.exp(-(sigma**2) / 2)  # few are truncated
     items = 100 * books["item_tokens"]
     return 0.5 * math.erfc(math.log(items / median) / sigma / math.sqrt(2))
 
 
-# Part → its runs, and who judges them. Figure 9's runs follow from what figures 5 and 6 served at most.
+# Part → its runs, and its judges. Figure 9's runs depend on the maximum rates of figures 5 and 6.
 PARTS = {
     "4": (table_4, judge.judge_table_4),
     "7": (lambda: figure_7({"": {}}), judge.judge_figure_7),
@@ -90,11 +91,11 @@ PARTS = {
 
 
 def main():
-    parser = simulation_options(__doc__, "Table 4 of smaller runs: two minutes of a core")
+    parser = simulation_options(__doc__, "Table 4 with smaller runs: two minutes of a core")
     parser.add_argument("--json", help="write all results to this file")
     parser.add_argument("--parts", default=",".join(PARTS), help="only these of " + ", ".join(PARTS))
     parser.add_argument(
-        "--kept", metavar="FILE", help="what is there is not run again, the rest is added to it"
+        "--kept", metavar="FILE", help="results file; runs that it has are not repeated, new ones are added"
     )
     parser.add_argument(
         "--dependence", metavar="SVG", help="plot how Table 4 depends on what the paper leaves open"

@@ -1,7 +1,8 @@
-"""What BAT (ASPLOS '26) §6 measures, as experiments for `troupe sim --experiments`: the paper's data sets and clusters, what
-it leaves open, and the runs of each table and figure."""
+"""The measurements of BAT (ASPLOS '26) §6 as experiments for `troupe sim --experiments`: the paper's data
+sets and
+clusters, the values for what it leaves open, and the runs of each table and figure."""
 
-# ---- what the paper says ----
+# ---- from the paper ----
 
 # Table 1, and the extremes that §6.2 names.
 DATASETS = {
@@ -14,7 +15,7 @@ MODELS = ["qwen2-1.5b", "qwen2-7b", "llama3-1b"]  # Table 2
 PROMPT_MAX = 8000  # tokens, §6.2
 SYSTEMS = {"RE": "recompute", "UP": "user", "IP": "item", "BAT": "bat"}
 
-# ---- what it leaves open: one setting for all; README.md says what each was chosen by ----
+# ---- what it leaves open: one value for all; README.md has the reasons ----
 
 OPEN = dict(
     user_sigma=0.6,
@@ -27,7 +28,7 @@ OPEN = dict(
     alpha=0.1,
     pulls_stall=True,
 )
-# The share of its peak that an A100 reaches. An H20 keeps its profile's.
+# The share of its peak that an A100 reaches. For an H20 the profile's share is used.
 EFFICIENCY = 0.475
 A100 = dict(
     nodes=4, device="A100-40G", link="100gbps", host_link="pcie3", memory_gb=150, efficiency=EFFICIENCY
@@ -36,7 +37,7 @@ H20 = dict(device="H20", link="100gbps", host_link="pcie5", memory_gb=500)
 SMALLER = dict(scale=32, warm_up=3000, measured=1800)
 RUN = dict(SMALLER, candidates=100, batch_tokens=4000, in_flight=8)
 SHORT = dict(scale=64, warm_up=2000, measured=1200)
-# The same comparison on the same requests, so often: its noise is known.
+# Number of repetitions of the same comparison on equal requests, to know its noise.
 SEEDS = [1, 2, 3]
 
 
@@ -58,8 +59,9 @@ def each_seed(name, data, *changes, seeds=SEEDS):
 
 
 def table_4(prefix="4", *changes, seeds=SEEDS):
-    """A: both prefixes; without B items are replicated, or hashed where that has no room; without C the longer side is the
-    prefix."""
+    """A: both prefixes; without B: items are replicated, or hashed if they do not fit; without C: the
+    longer side is
+    the prefix."""
     yield from each_seed(f"{prefix}/none", "Books", dict(policy="user"), *changes, seeds=seeds)
     plans = {
         "ABC": ("bat", "hrcs"),
@@ -80,7 +82,8 @@ def table_4(prefix="4", *changes, seeds=SEEDS):
 
 
 def table_4_from_the_log():
-    """§6.2 to the letter: new visits are drawn from the log, where a user with twice the history stands twice as often."""
+    """§6.2 literally: new visits are drawn from the log, so a user with twice the history comes twice as
+    often."""
     yield from table_4("4 log", dict(drawn_by_length=1), seeds=SEEDS[:1])
 
 
@@ -91,7 +94,7 @@ def figures_5_and_6():
                 yield experiment(f"5/{model}/{data}/{system}", data, dict(shape=model, policy=policy))
 
 
-# As BAT's engine, and as Troupe does by itself.
+# As BAT's engine does, and Troupe by default.
 PULLS = {"": {}, "/own": dict(pulls_stall=False, pull_share=0)}
 
 
@@ -109,7 +112,7 @@ def figure_7(modes):
 
 
 def figure_8():
-    """The items' area is what sharding takes, with what passes through it; users have 25 to 100 GB of each node."""
+    """Items get the area that sharding needs, plus transfers; users have 25 to 100 GB of each node."""
     for gigabytes in [25, 50, 100]:
         for policy in ["bat", "larger"]:
             yield from each_seed(
@@ -117,12 +120,12 @@ def figure_8():
             )
 
 
-LATENCY_MS = 200  # Figure 9's bound on P99
-LOADS = [0.45, 0.6, 0.7, 0.8, 0.88, 0.95]  # of what each system serves at most
+LATENCY_MS = 200  # bound on P99 in Figure 9
+LOADS = [0.45, 0.6, 0.7, 0.8, 0.88, 0.95]  # shares of each system's maximum rate
 
 
 def figure_9(results):
-    """Open loop: each system at shares of what it served when it was never idle."""
+    """Returns open-loop runs: each system at shares of its rate in the closed loop."""
     for system in ["RE", "UP", "BAT"]:
         most = results[f"5/{MODELS[0]}/Industry/{system}"]["requests_per_s"]
         for load in LOADS:
@@ -134,7 +137,8 @@ def figure_9(results):
 
 
 def figure_10():
-    """A two hundredth of everything, so that a hundred million items are half a million. The items have at most 180 GB
+    """A two hundredth of everything, so that a hundred million items are half a million. The items have
+    at most 180 GB
     a node: a tenth of the largest catalog, as in §6.6."""
     for size, items in [("1M", 1e6), ("10M", 10e6), ("100M", 100e6)]:
         for system, policy in [*SYSTEMS.items(), ("planner", "planner")]:
@@ -159,7 +163,7 @@ def figure_10():
 
 def figure_11():
     for nodes in [1, 2, 4, 8, 16]:
-        share = nodes / 16  # of the requests: caches and their filling grow with the nodes
+        share = nodes / 16  # share of the requests: caches and the time to fill them grow with the nodes
         yield experiment(
             f"11/{nodes}",
             "Industry",

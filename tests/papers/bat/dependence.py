@@ -1,5 +1,6 @@
-"""How Table 4's ratios depend on what the paper leaves open: one line for each entry, one panel for each
-setting, all others as stated."""
+"""Plots how Table 4's ratios depend on what the paper leaves open: one line for each entry, one panel for
+each
+setting, with all others at their chosen values."""
 
 import json
 
@@ -39,7 +40,8 @@ def panel(name, label, points, left, top):
     ]
     for tick in [0.8, 1.0, 1.2, 1.4, 1.6, 1.8]:
         out.append(
-            f'<line x1="{left + MARGIN}" x2="{left + WIDTH - 20}" y1="{at_y(tick):.0f}" y2="{at_y(tick):.0f}" '
+            f'<line x1="{left + MARGIN}" x2="{left + WIDTH - 20}" y1="{at_y(tick):.0f}" '
+            f'y2="{at_y(tick):.0f}" '
             f'stroke="#ddd"/><text x="{left + 12}" y="{at_y(tick) + 4:.0f}">{tick}</text>'
         )
     for x in xs:

@@ -1,5 +1,6 @@
-"""What BAT (ASPLOS '26) claims, and whether the runs show it. What was in view when a constant was chosen is marked so and
-counted apart (README.md); models that leave out what the paper is about must miss."""
+"""The claims of BAT (ASPLOS '26), and whether the runs show them. Rows that were in view when a constant
+was chosen are
+marked and counted separately (README.md). Models without the paper's idea must miss their bounds."""
 
 import statistics
 
@@ -23,7 +24,7 @@ EFFECTS = {
     "C with B at 1M (ABC / AB)": ("1M", "ABC", "AB"),
     "B with C at 1M (ABC / AC)": ("1M", "ABC", "AC"),
 }
-FIGURE_7 = {  # True: in view, by the 31 % of latency that are the network's (§6.4)
+FIGURE_7 = {  # True = in view, through the network's 31 % of latency (§6.4)
     "BAT / Replicate, 10 Gbps": (1.10, False),
     "BAT / Replicate, 100 Gbps": (1.16, False),
     "Hash / Replicate, 10 Gbps": (0.78, True),
@@ -94,7 +95,7 @@ def judge_table_4_from_the_log(report, results):
 
 
 def judge_workload(report, lengths):
-    """§5.3: the longer side of over 70 % of the requests on Books is the user's."""
+    """§5.3: in over 70 % of the requests on Books the user is the longer side."""
     report.least("§5.3", "Books: requests whose user is longer than the items", lengths, 0.7, 0, paper=0.7)
 
 
@@ -158,7 +159,7 @@ def judge_figure_8(report, results):
 
 
 def rate_at_latency(results, system):
-    """Between the loads whose P99 lies around the bound; the highest that was tried where all are below it."""
+    """Interpolates between the loads whose P99 is around the bound; the highest load if all are below it."""
     points = [
         (experiment["requests_per_s"], experiment["p99_ms"])
         for experiment in (results[f"9/{system}/{load}"] for load in LOADS)
@@ -237,8 +238,9 @@ def judge_figure_11(report, results):
 
 
 def judge_nulls(report, null_report):
-    """Table 4 where every entry is the same multiple of none, the one that fits best; Figure 7 where a placement changes
-    nothing."""
+    """Judges null models: every entry of Table 4 the same, best-fitting multiple of none; Figure 7
+    without any effect
+    of placement."""
     best = 1.0
     for entries in TABLE_4.values():
         for value in entries.values():
@@ -260,7 +262,7 @@ def judge_nulls(report, null_report):
         report.refuted("null", what, f"{passed} of {len(null.rows)} bounds hold", passed == 0)
 
 
-# Misses that README.md explains, by figure and the beginning of the row.
+# Misses that README.md explains, by figure and prefix of the row.
 EXPLAINED = [
     "§5.3: Books: requests whose user",
     "Table 4: A (A / none)",

@@ -1,5 +1,5 @@
 #!/bin/sh
-# BAT's tables and figures on simulated clusters; prints "paper / Troupe" and fails where a bound is missed.
-# TROUPE: the program to ask; else that of the build folder. Options: bat.py --help.
+# Runs BAT's tables and figures on simulated clusters; prints "paper / Troupe"; exit status 1 if a bound
+# is missed. TROUPE: the program; default: that of the build folder. Options: bat.py --help.
 here=$(cd "$(dirname "$0")" && pwd)
 exec python3 -B "$here/bat.py" --troupe "${TROUPE:-$here/../../../build/deploy/troupe}" "$@"

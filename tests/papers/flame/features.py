@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""FLAME's Table 3 in its form: features of users behind a link that is narrow, without a cache, with one, and with the users'
-keys and values in memory, too.
+"""FLAME's Table 3 in its form: user features behind a narrow link, without a cache, with one, and with
+the users' keys and values in memory, too.
 
     features.py --troupe build/deploy/troupe [--seconds 6] [--rate 1000000] [--delay-ms 0.5] [--json FILE]
 
-A Redis on this machine stands behind a proxy that lets --rate bytes a second through in each direction and holds them for
---delay-ms. A box serves tiny-climber over MovieLens; --clients ask in a closed loop for whoever rated next in the data,
-so users come as they really came, each with the 100 candidates of its evaluation row. Rows are asked in turn, each on a box of
-its own: every profile from Redis and every history computed; profiles for --expiry-ms, waited for or not; the same with
-the histories' blocks kept. Prints user-item pairs/s, latency, bytes over the link, shares of hits, stale and missing profiles;
-then what stale and missing profiles do to the ranking of the true item among 100. Exit status 77 where something is missing.
+A Redis on this machine is behind a proxy that passes --rate bytes a second in each direction and holds
+them for --delay-ms. A node serves tiny-climber over MovieLens. --clients send requests in a closed loop
+for the users in the order of their ratings, so users come as they really came, with the 100 candidates of
+their evaluation row. The rows of the table run in rotation, each on its own node: every profile from
+Redis and every history computed; profiles cached for --expiry-ms, waited for or not; the same with the
+histories' blocks kept. Prints user-item pairs/s, latency, bytes over the link, and shares of hits, stale
+and missing profiles; then the effect of stale and missing profiles on the rank of the true item among
+100. Exit status 77 if something is missing.
 """
 import argparse
 import gzip
@@ -102,7 +104,7 @@ class World:
         self.folder.cleanup()
 
 
-class Box:
+class Node:
     def __init__(self, world, settings):
         self.folder = tempfile.TemporaryDirectory(prefix="troupe-features-box-")
         port_file = os.path.join(self.folder.name, "port")
@@ -207,7 +209,7 @@ def measure(world, rows, visits, name, freshness, policy):
 
     def ask(until):
         try:
-            client = Client(box.port)
+            client = Client(node.port)
             while time.perf_counter() < until:
                 with lock:
                     row = rows[visits[next(next_visit) % len(visits)]]
@@ -218,11 +220,11 @@ def measure(world, rows, visits, name, freshness, policy):
                     times.append(took)
                     counts["stale"] += reply["features_stale"]
                     counts["missing"] += reply["features_missing"]
-        except Exception as fault:  # told below
+        except Exception as fault:  # reported below
             faults.append(fault)
 
-    with Box(world, [f"features.expiry={args.expiry_ms}ms"]) as box:
-        began, cpu, carried = time.perf_counter(), box.cpu_seconds(), world.link.bytes()
+    with Node(world, [f"features.expiry={args.expiry_ms}ms"]) as node:
+        began, cpu, carried = time.perf_counter(), node.cpu_seconds(), world.link.bytes()
         threads = [threading.Thread(target=ask, args=(began + args.seconds,)) for _ in range(args.clients)]
         for thread in threads:
             thread.start()
@@ -230,12 +232,12 @@ def measure(world, rows, visits, name, freshness, policy):
             thread.join()
         wall, cpu, carried = (
             time.perf_counter() - began,
-            box.cpu_seconds() - cpu,
+            node.cpu_seconds() - cpu,
             world.link.bytes() - carried,
         )
         if faults:
             raise faults[0]
-        metrics = http.client.HTTPConnection("127.0.0.1", box.port, timeout=10)
+        metrics = http.client.HTTPConnection("127.0.0.1", node.port, timeout=10)
         metrics.request("GET", "/metrics")
         hits = sum(
             float(line.split()[-1])
@@ -260,7 +262,7 @@ def measure(world, rows, visits, name, freshness, policy):
     }
 
 
-# The true item among 100: how many of the others it is above, and whether it is among the first ten.
+# Ranks of the true item among 100: the share of others below it, and whether it is among the first ten.
 def quality(client, rows, **more):
     above, first = 0.0, 0
     for row in rows.values():
@@ -272,11 +274,11 @@ def quality(client, rows, **more):
 
 
 def qualities(world, rows):
-    with Box(world, ["features.expiry=1h"]) as box:
-        client = Client(box.port)
-        for row in rows.values():  # without the true item
+    with Node(world, ["features.expiry=1h"]) as node:
+        client = Client(node.port)
+        for row in rows.values():  # histories without the true item
             put(client, row)
-        missing = quality(client, rows, features="behind")  # nobody was asked for before
+        missing = quality(client, rows, features="behind")  # no user was requested before
         result = {"as they are": quality(client, rows, features="exact"), "missing": missing}
         for drop in (5, 20):
             for row in rows.values():
@@ -286,21 +288,26 @@ def qualities(world, rows):
 
 
 def show(results):
-    print("Table 3: pairs/s, latency, P99, MB/s over the link, over no cache; hits, stale, missing")
+    print("Table 3: pairs/s, latency, P99, MB/s over the link, ratio to no cache; hits, stale, missing")
     for name, pairs, latency, tail, carried in TABLE3:
         print(
-            f"  paper: {name:34} {pairs:8.1f} k {latency:7.2f} ms {tail:7.2f} ms {carried:7.2f} MB/s {pairs / 67.4:6.2f} x {22.6 / latency:6.2f} x"
+            f"  paper: {name:34} {pairs:8.1f} k {latency:7.2f} ms {tail:7.2f} ms {carried:7.2f} MB/s "
+            f"{pairs / 67.4:6.2f} x {22.6 / latency:6.2f} x"
         )
     base = results["rows"][0]
     for row in results["rows"]:
         print(
-            f"  {row['row']:41} {row['pairs_per_second'] / 1e3:8.1f} k {row['latency_ms']:7.2f} ms {row['p99_ms']:7.2f} ms "
-            f"{row['link_mb_per_second']:7.2f} MB/s {row['pairs_per_second'] / base['pairs_per_second']:6.2f} x "
-            f"{base['latency_ms'] / row['latency_ms']:6.2f} x  {row['hits']:5.1%} {row['stale']:5.1%} {row['missing']:5.1%}"
+            f"  {row['row']:41} {row['pairs_per_second'] / 1e3:8.1f} k {row['latency_ms']:7.2f} ms "
+            f"{row['p99_ms']:7.2f} ms "
+            f"{row['link_mb_per_second']:7.2f} MB/s "
+            f"{row['pairs_per_second'] / base['pairs_per_second']:6.2f} x "
+            f"{base['latency_ms'] / row['latency_ms']:6.2f} x  {row['hits']:5.1%} {row['stale']:5.1%} "
+            f"{row['missing']:5.1%}"
         )
     for name, found in results.get("quality", {}).items():
         print(
-            f"  the true item among 100, profiles {name:14} AUC {found['auc']:.4f}  HR@10 {found['hr_10']:.4f}"
+            f"  the true item among 100, profiles {name:14} AUC {found['auc']:.4f}  HR@10 "
+            f"{found['hr_10']:.4f}"
         )
 
 
@@ -309,7 +316,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--troupe")
-    parser.add_argument("--results", help="print what --json wrote")
+    parser.add_argument("--results", help="print the results that --json wrote")
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--rate", type=float, default=1e6)
@@ -323,7 +330,7 @@ def main():
         with open(args.results) as file:
             return show(json.load(file))
     if not args.troupe:
-        parser.error("--troupe or --results is needed")
+        parser.error("expected --troupe or --results")
     if not shutil.which("redis-server") or not os.path.isdir(MODEL) or not os.path.isdir(MOVIES):
         print("skipped: no redis-server, no", MODEL, "or no", MOVIES)
         return 77

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""FLAME's Table 3 (features behind a narrow link: features.py), Table 4 (what fused kernels bring over a converted ONNX model) and Table 5 (fixed shapes), the paper's on a GPU
-beside Troupe's on this CPU.
+"""FLAME's Table 3 (features behind a narrow link: features.py), Table 4 (fused kernels against a
+converted ONNX model) and Table 5 (fixed shapes): the paper's on a GPU beside Troupe's on this CPU.
 
     flame.py --peers FOLDER [--rounds N] [--threads 1,2] [--requests N]
     flame.py --results climber.json [--shapes-results shapes.txt] [--features-results features.json]
 
-The paper's numbers are of an RTX 4090D and a model whose width it does not say; only ratios can be compared. The baseline is
-the same in kind: the model exported to ONNX, run by the engine that reads it (onnxruntime for TensorRT), here with the best
-of its settings. See README.md.
+The paper's numbers are of an RTX 4090D and a model whose width it does not state, so only ratios can be
+compared. The baseline is of the same kind: the model exported to ONNX, run by an engine that reads it
+(onnxruntime instead of TensorRT), here with its best settings. See README.md.
 """
 import argparse
 import json
@@ -64,19 +64,20 @@ def table4(rows):
 
 def table5(lines):
     print(
-        "\nTable 5, candidates of 128, 256, 512 and 1,024 alike, history of 1,024: pairs/s, latency, P99, over the default"
+        "\nTable 5, candidates of 128, 256, 512 and 1,024 alike, history of 1,024: pairs/s, latency, "
+        "P99, ratio to the default"
     )
     for name, pairs, latency, tail in TABLE5:
         line("paper: " + name, 1e3 * pairs, latency, tail, pairs / TABLE5[0][1])
     rows = [json.loads(text) for text in lines]
     ways = {}
-    for row in rows:  # of several runs the first, whose sizes are the paper's
+    for row in rows:  # if there are several runs, the first has the paper's sizes
         if "way" in row:
             ways.setdefault(row["way"], row)
     for way, name in (
-        ("dynamic", "Troupe: whatever size comes"),
+        ("dynamic", "Troupe: any size"),
         ("fixed", "Troupe: fixed shapes"),
-        ("first", "Troupe: whatever size comes, memory not there yet"),
+        ("first", "Troupe: any size, memory not allocated yet"),
     ):
         row = ways[way]
         line(
@@ -102,7 +103,8 @@ def main():
     options = parser.parse_args()
     if not options.peers and not options.results:
         sys.exit(
-            "flame.py needs --peers FOLDER (tests/bench/peers/setup.sh FOLDER installs them) or --results FILE"
+            "flame.py: expected --peers FOLDER (tests/bench/peers/setup.sh FOLDER installs them) or "
+            "--results FILE"
         )
     results = options.results or os.path.join(tempfile.mkdtemp(), "climber.json")
     if not options.results:

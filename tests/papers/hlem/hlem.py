@@ -1,5 +1,6 @@
-"""HLEM §V on simulated nodes: asks `troupe sim --split` for each configuration and compares with the paper. README.md says
-what is open in the paper and how it is set."""
+"""HLEM §V on simulated nodes: runs `troupe sim --split` for each configuration and compares with the
+paper. README.md
+lists what the paper leaves open, and the values chosen here."""
 
 import json
 import os
@@ -14,7 +15,7 @@ from checks import Report, simulation_options, spread  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRAINED = os.path.join(HERE, "..", "..", "..", "deploy", "policies", "split.txt")
 
-# ---- what the paper says ----
+# ---- from the paper ----
 
 DATA = {"taobao": 0.18, "games": 0.24, "books": 0.38}
 DEPTHS = [3, 6]
@@ -23,7 +24,7 @@ FIGURE_11 = {
     3: dict(kv_opt=(33, 38), static=(28, 35), hlem=(19, 23)),
     6: dict(kv_opt=(44, 51), static=(38, 46), hlem=(25, 29)),
 }
-FIGURE_11_LESS = {3: (0.25, 0.34), 6: (0.28, 0.38)}  # of the best static's P99
+FIGURE_11_LESS = {3: (0.25, 0.34), 6: (0.28, 0.38)}  # reduction against the best static split's P99
 FIGURE_12 = {"steady": (0.996, 1.0), "trend": (0.989, 1.0), "burst": (0.935, 0.953)}
 FIGURE_13 = dict(allocator=0.20, router=(0.10, 0.25))
 FIGURE_14 = dict(ppo=(33, 46), adapter=(23, 34), smart=(23, 31))  # steady P99 and the peak of a burst, ms
@@ -40,7 +41,7 @@ TABLE_3 = {
     "smart": (0.019, 0.023, 0.031),
 }
 FIGURE_15 = {"steady": (0.20, 0.51), "trend": (0.32, 0.38), "burst": (0.50, 0.26)}  # hot share, alpha
-FIGURE_17 = {"taobao": 0.27, "games": 0.36, "books": 0.23}  # of throughput over the static one at 32 nodes
+FIGURE_17 = {"taobao": 0.27, "games": 0.36, "books": 0.23}  # throughput gain at 32 nodes
 
 # ---- the runs ----
 
@@ -49,8 +50,9 @@ CLUSTER = dict(nodes=4, windows=18, warm_up=6)
 ORACLE = dict(oracle_draws=8)
 SEEDS = [1, 2, 3, 4, 5]
 GRID = [0.3, 0.4, 0.5, 0.6]
-TUNING_SEED = 101  # of the best static split, whose runs are not measured
-# A cluster that balances its load serves more than nodes that users are tied to: requests a second of each node.
+TUNING_SEED = 101  # seed for choosing the best static split; its runs are not measured
+# A cluster that balances its load serves more than nodes to which users are tied: requests a second of
+# each node.
 CLUSTER_RATE = {3: 137, 6: 95}
 SYSTEMS = {
     "KV-Opt": dict(policy="static:0", routing="kv"),
@@ -62,7 +64,7 @@ SYSTEMS = {
 
 
 class Simulator:
-    AT_ONCE = 8  # experiments between which results are kept: whoever is stopped goes on from there
+    AT_ONCE = 8  # experiments per batch; results are saved after each batch, so that a run can be resumed
 
     def __init__(self, troupe, threads, kept=None):
         self.troupe, self.threads, self.kept, self.commit = troupe, threads, kept, ""
@@ -148,14 +150,14 @@ def in_cluster(data, layers, regime, seed, **settings):
 
 
 def best_static(sim, data, layers, regime):
-    """The alpha of the grid whose P99 is least on the workload, with another seed than those that are measured."""
+    """Returns the alpha of the grid with the least P99 on the workload, for a seed that is not measured."""
     grid = [in_cluster(data, layers, regime, TUNING_SEED, policy=f"static:{a}", routing="kv") for a in GRID]
     p99 = [r["p99_ms"] for r in sim.of(grid)]
     return GRID[p99.index(min(p99))]
 
 
 def systems(sim, data, layers, regime, names):
-    """Results by system, one a seed; "best static" among them."""
+    """Returns results by system, one for each seed; "best static" is one of the systems."""
     alpha = best_static(sim, data, layers, regime)
     settings = dict(
         {name: SYSTEMS[name] for name in names},
@@ -173,7 +175,7 @@ def values(results, what):
 
 
 def interval(sample):
-    """95 % of a mean of five, by Student."""
+    """Returns the 95 % confidence interval of a mean of five (Student)."""
     return (
         spread(sample)
         if len(sample) < 2
@@ -373,7 +375,8 @@ def figure_15(sim, report):
 
 
 def figure_16(sim, report):
-    """The tables are as large for all clusters, so a node's part of them falls with their number."""
+    """The tables have the same size for all clusters, so a node's part of them shrinks with the number of
+    nodes."""
     shown = {}
     for nodes in (2, 8, 32):
         for hot in (0.05, 0.3, 0.6):
@@ -412,7 +415,7 @@ def figure_16(sim, report):
 
 
 def figure_17(sim, report):
-    """Requests a second that nodes could serve without pause: one over the mean time of serving."""
+    """Compares requests a second without idle time: one over the mean service time."""
     for data in DATA:
         rates = {}
         for nodes in (2, 8, 32):
@@ -457,7 +460,7 @@ def figure_17(sim, report):
 
 
 def null_models(sim, report):
-    """What the paper is about left out: each must miss what holds with it."""
+    """Judges models without the paper's idea: each must miss a bound that holds with it."""
 
     def gap(**settings):
         return sim.of([experiment(**dict(dict(windows=30, seed=3, **ORACLE), **settings))])[0]
@@ -479,7 +482,7 @@ def null_models(sim, report):
         as_it_is["gap"] < min(as_it_is["static_gap"][1], as_it_is["static_gap"][9]),
     )
     plenty = gap(memory_gb=1000, tables_tb=0.05)
-    # 50 GB of tables and users of some 500 GB: between 0.1 and 0.5 both have what they need.
+    # 50 GB of tables and some 500 GB of users: with alpha between 0.1 and 0.5 both have enough.
     share = max(plenty["static_p99_ms"][1:6]) / min(plenty["static_p99_ms"])
     report.refuted(
         "null models", "memory for everything: between 0.1 and 0.5 alpha does not matter", share, share < 1.1
@@ -507,16 +510,14 @@ FIGURES = {
 
 
 def main():
-    parser = simulation_options(__doc__, "the null models, on smaller runs: seconds")
+    parser = simulation_options(__doc__, "only the null models, with smaller runs: seconds")
     parser.add_argument("--figures", default=",".join(FIGURES), help="some of " + ", ".join(FIGURES))
-    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="so many of the five")
+    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="number of seeds, up to five")
     parser.add_argument(
-        "--depths", default=",".join(map(str, DEPTHS)), help="of Figures 11 and 12, so many layers"
+        "--depths", default=",".join(map(str, DEPTHS)), help="layer counts in Figures 11 and 12"
     )
-    parser.add_argument("--datasets", default=",".join(DATA), help="of Figures 11, 12 and 17, some of them")
-    parser.add_argument(
-        "--json", help="write all results to this file; what is in it already is not run again"
-    )
+    parser.add_argument("--datasets", default=",".join(DATA), help="data sets of Figures 11, 12 and 17")
+    parser.add_argument("--json", help="write all results to this file; runs that it has are not repeated")
     options = parser.parse_args()
     del SEEDS[options.seeds :]
     DEPTHS[:] = [depth for depth in DEPTHS if str(depth) in options.depths.split(",")]

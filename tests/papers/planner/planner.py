@@ -1,6 +1,7 @@
-"""The planner (T1) beside every single policy, on the workloads of BAT and of RcLLM as `../bat` and `../rcllm` have them:
-is it ever below the best of those by more than the runs' spread? Each workload twice: exact, and where approximate answers
-are allowed, so that the planner may take what RcLLM takes. README.md says what is compared and what comes out."""
+"""Compares the planner (T1) with every single policy on the workloads of BAT and RcLLM (see `../bat` and
+`../rcllm`): is it ever below the best of them by more than the runs' spread? Each workload runs twice:
+exact, and with approximate answers
+allowed, so that the planner may use RcLLM's plans. README.md has the comparison and its results."""
 
 import json
 import os
@@ -19,8 +20,9 @@ EXACT = ["recompute", "user", "item", "larger", "bat", "causal"]
 
 
 def systems(blocks):
-    """Name of a system → what its experiment changes. `blocks`: the paper's repair of blocks at any position."""
-    placed = dict(placement=None)  # the workload's
+    """Returns system name → changes of its experiment. `blocks`: the paper's repair of blocks at any
+    position."""
+    placed = dict(placement=None)  # placement of the workload
     exact = {policy: dict(placed, policy=policy) for policy in EXACT}
     approximate = {**exact, blocks: dict(placed, policy=blocks)}
     planner = "planner" + blocks[blocks.index("+") :]
@@ -31,7 +33,7 @@ def systems(blocks):
 
 
 def workloads(short, only):
-    """Name → experiment of a policy, its placement included, and the policy of blocks."""
+    """Returns name → (experiment of a policy, with its placement, and the policy of blocks)."""
 
     def asked(paper, data, in_short):
         return f"{paper} {data}" in only if only else data in in_short or not short
@@ -48,7 +50,7 @@ def workloads(short, only):
             continue
         e = rcllm.experiment(f"RcLLM/{data}", data, "Qwen3-8B", "RcLLM", pull_share=0, **rcllm_size)
         blocks = e["policy"]
-        e["routing"] = "earliest"  # the planner's own; the papers' scores are compared in ../rcllm
+        e["routing"] = "earliest"  # the planner's own routing; ../rcllm compares the papers' scores
         yield f"RcLLM {data}", e, blocks
 
 
@@ -59,7 +61,7 @@ def ask(short, only):
             rows = {**singles, "planner": planner}
             for system, changes in rows.items():
                 for seed in SEEDS:
-                    # An exact policy is the same run in both modes.
+                    # An exact policy has the same run in both modes.
                     kind = mode if system == "planner" else "any"
                     e = dict(
                         base,
@@ -94,10 +96,10 @@ def judge(report, results, name, mode, singles):
 
 
 def main():
-    parser = simulation_options(__doc__, "three of seven workloads, on smaller runs")
+    parser = simulation_options(__doc__, "three of seven workloads, with smaller runs")
     parser.add_argument("--json", help="write all results to this file")
     parser.add_argument(
-        "--workloads", help="only these, with commas between: BAT Games, RcLLM Yelp, …; with --short, too"
+        "--workloads", help="only these, comma-separated: BAT Games, RcLLM Yelp, …; also with --short"
     )
     options = parser.parse_args()
     asked, groups = ask(

@@ -1,5 +1,8 @@
-"""RcLLM (ICDCS '26) §IV on simulated clusters: asks `troupe sim --experiments` for the latencies of each configuration and
-compares ratios with the paper's. README.md says what is open in the paper and how it is set."""
+"""RcLLM (ICDCS '26) §IV on simulated clusters: runs `troupe sim --experiments` for the latencies of each
+configuration
+and compares ratios with the paper's. README.md lists what the paper leaves open, and the values chosen
+here.
+"""
 
 import json
 import os
@@ -10,10 +13,11 @@ import tempfile
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from checks import Report, simulation_options  # noqa: E402
 
-# ---- what the paper says ----
+# ---- from the paper ----
 
-# §III-B: items of Amazon, tokens of an item; §IV-B: medians of 2.2 to 3.0 K tokens, of which 207 are the system prompt, 66
-# to 82 % items and 11 to 26 % history; §IV-C: tokens of a review. r: §IV-A's of items and of history.
+# §III-B: items of Amazon, tokens of an item; §IV-B: medians of 2.2 to 3.0 K tokens, of which 207 are the
+# system prompt, 66 to 82 % items and 11 to 26 % history; §IV-C: tokens of a review. r: §IV-A's of items
+# and of history.
 DATASETS = {
     "Amazon": dict(items=778e3, item_tokens=87, user_tokens=480, event_tokens=80, r=(0.3, 0.3)),
     "Yelp": dict(items=150e3, item_tokens=76, user_tokens=690, event_tokens=178, r=(0.4, 0.5), scale=8),
@@ -28,12 +32,12 @@ FIGURE_6 = {
     "Qwen-72B": dict(p50=(1.3, 2.1), p99=(1.4, 2.8)),
 }
 FIGURE_8_BEST = {"Qwen3-8B": 3.5, "Qwen-72B": 9.5}
-LOCAL_MEAN, LOCAL_MEDIAN = (0.85, 0.88), 0.90  # of a request's items on its best node, at the default K
+LOCAL_MEAN, LOCAL_MEDIAN = (0.85, 0.88), 0.90  # share of a request's items on its best node, at the default K
 FOOTPRINT = {1: 66e6, 40: 1.7e6}  # Figure 9(b), Amazon: tokens of items on a node
 HIT_ONLY = (1.6, 4.0)  # Figure 10: mean TTFT over RcLLM's at the highest rate
 PREFIX_P90, RCLLM_P90 = 0.38, 0.18  # Figure 11(a), seconds
 
-# ---- what it leaves open: one setting for all; README.md has the reasons ----
+# ---- what it leaves open: one value for all; README.md has the reasons ----
 
 OPEN = dict(
     candidates=20,
@@ -53,9 +57,10 @@ OPEN = dict(
 EFFICIENCY = 0.46
 NODES = [4, 8, 16, 40]
 DEFAULT_NODES = 8
-# Requests a second of all nodes, as a share of what four nodes with a prefix cache can serve; the same for every K.
+# Requests a second of all nodes, as a share of the maximum of four nodes with a prefix cache; the same
+# for every K.
 LOAD = 0.9
-SWEEP = [0.25, 0.5, 0.75, 0.9, 0.98]  # Figure 10, of what eight nodes with RcLLM can serve
+SWEEP = [0.25, 0.5, 0.75, 0.9, 0.98]  # Figure 10: shares of the maximum of eight nodes with RcLLM
 CLUSTER = dict(
     device="A100-80G",
     link="100gbps",
@@ -93,7 +98,7 @@ def experiment(name, data, model, system, nodes=DEFAULT_NODES, r=None, **changes
     e["policy"] = blocks_policy(*(default_r if r is None else (r, r)))
     e.update(SYSTEMS[system])
     e.update(changes)
-    # A node's part of the items with room for the unequal parts of METIS, and for 1,500 blocks of histories.
+    # A node's part of the items, with capacity for METIS's unequal parts and for 1,500 blocks of histories.
     token_gb = m["kv_bytes"] / 1e9
     e["memory_gb"] = token_gb * (
         1.3 * e["items"] * e["item_tokens"] / nodes + 1500 * e["item_tokens"] * e["scale"]
@@ -101,7 +106,7 @@ def experiment(name, data, model, system, nodes=DEFAULT_NODES, r=None, **changes
     return e
 
 
-# ---- asking ----
+# ---- running ----
 
 
 class Simulator:
@@ -140,7 +145,7 @@ class Simulator:
         return self.results[name]
 
     def capacity(self, data, model, system, nodes):
-        """Requests a second of a cluster that is never idle."""
+        """Returns the requests a second of a cluster in a closed loop."""
         name = f"never idle/{data}/{model}/{system}/{nodes}"
         self.run([experiment(name, data, model, system, nodes, measured=800)])
         return self[name]["requests_per_s"]
@@ -159,7 +164,7 @@ def point(sim, data, model, system, nodes, seed, **changes):
 
 
 def ratios(sim, data, model, nodes, what, **changes):
-    """Prefix-Cache over RcLLM, by seed."""
+    """Returns Prefix-Cache over RcLLM, by seed."""
     return [
         sim[point(sim, data, model, "Prefix-Cache", nodes, seed)["name"]][what]
         / sim[point(sim, data, model, "RcLLM", nodes, seed, **changes)["name"]][what]
@@ -168,7 +173,8 @@ def ratios(sim, data, model, nodes, what, **changes):
 
 
 def local_share(result, candidates=OPEN["candidates"] * 1.07):
-    """Of the candidates' blocks: the counts have the system prompt's among them, which is always there."""
+    """Returns the local share of candidates' blocks; the counts include the system prompt's, which are
+    always there."""
     return 1 - (1 - result["item_hit_rate"]) * (candidates + 1) / candidates
 
 
@@ -373,7 +379,7 @@ def figure_11(sim, report):
 
 
 def null_models(sim, report):
-    """What the paper is about left out: each must miss a bound that the paper's figures hold."""
+    """Judges models without the paper's idea: each must miss a bound that the paper's figures hold."""
     seed = SEEDS[0]
     names = dict(
         full=point(sim, "Amazon", "Qwen3-8B", "RcLLM", DEFAULT_NODES, seed),
@@ -419,18 +425,19 @@ def null_models(sim, report):
 
 
 def pulls(sim, report):
-    """Not the paper's: misses come over the network where that is quicker than computing."""
+    """Not in the paper: misses are pulled over the network where that is faster than computing."""
     sim.run([point(sim, "Amazon", model, "pulls", DEFAULT_NODES, seed) for model in MODELS for seed in SEEDS])
     for model in MODELS:
+
+        def at(system, seed):
+            return sim[point(sim, "Amazon", model, system, DEFAULT_NODES, seed)["name"]]
+
         for what in ["p50_ms", "p99_ms"]:
             report.say(
                 "beyond",
                 f"Amazon, {model}: {what[:3].upper()} with misses computed / pulled",
                 None,
-                " ".join(
-                    f"{sim[point(sim, 'Amazon', model, 'RcLLM', DEFAULT_NODES, seed)['name']][what] / sim[point(sim, 'Amazon', model, 'pulls', DEFAULT_NODES, seed)['name']][what]:.2f}"
-                    for seed in SEEDS
-                ),
+                " ".join(f"{at('RcLLM', seed)[what] / at('pulls', seed)[what]:.2f}" for seed in SEEDS),
             )
 
 
@@ -438,8 +445,10 @@ LINKS = {"100gbps": "100 Gbps", "10gbps": "10 Gbps"}
 
 
 def overlap(sim, report):
-    """Not the paper's figures, but what its passes do: misses are pulled, and passes begin behind the pulls or beside them. At a
-    tenth of the load requests seldom wait for each other."""
+    """Not in the paper: misses are pulled, and passes begin after the pulls or during them.
+
+    At a tenth of the load requests seldom wait for each other.
+    """
     for model in MODELS:
         for load in [1, 0.1]:
             rate = round(load * common_rate(sim, "Amazon", model), 3)
@@ -478,15 +487,11 @@ FIGURES = {
 
 
 def main():
-    parser = simulation_options(
-        __doc__, "smaller runs, of the null models if nothing else is asked for: less than a minute"
-    )
+    parser = simulation_options(__doc__, "smaller runs; by default only the null models: less than a minute")
     parser.add_argument(
         "--figures", help="some of " + ", ".join(FIGURES) + "; default: all, or with --short null"
     )
-    parser.add_argument(
-        "--json", help="write all results to this file; what is in it already is not run again"
-    )
+    parser.add_argument("--json", help="write all results to this file; runs that it has are not repeated")
     options = parser.parse_args()
     figures = options.figures.split(",") if options.figures else ["null"] if options.short else list(FIGURES)
     if options.short:

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""RcLLM's Table III in its form, with what `troupe bench plans --json` measured on Troupe's small trained rankers beside the
-paper's rows (Qwen3-8B, three of its data sets). Models, data and candidates differ, so nothing is held to the paper's levels:
-what can be compared is how much of Full-Recompute each method keeps.
+"""RcLLM's Table III in its form: what `troupe bench plans --json` measured on Troupe's small trained
+rankers, beside the paper's rows (Qwen3-8B, three of its data sets).
 
-    table3.py NAME=FILE.json ...      # as tests/bench/results/repair-table-games.json
+    table3.py NAME=FILE.json ...      # for example tests/bench/results/repair-table-games.json
 
-RcLLM is the paper's selection (attention and divergence, r = 0.3); CacheBlend-like chooses by divergence alone, with the share
-whose operations are nearest to RcLLM's; EPIC-like keeps all blocks as they are, turned to their places; Prefix-Cache
-computes the plain prompt, exactly. Beyond the paper: Troupe's choice by the prompt's tail, with the mean and the second layer.
+Models, data and candidates differ, so levels are not compared, only how much of Full-Recompute's quality
+each method keeps. RcLLM is the paper's selection (attention and divergence, r = 0.3). CacheBlend-like
+selects by divergence alone, with the share whose operations are closest to RcLLM's. EPIC-like keeps all
+blocks as they are, rotated to their positions. Prefix-Cache computes the plain prompt, exactly. Not in
+the paper: Troupe's selection by the prompt's tail, with the mean and the second layer.
 """
 import json
 import sys
@@ -42,7 +43,7 @@ def line(data, method, values, full, overlap="", operations=""):
 
 
 def methods(runs):
-    """Name, run; in the order of the paper, for each kind of plan that was measured."""
+    """Returns (name, run) for each kind of plan that was measured, in the paper's order."""
 
     def found(plan, selection, correction="none"):
         return [

@@ -17,47 +17,47 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/actor/planted.h"
+#include "runtime/actor/mutants.h"
 #include "sim/runs/swarm.h"
 
 namespace troupe {
 namespace {
 
-struct BugRow {
-  Bug bug;
+struct MutantRow {
+  Mutant bug;
   const char* name;
   int promise;
   PromiseSet also;  // other promises through which it may be found
   const char* text;
 };
-constexpr BugRow bugs[] = {
-#define TROUPE_X(name, promise, also, text) {Bug::name, #name, promise, also, text},
-    TROUPE_FOR_EACH_BUG(TROUPE_X)
+constexpr MutantRow bugs[] = {
+#define TROUPE_X(name, promise, also, text) {Mutant::name, #name, promise, also, text},
+    TROUPE_FOR_EACH_MUTANT(TROUPE_X)
 #undef TROUPE_X
 };
 
 // Mutants that show only under one kind of fault, which few seeds draw; they are searched with that fault
 // alone.
-struct Sought {
-  Bug bug;
+struct MutantFault {
+  Mutant bug;
   sim::FaultKind kind;
 };
-constexpr Sought sought[] = {{Bug::forget_suspects, sim::FaultKind::poison},
-                             {Bug::keep_suspects_private, sim::FaultKind::poison},
-                             {Bug::one_queue_for_all, sim::FaultKind::overload},
-                             {Bug::unbounded_queue, sim::FaultKind::overload},
-                             {Bug::unlimited_retries, sim::FaultKind::overload},
-                             {Bug::drop_waiters, sim::FaultKind::overload},
-                             {Bug::skip_generation_check, sim::FaultKind::pause},
-                             {Bug::ignore_slowness, sim::FaultKind::slow_node},
-                             {Bug::ignore_read_lease, sim::FaultKind::transfer_slow},
-                             {Bug::wait_for_index, sim::FaultKind::isolate},
-                             {Bug::drop_on_drain, sim::FaultKind::drain}};
+constexpr MutantFault mutant_faults[] = {{Mutant::forget_suspects, sim::FaultKind::poison},
+                                         {Mutant::keep_suspects_private, sim::FaultKind::poison},
+                                         {Mutant::one_queue_for_all, sim::FaultKind::overload},
+                                         {Mutant::unbounded_queue, sim::FaultKind::overload},
+                                         {Mutant::unlimited_retries, sim::FaultKind::overload},
+                                         {Mutant::drop_waiters, sim::FaultKind::overload},
+                                         {Mutant::skip_generation_check, sim::FaultKind::pause},
+                                         {Mutant::ignore_slowness, sim::FaultKind::slow_node},
+                                         {Mutant::ignore_read_lease, sim::FaultKind::transfer_slow},
+                                         {Mutant::wait_for_index, sim::FaultKind::isolate},
+                                         {Mutant::drop_on_drain, sim::FaultKind::drain}};
 
 // Mutants that show only while workers join and leave.
-constexpr Bug of_members[] = {Bug::read_members_once, Bug::keep_users_blocks};
+constexpr Mutant of_members[] = {Mutant::read_members_once, Mutant::keep_users_blocks};
 
-struct Where {
+struct SeedLimits {
   std::vector<sim::FaultKind> kinds = {};  // kinds of faults; none = all
   bool members = false;
   sim::DrawLimits limits() const { return {.kinds = kinds, .members = members}; }
@@ -77,7 +77,7 @@ struct Seeds {
   std::uint64_t first = 1, last = 1;
 };
 
-sim::SwarmResult swarm(Seeds seeds, double twice_share, int shrink_runs, const Where& where = {},
+sim::SwarmResult swarm(Seeds seeds, double twice_share, int shrink_runs, const SeedLimits& where = {},
                        std::vector<int> promises = {}) {
   sim::SwarmOptions options;
   options.promises = std::move(promises);
@@ -106,7 +106,7 @@ bool check_clean(const char* what, std::uint64_t seeds) {
   return result.kept_all();
 }
 
-std::vector<int> promises_of(const BugRow& row) {
+std::vector<int> promises_of(const MutantRow& row) {
   std::vector<int> promises{row.promise};
   for (int promise = 1; promise < 32; ++promise)
     if (row.also >> promise & 1U) promises.push_back(promise);
@@ -114,15 +114,15 @@ std::vector<int> promises_of(const BugRow& row) {
 }
 
 // Returns the options' kinds of faults if there are any, else the mutant's.
-Where where_for(const BugRow& row, const Options& options) {
-  Where where{options.kinds, std::ranges::count(of_members, row.bug) > 0};
-  const auto* at = std::ranges::find(sought, row.bug, &Sought::bug);
-  if (where.kinds.empty() && at != std::end(sought)) where.kinds = {at->kind};
+SeedLimits where_for(const MutantRow& row, const Options& options) {
+  SeedLimits where{options.kinds, std::ranges::count(of_members, row.bug) > 0};
+  const auto* at = std::ranges::find(mutant_faults, row.bug, &MutantFault::bug);
+  if (where.kinds.empty() && at != std::end(mutant_faults)) where.kinds = {at->kind};
   return where;
 }
 
 // Prints which other promises the mutant breaks, while it is switched on.
-void tell_other_promises(const BugRow& row, const Options& options, const Where& where) {
+void report_other_promises(const MutantRow& row, const Options& options, const SeedLimits& where) {
   const sim::SwarmResult result = swarm({1, std::min<std::uint64_t>(options.seeds, 200)}, 0, 0, where);
   for (const sim::Failure& failure : result.failures)
     std::printf("%-26s promise %2d  only through promise %d, seed %llu: %s\n", row.name, row.promise,
@@ -131,8 +131,8 @@ void tell_other_promises(const BugRow& row, const Options& options, const Where&
 }
 
 // Tries the seed that found the mutant last, then all seeds from the first on.
-sim::SwarmResult seek(const BugRow& row, const Options& options, const Where& where) {
-  const double twice_share = row.bug == Bug::unseeded_choice ? 1.0 : 0.01;
+sim::SwarmResult seek(const MutantRow& row, const Options& options, const SeedLimits& where) {
+  const double twice_share = row.bug == Mutant::unseeded_choice ? 1.0 : 0.01;
   const int shrink_runs = options.shrink ? 100 : 0;
   const auto last_time = options.found.find(row.name);
   if (last_time != options.found.end()) {
@@ -143,22 +143,22 @@ sim::SwarmResult seek(const BugRow& row, const Options& options, const Where& wh
   return swarm({1, options.seeds}, twice_share, shrink_runs, where, promises_of(row));
 }
 
-bool find(const BugRow& row, const Options& options) {
-  planting::bug = row.bug;
+bool find(const MutantRow& row, const Options& options) {
+  mutation::bug = row.bug;
   // An identity check only matters if names collide.
-  planting::name_bits = row.bug == Bug::skip_identity_check ? 8 : 256;
-  const Where where = where_for(row, options);
+  mutation::name_bits = row.bug == Mutant::skip_identity_check ? 8 : 256;
+  const SeedLimits where = where_for(row, options);
   const sim::SwarmResult result = seek(row, options, where);
-  if (result.failures.empty()) tell_other_promises(row, options, where);
-  planting::bug = Bug::none;
-  planting::name_bits = 256;
+  if (result.failures.empty()) report_other_promises(row, options, where);
+  mutation::bug = Mutant::none;
+  mutation::name_bits = 256;
   if (result.failures.empty()) {
     std::printf("%-26s promise %2d  NOT FOUND in %llu seeds\n", row.name, row.promise,
                 static_cast<unsigned long long>(result.seeds));
     return false;
   }
   const sim::Failure& failure = result.failures.front();
-  planting::name_bits = row.bug == Bug::skip_identity_check ? 8 : 256;
+  mutation::name_bits = row.bug == Mutant::skip_identity_check ? 8 : 256;
   if (!sim::run(sim::draw_scenario(failure.seed, where.limits())).violations.empty()) {
     std::printf("%-26s promise %2d  seed %llu also fails without the mutant\n", row.name, row.promise,
                 static_cast<unsigned long long>(failure.seed));
@@ -177,7 +177,7 @@ bool find(const BugRow& row, const Options& options) {
 
 // Runs the search in a child process, because a mutant may also be found by a TROUPE_CHECK, which stops the
 // process.
-bool find_in_child(const BugRow& row, const Options& options) {
+bool find_in_child(const MutantRow& row, const Options& options) {
   const pid_t child = fork();
   if (child == 0) {
     const bool found = find(row, options);
@@ -205,13 +205,13 @@ int run_all(const Options& options) {
   bool good = true;
   if (options.only.empty()) {
     good = check_clean("no mutant", options.clean_seeds);
-    planting::name_bits = 8;
+    mutation::name_bits = 8;
     good = check_clean("names of 8 bits", options.clean_seeds) && good;
-    planting::name_bits = 256;
+    mutation::name_bits = 256;
   }
   int found = 0, asked = 0;
   std::fflush(stdout);
-  for (const BugRow& row : bugs) {
+  for (const MutantRow& row : bugs) {
     if (!options.only.empty() && options.only != row.name) continue;
     ++asked;
     found += find_in_child(row, options);

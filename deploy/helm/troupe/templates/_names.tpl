@@ -1,4 +1,4 @@
-{{- /* Labels of all objects, and of those of a role (a string). */ -}}
+{{- /* Labels of all objects. */ -}}
 {{- define "troupe.labels" -}}
 app: troupe
 release: {{ .Release.Name }}
@@ -6,7 +6,7 @@ release: {{ .Release.Name }}
 {{- define "troupe.node" -}}
 {{ .release }}-{{ .role }}
 {{- end -}}
-{{- /* The door's probes; kubelet looks at no certificate. */ -}}
+{{- /* Scheme of the HTTP server's probes; the kubelet does not verify certificates. */ -}}
 {{- define "troupe.probe-scheme" -}}
 {{- if .Values.settings.http -}}
 {{- if .Values.settings.http.tls_certificate -}}

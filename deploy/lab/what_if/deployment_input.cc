@@ -1,0 +1,186 @@
+#include "deploy/lab/what_if/deployment_input.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <unordered_map>
+#include <vector>
+
+#include "deploy/lab/bench/bench_trace.h"
+#include "deploy/models/engine.h"
+#include "deploy/node/core_configs.h"
+#include "deploy/node/features.h"
+#include "sim/scenario/deployment_config.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+constexpr std::uint32_t cache_metas_max = 2;
+
+NodeRoles roles_of_all(std::uint32_t nodes) {
+  NodeRoles roles;
+  roles.workers.resize(nodes);
+  std::iota(roles.workers.begin(), roles.workers.end(), 1);
+  roles.routers = roles.workers;
+  roles.cache_metas.assign(roles.workers.begin(), roles.workers.begin() + std::min(nodes, cache_metas_max));
+  return roles;
+}
+
+// Describes the model without reading its weights. Block names therefore differ from a real node's;
+// everything else is the same.
+void describe(const Config& config, ServedModel& model) {
+  model.config = config;
+  describe_model(model, all_families());
+  const std::string directory = required_text(config, "model.directory");
+  if (model.prompt.generates() || model.prompt.scores_each() || !model.prompt.history_plan.empty())
+    throw std::invalid_argument(directory +
+                                " is not a ranker that reads its scores at a discriminant; expected such a "
+                                "model, because no others can be simulated as served");
+  if (config.boolean("inference.overlap"))
+    throw std::invalid_argument(
+        "inference.overlap is true; expected false, because overlapped passes are simulated only in drawn "
+        "clusters and experiments");
+  if (config.text("model.tables") == "sharded")
+    throw std::invalid_argument(
+        "model.tables is sharded; expected memory or mapped, because shards of tables are simulated only in "
+        "drawn clusters");
+  if (config.text("model.tables") == "mapped" && !config.text("model.prototypes").empty())
+    throw std::invalid_argument(
+        "model.tables is mapped, with model.prototypes; expected memory, because prototypes with rows in the "
+        "pool are not simulated");
+  model.names = {"as-served", layout_version(config)};
+}
+
+// Returns the items in the order of their numbers.
+std::vector<Item> items_of(const Catalog& catalog) {
+  std::vector<Item> items;
+  for (ItemNumber at = catalog.next(0); at != no_item; at = catalog.next(at + 1)) {
+    items.push_back(catalog.item(at).copy());
+    items.back().block = {};
+  }
+  return items;
+}
+
+std::vector<Item> imported_items(const std::filesystem::path& data, const kernels::Vocabulary& vocabulary) {
+  std::vector<Item> items;
+  std::unordered_map<std::string, std::size_t> known;
+  for (PutItem& put : read_items(data, vocabulary)) {
+    const auto [at, is_new] = known.emplace(put.item, items.size());
+    if (is_new) items.emplace_back();
+    items[at->second] = {put.item, put.title, {put.tokens.begin(), put.tokens.end()}, put.identifier, {}};
+  }
+  return items;
+}
+
+// Reads the items from the data folder of a node that is not running.
+std::vector<Item> stored_items(const Config& config, const ModelFacts& facts) {
+  const std::string folder = required_text(config, "node.data_dir");
+  if (!std::filesystem::exists(folder))
+    throw ConfigError("node.data_dir " + folder +
+                      " does not exist; expected the data folder of a node, or --data");
+  Store store(folder, store_options(config));
+  const auto features = open_features(config, &store, feature_limits(config, facts), 1,
+                                      [](std::span<const Token>) { return BlockName{}; });
+  const CatalogPointer catalog = features->present_catalog();
+  if (!catalog) throw ConfigError(folder + " has no catalog; expected one made by `troupe import`");
+  return items_of(*catalog);
+}
+
+TracedRequests requests_of(const DeploymentInput& world, std::uint64_t total) {
+  struct Reading {
+    explicit Reading(const std::filesystem::path& trace) : reader(trace) {}
+    TraceReader reader;
+    TraceUsers users;
+    std::uint64_t left = 0;
+  };
+  const auto reading = std::make_shared<Reading>(world.trace);
+  reading->left = total;
+  return [reading, speed = world.speed](TracedRequest& request) {
+    if (reading->left == 0 || !reading->reader.next(request)) return false;
+    --reading->left;
+    reading->users.visit(reading->reader, request);
+    if (speed > 0) request.at = reading->reader.due(request, speed);
+    return true;
+  };
+}
+
+// Returns the number of requests. Throws if they do not match the catalog.
+std::uint64_t check_requests(const DeploymentInput& world, const std::vector<Item>& items) {
+  std::unordered_map<std::string_view, std::uint64_t> tokens;
+  for (const Item& item : items) tokens.emplace(item.id, std::max<std::uint64_t>(1, item.tokens.size()));
+  const auto tokens_of = [&](const std::string& id) {
+    const auto at = tokens.find(id);
+    return at == tokens.end() ? 0 : at->second;
+  };
+  return total_trace(world.trace, world.requests_max, tokens_of, world.speed).requests;
+}
+
+Config on_cores(Config config, std::uint32_t cores) {
+  for (const char* setting : {"inference.executors", "inference.cores"})
+    if (config.integer(setting) == 0) config.set(setting, std::to_string(cores));
+  return config;
+}
+
+std::shared_ptr<const sim::DeploymentConfig> deployment_config(const ServedModel& model,
+                                                               const NodeRoles& roles,
+                                                               std::vector<Item> items) {
+  const auto served = std::make_shared<sim::DeploymentConfig>();
+  served->items = std::move(items);
+  served->history_events_max = static_cast<std::uint32_t>(model.config.integer("router.history_events_max"));
+  const auto pages = static_cast<std::uint32_t>(pages_of(model.config, model.facts.layout.page_bytes()));
+  served->router = router_config(model, roles);
+  served->cache_meta = cache_meta_config(model.config, roles);
+  served->kv_worker = kv_worker_config(model.config, roles, model.facts.layout, pages);
+  served->inference = inference_config(model, roles);
+  served->allocator = allocator_config(model.config, roles, pages);
+  return served;
+}
+
+void set_hardware(const DeploymentInput& world, const ServedModel& model, sim::Scenario& s) {
+  s.hardware = {world.device, model.facts.shape};
+  const bool alone = model.config.integer("inference.cores") == 1;
+  if (alone) s.hardware->device.split_share = 0;
+  s.processors = world.cores;
+  s.link.latency_min = s.link.latency_max = {std::max<std::int64_t>(1, std::llround(world.link.latency_us))};
+  s.link.bytes_per_us = world.link.bandwidth * world.link.efficiency * 1e-6;
+}
+
+}  // namespace
+
+sim::DeploymentOptions deployment_options(const DeploymentInput& world) {
+  ServedModel model;
+  describe(on_cores(world.config, world.cores), model);
+  const NodeRoles roles = roles_of_all(world.nodes);
+  sim::DeploymentOptions options;
+  std::vector<Item> items = world.data.empty() ? stored_items(model.config, model.facts)
+                                               : imported_items(world.data, model.vocabulary);
+  if (items.empty()) throw ImportError("the catalog has no items; expected at least one");
+  options.total = check_requests(world, items);
+  options.requests = requests_of(world, options.total);
+  options.in_flight = world.speed > 0 ? 0 : world.in_flight;
+  sim::Scenario& s = options.scenario;
+  s.served = deployment_config(model, roles, std::move(items));
+  s.seed = world.seed;
+  s.together = true;
+  s.workers = s.routers = world.nodes;
+  s.cache_metas = static_cast<std::uint32_t>(roles.cache_metas.size());
+  s.items = static_cast<std::uint32_t>(s.served->items.size());
+  s.tenants = 1;
+  s.whole_catalogs = true;
+  s.writes_share = 0;
+  s.pages = s.served->kv_worker.pool.pages;
+  s.page_tokens = s.served->kv_worker.pool.page_tokens;
+  s.slots = s.served->inference.slots;
+  s.policy = s.served->router.policy;
+  s.approximate = s.served->router.limits.approximate;
+  s.deadline = s.served->router.budget;
+  s.heartbeat = s.served->router.heartbeat;
+  s.verify_on_read = model.config.boolean("pool.verify_on_read");
+  set_hardware(world, model, s);
+  return options;
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,47 @@
+#include "deploy/models/model_families.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "deploy/models/climber_family.h"
+#include "deploy/models/decoder_family.h"
+#include "deploy/models/hstu_family.h"
+#include "kernels/checkpoint/json_file.h"
+
+namespace troupe::deploy {
+namespace {
+
+constexpr std::uint64_t config_bytes_max = 1 << 20;
+
+std::string all_types(const ModelFamilies& families) {
+  std::string all;
+  for (const ModelFamily& family : families)
+    for (const std::string& type : family.model_types) all += (all.empty() ? "\"" : ", \"") + type + "\"";
+  return all;
+}
+
+}  // namespace
+
+const ModelFamilies& all_families() {
+  static const ModelFamilies families{decoder_family(), climber_family(), hstu_family()};
+  return families;
+}
+
+const ModelFamily& family_of(const ModelFamilies& families, const std::filesystem::path& directory) {
+  std::error_code unreadable;
+  if (!std::filesystem::is_directory(directory, unreadable))
+    kernels::throw_load_error(
+        directory, "no such folder",
+        "a model directory on this machine, with config.json and *.safetensors; models of a "
+        "hub are not downloaded");
+  const std::filesystem::path file = directory / "config.json";
+  const nlohmann::json document = kernels::read_json_file(file, config_bytes_max);
+  const kernels::JsonFields fields(file, document);
+  const std::string type = fields.maybe_text("model_type").value_or("");
+  for (const ModelFamily& family : families)
+    if (std::ranges::find(family.model_types, type) != family.model_types.end()) return family;
+  fields.fault("model_type", "one of " + all_types(families));
+}
+
+}  // namespace troupe::deploy

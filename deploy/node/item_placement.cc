@@ -1,0 +1,69 @@
+#include "deploy/node/item_placement.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "deploy/planning/plan_file.h"
+#include "runtime/config/config.h"
+
+namespace troupe::deploy {
+namespace {
+
+std::string list(const std::vector<NodeId>& nodes) {
+  std::string text;
+  for (const NodeId node : nodes) text += (text.empty() ? "" : ", ") + std::to_string(node);
+  return text;
+}
+
+PreviousPlacement read_plan(const std::string& file, const std::string& name) {
+  try {
+    return read_placement(file, name);
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(std::string("pool.placement: ") + error.what());
+  }
+}
+
+bool is_there(const std::string& file) {
+  std::error_code ignored;  // such as a name that is too long
+  return std::filesystem::exists(file, ignored);
+}
+
+router::ItemAssignment planned(const std::string& setting, std::vector<NodeId> workers) {
+  std::string file = setting, name = "hrcs";
+  const std::size_t colon = setting.rfind(':');
+  if (!is_there(file) && colon != std::string::npos)
+    file = setting.substr(0, colon), name = setting.substr(colon + 1);
+  if (!is_there(file))
+    throw ConfigError("pool.placement is " + setting +
+                      "; expected any, replicate, hash, or a file of troupe plan --json");
+  const PreviousPlacement plan = read_plan(file, name);
+  if (plan.nodes != workers)
+    throw ConfigError("pool.placement: " + file + " is a plan for nodes " + list(plan.nodes) +
+                      "; expected one for the workers " + list(workers));
+  router::ItemAssignment::Listed listed;
+  for (const std::string& id : plan.everywhere) listed[id] = placement::everywhere;
+  for (const std::string& id : plan.nowhere) listed[id] = placement::nowhere;
+  for (const auto& [node, ids] : plan.shards) {
+    const auto at = std::ranges::lower_bound(plan.nodes, node) - plan.nodes.begin();
+    for (const std::string& id : ids) listed[id] = static_cast<placement::NodeIndex>(at);
+  }
+  return router::ItemAssignment(std::move(workers), std::move(listed));
+}
+
+}  // namespace
+
+std::shared_ptr<const router::ItemAssignment> item_places(const std::string& setting,
+                                                          std::vector<NodeId> workers) {
+  std::ranges::sort(workers);
+  if (setting == "any") return nullptr;
+  if (setting == "hash") return std::make_shared<const router::ItemAssignment>(std::move(workers));
+  if (setting == "replicate")
+    return std::make_shared<const router::ItemAssignment>(
+        router::ItemAssignment::replicated(std::move(workers)));
+  return std::make_shared<const router::ItemAssignment>(planned(setting, std::move(workers)));
+}
+
+}  // namespace troupe::deploy

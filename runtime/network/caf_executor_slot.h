@@ -1,0 +1,22 @@
+#pragma once
+// Runs actors on an executor thread that has just finished a job: the actors that the job's result
+// woke, those that these woke, and so on. The thread pool would wake another thread for them, which
+// costs more than most steps, while this thread would go to sleep. The number of steps is bounded,
+// since the executor's next job waits: further actors go to the pool.
+#include <caf/execution_unit.hpp>
+#include <deque>
+
+namespace troupe {
+
+class CafExecutorSlot final : public caf::execution_unit {
+ public:
+  explicit CafExecutorSlot(caf::actor_system& system) : caf::execution_unit(&system) {}
+
+  void exec_later(caf::resumable* actor) override { ready_.push_back(actor); }
+  void run_ready();
+
+ private:
+  std::deque<caf::resumable*> ready_;  // each holds a reference, released by whoever runs it
+};
+
+}  // namespace troupe

@@ -1,0 +1,247 @@
+#include "server/http/http_routes.h"
+
+#include "server/observability/openapi.h"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::server;
+
+namespace {
+
+HttpRoute ask(std::string_view method, std::string_view target, std::string_view body = "",
+              std::string_view tenant = "", bool admin = false) {
+  ServerLimits limits;
+  limits.candidates_max = 3;
+  limits.history_events_max = 7;
+  limits.score_items_max = 4;
+  limits.score_labels_max = 5;
+  limits.request_tokens_max = 6;
+  limits.prompt_tokens_max = 8;
+  limits.id_bytes_max = 16;
+  limits.admin_routes = admin;
+  return route({method, target, body, tenant}, limits);
+}
+template <class M>
+M message_of(const HttpRoute& routed) {
+  REQUIRE(std::holds_alternative<Message>(routed));
+  REQUIRE(std::holds_alternative<M>(std::get<Message>(routed)));
+  return std::get<M>(std::get<Message>(routed));
+}
+Refusal refusal_of(const HttpRoute& routed) {
+  REQUIRE(std::holds_alternative<Refusal>(routed));
+  return std::get<Refusal>(routed);
+}
+
+}  // namespace
+
+TEST_SUITE("routes") {
+  TEST_CASE("routes: a rank request becomes a message with the header's tenant") {
+    const auto m = message_of<RankRequest>(
+        ask("POST", "/v1/rank", R"({"user":"ana","candidates":["a","b"],"top_k":1})", "acme"));
+    CHECK(m.user == "ana");
+    CHECK(m.candidates == std::vector<std::string>{"a", "b"});
+    CHECK(m.top_k == 1);
+    CHECK(m.tenant == "acme");
+  }
+
+  TEST_CASE("routes: a completion becomes a message with the header's tenant") {
+    const auto m =
+        message_of<CompleteRequest>(ask("POST", "/v1/completions", R"({"prompt":[1,2],"n":3})", "acme"));
+    CHECK(m.prompt == std::vector<Token>{1, 2});
+    CHECK(m.n == 3);
+    CHECK(m.tenant == "acme");
+    CHECK(refusal_of(ask("GET", "/v1/completions")).code == "wrong_method");
+    CHECK(refusal_of(ask("POST", "/v1/completions", "\x1f\x8b")).status == 415);
+    CHECK(refusal_of(ask("POST", "/v1/completions", R"({"prompt":[1,1,1,1,1,1,1,1,1]})")).code ==
+          "too_many_tokens");
+    CHECK(is_ranking("POST", "/v1/completions?x"));
+  }
+
+  TEST_CASE("routes: requests in foreign forms carry the header's tenant too") {
+    const auto rank_of = [](const char* target, const char* body) {
+      const HttpRoute routed = ask("POST", target, body, "acme");
+      REQUIRE(std::holds_alternative<ShapedRequest>(routed));
+      REQUIRE(std::holds_alternative<RankRequest>(std::get<ShapedRequest>(routed).message));
+      return std::get<RankRequest>(std::get<ShapedRequest>(routed).message);
+    };
+    for (const RankRequest& rank :
+         {rank_of("/v1/rerank", R"({"query":"ana","documents":["a","b"]})"),
+          rank_of("/v2/models/troupe/infer",
+                  R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},{)"
+                  R"("name":"candidates","shape":[2],"datatype":"BYTES","data":["a","b"]}]})")}) {
+      CHECK(rank.tenant == "acme");
+      CHECK(rank.user == "ana");
+      CHECK(rank.candidates == std::vector<std::string>{"a", "b"});
+    }
+  }
+
+  TEST_CASE("routes: a tenant in the body is refused") {
+    const Refusal in_body =
+        refusal_of(ask("POST", "/v1/rank", R"({"user":"u","candidates":["a"],"tenant":"x"})"));
+    CHECK(in_body.code == "tenant_in_body");
+    CHECK(in_body.expected.find("x-troupe-tenant") != std::string::npos);
+    CHECK(refusal_of(ask("POST", "/v1/rank", R"({"usr":"u"})")).expected.find("tenant") == std::string::npos);
+  }
+
+  TEST_CASE("routes: a line of items.jsonl as a body is refused with what HTTP accepts instead") {
+    const auto put = [](const char* body) { return refusal_of(ask("PUT", "/v1/items/i1", body)); };
+    CHECK(put(R"({"id":"i1","tokens":[1],"identifier":2})").expected.find("/v1/items/{id}") !=
+          std::string::npos);
+    const Refusal named = put(R"({"tokens":["<a_1>"],"identifier":2})");
+    CHECK(named.where == "tokens[0]");
+    CHECK(named.expected.find("vocab.json") != std::string::npos);
+    CHECK(put(R"({"tokens":[1],"identifier":"<item_1>"})").expected.find("vocab.json") != std::string::npos);
+  }
+
+  TEST_CASE("routes: too many candidates are refused before the body is parsed") {
+    const Refusal r = refusal_of(ask("POST", "/v1/rank", R"({"user":"u","candidates":["a","b","c","d"]})"));
+    CHECK(r.status == 413);
+    CHECK(r.code == "too_many_candidates");
+  }
+
+  TEST_CASE("routes: ids in the path are percent-decoded, bounded and complete") {
+    CHECK(message_of<DeleteUser>(ask("DELETE", "/v1/users/a%20b")).user == "a b");
+    CHECK(message_of<DeleteUser>(ask("DELETE", "/v1/users/a", "", "acme")).tenant == "acme");
+    CHECK(message_of<DeleteItem>(ask("DELETE", "/v1/items/%E2%82%AC")).item == "\xE2\x82\xAC");
+    for (const char* bad :
+         {"/v1/users/", "/v1/users/a/b", "/v1/users/%", "/v1/users/%2", "/v1/users/%00", "/v1/users/%zz",
+          "/v1/users/12345678901234567", "/v1/items/%ff", "/v1/users/a%c0%af"})
+      CHECK(refusal_of(ask("DELETE", bad)).code == "bad_id");
+  }
+
+  TEST_CASE("routes: events belong to the user in the path, who must match the body") {
+    const char* const body = R"({"events":[{"item":"i"}]})";
+    const auto m = message_of<AppendEvents>(ask("POST", "/v1/users/a%20b/events", body, "acme"));
+    CHECK(m.user == "a b");
+    CHECK(m.tenant == "acme");
+    CHECK(m.history == std::vector<std::string>{"i"});
+    for (const char* bad : {"/v1/users//events", "/v1/users/a/b/events", "/v1/users/%/events",
+                            "/v1/users/12345678901234567/events"})
+      CHECK(refusal_of(ask("POST", bad, body)).code == "bad_id");
+    CHECK(refusal_of(ask("PUT", "/v1/users/a/events", body)).status == 405);
+    CHECK(refusal_of(ask("POST", "/v1/users/a/events", R"({"user":"b","events":[{"item":"i"}]})")).code ==
+          "id_mismatch");
+  }
+
+  TEST_CASE("routes: the id in the body must be the one in the path") {
+    CHECK(message_of<PutUser>(ask("PUT", "/v1/users/ana", R"({"history":["a"]})")).user == "ana");
+    CHECK(refusal_of(ask("PUT", "/v1/users/ana", R"({"user":"bob","history":[]})")).code == "id_mismatch");
+    CHECK(refusal_of(ask("PUT", "/v1/items/i1", R"({"item":"i2","tokens":[1],"identifier":1})")).code ==
+          "id_mismatch");
+  }
+
+  TEST_CASE("routes: a reload names what its path changes, and only where admin routes are on") {
+    const auto reload = [](const char* what, const char* body, bool admin = true) {
+      return ask("POST", std::string("/v1/") + what + "/reload", body, "", admin);
+    };
+    CHECK(message_of<Reload>(reload("models", R"({"model":"m2"})")) == Reload{0, "m2", ""});
+    CHECK(message_of<Reload>(reload("catalog", R"({"catalog":"c2"})")) == Reload{0, "", "c2"});
+    for (const char* path : {"models", "catalog"})
+      CHECK(message_of<Reload>(reload(path, R"({"model":"m2","catalog":"c2"})")) == Reload{0, "m2", "c2"});
+    CHECK(refusal_of(reload("models", R"({"model":"m2"})", false)).code == "admin_routes_off");
+    CHECK(refusal_of(reload("catalog", "nonsense", false)).status == 403);
+    CHECK(refusal_of(reload("models", R"({"catalog":"c2"})")).code == "empty_reload");
+    CHECK(refusal_of(reload("catalog", R"({"model":"m2"})")).where == "catalog");
+    CHECK(refusal_of(reload("models", R"({"model_version":"m2"})")).code == "unknown_field");
+    CHECK(refusal_of(ask("GET", "/v1/models/reload", "", "", true)).status == 405);
+  }
+
+  TEST_CASE("routes: unknown paths and methods are refused with what is served") {
+    CHECK(refusal_of(ask("GET", "/nothing")).status == 404);
+    CHECK(refusal_of(ask("GET", "/v1/rank")).status == 405);
+    CHECK(refusal_of(ask("POST", "/metrics")).status == 405);
+    CHECK(refusal_of(ask("PATCH", "/v1/users/a")).status == 405);
+    CHECK(std::get<ServerQuestion>(ask("GET", "/v2/health/ready?x=1")) == ServerQuestion::ready);
+  }
+
+  TEST_CASE("routes: malformed bodies are refused with an error code") {
+    for (const char* bad :
+         {"", "{", "[]", "nonsense", R"({"user":1,"candidates":"a"})", R"({"user":"u","unknown":1})"})
+      CHECK(refusal_of(ask("POST", "/v1/rank", bad)).status == 400);
+  }
+
+  TEST_CASE("routes: each list has a limit that holds while parsing, and the refusal names its setting") {
+    struct Long {
+      const char *method, *target, *before, *element, *where, *setting;
+    };
+    const Long bodies[] = {
+        {"POST", "/v1/rank", R"({"candidates":[)", "\"\",", "candidates", "router.candidates_max"},
+        {"POST", "/v1/score", R"({"items":[)", "{},", "items", "router.score_items_max"},
+        {"POST", "/v1/score", R"({"query":[)", "1,", "query", "positions"},
+        {"POST", "/v1/score", R"({"label_tokens":[)", "1,", "label_tokens", "router.score_labels_max"},
+        {"POST", "/v1/score", R"({"items":[{"tokens":[)", "1,", "tokens", "router.request_tokens_max"},
+        {"PUT", "/v1/users/a", R"({"history":[)", "\"\",", "history", "router.history_events_max"},
+        {"PUT", "/v1/users/a", R"({"tokens":[)", "1,", "tokens", "router.history_events_max"},
+        {"PUT", "/v1/items/a", R"({"tokens":[)", "1,", "tokens", "positions"}};
+    for (const Long& list : bodies) {
+      CAPTURE(list.before);
+      std::string body = list.before;
+      // the list does not even end, which must not matter
+      while (body.size() < 900'000) body += list.element;
+      const Refusal r = refusal_of(ask(list.method, list.target, body));
+      CHECK(r.status == 413);
+      CHECK(r.where == list.where);
+      CHECK(r.expected.find(list.setting) != std::string::npos);
+    }
+  }
+
+  TEST_CASE("routes: a list beyond a worker's memory is refused as early, naming its setting") {
+    const HttpRequest request{"POST", "/v1/score", R"({"items":[{"tokens":[1,2,3]},{"tokens":[4)", ""};
+    const Refusal r = refusal_of(route(request, {.request_tokens_max = 9, .pass_tokens_max = 3}));
+    CHECK(r.code == "too_much_memory");
+    CHECK(r.expected == "at most 3 (inference.memory_max)");
+  }
+
+  TEST_CASE("routes: an absolute target is reduced to its path") {
+    CHECK(std::get<ServerQuestion>(ask("GET", "http://x:8080/v2/health/live")) == ServerQuestion::live);
+    CHECK(message_of<DeleteUser>(ask("DELETE", "HTTPS://x/v1/users/a%20b?y=http://z/")).user == "a b");
+    for (const char* target : {"http://", "http:///v1/rank", "http://x?/metrics", "ftp://x/metrics"})
+      CHECK(refusal_of(ask("GET", target)).status == 404);
+    CHECK(std::get<ServerQuestion>(ask("GET", "http://x")) == ServerQuestion::page);
+  }
+
+  TEST_CASE("routes: every path and method in the OpenAPI document is served") {
+    for (const ApiPath& path : api_paths()) {
+      CAPTURE(path.path);
+      std::string method(path.method), target(path.path);
+      std::ranges::transform(method, method.begin(),
+                             [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+      if (const std::size_t at = target.find("{id}"); at != target.npos) target.replace(at, 4, "a");
+      CHECK(route_name(target) == path.path);
+      if (path.type == "application/x-ndjson") {
+        CHECK(bulk_kind(method, target, path.type));
+        continue;
+      }
+      const HttpRoute routed = ask(method, target);
+      const auto* refusal = std::get_if<Refusal>(&routed);
+      CHECK((!refusal || (refusal->status != 404 && refusal->status != 405)));
+    }
+  }
+
+  TEST_CASE("routes: the number of route names is fixed, whatever clients request") {
+    CHECK(route_name("/v1/rank?model=a") == "/v1/rank");
+    CHECK(route_name("http://x/v1/users/a%20b") == "/v1/users/{id}");
+    CHECK(route_name("/v1/items/") == "/v1/items/{id}");
+    CHECK(route_name("/") == "/");
+    CHECK(route_name("/v1/models/reload") == "/v1/models/reload");
+    for (const char* other : {"", "/v1/rankk", "/favicon.ico", "*", "/v2/"})
+      CHECK(route_name(other) == "other");
+  }
+
+  TEST_CASE("routes: only the catalog's tenant changes items, unless admin routes are on") {
+    const auto status = [](std::string_view tenant, std::string_view owner, bool admin) {
+      const HttpRequest request{"DELETE", "/v1/items/i", "", tenant};
+      const HttpRoute routed = route(request, {.admin_routes = admin, .catalog_tenant = std::string(owner)});
+      const auto* refusal = std::get_if<Refusal>(&routed);
+      return refusal ? refusal->code : "";
+    };
+    CHECK(status("", "", false) == "");
+    CHECK(status("acme", "", false) == "not_your_catalog");
+    CHECK(status("acme", "acme", false) == "");
+    CHECK(status("", "acme", false) == "not_your_catalog");
+    CHECK(status("other", "acme", true) == "");
+    CHECK(refusal_of(ask("PUT", "/v1/items/i", R"({"tokens":[1],"identifier":1})", "acme")).status == 403);
+    CHECK(message_of<GetItem>(ask("GET", "/v1/items/i", "", "acme")).item == "i");
+  }
+}

@@ -1,0 +1,569 @@
+#include "server/http/http_server.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <tuple>
+#include <utility>
+
+#include "runtime/actor/message_id.h"
+#include "runtime/wire/json.h"
+#include "runtime/wire/json_text.h"
+#include "server/formats/entity_tags.h"
+#include "server/formats/inference_protocol.h"
+#include "server/formats/word_tokens.h"
+#include "server/http/completions.h"
+#include "server/http/http_server_state.h"
+#include "server/observability/openapi.h"
+#include "server/observability/page.h"
+
+namespace troupe::server {
+
+using std::chrono::microseconds;
+
+namespace {
+
+constexpr std::int64_t status_us_max = 1'000'000;   // wait for the actors' status
+constexpr std::int64_t accept_pause_us = 100'000;   // after the system had no socket to give
+constexpr std::int64_t accept_log_us = 10'000'000;  // between log lines about that
+constexpr std::int64_t farewell_us_max = 300'000;   // for the last responses when the server closes
+constexpr ConnectionLimits health_reserve_limits{
+    .connections_max = 64, .connections_per_address_max = 16, .bytes_max = 4 << 20};
+
+ConnectionLimits connection_limits(const HttpServerConfig& config) {
+  const std::size_t one_request =
+      std::size_t{2} * (config.header_bytes_max + config.body_bytes_max) + (64 << 10);
+  return {config.connections_max, config.connections_per_address_max,
+          std::max<std::size_t>(config.memory_bytes_max, one_request)};
+}
+
+Origin origin_of(const asio::ip::address& address) {
+  if (address.is_v4()) return server::origin_of(address.to_v4().to_bytes());
+  return server::origin_of(address.to_v6().to_bytes());
+}
+
+std::string field_of(const StatusReply& reply, std::string_view name) {
+  const auto at = std::ranges::find(reply.fields, name, &StatusField::name);
+  return at == reply.fields.end() ? "" : at->value;
+}
+
+// Returns the served versions: the current one, and the next one while a share of users has it.
+std::vector<std::string> versions_of(const StatusReply& router) {
+  std::vector<std::string> versions{field_of(router, "model_version")};
+  if (!field_of(router, "next_share").empty()) versions.push_back(field_of(router, "next_model"));
+  return versions;
+}
+
+// Formats "router@1 is not ready: the catalog has no items"; the reason is optional.
+std::string why_not_ready(const StatusReply& reply) {
+  const std::string model = field_of(reply, "model");
+  const std::string who = name_of(Address{reply.node, reply.role}) +
+                          (model.empty() ? "" : " of model " + model) + " is not ready";
+  const std::string why = field_of(reply, "not_ready");
+  return why.empty() ? who : who + ": " + why;
+}
+
+// Identifies the actor of a status: with several models, all routers are on one node.
+auto actor_of(const StatusReply& reply) {
+  return std::tuple(reply.node, reply.role, field_of(reply, "model"));
+}
+
+std::vector<Address> routers_of(const HttpServerConfig& config) {
+  if (config.models.empty()) return {config.router};
+  std::vector<Address> routers;
+  for (const ServerModel& model : config.models) routers.push_back(model.router);
+  return routers;
+}
+
+std::int64_t since_1970_s() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+template <class Reply>
+ObservedRun run_of(const char* kind, const Reply& reply) {
+  ObservedRun run{.kind = kind,
+                  .timings = reply.timings,
+                  .tokens_total = reply.tokens_total,
+                  .tokens_reused = reply.tokens_reused};
+  if constexpr (requires { reply.plan; }) run.plan = reply.plan;
+  if constexpr (requires { reply.node; }) run.node = reply.node;
+  return run;
+}
+
+ObservedRun run_of(const Message& reply) {
+  if (const auto* m = std::get_if<RankReply>(&reply)) return run_of("rank", *m);
+  if (const auto* m = std::get_if<ScoreReply>(&reply)) return run_of("score", *m);
+  if (const auto* m = std::get_if<GenerateReply>(&reply)) return run_of("generate", *m);
+  return {};
+}
+
+// Sets the trace of a message to a worker; other messages have no such field.
+void set_trace(Message& message, const TraceContext& trace) {
+  std::visit(
+      [&](auto& m) {
+        if constexpr (requires { m.trace; }) m.trace = trace;
+      },
+      message);
+}
+
+Refusal stopping() { return {503, "stopping", "the server is stopping", "server", "another server"}; }
+
+}  // namespace
+
+HttpServer::Answer HttpServer::Answer::of(const Refusal& refusal) {
+  return {.status = refusal.status,
+          .body = to_json(refusal),
+          .allow = refusal.status == 405 ? refusal.expected : "",
+          .retry_after_s = refusal.retry_after_s,
+          .code = refusal.code};
+}
+
+HttpServer::Answer HttpServer::Answer::of(const Message& message, const ModelText& text) {
+  if (const auto* m = std::get_if<RankReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
+  if (const auto* m = std::get_if<ScoreReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
+  if (const auto* m = std::get_if<GenerateReply>(&message))
+    return {.body = to_json(*m), .run = run_of(message)};
+  const auto versioned = [](std::string body, std::uint64_t version) {
+    return Answer{.body = std::move(body), .etag = etag_of(version)};
+  };
+  if (const auto* m = std::get_if<Stored>(&message)) return versioned(to_json(*m), m->version);
+  if (const auto* m = std::get_if<Appended>(&message)) return versioned(to_json(*m), m->version);
+  if (const auto* m = std::get_if<UserReply>(&message))
+    return versioned(with_words(to_json(*m), m->tokens, text), m->version);
+  if (const auto* m = std::get_if<ItemReply>(&message))
+    return versioned(with_words(to_json(*m), m->tokens, text), m->version);
+  if (const auto* m = std::get_if<Refused>(&message)) return of(m->refusal);
+  return of(
+      Refusal{500, "wrong_answer", "an actor answered with the wrong kind of message", "router", "a reply"});
+}
+
+HttpServer::Answer HttpServer::Answer::of_models(std::span<const StatusReply> routers) {
+  if (routers.empty())
+    return of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that answers"});
+  std::string text = R"({"object":"list","data":[)";
+  const auto add = [&](const StatusReply& router, const std::string& id, const std::string& version) {
+    text += text.ends_with('[') ? R"({"id":)" : R"(,{"id":)";
+    append_json_string(text, id);
+    text += R"(,"object":"model","created":0,"owned_by":"troupe","serves":)";
+    append_json_string(text, field_of(router, "model_serves"));
+    if (!version.empty()) append_json_string(text += R"(,"version":)", version);
+    text += '}';
+  };
+  for (const StatusReply& router : routers) {
+    const std::string name = field_of(router, "model"), version = field_of(router, "model_version");
+    add(router, name.empty() ? version : name, name.empty() ? "" : version);
+    if (const std::string share = field_of(router, "next_share");
+        !share.empty()) {  // two models share the users
+      const std::string next = field_of(router, "next_model");
+      add(router, name.empty() ? next : name, name.empty() ? "" : next);
+      text.insert(text.size() - 1, R"(,"share":)" + share);
+    }
+  }
+  return {200, text + "]}"};
+}
+
+HttpServer::Server::Server(HttpServerConfig c, Post p, MetricRegistry& m, LogSink l)
+    : config(std::move(c)),
+      post(std::move(p)),
+      metrics(m),
+      log(std::move(l)),
+      places(connection_limits(config)),
+      security(make_tls_context(config.certificate)),
+      keys(config.keys),
+      health_reserve(health_reserve_limits),
+      last_id(config.last_id),
+      drawn((std::uint64_t{std::random_device{}()} << 32) | std::random_device{}()),
+      acceptor(io),
+      pause(io) {}
+
+void HttpServer::Server::bind() {
+  const std::string where = config.address + ":" + std::to_string(config.port);
+  beast::error_code error;
+  const asio::ip::address address = asio::ip::make_address(config.address, error);
+  if (error)
+    throw ServerError("http.address: " + config.address + " is not an IP address; expected e.g. 127.0.0.1");
+  const Tcp::endpoint endpoint(address, config.port);
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error)
+    throw ServerError("http: cannot listen on " + where + " (" + error.message() + "); expected a free port");
+  config.port = acceptor.local_endpoint().port();  // the chosen port, if 0 asked for any
+}
+
+void HttpServer::Server::accept() {
+  acceptor.async_accept([this](beast::error_code error, Tcp::socket socket) {
+    if (!acceptor.is_open()) return;
+    if (error) return accept_failed(error);
+    accepted_since = true;
+    take(std::move(socket));
+    accept();
+  });
+}
+
+// Most likely no file descriptors are left. The server treats this as full, and the longest waiting
+// connection closes. If another thread took its descriptor, the next attempt follows after a pause.
+void HttpServer::Server::accept_failed(const beast::error_code& error) {
+  metrics.record(Metric::http_accept_failed, 1);
+  ++accepts_failed;
+  const auto now = std::chrono::steady_clock::now();
+  if (log && now - failure_logged >= microseconds(accept_log_us)) {
+    const std::vector<LogField> fields{{"why", error.message()},
+                                       {"times", std::exchange(accepts_failed, 0)},
+                                       {"connections", sessions.size()},
+                                       {"expected", "more open files than connections (LimitNOFILE)"}};
+    log(LogLevel::error, "door", "accept_failed", fields);
+    failure_logged = now;
+  }
+  const auto connection_to_close = places.connection_to_close();
+  if (connection_to_close) close_connection(*connection_to_close);
+  if (connection_to_close && std::exchange(accepted_since, false)) return accept();
+  pause.expires_after(microseconds(accept_pause_us));
+  pause.async_wait([this](beast::error_code) {
+    if (acceptor.is_open()) accept();
+  });
+}
+
+void HttpServer::Server::take(Tcp::socket socket) {
+  beast::error_code error;
+  const Tcp::endpoint client = socket.remote_endpoint(error);
+  if (error) return;  // the client is gone already
+  socket.set_option(Tcp::no_delay(true), error);
+  const Origin from = origin_of(client.address());
+  ConnectionLimiter& among = free_connection(places, from) ? places : health_reserve;
+  if (!free_connection(among, from))
+    return metrics.record(Metric::http_refused, 1, "too_many_connections");  // the socket closes
+  const ConnectionLimiter::ConnectionId connection_id = ++last_connection;
+  among.enter(connection_id, from);
+  std::make_shared<Session>(*this, std::move(socket), among, connection_id)->begin();
+}
+
+bool HttpServer::Server::free_connection(ConnectionLimiter& among, Origin from) {
+  while (!among.has_capacity(from)) {
+    const auto connection_to_close = among.connection_to_close_for(from);
+    if (!connection_to_close) return false;
+    close_connection(*connection_to_close);
+  }
+  return true;
+}
+
+void HttpServer::Server::close_connection(ConnectionLimiter::ConnectionId connection_id) {
+  metrics.record(Metric::http_evicted, 1);
+  sessions.at(connection_id)->end();
+}
+
+// Answers all waiting requests with a refusal. The loop ends with the last session.
+void HttpServer::Server::stop() {
+  closing = true;
+  acceptor.close();
+  pause.expires_after(microseconds(farewell_us_max));
+  pause.async_wait([this](beast::error_code) {
+    for (const auto& [connection_id, session] : sessions) session->stream.close();
+  });
+  for (auto& [id, left] : std::exchange(waiting, {})) {
+    if (left.on_status) left.on_status(std::move(left.statuses));
+    if (left.on_answer) left.on_answer(Answer::of(stopping()));
+  }
+  for (const auto& [connection_id, session] : sessions) {
+    session->refusal_timer.cancel();
+    if (!session->awaits_refusal && !session->writing) session->stream.close();
+  }
+  if (sessions.empty()) pause.cancel();
+}
+
+HttpServer::Server::Waiting& HttpServer::Server::wait(std::int64_t us) {
+  const RequestId id = ++last_id;
+  Waiting& w = waiting[id];
+  w.us = us;
+  w.timer = std::make_unique<asio::steady_timer>(io, microseconds(us));
+  w.timer->async_wait([this, id](beast::error_code error) {
+    if (!error) expire(id);
+  });
+  return w;
+}
+
+std::int64_t HttpServer::Server::now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void HttpServer::Server::ask_router(Message message, const TraceContext& trace, std::string tenant,
+                                    const ServerModel* model, OnAnswer then,
+                                    decltype(ShapedRequest::body) shape) {
+  const bool is_reload = std::holds_alternative<Reload>(message);
+  Waiting& waits = wait(is_reload ? config.reload_us_max : config.answer_us_max);
+  waits.on_answer = std::move(then);
+  waits.shape = std::move(shape);
+  pauses.asks(tenant);
+  waits.tenant = std::move(tenant);
+  waits.model = model;
+  if (auto* rank = std::get_if<RankRequest>(&message))
+    if (rank->request_timestamp == 0) rank->request_timestamp = since_1970_s();
+  set_id(message, last_id);
+  set_trace(message, trace);
+  post(model ? model->router : config.router, std::move(message));
+}
+
+std::variant<std::string, Refusal> HttpServer::Server::begin_count(const ApiKey* key,
+                                                                   const std::string& tenant) {
+  const bool of_key = key && (key->rate > 0 || key->at_once > 0);
+  const RateLimit limit = of_key ? RateLimit{key->rate, key->at_once} : config.tenant_limit;
+  return rates.begin(of_key ? "key " + key->id : "tenant " + tenant, limit, now_us());
+}
+
+void HttpServer::Server::ask_status(const std::vector<Address>& actors, OnStatus then) {
+  Waiting& waits = wait(status_us_max);
+  waits.on_status = std::move(then);
+  waits.asked = actors.size();
+  for (Address actor : actors) post(actor, StatusRequest{last_id});
+}
+
+void HttpServer::Server::deliver(const Message& answer) {
+  const auto found = waiting.find(id_of(answer));
+  if (found == waiting.end()) return;  // answered already, or too late
+  if (const auto* status = std::get_if<StatusReply>(&answer)) {
+    if (!found->second.on_status) return;
+    auto& have = found->second.statuses;
+    if (std::none_of(have.begin(), have.end(), [&](auto& s) { return actor_of(s) == actor_of(*status); }))
+      have.push_back(*status);
+    if (have.size() == found->second.asked) finish_status(found->first);
+    return;
+  }
+  if (!found->second.on_answer) return;
+  const OnAnswer then = std::move(found->second.on_answer);
+  if (const auto* refused = std::get_if<Refused>(&answer))
+    pauses.refused(found->second.tenant, refused->refusal, now_us());
+  else
+    pauses.answered(found->second.tenant);
+  const ServerModel* const model = found->second.model;
+  const ModelText& text = model ? model->text : config.text;
+  const auto shape = std::move(found->second.shape);
+  waiting.erase(found);
+  if (shape && !std::holds_alternative<Refused>(answer)) {
+    auto body = shape(answer, {.name = model ? model->name : ""}, since_1970_s());
+    const auto* refusal = std::get_if<Refusal>(&body);
+    if (refusal && refusal->code == "unknown_model" && !model) return shape_by_versions(answer, shape, then);
+    return then(shaped(answer, std::move(body)));
+  }
+  if (const auto* completed = std::get_if<CompleteReply>(&answer)) {
+    CompleteReply reply = *completed;
+    if (model) reply.model_version = model->name;  // as the client knows it
+    return then({.body = completion_body(reply, text, since_1970_s()), .run = run_of("complete", reply)});
+  }
+  then(Answer::of(answer, text));
+}
+
+HttpServer::Answer HttpServer::Server::shaped(const Message& answer,
+                                              std::variant<std::string, Refusal> body) {
+  if (const auto* refusal = std::get_if<Refusal>(&body)) return Answer::of(*refusal);
+  return {.body = std::get<std::string>(std::move(body)), .run = run_of(answer)};
+}
+
+// Called when the answer's version differs from the requested model: it may be the other of two
+// that share the users, or an unknown name.
+void HttpServer::Server::shape_by_versions(const Message& answer, const decltype(ShapedRequest::body)& shape,
+                                           OnAnswer then) {
+  ask_status(
+      {config.router}, [answer, shape, then = std::move(then)](const std::vector<StatusReply>& replies) {
+        if (replies.empty())
+          return then(Answer::of(
+              Refusal{503, "not_ready", "the router does not answer", "router", "a router that answers"}));
+        then(shaped(answer, shape(answer, {.versions = versions_of(replies.front())}, since_1970_s())));
+      });
+}
+
+void HttpServer::Server::expire(RequestId id) {
+  const auto found = waiting.find(id);
+  if (found == waiting.end()) return;
+  if (found->second.on_status) return finish_status(id);
+  const OnAnswer then = std::move(found->second.on_answer);
+  const std::int64_t us = found->second.us;
+  pauses.answered(found->second.tenant);
+  waiting.erase(found);
+  then(Answer::of(Refusal{504, "no_answer", "the router did not answer in time", "router",
+                          "an answer within " + std::to_string(us / 1000) + " ms"}));
+}
+
+void HttpServer::Server::finish_status(RequestId id) {
+  auto node = waiting.extract(id);
+  std::vector<StatusReply>& replies = node.mapped().statuses;
+  std::sort(replies.begin(), replies.end(),
+            [](const StatusReply& a, const StatusReply& b) { return actor_of(a) < actor_of(b); });
+  node.mapped().on_status(std::move(replies));
+}
+
+// Adds the actors that did not answer, and the names of nodes.
+std::string HttpServer::Server::cluster_json(const std::vector<StatusReply>& replies) const {
+  std::string text = to_json(replies), names;
+  text.pop_back();
+  text += ",\"silent\":[";
+  for (const Address& actor : config.actors) {
+    const NodeId node = config.actor_ids.node_of(actor.node);
+    const bool of_one = is_of_model(actor.role) && !config.models.empty();
+    const std::string model = of_one ? config.models.at(config.actor_ids.model_of(actor.node)).name : "";
+    if (std::ranges::any_of(replies,
+                            [&](auto& r) { return actor_of(r) == std::tuple(node, actor.role, model); }))
+      continue;
+    text += text.ends_with('[') ? "{\"node\":" : ",{\"node\":";
+    const std::string name = name_of(actor);
+    append_json_string(text += std::to_string(node) + ",\"role\":", name.substr(0, name.find('@')));
+    if (!model.empty()) append_json_string(text += ",\"model\":", model);
+    text += '}';
+  }
+  for (const auto& [node, name] : config.names) {
+    names.append(names.empty() ? "\"" : ",\"").append(std::to_string(node)).append("\":");
+    append_json_string(names, name);
+  }
+  return text + "],\"names\":{" + names + "}}";
+}
+
+std::uint64_t HttpServer::Server::draw() {  // splitmix64
+  std::uint64_t z = drawn += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+// Uses the client's trace, or a new one; `parent` becomes the client's span.
+TraceContext HttpServer::Server::new_trace(std::string_view traceparent, std::uint64_t& parent) {
+  auto trace = read_traceparent(traceparent);
+  parent = trace ? trace->span : 0;
+  if (!trace) {
+    trace = TraceContext{draw(), draw() | 1, 0, false};
+    trace->sampled =
+        config.sampled_share > 0 && static_cast<double>(draw() >> 11) * 0x1p-53 < config.sampled_share;
+  }
+  trace->span = draw() | 1;
+  return *trace;
+}
+
+void HttpServer::Server::note(ObservedRequest seen) {
+  metrics.record(Metric::http_responses, 1, seen.route + "\t" + std::to_string(seen.status));
+  if (log && is_logged(config.access_log, seen)) log(LogLevel::info, "door", "request", access_fields(seen));
+  if (seen.trace.sampled && config.on_sampled) config.on_sampled(seen);
+  if (!seen.run.kind.empty() || seen.status >= 500) slowest.add(now_us(), std::move(seen));
+}
+
+void HttpServer::Server::answer_question(ServerQuestion question, std::string_view accept, OnAnswer then) {
+  if (question == ServerQuestion::live) return then({200, "{\"live\":true}"});
+  if (question == ServerQuestion::server) return then({200, server_metadata(config.version)});
+  if (question == ServerQuestion::metrics) {
+    const bool open = accept.find("application/openmetrics-text") != accept.npos;
+    const MetricForm form = open ? MetricForm::openmetrics : MetricForm::prometheus;
+    return then(
+        {200, config.metrics ? config.metrics(form) : metrics.render(form),
+         open ? "application/openmetrics-text; version=1.0.0; charset=utf-8" : "text/plain; version=0.0.4"});
+  }
+  if (question == ServerQuestion::page)
+    return then(
+        {.body = std::string(page_text()), .type = "text/html; charset=utf-8", .security = page_security()});
+  if (question == ServerQuestion::openapi) return then({200, openapi()});
+  if (question == ServerQuestion::slowest) return then({200, slowest.to_json(now_us())});
+  if (question == ServerQuestion::models)
+    return ask_status(routers_of(config), [then = std::move(then)](const std::vector<StatusReply>& replies) {
+      then(Answer::of_models(replies));
+    });
+  if (question == ServerQuestion::cluster)
+    return ask_status(config.actors, [this, then = std::move(then)](const std::vector<StatusReply>& replies) {
+      then({200, cluster_json(replies)});
+    });
+  if (retired)
+    return then(
+        Answer::of(Refusal{503, "not_ready", "this node is shutting down", "cluster", "another node"}));
+  const auto& asked = config.must_be_ready.empty() ? config.actors : config.must_be_ready;
+  const std::string obstacle = config.obstacle ? config.obstacle() : "";
+  ask_status(asked,
+             [count = asked.size(), obstacle, then = std::move(then)](std::vector<StatusReply> replies) {
+               std::string missing = replies.size() < count ? "an actor does not answer" : obstacle;
+               for (const StatusReply& r : replies)
+                 if (!r.ready) missing = why_not_ready(r);
+               if (missing.empty()) return then({200, "{\"ready\":true}"});
+               then(Answer::of(Refusal{503, "not_ready", missing, "cluster", "every actor ready"}));
+             });
+}
+
+void HttpServer::Server::answer_model_question(const ModelQuestion& question, const ServerModel* model,
+                                               OnAnswer then) {
+  ask_status({model ? model->router : config.router}, [question, then = std::move(then)](
+                                                          const std::vector<StatusReply>& replies) {
+    if (replies.empty())
+      return then(Answer::of(
+          Refusal{503, "not_ready", "the router does not answer", "router", "a router that answers"}));
+    const StatusReply& router = replies.front();
+    const std::string name = field_of(router, "model");
+    std::string version = field_of(router, "model_version");
+    if (const auto other = reject_if_other_model(question.model, {name, versions_of(router)}, version))
+      return then(Answer::of(*other));
+    if (name.empty() && question.model != "troupe") version = question.model;
+    if (!question.ready)
+      return then({200, model_metadata(question.model, version, field_of(router, "model_serves"))});
+    if (!router.ready)
+      return then(
+          Answer::of(Refusal{503, "not_ready", why_not_ready(router), "model", "a model that is ready"}));
+    std::string body = "{\"name\":";
+    append_json_string(body, question.model);
+    then({200, body + ",\"ready\":true}"});
+  });
+}
+
+HttpServer::HttpServer(HttpServerConfig config, Post post, MetricRegistry& metrics, LogSink log)
+    : server_(std::make_unique<Server>(std::move(config), std::move(post), metrics, std::move(log))) {
+  server_->bind();
+}
+
+HttpServer::~HttpServer() { close(); }
+
+void HttpServer::open() {
+  server_->accept();
+  server_->thread = std::thread([server = server_.get()] { server->io.run(); });
+}
+
+void HttpServer::renew(const ServerCertificate& certificate, std::shared_ptr<const ApiKeys> keys) {
+  auto security = make_tls_context(certificate);
+  asio::post(server_->io,
+             [server = server_.get(), security = std::move(security), keys = std::move(keys)]() mutable {
+               server->security = std::move(security);
+               server->keys = std::move(keys);
+             });
+}
+
+void HttpServer::renew(const ServerCertificate& certificate) {
+  asio::post(server_->io, [server = server_.get(), security = make_tls_context(certificate)]() mutable {
+    server->security = std::move(security);
+  });
+}
+
+void HttpServer::renew(std::shared_ptr<const ApiKeys> keys) {
+  asio::post(server_->io,
+             [server = server_.get(), keys = std::move(keys)]() mutable { server->keys = std::move(keys); });
+}
+
+void HttpServer::retire() {
+  asio::post(server_->io, [server = server_.get()] { server->retired = true; });
+}
+
+void HttpServer::follow(std::vector<Address> actors, std::map<NodeId, std::string> names) {
+  asio::post(server_->io,
+             [server = server_.get(), actors = std::move(actors), names = std::move(names)]() mutable {
+               server->config.actors = std::move(actors);
+               server->config.names = std::move(names);
+             });
+}
+
+void HttpServer::close() {
+  if (!server_->thread.joinable()) return server_->end_calls();
+  asio::post(server_->io, [server = server_.get()] { server->stop(); });
+  server_->thread.join();
+  server_->end_calls();
+}
+
+std::uint16_t HttpServer::port() const { return server_->config.port; }
+
+void HttpServer::deliver(Message answer) {
+  asio::post(server_->io, [server = server_.get(), answer = std::move(answer)] { server->deliver(answer); });
+}
+
+}  // namespace troupe::server

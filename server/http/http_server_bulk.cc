@@ -1,0 +1,149 @@
+// Implements the part of a connection that serves a request of many lines.
+#include "server/http/http_server_bulk.h"
+
+#include <chrono>
+#include <utility>
+
+#include "server/formats/bulk_results.h"
+
+namespace troupe::server {
+
+using std::chrono::microseconds;
+
+namespace {
+
+constexpr std::size_t bulk_read_bytes = 16 << 10;  // read at a time
+
+std::string chunk_of(const std::string& text) {
+  char size[24];
+  std::snprintf(size, sizeof size, "%zx\r\n", text.size());
+  return size + text + "\r\n";
+}
+
+}  // namespace
+
+void HttpServer::Session::begin_bulk() {
+  server.metrics.record(Metric::http_requests, 1);
+  out_head = std::string(), out_body = std::string();
+  next_lines();
+}
+
+// Sends the available lines to the actors, up to the limit. Stops before a line that changes what
+// another current line changes.
+void HttpServer::Session::next_lines() {
+  const std::string_view bytes(static_cast<const char*>(buffer.data().data()), buffer.size());
+  buffer.consume(body->take(bytes));
+  bulk->results.clear(), bulk->subjects.clear();
+  places.mark_serving(connection_id);
+  stream.expires_never();
+  // Counts itself as open: answers may come while lines are still read, for example for lines that
+  // are refused at once.
+  ++bulk->open;
+  while (bulk->results.size() < Bulk::lines_at_once && !server.closing) {
+    std::string line = std::exchange(bulk->later, "");
+    if (line.empty()) line = body->next_line().value_or("");
+    if (line.empty()) break;
+    ask_line(std::move(line));
+    if (!bulk->later.empty()) break;
+  }
+  --bulk->open;
+  if (bulk->open == 0) write_results();
+}
+
+HttpRoute HttpServer::Session::route_line(const std::string& line, const ServerModel*& model) const {
+  const HttpServerConfig& config = server.config;
+  HttpRequest request{asked.method, asked.target, line, asked.tenant};
+  auto chosen = choose_model(request, config.models);
+  if (auto* refusal = std::get_if<Refusal>(&chosen)) return std::move(*refusal);
+  const ChosenModel& of = std::get<ChosenModel>(chosen);
+  model = of.model;
+  if (of.in_body) request.body = of.body;
+  return server::route_line(bulk->kind, request, limits_of(model), model ? model->text : config.text);
+}
+
+void HttpServer::Session::ask_line(std::string line) {
+  const ServerModel* model = nullptr;
+  HttpRoute routed = route_line(line, model);
+  auto* message = std::get_if<Message>(&routed);
+  if (message) {
+    const std::string subject = subject_of(*message);
+    if (!subject.empty() && !bulk->subjects.insert(subject).second)
+      return void(bulk->later = std::move(line));
+  }
+  const std::size_t index = bulk->results.size();
+  ++bulk->lines, ++bulk->open;
+  bulk->results.emplace_back();
+  if (const auto* refusal = std::get_if<Refusal>(&routed))
+    return line_is_answered(index, Answer::of(*refusal), "");
+  auto counts = count();
+  if (const auto* refusal = std::get_if<Refusal>(&counts))
+    return line_is_answered(index, Answer::of(*refusal), "");
+  server.ask_router(std::move(*message), seen.trace, asked.tenant, model,
+                    [self = shared_from_this(), index, row = std::get<std::string>(std::move(counts))](
+                        const Answer& answer) { self->line_is_answered(index, answer, row); });
+}
+
+void HttpServer::Session::line_is_answered(std::size_t index, const Answer& answer, const std::string& row) {
+  if (!row.empty()) server.rates.end(row);
+  if (!bulk) return;
+  const std::uint64_t line = bulk->lines - bulk->results.size() + index + 1;
+  bulk->failed += answer.status >= 400;
+  bulk->results[index] = bulk_result(line, answer.status, answer.body);
+  if (--bulk->open == 0) write_results();
+}
+
+void HttpServer::Session::read_lines() {
+  places.waits(connection_id);
+  places.set_bytes(connection_id, buffer.capacity() + body->held_bytes() + bulk->out.capacity());
+  while (const auto goes = places.connection_to_close_for_bytes()) {
+    if (*goes == connection_id) return stream.close();
+    server.close_connection(*goes);
+  }
+  stream.expires_after(microseconds(server.config.timeout_us));
+  stream.read_some(buffer.prepare(beast::read_size(buffer, bulk_read_bytes)),
+                   [self = shared_from_this()](beast::error_code error, std::size_t bytes) {
+                     if (error) return self->stream.close();
+                     self->buffer.commit(bytes);
+                     self->next_lines();
+                   });
+}
+
+// Writes the results, and the end after the last ones or after a broken body. In the second case
+// the connection closes, because the start of the next request is unknown.
+void HttpServer::Session::write_results() {
+  std::string text;
+  for (const std::string& result : bulk->results) text += result;
+  const bool waits = !bulk->later.empty() || !body->text().empty();
+  const bool broken = body->fault().has_value();
+  const bool last = broken || server.closing || (body->done() && !waits);
+  if (broken)
+    text += bulk_result(bulk->lines + 1, body->fault()->status, Answer::of(*body->fault()).body),
+        ++bulk->failed;
+  if (last) text += bulk_end(bulk->lines, bulk->failed);
+  if (text.empty()) return read_lines();
+  const bool chunked = asked.version == 11;
+  const bool stays = !broken && !server.closing && asked.keep_alive && chunked;
+  bulk->out.clear();
+  if (!std::exchange(bulk->begun, true))
+    bulk->out = std::string("HTTP/1.1 200 OK\r\nServer: troupe\r\nContent-Type: application/x-ndjson\r\n") +
+                "x-request-id: " + seen.request_id + "\r\ntraceparent: " + write_traceparent(seen.trace) +
+                "\r\n" + (chunked ? "Transfer-Encoding: chunked\r\n" : "Connection: close\r\n") + "\r\n";
+  bulk->out += chunked ? chunk_of(text) : text;
+  if (last && chunked) bulk->out += "0\r\n\r\n";
+  bulk->bytes += bulk->out.size();
+  if (last) note({}, bulk->bytes);
+  places.waits(connection_id);
+  stream.expires_after(microseconds(server.config.timeout_us));
+  writing = true;
+  stream.write(asio::buffer(bulk->out), {},
+               [self = shared_from_this(), last, stays](beast::error_code error, std::size_t) {
+                 self->writing = false;
+                 if (error) return self->stream.close();
+                 if (!last) return self->next_lines();
+                 self->bulk.reset();
+                 if (!stays || self->server.closing) return self->close();
+                 self->read();
+               });
+}
+
+}  // namespace troupe::server

@@ -1,0 +1,28 @@
+#pragma once
+// State of a request of many lines. A limited number of lines is with the actors at a time. When
+// all of them have results, these are written and the next lines are read. Memory is therefore
+// bounded by that many lines, and a client that does not read its results gets no more.
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "server/http/http_server_state.h"
+
+namespace troupe::server {
+
+struct HttpServer::Session::Bulk {
+  static constexpr std::size_t lines_at_once = 32;
+
+  BulkKind kind = BulkKind::users;
+  std::uint64_t lines = 0, failed = 0;  // lines so far, and failed ones among them
+  std::size_t open = 0;                 // current lines without a result
+  std::vector<std::string> results;     // of the current lines
+  std::set<std::string> subjects;       // users or items that the current lines change
+  std::string later;                    // line that waits because it changes one of `subjects`
+  std::string out;                      // bytes being written
+  std::size_t bytes = 0;                // written so far, including `out`
+  bool begun = false, ended = false;    // the response has begun, has ended
+};
+
+}  // namespace troupe::server

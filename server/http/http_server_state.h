@@ -1,0 +1,197 @@
+#pragma once
+// State of the server's one thread, and of one connection. Only front_door*.cc include it.
+#include <boost/asio.hpp>
+#include <boost/beast.hpp>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/http/connection_limiter.h"
+#include "server/http/http_head.h"
+#include "server/http/http_server.h"
+#include "server/http/http_server_tls.h"
+#include "server/http/http_stream.h"
+#include "server/http/request_body.h"
+#include "server/http/tenant_pauses.h"
+#include "server/observability/observed_request.h"
+#include "server/observability/slowest.h"
+
+namespace troupe::server {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using Tcp = asio::ip::tcp;
+
+struct HttpServer::Answer {
+  unsigned status = 200;
+  std::string body;
+  std::string type = "application/json";
+  std::string allow;           // with 405: the supported methods
+  unsigned retry_after_s = 0;  // 0 = not set
+  std::string etag = {};       // version of the stored object as entity tag; "" = none
+  std::string security;        // Content-Security-Policy of a page
+  std::string code;            // error code of a refusal
+  ObservedRun run = {};        // facts about the computation
+
+  static Answer of(const Refusal& refusal);
+  static Answer of(const Message& message, const ModelText& text = {});
+  // Writes OpenAI's list of models, with the request kinds of each; a refusal if no router
+  // answered.
+  static Answer of_models(std::span<const StatusReply> routers);
+};
+
+struct HttpServer::Server {
+  using OnAnswer = std::function<void(Answer)>;
+  using OnStatus = std::function<void(std::vector<StatusReply>)>;
+
+  // A question to the actors without an answer yet.
+  struct Waiting {
+    OnAnswer on_answer;                   // called with the router's answer
+    decltype(ShapedRequest::body) shape;  // form of the answer; null = the message's own
+    std::string tenant;                   // tenant of the request
+    const ServerModel* model = nullptr;   // the model that was asked, if there are several
+    OnStatus on_status;                   // called with the status of all actors
+    std::vector<StatusReply> statuses;
+    std::size_t asked = 0;  // number of actors asked for their status
+    std::int64_t us = 0;    // maximum wait
+    std::unique_ptr<asio::steady_timer> timer;
+  };
+
+  Server(HttpServerConfig config, Post post, MetricRegistry& metrics, LogSink log);
+
+  void bind();
+  void accept();
+  void accept_failed(const beast::error_code& error);
+  void take(Tcp::socket socket);
+  bool free_connection(ConnectionLimiter& places, Origin from);
+  void close_connection(ConnectionLimiter::ConnectionId connection_id);
+  void stop();
+  Waiting& wait(std::int64_t us);
+  // Counts the request by its key if the key has its own limits, else by its tenant. Returns the
+  // name to end it with, or a refusal.
+  std::variant<std::string, Refusal> begin_count(const ApiKey* key, const std::string& tenant);
+  void take_calls();  // handles requests that came by another protocol
+  void end_calls();   // answers those that are left when the server closes
+  void ask_router(Message message, const TraceContext& trace, std::string tenant, const ServerModel* model,
+                  OnAnswer then, decltype(ShapedRequest::body) shape = {});
+  static std::int64_t now_us();
+  void ask_status(const std::vector<Address>& actors, OnStatus then);
+  void deliver(const Message& answer);
+  static Answer shaped(const Message& answer, std::variant<std::string, Refusal> body);
+  void shape_by_versions(const Message& answer, const decltype(ShapedRequest::body)& shape, OnAnswer then);
+  void expire(RequestId id);
+  void finish_status(RequestId id);
+  void answer_question(ServerQuestion question, std::string_view accept, OnAnswer then);
+  void answer_model_question(const ModelQuestion& question, const ServerModel* model, OnAnswer then);
+  std::string cluster_json(const std::vector<StatusReply>& replies) const;
+  TraceContext new_trace(std::string_view traceparent, std::uint64_t& parent);
+  std::uint64_t draw();
+  void note(ObservedRequest seen);
+
+  static constexpr std::int64_t pause_us = 20'000;
+
+  HttpServerConfig config;
+  Post post;
+  MetricRegistry& metrics;
+  LogSink log;
+  ConnectionLimiter places;  // for all requests
+  TenantPauses pauses{pause_us};
+  std::shared_ptr<asio::ssl::context> security;  // for new connections; null = no TLS
+  std::shared_ptr<const ApiKeys> keys;
+  RateLimits rates;
+  ConnectionLimiter
+      health_reserve;  // reserve for health and metrics, used when no other connection can close
+  std::map<ConnectionLimiter::ConnectionId, Session*> sessions;
+  ConnectionLimiter::ConnectionId last_connection = 0;
+  bool closing = false, retired = false;
+  std::uint64_t accepts_failed = 0;  // since the last log line
+  bool accepted_since = true;        // true = a connection was accepted since the last failure
+  std::chrono::steady_clock::time_point failure_logged;
+  RequestId last_id;
+  std::uint64_t drawn;  // state of the generator for trace and span ids
+  SlowestRequests slowest;
+  asio::io_context io{1};  // holds the sessions; members that they use while closing are declared before it
+  Tcp::acceptor acceptor;
+  asio::steady_timer pause;              // between attempts to accept; later the deadline of closing
+  std::map<RequestId, Waiting> waiting;  // at most one per connection, and one per call
+  std::thread thread;
+  std::mutex calls_mutex;  // protects the members below, which all threads use
+  std::vector<std::shared_ptr<Call>> calls;
+  bool calls_closed = false;
+};
+
+// Serves the requests of one connection one after the other; a pipelined request waits in the
+// socket.
+struct HttpServer::Session : std::enable_shared_from_this<Session> {
+  Session(Server& server, Tcp::socket socket, ConnectionLimiter& among,
+          ConnectionLimiter::ConnectionId connection_id);
+  ~Session();
+
+  void begin();
+  void read();
+  void read_head();
+  void head_is_read();
+  void read_body();
+  void read_failed(const beast::error_code& error);
+  bool fits();
+  bool keep();
+  bool is_for_health() const;
+  bool reads() const { return asked.method == "GET" || asked.method == "HEAD"; }
+  void handle();
+  std::optional<Refusal> identify_caller();  // finds the tenant by the request's key
+  // counts against the rate limits; returns the name to end it with, or a refusal
+  std::variant<std::string, Refusal> count();
+  std::optional<Refusal> begin_count();
+  void end_count();
+  ServerLimits limits_of(const ServerModel* model) const;
+  HttpRoute route_to(const ServerModel*& model) const;
+  // refusal to repeat for a paused tenant without reading the request; null = not paused
+  const TenantPauses::StoredRefusal* pause_refusal();
+  void refuse_and_close(const Refusal& refusal);
+
+  // front_door_bulk.cc: requests of many lines
+  struct Bulk;
+  void begin_bulk();
+  void next_lines();
+  HttpRoute route_line(const std::string& line, const ServerModel*& model) const;
+  void ask_line(std::string line);
+  void line_is_answered(std::size_t index, const Answer& answer, const std::string& row);
+  void read_lines();
+  void write_results();
+
+  void write_later(Answer answer, std::int64_t us);
+  void begin_request();
+  void note(const Answer& answer, std::size_t bytes);
+  void write(Answer answer, bool keep_alive);
+  void close();
+  void drain();
+  void end();  // closes at once and frees its slot
+
+  Server& server;  // outlives every session: it owns the loop that holds them
+  ConnectionLimiter& places;
+  const ConnectionLimiter::ConnectionId connection_id;
+  ClientStream stream;
+  beast::flat_buffer buffer;
+  std::optional<RequestHead> head;  // set while the head is read
+  std::optional<RequestBody> body;
+  RequestHead::HeadFields asked;
+  std::optional<ApiKey> key;         // key of the request
+  std::vector<std::string> counted;  // names under which the rate limits count it
+  ObservedRequest seen;              // filled while the request is handled
+  std::chrono::steady_clock::time_point began;
+  std::string out_head, out_body;    // of a response until it is written
+  asio::steady_timer refusal_timer;  // delays a refusal
+  // true until the delayed refusal is sent: the timer may have expired before its handler runs
+  bool awaits_refusal = false;
+  bool writing = false;
+  std::unique_ptr<Bulk> bulk;  // set while a request of many lines is served
+};
+
+}  // namespace troupe::server

@@ -1,0 +1,394 @@
+#include "sim/world/expected_results.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+#include "sim/world/toy_search.h"
+
+namespace troupe::sim {
+namespace {
+
+using TokenRun = std::span<const Token>;
+
+// Computes the values of segments, one after the other: computed ones or those made of prototypes.
+class Values {
+ public:
+  Values(std::string_view model_version, const ToyFamily& family)
+      : key_(model_key(model_version)), family_(family) {}
+
+  // Appends the segment's value to `to`; an empty segment has none.
+  void add(TokenRun tokens, std::size_t start, std::vector<SegmentValue> seen,
+           std::vector<SegmentValue>& to) {
+    tokens_ += static_cast<std::uint32_t>(tokens.size());
+    if (!tokens.empty()) to.push_back(family_.value_of(key_, tokens, static_cast<std::int32_t>(start), seen));
+  }
+  void add_of_prototypes(TokenRun tokens, std::size_t place, std::string_view checksum,
+                         std::vector<SegmentValue>& to) {
+    to.push_back(prototypes_value(key_, checksum, tokens, static_cast<std::int32_t>(place)));
+  }
+  std::uint32_t tokens() const { return tokens_; }
+
+ private:
+  std::uint64_t key_;
+  const ToyFamily& family_;
+  std::uint32_t tokens_ = 0;
+};
+
+struct Prompt {
+  const PromptForm& form;
+  std::vector<Token> user;  // the form's tokens, then the history
+  std::span<const Item> items;
+  std::size_t longest_item = 0;
+  std::size_t item_tokens = 0;             // of all items together
+  std::vector<std::uint32_t> events = {};  // tokens of each kept event
+};
+
+// Drops the oldest events until the prompt fits into the model's positions. Items take the positions of the
+// longest item, or those of all items if they are in a row.
+Prompt prompt_of(const PromptForm& form, const Profile& profile, std::span<const Item> items, bool in_a_row,
+                 std::uint32_t& cut) {
+  Prompt prompt{form, {form.user.begin(), form.user.end()}, items};
+  for (const Item& item : items) {
+    prompt.longest_item = std::max(prompt.longest_item, item.tokens.size());
+    prompt.item_tokens += item.tokens.size();
+  }
+  const std::size_t item_positions = in_a_row ? prompt.item_tokens : prompt.longest_item;
+  std::size_t positions = form.system.size() + form.user.size() + item_positions + form.instruction.size() +
+                          form.discriminant.size() + profile.tokens.size();
+  std::size_t gone = 0;
+  for (cut = 0; positions > form.positions_max && cut < profile.events.size(); ++cut) {
+    positions -= profile.events[cut];
+    gone += profile.events[cut];
+  }
+  const TokenRun kept = TokenRun(profile.tokens).subspan(gone);
+  prompt.user.insert(prompt.user.end(), kept.begin(), kept.end());
+  prompt.events.assign(profile.events.begin() + cut, profile.events.end());
+  return prompt;
+}
+
+// Order: system → user → items, each starting after the user → instruction, discriminant, starting after
+// the longest item.
+std::vector<SegmentValue> user_plan_values(const Prompt& p, Values& values) {
+  std::vector<SegmentValue> seen;
+  values.add(p.form.system, 0, {}, seen);
+  values.add(p.user, p.form.system.size(), seen, seen);
+  const std::vector<SegmentValue> context = seen;
+  for (const Item& item : p.items)
+    values.add(item.tokens, p.form.system.size() + p.user.size(), context, seen);
+  return seen;
+}
+
+// Order: system → items, each starting after the system → user, starting after the longest item →
+// instruction, discriminant.
+std::vector<SegmentValue> item_plan_values(const Prompt& p, Values& values) {
+  std::vector<SegmentValue> seen;
+  values.add(p.form.system, 0, {}, seen);
+  const std::vector<SegmentValue> context = seen;
+  for (const Item& item : p.items) values.add(item.tokens, p.form.system.size(), context, seen);
+  values.add(p.user, p.form.system.size() + p.longest_item, seen, seen);
+  return seen;
+}
+
+// Run of prompt tokens; `is_reused_span` = its keys and values are reused from a block.
+struct Part {
+  TokenRun tokens;
+  bool is_reused_span = false;
+};
+
+// Splits the history: the tokens before the first event, if any, then each event. If plans use prototypes,
+// parts are also split where the model's prototypes begin or end to replace tokens.
+std::vector<Part> history_parts(const Prompt& p, const router::RepairChoice& choice,
+                                std::string_view model_version) {
+  const PrototypeSet* const prototype_set = p.form.prototype_set.get();
+  const bool of_model = prototype_set != nullptr && prototype_set->model_version() == model_version;
+  std::vector<TokenRun> whole{TokenRun(p.user).first(p.form.user.size())};
+  std::size_t at = p.form.user.size();
+  for (const std::uint32_t event : p.events) {
+    whole.push_back(TokenRun(p.user).subspan(at, event));
+    at += event;
+  }
+  std::vector<Part> parts;
+  std::size_t position = p.form.system.size();
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const TokenRun run = whole[i];
+    const auto stands = [&](std::size_t t) {
+      return choice.prototypes
+                 ? of_model && prototype_set->has_prototype(run[t], static_cast<std::uint32_t>(position + t))
+                 : i > 0;
+    };
+    for (std::size_t begin = 0, end = 0; begin < run.size(); begin = end) {
+      for (end = begin + 1; end < run.size() && stands(end) == stands(begin);) ++end;
+      parts.push_back({run.subspan(begin, end - begin), stands(begin)});
+    }
+    position += run.size();
+  }
+  return parts;
+}
+
+// The parts of a prompt that have blocks, and how they are repaired.
+struct Blocks {
+  std::vector<Part> history;  // empty = the history is computed as a whole
+  std::size_t history_tokens = 0, item_tokens = 0;
+  kernels::Repair repair;  // without its places
+  std::size_t left() const {
+    std::size_t computed = repair.always.size();
+    for (const std::uint32_t budget : repair.budgets) computed += budget;
+    return history_tokens + item_tokens - computed;
+  }
+};
+
+Blocks blocks_of(const Prompt& p, const RequestedRepair& asked, std::string_view model_version,
+                 bool history_too, std::size_t prompt_tokens) {
+  using By = router::RepairChoice::By;
+  const router::RepairChoice& choice = asked.choice;
+  Blocks blocks;
+  if (asked.approximate_max <= 0) return blocks;
+  if (choice.share < 1) blocks.item_tokens = p.item_tokens;
+  if (history_too && choice.history_share() < 1) blocks.history = history_parts(p, choice, model_version);
+  for (const Part& part : blocks.history)
+    if (part.is_reused_span) blocks.history_tokens += part.tokens.size();
+  const std::size_t history = blocks.history_tokens, items = blocks.item_tokens;
+  if (history + items == 0) return blocks;
+  // The window is the end of history and items; it covers the items' end first.
+  const std::size_t window = std::min<std::size_t>(choice.window, history + items);
+  const std::size_t of_items = std::min(window, items), of_history = window - of_items;
+  for (std::size_t i = history + items - window; i < history + items; ++i)
+    blocks.repair.always.push_back(static_cast<std::uint32_t>(i));
+  const auto share_of = [](double share, std::size_t tokens, std::size_t fixed) {
+    return static_cast<std::uint32_t>(
+        std::min(static_cast<std::size_t>(share * static_cast<double>(tokens) + 0.5), tokens - fixed));
+  };
+  const bool apart = choice.history >= 0 && history > 0 && items > 0;
+  if (apart)
+    blocks.repair.budgets = {share_of(choice.history, history, of_history),
+                             share_of(choice.share, items, of_items)};
+  else
+    blocks.repair.budgets = {
+        share_of(items > 0 ? choice.share : choice.history_share(), history + items, window)};
+  const auto may_be_left =
+      static_cast<std::size_t>(asked.approximate_max * static_cast<double>(prompt_tokens));
+  const std::size_t free[] = {apart ? history - of_history : history + items - window, items - of_items};
+  for (std::size_t b = 0; b < blocks.repair.budgets.size(); ++b)
+    while (blocks.left() > may_be_left && blocks.repair.budgets[b] < free[b]) ++blocks.repair.budgets[b];
+  blocks.repair.attention = choice.by == By::deviation ? 0 : 1;
+  blocks.repair.divergence = choice.by == By::deviation || choice.by == By::importance ? 1 : 0;
+  blocks.repair.exact_layers = choice.exact_layers;
+  blocks.repair.mean = choice.mean;
+  return blocks;
+}
+
+// Order: system → user → items one after the other. Each item sees all before it; its value is repaired from
+// its own value and its block's, which is computed alone from position 0 or behind the system prompt. Events
+// of a history that has blocks are treated the same. Parts without a block are computed.
+std::vector<SegmentValue> blocks_plan_values(const Prompt& p, Values& values, const RequestedRepair& asked,
+                                             const Blocks& of) {
+  std::vector<SegmentValue> seen, blocks;
+  std::vector<Part> parts = of.history;  // of the prompt behind the system prompt
+  if (parts.empty() && !p.user.empty()) parts.push_back({p.user});
+  for (const Item& item : p.items) parts.push_back({item.tokens, of.item_tokens > 0});
+  values.add(p.form.system, 0, {}, seen);
+  const std::vector<SegmentValue> context = p.form.blocks_see_system ? seen : std::vector<SegmentValue>();
+  std::size_t start = p.form.system.size(), last_place = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool of_history = i < of.history.size();
+    if (parts[i].is_reused_span && of_history && asked.choice.prototypes)
+      values.add_of_prototypes(parts[i].tokens, start, p.form.prototype_set->checksum(), blocks);
+    else if (parts[i].is_reused_span)
+      values.add(parts[i].tokens, context.empty() ? 0 : p.form.system.size(), context, blocks);
+    if (parts[i].is_reused_span) last_place = i;
+    start += parts[i].tokens.size();
+  }
+  kernels::Repair repair = of.repair;
+  if (asked.choice.by == router::RepairChoice::By::tail && !blocks.empty()) {
+    // Number of segments before it.
+    const std::size_t before = (p.form.system.empty() ? 0 : 1) + blocks.size();
+    repair.attending = static_cast<std::uint32_t>(before + last_place + 1);
+  }
+  std::size_t next = 0;
+  start = p.form.system.size();
+  for (const Part& part : parts) {
+    values.add(part.tokens, start, seen, seen);
+    if (part.is_reused_span) seen.back() = repaired_value(seen.back(), blocks[next++], repair);
+    start += part.tokens.size();
+  }
+  return seen;
+}
+
+}  // namespace
+
+std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::string_view model_version,
+                                                std::string_view plan, const Profile& profile,
+                                                std::span<const Item> items, const ToyFamily& family,
+                                                const RequestedRepair& asked) {
+  const bool in_a_row = plan == "blocks" || plan == "all_blocks" || plan == "causal";
+  if (plan != "user" && plan != "item" && !in_a_row) return std::nullopt;
+  RequestedRepair repair = asked;
+  if (plan == "causal") repair.approximate_max = 0;
+  ExpectedRanking ranking;
+  const Prompt prompt = prompt_of(form, profile, items, in_a_row, ranking.history_cut);
+  Values values(model_version, family);
+  const std::size_t frame = form.system.size() + prompt.user.size();
+  const std::size_t whole = frame + prompt.item_tokens + form.instruction.size() + form.discriminant.size();
+  const Blocks blocks =
+      in_a_row ? blocks_of(prompt, repair, model_version, plan == "all_blocks", whole) : Blocks{};
+  ranking.approximate = static_cast<double>(blocks.left()) / static_cast<double>(whole);
+  std::vector<SegmentValue> seen = in_a_row         ? blocks_plan_values(prompt, values, repair, blocks)
+                                   : plan == "user" ? user_plan_values(prompt, values)
+                                                    : item_plan_values(prompt, values);
+  const std::size_t end = frame + (in_a_row ? prompt.item_tokens : prompt.longest_item);
+  values.add(form.instruction, end, seen, seen);
+  values.add(form.discriminant, end + form.instruction.size(), seen, seen);
+  std::vector<Token> rows;
+  for (const Item& item : items) rows.push_back(item.identifier);
+  const auto last = static_cast<std::uint32_t>(form.discriminant.size() - 1);
+  ranking.scores = family.logits_of(seen.back(), last, rows).scores;
+  ranking.tokens = static_cast<std::uint32_t>(whole);
+  return ranking;
+}
+
+namespace {
+
+using Path = std::vector<Token>;
+// Items that may be returned, by identifier. An identifier without items may be followed in the search but
+// leads to no result.
+using Paths = std::map<Path, std::vector<const Item*>>;
+
+bool begins(const Path& path, TokenRun with) {
+  return path.size() >= with.size() && std::equal(with.begin(), with.end(), path.begin());
+}
+
+Paths paths_of(std::span<const Item> items, const GenerateRequest& request) {
+  const std::set<std::string_view> allow(request.allow.begin(), request.allow.end());
+  const std::set<std::string_view> deny(request.deny.begin(), request.deny.end());
+  Paths paths;
+  for (const Item& item : items) {
+    if (!allow.empty() && (!allow.contains(item.id) || deny.contains(item.id))) continue;
+    std::vector<const Item*>& sharing = paths[item.tokens];
+    if (!deny.contains(item.id)) sharing.push_back(&item);
+  }
+  return paths;
+}
+
+// An identifier starts at the beginning of an event, outside the identifiers before it.
+void exclude_seen(const Profile& profile, std::span<const Item> items, bool listed, Paths& paths) {
+  const std::size_t length = items.empty() ? 0 : items.front().tokens.size();
+  std::size_t begin = 0, end = 0;
+  for (const std::uint32_t event : profile.events) {
+    const TokenRun here = TokenRun(profile.tokens).subspan(begin);
+    const bool inside = begin < end;
+    begin += event;
+    if (inside || here.size() < length) continue;
+    const Path path(here.begin(), here.begin() + static_cast<std::ptrdiff_t>(length));
+    if (std::ranges::find(items, path, &Item::tokens) == items.end()) continue;
+    end = begin - event + length;
+    if (listed)
+      paths.erase(path);
+    else
+      paths[path].clear();
+  }
+}
+
+// Returns the tokens that may follow `path`, ascending; true = an item that may be returned is behind it.
+std::map<Token, bool> next_of(const Paths& paths, const Path& path) {
+  std::map<Token, bool> next;
+  for (auto at = paths.lower_bound(path); at != paths.end() && begins(at->first, path); ++at)
+    next[at->first[path.size()]] |= !at->second.empty();
+  return next;
+}
+
+struct Best {
+  Search::Normalisation normalised;
+  std::uint32_t width;
+  bool by_token;
+};
+
+// Returns the best paths, searched level by level.
+std::vector<Beam> best_paths(const Paths& paths, const Best& best,
+                             const std::function<std::vector<double>(const Path&, TokenRun)>& values_of) {
+  const std::size_t length = paths.empty() ? 0 : paths.begin()->first.size();
+  std::vector<Beam> kept(length > 0 ? 1 : 0);
+  for (std::size_t level = 0; level < length; ++level) {
+    std::vector<Beam> longer;
+    for (const Beam& beam : kept) {
+      const std::map<Token, bool> next = next_of(paths, beam.path);
+      Path tokens;
+      for (const auto& [token, lives] : next) tokens.push_back(token);
+      const std::vector<double> values = values_of(beam.path, tokens);
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        if (!next.at(tokens[i])) continue;
+        longer.push_back({beam.path, beam.log_probability + values[i], beam.by_token});
+        longer.back().path.push_back(tokens[i]);
+        if (best.by_token) longer.back().by_token.push_back(values[i]);
+      }
+    }
+    std::ranges::sort(longer, is_better);
+    if (longer.size() > best.width) longer.resize(best.width);
+    kept = std::move(longer);
+  }
+  return kept;
+}
+
+}  // namespace
+
+ExpectedGeneration expected_generation(const PromptForm& form, std::string_view model_version,
+                                       const Profile& profile, std::span<const Item> items,
+                                       const GenerateRequest& request, const ToyFamily& family) {
+  ExpectedGeneration made;
+  made.asked_for = request.top_k > 0 ? request.top_k : 10;
+  if (request.width > 0) made.asked_for = std::min(made.asked_for, request.width);
+  made.width = request.width > 0 ? request.width : std::max(made.asked_for, 128U);
+  Paths paths = paths_of(items, request);
+  if (request.exclude_seen) exclude_seen(profile, items, !request.allow.empty(), paths);
+
+  const Prompt prompt =
+      prompt_of(form, profile, items.first(std::min<std::size_t>(items.size(), 1)), false, made.history_cut);
+  Values values(model_version, family);
+  std::vector<SegmentValue> seen;
+  values.add(form.system, 0, {}, seen);
+  std::size_t last_tokens = form.system.size();
+  for (std::size_t begin = 0, end = 0; begin < prompt.user.size(); begin = end) {
+    end = form.history_part > 0 ? std::min<std::size_t>(begin + form.history_part, prompt.user.size())
+                                : prompt.user.size();
+    values.add(TokenRun(prompt.user).subspan(begin, end - begin), form.system.size() + begin, seen, seen);
+    last_tokens = end - begin;
+  }
+  values.add(form.instruction, form.system.size() + prompt.user.size(), seen, seen);
+  if (!form.instruction.empty()) last_tokens = form.instruction.size();
+  made.tokens = values.tokens();
+
+  const Best best{request.among_allowed ? Search::Normalisation::allowed : Search::Normalisation::vocabulary,
+                  made.width, request.logprobs};
+  const auto beams = best_paths(paths, best, [&](const Path& path, TokenRun next) {
+    return log_probabilities(family, model_key(model_version), seen.back(),
+                             static_cast<std::uint32_t>(last_tokens - 1), path, next, best.normalised);
+  });
+  for (std::size_t i = 0; i < beams.size() && i < made.asked_for; ++i) {
+    std::map<std::string, const Item*> sharing;
+    for (const Item* item : paths.at(beams[i].path)) sharing[item->id] = item;
+    for (const auto& [id, item] : sharing)
+      if (made.items.size() < made.asked_for)
+        made.items.push_back({id, item->title, item->tokens, beams[i].log_probability, beams[i].by_token});
+  }
+  return made;
+}
+
+ExpectedScores expected_scores(std::string_view model_version, const ScoreRequest& request,
+                               const ToyFamily& family) {
+  ExpectedScores scores;
+  Values values(model_version, family);
+  std::vector<SegmentValue> context;
+  values.add(request.query, 0, {}, context);
+  for (const TokenList& item : request.items) {
+    std::vector<SegmentValue> value;
+    values.add(item.tokens, request.query.size(), context, value);
+    scores.items.push_back(family.logits_of(value.at(0), static_cast<std::uint32_t>(item.tokens.size() - 1),
+                                            request.label_tokens));
+  }
+  scores.tokens = values.tokens();
+  return scores;
+}
+
+}  // namespace troupe::sim

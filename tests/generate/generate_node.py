@@ -1,0 +1,102 @@
+"""A node that serves a trained generator and its catalog, for the scripts of this folder, and the data
+beside the
+checkout that they need."""
+import gzip
+import http.client
+import json
+import os
+import subprocess
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SHARED = os.path.join(ROOT, "..", "shared")
+MODELS = {"tiny-onerec": "amazon-industrial", "tiny-onerec-beauty": "amazon-beauty"}
+SKIPPED = 77
+
+
+def model_folder(model):
+    return os.path.join(SHARED, "models", model)
+
+
+def data_folder(model):
+    return os.path.join(SHARED, "data", MODELS[model])
+
+
+def missing():
+    """Returns the first data folder that is missing; "" = all are there."""
+    for model in MODELS:
+        for folder in (model_folder(model), data_folder(model)):
+            if not os.path.isdir(folder):
+                return folder
+    return ""
+
+
+class Node:
+    """A node with the model and its whole catalog, but no users. Settings have defaults except those of
+    `sets`."""
+
+    def __init__(self, troupe, model, sets=()):
+        self.folder = tempfile.TemporaryDirectory(prefix="troupe-generate-")
+        data, port_file = os.path.join(self.folder.name, "data"), os.path.join(self.folder.name, "port")
+        common = ["--model", model_folder(model), "--data-dir", data]
+        subprocess.run(
+            [troupe, "import", *common, "--data", data_folder(model)], check=True, stdout=subprocess.DEVNULL
+        )
+        settings = [word for setting in sets for word in ("--set", setting)]
+        self.process = subprocess.Popen(
+            [troupe, "serve", *common, "--port", "0", "--port-file", port_file, *settings],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.pid = self.process.pid
+        while not os.path.exists(port_file) or not open(port_file).read().strip():
+            if self.process.poll() is not None:
+                raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
+            time.sleep(0.05)
+        self.server = ("127.0.0.1", int(open(port_file).read()))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(40)
+        self.folder.cleanup()
+
+
+class Client:
+    """A client with one persistent connection."""
+
+    def __init__(self, server):
+        self.link = http.client.HTTPConnection(*server, timeout=60)
+
+    def send(self, method, path, body):
+        self.link.request(method, path, json.dumps(body))
+        reply = self.link.getresponse()
+        text = reply.read()
+        if reply.status != 200:
+            raise RuntimeError(f"{method} {path}: {reply.status} {text[:300]}")
+        return json.loads(text)
+
+    def put_user(self, user, history):
+        self.send("PUT", f"/v1/users/{user}", {"history": [str(item) for item in history]})
+
+    def generate(self, user, **options):
+        return self.send("POST", "/v1/generate", {"user": str(user), **options})
+
+
+def paths_of(items):
+    """Returns the identifiers of generated items in order, each once, with its log-probability."""
+    paths = []
+    for item in items:
+        if not paths or paths[-1][0] != item["tokens"]:
+            paths.append((item["tokens"], item["log_probability"]))
+    return paths
+
+
+def rows(path):
+    with gzip.open(path, "rt") as lines:
+        names = next(lines).rstrip("\n").split("\t")
+        for line in lines:
+            yield dict(zip(names, line.rstrip("\n").split("\t")))
