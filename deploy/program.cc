@@ -1,3 +1,5 @@
+// Holds the main function of `troupe` and `troupe-box`: declares the commands, runs the one on the
+// command line, and prints its error.
 #include "deploy/program.h"
 
 #include <exception>

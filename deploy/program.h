@@ -1,5 +1,6 @@
 #pragma once
-// Shared main function of the programs `troupe` and `troupe-box`.
+// Shared main function of the programs `troupe` (all commands) and `troupe-box` (only those that
+// serve).
 #include <functional>
 #include <string>
 

@@ -1,3 +1,6 @@
+// Checks a worker's answer before it reaches the client: right model version, right shape for the
+// plan, finite logits, and for searches valid paths. A worker with a fault must not produce a wrong
+// ranking.
 #include "router/answer_check.h"
 
 #include <cmath>

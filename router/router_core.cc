@@ -1,3 +1,6 @@
+// Contains the entry points of the router actor: it dispatches messages, job results and timers.
+// Also admits requests, refuses them when the router is full or no worker is there, and closes
+// them.
 #include "router/router_core.h"
 
 #include <algorithm>

@@ -212,7 +212,7 @@ class RouterCore final : public Core {
   void lose_attempt(Step step, Flight& flight, std::span<const NodeId> nodes, const Refusal& refusal);
   bool refuse_poison(Step step, Flight& flight);
 
-  // router_turns.cc
+  // router_queues.cc
   std::optional<Refusal> reject_if_over_limit(TenantId tenant) const;
   bool refuse_newest_of_heaviest(Step step, TenantId tenant);
   Refusal tenant_overloaded(TenantId tenant, std::string expected) const;

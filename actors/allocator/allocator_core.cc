@@ -1,3 +1,6 @@
+// Decides how a node's page pool is split between its areas (user blocks, item blocks, rows of
+// embedding tables). The KV-cache worker applies the split. By default the item area is sized first
+// and users get the rest; with a split policy the sizes change after each window of serving.
 #include "actors/allocator/allocator_core.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Index of the cache-meta actor: which nodes hold each block, who owns it, and how hot its owner
+// is. One block on one node is a holding. Routers reuse only blocks that the index names, so a
+// missing or wrong entry costs a miss, never a wrong answer.
 #include "actors/cache_meta/block_index.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Answers the routers' lookups: which blocks exist and where, how hot the user and the items are,
+// and how hot the coldest users are who would be evicted. BAT (the paper) calls this the read of
+// its policy, which caches a user's block only if the user is hotter than those evicted. Among
+// several cache-metas one leads and relays orders to forget an owner's blocks.
 #include "actors/cache_meta/cache_meta_core.h"
 
 #include <algorithm>
@@ -195,8 +199,8 @@ void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
   refresh(lookup.user, now);
 }
 
-// Returns the expected future uses of the user's block, assuming that such blocks may fill the
-// memory of all workers. Returns 0 while another request is making the block.
+// Returns how many further uses of the user's block to expect, if user blocks may fill the memory
+// of all workers. Returns 0 while another request is probably computing the block.
 //
 // If no preferred node has enough free tokens, the uses of the items that the block would evict are
 // subtracted, token by token. They count over the time for which items are counted. Those items are
@@ -249,9 +253,10 @@ double CacheMetaCore::find_item_uses(Instant now, const LookupBlocks& lookup, Bl
   return missing > 0 ? sum / missing : 0;
 }
 
-// The threshold of BAT's rule is the coldest user cached at this user's home, because the new block
-// will be stored there. The home is the first of the nodes where the plan may run. Homes divide the
-// users, so together they form one pool that is filled evenly.
+// BAT caches a user's block only if the user is hotter than a threshold: the coldest user cached at
+// this user's home, because the new block will be stored there. The home is the first of the nodes
+// where the plan may run. Homes divide the users, so together they form one pool that is filled
+// evenly.
 //
 // There is a threshold whether or not the home has free space. The answer names only as many user
 // blocks as must be evicted for a block of `tokens` tokens. If the block is larger than the whole

@@ -1,13 +1,13 @@
 #pragma once
 // Cache-meta answers one lookup per request (BAT §5.1, "read"): which of these blocks exist and
-// where, how hot this user is, and how hot the coldest user is who would be evicted. KV-cache
-// workers report which blocks they add and remove. All of this is soft state: an empty cache-meta
-// answers "miss" and learns again. Every cache-meta follows every worker and answers any node. The
-// leader (leadership.h) also relays `Forget` messages to the workers.
+// where, how hot this user is, and how hot the coldest of the users is whose blocks would be
+// evicted. KV-cache workers report which blocks they add and remove. All of this is soft state: an
+// empty cache-meta answers "miss" and learns again. Every cache-meta follows every worker and
+// answers any node. The leader (leadership.h) also relays `Forget` messages to the workers.
 //
-// Hotness is the sliding-window frequency of BAT §5.3. A cached user's rank in the order of hotness
-// is refreshed when it is used or read as one of the coldest; a timer also refreshes a few at a
-// time. So an estimate decays without making a request wait.
+// Hotness is the sliding-window frequency of BAT §5.3. It decays with time, so the order of cached
+// users by hotness goes out of date. A user is ranked again when used or when named among the
+// coldest, and a timer ranks a few more at a time. So no request waits for a full sort.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -37,7 +37,7 @@ struct CacheMetaConfig {
   std::vector<NodeId> routers{1};
   ModelActorIds actor_ids;  // where routers of several models are
   bool joined = false;      // true if this node is missing in the cluster file that others read
-  // maximum holdings: a block counts once for each node that holds it
+  // Maximum number of holdings. A block counts once for each node that holds it.
   std::size_t index_blocks_max = 4'000'000;
   std::size_t holders_max = 4;          // holders named per block in an answer; at most 255
   std::size_t coldest_max = 256;        // user blocks named in one answer
@@ -60,7 +60,7 @@ class CacheMetaCore final : public Core {
 
   bool leads(Instant now) const { return leadership_.leads(now); }
   std::uint64_t token() const { return leadership_.token(); }
-  // Workers whose inventory is being walked.
+  // Number of workers whose inventory is being read part by part, as after a gap in their reports.
   std::size_t syncing() const { return workers_.syncing(); }
   const BlockIndex& index() const { return index_; }
   std::string check_bounds() const;  // "" or the violated bound
@@ -100,7 +100,7 @@ class CacheMetaCore final : public Core {
   placement::Popularity<std::string> users_;  // by user key
   placement::Popularity<BlockName, BlockNameHash> items_;
   placement::ReturnRate returns_;  // by name of user block
-  bool counts_ = false;            // true once accesses were counted, since `counting_since_`
+  bool counts_ = false;            // true once an access was counted, at `counting_since_`
   Instant counting_since_;
   std::string refreshed_;  // user refreshed last by the timer
   std::uint64_t lookups_ = 0;

@@ -1,3 +1,6 @@
+// Keeps the index of cache-meta equal to what the KV-cache workers hold. It applies each worker's
+// numbered changes. After a gap it walks the worker's inventory (the list of its ready blocks) part
+// by part. What the walk did not show is swept, that is, erased in small steps.
 #include "actors/cache_meta/followed_workers.h"
 
 #include <algorithm>
@@ -232,8 +235,9 @@ void FollowedWorkers::on_tick(Instant now, Effects& effects) {
     if (silent > config_.forget_after && !config_.joined_later) continue;
     if (!worker.early.empty() && now - worker.early_since >= config_.gap_after)
       close_gap(now, node, worker, effects);
-    const bool forgot =
-        config_.joined_later && silent > config_.silent_after;  // it may have been restarted since
+    // A worker that restarted no longer knows a cache-meta that joined later; the request
+    // subscribes.
+    const bool forgot = config_.joined_later && silent > config_.silent_after;
     if ((worker.walking || forgot) && now - worker.requested_at >= config_.inventory_retry) {
       ask(now, node, worker, effects);
     } else if (worker.missed && !worker.walking && index_.has_free_holdings()) {

@@ -1,3 +1,5 @@
+// Elects one leader among the cache-metas. The leader holds a key bound to a lease in the
+// coordination service. The key's revision tells its messages from those of a former leader.
 #include "actors/cache_meta/leadership.h"
 
 #include <algorithm>

@@ -1,13 +1,15 @@
 #pragma once
-// Elects the leading cache-meta. Each cache-meta holds a lease in the Coordination and tries to
-// create one key bound to it. Whoever creates the key leads, with the key's revision as fencing
-// token, until the lease can have ended. Every heartbeat renews the lease and then reads the key:
-// the leader checks that it still owns the key, the others check whether it is gone.
+// Elects the leading cache-meta, which alone relays `Forget` messages to the workers. Each
+// cache-meta holds a lease in the coordination service (runtime/coordination/) and tries to create
+// one key bound to it. Whoever creates the key leads, with the key's revision as fencing token,
+// until the lease can have ended. Every heartbeat renews the lease and then reads the key: the
+// leader checks that it still owns the key, the others check whether it is gone.
 //
-// The lease counts from the moment when the request was sent, less a fifth. So a leader demotes
-// itself before the Coordination can give the key to another. An unreachable Coordination changes
-// nothing by itself. Two leaders are still possible, for example with a slow process. Their tokens
-// differ, and whoever has seen the higher token ignores the lower one.
+// A leader trusts its lease for only four fifths of its length, counted from when it sent the
+// renewal. So it demotes itself before the service can give the key to another. While the service
+// is unreachable, a leader keeps its role only until that time. Two leaders are still possible, for
+// example with a slow process. Their tokens differ, and whoever has seen the higher token ignores
+// the lower one.
 #include <cstdint>
 #include <string>
 

@@ -1,3 +1,6 @@
+// Runs batches of plans on the executors of the loaded models, for the inference worker's core,
+// which itself does no slow work. It verifies cached pages before use, computes bad ones again, and
+// loads and drops models meanwhile.
 #include "actors/inference/compute_port.h"
 
 #include <algorithm>

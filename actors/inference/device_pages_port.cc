@@ -1,3 +1,6 @@
+// Copies blocks of the pool to device memory before a pass (one run of the model over a batch).
+// Blocks that the pass wrote are copied back afterwards. Later passes reuse the copies that are
+// still there.
 #include "actors/inference/device_pages_port.h"
 
 #include "kernels/base/check.h"

@@ -1,3 +1,6 @@
+// Book-keeping of the blocks that have a copy in device memory: which are pinned, which are being
+// filled, and which are evicted when pages are short. The pool in host memory has all of them, too,
+// so a copy may be dropped at any time.
 #include "actors/inference/device_tier.h"
 
 #include <algorithm>

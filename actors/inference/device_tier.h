@@ -38,7 +38,7 @@ class DeviceTier {
     std::vector<std::uint32_t> pages;  // of the device, in token order
     State state = State::filling;
     bool writes = false;  // filled by a pass, not from the host
-    bool found = true;    // it can be pinned; otherwise its pages are freed when the last pin ends
+    bool found = true;    // pin() finds it; otherwise its pages are freed when the last pin ends
     bool reused = false;  // pinned again after its first use
     std::uint32_t pins = 0;
     std::uint64_t last_use = 0;  // number of its latest use; uses of all blocks are counted
@@ -56,9 +56,9 @@ class DeviceTier {
     bool fill = false;
   };
   enum class PinResult : std::uint8_t { enough, later, never };
-  // Pins all blocks of a request, in order, or none of them. `later` may succeed when pins have
-  // ended; `never` means more pages than the device has. If memory runs out (std::bad_alloc), the
-  // blocks pinned so far are in `pinned`, and the others there are null.
+  // Pins all blocks of a request, in order (`enough`: there were pages), or none of them. `later`
+  // may succeed when pins have ended; `never` means more pages than the device has. If memory runs
+  // out (std::bad_alloc), the blocks pinned so far are in `pinned`, and the others there are null.
   PinResult pin(std::span<const Want> wants, std::vector<Pin>& pinned);
 
   // Ends the filling of a block: it is ready, or it failed and cannot be found any more.
@@ -87,7 +87,7 @@ class DeviceTier {
   struct Needs {
     std::uint64_t all = 0;        // pages of all wants
     std::uint64_t missing = 0;    // pages of wants without a copy
-    std::uint64_t evictable = 0;  // pages of wants with an unpinned copy
+    std::uint64_t evictable = 0;  // pages of unpinned copies that wants use, so not to be evicted
     bool blocked = false;         // a pinned block has other bytes of the same generation
   };
 

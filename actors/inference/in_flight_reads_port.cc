@@ -1,3 +1,6 @@
+// Lets a pass compute while some of its blocks are still being copied from other nodes. Each layer
+// waits only for the bytes that it reads. Blocks that failed or came late are computed by a second
+// pass.
 #include "actors/inference/in_flight_reads_port.h"
 
 #include <algorithm>
@@ -39,7 +42,7 @@ bool InFlightReads::settle(PassBlocks& blocks, kernels::Request& request) {
   return missed_.empty();
 }
 
-// Returns 0 if a second pass was needed, since overlap then saved nothing.
+// Returns 0 if some blocks did not arrive: a second pass is needed then, and overlap saved nothing.
 std::int64_t InFlightReads::in_flight_us() const {
   if (!missed_.empty()) return 0;
   return std::chrono::duration_cast<std::chrono::microseconds>(all_here_ - begun_).count();

@@ -1,8 +1,8 @@
 #pragma once
 // The blocks of one request that are still in flight into the arena while a pass computes with
 // them. Each layer waits for its part of the blocks. Before any result is reported, `settle` waits
-// for the ends of all copies. A block that failed, was late or does not match its checksum is
-// computed by another pass.
+// for the ends of all copies, but not beyond the request's `in_flight_us`. A block that failed, was
+// late or does not match its checksum is computed by another pass.
 #include <chrono>
 #include <cstdint>
 #include <vector>
@@ -20,14 +20,19 @@ class InFlightReads final : public kernels::PagesInFlight {
   InFlightReads(PageArrivals& arrivals, const BatchRequest& request);
 
   bool any() const { return !blocks_.empty(); }
-  bool wait(std::size_t bytes) override;  // called on the pass's thread
-  // Waits for the ends of all copies. Failed blocks are removed from the request, to be computed.
-  // Returns false if there are any.
+  // Waits until the first `bytes` bytes of each page have arrived. Returns false if a copy failed
+  // or was late. Called on the pass's thread.
+  bool wait(std::size_t bytes) override;
+  // Waits until every copy has ended or the time is over. Removes blocks that failed or were late
+  // from `blocks` and `request`, so that another pass computes them. Returns true if there are
+  // none; otherwise the pass's result must be discarded.
   bool settle(PassBlocks& blocks, kernels::Request& request);
 
   const std::vector<std::uint32_t>& missed() const { return missed_; }  // segments
-  // Times since construction: until the last block had arrived, and spent waiting.
+  // Time from construction until all blocks had arrived; 0 if some did not, since overlap then
+  // saved nothing.
   std::int64_t in_flight_us() const;
+  // Time spent waiting.
   std::int64_t waited_us() const;
 
  private:

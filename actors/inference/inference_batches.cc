@@ -75,8 +75,8 @@ bool InferenceCore::begin_background(Instant now, Effects& effects) {
   return true;
 }
 
-// Also refuses plans that would be late. The last plan of all is kept: if the estimated pace is
-// wrong, running it corrects the pace.
+// Refuses plans whose deadline has passed and plans that would end late. A worker's only plan is
+// not refused for the estimate alone: running it corrects a wrong pace.
 void InferenceCore::refuse_expired(Instant now, const Queue& queue, Effects& effects) {
   if (mutated(Mutant::unbounded_queue)) return;
   const Queue queued = queue;
@@ -165,8 +165,9 @@ BatchRequest InferenceCore::batch_request(Instant now, Task& task, bool keep) co
   return request;
 }
 
-// Verifies every block from which a kept block is computed, whoever read it before. Otherwise a
-// flipped bit in one block would live on in others, whose checksums would be right.
+// Verifies every block from which a kept block (one written to the pool) is computed, even if an
+// earlier reader verified it. Otherwise a flipped bit in one block would live on in others, whose
+// checksums would be right.
 void InferenceCore::check_sources(const Task& task, BatchRequest& request) {
   if (mutated(Mutant::spread_flipped_bits)) return;
   std::vector<bool> kept(request.kv.size());  // segments on which a kept block depends
@@ -220,7 +221,7 @@ void InferenceCore::on_batch_done(Instant now, const JobDone& done, Effects& eff
     if (!result.replies[i].refusal) pass += tasks_.at(batch.tasks[i]).pass;
     finish(batch.tasks[i], result.replies[i], result.compute_us, effects);
   }
-  // A pass that had to be repeated says nothing about the device's pace.
+  // A pass that was repeated because blocks in flight did not arrive says nothing about the pace.
   const bool missed =
       std::ranges::any_of(result.replies, [](const auto& reply) { return !reply.missed.empty(); });
   const double nominal_us = config_.nominal_pace.us(config_.costs.of(pass));

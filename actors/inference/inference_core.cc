@@ -1,3 +1,6 @@
+// Life of a plan in the inference worker: it is accepted or refused, acquires the blocks that it
+// may reuse, waits, and is answered once. The other parts of this class are in
+// inference_batches.cc, inference_cluster.cc and inference_rows.cc.
 #include "actors/inference/inference_core.h"
 
 #include <algorithm>
@@ -52,7 +55,7 @@ InferenceCore::InferenceCore(InferenceConfig config)
       models_(config_.model_version, config_.model_keep, config_.models_max, config_.heartbeat),
       rows_{.pace = RefillPace(config_.refill_bytes, config_.heartbeat)} {
   if (!config_.shard_owners.empty()) owners_.emplace(config_.shard_owners);
-  TROUPE_CHECK(config_.slots > 0, "lanes is positive");
+  TROUPE_CHECK(config_.slots > 0, "slots is positive");
   TROUPE_CHECK(config_.incarnation > 0, "timers count from the incarnation, and the first two are taken");
   TROUPE_CHECK(config_.heartbeat.us > 0, "heartbeat is positive");
 }

@@ -10,8 +10,8 @@
 //     while slots are idle).
 //   - It has at most the work of `batch_tokens_max` newly computed tokens (BAT §5.1: max-batched-tokens),
 //     but at least one plan.
-//   - Its plans are of one model. A suspect runs alone, and so does, once more, each plan of a batch that
-//     failed as a whole.
+//   - Its plans are of one model. A suspect (a plan that may have killed a worker) runs alone.
+//     So does, once more, each plan of a batch that failed as a whole.
 //   - By its work and the device's pace it ends in time for each of its plans. A plan that is late even by
 //     itself is refused, unless it is the only one here: running it measures the pace anew.
 //   - A plan whose blocks are in flight from other nodes runs only when none is ready, and alone. It waits
@@ -19,13 +19,13 @@
 //     ready plan when the blocks have arrived.
 //   - Background plans run only when no serving plan is ready, at most `background_max` at a time. Such a
 //     plan acquires its blocks only when it may begin, and then runs next. Otherwise serving plans would
-//     wait for blocks whose writer waits for them to pass.
+//     wait for blocks whose writer, a background plan, waits for the serving plans to end.
 //
 // A plan larger than a batch is not cut, and keeps its slot until it ends. While all slots run
 // plans of more than three batches' work, one batch of small serving plans (each fits a batch) may
-// run beside them, overtaking larger plans. So a small plan waits for three batches at most, and no
-// slot is kept idle for that. A lower limit would not be worth the smaller batches that follow from
-// it.
+// run beside them, overtaking larger plans. So the first small plan waits for three batches at
+// most, and no slot is kept idle for that. A limit below three batches would not be worth the
+// smaller batches that follow from it.
 //
 // The models follow the cluster's versions (model_set.h). Heartbeats report load and pace to the
 // routers.
@@ -153,7 +153,7 @@ class InferenceCore final : public Core {
                  const placement::Pass& own) const;
   void add_waiting(const Task& task);
   void remove_waiting(const Task& task);
-  // If begun now.
+  // Returns true if the pass would end before the deadline if it began now.
   bool ends_in_time(Instant now, const placement::Pass& pass, Instant deadline) const;
   double slot_us(const placement::Work& work) const;  // 0 if nothing has been computed yet
   // Work of waiting plans, in as many batches as the bounds require.

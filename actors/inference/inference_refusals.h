@@ -1,5 +1,6 @@
 #pragma once
-// Refusals of the inference worker. For each of them another worker, or a later try, may succeed.
+// Refusals of the inference worker. All but `bad_blocks` may succeed on another worker or at a
+// later try; `bad_blocks` is an error of the sender.
 #include <cstdint>
 #include <string>
 #include <vector>

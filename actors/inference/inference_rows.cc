@@ -1,11 +1,11 @@
 // Rows of embedding tables. The KV-cache worker lends pages of the pool for rows and demands them
-// back. Free slots in these pages are refilled with rows that passes did not ask for yet, at a
+// back. Free row slots in these pages are refilled with rows that passes did not ask for yet, at a
 // lower priority than rows that passes miss.
 //
 // For tables that are spread over nodes' memory, a batch that missed rows acquires their shards
 // from the KV-cache worker. That worker has the shards, pulls them from their owners, or lets the
-// batch fill them from the table. Then the batch runs once more, in the slot that it had. This
-// node's own shards are filled in the background, in free pages.
+// batch fill them from the table. Then the batch runs once more, in its executor slot. This node's
+// own shards are filled in the background, in free pages.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -18,14 +18,12 @@
 namespace troupe::actors {
 namespace {
 
-constexpr std::uint64_t wait_timer(std::uint64_t serial) {
-  return serial * 2 + 1;
-}  // the same timer as a task's acquire_timer
+// Numbered as a task's acquire_timer: tasks and requests for shards share one counter of serials.
+constexpr std::uint64_t wait_timer(std::uint64_t serial) { return serial * 2 + 1; }
 
 constexpr std::size_t asked_at_once = 128;  // own shards acquired at once
-constexpr Duration between_walks{
-    // Pause between walks; shards that were evicted or corrupt are filled again by the next walk.
-    10'000'000};
+// Pause between walks: 10 s. The next walk fills evicted or corrupt shards again.
+constexpr Duration between_walks{10'000'000};
 
 std::vector<GrantedShard> granted_of(const std::vector<TableShard>& shards,
                                      const std::vector<BlockGrant>& grants) {
@@ -180,8 +178,8 @@ void InferenceCore::run_with_shards(Instant now, Serial asked, Effects& effects)
   Batch batch = std::move(batches_.extract(asked).mapped());
   RunBatch work;
   work.shards = granted_of(batch.missed, batch.granted);
-  // Always verifies shards: their rows go into the cache and into kept blocks, whose checksums
-  // would be right.
+  // Always verifies shards. A corrupt row would be copied into the row cache and computed into kept
+  // blocks, and their checksums, taken afterwards, would not reveal it.
   for (GrantedShard& shard : work.shards)
     shard.grant.check = shard.grant.check || !mutated(Mutant::trust_shards);
   for (const Serial serial : batch.tasks) {
@@ -216,8 +214,8 @@ void InferenceCore::advance_own_shards(Instant now, Effects& effects) {
   own.table = own.shard = 0;
   own.batch_shards.clear();
   own.job = next_serial_++;
-  effects.start(own.job, FillShards{});  // says which tables there are
-}  // reports which tables there are
+  effects.start(own.job, FillShards{});  // without shards it only reports which tables there are
+}
 
 // Acquires the next own shards of the walk.
 void InferenceCore::acquire_own_shards(Instant now, Effects& effects) {

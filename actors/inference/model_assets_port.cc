@@ -1,3 +1,5 @@
+// Keeps what a model derives from each catalog version (its assets, such as an index of items).
+// Assets stay for the last few versions and as long as a running batch uses them.
 #include "actors/inference/model_assets_port.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Decides which models an inference worker loads and drops when the cluster's served versions
+// change. A dropped model first finishes the requests that were pinned to it; a failed load is
+// tried again after a pause.
 #include "actors/inference/model_set.h"
 
 #include <algorithm>

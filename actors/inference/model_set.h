@@ -1,9 +1,10 @@
 #pragma once
 // Tracks which models an inference worker has, loads and drops, following the cluster's versions.
-// The active model and the next one are loaded. A model that the versions no longer name takes
-// plans for another `keep`, because requests were pinned to it before. It is dropped when none of
-// its plans is left. One change runs at a time. A failed change is tried again after a pause, which
-// doubles each time. This is pure bookkeeping: the core runs the changes.
+// The active model and the next one are loaded. A model that the versions no longer name still
+// takes plans for the time `keep`, because requests were pinned to it before. It is dropped once
+// that time is over and none of its plans is left. One change runs at a time. A failed change is
+// tried again after a pause, which doubles each time. This is pure bookkeeping: the inference
+// worker's core runs the changes.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -31,8 +32,8 @@ class ModelSet {
   std::optional<Job> next_change(Instant now, const std::function<bool(const std::string&)>& needed);
   // Ends the running change. Returns its model.
   std::string end_change(Instant now, bool ok);
-  // Notes the device's refusal of the load that ended last. It is kept only if it is final and
-  // concerns the next model of the versions under which the load began. It is kept until newer
+  // Notes the device's refusal of the load that ended last. The refusal is kept only if it is final
+  // and concerns the next model of the versions under which the load began. It is kept until newer
   // versions are followed or the load succeeds after all.
   void note_refusal(const std::string& model, const Refusal& refusal);
   struct RefusedLoad {

@@ -1,3 +1,5 @@
+// Embedding table behind an imitated disk or link of fixed bandwidth, so that one machine can show
+// what a slow or remote table costs.
 #include "actors/inference/paced_table_port.h"
 
 #include <algorithm>

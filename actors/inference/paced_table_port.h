@@ -1,6 +1,7 @@
 #pragma once
 // A table whose rows arrive at a bounded rate for all readers together. It imitates a slow disk or
-// link on a machine with a fast one. Readers wait for each other.
+// link on a machine with a fast one, to measure what a remote table would cost. Readers wait for
+// each other.
 #include <chrono>
 #include <functional>
 #include <memory>

@@ -1,3 +1,5 @@
+// Gives a pass the pages of its blocks directly in the pool's memory: verifies those that need it
+// and takes checksums of those that the pass wrote.
 #include "actors/inference/pass_pages_port.h"
 
 #include "runtime/profiling/cpu_components.h"

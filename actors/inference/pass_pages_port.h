@@ -25,9 +25,10 @@ using PassBlocks = std::vector<PassBlock>;  // of one request
 class PassPages {
  public:
   virtual ~PassPages() = default;
-  // Finds pages for as many of these requests as fit at once, from the first on. If not even the
-  // first fits now, waits for passes of other slots. Returns the number of requests; 0 = the first
-  // can never fit.
+  // Provides pages for the first of these requests, as many as fit at once, and returns their
+  // number; the caller runs the rest in later passes. Fills `pages`, or sets `corrupt`, of each of
+  // their blocks. If not even the first request fits now, waits for passes of other executor slots.
+  // Returns 0 if it can never fit. Adds what it did to `use`.
   virtual std::size_t begin(std::span<PassBlocks> requests, std::uint32_t slot, DeviceUse& use) = 0;
   // Called after a successful pass over those requests. On return, what it wrote is in the arena,
   // with checksums.

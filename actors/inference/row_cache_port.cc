@@ -1,3 +1,6 @@
+// Caches rows of embedding tables that are not in memory, in pages that the node's KV-cache worker
+// lends for them. A pass takes cached rows from there and fetches the missing ones together. Each
+// row has a checksum, so that a wrong row is fetched again instead of used.
 #include "actors/inference/row_cache_port.h"
 
 #include <algorithm>
@@ -14,7 +17,7 @@ namespace {
 
 constexpr std::size_t evicted_max = 1 << 20;  // evicted rows remembered for refills
 constexpr double fetch_kept = 0.99;           // decay factor of the fetch statistics per fetch
-// Rows per refill step; bounds how long a missing pass waits for a refill.
+// Rows per step of a refill. A pass that misses rows waits at most for one such step.
 constexpr std::size_t refilled_at_once = 64;
 
 std::uint32_t rows_in_page(const PageArena& arena, std::uint32_t columns) {
@@ -90,7 +93,7 @@ void RowCache::read(std::uint32_t number, const Table& table, std::span<const To
   try {
     check_sums(table, batch, scratch);
     fetch_missed(table, batch, scratch);
-  } catch (const MissingShards&) {  // the batch runs again, and looks up again
+  } catch (const MissingShards&) {  // the batch runs again with the shards, and looks up again
     const std::lock_guard lock(mutex_);
     slab_.release(batch, false);
     slab_.undo_counts(batch);

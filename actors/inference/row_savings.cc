@@ -1,3 +1,6 @@
+// Counts the time that cached embedding rows saved the passes that read them, and estimates what a
+// larger or smaller cache would have saved. The allocator agent needs both to divide the pool
+// between rows and blocks.
 #include "actors/inference/row_savings.h"
 
 #include <algorithm>

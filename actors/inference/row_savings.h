@@ -1,7 +1,8 @@
 #pragma once
-// Counts what cached rows of embedding tables saved their passes, and would have saved with another
-// share of the node's pool. A shadow cache samples the rows that passes wanted. It also counts
-// which parts of the table were cached. The caller gives the time of fetching one row.
+// Counts the time that cached embedding rows saved the passes that read them. It also estimates
+// what a larger or smaller cache would have saved. A shadow cache samples the rows that passes
+// wanted. It also counts which shards (runs of rows) of the table were found in the cache. The
+// caller gives the time of fetching one row.
 #include <cstdint>
 
 #include "placement/popularity/shard_hits.h"
@@ -16,7 +17,7 @@ class RowSavings {
   explicit RowSavings(std::uint64_t pool_rows);  // rows that the whole pool would hold
 
   void use(const RowSlab::Batch& batch, double us_per_row);
-  void add_to(RowPages& to) const;
+  void add_to(RowPages& to) const;  // sets the saved time and the savings curve
   // Returns the slab's counts and which shards were cached. The caller adds the byte counts.
   RowTotals totals(const RowSlab& slab) const;
 

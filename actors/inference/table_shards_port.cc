@@ -1,3 +1,6 @@
+// Reads embedding tables that are spread over the memory of several nodes. A shard is a run of rows
+// that fills one page of the pool and is cached like any block. Rows whose shard is not granted to
+// the batch come from the table itself, which is slower.
 #include "actors/inference/table_shards_port.h"
 
 #include <algorithm>
@@ -30,7 +33,8 @@ BlockName table_name(const std::string& model_version, std::string_view what,
 
 }  // namespace
 
-// An embedding table of a model version, as executors or a cache see it.
+// An embedding table of a model version whose rows may come from shards. Executors read it, or the
+// row cache (row_cache_port.h) in front of it.
 class TableShards::ShardedTable final : public kernels::EmbeddingTable {
  public:
   ShardedTable(std::shared_ptr<TableShards> shards, BlockName name,
@@ -88,11 +92,12 @@ std::vector<BlockOutcome> TableShards::BatchShards::take_outcomes() {
 
 // ---- rows ----
 
-// Reads granted shards in place and other rows from the table. While shards can still be acquired,
-// missing ones end the batch instead.
+// Reads rows of granted shards in place, and other rows from the table. In the first run of a batch
+// (`asks_`) missing shards are thrown as MissingShards instead: the core acquires them, and the
+// batch runs again.
 void TableShards::read(kernels::EmbeddingTable& table, const BlockName& name, std::span<const Token> rows,
                        float* out) {
-  if (batch_shards_ == nullptr) return table.fetch(rows, out);  // outside of passes: no shards are granted
+  if (batch_shards_ == nullptr) return table.fetch(rows, out);  // outside of a batch
   std::vector<Token> left;
   std::vector<std::size_t> left_at;
   std::set<TableShard> away;
@@ -162,6 +167,8 @@ std::uint64_t TableShards::fill_page(kernels::EmbeddingTable& table, std::uint32
   return checksum_pages(arena_, std::span(&page, 1));
 }
 
+// Fills this node's own shards ahead of requests. The answer also lists all tables, so that the
+// core knows which shards there are.
 ShardsFilled TableShards::fill(const FillShards& fill) {
   ShardsFilled filled;
   std::map<BlockName, std::shared_ptr<kernels::EmbeddingTable>> tables;

@@ -1,3 +1,6 @@
+// Counts how much computing time the cached blocks of each area of the page pool (user blocks, item
+// blocks, rows) saved. A sampled model of a cache ("shadow") estimates what another share of the
+// pool would have saved. The allocator agent divides the pool by these reports.
 #include "actors/kv_worker/area_savings.h"
 
 #include <algorithm>

@@ -1,9 +1,10 @@
 #pragma once
-// Counts what each area of a node's pool saved its requests, and would have saved with another
-// share of the pool. Shadow caches (placement/split/shadow_cache.h) hold a sample of the wanted
-// blocks, with the cost of computing each. It also counts what latency-based policies need to know
-// about the requests. All sums are since the start, so the difference of two reports is right
-// however many reports in between were lost.
+// Counts the time that each area of a node's pool (user blocks, item blocks, rows) saved requests.
+// It also estimates what it would have saved with another share of the pool. Shadow caches
+// (placement/split/shadow_cache.h) hold a sample of the wanted blocks, with the cost of computing
+// each. It also counts requests, their latencies and their user tokens, which split policies need.
+// The allocator agent reads all of this from the worker's reports. All sums are since the start, so
+// the difference of two reports is right however many reports in between were lost.
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -19,11 +20,11 @@ class AreaSavings {
  public:
   AreaSavings(std::size_t areas, std::uint32_t pool_pages);
 
-  // Counts one request's use of a block of `pages` pages. For a user whose home is another node
-  // (`remote_home`), only the saved time counts.
+  // Counts one request's use of a block of `pages` pages. If the user's home is another node
+  // (`remote_home`), only the saved time of a hit counts: the savings curve of that home counts it.
   void use(std::size_t area, const BlockWant& want, std::uint64_t pages, bool hit, bool remote_home);
-  // Counts uses by requests that ran on other nodes although their home is here. They enter the
-  // savings curve like local uses.
+  // Counts uses by requests that ran on other nodes although their user's home is here. They enter
+  // the savings curve like local uses.
   void use_elsewhere(std::size_t area, const BlockUse& use, std::uint64_t pages);
   std::uint64_t elsewhere() const { return elsewhere_; }
   // Counts a request that held its blocks for `held`. `user` is its user_key, or 0 if it wanted no
@@ -51,8 +52,8 @@ class AreaSavings {
   ServedReport served_;
 };
 
-// Returns true for a valid savings curve: empty, or one value per hundredth of the pool, never
-// falling.
+// Returns true for a valid savings curve: empty, or the microseconds saved at 0 to 100 hundredths
+// of the pool, finite and never falling.
 bool is_savings(const std::vector<double>& savings);
 
 }  // namespace troupe::actors

@@ -1,3 +1,5 @@
+// Entry of the KV-cache worker, which owns a node's pages: dispatches messages, timers and finished
+// jobs to the other kv_worker_*.cc files, and reports the worker's state.
 #include "actors/kv_worker/kv_worker_core.h"
 
 #include <algorithm>

@@ -18,10 +18,10 @@
 // A request with `early` is also told when the last block that it waits for is being copied from
 // another node. It may then read that block's pages behind the copy (runtime/pool/page_arrivals.h).
 // It keeps waiting, and gets its answer when the copy has ended. Until it releases the pages nobody
-// else gets them, however the copy ended (kv_worker_early.cc).
+// else gets them, however the copy ended (kv_worker_in_flight.cc).
 //
 // A worker that leaves the cluster for good offers its user blocks to the workers that stay, which
-// pull them (kv_worker_hand_on.cc).
+// pull them (kv_worker_migration.cc).
 //
 // Grants to the inference worker of this node last until they are released, because both are one
 // process. KV-cache workers of other nodes get pins with a lease. They count the lease from their
@@ -67,7 +67,7 @@ struct KvWorkerConfig {
   Duration report{1'000'000};            // between two reports to the allocator
   std::size_t inventory_part = 4'096;    // blocks in one inventory message
   bool pulls = false;                    // true if there is a port that pulls from other nodes
-  // Parts of a page in which a block is copied that is read while in flight; PullBlocks::parts.
+  // A block that is read while in flight is copied in this many parts per page; PullBlocks::parts.
   std::uint32_t pull_parts = 1;
   double token_bytes = 0;     // bytes of a token's keys and values, for the metric and the scrubber
   Scrub::Config scrub;        // its page_bytes are set by the core
@@ -124,7 +124,7 @@ class KvWorkerCore final : public Core {
     Instant wait_deadline;
     Instant lease_ends;  // for requests of other nodes
     bool announced = false, answered = false;
-    bool offered = false;           // an offer of a leaving worker: only takes blocks that it can pull
+    bool offered = false;           // true for an offer of a leaving worker; blocks are only pulled
     bool counts = false;            // true if its wants count as hits and misses
     std::uint64_t user = 0;         // owner of its user blocks, as AreaSavings::user_key; 0 = none
     std::uint32_t user_tokens = 0;  // tokens of user blocks that it wants
@@ -216,14 +216,14 @@ class KvWorkerCore final : public Core {
   void on_pull_timer(Instant now, Serial serial, Effects& effects);
   void lose(Instant now, NodeId node, Effects& effects);
 
-  // kv_worker_hand_on.cc: migration of user blocks when a worker leaves
+  // kv_worker_migration.cc: migration of user blocks when a worker leaves
   void on_drain(Instant now, Address from, const Drain& drain, Effects& effects);
   void begin_migration(Instant now, const Drain& drain, Effects& effects);
   void advance_migration(Instant now, Effects& effects);
   bool is_offer(Address from, const AcquireBlocks& ask) const;
   const PoolBlock* reserve_offered(PagePool::Want want, const AcquireBlocks& ask);
 
-  // kv_worker_early.cc: reads of blocks in flight
+  // kv_worker_in_flight.cc: reads of blocks in flight
   void announce_in_flight(Serial serial, Effects& effects);
   bool awaits_in_flight(const Request& request) const;
   bool has_in_flight_reader(const Pull& pull) const;
@@ -271,14 +271,14 @@ class KvWorkerCore final : public Core {
   KvWorkerConfig config_;
   PagePool pool_;
   PersistentTier tier_;
-  Serial next_serial_;  // numbers below it are named timers
+  Serial next_serial_;  // numbers below its first value are named timers
   std::map<Serial, Request> requests_;
   std::map<std::pair<Address, RequestId>, Serial> serials_;
   std::size_t remote_reads_ = 0;  // requests of other nodes in requests_
-  // Wanted blocks; exists from the first `keep_hotter` on.
+  // Counts wanted blocks; exists once a request wanted hotter blocks kept (Retention::keep_hotter).
   std::optional<placement::FrequencySketch> sketch_;
   RowLending rows_;
-  // Block positions before the boundary began to move.
+  // Block positions before the boundary between areas began to move.
   std::optional<PagePool::PageHashes> boundary_moves_;
   std::uint64_t boundary_bytes_copied_ = 0;
   Scrub scrub_;
@@ -292,7 +292,7 @@ class KvWorkerCore final : public Core {
   Migration::Counts counted_migration_;  // counts as of the last metrics update
   std::uint64_t blocks_pulled_ = 0, blocks_corrupt_ = 0;
   bool ready_ = false;
-  std::uint64_t split_epoch_ = 0;
+  std::uint64_t split_epoch_ = 0;   // epoch of the allocator's split that is in force
   std::uint64_t leader_token_ = 0;  // highest leader token seen
   bool leader_heard_ = false;       // true once a LeaderBeat arrived since the start
   std::vector<AreaReport> wanted_;  // hits and misses per area

@@ -284,9 +284,9 @@ std::uint32_t KvWorkerCore::times_wanted(const BlockName& name) const {
 }
 
 // Returns true if the new block is used more often, per token, than the blocks that it would evict.
-// A user block counts only for the tokens that are needed, because its other tokens are left to
-// other blocks. A user block that would be evicted has been unused for longer than all items there
-// are worth, so it counts as wanted once.
+// A user block counts for no more tokens than the new block needs, because the rest of its pages is
+// left to other blocks. A user block that would be evicted has long been unused, so it counts as
+// wanted once.
 //
 // If the new block is refused, the items compared are moved back in the order of eviction. So the
 // next comparison considers other blocks.

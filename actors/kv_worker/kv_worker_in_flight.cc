@@ -1,8 +1,8 @@
 // Reads of blocks that are in flight from other nodes. A request that waits for nothing else is
-// told the blocks' pages when the copies run, and reads behind them. It keeps waiting as before.
-// When a copy ends well, the block is pinned for it as for all waiting requests. When the copy
-// fails, or the block was forgotten meanwhile, no request finds the block any more. Its pages then
-// stay until all early readers have released them.
+// told the blocks' pages when the copies run (early), and reads each part after it has arrived. It
+// keeps waiting as before. When a copy ends well, the block is pinned for it as for all waiting
+// requests. When the copy fails, or the block was forgotten meanwhile, no request finds the block
+// any more. Its pages then stay until all early readers have released them.
 #include <algorithm>
 
 #include "actors/kv_worker/kv_worker_core.h"
@@ -45,6 +45,8 @@ bool KvWorkerCore::awaits_in_flight(const Request& request) const {
   return false;
 }
 
+// Returns true if a request that waits for one of the pull's blocks could read it during the copy.
+// Pages are then copied in parts.
 bool KvWorkerCore::has_in_flight_reader(const Pull& pull) const {
   return config_.pull_parts > 1 && std::ranges::any_of(pull.blocks, [&](const PullEntry& in_flight) {
            return std::ranges::any_of(pending_blocks_.at(in_flight.name).waiters, [&](const Waiter& waiter) {

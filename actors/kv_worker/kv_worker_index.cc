@@ -1,6 +1,6 @@
 // The KV-cache worker and its cache-metas. Cache-metas are sent every change, and read the
-// inventory a part at a time when they have missed something. The leader says which owners' blocks
-// are to be forgotten.
+// inventory a part at a time when they have missed something. The leading cache-meta says of which
+// owners (users or items) the blocks are to be forgotten.
 #include <algorithm>
 
 #include "actors/kv_worker/kv_worker_core.h"
@@ -8,7 +8,8 @@
 
 namespace troupe::actors {
 
-// Subscribes a cache-meta that joined later once it asks for the inventory or says that it leads.
+// Subscribes a cache-meta that joined the cluster later, as soon as it asks for the inventory or
+// says that it leads.
 bool KvWorkerCore::hear_cache_meta(const Received& received) {
   if (received.from.role != Role::cache_meta) return false;
   if (std::holds_alternative<InventoryRequest>(received.message) ||
@@ -35,7 +36,8 @@ void KvWorkerCore::on_cache_meta(const Received& received, Effects& effects) {
   }
 }
 
-// A request for an earlier process gets no answer. The next CacheChanges names the present one.
+// A request for an earlier incarnation of this worker gets no answer. The next CacheChanges names
+// the present one.
 void KvWorkerCore::on_inventory(Address from, const InventoryRequest& request, Effects& effects) const {
   if (request.incarnation != 0 && request.incarnation != config_.incarnation) return;
   InventoryPart part{config_.incarnation, request.after, sent_changes_.sequence};
@@ -51,7 +53,7 @@ void KvWorkerCore::on_inventory(Address from, const InventoryRequest& request, E
 // is evicted: blocks are named by their content, so no request asks for it.
 void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effects) {
   const bool is_stale = forget.token < leader_token_ && !mutated(Mutant::ignore_fencing_token);
-  // Token 0 comes from a router, which should ask a cache-meta.
+  // Token 0 means that a router sent it here directly; routers must ask a cache-meta instead.
   if (forget.token == 0 || is_stale) {
     effects.count(Metric::protocol_errors);
     return effects.log(LogLevel::warning, "stale_leader",
@@ -68,7 +70,7 @@ void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effect
       continue;  // evicted by the new writer of an earlier block, or computed anew already
     const std::uint64_t generation = block->generation;
     pool_.remove(name);
-    // Waiting requests want this very content, whoever owns it now.
+    // Waiting requests want this content whatever its owner is: one of them becomes the new writer.
     fail_block(name, generation, effects);
   }
   std::vector<BlockName> stored = tier_.stored().names_of(forget.kind, forget.owner);

@@ -1,3 +1,6 @@
+// Plans the migration of user blocks when their worker leaves the cluster for good: which block is
+// offered to which staying node, in which order, and when an offer is repeated elsewhere. Without
+// it, every user of that worker would start with a miss.
 #include "actors/kv_worker/migration.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Book-keeping of the item blocks on disk and of the jobs that list, load, save and erase them.
+// After a failure of the disk no job starts for a while.
 #include "actors/kv_worker/persistent_tier.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Book-keeping of pulls (copies of blocks from other nodes' KV-cache workers to this one). It
+// bounds how many run in total and from one node, so that neither side is overloaded, and avoids
+// nodes that failed or were slow.
 #include "actors/kv_worker/pulls.h"
 
 #include <algorithm>

@@ -19,6 +19,7 @@ struct PullEntry {  // a block being pulled from another node
 };
 
 struct Pull {  // some blocks from one node
+  // The owner was asked to pin the blocks; it has pinned them; the copy runs.
   enum class Stage { asked, granted, running };
   NodeId node = 0;
   Stage stage = Stage::asked;
@@ -43,8 +44,8 @@ class Pulls {
   };
   explicit Pulls(Bounds bounds) : bounds_(bounds) {}
 
-  // Returns true if `node` may be asked for blocks, besides `more` pulls that are about to be asked
-  // for.
+  // Returns true if `more` further pulls from `node` stay within the bound of all pulls; never
+  // during a back-off from it.
   bool may_ask(Instant now, NodeId node, std::size_t more) const;
   Pull& ask(Serial serial, Pull pull) { return pulls_[serial] = std::move(pull); }
   Pull* find(Serial serial);  // null if the pull has ended
@@ -57,6 +58,7 @@ class Pulls {
 
   // Returns the first granted pull after `after` that may run now, in order of the requests.
   std::optional<Serial> next_to_run(Serial after) const;
+  // Returns the pulls from `node` whose copy does not run; the caller gives them up if it is lost.
   std::vector<Serial> not_running(NodeId node) const;
   std::size_t running() const { return count_running({}); }
   std::size_t size() const { return pulls_.size(); }

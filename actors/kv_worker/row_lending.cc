@@ -1,3 +1,5 @@
+// Lends pages of the pool to this node's inference workers, which keep rows of embedding tables in
+// them. It demands pages back when the row area shrinks.
 #include "actors/kv_worker/row_lending.h"
 
 #include <algorithm>

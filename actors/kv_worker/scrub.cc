@@ -1,3 +1,6 @@
+// Chooses which cached blocks are compared with their checksums next, so that a flipped bit in
+// memory is found although no request reads the block. A slow piece is followed by a pause, which
+// bounds the CPU time.
 #include "actors/kv_worker/scrub.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// List of the blocks in the persistent tier (the disk below the pool), found by name, by owner or
+// by age.
 #include "actors/kv_worker/stored_blocks.h"
 
 namespace troupe::actors {

@@ -1,3 +1,5 @@
+// Declares commands and options with CLI11, checks their values, and prints help and errors. The
+// only file that includes CLI11, because its headers cost each file seconds of compile time.
 #include "deploy/commands/command_line.h"
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// Options of `troupe plan --serve`.
+// Options of `troupe plan --serve`, which finds how many nodes a load needs by simulating clusters.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,3 +1,5 @@
+// Writes the manual pages, the page of settings and the shell completion from the declared commands
+// and the table of settings.
 #include "deploy/commands/manual.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Sends one HTTP request of a command, such as `troupe rank`, to a running server and parses the
+// JSON of the reply.
 #include "deploy/commands/server_call.h"
 
 #include <algorithm>

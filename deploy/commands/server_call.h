@@ -1,5 +1,5 @@
 #pragma once
-// Client of a running server over HTTP, for commands.
+// Client of a running server over HTTP, for commands such as `troupe rank` and `troupe status`.
 #include <nlohmann/json.hpp>
 #include <string>
 

@@ -1,3 +1,5 @@
+// Reads a data set (items, users and their histories) from JSONL or TSV files. Turns each line into
+// the message that stores it, and texts and semantic ids (an item's code words) into tokens.
 #include "deploy/data/dataset.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Parses the option --device: the name of a known device, or a profile's file that `troupe bench
+// calibrate` wrote.
 #include "deploy/data/device_option.h"
 
 #include <filesystem>

@@ -1,3 +1,5 @@
+// Checks the files of an import before anything is stored: rows that occur twice, and histories
+// with items that are in no catalog.
 #include "deploy/data/import_check.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Parses one JSON line of a data set, and refuses a line that is too large before it builds the
+// tree.
 #include "deploy/data/json_row.h"
 
 #include "runtime/wire/json_bounds.h"

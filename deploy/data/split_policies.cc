@@ -1,3 +1,5 @@
+// Reads the file of split policies that `troupe train` wrote; they decide how a pool is divided
+// between its areas.
 #include "deploy/data/split_policies.h"
 
 #include "runtime/config/whole_file.h"

@@ -1,3 +1,5 @@
+// Reads lines of gzip or plain text files with their line numbers for importers, and writes files
+// for commands.
 #include "deploy/data/text_file.h"
 
 #include <zlib.h>

@@ -1,3 +1,5 @@
+// Makes the requests of `troupe bench rank` from an evaluation file: its users, histories and
+// candidates. Repeats visits by one rule, and lengthens histories on request.
 #include "deploy/data/workload.h"
 
 #include <algorithm>

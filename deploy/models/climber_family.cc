@@ -1,3 +1,5 @@
+// Makes the table entry of Climber models, whose towers (sub-models) each read a part of the
+// history. It recognises their folders, describes them, and loads them onto a CPU or GPU.
 #include "deploy/models/climber_family.h"
 
 #include <algorithm>

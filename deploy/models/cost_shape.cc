@@ -1,3 +1,5 @@
+// Converts a decoder's configuration into the sizes from which the cost model predicts the time of
+// a pass.
 #include "deploy/models/cost_shape.h"
 
 namespace troupe::deploy {

@@ -1,5 +1,6 @@
 #pragma once
-// Describes a decoder's work for the cost model.
+// Converts a decoder's configuration into the sizes from which the cost model predicts the time of
+// a pass.
 #include "kernels/decoder/decoder.h"
 #include "placement/cost/cost_model.h"
 

@@ -1,3 +1,5 @@
+// Makes the table entry of decoders (Qwen2, Qwen3 and Llama checkpoints): recognises their folders,
+// describes them, and loads them onto a CPU or GPU.
 #include "deploy/models/decoder_family.h"
 
 #include <memory>

@@ -1,3 +1,5 @@
+// Opens a model's engine, the part that computes its passes, as configured: device, number formats,
+// cores and working memory.
 #include "deploy/models/engine.h"
 
 #include <algorithm>

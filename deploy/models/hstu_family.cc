@@ -1,3 +1,5 @@
+// Makes the table entry of HSTU models, whose tokens are items with times: recognises their
+// folders, describes them, and loads them onto a CPU or GPU.
 #include "deploy/models/hstu_family.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Lists the model families (decoders, HSTU, Climber) and finds the one to which a model directory
+// belongs, by `model_type` in its config.json.
 #include "deploy/models/model_families.h"
 
 #include <algorithm>

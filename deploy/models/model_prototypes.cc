@@ -1,3 +1,5 @@
+// Opens the file of prototypes (cached keys and values that stand in for a history's tokens) as
+// configured. Gives them to the router for its plans and to the executor that computes.
 #include "deploy/models/model_prototypes.h"
 
 #include <utility>

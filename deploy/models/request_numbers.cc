@@ -1,3 +1,5 @@
+// Reads numbers from a JSON request for `troupe logits`. Errors name the field, the value found and
+// the value expected.
 #include "deploy/models/request_numbers.h"
 
 #include <nlohmann/json.hpp>

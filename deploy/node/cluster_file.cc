@@ -1,3 +1,5 @@
+// Derives what one node of a cluster needs from the cluster's file: its roles (router, worker,
+// cache-meta), the other nodes, and its links to them.
 #include "deploy/node/cluster_file.h"
 
 #include <arpa/inet.h>

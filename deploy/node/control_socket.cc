@@ -1,3 +1,5 @@
+// Answers commands on the same machine, such as `troupe backup`, through a socket in the data
+// folder: makes a consistent copy of the store for them.
 #include "deploy/node/control_socket.h"
 
 #include <stdexcept>

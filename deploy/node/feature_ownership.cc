@@ -1,3 +1,5 @@
+// Refuses to serve users and items that were stored for another model, since their tokens mean
+// something else there, and those of an unfinished import.
 #include "deploy/node/feature_ownership.h"
 
 #include <xxhash.h>

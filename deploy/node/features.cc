@@ -1,3 +1,5 @@
+// Opens the store of users' profiles and the item catalog: RocksDB in the data folder, or a Redis
+// that several routers share.
 #include "deploy/node/features.h"
 
 #include <chrono>

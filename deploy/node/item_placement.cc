@@ -1,3 +1,5 @@
+// Parses the setting pool.placement, which says which workers keep the blocks of which items, and
+// reads the plan file that it may name.
 #include "deploy/node/item_placement.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Builds the actors of one process from its settings: models, stores, page pool, and the router,
+// cache-meta and workers. Adds them to a host, which runs them in real time or in a simulation.
 #include "deploy/node/local_node.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Reads and changes the list of the cluster's nodes in etcd. Polls it while the process serves, so
+// that new nodes are connected and leaving nodes drain.
 #include "deploy/node/membership.h"
 
 #include <algorithm>

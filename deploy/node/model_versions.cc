@@ -1,3 +1,5 @@
+// Finds and loads the versions of a model for a rollout: each has a folder named by its version,
+// and a folder with another model is refused.
 #include "deploy/node/model_versions.h"
 
 #include <filesystem>

@@ -1,3 +1,5 @@
+// Reads prompt.json, the prompt form of a model: the tokens that frame users and items, and where
+// and how scores are read.
 #include "deploy/node/prompt_file.h"
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,5 @@
+// Describes and reads each model that a node serves, and divides the pages of the node's pool
+// between several models.
 #include "deploy/node/served_model.h"
 
 #include <algorithm>

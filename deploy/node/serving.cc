@@ -1,3 +1,5 @@
+// Runs a node with its HTTP and gRPC servers from the start until a signal. Reloads log level,
+// certificates and keys at SIGHUP, and drains the node at SIGTERM.
 #include "deploy/node/serving.h"
 
 #include <malloc.h>

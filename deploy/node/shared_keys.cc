@@ -1,3 +1,5 @@
+// Reads API keys from a file or a Redis and polls the Redis for changes. Keeps the last valid keys
+// while it does not answer.
 #include "deploy/node/shared_keys.h"
 
 #include <utility>

@@ -1,3 +1,5 @@
+// Reports damaged files of a store in the log, in metrics and in the status, both those found at
+// the start and later ones.
 #include "deploy/node/store_reports.h"
 
 #include <ranges>

@@ -1,3 +1,5 @@
+// Searches for the smallest number of nodes that serves a load within a latency target, by doubling
+// and bisecting over simulated trials.
 #include "deploy/planning/capacity.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Reads and writes a placement plan (which node keeps the blocks of which item) as JSON, with each
+// placement's predicted figures.
 #include "deploy/planning/plan_file.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Reads what `troupe plan` needs to place items: their ids and lengths, how often each is accessed,
+// and which are requested together.
 #include "deploy/planning/plan_input.h"
 
 #include <algorithm>

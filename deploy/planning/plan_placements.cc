@@ -1,3 +1,5 @@
+// Computes the placements of items on nodes that `troupe plan` compares, and tests each with
+// simulated requests.
 #include "deploy/planning/plan_placements.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Writes a report of figures, tables and texts as one HTML file without scripts or external
+// resources, with the styles for screen and print.
 #include "deploy/reports/html_report.h"
 
 #include "deploy/reports/html_text.h"

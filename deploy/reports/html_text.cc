@@ -1,3 +1,5 @@
+// Escapes texts for HTML and XML and makes them valid UTF-8, because names may come from a damaged
+// file or a hostile request.
 #include "deploy/reports/html_text.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Chooses the ends, ticks and labels of a plot's axis for any extent of values, linear or
+// logarithmic.
 #include "deploy/reports/plot_axis.h"
 
 #include <algorithm>

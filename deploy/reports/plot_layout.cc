@@ -1,3 +1,4 @@
+// Lays out a plot: the area of its axes, lines with fewer points, and labels that do not overlap.
 #include "deploy/reports/plot_layout.h"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// Draws a line plot as SVG inside an HTML report. Lines differ by dashes, symbols and names, so
+// that prints without color are readable.
 #include "deploy/reports/svg_plot.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Prints tables as aligned plain text, formats numbers, and shows a command's progress on a
+// terminal.
 #include "deploy/reports/table.h"
 
 #include <unistd.h>

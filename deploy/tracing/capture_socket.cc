@@ -1,3 +1,5 @@
+// Lets `troupe trace capture` record requests of a running process through a socket in its data
+// folder. This file has both sides: the one that answers and the one that asks.
 #include "deploy/tracing/capture_socket.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Opens a Unix socket in the data folder, over which commands on the same machine ask a serving
+// process one line and read its answer.
 #include "deploy/tracing/folder_socket.h"
 
 #include <fcntl.h>

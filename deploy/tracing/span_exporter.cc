@@ -1,3 +1,5 @@
+// Sends the spans (timed steps) of sampled requests to an OpenTelemetry collector from a thread of
+// its own. Drops the newest spans if the collector is too slow.
 #include "deploy/tracing/span_exporter.h"
 
 #include <chrono>

@@ -1,3 +1,5 @@
+// Records the requests of a running service as a trace that can be replayed, with the events that
+// each user's profile gained between requests.
 #include "deploy/tracing/trace_capture.h"
 
 #include <algorithm>

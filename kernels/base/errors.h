@@ -1,5 +1,6 @@
 #pragma once
-// Errors at the edges of this component: files that are not what they claim to be.
+// The error for model files that are not what they claim to be. Bugs of the program itself end the
+// process instead (check.h).
 #include <stdexcept>
 #include <string>
 

@@ -1,3 +1,5 @@
+// Rounds float32 to the 16-bit formats bf16 and f16, bit by bit. It defines what every faster
+// version must give, on any CPU.
 #include "kernels/base/float_formats.h"
 
 #include <cmath>

@@ -1,3 +1,6 @@
+// Validates segment plans: plans are the one form of every prompt that Troupe computes. An invalid
+// plan gets a text that names the member, what was found and what was expected. The kernels then
+// need no checks of their own.
 #include "kernels/base/plan.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Validates a plan's repair: which reused blocks are approximate and which of their tokens are
+// computed again (RcLLM §III-C). An invalid repair gets a text that names the member and what was
+// expected.
 #include "kernels/base/repair.h"
 
 #include <algorithm>

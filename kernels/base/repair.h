@@ -1,9 +1,9 @@
 #pragma once
 // Describes which part of a plan is computed approximately, and how (RcLLM §III-C). A reused span
 // is a segment of the prompt whose tokens take the keys and values of a block that was computed
-// apart from the prompt. Only the first few layers, and the tokens that are chosen because they
-// matter, are computed exactly. Plan and repair together fix the mathematics completely: every
-// executor chooses the same tokens, except those whose scores differ by rounding.
+// apart from the prompt. Only the first few layers are computed for all tokens; later ones only for
+// tokens that are chosen because they matter. Plan and repair together fix the mathematics
+// completely: every executor chooses the same tokens, except those whose scores differ by rounding.
 //
 // The first `exact_layers` layers compute keys and values of all tokens. Later layers compute only
 // the chosen tokens, which attend to keys and values of all tokens. A token that is not chosen has
@@ -22,9 +22,9 @@ struct Plan;
 struct PlanLimits;
 
 struct Repair {
-  // A reused span: a segment of the prompt, which sees and is seen like any other, and its block,
-  // an earlier segment with the same tokens. The block is computed alone or cached, whether or not
-  // any segment sees it.
+  // A reused span: a segment of the prompt, which attends and is attended to like any other, and
+  // its block, an earlier segment with the same tokens. The block is computed alone or cached,
+  // whether or not any segment sees it.
   struct ReusedSpan {
     std::uint32_t segment = 0, block = 0;
     std::uint32_t budget = 0;  // index into budgets
@@ -37,8 +37,8 @@ struct Repair {
 
   std::vector<ReusedSpan> reused_spans;  // reused spans, by ascending segment; none: the plan is exact
   std::vector<std::uint32_t>
-      budgets;  // number of tokens of its spans chosen by score, in addition to `always`
-  // Tokens chosen whatever their score, ascending: numbers among the tokens of all spans, counted
+      budgets;  // [budget]: tokens chosen by score, beside `always`, among the spans that name it
+  // Tokens chosen whatever their score, ascending; numbers among the tokens of all spans, counted
   // span after span.
   std::vector<std::uint32_t> always;
   // Weights of a token's score, which is a sum of two measures. `attention`: the attention that the
@@ -48,17 +48,17 @@ struct Repair {
   // tokens of the budget, then multiplied by its weight. Higher scores are chosen first, then lower
   // numbers.
   float attention = 0, divergence = 0;
-  std::uint32_t attending = 0;
-  std::uint32_t exact_layers = 1;
-  bool mean = false;
+  std::uint32_t attending = 0;     // index of a segment
+  std::uint32_t exact_layers = 1;  // a divergence computes the second's keys and values too
+  bool mean = false;               // correct by mean differences, see above
   std::string prototypes;  // checksum of the file with the prototypes; empty: no block is made of prototypes
   bool operator==(const Repair&) const = default;
 };
 
 // Returns "" if the repair of an otherwise sound plan is sound too, otherwise what is wrong. Checks
-// the members as documented above, and that the model repairs at all. Spans must not have a shift,
-// replace tokens, be replaced, be read out or be blocks themselves. No search may follow a plan
-// with a repair.
+// the members as documented above, and that the model supports repair. Spans must not have a
+// shift, replace tokens, be replaced, have a readout or be blocks themselves. A plan with a repair
+// must not have a beam search.
 std::string validate_repair(const Plan& plan, const PlanLimits& limits);
 
 // Counts the tokens of all spans.

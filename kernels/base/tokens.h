@@ -1,7 +1,7 @@
 #pragma once
 // An immutable run of tokens that may be shared. A plan's segments point into the catalog, a
-// profile or a model's prompt instead of copying them, and keep it alive. Copying costs a reference
-// count.
+// profile or a model's prompt instead of copying them, and keep it alive. Copies and parts share
+// the storage and cost a reference count; only copy() allocates.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

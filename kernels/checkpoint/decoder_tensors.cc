@@ -1,3 +1,5 @@
+// Lists all tensors of a decoder with their Hugging Face names, shapes and buffers. Reading,
+// writing, random filling and version hashing walk this one list, so they agree.
 #include "kernels/checkpoint/decoder_tensors.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Fetches rows of an embedding table from a mapped safetensors file, and hashes a table for the
+// model's version. So a table may be larger than memory.
 #include "kernels/checkpoint/embedding_table.h"
 
 #include <algorithm>

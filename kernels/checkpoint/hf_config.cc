@@ -1,3 +1,5 @@
+// Reads a decoder's config.json in Hugging Face form, and gives the text of one. Values outside the
+// limits, and fields that would change the mathematics, are refused with the field's name.
 #include "kernels/checkpoint/hf_config.h"
 
 #include <array>

@@ -1,3 +1,5 @@
+// Reads JSON files that come from outside, with limits on size and depth, and takes them apart
+// field by field. Every error names the file, the key, what was found and what was expected.
 #include "kernels/checkpoint/json_file.h"
 
 #include <cmath>

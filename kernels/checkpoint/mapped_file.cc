@@ -1,3 +1,4 @@
+// Maps a file's bytes read-only, so that a checkpoint is read without a second copy in memory.
 #include "kernels/checkpoint/mapped_file.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// Reads a decoder from a Hugging Face directory, in one safetensors file or several with an index,
+// and writes one. All files and tensors are checked before use.
 #include "kernels/checkpoint/model.h"
 
 #include <fstream>

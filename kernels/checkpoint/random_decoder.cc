@@ -1,3 +1,5 @@
+// Makes a decoder with seeded random weights, for tests and benchmarks that need a model but no
+// trained one.
 #include <cmath>
 #include <string_view>
 

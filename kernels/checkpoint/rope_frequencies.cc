@@ -1,3 +1,5 @@
+// Computes the rotary frequencies of a decoder: by how much a position rotates each pair of a key's
+// numbers. Applies the checkpoint's scaling for long contexts (linear, or Llama 3.1's).
 #include <cmath>
 #include <numbers>
 

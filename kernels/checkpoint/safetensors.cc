@@ -1,3 +1,5 @@
+// Reads tensors from a safetensors file, after checking every length, name, type, shape and offset
+// in it.
 #include "kernels/checkpoint/safetensors.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Writes tensors to a safetensors file in float32, f16 or bf16. Refuses values that the format
+// cannot hold.
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>

@@ -1,3 +1,5 @@
+// Reads a model's token names (vocab.json). Importers use them to turn catalogs and histories into
+// tokens.
 #include "kernels/checkpoint/vocabulary.h"
 
 #include <algorithm>

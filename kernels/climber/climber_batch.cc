@@ -1,3 +1,6 @@
+// Validates and lays out passes of Climber, before any number is computed. Each tower (a sub-model
+// that reads a part of the history) gets rows, groups of rows and the keys that they see. Also
+// turns a Climber request into a plan.
 #include "kernels/climber/climber_batch.h"
 
 #include <algorithm>

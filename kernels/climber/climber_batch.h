@@ -1,8 +1,9 @@
 #pragma once
 // Plans one pass of Climber before any number is computed: which tokens are rows of which tower,
 // which rows attend together, and where the keys and values that they see are. Rows are in the
-// order of towers. A tower's rows are its histories and then the candidates of all requests, one
-// row each, so that the rows that are read are contiguous.
+// order of towers (sub-models that each read a part of the history). A tower's rows are its
+// histories and then the candidates of all requests, one row each. So the rows that a readout needs
+// are contiguous.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,8 +17,8 @@ struct ClimberRows {
   std::uint32_t begin = 0, candidates = 0, end = 0;  // histories up to `candidates`, then candidates
 };
 
-// Rows of one tower and one scenario that see the same histories. A history's row sees the group's
-// rows up to itself; a candidate sees only itself.
+// Rows of one tower and one scenario (a class of requests with its own temperatures) that see the
+// same histories. A history's row sees the group's rows up to itself; a candidate sees only itself.
 struct ClimberGroup {
   std::uint32_t tower = 0, scenario = 0;
   std::uint32_t row_begin = 0, row_end = 0;
@@ -26,8 +27,8 @@ struct ClimberGroup {
 };
 
 struct ClimberReadout {
-  std::uint32_t request = 0, index = 0;  // the plan's readouts[index]
-  std::uint32_t candidate = 0, task = 0;
+  std::uint32_t request = 0, index = 0;   // the plan's readouts[index]
+  std::uint32_t candidate = 0, task = 0;  // task: index of an output, such as click or like
 };
 
 // Plan of one pass. Its spans point into the requests, which must outlive the pass.
@@ -38,9 +39,9 @@ struct ClimberBatch {
   std::vector<ClimberRows> towers;
   std::vector<ClimberGroup> groups;
   std::vector<ContextSpan> spans;
-  std::vector<KeptSegment> kept;
-  // Pages given for candidates. No computation reads them, but they are moved and checksummed, so
-  // the executor clears them.
+  std::vector<KeptSegment> kept;  // segments whose keys and values are stored in pages
+  // Pages given for candidates. No computation reads them, since a candidate's keys and values
+  // serve no other row. But they are moved and checksummed, so the executor clears them.
   std::vector<std::byte*> unread;
   std::uint32_t candidates = 0;
   std::vector<ClimberReadout> readouts;
@@ -52,8 +53,9 @@ class ClimberPlanner {
  public:
   ClimberPlanner(const ClimberConfig& config, const KvLayout& layout) : config_(config), layout_(layout) {}
 
-  // Plans a pass. CHECKs that plans are sound (both find_faults), that there are as many pages as
-  // the layout needs, and that candidates are computed. The batch is valid until the next call.
+  // Plans a pass. CHECKs three things: every plan is valid for segment plans and for Climber, each
+  // segment has as many pages as the layout needs, and no candidate is read from a cache. The batch
+  // is valid until the next call.
   const ClimberBatch& plan(std::span<const Request> requests);
 
  private:

@@ -1,3 +1,5 @@
+// Reads the config.json of a Climber model and gives the text of one. Such a model ranks for
+// several tasks. A field that asks for other mathematics is refused by name.
 #include "kernels/climber/climber_config.h"
 
 #include <array>

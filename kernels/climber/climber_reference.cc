@@ -1,3 +1,5 @@
+// Computes Climber in float64, row by row, in the plainest way. The executors and the golden files
+// are compared with it.
 #include "kernels/climber/climber_reference.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Packs Climber's weights for the CPU's matrix products and drops the originals. Layers that read
+// the same input become one product.
 #include "kernels/climber/climber_weights.h"
 
 #include <utility>

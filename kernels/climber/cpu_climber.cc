@@ -1,3 +1,5 @@
+// Runs Climber on the CPU. Each tower (a sub-model that reads a part of the history) is a small
+// transformer. A gate fuses the towers, then experts and task heads give a candidate's logits.
 #include "kernels/climber/cpu_climber.h"
 
 #include <algorithm>

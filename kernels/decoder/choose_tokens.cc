@@ -1,3 +1,6 @@
+// Chooses which tokens of approximately reused blocks are computed again (the repair of RcLLM
+// §III-C). Every backend uses this one deterministic rule: the highest scores first, among equals
+// the lower number.
 #include "kernels/decoder/choose_tokens.h"
 
 #include <algorithm>
@@ -6,8 +9,9 @@
 namespace troupe::kernels {
 namespace {
 
-// Returns `weight` divided by the mean of the measure over the budget's tokens; 0 if the weight or
-// the sum is 0.
+// Returns the factor of one measure for the tokens of budget `which`: `weight` divided by their
+// mean. Values that are not finite count as 0 in the mean. Returns 0, which switches the measure
+// off, if the weight is 0 or the sum is not positive. `budget`: each token's budget.
 double factor(float weight, const std::vector<float>& measured, const std::vector<std::uint32_t>& budget,
               std::uint32_t which) {
   if (weight == 0) return 0;

@@ -1,3 +1,5 @@
+// Describes what a decoder (Qwen, Llama) can compute and what lies in its pages, the same for CPU
+// and devices.
 #include "kernels/decoder/decoder.h"
 
 namespace troupe::kernels {

@@ -1,3 +1,6 @@
+// Plans a decoder's forward pass before any number is computed. Computed tokens become rows; rows
+// that see the same keys become groups; cached pages and rows become the spans that groups attend
+// to.
 #include "kernels/decoder/decoder_batch.h"
 
 #include <algorithm>

@@ -24,7 +24,7 @@ struct ContextSpan {
   std::uint32_t row = 0;
   std::uint32_t tokens = 0;
   std::uint32_t slot = 0;
-  std::uint32_t rotation = 0;  // its keys are rotated by turns[turn - 1] positions; 0: not rotated
+  std::uint32_t rotation = 0;  // keys are rotated by rotation_distances[rotation - 1]; 0: not rotated
   // For tokens of a page; those of rows are in the batch.
   std::uint32_t position = 0;              // of the first token, where it was computed
   const std::int64_t* features = nullptr;  // [token][feature]
@@ -61,7 +61,7 @@ struct RepairedSpan {
 struct BatchRepair {
   const Repair* repair = nullptr;
   std::uint32_t request = 0;
-  std::uint32_t reused_begin = 0, reused_end = 0;  // into places
+  std::uint32_t reused_begin = 0, reused_end = 0;  // into reused_spans
 };
 
 // A computed segment whose keys and values are kept in pages.

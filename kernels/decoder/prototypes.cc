@@ -1,3 +1,6 @@
+// Finds and makes prototypes: keys and values that stand for similar tokens of many users'
+// histories (RcLLM §III-B). A hash of random hyperplanes finds the nearest prototype of a token at
+// a position.
 #include "kernels/decoder/prototypes.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Decides for any backend which tokens of a repaired plan are chosen, after which layer, and which
+// rows then end. So all backends compute the same approximate answer.
 #include "kernels/decoder/repair_choices.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Tracks a beam search across a decoder's passes: what is computed before it, its next rows, and
+// where its paths' tokens were computed.
 #include "kernels/decoder/search_progress.h"
 
 #include <algorithm>

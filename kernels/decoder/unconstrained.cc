@@ -1,3 +1,5 @@
+// Wraps an executor so that its beam searches ignore the catalog and drop invalid paths at the end.
+// It is the baseline against which xGR's valid-path search is measured.
 #include "kernels/decoder/unconstrained.h"
 
 #include <algorithm>

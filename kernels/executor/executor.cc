@@ -1,3 +1,4 @@
+// Counts the tokens that a request computes; tokens read from cached pages do not count.
 #include "kernels/executor/executor.h"
 
 namespace troupe::kernels {

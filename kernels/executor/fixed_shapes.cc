@@ -1,3 +1,5 @@
+// Cuts a request's candidates into parts of fixed sizes, the largest first (FLAME §3.3), for
+// executors made for one size.
 #include "kernels/executor/fixed_shapes.h"
 
 #include "kernels/base/check.h"

@@ -1,3 +1,5 @@
+// Runs a batch in as few passes as its size allows. A batch that exceeds a pass's limits is halved,
+// down to single requests, which are cut into parts.
 #include "kernels/executor/passes.h"
 
 #include "kernels/executor/split_request.h"

@@ -1,6 +1,6 @@
 #pragma once
 // Runs batches on executors whose passes have limits. A batch that does not fit into one pass runs
-// in several, with fewer requests each, and a single request in parts (cut_request.h). A request
+// in several, with fewer requests each, and a single request in parts (split_request.h). A request
 // that does not fit even then is too large. Limits differ between architectures and are not
 // predicted: a pass beyond its limits says so before it computes anything.
 #include <functional>

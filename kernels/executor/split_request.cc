@@ -1,3 +1,5 @@
+// Cuts a request that is too large for one forward pass into parts that run one after the other.
+// Later parts read from pages what earlier parts left there.
 #include "kernels/executor/split_request.h"
 
 #include <utility>

@@ -1,3 +1,5 @@
+// Reads and checks the config.json of an HSTU model. A field that asks for other mathematics is
+// refused by name.
 #include "kernels/hstu/hstu_config.h"
 
 #include <string>

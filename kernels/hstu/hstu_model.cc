@@ -1,3 +1,5 @@
+// Reads an HSTU model's weights, or generates them from their names and indices, so that a model of
+// serving size needs no file.
 #include "kernels/hstu/hstu_model.h"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// Builds the plan of an HSTU request: the history as segments, each candidate behind it, and
+// everything that the model can answer as readouts.
 #include "kernels/hstu/hstu_plan.h"
 
 #include <utility>

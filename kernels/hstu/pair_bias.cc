@@ -1,3 +1,5 @@
+// Finds once per HSTU pass what its attention bias needs in every layer and head. For each row: the
+// keys' positions, the steps of time buckets along the keys, and the first keys that it sees.
 #include "kernels/hstu/pair_bias.h"
 
 #include <algorithm>

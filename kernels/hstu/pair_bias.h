@@ -1,7 +1,7 @@
 #pragma once
-// Biases of pairs and windows of rows of an HSTU pass, computed once for all its layers and heads,
-// on any backend. Holds positions and times of the keys that groups of rows see, and the steps of
-// time buckets along them (time_steps.h).
+// Finds what the attention of an HSTU pass needs besides queries, keys and values: for each row,
+// which keys it sees and how its time buckets change along them (time_steps.h). It depends on
+// neither layer nor head, so it is computed once per pass, for any backend.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -21,7 +21,8 @@ class HstuBias {
     std::vector<std::int64_t> key_times;
     std::size_t context = 0;  // keys
   };
-  // Arrays per row.
+  // Arrays per row. A row sees its context from `context_begin` on, and the group's own rows from
+  // `tail_begin` up to the end that the batch gives.
   struct Rows {
     std::vector<std::int32_t> positions;
     std::vector<std::uint32_t> step_begin, step_end;  // into steps
@@ -30,14 +31,15 @@ class HstuBias {
 
   HstuBias(const HstuConfig& config, const TimeBuckets& buckets) : c_(config), buckets_(buckets) {}
 
-  // Computes the biases of a batch. Returns "" or the limit that it exceeds: `steps_max` steps for
-  // each row (small passes are allowed many more).
+  // Computes and stores all this for a batch. Returns "" or the limit that it exceeds: on average
+  // `steps_max` steps per row, or `steps_always` in all if that is more (pair_bias.cc).
   std::string note(const DecoderBatch& batch, std::size_t steps_max);
   void free_memory();  // frees all memory
 
   const std::vector<Group>& groups() const { return groups_; }
   const Rows& rows() const { return rows_; }
-  const Rows& read_rows() const { return read_; }  // the same for the batch's read rows
+  // Rows with a readout only: the last layer needs no others.
+  const Rows& read_rows() const { return read_; }
   const std::vector<BucketStep>& steps() const { return steps_; }
 
  private:

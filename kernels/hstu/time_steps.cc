@@ -1,3 +1,5 @@
+// Puts the time between a row and each key into exact buckets, listed as steps: where along the
+// keys the bucket changes. HSTU's attention bias reads them.
 #include "kernels/hstu/time_steps.h"
 
 #include <algorithm>

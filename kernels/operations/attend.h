@@ -1,7 +1,7 @@
 #pragma once
 // Streaming-softmax attention over spans: the queries of one key-value head, for a group of
 // segments that all see the same earlier segments (FlashAttention's online softmax, Dao et al.
-// 2022; spans and groups are "attend" in segments.md). Every row attends to all of `context`. In
+// 2022; decoder_batch.h defines spans and groups). Every row attends to all of `context`. In
 // `tail` (the group's own keys, concatenated in row order) row r attends to [tail_begin[r],
 // tail_end[r]): causal inside a segment, nothing across segments. Keys are used as stored (already
 // rotated), or rotated on the way by one angle per pair for all of a run (realign.h explains why).
@@ -18,8 +18,8 @@
 
 namespace troupe::kernels {
 
-// `tokens` keys and values in a row, stored as `format`: token t's key begins t*stride values behind the
-// first one's, its value likewise.
+// `tokens` keys and values in a row, stored as `format`: token t's key begins t*stride values
+// behind the first one's, its value likewise.
 struct KvRun {
   const void* keys = nullptr;
   const void* values = nullptr;

@@ -1,5 +1,6 @@
-// Reference for attention over spans: softmax over every visible key, in double, one row and head
-// at a time.
+// The definition of `attend` that its tuned versions are tested against: softmax over every visible
+// key, in double, one row and head at a time. On request it sums each key's weights over rows and
+// heads, by which a repair (base/repair.h) chooses tokens.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,5 @@
-// The definitions of the elementwise kernels, in double.
+// Defines the small kernels between matrix products (norms, rotation, activation) in double, in the
+// plainest way; faster versions are tested against it.
 #include <cmath>
 
 #include "kernels/operations/elementwise_versions.h"

@@ -1,3 +1,5 @@
+// Sums the exponentials of logits in double, in the plainest way; faster versions are tested
+// against it.
 #include <algorithm>
 
 #include "kernels/operations/exponential_sum.h"

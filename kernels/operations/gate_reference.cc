@@ -1,3 +1,4 @@
+// Defines HSTU's SiLU and gated norm, in double; faster versions are tested against it.
 #include <cmath>
 
 #include "kernels/operations/gate.h"

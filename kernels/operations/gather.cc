@@ -1,5 +1,5 @@
 // The fast gather: copies a row with the widest moves that the C library has, while the next few
-// rows are prefetched. No arithmetic; a row's bytes are moved once each way.
+// rows are prefetched. No arithmetic; a row's bytes are read once and written once.
 #include "kernels/operations/gather.h"
 
 #include <algorithm>
@@ -8,10 +8,11 @@
 namespace troupe::kernels {
 namespace {
 
-constexpr std::size_t rows_ahead = 6, line = 64;
-// cache lines prefetched per row; the processor prefetches the others itself
+constexpr std::size_t rows_ahead = 6, line = 64;  // line: bytes of a cache line
+// Cache lines prefetched per row. The processor prefetches the rest of the row itself.
 constexpr std::size_t lines_ahead = 8;
 
+// Prefetches the beginning of a row.
 void ask_for(const float* row, std::size_t bytes) {
   const auto* at = reinterpret_cast<const char*>(row);
   for (std::size_t byte = 0; byte < std::min(bytes, lines_ahead * line); byte += line)

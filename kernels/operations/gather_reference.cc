@@ -1,3 +1,4 @@
+// Copies rows one by one; the prefetching version is tested against it.
 #include "kernels/operations/gather.h"
 
 namespace troupe::kernels {

@@ -1,4 +1,5 @@
-// References for quantize.h, one value at a time.
+// Converts numbers to bytes and back for int8 linear layers, one value at a time. Faster versions
+// must give the same bytes.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

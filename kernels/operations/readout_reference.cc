@@ -1,3 +1,4 @@
+// Computes logits of named rows in double, one by one; faster versions are tested against it.
 #include "kernels/operations/readout.h"
 
 namespace troupe::kernels {

@@ -1,3 +1,5 @@
+// Rotates all keys of a cached block, page by page, so that the block can be used at another
+// position of a prompt.
 #include "kernels/operations/realign.h"
 
 #include <algorithm>

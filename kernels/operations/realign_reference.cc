@@ -1,4 +1,5 @@
-// Reference for rotating keys, in double.
+// Rotates cached keys to another position in double, pair by pair; faster versions are tested
+// against it.
 #include "kernels/base/float_formats.h"
 #include "kernels/operations/realign_versions.h"
 

@@ -1,5 +1,6 @@
 #pragma once
-// Reference versions of realign.h, for the table in realign.cc.
+// Reference versions of rotating cached keys to another position, one per format: the last entry of
+// the table in cpu/versions/realign.cc.
 #include "kernels/operations/realign.h"
 
 namespace troupe::kernels::reference {

@@ -1,4 +1,5 @@
-// Reference for attention by SiLU: every visible pair, in double, one row at a time.
+// Defines HSTU's attention by SiLU instead of a softmax: every visible pair, in double, one row at
+// a time. Faster versions are tested against it.
 #include "kernels/operations/silu_attend.h"
 
 #include <cmath>

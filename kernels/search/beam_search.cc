@@ -1,3 +1,5 @@
+// Advances one request's beam search from level to level, whatever computes the logits. Only paths
+// of catalog items that are not denied go on.
 #include "kernels/search/beam_search.h"
 
 #include <algorithm>

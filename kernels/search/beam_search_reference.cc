@@ -1,3 +1,5 @@
+// Searches by listing every allowed path and sorting all of them; the real beam search is tested
+// against it.
 #include <algorithm>
 #include <cmath>
 #include <set>

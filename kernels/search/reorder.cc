@@ -1,3 +1,5 @@
+// Moves the rows of a beam search's paths in place when paths are dropped or branch, so that later
+// reads are contiguous.
 #include "kernels/search/reorder.h"
 
 #include <algorithm>

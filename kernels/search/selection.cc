@@ -1,3 +1,5 @@
+// Selects the best continuations of one beam-search level, with a heap of the best so far, and
+// skips tokens that cannot win.
 #include "kernels/search/selection.h"
 
 #include <algorithm>

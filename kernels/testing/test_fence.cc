@@ -1,3 +1,5 @@
+// Replaces operator new and delete in test programs by allocations that end at an inaccessible
+// page. A read or write beyond an array, or after its lifetime, then ends the test at once.
 #include "kernels/testing/test_fence.h"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

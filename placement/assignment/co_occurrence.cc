@@ -1,3 +1,6 @@
+// Assigns items that occur in the same requests to the same node (RcLLM, Algorithm 1). So a request
+// finds most of its items where it runs. It counts pairs in recorded requests and cuts the
+// resulting graph into one part per node.
 #include "placement/assignment/co_occurrence.h"
 
 #include <algorithm>

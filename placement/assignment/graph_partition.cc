@@ -1,3 +1,5 @@
+// Cuts a graph into parts of equal weight with few edges between them, by the library METIS. This
+// is the only file that includes METIS.
 #include "placement/assignment/graph_partition.h"
 
 #include <metis.h>

@@ -1,3 +1,6 @@
+// Places items by HRCS ("hot replicated, cold sharded", BAT): the hottest items are on every node,
+// the others on one node each. As many are replicated as needed for pulls of the others not to
+// delay requests.
 #include "placement/assignment/hrcs.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Measures a placement of items: the share of item accesses that find the item on the node where
+// the request runs.
 #include "placement/assignment/local_share.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Records which nodes should hold which items: each item on all nodes, on one, or on none. It takes
+// two bytes per item, so that every node can keep it for a large catalog.
 #include "placement/assignment/placement.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Maps the key of an item that is not replicated to its node. Nodes get nearly equal shares, and a
+// joining or leaving node moves little. Every node computes the same table by itself.
 #include "placement/assignment/shards.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Calibrates the cost model for a device: finds efficiency, launch overhead and half saturation
+// (the size at which half the peak is reached) that explain a list of timed passes best.
 #include "placement/cost/cost_fit.h"
 
 #include <algorithm>

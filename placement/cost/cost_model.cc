@@ -1,3 +1,5 @@
+// Predicts how long a forward pass takes on a device and how long a transfer takes on a link. The
+// planner, the placement of items and the simulator all use these times.
 #include "placement/cost/cost_model.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Table of known devices, links and models with their published figures, and the text form in which
+// a calibrated device is written and read.
 #include "placement/cost/device_profiles.h"
 
 #include <algorithm>

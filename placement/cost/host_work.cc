@@ -1,3 +1,6 @@
+// Models the CPU time of requests outside of forward passes (parsing, planning, checksums and so
+// on), from costs that were fitted to profiled runs. The simulator needs it because small models
+// spend much of their time there.
 #include "placement/cost/host_work.h"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 #pragma once
-// Models the CPU work of a node outside its model's passes (the cost model covers those). Each room
-// (see runtime/profiling/cpu_components.h) takes some microseconds per request, per part of its prompt
-// (a candidate, the user, the frame), per named block, per mebibyte to checksum, per block that is
-// computed and kept, and per cold pass. A cold pass begins after its processor was idle and its
-// caches were used by others. A device profile holds these costs, fitted to runs of `bench rank
-// --profile`; a profile without them charges nothing.
+// Models the CPU work of a node outside its model's passes (the cost model covers those). Each
+// component (see runtime/profiling/cpu_components.h) takes some microseconds per request, per part
+// of its prompt (a candidate, the user, the frame), per named block, per mebibyte to checksum, per
+// block that is computed and kept, and per cold pass. A cold pass begins after its processor was
+// idle and its caches were used by others. A device profile holds these costs, fitted to runs of
+// `bench rank --profile`; a profile without them charges nothing.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -40,9 +40,9 @@ enum class HostComponent : std::uint8_t {
   count_
 };
 inline constexpr std::size_t host_components = static_cast<std::size_t>(HostComponent::count_);
-// Returns the same name as for the matching CpuComponent; `rest` is what no room counts. `passes` is the
-// time that kernels take beyond the cost model: they read blocks in memory that was not touched for
-// a while.
+// Returns the same name as for the matching CpuComponent; `rest` is what no component counts.
+// `passes` is the time that kernels take beyond the cost model: they read blocks in memory that was
+// not touched for a while.
 std::string_view name_of(HostComponent component);
 
 struct HostWork {
@@ -67,10 +67,10 @@ struct HostRun {
   double seconds = 0;    // duration of the run
   double passes_us = 0;  // predicted by the cost model
 };
-// Fits costs by least squares of the relative error of each room's time over the runs; no cost is
-// negative. The error of `passes` is relative to all the time that passes take. A unit that occurs
-// in no run gets cost 0; units that occur only in proportion to each other share what the runs
-// explain. Throws std::invalid_argument if there are no runs.
+// Fits costs by least squares of the relative error of each component's time over the runs; no cost
+// is negative. The error of `passes` is relative to all the time that passes take. A unit that
+// occurs in no run gets cost 0; units that occur only in proportion to each other share what the
+// runs explain. Throws std::invalid_argument if there are no runs.
 HostWork fit_host(std::span<const HostRun> runs);
 
 }  // namespace troupe::placement

@@ -1,3 +1,5 @@
+// Adds up the work of a plan (operations and bytes) from its computed and reused segments, so that
+// plans can be compared before one runs.
 #include "placement/cost/plan_work.h"
 
 #include <algorithm>

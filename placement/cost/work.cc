@@ -1,3 +1,5 @@
+// Converts the tokens of a pass to Work: operations, bytes to read, and the pass itself. Workers'
+// speeds and waiting requests are measured in this unit.
 #include "placement/cost/work.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Distribution of accesses over the items of a catalog, hottest first: counted from requests, or
+// generated from a Zipf exponent. HRCS decides by it how many items are replicated.
 #include "placement/popularity/access_distribution.h"
 
 #include <algorithm>

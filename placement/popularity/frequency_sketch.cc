@@ -1,3 +1,5 @@
+// Estimates how often each of very many keys was seen recently, in a small fixed memory (a
+// count-min sketch with halved counts).
 #include "placement/popularity/frequency_sketch.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Tells which items have at least a given share of the latest accesses, for any number of items in
+// a few hundred kilobytes. Such items are worth a copy on every node.
 #include "placement/popularity/hot_items.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Counts how often each user or item was used in a sliding window (BAT's hotness). The window
+// consists of buckets of time; the least recently used keys are dropped when there are too many.
 #include "placement/popularity/popularity.h"
 
 namespace troupe::placement {

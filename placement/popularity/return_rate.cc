@@ -1,3 +1,6 @@
+// Estimates how often a user's block will be wanted again before it would be evicted, which decides
+// whether caching it pays. It also tells whether a missing block is probably being computed by
+// another request already.
 #include "placement/popularity/return_rate.h"
 
 #include <utility>
@@ -5,16 +8,17 @@
 namespace troupe::placement {
 namespace {
 
-constexpr double returns_per_halving = 1'000;
-constexpr double overdue_factor =
-    2;  // after this many mean times a missing block counts as not being computed
+constexpr double returns_per_halving = 1'000;  // wants of all kinds until their counts are halved
+// A block missing for longer than this many times the mean time from miss to cached is taken to be
+// computed by nobody.
+constexpr double overdue_factor = 2;
 constexpr double share_of_new = 0.1;  // weight of a new observation in that mean
 
 }  // namespace
 
-// Each block's wants are a first one, maybe a second one, and later ones. So a first want is
-// followed by (second + later) / first others on average, and a second or later one by later /
-// second.
+// A block is wanted for the first time, maybe a second time, and maybe more often. So a first want
+// is followed by (second + later) / first others on average, and a second or later one by later /
+// second. The added 1 avoids a division by 0.
 double ReturnRate::want(const std::string& key, std::uint32_t tokens, std::uint64_t capacity,
                         std::int64_t now_us) {
   if (tokens > capacity) return 0;

@@ -1,3 +1,5 @@
+// Measures which shards (runs of rows) of an embedding table a node lately had in its memory.
+// Routers send requests where their rows are.
 #include "placement/popularity/shard_hits.h"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// Chooses alpha (the share of the pool for embedding rows) by Bayesian optimisation over the
+// latencies of the last windows. It is a baseline of the paper HLEM.
 #include "placement/split/bayes.h"
 
 #include <algorithm>

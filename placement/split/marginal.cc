@@ -1,3 +1,5 @@
+// Splits the pool between its areas such that the estimated savings of all areas together are
+// largest, by searching all splits in hundredths.
 #include "placement/split/marginal.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Small dense neural network with training by Adam, used by the learned policies that split the
+// pool.
 #include "placement/split/mlp.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Chooses alpha (the share of the pool for embedding rows) by a PID controller that equalizes the
+// miss costs of both sides. It is a baseline of the paper HLEM.
 #include "placement/split/pid.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Trains and runs HLEM's base policy, a network that moves alpha (the share of the pool for
+// embedding rows) by one of seven steps. It is trained by PPO, a reinforcement learning method,
+// before it serves.
 #include "placement/split/ppo.h"
 
 #include <algorithm>

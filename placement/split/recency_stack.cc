@@ -1,3 +1,5 @@
+// Computes for each use of a key how much was used since its last use. This distance tells at once
+// which sizes of LRU cache would have hit.
 #include "placement/split/recency_stack.h"
 
 #include <algorithm>

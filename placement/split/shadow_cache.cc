@@ -1,3 +1,5 @@
+// Estimates how much time a cache of each possible size would have saved, from a sample of the keys
+// that were used. Policies compare these curves to split the pool.
 #include "placement/split/shadow_cache.h"
 
 #include <algorithm>

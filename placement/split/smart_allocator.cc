@@ -1,3 +1,5 @@
+// Chooses alpha (the share of the pool for embedding rows) as HLEM's SmartAllocator does: a
+// pretrained step, a correction learned while serving, and an override when latency bursts.
 #include "placement/split/smart_allocator.h"
 
 #include <algorithm>

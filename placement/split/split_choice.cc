@@ -1,3 +1,5 @@
+// Creates a split policy (what divides the pool between its areas) from its name in the settings,
+// such as "static:0.4" or "marginal".
 #include "placement/split/split_choice.h"
 
 #include <charconv>

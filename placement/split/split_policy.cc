@@ -1,3 +1,5 @@
+// Shared parts of the policies that split the pool between its areas: the state and the reward they
+// learn from, and the shares of all areas that follow from alpha (the rows' share).
 #include "placement/split/split_policy.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Reads and writes the text file with the weights of the trained split policies, so that they can
+// be kept in the repository.
 #include "placement/split/trained_policies.h"
 
 #include <charconv>

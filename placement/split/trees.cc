@@ -1,3 +1,5 @@
+// Predicts the best alpha (the share of the pool for embedding rows) by gradient-boosted regression
+// trees, and fits them; a baseline of the paper HLEM.
 #include "placement/split/trees.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Hashes the content of requests, so that every router recognises the same request again. The
+// router uses the hash to remember requests that may have killed a worker. Also places users in the
+// order in which they move to a new model.
 #include "router/fleet/fingerprint.h"
 
 #define XXH_STATIC_LINKING_ONLY  // allows the state on the stack

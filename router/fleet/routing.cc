@@ -1,3 +1,5 @@
+// Names the rules that choose a worker, and computes their scores from what the worker holds of the
+// request and its load.
 #include "router/fleet/routing.h"
 
 #include <algorithm>

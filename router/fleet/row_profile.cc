@@ -1,3 +1,5 @@
+// Estimates which fraction of a request's embedding rows a worker holds in memory, from the table
+// shards that its heartbeat lists. HLEM's routing rule uses it.
 #include "router/fleet/row_profile.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Remembers requests that were on a worker when it was lost, so that one bad request cannot kill
+// worker after worker. A suspect runs alone; after a second loss it is refused.
 #include "router/fleet/suspects.h"
 
 #include <algorithm>

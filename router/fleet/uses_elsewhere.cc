@@ -1,3 +1,5 @@
+// Counts, per home (a user's default worker), the requests of its users that ran on other workers,
+// and reports them there. Homes need them to split their memory by the real demand.
 #include "router/fleet/uses_elsewhere.h"
 
 #include <algorithm>

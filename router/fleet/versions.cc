@@ -1,3 +1,5 @@
+// Decides which model and catalog version new requests use, and carries out an operator's change
+// step by step. All routers agree through one key of the coordination store.
 #include "router/fleet/versions.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Tracks which inference workers are alive, how busy they are and how fast they answer. From this
+// it predicts where a plan would finish first, and chooses a worker for it.
 #include "router/fleet/worker_table.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Decides which KV-cache workers get background work (item blocks that no request waits for). A
+// worker that repeatedly keeps nothing of it counts as full and is left out.
 #include "router/precompute/background_capacity.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Decides on which nodes each item block belongs at the moment. It corrects the planned assignment:
+// hot items belong everywhere, and other nodes stand in for an absent one.
 #include "router/precompute/current_assignment.h"
 
 #include <algorithm>

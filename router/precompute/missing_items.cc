@@ -1,3 +1,5 @@
+// Lists the item blocks that nodes still lack and hands them out for computing or pulling. Also
+// counts how often each item's work was lost, and gives up items that may kill workers.
 #include "router/precompute/missing_items.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Computes item blocks in the background before requests need them. It walks the whole catalog,
+// asks the index which blocks are missing, and sends those to workers in small chunks.
 #include "router/precompute/precompute.h"
 
 #include <algorithm>

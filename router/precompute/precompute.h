@@ -6,13 +6,13 @@
 // that kept nothing of two chunks in a row, with a sign of life between them, is full; when all are
 // full, the walk ends. Items that are put later are computed the same way, and another model
 // restarts the walk. No request waits for it, and answers are right without it. missing_items.h
-// lists what is missing where, rooms.h says which nodes take chunks; this class does the walk and
-// the background jobs.
+// lists what is missing where, background_capacity.h says which nodes take chunks; this class does
+// the walk and the background jobs.
 //
 // With ItemAssignment each block goes to its assigned nodes: one computes it, the others pull it.
 // Blocks that a node does not take now are left out. After the walk, when that node takes blocks,
 // the catalog is walked once more. The assignment changes while requests are served
-// (current_places.h). A hot item is brought to all nodes and a put item to its own; there they
+// (current_assignment.h). A hot item is brought to all nodes and a put item to its own; there they
 // evict the least recently used blocks, which the walk may not do. When a node is away or back, the
 // catalog is walked once more; blocks at their node stay untouched. No block is dropped: a block
 // that belongs elsewhere is evicted when its pages are needed.

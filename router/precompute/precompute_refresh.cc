@@ -1,4 +1,6 @@
-// Handles changes of the item assignment while requests are served.
+// Keeps item blocks on the nodes that the assignment of items to nodes names, while items become
+// hot and nodes leave, fail or return. Precompute (precompute.h) computes or pulls what is missing;
+// a walk is its pass over the whole catalog.
 #include <algorithm>
 #include <utility>
 
@@ -16,10 +18,10 @@ void Precompute::note_accesses(Step step, std::span<const ItemView> items) {
   if (changed_.size() > waiting_before) work(step);
 }
 
-// Queues an item for lookup and for its assigned nodes, under a name of the followed model. The
-// catalog has names of the model that this process started with, a put has names of the current
-// model, and a request those of its user's model. Under another model's name our blocks would be
-// taken for that model's.
+// Queues an item, so that its block is looked up and brought to its assigned nodes. Computes the
+// block's name anew for the model whose blocks are precomputed. The item's own name may belong to
+// another model: the process's first one (catalog), the current one (write over HTTP), or the
+// user's (request).
 void Precompute::refresh(Item item) {
   if (stage_ == Stage::off || changed_.size() >= config_.changed_max || !fits(item)) return;
   item.block = names_.item(item.tokens);
@@ -35,10 +37,12 @@ void Precompute::follow_members(Step step, std::set<NodeId> leaving) {
   std::erase_if(behind_, [&](NodeId node) { return std::ranges::count(staying, node) == 0; });
   if (stage_ == Stage::off) return;
   if (stage_ == Stage::walking) walk_again();  // from the beginning: passed items may belong elsewhere now
-  walk_due_ = stage_ != Stage::walking;
+  walk_due_ = stage_ != Stage::walking;        // a walk that has just restarted is enough
   work(step);
 }
 
+// Returns true if all item blocks are where they belong without the leaving nodes. A node that is
+// away or takes no work is not waited for.
 bool Precompute::is_migration_done() const {
   const auto is_awaited = [this](NodeId node) {
     return capacity_.may_take(node, names_.model_version()) && !assignment_.is_away(node);
@@ -52,9 +56,9 @@ void Precompute::watch_nodes(Step step) {
     const bool alive = workers_.alive(step.now, node);
     if (!assignment_.see(step.now, node, alive)) continue;
     if (alive) {
-      behind_.insert(node);  // served as soon as it is ready
+      behind_.insert(node);  // gets its missing item blocks once it accepts work
     } else {
-      walk_due_ = true;
+      walk_due_ = true;  // other nodes stand in for it and lack its blocks
     }
     step.effects.log(LogLevel::info, alive ? "item_blocks_returned" : "item_blocks_reassigned",
                      {{"node", node}});

@@ -1,3 +1,5 @@
+// Computes the names of the blocks that a prompt reuses: hashes of the system prompt, the user's
+// history or an item, with the model. Equal names allow reuse.
 #include "router/request/block_names.h"
 
 #include "runtime/actor/mutants.h"

@@ -1,7 +1,8 @@
 #pragma once
-// A candidate is a plan by which a request could be answered, with the names under which its parts
-// may be reused. A request has one for each plan that its policy considers. Names are computed
-// once, when the candidate is built.
+// A plan by which a request could be answered, with the name of each segment's block. Blocks (the
+// stored keys and values of segments) are found and reused under these names. Such a plan is called
+// a candidate; the word also means an item to be ranked, but not here. A request has one for each
+// plan that its policy considers, and the router chooses the cheapest.
 #include <string_view>
 #include <vector>
 
@@ -12,22 +13,25 @@ namespace troupe::router {
 struct Candidate {
   std::string_view name;  // name in the table of plans (plans.h), or the request kind's name
   Plan plan;
-  std::vector<SegmentBlock> blocks;  // one per segment; blocks without an owner are shared by all
+  std::vector<SegmentBlock> blocks;  // one per segment; without an owner: the system prompt's block
 };
 
-// Returns true if the index is asked for this block; shared blocks are assumed to be present.
+// Returns true if the index (cache-meta) is asked which nodes have this block. It is not asked for
+// blocks without an owner: they belong to no user or item and are assumed to be on every node.
 inline bool is_asked_for(const SegmentBlock& block) { return block.name && !block.owner.empty(); }
 
-// Returns true if the plan keeps named user tokens for later requests.
+// Returns true if the plan keeps a block of the user's history for later requests.
 inline bool keeps_user(const Candidate& candidate) {
   for (std::size_t i = 0; i < candidate.blocks.size(); ++i)
     if (candidate.plan.segments[i].kind == SegmentKind::user && candidate.blocks[i].name) return true;
   return false;
 }
 
-// Returns the tokens of the prompt, without the blocks that fill reused spans.
+// Returns the number of tokens of the prompt. Blocks that only serve as the source of reused spans
+// do not count.
 std::size_t prompt_tokens(const Plan& plan);
-// Return the number and the share of the prompt's tokens that are approximate.
+// Return the number and the share of the prompt's tokens whose keys and values are approximate:
+// reused at another position or context and not computed again.
 std::size_t approximate_tokens(const Plan& plan);
 double approximate_share(const Plan& plan);
 

@@ -1,3 +1,5 @@
+// Turns the index's answer for one request into: which nodes hold each block, and which fraction of
+// a block a node still lacks. The cost of a plan on a node depends on this.
 #include "router/request/held_blocks.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Computes the work that a plan still needs on a given node, depending on which of its blocks are
+// there. The choice of plan and of worker compares these numbers.
 #include "router/request/plan_cost.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Appends segments (system prompt, history, items, instruction) to a plan, each with its position,
+// what it sees, and its block. The files plan_*.cc use it to build the plans of ranking requests.
 #include "router/request/plan_writer.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #pragma once
-// Implements the planner of segments.md: it chooses a candidate for what a node holds. BAT's rule
+// Chooses the plan that is cheapest for what a node holds (docs/concepts/planner.md). BAT's rule
 // asks which side is longer and how hot the user is. The planner asks what each plan would cost
 // there now, and what it would leave for later requests.
 //

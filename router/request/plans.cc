@@ -1,3 +1,5 @@
+// Lists all plans by which a ranking request can be answered, in one table. Also counts the tokens
+// of a plan and how many of them are approximate.
 #include "router/request/plans.h"
 
 #include <algorithm>

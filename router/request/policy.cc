@@ -1,3 +1,5 @@
+// Lists the policies by name, with the plans that each considers and its rule for choosing one.
+// Contains BAT's hotness-aware rule and its baselines.
 #include "router/request/policy.h"
 
 #include <algorithm>

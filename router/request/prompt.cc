@@ -1,3 +1,5 @@
+// Cuts a user's history to what fits into the model's context beside the rest of the prompt,
+// dropping the oldest events. Also selects the events that each tower (a Climber sub-model) reads.
 #include "router/request/prompt.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Measures how expensive it is to pull a block from another node compared with computing it, from
+// requests that pulled. The planner uses this ratio.
 #include "router/request/pull_cost.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Turns a model's scores of items into probabilities and a ranking. The router does this last, when
+// a worker's answer to a ranking request is valid.
 #include "router/request/ranking.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Parses and writes how reused blocks are repaired, and selects a plan's tokens for it. Repair
+// computes the chosen tokens of reused blocks exactly (RcLLM).
 #include "router/request/repair_choice.h"
 
 #include <algorithm>

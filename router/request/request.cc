@@ -1,3 +1,4 @@
+// Lists the kinds of requests (rank, generate, complete, score), and finds a message's kind.
 #include "router/request/request.h"
 
 namespace troupe::router {

@@ -1,3 +1,5 @@
+// Refuses invalid requests before anything is done for them, with the field, the reason and what
+// would be valid.
 #include "router/request/request_check.h"
 
 #include <boost/unordered/unordered_flat_set.hpp>

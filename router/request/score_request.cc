@@ -1,7 +1,7 @@
 // Implements scoring of label tokens after query + item, the form that other engines offer (the
-// plan "candidates" of segments.md). The query comes once, and each item after it is read at its
-// last token. The blocks belong to one request only, so none has a name; features and the index are
-// not needed.
+// plan `score` of docs/concepts/plans-and-scores.md). The query comes once, and each item after it
+// is read at its last token. The blocks belong to one request only, so none has a name; features
+// and the index are not needed.
 #include "router/fleet/fingerprint.h"
 #include "router/request/ranking.h"
 #include "router/request/request.h"

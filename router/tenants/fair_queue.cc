@@ -1,3 +1,5 @@
+// Queues requests that wait for one worker and shares that worker fairly between tenants (deficit
+// round robin). A tenant with much traffic cannot starve the others.
 #include "router/tenants/fair_queue.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Keeps the weights and the current load of tenants that have requests at this router. The number
+// is bounded; tenants beyond it share one entry, "(others)".
 #include "router/tenants/tenants.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Computes names of blocks. A block is the stored keys and values of one run of tokens; its name
+// is SHA-256 over all that these depend on. Equal names therefore mean that a block can be
+// reused.
 #include "runtime/actor/block_name.h"
 
 #include <openssl/evp.h>

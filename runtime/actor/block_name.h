@@ -26,7 +26,7 @@ BlockName block_name(const NameContext& context, std::string_view tenant_salt, s
 std::string to_hex(const BlockName& name);
 
 // Hash for hash tables: names are hashes already. Equal names hash alike, also in the build that
-// cuts names (planted.h).
+// cuts names (mutants.h).
 struct BlockNameHash {
   std::size_t operator()(const BlockName& name) const {
     std::size_t head = 0;

@@ -1,3 +1,5 @@
+// Builds, at first use, the index of token paths that lets a beam search produce only items of
+// the catalog.
 #include "runtime/actor/catalog.h"
 
 #include "kernels/base/path_index.h"

@@ -1,3 +1,6 @@
+// Events and effects of cores. A core holds an actor's decisions: it gets an event and returns
+// effects, such as messages to send and timers to set. Constructors of both large types are
+// compiled here, once.
 #include "runtime/actor/core.h"
 
 namespace troupe {

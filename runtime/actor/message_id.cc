@@ -1,3 +1,4 @@
+// Reads or sets the request id of a message of any kind; kinds without an id are left alone.
 #include "runtime/actor/message_id.h"
 
 namespace troupe {

@@ -1,3 +1,5 @@
+// Constructors, destructor and comparison of Message, the variant of all messages between
+// actors. They are compiled here once, not in every file that uses a message.
 #include "runtime/actor/messages.h"
 
 namespace troupe {

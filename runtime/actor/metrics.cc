@@ -1,3 +1,6 @@
+// Table of all metrics with names, labels and help texts, and the registry that adds up their
+// values. It renders them for Prometheus, as plain text or in the OpenMetrics form, which also
+// links samples to traces.
 #include "runtime/actor/metrics.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Constructors and destructors of jobs and their results. A core hands a job, such as disk or
+// model work, to a port; both variants are large, so they are compiled here once.
 #include "runtime/actor/ports.h"
 
 namespace troupe {

@@ -1,3 +1,5 @@
+// Remembers the ids of the last requests that have had an outcome, so that a late copy of one is
+// recognised. The oldest id is forgotten first.
 #include "runtime/actor/recent_ids.h"
 
 namespace troupe {

@@ -1,3 +1,5 @@
+// Parses and writes W3C `traceparent` headers, which tie the log lines and spans of one request
+// together across processes.
 #include "runtime/actor/trace_context.h"
 
 #include <charconv>

@@ -1,7 +1,7 @@
 #pragma once
 // A request of a request trace: when which user asked for what, as a platform exports it or a
-// generator makes it. docs/reference/trace-format.md documents the form on disk; benchmarks and simulations
-// replay it.
+// generator makes it. docs/reference/trace-format.md documents the form on disk; benchmarks and
+// simulations replay it.
 #include <cstdint>
 #include <functional>
 #include <string>

@@ -1,3 +1,5 @@
+// Makes the owner key under which a user's blocks are stored, and the hash that picks the user's
+// home. The home is the worker to which requests of that user go by default.
 #include "runtime/actor/user_home.h"
 
 #define XXH_STATIC_LINKING_ONLY  // for a state on the stack

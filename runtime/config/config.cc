@@ -1,3 +1,6 @@
+// Reads YAML configuration files of a node, of a cluster and of a single node with several
+// models, and writes the commented example file. Every value is checked; an error names the
+// file, the line and the expected form.
 #include "runtime/config/config.h"
 
 #include <yaml-cpp/eventhandler.h>

@@ -1,7 +1,7 @@
 #pragma once
-// A node's configuration: a valid value for every setting of knobs.h. It starts with the defaults.
-// A YAML file may change some, and the command line may override the file; environment variables
-// are not read. An invalid value is a ConfigError before anything is started.
+// A node's configuration: a valid value for every setting of settings.h. It starts with the
+// defaults. A YAML file may change some, and the command line may override the file; environment
+// variables are not read. An invalid value is a ConfigError before anything is started.
 #include <cstdint>
 #include <stdexcept>
 #include <string>

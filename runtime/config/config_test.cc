@@ -119,7 +119,7 @@ TEST_CASE("config: a file that is not a configuration is refused") {
   CHECK(error_of("pool:\n---\npool:\n").find("second document") != std::string::npos);
   // the library alone would loop on a comma
   for (const char* stray : {",", "pool:\n,", "{}\n,", "[]]", "}"}) CHECK(error_of(stray) != "");
-  CHECK(error_of("? [a]\n: 1").find("no word") != std::string::npos);
+  CHECK(error_of("? [a]\n: 1").find("not a plain word") != std::string::npos);
   CHECK(error_of(std::string(10000, '[')).find("is not valid YAML") != std::string::npos);
   CHECK(error_of(std::string(100000, '[')).find("has more than 50000 values") != std::string::npos);
   CHECK(error_of(std::string(2 << 20, '#')).find("larger than 1 MiB") != std::string::npos);
@@ -170,7 +170,7 @@ TEST_CASE("config: the example file lists every setting and loads as the default
     CHECK(text.find("\n  " + std::string(key) + ": ") != std::string::npos);
     CHECK(text.find(setting.help) != std::string::npos);
   }
-  CHECK(text.find("  # Tokens in a page.") != std::string::npos);
+  CHECK(text.find("  # Tokens per page.") != std::string::npos);
   CHECK(text.find("1..256 tokens.\n  page_tokens: 4\n") != std::string::npos);
 }
 

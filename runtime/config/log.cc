@@ -1,3 +1,5 @@
+// Writes the log: one JSON object per line, to standard error or to a file that may be rotated
+// by size. A log file is created readable by its owner only.
 #include "runtime/config/log.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// Table of all settings with kind, default, range, unit and help, and the parser of their
+// values. Configuration files, the command line and the example file are derived from it.
 #include "runtime/config/settings.h"
 
 #include <algorithm>
@@ -46,8 +48,8 @@ constexpr Setting settings[] = {
      "pools of the cluster's workers, in blocks of a page; its file is read only for rows that no "
      "worker holds."},
     {"model.table_bandwidth", size, "0B", "0B..16TiB", "",
-     "Maximum bytes per second read from a mapped table, to emulate a slower disk or link. 0: no "
-     "limit."},
+     "Maximum bytes per second read from the file of a mapped or sharded table (model.tables), "
+     "for experiments that emulate a slower disk or link. 0: no limit."},
     {"model.table_refill", size, "64MiB", "0B..16TiB", "",
      "Bytes per second, including the reads of passes, at which new pages of the row area are "
      "refilled with the rows evicted last. 0: only rows that passes miss are read."},
@@ -58,8 +60,9 @@ constexpr Setting settings[] = {
      "Format of the weights of linear layers. int8 takes a quarter of the memory and is faster, but "
      "changes logits slightly. A GPU requires f32 here and uses model.device_format."},
     {"model.device", text, "cpu", "", "",
-     "Device that computes: cpu, cuda or cuda:N (GPU number N). On a GPU, decoders need "
-     "pool.kv_format bf16 or f16. All workers of a cluster must use the same kind of device."},
+     "Device that computes: cpu, cuda or cuda:N (GPU number N). On a GPU, Qwen and Llama "
+     "models need pool.kv_format bf16 or f16. All workers of a cluster must use the same kind "
+     "of device."},
     {"model.device_format", choice, "bf16", "bf16|f16", "",
      "Format of weights and activations on a GPU. f16 is more precise, but overflows above 65504."},
 
@@ -82,10 +85,12 @@ constexpr Setting settings[] = {
      "Share of the pool's pages that rows of embedding tables get at start, in addition to "
      "pool.item_share. Only with model.tables: mapped or sharded."},
     {"pool.split", text, "", "", "",
-     "Policy that moves the boundary between the areas every pool.split_window. marginal (a page "
-     "goes where it saves most time), static:SHARE, pid, bayes, or a trained policy from "
-     "pool.split_trained: smart, ppo, ppo+adapter or trees. Empty: the boundary moves only by "
-     "lending between areas."},
+     "Policy that decides every pool.split_window how the pool is divided between user blocks, "
+     "item blocks and rows of embedding tables. marginal (a page goes where it saves most "
+     "time; needs no training), static:SHARE (a fixed share for rows), pid (a controller), bayes "
+     "(Bayesian optimisation), or a trained policy from pool.split_trained: smart, ppo, "
+     "ppo+adapter or trees. Empty: the boundaries move only when areas lend pages to each "
+     "other."},
     {"pool.split_trained", text, "", "", "",
      "File written by troupe train (deploy/policies/split.txt), for the trained policies of "
      "pool.split."},
@@ -94,9 +99,10 @@ constexpr Setting settings[] = {
      "latencies."},
     {"pool.split_window", duration, "5s", "100ms..1h", "", "Time between two decisions of pool.split."},
     {"pool.verify_on_read", boolean, "false", "", "",
-     "Verify a cached block's checksum at each read; on a GPU, each time the block is copied there. "
-     "If false, checksums are verified when bytes come into memory, before their first use, and as "
-     "pool.check_reads and pool.scrub_interval say."},
+     "Verify a cached block's checksum at each read; on a GPU, each time the block is copied "
+     "there. If false, checksums are verified when bytes come into memory and before their "
+     "first use, then at a sample of reads (pool.check_reads) and in the background "
+     "(pool.scrub_interval)."},
     {"pool.check_reads", real, "0.01", "0..1", "",
      "Share of reads of cached blocks that verify the checksum again."},
     {"pool.scrub_interval", duration, "60s", "0s..24h", "",
@@ -114,9 +120,9 @@ constexpr Setting settings[] = {
      "Which workers precompute which item blocks: any (spread over the workers), replicate (every "
      "worker has all), hash, or a plan written by troupe plan --json (FILE or FILE:NAME)."},
     {"pool.hot_share", real, "0.001", "0..1", "",
-     "Share of all item accesses from which an item is hot. The blocks of a hot item belong on all "
-     "workers, whatever pool.placement says, until its share falls below half of this. 0: no item "
-     "is hot."},
+     "An item is hot from this share of all recent item accesses on. The blocks of a hot item "
+     "belong on all workers, whatever pool.placement says, until its share falls below half of "
+     "this. 0: no item is hot."},
 
     {"store.on_damage", choice, "refuse", "refuse|start", "",
      "What to do if files of profiles or the catalog in node.data_dir are damaged at start. refuse: "
@@ -138,8 +144,8 @@ constexpr Setting settings[] = {
     {"cluster.coordination_key", text, "", "", "",
      "PEM file of the key of cluster.coordination_certificate."},
     {"cluster.certificates", text, "", "", "",
-     "Folder with ca.pem and each node's NAME.pem and NAME.key, as made by `troupe certs`: nodes "
-     "use TLS. Empty: no encryption."},
+     "Folder with ca.pem and each node's NAME.pem and NAME.key, as made by `troupe certs`. If "
+     "set, nodes use TLS among themselves. Empty: no encryption."},
     {"cluster.listen_address", text, "", "", "",
      "Address on which a node listens for other nodes. Empty: its host in the list of nodes if that "
      "is an IP address, otherwise all addresses."},
@@ -150,8 +156,8 @@ constexpr Setting settings[] = {
      "Store of profiles and the catalog: redis://[user:password@]host[:port][/database], or "
      "rediss:// for TLS, which several routers may share. Empty: node.data_dir."},
     {"features.login", text, "", "", "",
-     "File with one line user:password, or :password, for that Redis, in place of a login in its "
-     "address. Empty: none."},
+     "File with one line user:password, or :password, for the Redis of features.store, in "
+     "place of a login in that address. Empty: none."},
     {"features.authority", text, "", "", "",
      "PEM file of the authorities that sign the certificate of the Redis server (rediss://). Empty: "
      "those of the system."},
@@ -159,8 +165,9 @@ constexpr Setting settings[] = {
      "PEM file of this process's certificate for a Redis server that requires one. Empty: none."},
     {"features.key", text, "", "", "", "PEM file of the key of features.certificate."},
     {"features.on_outage", choice, "refuse", "refuse|last_known", "",
-     "What to do while Redis is unreachable. refuse: refuse requests. last_known: answer from a "
-     "consistent state of what this router has read."},
+     "What to do while Redis is unreachable. refuse: refuse requests. last_known: answer with "
+     "the profile that this router read last and the catalog as of that moment; requests for "
+     "users that it has not read are refused."},
     {"features.time_limit", duration, "200ms", "1ms..10s", "", "Time limit for a round trip to Redis."},
     {"features.wait_replicas", integer, "0", "0..16", "replicas",
      "Number of Redis replicas that must have a write before it is acknowledged."},
@@ -170,7 +177,7 @@ constexpr Setting settings[] = {
      "whatever this router knows, possibly nothing; the store is read after the answer."},
     {"features.expiry", duration, "60s", "1ms..24h", "",
      "Time for which a profile that was read counts as fresh, for requests that accept cached "
-     "profiles."},
+     "profiles (features.freshness wait or behind)."},
     {"features.stale_for", duration, "10min", "0s..24h", "",
      "Time after its expiry for which a stale profile may still be used, for requests that do not "
      "wait."},
@@ -179,7 +186,8 @@ constexpr Setting settings[] = {
     {"features.jitter", real, "0.1", "0..0.9", "",
      "Expiries are shortened by a random share up to this, so that profiles read together are not "
      "all read again together."},
-    {"features.cache_memory", size, "64MiB", "0B..1TiB", "", "Memory for cached profiles."},
+    {"features.cache_memory", size, "64MiB", "0B..1TiB", "",
+     "Maximum memory of a router's cache of profiles."},
 
     {"transfer.transports", text, "tcp", "", "",
      "Transports for pages between nodes, as in UCX_TLS: tcp, or with RDMA rc,ud,tcp."},
@@ -191,9 +199,11 @@ constexpr Setting settings[] = {
      "a trusted network."},
 
     {"router.policy", text, "planner", "", "",
-     "Policy that chooses the plan of a request that does not name one: recompute, user, item, "
-     "larger, bat or planner; for models that support them also causal, and, with a repair, blocks "
-     "or all_blocks."},
+     "Policy that chooses the plan of a request that does not name one: recompute (reuses "
+     "nothing), user or item (always that prefix), larger (the longer prefix), bat (the BAT "
+     "paper's rule) or planner (the best balance of time now and reuse later). For models that "
+     "support them also causal (the plain prompt) and, with a repair, blocks or all_blocks "
+     "(reuse at any position)."},
     {"router.shared_areas", boolean, "false", "", "",
      "Let user and item blocks share one memory under every policy, not only under planner; an item "
      "block then evicts another block only if it was wanted more often. For measuring this part of "
@@ -216,8 +226,8 @@ constexpr Setting settings[] = {
      "Maximum predicted compute time of a tenant's waiting requests, per executor of the workers; "
      "more is refused."},
     {"router.quantum", duration, "10ms", "100us..10s", "",
-     "Predicted compute time of requests that a tenant of weight 1 may send to a worker before the "
-     "next tenant is served (quantum)."},
+     "Predicted compute time of requests that a tenant of weight 1 may send to a worker before "
+     "the next tenant is served."},
     {"router.window", duration, "2ms", "0s..10s", "",
      "Predicted compute time per executor that a router sends to a worker ahead of its answers, or "
      "more if good batches need it. Further requests wait at the router, where tenants get their "
@@ -230,7 +240,8 @@ constexpr Setting settings[] = {
     {"router.affinity", real, "0.5", "0..1", "",
      "Weight of the held blocks in router.routing: affinity; the load has the remaining weight."},
     {"router.candidates_max", integer, "1000", "1..100000", "candidates",
-     "Maximum number of candidates per request, and of items that a request allows or denies."},
+     "Maximum number of candidates per request, and of items in its allow list and in its deny "
+     "list, each."},
     {"router.width_max", integer, "512", "1..4096", "paths",
      "Maximum width of a request's beam search, and maximum number of items that it returns."},
     {"router.completion_tokens_max", integer, "256", "1..100000", "tokens",
@@ -238,9 +249,10 @@ constexpr Setting settings[] = {
     {"router.history_events_max", integer, "10000", "1..1000000", "events",
      "Maximum number of history events in a profile."},
     {"router.history_part", integer, "64", "0..65536", "tokens",
-     "For generators and models whose tokens are items: tokens per block of a user's history, so "
-     "that earlier blocks stay usable when the history grows. 0: one block for the whole history. "
-     "All routers should use the same value."},
+     "For generators and models whose tokens are items (HSTU and Climber): tokens per block of "
+     "a user's history, so that earlier blocks stay usable when the history grows. 0: one "
+     "block for the whole history. Routers with different values do not reuse each other's "
+     "history blocks."},
     {"router.score_items_max", integer, "1024", "1..100000", "items",
      "Maximum number of items per /v1/score request."},
     {"router.score_labels_max", integer, "256", "1..100000", "tokens",
@@ -248,7 +260,8 @@ constexpr Setting settings[] = {
     {"router.request_tokens_max", integer, "262144", "1..16777216", "tokens",
      "Maximum number of tokens of a request, including all its parts."},
     {"router.deadline", duration, "2s", "1ms..10min", "",
-     "Time from receipt to answer for requests that do not set a budget."},
+     "Time from receipt to answer for requests that do not set a limit of their own "
+     "(budget_us)."},
     {"router.deadline_max", duration, "10s", "1ms..10min", "",
      "Maximum time that a request may set from receipt to answer."},
     {"router.frequency_window", duration, "300s", "1s..24h", "",
@@ -258,10 +271,11 @@ constexpr Setting settings[] = {
      "only serves scores."},
 
     {"router.pull_share", real, "0.25", "0..1", "",
-     "Initial estimate of the time to pull a block from another node, as a share of the time to "
-     "compute it. 1: blocks are not pulled."},
+     "Time to pull a block from another node, as a share of the time to compute it, until it "
+     "has been measured (router.measure_pulls). 1: blocks are never pulled."},
     {"router.measure_pulls", boolean, "true", "", "",
-     "Whether measured pulls update that estimate. false: router.pull_share stays fixed."},
+     "Whether measured pulls update the estimate that starts at router.pull_share. false: it stays "
+     "fixed."},
     {"router.device", text, "", "", "",
      "Cost model for computing a block rather than pulling it: a profile of the workers' machines "
      "written by troupe bench calibrate, or the name of a known device. Empty: the measured time "
@@ -270,8 +284,8 @@ constexpr Setting settings[] = {
     {"inference.executors", integer, "0", "0..256", "threads",
      "Number of batches computed at a time. 0: one per core, or two on a GPU."},
     {"inference.cores", integer, "0", "0..1024", "cores",
-     "Cores that all batches may use together; a batch is split when other batches leave cores "
-     "idle. 0: all."},
+     "Cores that all batches may use together; a batch is spread over cores that other batches "
+     "leave idle. 0: all."},
     {"inference.batch_tokens_max", integer, "4096", "1..1048576", "tokens",
      "Maximum number of computed tokens per batch; a larger request runs alone. While every "
      "executor runs a request of more than three full batches, one batch of small requests runs "
@@ -298,8 +312,9 @@ constexpr Setting settings[] = {
      "Address on which the HTTP server listens; 0.0.0.0 makes it reachable from other machines."},
     {"http.port", integer, "8080", "0..65535", "", "Port of the HTTP server. 0: any free port."},
     {"http.connections_max", integer, "1024", "1..1000000", "connections",
-     "Maximum number of open connections. Beyond it, a new connection closes the longest idle one "
-     "of the address with the most connections. The process needs this many open files."},
+     "Maximum number of open connections. Beyond it, a new connection closes the longest idle "
+     "one of the address with the most connections. The process's limit of open files must be "
+     "above this."},
     {"http.connections_per_address_max", integer, "256", "1..1000000", "connections",
      "Maximum number of open connections from one IPv4 address or one /64 of IPv6. A proxy counts "
      "as one address."},
@@ -315,9 +330,10 @@ constexpr Setting settings[] = {
      "again at SIGHUP."},
     {"http.tls_key", text, "", "", "", "PEM file of the key of http.tls_certificate."},
     {"http.api_keys", text, "", "", "",
-     "API keys: a file (troupe keys), or redis://host… or rediss://… (login and certificates as for "
-     "features.store). Every request except /v2/health/ then needs a key, which determines its "
-     "tenant. Empty: no keys, and a header names the tenant. Read again at SIGHUP."},
+     "API keys: a file made by `troupe keys`, or redis://host… or rediss://… (login and "
+     "certificates as for features.store). Every request except /v2/health/ then needs a key, "
+     "which determines its tenant. Empty: no keys, and the header x-troupe-tenant names the "
+     "tenant. Read again at SIGHUP."},
     {"http.api_keys_refresh", duration, "10s", "100ms..1h", "",
      "Interval at which keys in a Redis are read. While it is unreachable or has no keys, the keys "
      "read last stay valid."},

@@ -1,3 +1,5 @@
+// Reads a small file, such as a certificate or a configuration, as a whole. A file over the
+// bound is an error, so a device or a growing file cannot fill the memory.
 #include "runtime/config/whole_file.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Applies the rules of the coordination service (keys with revisions, leases that end unless
+// renewed) to a plain object in memory. The single node's file and the simulation both use it, so
+// that they behave alike.
 #include "runtime/coordination/coordination_state.h"
 
 #include <algorithm>

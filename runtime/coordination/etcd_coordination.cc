@@ -1,3 +1,6 @@
+// Keeps a cluster's small shared state (who leads, who is a member) in etcd. It tries etcd's
+// endpoints in order within a time limit, and logs in again when needed. A change that may have
+// been sent is never repeated, since its outcome is unknown.
 #include "runtime/coordination/etcd_coordination.h"
 
 #include <algorithm>

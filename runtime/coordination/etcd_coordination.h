@@ -24,7 +24,6 @@
 //
 // An etcd that was wiped, restored from an old copy or replaced could reuse revisions. Its
 // answers are refused.
-// twice. Its answers are refused.
 #include <chrono>
 #include <cstdint>
 #include <memory>

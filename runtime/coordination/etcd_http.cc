@@ -1,3 +1,5 @@
+// Exchanges one HTTP request and response with an etcd endpoint, with connections that stay open,
+// over TLS if configured. Time and response size are bounded, whatever the server does.
 #include "runtime/coordination/etcd_http.h"
 
 #include <sys/socket.h>

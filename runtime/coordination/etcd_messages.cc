@@ -1,3 +1,5 @@
+// Converts questions to etcd into JSON, and etcd's JSON responses into answers. A response that
+// does not fit the question is refused with a description of the fault.
 #include "runtime/coordination/etcd_messages.h"
 
 #include <openssl/evp.h>

@@ -1,3 +1,6 @@
+// Keeps a single node's coordination state (keys with revisions, leases) in one small file, so that
+// leadership and version numbers survive a restart. The file is replaced as a whole before a change
+// is answered.
 #include "runtime/coordination/file_coordination.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// Chooses the incarnation of a process: a number larger at each start of its node, by which
+// messages of earlier processes are recognised.
 #include "runtime/coordination/incarnation.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Keeps a router's or cache-meta's list of the cluster's nodes current by re-reading it from the
+// coordination service (etcd, or a file). The known list stays in use while a new one cannot be
+// read or is invalid.
 #include "runtime/coordination/member_watch.h"
 
 #include <utility>

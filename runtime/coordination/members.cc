@@ -1,3 +1,6 @@
+// Reads and changes the list of nodes that joined or left the cluster since its file was written.
+// The list is one key of the coordination service (etcd, or a file), changed only if nobody else
+// changed it meanwhile.
 #include "runtime/coordination/members.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Saves a node's last view of the cluster's members in its data folder. If etcd loses its data,
+// this view shows which node numbers are taken. A checksum keeps damaged data from being written
+// back to etcd.
 #include "runtime/coordination/members_file.h"
 
 #include <xxhash.h>

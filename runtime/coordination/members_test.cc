@@ -63,7 +63,7 @@ TEST_SUITE("members") {
     CHECK(refusal(with_joined({}, file, {0, "a b", "h", 1})).find("without blanks") != std::string::npos);
     CHECK(refusal(with_joined({}, file, {0, "a", "h", 0})).find("a port") != std::string::npos);
     const ClusterMembers leaving = std::get<ClusterMembers>(with_leaving(joined({}, "a"), file, "a"));
-    CHECK(refusal(with_joined(leaving, file, {0, "a", "h", 1})).find("leaves") != std::string::npos);
+    CHECK(refusal(with_joined(leaving, file, {0, "a", "h", 1})).find("is leaving") != std::string::npos);
   }
 
   TEST_CASE("members: joins are bounded, except for nodes that join again") {

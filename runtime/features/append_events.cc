@@ -1,3 +1,6 @@
+// Computes a user's profile after new events are appended: repeated events are skipped, late ones
+// inserted by time, and the oldest dropped at the limits. It also checks the conditions of
+// conditional writes.
 #include "runtime/features/append_events.h"
 
 #include <algorithm>

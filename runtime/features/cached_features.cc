@@ -1,3 +1,6 @@
+// Answers requests for users' profiles from memory where the request allows an older one, so that
+// not every request waits for a remote feature store. Other requests wait for one shared reading,
+// or a thread reads the profile afterwards.
 #include "runtime/features/cached_features.h"
 
 #include <chrono>

@@ -1,3 +1,6 @@
+// Keeps a router's copy of a catalog that is stored elsewhere, with snapshots (immutable states) of
+// its recent versions. A request can thus be answered from the version at which its user's profile
+// was read.
 #include "runtime/features/catalog_mirror.h"
 
 #include <string_view>

@@ -1,3 +1,5 @@
+// Finds catalog snapshots (immutable states of the catalog) by version for as long as a request
+// uses them.
 #include "runtime/features/catalogs_in_use.h"
 
 namespace troupe {

@@ -1,3 +1,6 @@
+// Caches profiles of users that were read from a remote store, each for a limited time. For each
+// lookup it says whether the profile is fresh, stale or missing, and whether this caller should
+// read it from the store now.
 #include "runtime/features/expiring_profiles.h"
 
 #include <xxhash.h>

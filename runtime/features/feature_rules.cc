@@ -1,3 +1,5 @@
+// Holds the rules that the RocksDB and the Redis feature store share, so that both refuse, resolve
+// histories and report failed imports alike.
 #include "runtime/features/feature_rules.h"
 
 #include <span>

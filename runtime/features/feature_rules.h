@@ -1,6 +1,6 @@
 #pragma once
-// Shared rules of both feature stores: refusals, how a history becomes a profile, and errors of
-// imports.
+// Rules that both feature stores (RocksDB, Redis) share, so that they answer alike: refusals, how a
+// history becomes a profile, and errors of imports.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

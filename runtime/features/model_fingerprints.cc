@@ -1,3 +1,6 @@
+// Encodes and compares fingerprints (hashes) of the model, vocabulary and prompt file for which
+// stored items were imported. Items are token ids, so another vocabulary would silently read them
+// as other words.
 #include "runtime/features/model_fingerprints.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Keeps the profiles that were read last, with least-recently-used eviction. The single node thus
+// reads no disk for them, and a router can answer from them while the shared Redis is unreachable.
 #include "runtime/features/profile_cache.h"
 
 namespace troupe {

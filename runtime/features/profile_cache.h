@@ -1,6 +1,7 @@
 #pragma once
-// Keeps profiles as last read from a store that is slow or may be unreachable, each with the
-// catalog position of that reading. Answers share them. The least recently used are evicted.
+// Keeps profiles as last read from a store that is slow or may be unreachable, so that requests are
+// answered without it. Each has the catalog position of that reading. Answers share them. The least
+// recently used are evicted.
 #include <cstddef>
 #include <list>
 #include <mutex>

@@ -1,3 +1,6 @@
+// Serves profiles and the catalog of a single node from RocksDB. The whole catalog and recent
+// profiles are also in memory, so that a request for them reads no disk. Writes are durable before
+// they are answered.
 #include "runtime/features/store_features.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Imports rows into a Store: checks everything, then writes everything.
+// Imports profiles and items into a single node's RocksDB. All rows are checked before the first is
+// written. A large import is written in parts, with a note in the store that it is unfinished.
 #include <algorithm>
 #include <unordered_set>
 #include <utility>

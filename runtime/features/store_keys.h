@@ -1,5 +1,6 @@
 #pragma once
-// Keys of a RocksFeaturePort in the column `meta` of its store; store_check.h has the others.
+// Names the version counters of a RocksFeaturePort (the single node's feature store) in the column
+// `meta` of its RocksDB, and encodes its counters and notes. store_check.h has the other keys.
 #include <string>
 #include <string_view>
 

@@ -1,3 +1,6 @@
+// Builds immutable snapshots of the catalog of items that share most of their memory, and one index
+// from item ids to numbers. A write of one item thus costs microseconds, and requests keep reading
+// the snapshot they began with.
 #include "runtime/features/stored_catalog.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Tracks ranges of stored keys whose rows are damaged, so that a request for one is refused instead
+// of answered as absent. Writing or erasing such a key takes it out of its range.
 #include "runtime/features/unreadable_ranges.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
-// Ranges of a column's keys whose rows could not be read when it was loaded. Whether such a key
-// exists is unknown until it is written or erased.
+// Tracks ranges of a column's keys whose rows could not be read when it was loaded, because the
+// disk damaged them. Whether such a key exists is unknown until it is written or erased.
 #include <atomic>
 #include <cstddef>
 #include <memory>

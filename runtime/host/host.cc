@@ -1,3 +1,5 @@
+// Parts that all hosts share: names of actors, and the log lines and counts of malformed
+// messages. A host runs actors, either on threads in real time or in a simulation.
 #include "runtime/host/host.h"
 
 #include <utility>

@@ -22,7 +22,7 @@
 namespace troupe {
 
 // An actor to run. `port` is null for a core that starts no jobs; it must live until stop() has
-// returned. `slots` executors call it at a time, each with its own index in [0, lanes). Jobs start
+// returned. `slots` executors call it at a time, each with its own index in [0, slots). Jobs start
 // in the order in which the core started them and end in any order. While `jobs_waiting_max` jobs
 // wait for an executor, a further job is refused at once (503).
 struct ActorSpec {

@@ -1,3 +1,6 @@
+// Lets several models share one node. It stands between a model's actor and its host, and
+// translates actor ids, owners of blocks and block sizes. The actor works as if its model were
+// the only one.
 #include "runtime/host/model_actor.h"
 
 #include <utility>

@@ -5,7 +5,7 @@
 // that neither the core nor the shared actors know of several models:
 //
 // - Numbers: the core uses a node's number for its model's router or worker there; outside, they
-//   have numbers of their own (seat.h).
+//   have numbers of their own (model_actor_ids.h).
 // - Owners: users and items of two models may have the same ids, so the model's name is put before
 //   the owner of blocks. Names of blocks are hashes of model and layout and stay unchanged.
 // - Sizes: tokens of two models take different amounts of memory, so messages about blocks count

@@ -1,3 +1,5 @@
+// Merges the metrics of all models of a node into one text for Prometheus. Metrics that a model
+// counts get the label `model`; metrics of the pool, the server and the disk belong to the node.
 #include "runtime/host/model_metrics.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Runs the actors that a finished job has woken, on the executor thread that ran the job. CAF
+// (C++ Actor Framework) would wake another thread for them, which costs more than most steps.
+// After a bounded number of steps the rest goes to CAF's threads, because the executor's next
+// job waits.
 #include "runtime/network/caf_executor_slot.h"
 
 #include <caf/all.hpp>
@@ -6,7 +10,7 @@
 namespace troupe {
 namespace {
 
-constexpr int turns_max = 16;             // steps of actors in a row
+constexpr int turns_max = 16;             // steps before the rest goes to CAF's threads
 constexpr std::size_t messages_max = 16;  // messages of one actor per step
 
 }  // namespace
@@ -20,7 +24,7 @@ void CafExecutorSlot::run_ready() {
     } else if (actor->resume(this, messages_max) == caf::resumable::resume_later) {
       ready_.push_back(actor);
     } else {
-      caf::intrusive_ptr_release(actor);
+      caf::intrusive_ptr_release(actor);  // the reference that the queue held
     }
   }
 }

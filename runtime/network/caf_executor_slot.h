@@ -1,8 +1,9 @@
 #pragma once
-// Runs actors on an executor thread that has just finished a job: the actors that the job's result
-// woke, those that these woke, and so on. The thread pool would wake another thread for them, which
-// costs more than most steps, while this thread would go to sleep. The number of steps is bounded,
-// since the executor's next job waits: further actors go to the pool.
+// Runs CAF actors on an executor thread, which does the blocking jobs of a port. When a job ends,
+// it runs the actors that the result woke, those that these woke, and so on. CAF's thread pool
+// would wake another thread for them, which costs more than most steps, while this thread would go
+// to sleep. The number of steps is bounded, since the executor's next job waits: further actors go
+// to the pool.
 #include <caf/execution_unit.hpp>
 #include <deque>
 

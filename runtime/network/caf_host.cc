@@ -1,3 +1,6 @@
+// Runs a node's actors on CAF (C++ Actor Framework) in real time. It creates one CAF actor per
+// core, gives each port its executor threads, connects the node to its peers and shuts
+// everything down in order.
 #include "runtime/network/caf_host.h"
 
 #include <algorithm>

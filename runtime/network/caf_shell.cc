@@ -1,3 +1,6 @@
+// Connects cores, the plain objects that decide, to CAF (C++ Actor Framework). It passes
+// messages, timers and job results to a core as events, and carries out the effects that it
+// returns. Messages within the process stay structs; only those for other nodes are encoded.
 #include "runtime/network/caf_shell.h"
 
 #include <chrono>

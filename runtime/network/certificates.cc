@@ -1,3 +1,5 @@
+// Makes the cluster's own certificate authority and the node certificates that it signs. Nodes
+// identify each other by them over TLS, so no outside authority is needed.
 #include "runtime/network/certificates.h"
 
 #include <openssl/err.h>

@@ -1,3 +1,5 @@
+// Checks the options with which a process joins a cluster, before it listens or connects. Each
+// error text says which value is wrong and what is expected.
 #include "runtime/network/cluster.h"
 
 #include <set>

@@ -18,7 +18,7 @@ TEST_CASE("cluster: an incomplete membership is refused with the missing part") 
   CHECK(fault([](auto& p) { p.cluster = ""; }).starts_with("the cluster needs a name"));
   CHECK(fault([](auto& p) { p.cluster.assign(256, 'x'); }).starts_with("the cluster needs a name"));
   CHECK(fault([](auto& p) { p.heartbeat = {0}; }).starts_with("the heartbeat"));
-  CHECK(fault([](auto& p) { p.waiting_bytes_max = 1'000; }).starts_with("no room"));
+  CHECK(fault([](auto& p) { p.waiting_bytes_max = 1'000; }).starts_with("waiting_bytes_max is smaller"));
   CHECK(fault([](auto& p) { p.greeting.resize(greeting_bytes_max + 1); }).starts_with("the greeting has"));
   CHECK(fault([](auto& p) { p.peers.push_back({3, "x", "h", 1}); }) == "node 3 is listed twice");
   CHECK(fault([](auto& p) { p.peers.push_back({2, "x", "h", 1}); }) == "node 2 is listed twice");

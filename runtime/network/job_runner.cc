@@ -1,3 +1,6 @@
+// Thread pool for the blocking work of one actor, such as model computation or reads from disk.
+// Its threads (executors) take jobs from a bounded queue, call the actor's port and pass each
+// result on. The threads that run actors thus never block.
 #include "runtime/network/job_runner.h"
 
 #include "kernels/base/check.h"
@@ -25,8 +28,10 @@ bool JobRunner::start(std::uint64_t job, Job work) {
   bool wake = false;
   {
     std::lock_guard lock(mutex_);
+    // Jobs that idle threads take at once do not count as waiting.
     if (stopped_ || waiting_.size() >= waiting_max_ + idle_) return false;
     waiting_.emplace_back(job, std::move(work));
+    // Threads in finish_ take a waiting job next; wake another thread only for jobs beyond those.
     wake = asleep_ > 0 && waiting_.size() > finishing_;
   }
   if (wake) changed_.notify_one();

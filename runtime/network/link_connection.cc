@@ -1,3 +1,5 @@
+// Reads and writes frames on one TCP connection between two nodes, over TLS if configured.
+// Waiting messages are sent in batches, and a connection that stays silent is closed.
 #include "runtime/network/link_connection.h"
 
 #include <openssl/x509v3.h>

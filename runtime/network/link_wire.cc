@@ -1,3 +1,6 @@
+// Encodes and decodes the frames that nodes exchange: a header with a checksum, then a message,
+// a join, a rejection or a ping. Bytes from the network are not trusted: each length is checked
+// before use.
 #include "runtime/network/link_wire.h"
 
 #define XXH_STATIC_LINKING_ONLY  // for a state on the stack

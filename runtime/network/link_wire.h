@@ -1,20 +1,23 @@
 #pragma once
-// Wire format of a link (links.h): frames of a fixed header and a body. Integers are little endian.
+// Wire format of a link, the connection between two nodes (links.h): frames of a fixed header and a
+// body. Integers are little endian. A seal is an 8-byte checksum (XXH3) against damage in transit.
 //
 //   header       magic "TRP1", kind, role and node of the addressee (cargo only), length of the body
 //                in bytes, and a checksum of all these
-//   join         first frame of both sides: the sender, the intended receiver, whether the sender
-//                supports seals, and a seal. The caller then accepts the answer with a ping
-//   rejection  instead of the answer to a join: the reason as text; then the connection is closed
+//   join         first frame of both sides: wire version, sender, intended receiver, incarnation,
+//                cluster, greeting, whether the sender supports seals; a seal; the sender's name;
+//                another seal. The side that connected sends its join first, gets the other join
+//                as the answer, and accepts that with a ping
+//   rejection    instead of the answer to a join: the reason as text; then the connection is closed
 //   cargo        an envelope for an actor of the other process; then a seal, if the link is sealed
 //   ping         empty; shows that the sender is alive
 //
 // A link is sealed if no TLS protects it and both joins said that they support seals. The checksum
-// of each header is then verified before its length is used: a damaged length would make the reader
-// wait.
+// of each header is then verified before its length is used: with a damaged length the reader would
+// wait for bytes that never come.
 //
-// The reader trusts nothing: it checks lengths against the maximum of the kind before it allocates
-// anything, and closes a connection that sends anything else.
+// The reader trusts nothing: before it allocates, it checks the length against the maximum for the
+// frame's kind. It closes a connection whose frame is invalid.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -56,6 +59,7 @@ struct Join {
   NodeId node = 0, wanted = 0;  // sender and intended receiver
   Incarnation incarnation = 0;
   std::string cluster;
+  // data for the peer that is no message, such as the sender's address for pulling pages
   Bytes greeting;
   bool supports_seals = false;  // false for older programs
   // node name after the first seal, with a seal of its own; older programs omit it

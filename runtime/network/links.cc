@@ -1,3 +1,6 @@
+// Keeps one connection to every other node of the cluster. It accepts or opens connections,
+// checks who joins, reconnects after a loss, delivers messages, and tells the actors which peers
+// are lost.
 #include "runtime/network/links.h"
 
 #include <algorithm>

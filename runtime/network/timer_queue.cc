@@ -1,3 +1,5 @@
+// Keeps the timers of one core in the order of their times. Times that lie close together share
+// one wake-up, because each wake-up costs a thread switch.
 #include "runtime/network/timer_queue.h"
 
 #include <algorithm>

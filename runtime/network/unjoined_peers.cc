@@ -1,3 +1,6 @@
+// Limits the connections of which the sender is not known yet. When the slots are full, a new
+// connection takes the slot of the oldest one, silent ones first. Peers' addresses have slots of
+// their own, so strangers cannot lock peers out.
 #include "runtime/network/unjoined_peers.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Maps the memory that holds a node's cached keys and values, as pages of equal size. Checksums of
+// the blocks in these pages are computed here too, with XXH3. Memory that the machine cannot
+// provide is refused when it is mapped, not by a crash later.
 #include "runtime/pool/page_arena.h"
 
 #include <sys/mman.h>

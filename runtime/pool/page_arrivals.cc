@@ -1,3 +1,6 @@
+// Tracks blocks (cached keys and values) that are being copied into this node's pages: how many
+// bytes have arrived, and how each copy ended. A forward pass can thus start on the first layers of
+// a block while later layers are still on their way.
 #include "runtime/pool/page_arrivals.h"
 
 namespace troupe {

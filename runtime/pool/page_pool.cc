@@ -1,3 +1,6 @@
+// Keeps the books of a node's page pool: which block owns which pages, who holds it, and which
+// block is evicted next. A block is the keys and values of one segment of a prompt. The bytes are
+// elsewhere (page_arena.h), so all decisions here are deterministic and cheap to test.
 #include "runtime/pool/page_pool.h"
 
 #include <algorithm>

@@ -1,23 +1,23 @@
 #pragma once
 // Decides which block owns which page of one node's arena. The KV-cache worker's core holds the one
 // PagePool of its node. The pool has no bytes, threads or clock, so the same calls always give the
-// same answers. All areas (items and system prompts; users; see pool_areas.h) share one range of
-// pages, and their sizes are only accounting: moving a boundary copies nothing. An area above its
-// size gives up pages when the next reservation needs them. The allocator agent sets the
-// boundaries: how many pages each area has and how many of them it may lend. `reserve_anywhere`
-// borrows within that limit.
+// same answers. All areas (item blocks, user blocks and, on some nodes, rows; see pool_areas.h)
+// share one range of pages. Their sizes are only accounting: moving a boundary copies nothing. An
+// area above its size gives up pages when the next reservation needs them. The allocator agent sets
+// the boundaries: how many pages each area has, and how many of them no other area may borrow.
+// `reserve_anywhere` borrows within that limit.
 //
 // A block's life is: reserve → writing or loading → commit → ready → evicted or removed. Every
 // reservation has its own generation, so late messages about an older one are recognised and
 // ignored.
 //
-// The pool finds blocks by `==` of names, as containers do; builds with mutants may shorten that
-// comparison. A caller checks `identical` (runtime/actor/identity.h) before it uses a block, and
-// does not reserve a name that finds another block.
+// The pool finds blocks by `==` of names, as containers do. Test builds with mutants (deliberate
+// faults) may compare only a part of the name. A caller checks `identical`
+// (runtime/actor/identity.h) before it uses a block, and does not reserve a name that finds another
+// block.
 //
-// Pages of the row area are lent to the holder of the rows of embedding tables (row_slab.h).
-// They belong to no block until the borrower returns them.
-// block, and come back when the borrower says so.
+// Pages of the row area are taken with `lend` by the holder of the rows of embedding tables
+// (row_slab.h). They belong to no block until that holder calls `return_pages`.
 #include <boost/unordered/unordered_flat_map.hpp>
 
 #include <array>
@@ -50,13 +50,14 @@ struct PoolBlock {
   std::uint64_t checksum = 0;  // over the bytes, once ready
   NodeId copy_of = 0;          // node that has it too, so it is worth less here; 0 = not a copy
   bool checked = false;        // ready: its bytes were compared with the checksum since they arrived here
-  // No longer found by name; its pages are freed when the last holder releases them.
+  // No longer found by name; its pages are freed when the last reader or writer releases them.
   bool removed = false;
 
   bool is_copy() const { return copy_of != 0; }
 };
 
-// Describes a ready block that can no longer be found. The index must be informed.
+// Describes a ready block that can no longer be found. Cache-meta, which keeps the index of blocks,
+// must be informed.
 struct RemovedBlock {
   BlockName name;
   SegmentKind kind = SegmentKind::item;
@@ -110,16 +111,16 @@ class PagePool {
     bool loading = false;  // from the persistent tier, instead of being computed
     NodeId copy_of = 0;    // node that has it and keeps it; 0 = none
   };
-  // Reserves pages by evicting ready, unpinned blocks of the same area. The order is: hinted blocks
-  // in the given order, then copies, then the others, each least recently used first. A use lasts
-  // until its pin ends. Blocks of other areas are evicted only as far as those areas are above
-  // their caps. Returns null, with nothing evicted, if that is not enough or `tokens` is 0. The new
-  // block is held until commit or abandon.
+  // Reserves pages by evicting ready, unpinned blocks of the same area. The order is: blocks of
+  // `evict_first` in the given order, then copies, then the others, each least recently used first.
+  // A use lasts until its pin ends. Blocks of other areas are evicted only as far as those areas
+  // are above their caps. Returns null, with nothing evicted, if that is not enough or `tokens` is
+  // 0. The new block is held until commit or abandon.
   const PoolBlock* reserve(const Want& want, std::span<const BlockName> evict_first = {});
 
-  // Result of planning a reservation that treats all areas as one, as far as they may lend. The
-  // block of least worth is displaced first. Worth is 1 / (uses of all blocks since its own last
-  // use), times `copy_worth` (0 to 1) for a copy.
+  // Result of planning a reservation that may take pages of all areas: of another area only those
+  // above its minimum (AreaSplit::least). The block of least worth is displaced first. Worth is 1 /
+  // (uses of all blocks since its own last use), times `copy_worth` (0 to 1) for a copy.
   struct EvictionPlan {
     bool possible = false;                    // false: pinned or unfinished blocks take the pages
     std::vector<const PoolBlock*> displaced;  // in order of eviction; empty if enough pages are free
@@ -187,7 +188,7 @@ class PagePool {
   std::uint32_t page_tokens() const { return sizes_.page_tokens; }
   std::uint32_t free_pages() const { return static_cast<std::uint32_t>(free_.size()); }
   std::size_t areas() const { return areas_.size(); }
-  // True if the pool has the row area, and so no block belongs to it.
+  // True if the pool has the row area and no kind of block is assigned to it.
   bool has_rows() const {
     return areas_.size() > index_of(PoolArea::row) &&
            std::ranges::find(area_of_kind_, PoolArea::row) == area_of_kind_.end();
@@ -227,8 +228,9 @@ class PagePool {
     Entry *least_recent = nullptr, *most_recent = nullptr;
   };
   struct Area {
-    std::uint32_t cap = 0, least = 0, used = 0, evictable = 0;  // pages
-    Order own, copies;                                          // blocks in the order of use
+    // In pages. `least`: minimum that other areas cannot borrow.
+    std::uint32_t cap = 0, least = 0, used = 0, evictable = 0;
+    Order own, copies;  // blocks in the order of use
     std::uint32_t above() const { return used > cap ? used - cap : 0; }
   };
 

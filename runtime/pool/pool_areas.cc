@@ -1,3 +1,5 @@
+// Splits the pages of a pool between its areas (item blocks, user blocks, rows of embedding tables)
+// by configured shares.
 #include "runtime/pool/pool_areas.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Decides which rows of embedding tables are cached in pages lent by the page pool, and which row a
+// new one replaces. Rows in use are held until they are released, so no reader sees a row change.
 #include "runtime/pool/row_slab.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Adds up CPU time per component (router, codec, executors, …) from the threads' CPU clocks. It
+// shows where a node spends its processors.
 #include "runtime/profiling/cpu_components.h"
 
 #include <time.h>

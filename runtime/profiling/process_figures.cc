@@ -1,3 +1,5 @@
+// Reads figures about this process, such as CPU time, memory and open files, from /proc for the
+// metrics page.
 #include "runtime/profiling/process_figures.h"
 
 #include <sys/resource.h>

@@ -1,3 +1,5 @@
+// Reads and writes the API keys that several HTTP servers share in one Redis hash. Total size is
+// limited, so that servers can always read all keys.
 #include "runtime/redis/redis_api_keys.h"
 
 #include <utility>

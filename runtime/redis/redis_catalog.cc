@@ -1,3 +1,5 @@
+// Reads a profile and the catalog's changes from Redis in one round trip, and brings this router's
+// copy of the catalog up to date. A long catch-up is done by one executor slot (thread) for all.
 #include "runtime/redis/redis_catalog.h"
 
 #include <iterator>

@@ -1,3 +1,6 @@
+// Runs a pipeline (commands sent together) on one connection to Redis and reads all its replies
+// before a deadline. Any invalid reply ends the connection, so that no reply is taken for another
+// command's.
 #include "runtime/redis/redis_connection.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// Keeps one connection to Redis for each executor slot (thread of the port), and limits attempts to
+// reconnect while the server is unreachable.
 #include "runtime/redis/redis_connection_pool.h"
 
 #include <algorithm>

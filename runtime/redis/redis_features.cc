@@ -1,3 +1,6 @@
+// Serves profiles and the catalog from a Redis that several routers share. It refuses, or answers
+// from what was read last, while that Redis is unreachable, and reports writes whose outcome is
+// unknown.
 #include "runtime/redis/redis_features.h"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
-// Bulk imports into Redis: checks everything, then writes in pipelines.
+// Imports profiles and items into Redis: checks everything in memory first, then writes in
+// pipelines (commands sent together). A restart of Redis meanwhile stops the import, because rows
+// may be lost.
 #include <algorithm>
 #include <set>
 #include <string>

@@ -1,3 +1,5 @@
+// Parses Redis replies from bytes with hiredis, within bounds on their bytes and elements. A faulty
+// server thus causes an error, not unbounded memory use.
 #include "runtime/redis/redis_reply.h"
 
 #include <hiredis/read.h>

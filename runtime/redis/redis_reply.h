@@ -1,7 +1,7 @@
 #pragma once
-// Parses replies of a Redis from bytes to values with the parser of hiredis, which only this file
-// uses. Anything but a sound reply within the bounds is a fault; the bytes after it cannot be
-// interpreted.
+// Parses replies of a Redis from bytes to values with the parser of hiredis, which only
+// redis_reply.cc includes. Anything but a sound reply within the bounds is a fault. The bytes after
+// a fault cannot be interpreted, so the caller closes the connection.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,10 +32,10 @@ class RedisReplyReader {
   RedisReplyReader(const RedisReplyReader&) = delete;
   RedisReplyReader& operator=(const RedisReplyReader&) = delete;
 
-  // Resets the bounds for the next pipeline's replies.
+  // Resets the bounds for the replies to the next pipeline (commands sent together).
   void begin();
   std::string add(std::string_view bytes);  // returns "" or what is wrong
-  // Returns a reply, Needs if more bytes are needed, or what is wrong.
+  // Returns the next reply, NeedsBytes if it is not complete yet, or what is wrong.
   struct NeedsBytes {};
   std::variant<RedisReply, NeedsBytes, std::string> next();
   bool is_empty() const;  // all bytes are consumed

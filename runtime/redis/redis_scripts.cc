@@ -1,3 +1,5 @@
+// Contains the Lua scripts that read and write profiles and items in Redis, each as one atomic
+// step, and the strict decoding of their replies.
 #include "runtime/redis/redis_scripts.h"
 
 #include <openssl/evp.h>

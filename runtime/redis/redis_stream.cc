@@ -1,3 +1,5 @@
+// Connects to Redis and moves bytes with a deadline, plain or through TLS. TLS works on memory
+// buffers, so both ways share the same two socket functions.
 #include "runtime/redis/redis_stream.h"
 
 #include <openssl/bio.h>

@@ -1,3 +1,5 @@
+// Parses a Redis address such as `rediss://user:password@host:6379/0`. Its errors never quote the
+// address, which may contain a password.
 #include "runtime/redis/redis_url.h"
 
 #include <charconv>

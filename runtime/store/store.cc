@@ -1,3 +1,5 @@
+// Wraps the node's RocksDB (profiles, items, saved blocks and notes) so that disk failures become
+// values. It salvages a damaged store when it opens, and reopens the database after a failed write.
 #include "runtime/store/store.h"
 
 #include <rocksdb/listener.h>

@@ -1,3 +1,6 @@
+// Makes, checks and restores backups of what a node cannot recompute: profiles, catalog, and which
+// versions are served. A list of checksums is written last, so an unfinished or damaged backup is
+// recognised.
 #include "runtime/store/store_backup.h"
 
 #include <fcntl.h>

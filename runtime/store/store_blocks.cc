@@ -1,3 +1,6 @@
+// Saves cached keys and values to the node's disk and loads them back, so that a restart or an
+// eviction does not lose them. A block that does not match its checksum counts as a miss and is
+// erased.
 #include "runtime/store/store_blocks.h"
 
 #include <algorithm>

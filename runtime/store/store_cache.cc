@@ -1,3 +1,5 @@
+// Opens a store that only holds saved blocks, which can be recomputed. A damaged one is set aside
+// and replaced by an empty one, so that its process starts anyway.
 #include "runtime/store/store_cache.h"
 
 #include <fstream>

@@ -1,3 +1,5 @@
+// Checks all files of a node's data folder without changing them, and lists damage and lost
+// acknowledged writes. A store that opens, a salvage and the operator's check use this list.
 #include "runtime/store/store_check.h"
 
 #include <rocksdb/sst_file_reader.h>

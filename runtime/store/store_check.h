@@ -17,7 +17,7 @@ namespace troupe {
 
 inline constexpr const char* mark_file = "acknowledged";  // beside the database's folder
 inline constexpr std::string_view marked_key = "marked";  // in column meta: a mark existed
-// In column meta, by Numbered.
+// In column meta, by VersionKind.
 inline constexpr std::string_view counter_keys[] = {"profiles", "catalog"};
 inline constexpr std::string_view made_for_key =
     "made_for";  // in column meta: model for which the rows were imported
@@ -36,7 +36,7 @@ struct StoreCheck {
   std::map<std::string, Kind> kinds;  // "log", "table of users", "manifest", …
   std::vector<StoreDamage> damage;
   std::vector<StoreLoss> lost_tail;               // acknowledged, but in no log
-  std::array<std::uint64_t, 2> counters{};        // in the database, by Numbered; 0 = absent
+  std::array<std::uint64_t, 2> counters{};        // in the database, by VersionKind; 0 = absent
   bool has_mark = false, mark_is_missed = false;  // missed: a mark existed but is gone or unreadable
   AcknowledgedMark::State mark;
   std::vector<std::string> unchecked;  // tables beyond table_bytes_max

@@ -1,3 +1,4 @@
+// Turns damage to a store's files, and the losses from it, into sentences for logs and operators.
 #include "runtime/store/store_damage.h"
 
 namespace troupe {

@@ -1,3 +1,5 @@
+// Checks the footer of a RocksDB table (its last bytes, which locate its parts), because RocksDB
+// 7.8 trusts it without a checksum. A few wrong bits there would end the process.
 #include "runtime/store/store_footer.h"
 
 #include <cstring>

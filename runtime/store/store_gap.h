@@ -1,6 +1,6 @@
 #pragma once
-// Defines the callbacks of a walk over a range of keys, and the gaps of unreadable keys that it
-// skips.
+// Defines the callbacks of a walk over a range of stored keys (store_walk.h), and the gaps of
+// damaged, unreadable keys that it skips and reports.
 #include <functional>
 #include <string>
 #include <string_view>

@@ -1,3 +1,6 @@
+// Reads RocksDB's write-ahead logs and manifests record by record, without RocksDB. RocksDB's own
+// recovery hides some damage; this reader reports where each unreadable part begins and continues
+// at the next sound record.
 #include "runtime/store/store_log.h"
 
 #include <fcntl.h>

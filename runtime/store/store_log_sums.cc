@@ -1,3 +1,6 @@
+// Computes CRC-32C sums of any piece of a 32-KiB block of RocksDB's logs, at a cost that hardly
+// depends on the piece's length. The log reader (store_log.h) needs them: after damage it tries
+// every byte as the start of a record.
 #include "runtime/store/store_log_sums.h"
 
 #include <array>
@@ -5,7 +8,7 @@
 namespace troupe {
 namespace {
 
-// Polynomials modulo that of CRC-32C, highest power in the lowest bit.
+// Polynomials modulo that of CRC-32C, highest power in the lowest bit: `one` is the polynomial 1.
 constexpr std::uint32_t polynomial = 0x82F6'3B78u, one = 0x8000'0000u;
 
 constexpr std::uint32_t times_x(std::uint32_t value) { return value >> 1 ^ (value & 1 ? polynomial : 0); }
@@ -32,10 +35,10 @@ std::uint32_t product(std::uint32_t a, std::uint32_t b) {
   return sum;
 }
 
-// Returns the factor by which `bytes` zero bytes multiply a register.
+// Returns x^(8 * bytes): a CRC's state is multiplied by it when so many zero bytes follow.
 std::uint32_t zeros(std::size_t bytes) {
   static const std::vector<std::uint32_t> powers = [] {
-    constexpr std::size_t most = 32'768;  // a block
+    constexpr std::size_t most = 32'768;  // bytes of a block of a log
     std::vector<std::uint32_t> made{one};
     while (made.size() <= most) made.push_back(append_byte(made.back(), 0));
     return made;

@@ -19,7 +19,8 @@ class PieceSums {
   std::uint32_t crc32c(std::size_t at, std::size_t bytes) const;  // sum of a piece of the block
 
  private:
-  std::vector<std::uint32_t> prefix_sums_;  // register, started at 0, before each byte and after the last
+  // CRC state, started at 0, before each byte and after the last
+  std::vector<std::uint32_t> prefix_sums_;
 };
 
 }  // namespace troupe

@@ -1,3 +1,6 @@
+// Writes and reads the mark: a small file beside the database with the last acknowledged version
+// numbers, and ceilings for numbers in use. The mark shows after a crash whether the database lost
+// acknowledged writes, and no number is used twice.
 #include "runtime/store/store_mark.h"
 
 #include <fcntl.h>

@@ -21,7 +21,7 @@ enum class VersionKind : std::uint8_t { profiles, catalog };
 class AcknowledgedMark {
  public:
   struct State {
-    std::array<std::uint64_t, 2> last{}, ceiling{};  // by Numbered
+    std::array<std::uint64_t, 2> last{}, ceiling{};  // by VersionKind
     bool operator==(const State&) const = default;
   };
   struct MarkReading {

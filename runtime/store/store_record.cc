@@ -1,3 +1,5 @@
+// Encodes and decodes one stored value with a checksum over the value and its key. Damaged,
+// truncated or misplaced values are thus recognised and treated as absent.
 #include "runtime/store/store_record.h"
 
 #include <xxhash.h>

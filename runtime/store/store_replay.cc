@@ -1,3 +1,5 @@
+// Passes on the changes that are in a damaged store's logs but not yet in its tables, for the
+// salvage. It also finds gaps in the version numbers, which show that acknowledged writes are lost.
 #include "runtime/store/store_replay.h"
 
 #include <rocksdb/write_batch.h>
@@ -12,7 +14,7 @@
 namespace troupe {
 namespace {
 
-constexpr Column rows_of[] = {Column::users, Column::items};  // by Numbered
+constexpr Column rows_of[] = {Column::users, Column::items};  // by VersionKind
 
 }  // namespace
 

@@ -15,7 +15,7 @@
 namespace troupe {
 
 struct LogReplay {
-  using Versions = std::array<std::uint64_t, 2>;  // by Numbered: profiles, catalog
+  using Versions = std::array<std::uint64_t, 2>;  // by VersionKind: profiles, catalog
   // `value` absent: the key was erased.
   using Apply =
       std::function<void(Column column, std::string_view key, std::optional<std::string_view> value)>;
@@ -36,7 +36,7 @@ struct LogReplay {
   void record_missing(const Batch& batch);
 
   std::uint64_t expected_ = 0;                        // 0: no record was seen
-  std::array<std::optional<std::string>, 2> gap_in_;  // log in which the gap was seen, by Numbered
+  std::array<std::optional<std::string>, 2> gap_in_;  // log that showed the gap, by VersionKind
 };
 
 }  // namespace troupe

@@ -1,3 +1,6 @@
+// Configures RocksDB: the options of its columns, private files (mode 0600), no log of its own, and
+// a check of table footers. It also translates RocksDB's statuses into this project's kinds of
+// failure.
 #include "runtime/store/store_rocks.h"
 
 #include <fcntl.h>

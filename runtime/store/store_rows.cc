@@ -1,3 +1,5 @@
+// Validates profiles and items, and converts them to stored rows and back. Rows that are read back
+// pass the same checks, so a row written for another model cannot reach a forward pass.
 #include "runtime/store/store_rows.h"
 
 #include <algorithm>

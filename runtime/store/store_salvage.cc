@@ -1,3 +1,7 @@
+// Rebuilds a damaged store: copies every readable profile, item and note into a new store, replays
+// the logs, and lists each loss in lost.txt. Saved blocks are left out, since they can be
+// recomputed. The damaged store is read through a folder of links (`rocksdb.work`), never changed,
+// and set aside at the end.
 #include "runtime/store/store_salvage.h"
 
 #include <rocksdb/sst_file_reader.h>
@@ -18,10 +22,12 @@
 namespace troupe {
 namespace {
 
+// Stands in a new store for the lost note of the model for which its rows were imported.
 constexpr std::string_view lost_note = "lost with damage";
 
 namespace fs = std::filesystem;
 
+// Columns that are salvaged. Blocks are not: they can be recomputed.
 constexpr Column kept[] = {Column::items, Column::users, Column::meta};
 constexpr std::uint32_t batch_rows = 1024;
 constexpr const char* list_name = "lost.txt";
@@ -54,6 +60,7 @@ class NewStore {
     batch_.Delete(rocks_.column(column), slice(key));
     write_if(batch_.Count() >= batch_rows);
   }
+  // Returns a row of the column meta, such as the model for which the rows were imported.
   std::optional<std::string> note(std::string_view key) {
     write_if(true);
     std::string value;
@@ -199,7 +206,9 @@ class StoreSalvager {
     const auto make = [&] { return std::unique_ptr<rocksdb::Iterator>(reader.NewIterator(options)); };
     std::uint64_t rows = 0;
     std::vector<std::pair<std::string, std::string>> gaps;
-    StoreLoss run;  // adjacent unreadable rows: all of them may be, if a newer table is missing
+    // Adjacent unreadable rows, reported as one loss: a missing newer table can make every row of
+    // this table unreadable.
+    StoreLoss run;
     const auto end_run = [&] {
       if (run.rows_max > 0) note_loss(column, "rocksdb/" + name, run.from, run.to, run.rows_max);
       run = {};
@@ -243,13 +252,16 @@ class StoreSalvager {
     if (record) newest = std::max(newest, record->u64());
   }
 
+  // Adds a loss to the list. In the column meta only notes count as lost, since counters are set
+  // anew.
   void note_loss(Column column, const std::string& file, std::string_view from, const std::string& to,
                  std::uint64_t rows) {
     if (column != Column::meta) return name({file, column, std::string(from), to, rows});
-    for (const std::string_view note : {made_for_key, importing_key})  // counters are set anew
+    for (const std::string_view note : {made_for_key, importing_key})
       if (note >= from && (to.empty() || note < to)) notes_lost_.try_emplace(std::string(note), file);
   }
 
+  // Writes a loss to lost.txt and counts it.
   void name(StoreLoss loss) {
     list_ << "lost: " << describe(loss) << "\n";
     ++salvaged_.losses;
@@ -278,6 +290,8 @@ class StoreSalvager {
       has_rows_ |= column == Column::users || column == Column::items;
     });
     for (const StoreLoss& loss : replay_.lost) name(loss);
+    // Versions that the mark (store_mark.h) says were acknowledged, but that neither tables nor
+    // logs reached, are lost. Counters in tables prove nothing if logs or their end are damaged.
     for (std::size_t i = 0; i < replay_.versions.size(); ++i) {
       std::uint64_t reached = replay_.versions[i];
       if (!replay_.is_damaged && found_.lost_tail.empty()) reached = std::max(reached, table_counters_[i]);
@@ -292,14 +306,16 @@ class StoreSalvager {
   // loss is noted in its place, and a reader of the note finds no model there.
   void replace_lost_note(NewStore& next) {
     const auto kept = next.note(made_for_key);
-    const bool was_lost = kept && decode_note(made_for_key, *kept) ==
-                                      lost_note;  // lost earlier; notes written since are lost now
+    // An earlier salvage lost the note already; it is reported again.
+    const bool was_lost = kept && decode_note(made_for_key, *kept) == lost_note;
     const bool is_lost = was_lost || (has_rows_ && !found_.only_blocks() && !kept);
     if (is_lost) notes_lost_.try_emplace(std::string(made_for_key));
     if (is_lost) next.put(Column::meta, made_for_key, encode_note(lost_note, made_for_key));
     for (const auto& [note, file] : notes_lost_) name({file, Column::meta, note, note + '\0', 1});
   }
 
+  // Sets version counters so high that no number is used twice: to the mark's ceiling if there is a
+  // mark, otherwise far above every number seen.
   void set_counters(NewStore& next) {
     for (std::size_t i = 0; i < replay_.versions.size(); ++i) {
       const std::uint64_t known = std::max(
@@ -312,6 +328,7 @@ class StoreSalvager {
 
   // ---- replacement ----
 
+  // If the process ends between the two renames, the next start calls finish_salvage.
   void swap_stores() const {
     std::error_code error;
     fs::rename(damaged_, salvaged_.aside, error);
@@ -319,6 +336,7 @@ class StoreSalvager {
     finish_salvage(data_dir_);
   }
 
+  // `work_` has links to the damaged store's tables, so that the store itself is never changed.
   const fs::path data_dir_, damaged_, work_, result_;
   const StoreCheck& found_;
   OpenedRocks rocks_;  // tables of the damaged store

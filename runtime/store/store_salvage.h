@@ -14,7 +14,8 @@ struct SalvageResult {
   std::filesystem::path aside;  // folder of the damaged store, with lost.txt in it
   std::uint64_t losses = 0;
   std::vector<StoreLoss> lost;  // the first losses; lost.txt lists all
-  // Counters of the new store, by Numbered: above all numbers ever used, as far as the mark shows.
+  // Counters of the new store, by VersionKind: above all numbers ever used, as far as the mark
+  // shows.
   std::array<std::uint64_t, 2> counters{};
 };
 

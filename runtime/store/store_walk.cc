@@ -1,3 +1,5 @@
+// Visits a range of keys in RocksDB and continues after a damaged part, whose end it finds by
+// bisection over keys. One bad disk block thus costs only the rows in it.
 #include "runtime/store/store_walk.h"
 
 #include <optional>

@@ -1,5 +1,6 @@
 #pragma once
-// Walks a range of keys and continues after unreadable parts. Only runtime/store includes it.
+// Visits the rows in a range of keys and continues after damaged parts, so that one bad disk block
+// costs only its own rows. Only runtime/store includes it.
 #include <rocksdb/iterator.h>
 
 #include <functional>

@@ -1,3 +1,4 @@
+// Reads the user name and password for a store, such as Redis or etcd, from a file of one line.
 #include "runtime/tls/login.h"
 
 #include "runtime/config/config.h"

@@ -1,3 +1,5 @@
+// Sets up TLS towards the stores of a cluster (etcd, Redis). It loads the trusted authorities
+// and the node's own certificate, and makes each connection verify the server's name.
 #include "runtime/tls/tls_client.h"
 
 #include <arpa/inet.h>

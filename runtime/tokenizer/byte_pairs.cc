@@ -1,3 +1,5 @@
+// Byte pair encoding: turns one piece of text into tokens by merging neighbours, the merge of
+// the lowest rank first. A queue of pairs keeps the cost near linear for any text.
 #include "runtime/tokenizer/byte_pairs.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Converts text to tokens and back: finds added tokens, splits the text between them into pieces
+// and merges each piece into tokens. Words that are one token are looked up as a whole.
 #include "runtime/tokenizer/tokenizer.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Reads and checks a model's tokenizer.json. A feature that this program does not support is
+// refused by name, because ignoring it would change tokens.
 #include "runtime/tokenizer/tokenizer_file.h"
 
 #include <nlohmann/json.hpp>

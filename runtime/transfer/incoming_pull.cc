@@ -1,3 +1,6 @@
+// State of one pull, the copying of blocks' pages from another node: which requests come next,
+// where arrived bytes are written, and how it ends. Most checksums are computed as bytes arrive;
+// nothing is written after the end.
 #include "runtime/transfer/incoming_pull.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Copies pages between nodes that live in one process, for tests and for several nodes on one
+// machine. It uses the same requests and checks as the transport over the network, but no
+// sockets: the pulling thread copies the owner's memory.
 #include "runtime/transfer/local_transport.h"
 
 #include <algorithm>
@@ -51,7 +54,8 @@ std::variant<PullResult, Refusal> LocalTransport::pull(const PullBlocks& work) {
   if (auto* refusal = std::get_if<Refusal>(&opened)) return *refusal;
   auto& [pull, address] = std::get<PullTable::Open>(opened);
   std::uint64_t owner = 0;
-  std::memcpy(&owner, address.data(), sizeof owner);
+  std::memcpy(&owner, address.data(), sizeof owner);  // open() refuses a peer without an address
+  // next_request() returns nothing once the pull has ended.
   while (auto request = pull->next_request())
     if (!fetch(owner, *request, *pull))
       pull->end(pull_refused("peer_lost", work.node, "has ended", "a peer that lives"));
@@ -68,8 +72,11 @@ bool LocalTransport::fetch(std::uint64_t owner, const PullRequest& request, Inco
   return true;
 }
 
-// Runs on the reader's thread. A piece within one page is copied once; others are assembled first.
+// Answers a request (for a chunk of pages, in pieces of bounded size) on the pulling node's thread.
+// A piece within one page is copied straight to its destination; one that spans pages is assembled
+// first.
 void LocalTransport::send(const PullRequest& request, IncomingPull& to) const {
+  // For tests: this node seems to hang, and the pull ends at its deadline.
   if (responds_ && !responds_()) return;
   PullReply reply{request.pull, request.chunk, 0, examine(request, incarnation_, arena_)};
   if (!is_sound(reply.status)) metrics_.record(Metric::protocol_errors, 1);

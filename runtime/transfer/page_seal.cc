@@ -1,3 +1,5 @@
+// Encrypts pages and the requests for them in transit, with AES-256-GCM. Only nodes that hold a
+// process's keys can request or read its pages, and no byte can be changed undetected.
 #include "runtime/transfer/page_seal.h"
 
 #include <openssl/evp.h>

@@ -1,3 +1,5 @@
+// Keeps the peers that a node can pull pages from, and the pulls that are running. When a peer
+// is lost or the process stops, it ends the pulls concerned.
 #include "runtime/transfer/pull_table.h"
 
 #include <utility>

@@ -1,3 +1,5 @@
+// Encodes and decodes requests for pages and the headers of the replies. It also checks a
+// request against the owner's memory before any page is read.
 #include "runtime/transfer/pull_wire.h"
 
 #include <algorithm>

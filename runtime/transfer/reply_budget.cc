@@ -1,3 +1,5 @@
+// Limits the memory that a node keeps for page replies which slow readers have not received yet.
+// It decides whether a request gets pages, a refusal or nothing.
 #include "runtime/transfer/reply_budget.h"
 
 #include <algorithm>

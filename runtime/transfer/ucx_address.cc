@@ -1,3 +1,5 @@
+// Packs the address of a process's UCX worker for its peers, with a version and a checksum. UCX,
+// the library that moves the pages, checks neither.
 #include "runtime/transfer/ucx_address.h"
 
 #include <xxhash.h>

@@ -4,7 +4,6 @@
 // address, or one of another version, is rejected. It does not protect against a malicious peer.
 // The keys of an owner that seals are appended (page_seal.h); a program that does not know them
 // rejects such an address as another version's.
-// another version.
 #include <cstdint>
 #include <optional>
 #include <span>

@@ -1,3 +1,5 @@
+// Connection to one process of a peer node, over the network library UCX. It keeps each message
+// until UCX has sent it, and survives until UCX no longer uses it.
 #include "runtime/transfer/ucx_connection.h"
 
 #include <memory>

@@ -1,3 +1,5 @@
+// Loads the network library UCX when it is first needed, and first disables its signal handlers,
+// memory hooks and log output.
 #include "runtime/transfer/ucx_library.h"
 
 #include <dlfcn.h>

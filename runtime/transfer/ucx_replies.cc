@@ -1,3 +1,5 @@
+// Answers other nodes' requests for pages over the network library UCX. Bytes go directly from
+// the pool's memory, or encrypted from a copy, and stay valid until UCX has sent them.
 #include "runtime/transfer/ucx_replies.h"
 
 #include <algorithm>

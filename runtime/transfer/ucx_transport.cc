@@ -1,3 +1,5 @@
+// Moves pages between processes over the network library UCX. It sends requests to the owner of
+// the pages, answers those of other nodes, and ends a pull whose peer fails or stays silent.
 #include "runtime/transfer/ucx_transport.h"
 
 #include <algorithm>

@@ -7,7 +7,6 @@
 //
 // One thread does all the work. The first pull opens an endpoint to a peer. It is closed when
 // the peer is lost, fails or stays silent; the next pull opens another one.
-// lost, fails, or stays silent; the next pull makes another one.
 #include <chrono>
 #include <functional>
 #include <memory>

@@ -46,7 +46,7 @@ class OtherProcess {
     std::array<int, 2> ends{};
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
     line_ = ends[0];
-    std::string program = "/proc/self/exe", test = "--test-case=the other process*", all = "--no-skip";
+    std::string program = "/proc/self/exe", test = "--test-case=*the other process*", all = "--no-skip";
     std::array<char*, 4> arguments{program.data(), test.data(), all.data(), nullptr};
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);

@@ -1,3 +1,5 @@
+// Runs the network library UCX on a single thread, which makes all calls to it. The thread
+// sleeps until the network or a command wakes it.
 #include "runtime/transfer/ucx_worker.h"
 
 #include <sys/epoll.h>

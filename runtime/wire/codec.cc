@@ -1,3 +1,5 @@
+// Encodes each message between actors to bytes and decodes it, as one Cap'n Proto envelope. A
+// table lists all kinds of messages; a kind that is missing in it does not compile.
 #include "runtime/wire/codec.h"
 
 #include <capnp/message.h>

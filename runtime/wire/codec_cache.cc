@@ -1,4 +1,5 @@
-// schema/cache.capnp: finding, pinning and writing blocks.
+// Converts messages about finding, pinning and writing blocks to their Cap'n Proto form
+// (schema/cache.capnp) and back. Blocks are the cached keys and values.
 #include "runtime/wire/codec_fields.h"
 
 namespace troupe::codec {

@@ -1,4 +1,5 @@
-// schema/cluster.capnp: the split of each node's memory, liveness, versions and status.
+// Converts messages about the cluster to their Cap'n Proto form (schema/cluster.capnp) and back:
+// the split of each node's memory, liveness, versions and status.
 #include "runtime/wire/codec_fields.h"
 
 namespace troupe::codec {

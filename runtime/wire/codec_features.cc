@@ -1,4 +1,5 @@
-// schema/serving.capnp: profiles and catalog.
+// Converts messages about user profiles and the catalog of items to their Cap'n Proto form
+// (schema/serving.capnp) and back.
 #include "runtime/wire/codec_fields.h"
 
 namespace troupe::codec {

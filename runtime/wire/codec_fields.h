@@ -19,7 +19,7 @@
 
 namespace troupe::codec {
 
-// ---- One line per struct; the bodies are in codec_serving.cc, codec_cache.cc and codec_cluster.cc
+// ---- One line per struct; the bodies are in the codec_*.cc files
 
 #define TROUPE_CODEC_OF(Struct)                     \
   void put(const Struct&, schema::Struct::Builder); \

@@ -1,4 +1,6 @@
-// schema/serving.capnp: ranking, scores, execution; profiles and catalog are in codec_features.cc.
+// Converts requests for rankings, scores and generation, their execution on workers, and the
+// answers to their Cap'n Proto form (schema/serving.capnp) and back. Profiles and the catalog
+// are in codec_features.cc.
 #include "runtime/wire/codec_fields.h"
 
 namespace troupe::codec {

@@ -1,4 +1,5 @@
-// schema/serving.capnp: the trace context of a message.
+// Converts the trace context of a message, which ties the log lines of one request together, to
+// its Cap'n Proto form (schema/serving.capnp) and back.
 #include "runtime/wire/codec_fields.h"
 
 namespace troupe::codec {

@@ -1,3 +1,5 @@
+// Converts HTTP bodies in JSON to messages, and answers to JSON, with the members that the Cap'n
+// Proto schemas declare. Invalid bodies are refused with the position and the expected form.
 #include "runtime/wire/json.h"
 
 #include <capnp/message.h>

@@ -1,3 +1,5 @@
+// Counts values and nesting of a JSON text before it is parsed, so that a hostile text cannot
+// fill the memory.
 #include "runtime/wire/json_bounds.h"
 
 namespace troupe {

@@ -1,3 +1,5 @@
+// Reads and writes JSON along a Cap'n Proto schema, and describes that schema as JSON Schema.
+// Each member of a message is thus declared once, for the wire and for HTTP.
 #include "runtime/wire/json_schema.h"
 
 #include <algorithm>

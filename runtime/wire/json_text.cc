@@ -1,3 +1,5 @@
+// Escapes text from outside for JSON and for error lines, and checks UTF-8. No input can break a
+// log line or an HTTP answer.
 #include "runtime/wire/json_text.h"
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Creates, reads and checks API keys. The key file contains only salted hashes, so it does not
+// reveal keys.
 #include "server/auth/api_keys.h"
 
 #include <openssl/crypto.h>

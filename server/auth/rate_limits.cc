@@ -1,3 +1,5 @@
+// Limits per name how many requests come per second and how many are unanswered at a time. The
+// memory for names is bounded.
 #include "server/auth/rate_limits.h"
 
 #include <algorithm>

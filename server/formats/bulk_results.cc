@@ -1,3 +1,4 @@
+// Writes the results of a request of many lines: one JSON line each, and a summary at the end.
 #include "server/formats/bulk_results.h"
 
 #include <variant>

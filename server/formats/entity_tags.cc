@@ -1,3 +1,5 @@
+// Translates between versions of profiles or items and HTTP entity tags. Clients use them for
+// conditional reads and writes (If-Match, If-None-Match).
 #include "server/formats/entity_tags.h"
 
 #include <charconv>

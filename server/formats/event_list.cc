@@ -1,3 +1,5 @@
+// Parses the events that a client appends to a user's history over HTTP, and refuses invalid ones
+// with the exact field.
 #include "server/formats/event_list.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Translates between KServe's Open Inference Protocol (named tensors) and rankings or generations.
+// Clients of Triton or KServe can use this server unchanged.
 #include "server/formats/inference_protocol.h"
 
 #include <algorithm>

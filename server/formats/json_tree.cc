@@ -1,3 +1,5 @@
+// Parses JSON bodies of other engines' APIs into a tree after bounding their size and depth, so
+// that hostile bodies cost little.
 #include "server/formats/json_tree.h"
 
 #include <set>

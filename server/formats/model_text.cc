@@ -1,3 +1,5 @@
+// Turns text into a model's tokens and tokens into text, by the model's tokenizer or its
+// vocabulary.
 #include "server/formats/model_text.h"
 
 namespace troupe::server {

@@ -1,3 +1,5 @@
+// Translates between the rerank API of Cohere, Jina and vLLM and this server's ranking requests.
+// The query names a user, or is a text for models that rank texts.
 #include "server/formats/rerank.h"
 
 #include <algorithm>

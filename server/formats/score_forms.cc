@@ -1,3 +1,5 @@
+// Translates between the score APIs of vLLM and SGLang and this server's requests, so that their
+// clients can be used unchanged.
 #include "server/formats/score_forms.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Builds a score request from a query text and document texts, for models that rank texts which no
+// catalog contains.
 #include "server/formats/text_pairs.h"
 
 #include "server/formats/json_tree.h"

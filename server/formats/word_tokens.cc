@@ -1,3 +1,5 @@
+// Replaces vocabulary words in a request body by token numbers before the body is parsed, so that
+// clients need not know the numbers.
 #include "server/formats/word_tokens.h"
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,5 @@
-// Contains everything that depends on gRPC, with the generated code of troupe.proto, because it
+// Serves rankings, scores and generations over gRPC: parses calls, hands them to the HTTP server's
+// request path, and writes the replies. Everything that depends on gRPC is in this file, because it
 // compiles slowly.
 #include "server/grpc/grpc_server.h"
 

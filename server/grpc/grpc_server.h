@@ -1,6 +1,6 @@
 #pragma once
 // gRPC server for rankings, scores and generations (troupe.proto), on its own port. After parsing,
-// a call is handled like an HTTP request. A build without gRPC uses grpc_door_none.cc.
+// a call is handled like an HTTP request. A build without gRPC uses grpc_server_none.cc.
 //
 // The limits are those of the HTTP server: bytes of a message (none is decompressed) and of
 // metadata, list elements before they are copied, and as many unanswered calls as connections. The

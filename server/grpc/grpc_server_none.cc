@@ -1,4 +1,5 @@
-// Replaces grpc_door.cc in builds without gRPC.
+// Replaces grpc_server.cc in builds without gRPC: starting a gRPC server fails with an error that
+// says what is missing.
 #include "server/grpc/grpc_server.h"
 
 namespace troupe::server {

@@ -1,3 +1,5 @@
+// Translates between OpenAI's completions API and this server's completion requests. Members that
+// would change the answer but have no effect here are refused.
 #include "server/http/completions.h"
 
 #include <algorithm>

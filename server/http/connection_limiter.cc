@@ -1,3 +1,5 @@
+// Decides which connection closes when too many are open or they hold too much memory. The client
+// address with the most connections pays first.
 #include "server/http/connection_limiter.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Sends single HTTP requests and waits for the responses. The command line, benchmarks and tests
+// use this client.
 #include "server/http/http_client.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Parses the request line and headers of an HTTP request as bytes arrive, within limits. Hostile
+// input is refused before it costs memory.
 #include "server/http/http_head.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Maps an HTTP method, path and body to a message for the router, to a question that the server
+// answers itself, or to a refusal.
 #include "server/http/http_routes.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Contains the HTTP server's core: it accepts connections, forwards requests to the router, and
+// matches replies and timeouts to them. Also answers questions about health, models and the
+// cluster.
 #include "server/http/http_server.h"
 
 #include <algorithm>

@@ -6,9 +6,9 @@
 // `answer_us_max` after its last byte; a reload within `reload_us_max`.
 //
 // Connections are bounded in total and per address. At the limit, the connection that has waited
-// longest closes, of the address with the most (door_places.h). A new connection is refused only if
-// the actors have a request of every other one. Even then some connections are reserved for health
-// and metrics.
+// longest closes, of the address with the most (connection_limiter.h). A new connection is refused
+// only if the actors have a request of every other one. Even then some connections are reserved for
+// health and metrics.
 #include <cstdint>
 #include <functional>
 #include <map>

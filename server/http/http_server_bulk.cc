@@ -1,4 +1,5 @@
-// Implements the part of a connection that serves a request of many lines.
+// Serves a bulk request, whose body has one request per line: some lines are with the actors at a
+// time, and each gets a result line. Such a request may be long while memory stays bounded.
 #include "server/http/http_server_bulk.h"
 
 #include <chrono>

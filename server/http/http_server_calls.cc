@@ -1,3 +1,5 @@
+// Handles calls that came by another protocol (gRPC) in the same way as HTTP requests: keys,
+// limits, models, router, access log.
 #include "server/http/http_server_calls.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Implements one connection, from its first byte to its last.
+// Serves one client connection, from its first byte to its last: reads requests, checks keys and
+// limits, asks the router and writes the responses.
 #include <algorithm>
 #include <chrono>
 #include <sstream>

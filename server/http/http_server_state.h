@@ -1,5 +1,5 @@
 #pragma once
-// State of the server's one thread, and of one connection. Only front_door*.cc include it.
+// State of the server's one thread, and of one connection. Only http_server*.cc include it.
 #include <boost/asio.hpp>
 #include <boost/beast.hpp>
 #include <chrono>
@@ -156,7 +156,7 @@ struct HttpServer::Session : std::enable_shared_from_this<Session> {
   const TenantPauses::StoredRefusal* pause_refusal();
   void refuse_and_close(const Refusal& refusal);
 
-  // front_door_bulk.cc: requests of many lines
+  // http_server_bulk.cc: requests of many lines
   struct Bulk;
   void begin_bulk();
   void next_lines();

@@ -1,3 +1,5 @@
+// Creates the TLS settings of the HTTP server from its certificate and key, with HTTP/1.1 as the
+// only protocol.
 #include "server/http/http_server_tls.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Reads, writes and closes a client's connection, plain or over TLS, within time limits. The rest
+// of the server need not know which it is.
 #include "server/http/http_stream.h"
 
 #include <algorithm>

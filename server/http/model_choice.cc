@@ -1,3 +1,5 @@
+// Finds out which of several served models a request is for, from its body or query, and refuses
+// ambiguous ones.
 #include "server/http/model_choice.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Parses an HTTP request's body as bytes arrive, by length or in chunks. Limits apply before any
+// byte is kept.
 #include "server/http/request_body.h"
 
 #include <algorithm>

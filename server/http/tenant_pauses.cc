@@ -1,3 +1,5 @@
+// Refuses requests of a tenant that the router has just refused for load, before their bodies are
+// parsed. A flood by one tenant then costs the server little.
 #include "server/http/tenant_pauses.h"
 
 #include <algorithm>

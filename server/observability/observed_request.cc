@@ -1,3 +1,5 @@
+// Turns the facts about a finished request into an access log line, an entry of the slowest
+// requests, and spans for tracing.
 #include "server/observability/observed_request.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Builds the OpenAPI document of the HTTP API from the schemas that parse the bodies, so that
+// document and server agree.
 #include "server/observability/openapi.h"
 
 #include <map>

@@ -1,3 +1,5 @@
+// Computes the content security policy of the live status page: only the page's own script and
+// style, named by their hashes, may run.
 #include "server/observability/page.h"
 
 #include <openssl/evp.h>

@@ -1,3 +1,4 @@
+// Keeps the slowest requests of the last minutes for the status page, in bounded memory.
 #include "server/observability/slowest.h"
 
 #include <algorithm>

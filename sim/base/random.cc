@@ -1,3 +1,4 @@
+// Hashes texts and token lists, the same on every machine, so that a simulated run can be repeated.
 #include "sim/base/random.h"
 
 #include <xxhash.h>

@@ -1,3 +1,5 @@
+// Judges how routers send, resend and retry requests, from the messages alone. It reports too many
+// attempts and needless ones.
 #include "sim/cluster/attempts.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Clients' judgement of outcomes, received and missing.
+// Judges the outcomes of the simulated clients' requests (clients.h), those received and those
+// missing: in time, correct for the versions named, and refused only for a promised reason.
 #include <algorithm>
 #include <cmath>
 

@@ -1,3 +1,5 @@
+// Plays the clients of the simulated cluster: draws rankings, writes and malformed requests, sends
+// them to routers, or replays a trace. client_judge.cc judges the outcomes.
 #include "sim/cluster/clients.h"
 
 #include <algorithm>

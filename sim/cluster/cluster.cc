@@ -1,3 +1,5 @@
+// Builds the simulated cluster of a scenario: nodes with the production actors, and network, disks
+// and data around them. Also kills, restarts, pauses, adds and removes nodes.
 #include "sim/cluster/cluster.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Several models in the simulated cluster: their actors, and the ModelActors between them and the hosts.
+// Builds the actors of several models in the simulated cluster, and the ModelActors between them
+// and the hosts.
 #include "runtime/host/model_actor.h"
 #include "sim/cluster/cluster.h"
 #include "sim/world/toy_model.h"

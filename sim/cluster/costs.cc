@@ -1,3 +1,5 @@
+// Judges waste in simulated runs, where answers are right but work was needless: recomputed blocks,
+// unneeded pulls or evictions, bad choices of workers.
 #include "sim/cluster/costs.h"
 
 #include <algorithm>

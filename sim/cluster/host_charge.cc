@@ -1,3 +1,5 @@
+// Charges simulated processors for work outside the model's batches, such as parsing and planning.
+// Simulated times then include this work, as on a real host.
 #include "sim/cluster/host_charge.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Judges the state of the simulated cluster rather than its answers: bounds, fencing of former
+// leaders, fairness, and leftovers at the end.
 #include "sim/cluster/inspector.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Plays the operator who adds a worker to the simulated cluster and removes another while requests
+// run.
 #include "sim/cluster/membership_operator.h"
 
 #include <algorithm>

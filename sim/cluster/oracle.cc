@@ -1,3 +1,5 @@
+// Recomputes a simulated reply without any cache and compares it exactly, so that any wrong reuse
+// in the cluster is found.
 #include "sim/cluster/oracle.h"
 
 #include "router/request/policy.h"

@@ -1,3 +1,4 @@
+// Names the phases of work that a fault can meet, for the report on coverage.
 #include "sim/cluster/phases.h"
 
 #include <iterator>

@@ -1,3 +1,4 @@
+// Adds up the counts of several simulated runs.
 #include "sim/cluster/tally.h"
 
 namespace troupe::sim {

@@ -1,3 +1,5 @@
+// Runs the actors of all simulated nodes in one thread under virtual time. It delivers messages,
+// timers and job results in an order that the seed determines.
 #include "sim/host/sim_host.h"
 
 #include <xxhash.h>

@@ -1,3 +1,5 @@
+// Decides when messages and bulk transfers between simulated nodes arrive, or that they are lost.
+// Draws come from the sender's own stream, so a fault on one link leaves other links unchanged.
 #include "sim/host/sim_network.h"
 
 #include <algorithm>
@@ -59,6 +61,8 @@ SimNetwork::Card& SimNetwork::card(NodeId node) {
   return at->second;
 }
 
+// Queues `bytes` behind what the sender's network card still has to send. Returns when the last
+// byte has left.
 Instant SimNetwork::leave(Card& card, Instant now, const Link& link, std::uint64_t bytes) {
   const auto cost_ns = static_cast<std::int64_t>(static_cast<double>(bytes) * 1000 / link.bytes_per_us);
   card.free_ns = std::max(card.free_ns, now.us * 1000) + cost_ns;
@@ -84,6 +88,8 @@ void SimNetwork::carry(Instant now, NodeId from, NodeId to, std::uint64_t bytes,
   if (doubled) arrivals.push_back(left + second);
 }
 
+// Returns how long a copy of `bytes` takes, or nullopt if either direction is cut. A one-sided read
+// needs both. Copies are never lost, doubled or reordered.
 std::optional<Duration> SimNetwork::transfer(Instant now, NodeId from, NodeId to, std::uint64_t bytes) {
   const Link& way = link(from, to);
   Card& sender = card(from);

@@ -47,7 +47,7 @@ class SimNetwork {
   std::optional<Duration> transfer(Instant now, NodeId from, NodeId to, std::uint64_t bytes);
 
  private:
-  struct Card {
+  struct Card {                // network card
     std::int64_t free_ns = 0;  // when all accepted bytes have left the card
     RandomStream random;
   };

@@ -1,3 +1,5 @@
+// Divides the processors of a simulated node between short actor steps and long computing jobs, and
+// says when each ends.
 #include "sim/host/sim_processors.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Starts and ends the faults of a scenario at their times, and counts those that found something to
+// act on. The files injector_*.cc contain their effects.
 #include "sim/injector/injector.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Faults of authority: an unreachable coordination store, former leaders that still send commands, version
-// changes.
+// Injects faults of authority (who may command the cluster): an unreachable coordination store,
+// former leaders that still send commands, version changes.
 #include <algorithm>
 #include <iterator>
 

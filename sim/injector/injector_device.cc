@@ -1,4 +1,5 @@
-// Faults of devices and of host memory.
+// Injects faults of devices and of host memory: hung, failing or slow devices, NaN results,
+// flipped bits, a moved split of the pool.
 #include "sim/injector/injector.h"
 
 namespace troupe::sim {

@@ -1,5 +1,5 @@
-// Faults of clients and of the feature store: overload, malformed requests, flash crowds, poison,
-// deletions, a slow or failing store.
+// Injects faults of clients and of the feature store: overload, malformed requests, flash crowds,
+// poison, deletions, a slow or failing store.
 #include <algorithm>
 
 #include "router/request/prompt.h"

@@ -1,5 +1,5 @@
-// Faults of the network: isolated nodes and halves, degraded links, broken bulk transfers. The network
-// itself counts cuts; everything else is recomputed from the active faults.
+// Injects faults of the network: isolated nodes and halves, degraded links, broken bulk transfers.
+// The network itself counts cuts; everything else is recomputed from the active faults.
 #include <algorithm>
 
 #include "sim/injector/injector.h"

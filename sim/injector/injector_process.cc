@@ -1,5 +1,5 @@
-// Faults of processes: they are killed, paused, reported lost, given drifting clocks, or drained by
-// operators.
+// Injects faults of processes: they are killed, paused, reported lost, given drifting clocks, or
+// drained by operators.
 #include <cmath>
 
 #include "sim/injector/injector.h"

@@ -1,4 +1,5 @@
-// Faults of the disks: they fail, fill up, slow down, keep halves of blocks, or return wrong data.
+// Injects faults of the disks: they fail, fill up, slow down, keep halves of blocks, or return
+// wrong data.
 #include "sim/injector/injector.h"
 
 namespace troupe::sim {

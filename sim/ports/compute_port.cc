@@ -1,3 +1,5 @@
+// Simulates the device of an inference worker: it runs batches on the toy model over simulated
+// pages. It reports pages that are wrong, foreign or changed during a batch.
 #include "sim/ports/compute_port.h"
 
 #include <algorithm>

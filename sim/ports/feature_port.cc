@@ -1,3 +1,5 @@
+// Simulates the feature store and the coordination store as a router sees them, with drawn
+// latencies and injected failures.
 #include "sim/ports/feature_port.h"
 
 #include <algorithm>

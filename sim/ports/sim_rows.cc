@@ -1,3 +1,5 @@
+// Simulates the embedding rows that a device keeps in its pages, with the production RowSlab
+// deciding where rows lie. It detects rows of another model, wrong rows and overwritten pages.
 #include "sim/ports/sim_rows.h"
 
 #include <algorithm>

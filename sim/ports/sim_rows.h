@@ -1,7 +1,8 @@
 #pragma once
-// Embedding rows on a simulated device: the production slab over the process's pages. A row stands for its
-// model and token. A pass holds the rows that it reads until it ends. A row of another model or token, or
-// one whose page was overwritten, changes what is computed from it and is reported.
+// Embedding rows on a simulated device. The production RowSlab decides where rows lie in the pages
+// of the simulated process and which are evicted. A row is only a mark of its model and token. A
+// pass holds the rows that it reads until it ends. A row of another model or token, or one whose
+// page was overwritten, changes what is computed from it and is reported.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,10 +18,10 @@
 
 namespace troupe::sim {
 
-// Source of a missed row. A row of a shard with a wrong page is a wrong row.
+// State of what a missed row was copied from. If the page of its shard was wrong, so is the row.
 struct RowSource {
-  std::uint64_t wrong = 0;  // 0 = right
-  bool struck = false;      // bits of it flipped in place
+  std::uint64_t wrong = 0;  // 0 = right; otherwise mixed into the computed value
+  bool struck = false;      // bits of it flipped in memory
 };
 
 class SimRows {
@@ -31,7 +32,7 @@ class SimRows {
 
   struct Reading {
     RowSlab::Batch batch;
-    std::uint32_t model = 0;   // model_mark
+    std::uint32_t model = 0;   // model_mark (pages.h): hash of the version
     std::uint64_t wrong = 0;   // 0 = all rows are right; otherwise mixed into the computed value
     bool other_model = false;  // a row belongs to another model
     bool overwritten = false;  // another writer changed the page of a row
@@ -42,7 +43,8 @@ class SimRows {
   Reading begin(const std::string& model_version, std::span<const Token> tokens, const FindRow& find = {});
   // Returns the rows that would be missed now. Allocates space for them like a read, but counts nothing.
   std::vector<std::uint32_t> missed(const std::string& model_version, std::span<const Token> tokens);
-  // Returns false if somebody wrote to their pages meanwhile.
+  // Releases the rows of a reading. `good`: the missed rows were filled and may be used from now
+  // on. Returns false if somebody wrote to the rows' pages since `begin`.
   bool end(const Reading& reading, bool good);
   void drop(const std::string& model_version);
   RowPages change(const ChangeRowPages& change);
@@ -51,12 +53,12 @@ class SimRows {
   RowTotals totals() const;
 
  private:
-  static constexpr std::size_t evicted_max = 4'096;
+  static constexpr std::size_t evicted_max = 4'096;  // evicted rows that the slab remembers
   static constexpr std::uint64_t row_bytes = 64;
-  static constexpr double row_us = 5;  // weight of a row's savings
+  static constexpr double row_us = 5;  // assumed time saved by a row that is in memory
   struct Stored {
     std::uint32_t model = 0, token = 0;
-    std::uint32_t writing = 0;  // of its page
+    std::uint32_t writing = 0;  // the page's write number when the row was written
     RowSource source;
   };
   std::uint32_t number_of(const std::string& model_version);

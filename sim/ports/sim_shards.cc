@@ -1,3 +1,5 @@
+// Simulates the shards of embedding tables (runs of rows kept as blocks) that a batch reads. It
+// detects wrong shards and pages written while they are held.
 #include "sim/ports/sim_shards.h"
 
 #include <algorithm>

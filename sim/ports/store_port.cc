@@ -1,3 +1,5 @@
+// Simulates the disk of a KV-cache worker and its reads of other nodes' pages. Jobs act at begin
+// and end, so that faults can come between and must be detected.
 #include "sim/ports/store_port.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Serves snapshots of the simulated catalogs, whose items are computed when first needed.
 #include "sim/ports/world_catalog.h"
 
 #include "kernels/base/check.h"

@@ -1,3 +1,5 @@
+// Simulates a real deployment with the requests of a trace and reports the figures of `bench rank`,
+// to compare simulation and reality.
 #include "sim/runs/deployment_run.h"
 
 #include <algorithm>

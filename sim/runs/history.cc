@@ -1,3 +1,5 @@
+// Prints the messages of a simulated run, one readable line each, for a person who looks into a
+// failure.
 #include "sim/runs/history.h"
 
 #include <boost/pfr.hpp>

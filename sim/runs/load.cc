@@ -1,3 +1,5 @@
+// Runs a simulated cluster without faults under a load that changes over time, and reports each
+// second, for capacity planning.
 #include "sim/runs/load.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Measures, without faults, how long a simulated cluster needs to bring item blocks to other nodes
+// after a change, and what requests notice.
 #include "sim/runs/refresh_load.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Runs one scenario: cluster, clients, faults, recovery and all judges. The result says whether a
+// promise was broken, and why.
 #include "sim/runs/run.h"
 
 #include <algorithm>

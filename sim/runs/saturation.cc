@@ -1,3 +1,5 @@
+// Measures throughput and latency of a simulated cluster without faults, as the papers' tables do:
+// precompute, warm up, then measure.
 #include "sim/runs/saturation.h"
 
 #include <algorithm>

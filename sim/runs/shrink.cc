@@ -1,3 +1,4 @@
+// Reduces a failing run's list of faults to those that the failure needs (delta debugging).
 #include "sim/runs/shrink.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Runs many seeds on several threads, and reports the failing ones with shortened fault lists.
 #include "sim/runs/swarm.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Contains the table of fault kinds with their properties, and describes a fault in one line.
 #include "sim/scenario/faults.h"
 
 #include <cstdio>

@@ -1,3 +1,5 @@
+// Draws a scenario from a seed: cluster, settings, load and faults. It also fits the load to what
+// the drawn cluster can serve, so that refusals have a reason.
 #include "sim/scenario/scenario.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Records the windows of simulated nodes and replays them under any alpha (the pool's share for
+// embedding rows). Split policies are trained on such records.
 #include "sim/split/split_game.h"
 
 #include <algorithm>

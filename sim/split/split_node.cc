@@ -1,3 +1,5 @@
+// Simulates one node of a pool-split experiment. It serves requests from cached histories and
+// embedding rows, and applies a policy that moves the split after each window.
 #include "sim/split/split_node.h"
 
 #include <algorithm>

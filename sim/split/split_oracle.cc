@@ -1,3 +1,5 @@
+// Finds alpha*, the split of the pool that would have been best in a window, by evaluating all
+// hundredths at once.
 #include "sim/split/split_oracle.h"
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 // alpha hold what their recency stacks say (recency_stack.h), so all 101 are tried in one pass; each has
 // its own queue. "Mean P99" is the mean over the nodes and over several draws of the window's arrival
 // times, since a P99 of some hundred requests is mostly chance.
-// requests is mostly chance.
 #include <array>
 #include <cstdint>
 #include <span>

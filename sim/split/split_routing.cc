@@ -1,3 +1,5 @@
+// Chooses the node for a request in a pool-split experiment, by HLEM's Algorithm 1 or a simpler
+// rule.
 #include "sim/split/split_routing.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Runs a pool-split experiment: nodes under one workload, each with its split policy, compared with
+// the best possible split.
 #include "sim/split/split_run.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Lists the data sets, depths and load patterns of HLEM's experiments, with values for what the
+// paper leaves open.
 #include "sim/split/split_settings.h"
 
 #include <array>

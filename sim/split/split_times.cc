@@ -1,3 +1,5 @@
+// Computes times and sizes for pool-split experiments from the cost model, such as the time of a
+// history of a given length.
 #include "sim/split/split_times.h"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// Draws the requests of pool-split experiments: visits of hot users, single requests of others, and
+// the embedding rows that they read.
 #include "sim/split/split_workload.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Computes the correct results of requests plan by plan on the toy model, without the router's
+// code. Simulated replies are compared with them.
 #include "sim/world/expected_results.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Simulates the memory pages of one process: each holds a fingerprint and its origin. Judges can
+// then tell when a page is wrong, foreign or damaged.
 #include "sim/world/pages.h"
 
 #include <algorithm>

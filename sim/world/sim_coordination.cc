@@ -1,3 +1,5 @@
+// Simulates the coordination store (the cluster's shared keys) for all nodes, with outages for all
+// or some.
 #include "sim/world/sim_coordination.h"
 
 namespace troupe::sim {

@@ -1,3 +1,5 @@
+// Simulates a node's disk, which outlives processes. It can fail, fill up, slow down, or return
+// damaged or outdated blocks.
 #include "sim/world/sim_disk.h"
 
 #include <utility>

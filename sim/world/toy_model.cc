@@ -1,3 +1,5 @@
+// Replaces the transformer in simulations by hashes. A segment's keys and values become one number
+// per layer, made from everything it depends on, so any wrong reuse changes the scores.
 #include "sim/world/toy_model.h"
 
 #include <algorithm>
@@ -7,7 +9,8 @@
 namespace troupe::sim {
 namespace {
 
-// Returns what page `page` of a block adds to each layer of its value.
+// Returns what is XORed into layer `layer` of a block's value on page `page`, so that pages of one
+// block differ.
 std::uint64_t page_salt(std::size_t layer, std::uint32_t page, std::size_t tokens_in_page) {
   return mix(layer + 1, (std::uint64_t{page} << 32) | tokens_in_page);
 }
@@ -55,7 +58,8 @@ PageFingerprint fingerprint(const SegmentValue& value, std::uint32_t page, std::
   return print;
 }
 
-// In every layer, each page without its salt must be the value; the first that differs gives another value.
+// Recovers a block's value from its pages. If every page without its salt is the same, that is the
+// value. Each page that differs from page 0 (mixed up, stale, of another block) changes the result.
 SegmentValue seen_through(std::span<const PageFingerprint> pages, std::size_t tokens,
                           std::uint32_t page_tokens) {
   SegmentValue value;
@@ -140,7 +144,7 @@ const ToyFamily& toy_decoder() {
 
 namespace {
 
-// Hash of the repair's parameters that all its places depend on.
+// Hash of the repair's parameters, on which all its reused spans depend.
 std::uint64_t hash_of(const kernels::Repair& repair) {
   std::uint64_t hash = mix(repair.exact_layers, repair.mean, repair.attending);
   for (const float weight : {repair.attention, repair.divergence})

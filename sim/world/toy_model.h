@@ -52,22 +52,22 @@ ScoreRow logits(const SegmentValue& value, std::uint32_t offset, std::span<const
 // and earlier, replaced tokens must lie inside an earlier segment, and readouts inside their segment.
 std::string validate_plan(const Plan& plan);
 
-// Collects into `seen` the values that this segment of a valid plan sees, given the values of earlier
-// segments. Each value includes how far the segment was moved, and excludes tokens whose replacements are
-// seen too. A place of a repair counts as its own value, its block, and how the repair selects and
-// corrects.
+// Collects into `seen` the values that this segment of a valid plan sees, given the values of
+// earlier segments. Each value includes how far the segment was moved, and excludes tokens whose
+// replacements are seen too. A reused span counts as its own value, its block, and how the repair
+// selects and corrects.
 void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentValue> values,
                  std::vector<SegmentValue>& seen);
 
-// Returns the value under which a repaired place is seen, from its own value and its block's.
+// Returns the value under which a repaired span is seen, from its own value and its block's.
 SegmentValue repaired_value(const SegmentValue& own, const SegmentValue& block,
                             const kernels::Repair& repair);
 
 // Returns the value of a block made of prototypes: it depends on the prototypes' file, the tokens, and the
-// position of the place that uses it. Such a block sees nothing.
+// position of the reused span that uses it. Such a block sees nothing.
 SegmentValue prototypes_value(std::uint64_t model_key, std::string_view checksum,
                               std::span<const Token> tokens, std::int32_t place);
-// Returns the place that uses this block of prototypes; null if the segment is not one.
+// Returns the reused span that uses this block of prototypes; null if the segment is not one.
 const kernels::Repair::ReusedSpan* place_of_prototypes(const Plan& plan, std::size_t block);
 
 // Computation of a run's models. A family's values may depend only on what a block's name covers.

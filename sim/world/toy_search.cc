@@ -1,3 +1,5 @@
+// Searches the best paths on the toy model with an index of valid paths, as a real device does. The
+// expected results are computed differently, for comparison.
 #include "sim/world/toy_search.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Provides the items and users of the simulated world, generated from a seed when asked for. Also
+// keeps all later writes with their versions, so that judges can look up any earlier state.
 #include "sim/world/world_data.h"
 
 #include <algorithm>
@@ -71,7 +73,7 @@ void WorldData::set_present(std::string_view catalog) {
   present_ = *at;
 }
 
-// Returns the number in "i12" if it is written as item_id writes it.
+// Returns the number in an id such as "i12" or "u12" if it is written as item_id writes it.
 std::optional<std::uint32_t> WorldData::number_of(std::string_view id, char letter,
                                                   std::uint32_t count) const {
   if (id.size() < 2 || id[0] != letter || (id[1] == '0' && id.size() > 2)) return {};
@@ -174,7 +176,8 @@ std::uint64_t WorldData::profile_key(std::uint64_t user, std::string_view tenant
   return mix(options_.seed, of_user, user, is_twin(user) ? 0 : hash_of(tenant));
 }
 
-// Draws a standard normal number from two uniform ones (Box-Muller).
+// Returns a drawn history length in tokens: log-normal (the normal number by Box-Muller), cut to 1
+// to history_max.
 std::uint32_t WorldData::long_length(std::uint64_t key) const {
   const double normal =
       std::sqrt(-2 * std::log(to_unit(mix(key, 1)))) * std::cos(2 * std::numbers::pi * to_unit(mix(key, 2)));
@@ -196,7 +199,8 @@ Profile WorldData::long_profile(std::uint64_t key) const {
   return profile;
 }
 
-// Returns as many events as come nearest to the length, at least one.
+// Returns a history of whole events, some of them drawn from those that all histories share. It has
+// as many events as come nearest to the length, at least one.
 Profile WorldData::known_profile(std::uint64_t key, std::uint32_t length) const {
   const std::uint32_t each = options_.event_tokens_max;
   Profile profile{.version = 1};

@@ -152,6 +152,7 @@ class WorldData {
 
   std::optional<std::size_t> find_catalog(std::string_view catalog) const;
   std::optional<std::uint32_t> number_of(std::string_view id, char letter, std::uint32_t count) const;
+  // made_…: as generated from the seed or given by `catalog`, without later changes
   std::optional<std::uint32_t> made_number(std::string_view item) const;
   std::optional<Item> made_item(std::uint32_t number, std::size_t catalog) const;
   const ItemChange* change_of(std::string_view id, Edition edition) const;
@@ -159,6 +160,7 @@ class WorldData {
   std::optional<Profile> made_profile(std::string_view tenant, std::string_view user) const;
   std::vector<Token> made_tokens(std::uint64_t key, std::uint32_t min, std::uint32_t max) const;
   std::uint64_t profile_key(std::uint64_t user, std::string_view tenant) const;
+  // long_…: histories whose length in tokens is log-normal (`history_mean`)
   std::uint32_t long_length(std::uint64_t key) const;
   Profile long_profile(std::uint64_t key) const;
   Profile known_profile(std::uint64_t key, std::uint32_t length) const;

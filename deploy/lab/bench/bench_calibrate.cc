@@ -1,3 +1,5 @@
+// Times the engine's passes (runs of the model over a batch) on this machine and fits the cost
+// model to two thirds of them. Checks the predicted times on the other passes.
 #include "deploy/lab/bench/bench_calibrate.h"
 
 #include <time.h>

@@ -1,3 +1,5 @@
+// Sends the requests of `troupe bench rank` to a node in this process, in a closed loop or at given
+// times, and counts the answers.
 #include "deploy/lab/bench/bench_client.h"
 
 #include <algorithm>

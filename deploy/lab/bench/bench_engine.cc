@@ -1,3 +1,5 @@
+// Times the forward pass alone, with random weights and tokens, and samples the machine's
+// multiply-add rate beside it. Also computes the time that an ideal decoder would take.
 #include "deploy/lab/bench/bench_engine.h"
 
 #include <malloc.h>

@@ -1,3 +1,5 @@
+// Compares Troupe's beam search with simpler ways to run it (separate paths, a tree, full sorting,
+// no valid paths), on the same kernels and prompts.
 #include "deploy/lab/bench/bench_generate.h"
 
 #include <time.h>

@@ -1,3 +1,6 @@
+// Runs other engines (peers: llama.cpp and ONNX Runtime) as child processes on the workloads of the
+// engine's benchmark. Parses the result lines of their drivers (the programs of tests/bench/peers),
+// so that the benchmark can print Troupe's speed beside theirs.
 #include "deploy/lab/bench/bench_peers.h"
 
 #include <algorithm>
@@ -13,13 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Time limits of child processes: making a model file, starting a driver, and each round of timings.
 constexpr std::chrono::seconds model_limit{600}, start_limit{120}, round_limit{180};
 
 fs::path prebuilt_llama(const fs::path& installed) {
   return installed / "npm/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64";
 }
 
-// Formats a shape as the drivers expect it.
+// Formats a shape for the drivers: layers,hidden,heads,kv_heads,intermediate,vocabulary.
 std::string numbers_of(const EngineShape& shape) {
   const std::uint32_t vocabulary = shape_config(shape, kernels::Family::qwen2).vocabulary;
   std::string text;
@@ -138,6 +142,11 @@ std::vector<Peer> peers_to_race(bool int8, bool all) {
   return peers;
 }
 
+// Parses a line such as
+//   prefill 512 n=512 | wall med 91.2 min 90.1 | cpu med 180.3 min 179.9 ms | 2840 tok/cpu-s |
+//   33 GF/cpu-s, peak now 60, % of peak med 55 max 56
+// which is one line in the output. The peak is the machine's multiply-add rate (FMA), sampled by
+// the driver beside each round. Returns nullopt for any other line.
 std::optional<PeerResult> parse_peer_result(const std::string& line) {
   const std::size_t numbers = line.find(" n=");
   if (numbers == std::string::npos) return std::nullopt;
@@ -159,6 +168,8 @@ std::optional<PeerResult> parse_peer_result(const std::string& line) {
   return parsed;
 }
 
+// Drivers have one workload `rank`, which both ranking workloads (rank and rank_all_logits, the last
+// of the enum) are compared with.
 const PeerResult* PeerRun::find(Workload workload) const {
   for (const PeerResult& line : lines) {
     const std::string& name = line.workload;

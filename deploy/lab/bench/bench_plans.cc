@@ -1,3 +1,5 @@
+// Scores the test events of a data set under each plan (a way to arrange and reuse the parts of a
+// prompt). Shows how well a ranker ranks under each, with and without repair.
 #include "deploy/lab/bench/bench_plans.h"
 
 #include <algorithm>

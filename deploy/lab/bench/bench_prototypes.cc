@@ -1,3 +1,5 @@
+// Makes prototypes (cached keys and values that stand in for a history's tokens) from a data
+// folder. Measures which share of the tokens of requests they cover.
 #include "deploy/lab/bench/bench_prototypes.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Runs the same ranking requests under several policies, each on a fresh single node whose item
+// blocks are precomputed before the clock starts.
 #include "deploy/lab/bench/bench_rank.h"
 
 #include <stdlib.h>

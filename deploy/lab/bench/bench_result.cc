@@ -1,3 +1,5 @@
+// Writes and reads the JSON of `troupe bench rank --json`, so that later commands can compare runs
+// with it.
 #include "deploy/lab/bench/bench_result.h"
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,5 @@
+// Sends questions over many HTTP connections to a running service, in an open or closed loop, and
+// measures the latencies and errors.
 #include "deploy/lab/bench/bench_serve.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Runs a program without a shell, on the caller's cores, with a time limit, and captures its
+// output. The whole process group is killed when the limit passes.
 #include "deploy/lab/bench/child_process.h"
 
 #include <fcntl.h>

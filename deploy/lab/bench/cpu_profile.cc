@@ -1,3 +1,5 @@
+// Divides the CPU time of a benchmark's requests among Troupe's components. Reports what no
+// component counted as "rest".
 #include "deploy/lab/bench/cpu_profile.h"
 
 #include <sys/resource.h>

@@ -1,3 +1,5 @@
+// Turns a paper's experiment (cluster, data set and policy of one figure) into a scenario and
+// requests for the simulation, at a smaller scale.
 #include "deploy/lab/experiments/experiment.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Draws requests whose candidates come mostly from one group of items, for experiments that place
+// items by how often they are requested together (RcLLM).
 #include "deploy/lab/experiments/grouped_requests.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Simulates a cluster that serves a request trace at its times. `troupe plan --serve` uses it to
+// find how many nodes a load needs.
 #include "deploy/lab/experiments/serve_trial.h"
 
 #include <algorithm>

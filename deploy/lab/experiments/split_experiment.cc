@@ -1,3 +1,5 @@
+// Reads experiments about the split of a pool between embedding rows and keys and values (HLEM)
+// from JSON. Turns each into options of the simulation.
 #include "deploy/lab/experiments/split_experiment.h"
 
 #include <algorithm>

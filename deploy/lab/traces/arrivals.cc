@@ -1,3 +1,5 @@
+// Draws the arrival times of requests: at a constant rate, Poisson, or from recorded times
+// stretched to the wanted rate.
 #include "deploy/lab/traces/arrivals.h"
 
 #include <charconv>

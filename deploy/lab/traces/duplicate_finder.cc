@@ -1,3 +1,5 @@
+// Finds an id that occurs twice in a list, such as a request's candidates, without allocating
+// memory for each list.
 #include "deploy/lab/traces/duplicate_finder.h"
 
 #include <algorithm>

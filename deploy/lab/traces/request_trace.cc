@@ -1,3 +1,5 @@
+// Reads and writes request traces (recorded or generated requests with their times): a header line
+// and one JSON line per request, one at a time.
 #include "deploy/lab/traces/request_trace.h"
 
 #include <zlib.h>

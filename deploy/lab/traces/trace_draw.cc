@@ -1,3 +1,5 @@
+// Makes the random draws of generated traces from seeds: returning users, views until a user takes
+// an item, and candidates. Gives the same draws on every machine.
 #include "deploy/lab/traces/trace_draw.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Computes the statistics of a request trace in one pass: arrivals, returns of users, and how
+// unevenly users and items are requested.
 #include "deploy/lab/traces/trace_stats.h"
 
 #include <algorithm>

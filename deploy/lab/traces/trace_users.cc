@@ -1,3 +1,5 @@
+// Follows the users of a trace from line to line, and refuses profile versions that contradict
+// earlier lines.
 #include "deploy/lab/traces/trace_users.h"
 
 namespace troupe::deploy {

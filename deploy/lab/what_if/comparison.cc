@@ -1,3 +1,5 @@
+// Compares the figures of a simulated run with those of a measured run, and lists the figures whose
+// error exceeds its bound.
 #include "deploy/lab/what_if/comparison.h"
 
 #include <algorithm>

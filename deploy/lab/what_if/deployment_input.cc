@@ -1,3 +1,5 @@
+// Prepares the simulation of a real deployment: turns its configuration, model (without weights),
+// catalog and requests into a scenario.
 #include "deploy/lab/what_if/deployment_input.h"
 
 #include <algorithm>

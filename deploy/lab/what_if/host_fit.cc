@@ -1,3 +1,5 @@
+// Fits this machine's host work (CPU time of requests outside the model's passes) to measured runs.
+// Divides the measured time among counts from simulated runs.
 #include "deploy/lab/what_if/host_fit.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Stores the keys and values of a beam search's paths while it runs (xGR §5.1). They follow their
+// paths from level to level, copied to other rows or marked visible in a tree's mask.
 #include "kernels/cpu/engine/beam_tails.h"
 
 #include <algorithm>

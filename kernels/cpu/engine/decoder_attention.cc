@@ -1,3 +1,5 @@
+// Splits the attention of a pass into parts that keep all threads busy. A part is one key-value
+// head of a group of rows, or of a block of these rows.
 #include "kernels/cpu/engine/decoder_attention.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Holds the keys and values that one layer of a forward pass computes, rounded to their storage
+// format. Segments to be cached are copied to pages. Attention gets one list of runs, wherever the
+// tokens lie: in this buffer or in cached pages.
 #include "kernels/cpu/engine/decoder_kv.h"
 
 #include <algorithm>

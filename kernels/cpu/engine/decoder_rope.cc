@@ -1,3 +1,5 @@
+// Keeps a table of the cosines and sines of rotary positions. A pass copies rows of it, because
+// computing them anew would cost as much as a layer.
 #include "kernels/cpu/engine/decoder_rope.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Packs a decoder's weights for the CPU's matrix products, layer by layer, and drops the originals.
+// Projections with the same input become one product.
 #include "kernels/cpu/engine/decoder_weights.h"
 
 #include <utility>

@@ -1,6 +1,6 @@
 #pragma once
-// Per-thread state of a forward pass: working memory, and the times of the parts that the thread
-// computed.
+// Per-thread state of a forward pass: working memory, so that threads neither allocate nor share
+// it, and the CPU time of each kind of work (PassTimes).
 #include <vector>
 
 #include "kernels/base/thread_clock.h"
@@ -11,16 +11,16 @@
 namespace troupe::kernels {
 
 struct Workspace {
-  FloatBuffer normed;              // [rows of a chunk] × hidden
+  FloatBuffer normed;              // [rows of a chunk] × hidden; a chunk is computed by one thread
   FloatBuffer gate_up, activated;  // [rows of a chunk] × 2*intermediate, intermediate
   AttendScratch attend;
-  std::vector<KvRun> context, tail;
-  std::vector<float*> logits;
-  FloatBuffer dots;  // for beams: [rows of a block] × vocabulary rows of a part
+  std::vector<KvRun> context, tail;  // keys and values of the current attention
+  std::vector<float*> logits;        // [state of a readout]: where its logits are written
+  FloatBuffer dots;                  // beam search: logits of a few rows for one slice of the vocabulary
   PassTimes times;
 };
 
-// Adds the CPU time of its scope to a part of the times; does nothing if `part` is null.
+// Adds the CPU time of its scope to one member of PassTimes; does nothing if `part` is null.
 class PartTimer {
  public:
   explicit PartTimer(double* part) : part_(part), begin_(part != nullptr ? thread_cpu_seconds() : 0) {}

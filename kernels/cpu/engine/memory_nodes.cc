@@ -1,3 +1,5 @@
+// Finds the memory nodes (NUMA) of the machine and binds threads to one. A thread that computes
+// beside the memory it reads avoids slow access across nodes.
 #include "kernels/cpu/engine/memory_nodes.h"
 
 #include <sched.h>

@@ -1,3 +1,5 @@
+// Counts the memory that a forward pass on the CPU needs for so many tokens, beside weights and
+// pages. Admission asks it first, so that a batch is split or refused before it runs.
 #include "kernels/cpu/engine/pass_memory.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Measures and fills the reused tokens of a plan with a repair, layer by layer (RcLLM §III-C). It
+// measures the attention that tokens receive, and how far their keys and values are from their
+// block's. Tokens that are not chosen then take over their block's keys and values.
 #include "kernels/cpu/engine/repair_pass.h"
 
 #include <algorithm>

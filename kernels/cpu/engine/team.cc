@@ -1,3 +1,5 @@
+// Lends idle cores to forward passes. Helper threads take parts of a pass's work while fewer passes
+// run than there are cores.
 #include "kernels/cpu/engine/team.h"
 
 #include <pthread.h>

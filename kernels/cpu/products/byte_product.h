@@ -1,7 +1,7 @@
 #pragma once
 // The matrix product under an int8 linear layer: unsigned bytes by signed bytes, with the weight
 // packed once. Uses oneDNN if it is installed (byte_product_onednn.cc), otherwise a plain loop,
-// which is correct but slow. Rows are dense; `run` is thread-safe.
+// which is correct but slow. Rows follow each other without gaps; `run` is thread-safe.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,7 +18,8 @@ class ByteProduct {
 
   explicit ByteProduct(const QuantizedMatrix& weight);  // packs a copy of its values
   ~ByteProduct();
-  // out[m, rows] = in[m, columns] · weightᵀ: exact sums, int32 in the bytes of floats.
+  // out[m, rows] = in[m, columns] · weightᵀ. Writes exact int32 sums into the memory of `out`; the
+  // caller turns them into floats in place.
   void run(const std::uint8_t* in, float* out, std::size_t m) const;
 
  private:

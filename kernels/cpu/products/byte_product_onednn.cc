@@ -1,3 +1,4 @@
+// Multiplies bytes for int8 linear layers with oneDNN, in builds that have it.
 #ifdef TROUPE_WITH_ONEDNN
 #include "kernels/cpu/products/byte_product.h"
 #include "kernels/cpu/products/onednn_byte_product.h"

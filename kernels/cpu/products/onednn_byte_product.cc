@@ -1,3 +1,5 @@
+// Multiplies unsigned by signed bytes with oneDNN, for any number of rows. It keeps a oneDNN
+// primitive per number of rows, because one for any number would be many times slower.
 #ifdef TROUPE_WITH_ONEDNN
 #include "kernels/cpu/products/onednn_byte_product.h"
 

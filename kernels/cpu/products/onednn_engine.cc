@@ -1,3 +1,5 @@
+// Sets up oneDNN once for the process: the instruction sets it may use, one engine, and a stream
+// per thread.
 #ifdef TROUPE_WITH_ONEDNN
 #include "kernels/cpu/products/onednn_engine.h"
 

@@ -1,3 +1,5 @@
+// Packs a weight matrix into panels, the order in which the CPU's product reads it. A panel is a
+// few rows of the weight, side by side and padded with zeros.
 #include <algorithm>
 
 #include "kernels/base/check.h"

@@ -1,3 +1,5 @@
+// Computes the float32 matrix product over packed weights in the plainest way, summed in double.
+// Faster versions are tested against it.
 #include <algorithm>
 
 #include "kernels/cpu/products/product.h"

@@ -1,3 +1,5 @@
+// Allocates packed weights one after another in large chunks of huge pages, because every pass
+// streams all of them.
 #include "kernels/cpu/products/weight_memory.h"
 
 #include <algorithm>

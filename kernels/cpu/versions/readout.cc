@@ -1,8 +1,9 @@
-// Vector versions of the readout. A tile is kRows rows of the projection against up to kStates
-// states, with all products in registers: (kRows + kStates) loads for kRows * kStates multiply-adds
-// per vector of columns. All states use a block of rows before the next block, so that rows come
-// from memory once and then from cache. Bytes: the named rows once, the states once per block.
-// Operations: 2 * columns per logit.
+// Vector versions of the readout: logits of named tokens, dot products of final states with rows of
+// the output projection. A tile is kRows rows of the projection against up to kStates states, with
+// all sums in registers: (kRows + kStates) loads for kRows * kStates multiply-adds per vector of
+// columns. All states use a block of rows before the next block, so that rows come from memory once
+// and then from cache. Bytes: the named rows once, the states once per block. Operations: 2 *
+// columns per logit.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -28,12 +29,11 @@ using Vec = hn::Vec<Floats>;
 inline constexpr std::size_t kLanes = hn::MaxLanes(Floats());
 inline constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;  // 32, else 16
 inline constexpr std::size_t kRows = kManyRegisters ? 4 : 2, kStates = kManyRegisters ? 6 : 4;
-// Rows whose logits are written together: a cache line for each state. Written one by one, they
-// would go to as many addresses a power of two apart as there are states, which a cache cannot
-// hold.
+// Rows whose logits are written together, one cache line for each state. The states' outputs may
+// lie a power of two apart, so single writes to all of them would evict each other from the cache.
 inline constexpr std::size_t kBlock = 16;
 
-// Loads the last `count` columns of a row, followed by zeros.
+// Loads the first `count` numbers at `from`, followed by zeros: the last columns of a row.
 HWY_INLINE Vec load_first(const float* from, std::size_t count) {
   HWY_ALIGN float lanes[kLanes] = {};
   std::memcpy(lanes, from, count * sizeof(float));

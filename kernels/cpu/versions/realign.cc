@@ -1,6 +1,7 @@
-// Vector versions of rotating keys: whole vectors of pairs; the last few pairs of a key go through
-// padded copies. Per pair of numbers 2 loads, 2 stores, 2 multiplications and 2 fused ones; cosines
-// and sines stay in the nearest cache, since all keys of a block share them.
+// Vector versions of realigning: rotates the cached keys of a block (RoPE), so that the block can
+// be used at another position of a prompt. Works on whole vectors of pairs; the last few pairs of a
+// key go through padded copies. Per pair of numbers 2 loads, 2 stores, 2 multiplications and 2
+// fused ones; cosines and sines stay in the nearest cache, since all keys of a block share them.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -1,3 +1,5 @@
+// Checks a benchmark's work before it is timed: every output is written, and samples of the results
+// are within their bounds.
 #include "kernels/cuda/bench/bench_check.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #pragma once
-// Checks whether a prepared work computes the right result.
+// Checks whether a prepared work (one kernel call of the benchmark) computes the right result,
+// because a wrong one is not timed.
 #include <string>
 
 #include "kernels/cuda/bench/bench_work.h"

@@ -1,3 +1,5 @@
+// Computes the least time that work can take on a GPU, from its operations and bytes. Holds the
+// data sheets of the GPUs for which expected times are printed.
 #include "kernels/cuda/bench/bench_cost.h"
 
 #include <algorithm>

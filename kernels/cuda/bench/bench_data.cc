@@ -1,3 +1,5 @@
+// Fills device memory with random numbers, or with poison that shows which outputs a kernel did not
+// write. Also reads numbers back for checks.
 #include "kernels/cuda/bench/bench_data.h"
 
 #include <algorithm>

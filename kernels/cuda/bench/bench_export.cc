@@ -1,3 +1,5 @@
+// Writes the benchmark's work to works.json, so that bench_torch.py can time PyTorch on the same
+// work and compare logits.
 #include "kernels/cuda/bench/bench_export.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Benchmarks passes of whole decoders with random weights on a device. Logits are checked against
+// the CPU's decoder first.
 #include "kernels/cuda/bench/bench_model.h"
 
 #include <algorithm>

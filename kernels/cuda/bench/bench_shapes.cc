@@ -1,3 +1,5 @@
+// Lists the model shapes that the benchmark runs: two Qwen sizes, or a tiny one for a smoke test on
+// the emulator.
 #include "kernels/cuda/bench/bench_work.h"
 
 namespace troupe::kernels::cuda {

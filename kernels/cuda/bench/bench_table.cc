@@ -1,3 +1,5 @@
+// Prints the benchmark's results as a Markdown table and as JSON, beside lower bounds and the times
+// of peers.
 #include "kernels/cuda/bench/bench_table.h"
 
 #include <cstdio>

@@ -1,3 +1,6 @@
+// Times work on the device with events: the L2 cache is flushed before each round, and the median
+// of the rounds counts. Also measures what this device reaches at most (bandwidth, matrix rate,
+// launch time), for comparison.
 #include "kernels/cuda/bench/bench_timer.h"
 
 #include <algorithm>
@@ -47,6 +50,8 @@ Timing Timer::time(const PreparedWork& work) {
   return timing_of(std::move(seconds));
 }
 
+// Measures what the device reaches at most; `share` scales the sizes (1: full). Host memory is an
+// eighth of the device's, as transfers are slower. Any tiny kernel does for the smallest launch.
 MeasuredCeilings Timer::ceilings(double share, Chance& chance) {
   MeasuredCeilings found;
   {

@@ -1,3 +1,5 @@
+// Loads cuBLASLt when the first product is made, so that the program also starts on machines
+// without it.
 #include "kernels/cuda/device/cublas_cuda.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,6 @@
 #pragma once
-// Handles an error of the CUDA runtime, for calls and launches alike.
+// Turns an error of the CUDA runtime, of a call or a launch, into a DeviceError, or ends the
+// process if the device is lost.
 #include <cuda_runtime_api.h>
 
 namespace troupe::kernels::cuda {

@@ -1,3 +1,5 @@
+// Keeps cached pages of keys and values in device memory, and copies pages to and from host memory.
+// Copies run in a stream of their own, beside the passes.
 #include "kernels/cuda/device/device_arena.h"
 
 #include <utility>

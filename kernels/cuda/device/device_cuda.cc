@@ -1,4 +1,5 @@
-// Implements device.h on the CUDA runtime.
+// Gives the engine memory, streams, events and recorded graphs of a GPU, through the CUDA runtime.
+// The emulator has a twin of this file (simt/device_emulated.cc).
 #include <algorithm>
 #include <iterator>
 

@@ -1,3 +1,5 @@
+// Ends the process with a message when the device is lost, because every later call would fail. A
+// supervisor then restarts it.
 #include "kernels/cuda/device/device_lost.h"
 
 #include <atomic>

@@ -1,3 +1,5 @@
+// Runs Climber, which ranks for several tasks, on a device. The rows of all towers (sub-models that
+// each read a part of the history) share one attention launch per layer.
 #include "kernels/cuda/engine/climber.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Converts the plan of a Climber pass to the plain arrays that the device reads. Pads each tower's
+// rows to multiples of 16, where matrix products may begin.
 #include "kernels/cuda/engine/climber_plan.h"
 
 #include "kernels/base/check.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Declares the executor of the Climber family on a device.
+// Declares the executor of Climber, which ranks for several tasks, on a device.
 #include <cstdint>
 #include <memory>
 #include <span>

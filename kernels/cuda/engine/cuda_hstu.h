@@ -1,5 +1,5 @@
 #pragma once
-// Declares the executor of the HSTU family on a device.
+// Declares the executor of HSTU, which ranks over a user's history, on a device.
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -1,3 +1,5 @@
+// Runs forward passes of a decoder on a device: one upload, the launches, one download of the
+// logits. The launches of a known shape are replayed from a recording.
 #include "kernels/cuda/engine/decoder.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Enqueues all launches of one decoder pass on the device, layer by layer. They depend only on the
+// pass's shape, so that one recording serves all passes of that shape.
 #include "kernels/cuda/engine/decoder_pass.h"
 
 #include <algorithm>

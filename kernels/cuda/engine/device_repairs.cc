@@ -1,3 +1,6 @@
+// Runs passes on the device whose reused blocks are repaired (RcLLM §III-C): chosen tokens are
+// computed again, all others take their block's keys and values. The host chooses the tokens from
+// downloaded measurements.
 #include "kernels/cuda/engine/device_repairs.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Uploads a decoder's weights to the device, matrices in 16 bits, and its table of rotary angles.
+// All executors share them; projections with the same input become one matrix.
 #include "kernels/cuda/engine/device_weights.h"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// Runs HSTU, which ranks over a user's history of items, on a device. The host finds the time
+// buckets of the attention bias once per pass and uploads them with the plan.
 #include "kernels/cuda/engine/hstu.h"
 
 #include <algorithm>

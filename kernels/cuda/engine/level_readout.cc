@@ -1,3 +1,5 @@
+// Plans and launches the readout of one level of beam searches: logits of the tokens that may
+// follow each path. The logits stay on the device; the host gets only the best candidates.
 #include "kernels/cuda/engine/level_readout.h"
 
 #include <algorithm>

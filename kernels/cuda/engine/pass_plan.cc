@@ -1,3 +1,6 @@
+// Converts the plan of a decoder pass to plain arrays in one buffer for a single upload. Every
+// token that attention reads gets its address in device memory. Sizes are rounded up, so that few
+// shapes cover all passes.
 #include "kernels/cuda/engine/pass_plan.h"
 
 #include <algorithm>

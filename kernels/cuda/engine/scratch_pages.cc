@@ -1,3 +1,4 @@
+// Allocates pages in device memory for keys and values that are needed during one call only.
 #include "kernels/cuda/engine/scratch_pages.h"
 
 namespace troupe::kernels::cuda {

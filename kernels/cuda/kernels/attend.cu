@@ -1,3 +1,5 @@
+// Span attention on GPUs from sm_80 on, with mma.sync: queries attend to keys and values scattered
+// over pages. Also merges the partial results of split lists, and chooses the version that runs.
 #include "kernels/cuda/kernels/attend.h"
 
 #include <algorithm>

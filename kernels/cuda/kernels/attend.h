@@ -3,7 +3,7 @@
 // device memory. Queries are bf16, or in the keys' format; outputs, keys and values are bf16 or
 // f16. Products run on tensor cores with float32 sums; the softmax is float32; weights are rounded
 // to the keys' format before they multiply values. A policy turns scores into weights
-// (attend_soften_inl.h): a softmax, or HSTU's SiLU with a bias per pair.
+// (attend_score_policy_inl.h): a softmax, or HSTU's SiLU with a bias per pair.
 //
 // Keys and values of the format f32 are two f16 numbers each, the rounded number and the remainder,
 // side by side in a vector ([all rounded][all remainders]); queries then are, too. Three products

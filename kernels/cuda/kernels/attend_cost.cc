@@ -1,3 +1,5 @@
+// Predicts how many cycles a launch of span attention takes, by an analytic model. The planner
+// compares tile sizes and splits by it.
 #include "kernels/cuda/kernels/attend_cost.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Computes on the device how much attention single keys receive, summed over rows and heads. A
+// repair (RcLLM §III-C) chooses by it which tokens to compute again.
 #include "kernels/cuda/kernels/attend_mass.h"
 
 #include "kernels/base/check.h"
@@ -52,9 +54,9 @@ TROUPE_DEVICE void write_mass(const ReceivedAttention& received, float* mass) {
 }
 
 template <class Half, unsigned dim>
-TROUPE_KERNEL((Block<dim, 1>::threads))
+TROUPE_KERNEL((TileBlock<dim, 1>::threads))
 attend_mass_kernel(AttendPass pass, AttendLayer layer, const MassTile* tiles, float* mass, KvOffsets kv) {
-  using B = Block<dim, 1>;
+  using B = TileBlock<dim, 1>;
   const unsigned kv_head = block_x() % kv.kv_heads;
   const MassTile where = tiles[block_x() / kv.kv_heads];
   const KeyTile tile{where.first, where.count, 1};
@@ -103,11 +105,11 @@ void attend_mass(const KvLayout& layout, const AttendPass& pass, const AttendLay
                "there is a kernel for these pages");
   TROUPE_CHECK(layer.stats != nullptr, "AttendLayer::stats is set");
   const std::uint32_t dim = layout.head_dim;
-  const std::size_t shared = dim == 32   ? Block<32, 1>::shared_bytes
-                             : dim == 64 ? Block<64, 1>::shared_bytes
-                                         : Block<128, 1>::shared_bytes;
+  const std::size_t shared = dim == 32   ? TileBlock<32, 1>::shared_bytes
+                             : dim == 64 ? TileBlock<64, 1>::shared_bytes
+                                         : TileBlock<128, 1>::shared_bytes;
   launch("attend_mass", layout.format == KvFormat::bf16 ? kernel_of<Bf16>(dim) : kernel_of<F16>(dim),
-         {.blocks = count * layout.kv_heads, .threads = Block<32, 1>::threads, .shared_bytes = shared},
+         {.blocks = count * layout.kv_heads, .threads = TileBlock<32, 1>::threads, .shared_bytes = shared},
          stream, pass, layer, tiles, mass, offsets_of(layout, layer.layer));
 }
 

@@ -1,3 +1,5 @@
+// Plans which block of the attention kernel computes which queries over which keys. Among several
+// tile sizes and splits it takes the one with the least predicted time.
 #include "kernels/cuda/kernels/attend_plan.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Device kernels of a decoder's pass besides products and attention: embedding, norms, rotation of
+// queries and keys, activation, gathering, logits.
 #include "kernels/cuda/kernels/decoder_kernels.h"
 
 #include "kernels/cuda/kernels/row_numbers_inl.h"

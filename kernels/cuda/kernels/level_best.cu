@@ -1,3 +1,5 @@
+// Finds the best continuations of a beam-search level on the device, one block per search, so that
+// few bytes go to the host.
 #include "kernels/cuda/kernels/level_best.h"
 
 #include <limits>

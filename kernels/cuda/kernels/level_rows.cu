@@ -1,3 +1,5 @@
+// Extracts from each logit row of a beam-search level what the host needs: the sum of exponentials,
+// and given or largest logits.
 #include "kernels/cuda/kernels/level_rows.h"
 
 #include <limits>

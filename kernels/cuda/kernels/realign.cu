@@ -1,3 +1,5 @@
+// Rotates the cached keys of whole pages on the device, so that their blocks can be used at another
+// position of a prompt.
 #include "kernels/cuda/kernels/realign.h"
 
 #include "kernels/base/check.h"

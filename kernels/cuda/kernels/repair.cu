@@ -1,3 +1,6 @@
+// Device kernels for repairs (RcLLM §III-C). One compares the tokens' own keys and values with
+// their block's. The other writes the block's, rotated and corrected, where tokens are no longer
+// computed.
 #include "kernels/cuda/kernels/repair.h"
 
 #include "kernels/base/check.h"

@@ -1,3 +1,6 @@
+// Copies the keys and values of single tokens to other slots on the device, with keys rotated to
+// another position. A pass needs this for blocks used at another position than they were computed
+// at.
 #include "kernels/cuda/kernels/rotate_tokens.h"
 
 #include "kernels/base/check.h"

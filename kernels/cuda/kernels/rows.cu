@@ -1,3 +1,5 @@
+// Device kernels for rows of HSTU and Climber between products and attention: sums of embeddings,
+// norms with gates, mixtures of experts.
 #include "kernels/cuda/kernels/rows.h"
 
 #include "kernels/base/check.h"

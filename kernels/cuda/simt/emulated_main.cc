@@ -1,5 +1,6 @@
-// The main function of cuda_emulated_test: selects the emulated device and the order in which warps
-// run.
+// The main function of cuda_emulated_test, which tests CUDA kernels without a GPU. `--profile N`
+// selects the emulated device by compute capability (90 = 9.0). `--schedule-seed N` selects the
+// order in which warps run, so that a failure can be repeated.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 

@@ -1,3 +1,6 @@
+// Runs CUDA kernels on the CPU for tests: a block's threads are fibers that switch where they
+// synchronize. It reports errors that a GPU hides by luck, such as a barrier that not all threads
+// reach.
 #include "kernels/cuda/simt/emulator.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Emulates operations that run beside the threads of a block: bulk copies, their barriers, and
+// products of warpgroups. Results appear only at the wait, so that a missing wait is noticed.
 #include "kernels/cuda/simt/emulator_async.h"
 
 #include <bit>

@@ -1,4 +1,5 @@
-// Implements product.h for the emulator.
+// Multiplies matrices for the emulator with plain loops over 16-bit numbers, where a GPU uses
+// cuBLASLt.
 #include <vector>
 
 #include "kernels/base/check.h"
