@@ -151,8 +151,9 @@ std::string library_fault(const std::string& path, const std::string& header) {
       {"cuda", {"kernels/cuda/"}},
       {"dnnl", {"kernels/cpu/"}},
       {"hwy/", {"kernels/cpu/"}},
-      {"boost/asio", {"server/http/http_", "runtime/network/link", "runtime/coordination/etcd_http"}},
-      {"boost/beast", {"server/http/http_", "runtime/coordination/etcd_http"}},
+      {"boost/asio",
+       {"server/http/http_", "server/testing/", "runtime/network/link", "runtime/coordination/etcd_http"}},
+      {"boost/beast", {"server/http/http_", "server/testing/", "runtime/coordination/etcd_http"}},
       {"grpc", {"server/grpc/grpc_server"}},
       {"google/protobuf", {"server/grpc/grpc_server"}},
       {"boost/context", {"kernels/cuda/simt/emulator"}},
@@ -169,7 +170,7 @@ std::string library_fault(const std::string& path, const std::string& header) {
 
 // True for code that decides, which uses no clocks, threads, random devices or environment variables.
 bool decides(const std::string& path) {
-  if (path.find("_test.cc") != std::string::npos) return false;
+  if (is_test(path)) return false;
   if (starts_with_any(path, {"placement/", "sim/"})) return true;
   if (path.starts_with("router/")) return true;
   if (path.starts_with("server/")) return !starts_with_any(path, {"server/http/", "server/grpc/"});

@@ -114,7 +114,7 @@ TEST_SUITE("prompt file") {
       CHECK(error_of_system(bad).find("prompt.json: system has ") != std::string::npos);
     }
     for (const char* bad : {"1", "{}", "null", "\"<bos>\""})
-      CHECK(error_of_system(bad).find("system is missing or no list") != std::string::npos);
+      CHECK(error_of_system(bad).find("system is missing or not a list") != std::string::npos);
     CHECK(error_of_system("[]").find("is empty") != std::string::npos);
   }
 

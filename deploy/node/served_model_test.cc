@@ -117,10 +117,9 @@ TEST_SUITE("served models") {
     CHECK(refused("", "") == "");
     CHECK(refused("", "", false, false) == "");
     CHECK(refused("features.store", "redis://x", false, false)
-              .find("model games: features.store is another than its node's") == 0);
-    CHECK(
-        refused("features.store", "redis://x", true, false).find("model games: features.store is another") ==
-        0);
+              .find("model games: features.store differs from its node's") == 0);
+    CHECK(refused("features.store", "redis://x", true, false).find("model games: features.store differs") ==
+          0);
     CHECK(refused("cluster.coordination", "http://x", true, false) == "");
     CHECK(refused("model.versions", "/v", false, false) == "");
     CHECK(refused("cluster.coordination", "http://x", true).find("cluster.coordination is set") == 0);

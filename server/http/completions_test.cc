@@ -72,7 +72,8 @@ TEST_CASE("completions: a prompt is token ids, or words separated by blanks or i
 
 TEST_CASE("completions: a word outside the vocabulary is named") {
   CHECK(refusal_of(R"({"prompt":"<bos> <a_2>"})") == "422 unknown_word prompt");
-  CHECK(std::get<Refusal>(read(R"({"prompt":"<bos> <a_2>"})")).what.starts_with("\"<a_2>\" is not in the model's vocabulary"));
+  const auto unknown = std::get<Refusal>(read(R"({"prompt":"<bos> <a_2>"})"));
+  CHECK(unknown.what.starts_with("\"<a_2>\" is not in the model's vocabulary"));
   CHECK(refusal_of(R"({"prompt":"<bos"})") == "422 unknown_word prompt");
   CHECK(refusal_of(R"({"prompt":"redred"})") == "422 unknown_word prompt");
   const auto none = read_completion(R"({"prompt":"<bos>"})", nullptr, 5);

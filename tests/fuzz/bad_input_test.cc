@@ -229,7 +229,8 @@ TEST_SUITE("bad input over HTTP") {
     CHECK(box.ask("PUT", "/v1/users/early", put).status == 200);
     const std::filesystem::path ballast = disk.path() / "ballast";
     std::ofstream(ballast) << std::string(150 << 20, 'x');
-    check_refused(box.ask("PUT", "/v1/users/late", put), {503, "storage_failed", "store", "has room"});
+    check_refused(box.ask("PUT", "/v1/users/late", put),
+                  {503, "storage_failed", "store", "a working disk with free space"});
     box.check_steady();
     CHECK(box.ask("POST", "/v1/rank", R"({"user":"early","candidates":["item-1"]})").status == 200);
     check_refused(box.ask("POST", "/v1/rank", R"({"user":"late","candidates":["item-1"]})"),

@@ -248,7 +248,7 @@ answered event-with-time 422 'takes no feature' 'features\[0\]' 'none, as the mo
 answered get-nobody 404 'no such user' '"where":"user"' 'put before' "$at/v1/users/nobody"
 answered version-without-quotes 400 'bad_condition' 'if-match' 'in quotes' \
   -X PUT -H 'if-match: 7' -d '{"history":[]}' "$at/v1/users/ana"
-answered version-of-before 412 'version [0-9]+ is there' 'if-match' 'read it again' \
+answered version-of-before 412 'version [0-9]+ is stored' 'if-match' 'read it again' \
   -X PUT -H 'if-match: "999999"' -d '{"history":[]}' "$at/v1/users/ana"
 answered all-candidates-unknown 404 'unknown items: 1 of 1' 'candidates\[0\]' 'at least one item' \
   -d '{"user":"ana","candidates":["nosuch"],"unknown":"skip"}' "$at/v1/rank"

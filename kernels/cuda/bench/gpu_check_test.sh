@@ -31,6 +31,6 @@ expect "sanitizers that find nothing" 0 "GPU: Some GPU, 9.0, 570.1;"
 fake compute-sanitizer 9 "========= ERROR SUMMARY: 2 errors"
 expect "a sanitizer that finds something" 1 "compute-sanitizer racecheck: see"
 fake timeout 124 ""
-expect "sanitizers that run out of time" 1 "compute-sanitizer synccheck: not done after"
+expect "sanitizers that run out of time" 1 "compute-sanitizer synccheck: timed out after"
 [ $failed -ne 0 ] || echo "gpu_check.sh reports a broken driver, and sanitizers that fail or do not end"
 exit $failed
