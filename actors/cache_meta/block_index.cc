@@ -102,7 +102,8 @@ BlockIndex::NamedBlock& BlockIndex::make_block(const BlockEntry& entry) {
   block.ordinal = ++ordinals_;
   block.tokens = entry.tokens;
   block.kind = entry.kind;
-  // While a cache-meta learns anew all users are equally cold, and the newest goes last.
+  // While a restarted cache-meta learns, all users are equally cold, and the newest is last in
+  // order.
   if (entry.kind == SegmentKind::user) coldest_.insert(coldest_.end(), {0, block.ordinal, &named});
   return named;
 }
@@ -165,8 +166,8 @@ bool BlockIndex::shown(const Holder& holder) const {
   return at->second.named && !stale(at->second, holder.position);
 }
 
-// Neither the blocks nor their holders are likely to be cached, so each pass prefetches for all
-// blocks at once.
+// Neither the blocks nor their holders are likely to be in the CPU's cache, so each pass prefetches
+// for all blocks at once.
 void BlockIndex::find_holders(std::span<const BlockQuery> blocks, std::span<const NodeId> prefer,
                               std::uint64_t rotation, std::size_t most, std::vector<std::uint8_t>& counts,
                               std::vector<NodeId>& holders) const {

@@ -17,10 +17,10 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::uint64_t refresh_timer = 1, heartbeat_timer = 2;
-constexpr std::uint64_t first_members_job = std::uint64_t{1}
-                                            << 39;  // above the incarnation, and below the next one
+// Added to the incarnation: above the other jobs' numbers, and below the next incarnation.
+constexpr std::uint64_t first_members_job = std::uint64_t{1} << 39;
 constexpr std::size_t hottest_items_shown = 5, hottest_items_among = 10'000;
-constexpr std::size_t counted_max = 255;      // holders of a block in an answer: the count is a byte
+constexpr std::size_t counted_max = 255;      // holders of a block in an answer: a byte
 constexpr std::size_t coldest_looked_at = 4;  // user blocks looked at per block that may be named
 
 // Returns 15 bytes of the hash: enough to be unique, and short enough for a string without a heap
@@ -203,9 +203,10 @@ void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
 // of all workers. Returns 0 while another request is probably computing the block.
 //
 // If no preferred node has enough free tokens, the uses of the items that the block would evict are
-// subtracted, token by token. They count over the time for which items are counted. Those items are
-// not known. The items that are missing now are assumed to be wanted about as often: colder ones
-// are no loss, and hotter ones would soon displace others.
+// subtracted, token by token. Their uses are scaled from the time over which they were counted to
+// the time for which a cached user block stays. Those items are not known. The items that are
+// missing now are assumed to be wanted about as often: colder ones are no loss, and hotter ones
+// would soon displace others.
 double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const BlockQuery& block, bool held,
                                 double items) {
   std::uint64_t tokens = 0;

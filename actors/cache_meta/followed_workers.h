@@ -37,7 +37,7 @@ struct FollowConfig {
   std::size_t removals_max = 1'024;  // remembered per walk
   Duration gap_after{100'000};       // how long early changes wait for the missing ones
   std::size_t early_max = 64;        // early changes kept per worker
-  // Holdings to look at, if any may be stale.
+  // Holdings examined per message and per tick while some may be stale.
   std::size_t swept_per_message = 256, swept_per_tick = 4'096;
 };
 
@@ -59,19 +59,20 @@ class FollowedWorkers {
   // nodes that left.
   void follow(Instant now, const std::vector<NodeId>& nodes, Effects& effects);
   bool knows(NodeId node) const { return workers_.contains(node); }
-  // Accepts messages of known nodes only. Returns false if the message is malformed.
+  // The node must be known (knows()). Returns false if the message is malformed.
   bool on_changes(Instant now, NodeId node, const CacheChanges& changes, Effects& effects);
   bool on_part(Instant now, NodeId node, const InventoryPart& part, Effects& effects);
   void on_lost(NodeId node);
-  void shift_silence(Duration stall);  // shifts silence by a stall in which this process did not listen
-  // called at least once per heartbeat: retries, silence
+  // Excludes from the workers' silence a stall in which this process did not listen.
+  void shift_silence(Duration stall);
+  // Called at least once per heartbeat: repeats requests and notices silent workers.
   void on_tick(Instant now, Effects& effects);
 
   std::optional<NodeCapacity> capacity(NodeId node) const;  // nothing if the worker is not named
   // Returns the users whose blocks were added to the index since the last call.
   std::vector<std::string> take_users() { return std::exchange(users_, {}); }
   std::vector<NodeCapacity> capacities() const;  // of all named workers, by node
-  std::size_t syncing() const;                   // number of workers whose inventory is being walked
+  std::size_t syncing() const;                   // workers whose inventory is being walked
   std::string check_bounds() const;
 
  private:

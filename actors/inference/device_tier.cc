@@ -91,7 +91,8 @@ DeviceTier::Blocks::iterator DeviceTier::add(const Want& want) {
   Block fresh{want.generation, want.checksum};
   fresh.writes = want.write;
   fresh.pages.assign(free_.rbegin(), free_.rbegin() + want.pages);  // contiguous where possible
-  Blocks added;                                                     // until nothing can throw any more
+  // Holds the block in a separate list until nothing can throw any more.
+  Blocks added;
   const auto block = added.insert(added.end(), std::move(fresh));
   found_[want.generation] = block;
   blocks_.splice(blocks_.end(), added);

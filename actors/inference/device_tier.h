@@ -9,8 +9,8 @@
 // Host pages that were reused for another block have another generation, whatever their numbers.
 // This is pure bookkeeping: it copies nothing and waits for nothing.
 //
-// Unpinned blocks are evicted by segmented LRU: blocks used only once go first, so that a walk over
-// the catalog does not displace blocks that requests share.
+// Unpinned blocks are evicted by segmented LRU: blocks used only once are evicted first, so that a
+// walk over the catalog does not displace blocks that requests share.
 #include <cstdint>
 #include <list>
 #include <map>

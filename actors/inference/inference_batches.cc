@@ -40,7 +40,7 @@ void InferenceCore::remove_waiting(const Task& task) {
   if (!is_background(task.plan) && fits_batch(task.pass)) waiting_small_.remove(task.pass);
 }
 
-// ---- batches are formed ----
+// ---- forming batches ----
 
 void InferenceCore::run_ready(Instant now, Effects& effects) {
   while (batches_.size() < config_.slots) {
@@ -181,7 +181,7 @@ void InferenceCore::check_sources(const Task& task, BatchRequest& request) {
   }
 }
 
-// ---- and end ----
+// ---- ended batches ----
 
 namespace {
 

@@ -6,20 +6,21 @@
 //
 // A batch is formed when an executor slot is free, from ready plans, first come, first served,
 // serving plans before background plans:
-//   - It has at most ⌈ready / free slots⌉ plans, so that idle slots share the waiting plans (one plan each
-//     while slots are idle).
-//   - It has at most the work of `batch_tokens_max` newly computed tokens (BAT §5.1: max-batched-tokens),
-//     but at least one plan.
+//   - It has at most ⌈ready / free slots⌉ plans, so that idle slots share the waiting plans (one
+//     plan each while slots are idle).
+//   - It has at most the work of `batch_tokens_max` newly computed tokens (BAT §5.1:
+//     max-batched-tokens), but at least one plan.
 //   - Its plans are of one model. A suspect (a plan that may have killed a worker) runs alone.
 //     So does, once more, each plan of a batch that failed as a whole.
-//   - By its work and the device's pace it ends in time for each of its plans. A plan that is late even by
-//     itself is refused, unless it is the only one here: running it measures the pace anew.
-//   - A plan whose blocks are in flight from other nodes runs only when none is ready, and alone. It waits
-//     for them layer by layer, and may hold its slot for that. Before it runs, it becomes an ordinary
-//     ready plan when the blocks have arrived.
-//   - Background plans run only when no serving plan is ready, at most `background_max` at a time. Such a
-//     plan acquires its blocks only when it may begin, and then runs next. Otherwise serving plans would
-//     wait for blocks whose writer, a background plan, waits for the serving plans to end.
+//   - By its work and the device's pace it ends in time for each of its plans. A plan that is late
+//     even by itself is refused, unless it is the only one here: running it measures the pace anew.
+//   - A plan whose blocks are in flight from other nodes runs only when none is ready, and alone.
+//     It waits for them layer by layer, and may hold its slot for that. If the blocks arrive before
+//     it runs, it becomes an ordinary ready plan.
+//   - Background plans begin only when no serving plan is ready, at most `background_max` at a
+//     time. Such a plan acquires its blocks only when it may begin, and then runs next. Otherwise
+//     serving plans would wait for blocks whose writer, a background plan, waits for the serving
+//     plans to end.
 //
 // A plan larger than a batch is not cut, and keeps its slot until it ends. While all slots run
 // plans of more than three batches' work, one batch of small serving plans (each fits a batch) may
@@ -61,10 +62,10 @@ struct InferenceConfig {
   std::uint32_t background_max = 1;  // background plans that have begun and not ended
   std::uint32_t queue_max = 1'024;   // serving plans that do not run yet; more are refused
   std::uint32_t background_queue_max = 16;
-  // Tokens that see nothing; context that tokens see adds to the work.
+  // Maximum work of a batch, in computed tokens that see no others; context adds to a token's work.
   std::uint32_t batch_tokens_max = 4'096;
   std::uint32_t batch_requests_max = 32;
-  // For blocks that others compute; at most half of the plan's budget.
+  // Maximum wait for blocks that others compute; at most half of the plan's budget.
   Duration block_wait{100'000};
   Duration acquire_grace{20'000};  // additional wait for the KV-cache worker's answer
   placement::UnitCosts costs;      // of the models
@@ -75,8 +76,8 @@ struct InferenceConfig {
   Duration model_keep{12'000'000};  // how long a model is kept after the versions no longer name it
   std::size_t models_max = 4;       // models loaded at the same time
   std::size_t recent_max = 4'096;   // ended plans that are remembered
-  bool overlap = false;             // plans may begin while their blocks are in flight from other nodes
-  double refill_bytes = 0;          // bytes per second for prefetching rows of embedding tables; 0 = none
+  bool overlap = false;             // plans may begin while their blocks are in flight
+  double refill_bytes = 0;          // bytes/s for prefetching rows of embedding tables; 0 = none
   // Nodes that own shards of embedding tables spread over nodes' memory; empty = no table is
   // spread.
   std::vector<NodeId> shard_owners;
@@ -109,8 +110,8 @@ class InferenceCore final : public Core {
     bool again = false;         // its batch failed: it runs once more, alone
     bool in_flight = false;     // ready except for blocks in flight
     Instant received, deadline, ready_at, started;
-    Instant wait_deadline;                            // wait deadline for blocks
-    std::int64_t pull_us = 0;                         // until the blocks of other nodes had arrived
+    Instant wait_deadline;                            // end of the wait for blocks
+    std::int64_t pull_us = 0;                         // time until other nodes' blocks had arrived
     std::vector<BlockWant> wants;                     // one per name
     std::vector<std::optional<std::size_t>> want_of;  // per segment
     std::vector<std::size_t> writer_of;               // per want: the first segment of that name
@@ -148,7 +149,8 @@ class InferenceCore final : public Core {
   void on_execute(Instant now, Address from, const Execute& plan, Effects& effects);
   std::optional<Refusal> validate_plan(Instant now, const Execute& plan) const;
   bool cannot_finish(const Execute& plan) const;
-  // Estimated end of `own` if it begins after `ahead` and half of what runs, in that many slots.
+  // Estimates when `own` would end if it began after the work `ahead` and half of what runs now, in
+  // that many slots.
   double done_us(const WaitingWork& ahead, double running_us, std::uint32_t slots,
                  const placement::Pass& own) const;
   void add_waiting(const Task& task);
@@ -204,15 +206,16 @@ class InferenceCore final : public Core {
   NodeId owner_of(const TableShard& shard) const;
   AcquireBlocks acquire_request(Serial serial, std::span<const TableShard> shards, bool ahead) const;
   void await_shards(Instant now, Batch batch, std::vector<TableShard> away, Effects& effects);
-  bool on_shards_acquired(Instant now, const BlocksAcquired& acquired,
-                          Effects& effects);                           // false: not an answer about shards
+  // false: not an answer about shards
+  bool on_shards_acquired(Instant now, const BlocksAcquired& acquired, Effects& effects);
   bool on_shards_timer(Instant now, Serial serial, Effects& effects);  // false: a different timer
   void run_with_shards(Instant now, Serial asked, Effects& effects);
   void release_shards(const Batch& batch, std::vector<BlockOutcome> outcomes, Effects& effects) const;
   void advance_own_shards(Instant now, Effects& effects);
   void acquire_own_shards(Instant now, Effects& effects);
   void fill_own(Instant now, const BlocksAcquired& acquired, Effects& effects);
-  bool on_shards_filled(Instant now, const JobDone& done, Effects& effects);  // false: a different job
+  // false: a different job
+  bool on_shards_filled(Instant now, const JobDone& done, Effects& effects);
 
   // inference_cluster.cc: heartbeats, versions, drain, status
   void on_heartbeat(Instant now, Effects& effects);

@@ -48,7 +48,7 @@ class RowCache::CachedTable final : public kernels::EmbeddingTable {
 struct RowCache::Scratch {
   std::vector<std::uint32_t> asked;
   std::vector<std::uint64_t> sums;       // per row of the batch; valid for ready rows
-  std::vector<bool> wrong;               // per row of the batch: ready, but its checksum does not match
+  std::vector<bool> wrong;               // per row of the batch: ready with a wrong checksum
   std::vector<Token> missed;             // in order of the batch
   std::vector<std::uint32_t> missed_at;  // per row of the batch
   std::vector<float> fetched;            // values of `missed`

@@ -5,8 +5,8 @@
 // row is evicted; this class holds the bytes and a lock.
 //
 // Each row has a checksum over its bytes and its identity. Bytes of another row, table or version
-// are fetched again, as is a row with a flipped bit. Executors of several slots use the cache at a
-// time. The backing table is read without the lock.
+// are fetched again, as is a row with a flipped bit. Executors of several slots use the cache at
+// the same time. The backing table is read without the lock.
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -35,7 +35,7 @@ class RowCache : public std::enable_shared_from_this<RowCache> {
 
   // Thread-safe; does not wait for the backing table.
   RowPages change(const ChangeRowPages& change);
-  // Prefetches rows. Stops while a pass waits for rows that it missed.
+  // Prefetches rows. Ends early if a pass waits for rows that it missed.
   RowsRefilled refill(const RefillRows& refill);
   RowTotals totals() const;
   std::string check_invariants() const;

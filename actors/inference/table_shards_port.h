@@ -2,8 +2,9 @@
 // Embedding tables that are spread over nodes' memory. A shard is a run of rows that fills a page.
 // It is a block like others, so the KV-cache workers decide who holds it, whether it may be read,
 // and when it is evicted. This class reads rows from granted shards, and fills shards from their
-// tables. A batch that misses rows of shards without a grant ends with MissingShards, so that all of
-// them are acquired at once. Shards that are not granted then either are read from the table.
+// tables. The first run of a batch ends with MissingShards if it needs rows of shards without a
+// grant, so that all of them are acquired at once. In the second run, rows of shards that were not
+// granted are read from the table.
 //
 // A wrong row is never read. A shard's name says which rows of which model's table it holds, and
 // its bytes are verified against the block's checksum if the grant asks for that, as for all
@@ -25,7 +26,7 @@
 
 namespace troupe::actors {
 
-// Thrown when rows of a pass are in shards without a grant.
+// Thrown in the first run of a batch when rows of a pass are in shards without a grant.
 struct MissingShards final : std::exception {
   std::vector<TableShard> shards;
   const char* what() const noexcept override { return "rows of a table are on other nodes"; }
@@ -36,9 +37,9 @@ class TableShards : public std::enable_shared_from_this<TableShards> {
   // `arena` outlives the object. Rows have `columns` values; a page holds at least one row.
   TableShards(PageArena& arena, std::uint32_t columns);
 
-  // Returns the table with its rows read from shards while a Lent exists, until the result is
-  // destroyed. A table with another number of columns is returned unchanged. `what` names the table
-  // within the model.
+  // Returns the table, read through shards: while a BatchShards exists on the reading thread, rows
+  // of granted shards come from these. A table with another number of columns is returned
+  // unchanged. `what` names the table within the model.
   std::shared_ptr<kernels::EmbeddingTable> sharded(std::shared_ptr<kernels::EmbeddingTable> table,
                                                    const std::string& model_version, std::string_view what);
   // Thread-safe.

@@ -1,6 +1,6 @@
-// Counts how much computing time the cached blocks of each area of the page pool (user blocks, item
-// blocks, rows) saved. A sampled model of a cache ("shadow") estimates what another share of the
-// pool would have saved. The allocator agent divides the pool by these reports.
+// Counts how much computing time the cached blocks of each area of the page pool (users, items)
+// saved. A sampled model of a cache ("shadow") estimates what another share of the pool would have
+// saved. The allocator agent divides the pool by these reports.
 #include "actors/kv_worker/area_savings.h"
 
 #include <algorithm>
@@ -58,8 +58,8 @@ void AreaSavings::use(std::size_t area, const BlockWant& want, std::uint64_t pag
   if (hit) areas_[area].saved_us += us;
 }
 
-// Counts repeated uses one by one. All but the first would be hits at any cache size, since nothing
-// comes between them.
+// Counts repeated uses one by one. All but the first would be hits at any cache size, since no
+// other use lies between them.
 void AreaSavings::use_elsewhere(std::size_t area, const BlockUse& use, std::uint64_t pages) {
   for (std::uint32_t i = 0; i < std::min(use.times, times_max); ++i)
     count(areas_[area], use.name, pages, sound_us(use.spared_us));

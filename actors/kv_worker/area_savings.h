@@ -1,6 +1,7 @@
 #pragma once
-// Counts the time that each area of a node's pool (user blocks, item blocks, rows) saved requests.
-// It also estimates what it would have saved with another share of the pool. Shadow caches
+// Counts the time that each area of a node's pool for blocks (users, items) saved requests. Savings
+// of the row area are reported by the inference workers instead (row_lending.h). This class also
+// estimates what an area would have saved with another share of the pool. Shadow caches
 // (placement/split/shadow_cache.h) hold a sample of the wanted blocks, with the cost of computing
 // each. It also counts requests, their latencies and their user tokens, which split policies need.
 // The allocator agent reads all of this from the worker's reports. All sums are since the start, so

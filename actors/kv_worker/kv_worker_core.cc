@@ -9,8 +9,8 @@
 namespace troupe::actors {
 namespace {
 
-// store_timer (2), scrub_timer (4) and migration_timer (6) only wake the core: see report_back_off, scrub
-// and migration.
+// store_timer (2), scrub_timer (4) and migration_timer (6) only wake the core: see report_back_off,
+// scrub and migration.
 constexpr std::uint64_t report_timer = 1, heartbeat_timer = 3, lending_timer = 5, named_timers = 16;
 
 constexpr std::pair<SegmentKind, std::string_view> kind_names[] = {

@@ -147,8 +147,8 @@ BlockGrant KvWorkerCore::grant_of(const Request& request, std::size_t want) cons
   return {Grant::write, hold.generation, 0, block->pages};
 }
 
-// The only lookup of ready blocks. A request wants about a hundred of ten thousand blocks, so each
-// one's memory is prefetched while the others are looked up.
+// Looks up all blocks that a request wants. A request wants about a hundred of ten thousand blocks,
+// so each one's memory is prefetched while the others are looked up.
 std::vector<const PoolBlock*> KvWorkerCore::find_wanted(const AcquireBlocks& ask) const {
   std::vector<const PoolBlock*> found(ask.wants.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -369,7 +369,7 @@ void KvWorkerCore::answer(Serial serial, Effects& effects) {
   if (!holds) take(serial);
 }
 
-// Only for a waiter that still waits.
+// Called only for a waiter that still waits.
 void KvWorkerCore::decide(Waiter waiter, Hold hold, Effects& effects) {
   Request& request = requests_.at(waiter.request);
   carry_in_flight_read(request.holds[waiter.want], hold);
@@ -463,7 +463,7 @@ void KvWorkerCore::end_write(const Request& request, std::size_t index, const Bl
   if (written && pool_.commit(want.name, generation, outcome->checksum)) {
     finish_block(want.name, generation, effects);
     if (config_.store && want.kind != SegmentKind::user) tier_.want_save(want.name);
-  } else if (pool_.abandon(want.name, generation)) {  // false if it was forgotten while being written
+  } else if (pool_.abandon(want.name, generation)) {  // false if forgotten while being written
     fail_block(want.name, generation, effects);
   }
 }

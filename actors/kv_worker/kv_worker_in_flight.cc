@@ -1,5 +1,5 @@
-// Reads of blocks that are in flight from other nodes. A request that waits for nothing else is
-// told the blocks' pages when the copies run (early), and reads each part after it has arrived. It
+// Reads of blocks that are in flight from other nodes. A request that waits for nothing else gets
+// the blocks' pages while the copies run (early), and reads each part after it has arrived. It
 // keeps waiting as before. When a copy ends well, the block is pinned for it as for all waiting
 // requests. When the copy fails, or the block was forgotten meanwhile, no request finds the block
 // any more. Its pages then stay until all early readers have released them.
@@ -10,7 +10,7 @@
 
 namespace troupe::actors {
 
-// Tells the request once, when all blocks that it waits for are in flight.
+// Sends the request its grants once, when all blocks that it waits for are in flight.
 void KvWorkerCore::announce_in_flight(Serial serial, Effects& effects) {
   Request& request = requests_.at(serial);
   if (!request.ask.early || request.announced || request.answered) return;

@@ -1,6 +1,6 @@
 // The KV-cache worker and its cache-metas. Cache-metas are sent every change, and read the
-// inventory a part at a time when they have missed something. The leading cache-meta says of which
-// owners (users or items) the blocks are to be forgotten.
+// inventory a part at a time when they have missed something. The leading cache-meta names the
+// owners (users or items) whose blocks are to be forgotten.
 #include <algorithm>
 
 #include "actors/kv_worker/kv_worker_core.h"

@@ -20,10 +20,10 @@ void KvWorkerCore::on_drain(Instant now, Address from, const Drain& drain, Effec
   effects.send(from, status(now, drain.id));
 }
 
-// When a node leaves, the pool shrinks and a part of all user blocks has to go. Ordered by last use
-// over all nodes, this part is the same for the blocks here as for those elsewhere. So the latest
-// used blocks, up to `displacing` pages, may evict the receiver's least recently used ones. The
-// others take only free pages.
+// When a node leaves, the cluster's pool shrinks and a part of all user blocks must be evicted.
+// Ordered by last use over all nodes, this part is the same for the blocks here as for those
+// elsewhere. So the most recently used blocks, up to `displacing` pages, may evict the receiver's
+// least recently used ones. The others take only free pages.
 void KvWorkerCore::begin_migration(Instant now, const Drain& drain, Effects& effects) {
   const auto stay = static_cast<std::uint64_t>(
       std::ranges::count_if(drain.user_targets, [this](NodeId node) { return node != config_.node; }));

@@ -171,7 +171,7 @@ void KvWorkerCore::on_not_saved(Instant now, const StoreTransfer& save, const Bl
 
 // ---- erasures ----
 
-// Erases old blocks from a full tier to make room for newer ones. Blocks in the pool are kept,
+// Erases old blocks from a full tier, so that newer ones can be saved. Blocks in the pool are kept,
 // because they would not be saved again.
 void KvWorkerCore::evict_stored(Effects& effects) {
   std::vector<BlockName> names =

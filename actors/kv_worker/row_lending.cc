@@ -42,7 +42,8 @@ std::vector<std::pair<NodeId, LendPages>> RowLending::next(Instant now, PagePool
   return messages;
 }
 
-// Returns false if the borrower has its share, or if no pages are to be had now.
+// Returns false if the borrower has its share, if no pages are available now, or if it is too early
+// to demand pages again.
 bool RowLending::change(Instant now, std::size_t i, PagePool& pool, LendPages& next) {
   Borrower& borrower = borrowers_[i];
   const std::uint32_t share = this->share(i, pool);
@@ -67,7 +68,7 @@ bool RowLending::is_valid(std::size_t i, const PagesLent& answer) const {
   return true;
 }
 
-// An answer that is late, duplicate or from an earlier process is ignored.
+// An answer that is late, duplicate or meant for an earlier process of this worker is ignored.
 bool RowLending::answer(Instant now, NodeId from, const PagesLent& answer, PagePool& pool) {
   const auto at = std::ranges::find(config_.borrowers, from);
   if (at == config_.borrowers.end()) return false;

@@ -1,6 +1,6 @@
 // Chooses which cached blocks are compared with their checksums next, so that a flipped bit in
-// memory is found although no request reads the block. A slow piece is followed by a pause, which
-// bounds the CPU time.
+// memory is found although no request reads the block. The pieces of a round are spread over its
+// interval. A slow piece is followed by a longer pause, which bounds the CPU time.
 #include "actors/kv_worker/scrub.h"
 
 #include <algorithm>
@@ -46,8 +46,8 @@ void Scrub::take(const PoolBlock& block, CheckBlocks& work) {
   held_.push_back(block.generation);
 }
 
-// Leaves blocks that came after the round began to the next round. Otherwise a stream of new blocks
-// could keep the round from ending.
+// Leaves blocks that were added after the round began to the next round. Otherwise a stream of new
+// blocks could keep the round from ending.
 void Scrub::walk(Instant now, PagePool& pool, CheckBlocks& work) {
   if (!walking_) begin_round(now, pool);
   std::uint32_t pages = 0;

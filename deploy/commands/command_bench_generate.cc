@@ -110,7 +110,7 @@ json to_json(const GenerateRun& run, std::uint32_t width) {
 GenerateWork work_of(const BenchGenerateOptions& options) {
   if (options.model.empty() != options.data.empty() || options.model.empty() == options.shape.empty())
     throw std::invalid_argument(
-        "bench generate has neither a model nor a shape; expected --model and --data, or --shape alone");
+        "bench generate has no single source of requests; expected --model and --data, or --shape alone");
   if (!options.shape.empty())
     return random_generate_work(options.shape, options.prompt, options.requests, options.seed);
   GenerateWork work = read_generate_work(options.model, options.data, options.history_items);

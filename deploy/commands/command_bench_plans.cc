@@ -121,7 +121,8 @@ Mean ratio_of(const std::vector<EventScore>& scores, const std::vector<EventScor
   return {ratio, mean_of(off).standard_error / over};
 }
 
-// Returns the plain prompt's run, computed in full: the reference for plans with blocks.
+// Returns the plain prompt's run, computed in full, the reference for plans with blocks; the first
+// run if there is none.
 const VariantRun& plain_of(const std::vector<VariantRun>& runs) {
   for (const VariantRun& run : runs)
     if (run.variant.plan->name == "causal") return run;
@@ -181,7 +182,7 @@ json to_json(const std::vector<VariantRun>& runs) {
     one["cpu_ms"] = mean_ms(run.seconds);
     one["cpu_ms p50"] = quantile_ms(run.seconds, 0.5);
     one["cpu_ms p99"] = quantile_ms(run.seconds, 0.99);
-    std::vector<double> times;  // ratio of the plain prompt's time, by request
+    std::vector<double> times;  // plain prompt's time / this plan's, by request
     for (std::size_t i = 0; i < run.seconds.size(); ++i) times.push_back(plain.seconds[i] / run.seconds[i]);
     one["full to this, paired"] = to_json(mean_of(times));
     one["nll"] = summarize(run.scores).surprise.value;
@@ -238,7 +239,7 @@ int run_bench_plans(const PlanRunOptions& options) {
     const double share = static_cast<double>(coverage.covered) /
                          static_cast<double>(std::max<std::uint64_t>(1, coverage.tokens));
     out << "Histories of all_blocks: " << prototypes->size() << " prototypes stand for " << percent(share)
-        << " of their tokens, with mean cosine " << fixed(coverage.cosine, 4) << " in the mean.\n";
+        << " of their tokens, with cosine " << fixed(coverage.cosine, 4) << " in the mean.\n";
     all["prototypes"] = {
         {"prototypes", prototypes->size()}, {"coverage", share}, {"cosine", coverage.cosine}};
   }

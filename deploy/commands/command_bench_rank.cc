@@ -62,7 +62,7 @@ BenchRank make_bench(const BenchRankOptions& options, const Config& config) {
     if (item_tokens == 0) throw ImportError("the catalog has no items; expected items with tokens");
     expand_histories(bench.rows, parse_profile_tokens(options.profile_tokens), item_tokens, options.seed);
   }
-  // no request of these users
+  // No visit is by one of these users.
   for (std::size_t i = users; i < bench.rows.size(); ++i) bench.rows[i].history.clear();
   return bench;
 }
@@ -211,8 +211,8 @@ void BenchRankOptions::add_to(Command command) {
                      "Memory for keys and values, such as 512MiB; default: items fit, users do not");
   command
       .add_option("--item-share", item_share,
-                  "Fraction of --memory for items, 0 to 1; default: enough for all items, at most what most "
-                  "users leave")
+                  "Fraction of --memory for items, 0 to 1; default: enough for all items, and at least what "
+                  "three quarters of the users leave")
       .between(0.0, 1.0);
   command.add_option("--in-flight", in_flight, "Number of requests in flight, in a closed loop")
       .between(1, 100000)

@@ -176,7 +176,10 @@ void add_bench_serve(Command bench) {
   command.add_option("--item-skew", options->item_skew, "Zipf exponent for drawing items")
       .between(0.0, 4.0)
       .default_shown();
-  command.add_option("--top", options->top_k, "Number of items per reply")
+  command
+      .add_option("--top", options->top_k,
+                  "Number of items per reply, for rankings and drawn requests; generation requests of a "
+                  "trace have their own")
       .between(1, 100'000)
       .default_shown();
   command.add_option("--policy", options->ask.policy, "Policy of ranking requests; default: the service's");

@@ -105,7 +105,8 @@ std::uint64_t count_known(const DataRows<PutItem>& items, FeatureStore& features
   return known;
 }
 
-// Knows the items of the files, and those of the catalog unless it is replaced.
+// Returns a predicate that is true for items of the files, and for items of the catalog unless it
+// is replaced.
 KnowsItem items_known(const DataRows<PutItem>& items, FeatureStore& features, bool replace) {
   auto ids = std::make_shared<std::unordered_set<std::string>>();
   for (const PutItem& item : items.rows) ids->insert(item.item);
@@ -152,7 +153,7 @@ struct ImportRows {
   DataRows<PutUser> users;
 };
 
-// For models whose tokens are items: an item's id is its number.
+// Returns the vocabulary of a model whose tokens are items: "<item_N>" is token N.
 kernels::Vocabulary names_of_items(const ImportModel& model) {
   nlohmann::json names = nlohmann::json::object();
   for (std::int32_t item = 1; item < model.facts.limits.vocabulary; ++item)

@@ -26,7 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct KeysOptions {
-  // `file`: or the address of a Redis, which uses the other fields
+  // `file`: path of the key file, or address of a Redis. Only a Redis uses `cluster`, `login` and
+  // `tls`.
   std::string file, id, cluster = "troupe", login;
   TlsClientFiles tls;
   server::ApiKey key;

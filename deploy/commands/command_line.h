@@ -43,8 +43,8 @@ class Option {
 // Declarations in a form for manual pages and completion.
 struct OptionHelp {
   std::vector<std::string> names;  // with dashes; an argument has none
-  std::string value, help,
-      initial;  // value: kind of value, such as TEXT. initial: the default, if it is shown
+  // `value`: kind of value, such as TEXT; `initial`: the default, if it is shown
+  std::string value, help, initial;
   bool required = false, flag = false;
   std::vector<std::string> words;  // permitted words; empty = any value
 };

@@ -253,8 +253,8 @@ void add_serving(Command command, PlanServeOptions& serve) {
   serve.box.add_to(command);
 }
 
-// Lists options that --serve, or --serve with a model, does not take. A model has its own shape and
-// settings.
+// Lists the options that --serve does not take, and whether each was given. --data is allowed only
+// with a model or a configuration.
 std::vector<std::pair<std::string, bool>> unwanted(const PlanOptions& options,
                                                    const PlanServeOptions& serve) {
   std::vector<std::pair<std::string, bool>> all{{"--items", options.items > 0},
@@ -267,6 +267,7 @@ std::vector<std::pair<std::string, bool>> unwanted(const PlanOptions& options,
   return all;
 }
 
+// Refuses options whose values a model or a configuration has itself.
 void check_served(const PlanOptions& options, const PlanServeOptions& serve) {
   const PlanOptions not_given;
   const PlanServeOptions nor_here;

@@ -21,7 +21,7 @@ struct PlanServeOptions {
   std::string json;
 };
 
-// Returns the exit status; 1 if no cluster meets the target, which is printed with the reason.
+// Returns the exit status: 1 if no cluster meets the target; the reason is printed.
 // Throws std::invalid_argument, ImportError.
 int run_plan_serve(const PlanServeOptions& options);
 

@@ -82,7 +82,7 @@ class HistoryPrinter {
     const auto found = events_.find(user);
     if (found == events_.end()) return;
     const std::vector<std::string>& events = found->second;
-    std::cout << events.size() << " events, latest first:\n";
+    std::cout << events.size() << " events, the latest (oldest first):\n";
     for (std::size_t i = events.size() - std::min(events.size(), shown); i < events.size(); ++i) {
       const auto title = titles_.find(events[i]);
       std::cout << "    " << (title == titles_.end() ? events[i] : title->second) << "\n";
@@ -131,7 +131,7 @@ int run_rank(const RankOptions& options) {
   if (!options.requests.empty()) return rank_file(options);
   if (options.user.empty() || options.candidates.empty())
     throw std::invalid_argument(
-        "rank has neither a user nor a file; expected --user and --candidates, or --requests FILE");
+        "rank has neither --user with --candidates nor --requests; expected one of them");
   const json reply = rank(options, options.user, options.candidates);
   if (!options.json_file.empty()) {
     write_output(options.json_file, reply.dump() + "\n");

@@ -14,9 +14,9 @@
 namespace troupe::deploy {
 
 struct SimCommandOptions {
-  ConfigOptions box;                // with --model or --config: the configuration of the simulated nodes
+  ConfigOptions box;                // with --model or --config: the simulated nodes' configuration
   std::string data;                 // folder of its catalog; "": the catalog in node.data_dir
-  std::string memory;               // for keys and values; "": pool.memory, or as in the measured run
+  std::string memory;               // for keys and values; "": pool.memory, or the measured run's
   std::string compare;              // result file of bench rank
   std::vector<std::string> bounds;  // maximum errors, FIGURE=FRACTION each
   // requests in flight in a closed loop; 0 = at the trace's times, or as in the measured run
@@ -58,7 +58,7 @@ inline constexpr double item_tokens_mean = 7;  // mean tokens of an item in the 
 // Users, items and prompt sizes of a load.
 struct Demand {
   std::uint32_t items = 10'000, users = 2'500, tenants = 1, candidates = 20;
-  double tokens_around = 40;  // mean tokens of a prompt besides the candidates: profile and prompt form
+  double tokens_around = 40;  // mean tokens of a prompt except candidates: profile and prompt form
 };
 // Returns a scenario with the options' cluster size and hardware, at half of its capacity.
 sim::Scenario planning_scenario(const SimCommandOptions& options, const Demand& demand);

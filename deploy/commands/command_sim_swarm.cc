@@ -179,8 +179,8 @@ void print_summary(std::ostream& out, const sim::SwarmResult& result) {
       << t.refused << " refused, " << t.expired << " expired, " << t.cut_off << " lost with their router\n";
   if (t.joined > 0)
     out << t.joined << " workers joined; " << t.left << " left, " << t.left_whole
-        << " of them after others had all their item blocks, and " << t.users_handed_on
-        << " user blocks migrated, " << t.users_left_behind << " more\n";
+        << " of them after draining and migrating all their blocks, with " << t.users_handed_on
+        << " user blocks migrated and " << t.users_left_behind << " left behind\n";
   print_missed(out, result);
   out << "skipped: " << t.unsent << " requests that nobody listened to, " << t.unjudged
       << " drills with too few replies to judge\n";

@@ -20,7 +20,7 @@ double dot(std::span<const float> a, std::span<const float> b) {
   return sum;
 }
 
-// Rotates one head's key of a token by so many positions.
+// Rotates one head's key of a token by a number of positions.
 void rotate(std::span<double> key, const std::vector<double>& frequencies, double positions) {
   const std::size_t half = key.size() / 2;
   for (std::size_t i = 0; i < half; ++i) {

@@ -26,13 +26,14 @@ struct KvRun {
   std::uint32_t tokens = 0;
   std::uint32_t stride = 0;
   KvFormat format = KvFormat::f32;
-  const float* cosines = nullptr;  // [head_dim/2] each, by which its keys are rotated; null: not rotated
+  // [head_dim/2] each: the angles by which the keys are rotated; null = not rotated
+  const float* cosines = nullptr;
   const float* sines = nullptr;
 };
 
 struct AttendTask {
   const float* queries = nullptr;  // row r, head h at queries + r*query_stride + h*head_dim
-  float* out = nullptr;  // the same shape, at out + r*out_stride + h*head_dim; every value is written
+  float* out = nullptr;            // row r, head h at out + r*out_stride + h*head_dim; all written
   std::size_t query_stride = 0, out_stride = 0;
   std::uint32_t rows = 0;      // tokens of the group
   std::uint32_t heads = 0;     // query heads that share this key-value head
@@ -40,7 +41,8 @@ struct AttendTask {
   float scale = 1;             // 1/sqrt(head_dim)
   std::span<const KvRun> context;
   std::span<const KvRun> tail;
-  std::span<const std::uint32_t> tail_begin, tail_end;  // [rows]; begin < end whenever context is empty
+  // [rows]; begin < end whenever context is empty
+  std::span<const std::uint32_t> tail_begin, tail_end;
   // Not null, [tokens of context, then of tail]: adds, per token, its attention weight summed over
   // the rows from `mass_from` on and over the heads. The scores are computed a second time for it.
   float* mass = nullptr;

@@ -36,8 +36,9 @@ struct Requests {
 Requests draw_requests(const AccessDistribution& accesses, std::size_t count, std::size_t candidates,
                        std::uint64_t seed);
 
-struct CountedShares {  // shares of all item accesses, unless said otherwise; 0 if there are no requests
-  double any = 0;       // found locally, if each request runs on a random node
+// Shares of all item accesses, unless said otherwise; 0 if there are no requests.
+struct CountedShares {
+  double any = 0;  // found locally, if each request runs on a random node
   // found locally, if each request runs where most of its items are; ties are broken at random
   double best = 0;
   double cached = 0;   // the item is on at least one node

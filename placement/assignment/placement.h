@@ -36,8 +36,8 @@ class Items {
   std::vector<std::uint64_t> keys_;
 };
 
-using NodeIndex =
-    std::uint16_t;  // index of the one node that has the item, or one of the two constants below
+// Index of the one node that has the item, or one of the two constants below.
+using NodeIndex = std::uint16_t;
 inline constexpr NodeIndex everywhere = 0xffff, nowhere = 0xfffe;
 inline constexpr std::size_t nodes_max = nowhere;
 
@@ -56,7 +56,7 @@ class Placement {
   bool holds(std::size_t node_index, ItemNumber item) const {
     return places_[item] == everywhere || places_[item] == node_index;
   }
-  const std::vector<NodeNumber>& nodes() const { return nodes_; }  // sorted; a Place is an index into it
+  const std::vector<NodeNumber>& nodes() const { return nodes_; }  // sorted; indexed by NodeIndex
   std::uint64_t items() const { return places_.size(); }
   bool operator==(const Placement&) const = default;
 
@@ -72,7 +72,8 @@ struct PlacementMove {
   ItemNumber item = 0;
   NodeNumber node = 0;
   bool gains = false;
-  NodeNumber from = 0;  // of a gain: a node that has the item and stays; 0 = the item must be computed
+  // For a gain: a node that has the item and stays; 0 = the item must be computed.
+  NodeNumber from = 0;
   bool operator==(const PlacementMove&) const = default;
 };
 

@@ -16,7 +16,8 @@ class LastWorkers {
   void note(std::uint64_t user, NodeId node) {
     if (!nodes_.empty()) nodes_[slot(user)] = node;
   }
-  NodeId of(std::uint64_t user) const { return nodes_.empty() ? 0 : nodes_[slot(user)]; }  // 0 = unknown
+  // Returns the worker; 0 = unknown.
+  NodeId of(std::uint64_t user) const { return nodes_.empty() ? 0 : nodes_[slot(user)]; }
 
  private:
   std::size_t slot(std::uint64_t user) const { return spread(user) % nodes_.size(); }

@@ -1,5 +1,6 @@
 // Decides which KV-cache workers get background work (item blocks that no request waits for). A
-// worker that repeatedly keeps nothing of it counts as full and is left out.
+// worker that repeatedly keeps nothing of it counts as full. The walk over the catalog then skips
+// it; blocks of changed items are still sent to it.
 #include "router/precompute/background_capacity.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Turns the index's answer for one request into: which nodes hold each block, and which fraction of
-// a block a node still lacks. The cost of a plan on a node depends on this.
+// Derives from the index's answer for one request which nodes hold each block, and which fraction
+// of a block's computation a node would still pay: none, a pull, or all. The cost of a plan on a
+// node depends on this.
 #include "router/request/held_blocks.h"
 
 #include <algorithm>

@@ -192,7 +192,8 @@ constexpr MetricRow rows[] = {
     {device_pages_used, gauge, "troupe_device_pages_used", "",
      "Pages of GPU memory that hold copies of blocks."},
     {features_lost, counter, "troupe_features_lost_total", "",
-     "Times that Redis restarted without profiles or items that it had acknowledged."},
+     "Times that Redis lacked profiles or items that it had acknowledged, for example after a restart "
+     "or failover."},
     {features_cached, counter, "troupe_features_total", "from=\"cache\"", features_help},
     {features_stale, counter, "troupe_features_total", "from=\"stale\"", features_help},
     {features_missing, counter, "troupe_features_total", "from=\"missing\"", features_help},

@@ -194,9 +194,9 @@ constexpr Setting settings[] = {
     {"transfer.devices", text, "", "", "",
      "Network devices for pages between nodes, as in UCX_NET_DEVICES, such as eth0. Empty: any."},
     {"transfer.encryption", choice, "auto", "auto|on|off", "",
-     "Whether this node encrypts the pages that it sends and its requests for pages. auto: if it "
-     "has cluster.certificates, since nodes exchange the keys over their TLS connections. off: for "
-     "a trusted network."},
+     "Whether the pages that this node sends, and other nodes' requests to it for pages, are "
+     "encrypted. auto: if it has cluster.certificates, since nodes exchange the keys over their TLS "
+     "connections. off: for a trusted network."},
 
     {"router.policy", text, "planner", "", "",
      "Policy that chooses the plan of a request that does not name one: recompute (reuses "

@@ -13,7 +13,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::chrono::milliseconds look_every(50);  // interval of a watch
+constexpr std::chrono::milliseconds look_every(50);  // interval between the reads of a watch
 // Etcd's numbers are signed.
 constexpr std::uint64_t number_max = std::numeric_limits<std::int64_t>::max();
 

@@ -8,12 +8,12 @@
 // process; a second process that opens the same file is refused.
 //
 // If the flush of the folder fails, the file may or may not be replaced on disk. The state is
-// then in doubt: the caller is told so, and all reads and changes are refused until the file has
-// been written again as a whole.
+// then in doubt: the caller gets a refusal, and all reads and changes are refused until the file
+// has been written again as a whole.
 //
 // The state is not stored in the node's RocksDB. That one may be set aside when it is damaged,
-// while leadership must not be lost; a lone cache-meta has none; and the whole state is only one
-// disk block.
+// while leadership must not be lost. A node with only the cache-meta role has no RocksDB. And the
+// whole state is only one disk block.
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>

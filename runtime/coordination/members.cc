@@ -1,6 +1,6 @@
-// Reads and changes the list of nodes that joined or left the cluster since its file was written.
-// The list is one key of the coordination service (etcd, or a file), changed only if nobody else
-// changed it meanwhile.
+// Parses, formats and changes the list of nodes that joined or left the cluster since its file was
+// written. These are pure functions; deploy/node/membership.h reads and writes the list, which is
+// one key of the coordination service.
 #include "runtime/coordination/members.h"
 
 #include <algorithm>
@@ -94,7 +94,8 @@ std::string take_line(std::string_view line, ClusterMembers& members) {
   return "";
 }
 
-// True if a node other than `but` keeps the role, not counting nodes that join, leave or have left.
+// Returns true if a node other than `but` keeps the role, not counting nodes that join, leave or
+// have left.
 bool any_stays(const ClusterMembers& members, std::span<const Member> file, NodeRole role, NodeId but) {
   const auto stays = [&](const Member& member) {
     return member.node != but && member.has(role) && !members.leaving.contains(member.node) &&

@@ -28,7 +28,7 @@ std::optional<Refusal> reject_if_wrong_model(const FindFeatures& wanted, const s
 std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const Catalog& catalog,
                                StoredProfile& stored, bool checked = false);
 
-// Answer from one snapshot.
+// Return the answer from one snapshot of the catalog.
 JobResult find_items(const FindFeatures& wanted, ProfilePointer user, CatalogPointer catalog);
 ItemList list_items(const ListItems& wanted, CatalogPointer catalog);
 

@@ -21,7 +21,8 @@ std::optional<ModelFingerprints> decode_model_fingerprints(
 
 // Returns the first part of `present` that differs from what the rows were imported for:
 // "vocabulary", "model" or "prompt form"; "" if none does. `models_change`: the operator serves
-// several versions of one model from the same rows.
+// several versions of one model from the same rows, so another model is no difference if the
+// vocabulary is known.
 std::string changed_fingerprint(const ModelFingerprints& kept, const ModelFingerprints& present,
                                 bool models_change);
 

@@ -20,7 +20,7 @@ constexpr std::size_t write_bytes_max = 64 << 20;
                        (half ? "and some are stored: import again" : "and stored none of them"));
 }
 
-// Writes an import at once unless it is too large. Otherwise its first part notes that more
+// Writes an import in one write unless it is too large. Otherwise its first part notes that more
 // follows, and its last part removes that note.
 class ImportWriter {
  public:

@@ -78,7 +78,7 @@ class File {
   const int file_;
 };
 
-// Sums up a file, and copies it to `copy` unless that is null.
+// Computes a file's size and checksum, and copies the file to `copy` unless that is null.
 Entry sum_up(const fs::path& path, const File* copy) {
   const File file(path, O_RDONLY);
   std::vector<char> part(mebibyte);

@@ -37,9 +37,9 @@ class NoLog final : public rocksdb::Logger {
 };
 
 // Disables RocksDB's own recovery from a full disk, which runs in a thread and answers "busy"
-// meanwhile. Here the next write reopens the database (Rocks::reopen_if_failed), so that the first write that
-// finds space succeeds. DB::Resume would also work, but in 7.8 it sometimes waits forever for a
-// flush that never runs.
+// meanwhile. Here the next write reopens the database (Rocks::reopen_if_failed), so that the first
+// write that finds space succeeds. DB::Resume would also work, but in 7.8 it sometimes waits
+// forever for a flush that never runs.
 class RecoverOnWrite final : public rocksdb::EventListener {
  public:
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* recover_now) override {

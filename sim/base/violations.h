@@ -1,6 +1,6 @@
 #pragma once
-// Collector of broken promises. Ports and judges report here. The run checks it after each step or receives
-// each violation through a callback.
+// Collects broken promises. Ports and judges report here. The run checks it after each step or
+// receives each violation through a callback.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -20,8 +20,8 @@ struct Violation {
 
 class Violations {
  public:
-  // Keeps the first `kept_max` violations and counts all. `on_violation` may be called from within a core's
-  // step or a port.
+  // Keeps the first `kept_max` violations and counts all. `on_violation` may be called from within
+  // a core's step or a port.
   explicit Violations(std::function<void(const Violation&)> on_violation = {}, std::size_t kept_max = 16)
       : on_violation_(std::move(on_violation)), kept_max_(kept_max) {}
 

@@ -1,9 +1,9 @@
 #pragma once
-// Routing of a request by what nodes hold of its user's keys and rows and by their load. `joint` is HLEM's
-// Algorithm 1: a weighted sum of all three, with weights proportional to the cost of each miss, a bonus for
-// the user's last node, and the least busy node if the best one is too busy. `kv` and `emb` ignore one of
-// the two caches, and `home` uses only the user. `cost` is ours: the node that finishes first, in
-// microseconds, as the planner weighs nodes.
+// Routes a request by what nodes hold of its user's keys and rows and by their load. `joint` is
+// HLEM's Algorithm 1: a weighted sum of all three, with weights proportional to the cost of each
+// miss, and a bonus for the user's last node. If the best node is too busy, the least busy one is
+// chosen. `kv` and `emb` ignore one of the two caches, and `home` uses only the user. `cost` is not
+// from the paper: it chooses the node that finishes first, in microseconds, as the planner does.
 #include <cstdint>
 #include <optional>
 #include <span>

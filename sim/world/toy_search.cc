@@ -1,5 +1,5 @@
 // Searches the best paths on the toy model with an index of valid paths, as a real device does. The
-// expected results are computed differently, for comparison.
+// expected results are computed differently (expected_results.cc), for comparison.
 #include "sim/world/toy_search.h"
 
 #include <algorithm>

@@ -8,9 +8,10 @@ A golden file (golden/*.txt) has commands after `$`, each followed by its output
 after the other in an empty folder. Numbers with a fraction may differ in their sixth digit, because
 machines round sums in different orders; everything else must be equal. Lines before the first command:
 
-    # a comment mask REGEX     the match (or its group) is measured, not computed; it is shown as ~ above0
-    REGEX   the same for numbers above 0; other numbers are shown needs PROGRAM  without this program the
-    file is skipped; with a slash it is a path from the root of the tree
+    # a comment
+    mask REGEX     the match (or its group) is measured, not computed; it is shown as ~
+    above0 REGEX   the same for numbers above 0; other numbers are shown
+    needs PROGRAM  without this program the file is skipped; with a slash it is a path from the root
 
 $DEMO is deploy/demo, $SHARED the data beside the checkout, $COMMANDS this folder.
 

@@ -72,8 +72,8 @@ std::vector<Tokens> read_histories(const std::filesystem::path& data, const Prom
   return histories;
 }
 
-// Computes histories one after the other, each behind the system prompt, and passes the keys and values of
-// each token to `take`.
+// Computes histories one after the other, each behind the system prompt, and passes the keys and
+// values of each token to `take`.
 class HistoryRunner {
  public:
   HistoryRunner(kernels::DecoderModel model, const PromptForm& form)

@@ -26,7 +26,8 @@ std::shared_ptr<std::byte> allocate(std::size_t& bytes) {
   void* const memory = std::aligned_alloc(unit, bytes);
   TROUPE_CHECK(memory != nullptr, "out of memory for the weights of a model");
 #ifdef MADV_HUGEPAGE
-  if (unit == huge_page) static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));  // if refused: small pages
+  // If the system refuses, the memory has small pages.
+  if (unit == huge_page) static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));
 #endif
   return {static_cast<std::byte*>(memory), [](std::byte* p) { std::free(p); }};
 }

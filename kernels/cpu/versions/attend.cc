@@ -36,8 +36,8 @@ static_assert(attend_mask_tokens % kPanel == 0, "a panel's mask must be read who
 // rows on 1024 keys 5 % faster than packing all for blocks of 96.
 inline constexpr std::size_t kBlockRows = 516;
 inline constexpr std::size_t kBlockTiles = kBlockRows / kTileRows;
-// Up to so many query vectors keys and values are used where they are: packing 1500 of them made it
-// 1.4 to 2 times slower (1.0 for three vectors, which run as four).
+// Up to so many query vectors, keys and values are used where they are. Packing 1500 keys was 1.4
+// to 2 times slower (as fast for three vectors, which run as four).
 inline constexpr std::size_t kInPlaceRows = 4;
 inline constexpr float kLog2E = 1.44269504f;
 
@@ -112,7 +112,7 @@ class RowBlock {
            (round_up(kTileRows * head_dim, kPanel) + kTileRows * (kPanel + round_up(head_dim, kLanes)));
   }
 
-  // Returns the tiles of the largest block of so many query vectors.
+  // Returns the number of tiles of the largest block for this many query vectors.
   static std::size_t tiles_for(std::size_t vectors) {
     return std::min(kBlockTiles, (vectors + kTileRows - 1) / kTileRows);
   }

@@ -28,7 +28,7 @@ struct HopperBlock {
   static constexpr unsigned stage_bytes = 2 * tile_bytes;  // keys, then values
   static constexpr unsigned column_bytes = keys * 128;     // 64 numbers of every key
   static constexpr unsigned stages = one_item ? 384 / dim : dim == 64 ? 8 : 5;
-  static constexpr unsigned ahead = (stages - 1) / 2;  // tiles in flight behind the next one to announce
+  static constexpr unsigned ahead = (stages - 1) / 2;  // tiles in flight behind the next announced
 
   // Query vectors are padded so that loads use different banks. A block with one item stores them
   // in the last stages until they are taken.
@@ -258,8 +258,9 @@ TROUPE_DEVICE ItemHandoff item_of_round(const AttendPass& pass, unsigned kv_head
   return {pass.items[number / kv_heads], number % kv_heads};
 }
 
-// Gathers for the consumers. They must have begun an item, and all tiles of earlier items, before
-// the next is passed on. An item is read while the previous one is gathered.
+// Gathers for the consumers. An item is passed on only after they have taken the queries of the
+// previous one, and so have finished all items before that. An item is read from memory while the
+// previous one is gathered.
 template <class B, class Half, unsigned dim>
 TROUPE_DEVICE void produce(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv) {
   FillState<B> ring;
