@@ -7,8 +7,8 @@
 //
 // A rotated key is the key that would have been computed at q, except for one more rounding to the
 // pages' format. So rotate a block from the pages in which it was made, not from a rotated copy.
-// What its tokens saw when they were made stays as it was: the plan must account for that (RcLLM
-// repairs it, section III-C2).
+// Rotation does not change which tokens a key saw when it was made. The plan must account for that
+// (RcLLM repairs it, section III-C2).
 //
 // Memory-bound: keys are read and written once, values too if the block moves to other pages; 3
 // operations per number.
