@@ -63,7 +63,7 @@ RouterCore::RouterCore(RouterConfig config)
   TROUPE_CHECK(!config_.workers.empty(), "the cluster has at least one worker");
 }
 
-void RouterCore::step(Instant now, const Event& event, Effects& effects) {
+void RouterCore::step(Instant now, Event&& event, Effects& effects) {
   const Step step{now, next_id_, effects};
   if (const Duration stall = stall_detector_.before(now); stall.us > 0) {
     workers_.forgive_stall(stall);

@@ -106,7 +106,7 @@ class RouterCore final : public Core {
   explicit RouterCore(RouterConfig config);
   RouterCore(const RouterCore&) = delete;
   RouterCore& operator=(const RouterCore&) = delete;
-  void step(Instant now, const Event& event, Effects& effects) override;
+  void step(Instant now, Event&& event, Effects& effects) override;
 
   // Returns which bound is exceeded, or "". For observers.
   std::string check_bounds() const;

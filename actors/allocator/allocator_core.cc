@@ -64,7 +64,7 @@ AllocatorCore::AllocatorCore(AllocatorConfig config) : config_(std::move(config)
   }
 }
 
-void AllocatorCore::step(Instant now, const Event& event, Effects& effects) {
+void AllocatorCore::step(Instant now, Event&& event, Effects& effects) {
   if (const auto* fired = std::get_if<TimerFired>(&event)) {
     if (fired->timer == retry_timer) retrying_ = false;
     if (fired->timer == window_timer) return end_window(now, effects);

@@ -42,7 +42,7 @@ struct AllocatorConfig {
 class AllocatorCore final : public Core {
  public:
   explicit AllocatorCore(AllocatorConfig config);
-  void step(Instant now, const Event& event, Effects& effects) override;
+  void step(Instant now, Event&& event, Effects& effects) override;
 
  private:
   void on_report(Instant now, Address from, const PoolReport& report, Effects& effects);

@@ -55,7 +55,7 @@ CacheMetaCore::CacheMetaCore(CacheMetaConfig config)
   config_.kv_nodes = members_.workers();
 }
 
-void CacheMetaCore::step(Instant now, const Event& event, Effects& effects) {
+void CacheMetaCore::step(Instant now, Event&& event, Effects& effects) {
   workers_.shift_silence(stall_.before(now));
   if (const auto* received = std::get_if<Received>(&event)) {
     on_message(now, *received, effects);

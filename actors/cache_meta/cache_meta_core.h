@@ -56,7 +56,7 @@ struct CacheMetaConfig {
 class CacheMetaCore final : public Core {
  public:
   explicit CacheMetaCore(CacheMetaConfig config);
-  void step(Instant now, const Event& event, Effects& effects) override;
+  void step(Instant now, Event&& event, Effects& effects) override;
 
   bool leads(Instant now) const { return leadership_.leads(now); }
   std::uint64_t token() const { return leadership_.token(); }

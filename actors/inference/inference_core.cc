@@ -60,7 +60,7 @@ InferenceCore::InferenceCore(InferenceConfig config)
   TROUPE_CHECK(config_.heartbeat.us > 0, "heartbeat is positive");
 }
 
-void InferenceCore::step(Instant now, const Event& event, Effects& effects) {
+void InferenceCore::step(Instant now, Event&& event, Effects& effects) {
   if (const auto* received = std::get_if<Received>(&event)) {
     on_message(now, *received, effects);
   } else if (const auto* fired = std::get_if<TimerFired>(&event)) {

@@ -87,7 +87,7 @@ struct InferenceConfig {
 class InferenceCore final : public Core {
  public:
   explicit InferenceCore(InferenceConfig config);
-  void step(Instant now, const Event& event, Effects& effects) override;
+  void step(Instant now, Event&& event, Effects& effects) override;
 
   // Returns the exceeded bounds; "" if there are none.
   std::string check_bounds() const;

@@ -46,7 +46,7 @@ KvWorkerCore::KvWorkerCore(KvWorkerConfig config)
   sent_changes_.incarnation = config_.incarnation;
 }
 
-void KvWorkerCore::step(Instant now, const Event& event, Effects& effects) {
+void KvWorkerCore::step(Instant now, Event&& event, Effects& effects) {
   if (const auto* received = std::get_if<Received>(&event)) {
     on_message(now, *received, effects);
   } else if (const auto* fired = std::get_if<TimerFired>(&event)) {

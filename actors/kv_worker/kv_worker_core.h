@@ -82,7 +82,7 @@ struct KvWorkerConfig {
 class KvWorkerCore final : public Core {
  public:
   explicit KvWorkerCore(KvWorkerConfig config);
-  void step(Instant now, const Event& event, Effects& effects) override;
+  void step(Instant now, Event&& event, Effects& effects) override;
 
   // For tests and the simulation's checkers.
   const PagePool& pool() const { return pool_; }

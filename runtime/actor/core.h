@@ -123,9 +123,9 @@ struct Effects {
 class Core {
  public:
   virtual ~Core() = default;
-  // Handles one event at time `now` and appends the effects. The first event is
-  // TimerFired{start_timer}.
-  virtual void step(Instant now, const Event& event, Effects& effects) = 0;
+  // Handles one event at time `now` and appends the effects. The event belongs to the core, which
+  // moves out of it what it keeps. The first event is TimerFired{start_timer}.
+  virtual void step(Instant now, Event&& event, Effects& effects) = 0;
 };
 
 // The host fires this timer once for every core, before any other event.

@@ -9,19 +9,15 @@
 
 namespace troupe {
 
-void ModelActor::step(Instant now, const Event& event, Effects& effects) {
+void ModelActor::step(Instant now, Event&& event, Effects& effects) {
   Effects own;
-  const auto* received = std::get_if<Received>(&event);
+  auto* received = std::get_if<Received>(&event);
   const bool of_model = received && is_of_model(received->from.role);
   if (of_model && config_.actor_ids.model_of(received->from.node) != config_.index)
     return effects.count(Metric::protocol_errors);
-  if (of_model && config_.index > 0) {
-    Received renamed = *received;
-    renamed.from.node = config_.actor_ids.node_of(renamed.from.node);
-    core_->step(now, std::move(renamed), own);
-  } else {
-    core_->step(now, event, own);
-  }
+  if (of_model && config_.index > 0)
+    received->from.node = config_.actor_ids.node_of(received->from.node);
+  core_->step(now, std::move(event), own);
   for (Effects::Effect& effect : own.list) pass(std::move(effect), effects);
 }
 

@@ -36,7 +36,7 @@ class ModelActor final : public Core {
  public:
   ModelActor(std::unique_ptr<Core> core, ModelActorConfig config)
       : core_(std::move(core)), config_(std::move(config)) {}
-  void step(Instant now, const Event& event, Effects& effects) override;
+  void step(Instant now, Event&& event, Effects& effects) override;
 
  private:
   void pass(Effects::Effect effect, Effects& effects) const;

@@ -13,7 +13,7 @@ namespace model_actor_test {
 class ScriptedCore final : public Core {
  public:
   explicit ScriptedCore(std::vector<Received>& heard) : heard_(heard) {}
-  void step(Instant, const Event& event, Effects& effects) override {
+  void step(Instant, Event&& event, Effects& effects) override {
     if (const auto* received = std::get_if<Received>(&event)) heard_.push_back(*received);
     for (auto& [to, message] : says) effects.send(to, message);
     says.clear();

@@ -103,23 +103,23 @@ caf::behavior Shell::make_behavior() {
 void Shell::receive(const EncodedMessage& parcel) {
   auto envelope = open(*journal_, actor_->spec.address, parcel, routes_->actor_ids);
   if (!envelope) return;
-  const Event event = Received{envelope->from, std::move(envelope->message)};
+  Event event = Received{envelope->from, std::move(envelope->message)};
   handle(&event);
 }
 
 // Fires due timers, then handles the event; null = only the timers.
-void Shell::handle(const Event* event) noexcept {
+void Shell::handle(Event* event) noexcept {
   const CpuScope host(CpuComponent::host);
   now_ = steady_now();
   while (const auto timer = timers_.take_due(now_)) step(TimerFired{*timer});
-  if (event) step(*event);
+  if (event) step(std::move(*event));
   request_wake();
 }
 
-void Shell::step(const Event& event) {
+void Shell::step(Event&& event) {
   {
     const CpuScope core(component_of(actor_->spec.address.role));
-    actor_->spec.core->step(now_, event, effects_);
+    actor_->spec.core->step(now_, std::move(event), effects_);
   }
   for (auto& effect : effects_.list) std::visit([this](auto& one) { apply(one); }, effect);
   effects_.list.clear();

@@ -94,8 +94,8 @@ class Shell : public caf::event_based_actor {
 
  private:
   void receive(const caf_local::EncodedMessage& parcel);
-  void handle(const Event* event) noexcept;
-  void step(const Event& event);
+  void handle(Event* event) noexcept;
+  void step(Event&& event);
   void request_wake();
   std::optional<JobResult> run_now(const Job& job) const;
 

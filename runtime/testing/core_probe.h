@@ -66,13 +66,13 @@ class CoreProbe {
   }
 
  private:
-  void step(std::int64_t us, const Event& event) {
+  void step(std::int64_t us, Event&& event) {
     effects = {};
-    apply({us}, event);
+    apply({us}, std::move(event));
   }
-  void apply(Instant now, const Event& event) {
+  void apply(Instant now, Event&& event) {
     Effects step_effects;
-    core_.step(now, event, step_effects);
+    core_.step(now, std::move(event), step_effects);
     for (auto& effect : step_effects.list) {
       if (const auto* set = std::get_if<Effects::SetTimer>(&effect)) timers_.emplace(set->at, set->timer);
       effects.list.push_back(std::move(effect));

@@ -40,7 +40,7 @@ struct SimWorld {
 
 // Starts a job that reads a catalog, waits a millisecond, then answers.
 struct MetaCore final : Core {
-  void step(Instant now, const Event& event, Effects& effects) override {
+  void step(Instant now, Event&& event, Effects& effects) override {
     if (auto* received = std::get_if<Received>(&event)) {
       asked = *received;
       effects.start(17, ListItems{0, 3});

@@ -154,7 +154,7 @@ void SimHost::deliver(Item& item, Bytes& bytes) {
   auto envelope = journal_.open(to, bytes);
   if (!envelope) return;
   Event event = Received{envelope->from, std::move(envelope->message)};
-  if (actor) return step(*item.node, *actor, event);
+  if (actor) return step(*item.node, *actor, std::move(event));
   show(to, event);
   auto& [from, message] = std::get<Received>(event);
   server(from, std::move(message));
@@ -226,12 +226,12 @@ void SimHost::digest(const Item& item, std::initializer_list<std::uint64_t> cont
 
 // ---- effects of a core ----
 
-void SimHost::step(Node& node, Actor& actor, const Event& event) {
+void SimHost::step(Node& node, Actor& actor, Event&& event) {
   show(actor.spec.address, event);
   const InsideCore inside(in_core_);
   effects_.list.clear();
   const Duration takes = node.processors ? options_.step_takes(actor.spec.address, event) : Duration{0};
-  actor.spec.core->step(clock(node), event, effects_);
+  actor.spec.core->step(clock(node), std::move(event), effects_);
   if (takes.us <= 0) return apply_all(node, actor, effects_);
   actor.stepping = true;
   auto end = std::make_unique<StepEnd>();

@@ -248,7 +248,7 @@ class SimHost final : public Host {
   void deliver(Item& item, JobCheck& look);
   void show(Address to, const Event& event);
   void digest(const Item& item, std::initializer_list<std::uint64_t> content);  // at most 4 numbers
-  void step(Node& node, Actor& actor, const Event& event);
+  void step(Node& node, Actor& actor, Event&& event);
   void apply_all(Node& node, Actor& actor, Effects& effects);
   void apply(Node& node, Actor& actor, Effects::Send& effect);
   void apply(Node& node, Actor& actor, Effects::SetTimer& effect);
