@@ -85,12 +85,13 @@ CpuComponent component_of_port(Role role) {
 // CAF calls this when the first message wakes the actor, before any message is handled. So
 // start_timer comes first, even if another core has already sent a message.
 caf::behavior Shell::make_behavior() {
-  const Event begin = TimerFired{start_timer};
+  Event begin = TimerFired{start_timer};
   handle(&begin);
-  return {[this](const LocalMessage& parcel) noexcept { handle(&parcel.event); },
+  // not const, so that the event can be moved: the shell is its only receiver
+  return {[this](LocalMessage& parcel) noexcept { handle(&parcel.event); },
           [this](const EncodedMessage& parcel) noexcept { receive(parcel); },
           [this](const PeerLossSignal& lost) noexcept {
-            const Event event = PeerLost{lost.node};
+            Event event = PeerLost{lost.node};
             handle(&event);
           },
           [this](const TimerSignal& wake) noexcept {
