@@ -71,8 +71,7 @@ CpuClimber::CpuClimber(std::shared_ptr<const PackedClimber> weights, std::shared
       workspaces_(team_->cores()) {}
 
 void CpuClimber::run(std::span<const Request> requests, std::vector<Reply>& replies) {
-  replies.resize(requests.size());
-  for (Reply& reply : replies) reply.beams.clear();
+  start_replies(requests, replies);
   run_in_passes(requests, replies, [this](auto some, auto answers) { return run_pass(some, answers); });
 }
 

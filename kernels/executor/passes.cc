@@ -42,6 +42,11 @@ void run_cut(const Request& request, Reply& reply, std::string beyond, const One
 
 }  // namespace
 
+void start_replies(std::span<const Request> requests, std::vector<Reply>& replies) {
+  replies.resize(requests.size());
+  for (Reply& reply : replies) reply.beams.clear(), reply.chosen.clear();
+}
+
 void run_in_passes(std::span<const Request> batch, std::span<Reply> replies, const OnePass& pass) {
   for (Reply& reply : replies) reply.too_large.clear();
   std::string beyond = pass(batch, replies);

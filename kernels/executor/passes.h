@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/executor/executor.h"
 
@@ -14,6 +15,9 @@ namespace troupe::kernels {
 // Answers these requests in one pass and returns "", or computes nothing and returns the limit that
 // they exceed.
 using OnePass = std::function<std::string(std::span<const Request> requests, std::span<Reply> replies)>;
+
+// Makes one reply per request, without beams and chosen tokens of earlier requests.
+void start_replies(std::span<const Request> requests, std::vector<Reply>& replies);
 
 void run_in_passes(std::span<const Request> batch, std::span<Reply> replies, const OnePass& pass);
 

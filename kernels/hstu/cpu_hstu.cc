@@ -125,8 +125,7 @@ CpuHstu::CpuHstu(std::shared_ptr<const PackedHstu> weights, std::shared_ptr<cons
       workspaces_(team_.cores()) {}
 
 void CpuHstu::run(std::span<const Request> requests, std::vector<Reply>& replies) {
-  replies.resize(requests.size());
-  for (Reply& reply : replies) reply.beams.clear();
+  start_replies(requests, replies);
   run_in_passes(requests, replies, [this](auto some, auto answers) { return run_pass(some, answers); });
 }
 

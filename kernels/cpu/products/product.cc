@@ -22,6 +22,7 @@
 #include "kernels/base/check.h"
 #include "kernels/cpu/products/product.h"
 #include "kernels/cpu/products/product_tile_inl.h"
+#include "kernels/operations/versions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -209,11 +210,7 @@ std::span<const ProductVersion> product_versions() {
 }
 
 const ProductVersion& product_version() {
-  static const ProductVersion& chosen = *[] {
-    const ProductVersion* version = product_versions().data();
-    while (!version->usable) ++version;  // the reference ends the table and is always usable
-    return version;
-  }();
+  static const ProductVersion& chosen = first_usable(product_versions());
   return chosen;
 }
 

@@ -23,6 +23,7 @@
 #include "kernels/cpu/versions/attend_panels_inl.h"
 #include "kernels/cpu/versions/attend_tile_inl.h"
 #include "kernels/operations/attend.h"
+#include "kernels/operations/versions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -402,11 +403,7 @@ std::span<const AttendVersion> attend_versions() {
 }
 
 void attend(const AttendTask& task, AttendScratch& scratch) {
-  static Attend* const chosen = [] {
-    const AttendVersion* version = attend_versions().data();
-    while (!version->usable) ++version;  // the reference ends the table and is always usable
-    return version->run;
-  }();
+  static Attend* const chosen = first_usable(attend_versions()).run;
   chosen(task, scratch);
 }
 

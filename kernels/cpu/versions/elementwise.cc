@@ -13,6 +13,7 @@
 
 #include "kernels/cpu/versions/exponential_inl.h"
 #include "kernels/operations/elementwise_versions.h"
+#include "kernels/operations/versions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -164,11 +165,7 @@ std::span<const Elementwise> elementwise_versions() {
 }
 
 const Elementwise& elementwise() {
-  static const Elementwise& chosen = *[] {
-    const Elementwise* version = elementwise_versions().data();
-    while (!version->usable) ++version;  // the reference ends the table and is always usable
-    return version;
-  }();
+  static const Elementwise& chosen = first_usable(elementwise_versions());
   return chosen;
 }
 

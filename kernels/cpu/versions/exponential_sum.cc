@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/versions/exponential_inl.h"
 #include "kernels/operations/exponential_sum.h"
+#include "kernels/operations/versions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -63,11 +64,7 @@ std::span<const SumExponentialsVersion> sum_exponentials_versions() {
 }
 
 ExponentialSum sum_exponentials(const float* logits, std::size_t count) {
-  static SumExponentials* const chosen = [] {
-    const SumExponentialsVersion* version = sum_exponentials_versions().data();
-    while (!version->usable) ++version;  // the reference ends the table and is always usable
-    return version->run;
-  }();
+  static SumExponentials* const chosen = first_usable(sum_exponentials_versions()).run;
   return chosen(logits, count);
 }
 

@@ -12,6 +12,7 @@
 
 #include "kernels/cpu/versions/exponential_inl.h"
 #include "kernels/operations/gate.h"
+#include "kernels/operations/versions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -112,11 +113,7 @@ std::span<const Gates> gate_versions() {
 }
 
 const Gates& gates() {
-  static const Gates& chosen = *[] {
-    const Gates* version = gate_versions().data();
-    while (!version->usable) ++version;  // the reference ends the table and is always usable
-    return version;
-  }();
+  static const Gates& chosen = first_usable(gate_versions());
   return chosen;
 }
 

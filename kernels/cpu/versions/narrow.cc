@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/versions/half_inl.h"
 #include "kernels/operations/narrow.h"
+#include "kernels/operations/versions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -52,11 +53,7 @@ std::span<const NarrowVersion> narrow_versions() {
 }
 
 const NarrowVersion& narrowing() {
-  static const NarrowVersion& chosen = *[] {
-    const NarrowVersion* version = narrow_versions().data();
-    while (!version->usable) ++version;  // the reference ends the table and is always usable
-    return version;
-  }();
+  static const NarrowVersion& chosen = first_usable(narrow_versions());
   return chosen;
 }
 

@@ -16,6 +16,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/operations/quantize_versions.h"
+#include "kernels/operations/versions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -269,11 +270,7 @@ std::span<const Quantize> quantize_versions() {
 }
 
 const Quantize& quantize() {
-  static const Quantize& chosen = *[] {
-    const Quantize* version = quantize_versions().data();
-    while (!version->usable) ++version;  // the reference ends the table and is always usable
-    return version;
-  }();
+  static const Quantize& chosen = first_usable(quantize_versions());
   return chosen;
 }
 

@@ -15,6 +15,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/operations/readout.h"
+#include "kernels/operations/versions.h"
 
 #undef TROUPE_UNROLL
 #define TROUPE_UNROLL HWY_UNROLL(8)
@@ -118,11 +119,7 @@ std::span<const ReadoutVersion> readout_versions() {
 
 void readout_rows(std::span<const float* const> states, const Matrix& output, std::span<const Token> rows,
                   std::span<float* const> out) {
-  static ReadoutRows* const chosen = [] {
-    const ReadoutVersion* version = readout_versions().data();
-    while (!version->usable) ++version;  // the reference ends the table and is always usable
-    return version->run;
-  }();
+  static ReadoutRows* const chosen = first_usable(readout_versions()).run;
   chosen(states, output, rows, out);
 }
 

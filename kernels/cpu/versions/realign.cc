@@ -13,6 +13,7 @@
 
 #include "kernels/cpu/versions/half_inl.h"
 #include "kernels/operations/realign_versions.h"
+#include "kernels/operations/versions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -101,11 +102,7 @@ std::span<const RealignVersion> realign_versions() {
 }
 
 const RealignVersion& realigning() {
-  static const RealignVersion& chosen = *[] {
-    const RealignVersion* version = realign_versions().data();
-    while (!version->usable) ++version;  // the reference ends the table and is always usable
-    return version;
-  }();
+  static const RealignVersion& chosen = first_usable(realign_versions());
   return chosen;
 }
 

@@ -21,6 +21,7 @@
 #include "kernels/cpu/versions/attend_panels_inl.h"
 #include "kernels/cpu/versions/attend_tile_inl.h"
 #include "kernels/operations/silu_attend.h"
+#include "kernels/operations/versions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -456,11 +457,7 @@ std::span<const SiluAttendVersion> silu_attend_versions() {
 }
 
 void silu_attend(const SiluAttendTask& task, AttendScratch& scratch) {
-  static SiluAttend* const chosen = [] {
-    const SiluAttendVersion* version = silu_attend_versions().data();
-    while (!version->usable) ++version;  // the reference ends the table and is always usable
-    return version->run;
-  }();
+  static SiluAttend* const chosen = first_usable(silu_attend_versions()).run;
   chosen(task, scratch);
 }
 

@@ -122,8 +122,7 @@ std::unique_ptr<Executor> CudaClimber::share(std::uint32_t) const {
 
 void CudaClimber::run(std::span<const Request> requests, std::vector<Reply>& replies) {
   use_device(options_.device);
-  replies.resize(requests.size());
-  for (Reply& reply : replies) reply.beams.clear(), reply.chosen.clear();
+  start_replies(requests, replies);
   run_in_passes(requests, replies, [this](auto some, auto answers) { return run_pass(some, answers); });
 }
 
@@ -136,15 +135,7 @@ std::string CudaClimber::run_pass(std::span<const Request> requests, std::span<R
   if (batch_->rows() == 0) return "";
   if (std::string beyond = plan_.plan(*batch_); !beyond.empty()) return beyond;
   if (times_ != nullptr) times_->planning += thread_cpu_seconds() - begin;
-  try {
-    if (times_ != nullptr) marks_.begin(stream_);
-    enqueue();
-    stream_.synchronize();
-  } catch (...) {
-    end_all(stream_);
-    throw;
-  }
-  if (times_ != nullptr) marks_.add_to(*times_);
+  run_enqueued(stream_, times_, marks_, [this] { enqueue(); });
   for (const ClimberReadout& readout : batch_->readouts)
     replies[readout.request].readouts[readout.index].assign(
         1, host_logits_.as<float>()[(std::size_t{readout.task} * plan_.candidates() + readout.candidate) *

@@ -55,8 +55,7 @@ std::unique_ptr<Executor> CudaDecoder::share(std::uint32_t) const {
 
 void CudaDecoder::run(std::span<const Request> requests, std::vector<Reply>& replies) {
   use_device(options_.device);
-  replies.resize(requests.size());
-  for (Reply& reply : replies) reply.beams.clear(), reply.chosen.clear();
+  start_replies(requests, replies);
   const bool searches =
       std::ranges::any_of(requests, [](const Request& request) { return request.plan->search.width > 0; });
   if (searches) return run_with_searches(requests, replies);
@@ -84,19 +83,6 @@ std::string CudaDecoder::run_pass(std::span<const Request> requests, std::span<R
   for (std::size_t r = 0; r < batch.repairs.size(); ++r)
     repairs_.list_chosen(r, replies[batch.repairs[r].request].chosen);
   return "";
-}
-
-// Runs the enqueued commands and waits for them.
-void CudaDecoder::launch(const std::function<void()>& enqueue) {
-  try {
-    if (times_ != nullptr) marks_.begin(stream_);
-    enqueue();
-    stream_.synchronize();
-  } catch (...) {
-    end_all(stream_);
-    throw;
-  }
-  if (times_ != nullptr) marks_.add_to(*times_);
 }
 
 // Enqueues the upload and the launches. A pass with a repair chooses rows on its way, so it is not

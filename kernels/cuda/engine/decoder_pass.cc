@@ -31,6 +31,8 @@ Event& PartTimers::next() {
   return *events_[used_++];
 }
 
+namespace {
+
 void end_all(Stream& stream) {
   try {
     stream.synchronize();
@@ -38,14 +40,24 @@ void end_all(Stream& stream) {
   }
 }
 
-namespace {
-
 // Allocates rows of `width` numbers each.
 DeviceMemory rows_of(const PassBounds& bounds, std::uint32_t width, std::size_t number_bytes) {
   return DeviceMemory(std::size_t{rounded_rows(bounds.rows)} * width * number_bytes);
 }
 
 }  // namespace
+
+void run_enqueued(Stream& stream, PassTimes* times, PartTimers& marks, const std::function<void()>& enqueue) {
+  try {
+    if (times != nullptr) marks.begin(stream);
+    enqueue();
+    stream.synchronize();
+  } catch (...) {
+    end_all(stream);
+    throw;
+  }
+  if (times != nullptr) marks.add_to(*times);
+}
 
 DecoderPass::DecoderPass(std::shared_ptr<const DeviceWeights> weights, const KvLayout& layout,
                          const AttendMachine& machine, const PassBounds& bounds)

@@ -2,6 +2,7 @@
 // Runs the layer loop on the device: enqueues all launches of a pass of one shape. Everything that
 // differs between passes of a shape is in the packed plan, so one recording of the launches serves
 // them all. Rows that pad a shape compute numbers that nobody reads.
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -58,9 +59,10 @@ struct PassCall {
   }
 };
 
-// Synchronizes and ignores failures: the next pass writes where commands of this one may still
-// read.
-void end_all(Stream& stream);
+// Runs the enqueued commands of a pass, waits for them and adds their times to `times`, if it is not
+// null. If that fails, waits for what was launched before it throws: the next pass writes where
+// commands of this one may still read.
+void run_enqueued(Stream& stream, PassTimes* times, PartTimers& marks, const std::function<void()>& enqueue);
 
 class DecoderPass {
  public:

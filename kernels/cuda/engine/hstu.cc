@@ -108,8 +108,7 @@ std::unique_ptr<Executor> CudaHstu::share(std::uint32_t) const {
 
 void CudaHstu::run(std::span<const Request> requests, std::vector<Reply>& replies) {
   use_device(options_.device);
-  replies.resize(requests.size());
-  for (Reply& reply : replies) reply.beams.clear(), reply.chosen.clear();
+  start_replies(requests, replies);
   run_in_passes(requests, replies, [this](auto some, auto answers) { return run_pass(some, answers); });
 }
 
@@ -121,15 +120,7 @@ std::string CudaHstu::run_pass(std::span<const Request> requests, std::span<Repl
   if (std::string beyond = plan(requests); !beyond.empty()) return beyond;
   if (batch_->rows() == 0) return "";
   if (times_ != nullptr) times_->planning += thread_cpu_seconds() - begin;
-  try {
-    if (times_ != nullptr) marks_.begin(stream_);
-    enqueue();
-    stream_.synchronize();
-  } catch (...) {
-    end_all(stream_);
-    throw;
-  }
-  if (times_ != nullptr) marks_.add_to(*times_);
+  run_enqueued(stream_, times_, marks_, [this] { enqueue(); });
   distribute_replies(replies);
   return "";
 }
