@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/base/hash.h"
 #include "sim/base/random.h"
 
 namespace troupe::sim {
@@ -26,7 +27,7 @@ std::uint64_t hash_set(std::vector<SegmentValue>& values) {
   const SegmentValue* last = nullptr;
   for (const SegmentValue& value : values) {
     if (last && *last == value) continue;
-    hash = scramble(hash ^ value.of_layer[0]) + value.of_layer[1];
+    hash = spread(hash ^ value.of_layer[0]) + value.of_layer[1];
     last = &value;
   }
   return mix(hash, values.empty() ? 0 : 1);
