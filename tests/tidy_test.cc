@@ -62,10 +62,10 @@ std::string layer_fault(const std::string& path, const std::string& header) {
       {"sim", {"placement/", "runtime/", "actors/", "router/", "sim/"}},
   };
   const auto rule = allowed.find(folder_of(path));
-  // Headers that every component may include: the macro that stops the process on a bug, and plans, which go
-  // from the router to the kernels.
-  static const std::set<std::string> everywhere{"kernels/base/check.h", "kernels/base/path_index.h",
-                                                "kernels/base/plan.h"};
+  // Headers that every component may include: the macro that stops the process on a bug, hashes, and plans,
+  // which go from the router to the kernels.
+  static const std::set<std::string> everywhere{"kernels/base/check.h", "kernels/base/hash.h",
+                                                "kernels/base/path_index.h", "kernels/base/plan.h"};
   if (rule == allowed.end() || everywhere.contains(header)) return "";
   static const std::vector<std::string> ours{"kernels/", "placement/", "runtime/", "actors/", "router/",
                                              "server/",  "sim/",       "deploy/",  "tests/"};

@@ -204,7 +204,9 @@ TEST_CASE("leadership: under refusals, delays and losses at most one leads at a 
       if (chance == 1) b.stopped = random() % 4;  // 3 stops none
       if (chance == 2) b.drain(random() % 3, random() % 2 == 0);
       if (chance == 3) {  // the Coordination restarts
-        b.state.end_leases();
+        CoordinationState::Keys saved = b.state.keys();
+        std::erase_if(saved, [](const auto& entry) { return entry.second.lease != 0; });
+        b.state = CoordinationState(std::move(saved), b.state.last());
         restarted = b.now;
       }
       if (chance < 20) b.delay = 1 + static_cast<std::int64_t>(random() % (random() % 4 == 0 ? 1'500 : 50));

@@ -11,6 +11,7 @@
 #include "deploy/lab/bench/bench_prototypes.h"
 #include "deploy/models/model_prototypes.h"
 #include "deploy/reports/table.h"
+#include "sim/base/quantile.h"
 
 namespace troupe::deploy {
 
@@ -38,10 +39,7 @@ struct VariantRun {
 
 // Returns the time that a fraction `share` of the others is below.
 double quantile_ms(std::vector<double> seconds, double share) {
-  const auto at =
-      std::min(seconds.size() - 1, static_cast<std::size_t>(share * static_cast<double>(seconds.size())));
-  std::ranges::nth_element(seconds, seconds.begin() + static_cast<std::ptrdiff_t>(at));
-  return 1e3 * seconds[at];
+  return 1e3 * sim::quantile_in_place(seconds, share);
 }
 
 double mean_ms(const std::vector<double>& seconds) { return 1e3 * mean_of(seconds).value; }

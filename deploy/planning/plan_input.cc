@@ -8,7 +8,7 @@
 
 #include "deploy/data/dataset.h"
 #include "deploy/data/json_row.h"
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 
 namespace troupe::deploy {
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "kernels/base/hash.h"
 #include "kernels/checkpoint/decoder_tensors.h"
 #include "kernels/checkpoint/model.h"
 #include "kernels/checkpoint/random_values.h"
@@ -32,13 +33,13 @@ DecoderModel random_decoder(const DecoderConfig& config, std::uint64_t seed) {
   DecoderModel model;
   model.config = config;
   model.weights = empty_weights(config);
-  std::uint64_t stream = mixed(seed);
+  std::uint64_t stream = spread(seed);
   for (const auto& slot : decoder_tensors(config, model.weights)) {
     const Distribution drawn = distribution(config, slot);
     slot.values->resize(slot.size());
     for (std::size_t i = 0; i < slot.values->size(); ++i)
-      (*slot.values)[i] = drawn.mean + drawn.deviation * nearly_normal(mixed(stream + i));
-    stream = mixed(stream ^ 0x5bd1e995u);
+      (*slot.values)[i] = drawn.mean + drawn.deviation * nearly_normal(spread(stream + i));
+    stream = spread(stream ^ 0x5bd1e995u);
   }
   model.version = decoder_version(config, model.weights);
   return model;

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "kernels/base/check.h"
+#include "kernels/base/hash.h"
 #include "kernels/checkpoint/decoder_tensors.h"
 #include "kernels/checkpoint/hf_config.h"
 #include "kernels/checkpoint/json_file.h"
@@ -195,13 +196,13 @@ ClimberModel read_climber(const std::filesystem::path& directory, ItemRows items
 
 ClimberModel random_climber(const ClimberConfig& config, std::uint64_t seed) {
   ClimberModel model{config, empty_weights(config), nullptr, ""};
-  std::uint64_t stream = mixed(seed);
+  std::uint64_t stream = spread(seed);
   for (const auto& slot : tensors_of(config, model.weights)) {
     const auto [mean, deviation] = distribution(config, slot);
     slot.values->resize(slot.size());
     for (std::size_t i = 0; i < slot.values->size(); ++i)
-      (*slot.values)[i] = mean + deviation * nearly_normal(mixed(stream + i));
-    stream = mixed(stream ^ 0x5bd1e995u);
+      (*slot.values)[i] = mean + deviation * nearly_normal(spread(stream + i));
+    stream = spread(stream ^ 0x5bd1e995u);
   }
   model.version = version_of(model);
   return model;

@@ -9,6 +9,7 @@
 
 #include "kernels/base/check.h"
 #include "kernels/base/float_formats.h"
+#include "kernels/base/hash.h"
 #include "kernels/checkpoint/random_values.h"
 
 namespace troupe::kernels {
@@ -63,7 +64,7 @@ HashTables::HashTables(std::uint32_t width, const PrototypeOptions& options)
     : width_(width), planes_(options.planes), tables_(options.tables) {
   normals_.resize(std::size_t{options.tables} * planes_ * width_);
   for (std::size_t i = 0; i < normals_.size(); ++i)
-    normals_[i] = nearly_normal(mixed(options.seed + mixed(i)));
+    normals_[i] = nearly_normal(spread(options.seed + spread(i)));
 }
 
 std::uint32_t HashTables::bucket(std::span<const float> direction, std::uint32_t table) const {

@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "kernels/base/hash.h"
 #include "kernels/checkpoint/json_file.h"
 #include "kernels/checkpoint/safetensors.h"
 #include "kernels/checkpoint/version_hash.h"
@@ -93,18 +94,8 @@ Drawn drawn(const HstuConfig& config, std::string_view name) {
   return {name.ends_with("output_proj.weight") && config.production ? -5 : -4, 0};
 }
 
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 int drawn_integer(std::uint64_t seed, std::uint64_t index) {
-  std::uint64_t z = seed + (index + 1) * 0x9E3779B97F4A7C15;
-  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
-  z = (z ^ z >> 27) * 0x94D049BB133111EB;
-  z ^= z >> 31;
-  return static_cast<int>(z >> 56) - 128;
+  return static_cast<int>(spread(seed + index * splitmix64_step) >> 56) - 128;
 }
 
 // Generates the values of a tensor from an index on.

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "kernels/base/hash.h"
 #include "placement/assignment/hrcs.h"
-#include "placement/popularity/spread.h"
 
 namespace troupe::placement {
 namespace {

@@ -4,7 +4,7 @@
 // knows the same workers finds the same home.
 #include <cstdint>
 
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 
 namespace troupe::placement {
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 
 namespace troupe::placement {
 namespace hrcs_test {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "kernels/base/check.h"
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 
 namespace troupe::placement {
 

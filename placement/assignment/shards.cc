@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 
 namespace troupe::placement {
 
@@ -30,12 +30,8 @@ NodeIndex best_node(std::uint64_t slot, std::span<const std::uint64_t> hashes,
 
 }  // namespace
 
-// Computes FNV-1a; `owner` spreads the result.
-std::uint64_t item_key(std::string_view id) {
-  std::uint64_t key = 0xcbf29ce484222325;
-  for (const char c : id) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return key;
-}
+// `owner` spreads the key.
+std::uint64_t item_key(std::string_view id) { return fnv1a(id); }
 
 Shards::Shards(std::vector<NodeNumber> nodes) : nodes_(validated_nodes(std::move(nodes))) {
   std::vector<std::uint64_t> hashes;

@@ -64,8 +64,6 @@ double ModelShape::layer_parameters() const {
   return 2.0 * hidden * heads * head_dim + key_value_parameters(*this) + 3.0 * hidden * intermediate;
 }
 
-double ModelShape::attention_share() const { return 2.0 * heads * head_dim / layer_parameters(); }
-
 double ModelShape::kv_token_bytes() const { return 2.0 * layers * kv_heads * head_dim * kv_bytes; }
 
 std::string validate(const ModelShape& s) {

@@ -30,8 +30,6 @@ struct ModelShape {
   // Parameters of a layer's linear maps: four of attention, three of the feed-forward network.
   double layer_parameters() const;
   double kv_token_bytes() const;  // bytes of one token's keys and values in all layers
-  // operations of one attended pair over those of one token's linear layers
-  double attention_share() const;
 };
 
 // A device with the engine that runs on it. Peaks and bandwidth are published figures.

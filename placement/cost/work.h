@@ -50,8 +50,6 @@ struct UnitCosts {
   Work readouts(double count) const { return {count * readout_operations, 0, 0}; }
   Work passes(double count) const { return {0, count * pass_bytes, count}; }
   Work of(const Pass& pass) const;  // one pass; nothing for no tokens
-  // Operations of an attended pair over those of a token.
-  double attention_share() const { return pair_operations / token_operations; }
 };
 UnitCosts unit_costs(const ModelShape& shape);
 

@@ -20,7 +20,6 @@ TEST_CASE("work: a segment costs its tokens, what they see, and each other causa
   CHECK(costs.computed(4, 6) == Work{40 + 2 * (24 + 10), 0, 0});
   CHECK(costs.computed(4, 6) + costs.reused(6) + costs.passes(1) ==
         costs.of({.new_tokens = 4, .reused_tokens = 6, .pairs = 34}));
-  CHECK(costs.attention_share() == 0.2);
 }
 
 TEST_CASE("work: finished work is subtracted and never falls below 0") {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 
 namespace troupe::placement {
 namespace {

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 
 namespace troupe::placement {
 namespace marginal_test {

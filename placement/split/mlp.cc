@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "kernels/base/check.h"
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 
 namespace troupe::placement {
 namespace {

@@ -35,7 +35,6 @@ class Mlp {
   bool empty() const { return widths_.empty(); }
 
  private:
-  std::size_t begin_of(std::size_t layer) const { return begins_[layer]; }
   void forward(std::span<const float> inputs);
   void backward();
 

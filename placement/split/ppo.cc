@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 
 namespace troupe::placement {
 namespace {

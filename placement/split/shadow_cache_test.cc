@@ -6,7 +6,7 @@
 #include <list>
 #include <vector>
 
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 
 namespace troupe::placement {
 namespace shadow_cache_test {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 
 namespace troupe::placement {
 namespace {

@@ -68,10 +68,6 @@ void CoordinationState::keep_as(const CoordinationState& other) {
   }
 }
 
-void CoordinationState::end_leases() {
-  while (!leases_.empty()) end_lease(leases_.begin()->first);
-}
-
 CoordinationReply CoordinationState::show(bool ok, const std::string& key) const {
   const auto found = keys_.find(key);
   if (found == keys_.end()) return {ok, 0, "", 0};

@@ -56,8 +56,6 @@ class CoordinationState {
   void skip(Revision last) { last_ = last > last_ ? last : last_; }
   // Extends leases to their end in `other`, where they may have been kept since this copy was made.
   void keep_as(const CoordinationState& other);
-  // Ends all leases now, with their keys: the process that counted their time has ended.
-  void end_leases();
 
  private:
   struct Lease {

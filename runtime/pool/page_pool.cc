@@ -4,21 +4,15 @@
 #include "runtime/pool/page_pool.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "kernels/base/check.h"
+#include "kernels/base/hash.h"
 #include "runtime/actor/mutants.h"
 
 namespace troupe {
 namespace {
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "page_pool: violated: %s\n", what);
-  std::abort();
-}
 
 constexpr std::size_t segment_kinds = static_cast<std::size_t>(SegmentKind::beam) + 1;
 
@@ -28,7 +22,7 @@ std::uint32_t size(const PoolBlock& block) { return static_cast<std::uint32_t>(b
 
 PagePoolSizes pool_sizes(std::uint32_t pages, std::uint32_t page_tokens,
                          std::span<const std::uint32_t> area_pages) {
-  require(area_pages.size() <= std::size(area_table), "the pool has no more areas than the table");
+  TROUPE_CHECK(area_pages.size() <= std::size(area_table), "the pool has no more areas than the table");
   PagePoolSizes sizes{pages, page_tokens, {}};
   for (std::size_t i = 0; i < area_pages.size(); ++i)
     sizes.areas.push_back({area_table[i].kinds, {area_pages[i], 0}});
@@ -41,13 +35,13 @@ PagePool::PagePool(const PagePoolSizes& sizes, std::uint64_t first_generation)
       area_of_kind_(segment_kinds),
       owners_(segment_kinds),
       last_generation_(first_generation - 1) {
-  require(first_generation > 0, "generations start at 1 or above");
-  require(sizes.page_tokens > 0, "a page holds at least one token");
+  TROUPE_CHECK(first_generation > 0, "generations start at 1 or above");
+  TROUPE_CHECK(sizes.page_tokens > 0, "a page holds at least one token");
   std::vector<AreaSplit> split;
   for (std::size_t kind = 0; kind < segment_kinds; ++kind) {
     const auto lives = [&](const PagePoolSizes::Area& area) { return (area.kinds >> kind & 1) != 0; };
-    require(std::ranges::count_if(sizes.areas, lives) == 1,
-            "every kind of block belongs to exactly one area");
+    TROUPE_CHECK(std::ranges::count_if(sizes.areas, lives) == 1,
+                 "every kind of block belongs to exactly one area");
     area_of_kind_[kind] =
         static_cast<PoolArea>(std::ranges::find_if(sizes.areas, lives) - sizes.areas.begin());
   }
@@ -59,10 +53,10 @@ PagePool::PagePool(const PagePoolSizes& sizes, std::uint64_t first_generation)
 }
 
 void PagePool::set_split(std::span<const AreaSplit> split) {
-  require(split.size() == areas_.size(), "a split has one entry per area");
+  TROUPE_CHECK(split.size() == areas_.size(), "a split has one entry per area");
   std::uint64_t left = sizes_.pages;
   for (std::size_t i = 0; i < split.size(); ++i) {
-    require(split[i].pages <= left, "the areas fit into the arena");
+    TROUPE_CHECK(split[i].pages <= left, "the areas fit into the arena");
     left -= split[i].pages;
     areas_[i].cap = static_cast<std::uint32_t>(split[i].pages);
     areas_[i].least = static_cast<std::uint32_t>(std::min(split[i].least, split[i].pages));
@@ -156,7 +150,7 @@ PagePool::EvictionPlan PagePool::plan_eviction(SegmentKind kind, std::uint32_t t
 }
 
 const PoolBlock* PagePool::reserve_anywhere(const Want& want, double copy_worth) {
-  require(find(want.name) == nullptr, "a name is reserved only while it is absent");
+  TROUPE_CHECK(find(want.name) == nullptr, "a name is reserved only while it is absent");
   const PoolArea mine = area_of(want.kind);
   const auto displaced = find_displaced(mine, pages_for(want.tokens), copy_worth);
   if (want.tokens == 0 || !displaced) return nullptr;
@@ -177,7 +171,7 @@ void PagePool::borrow(PoolArea mine, std::uint32_t cap) {
     from.cap -= lent;
     to.cap += lent;
   }
-  require(to.cap >= cap, "the pages that find_room found can be borrowed");
+  TROUPE_CHECK(to.cap >= cap, "the pages that find_room found can be borrowed");
 }
 
 // True if `need` pages are free after evicting this area down to cap − need, and the others down to
@@ -213,7 +207,7 @@ void PagePool::evict_oldest(Area& area) {
     if (last->kind == SegmentKind::user) return evict(*last);
   Entry* first = first_evictable(area.copies.least_recent);
   if (!first) first = first_evictable(area.own.least_recent);
-  require(first != nullptr, "an evictable block exists for a reservation that fits");
+  TROUPE_CHECK(first != nullptr, "an evictable block exists for a reservation that fits");
   evict(*first);
 }
 
@@ -243,7 +237,7 @@ std::vector<std::uint32_t> PagePool::lend(std::uint32_t most) {
 
 void PagePool::return_pages(std::span<const std::uint32_t> pages) {
   for (const std::uint32_t page : pages) {
-    require(page < lent_.size() && lent_[page], "a returned page was lent");
+    TROUPE_CHECK(page < lent_.size() && lent_[page], "a returned page was lent");
     lent_[page] = false;
     free_.push_back(page);
     --areas_[index_of(PoolArea::row)].used;
@@ -254,7 +248,7 @@ PagePool::PageHashes PagePool::page_hashes() const {
   PageHashes page_hashes;
   for (const auto& [generation, block] : blocks_) {
     std::uint64_t sum = block.pages.size();
-    for (const std::uint32_t page : block.pages) sum = (sum ^ page) * 0x100000001b3;
+    for (const std::uint32_t page : block.pages) sum = fnv1a_add(sum, page);
     if (block.state == BlockState::ready && !block.removed) page_hashes.emplace_back(generation, sum);
   }
   return page_hashes;
@@ -272,7 +266,7 @@ std::uint64_t PagePool::pages_moved_since(const PageHashes& then) const {
 // ---- a block's life ----
 
 const PoolBlock* PagePool::reserve(const Want& want, std::span<const BlockName> evict_first) {
-  require(find(want.name) == nullptr, "a name is reserved only while it is absent");
+  TROUPE_CHECK(find(want.name) == nullptr, "a name is reserved only while it is absent");
   const std::uint64_t need = pages_for(want.tokens);
   const PoolArea where = area_of(want.kind);
   if (need == 0 || !fits(where, need)) return nullptr;
@@ -339,7 +333,8 @@ PagePool::Entry& PagePool::entry(const PoolBlock& block) {
 
 void PagePool::pin(const PoolBlock& found) {
   Entry& block = entry(found);
-  require(block.state == BlockState::ready && !block.removed, "a pinned block is ready and can be found");
+  TROUPE_CHECK(block.state == BlockState::ready && !block.removed,
+               "a pinned block is ready and can be found");
   if (is_unused(block)) mark_used(block);
   ++block.pins;
   if (is_unused(block)) mark_unused(block);  // only with the mutant free_pinned_page
@@ -347,7 +342,7 @@ void PagePool::pin(const PoolBlock& found) {
 
 void PagePool::unpin(const PoolBlock& pinned) {
   Entry& block = entry(pinned);
-  require(block.pins > 0, "a block is pinned before it is unpinned");
+  TROUPE_CHECK(block.pins > 0, "a block is pinned before it is unpinned");
   const bool was_unused = is_unused(block);  // true only with the mutant free_pinned_page
   if (--block.pins > 0) return;
   if (block.removed) {
@@ -392,7 +387,7 @@ const PoolBlock* PagePool::hold(std::uint64_t generation) {
 
 void PagePool::release_hold(std::uint64_t generation) {
   const auto at = blocks_.find(generation);
-  require(at != blocks_.end() && at->second.held, "only a held block is released");
+  TROUPE_CHECK(at != blocks_.end() && at->second.held, "only a held block is released");
   Entry& block = at->second;
   block.held = false;
   if (is_unused(block)) area(block).evictable += size(block);
@@ -417,8 +412,8 @@ void PagePool::forget_name(Entry& block, bool evicted) {
 }
 
 void PagePool::give_back(Entry& block) {
-  require(block.removed && block.pins == 0 && !block.held,
-          "pages are given back only by a removed block that nobody reads");
+  TROUPE_CHECK(block.removed && block.pins == 0 && !block.held,
+               "pages are given back only by a removed block that nobody reads");
   give_back_pages(block);
   --usage_[static_cast<std::size_t>(block.kind)].blocks;
   blocks_.erase(block.generation);

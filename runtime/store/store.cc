@@ -359,13 +359,6 @@ std::optional<StoreFailure> Store::erase_range(Column column, std::string_view f
   return rocks_->outcome(rocks_->database->DeleteRange({}, rocks_->column(column), slice(from), slice(to)));
 }
 
-std::optional<StoreFailure> Store::sync() {
-  if (auto failure = rocks_->reopen_if_failed()) return failure;
-  const std::shared_lock open(rocks_->opening);
-  if (!rocks_->database) return closed_failure();
-  return rocks_->outcome(rocks_->database->SyncWAL());
-}
-
 // ---- administration ----
 
 std::optional<StoreFailure> Store::copy_to(const std::filesystem::path& target) {

@@ -90,7 +90,6 @@ class Store {
   std::optional<StoreFailure> write(std::span<const Change> changes, Durability durability);
   std::optional<StoreFailure> erase_range(Column column, std::string_view from,
                                           std::string_view to);  // [from, to)
-  std::optional<StoreFailure> sync();                            // makes all buffered writes durable
   // Makes a consistent copy of everything written so far in a folder that does not exist yet, with
   // hard links if it is on the same disk. Reads and writes continue meanwhile.
   std::optional<StoreFailure> copy_to(const std::filesystem::path& folder);

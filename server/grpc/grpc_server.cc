@@ -467,8 +467,6 @@ struct GrpcServer::Server {
   int port = 0;
 };
 
-bool has_grpc() { return true; }
-
 namespace {
 
 constexpr std::int64_t connection_age = 60;  // maximum age as a multiple of the idle time

@@ -28,8 +28,6 @@ struct GrpcConfig {
   std::vector<ServerModel> models = {};
 };
 
-bool has_grpc();  // whether this program was built with gRPC
-
 class GrpcServer {
  public:
   using Ask = std::function<void(ServerCall call, OnServerReply then)>;

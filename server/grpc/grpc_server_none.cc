@@ -6,8 +6,6 @@ namespace troupe::server {
 
 struct GrpcServer::Server {};
 
-bool has_grpc() { return false; }
-
 GrpcServer::GrpcServer(const GrpcConfig&, Ask) {
   throw ServerError(
       "grpc.listen is set, but this program was built without gRPC; expected no grpc.listen, or a build "

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "kernels/base/hash.h"
 #include "runtime/actor/message_id.h"
 #include "runtime/wire/json.h"
 #include "runtime/wire/json_text.h"
@@ -423,23 +424,16 @@ std::string HttpServer::Server::cluster_json(const std::vector<StatusReply>& rep
   return text + "],\"names\":{" + names + "}}";
 }
 
-std::uint64_t HttpServer::Server::draw() {  // splitmix64
-  std::uint64_t z = drawn += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-
 // Uses the client's trace, or a new one; `parent` becomes the client's span.
 TraceContext HttpServer::Server::new_trace(std::string_view traceparent, std::uint64_t& parent) {
   auto trace = read_traceparent(traceparent);
   parent = trace ? trace->span : 0;
   if (!trace) {
-    trace = TraceContext{draw(), draw() | 1, 0, false};
-    trace->sampled =
-        config.sampled_share > 0 && static_cast<double>(draw() >> 11) * 0x1p-53 < config.sampled_share;
+    trace = TraceContext{next_random(drawn), next_random(drawn) | 1, 0, false};
+    trace->sampled = config.sampled_share > 0 &&
+                     static_cast<double>(next_random(drawn) >> 11) * 0x1p-53 < config.sampled_share;
   }
-  trace->span = draw() | 1;
+  trace->span = next_random(drawn) | 1;
   return *trace;
 }
 

@@ -92,7 +92,6 @@ struct HttpServer::Server {
   void answer_model_question(const ModelQuestion& question, const ServerModel* model, OnAnswer then);
   std::string cluster_json(const std::vector<StatusReply>& replies) const;
   TraceContext new_trace(std::string_view traceparent, std::uint64_t& parent);
-  std::uint64_t draw();
   void note(ObservedRequest seen);
 
   static constexpr std::int64_t pause_us = 20'000;

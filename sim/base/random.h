@@ -6,20 +6,14 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/base/hash.h"
 #include "runtime/actor/messages.h"
 #include "sim/base/random_stream.h"
 
 namespace troupe::sim {
 
-// SplitMix64's finalizer: every input bit affects every output bit, and the mapping is one-to-one.
-constexpr std::uint64_t scramble(std::uint64_t z) {
-  z += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
 // Combines the arguments into one hash; their order matters.
-constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return scramble(scramble(a) ^ b); }
+constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return spread(spread(a) ^ b); }
 template <class... More>
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b, std::uint64_t c, More... more) {
   return mix(mix(a, b), c, more...);

@@ -4,6 +4,7 @@
 // node therefore leaves the draws of all others unchanged.
 #include <cstdint>
 
+#include "kernels/base/hash.h"
 #include "runtime/actor/core.h"
 
 namespace troupe {
@@ -16,12 +17,7 @@ class RandomStream {
     state_ = next();
   }
 
-  std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
+  std::uint64_t next() { return next_random(state_); }
   std::uint64_t below(std::uint64_t n) { return next() % n; }
   bool happens(std::uint32_t ppm) { return below(1'000'000) < ppm; }
   // Draws uniformly from [min, max].

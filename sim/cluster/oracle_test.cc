@@ -7,6 +7,7 @@
 #include "router/request/ranking.h"
 #include "router/request/request.h"
 #include "runtime/testing/catalog_test.h"
+#include "sim/testing/evaluate.h"
 #include "sim/world/sim_prototypes.h"
 #include "sim/world/toy_search.h"
 

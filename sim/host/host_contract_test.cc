@@ -33,7 +33,7 @@ struct SimWorld {
   Inbox inbox;
   SimHost host{metrics, nullptr, {.seed = 7}};
   std::vector<Received> await(std::size_t count) {
-    host.run_until_idle(10'000);
+    host.run_until(host.now() + Duration{1'000'000});
     return inbox.await(count);
   }
 };

@@ -86,11 +86,6 @@ void SimHost::tell(Node& node, NodeId lost) {
   }
 }
 
-void SimHost::announce_lost(NodeId lost) {
-  for (Node& node : nodes_)
-    if (node.id != lost) tell(node, lost);
-}
-
 void SimHost::announce_lost(NodeId observer, NodeId lost) { tell(process_node(observer), lost); }
 
 void SimHost::at(Instant when, std::function<void()> action) {
@@ -107,12 +102,6 @@ std::uint64_t SimHost::run_until(Instant end) {
   std::uint64_t delivered = 0;
   while (!queue_.empty() && queue_.next_at() <= end) delivered += deliver_next();
   now_ = std::max(now_, end);
-  return delivered;
-}
-
-std::uint64_t SimHost::run_until_idle(std::uint64_t events_max) {
-  std::uint64_t delivered = 0;
-  while (!queue_.empty() && delivered < events_max) delivered += deliver_next();
   return delivered;
 }
 

@@ -107,9 +107,8 @@ class SimHost final : public Host {
 
   // ---- the world around them ----
 
-  // Notifies every core that is not on `lost`, each after its own random latency.
-  void announce_lost(NodeId lost);
-  void announce_lost(NodeId observer, NodeId lost);  // notifies only the cores of `observer`
+  // Notifies the cores of `observer`, each after its own random latency.
+  void announce_lost(NodeId observer, NodeId lost);
   SimNetwork& network() { return network_; }
   // Sends a message of a client that is not a core. Within the node or over the network, the message is
   // treated like a core's.
@@ -130,9 +129,6 @@ class SimHost final : public Host {
   // Delivers all events up to `end` and sets the time to `end`. Returns the number of events, including
   // actions.
   std::uint64_t run_until(Instant end);
-  // Delivers events until none is left or `events_max` were delivered, and returns their number. A core
-  // that keeps setting timers is never idle.
-  std::uint64_t run_until_idle(std::uint64_t events_max);
 
   Instant now() const { return now_; }
   // Digest of time, target and content of every event delivered so far.

@@ -1,8 +1,8 @@
 // Starts and ends the faults of a scenario at their times, and counts those that found something to
-// act on. The files injector_*.cc contain their effects.
+// act on. The files *_injector.cc contain their effects.
 #include "sim/injector/injector.h"
 
-#include <algorithm>
+#include <set>
 
 namespace troupe::sim {
 namespace {
@@ -14,20 +14,23 @@ bool is_instant(FaultKind kind) { return traits_of(kind).lasts == FaultDuration:
 }  // namespace
 
 Injector::Injector(Cluster& cluster, Clients& clients, Violations& violations)
-    : cluster_(cluster), clients_(clients), violations_(violations), faults_(cluster.scenario().faults) {
+    : cluster_(cluster),
+      faults_(cluster.scenario()),
+      parts_{ProcessInjector(cluster, clients, violations, faults_,
+                             [this](const std::string& line) {
+                               if (history) history(line);
+                             }),
+             NetworkInjector(cluster, faults_),
+             StorageInjector(cluster, faults_, parts_.processes),
+             DeviceInjector(cluster, faults_, parts_.processes),
+             LoadInjector(cluster, clients, violations, faults_, parts_.processes),
+             AuthorityInjector(cluster, clients, faults_, parts_.processes, parts_.network, parts_.load)} {
   cluster_.on_poison = [this](NodeId node, std::uint64_t content) {
-    cluster_.host().at(cluster_.now(), [this, node, content] { on_poison(node, content); });
+    cluster_.host().at(cluster_.now(), [this, node, content] { parts_.load.on_poison(node, content); });
   };
   cluster_.on_struck = [this](NodeId node, FaultKind kind) {
     cluster_.host().at(cluster_.now(), [this, node, kind] { on_struck(node, kind); });
   };
-  cluster_.host().set_server(operator_, [this](Address from, Message message) {
-    const auto* status = std::get_if<StatusReply>(&message);
-    if (!status) return;
-    const bool drained = std::ranges::any_of(
-        status->fields, [](const StatusField& f) { return f.name == "drained" && f.value == "yes"; });
-    if (drained) draining_[cluster_.actor_ids().node_of(from.node)].left.erase(from);
-  });
 }
 
 // ---- schedule ----
@@ -44,94 +47,60 @@ void Injector::schedule_all() {
   }
 }
 
-// Gives each fault its own random stream, independent of other faults.
-void Injector::seed_draws(const Fault& fault) {
-  random_ = RandomStream(mix(cluster_.scenario().seed, static_cast<std::uint64_t>(fault.kind),
-                             static_cast<std::uint64_t>(cluster_.now().us)),
-                         41 + fault.node);
-}
-
 void Injector::strike(std::size_t index) {
-  if (healed_) return;
+  if (faults_.healed()) return;
   if (history) history("fault strikes: " + describe(faults_[index]));
-  active_.insert(index);
+  faults_.begin(index);
   act(index);
 }
 
 void Injector::act(std::size_t index) {
-  if (!active_.contains(index)) return;
-  seed_draws(faults_[index]);
-  if (const actors::CacheMetaCore* leader = cluster_.leader()) last_token_ = leader->token();
+  if (!faults_.is_active(index)) return;
+  parts_.authority.note_leader();
   const PhaseSet met = phases_now();
   if (apply(index, true)) note_acted(index, met);
 }
 
 void Injector::end(std::size_t index) {
-  if (active_.erase(index) == 0) return;
-  const bool acted = acted_.contains(index);
+  if (!faults_.end(index)) return;
+  const bool acted = faults_.has_acted(index);
   if (!acted) ++missed_[static_cast<std::size_t>(faults_[index].kind)];
   if (history)
     history((acted ? "fault ends: " : "fault ends without having acted: ") + describe(faults_[index]));
-  seed_draws(faults_[index]);
   apply(index, false);
 }
 
 void Injector::heal() {
-  while (!active_.empty()) end(*active_.begin());
-  healed_ = true;
-  for (auto& [id, node] : cluster_.nodes()) {
-    if (node.draining && cluster_.now() >= draining_[id].give_up) judge_drained(node);
-    if (node.draining) bring_back(id);
-    node.draining = false;
-    cluster_.restart(id);
-  }
+  while (!faults_.active().empty()) end(*faults_.active().begin());
+  faults_.heal();
+  parts_.processes.heal();
 }
 
 bool Injector::apply(std::size_t index, bool on) {
-  static constexpr Effect effects[] = {
-#define TROUPE_X(name, place, needs, harm, lasts, does, text) &Injector::does,
-      TROUPE_FOR_EACH_FAULT(TROUPE_X)
-#undef TROUPE_X
-  };
   const Fault& fault = faults_[index];
-  return (this->*effects[static_cast<std::size_t>(fault.kind)])(
-      {index, fault, on, strongest(fault.kind, fault.node)});
-}
-
-// ---- active faults and coverage ----
-
-std::size_t Injector::active(FaultKind kind, NodeId node) const {
-  return static_cast<std::size_t>(std::ranges::count_if(active_, [&](std::size_t index) {
-    return faults_[index].kind == kind && (node == 0 || faults_[index].node == node);
-  }));
-}
-
-const Fault* Injector::strongest_fault(FaultKind kind, NodeId node) const {
-  const Fault* strongest = nullptr;
-  for (const std::size_t index : active_) {
-    const Fault& fault = faults_[index];
-    if (fault.kind != kind || fault.node != node) continue;
-    if (!strongest || fault.intensity > strongest->intensity) strongest = &fault;
+  RandomStream random = faults_.draws(fault, cluster_.now());
+  const FaultChange change{index, fault, on, faults_.strongest(fault.kind, fault.node), random};
+  switch (fault.kind) {
+#define TROUPE_X(name, place, needs, harm, lasts, does, text) \
+  case FaultKind::name:                                       \
+    return parts_.does(change);
+    TROUPE_FOR_EACH_FAULT(TROUPE_X)
+#undef TROUPE_X
+    default:
+      return false;
   }
-  return strongest;
 }
 
-double Injector::strongest(FaultKind kind, NodeId node) const {
-  const Fault* fault = strongest_fault(kind, node);
-  return fault ? fault->intensity : 0;
+// A fault that waits for a job counts as injected once it has acted.
+void Injector::on_struck(NodeId node, FaultKind kind) {
+  const PhaseSet met = phases_now();
+  faults_.for_each(kind, [&](std::size_t index, const Fault& fault) {
+    if (fault.node == node) note_acted(index, met);
+  });
+  parts_.storage.on_struck(node, kind);
 }
 
-Instant Injector::last_end(FaultKind kind, NodeId node) const {
-  Instant last;
-  for (const std::size_t index : active_)
-    if (faults_[index].kind == kind && faults_[index].node == node)
-      last = std::max(last, Instant{} + faults_[index].at + faults_[index].lasts);
-  return last;
-}
-
-Slowness Injector::slowness(FaultKind kind, NodeId node, double factor) const {
-  return active(kind, node) > 0 ? Slowness{factor, last_end(kind, node)} : Slowness{};
-}
+// ---- coverage ----
 
 Injector::PhaseSet Injector::phases_now() const {
   PhaseSet set;
@@ -142,14 +111,14 @@ Injector::PhaseSet Injector::phases_now() const {
 
 void Injector::note_acted(std::size_t index, const PhaseSet& met) {
   const auto kind = static_cast<std::size_t>(faults_[index].kind);
-  injected_[kind] += acted_.insert(index).second;
+  injected_[kind] += faults_.set_acted(index);
   for (std::size_t phase = 0; phase < phases; ++phase) coverage_[kind][phase] += met[phase];
 }
 
 void Injector::note_phases() {
   std::set<std::size_t> kinds;
-  for (const std::size_t index : active_)
-    if (acted_.contains(index) && !is_instant(faults_[index].kind))
+  for (const std::size_t index : faults_.active())
+    if (faults_.has_acted(index) && !is_instant(faults_[index].kind))
       kinds.insert(static_cast<std::size_t>(faults_[index].kind));
   if (kinds.empty()) return;
   const PhaseSet met = phases_now();

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "sim/testing/evaluate.h"
+
 using namespace troupe;
 using namespace troupe::sim;
 

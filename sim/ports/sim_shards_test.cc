@@ -4,6 +4,7 @@
 
 #include "runtime/actor/table_shard.h"
 #include "sim/ports/compute_port.h"
+#include "sim/testing/evaluate.h"
 
 namespace troupe::sim::sim_shards_test {  // keeps names apart from the other fixtures of this executable
 namespace {

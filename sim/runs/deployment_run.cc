@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "sim/base/quantile.h"
-#include "sim/cluster/cluster.h"
+#include "sim/runs/calm_run.h"
 
 namespace troupe::sim {
 namespace {
@@ -14,10 +14,9 @@ namespace {
 constexpr Duration served_slice{100}, first_heartbeats{2'000'000};
 constexpr Duration stuck_after{600'000'000};  // time without an outcome
 
-class DeploymentLoad {
+class DeploymentLoad : CalmRun {
  public:
-  explicit DeploymentLoad(const DeploymentOptions& options)
-      : options_(options), cluster_(calm(options.scenario), violations_), clients_(cluster_, violations_) {}
+  explicit DeploymentLoad(const DeploymentOptions& options) : CalmRun(options.scenario), options_(options) {}
 
   DeploymentResult go() {
     cluster_.start();
@@ -28,7 +27,7 @@ class DeploymentLoad {
       clients_.run_closed_loop(options_.requests, options_.in_flight);
     else
       clients_.run_open_loop(options_.requests);
-    go_until_all_ended();
+    go_until_all_outcomes();
     sum_up(before, look(), cluster_.now() - begin, begin);
     return std::move(result_);
   }
@@ -45,32 +44,20 @@ class DeploymentLoad {
     placement::HostUnits units;
   };
 
-  static Scenario calm(Scenario scenario) {
-    scenario.faults.clear();
-    return scenario;
-  }
-
   void compute_ahead() {
     cluster_.host().run_until(cluster_.now() + first_heartbeats);
-    const Instant end = cluster_.now() + options_.ahead_max;
-    while (cluster_.precomputing() && cluster_.now() < end)
-      cluster_.host().run_until(cluster_.now() + served_slice);
+    await_precomputed(cluster_.now() + options_.ahead_max, served_slice);
     result_.ahead_s = static_cast<double>(cluster_.now().us) * 1e-6;
-    result_.items_ahead =
-        static_cast<std::uint64_t>(cluster_.metrics().value(Metric::item_blocks_precomputed));
+    result_.items_ahead = static_cast<std::uint64_t>(metric(Metric::item_blocks_precomputed));
   }
 
-  std::uint64_t ended() {
-    const Tally& tally = clients_.tally();
-    return tally.answered + tally.refused + tally.expired;
-  }
-
-  void go_until_all_ended() {
+  void go_until_all_outcomes() {
     Instant moved = cluster_.now();
-    for (std::uint64_t before = ended(); ended() < options_.total && cluster_.now() < moved + stuck_after;) {
+    for (std::uint64_t before = outcomes();
+         outcomes() < options_.total && cluster_.now() < moved + stuck_after;) {
       cluster_.host().run_until(cluster_.now() + served_slice);
-      if (ended() > before || clients_.sent() < options_.total) moved = cluster_.now();
-      before = ended();
+      if (outcomes() > before || clients_.sent() < options_.total) moved = cluster_.now();
+      before = outcomes();
       if (options_.progress)
         options_.progress(static_cast<double>(before) / static_cast<double>(options_.total));
     }
@@ -79,8 +66,7 @@ class DeploymentLoad {
 
   State look() {
     State state;
-    for (std::size_t i = 0; i < std::size(counted); ++i)
-      state.metrics[i] = cluster_.metrics().value(counted[i]);
+    for (std::size_t i = 0; i < std::size(counted); ++i) state.metrics[i] = metric(counted[i]);
     for (const auto& [id, node] : cluster_.nodes())
       if (node.compute) state.computed_us += static_cast<double>(node.compute->computed().us);
     if (const HostCharge* charge = cluster_.host_charge()) {
@@ -110,10 +96,8 @@ class DeploymentLoad {
     r.units = {to.units.requests - from.units.requests, to.units.parts - from.units.parts,
                to.units.blocks - from.units.blocks,     to.units.mebibytes - from.units.mebibytes,
                to.units.kept - from.units.kept,         to.units.cold - from.units.cold};
-    std::vector<float> latencies;
-    const auto& rows = clients_.seconds();
-    for (auto i = static_cast<std::size_t>(begin.us / 1'000'000); i < rows.size(); ++i)
-      latencies.insert(latencies.end(), rows[i].latency_ms.begin(), rows[i].latency_ms.end());
+    std::vector<float> latencies =
+        latencies_ms(static_cast<std::size_t>(begin.us / 1'000'000), clients_.seconds().size());
     r.p50_ms = quantile(latencies, 0.5);
     r.p99_ms = quantile(std::move(latencies), 0.99);
     r.events = cluster_.host().events();
@@ -123,9 +107,6 @@ class DeploymentLoad {
   }
 
   const DeploymentOptions& options_;
-  Violations violations_;
-  Cluster cluster_;
-  Clients clients_;
   DeploymentResult result_;
 };
 

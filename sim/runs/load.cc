@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "sim/base/quantile.h"
-#include "sim/cluster/cluster.h"
+#include "sim/runs/calm_run.h"
 
 namespace troupe::sim {
 namespace {
@@ -24,10 +24,9 @@ double resident_mb() {
   return pages * 4096 / 1e6;
 }
 
-class Load {
+class Load : CalmRun {
  public:
-  explicit Load(const LoadOptions& options)
-      : options_(options), cluster_(calm(options.scenario), violations_), clients_(cluster_, violations_) {}
+  explicit Load(const LoadOptions& options) : CalmRun(options.scenario), options_(options) {}
 
   LoadResult go() {
     const auto start = std::chrono::steady_clock::now();
@@ -54,10 +53,6 @@ class Load {
   }
 
  private:
-  static Scenario calm(Scenario scenario) {
-    scenario.faults.clear();
-    return scenario;
-  }
   bool ended() const { return options_.requests_max > 0 && clients_.sent() >= options_.requests_max; }
 
   void run_phase(const LoadPhase& phase, Duration total) {
@@ -125,7 +120,6 @@ class Load {
     result_.events = cluster_.host().events();
     result_.virtual_s = seconds(cluster_.now());
     result_.resident_mb = resident_mb();
-    const auto metric = [&](Metric m) { return cluster_.metrics().value(m); };
     result_.item_hit_rate = share(metric(Metric::blocks_hit_item), metric(Metric::blocks_computed_item));
     result_.user_hit_rate = share(metric(Metric::blocks_hit_user), metric(Metric::blocks_computed_user));
     result_.token_hit_rate = share(metric(Metric::tokens_reused), metric(Metric::tokens_computed));
@@ -134,14 +128,13 @@ class Load {
   }
 
   void sum_up(LoadPhaseResult& phase) const {
-    std::vector<float> latencies;
+    const auto from = static_cast<std::size_t>(phase.from_s), to = static_cast<std::size_t>(phase.to_s);
+    std::vector<float> latencies = latencies_ms(from, to);
     double sent = 0, answered = 0;
     const auto& rows = clients_.seconds();
-    for (auto i = static_cast<std::size_t>(phase.from_s);
-         i < std::min<std::size_t>(rows.size(), static_cast<std::size_t>(phase.to_s)); ++i) {
+    for (std::size_t i = from; i < std::min(rows.size(), to); ++i) {
       sent += rows[i].sent;
       answered += rows[i].answered;
-      latencies.insert(latencies.end(), rows[i].latency_ms.begin(), rows[i].latency_ms.end());
     }
     const double lasts = std::max(phase.to_s - phase.from_s, 1e-6);
     phase.offered = sent / lasts;
@@ -151,9 +144,6 @@ class Load {
   }
 
   const LoadOptions& options_;
-  Violations violations_;
-  Cluster cluster_;
-  Clients clients_;
   LoadResult result_;
 };
 

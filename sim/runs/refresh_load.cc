@@ -7,21 +7,17 @@
 
 #include "router/request/block_names.h"
 #include "sim/base/quantile.h"
-#include "sim/cluster/clients.h"
-#include "sim/cluster/cluster.h"
+#include "sim/runs/calm_run.h"
 
 namespace troupe::sim {
 namespace {
 
 constexpr Duration watch_every{2'000}, all_made_max{600'000'000}, second{1'000'000};
 
-class RefreshLoad {
+class RefreshLoad : CalmRun {
  public:
   RefreshLoad(PlacementChange change, const RefreshLoadOptions& options)
-      : change_(change),
-        options_(options),
-        cluster_(calm(options.scenario), violations_),
-        clients_(cluster_, violations_) {}
+      : CalmRun(precomputed(options.scenario)), change_(change), options_(options) {}
 
   RefreshLoadResult go() {
     cluster_.start();
@@ -43,21 +39,16 @@ class RefreshLoad {
     result_.moved_bytes = metric(Metric::item_bytes_moved) - moved;
     result_.refreshed = metric(Metric::items_refreshed) - refreshed;
     result_.hot = metric(Metric::items_hot);
-    clients_.stop();
-    advance(end + Duration{cluster_.scenario().deadline.us * 2});
-    clients_.check_overdue();
-    result_.violations = violations_.kept();
+    result_.violations = CalmRun::end();
     return std::move(result_);
   }
 
  private:
-  static Scenario calm(Scenario scenario) {
-    scenario.faults.clear();
+  static Scenario precomputed(Scenario scenario) {
     scenario.precompute = true;
     return scenario;
   }
   bool is_of_items() const { return change_ <= PlacementChange::new_item; }
-  double metric(Metric metric) { return cluster_.metrics().value(metric); }
   Instant next_second() const { return {(cluster_.now().us / second.us + 1) * second.us}; }
   void advance(Instant until) { cluster_.host().run_until(until); }
 
@@ -65,16 +56,13 @@ class RefreshLoad {
   void prepare() {
     const NodeId last = cluster_.scenario().worker(cluster_.scenario().workers - 1);
     advance(Instant{} + second);
-    await_precomputed();
+    await_all_made();
     if (change_ != PlacementChange::worker_returns) return;
     cluster_.kill(last);
     advance(cluster_.now() + options_.scenario.refresh.away_after + second);
-    await_precomputed();
+    await_all_made();
   }
-  void await_precomputed() {
-    const Instant latest = cluster_.now() + all_made_max;
-    while (cluster_.precomputing() && cluster_.now() < latest) advance(cluster_.now() + watch_every);
-  }
+  void await_all_made() { await_precomputed(cluster_.now() + all_made_max, watch_every); }
 
   void change() {
     const Scenario& s = cluster_.scenario();
@@ -196,14 +184,14 @@ class RefreshLoad {
 
   RefreshWindow window(Instant from, Instant to) {
     RefreshWindow sum;
-    std::vector<float> latencies;
+    std::vector<float> latencies = latencies_ms(static_cast<std::size_t>(from.us / second.us),
+                                                static_cast<std::size_t>(to.us / second.us));
     const auto& rows = clients_.seconds();
     for (std::int64_t i = from.us / second.us; i < to.us / second.us; ++i) {
       if (i >= std::ssize(rows)) break;
       const Second& row = rows[static_cast<std::size_t>(i)];
       sum.requests += row.sent;
       sum.failed += row.refused + row.expired;
-      latencies.insert(latencies.end(), row.latency_ms.begin(), row.latency_ms.end());
     }
     sum.p50_ms = quantile(latencies, 0.5);
     sum.p99_ms = quantile(std::move(latencies), 0.99);
@@ -212,9 +200,6 @@ class RefreshLoad {
 
   const PlacementChange change_;
   const RefreshLoadOptions& options_;
-  Violations violations_;
-  Cluster cluster_;
-  Clients clients_;
   std::uint32_t first_ = 0, items_ = 0;  // items that become popular
   std::vector<BlockName> blocks_;        // blocks of those items, or of a worker, that have not arrived yet
   RefreshLoadResult result_;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "sim/base/quantile.h"
-#include "sim/cluster/cluster.h"
+#include "sim/runs/calm_run.h"
 
 namespace troupe::sim {
 namespace {
@@ -16,10 +16,9 @@ constexpr Duration given_up{600'000'000};  // time without an answer after which
 
 double seconds(Duration time) { return static_cast<double>(time.us) * 1e-6; }
 
-class Saturation {
+class Saturation : CalmRun {
  public:
-  explicit Saturation(const SaturationOptions& options)
-      : options_(options), cluster_(calm(options.scenario), violations_), clients_(cluster_, violations_) {}
+  explicit Saturation(const SaturationOptions& options) : CalmRun(options.scenario), options_(options) {}
 
   SaturationResult go() {
     cluster_.start();
@@ -33,10 +32,7 @@ class Saturation {
     const State warm = look();
     go_until(options_.warm_up + options_.measured);
     sum_up(warm, look());
-    clients_.stop();
-    cluster_.host().run_until(cluster_.now() + Duration{2 * cluster_.scenario().deadline.us});
-    clients_.check_overdue();
-    result_.violations = violations_.kept();
+    result_.violations = end();
     return std::move(result_);
   }
 
@@ -48,38 +44,26 @@ class Saturation {
     double busy_us = 0, pulled_bytes = 0, begun_early = 0, spared_s = 0;
   };
 
-  static Scenario calm(Scenario scenario) {
-    scenario.faults.clear();
-    return scenario;
-  }
-
   void go_offline() {
     cluster_.host().run_until(cluster_.now() + settled);
-    const Instant end = cluster_.now() + options_.offline_max;
     if (options_.scenario.precompute)
-      while (cluster_.precomputing() && cluster_.now() < end)
-        cluster_.host().run_until(cluster_.now() + saturation_slice);
+      await_precomputed(cluster_.now() + options_.offline_max, saturation_slice);
     result_.offline_s = seconds(cluster_.now() - Instant{});
     result_.items_ahead = static_cast<std::uint64_t>(metric(Metric::item_blocks_precomputed));
   }
 
-  void go_until(std::uint64_t outcomes) {
+  void go_until(std::uint64_t ended) {
     Instant moved = cluster_.now();
-    for (std::uint64_t before = ended(); ended() < outcomes && cluster_.now() < moved + given_up;) {
+    for (std::uint64_t before = outcomes(); outcomes() < ended && cluster_.now() < moved + given_up;) {
       cluster_.host().run_until(cluster_.now() + saturation_slice);
       clients_.check_overdue();
-      if (ended() > before) moved = cluster_.now();
-      before = ended();
+      if (outcomes() > before) moved = cluster_.now();
+      before = outcomes();
       if (options_.progress)
         options_.progress(static_cast<double>(before) /
                           static_cast<double>(options_.warm_up + options_.measured));
     }
   }
-  std::uint64_t ended() {
-    const Tally& tally = clients_.tally();
-    return tally.answered + tally.refused + tally.expired;
-  }
-  double metric(Metric m) { return cluster_.metrics().value(m); }
 
   State look() {
     State state{cluster_.now(), clients_.tally()};
@@ -117,10 +101,8 @@ class Saturation {
     r.begun_early = early / answered;
     r.spared_ms = early > 0 ? (to.spared_s - from.spared_s) * 1e3 / early : 0;
     r.events = cluster_.host().events();
-    std::vector<float> latencies;
-    const auto& rows = clients_.seconds();
-    for (auto i = static_cast<std::size_t>(from.at.us / 1'000'000); i < rows.size(); ++i)
-      latencies.insert(latencies.end(), rows[i].latency_ms.begin(), rows[i].latency_ms.end());
+    std::vector<float> latencies =
+        latencies_ms(static_cast<std::size_t>(from.at.us / 1'000'000), clients_.seconds().size());
     for (const float latency : latencies) r.mean_ms += latency / static_cast<double>(latencies.size());
     r.p50_ms = quantile(latencies, 0.5);
     r.p90_ms = quantile(latencies, 0.9);
@@ -128,9 +110,6 @@ class Saturation {
   }
 
   const SaturationOptions& options_;
-  Violations violations_;
-  Cluster cluster_;
-  Clients clients_;
   SaturationResult result_;
 };
 

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "sim/base/quantile.h"
 #include "sim/base/random.h"
 #include "sim/runs/shrink.h"
 
@@ -116,9 +117,8 @@ class Swarm {
 
 std::size_t SwarmResult::median_faults() const {
   if (faults_per_seed.empty()) return 0;
-  std::vector<std::size_t> sorted = faults_per_seed;
-  std::ranges::nth_element(sorted, sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2));
-  return sorted[sorted.size() / 2];
+  std::vector<std::size_t> counts = faults_per_seed;
+  return static_cast<std::size_t>(quantile_in_place(counts, 0.5));
 }
 
 std::vector<std::string> SwarmResult::never_met() const {

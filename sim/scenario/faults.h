@@ -38,73 +38,78 @@ enum class FaultDuration : std::uint8_t {
   several_requests,  // in a drill: long enough for several requests, one after the other
 };
 
-// One row per kind: name, FaultTarget, FaultNeeds, FaultHarm, FaultDuration, the Injector member that starts
-// and ends it, and a description.
-#define TROUPE_FOR_EACH_FAULT(X)                                                                            \
-  X(kill, node, nothing, at_router, brief, die, "a process dies and comes back with its disk")              \
-  X(wipe, node, nothing, at_router, brief, die_wiped, "a process dies and comes back with an empty disk")   \
-  X(pause, node, nothing, at_router, brief, stop, "a process is stopped and continued")                     \
-  X(isolate, node, two_nodes, at_router, brief, cut_off, "a node is cut off from all others")               \
-  X(one_way, node, two_nodes, at_router, brief, cut_one_way,                                                \
-    "a node hears the others, but they do not hear it")                                                     \
-  X(bridge, pair, three_nodes, harmful, brief, cut_halves,                                                  \
-    "two halves of the cluster are connected by one node only")                                             \
-  X(delay, node, nothing, harmful, brief, degrade_links, "all links of a node are slow")                    \
-  X(loss, links, nothing, harmful, brief, degrade_links, "links lose messages")                             \
-  X(doubling, links, nothing, harmless, brief, degrade_links, "links double messages")                      \
-  X(reordering, links, nothing, harmless, brief, degrade_links, "links reorder messages")                   \
-  X(false_alarm, pair, two_nodes, harmless, again, alarm, "a living node is reported lost")                 \
-  X(transfer_reset, worker, two_workers, harmless, brief, reset_pulls, "pulls of pages break off")          \
-  X(transfer_slow, worker, two_workers, harmless, brief, slow_pulls, "pulls of pages take long")            \
-  X(transfer_corruption, worker, two_workers, harmless, brief, damage_pulls,                                \
-    "pulled bytes are damaged on the way")                                                                  \
-  X(memory_corruption, worker, nothing, harmless, again, flip_pages, "bytes of cached blocks flip")         \
-  X(coordination_away, coordination_client, nothing, harmless, brief, block_coordination,                   \
-    "the coordination store is unreachable for one node or for all")                                        \
-  X(coordination_slow, everywhere, nothing, harmless, brief, slow_coordination,                             \
-    "the coordination store answers slowly")                                                                \
-  X(two_leaders, leader, two_cache_metas, harmless, past_lease, depose,                                     \
-    "a cache-meta that lost the lead still sends commands, or its commands arrive late")                    \
-  X(stale_leader, everywhere, nothing, harmless, again, forge_command,                                      \
-    "a command arrives from a leader that has a successor")                                                 \
-  X(disk_full, worker, disk, harmless, brief, fill_disk, "a disk is full")                                  \
-  X(disk_failing, worker, disk, harmless, brief, fail_disk, "reads and writes of the disk fail")            \
-  X(disk_slow, worker, disk, harmless, brief, slow_disk, "the disk is slow")                                \
-  X(disk_corrupt, worker, disk, harmless, again, damage_blocks, "saved blocks are damaged or truncated")    \
-  X(disk_swapped, worker, disk, harmless, again, swap_blocks, "saved blocks hold the content of others")    \
-  X(torn_save, worker, disk, harmless, brief, tear_saves,                                                   \
-    "a save breaks off in its middle: the process dies, or the disk is full")                               \
-  X(load_failing, worker, disk, harmless, brief, lose_loads,                                                \
-    "a process restarts, and single blocks cannot be read from its disk")                                   \
-  X(features_slow, router, nothing, harmful, brief, degrade_features, "profiles and catalog answer slowly") \
-  X(features_failing, router, nothing, harmful, brief, degrade_features,                                    \
-    "profiles and catalog cannot be read")                                                                  \
-  X(features_hung, router, nothing, harmful, brief, degrade_features,                                       \
-    "profiles and catalog do not answer until healed")                                                      \
-  X(features_unreadable, router, nothing, harmful, brief, degrade_features,                                 \
-    "the rows of some profiles hold something else")                                                        \
-  X(clock_drift, node, nothing, harmless, brief, drift, "a node's clock runs fast or slow")                 \
-  X(memory_pressure, worker, nothing, harmless, brief, move_split, "the split of a node's pool moves")      \
-  X(device_hang, worker, nothing, harmful, brief, hang_device, "batches do not end")                        \
-  X(device_error, worker, nothing, harmless, brief, break_device, "batches fail")                           \
-  X(device_nan, worker, nothing, harmless, brief, compute_nan, "the device computes NaN")                   \
-  X(slow_node, worker, nothing, harmful, whole_phase, slow_device, "a device is many times slower")         \
-  X(overload, everywhere, nothing, harmful, brief, flood, "more requests than the cluster can answer")      \
-  X(flash_crowd, everywhere, nothing, harmful, brief, crowd, "requests name the same users and items")      \
-  X(malformed, everywhere, nothing, harmless, brief, send_malformed,                                        \
-    "malformed or oversized requests arrive")                                                               \
-  X(poison, everywhere, nothing, harmful, several_requests, send_poison,                                    \
-    "a request that kills the process that computes it")                                                    \
-  X(profile_storm, everywhere, nothing, harmless, brief, storm_profiles,                                    \
-    "profiles and items change while they are in use")                                                      \
-  X(deletes, everywhere, nothing, harmless, brief, delete_owners,                                           \
-    "users and items are deleted while they are in use")                                                    \
-  X(model_swap, everywhere, nothing, harmless, brief, swap_model, "another model is served")                \
-  X(model_load_failing, worker, nothing, harmless, brief, stop_model_loads,                                 \
-    "another model is to be served, and some workers cannot load it")                                       \
-  X(catalog_swap, everywhere, nothing, harmless, brief, swap_catalog, "another catalog is served")          \
-  X(drain, node, nothing, harmless, brief, drain, "a process is drained and restarted")                     \
-  X(cold_start, everywhere, nothing, harmful, brief, die_all, "everything dies and starts again")
+// One row per kind: name, FaultTarget, FaultNeeds, FaultHarm, FaultDuration, the part of the injector and its
+// function that starts and ends it, and a description.
+#define TROUPE_FOR_EACH_FAULT(X)                                                                             \
+  X(kill, node, nothing, at_router, brief, processes.die, "a process dies and comes back with its disk")     \
+  X(wipe, node, nothing, at_router, brief, processes.die_wiped,                                              \
+    "a process dies and comes back with an empty disk")                                                      \
+  X(pause, node, nothing, at_router, brief, processes.stop, "a process is stopped and continued")            \
+  X(isolate, node, two_nodes, at_router, brief, network.cut_off, "a node is cut off from all others")        \
+  X(one_way, node, two_nodes, at_router, brief, network.cut_one_way,                                         \
+    "a node hears the others, but they do not hear it")                                                      \
+  X(bridge, pair, three_nodes, harmful, brief, network.cut_halves,                                           \
+    "two halves of the cluster are connected by one node only")                                              \
+  X(delay, node, nothing, harmful, brief, network.degrade_links, "all links of a node are slow")             \
+  X(loss, links, nothing, harmful, brief, network.degrade_links, "links lose messages")                      \
+  X(doubling, links, nothing, harmless, brief, network.degrade_links, "links double messages")               \
+  X(reordering, links, nothing, harmless, brief, network.degrade_links, "links reorder messages")            \
+  X(false_alarm, pair, two_nodes, harmless, again, processes.alarm, "a living node is reported lost")        \
+  X(transfer_reset, worker, two_workers, harmless, brief, network.reset_pulls, "pulls of pages break off")   \
+  X(transfer_slow, worker, two_workers, harmless, brief, network.slow_pulls, "pulls of pages take long")     \
+  X(transfer_corruption, worker, two_workers, harmless, brief, network.damage_pulls,                         \
+    "pulled bytes are damaged on the way")                                                                   \
+  X(memory_corruption, worker, nothing, harmless, again, devices.flip_pages, "bytes of cached blocks flip")  \
+  X(coordination_away, coordination_client, nothing, harmless, brief, authority.block_coordination,          \
+    "the coordination store is unreachable for one node or for all")                                         \
+  X(coordination_slow, everywhere, nothing, harmless, brief, authority.slow_coordination,                    \
+    "the coordination store answers slowly")                                                                 \
+  X(two_leaders, leader, two_cache_metas, harmless, past_lease, authority.depose,                            \
+    "a cache-meta that lost the lead still sends commands, or its commands arrive late")                     \
+  X(stale_leader, everywhere, nothing, harmless, again, authority.forge_command,                             \
+    "a command arrives from a leader that has a successor")                                                  \
+  X(disk_full, worker, disk, harmless, brief, storage.fill_disk, "a disk is full")                           \
+  X(disk_failing, worker, disk, harmless, brief, storage.fail_disk, "reads and writes of the disk fail")     \
+  X(disk_slow, worker, disk, harmless, brief, storage.slow_disk, "the disk is slow")                         \
+  X(disk_corrupt, worker, disk, harmless, again, storage.damage_blocks,                                      \
+    "saved blocks are damaged or truncated")                                                                 \
+  X(disk_swapped, worker, disk, harmless, again, storage.swap_blocks,                                        \
+    "saved blocks hold the content of others")                                                               \
+  X(torn_save, worker, disk, harmless, brief, storage.tear_saves,                                            \
+    "a save breaks off in its middle: the process dies, or the disk is full")                                \
+  X(load_failing, worker, disk, harmless, brief, storage.lose_loads,                                         \
+    "a process restarts, and single blocks cannot be read from its disk")                                    \
+  X(features_slow, router, nothing, harmful, brief, load.degrade_features,                                   \
+    "profiles and catalog answer slowly")                                                                    \
+  X(features_failing, router, nothing, harmful, brief, load.degrade_features,                                \
+    "profiles and catalog cannot be read")                                                                   \
+  X(features_hung, router, nothing, harmful, brief, load.degrade_features,                                   \
+    "profiles and catalog do not answer until healed")                                                       \
+  X(features_unreadable, router, nothing, harmful, brief, load.degrade_features,                             \
+    "the rows of some profiles hold something else")                                                         \
+  X(clock_drift, node, nothing, harmless, brief, processes.drift, "a node's clock runs fast or slow")        \
+  X(memory_pressure, worker, nothing, harmless, brief, processes.move_split,                                 \
+    "the split of a node's pool moves")                                                                      \
+  X(device_hang, worker, nothing, harmful, brief, devices.hang_device, "batches do not end")                 \
+  X(device_error, worker, nothing, harmless, brief, devices.break_device, "batches fail")                    \
+  X(device_nan, worker, nothing, harmless, brief, devices.compute_nan, "the device computes NaN")            \
+  X(slow_node, worker, nothing, harmful, whole_phase, devices.slow_device, "a device is many times slower")  \
+  X(overload, everywhere, nothing, harmful, brief, load.flood, "more requests than the cluster can answer")  \
+  X(flash_crowd, everywhere, nothing, harmful, brief, load.crowd, "requests name the same users and items")  \
+  X(malformed, everywhere, nothing, harmless, brief, load.send_malformed,                                    \
+    "malformed or oversized requests arrive")                                                                \
+  X(poison, everywhere, nothing, harmful, several_requests, load.send_poison,                                \
+    "a request that kills the process that computes it")                                                     \
+  X(profile_storm, everywhere, nothing, harmless, brief, load.storm_profiles,                                \
+    "profiles and items change while they are in use")                                                       \
+  X(deletes, everywhere, nothing, harmless, brief, load.delete_owners,                                       \
+    "users and items are deleted while they are in use")                                                     \
+  X(model_swap, everywhere, nothing, harmless, brief, authority.swap_model, "another model is served")       \
+  X(model_load_failing, worker, nothing, harmless, brief, authority.stop_model_loads,                        \
+    "another model is to be served, and some workers cannot load it")                                        \
+  X(catalog_swap, everywhere, nothing, harmless, brief, authority.swap_catalog, "another catalog is served") \
+  X(drain, node, nothing, harmless, brief, processes.drain, "a process is drained and restarted")            \
+  X(cold_start, everywhere, nothing, harmful, brief, processes.die_all, "everything dies and starts again")
 
 enum class FaultKind : std::uint8_t {
 #define TROUPE_X(name, ...) name,

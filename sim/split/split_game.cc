@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "kernels/base/check.h"
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 #include "sim/split/split_settings.h"
 
 namespace troupe::sim {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/quantile.h"
+
 namespace troupe::sim {
 namespace {
 
@@ -75,12 +77,11 @@ void SplitOracle::play(Node& node, std::uint32_t draw, std::array<double, alphas
     }
     node.free_us[draw][a] = free;
     if (draw == 0) all_[a].insert(all_[a].end(), sorted_.begin(), sorted_.end());
-    const auto at99 = sorted_.begin() + static_cast<std::ptrdiff_t>(std::min(count - 1, count * 99 / 100));
     node.late[a] += static_cast<double>(
         std::ranges::count_if(sorted_, [this](float l) { return static_cast<double>(l) > slo_us_; }));
-    std::ranges::nth_element(sorted_, at99);
-    sums[a] += *at99;
-    if (draw == 0) node.window.p99_us[a] = *at99;
+    const double p99 = quantile_in_place(sorted_, 0.99);
+    sums[a] += p99;
+    if (draw == 0) node.window.p99_us[a] = static_cast<float>(p99);
   }
 }
 

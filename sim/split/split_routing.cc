@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 #include "router/fleet/routing.h"
 
 namespace troupe::sim {

@@ -15,7 +15,7 @@ namespace troupe::sim {
 namespace split_run_test {
 
 SplitRunOptions small(Regime regime = Regime::steady) {
-  SplitRunOptions options = split_setting(*find_split_data("games"), 6, regime);
+  SplitRunOptions options = split_setting(split_data()[1], 6, regime);
   options.nodes = 2;
   options.workload.windows = 12;
   options.warm_up = 6;

@@ -16,12 +16,6 @@ constexpr std::array<SplitData, 3> all{
 
 std::span<const SplitData> split_data() { return all; }
 
-const SplitData* find_split_data(std::string_view name) {
-  for (const SplitData& data : all)
-    if (data.name == name) return &data;
-  return nullptr;
-}
-
 SplitRunOptions split_setting(const SplitData& data, std::uint32_t layers, Regime regime) {
   SplitRunOptions options;
   options.sizes.layers = layers;

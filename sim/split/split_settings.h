@@ -16,9 +16,7 @@ struct SplitData {
 };
 std::span<const SplitData> split_data();
 
-// find_split_data returns null for an unknown data set. split_setting returns the options for `layers`
-// layers; users and rate are those of one device, which is a node here.
-const SplitData* find_split_data(std::string_view name);
+// Returns the options for `layers` layers; users and rate are those of one device, which is a node here.
 SplitRunOptions split_setting(const SplitData& data, std::uint32_t layers, Regime regime);
 
 }  // namespace troupe::sim

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "kernels/base/check.h"
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 
 namespace troupe::sim {
 namespace {

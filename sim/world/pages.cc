@@ -107,16 +107,6 @@ void Pages::strike(std::uint32_t id, std::uint64_t bit) {
   pages_[id].struck = 1;
 }
 
-void Pages::tear(std::uint32_t id, std::uint32_t other) {
-  pages_[id].print.of_layer[layers - 1] = pages_[other].print.of_layer[layers - 1];
-}
-
-std::uint64_t checksum_of(std::span<const Page> pages) {
-  std::uint64_t sum = pages.size();
-  for (const Page& page : pages) sum = take(sum, page.print);
-  return sum;
-}
-
 void flip(Page& page, std::uint64_t bit) {
   page.print.of_layer[bit / 64 % layers] ^= std::uint64_t{1} << (bit % 64);
 }

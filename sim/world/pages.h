@@ -76,8 +76,6 @@ class Pages {
   void flip(std::uint32_t id, std::uint64_t bit);
   // Flips a bit like `flip`; the page remembers it until the next write.
   void strike(std::uint32_t id, std::uint64_t bit);
-  // Replaces half of the page's content by that of another page.
-  void tear(std::uint32_t id, std::uint32_t other);
 
  private:
   std::uint32_t page_tokens_;
@@ -86,7 +84,6 @@ class Pages {
   std::map<std::uint64_t, Arrival> arrivals_;
 };
 
-std::uint64_t checksum_of(std::span<const Page> pages);
 void flip(Page& page, std::uint64_t bit);
 
 // Registry of the living processes. A one-sided reader accesses memory, not a process: it needs no answer

@@ -7,6 +7,16 @@ using namespace troupe::sim;
 
 namespace {
 
+std::uint64_t checksum_of(const std::vector<Page>& pages) {
+  Pages memory(static_cast<std::uint32_t>(pages.size()), 4);
+  std::vector<std::uint32_t> ids;
+  for (std::uint32_t id = 0; id < pages.size(); ++id) {
+    memory.copy(id, pages[id]);
+    ids.push_back(id);
+  }
+  return memory.checksum(ids);
+}
+
 SimDisk::Record record(std::uint8_t byte, std::size_t pages = 2) {
   SimDisk::Record record{{BlockName{{byte}}, SegmentKind::item, "i1", 8}, {}};
   for (std::size_t p = 0; p < pages; ++p) record.pages.push_back({{{byte, p}}, {}});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/base/hash.h"
 #include "sim/base/random.h"
 
 namespace troupe::sim {
@@ -26,7 +27,7 @@ std::uint64_t hash_set(std::vector<SegmentValue>& values) {
   const SegmentValue* last = nullptr;
   for (const SegmentValue& value : values) {
     if (last && *last == value) continue;
-    hash = scramble(hash ^ value.of_layer[0]) + value.of_layer[1];
+    hash = spread(hash ^ value.of_layer[0]) + value.of_layer[1];
     last = &value;
   }
   return mix(hash, values.empty() ? 0 : 1);
@@ -204,26 +205,6 @@ void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentV
     if (replaced.segment != kernels::ReplacedTokens::none && sees.contains(replaced.segment))
       change(seen[place[replaced.segment]], 2 + replaced.offset, plan.segments[s].tokens.size());
   }
-}
-
-std::vector<ScoreRow> evaluate(std::string_view model_version, const Plan& plan, const ToyFamily& family) {
-  const std::uint64_t key = model_key(model_version);
-  std::vector<SegmentValue> values, seen;
-  values.reserve(plan.segments.size());
-  for (std::size_t s = 0; s < plan.segments.size(); ++s) {
-    if (const auto* place = place_of_prototypes(plan, s)) {
-      values.push_back(prototypes_value(key, plan.repair.prototypes, plan.segments[s].tokens,
-                                        plan.segments[place->segment].start));
-      continue;
-    }
-    gather_seen(plan, s, values, seen);
-    values.push_back(family.value_of(key, plan.segments[s].tokens, plan.segments[s].start, seen));
-  }
-  std::vector<ScoreRow> rows;
-  rows.reserve(plan.readouts.size());
-  for (const Readout& readout : plan.readouts)
-    rows.push_back(family.logits_of(values[readout.segment], readout.offset, readout.rows));
-  return rows;
 }
 
 }  // namespace troupe::sim

@@ -82,8 +82,4 @@ class ToyFamily {
 };
 const ToyFamily& toy_decoder();  // segment_value and logits
 
-// Reference result: everything is computed, nothing cached. The plan must be valid.
-std::vector<ScoreRow> evaluate(std::string_view model_version, const Plan& plan,
-                               const ToyFamily& family = toy_decoder());
-
 }  // namespace troupe::sim

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/base/random.h"
+#include "sim/testing/evaluate.h"
 
 using namespace troupe;
 using namespace troupe::sim;

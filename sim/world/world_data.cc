@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "kernels/base/check.h"
+#include "kernels/base/hash.h"
 
 namespace troupe::sim {
 namespace {
@@ -86,7 +87,7 @@ std::optional<std::uint32_t> WorldData::number_of(std::string_view id, char lett
 std::vector<Token> WorldData::made_tokens(std::uint64_t key, std::uint32_t min, std::uint32_t max) const {
   std::vector<Token> tokens(min + key % (max - min + 1));
   for (Token& token : tokens)
-    token = static_cast<Token>((key = scramble(key)) % static_cast<std::uint64_t>(options_.vocabulary));
+    token = static_cast<Token>((key = spread(key)) % static_cast<std::uint64_t>(options_.vocabulary));
   return tokens;
 }
 

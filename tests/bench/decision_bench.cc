@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 #include "placement/split/ppo.h"
 #include "placement/split/split_choice.h"
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "deploy/lab/traces/trace_draw.h"
+#include "sim/base/quantile.h"
 #include "sim/base/random.h"
 
 namespace troupe::deploy {
@@ -81,9 +82,7 @@ BestShares best_shares(const placement::Placement& placement, const placement::R
     sum += shares.back();
   }
   if (shares.empty()) return {};
-  const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
-  std::ranges::nth_element(shares, middle);
-  return {sum / static_cast<double>(shares.size()), *middle};
+  return {sum / static_cast<double>(shares.size()), sim::quantile_in_place(shares, 0.5)};
 }
 
 }  // namespace troupe::deploy

@@ -1,30 +1,30 @@
 // Injects faults of the network: isolated nodes and halves, degraded links, broken bulk transfers.
 // The network itself counts cuts; everything else is recomputed from the active faults.
-#include <algorithm>
+#include "sim/injector/network_injector.h"
 
-#include "sim/injector/injector.h"
+#include <algorithm>
 
 namespace troupe::sim {
 
-bool Injector::cut_off(const FaultChange& change) {
+bool NetworkInjector::cut_off(const FaultChange& change) {
   SimNetwork& network = cluster_.host().network();
   change.on ? network.isolate(change.fault.node) : network.rejoin(change.fault.node);
   return true;
 }
 
 // Nodes that have joined in the meantime were not cut off.
-bool Injector::mend_all(std::size_t index) {
+bool NetworkInjector::mend_all(std::size_t index) {
   for (const auto& [from, to] : cut_[index]) cluster_.host().network().mend(from, to);
   cut_.erase(index);
   return true;
 }
 
-void Injector::cut(std::size_t index, NodeId from, NodeId to) {
+void NetworkInjector::cut(std::size_t index, NodeId from, NodeId to) {
   cluster_.host().network().cut(from, to);
   cut_[index].emplace_back(from, to);
 }
 
-bool Injector::cut_one_way(const FaultChange& change) {
+bool NetworkInjector::cut_one_way(const FaultChange& change) {
   if (!change.on) return mend_all(change.index);
   const NodeId from = change.fault.node;
   for (const auto& [other, node] : cluster_.nodes())
@@ -32,7 +32,7 @@ bool Injector::cut_one_way(const FaultChange& change) {
   return cluster_.nodes().size() > 1;
 }
 
-bool Injector::cut_halves(const FaultChange& change) {
+bool NetworkInjector::cut_halves(const FaultChange& change) {
   if (!change.on) return mend_all(change.index);
   const NodeId bridge = change.fault.peer, middle = cluster_.scenario().nodes() / 2;
   bool any = false;
@@ -46,37 +46,37 @@ bool Injector::cut_halves(const FaultChange& change) {
   return any;
 }
 
-bool Injector::reset_pulls(const FaultChange& change) {
+bool NetworkInjector::reset_pulls(const FaultChange& change) {
   cluster_.node(change.fault.node).transfer.reset = change.worst;
   return has_peers();
 }
 
-bool Injector::slow_pulls(const FaultChange& change) {
+bool NetworkInjector::slow_pulls(const FaultChange& change) {
   cluster_.node(change.fault.node).transfer.slowness = 1 + 20'000 * change.worst;
   return has_peers();
 }
 
-bool Injector::damage_pulls(const FaultChange& change) {
+bool NetworkInjector::damage_pulls(const FaultChange& change) {
   cluster_.node(change.fault.node).transfer.corrupted = change.worst;
   return has_peers();
 }
 
-bool Injector::degrade_links(const FaultChange&) {
+bool NetworkInjector::degrade_links(const FaultChange&) {
   refresh_links();
   return cluster_.nodes().size() > 1;
 }
 
 // Sets the links to the effect of all active faults together: faults on all links change the default,
 // faults on a node change its links.
-void Injector::refresh_links() {
+void NetworkInjector::refresh_links() {
   SimNetwork& network = cluster_.host().network();
   network.set_default(degraded_link(0));
   for (const auto& [id, node] : cluster_.nodes())
     for (const auto& [other, peer] : cluster_.nodes())
       if (id != other) network.clear_link(id, other);
   for (const auto& [id, node] : cluster_.nodes()) {
-    const bool own = active(FaultKind::loss, id) + active(FaultKind::doubling, id) +
-                         active(FaultKind::reordering, id) + active(FaultKind::delay, id) >
+    const bool own = faults_.count(FaultKind::loss, id) + faults_.count(FaultKind::doubling, id) +
+                         faults_.count(FaultKind::reordering, id) + faults_.count(FaultKind::delay, id) >
                      0;
     if (!own) continue;
     for (const auto& [other, peer] : cluster_.nodes()) {
@@ -85,12 +85,14 @@ void Injector::refresh_links() {
       network.set_link(other, id, degraded_link(id));
     }
   }
-  slow_commands();
+  delay_commands();
 }
 
-SimNetwork::Link Injector::degraded_link(NodeId node) const {
+SimNetwork::Link NetworkInjector::degraded_link(NodeId node) const {
   SimNetwork::Link link = cluster_.scenario().link;
-  const auto worst = [&](FaultKind kind) { return std::max(strongest(kind, 0), strongest(kind, node)); };
+  const auto worst = [&](FaultKind kind) {
+    return std::max(faults_.strongest(kind, 0), faults_.strongest(kind, node));
+  };
   const auto ppm = [&](FaultKind kind, double most) {
     return static_cast<std::uint32_t>(worst(kind) * most);
   };
@@ -103,20 +105,25 @@ SimNetwork::Link Injector::degraded_link(NodeId node) const {
   return link;
 }
 
-// Delays the messages of deposed leaders, so that they arrive while another node leads.
-void Injector::slow_commands() {
+void NetworkInjector::set_late_commands(NodeId leader, bool late) {
+  if (late)
+    late_leaders_.insert(leader);
+  else
+    late_leaders_.erase(leader);
+  refresh_links();
+}
+
+void NetworkInjector::delay_commands() {
   SimNetwork& network = cluster_.host().network();
   const std::int64_t lease = 5 * cluster_.scenario().heartbeat.us;
-  for (const auto& [index, deposed] : deposed_) {
-    if (!deposed.late) continue;
+  for (const NodeId leader : late_leaders_)
     for (const auto& [id, node] : cluster_.nodes()) {
-      if (!node.is_worker || id == deposed.leader) continue;
-      SimNetwork::Link link = network.link(deposed.leader, id);
+      if (!node.is_worker || id == leader) continue;
+      SimNetwork::Link link = network.link(leader, id);
       link.latency_min.us += lease;
       link.latency_max.us += lease * 8 / 5;
-      network.set_link(deposed.leader, id, link);
+      network.set_link(leader, id, link);
     }
-  }
 }
 
 }  // namespace troupe::sim
