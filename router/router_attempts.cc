@@ -5,7 +5,7 @@
 // or cannot hold so large a pass costs no attempt. Even so, a plan is sent at most four times.
 #include <algorithm>
 
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 #include "router/answer_check.h"
 #include "router/fleet/row_profile.h"
 #include "router/router_core.h"

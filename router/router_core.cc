@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "kernels/base/check.h"
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 #include "runtime/actor/mutants.h"
 
 namespace troupe::router {

@@ -7,11 +7,11 @@
 // batch fill them from the table. Then the batch runs once more, in its executor slot. This node's
 // own shards are filled in the background, in free pages.
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "actors/inference/inference_core.h"
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
+#include "runtime/actor/block_name.h"
 #include "runtime/actor/mutants.h"
 #include "runtime/actor/table_shard.h"
 
@@ -114,9 +114,7 @@ void InferenceCore::refill_rows(Instant now, Effects& effects) {
 
 // Returns the owner by rendezvous hashing, the same on all nodes that know the same workers.
 NodeId InferenceCore::owner_of(const TableShard& shard) const {
-  std::uint64_t key = 0;  // a name is a hash
-  std::memcpy(&key, shard.table.bytes.data(), sizeof key);
-  return owners_->nodes()[owners_->owner(key ^ spread(shard.shard))];
+  return owners_->nodes()[owners_->owner(hash_of(shard.table) ^ spread(shard.shard))];
 }
 
 // The owner keeps its shards as its own blocks. Shards acquired ahead of need take free pages only.

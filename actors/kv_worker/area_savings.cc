@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 #include "placement/split/latency_counts.h"
+#include "runtime/actor/block_name.h"
 
 namespace troupe::actors {
 namespace {
@@ -24,12 +24,6 @@ placement::ShadowOptions shadow_of(std::uint32_t pages) {
 
 // Clamps to at most an hour; NaN counts as 0.
 double sound_us(float us) { return us > 0 ? std::min<double>(us, 3.6e9) : 0; }
-
-std::uint64_t shadow_key(const BlockName& name) {  // a name is a hash
-  std::uint64_t key;
-  std::memcpy(&key, name.bytes.data(), sizeof key);
-  return key;
-}
 
 }  // namespace
 
@@ -47,7 +41,7 @@ AreaSavings::AreaSavings(std::size_t areas, std::uint32_t pool_pages) : users_(u
 
 void AreaSavings::count(Area& area, const BlockName& name, std::uint64_t pages, double us) {
   area.used = true;
-  area.shadow.use(shadow_key(name), static_cast<std::uint32_t>(std::max<std::uint64_t>(pages, 1)), us);
+  area.shadow.use(hash_of(name), static_cast<std::uint32_t>(std::max<std::uint64_t>(pages, 1)), us);
 }
 
 void AreaSavings::use(std::size_t area, const BlockWant& want, std::uint64_t pages, bool hit,
@@ -66,11 +60,8 @@ void AreaSavings::use_elsewhere(std::size_t area, const BlockUse& use, std::uint
   elsewhere_ += use.times;
 }
 
-// Hashes with FNV-1a, which gives the same key on every platform.
 std::uint64_t AreaSavings::user_key(std::string_view owner) {
-  std::uint64_t key = 0xcbf29ce484222325;
-  for (const char c : owner) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return std::max<std::uint64_t>(spread(key), 1);
+  return std::max<std::uint64_t>(spread(fnv1a(owner)), 1);
 }
 
 void AreaSavings::served(std::uint64_t user, std::uint32_t user_tokens, Duration held) {

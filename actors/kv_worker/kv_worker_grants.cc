@@ -1,10 +1,10 @@
 // The KV-cache worker's grants: which wanted blocks a request may read or write, which it waits
 // for, and what happens to them when it releases them.
 #include <algorithm>
-#include <cstring>
 
 #include "actors/kv_worker/kv_worker_core.h"
 #include "kernels/base/check.h"
+#include "kernels/base/hash.h"
 #include "runtime/actor/block_name.h"
 #include "runtime/actor/mutants.h"
 
@@ -22,20 +22,6 @@ bool is_remote_home(const AcquireBlocks& ask, const BlockWant& want) {
 // Returns the worth of a copy, 0..1; NaN counts as 0.
 double copy_worth(const AcquireBlocks& ask) {
   return ask.retention.copy_worth >= 0 ? std::min(ask.retention.copy_worth, 1.0) : 0;
-}
-
-std::uint64_t sketch_key(const BlockName& name) {  // a name is a hash
-  std::uint64_t key;
-  std::memcpy(&key, name.bytes.data(), sizeof key);
-  return key;
-}
-
-// Hashes a counter (splitmix64), so that the sample does not follow the order of the wants.
-std::uint64_t scatter(std::uint64_t n) {
-  n += 0x9e3779b97f4a7c15;
-  n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9;
-  n = (n ^ (n >> 27)) * 0x94d049bb133111eb;
-  return n ^ (n >> 31);
 }
 
 }  // namespace
@@ -262,7 +248,7 @@ void KvWorkerCore::count_wants(const AcquireBlocks& ask) {
   if (ask.retention.keep_hotter && (!sketch_ || mutated(Mutant::forget_hotness)))
     sketch_.emplace(config_.pool.pages);
   if (!sketch_ || (!ask.may_evict && !ask.read_only)) return;
-  for (const BlockWant& want : ask.wants) sketch_->touch(sketch_key(want.name));
+  for (const BlockWant& want : ask.wants) sketch_->touch(hash_of(want.name));
 }
 
 // Counts a router's report of uses by users of this home that other nodes served. Reads no more
@@ -280,7 +266,7 @@ void KvWorkerCore::count_user(Request& request, const BlockWant& want) const {
 }
 
 std::uint32_t KvWorkerCore::times_wanted(const BlockName& name) const {
-  return sketch_ ? sketch_->count(sketch_key(name)) : 0;
+  return sketch_ ? sketch_->count(hash_of(name)) : 0;
 }
 
 // Returns true if the new block is used more often, per token, than the blocks that it would evict.
@@ -295,11 +281,11 @@ bool KvWorkerCore::is_used_more(const PagePool::Want& want, const AcquireBlocks&
   double theirs = 0;
   for (const PoolBlock* block : pages_available.displaced) {
     const bool is_user = block->kind == SegmentKind::user;
-    const double uses = is_user ? 1 : sketch_->count(sketch_key(block->name));
+    const double uses = is_user ? 1 : sketch_->count(hash_of(block->name));
     theirs += (block->is_copy() ? copy_worth(ask) : 1) * uses *
               (is_user ? std::min(want.tokens, block->tokens) : block->tokens);
   }
-  if (pages_available.displaced.empty() || sketch_->count(sketch_key(want.name)) * want.tokens > theirs)
+  if (pages_available.displaced.empty() || sketch_->count(hash_of(want.name)) * want.tokens > theirs)
     return true;
   for (const PoolBlock* block : pages_available.displaced)
     if (block->kind != SegmentKind::user && !block->is_copy()) pool_.defer_eviction(*block);
@@ -324,7 +310,8 @@ KvWorkerCore::Hold KvWorkerCore::read_hold(const PoolBlock& block, bool remote, 
 
 bool KvWorkerCore::is_sampled() {
   constexpr double all = 18446744073709551616.0;  // 2^64
-  return config_.check_reads > 0 && static_cast<double>(scatter(++samples_)) < config_.check_reads * all;
+  // Hashed, so that the sample does not follow the order of the wants.
+  return config_.check_reads > 0 && static_cast<double>(spread(++samples_)) < config_.check_reads * all;
 }
 
 // A request waits for a block only once. Waiters that gave up are removed only when there are too

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 #include "runtime/actor/core.h"
 
 namespace troupe::router {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "kernels/base/check.h"
+#include "kernels/base/hash.h"
 #include "placement/assignment/homes.h"
-#include "placement/popularity/spread.h"
 #include "runtime/actor/mutants.h"
 
 namespace troupe::router {

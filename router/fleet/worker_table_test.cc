@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 
 namespace troupe::router {
 namespace {

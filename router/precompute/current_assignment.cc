@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "placement/popularity/spread.h"
+#include "kernels/base/hash.h"
 
 namespace troupe::router {
 

@@ -25,6 +25,13 @@ BlockName block_name(const NameContext& context, std::string_view tenant_salt, s
 
 std::string to_hex(const BlockName& name);
 
+// Returns the first eight bytes as a number: a hash, as names are hashes.
+inline std::uint64_t hash_of(const BlockName& name) {
+  std::uint64_t number = 0;
+  std::memcpy(&number, name.bytes.data(), sizeof number);
+  return number;
+}
+
 // Hash for hash tables: names are hashes already. Equal names hash alike, also in the build that
 // cuts names (mutants.h).
 struct BlockNameHash {

@@ -1,18 +1,16 @@
-// Judges the outcomes of the simulated clients' requests (clients.h), those received and those
-// missing: in time, correct for the versions named, and refused only for a promised reason.
+// Judges the outcomes of the simulated clients' requests: in time, correct for the versions named, and
+// refused only for a promised reason.
+#include "sim/cluster/client_judge.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include "router/fleet/fingerprint.h"
 #include "router/request/plans.h"
 #include "runtime/actor/message_id.h"
-#include "runtime/actor/user_home.h"
-#include "sim/cluster/clients.h"
 
 namespace troupe::sim {
 namespace {
 
-constexpr std::size_t ended_max = 100'000;
 constexpr std::int64_t reload_budget_us = 60'000'000;
 
 // True if a refusal may have this status (promise 1); 404 and 422 also need a reason.
@@ -22,11 +20,6 @@ bool is_promised(std::uint16_t status, SentRequest::Kind kind) {
   const bool may_blame_client = kind == SentRequest::Kind::malformed || kind == SentRequest::Kind::reload;
   return std::ranges::count(of_the_cluster, status) > 0 ||
          (may_blame_client && std::ranges::count(of_the_client, status) > 0);
-}
-
-void remember(std::deque<RequestId>& ids, RequestId id) {
-  ids.push_back(id);
-  if (ids.size() > ended_max) ids.pop_front();
 }
 
 std::string text_of(const Message& request) {
@@ -72,41 +65,27 @@ std::vector<Token> rows_of(const std::vector<Item>& items) {
 
 }  // namespace
 
-// ---- requests of outcomes ----
+ClientJudge::ClientJudge(Cluster& cluster, Violations& violations)
+    : cluster_(cluster), violations_(violations), served_(cluster), stored_(cluster.scenario().expiry) {
+  for (std::uint32_t model = 0; model < cluster.scenario().models; ++model)
+    oracles_.emplace_back(cluster.world(), cluster.form(), cluster.family(model),
+                          cluster.scenario().approximate);
+}
 
-Second& Clients::second(Instant at) {
+void ClientJudge::note_sent(SentRequest& asked) {
+  served_.note();
+  stored_.note_sent(asked, cluster_.world());
+  ++tally_.requests;
+  ++second(asked.sent).sent;
+}
+
+Second& ClientJudge::second(Instant at) {
   const auto index = static_cast<std::size_t>(at.us / 1'000'000);
   if (seconds_.size() <= index) seconds_.resize(index + 1);
   return seconds_[index];
 }
 
-void Clients::on_answer(NodeId router, Message message) {
-  const RequestId id = id_of(message);
-  const auto at = open_.find(id);
-  if (at == open_.end()) return on_unexpected(router, id);
-  const SentRequest asked = std::move(at->second);
-  open_.erase(at);
-  remember(ended_, id);
-  if (asked.router != router) report(1, asked, "is answered by another router");
-  if (cluster_.now() > due(asked))
-    report(1, asked, "has its outcome " + std::to_string((cluster_.now() - due(asked)).us) + " us too late");
-  judge(asked, message);
-  if (closed_) cluster_.host().at(cluster_.now(), [this] { ask_next(); });
-}
-
-void Clients::on_unexpected(NodeId router, RequestId id) {
-  if (stray_.contains(id)) return;
-  const std::string who = "request " + std::to_string(id);
-  if (std::ranges::find(ended_, id) != ended_.end())
-    return violations_.report(1, who + " has two outcomes", cluster_.now());
-  if (std::ranges::find(cut_, id) != cut_.end())
-    return violations_.report(1, who + " was lost with its router, and has an outcome", cluster_.now());
-  if (id == 0 || id >= next_id_)
-    violations_.report(1, who + " was never asked, but has an outcome at node " + std::to_string(router),
-                       cluster_.now());
-}
-
-void Clients::judge(const SentRequest& asked, const Message& answer) {
+void ClientJudge::judge(const SentRequest& asked, const Message& answer) {
   const auto* refused = std::get_if<Refused>(&answer);
   if (const auto* reload = std::get_if<Reload>(&asked.request))
     judge_reload(asked, *reload, refused ? &refused->refusal : nullptr);
@@ -131,7 +110,7 @@ void Clients::judge(const SentRequest& asked, const Message& answer) {
   now.latency_ms.push_back(static_cast<float>((cluster_.now() - asked.sent).us) * 1e-3F);
   if (const auto* stored = std::get_if<Stored>(&answer)) {
     if (asks_for_scores(asked.request)) return report(1, asked, "gets the answer of a write");
-    return learn_stored(asked, *stored);
+    return judge_stored(asked, stored->version);
   }
   if (const auto* appended = std::get_if<Appended>(&answer)) return judge_appended(asked, *appended);
   if (const auto* rank = std::get_if<RankReply>(&answer)) {
@@ -148,7 +127,7 @@ void Clients::judge(const SentRequest& asked, const Message& answer) {
   judge_versions(asked, score->model_version, "");
 }
 
-void Clients::judge_rank(const SentRequest& asked, const RankReply& reply) {
+void ClientJudge::judge_rank(const SentRequest& asked, const RankReply& reply) {
   const auto* request = std::get_if<RankRequest>(&asked.request);
   if (!request) return report(1, asked, "gets a ranking");
   if (reply.features_stale + reply.features_missing > (request->features == "behind" ? 1u : 0u))
@@ -158,14 +137,14 @@ void Clients::judge_rank(const SentRequest& asked, const RankReply& reply) {
   judge_content(asked, reply, fault);
 }
 
-void Clients::judge_generated(const SentRequest& asked, const GenerateReply& reply) {
+void ClientJudge::judge_generated(const SentRequest& asked, const GenerateReply& reply) {
   const auto* request = std::get_if<GenerateRequest>(&asked.request);
   if (!request) return report(1, asked, "gets generated items");
   judge_content(asked, reply, oracles_.at(asked.model).validate(*request, reply));
 }
 
 template <class Reply>
-void Clients::judge_content(const SentRequest& asked, const Reply& reply, const std::string& fault) {
+void ClientJudge::judge_content(const SentRequest& asked, const Reply& reply, const std::string& fault) {
   const bool struck = !fault.empty() && cluster_.struck().explain(reply);
   tally_.struck += struck;
   if (!fault.empty() && !struck) report(1, asked, fault);
@@ -179,54 +158,19 @@ void Clients::judge_content(const SentRequest& asked, const Reply& reply, const 
   judge_versions(asked, reply.model_version, reply.catalog_version);
 }
 
-void Clients::note_versions() {
-  for (std::uint32_t model = 0; model < served_.size(); ++model) {
-    const Versions now = cluster_.versions(model);
-    std::vector<ServedSince>& served = served_[model];
-    if (served.empty() || served.back().versions.epoch != now.epoch) served.push_back({now, cluster_.now()});
-  }
-}
-
-// Routers have a few heartbeats to learn of new versions; a router that is cut off or paused may need
-// longer.
-bool Clients::served_for(const SentRequest& asked, std::size_t index) const {
-  const std::int64_t grace = 4 * cluster_.scenario().heartbeat.us;
-  const std::vector<ServedSince>& served = served_[asked.model];
-  return !asked.must_succeed || index + 1 == served.size() ||
-         served[index + 1].from.us + grace >= asked.sent.us;
-}
-
-// If two models share the users, the next model serves the users whose place is below its share, and no
-// others. Those users may also get the present model while no worker has the next one.
-bool Clients::may_have(const SentRequest& asked, const Versions& versions, const std::string& model) {
-  if (model == versions.model_version) return true;
-  if (!versions.is_shared() || model != versions.next_model) return false;
-  std::uint64_t home = 0;
-  if (const auto* rank = std::get_if<RankRequest>(&asked.request)) home = user_hash(rank->tenant, rank->user);
-  if (const auto* generate = std::get_if<GenerateRequest>(&asked.request))
-    home = user_hash(generate->tenant, generate->user);
-  if (const auto* score = std::get_if<ScoreRequest>(&asked.request)) home = router::fingerprint(*score);
-  return router::share_position(home, model) < versions.next_share;
-}
-
 // No request may be answered from versions that were replaced before it was sent, or from versions that
 // were never served.
-void Clients::judge_versions(const SentRequest& asked, const std::string& model, const std::string& catalog) {
-  note_versions();
-  const std::vector<ServedSince>& served = served_[asked.model];
-  for (std::size_t i = 0; i < served.size(); ++i) {
-    const Versions& versions = served[i].versions;
-    if (served_for(asked, i) && may_have(asked, versions, model) &&
-        (catalog.empty() || catalog == versions.catalog_version))
-      return;
-  }
+void ClientJudge::judge_versions(const SentRequest& asked, const std::string& model,
+                                 const std::string& catalog) {
+  served_.note();
+  if (served_.may_answer(asked, model, catalog)) return;
   report(4, asked,
          "is answered by model " + model + " from catalog " + catalog + ", which were not served then");
 }
 
 // A reload that no other reload disturbs must succeed, unless a harmful fault is in its way. Model and
 // catalog that are changed together must change in one step.
-void Clients::judge_reload(const SentRequest& asked, const Reload& reload, const Refusal* refusal) {
+void ClientJudge::judge_reload(const SentRequest& asked, const Reload& reload, const Refusal* refusal) {
   if (!asked.alone) return;
   const bool exists =
       reload.model_version.empty() || std::ranges::count(Cluster::models, reload.model_version) > 0;
@@ -236,7 +180,7 @@ void Clients::judge_reload(const SentRequest& asked, const Reload& reload, const
     return;
   }
   if (!exists) return report(4, asked, "is answered as done, but there is no such model");
-  note_versions();
+  served_.note();
   const Versions now = cluster_.versions();
   const bool is_share = reload.share < 1;
   const bool has_model =
@@ -248,13 +192,13 @@ void Clients::judge_reload(const SentRequest& asked, const Reload& reload, const
   if (!has_model || !has_catalog || !has_share || has_other)
     report(4, asked, "is answered as done, but other versions are served or pending");
   if (reload.model_version.empty() || reload.catalog_version.empty()) return;
-  for (const ServedSince& served : served_.front())
+  for (const ServedVersions::Since& served : served_.of(0))
     if (served.from > asked.sent && (served.versions.model_version == reload.model_version) !=
                                         (served.versions.catalog_version == reload.catalog_version))
       report(4, asked, "has changed model and catalog one after the other");
 }
 
-void Clients::judge_refusal(const SentRequest& asked, const Refusal& refusal) {
+void ClientJudge::judge_refusal(const SentRequest& asked, const Refusal& refusal) {
   const std::string text = std::to_string(refusal.status) + " " + refusal.code + ", " + refusal.what;
   if (refusal.code.empty() || !is_promised(refusal.status, asked.kind))
     return report(1, asked, "gets a refusal that was not promised: " + text);
@@ -268,22 +212,22 @@ void Clients::judge_refusal(const SentRequest& asked, const Refusal& refusal) {
   if (asked.must_succeed) report(6, asked, "is refused although the cluster has the resources: " + text);
 }
 
-bool Clients::is_excused(const SentRequest& asked, const Refusal& refusal) {
-  note_versions();
+bool ClientJudge::is_excused(const SentRequest& asked, const Refusal& refusal) {
+  served_.note();
   if (refusal.status == 404) return may_be_unknown(asked);
   return refusal.code == "poison" && refusal.status == 422 && was_lost_twice(asked);
 }
 
 // True if the user, or an item of a catalog that the request may have used, was missing at some time while
 // the request was in flight.
-bool Clients::may_be_unknown(const SentRequest& asked) const {
+bool ClientJudge::may_be_unknown(const SentRequest& asked) const {
   const auto request = needed_of(asked.request);
   if (!request) return false;
   const WorldData& world = cluster_.world();
   if (world.was_absent(request->tenant, request->user, asked.profile_since)) return true;
-  const std::vector<ServedSince>& served = served_[asked.model];
+  const std::vector<ServedVersions::Since>& served = served_.of(asked.model);
   for (std::size_t i = 0; i < served.size(); ++i) {
-    if (!served_for(asked, i)) continue;
+    if (!served_.served_for(asked, i)) continue;
     for (WorldData::Edition edition = asked.edition; edition <= world.edition(); ++edition)
       for (const std::string& id : request->items)
         if (!world.item(id, served[i].versions.catalog_version, edition)) return true;
@@ -292,7 +236,7 @@ bool Clients::may_be_unknown(const SentRequest& asked) const {
 }
 
 // A poison request that killed workers was lost twice too.
-bool Clients::was_lost_twice(const SentRequest& asked) {
+bool ClientJudge::was_lost_twice(const SentRequest& asked) {
   if (!attempts_) return true;
   std::set<Content> contents;
   const auto add = [&](const Tokens& user_tokens, const std::vector<Token>& rows) {
@@ -308,8 +252,9 @@ bool Clients::was_lost_twice(const SentRequest& asked) {
 
 // Adds the contents for each profile that existed while the request was in flight. Routers identify a
 // content by the items' ids, so its losses may date from a time when the items had other rows.
-void Clients::add_contents(const RankRequest& request, std::uint64_t profile_since,
-                           const std::function<void(const Tokens&, const std::vector<Token>&)>& add) const {
+void ClientJudge::add_contents(
+    const RankRequest& request, std::uint64_t profile_since,
+    const std::function<void(const Tokens&, const std::vector<Token>&)>& add) const {
   const WorldData& world = cluster_.world();
   std::set<std::pair<std::vector<Token>, std::size_t>> states;  // rows, positions of the items
   for (const std::string& catalog : world.options().catalogs)
@@ -331,60 +276,26 @@ void Clients::add_contents(const RankRequest& request, std::uint64_t profile_sin
 }
 
 // An event that was appended once must not be appended again, and no event may be missing.
-void Clients::judge_appended(const SentRequest& asked, const Appended& appended) {
+void ClientJudge::judge_appended(const SentRequest& asked, const Appended& appended) {
   const auto* events = std::get_if<AppendEvents>(&asked.request);
   if (!events) return report(1, asked, "gets the answer of an append");
-  learn_stored(asked, Stored{appended.id, appended.version});
+  judge_stored(asked, appended.version);
   if (appended.appended + appended.repeated != events->tokens.size())
     report(4, asked,
            "reports that " + std::to_string(appended.appended + appended.repeated) +
                " events were appended, of " + std::to_string(events->tokens.size()));
-  const std::pair user{events->tenant, events->user};
-  if (events->event_ids.empty() || put_.contains(user)) return;
-  if (!appended_[user].insert(events->event_ids.front()).second && appended.appended > 0)
+  if (!stored_.note_appended(*events) && appended.appended > 0)
     report(4, asked, "appends events that were already appended");
 }
 
-void Clients::learn_stored(const SentRequest& asked, const Stored& stored) {
-  const auto learn = [&](const std::string& tenant, const std::string& user) {
-    std::uint64_t& known = stored_[{tenant, user}];
-    known = std::max(known, stored.version);
-    stored_when_[{tenant, user}].emplace_back(cluster_.now(), known);
-    std::uint64_t& own = stored_by_[{tenant, user, asked.router}];
-    own = std::max(own, stored.version);
-  };
-  if (const auto* put = std::get_if<PutUser>(&asked.request)) {
-    learn(put->tenant, put->user);
-  } else if (const auto* gone = std::get_if<DeleteUser>(&asked.request)) {
-    learn(gone->tenant, gone->user);
-  } else if (const auto* events = std::get_if<AppendEvents>(&asked.request)) {
-    learn(events->tenant, events->user);
-  } else if (std::holds_alternative<Reload>(asked.request)) {
-    ++tally_.swaps;
-  }
-}
-
-// Messages in flight to the killed process reach the next process of that node.
-void Clients::cut_off(NodeId router) {
-  for (const Posted& posted : posted_)
-    if (posted.router == router && posted.at + cluster_.scenario().link.latency_max >= cluster_.now())
-      stray_.insert(posted.id);
-  for (auto at = open_.begin(); at != open_.end();) {
-    const bool theirs = at->second.router == router;
-    tally_.cut_off += theirs;
-    if (theirs) remember(cut_, at->first);
-    at = theirs ? open_.erase(at) : std::next(at);
-  }
-}
-
-std::size_t Clients::open_at(NodeId router) const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(open_, [&](const auto& entry) { return entry.second.router == router; }));
+void ClientJudge::judge_stored(const SentRequest& asked, std::uint64_t version) {
+  stored_.learn(asked, version, cluster_.now());
+  tally_.swaps += std::holds_alternative<Reload>(asked.request);
 }
 
 // Returns when the outcome must have arrived. The router keeps the deadline by its own clock, which a fault
 // may slow down; a paused router may receive the request only after it resumes.
-Instant Clients::due(const SentRequest& asked) const {
+Instant ClientJudge::due(const SentRequest& asked) const {
   const Scenario& s = cluster_.scenario();
   const bool reload = std::holds_alternative<Reload>(asked.request);
   const std::int64_t budget = reload ? reload_budget_us : asked.budget.us;
@@ -392,15 +303,7 @@ Instant Clients::due(const SentRequest& asked) const {
   return from + Duration{(s.drifts ? budget * 11 / 10 : budget) + 2 * s.heartbeat.us};
 }
 
-void Clients::check_overdue() {
-  for (auto& [id, asked] : open_) {
-    if (asked.overdue || cluster_.now() <= due(asked) || cluster_.host().paused(asked.router)) continue;
-    asked.overdue = true;
-    report(1, asked, "has no outcome long after its deadline");
-  }
-}
-
-void Clients::report(int promise, const SentRequest& asked, const std::string& what) {
+void ClientJudge::report(int promise, const SentRequest& asked, const std::string& what) {
   violations_.report(promise,
                      text_of(asked.request) + " (sent at " + std::to_string(asked.sent.us) + " us to node " +
                          std::to_string(asked.router) + ") " + what,

@@ -1,0 +1,150 @@
+// Draws requests of simulated clients. All draws come from one stream of the run's seed.
+#include "sim/cluster/request_draw.h"
+
+#include <algorithm>
+
+namespace troupe::sim {
+
+RequestDraw::RequestDraw(Cluster& cluster)
+    : cluster_(cluster),
+      random_(cluster.scenario().seed, 31),
+      writes_share_(cluster.scenario().writes_share) {}
+
+std::string RequestDraw::tenant() {
+  const auto& tenants = cluster_.world().options().tenants;
+  if (greedy_share_ > 0 && chance(random_, greedy_share_)) return tenants.at(greedy_);
+  return tenants[random_.below(tenants.size())];
+}
+
+RankRequest RequestDraw::rank() {
+  RankRequest request;
+  request.tenant = tenant();
+  request.user = WorldData::user_id(cluster_.world().draw_user(random_));
+  request.candidates = cluster_.world().draw_candidates(random_, cluster_.scenario().candidates,
+                                                        cluster_.versions().catalog_version);
+  if (chance(random_, 0.2)) request.top_k = 1 + static_cast<std::uint32_t>(random_.below(5));
+  make_approximate(request);
+  make_lenient(request);
+  return request;
+}
+
+// Makes one request in four lenient, by its content: with a recently read profile, or without waiting for
+// one.
+void RequestDraw::make_lenient(RankRequest& request) {
+  if (!cluster_.scenario().lenient) return;
+  const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.back()));
+  if (drawn % 4 == 0) request.features = drawn / 4 % 3 == 0 ? "wait" : "behind";
+}
+
+// Chooses one request in sixteen by its content, so that no other draw of a run changes. Such a request
+// asks for plans with blocks, or for a planner that may choose them; a share of its prompt, none or all may
+// be approximate.
+void RequestDraw::make_approximate(RankRequest& request) {
+  const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.front()));
+  if (drawn % 16 != 0 || cluster_.scenario().generates) return;
+  constexpr std::string_view policies[] = {"blocks+30:tail:mean:layer2",
+                                           "blocks+10:importance",
+                                           "blocks+50:attention",
+                                           "blocks+20:deviation:mean",
+                                           "planner",
+                                           "all_blocks+30:tail:mean:history20:window6",
+                                           "planner+10:attention:window8",
+                                           "all_blocks+0:importance:history100"};
+  constexpr double shares[] = {-1, 0, 0.25, 1};
+  request.policy = policies[drawn / 16 % std::size(policies)];
+  if (cluster_.scenario().prototypes && drawn / 1'024 % 2 == 0)
+    request.policy = "all_blocks+30:attention:history20:prototypes";
+  request.approximate = shares[drawn / 128 % std::size(shares)];
+}
+
+Message RequestDraw::request() {
+  if (chance(random_, writes_share_)) return write();
+  if (!chance(random_, 0.02)) return rank();
+  ScoreRequest score;
+  const auto tokens_max = static_cast<std::uint64_t>(std::min<Token>(500, cluster_.world().rows() - 12));
+  for (int i = 0; i < 5; ++i) score.query.push_back(static_cast<Token>(10 + random_.below(tokens_max)));
+  for (int i = 0; i < 3; ++i)
+    score.items.push_back({{static_cast<Token>(10 + random_.below(tokens_max)), 4}});
+  score.label_tokens = {11, 12};
+  return score;
+}
+
+Message RequestDraw::write() {
+  const std::string user = WorldData::user_id(cluster_.world().draw_user(random_));
+  const std::string item = WorldData::item_id(cluster_.world().draw_item(random_));
+  std::vector<Token> tokens;
+  const auto tokens_max = static_cast<std::uint64_t>(std::min<Token>(500, cluster_.world().rows() - 10));
+  for (std::uint64_t i = 2 + random_.below(12); i > 0; --i)
+    tokens.push_back(static_cast<Token>(10 + random_.below(tokens_max)));
+  if (cluster_.scenario().generates) return grow_or_put(user, std::move(tokens));
+  if (chance(random_, 0.3)) return append(tenant(), user, std::move(tokens));
+  if (!chance(random_, 0.3)) return PutUser{0, tenant(), user, {}, tokens};
+  return PutItem{0, item, "new " + item, tokens, static_cast<Token>(10 + random_.below(500))};
+}
+
+// Appends to an existing profile, or replaces it. Blocks of a history also serve the history with events
+// appended.
+Message RequestDraw::grow_or_put(const std::string& user, std::vector<Token> tokens) {
+  constexpr std::size_t grown_max = 200;
+  const std::string owner = tenant();
+  const auto profile = cluster_.world().profile(owner, user);
+  const bool grows = profile && profile->tokens.size() < grown_max && chance(random_, 0.7);
+  if (grows && chance(random_, 0.5)) return append(owner, user, std::move(tokens));
+  if (grows) tokens.insert(tokens.begin(), profile->tokens.begin(), profile->tokens.end());
+  return PutUser{0, owner, user, {}, std::move(tokens)};
+}
+
+// Repeats the last append in one of five cases, like a client that does not know whether it was done.
+AppendEvents RequestDraw::append(const std::string& tenant, const std::string& user,
+                                 std::vector<Token> tokens) {
+  if (last_append_ && chance(random_, 0.2)) return *last_append_;
+  AppendEvents events{.tenant = tenant, .user = user, .tokens = std::move(tokens)};
+  for (std::size_t i = 0; i < events.tokens.size(); ++i)
+    events.event_ids.push_back("e" + std::to_string(++events_drawn_));
+  last_append_ = events;
+  return events;
+}
+
+Message RequestDraw::malformed() {
+  RankRequest request = rank();
+  switch (random_.below(6)) {
+    case 0:
+      request.candidates.clear();
+      return request;
+    case 1:
+      request.user.clear();
+      return request;
+    case 2:
+      request.candidates.assign(5'000, "i1");
+      return request;
+    case 3:
+      request.policy = "no such policy";
+      return request;
+    case 4:
+      request.user.assign(3'000, 'x');
+      return request;
+    default:
+      return PutUser{0, "", "", {"i0"}, {1, 2, -7}};
+  }
+}
+
+GenerateRequest generate_of(const RankRequest& rank) {
+  std::uint64_t seed = hash_of(rank.user);
+  for (const std::string& candidate : rank.candidates) seed = mix(seed, hash_of(candidate));
+  RandomStream random(seed, rank.top_k);
+  GenerateRequest request{.tenant = rank.tenant, .user = rank.user, .top_k = rank.top_k};
+  if (chance(random, 0.7))
+    request.width = std::max(rank.top_k, 1 + static_cast<std::uint32_t>(random.below(40)));
+  request.among_allowed = chance(random, 0.3);
+  const double list = unit(random);
+  if (list < 0.2) {
+    request.allow = rank.candidates;
+  } else {
+    request.exclude_seen = chance(random, 0.3);
+    if (list < 0.5) request.deny = rank.candidates;
+  }
+  request.logprobs = chance(random, 0.25);
+  return request;
+}
+
+}  // namespace troupe::sim
