@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "kernels/base/check.h"
 #include "placement/split/latency_counts.h"
@@ -69,9 +70,9 @@ void AllocatorCore::step(Instant now, Event&& event, Effects& effects) {
     if (fired->timer == retry_timer) retrying_ = false;
     if (fired->timer == window_timer) return end_window(now, effects);
     if (!settled() && !retrying_) set_split(now, effects);
-  } else if (const auto* received = std::get_if<Received>(&event)) {
-    if (const auto* report = std::get_if<PoolReport>(&received->message)) {
-      on_report(now, received->from, *report, effects);
+  } else if (auto* received = std::get_if<Received>(&event)) {
+    if (auto* report = std::get_if<PoolReport>(&received->message)) {
+      on_report(now, received->from, std::move(*report), effects);
     } else if (const auto* request = std::get_if<StatusRequest>(&received->message)) {
       effects.send(received->from, status(request->id));
     } else {
@@ -80,25 +81,25 @@ void AllocatorCore::step(Instant now, Event&& event, Effects& effects) {
   }
 }
 
-void AllocatorCore::on_report(Instant now, Address from, const PoolReport& report, Effects& effects) {
+void AllocatorCore::on_report(Instant now, Address from, PoolReport&& report, Effects& effects) {
   if (from != worker()) return effects.count(Metric::protocol_errors);
   if (report_ && is_older(report, *report_)) return;
   const bool restarted = !report_ || report.incarnation > report_->incarnation;
-  report_ = report;
+  report_ = std::move(report);
   if (restarted) before_.reset();
-  follow(report);
+  follow_worker();
   if (!window_ends_) {
     window_ends_ = now + config_.window;
     effects.set_timer(window_timer, *window_ends_);
   }
-  const bool again = mutated(Mutant::set_split_again) && report.epoch == split_.epoch;
+  const bool again = mutated(Mutant::set_split_again) && report_->epoch == split_.epoch;
   if ((!settled() || again) && (restarted || !retrying_)) set_split(now, effects);
 }
 
 // Adopts what the areas have lent to each other since the worker took over this split.
-void AllocatorCore::follow(const PoolReport& report) {
-  if (report.epoch != split_.epoch || report.areas.size() != split_.areas.size()) return;
-  for (std::size_t i = 0; i < split_.areas.size(); ++i) split_.areas[i].pages = report.areas[i].pages;
+void AllocatorCore::follow_worker() {
+  if (report_->epoch != split_.epoch || report_->areas.size() != split_.areas.size()) return;
+  for (std::size_t i = 0; i < split_.areas.size(); ++i) split_.areas[i].pages = report_->areas[i].pages;
 }
 
 // Names no incarnation before the first report. The worker then ignores the split, but reports.

@@ -45,8 +45,8 @@ class AllocatorCore final : public Core {
   void step(Instant now, Event&& event, Effects& effects) override;
 
  private:
-  void on_report(Instant now, Address from, const PoolReport& report, Effects& effects);
-  void follow(const PoolReport& report);
+  void on_report(Instant now, Address from, PoolReport&& report, Effects& effects);
+  void follow_worker();
   void set_split(Instant now, Effects& effects);
   void end_window(Instant now, Effects& effects);
   void decide(Instant now, Effects& effects);

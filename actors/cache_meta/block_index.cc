@@ -4,7 +4,7 @@
 #include "actors/cache_meta/block_index.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 namespace troupe::actors {
 namespace {
@@ -27,7 +27,7 @@ bool same_entry(const BlockIndex::NamedBlock& known, const BlockEntry& reported)
 
 // ---- changes ----
 
-bool BlockIndex::add(NodeId node, const BlockEntry& entry) {
+bool BlockIndex::add(NodeId node, BlockEntry entry) {
   if (full()) sweep(swept_when_full);
   NamedBlock* known = find(entry.name);
   if (known != nullptr) {
@@ -45,7 +45,8 @@ bool BlockIndex::add(NodeId node, const BlockEntry& entry) {
     }
   }
   if (holdings_ >= holdings_max_) return false;
-  add_holding(node, known != nullptr ? *known : make_block(entry), entry.generation);
+  const std::uint64_t generation = entry.generation;
+  add_holding(node, known != nullptr ? *known : make_block(std::move(entry)), generation);
   return true;
 }
 
@@ -90,10 +91,10 @@ void BlockIndex::sweep(std::size_t count) {
   }
 }
 
-BlockIndex::NamedBlock& BlockIndex::make_block(const BlockEntry& entry) {
+BlockIndex::NamedBlock& BlockIndex::make_block(BlockEntry&& entry) {
   NamedBlock& named =
       *blocks_.emplace(entry.name, std::make_unique<NamedBlock>(entry.name, Block{})).first->second;
-  Owner& owner = *owners(entry.kind).try_emplace(entry.owner, nullptr).first;
+  Owner& owner = *owners(entry.kind).try_emplace(std::move(entry.owner), nullptr).first;
   Block& block = named.second;
   block.owner = &owner;
   block.next = owner.second;
@@ -231,9 +232,9 @@ void BlockIndex::set_frequency(const std::string& user, double frequency) {
   for (NamedBlock* named = owned->second; named != nullptr; named = named->second.next) {
     Block& block = named->second;
     if (block.frequency == frequency) continue;
-    coldest_.erase({block.frequency, block.ordinal, named});
-    coldest_.insert({frequency, block.ordinal, named});
-    block.frequency = frequency;
+    auto cold = coldest_.extract({block.frequency, block.ordinal, named});
+    cold.value().frequency = block.frequency = frequency;
+    coldest_.insert(std::move(cold));
   }
   if (frequency > 0) {
     warm_users_.insert(owned->first);

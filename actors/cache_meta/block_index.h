@@ -66,7 +66,7 @@ class BlockIndex {
 
   // Returns false if the index is full, or if it knows a younger generation on that node. A new
   // user block has frequency 0 until `set_frequency`.
-  bool add(NodeId node, const BlockEntry& block);
+  bool add(NodeId node, BlockEntry block);
   // Removes the block's holding on `node` if it has that generation or an older one. Returns false
   // if there is none.
   bool remove(NodeId node, const BlockVersion& block);
@@ -126,7 +126,7 @@ class BlockIndex {
   using Holders = std::vector<Holder>;
 
   Owners& owners(SegmentKind kind) { return kind == SegmentKind::user ? users_ : others_; }
-  NamedBlock& make_block(const BlockEntry& entry);
+  NamedBlock& make_block(BlockEntry&& entry);
   void erase_block(NamedBlock& block);
   void add_holding(NodeId node, NamedBlock& block, std::uint64_t generation);
   void erase_holding(Holder holder);

@@ -57,8 +57,8 @@ CacheMetaCore::CacheMetaCore(CacheMetaConfig config)
 
 void CacheMetaCore::step(Instant now, Event&& event, Effects& effects) {
   workers_.shift_silence(stall_.before(now));
-  if (const auto* received = std::get_if<Received>(&event)) {
-    on_message(now, *received, effects);
+  if (auto* received = std::get_if<Received>(&event)) {
+    on_message(now, received->from, std::move(received->message), effects);
   } else if (const auto* fired = std::get_if<TimerFired>(&event)) {
     on_timer(now, fired->timer, effects);
   } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
@@ -88,38 +88,41 @@ void CacheMetaCore::on_timer(Instant now, std::uint64_t timer, Effects& effects)
   if (timer == start_timer || timer == refresh_timer) on_refresh(now, effects);
 }
 
-void CacheMetaCore::on_message(Instant now, const Received& received, Effects& effects) {
-  if (const auto* lookup = std::get_if<LookupBlocks>(&received.message)) {
-    on_lookup(now, received.from, *lookup, effects);
-  } else if (const auto* forget = std::get_if<Forget>(&received.message)) {
-    on_forget(now, received.from, *forget, effects);
-  } else if (const auto* request = std::get_if<StatusRequest>(&received.message)) {
-    effects.send(received.from, status(request->id, now));
-  } else if (const auto* drain = std::get_if<Drain>(&received.message)) {
+void CacheMetaCore::on_message(Instant now, Address from, Message&& message, Effects& effects) {
+  if (const auto* lookup = std::get_if<LookupBlocks>(&message)) {
+    on_lookup(now, from, *lookup, effects);
+  } else if (auto* forget = std::get_if<Forget>(&message)) {
+    on_forget(now, from, std::move(*forget), effects);
+  } else if (const auto* request = std::get_if<StatusRequest>(&message)) {
+    effects.send(from, status(request->id, now));
+  } else if (const auto* drain = std::get_if<Drain>(&message)) {
     leadership_.drain(drain->on, now, effects);
-    effects.send(received.from, status(drain->id, now));
-  } else if (received.from.role == Role::kv_worker && workers_.knows(received.from.node)) {
-    on_worker(now, received, effects);
+    effects.send(from, status(drain->id, now));
+  } else if (from.role == Role::kv_worker && workers_.knows(from.node)) {
+    on_worker(now, from.node, std::move(message), effects);
   } else {
     effects.count(Metric::protocol_errors);
   }
 }
 
 // BAT's "write": the index follows the owners of the blocks.
-void CacheMetaCore::on_worker(Instant now, const Received& received, Effects& effects) {
-  const NodeId node = received.from.node;
+void CacheMetaCore::on_worker(Instant now, NodeId node, Message&& message, Effects& effects) {
   bool understood = false;
-  if (const auto* changes = std::get_if<CacheChanges>(&received.message)) {
-    understood = workers_.on_changes(now, node, *changes, effects);
-    for (const BlockEntry& block : changes->added)
-      if (understood && block.kind == SegmentKind::user) returns_.mark_cached(key_of(block.name), now.us);
-    for (const BlockName& name : changes->refused)
-      if (understood) returns_.mark_abandoned(key_of(name));
-  } else if (const auto* part = std::get_if<InventoryPart>(&received.message)) {
-    understood = workers_.on_part(now, node, *part, effects);
+  if (auto* changes = std::get_if<CacheChanges>(&message)) {
+    understood = FollowedWorkers::is_valid(*changes);
+    if (understood) note_returns(now, *changes);
+    if (understood) workers_.on_changes(now, node, std::move(*changes), effects);
+  } else if (auto* part = std::get_if<InventoryPart>(&message)) {
+    understood = workers_.on_part(now, node, std::move(*part), effects);
   }
   if (!understood) effects.count(Metric::protocol_errors);
   warm_users(now, effects);
+}
+
+void CacheMetaCore::note_returns(Instant now, const CacheChanges& changes) {
+  for (const BlockEntry& block : changes.added)
+    if (block.kind == SegmentKind::user) returns_.mark_cached(key_of(block.name), now.us);
+  for (const BlockName& name : changes.refused) returns_.mark_abandoned(key_of(name));
 }
 
 void CacheMetaCore::warm_users(Instant now, Effects& effects) {
@@ -210,15 +213,15 @@ void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
 double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const BlockQuery& block, bool held,
                                 double items) {
   std::uint64_t tokens = 0;
-  for (const FollowedWorkers::NodeCapacity& capacity : workers_.capacities())
-    tokens += capacity.all().total_tokens;
+  workers_.visit_capacities({}, [&](const auto& capacity) { tokens += capacity.all().total_tokens; });
   const std::string key = key_of(block.name);
   const double uses = returns_.want(key, block.tokens, tokens, now.us);
   if (returns_.is_expected(key, held, now.us)) return 0;
-  const auto has_free_tokens = [&](const FollowedWorkers::NodeCapacity& capacity) {
-    return capacity.all().free_tokens >= block.tokens;
-  };
-  if (std::ranges::any_of(capacities_of(lookup.prefer), has_free_tokens)) return uses;
+  bool has_free_tokens = false;
+  workers_.visit_capacities(lookup.prefer, [&](const auto& capacity) {
+    has_free_tokens = has_free_tokens || capacity.all().free_tokens >= block.tokens;
+  });
+  if (has_free_tokens) return uses;
   const std::int64_t counted_us =
       std::clamp<std::int64_t>((now - counting_since_).us, 1, config_.item_popularity.window_us);
   const std::int64_t life_us = std::min(returns_.oldest_us(now.us), counted_us);
@@ -226,28 +229,19 @@ double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const B
   return std::max(0.0, uses - items * windows);
 }
 
-// Returns the free and total tokens of `nodes`, or of all nodes if `nodes` is empty.
-std::vector<FollowedWorkers::NodeCapacity> CacheMetaCore::capacities_of(std::span<const NodeId> nodes) const {
-  if (nodes.empty()) return workers_.capacities();
-  std::vector<FollowedWorkers::NodeCapacity> capacities;
-  for (const NodeId node : nodes)
-    if (const auto capacity = workers_.capacity(node)) capacities.push_back(*capacity);
-  return capacities;
-}
-
 // Estimates the value of keeping item blocks that no node has: their earlier uses in the window,
 // without this use. Sets `found.uses` only if a preferred node has free item tokens. Returns the
 // mean of the earlier uses in either case.
 double CacheMetaCore::find_item_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) const {
-  const auto has_free_tokens = [](const FollowedWorkers::NodeCapacity& capacity) {
-    return capacity.of(SegmentKind::item).free_tokens > 0;
-  };
-  const bool capacity = std::ranges::any_of(capacities_of(lookup.prefer), has_free_tokens);
+  bool has_free_tokens = false;
+  workers_.visit_capacities(lookup.prefer, [&](const auto& capacity) {
+    has_free_tokens = has_free_tokens || capacity.of(SegmentKind::item).free_tokens > 0;
+  });
   double sum = 0, missing = 0;
   for (std::size_t i = 0; i < lookup.blocks.size(); ++i) {
     if (is_users(lookup.blocks[i]) || found.counts[i] > 0) continue;
     const double earlier = std::max(0.0, items_.frequency(lookup.blocks[i].name, now.us) - 1);
-    if (capacity) found.uses[i] = earlier;
+    if (has_free_tokens) found.uses[i] = earlier;
     sum += earlier;
     ++missing;
   }
@@ -267,13 +261,14 @@ void CacheMetaCore::find_coldest(Instant now, const LookupBlocks& lookup, std::u
                                  BlocksFound& found) {
   const auto home = std::span(lookup.prefer).first(std::min<std::size_t>(lookup.prefer.size(), 1));
   std::uint64_t free = 0, total = 0;
-  const std::vector<FollowedWorkers::NodeCapacity> capacities = capacities_of(home);
-  for (const FollowedWorkers::NodeCapacity& capacity : capacities) {
+  bool is_known = false;
+  workers_.visit_capacities(home, [&](const auto& capacity) {
     const AreaCapacity users = capacity.of(SegmentKind::user);
     free = std::max(free, users.free_tokens);
     total = std::max(total, users.total_tokens);
-  }
-  if (capacities.empty()) return;
+    is_known = true;
+  });
+  if (!is_known) return;
   if (total < tokens) {
     found.coldest_frequency = std::numeric_limits<double>::max();
     return;
@@ -314,7 +309,7 @@ void CacheMetaCore::name_coldest(std::span<const NodeId> home, std::uint32_t tok
 
 // Sends to every worker, not only to those in the index: a worker may hold the owner's blocks on
 // disk only. The index follows when the workers report that the blocks are gone.
-void CacheMetaCore::on_forget(Instant now, Address from, Forget forget, Effects& effects) {
+void CacheMetaCore::on_forget(Instant now, Address from, Forget&& forget, Effects& effects) {
   if (from.role != Role::router) return effects.count(Metric::protocol_errors);
   if (!leadership_.leads(now)) return;
   forget.token = leadership_.token();

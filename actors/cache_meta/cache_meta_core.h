@@ -66,19 +66,19 @@ class CacheMetaCore final : public Core {
   std::string check_bounds() const;  // "" or the violated bound
 
  private:
-  void on_message(Instant now, const Received& received, Effects& effects);
+  void on_message(Instant now, Address from, Message&& message, Effects& effects);
   void warm_users(Instant now, Effects& effects);
-  void on_worker(Instant now, const Received& received, Effects& effects);
+  void on_worker(Instant now, NodeId node, Message&& message, Effects& effects);
+  void note_returns(Instant now, const CacheChanges& changes);
   void on_timer(Instant now, std::uint64_t timer, Effects& effects);
   void on_heartbeat(Instant now, Effects& effects);
   void on_lookup(Instant now, Address from, const LookupBlocks& lookup, Effects& effects);
-  void on_forget(Instant now, Address from, Forget forget, Effects& effects);
+  void on_forget(Instant now, Address from, Forget&& forget, Effects& effects);
   void on_refresh(Instant now, Effects& effects);
   void beat(Instant now, Effects& effects);
   void find_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found);
   double user_uses(Instant now, const LookupBlocks& lookup, const BlockQuery& block, bool held, double items);
   void count_access(Instant now, const LookupBlocks& lookup);
-  std::vector<FollowedWorkers::NodeCapacity> capacities_of(std::span<const NodeId> nodes) const;
   double find_item_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) const;
   void find_coldest(Instant now, const LookupBlocks& lookup, std::uint32_t tokens, BlocksFound& found);
   void name_coldest(std::span<const NodeId> home, std::uint32_t tokens, std::uint64_t free_tokens,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "runtime/actor/mutants.h"
 
@@ -42,26 +43,26 @@ void FollowedWorkers::follow(Instant now, const std::vector<NodeId>& nodes, Effe
 
 // ---- messages ----
 
-bool FollowedWorkers::on_changes(Instant now, NodeId node, const CacheChanges& changes, Effects& effects) {
-  if (changes.incarnation == 0 || changes.sequence == 0) return false;
+bool FollowedWorkers::on_changes(Instant now, NodeId node, CacheChanges&& changes, Effects& effects) {
+  if (!is_valid(changes)) return false;
   Worker& worker = workers_.at(node);
   if (changes.incarnation < worker.incarnation) return true;  // from a process that has ended
   note_heard(now, node, worker);
   index_.sweep(config_.swept_per_message);
   if (!worker.followed || changes.incarnation != worker.incarnation) {
     start_following(node, worker, changes.incarnation, changes.sequence);
-    apply(node, worker, changes);
+    apply(node, worker, std::move(changes));
     walk(now, node, worker, effects);
   } else if (changes.sequence == worker.applied + 1) {
-    apply(node, worker, changes);
+    apply(node, worker, std::move(changes));
     apply_early(now, node, worker);
   } else if (changes.sequence > worker.applied) {
-    keep_early(now, node, worker, changes, effects);
+    keep_early(now, node, worker, std::move(changes), effects);
   }
   return true;
 }
 
-bool FollowedWorkers::on_part(Instant now, NodeId node, const InventoryPart& part, Effects& effects) {
+bool FollowedWorkers::on_part(Instant now, NodeId node, InventoryPart&& part, Effects& effects) {
   Worker& worker = workers_.at(node);
   if (part.incarnation == 0) return false;
   if (part.incarnation < worker.incarnation) return true;
@@ -79,7 +80,7 @@ bool FollowedWorkers::on_part(Instant now, NodeId node, const InventoryPart& par
   if (part.sequence < worker.complete_from) return true;           // the timer requests it again
   const std::uint64_t reached = part.blocks.empty() ? part.after : part.blocks.back().generation;
   if (!part.last && reached <= part.after) return false;
-  take_part(node, worker, part);
+  take_part(node, worker, std::move(part));
   if (part.last) {
     end_walk(now, node, worker, effects);
   } else {
@@ -102,10 +103,12 @@ void FollowedWorkers::start_following(NodeId node, Worker& worker, Incarnation i
 
 // Does not remember single blocks that found the index full. Once it has free holdings again, the
 // whole inventory is walked.
-void FollowedWorkers::add(NodeId node, Worker& worker, const BlockEntry& block) {
-  const bool is_new = index_.add(node, block);
+void FollowedWorkers::add(NodeId node, Worker& worker, BlockEntry&& block) {
+  const bool is_user = block.kind == SegmentKind::user;
+  std::string user = is_user ? block.owner : std::string();
+  const bool is_new = index_.add(node, std::move(block));
   if (!is_new && index_.full()) worker.missed = true;
-  if (is_new && block.kind == SegmentKind::user) users_.push_back(block.owner);
+  if (is_new && is_user) users_.push_back(std::move(user));
 }
 
 AreaCapacity FollowedWorkers::NodeCapacity::of(SegmentKind kind) const {
@@ -122,10 +125,10 @@ AreaCapacity FollowedWorkers::NodeCapacity::all() const {
   return sum;
 }
 
-void FollowedWorkers::apply(NodeId node, Worker& worker, const CacheChanges& changes) {
+void FollowedWorkers::apply(NodeId node, Worker& worker, CacheChanges&& changes) {
   worker.applied = changes.sequence;
-  worker.capacity = {node, changes.areas};
-  for (const BlockEntry& block : changes.added) add(node, worker, block);
+  worker.capacity = {node, std::move(changes.areas)};
+  for (BlockEntry& block : changes.added) add(node, worker, std::move(block));
   for (const BlockVersion& block : changes.removed) {
     index_.remove(node, block);
     if (!worker.walking) continue;
@@ -140,15 +143,14 @@ void FollowedWorkers::apply(NodeId node, Worker& worker, const CacheChanges& cha
 void FollowedWorkers::apply_early(Instant now, NodeId node, Worker& worker) {
   worker.early_since = now;
   while (!worker.early.empty() && worker.early.begin()->first == worker.applied + 1) {
-    apply(node, worker, worker.early.begin()->second);
-    worker.early.erase(worker.early.begin());
+    apply(node, worker, std::move(worker.early.extract(worker.early.begin()).mapped()));
   }
 }
 
-void FollowedWorkers::keep_early(Instant now, NodeId node, Worker& worker, const CacheChanges& changes,
+void FollowedWorkers::keep_early(Instant now, NodeId node, Worker& worker, CacheChanges&& changes,
                                  Effects& effects) {
   if (worker.early.empty()) worker.early_since = now;
-  worker.early.try_emplace(changes.sequence, changes);
+  worker.early.try_emplace(changes.sequence, std::move(changes));
   if (worker.early.size() > config_.early_max) close_gap(now, node, worker, effects);
 }
 
@@ -165,13 +167,13 @@ void FollowedWorkers::close_gap(Instant now, NodeId node, Worker& worker, Effect
   }
 }
 
-void FollowedWorkers::take_part(NodeId node, Worker& worker, const InventoryPart& part) {
+void FollowedWorkers::take_part(NodeId node, Worker& worker, InventoryPart&& part) {
   std::vector<std::uint64_t> gone;  // generations that were removed after this part was written
   for (const Removal& removal : worker.removals)
     if (removal.sequence > part.sequence) gone.push_back(removal.block.generation);
   std::sort(gone.begin(), gone.end());
-  for (const BlockEntry& block : part.blocks)
-    if (!std::binary_search(gone.begin(), gone.end(), block.generation)) add(node, worker, block);
+  for (BlockEntry& block : part.blocks)
+    if (!std::binary_search(gone.begin(), gone.end(), block.generation)) add(node, worker, std::move(block));
 }
 
 // ---- the walk ----
@@ -261,17 +263,10 @@ bool FollowedWorkers::shows_capacity(NodeId node, const Worker& worker) const {
   return worker.followed && worker.capacity.all().total_tokens > 0 && index_.named(node);
 }
 
-std::optional<FollowedWorkers::NodeCapacity> FollowedWorkers::capacity(NodeId node) const {
+const FollowedWorkers::NodeCapacity* FollowedWorkers::capacity(NodeId node) const {
   const auto worker = workers_.find(node);
-  if (worker == workers_.end() || !shows_capacity(node, worker->second)) return std::nullopt;
-  return worker->second.capacity;
-}
-
-std::vector<FollowedWorkers::NodeCapacity> FollowedWorkers::capacities() const {
-  std::vector<NodeCapacity> capacities;
-  for (const auto& [node, worker] : workers_)
-    if (shows_capacity(node, worker)) capacities.push_back(worker.capacity);
-  return capacities;
+  return worker != workers_.end() && shows_capacity(node, worker->second) ? &worker->second.capacity
+                                                                          : nullptr;
 }
 
 std::size_t FollowedWorkers::syncing() const {

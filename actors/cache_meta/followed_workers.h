@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,20 +59,32 @@ class FollowedWorkers {
   // nodes that left.
   void follow(Instant now, const std::vector<NodeId>& nodes, Effects& effects);
   bool knows(NodeId node) const { return workers_.contains(node); }
+  static bool is_valid(const CacheChanges& changes) {
+    return changes.incarnation != 0 && changes.sequence != 0;
+  }
   // The node must be known (knows()). Returns false if the message is malformed.
-  bool on_changes(Instant now, NodeId node, const CacheChanges& changes, Effects& effects);
-  bool on_part(Instant now, NodeId node, const InventoryPart& part, Effects& effects);
+  bool on_changes(Instant now, NodeId node, CacheChanges&& changes, Effects& effects);
+  bool on_part(Instant now, NodeId node, InventoryPart&& part, Effects& effects);
   void on_lost(NodeId node);
   // Excludes from the workers' silence a stall in which this process did not listen.
   void shift_silence(Duration stall);
   // Called at least once per heartbeat: repeats requests and notices silent workers.
   void on_tick(Instant now, Effects& effects);
 
-  std::optional<NodeCapacity> capacity(NodeId node) const;  // nothing if the worker is not named
+  const NodeCapacity* capacity(NodeId node) const;  // null if the worker is not named
+  // Calls `visit` with the capacity of each worker of `nodes`, or of all workers if `nodes` is
+  // empty, by node. Leaves out workers that are not named.
+  template <class Visit>
+  void visit_capacities(std::span<const NodeId> nodes, Visit visit) const {
+    for (const NodeId node : nodes)
+      if (const NodeCapacity* named = capacity(node)) visit(*named);
+    if (!nodes.empty()) return;
+    for (const auto& [node, worker] : workers_)
+      if (shows_capacity(node, worker)) visit(worker.capacity);
+  }
   // Returns the users whose blocks were added to the index since the last call.
   std::vector<std::string> take_users() { return std::exchange(users_, {}); }
-  std::vector<NodeCapacity> capacities() const;  // of all named workers, by node
-  std::size_t syncing() const;                   // workers whose inventory is being walked
+  std::size_t syncing() const;  // workers whose inventory is being walked
   std::string check_bounds() const;
 
  private:
@@ -100,12 +112,12 @@ class FollowedWorkers {
   };
 
   void start_following(NodeId node, Worker& worker, Incarnation incarnation, std::uint64_t sequence);
-  void add(NodeId node, Worker& worker, const BlockEntry& block);
-  void apply(NodeId node, Worker& worker, const CacheChanges& changes);
+  void add(NodeId node, Worker& worker, BlockEntry&& block);
+  void apply(NodeId node, Worker& worker, CacheChanges&& changes);
   void apply_early(Instant now, NodeId node, Worker& worker);
-  void keep_early(Instant now, NodeId node, Worker& worker, const CacheChanges& changes, Effects& effects);
+  void keep_early(Instant now, NodeId node, Worker& worker, CacheChanges&& changes, Effects& effects);
   void close_gap(Instant now, NodeId node, Worker& worker, Effects& effects);
-  void take_part(NodeId node, Worker& worker, const InventoryPart& part);
+  void take_part(NodeId node, Worker& worker, InventoryPart&& part);
   void walk(Instant now, NodeId node, Worker& worker, Effects& effects);
   void end_walk(Instant now, NodeId node, Worker& worker, Effects& effects);
   void ask(Instant now, NodeId node, Worker& worker, Effects& effects);

@@ -52,14 +52,14 @@ struct Bench {
   }
   void changes(std::int64_t us, Incarnation incarnation, std::uint64_t sequence,
                std::vector<BlockEntry> added = {}, std::vector<BlockVersion> removed = {}) {
-    const CacheChanges message{incarnation,        sequence, std::move(added),
-                               std::move(removed), {},       {{0, 0}, {10, 100}}};
-    call([&](Effects& effects) { CHECK(workers.on_changes({us}, 1, message, effects)); });
+    CacheChanges message{incarnation,        sequence, std::move(added),
+                         std::move(removed), {},       {{0, 0}, {10, 100}}};
+    call([&](Effects& effects) { CHECK(workers.on_changes({us}, 1, std::move(message), effects)); });
   }
   void part(std::int64_t us, Incarnation incarnation, std::uint64_t after, std::uint64_t sequence,
             std::vector<BlockEntry> blocks, bool last) {
-    const InventoryPart message{incarnation, after, sequence, std::move(blocks), last};
-    call([&](Effects& effects) { CHECK(workers.on_part({us}, 1, message, effects)); });
+    InventoryPart message{incarnation, after, sequence, std::move(blocks), last};
+    call([&](Effects& effects) { CHECK(workers.on_part({us}, 1, std::move(message), effects)); });
   }
   void start() {
     call([&](Effects& effects) { workers.start({0}, effects); });
@@ -99,7 +99,7 @@ TEST_CASE("followed workers: changes in sequence are applied, older ones are not
   b.changes(3, 5, 4, {entry(3, 55)});
   b.changes(3, 5, 2, {entry(3, 55)});
   CHECK(!b.has(3));
-  CHECK(b.workers.capacities().at(0).of(SegmentKind::user).free_tokens == 10);
+  CHECK(b.workers.capacity(1)->of(SegmentKind::user).free_tokens == 10);
 }
 
 TEST_CASE("followed workers: changes refused by a full index are walked for when a tenth of it is free") {
@@ -330,7 +330,7 @@ TEST_CASE(
   CHECK(named());
   b.tick(302);
   CHECK(!named());
-  CHECK(b.workers.capacities().empty());
+  CHECK(b.workers.capacity(1) == nullptr);
   b.changes(400, 5, 4);
   CHECK(named());
   b.workers.on_lost(1);
@@ -469,14 +469,14 @@ class World {
   }
   void arrive() {
     while (!mail_.empty() && mail_.begin()->first <= now_) {
-      const Letter letter = mail_.begin()->second;
+      Letter letter = std::move(mail_.begin()->second);
       mail_.erase(mail_.begin());
       if (const auto* request = std::get_if<InventoryRequest>(&letter)) answer(*request);
       bench_.call([&](Effects& effects) {
-        if (const auto* changes = std::get_if<CacheChanges>(&letter))
-          bench_.workers.on_changes({now_}, 1, *changes, effects);
-        if (const auto* part = std::get_if<InventoryPart>(&letter))
-          bench_.workers.on_part({now_}, 1, *part, effects);
+        if (auto* changes = std::get_if<CacheChanges>(&letter))
+          bench_.workers.on_changes({now_}, 1, std::move(*changes), effects);
+        if (auto* part = std::get_if<InventoryPart>(&letter))
+          bench_.workers.on_part({now_}, 1, std::move(*part), effects);
       });
       deliver();
     }

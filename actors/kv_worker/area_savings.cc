@@ -49,6 +49,7 @@ void AreaSavings::use(std::size_t area, const BlockWant& want, std::uint64_t pag
   const double us = sound_us(want.compute_us);
   if (!remote_home) count(areas_[area], want.name, pages, us);
   areas_[area].used = true;
+  ++(hit ? areas_[area].hits : areas_[area].misses);
   if (hit) areas_[area].saved_us += us;
 }
 
@@ -76,6 +77,8 @@ void AreaSavings::served(std::uint64_t user, std::uint32_t user_tokens, Duration
 
 void AreaSavings::add_to(std::vector<AreaReport>& areas) const {
   for (std::size_t i = 0; i < std::min(areas.size(), areas_.size()); ++i) {
+    areas[i].hits = areas_[i].hits;
+    areas[i].misses = areas_[i].misses;
     if (!areas_[i].used) continue;
     const placement::Savings savings = areas_[i].shadow.savings();
     areas[i].saved_us = areas_[i].saved_us;

@@ -1,11 +1,12 @@
 #pragma once
-// Counts the time that each area of a node's pool for blocks (users, items) saved requests. Savings
-// of the row area are reported by the inference workers instead (row_lending.h). This class also
-// estimates what an area would have saved with another share of the pool. Shadow caches
-// (placement/split/shadow_cache.h) hold a sample of the wanted blocks, with the cost of computing
-// each. It also counts requests, their latencies and their user tokens, which split policies need.
-// The allocator agent reads all of this from the worker's reports. All sums are since the start, so
-// the difference of two reports is right however many reports in between were lost.
+// Counts how often each area of a node's pool for blocks (users, items) had a wanted block, and the
+// time that this saved requests. The row area is reported by the inference workers instead
+// (row_lending.h). This class also estimates what an area would have saved with another share of
+// the pool. Shadow caches (placement/split/shadow_cache.h) hold a sample of the wanted blocks, with
+// the cost of computing each. It also counts requests, their latencies and their user tokens, which
+// split policies need. The allocator agent reads all of this from the worker's reports. All sums
+// are since the start, so the difference of two reports is right however many reports in between
+// were lost.
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,7 @@ class AreaSavings {
   AreaSavings(std::size_t areas, std::uint32_t pool_pages);
 
   // Counts one request's use of a block of `pages` pages. If the user's home is another node
-  // (`remote_home`), only the saved time of a hit counts: the savings curve of that home counts it.
+  // (`remote_home`), the savings curve of that home counts it instead of this node's.
   void use(std::size_t area, const BlockWant& want, std::uint64_t pages, bool hit, bool remote_home);
   // Counts uses by requests that ran on other nodes although their user's home is here. They enter
   // the savings curve like local uses.
@@ -33,7 +34,7 @@ class AreaSavings {
   void served(std::uint64_t user, std::uint32_t user_tokens, Duration held);
   static std::uint64_t user_key(std::string_view owner);  // never 0
 
-  // Sets saved_us and savings of the areas whose blocks were wanted.
+  // Sets the hits and misses of each area, and what areas saved whose blocks were wanted.
   void add_to(std::vector<AreaReport>& areas) const;
   const ServedReport& served() const { return served_; }
   std::size_t areas() const { return areas_.size(); }
@@ -42,6 +43,7 @@ class AreaSavings {
  private:
   struct Area {
     placement::ShadowCache shadow;
+    std::uint64_t hits = 0, misses = 0;
     double saved_us = 0;
     bool used = false;
   };

@@ -1,13 +1,13 @@
 #include "actors/testing/kv_worker_test.h"
 
 namespace troupe::actors {
-namespace kv_worker_early_test {
+namespace kv_worker_in_flight_test {
 
 using namespace kv_worker_test;
 
 // Acquires with `early`, and pulls in three parts from node 2, whose worker is played by hand.
-struct EarlyBench : Bench {
-  EarlyBench() : Bench(in_parts()) {}
+struct InFlightBench : Bench {
+  InFlightBench() : Bench(in_parts()) {}
   static KvWorkerConfig in_parts() {
     KvWorkerConfig config = small();
     config.pull_parts = 3;
@@ -32,9 +32,9 @@ struct EarlyBench : Bench {
   std::uint32_t used() const { return core.pool().used(PoolArea::item); }
 };
 
-TEST_SUITE("kv_worker_early") {
-  TEST_CASE("early reads: a request is told of blocks in flight, and again when they have arrived") {
-    EarlyBench b;
+TEST_SUITE("kv_worker_in_flight") {
+  TEST_CASE("in-flight reads: a request is told of blocks in flight, and again when they have arrived") {
+    InFlightBench b;
     b.write(0, item(1));
     b.ask(1, {item(1), at(2, item(2))});
     CHECK(b.answers().empty());
@@ -54,24 +54,24 @@ TEST_SUITE("kv_worker_early") {
     CHECK(b.core.pool().find(name(2))->pins == 0);
   }
 
-  TEST_CASE("early reads: a request without `early` is told once, and its pages come whole") {
-    EarlyBench b;
+  TEST_CASE("in-flight reads: a request without `early` is told once, and its pages come whole") {
+    InFlightBench b;
     b.acquire(0, {at(2, item(1))});
     b.copy(10, {9});
     CHECK(b.probe.started<PullBlocks>().at(0).second.parts == 1);
     CHECK(b.answers().empty());
   }
 
-  TEST_CASE("early reads: nothing is announced while another block is missing that is not in flight") {
-    EarlyBench b;
+  TEST_CASE("in-flight reads: nothing is announced while another block is missing that is not in flight") {
+    InFlightBench b;
     b.acquire(0, {item(5)});  // computes it
     b.ask(1, {item(5), at(2, item(1))});
     b.copy(10, {9});
     CHECK(b.answers().empty());
   }
 
-  TEST_CASE("early reads: a request that arrives during the copy is told at once") {
-    EarlyBench b;
+  TEST_CASE("in-flight reads: a request that arrives during the copy is told at once") {
+    InFlightBench b;
     b.ask(0, {at(2, item(1))});
     const std::uint64_t job = b.copy(10, {9});
     b.ask(20, {item(1)});
@@ -83,8 +83,8 @@ TEST_SUITE("kv_worker_early") {
   }
 
   TEST_CASE(
-      "early reads: pages of a failed copy stay with their early readers while the block is made elsewhere") {
-    EarlyBench b;
+      "in-flight reads: pages of a failed copy stay with their readers while the block is made elsewhere") {
+    InFlightBench b;
     const RequestId first = b.ask(0, {at(2, item(1))});
     const std::uint64_t job = b.copy(10, {9});
     const RequestId second = b.ask(11, {item(1)});
@@ -103,8 +103,8 @@ TEST_SUITE("kv_worker_early") {
     CHECK(b.used() == 0);
   }
 
-  TEST_CASE("early reads: after an early release the block stays cached when its copy ends") {
-    EarlyBench b;
+  TEST_CASE("in-flight reads: after an early release the block stays cached when its copy ends") {
+    InFlightBench b;
     const RequestId id = b.ask(0, {at(2, item(1))});
     const std::uint64_t job = b.copy(10, {9});
     b.probe.receive(15, worker, ReleaseBlocks{id, {}});
@@ -114,9 +114,9 @@ TEST_SUITE("kv_worker_early") {
     CHECK(b.acquire(30, {item(1)}).at(0).grant == Grant::read);
   }
 
-  TEST_CASE("early reads: a reader of a failed copy returns the pages once, before or after its end") {
+  TEST_CASE("in-flight reads: a reader of a failed copy returns the pages once, before or after its end") {
     for (const bool before : {true, false}) {
-      EarlyBench b;
+      InFlightBench b;
       const RequestId id = b.ask(0, {at(2, item(1))});
       const std::uint64_t job = b.copy(10, {9});
       const auto let_go = [&](std::int64_t us) { b.probe.receive(us, worker, ReleaseBlocks{id, {}}); };
@@ -128,8 +128,8 @@ TEST_SUITE("kv_worker_early") {
     }
   }
 
-  TEST_CASE("early reads: the wait deadline does not apply while a block is in flight") {
-    EarlyBench b;
+  TEST_CASE("in-flight reads: the wait deadline does not apply while a block is in flight") {
+    InFlightBench b;
     b.ask(0, {at(2, item(1))});
     const std::uint64_t job = b.copy(10, {9});
     b.probe.run_until(500);
@@ -139,8 +139,8 @@ TEST_SUITE("kv_worker_early") {
     CHECK(b.answers()[0].grants.at(0).grant == Grant::read);
   }
 
-  TEST_CASE("early reads: a block forgotten in flight keeps its pages for its early readers") {
-    EarlyBench b;
+  TEST_CASE("in-flight reads: a block forgotten in flight keeps its pages for its readers") {
+    InFlightBench b;
     const RequestId id = b.ask(0, {at(2, item(1))});
     const std::uint64_t job = b.copy(10, {9});
     b.forget(15, {SegmentKind::item, "item 1", 3});
@@ -154,5 +154,5 @@ TEST_SUITE("kv_worker_early") {
   }
 }
 
-}  // namespace kv_worker_early_test
+}  // namespace kv_worker_in_flight_test
 }  // namespace troupe::actors

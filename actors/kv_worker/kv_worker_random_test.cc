@@ -75,7 +75,7 @@ class World {
   }
 
   // Counts that show that each case happened.
-  std::uint64_t pulled = 0, read_elsewhere = 0, checked = 0, early = 0;
+  std::uint64_t pulled = 0, read_elsewhere = 0, checked = 0, in_flight = 0;
 
  private:
   using Key = std::pair<Address, RequestId>;
@@ -151,7 +151,7 @@ class World {
     std::advance(at, random_() % held_.size());
     const auto [key, held] = *at;
     held_.erase(at);
-    coming_.erase(key);
+    in_flight_.erase(key);
     ReleaseBlocks release{held.ask.id, {}};
     for (std::size_t i = 0; i < held.grants.size(); ++i) {
       const BlockGrant& grant = held.grants[i];
@@ -184,25 +184,25 @@ class World {
     }
   }
 
-  // Pages in flight belong to their early reader until it releases them, however the copy ends. The
+  // Pages in flight belong to their reader until it releases them, however the copy ends. The
   // plan may end before the copy does.
-  bool on_early_answer(Address to, const BlocksAcquired& answer) {
+  bool on_in_flight_answer(Address to, const BlocksAcquired& answer) {
     if (std::ranges::none_of(answer.grants, &BlockGrant::in_flight)) return false;
     REQUIRE(to == worker);
     for (const BlockGrant& grant : answer.grants)
-      if (grant.in_flight) coming_[{to, answer.id}].push_back({grant.generation, grant.pages});
-    ++early;
+      if (grant.in_flight) in_flight_[{to, answer.id}].push_back({grant.generation, grant.pages});
+    ++in_flight;
     if (chance(3))
       later(300, [=, this] {
         if (asked_.erase({to, answer.id}) == 0) return;
-        coming_.erase({to, answer.id});
+        in_flight_.erase({to, answer.id});
         send(to, ReleaseBlocks{answer.id, {}});
       });
     return true;
   }
 
   void on_answer(Address to, const BlocksAcquired& answer) {
-    if (on_early_answer(to, answer)) return;
+    if (on_in_flight_answer(to, answer)) return;
     const auto asked = asked_.extract({to, answer.id});
     if (asked.empty()) {  // answers a duplicate request, or is too late
       if (held_.count({to, answer.id}) == 0) later(50, [=, this] { send(to, ReleaseBlocks{answer.id, {}}); });
@@ -297,7 +297,7 @@ class World {
           if (grant.grant == Grant::read) REQUIRE(content_[page] == number(held.ask.wants[i].name));
         }
       }
-    for (const auto& [key, blocks] : coming_)
+    for (const auto& [key, blocks] : in_flight_)
       for (const auto& [generation, block_pages] : blocks)
         for (const std::uint32_t page : block_pages)
           REQUIRE(page_generation.emplace(page, generation).first->second == generation);
@@ -342,13 +342,13 @@ class World {
   std::map<Key, HeldGrants> asked_;  // not answered yet
   std::map<Key, HeldGrants> held_;
   // Announced as in flight: may be read.
-  std::map<Key, std::vector<std::pair<std::uint64_t, std::vector<std::uint32_t>>>> coming_;
+  std::map<Key, std::vector<std::pair<std::uint64_t, std::vector<std::uint32_t>>>> in_flight_;
   std::vector<int> content_ = std::vector<int>(pages, garbage);
   std::map<std::uint64_t, BlockName> index_;  // by generation
 };
 
 void run_seeds(unsigned seeds) {
-  std::uint64_t pulled = 0, read_elsewhere = 0, checked = 0, early = 0;
+  std::uint64_t pulled = 0, read_elsewhere = 0, checked = 0, in_flight = 0;
   for (unsigned seed = 1; seed <= seeds; ++seed) {
     CAPTURE(seed);
     World world(seed);
@@ -357,12 +357,12 @@ void run_seeds(unsigned seeds) {
     pulled += world.pulled;
     read_elsewhere += world.read_elsewhere;
     checked += world.checked;
-    early += world.early;
+    in_flight += world.in_flight;
   }
   CHECK(pulled > seeds);
   CHECK(read_elsewhere > seeds);
   CHECK(checked > seeds);
-  CHECK(early > seeds / 2);
+  CHECK(in_flight > seeds / 2);
 }
 
 TEST_CASE(

@@ -14,13 +14,41 @@ namespace troupe::actors {
 
 using placement::home_rank;
 
-void Migration::begin(Instant now, std::vector<NodeId> nodes, std::vector<Block> blocks) {
+// ---- begin and end ----
+
+void Migration::on_drain(Instant now, Drain&& drain, const PagePool& pool, Effects& effects) {
+  if (!drain.on) {
+    stop();
+  } else if (begun_) {
+    follow(std::move(drain.user_targets));
+  } else {
+    begin(now, std::move(drain.user_targets), pool, effects);
+  }
+}
+
+// When a node leaves, the cluster's pool shrinks and a part of all user blocks must be evicted.
+// Ordered by last use over all nodes, this part is the same for the blocks here as for those
+// elsewhere. So the most recently used blocks, up to `displacing` pages, may evict the receiver's
+// least recently used ones. The others take only free pages.
+void Migration::begin(Instant now, std::vector<NodeId>&& nodes, const PagePool& pool, Effects& effects) {
   stop();
   begun_ = true;
   end_reported_ = false;
   began_ = now;
   nodes_ = std::move(nodes);
   std::erase(nodes_, own_);
+  const std::uint64_t stay = nodes_.size();
+  const PoolArea area = pool.area_of(SegmentKind::user);
+  const std::uint64_t displacing =
+      std::uint64_t{std::max(pool.cap(area), pool.used(area))} * stay / (stay + 1);
+  std::vector<Block> blocks;
+  std::uint64_t pages = 0;
+  for (const PoolBlock* block : pool.last_used(SegmentKind::user)) {
+    pages += block->pages.size();
+    blocks.push_back({block->name, block->owner, block->tokens, pages <= displacing});
+  }
+  effects.log(LogLevel::info, "migration_begins",
+              {{"blocks", blocks.size()}, {"pages", pages}, {"nodes", stay}});
   counts_ = {.blocks = blocks.size()};
   if (mutated(Mutant::keep_users_blocks)) return;
   if (nodes_.empty()) {
@@ -43,7 +71,7 @@ void Migration::stop() {
 
 // Blocks queued for a node that no longer stays go to another node. An open offer to it still gets
 // its answer or times out.
-void Migration::follow(std::vector<NodeId> nodes) {
+void Migration::follow(std::vector<NodeId>&& nodes) {
   std::erase(nodes, own_);
   if (nodes == nodes_ || nodes.empty()) return;
   nodes_ = std::move(nodes);
@@ -63,10 +91,37 @@ std::size_t Migration::blocks_open() const {
   return blocks;
 }
 
-std::optional<Duration> Migration::take_end(Instant now) {
-  if (!done() || std::exchange(end_reported_, true)) return std::nullopt;
-  return now - began_;
+void Migration::advance(Instant now, std::span<const NodeId> cache_metas, SerialNumbers& serials,
+                        Effects& effects) {
+  if (!begun_) return;
+  end_unanswered(now);
+  send_next(now, cache_metas, serials, effects);
+  count(effects);
+  if (!done()) effects.set_timer(KvWorkerTimer::migration, now + tick_);
+  report_end(now, effects);
 }
+
+void Migration::count(Effects& effects) {
+  const auto add = [&](Metric metric, std::uint64_t now_is, std::uint64_t counted_before) {
+    if (now_is > counted_before) effects.count(metric, static_cast<double>(now_is - counted_before));
+  };
+  add(Metric::users_handed_on, counts_.migrated, counted_.migrated);
+  add(Metric::users_held_elsewhere, counts_.held_elsewhere, counted_.held_elsewhere);
+  add(Metric::users_left_behind, counts_.left_behind, counted_.left_behind);
+  counted_ = counts_;
+}
+
+void Migration::report_end(Instant now, Effects& effects) {
+  if (!done() || std::exchange(end_reported_, true)) return;
+  effects.log(LogLevel::info, "users_blocks_handed_on",
+              {{"blocks", counts_.blocks},
+               {"handed_on", counts_.migrated},
+               {"held_elsewhere", counts_.held_elsewhere},
+               {"left_behind", counts_.left_behind},
+               {"ms", (now - began_).us / 1'000}});
+}
+
+// ---- lookups and offers ----
 
 // Prefers the home; each try moves on to the next node in the same order. Nodes in back-off are
 // skipped while there are others.
@@ -107,23 +162,18 @@ void Migration::retry_block(Block block) {
     to_offer_.push_back(std::move(block));
 }
 
-Migration::OutgoingMessages Migration::next(Instant now, std::span<const NodeId> cache_metas,
-                                            std::uint64_t& next_id) {
-  OutgoingMessages messages;
-  if (!begun_) return messages;
+void Migration::send_next(Instant now, std::span<const NodeId> cache_metas, SerialNumbers& serials,
+                          Effects& effects) {
   if (!look_up_ && !not_looked_up_.empty() && waiting() < bounds_.waiting_max) {
     const NodeId meta = cache_metas.empty() ? 0 : cache_metas[failed_lookups_ % cache_metas.size()];
-    const std::uint64_t id = next_id++;
-    LookupBlocks question = look_up(now, id);
-    if (meta != 0) messages.push_back({{meta, Role::cache_meta}, std::move(question)});
+    LookupBlocks question = look_up(now, serials.next());
+    if (meta != 0) effects.send({meta, Role::cache_meta}, std::move(question));
   }
   for (; !to_offer_.empty(); to_offer_.pop_front()) enqueue(now, std::move(to_offer_.front()));
   for (auto& [node, queue] : queues_) {
     if (queue.empty() || is_in_back_off(now, node) || offers_.contains(node)) continue;
-    const std::uint64_t id = next_id++;
-    messages.push_back({{node, Role::kv_worker}, offer(now, node, queue, id)});
+    effects.send({node, Role::kv_worker}, offer(now, node, queue, serials.next()));
   }
-  return messages;
 }
 
 LookupBlocks Migration::look_up(Instant now, std::uint64_t id) {
@@ -210,7 +260,7 @@ void Migration::lose(Instant now, NodeId node) {
 }
 
 // Blocks of an unanswered lookup are offered anyway: the answers to the offers show who has them.
-void Migration::tick(Instant now) {
+void Migration::end_unanswered(Instant now) {
   if (look_up_ && now >= look_up_->until) {
     ++failed_lookups_;
     std::ranges::move(look_up_->blocks, std::back_inserter(to_offer_));

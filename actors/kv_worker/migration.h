@@ -3,8 +3,7 @@
 // node that serves its user from then on: the user's home among the nodes that stay. If that fails,
 // the next nodes are tried. A node that accepts pulls the block as any other. Blocks that a staying
 // node has already are not offered. Blocks used last are offered first, so that if time runs out
-// the least wanted remain. This class does not access the pool and sends no messages; the core acts
-// on its answers.
+// the least wanted remain. The class reads the pool only at the begin of the migration.
 //
 // An offer is an AcquireBlocks that is not `read_only`, for blocks that the sender itself has. A
 // lost or unanswered offer counts as failed. At the next try, a node that had taken the block says
@@ -16,11 +15,12 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "actors/kv_worker/serial_numbers.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/messages.h"
+#include "runtime/pool/page_pool.h"
 
 namespace troupe::actors {
 
@@ -49,25 +49,22 @@ class Migration {
     std::uint64_t blocks = 0, migrated = 0, held_elsewhere = 0, left_behind = 0;
     bool operator==(const Counts&) const = default;
   };
-  using OutgoingMessages = std::vector<std::pair<Address, Message>>;
 
-  Migration(NodeId own, Bounds bounds) : own_(own), bounds_(bounds) {}
+  // `tick`: longest time between two calls of `advance` while blocks are open.
+  Migration(NodeId own, Duration tick, Bounds bounds) : own_(own), tick_(tick), bounds_(bounds) {}
 
-  // Starts the migration to `nodes` (the own node is left out). `blocks` are in order of last use,
-  // latest first.
-  void begin(Instant now, std::vector<NodeId> nodes, std::vector<Block> blocks);
-  void follow(std::vector<NodeId> nodes);  // replaces the nodes that stay
-  void stop();
-  bool begun() const { return begun_; }
-  bool done() const { return begun_ && blocks_open() == 0; }
-  std::optional<Duration> take_end(Instant now);  // once: how long the migration took
-
-  OutgoingMessages next(Instant now, std::span<const NodeId> cache_metas, std::uint64_t& next_id);
+  // Begins, follows or stops a migration. Drain is sent repeatedly, as to other roles. With nodes
+  // in `user_targets` this worker is leaving. Without any there is nothing to migrate to.
+  void on_drain(Instant now, Drain&& drain, const PagePool& pool, Effects& effects);
+  // Sends the next lookups and offers, and reports the end once.
+  void advance(Instant now, std::span<const NodeId> cache_metas, SerialNumbers& serials, Effects& effects);
   // Returns false if the message answers something else.
   bool on_found(const BlocksFound& found);
   bool on_answer(Instant now, Address from, const BlocksAcquired& answer);
   void lose(Instant now, NodeId node);
-  void tick(Instant now);  // handles unanswered lookups and offers
+
+  bool begun() const { return begun_; }
+  bool done() const { return begun_ && blocks_open() == 0; }
 
   const Counts& counts() const { return counts_; }
   std::size_t blocks_open() const;
@@ -79,6 +76,13 @@ class Migration {
     Instant until;
     std::vector<Block> blocks;
   };
+  void begin(Instant now, std::vector<NodeId>&& nodes, const PagePool& pool, Effects& effects);
+  void follow(std::vector<NodeId>&& nodes);
+  void stop();
+  void send_next(Instant now, std::span<const NodeId> cache_metas, SerialNumbers& serials, Effects& effects);
+  void end_unanswered(Instant now);
+  void count(Effects& effects);
+  void report_end(Instant now, Effects& effects);
   NodeId target(Instant now, const Block& block) const;  // 0 = no node has free pages for it
   bool is_in_back_off(Instant now, NodeId node) const;
   void enqueue(Instant now, Block block);
@@ -90,6 +94,7 @@ class Migration {
   std::size_t waiting() const;
 
   const NodeId own_;
+  const Duration tick_;
   const Bounds bounds_;
   bool begun_ = false, end_reported_ = false;
   Instant began_;
@@ -103,7 +108,7 @@ class Migration {
   std::map<NodeId, Instant> back_off_until_;  // end of the back-off
   // Answers in a row that took none of the blocks that may not evict others.
   std::map<NodeId, std::uint32_t> full_;
-  Counts counts_;
+  Counts counts_, counted_;  // so far, and as of the last metrics update
 };
 
 }  // namespace troupe::actors

@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "actors/kv_worker/bounds.h"
+
 namespace troupe::actors {
 namespace {
 
@@ -37,18 +39,23 @@ std::optional<PersistentTier::Job> PersistentTier::end(Serial serial) {
   return job;
 }
 
+void PersistentTier::erase(std::vector<BlockName> names, Serial job, Effects& effects) {
+  effects.start(job, EraseBlocks{names});
+  begin(job, EraseJob{std::move(names)});
+}
+
 // ---- the list, and the warm start ----
 
-void PersistentTier::note_list(const StoredList& list) {
+void PersistentTier::note_list(StoredList&& list) {
   std::set<BlockName> going(erase_again_.begin(), erase_again_.end());
   for (const auto& [serial, job] : jobs_)
     if (const auto* erase = std::get_if<EraseJob>(&job))
       going.insert(erase->names.begin(), erase->names.end());
-  for (const StoredBlock& block : list.blocks) {
+  for (StoredBlock& block : list.blocks) {
     if (block.tokens == 0 || block.kind == SegmentKind::user || going.contains(block.name)) continue;
-    stored_.add(block);
-    if (warm_done_) continue;
-    block.kind == SegmentKind::system ? warm_.push_front(block.name) : warm_.push_back(block.name);
+    if (!warm_done_)
+      block.kind == SegmentKind::system ? warm_.push_front(block.name) : warm_.push_back(block.name);
+    stored_.add(std::move(block));
   }
 }
 
@@ -85,9 +92,9 @@ std::optional<BlockName> PersistentTier::next_save(Instant now) {
   return std::nullopt;
 }
 
-void PersistentTier::note_saved(const StoredBlock& block) {
+void PersistentTier::note_saved(StoredBlock block) {
   std::erase_if(erase_again_, [&](const BlockName& waiting) { return identical(waiting, block.name); });
-  stored_.add(block);
+  stored_.add(std::move(block));
 }
 
 // ---- erasures that failed ----
@@ -117,17 +124,12 @@ Instant PersistentTier::back_off_saves(Instant now) {
 }
 
 std::string PersistentTier::check_bounds(std::size_t pool_pages) const {
-  const auto fault = [](const char* what, std::size_t is, std::size_t max) {
-    return is <= max ? "" : std::string(what) + ": " + std::to_string(is) + " of " + std::to_string(max);
-  };
-  for (const std::string& found : {fault("loads", loads(), pool_pages),
-                                   fault("loads of the warm start", warm_loads_, bounds_.warm_loads_max),
-                                   fault("saves", running<SaveJob>(), bounds_.saves_running_max),
-                                   fault("saves waiting", saves_.size(), bounds_.saves_waiting_max),
-                                   fault("erasures waiting", erase_again_.size(), bounds_.erases_waiting_max),
-                                   fault("blocks stored", stored_.blocks(), bounds_.blocks_max)})
-    if (!found.empty()) return found;
-  return "";
+  return first_fault({bound_fault("loads", loads(), pool_pages),
+                      bound_fault("loads of the warm start", warm_loads_, bounds_.warm_loads_max),
+                      bound_fault("saves", running<SaveJob>(), bounds_.saves_running_max),
+                      bound_fault("saves waiting", saves_.size(), bounds_.saves_waiting_max),
+                      bound_fault("erasures waiting", erase_again_.size(), bounds_.erases_waiting_max),
+                      bound_fault("blocks stored", stored_.blocks(), bounds_.blocks_max)});
 }
 
 }  // namespace troupe::actors

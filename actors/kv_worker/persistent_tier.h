@@ -1,7 +1,8 @@
 #pragma once
 // The state of the KV-cache worker's persistent tier: its blocks, its running and waiting jobs
 // (list, load, save, erase), and until when the disk is left alone after a failure. It does not
-// access the pool and starts no jobs; the core acts on its answers. The store port holds the bytes.
+// access the pool, and it starts no jobs but erasures; tier_jobs.h and tier_loads.h act on its
+// answers. The store port holds the bytes.
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -12,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "actors/kv_worker/serial_numbers.h"
 #include "actors/kv_worker/stored_blocks.h"
 #include "runtime/actor/core.h"
 #include "runtime/pool/page_pool.h"
@@ -20,7 +22,6 @@ namespace troupe::actors {
 
 class PersistentTier {
  public:
-  using Serial = std::uint64_t;  // of a job
   struct Bounds {
     std::size_t blocks_max = 4'000'000;  // known to be stored
     std::size_t saves_waiting_max = 65'536, saves_running_max = 2;
@@ -56,6 +57,8 @@ class PersistentTier {
   // Registers a started job. Names to be erased count as erased from then on.
   void begin(Serial serial, Job job);
   std::optional<Job> end(Serial serial);  // nullopt: not a job of the tier
+  // Starts a job that erases these blocks.
+  void erase(std::vector<BlockName> names, Serial job, Effects& effects);
   std::size_t loads() const { return running<LoadJob>(); }
   std::size_t saves() const { return saves_.size() + running<SaveJob>(); }  // waiting and running
 
@@ -63,7 +66,7 @@ class PersistentTier {
 
   // Adds the listed blocks, except those that are being erased. The warm start loads the blocks of
   // the first list, system prompts first, because every item block needs them.
-  void note_list(const StoredList& list);
+  void note_list(StoredList&& list);
   void note_list_failed() { list_again_ = true; }
   bool take_list_retry(Instant now);  // true once, when a failed listing may be repeated
   // Returns the next block for the warm start to load; null if there is none.
@@ -81,7 +84,7 @@ class PersistentTier {
   void want_save(const BlockName& name);
   // First come, first served; nullopt if nothing may be saved now.
   std::optional<BlockName> next_save(Instant now);
-  void note_saved(const StoredBlock& block);
+  void note_saved(StoredBlock block);
   // Returns the blocks to erase from a full tier: the oldest known, except those to be kept.
   std::vector<BlockName> oldest(const std::function<bool(const BlockName&)>& is_kept) const {
     return stored_.oldest(bounds_.evict_blocks, is_kept);

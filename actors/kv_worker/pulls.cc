@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string>
 
+#include "actors/kv_worker/bounds.h"
+
 namespace troupe::actors {
 
 bool Pulls::may_ask(Instant now, NodeId node, std::size_t more) const {
@@ -29,7 +31,7 @@ void Pulls::back_off(Instant now, NodeId node) {
                                            [](const auto& a, const auto& b) { return a.second < b.second; }));
 }
 
-std::optional<Pulls::Serial> Pulls::next_to_run(Serial after) const {
+std::optional<Serial> Pulls::next_to_run(Serial after) const {
   if (running() >= bounds_.running_max) return std::nullopt;
   for (auto at = pulls_.upper_bound(after); at != pulls_.end(); ++at) {
     const Pull& pull = at->second;
@@ -39,7 +41,7 @@ std::optional<Pulls::Serial> Pulls::next_to_run(Serial after) const {
   return std::nullopt;
 }
 
-std::vector<Pulls::Serial> Pulls::not_running(NodeId node) const {
+std::vector<Serial> Pulls::not_running(NodeId node) const {
   std::vector<Serial> found;
   for (const auto& [serial, pull] : pulls_)
     if (pull.node == node && pull.stage != Pull::Stage::running) found.push_back(serial);
@@ -54,17 +56,12 @@ std::size_t Pulls::count_running(std::optional<NodeId> owner) const {
 }
 
 std::string Pulls::check_bounds() const {
-  const auto fault = [](const char* what, std::size_t is, std::size_t max) {
-    return is <= max ? "" : std::string(what) + ": " + std::to_string(is) + " of " + std::to_string(max);
-  };
   std::size_t of_one_owner = 0;
   for (const auto& [serial, pull] : pulls_) of_one_owner = std::max(of_one_owner, count_running(pull.node));
-  for (const std::string& found : {fault("pulls", pulls_.size(), bounds_.pulls_max),
-                                   fault("pulls running", running(), bounds_.running_max),
-                                   fault("pulls running from one node", of_one_owner, bounds_.of_owner_max),
-                                   fault("owners in back-off", back_off_until_.size(), bounds_.pulls_max)})
-    if (!found.empty()) return found;
-  return "";
+  return first_fault({bound_fault("pulls", pulls_.size(), bounds_.pulls_max),
+                      bound_fault("pulls running", running(), bounds_.running_max),
+                      bound_fault("pulls running from one node", of_one_owner, bounds_.of_owner_max),
+                      bound_fault("owners in back-off", back_off_until_.size(), bounds_.pulls_max)});
 }
 
 }  // namespace troupe::actors

@@ -1,12 +1,13 @@
 #pragma once
 // Tracks the KV-cache worker's pulls: which blocks are requested, granted or being copied from
 // which other node. It bounds how many run at once, and backs off from nodes that failed or were
-// slow. It does not access the pool and sends no messages; the core acts on its answers.
+// slow. It does not access the pool and sends no messages; pull_flow.h acts on its answers.
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <vector>
 
+#include "actors/kv_worker/serial_numbers.h"
 #include "runtime/actor/core.h"
 
 namespace troupe::actors {
@@ -36,7 +37,6 @@ struct Pull {  // some blocks from one node
 
 class Pulls {
  public:
-  using Serial = std::uint64_t;  // also the id of the request to the owner and of the job
   struct Bounds {
     std::size_t running_max = 4, of_owner_max = 2;  // maximum running jobs: in total, and per owner
     std::size_t pulls_max = 256;

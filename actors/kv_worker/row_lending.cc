@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "actors/kv_worker/area_savings.h"
 #include "kernels/base/check.h"
@@ -69,7 +70,7 @@ bool RowLending::is_valid(std::size_t i, const PagesLent& answer) const {
 }
 
 // An answer that is late, duplicate or meant for an earlier process of this worker is ignored.
-bool RowLending::answer(Instant now, NodeId from, const PagesLent& answer, PagePool& pool) {
+bool RowLending::answer(Instant now, NodeId from, PagesLent&& answer, PagePool& pool) {
   const auto at = std::ranges::find(config_.borrowers, from);
   if (at == config_.borrowers.end()) return false;
   const auto i = static_cast<std::size_t>(at - config_.borrowers.begin());
@@ -86,7 +87,7 @@ bool RowLending::answer(Instant now, NodeId from, const PagesLent& answer, PageP
   borrower.hits = std::max(borrower.hits, answer.hits);
   borrower.misses = std::max(borrower.misses, answer.misses);
   borrower.saved_us = std::max(borrower.saved_us, answer.saved_us);
-  if (!answer.savings.empty()) borrower.savings = answer.savings;
+  if (!answer.savings.empty()) borrower.savings = std::move(answer.savings);
   borrower.unanswered.reset();
   return true;
 }

@@ -28,7 +28,7 @@ class RowLending {
   // their answers carry statistics.
   std::vector<std::pair<NodeId, LendPages>> next(Instant now, PagePool& pool, bool ask);
   // Returns false if the answer is malformed.
-  bool answer(Instant now, NodeId from, const PagesLent& answer, PagePool& pool);
+  bool answer(Instant now, NodeId from, PagesLent&& answer, PagePool& pool);
 
   bool idle() const { return config_.borrowers.empty(); }
   bool settled(const PagePool& pool) const;  // every borrower has its share and has confirmed it

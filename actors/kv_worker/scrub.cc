@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/kv_worker/bounds.h"
 #include "kernels/base/check.h"
 #include "runtime/actor/mutants.h"
 
@@ -17,11 +18,13 @@ constexpr std::uint32_t pieces_min = 64;
 
 }  // namespace
 
-Scrub::Scrub(Config config, std::uint32_t pool_pages) : config_(config) {
-  const std::uint64_t of_bytes = config.page_bytes > 0 ? config.piece_bytes / config.page_bytes : pool_pages;
-  piece_pages_ = static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(of_bytes, 1, std::max(1U, pool_pages / pieces_min)));
-  const std::int64_t pieces = (pool_pages + piece_pages_ - 1) / piece_pages_;
+Scrub::Scrub(Config config, PagePool& pool, SerialNumbers& serials, CorruptBlocks& corrupt)
+    : config_(config), pool_(pool), serials_(serials), corrupt_(corrupt) {
+  const std::uint32_t pages = pool.pages();
+  const std::uint64_t of_bytes = config.page_bytes > 0 ? config.piece_bytes / config.page_bytes : pages;
+  piece_pages_ =
+      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(of_bytes, 1, std::max(1U, pages / pieces_min)));
+  const std::int64_t pieces = (pages + piece_pages_ - 1) / piece_pages_;
   pause_ = {std::max<std::int64_t>(1, config.interval.us / std::max<std::int64_t>(1, pieces))};
 }
 
@@ -29,15 +32,23 @@ void Scrub::suspect(std::uint64_t generation) {
   if (suspects_.size() < config_.suspects_max) suspects_.push_back(generation);
 }
 
-CheckBlocks Scrub::next(Instant now, PagePool& pool) {
+void Scrub::advance(Instant now, Effects& effects) {
+  const bool is_on = config_.interval.us > 0;
+  if (!is_on || job_ != 0 || now < due_) return;
+  CheckBlocks work = next(now, effects);
+  if (work.blocks.empty()) return effects.set_timer(KvWorkerTimer::scrub, due_);
+  effects.start(job_ = serials_.next(), std::move(work));
+}
+
+// Holds the blocks of the piece in the pool.
+CheckBlocks Scrub::next(Instant now, Effects& effects) {
   CheckBlocks work;
-  if (!on() || running() || now < due_) return work;
   due_ = now + pause_;
   while (!suspects_.empty() && work.blocks.empty()) {
-    if (const PoolBlock* block = pool.hold(suspects_.front())) take(*block, work);
+    if (const PoolBlock* block = pool_.hold(suspects_.front())) take(*block, work);
     suspects_.pop_front();
   }
-  if (work.blocks.empty()) walk(now, pool, work);
+  if (work.blocks.empty()) walk(now, work, effects);
   return work;
 }
 
@@ -48,30 +59,47 @@ void Scrub::take(const PoolBlock& block, CheckBlocks& work) {
 
 // Leaves blocks that were added after the round began to the next round. Otherwise a stream of new
 // blocks could keep the round from ending.
-void Scrub::walk(Instant now, PagePool& pool, CheckBlocks& work) {
-  if (!walking_) begin_round(now, pool);
+void Scrub::walk(Instant now, CheckBlocks& work, Effects& effects) {
+  if (!walking_) begin_round(now);
   std::uint32_t pages = 0;
   while (pages < piece_pages_) {
-    const auto found = pool.ready_after(after_, 1);
+    const auto found = pool_.ready_after(after_, 1);
     if (found.empty() || found[0]->generation > last_) {
-      round_ = now - began_;
+      const Duration round = now - began_;
+      effects.count(Metric::scrub_round_seconds, static_cast<double>(round.us) * 1e-6);
       walking_ = false;
       return;
     }
     after_ = found[0]->generation;
     pages += static_cast<std::uint32_t>(found[0]->pages.size());
-    if (const PoolBlock* block = pool.hold(after_)) take(*block, work);
+    if (const PoolBlock* block = pool_.hold(after_)) take(*block, work);
   }
 }
 
-void Scrub::begin_round(Instant now, const PagePool& pool) {
+void Scrub::begin_round(Instant now) {
   walking_ = true;
   began_ = now;
   after_ = 0;
-  last_ = pool.last_generation();
+  last_ = pool_.last_generation();
 }
 
-std::vector<std::uint64_t> Scrub::end(Instant now, const JobResult& result, PagePool& pool) {
+bool Scrub::on_done(Instant now, const JobDone& done, Effects& effects) {
+  if (job_ == 0 || done.job != job_) return false;
+  job_ = 0;
+  const std::vector<std::uint64_t> bad = end(now, done.result);
+  if (const auto* checked = std::get_if<BlockCheckResult>(&done.result))
+    effects.count(Metric::blocks_scrubbed, static_cast<double>(checked->ok.size()));
+  for (const std::uint64_t generation : bad) {
+    const auto found = pool_.ready_after(generation - 1, 1);
+    if (!found.empty() && found[0]->generation == generation) corrupt_.quarantine(*found[0], effects);
+  }
+  effects.set_timer(KvWorkerTimer::scrub, due_);
+  return true;
+}
+
+// Lets go of all blocks of the job. Returns the generations of corrupt blocks. A refused job says
+// nothing about the blocks.
+std::vector<std::uint64_t> Scrub::end(Instant now, const JobResult& result) {
   std::vector<std::uint64_t> bad;
   const std::vector<std::uint64_t> held = std::exchange(held_, {});
   const auto* checked = std::get_if<BlockCheckResult>(&result);
@@ -79,7 +107,7 @@ std::vector<std::uint64_t> Scrub::end(Instant now, const JobResult& result, Page
   for (std::size_t i = 0; i < held.size(); ++i) {
     const bool ok = !checked || checked->ok[i] || mutated(Mutant::skip_scrub);
     if (!ok) bad.push_back(held[i]);
-    pool.release_hold(held[i]);
+    pool_.release_hold(held[i]);
   }
   if (checked)
     due_ = std::max(due_, now + Duration{static_cast<std::int64_t>(static_cast<double>(checked->took_us) *
@@ -87,6 +115,8 @@ std::vector<std::uint64_t> Scrub::end(Instant now, const JobResult& result, Page
   return bad;
 }
 
-std::optional<Duration> Scrub::take_round() { return std::exchange(round_, std::nullopt); }
+std::string Scrub::check_bounds() const {
+  return bound_fault("suspects", suspects_.size(), config_.suspects_max);
+}
 
 }  // namespace troupe::actors

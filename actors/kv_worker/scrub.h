@@ -2,13 +2,16 @@
 // Decides when which blocks of the pool are verified again without a request. Every ready block is
 // verified once per interval, a small piece at a time, in order of generation. So a bit that flips
 // in memory is found within a round. A slow piece is followed by a pause, so that scrubbing never
-// takes more than its share of one core; the round then takes longer. Suspect blocks go first. The
-// port does the reading, and the core handles corrupt blocks.
+// takes more than its share of one core; the round then takes longer. Blocks that a remote reader
+// suspects go first. The port does the reading. A corrupt block is quarantined, so that no request
+// finds it again.
 #include <cstdint>
 #include <deque>
-#include <optional>
+#include <string>
 #include <vector>
 
+#include "actors/kv_worker/corrupt_blocks.h"
+#include "actors/kv_worker/serial_numbers.h"
 #include "runtime/actor/core.h"
 #include "runtime/pool/page_pool.h"
 
@@ -23,29 +26,29 @@ class Scrub {
     std::uint64_t page_bytes = 0;            // 0 = unknown
     std::size_t suspects_max = 256;
   };
-  Scrub(Config config, std::uint32_t pool_pages);
+  Scrub(Config config, PagePool& pool, SerialNumbers& serials, CorruptBlocks& corrupt);
 
-  bool on() const { return config_.interval.us > 0; }
-  Instant due() const { return due_; }  // start of the next piece; not yet known while one runs
-  bool running() const { return !held_.empty(); }
-  std::size_t suspects() const { return suspects_.size(); }
+  // Starts to verify the next piece if it is due.
+  void advance(Instant now, Effects& effects);
+  // Returns false if the job is not a piece of the scrubber.
+  bool on_done(Instant now, const JobDone& done, Effects& effects);
+  std::string check_bounds() const;  // "" or the exceeded bound
 
   // Notes a block whose bytes did not match the checksum at a reader. The bytes may have been
   // damaged on the way. If there are too many suspects, further ones are left to the regular round.
   void suspect(std::uint64_t generation);
-  // Returns the blocks to verify now, held in the pool; empty if none are due. At the end of a
-  // round, take_round() returns its length.
-  CheckBlocks next(Instant now, PagePool& pool);
-  // Ends the running job and lets go of all its blocks. Returns the generations of corrupt blocks.
-  std::vector<std::uint64_t> end(Instant now, const JobResult& result, PagePool& pool);
-  std::optional<Duration> take_round();
 
  private:
+  CheckBlocks next(Instant now, Effects& effects);
   void take(const PoolBlock& block, CheckBlocks& work);
-  void walk(Instant now, PagePool& pool, CheckBlocks& work);
-  void begin_round(Instant now, const PagePool& pool);
+  void walk(Instant now, CheckBlocks& work, Effects& effects);
+  void begin_round(Instant now);
+  std::vector<std::uint64_t> end(Instant now, const JobResult& result);
 
   Config config_;
+  PagePool& pool_;
+  SerialNumbers& serials_;
+  CorruptBlocks& corrupt_;
   std::uint32_t piece_pages_;
   Duration pause_;  // between the starts of two pieces
   Instant due_, began_;
@@ -54,7 +57,7 @@ class Scrub {
   bool walking_ = false;
   std::deque<std::uint64_t> suspects_;
   std::vector<std::uint64_t> held_;  // blocks held by the running job
-  std::optional<Duration> round_;
+  Serial job_ = 0;                   // 0 = not running
 };
 
 }  // namespace troupe::actors

@@ -2,16 +2,21 @@
 // by age.
 #include "actors/kv_worker/stored_blocks.h"
 
+#include <utility>
+
+#include "actors/kv_worker/block_identity.h"
+
 namespace troupe::actors {
 
 // If the names of two blocks collide, the later one is known and the other is a miss.
-void StoredBlocks::add(const StoredBlock& block) {
+void StoredBlocks::add(StoredBlock block) {
   const auto at = blocks_.find(block.name);
   if (at != blocks_.end()) erase(at->first);
   if (full()) return;
-  blocks_[block.name] = {block, ++last_order_};
-  by_order_[last_order_] = block.name;
+  by_order_[++last_order_] = block.name;
   owners_[{block.kind, block.owner}].insert(block.name);
+  const BlockName name = block.name;
+  blocks_[name] = {std::move(block), last_order_};
 }
 
 void StoredBlocks::erase(const BlockName& name) {

@@ -10,22 +10,15 @@
 
 #include "runtime/actor/core.h"
 #include "runtime/actor/messages.h"
-#include "runtime/actor/mutants.h"
 #include "runtime/actor/ports.h"
 
 namespace troupe::actors {
-
-// Returns true if a block found by a name is the block of that name. In tests, containers may
-// compare only a part of the name.
-inline bool same_block(const BlockName& found, const BlockName& name) {
-  return identical(found, name) || mutated(Mutant::skip_identity_check);
-}
 
 class StoredBlocks {
  public:
   explicit StoredBlocks(std::size_t blocks_max) : blocks_max_(blocks_max) {}
 
-  void add(const StoredBlock& block);  // no effect if full
+  void add(StoredBlock block);  // no effect if full
   void erase(const BlockName& name);
   // Returns null if unknown. A different block with a colliding name does not count.
   const StoredBlock* find(const BlockName& name) const;
