@@ -7,12 +7,9 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
-#include <new>
 #include <utility>
 
 #include "actors/inference/in_flight_reads_port.h"
-#include "kernels/base/check.h"
-#include "kernels/base/errors.h"
 #include "runtime/profiling/cpu_components.h"
 
 namespace troupe::actors {
@@ -63,11 +60,11 @@ void place(PassBlocks& blocks, kernels::Request& request) {
   }
 }
 
-void collect(const PassBlocks& blocks, const kernels::Reply& computed, std::size_t segments,
-             BatchReply& reply) {
+void collect(const PassBlocks& blocks, kernels::Reply& computed, std::size_t segments, BatchReply& reply) {
+  reply.readouts.reserve(computed.readouts.size());
   for (const std::vector<float>& row : computed.readouts)
     reply.readouts.push_back({{row.begin(), row.end()}});
-  reply.beams = computed.beams;
+  reply.beams = std::move(computed.beams);
   reply.checksums.resize(segments);
   for (const PassBlock& block : blocks) {
     if (block.kv->grant == Grant::write) reply.checksums[block.segment] = block.checksum;
@@ -90,48 +87,21 @@ Refusal no_assets(const std::string& catalog_version, const std::exception& erro
           "inference worker's device", "a catalog that the model can use"};
 }
 
-Refusal cannot_load(std::uint16_t status, const char* code, const std::string& model_version,
-                    std::string what, const char* expected) {
-  return {status, code, std::move(what), "model " + model_version, expected};
-}
-
-std::string layout_text(const kernels::PageLayout& layout) {
-  return "pages of " + std::to_string(layout.page_tokens) + " tokens hold " + layout.content;
-}
-
 }  // namespace
 
-ComputePort::ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t slots,
-                         const MakePages& make_pages, Loader loader, FindCatalog find_catalog,
-                         std::shared_ptr<RowCache> rows, std::shared_ptr<TableShards> shards)
-    : first_version_(std::move(model_version)),
-      layout_(model.executor->layout()),
-      arena_(arena),
-      slots_(slots + 1 + (loader || rows ? 1 : 0)),
-      loader_(std::move(loader)),
-      find_catalog_(std::move(find_catalog)),
-      rows_(std::move(rows)),
-      shards_(std::move(shards)) {
-  models_[first_version_] = make_model(std::move(model));
-  pages_ = make_pages(arena_, slots_);
-}
+ComputePort::ComputePort(Options options)
+    : arena_(options.arena),
+      slots_(options.slots + 1 + (options.loader || options.rows ? 1 : 0)),
+      models_(std::move(options.model), std::move(options.model_version), slots_, std::move(options.loader),
+              std::move(options.find_catalog)),
+      rows_(std::move(options.rows)),
+      shards_(std::move(options.shards)),
+      pages_(options.make_pages(arena_, slots_)) {}
 
-ComputePort::ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t slots,
-                         bool verify_on_read, Loader loader, FindCatalog find_catalog)
-    : ComputePort(
-          std::move(model), std::move(model_version), arena, slots,
-          [verify_on_read](PageArena& pages, std::uint32_t) {
-            return std::make_unique<ArenaPages>(pages, verify_on_read);
-          },
-          std::move(loader), std::move(find_catalog)) {}
-
-std::shared_ptr<ComputePort::Model> ComputePort::make_model(LoadedModel loaded) const {
-  const std::shared_ptr<Model> model(new Model{{}, {std::move(loaded.make_assets), find_catalog_}});
-  model->executors.resize(1);
-  for (std::uint32_t slot = 1; slot < slots_; ++slot)
-    model->executors.push_back(loaded.executor->share(slot));
-  model->executors.front() = std::move(loaded.executor);
-  return model;
+ComputePort::MakePages ComputePort::arena_pages(bool verify_on_read) {
+  return [verify_on_read](PageArena& arena, std::uint32_t) {
+    return std::make_unique<ArenaPages>(arena, verify_on_read);
+  };
 }
 
 JobResult ComputePort::run(const Job& job, std::uint32_t slot) {
@@ -139,8 +109,8 @@ JobResult ComputePort::run(const Job& job, std::uint32_t slot) {
     if (std::optional<JobResult> done = run_now(job))
       return std::move(*done);  // for a host that does not call run_now
     if (const auto* batch = std::get_if<RunBatch>(&job)) return run_batch(*batch, slot);
-    if (const auto* wanted = std::get_if<LoadModel>(&job)) return load(wanted->model_version);
-    if (const auto* old = std::get_if<DropModel>(&job)) return drop(old->model_version);
+    if (const auto* wanted = std::get_if<LoadModel>(&job)) return models_.load(wanted->model_version);
+    if (const auto* old = std::get_if<DropModel>(&job)) return models_.drop(old->model_version);
     if (const auto* ahead = std::get_if<RefillRows>(&job); ahead && rows_) return refill(*ahead);
     if (const auto* own = std::get_if<FillShards>(&job); own && shards_) return shards_->fill(*own);
     return Refusal{500, "wrong_job", "not for this device", "inference worker",
@@ -170,47 +140,6 @@ RowTotals ComputePort::row_totals() const {
   return totals;
 }
 
-// ---- models ----
-
-std::shared_ptr<ComputePort::Model> ComputePort::find(const std::string& model_version) const {
-  const std::lock_guard lock(mutex_);
-  const auto at = models_.find(model_version.empty() ? first_version_ : model_version);
-  return at == models_.end() ? nullptr : at->second;
-}
-
-JobResult ComputePort::load(const std::string& model_version) try {
-  if (find(model_version)) return ModelChanged{};
-  if (!loader_)
-    return cannot_load(501, "models_fixed", model_version, "this worker cannot change its models",
-                       "the model that was loaded at the start");
-  LoadedModel loaded = loader_(model_version);
-  TROUPE_CHECK(loaded.executor != nullptr, "a loader returns an executor or throws");
-  if (loaded.executor->layout() != layout_)
-    return cannot_load(
-        422, "other_layout", model_version,
-        "the model's " + layout_text(loaded.executor->layout()) + "; the pool's " + layout_text(layout_),
-        "a model whose blocks fit the pages of the pool");
-  auto model = make_model(std::move(loaded));
-  const std::lock_guard lock(mutex_);
-  models_.emplace(model_version, std::move(model));
-  return ModelChanged{};
-} catch (const kernels::LoadError& error) {
-  return cannot_load(422, "bad_model", model_version, error.what(), "a model directory that can be read");
-} catch (const std::bad_alloc&) {
-  return cannot_load(503, "no_memory", model_version, "there is not enough memory for this model",
-                     "enough memory for two models during a change");
-} catch (const std::exception& error) {
-  return cannot_load(503, "load_failed", model_version, error.what(), "a model that can be loaded");
-}
-
-JobResult ComputePort::drop(const std::string& model_version) {
-  std::shared_ptr<Model> last;  // freed without the lock
-  const std::lock_guard lock(mutex_);
-  const auto node = models_.extract(model_version);
-  if (!node.empty()) last = std::move(node.mapped());
-  return ModelChanged{};
-}
-
 // ---- batches ----
 
 BatchDone ComputePort::run_batch(const RunBatch& batch, std::uint32_t slot) const {
@@ -234,9 +163,9 @@ BatchDone ComputePort::run_batch(const RunBatch& batch, std::uint32_t slot) cons
 void ComputePort::run_models(const RunBatch& batch, std::uint32_t slot, BatchDone& done) const {
   std::map<std::string, std::vector<std::size_t>> by_model;
   for (std::size_t i = 0; i < batch.requests.size(); ++i)
-    by_model[batch.requests[i].model_version].push_back(i);
+    by_model[batch.requests[i]->model_version].push_back(i);
   for (const auto& [model_version, requests] : by_model) {
-    if (const auto model = find(model_version)) {
+    if (const auto model = models_.find(model_version)) {
       run_model(batch, requests, *model, slot, done);
     } else {
       for (const std::size_t i : requests) done.replies[i].refusal = not_loaded(model_version);
@@ -244,17 +173,20 @@ void ComputePort::run_models(const RunBatch& batch, std::uint32_t slot, BatchDon
   }
 }
 
-void ComputePort::run_model(const RunBatch& batch, std::span<const std::size_t> requests, Model& model,
-                            std::uint32_t slot, BatchDone& done) const {
+void ComputePort::run_model(const RunBatch& batch, std::span<const std::size_t> requests,
+                            LoadedModels::Model& model, std::uint32_t slot, BatchDone& done) const {
   Work work;
   kernels::Executor& executor = *model.executors.at(slot);
   for (const std::size_t i : requests)
-    done.replies[i].refusal = prepare(batch.requests[i], executor, model.assets, i, work);
+    done.replies[i].refusal = prepare(batch, i, executor, model.assets, work);
   for (std::size_t next = 0; next < work.requests.size();) next += run_pass(work, next, executor, slot, done);
 }
 
-std::optional<Refusal> ComputePort::prepare(const BatchRequest& request, const kernels::Executor& executor,
-                                            ModelAssets& assets, std::size_t index, Work& work) const {
+// The kernels read the plan where it is.
+std::optional<Refusal> ComputePort::prepare(const RunBatch& batch, std::size_t index,
+                                            const kernels::Executor& executor, ModelAssets& assets,
+                                            Work& work) const {
+  const BatchRequest& request = *batch.requests[index];
   const kernels::PlanLimits limits = executor.limits();
   std::string fault = kernels::validate(request.plan, limits);
   if (fault.empty()) fault = executor.fault(request.plan);
@@ -273,9 +205,10 @@ std::optional<Refusal> ComputePort::prepare(const BatchRequest& request, const k
     if (!fault.empty()) return bad_plan(std::move(fault));
   }
   PassBlocks& blocks = work.blocks.emplace_back();
+  blocks.reserve(request.kv.size());
   for (std::uint32_t i = 0; i < request.kv.size(); ++i)
     if (request.kv[i].grant != Grant::none) blocks.push_back({&request.kv[i], i, {}});
-  work.in_flight.emplace_back(arena_.arrivals(), request);
+  work.in_flight.emplace_back(arena_.arrivals(), request, batch.in_flight_us);
   work.requests.push_back(std::move(asked));
   work.index.push_back(index);
   return std::nullopt;
@@ -303,7 +236,7 @@ std::string ComputePort::validate_pages(const BatchRequest& request) const {
   for (std::size_t i = 0; i < request.kv.size(); ++i) {
     const BatchSegmentKv& kv = request.kv[i];
     if (kv.grant == Grant::none) continue;
-    bool fits = kv.pages.size() == layout_.pages_for(request.plan.segments[i].tokens.size());
+    bool fits = kv.pages.size() == models_.layout().pages_for(request.plan.segments[i].tokens.size());
     for (const std::uint32_t page : kv.pages) fits = fits && page < arena_.pages();
     if (!fits) return "segment " + std::to_string(i) + " has pages that do not hold its tokens";
   }
@@ -313,13 +246,13 @@ std::string ComputePort::validate_pages(const BatchRequest& request) const {
 // Clears the part of the arena's pages that the model's smaller pages do not use. Another model's
 // block may have been there, and checksums cover whole pages.
 void ComputePort::clear_tails(std::span<const PassBlocks> requests) const {
-  if (layout_.page_bytes() >= arena_.page_bytes()) return;
+  if (models_.layout().page_bytes() >= arena_.page_bytes()) return;
   for (const PassBlocks& blocks : requests)
     for (const PassBlock& block : blocks)
       if (block.kv->grant == Grant::write)
         for (const std::uint32_t page : block.kv->pages)
-          std::memset(arena_.page(page) + layout_.page_bytes(), 0,
-                      arena_.page_bytes() - layout_.page_bytes());
+          std::memset(arena_.page(page) + models_.layout().page_bytes(), 0,
+                      arena_.page_bytes() - models_.layout().page_bytes());
 }
 
 // An executor that does not wait by layer begins when all blocks have arrived and are right.
@@ -366,7 +299,7 @@ std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Execut
   const auto requests = std::span(work.requests).subspan(first, count);
   for (std::size_t i = 0; i < count; ++i) place(blocks[i], requests[i]);
   hold.failed = true;  // until the pass has succeeded
-  const std::vector<kernels::Reply> computed = compute(work, first, count, executor);
+  std::vector<kernels::Reply> computed = compute(work, first, count, executor);
   for (std::size_t i = 0; i < count; ++i)
     if (!computed[i].too_large.empty()) blocks[i].clear();  // nothing was written for them
   clear_tails(blocks.first(count));
@@ -381,7 +314,7 @@ std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Execut
     if (computed[i].too_large.empty())
       collect(blocks[i], computed[i], requests[i].kv.size(), reply);
     else
-      reply.refusal = too_large(computed[i].too_large);
+      reply.refusal = too_large(std::move(computed[i].too_large));
   }
   return count;
 }

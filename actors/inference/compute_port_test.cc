@@ -11,6 +11,7 @@
 
 #include "kernels/base/errors.h"
 #include "kernels/decoder/decoder.h"
+#include "runtime/testing/batch_of.h"
 #include "runtime/testing/catalog_test.h"
 
 namespace troupe::actors {
@@ -34,21 +35,33 @@ BatchRequest request(const std::string& model_version, std::vector<BatchSegmentK
   return r;
 }
 
+ComputePort::Options options(PageArena& arena, LoadedModel model, std::uint32_t slots = 1,
+                             bool verify_on_read = true, ComputePort::Loader loader = {},
+                             FindCatalog find_catalog = {}) {
+  return {.model = std::move(model),
+          .model_version = "one",
+          .arena = arena,
+          .slots = slots,
+          .make_pages = ComputePort::arena_pages(verify_on_read),
+          .loader = std::move(loader),
+          .find_catalog = std::move(find_catalog)};
+}
+
 // Model "one" is loaded from the start; "two" and "three" can be loaded, "deep" has another layout.
 struct Bench {
   PageArena arena{decoder(1)->layout().page_bytes(), 8};
   int loads = 0;
-  ComputePort port{decoder(1), "one", arena, 2, true, [this](const std::string& version) {
-                     ++loads;
-                     if (version == "two") return decoder(2);
-                     if (version == "three") return decoder(3);
-                     if (version == "deep") return decoder(4, 3);
-                     if (version == "huge") throw std::bad_alloc();
-                     throw kernels::LoadError(version + ": no such directory; expected a model directory");
-                   }};
+  ComputePort port{options(arena, decoder(1), 2, true, [this](const std::string& version) {
+    ++loads;
+    if (version == "two") return decoder(2);
+    if (version == "three") return decoder(3);
+    if (version == "deep") return decoder(4, 3);
+    if (version == "huge") throw std::bad_alloc();
+    throw kernels::LoadError(version + ": no such directory; expected a model directory");
+  })};
 
   BatchReply run(const BatchRequest& r, std::uint32_t slot = 0) {
-    return std::get<BatchDone>(port.run(RunBatch{{r}}, slot)).replies.at(0);
+    return std::get<BatchDone>(port.run(batch_of({r}), slot)).replies.at(0);
   }
   bool load(const std::string& v) { return std::holds_alternative<ModelChanged>(port.run(LoadModel{v}, 0)); }
   Refusal refused_load(const std::string& v) { return std::get<Refusal>(port.run(LoadModel{v}, 0)); }
@@ -66,7 +79,7 @@ TEST_CASE(
   CHECK(b.scores("") == one);
   CHECK(b.scores("two", 1) == two);
   const auto mixed =
-      std::get<BatchDone>(b.port.run(RunBatch{{request("two"), request("x"), request("")}}, 0));
+      std::get<BatchDone>(b.port.run(batch_of({request("two"), request("x"), request("")}), 0));
   CHECK(mixed.replies.at(0).readouts == two);
   CHECK(mixed.replies.at(1).refusal->code == "wrong_model");
   CHECK(mixed.replies.at(1).refusal->status == 503);
@@ -98,7 +111,7 @@ TEST_CASE("compute port: a failed load is refused with the reason") {
   CHECK(deep.what ==
         "the model's pages of 4 tokens hold keys and values of 3 layers, 2 heads of 8, f32; the pool's pages "
         "of 4 tokens hold keys and values of 2 layers, 2 heads of 8, f32");
-  ComputePort fixed(decoder(1), "one", b.arena, 1, true);
+  ComputePort fixed(options(b.arena, decoder(1)));
   CHECK(std::get<Refusal>(fixed.run(LoadModel{"two"}, 0)).status == 501);
 }
 
@@ -150,11 +163,11 @@ TEST_CASE(
     "sums") {
   const std::size_t own = decoder(1)->layout().page_bytes();
   PageArena arena(own + 100, 8);
-  ComputePort port(decoder(1), "one", arena, 1, true);
+  ComputePort port(options(arena, decoder(1)));
   std::memset(arena.page(2), 0x55, own + 100);  // another model's block was here
   const auto written_to = [&](std::uint32_t page) {
     const auto done =
-        std::get<BatchDone>(port.run(RunBatch{{request("one", {{Grant::write, 0, {page}}})}}, 0));
+        std::get<BatchDone>(port.run(batch_of({request("one", {{Grant::write, 0, {page}}})}), 0));
     return done.replies.at(0).checksums.at(0);
   };
   const std::uint64_t sum = written_to(2);
@@ -165,9 +178,9 @@ TEST_CASE(
 
 TEST_CASE("compute port: without verify_on_read only reads with `check` are verified") {
   Bench b;
-  ComputePort port(decoder(1), "one", b.arena, 1, false);
+  ComputePort port(options(b.arena, decoder(1), 1, false));
   const auto run = [&](const BatchRequest& r) {
-    return std::get<BatchDone>(port.run(RunBatch{{r}}, 0)).replies.at(0);
+    return std::get<BatchDone>(port.run(batch_of({r}), 0)).replies.at(0);
   };
   const BatchReply written = run(request("", {{Grant::write, 0, {3}}}));
   BatchRequest reader = request("");
@@ -202,7 +215,7 @@ TEST_CASE("compute port: models are loaded and dropped while other slots compute
   CHECK(same);
 }
 
-// Adds to each logit the offset in the assets of its request.
+// Adds to each logit the offset in the assets of its request. Remembers the plans of its last batch.
 struct Offset : kernels::CatalogAssets {
   explicit Offset(float by) : offset(by) {}
   const float offset;
@@ -210,6 +223,7 @@ struct Offset : kernels::CatalogAssets {
 class OffsetExecutor final : public kernels::Executor {
  public:
   explicit OffsetExecutor(std::unique_ptr<kernels::Executor> inner) : inner_(std::move(inner)) {}
+  static inline std::vector<const kernels::Plan*> last_plans;
   kernels::PlanLimits limits() const override { return inner_->limits(); }
   std::string fault(const kernels::Plan& plan) const override {
     return plan.segments.size() > 3 ? "four segments; expected fewer" : "";
@@ -217,6 +231,8 @@ class OffsetExecutor final : public kernels::Executor {
   const kernels::PageLayout& layout() const override { return inner_->layout(); }
   void run(std::span<const kernels::Request> batch, std::vector<kernels::Reply>& replies) override {
     inner_->run(batch, replies);
+    last_plans.clear();
+    for (const kernels::Request& request : batch) last_plans.push_back(request.plan);
     for (std::size_t i = 0; i < batch.size(); ++i)
       if (const auto* assets = static_cast<const Offset*>(batch[i].assets.get()))
         for (auto& row : replies[i].readouts)
@@ -245,19 +261,19 @@ TEST_CASE(
       return assets;
     });
   };
-  ComputePort port(
-      loaded(1, 1), "one", b.arena, 2, true, [&](const std::string&) { return loaded(1, 4); },
+  ComputePort port(options(
+      b.arena, loaded(1, 1), 2, true, [&](const std::string&) { return loaded(1, 4); },
       [&](const std::string& version) {
         const auto at = catalogs.find(version);
         return at == catalogs.end() ? nullptr : at->second;
-      });
+      }));
   const auto run = [&](const char* model, std::vector<const char*> versions) {
-    RunBatch batch;
+    std::vector<BatchRequest> requests;
     for (const char* version : versions) {
-      batch.requests.push_back(request(model));
-      batch.requests.back().catalog_version = version;
+      requests.push_back(request(model));
+      requests.back().catalog_version = version;
     }
-    return std::get<BatchDone>(port.run(batch, 0)).replies;
+    return std::get<BatchDone>(port.run(batch_of(std::move(requests)), 0)).replies;
   };
   const auto replies = run("one", {"", "c2", "c1", "c9"});
   const double plain = replies[0].readouts[0].scores[0];  // without a catalog version
@@ -275,16 +291,25 @@ TEST_CASE(
   CHECK_FALSE(made[2].expired());
 }
 
+TEST_CASE("compute port: the executor reads each plan of a batch where the job has it") {
+  Bench b;
+  ComputePort port(options(b.arena, LoadedModel(std::make_unique<OffsetExecutor>(decoder(1)))));
+  const RunBatch batch = batch_of({request("one"), request("one"), request("one")});
+  CHECK(std::get<BatchDone>(port.run(batch, 0)).replies.size() == 3);
+  REQUIRE(OffsetExecutor::last_plans.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(OffsetExecutor::last_plans[i] == &batch.requests[i]->plan);
+}
+
 TEST_CASE("compute port: a valid plan that the executor does not accept is refused alone") {
   Bench b;
-  ComputePort port(LoadedModel(std::make_unique<OffsetExecutor>(decoder(1))), "one", b.arena, 1, true);
+  ComputePort port(options(b.arena, LoadedModel(std::make_unique<OffsetExecutor>(decoder(1)))));
   BatchRequest large = request("one");
   while (large.plan.segments.size() < 4) {
     large.plan.segments.push_back(large.plan.segments.back());
     large.kv.emplace_back();
     large.blocks.emplace_back();
   }
-  const auto replies = std::get<BatchDone>(port.run(RunBatch{{large, request("one")}}, 0)).replies;
+  const auto replies = std::get<BatchDone>(port.run(batch_of({large, request("one")}), 0)).replies;
   REQUIRE(replies[0].refusal);
   CHECK(replies[0].refusal->code == "bad_plan");
   CHECK(replies[0].refusal->what.find("four segments; expected fewer") != std::string::npos);
@@ -294,12 +319,13 @@ TEST_CASE("compute port: a valid plan that the executor does not accept is refus
 TEST_CASE("compute port: plans are refused alone if their model cannot make assets of the catalog") {
   Bench b;
   const CatalogPointer catalog = features_of(nullptr, {}, "c1").catalog;
-  ComputePort port(
+  ComputePort port(options(
+      b.arena,
       LoadedModel(decoder(1), [](CatalogPointer) -> AssetsPointer { throw std::runtime_error("no items"); }),
-      "one", b.arena, 1, true, {}, [&](const std::string&) { return catalog; });
+      1, true, {}, [&](const std::string&) { return catalog; }));
   BatchRequest wanting = request("one");
   wanting.catalog_version = "c1";
-  const auto replies = std::get<BatchDone>(port.run(RunBatch{{wanting, request("one")}}, 0)).replies;
+  const auto replies = std::get<BatchDone>(port.run(batch_of({wanting, request("one")}), 0)).replies;
   CHECK(replies[0].refusal->status == 503);
   CHECK(replies[0].refusal->what == "for catalog c1: no items");
   CHECK_FALSE(replies[1].refusal);

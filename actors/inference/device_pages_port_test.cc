@@ -12,6 +12,7 @@
 #include "kernels/base/errors.h"
 #include "kernels/cuda/engine/decoder.h"
 #include "kernels/cuda/testing/device_test.h"
+#include "runtime/testing/batch_of.h"
 #ifdef TROUPE_EMULATED
 #include "kernels/cuda/simt/device_emulated.h"
 #include "kernels/cuda/simt/emulator.h"
@@ -55,23 +56,25 @@ struct Bench {
   PageArena arena{decoder(1)->layout().page_bytes(), 16};
   const std::uint32_t pages;
   std::uint64_t generation = 0;
-  ComputePort port{decoder(1),
-                   "one",
-                   arena,
-                   2,
-                   [this](PageArena& a, std::uint32_t slots) {
-                     return std::make_unique<DevicePages>(a, 0, pages, slots, true);
-                   },
-                   [](const std::string& version) {
-                     if (version == "two") return decoder(2);
-                     if (version == "deep") return decoder(4, 3);
-                     throw kernels::LoadError(version + ": no such directory");
-                   }};
+  ComputePort port{{.model = decoder(1),
+                    .model_version = "one",
+                    .arena = arena,
+                    .slots = 2,
+                    .make_pages =
+                        [this](PageArena& a, std::uint32_t slots) {
+                          return std::make_unique<DevicePages>(a, 0, pages, slots, true);
+                        },
+                    .loader =
+                        [](const std::string& version) {
+                          if (version == "two") return decoder(2);
+                          if (version == "deep") return decoder(4, 3);
+                          throw kernels::LoadError(version + ": no such directory");
+                        }}};
 
   explicit Bench(std::uint32_t device_pages) : pages(device_pages) {}
 
   JobResult try_run(std::vector<BatchRequest> requests, std::uint32_t slot = 0) {
-    return port.run(RunBatch{std::move(requests)}, slot);
+    return port.run(batch_of(std::move(requests)), slot);
   }
   BatchDone run(std::vector<BatchRequest> requests, std::uint32_t slot = 0) {
     return std::get<BatchDone>(try_run(std::move(requests), slot));

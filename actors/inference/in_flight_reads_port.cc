@@ -7,10 +7,10 @@
 
 namespace troupe::actors {
 
-InFlightReads::InFlightReads(PageArrivals& arrivals, const BatchRequest& request)
+InFlightReads::InFlightReads(PageArrivals& arrivals, const BatchRequest& request, std::int64_t in_flight_us)
     : arrivals_(arrivals),
       begun_(Clock::now()),
-      deadline_(begun_ + std::chrono::microseconds(request.in_flight_us)),
+      deadline_(begun_ + std::chrono::microseconds(in_flight_us)),
       all_here_(begun_) {
   for (std::uint32_t i = 0; i < request.kv.size(); ++i)
     if (request.kv[i].grant == Grant::read && request.kv[i].in_flight)

@@ -1,7 +1,7 @@
 #pragma once
 // The blocks of one request that are still in flight into the arena while a pass computes with
 // them. Each layer waits for its part of the blocks. Before any result is reported, `settle` waits
-// for the ends of all copies, but not beyond the request's `in_flight_us`. A block that failed, was
+// for the ends of all copies, but not beyond the batch's `in_flight_us`. A block that failed, was
 // late or does not match its checksum is computed by another pass.
 #include <chrono>
 #include <cstdint>
@@ -17,7 +17,7 @@ class InFlightReads final : public kernels::PagesInFlight {
  public:
   using Clock = PageArrivals::Clock;
   // `arrivals` outlives the object.
-  InFlightReads(PageArrivals& arrivals, const BatchRequest& request);
+  InFlightReads(PageArrivals& arrivals, const BatchRequest& request, std::int64_t in_flight_us);
 
   bool any() const { return !blocks_.empty(); }
   // Waits until the first `bytes` bytes of each page have arrived. Returns false if a copy failed

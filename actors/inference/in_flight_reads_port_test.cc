@@ -6,9 +6,10 @@
 
 #include "actors/inference/compute_port.h"
 #include "kernels/decoder/decoder.h"
+#include "runtime/testing/batch_of.h"
 
 namespace troupe::actors {
-namespace coming_blocks_port_test {
+namespace in_flight_reads_port_test {
 
 constexpr std::uint64_t generation = 9;
 constexpr std::int64_t patient_us = 60'000'000;
@@ -44,7 +45,10 @@ class Whole final : public kernels::Executor {
 // block goes to page 6.
 struct Bench {
   explicit Bench(bool by_layer = true)
-      : port(LoadedModel(by_layer ? decoder() : std::make_unique<Whole>(decoder())), "one", arena, 1, false) {
+      : port({.model = by_layer ? decoder() : std::make_unique<Whole>(decoder()),
+              .model_version = "one",
+              .arena = arena,
+              .make_pages = ComputePort::arena_pages(false)}) {
     BatchRequest writer = request({Grant::write, 0, {3}});
     checksum = run(writer).replies.at(0).checksums.at(0);
     kept = run(request({Grant::read, checksum, {3}}));
@@ -60,11 +64,14 @@ struct Bench {
     r.plan.readouts = {{2, 0, {4, 5}}};
     r.blocks.resize(3);
     r.kv = {std::move(kv), {Grant::write, 0, {6}}, {}};
-    r.in_flight_us = patient_us;
     return r;
   }
   BatchRequest in_flight() const { return request({Grant::read, checksum, {5}, generation, false, true}); }
-  BatchDone run(const BatchRequest& r) { return std::get<BatchDone>(port.run(RunBatch{{r}}, 0)); }
+  BatchDone run(const BatchRequest& r, std::int64_t in_flight_us = patient_us) {
+    RunBatch batch = batch_of({r});
+    batch.in_flight_us = in_flight_us;
+    return std::get<BatchDone>(port.run(batch, 0));
+  }
   void bring(std::size_t part) {
     const std::size_t half = arena.page_bytes() / 2;
     std::memcpy(arena.page(5) + part * half, arena.page(3) + part * half, half);
@@ -77,7 +84,7 @@ struct Bench {
   BatchDone kept, computed;
 };
 
-TEST_SUITE("coming_blocks") {
+TEST_SUITE("in_flight_reads") {
   TEST_CASE(
       "blocks in flight: a block is read behind its copy, waiting for the whole block or for each layer") {
     for (const bool by_layer : {true, false}) {
@@ -131,12 +138,11 @@ TEST_SUITE("coming_blocks") {
     Bench b;
     b.bring(0);
     BatchRequest impatient = b.in_flight();
-    impatient.in_flight_us = 0;
-    CHECK(b.run(impatient).replies.at(0).readouts == b.computed.replies.at(0).readouts);
+    CHECK(b.run(impatient, 0).replies.at(0).readouts == b.computed.replies.at(0).readouts);
     impatient.kv[0].generation = 77;
-    CHECK(b.run(impatient).replies.at(0).missed == std::vector<std::uint32_t>{0});
+    CHECK(b.run(impatient, 0).replies.at(0).missed == std::vector<std::uint32_t>{0});
   }
 }
 
-}  // namespace coming_blocks_port_test
+}  // namespace in_flight_reads_port_test
 }  // namespace troupe::actors

@@ -123,11 +123,11 @@ TEST_CASE("inference cluster: plans run on the model to which they are pinned, o
   CHECK(refused.refusal.status == 503);
   CHECK(refused.refusal.code == "wrong_model");
   b.plain_on(1, 2, "m1");
-  CHECK(b.job().second.requests.at(0).model_version == "m1");
+  CHECK(b.job().second.requests.at(0)->model_version == "m1");
   b.run(2, b.job());
   CHECK(b.probe.sent<Executed>().at(0).model_version == "m1");
   b.plain(3, 3);
-  CHECK(b.job().second.requests.at(0).model_version == "m1");
+  CHECK(b.job().second.requests.at(0)->model_version == "m1");
 }
 
 TEST_CASE("inference cluster: the next model is loaded and reported, and a batch has plans of one model") {
@@ -146,10 +146,10 @@ TEST_CASE("inference cluster: the next model is loaded and reported, and a batch
   b.run(5, first);
   const auto second = b.job();
   REQUIRE(second.second.requests.size() == 2);
-  CHECK(second.second.requests[0].model_version == "m1");
-  CHECK(second.second.requests[1].model_version == "m1");
+  CHECK(second.second.requests[0]->model_version == "m1");
+  CHECK(second.second.requests[1]->model_version == "m1");
   b.run(6, second);
-  CHECK(b.job().second.requests.at(0).model_version == "m2");
+  CHECK(b.job().second.requests.at(0)->model_version == "m2");
   b.probe.run_until(1'000'000);
   CHECK(b.probe.sent<Heartbeat>().at(0).models == Names{"m1", "m2"});
   CHECK(b.probe.sent<Heartbeat>().at(0).versions_epoch == 5);

@@ -30,7 +30,7 @@ TEST_CASE("inference worker: a plan without blocks runs at once and its logits a
   b.plain(10, 7);
   const auto [job, batch] = b.job();
   REQUIRE(batch.requests.size() == 1);
-  CHECK(batch.requests[0].kv.at(0).grant == Grant::none);
+  CHECK(batch.requests[0]->kv.at(0).grant == Grant::none);
   b.probe.done(40, job, BatchDone{{reply(1, 2.5)}, 25});
   const auto executed = b.probe.sent<Executed>();
   REQUIRE(executed.size() == 1);
@@ -53,11 +53,11 @@ TEST_CASE("inference worker: granted blocks are read and written in place, and e
   answer.pull_us = 17;
   b.probe.receive(30, kv, answer);
   const auto [job, batch] = b.job();
-  CHECK(batch.requests[0].kv[0].grant == Grant::read);
-  CHECK(batch.requests[0].kv[0].checksum == 55);
-  CHECK(batch.requests[0].kv[0].generation == 4);
-  CHECK(batch.requests[0].kv[1].pages == std::vector<std::uint32_t>{8});
-  CHECK(batch.requests[0].kv[2].grant == Grant::none);
+  CHECK(batch.requests[0]->kv[0].grant == Grant::read);
+  CHECK(batch.requests[0]->kv[0].checksum == 55);
+  CHECK(batch.requests[0]->kv[0].generation == 4);
+  CHECK(batch.requests[0]->kv[1].pages == std::vector<std::uint32_t>{8});
+  CHECK(batch.requests[0]->kv[2].grant == Grant::none);
   b.probe.done(50, job, BatchDone{{reply(4)}, 20});
   const Executed executed = b.probe.sent<Executed>().at(0);
   CHECK(executed.reused == std::vector<std::uint8_t>{1, 0, 0, 0});
@@ -75,8 +75,8 @@ TEST_CASE("inference worker: a read with `check` is verified and reported as don
   BlockGrant checked{Grant::read, 4, 55, {9}, true};
   b.probe.receive(30, kv, acquired(acquire.id, {checked, {Grant::read, 5, 56, {8}}}));
   const auto [job, batch] = b.job();
-  CHECK(batch.requests[0].kv[0].check);
-  CHECK_FALSE(batch.requests[0].kv[1].check);
+  CHECK(batch.requests[0]->kv[0].check);
+  CHECK_FALSE(batch.requests[0]->kv[1].check);
   b.probe.done(50, job, BatchDone{{reply(3)}, 20});
   CHECK(b.probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{acquire.id, {{name(1), 4, Outcome::done, 0}}});
 }
@@ -94,8 +94,8 @@ TEST_CASE("inference worker: all blocks behind a kept block are verified, also t
       acquired(acquire.id,
                {{Grant::read, 4, 55, {9}}, {Grant::read, 5, 56, {8}}, {Grant::write, 6, 0, {7}}}));
   const auto [job, batch] = b.job();
-  CHECK(batch.requests[0].kv[0].check);
-  CHECK_FALSE(batch.requests[0].kv[1].check);
+  CHECK(batch.requests[0]->kv[0].check);
+  CHECK_FALSE(batch.requests[0]->kv[1].check);
 }
 
 TEST_CASE("inference worker: a batch's use of device copies is counted, and nothing without a device") {
@@ -133,8 +133,8 @@ TEST_CASE("inference worker: two candidates with the same tokens are one block, 
   REQUIRE(acquire.wants.size() == 1);
   b.probe.receive(1, kv, acquired(acquire.id, {{Grant::write, 4, 0, {9}}}));
   const auto batch = b.job().second;
-  CHECK(batch.requests[0].kv[0].grant == Grant::write);
-  CHECK(batch.requests[0].kv[1].grant == Grant::none);
+  CHECK(batch.requests[0]->kv[0].grant == Grant::write);
+  CHECK(batch.requests[0]->kv[1].grant == Grant::none);
 }
 
 TEST_CASE(
@@ -145,7 +145,7 @@ TEST_CASE(
   b.probe.run_until(149);
   CHECK(b.probe.started<RunBatch>().empty());
   b.probe.run_until(150);
-  CHECK(b.job().second.requests[0].kv[0].grant == Grant::none);
+  CHECK(b.job().second.requests[0]->kv[0].grant == Grant::none);
   CHECK(b.probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{id, {}});
   b.probe.receive(160, kv, acquired(id, {{Grant::read, 4, 55, {9}}}));
   CHECK(b.probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{id, {}});
@@ -243,7 +243,7 @@ TEST_CASE("inference worker: a suspect runs alone, and the others keep their ord
   b.run(3, second);
   const auto third = b.job();
   CHECK(third.second.requests.size() == 1);
-  CHECK(third.second.requests[0].plan.segments.at(0).tokens.size() == 2);
+  CHECK(third.second.requests[0]->plan.segments.at(0).tokens.size() == 2);
   b.run(4, third);
   CHECK(b.job().second.requests.size() == 1);
 }
@@ -259,7 +259,7 @@ TEST_CASE("inference worker: plans are batched in the order in which they became
   b.run(4, first);
   const auto both = b.job().second;
   REQUIRE(both.requests.size() == 2);
-  CHECK_FALSE(both.requests[0].blocks.at(0).name);
+  CHECK_FALSE(both.requests[0]->blocks.at(0).name);
   b.run(5, b.job());
   CHECK(b.core.tasks() == 0);
 }
@@ -286,7 +286,7 @@ TEST_CASE("inference worker: a plan larger than a batch runs alone") {
 TEST_CASE("inference worker: while all slots run long batches, one batch of small plans runs beside them") {
   Bench b;
   const auto tokens = [](const auto& job) {
-    return job.second.requests.at(0).plan.segments.at(0).tokens.size();
+    return job.second.requests.at(0)->plan.segments.at(0).tokens.size();
   };
   b.plain(0, 1, 31);
   const auto large = b.job();
@@ -384,7 +384,7 @@ TEST_CASE("inference worker: background plans wait without holding blocks, and t
   CHECK_FALSE(acquire.may_evict);
   CHECK_FALSE(acquire.retention.belongs);
   b.probe.receive(6, kv, acquired(acquire.id, {{Grant::write, 1, 0, {1}}}));
-  CHECK(b.job().second.requests[0].kv[0].grant == Grant::write);
+  CHECK(b.job().second.requests[0]->kv[0].grant == Grant::write);
 }
 
 TEST_CASE("inference worker: a background plan may evict blocks only if its own belong here") {
@@ -408,7 +408,7 @@ TEST_CASE("inference worker: a background plan that holds blocks runs next, one 
   b.probe.receive(3, kv, acquired(acquire.id, {{Grant::write, 1, 0, {1}}}));
   b.probe.done(4, serving, BatchDone{{reply(1)}, 1});
   const auto background = b.job();
-  CHECK(background.second.requests.at(0).kv[0].grant == Grant::write);
+  CHECK(background.second.requests.at(0)->kv[0].grant == Grant::write);
   b.execute(5, 4, {block(2)}, Priority::background);
   b.probe.done(6, background.first, BatchDone{{reply(1)}, 1});
   CHECK(b.probe.sent<AcquireBlocks>().empty());
@@ -466,15 +466,15 @@ TEST_CASE("inference worker: plans of a failed batch run once more, alone and fi
   CHECK(b.core.check_bounds() == "");
   const auto second = b.job();
   REQUIRE(second.second.requests.size() == 1);
-  CHECK(second.second.requests[0].plan.segments == both.second.requests[0].plan.segments);
-  CHECK(second.second.requests[0].plan.readouts == both.second.requests[0].plan.readouts);
-  CHECK(second.second.requests[0].kv.at(0).pages == std::vector<std::uint32_t>{1});
+  CHECK(second.second.requests[0]->plan.segments == both.second.requests[0]->plan.segments);
+  CHECK(second.second.requests[0]->plan.readouts == both.second.requests[0]->plan.readouts);
+  CHECK(second.second.requests[0]->kv.at(0).pages == std::vector<std::uint32_t>{1});
   b.probe.done(6, second.first, failed);  // the bad plan
   CHECK(b.probe.sent<Refused>().at(0) == Refused{2, failed});
   CHECK(b.probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{id, {}});
   const auto third = b.job();
   REQUIRE(third.second.requests.size() == 1);
-  CHECK(third.second.requests[0].plan.segments == both.second.requests[1].plan.segments);
+  CHECK(third.second.requests[0]->plan.segments == both.second.requests[1]->plan.segments);
   b.run(7, third);
   CHECK(b.probe.sent<Executed>().at(0).id == 3);
   CHECK(b.job().second.requests.size() == 3);
@@ -516,12 +516,12 @@ TEST_CASE("inference worker: a plan runs with the catalog that it names, whateve
     wanted.catalog_version = id == 2 ? "c1" : "c2";
     b.probe.receive(2, router, wanted);
   }
-  CHECK(first.second.requests.at(0).catalog_version == "");
+  CHECK(first.second.requests.at(0)->catalog_version == "");
   b.run(3, first);
   const RunBatch both = b.job().second;
   REQUIRE(both.requests.size() == 2);
-  CHECK(both.requests[0].catalog_version == "c1");
-  CHECK(both.requests[1].catalog_version == "c2");
+  CHECK(both.requests[0]->catalog_version == "c1");
+  CHECK(both.requests[1]->catalog_version == "c2");
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ struct Overload {
   void take_jobs() {
     for (auto& job : b.probe.started<RunBatch>()) {
       std::int64_t us = 0;
-      for (const BatchRequest& request : job.second.requests)
-        us += static_cast<std::int64_t>(request.plan.segments.at(0).tokens.size()) * us_per_token;
+      for (const auto& request : job.second.requests)
+        us += static_cast<std::int64_t>(request->plan.segments.at(0).tokens.size()) * us_per_token;
       us = us * between(95, 105) / 100;
       ends.emplace(now + us, std::move(job));
     }
@@ -62,9 +62,9 @@ struct Overload {
   }
   void end_job() {
     const auto job = ends.extract(ends.begin()).mapped();
-    for (const BatchRequest& request : job.second.requests) {
-      const auto tokens = static_cast<double>(request.plan.segments.at(0).tokens.size());
-      const auto id = static_cast<RequestId>(request.plan.readouts.at(0).rows.at(0));
+    for (const auto& request : job.second.requests) {
+      const auto tokens = static_cast<double>(request->plan.segments.at(0).tokens.size());
+      const auto id = static_cast<RequestId>(request->plan.readouts.at(0).rows.at(0));
       computed += tokens;
       if (now < deadline.at(id)) good += tokens;
     }
@@ -106,7 +106,7 @@ TEST_CASE("goodput: a plan that cannot end in time is refused while others run, 
   b.run(2'200, alone);  // 40 to 50 us per token: plan 3 has 300 us left
   CHECK(b.probe.sent<Refused>().at(0).id == 3);
   CHECK(b.probe.sent<Refused>().at(0).refusal.status == 504);
-  CHECK(b.job().second.requests.at(0).plan.segments.at(0).tokens.size() == 2);
+  CHECK(b.job().second.requests.at(0)->plan.segments.at(0).tokens.size() == 2);
 }
 
 TEST_CASE("goodput: no plan joins a batch that would make one of its plans late") {
@@ -122,8 +122,8 @@ TEST_CASE("goodput: no plan joins a batch that would make one of its plans late"
   b.run(1'100, first);
   const auto batch = b.job().second;
   REQUIRE(batch.requests.size() == 2);
-  CHECK(batch.requests[0].plan.segments.at(0).tokens.size() == 3);
-  CHECK(batch.requests[1].plan.segments.at(0).tokens.size() == 2);
+  CHECK(batch.requests[0]->plan.segments.at(0).tokens.size() == 3);
+  CHECK(batch.requests[1]->plan.segments.at(0).tokens.size() == 2);
 }
 
 }  // namespace

@@ -35,9 +35,9 @@ TEST_SUITE("inference_overlap") {
     CHECK(asked.early);
     b.answer(30, asked.id, in_flight);
     const auto [job, batch] = b.job();
-    CHECK(batch.requests.at(0).kv.at(0).in_flight);
-    CHECK(batch.requests[0].kv[0].generation == 4);
-    CHECK(batch.requests[0].in_flight_us == 120);  // left of the 100 us to wait and 50 us of grace
+    CHECK(batch.requests.at(0)->kv.at(0).in_flight);
+    CHECK(batch.requests[0]->kv[0].generation == 4);
+    CHECK(batch.in_flight_us == 120);  // left of the 100 us to wait and 50 us of grace
     CHECK(b.probe.counted(Metric::overlap_begun) == 1);
     b.answer(40, asked.id, there);  // ignored: the running pass sees it by itself
     CHECK(b.jobs() == 0);
@@ -60,7 +60,7 @@ TEST_SUITE("inference_overlap") {
     b.run(5, running);
     const auto [job, batch] = b.job();
     CHECK(batch.requests.size() == 2);
-    CHECK_FALSE(batch.requests.at(1).kv.at(0).in_flight);
+    CHECK_FALSE(batch.requests.at(1)->kv.at(0).in_flight);
   }
 
   TEST_CASE("overlap: a plan with blocks in flight runs alone, after ready plans") {
@@ -73,9 +73,9 @@ TEST_SUITE("inference_overlap") {
     b.run(5, running);
     running = b.job();
     CHECK(running.second.requests.size() == 1);
-    CHECK(running.second.requests[0].kv.size() == 1);
+    CHECK(running.second.requests[0]->kv.size() == 1);
     b.run(6, running);
-    CHECK(b.job().second.requests.at(0).kv.at(0).in_flight);
+    CHECK(b.job().second.requests.at(0)->kv.at(0).in_flight);
   }
 
   TEST_CASE("overlap: a block that did not arrive is not reported as reused") {
@@ -99,8 +99,8 @@ TEST_SUITE("inference_overlap") {
     b.probe.run_until(152);
     b.answer(160, asked.id, there);  // too late: already decided
     b.run(170, running);
-    CHECK(b.job().second.requests.at(0).kv.at(0).grant == Grant::none);
-    CHECK(b.job().second.requests[0].in_flight_us == 0);
+    CHECK(b.job().second.requests.at(0)->kv.at(0).grant == Grant::none);
+    CHECK(b.job().second.in_flight_us == 0);
   }
 
   TEST_CASE("overlap: a plan whose batch failed is refused, because it was alone in it") {

@@ -78,17 +78,17 @@ struct World {
     if (const auto* drop = std::get_if<DropModel>(&start.work)) {
       for (const auto& [id, job] : jobs)
         if (const auto* batch = std::get_if<RunBatch>(&job.work))
-          CHECK(batch->requests.at(0).model_version != drop->model_version);
+          CHECK(batch->requests.at(0)->model_version != drop->model_version);
       models.erase(drop->model_version);
     }
     if (const auto* batch = std::get_if<RunBatch>(&start.work)) take_batch(*batch);
   }
   void take_batch(const RunBatch& batch) {
-    for (const BatchRequest& request : batch.requests) {
-      const RequestId id = request.plan.segments.at(0).tokens.size();
-      CHECK(request.model_version == pinned(id));
-      CHECK(request.model_version == batch.requests[0].model_version);
-      CHECK(models.contains(request.model_version));
+    for (const auto& request : batch.requests) {
+      const RequestId id = request->plan.segments.at(0).tokens.size();
+      CHECK(request->model_version == pinned(id));
+      CHECK(request->model_version == batch.requests[0]->model_version);
+      CHECK(models.contains(request->model_version));
       const bool second_run = failed.erase(id) > 0;
       CHECK(running.insert(id).second != second_run);
       if (second_run) CHECK(batch.requests.size() == 1);
@@ -145,15 +145,15 @@ struct World {
   void end_batch(std::uint64_t job, const RunBatch& batch) {
     if (random() % 5 == 0) return fail_batch(job, batch);
     BatchDone done;
-    for (const BatchRequest& request : batch.requests) {
-      done.replies.push_back(reply(request.plan.segments.size()));
+    for (const auto& request : batch.requests) {
+      done.replies.push_back(reply(request->plan.segments.size()));
       if (random() % 8 == 0) done.replies.back().refusal = Refusal{422, "bad_plan", "", "", ""};
     }
     b.probe.done(now, job, done);
   }
   void fail_batch(std::uint64_t job, const RunBatch& batch) {
-    for (const BatchRequest& request : batch.requests)
-      if (batch.requests.size() > 1) failed.insert(request.plan.segments.at(0).tokens.size());
+    for (const auto& request : batch.requests)
+      if (batch.requests.size() > 1) failed.insert(request->plan.segments.at(0).tokens.size());
     b.probe.done(now, job, Refusal{503, "device_failed", "", "", ""});
   }
   void lose_router() {

@@ -182,7 +182,7 @@ TEST_CASE_FIXTURE(ShardBench,
   const auto run = again();
   CHECK_FALSE(run.second.asks_for_shards);
   REQUIRE(run.second.requests.size() == 1);
-  CHECK(run.second.requests[0].plan.segments.size() == 1);
+  CHECK(run.second.requests[0]->plan.segments.size() == 1);
   REQUIRE(run.second.shards.size() == 2);
   CHECK(run.second.shards[1].shard.shard == 1);
   CHECK(run.second.shards[1].grant.pages == std::vector<std::uint32_t>{9});
@@ -244,8 +244,8 @@ TEST_CASE_FIXTURE(ShardBench,
   probe.receive(6, kv, acquired(ask.id, {{}}));
   const auto once_more = again();
   REQUIRE(once_more.second.requests.size() == 2);
-  for (const BatchRequest& request : once_more.second.requests)
-    CHECK(request.plan.segments.at(0).tokens.size() == 4);
+  for (const auto& request : once_more.second.requests)
+    CHECK(request->plan.segments.at(0).tokens.size() == 4);
   run(7, once_more);
   CHECK(probe.sent<Executed>().size() == 2);
 }

@@ -4,6 +4,7 @@
 #include "actors/inference/model_set.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/base/check.h"
 
@@ -65,12 +66,12 @@ std::optional<Job> ModelSet::next_drop(Instant now, const std::function<bool(con
 
 std::optional<Job> ModelSet::next_load(Instant now) {
   if (models_.size() >= models_max_) return std::nullopt;
-  for (const std::string& name : {active(), versions_.next_model}) {
-    if (name.empty() || models_.contains(name) || is_in_back_off(now, name)) continue;
-    models_[name].number = ++loads_;
-    changing_ = name;
+  for (const std::string* name : {&active(), &std::as_const(versions_.next_model)}) {
+    if (name->empty() || models_.contains(*name) || is_in_back_off(now, *name)) continue;
+    models_[*name].number = ++loads_;
+    changing_ = *name;
     load_epoch_ = versions_.epoch;
-    return LoadModel{name};
+    return LoadModel{*name};
   }
   return std::nullopt;
 }

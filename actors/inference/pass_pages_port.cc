@@ -15,6 +15,7 @@ std::size_t ArenaPages::begin(std::span<PassBlocks> requests, std::uint32_t, Dev
       block.corrupt =
           read && !kv.in_flight && (verify_ || kv.check) && checksum_pages(arena_, kv.pages) != kv.checksum;
       if (block.corrupt) continue;
+      block.pages.reserve(kv.pages.size());
       for (const std::uint32_t page : kv.pages) block.pages.push_back(arena_.page(page));
     }
   }

@@ -86,8 +86,8 @@ struct Bench {
   // Ends the job with an answer for each of its plans.
   void run(std::int64_t us, const std::pair<std::uint64_t, RunBatch>& job) {
     BatchDone done;
-    for (const BatchRequest& request : job.second.requests)
-      done.replies.push_back(reply(request.plan.segments.size()));
+    for (const auto& request : job.second.requests)
+      done.replies.push_back(reply(request->plan.segments.size()));
     probe.done(us, job.first, done);
   }
 };

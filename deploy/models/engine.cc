@@ -78,9 +78,7 @@ std::uint32_t executors_of(const Config& config) {
 }
 
 actors::ComputePort::MakePages arena_pages(const Config& config) {
-  return [verify = config.boolean("pool.verify_on_read")](PageArena& arena, std::uint32_t) {
-    return std::make_unique<actors::ArenaPages>(arena, verify);
-  };
+  return actors::ComputePort::arena_pages(config.boolean("pool.verify_on_read"));
 }
 
 Engine open_engine(const Config& config, kernels::DecoderModel model) {

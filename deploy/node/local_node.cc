@@ -278,17 +278,22 @@ void LocalNode::open_engine(ServedModel& model) {
   if (model.prototypes)
     engine.executor = make_prototype_executor(model.config, std::move(engine.executor), model.prototypes,
                                               through(rows, {}, model.config, {}));
-  model.compute = std::make_unique<actors::ComputePort>(
-      actors::LoadedModel(std::move(engine.executor), std::move(model.opened.make_assets)),
-      model.names.model_version, *arena_, executors_of(model.config), engine.make_pages,
-      version_loader(families_, model.config,
-                     [rows, shards, config = model.config](const std::string& version) {
-                       return through(rows, shards, config, version);
-                     }),
-      [&model](const std::string& version) {
-        return model.features ? model.features->catalog_at(version) : nullptr;
-      },
-      rows, shards);
+  model.compute = std::make_unique<actors::ComputePort>(actors::ComputePort::Options{
+      .model = {std::move(engine.executor), std::move(model.opened.make_assets)},
+      .model_version = model.names.model_version,
+      .arena = *arena_,
+      .slots = executors_of(model.config),
+      .make_pages = engine.make_pages,
+      .loader = version_loader(families_, model.config,
+                               [rows, shards, config = model.config](const std::string& version) {
+                                 return through(rows, shards, config, version);
+                               }),
+      .find_catalog =
+          [&model](const std::string& version) {
+            return model.features ? model.features->catalog_at(version) : nullptr;
+          },
+      .rows = rows,
+      .shards = shards});
 }
 
 void LocalNode::open_transport() {

@@ -101,8 +101,9 @@ struct BatchRequest {
   std::vector<BatchSegmentKv> kv;    // one per segment
   std::string model_version;         // "" = the port's own
   std::string catalog_version;       // as in Execute
-  std::int64_t in_flight_us = 0;     // maximum wait for blocks in flight, before they are computed
 };
+// Shared by the job and the core, which may run the request again. Nobody copies or changes it.
+using BatchRequestPointer = std::shared_ptr<const BatchRequest>;  // never null
 // Shard of an embedding table that is spread over the nodes' memory: as many consecutive rows as a
 // page holds. Shards are blocks like others.
 struct TableShard {
@@ -117,11 +118,12 @@ struct GrantedShard {
   BlockGrant grant;
 };
 struct RunBatch {
-  std::vector<BatchRequest> requests;
+  std::vector<BatchRequestPointer> requests;
   // A pass that misses rows of shards that are not granted ends early and lists those shards;
   // otherwise it reads them from the table.
   bool asks_for_shards = false;
   std::vector<GrantedShard> shards;
+  std::int64_t in_flight_us = 0;  // maximum wait for blocks in flight, before they are computed
 };
 struct BatchReply {
   std::optional<Refusal> refusal;  // refusal of this request alone

@@ -91,7 +91,8 @@ Duration HostCharge::whole_us() {
 
 Duration HostCharge::batch(NodeId node, const RunBatch& batch, Duration still) {
   HostUnits units{.cold = placement::cold_cache_share(static_cast<double>(still.us))};
-  for (const BatchRequest& request : batch.requests) {
+  for (const auto& pointer : batch.requests) {
+    const BatchRequest& request = *pointer;
     units.requests += 1;
     units.parts += static_cast<double>(candidates_of(request.plan));
     for (std::size_t s = 0; s < request.kv.size(); ++s) {

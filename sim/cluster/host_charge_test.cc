@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/testing/batch_of.h"
+
 using namespace troupe;
 using namespace troupe::sim;
 using placement::HostComponent;
@@ -47,7 +49,7 @@ TEST_SUITE("host charge") {
     request.kv[0].grant = request.kv[1].grant = Grant::read;
     request.kv[1].check = true;
     request.kv[2].grant = Grant::write;
-    CHECK(charge.batch(1, {{request}}, {0}) == Duration{3 * 2 + 6'000});
+    CHECK(charge.batch(1, batch_of({request}), {0}) == Duration{3 * 2 + 6'000});
     CHECK(charge.units().mebibytes == 6);
     CHECK(charge.units().cold == 0);
   }
@@ -65,14 +67,14 @@ TEST_SUITE("host charge") {
     request.kv.resize(3);
     request.kv[0].grant = Grant::read;
     request.kv[1].grant = request.kv[2].grant = Grant::write;
-    CHECK(charge.batch(1, {{request}}, {0}) == Duration{20});
-    CHECK(charge.batch(1, {{request}}, {1'000}) == Duration{20 + 50});
-    CHECK(charge.batch(1, {{request}}, {99'000}) == Duration{20 + 99});
+    CHECK(charge.batch(1, batch_of({request}), {0}) == Duration{20});
+    CHECK(charge.batch(1, batch_of({request}), {1'000}) == Duration{20 + 50});
+    CHECK(charge.batch(1, batch_of({request}), {99'000}) == Duration{20 + 99});
     CHECK(charge.step(1, JobDone{1, ModelChanged{}}) == Duration{0});
     CHECK(charge.step(2, JobDone{1, BatchDone{}}) == Duration{0});  // another node's batch
     CHECK(charge.step(1, JobDone{1, BatchDone{}}) == Duration{6 * 7});
     CHECK(charge.step(1, JobDone{2, BatchDone{}}) == Duration{0});
-    charge.batch(1, {{request}}, {0});
+    charge.batch(1, batch_of({request}), {0});
     CHECK(charge.step(1, JobDone{3, Refusal{}}) == Duration{0});  // nothing was kept
     CHECK(charge.step(1, JobDone{4, BatchDone{}}) == Duration{0});
     CHECK(charge.units().kept == 8);

@@ -25,6 +25,11 @@ Refusal device_error(std::string what) {
 
 bool comes(const BatchSegmentKv& kv) { return kv.grant == Grant::read && kv.in_flight; }
 
+bool is_reused(const BatchRequest& request, std::size_t segment, std::span<const std::uint32_t> missed) {
+  return segment < request.kv.size() && request.kv[segment].grant == Grant::read &&
+         std::ranges::find(missed, segment) == missed.end();
+}
+
 // Interval for checking a copy whose arrival times are still unknown.
 constexpr Duration look_again{100};
 
@@ -34,16 +39,16 @@ constexpr Duration shard_time{20};
 }  // namespace
 
 // Invalid plans are refused when they begin; their cost counts whatever is valid.
-placement::Pass pass_of(const BatchRequest& request, std::uint32_t layers) {
+placement::Pass pass_of(const BatchRequest& request, std::uint32_t layers,
+                        std::span<const std::uint32_t> missed) {
   return placement::pass_of(
-      request.plan,
-      [&](std::size_t i) { return i < request.kv.size() && request.kv[i].grant == Grant::read; }, layers);
+      request.plan, [&](std::size_t i) { return is_reused(request, i, missed); }, layers);
 }
 
-std::uint64_t pulled_tokens(const BatchRequest& request) {
+std::uint64_t pulled_tokens(const BatchRequest& request, std::span<const std::uint32_t> missed) {
   std::uint64_t tokens = 0;
-  for (std::size_t i = 0; i < std::min(request.blocks.size(), request.kv.size()); ++i)
-    if (request.blocks[i].at != 0 && request.kv[i].grant == Grant::read)
+  for (std::size_t i = 0; i < request.blocks.size(); ++i)
+    if (request.blocks[i].at != 0 && is_reused(request, i, missed))
       tokens += request.plan.segments[i].tokens.size();
   return tokens;
 }
@@ -102,17 +107,17 @@ std::optional<Duration> SimComputePort::begin(Instant now, const Job& job, std::
   Running& running = running_[slot] = Running{};
   running.away = shards_away(*batch);
   if (!running.away.empty()) {
-    for (const BatchRequest& request : batch->requests) running.models.insert(model_of(request));
+    for (const auto& request : batch->requests) running.models.insert(model_of(*request));
     running.layers.begun = now;
     return keep_busy(faults_.slowness.stretch(now, shard_time));
   }
   running.shards = SimShards::granted(*batch);
   granted_ = &running.shards;
-  for (const BatchRequest& request : batch->requests) {
-    running.requests.push_back(awaits(request) ? begin_awaiting(request) : begin_request(request));
-    running.models.insert(model_of(request));
+  for (const auto& request : batch->requests) {
+    running.requests.push_back(awaits(*request) ? begin_awaiting(*request) : begin_request(*request));
+    running.models.insert(model_of(*request));
   }
-  const Duration alone = time_of(*batch),
+  const Duration alone = time_of(*batch, running.requests),
                  beside = options_.beside ? options_.beside(*batch, now - ended_[slot]) : Duration{};
   computed_.us += alone.us;
   running.layers = {now, faults_.slowness.stretch(now, {alone.us + beside.us}),
@@ -159,13 +164,13 @@ std::optional<Duration> SimComputePort::goes_on(Instant now, const Job& job, std
 // allowed. The end of a copy is visible one microsecond later.
 Duration SimComputePort::await_copies(Instant now, const RunBatch& batch, Instant begun) const {
   std::int64_t until = now.us;
-  for (const BatchRequest& request : batch.requests)
-    for (const BatchSegmentKv& kv : request.kv) {
+  for (const auto& request : batch.requests)
+    for (const BatchSegmentKv& kv : request->kv) {
       const Arrival* const arrival = pages_.arrival(kv.generation);
       if (!comes(kv) || (arrival && arrival->ended)) continue;
       const std::int64_t next =
           arrival && arrival->ends_us >= now.us ? arrival->ends_us + 1 : now.us + look_again.us;
-      until = std::max(until, std::min(next, begun.us + request.in_flight_us));
+      until = std::max(until, std::min(next, begun.us + batch.in_flight_us));
     }
   return {until - now.us};
 }
@@ -178,16 +183,13 @@ Duration SimComputePort::end_wait(Instant now, const RunBatch& batch, Running& r
   running.waits = false;
   running.waited = {(now - running.layers.begun).us - computed.us};
   for (std::size_t i = 0; i < batch.requests.size(); ++i)
-    if (running.requests[i].awaits) await_end(batch.requests[i], running.requests[i]);
+    if (running.requests[i].awaits) await_end(*batch.requests[i], running.requests[i]);
   if (std::ranges::all_of(running.requests,
                           [](const StartedRequest& begun) { return begun.reply.missed.empty(); })) {
     if (copies) running.came = {std::max<std::int64_t>((copies->ends - running.layers.begun).us, 0)};
     return {running.layers.compute.us - computed.us};
   }
-  RunBatch again = batch;
-  for (std::size_t i = 0; i < batch.requests.size(); ++i)
-    for (const std::uint32_t segment : running.requests[i].reply.missed) again.requests[i].kv[segment] = {};
-  const Duration alone = time_of(again);
+  const Duration alone = time_of(batch, running.requests);
   computed_.us += alone.us;
   return {left_of_layer(computed, running.layers).us + faults_.slowness.stretch(now, alone).us};
 }
@@ -195,8 +197,8 @@ Duration SimComputePort::end_wait(Instant now, const RunBatch& batch, Running& r
 // Returns the arrival of the latest block, which decides when a layer can start; nullopt if one is unknown.
 std::optional<ArrivalInterval> SimComputePort::copies_of(const RunBatch& batch) const {
   ArrivalInterval all{{std::numeric_limits<std::int64_t>::min()}, {std::numeric_limits<std::int64_t>::min()}};
-  for (const BatchRequest& request : batch.requests)
-    for (const BatchSegmentKv& kv : request.kv) {
+  for (const auto& request : batch.requests)
+    for (const BatchSegmentKv& kv : request->kv) {
       if (!comes(kv)) continue;
       const Arrival* const arrival = pages_.arrival(kv.generation);
       if (!arrival) return std::nullopt;
@@ -206,20 +208,21 @@ std::optional<ArrivalInterval> SimComputePort::copies_of(const RunBatch& batch) 
   return all;
 }
 
-Duration SimComputePort::time_of(const RunBatch& batch) const {
+Duration SimComputePort::time_of(const RunBatch& batch, std::span<const StartedRequest> started) const {
   placement::Pass pass;
   std::uint64_t pulled = 0;
-  for (const BatchRequest& request : batch.requests) {
-    pass += pass_of(request, options_.layers);
-    pulled += pulled_tokens(request);
+  for (std::size_t i = 0; i < batch.requests.size(); ++i) {
+    const std::span<const std::uint32_t> missed = started[i].reply.missed;
+    pass += pass_of(*batch.requests[i], options_.layers, missed);
+    pulled += pulled_tokens(*batch.requests[i], missed);
   }
   return options_.batch_time(pass, pulled);
 }
 
 const BatchRequest* SimComputePort::find_poison(const RunBatch& batch) const {
   if (poisons_.empty()) return nullptr;
-  for (const BatchRequest& request : batch.requests)
-    if (poisons_.contains(poison_of(user_tokens(request.plan)))) return &request;
+  for (const auto& request : batch.requests)
+    if (poisons_.contains(poison_of(user_tokens(request->plan)))) return request.get();
   return nullptr;
 }
 
@@ -368,7 +371,8 @@ const SimRows::Reading& SimComputePort::hold_rows(const BatchRequest& request, s
 std::vector<TableShard> SimComputePort::shards_away(const RunBatch& batch) {
   std::set<TableShard> away;
   if (!shards_ || !batch.asks_for_shards) return {};
-  for (const BatchRequest& request : batch.requests) {
+  for (const auto& pointer : batch.requests) {
+    const BatchRequest& request = *pointer;
     if (validate_request(request)) continue;
     for (std::uint32_t i = 0; i < request.kv.size(); ++i) {
       if (request.kv[i].grant == Grant::read || place_of_prototypes(request.plan, i)) continue;
@@ -507,7 +511,7 @@ JobResult SimComputePort::run_batch(const RunBatch& batch, std::uint32_t slot) {
   for (std::size_t i = 0; rows_ && i < running.mapped().requests.size(); ++i)
     for (const Rows& rows : running.mapped().requests[i].rows)
       if (!rows_->end(rows.reading, !faults_.broken))
-        report(3, batch.requests[i], 0, "is computed from rows that changed meanwhile");
+        report(3, *batch.requests[i], 0, "is computed from rows that changed meanwhile");
   if (faults_.broken) return device_error("the device is in an error state");
   BatchDone done;
   if (rows_) done.rows = row_totals();
@@ -518,7 +522,7 @@ JobResult SimComputePort::run_batch(const RunBatch& batch, std::uint32_t slot) {
   done.replies.reserve(batch.requests.size());
   for (std::size_t i = 0; i < batch.requests.size(); ++i) {
     StartedRequest& begun = running.mapped().requests[i];
-    if (!begun.reply.refusal) end_request(batch.requests[i], begun);
+    if (!begun.reply.refusal) end_request(*batch.requests[i], begun);
     done.replies.push_back(std::move(begun.reply));
   }
   done.waited_us = running.mapped().waited.us;

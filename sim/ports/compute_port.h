@@ -17,6 +17,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,9 +82,10 @@ struct ComputeOptions {
 std::vector<Token> user_tokens(const Plan& plan);
 std::uint64_t poison_of(std::span<const Token> user_tokens);
 // Returns what the plan computes, given what its grants reuse. pulled_tokens returns how many reused tokens
-// came from another node.
-placement::Pass pass_of(const BatchRequest& request, std::uint32_t layers = 0);
-std::uint64_t pulled_tokens(const BatchRequest& request);
+// came from another node. Blocks of segments in `missed` are not reused.
+placement::Pass pass_of(const BatchRequest& request, std::uint32_t layers = 0,
+                        std::span<const std::uint32_t> missed = {});
+std::uint64_t pulled_tokens(const BatchRequest& request, std::span<const std::uint32_t> missed = {});
 bool awaits(const BatchRequest& request);  // true if blocks arrive while it runs
 // Returns a hash of what the request asks for, independent of its prefix. The same items in another order
 // are another request, as for routers.
@@ -137,7 +139,8 @@ class SimComputePort final : public SimPort {
     Duration owed;          // added time for other batches on the device
   };
 
-  Duration time_of(const RunBatch& batch) const;
+  // Returns the time of a pass that computes the blocks that `started` requests missed.
+  Duration time_of(const RunBatch& batch, std::span<const StartedRequest> started) const;
   Duration keep_busy(Duration takes);
   Duration share_device(Duration takes, std::uint32_t slot);
   const BatchRequest* find_poison(const RunBatch& batch) const;  // null = none

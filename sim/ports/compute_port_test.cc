@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "runtime/testing/batch_of.h"
 #include "sim/testing/evaluate.h"
 
 using namespace troupe;
@@ -50,7 +51,7 @@ struct Device {
     return std::get<BatchDone>(end(job));
   }
   BatchReply run(const BatchRequest& request) {
-    const Job job = RunBatch{{request}};
+    const Job job = batch_of({request});
     begin(job);
     return std::get<BatchDone>(end(job)).replies.at(0);
   }
@@ -89,16 +90,16 @@ TEST_CASE(
   const BatchReply reused = device.run(reuse);
   CHECK(reused.readouts == truth(reuse));
   CHECK(reused.corrupt.empty());
-  CHECK(device.begin(RunBatch{{reuse, reuse}}) == Duration{2'220});
+  CHECK(device.begin(batch_of({reuse, reuse})) == Duration{2'220});
   device.faults.slowness = {3};
-  CHECK(device.begin(RunBatch{{request(Grant::none)}}) == Duration{6'300});
+  CHECK(device.begin(batch_of({request(Grant::none)})) == Duration{6'300});
   device.faults.slowness = {3, {3'000}};  // 1,000 µs of it are done at the end of the slowdown
-  CHECK(device.begin(RunBatch{{request(Grant::none)}}) == Duration{4'100});
+  CHECK(device.begin(batch_of({request(Grant::none)})) == Duration{4'100});
   CHECK(device.violations.count() == 0);
 }
 
 TEST_CASE("compute port: a batch beyond the executor slots takes its time from the others, in any order") {
-  const Job job = RunBatch{{request(Grant::none)}};  // 2,100 µs alone
+  const Job job = batch_of({request(Grant::none)});  // 2,100 µs alone
   Device device(true, 0, 2), apart;
   for (std::uint32_t slot = 0; slot < 3; ++slot) {
     CHECK(device.begin(job, slot) == Duration{slot < 2 ? 2'100 : 3'150});
@@ -120,7 +121,7 @@ TEST_CASE("compute port: a page reassigned under a reader or writer is reported,
   for (const bool reads : {true, false}) {
     Device device;
     const std::uint64_t checksum = device.run(request(Grant::write)).checksums[0];
-    const Job job = RunBatch{{request(reads ? Grant::read : Grant::write, checksum)}};
+    const Job job = batch_of({request(reads ? Grant::read : Grant::write, checksum)});
     device.begin(job);
     device.pages.flip(9, 3);
     device.end(job);
@@ -138,7 +139,7 @@ TEST_CASE("compute port: a half-written block fails its checksum") {
   Device device;
   const std::uint64_t checksum = device.run(request(Grant::write)).checksums[0];
   for (const std::uint32_t page : {4, 9, 5}) device.pages.write(page, {}, {});
-  const Job job = RunBatch{{request(Grant::write)}};
+  const Job job = batch_of({request(Grant::write)});
   device.begin(job);
   const std::vector<std::uint32_t> ids{4, 9, 5};
   CHECK(device.pages.checksum(ids) != checksum);
@@ -213,7 +214,7 @@ TEST_CASE("compute port: a plan with items of another catalog than it names is r
     other.blocks.insert(other.blocks.begin() + 1, {name(4), item});
     other.kv.emplace_back();
     other.catalog_version = catalog;
-    const Job job = RunBatch{{other}};
+    const Job job = batch_of({other});
     port.begin(device.now, job, 0);
     port.run(job, 0);
     return device.violations.count();
@@ -253,8 +254,8 @@ TEST_CASE("compute port: an invalid request fails alone") {
   wrong[3] = request(Grant::write), wrong[3].kv[0].pages = {4, 32, 5};
   wrong[4] = request(Grant::write), wrong[4].kv[0].pages = {4, 5};
   wrong[5].kv[1] = {Grant::read, 0, {1}};
-  RunBatch batch{wrong};
-  batch.requests.push_back(request(Grant::none));
+  wrong.push_back(request(Grant::none));
+  const RunBatch batch = batch_of(wrong);
   device.begin(batch);
   const auto done = std::get<BatchDone>(device.end(batch));
   CHECK(done.replies[0].refusal->code == "wrong_model");
@@ -264,7 +265,7 @@ TEST_CASE("compute port: an invalid request fails alone") {
 
 TEST_CASE("compute port: device faults hang, fail until healed, or compute NaN") {
   Device device;
-  const Job job = RunBatch{{request(Grant::none)}};
+  const Job job = batch_of({request(Grant::none)});
   device.faults.hung = true;
   CHECK(device.begin(job) == std::nullopt);
   device.faults = {.broken = true};
@@ -283,9 +284,9 @@ TEST_CASE("compute port: a poisonous batch never ends and calls on_poison") {
   device.poisons = {poison_of(request(Grant::none).plan.segments[0].tokens)};
   BatchRequest harmless = request(Grant::none);
   harmless.plan.segments[0].tokens = harmless.plan.segments[0].tokens.part(0, 9);
-  CHECK(device.begin(RunBatch{{harmless}}));
+  CHECK(device.begin(batch_of({harmless})));
   CHECK(device.poisoned.empty());
-  CHECK(device.begin(RunBatch{{harmless, request(Grant::none)}}) == std::nullopt);
+  CHECK(device.begin(batch_of({harmless, request(Grant::none)})) == std::nullopt);
   CHECK(device.poisoned == std::vector<NodeId>{3});
 }
 
@@ -300,7 +301,7 @@ TEST_CASE("compute port: a history in parts has the same poison hash as a whole"
   parts.plan.readouts[0].segment = 2;
   parts.blocks.insert(parts.blocks.begin(), parts.blocks[0]);
   parts.kv.insert(parts.kv.begin(), parts.kv[0]);
-  CHECK(device.begin(RunBatch{{parts}}) == std::nullopt);
+  CHECK(device.begin(batch_of({parts})) == std::nullopt);
   CHECK(device.poisoned.size() == 1);
 }
 
@@ -316,7 +317,7 @@ TEST_CASE("compute port: models load within their time up to models_max; droppin
   CHECK(std::get<Refusal>(device.end(LoadModel{"m4"})).code == "no_room");
   BatchRequest on_two = request(Grant::none);
   on_two.model_version = "m2";
-  const Job job = RunBatch{{on_two}};
+  const Job job = batch_of({on_two});
   device.begin(job, 1);
   device.end(DropModel{"m3"});
   CHECK(device.violations.count() == 0);
@@ -357,13 +358,14 @@ TEST_CASE("compute port: pass_of and pulled_tokens follow from a plan's grants")
 
 namespace {
 
-// Returns `reuse` with a block whose copy into these pages takes from 0 to 400 µs.
-BatchRequest in_flight(Device& device, BatchRequest reuse) {
+// Returns a batch of `reuse` with a block whose copy into these pages takes from 0 to 400 µs.
+RunBatch in_flight(Device& device, BatchRequest reuse, std::uint64_t generation = 7) {
   reuse.kv[0].in_flight = true;
-  reuse.kv[0].generation = 7;
-  reuse.in_flight_us = 1'000'000;
+  reuse.kv[0].generation = generation;
   device.pages.begin_arrival(7, {0, 400, false, false, {}});
-  return reuse;
+  RunBatch batch = batch_of({std::move(reuse)});
+  batch.in_flight_us = 1'000'000;
+  return batch;
 }
 
 }  // namespace
@@ -371,8 +373,8 @@ BatchRequest in_flight(Device& device, BatchRequest reuse) {
 TEST_CASE("compute port: a block that arrives during a batch delays its layers and is used on arrival") {
   Device device;
   const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
-  const Duration alone = *device.begin(RunBatch{{reuse}}, 1);
-  const Job job = RunBatch{{in_flight(device, reuse)}};
+  const Duration alone = *device.begin(batch_of({reuse}), 1);
+  const Job job = in_flight(device, reuse);
   CHECK(device.begin(job) == Duration{401});
   CHECK(device.port.computes(job, 0) == std::nullopt);
   for (const std::uint32_t page : {4, 9, 5}) device.pages.copy(page, device.pages.at(page));
@@ -395,9 +397,9 @@ TEST_CASE("compute port: a failed copy is computed by another pass; writes durin
   for (const bool rewritten : {false, true}) {
     Device device;
     const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
-    const Duration all = *device.begin(RunBatch{{request(Grant::none)}}, 1);
-    const Duration alone = *device.begin(RunBatch{{reuse}}, 1);
-    const Job job = RunBatch{{in_flight(device, reuse)}};
+    const Duration all = *device.begin(batch_of({request(Grant::none)}), 1);
+    const Duration alone = *device.begin(batch_of({reuse}), 1);
+    const Job job = in_flight(device, reuse);
     device.begin(job);
     device.pages.flip(5, 70);
     device.pages.end_arrival(7, false, reuse.kv[0].pages);
@@ -417,7 +419,7 @@ TEST_CASE("compute port: other pages of a request that waits for a block must no
   Device device;
   BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
   reuse.kv[1] = {Grant::write, 0, {6}};
-  const Job job = RunBatch{{in_flight(device, reuse)}};
+  const Job job = in_flight(device, reuse);
   device.begin(job);
   device.pages.write(6, {}, {});
   device.pages.end_arrival(7, true, reuse.kv[0].pages);
@@ -429,7 +431,7 @@ TEST_CASE("compute port: rows of a request that waits for a block must not chang
   Device device(true, 2);
   device.port.run(ChangeRowPages{{20, 21, 22, 23, 24, 25, 26, 27}, 0}, 1);
   const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
-  const Job job = RunBatch{{in_flight(device, reuse)}};
+  const Job job = in_flight(device, reuse);
   device.begin(job);
   const auto given_back = [&] {
     return std::get<RowPages>(device.port.run(ChangeRowPages{{}, 8}, 1)).given_back.size();
@@ -446,12 +448,11 @@ TEST_CASE(
     "computed") {
   Device device;
   const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
-  const Duration all = *device.begin(RunBatch{{request(Grant::none)}}, 1);
-  BatchRequest impatient = in_flight(device, reuse);
-  impatient.in_flight_us = 150;
+  const Duration all = *device.begin(batch_of({request(Grant::none)}), 1);
   for (const std::uint64_t generation : {7, 8}) {
-    impatient.kv[0].generation = generation;
-    const Job job = RunBatch{{impatient}};
+    RunBatch impatient = in_flight(device, reuse, generation);
+    impatient.in_flight_us = 150;
+    const Job job = impatient;
     device.now.us = device.begin(job)->us;
     CHECK(device.go_on(job) == Duration{150 + all.us - (generation == 7 ? 150 : 100)});
     const auto done = std::get<BatchDone>(device.end(job));
@@ -465,10 +466,8 @@ TEST_CASE(
 TEST_CASE("compute port: a copy that begins after the batch is waited for exactly as long as it takes") {
   Device device;
   BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
-  const Duration alone = *device.begin(RunBatch{{reuse}}, 1);
-  reuse = in_flight(device, reuse);
-  reuse.kv[0].generation = 8;
-  const Job job = RunBatch{{reuse}};
+  const Duration alone = *device.begin(batch_of({reuse}), 1);
+  const Job job = in_flight(device, reuse, 8);
   device.now.us = device.begin(job)->us;
   device.pages.begin_arrival(8, {90, 290, false, false, {}});
   device.now.us += device.port.goes_on(device.now, job, 0)->us;

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "runtime/actor/table_shard.h"
+#include "runtime/testing/batch_of.h"
 #include "sim/ports/compute_port.h"
 #include "sim/testing/evaluate.h"
 
@@ -166,11 +167,16 @@ BatchRequest request(Grant grant) {
   if (grant == Grant::write) request.kv[0] = {grant, 0, {4}};
   return request;
 }
+RunBatch asking(Grant grant) {
+  RunBatch batch = batch_of({request(grant)});
+  batch.asks_for_shards = true;
+  return batch;
+}
 
 TEST_CASE_FIXTURE(
     Device,
     "sim shards: a batch that misses rows ends with the shards it wants, each once, without computing") {
-  const RunBatch asks{{request(Grant::write)}, true};
+  const RunBatch asks = asking(Grant::write);
   const BatchDone away = run(asks);
   CHECK(now == Instant{20});
   REQUIRE(away.away.size() == 3);  // of rows 1 and 2, of row 6, and of row 9
@@ -179,13 +185,13 @@ TEST_CASE_FIXTURE(
   CHECK(pages.at(4) == Page{});
   CHECK(away.rows.misses == 0);
 
-  RunBatch granted{{request(Grant::write)}};
+  RunBatch granted = batch_of({request(Grant::write)});
   for (std::uint32_t i = 0; i < 3; ++i)
     granted.shards.push_back({away.away[i], {Grant::write, 5 + i, 0, {10 + i}}});
   const BatchDone done = run(granted);
   CHECK(done.away.empty());
   CHECK(done.shards.size() == 3);
-  CHECK(done.replies.at(0).readouts == evaluate("m1", granted.requests[0].plan));
+  CHECK(done.replies.at(0).readouts == evaluate("m1", granted.requests[0]->plan));
   CHECK(done.rows.from_table == 4);
 
   RunBatch bad = granted;  // nothing is granted: all rows come from the table
@@ -198,13 +204,13 @@ TEST_CASE_FIXTURE(Device,
                   "sim shards: rows in the pool need no shard; rows of a wrong shard change the "
                   "answer, also from the pool") {
   port.run(ChangeRowPages{{20, 21, 22}, 0}, 1);
-  RunBatch batch{{request(Grant::none)}, true};
+  RunBatch batch = asking(Grant::none);
   const BatchDone away = run(batch);
   batch.asks_for_shards = false;
   for (std::uint32_t i = 0; i < 3; ++i)
     batch.shards.push_back({away.away.at(i), {Grant::write, 5 + i, 0, {10 + i}}});
   const BatchDone done = run(batch);
-  const RunBatch again{{request(Grant::none)}, true};
+  const RunBatch again = asking(Grant::none);
   CHECK(run(again).away.empty());
   CHECK(run(again).replies.at(0).readouts == done.replies.at(0).readouts);
 
@@ -226,7 +232,7 @@ TEST_CASE_FIXTURE(Device,
   const FillShards fill{{{{}, {}}, {{}, {}}}};
   CHECK(port.begin(now, fill, 1) == Duration{40});
   CHECK(std::get<ShardsFilled>(port.run(fill, 1)).tables.size() == 1);
-  port.begin(now, RunBatch{{request(Grant::none)}, true}, 0);
+  port.begin(now, asking(Grant::none), 0);
   port.run(DropModel{"m1"}, 1);
   CHECK(violations.count() == 1);
 }

@@ -80,13 +80,18 @@ BatchRequest prompt(const Options& options) {
 struct Device {
   explicit Device(const Options& options)
       : arena(executor(options)->layout().page_bytes(), options.items * pages_of_item(options)),
-        port(executor(options), "one", arena, 1, false) {}
+        port({.model = executor(options),
+              .model_version = "one",
+              .arena = arena,
+              .make_pages = actors::ComputePort::arena_pages(false)}) {}
   static std::unique_ptr<kernels::Executor> executor(const Options& options) {
     return kernels::make_cpu_decoder(kernels::random_decoder(config_of(options), 1),
                                      {.page_tokens = page_tokens});
   }
-  BatchDone run(const BatchRequest& request) {
-    JobResult result = port.run(RunBatch{{request}}, 0);
+  BatchDone run(BatchRequest request, std::int64_t in_flight_us = 0) {
+    RunBatch batch{{std::make_shared<const BatchRequest>(std::move(request))}};
+    batch.in_flight_us = in_flight_us;
+    JobResult result = port.run(batch, 0);
     auto* const done = std::get_if<BatchDone>(&result);
     if (!done || done->replies.at(0).refusal) throw std::runtime_error("the pass was refused");
     return std::move(*done);
@@ -168,7 +173,7 @@ class Reader {
     });
     if (!overlap) copy.join();
     const double before = ms();
-    const BatchDone done = device_.run(request);
+    const BatchDone done = device_.run(request, work.budget_us);
     way.ms.push_back(ms());
     way.pass.push_back(way.ms.back() - before);
     if (overlap) copy.join();
@@ -187,7 +192,6 @@ class Reader {
   PullBlocks pull_of(BatchRequest& request, bool overlap) {
     PullBlocks work{owner_node, owner_incarnation, 60'000'000, {}};
     if (overlap) work.parts = options_.layers;
-    request.in_flight_us = work.budget_us;
     for (std::uint32_t i = 0; i < options_.items; ++i) {
       BatchSegmentKv& kv = request.kv[i];
       kv.grant = Grant::read, kv.checksum = checksums_[i], kv.generation = ++generation_,
