@@ -68,7 +68,7 @@ RankReply rank_reply(RankRequest asked, Features::Source of = Features::Source::
   REQUIRE_FALSE(request->take(form, {}, features_of(*request, of)));
   RunResult outcome = outcome_of("user");
   outcome.rows = {{{2, 1}}};
-  return std::get<RankReply>(request->reply(outcome));
+  return std::get<RankReply>(request->reply(std::move(outcome)));
 }
 
 TEST_CASE("replies: a ranking reports its run, profile, catalog and skipped candidates") {
@@ -94,7 +94,7 @@ TEST_CASE("replies: a generation reports its run, profile and catalog") {
     REQUIRE_FALSE(request->take(form, {}, features_of(*request, of)));
     RunResult outcome = outcome_of("user");
     outcome.beams = {{{12, 13}, -0.5}};
-    return std::get<GenerateReply>(request->reply(outcome));
+    return std::get<GenerateReply>(request->reply(std::move(outcome)));
   };
   check_of_user(reply_with);
   const GenerateReply reply = reply_with(Features::Source::store);
@@ -113,7 +113,7 @@ TEST_CASE("replies: scores report their run, raw or as shares of one") {
         policy("bat"));
     RunResult outcome = outcome_of("score");
     outcome.rows = {{{1, 1}}, {{0, -1}}};
-    return std::get<ScoreReply>(request->reply(outcome));
+    return std::get<ScoreReply>(request->reply(std::move(outcome)));
   };
   const ScoreReply reply = reply_of(false);
   check_run(reply);

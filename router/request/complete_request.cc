@@ -1,6 +1,8 @@
 // Implements completion: the most probable continuations of a prompt that the client gives as
 // tokens. They have the requested length, or are identifiers of the catalog. The prompt belongs to
 // no user, so its blocks have no names.
+#include <utility>
+
 #include "kernels/base/path_index.h"
 #include "router/fleet/fingerprint.h"
 #include "router/request/request.h"
@@ -10,7 +12,8 @@ namespace {
 
 class Completing final : public Request {
  public:
-  explicit Completing(const CompleteRequest& request) : request_(request) {
+  explicit Completing(CompleteRequest&& request)
+      : request_(std::move(request)), fingerprint_(router::fingerprint(request_)) {
     search_.results = request_.n;
     search_.width = request_.beam_width > 0 ? request_.beam_width : request_.n;
     if (!request_.items) search_.steps = request_.max_tokens;
@@ -25,8 +28,8 @@ class Completing final : public Request {
   std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
     return router::validate(request_, form, limits);
   }
-  std::uint64_t home() const override { return fingerprint(); }
-  std::uint64_t fingerprint() const override { return router::fingerprint(request_); }
+  std::uint64_t home() const override { return fingerprint_; }
+  std::uint64_t fingerprint() const override { return fingerprint_; }
 
   std::string catalog_version() const override { return catalog_ ? catalog_->version() : ""; }
   std::optional<FindFeatures> features() const override {
@@ -35,16 +38,17 @@ class Completing final : public Request {
   }
   std::optional<Refusal> take(const PromptForm& form, const RequestLimits&,
                               const Features& features) override;
-  std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const override;
+  std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) override;
 
   std::string validate_beams(std::span<const Beam> beams) const override;
-  Message reply(const RunResult& outcome) override;
+  Message reply(RunResult&& result) override;
 
  private:
   bool is_completion(const std::vector<Token>& path) const;
 
-  CompleteRequest request_;
-  CatalogPointer catalog_;  // of items
+  CompleteRequest request_;    // its prompt is moved into the plan
+  std::uint64_t fingerprint_;  // of the whole request
+  CatalogPointer catalog_;     // of items
   std::shared_ptr<const kernels::PathIndex> paths_;
   Search search_;
 };
@@ -67,10 +71,10 @@ std::optional<Refusal> Completing::take(const PromptForm& form, const RequestLim
   return std::nullopt;
 }
 
-std::vector<Candidate> Completing::candidates(const PromptForm&, const BlockNames&) const {
+std::vector<Candidate> Completing::candidates(const PromptForm&, const BlockNames&) {
   std::vector<Candidate> made(1);
   made[0].name = "complete";
-  made[0].plan.segments.push_back({.kind = SegmentKind::user, .tokens = request_.prompt});
+  made[0].plan.segments.push_back({.kind = SegmentKind::user, .tokens = std::move(request_.prompt)});
   made[0].plan.search = search_;
   made[0].blocks.resize(1);
   return made;
@@ -93,9 +97,9 @@ std::string Completing::validate_beams(std::span<const Beam> beams) const {
   return "";
 }
 
-Message Completing::reply(const RunResult& outcome) {
-  CompleteReply reply{.id = request_.id, .completions = outcome.beams};
-  fill_run(outcome, reply);
+Message Completing::reply(RunResult&& result) {
+  CompleteReply reply{.id = request_.id, .completions = std::move(result.beams)};
+  fill_run(result, reply);
   reply.logprobs = request_.logprobs;
   reply.items = request_.items;
   reply.catalog_version = catalog_version();
@@ -104,8 +108,8 @@ Message Completing::reply(const RunResult& outcome) {
 
 }  // namespace
 
-std::unique_ptr<Request> take_complete(const Message& message, const Policy&) {
-  return std::make_unique<Completing>(std::get<CompleteRequest>(message));
+std::unique_ptr<Request> take_complete(Message&& message, const Policy&) {
+  return std::make_unique<Completing>(std::get<CompleteRequest>(std::move(message)));
 }
 
 }  // namespace troupe::router

@@ -25,7 +25,7 @@ CompleteRequest of_items() {
   return request;
 }
 
-Plan plan_of(const Request& request) { return request.candidates(form, names).at(0).plan; }
+Plan plan_of(Request& request) { return request.candidates(form, names).at(0).plan; }
 
 std::optional<Refusal> give_catalog(Request& request, std::vector<Item> items,
                                     const PromptForm& prompt_form = form) {
@@ -37,12 +37,14 @@ TEST_CASE("completion: the plan is the given prompt and a search of the whole vo
   const auto request = take_complete(sound(), policy("bat"));
   CHECK_FALSE(request->features().has_value());
   CHECK(request->catalog_version() == "");
-  const Plan plan = plan_of(*request);
+  const std::vector<Candidate> made = request->candidates(form, names);
+  REQUIRE(made.size() == 1);
+  const Plan& plan = made[0].plan;
   REQUIRE(plan.segments.size() == 1);
   CHECK(plan.segments[0] == Segment{.kind = SegmentKind::user, .tokens = std::vector<Token>{1, 10, 20}});
   CHECK(plan.search == Search{.segment = 0, .width = 3, .results = 3, .steps = 2});
   CHECK(kernels::validate(plan, nullptr, model_limits) == "");
-  CHECK_FALSE(request->candidates(form, names)[0].blocks.at(0).name.has_value());
+  CHECK_FALSE(made[0].blocks.at(0).name.has_value());
 }
 
 TEST_CASE("completion: a search may be wider than what is returned") {
@@ -94,13 +96,12 @@ TEST_CASE("completion: the reply has the paths as found, in the requested form")
   const auto request = take_complete(asked, policy("bat"));
   give_catalog(*request, catalog);
   CHECK(plan_of(*request).search == Search{.width = 3, .results = 3, .by_token = true});
-  const RunResult outcome{
-      .beams = {{{10, 21, 30}, -1, {-0.5, -0.25, -0.25}}, {{10, 20, 30}, -2, {-0.5, -1, -0.5}}},
-      .tokens_total = 3,
-      .model_version = "model 1"};
-  const auto reply = std::get<CompleteReply>(request->reply(outcome));
+  const std::vector<Beam> found{{{10, 21, 30}, -1, {-0.5, -0.25, -0.25}},
+                                {{10, 20, 30}, -2, {-0.5, -1, -0.5}}};
+  const auto reply = std::get<CompleteReply>(
+      request->reply({.beams = found, .tokens_total = 3, .model_version = "model 1"}));
   CHECK(reply.id == 4);
-  CHECK(reply.completions == outcome.beams);
+  CHECK(reply.completions == found);
   CHECK(reply.tokens_total == 3);
   CHECK((reply.logprobs && reply.items));
   CHECK(reply.model_version == "model 1");

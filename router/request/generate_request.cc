@@ -47,7 +47,7 @@ std::set<Path> paths_in(const Profile& profile, const PathIndex& paths) {
 
 class Generation final : public Request {
  public:
-  Generation(const GenerateRequest& request, const Policy& usual) : request_(request), policy_(usual) {}
+  Generation(GenerateRequest&& request, const Policy& usual) : request_(std::move(request)), policy_(usual) {}
 
   RequestId id() const override { return request_.id; }
   std::string_view tenant() const override { return request_.tenant; }
@@ -67,10 +67,10 @@ class Generation final : public Request {
   const Policy* policy() const override { return &policy_; }
   std::string user() const override { return owner_of_user(request_.tenant, request_.user); }
   Situation situation() const override { return {.user_tokens = history_.tokens.size()}; }
-  std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const override;
+  std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) override;
 
   std::string validate_beams(std::span<const Beam> beams) const override;
-  Message reply(const RunResult& outcome) override;
+  Message reply(RunResult&& result) override;
 
  private:
   std::optional<Refusal> take_lists(const Features& features);
@@ -79,7 +79,7 @@ class Generation final : public Request {
   void make_search(const RequestLimits& limits, const Profile& user);
   bool is_denied(ItemNumber item) const { return denied_.contains(item); }
   Items items_of(const Path& path) const;
-  std::vector<GeneratedItem> items_of(std::span<const Beam> beams) const;
+  std::vector<GeneratedItem> items_of(std::vector<Beam> beams) const;
 
   GenerateRequest request_;
   Policy policy_;
@@ -188,7 +188,7 @@ void Generation::make_search(const RequestLimits& limits, const Profile& user) {
   denied_paths_ = std::move(denied);
 }
 
-std::vector<Candidate> Generation::candidates(const PromptForm& form, const BlockNames& names) const {
+std::vector<Candidate> Generation::candidates(const PromptForm& form, const BlockNames& names) {
   const RankPrompt prompt{.form = form,
                           .names = policy_->reuses ? &names : nullptr,
                           .tenant = request_.tenant,
@@ -226,31 +226,37 @@ std::string Generation::validate_beams(std::span<const Beam> beams) const {
 }
 
 // Returns items best first; items that share an identifier are ordered by id.
-std::vector<GeneratedItem> Generation::items_of(std::span<const Beam> beams) const {
+std::vector<GeneratedItem> Generation::items_of(std::vector<Beam> beams) const {
   std::vector<GeneratedItem> items;
-  for (const Beam& beam : beams) {
+  items.reserve(beams.size());
+  for (Beam& beam : beams) {
     const auto first = static_cast<std::ptrdiff_t>(items.size());
-    for (const ItemNumber number : items_of(beam.path)) {
+    const Items sharing = items_of(beam.path);
+    for (const ItemNumber number : sharing) {
       const ItemView item = catalog_->item(number);
-      items.push_back(
-          {std::string(item.id), std::string(item.title), beam.path, beam.log_probability, beam.by_token});
+      items.push_back({std::string(item.id), std::string(item.title), {}, beam.log_probability, {}});
+      if (number != sharing.back()) items.back().tokens = beam.path, items.back().by_token = beam.by_token;
+    }
+    if (!sharing.empty()) {
+      items.back().tokens = std::move(beam.path);
+      items.back().by_token = std::move(beam.by_token);
     }
     std::ranges::sort(items.begin() + first, items.end(), {}, &GeneratedItem::id);
   }
   return items;
 }
 
-Message Generation::reply(const RunResult& outcome) {
-  GenerateReply reply{.id = request_.id, .user = request_.user};
-  reply.items = items_of(outcome.beams);
+Message Generation::reply(RunResult&& result) {
+  GenerateReply reply{.id = request_.id, .user = std::move(request_.user)};
+  reply.items = items_of(std::move(result.beams));
   if (reply.items.size() < search_.results)
     reply.reason = "only " + std::to_string(reply.items.size()) +
                    " items of the catalog may be returned; asked for " + std::to_string(search_.results);
   if (reply.items.size() > search_.results) reply.items.resize(search_.results);
   reply.width = search_.width;
-  fill_run(outcome, reply);
-  reply.blocks_reused = outcome.blocks_reused;
-  reply.blocks_written = outcome.blocks_written;
+  fill_run(result, reply);
+  reply.blocks_reused = result.blocks_reused;
+  reply.blocks_written = result.blocks_written;
   reply.history_cut = history_.cut;
   reply.catalog_version = catalog_->version();
   reply.profile_version = profile_version_;
@@ -261,8 +267,8 @@ Message Generation::reply(const RunResult& outcome) {
 
 }  // namespace
 
-std::unique_ptr<Request> take_generate(const Message& message, const Policy& usual) {
-  return std::make_unique<Generation>(std::get<GenerateRequest>(message), usual);
+std::unique_ptr<Request> take_generate(Message&& message, const Policy& usual) {
+  return std::make_unique<Generation>(std::get<GenerateRequest>(std::move(message)), usual);
 }
 
 }  // namespace troupe::router

@@ -86,6 +86,8 @@ Candidate reusing(std::string_view name, const RankPrompt& prompt, ReusedParts r
   plan.system();
   const std::vector<HistoryPart> parts = history_parts(prompt);
   std::vector<Tokens> items;
+  items.reserve(prompt.items.size());
+  plan.reserve(2 * (parts.size() + prompt.items.size()) + 4);
   plan.begin_blocks();
   for (const HistoryPart& part : parts) {
     if (!reused.history || !part.has_block) continue;

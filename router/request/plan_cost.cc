@@ -15,6 +15,7 @@ PlanCost::PlanCost(const placement::UnitCosts& costs, const Candidate& candidate
   const std::vector<Segment>& segments = candidate.plan.segments;
   const std::vector<std::uint64_t> seen = placement::tokens_seen(candidate.plan);
   const std::vector<std::uint64_t> again = placement::tokens_computed(candidate.plan, costs.layers);
+  asked_.reserve(segments.size());
   Work common;  // work to compute the shared blocks
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const auto tokens = static_cast<double>(segments[i].tokens.size());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/base/check.h"
 #include "runtime/actor/user_home.h"
@@ -16,8 +17,8 @@ void PlanWriter::system() {
       count() > 0, [](const BlockNames& names) { return names.system(); }, "");
 }
 
-void PlanWriter::add(SegmentKind kind, const Tokens& tokens, std::int32_t start) {
-  add(kind, tokens, start, before());
+void PlanWriter::add(SegmentKind kind, Tokens tokens, std::int32_t start) {
+  add(kind, std::move(tokens), start, before());
 }
 
 VisibleSegments PlanWriter::before() const {
@@ -45,10 +46,11 @@ void PlanWriter::add_reused_span(std::int32_t start, bool of_prototypes) {
   auto& reused_spans = made_.plan.repair.reused_spans;
   const auto block = hidden_.begin + static_cast<std::uint32_t>(reused_spans.size());
   TROUPE_CHECK(block < hidden_.end, "a reused span has a block");
-  const Segment of = made_.plan.segments[block];
+  const SegmentKind kind = made_.plan.segments[block].kind;
+  Tokens tokens = made_.plan.segments[block].tokens;
   reused_spans.push_back({count(), block, 0, of_prototypes});
   if (of_prototypes) made_.plan.repair.prototypes = prompt_.form.prototype_set->checksum();
-  add(of.kind, of.tokens, start);
+  add(kind, std::move(tokens), start);
 }
 
 void PlanWriter::repair() {
@@ -67,9 +69,10 @@ void PlanWriter::add_score(std::int32_t start) {
                                  .rows = {form.yes, form.no}});
 }
 
-void PlanWriter::add(SegmentKind kind, const Tokens& tokens, std::int32_t start, VisibleSegments sees) {
+void PlanWriter::add(SegmentKind kind, Tokens tokens, std::int32_t start, VisibleSegments sees) {
   if (tokens.empty()) return;
-  made_.plan.segments.push_back({.kind = kind, .tokens = tokens, .start = start, .sees = std::move(sees)});
+  made_.plan.segments.push_back(
+      {.kind = kind, .tokens = std::move(tokens), .start = start, .sees = std::move(sees)});
   made_.blocks.emplace_back();
 }
 

@@ -12,13 +12,22 @@ namespace troupe::router {
 
 class PlanWriter {
  public:
-  PlanWriter(std::string_view name, const RankPrompt& prompt) : prompt_(prompt) { made_.name = name; }
+  PlanWriter(std::string_view name, const RankPrompt& prompt) : prompt_(prompt) {
+    made_.name = name;
+    reserve(prompt.items.size() + 4);  // system prompt, history, instruction, discriminant
+  }
+
+  // Makes room for this many segments.
+  void reserve(std::size_t segments) {
+    made_.plan.segments.reserve(segments);
+    made_.blocks.reserve(segments);
+  }
 
   // Adds the system prompt, with which all plans begin.
   void system();
   // Adds a segment that sees everything before it, except blocks for reused spans; or only `sees`.
-  void add(SegmentKind kind, const Tokens& tokens, std::int32_t start);
-  void add(SegmentKind kind, const Tokens& tokens, std::int32_t start, VisibleSegments sees);
+  void add(SegmentKind kind, Tokens tokens, std::int32_t start);
+  void add(SegmentKind kind, Tokens tokens, std::int32_t start, VisibleSegments sees);
   // Adds the user's history after the system prompt. Its block serves all plans that have it there.
   void add_user(std::int32_t start);
   // Adds the history in parts of the form's length; each part sees those before it.

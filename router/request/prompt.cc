@@ -65,6 +65,7 @@ FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::s
     ++events;
   }
   FittedHistory fitted{.cut = static_cast<std::uint32_t>(profile.events.size() - events)};
+  fitted.events.reserve(events);
   std::vector<Token> tokens;
   tokens.reserve(form.user.size() + kept);
   tokens.insert(tokens.end(), form.user.begin(), form.user.end());
@@ -77,9 +78,10 @@ FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::s
     from = end;
   }
   fitted.tokens = std::move(tokens);
-  fitted.features = profile.features;
-  for (Feature& feature : fitted.features)
-    feature.values.erase(feature.values.begin(), feature.values.end() - static_cast<std::ptrdiff_t>(events));
+  fitted.features.reserve(profile.features.size());
+  for (const Feature& feature : profile.features)
+    fitted.features.push_back(
+        {feature.name, {feature.values.end() - static_cast<std::ptrdiff_t>(events), feature.values.end()}});
   return fitted;
 }
 

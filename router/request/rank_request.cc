@@ -1,6 +1,7 @@
 // Implements ranking: a user and candidates of the catalog, scored at a discriminant token or one
 // by one.
 #include <algorithm>
+#include <utility>
 
 #include "kernels/base/check.h"
 #include "router/fleet/fingerprint.h"
@@ -21,8 +22,8 @@ std::uint64_t sum_of(std::span<const ItemView> items) {
 
 class Ranking final : public Request {
  public:
-  Ranking(const RankRequest& request, const Policy& usual)
-      : request_(request), policy_(find_policy(request.policy).value_or(usual)) {}
+  Ranking(RankRequest&& request, const Policy& usual)
+      : request_(std::move(request)), policy_(find_policy(request_.policy).value_or(usual)) {}
 
   RequestId id() const override { return request_.id; }
   std::string_view tenant() const override { return request_.tenant; }
@@ -32,6 +33,7 @@ class Ranking final : public Request {
     return router::validate(request_, form, limits);
   }
   std::uint64_t home() const override {
+    if (request_.history.empty()) return user_hash(request_.tenant, request_.user);
     std::string asker = request_.user;
     for (const std::string& item : request_.history) asker += "\n" + item;
     return user_hash(request_.tenant, asker);
@@ -41,9 +43,10 @@ class Ranking final : public Request {
   std::optional<FindFeatures> features() const override {
     FindFeatures wanted{.tenant = request_.tenant,
                         .user = request_.user,
-                        .items = request_.candidates,
                         .freshness = find_freshness(request_.features).value_or(Freshness::configured)};
-    wanted.items.insert(wanted.items.end(), request_.history.begin(), request_.history.end());
+    wanted.items.reserve(request_.candidates.size() + request_.history.size());
+    for (const auto* items : {&request_.candidates, &request_.history})
+      wanted.items.insert(wanted.items.end(), items->begin(), items->end());
     return wanted;
   }
   std::optional<Refusal> take(const PromptForm& form, const RequestLimits& limits,
@@ -58,9 +61,9 @@ class Ranking final : public Request {
   Situation situation() const override {
     return {.user_tokens = user_tokens_, .item_tokens = sum_of(items_)};
   }
-  std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const override;
+  std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) override;
 
-  Message reply(const RunResult& outcome) override;
+  Message reply(RunResult&& result) override;
 
  private:
   void take_items(const Features& features);
@@ -69,7 +72,8 @@ class Ranking final : public Request {
   std::vector<std::string_view> considered(const PromptForm& form) const;
   struct Fit {
     const PlanKind* plan = nullptr;
-    FittedHistory history;
+    std::size_t item_positions = 0;
+    std::shared_ptr<const FittedHistory> history;  // shared by plans whose items take as many positions
   };
 
   RankRequest request_;
@@ -89,7 +93,16 @@ class Ranking final : public Request {
 // Returns each candidate's score: the logit of yes minus that of no.
 std::vector<double> scores_behind(const std::vector<ScoreRow>& rows) {
   std::vector<double> scores;
+  scores.reserve(rows.size());
   for (const ScoreRow& row : rows) scores.push_back(row.scores.at(0) - row.scores.at(1));
+  return scores;
+}
+
+// Returns the scores of all readouts in one list.
+std::vector<double> all_scores(std::vector<ScoreRow>&& rows) {
+  if (rows.size() == 1) return std::move(rows.front().scores);
+  std::vector<double> scores;
+  for (const ScoreRow& row : rows) scores.insert(scores.end(), row.scores.begin(), row.scores.end());
   return scores;
 }
 
@@ -158,20 +171,24 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
       return Refusal{400, "other_policy", "policy " + policy_.name() + " gives no score after each candidate",
                      "policy",
                      "causal, blocks, all_blocks or planner, which put candidates one after the other"};
-    const std::size_t positions = positions_without_history(form, item_positions(*plan, form, items_));
+    const std::size_t own_positions = item_positions(*plan, form, items_);
+    const std::size_t positions = positions_without_history(form, own_positions);
     least = std::min(least, positions);
     if (positions > form.positions_max) continue;
-    FittedHistory history = fit_history(form, profile, item_positions(*plan, form, items_));
+    const auto same = std::ranges::find(fits_, own_positions, &Fit::item_positions);
+    auto history = same != fits_.end()
+                       ? same->history
+                       : std::make_shared<const FittedHistory>(fit_history(form, profile, own_positions));
     // Approximation is what the request allowed, not a shorter history than the exact plans have.
-    if (policy_->weighs && plan->approximate && (fits_.empty() || history.cut > fits_.front().history.cut))
+    if (policy_->weighs && plan->approximate && (fits_.empty() || history->cut > fits_.front().history->cut))
       continue;
-    fits_.push_back({plan, std::move(history)});
+    fits_.push_back({plan, own_positions, std::move(history)});
   }
   if (fits_.empty())
     return Refusal{422, "too_long",
                    "the candidates alone make a prompt of " + std::to_string(least) + " positions",
                    "candidates", "at most " + std::to_string(form.positions_max)};
-  user_tokens_ = fits_.front().history.tokens.size();
+  user_tokens_ = fits_.front().history->tokens.size();
   const std::uint64_t total = sum_of(items_) + user_tokens_;
   if (total > limits.request_tokens_max)
     return Refusal{413, "too_many_tokens", "user and candidates have " + std::to_string(total) + " tokens",
@@ -192,58 +209,55 @@ std::vector<std::string_view> Ranking::considered(const PromptForm& form) const 
   return plans;
 }
 
-std::vector<Candidate> Ranking::candidates(const PromptForm& form, const BlockNames& names) const {
+std::vector<Candidate> Ranking::candidates(const PromptForm& form, const BlockNames& names) {
   std::vector<Candidate> made;
+  made.reserve(fits_.size());
   for (const Fit& fit : fits_)
     made.push_back(fit.plan->build({.form = form,
                                     .names = policy_->reuses ? &names : nullptr,
                                     .tenant = request_.tenant,
                                     .user = request_.user,
-                                    .history = fit.history.tokens,
-                                    .events = fit.history.events,
+                                    .history = fit.history->tokens,
+                                    .events = fit.history->events,
                                     .catalog = catalog_,
                                     .items = items_,
                                     .repair = policy_.repair_of(*fit.plan),
                                     .approximate_max = approximate_max_,
-                                    .features = fit.history.features,
+                                    .features = fit.history->features,
                                     .now = request_.request_timestamp,
                                     .scenario = request_.scenario}));
   return made;
 }
 
-Message Ranking::reply(const RunResult& outcome) {
-  RankReply reply{.id = request_.id, .user = request_.user};
-  std::vector<double> scores;  // in one readout, or one readout per candidate
-  if (!scores_each_)
-    for (const ScoreRow& row : outcome.rows)
-      scores.insert(scores.end(), row.scores.begin(), row.scores.end());
+Message Ranking::reply(RunResult&& result) {
+  RankReply reply{.id = request_.id, .user = std::move(request_.user)};
   const auto task = std::ranges::find(tasks_, request_.task);  // none is named: the first
-  reply.items =
-      rank_items(items_, scores_each_ ? scores_behind(outcome.rows) : scores, request_.top_k,
-                 {.count = std::max<std::size_t>(1, tasks_.size()),
-                  .ordering = request_.task.empty() ? 0 : static_cast<std::size_t>(task - tasks_.begin()),
-                  .reported = !tasks_.empty()});
-  reply.tasks = tasks_;
+  reply.items = rank_items(
+      items_, scores_each_ ? scores_behind(result.rows) : all_scores(std::move(result.rows)), request_.top_k,
+      {.count = std::max<std::size_t>(1, tasks_.size()),
+       .ordering = request_.task.empty() ? 0 : static_cast<std::size_t>(task - tasks_.begin()),
+       .reported = !tasks_.empty()});
+  reply.tasks = std::move(tasks_);
   reply.policy = policy_.name();
-  reply.plan = outcome.plan;
-  fill_run(outcome, reply);
-  reply.blocks_reused = outcome.blocks_reused;
-  reply.blocks_written = outcome.blocks_written;
+  reply.plan = result.plan;
+  fill_run(result, reply);
+  reply.blocks_reused = result.blocks_reused;
+  reply.blocks_written = result.blocks_written;
   for (const Fit& fit : fits_)
-    if (fit.plan->name == outcome.plan) reply.history_cut = fit.history.cut;
+    if (fit.plan->name == result.plan) reply.history_cut = fit.history->cut;
   reply.catalog_version = catalog_->version();
   reply.profile_version = profile_version_;
-  reply.approximate = outcome.approximate;
+  reply.approximate = result.approximate;
   reply.features_stale = of_ == Features::Source::stale;
   reply.features_missing = of_ == Features::Source::missing;
-  reply.skipped = skipped_;
+  reply.skipped = std::move(skipped_);
   return reply;
 }
 
 }  // namespace
 
-std::unique_ptr<Request> take_rank(const Message& message, const Policy& usual) {
-  return std::make_unique<Ranking>(std::get<RankRequest>(message), usual);
+std::unique_ptr<Request> take_rank(Message&& message, const Policy& usual) {
+  return std::make_unique<Ranking>(std::get<RankRequest>(std::move(message)), usual);
 }
 
 }  // namespace troupe::router

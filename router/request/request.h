@@ -1,14 +1,15 @@
 #pragma once
 // Interface that the router's request life cycle needs from a request kind: its check, the features
-// that it needs, the plans by which it could be answered, and its reply. RouterCore does the rest,
-// which is the same for all kinds. A kind is a file that implements this interface and a row of the
-// table below.
+// that it needs, the plans by which it could be answered, and its reply. Planning, Attempts and
+// Answers do the rest, which is the same for all kinds. A kind is a file that implements this
+// interface and a row of the table below. It keeps the received message, which is moved into it.
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "router/request/block_names.h"
@@ -35,13 +36,13 @@ struct RunResult {
 
 // Fills the reply fields that all kinds share.
 template <class Reply>
-void fill_run(const RunResult& outcome, Reply& reply) {
-  reply.tokens_total = outcome.tokens_total;
-  reply.tokens_computed = outcome.tokens_computed;
-  reply.tokens_reused = outcome.tokens_reused;
-  reply.model_version = outcome.model_version;
-  reply.node = outcome.node;
-  reply.timings = outcome.timings;
+void fill_run(RunResult& result, Reply& reply) {
+  reply.tokens_total = result.tokens_total;
+  reply.tokens_computed = result.tokens_computed;
+  reply.tokens_reused = result.tokens_reused;
+  reply.model_version = std::move(result.model_version);
+  reply.timings = result.timings;
+  if constexpr (requires { reply.node; }) reply.node = result.node;
 }
 
 class Request {
@@ -75,28 +76,29 @@ class Request {
   virtual const Policy* policy() const { return nullptr; }
   virtual std::string user() const { return ""; }  // user whose accesses the index counts; "" = none
   virtual Situation situation() const { return {}; }
-  // Builds the plans in the policy's order; at least one. Called once.
-  virtual std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const = 0;
+  // Builds the plans in the policy's order; at least one. Called once: the plans take the request's
+  // tokens.
+  virtual std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) = 0;
 
   // Checks the paths that a worker's search found; "" = valid, else what is wrong.
   virtual std::string validate_beams(std::span<const Beam>) const { return ""; }
-  virtual Message reply(const RunResult& outcome) = 0;  // called once, at the end
+  // Called once, at the end: what the reply needs is moved out of the request. Only `trace` stays.
+  virtual Message reply(RunResult&& result) = 0;
 };
 
 struct RequestKind {
   std::string_view name;
   Metric metric;  // counts requests of this kind
   bool (*is)(const Message& message);
-  // `usual`: the policy of requests that name none.
-  std::unique_ptr<Request> (*take)(const Message& message, const Policy& usual);
+  // Moves from the message. `usual`: the policy of requests that name none.
+  std::unique_ptr<Request> (*take)(Message&& message, const Policy& usual);
 };
 std::span<const RequestKind> request_kinds();
 const RequestKind* find_kind(const Message& message);  // null = the message is not a request
 
-Candidate score_plan(const ScoreRequest& request);
-std::unique_ptr<Request> take_rank(const Message& message, const Policy& usual);
-std::unique_ptr<Request> take_generate(const Message& message, const Policy& usual);
-std::unique_ptr<Request> take_complete(const Message& message, const Policy& usual);
-std::unique_ptr<Request> take_score(const Message& message, const Policy& usual);
+std::unique_ptr<Request> take_rank(Message&& message, const Policy& usual);
+std::unique_ptr<Request> take_generate(Message&& message, const Policy& usual);
+std::unique_ptr<Request> take_complete(Message&& message, const Policy& usual);
+std::unique_ptr<Request> take_score(Message&& message, const Policy& usual);
 
 }  // namespace troupe::router

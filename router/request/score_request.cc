@@ -2,6 +2,8 @@
 // plan `score` of docs/concepts/plans-and-scores.md). The query comes once, and each item after it
 // is read at its last token. The blocks belong to one request only, so none has a name; features
 // and the index are not needed.
+#include <utility>
+
 #include "router/fleet/fingerprint.h"
 #include "router/request/ranking.h"
 #include "router/request/request.h"
@@ -11,7 +13,8 @@ namespace {
 
 class Scoring final : public Request {
  public:
-  explicit Scoring(const ScoreRequest& request) : request_(request) {}
+  explicit Scoring(ScoreRequest&& request)
+      : request_(std::move(request)), fingerprint_(router::fingerprint(request_)) {}
 
   RequestId id() const override { return request_.id; }
   std::string_view tenant() const override { return request_.tenant; }
@@ -20,49 +23,46 @@ class Scoring final : public Request {
   std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
     return router::validate(request_, form, limits);
   }
-  std::uint64_t home() const override { return fingerprint(); }
-  std::uint64_t fingerprint() const override { return router::fingerprint(request_); }
-  std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const override;
-  Message reply(const RunResult& outcome) override;
+  std::uint64_t home() const override { return fingerprint_; }
+  std::uint64_t fingerprint() const override { return fingerprint_; }
+  std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) override;
+  Message reply(RunResult&& result) override;
 
  private:
-  ScoreRequest request_;
+  ScoreRequest request_;       // its query and items are moved into the plan
+  std::uint64_t fingerprint_;  // of the whole request
 };
 
-Message Scoring::reply(const RunResult& outcome) {
-  ScoreReply reply{.id = request_.id};
-  for (const ScoreRow& row : outcome.rows)
-    reply.items.push_back({request_.apply_softmax ? softmax(row.scores) : row.scores});
-  reply.tokens_total = outcome.tokens_total;
-  reply.tokens_computed = outcome.tokens_computed;
-  reply.tokens_reused = outcome.tokens_reused;
-  reply.model_version = outcome.model_version;
-  reply.timings = outcome.timings;
+Message Scoring::reply(RunResult&& result) {
+  ScoreReply reply{.id = request_.id, .items = std::move(result.rows)};
+  if (request_.apply_softmax)
+    for (ScoreRow& row : reply.items) row.scores = softmax(row.scores);
+  fill_run(result, reply);
   return reply;
 }
 
-std::vector<Candidate> Scoring::candidates(const PromptForm&, const BlockNames&) const {
-  return {score_plan(request_)};
+std::vector<Candidate> Scoring::candidates(const PromptForm&, const BlockNames&) {
+  std::vector<Candidate> made(1);
+  Plan& plan = made[0].plan;
+  made[0].name = "score";
+  plan.segments.reserve(1 + request_.items.size());
+  plan.readouts.reserve(request_.items.size());
+  const auto start = static_cast<std::int32_t>(request_.query.size());
+  if (start > 0) plan.segments.push_back({SegmentKind::user, std::move(request_.query), 0, {}});
+  const VisibleSegments query = VisibleSegments::all_before(start > 0);
+  for (TokenList& item : request_.items) {
+    plan.readouts.push_back({static_cast<std::uint32_t>(plan.segments.size()),
+                             static_cast<std::uint32_t>(item.tokens.size() - 1), request_.label_tokens});
+    plan.segments.push_back({SegmentKind::item, std::move(item.tokens), start, query});
+  }
+  made[0].blocks.resize(plan.segments.size());
+  return made;
 }
 
 }  // namespace
 
-Candidate score_plan(const ScoreRequest& request) {
-  Candidate made{.name = "score"};
-  const auto start = static_cast<std::int32_t>(request.query.size());
-  if (start > 0) made.plan.segments.push_back({SegmentKind::user, request.query, 0, {}});
-  const VisibleSegments query = VisibleSegments::all_before(start > 0);
-  for (const TokenList& item : request.items) {
-    made.plan.readouts.push_back({static_cast<std::uint32_t>(made.plan.segments.size()),
-                                  static_cast<std::uint32_t>(item.tokens.size() - 1), request.label_tokens});
-    made.plan.segments.push_back({SegmentKind::item, item.tokens, start, query});
-  }
-  made.blocks.resize(made.plan.segments.size());
-  return made;
-}
-
-std::unique_ptr<Request> take_score(const Message& message, const Policy&) {
-  return std::make_unique<Scoring>(std::get<ScoreRequest>(message));
+std::unique_ptr<Request> take_score(Message&& message, const Policy&) {
+  return std::make_unique<Scoring>(std::get<ScoreRequest>(std::move(message)));
 }
 
 }  // namespace troupe::router

@@ -61,6 +61,9 @@ class Tenants {
   std::vector<const Tenant*> busiest(std::size_t most) const;
   std::size_t size() const { return tenants_.size(); }
   const TenantsConfig& config() const { return config_; }
+  // Executor slots of all live workers at the last heartbeat, to which the limit on work applies.
+  double slots() const { return slots_; }
+  void set_slots(double slots) { slots_ = slots; }
 
  private:
   Tenant& at(TenantId tenant) { return tenants_.at(tenant); }
@@ -70,6 +73,7 @@ class Tenants {
   std::deque<Tenant> tenants_;  // by id
   std::map<std::string, TenantId, std::less<>> ids_;
   std::deque<TenantId> idle_;  // longest idle first; some have requests again
+  double slots_ = 1;
 };
 
 }  // namespace troupe::router

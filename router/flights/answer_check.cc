@@ -1,7 +1,7 @@
 // Checks a worker's answer before it reaches the client: right model version, right shape for the
 // plan, finite logits, and for searches valid paths. A worker with a fault must not produce a wrong
 // ranking.
-#include "router/answer_check.h"
+#include "router/flights/answer_check.h"
 
 #include <cmath>
 #include <span>
@@ -69,11 +69,11 @@ std::size_t numbers_of(const Readout& readout) {
   return readout.what == Readout::What::head ? 1 : readout.rows.size();
 }
 
-std::vector<double> scores_of(const Executed& executed, std::size_t row, std::size_t count) {
-  std::vector<double> scores;
-  if (row < executed.readouts.size()) scores = executed.readouts[row].scores;
-  scores.resize(count);
-  return scores;
+// Only a mutant lets rows of another shape pass.
+std::vector<ScoreRow> checked_rows(const Plan& plan, std::vector<ScoreRow> rows) {
+  rows.resize(plan.readouts.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].scores.resize(numbers_of(plan.readouts[i]));
+  return rows;
 }
 
 }  // namespace troupe::router

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "router/fleet/model_share.h"
 #include "router/fleet/worker_table.h"
+#include "router/flights/outcomes.h"
 #include "router/request/held_blocks.h"
 #include "router/request/plan_cost.h"
 #include "router/request/request.h"
@@ -18,16 +20,13 @@
 
 namespace troupe::router {
 
-struct RequestOrigin {
-  Address from;
-  RequestId id = 0;
-  Instant received, deadline;
-};
-
-// Snapshot that the request sees from its admission to its answer (promise 4).
-struct PinnedVersions {
-  std::string model_version, catalog_version;
-  bool operator==(const PinnedVersions&) const = default;
+// Time from a request's receipt to its outcome.
+struct Budgets {
+  Duration usual{2'000'000};  // of requests that name none
+  Duration most{10'000'000};
+  Duration of(std::int64_t named_us) const {  // named_us: 0 = none
+    return {std::min(named_us > 0 ? named_us : usual.us, most.us)};
+  }
 };
 
 // A single send of the plan to a worker. A late attempt may still be answered; the first answer wins.
@@ -47,7 +46,7 @@ struct PlanOption {
   PlanCost cost;
 };
 
-// Position of the request in the queue for its chosen worker.
+// Position of the flight in the queue for its chosen worker.
 struct QueuedRequest {
   WorkerTable::Option option;
   FairQueue::QueueEntry entry;
@@ -58,10 +57,13 @@ struct QueuedRequest {
 enum class Stage : std::uint8_t { features, lookup, executing };
 
 struct Flight {
-  std::uint64_t serial = 0;  // id of the request between router, index and workers
-  RequestOrigin asked;
+  using Serial = std::uint64_t;
+
+  Serial serial = 0;  // id of the request between router, index and workers
+  RequestOrigin origin;
   TenantId tenant = Tenants::others;
   PinnedVersions pinned;
+  std::uint64_t home = 0;  // hash; flights with equal hashes prefer the same worker
   Stage stage = Stage::features;
   Instant stage_began;
   std::unique_ptr<Request> request;
@@ -84,22 +86,20 @@ struct Flight {
   // attempts, without those that follow a worker which drains or lacks these versions
   std::uint32_t paid = 0;
 
-  Attempt* attempt_at(NodeId node) {  // the latest attempt at that node
-    for (std::size_t i = attempts.size(); i-- > 0;)
-      if (attempts[i].ticket.node == node) return &attempts[i];
-    return nullptr;
-  }
+  Attempt* attempt_at(NodeId node);  // the latest attempt at that node; null = none
+  bool has_open_attempt() const;
+  std::vector<NodeId> tried() const;
   NodeId home_or(NodeId node) const { return workers.empty() ? node : workers.front(); }
-  bool has_open_attempt() const {
-    for (const Attempt& attempt : attempts)
-      if (attempt.open()) return true;
-    return false;
+  // Returns the work of one of its plans on a node, as far as the index's answer tells.
+  placement::Work work_at(NodeId node, std::size_t plan) const {
+    const PlanCost& cost = plans[plan].cost;
+    return held ? cost.at(node, *held) : cost.nothing_held();
   }
-  std::vector<NodeId> tried() const {
-    std::vector<NodeId> nodes;
-    for (const Attempt& attempt : attempts) nodes.push_back(attempt.ticket.node);
-    return nodes;
-  }
+  void settle_plan(std::size_t chosen);  // keeps only this plan, for good
 };
+
+// Logs a step of a flight whose trace is sampled. Test is_traced before `fields` are built.
+inline bool is_traced(const Flight& flight) { return flight.request->trace().sampled; }
+void log_step(Step step, const Flight& flight, const char* event, std::vector<LogField> fields);
 
 }  // namespace troupe::router

@@ -1,4 +1,4 @@
-#include "router/answer_check.h"
+#include "router/flights/answer_check.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Collects how long each stage of a request took in the last minute, as counts per duration, and
 // gives quantiles. Also totals plans and tokens, all for status pages.
-#include "router/recent_times.h"
+#include "router/flights/recent_times.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "router/recent_times.h"
+#include "router/flights/recent_times.h"
 
 #include <doctest/doctest.h>
 

@@ -1,0 +1,35 @@
+#pragma once
+// Keeps requests that arrive before the served versions are known, up to a bound. They are handled
+// once the versions are known. After a while they are handled anyway, which refuses them.
+#include <cstddef>
+#include <deque>
+#include <optional>
+
+#include "router/fleet/availability.h"
+#include "router/flights/flight.h"
+
+namespace troupe::router {
+
+class EarlyRequests {
+ public:
+  EarlyRequests(std::size_t most, const Budgets& budgets, const Availability& availability)
+      : most_(most), budgets_(budgets), availability_(availability) {}
+
+  // Returns true if it has kept the request, and moved from it.
+  bool keep(Instant now, Received& received);
+  // Returns the oldest request if it is to be handled now. Its budget is what is left of it.
+  std::optional<Received> take(Instant now);
+  std::size_t size() const { return kept_.size(); }
+
+ private:
+  struct Kept {
+    Instant at;
+    Received received;
+  };
+  std::size_t most_;
+  Budgets budgets_;
+  const Availability& availability_;
+  std::deque<Kept> kept_;  // in the order in which they came
+};
+
+}  // namespace troupe::router

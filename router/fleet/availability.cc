@@ -1,0 +1,33 @@
+// Decides from the served versions, the workers, the index and the feature store whether the router
+// accepts requests and reports itself ready.
+#include "router/fleet/availability.h"
+
+namespace troupe::router {
+
+void Availability::drain(Step step, bool on) {
+  if (draining_ != on) step.effects.log(LogLevel::info, on ? "drain" : "drain_ended");
+  draining_ = on;
+}
+
+std::optional<Refusal> Availability::refusal(Instant now) const {
+  if (draining_)
+    return Refusal{503, "draining", "the router accepts no new requests", "router", "another router"};
+  if (!versions_.current(now))
+    return Refusal{503, "starting", "the served versions are not known yet", "router",
+                   "a retry after a pause"};
+  return std::nullopt;
+}
+
+// A node that joined is not known to the leader at once; without the index, its requests would
+// recompute blocks that exist.
+std::string Availability::not_ready_reason(Instant now) const {
+  if (draining_) return "it is draining";
+  if (!versions_.known()) return "the served versions are not known yet";
+  const std::string& model = versions_.versions().model_version;
+  if (!workers_.any_has(model)) return "no worker serves model " + model;
+  if (leader_.leader(now) == 0 && now < began_ + leader_wait_)
+    return "the leading cache-meta is not known yet";
+  return features_.obstacle();
+}
+
+}  // namespace troupe::router

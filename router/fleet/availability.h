@@ -1,0 +1,56 @@
+#pragma once
+// Says whether this router accepts new requests, and whether it is ready for them. It refuses them
+// while an operator drains it and while the served versions are unknown. Readiness is stricter:
+// load balancers learn from it before clients do.
+#include <optional>
+#include <string>
+
+#include "router/fleet/feature_watch.h"
+#include "router/fleet/leader_view.h"
+#include "router/fleet/versions.h"
+#include "router/fleet/worker_table.h"
+
+namespace troupe::router {
+
+class Availability {
+ public:
+  struct Config {
+    FeatureWatchConfig features;
+    // how long after its start a node that joined awaits the leading cache-meta; 0 = not at all
+    Duration leader_wait{0};
+  };
+  // The three belong to the router and must outlive this object.
+  Availability(const Config& config, const VersionKeeper& versions, const WorkerTable& workers,
+               const LeaderView& leader)
+      : leader_wait_(config.leader_wait),
+        versions_(versions),
+        workers_(workers),
+        leader_(leader),
+        features_(config.features) {}
+
+  void start(Instant now) { began_ = now; }
+  void tick(Step step) { features_.tick(step); }  // called once per heartbeat
+  // Returns true if the job belongs to the check of the feature store.
+  bool on_done(Step step, std::uint64_t job, const JobResult& result) {
+    return features_.on_done(step, job, result);
+  }
+  void drain(Step step, bool on);
+
+  bool draining() const { return draining_; }
+  // Returns true while requests have to wait for the served versions.
+  bool is_starting(Instant now) const { return !draining_ && !versions_.current(now); }
+  // Returns why a new request is refused, if so.
+  std::optional<Refusal> refusal(Instant now) const;
+  std::string not_ready_reason(Instant now) const;  // "" = ready
+
+ private:
+  Duration leader_wait_;
+  const VersionKeeper& versions_;
+  const WorkerTable& workers_;
+  const LeaderView& leader_;
+  FeatureWatch features_;
+  Instant began_;
+  bool draining_ = false;
+};
+
+}  // namespace troupe::router

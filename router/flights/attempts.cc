@@ -1,0 +1,348 @@
+// Decides where and when a flight's plan is sent, and what follows from each way in which an
+// attempt can end.
+#include "router/flights/attempts.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "router/flights/answer_check.h"
+#include "runtime/actor/mutants.h"
+
+namespace troupe::router {
+namespace {
+
+constexpr std::size_t sends_max = 4;
+constexpr Duration suspect_memory{600'000'000};
+
+bool costs_nothing(const Refusal& refusal) {
+  return (refusal.status == 503 &&
+          (refusal.code == "draining" || refusal.code == "wrong_model" || refusal.code == "wrong_catalog")) ||
+         refusal.code == "too_large";
+}
+
+// Returns true if another worker may succeed.
+bool is_retriable(const Refusal& refusal) {
+  if (refusal.status == 503 || refusal.code == "too_large") return true;
+  return refusal.status == 500 && (refusal.code == "bad_model_output" || refusal.code.starts_with("device_"));
+}
+
+Refusal poison() {
+  return {422, "poison", "workers were lost while they ran this request", "request", "another request"};
+}
+
+Refusal worker_too_late() {
+  return {504, "deadline_exceeded", "the worker took too long", "inference worker", "a larger budget"};
+}
+
+bool is_lost(const Attempt& attempt, std::span<const NodeId> nodes) {
+  return attempt.open() && std::find(nodes.begin(), nodes.end(), attempt.ticket.node) != nodes.end();
+}
+
+// Logs a failed attempt, also when the request is not traced.
+void log_trouble(Step step, const Flight& flight, const char* event, const Attempt& attempt,
+                 const Refusal& why) {
+  std::vector<LogField> fields{{"request", flight.serial},
+                               {"asked", flight.origin.id},
+                               {"node", attempt.ticket.node},
+                               {"code", why.code},
+                               {"why", why.what}};
+  if (flight.request->trace().is_there()) fields.push_back({"trace_id", trace_id(flight.request->trace())});
+  step.effects.log(LogLevel::debug, event, std::move(fields));
+}
+
+}  // namespace
+
+Attempts::Attempts(const Config& config, WorkerChoice choice, PlanSender sender, const LoadLimits& limits,
+                   const OtherRouters& other_routers, WorkerTable& workers, WorkerQueues& queues,
+                   Flights& flights)
+    : attempts_max_(config.attempts_max),
+      choice_(std::move(choice)),
+      sender_(std::move(sender)),
+      limits_(limits),
+      other_routers_(other_routers),
+      workers_(workers),
+      queues_(queues),
+      flights_(flights),
+      suspects_(config.suspects_max, suspect_memory, {5 * config.heartbeat.us}),
+      retry_budget_(config.retry_share, config.retry_burst) {}
+
+// ---- which worker, and when ----
+
+std::optional<WorkerTable::Option> Attempts::choose_worker(Step step, const Flight& flight) {
+  if (suspects_.on_trial(step.now, flight.fingerprint)) return std::nullopt;
+  std::vector<NodeId> excluded = flight.tried();
+  if (mutated(Mutant::retry_poison)) excluded.clear();
+  if (is_suspect(step.now, flight))
+    for (const NodeId node : flights_.nodes_with_suspects()) excluded.push_back(node);
+  return choice_.choose(step.now, flight, excluded);
+}
+
+void Attempts::execute(Step step, Flight& flight) {
+  flight.stage = Stage::executing;
+  const auto option = choose_worker(step, flight);
+  if (!option) {
+    Refusal nobody{503, "no_worker", "no worker is available to serve the request", "router",
+                   "a retry after a pause"};
+    if (park(step, flight, false, nobody)) return;
+    return flights_.refuse(step, flight, std::move(nobody));
+  }
+  if (workers_.predicted_us(step.now, option->node, option->work, option->passes_us) >
+      static_cast<double>((flight.origin.deadline - step.now).us))
+    return flights_.refuse(step, flight, limits_.too_busy(step.now, flight, {{option->node}}, option->work));
+  // A suspect is sent only while no other suspect runs there. It skips the queue, since suspects
+  // are few.
+  if (!queues_.may_send_at_once(option->node) && !is_suspect(step.now, flight))
+    return queues_.enqueue(step, flight, *option);
+  send(step, flight, *option);
+}
+
+void Attempts::send(Step step, Flight& flight, const WorkerTable::Option& option) {
+  if (flight.attempts.empty()) flight.paid = 1;
+  // for good: all attempts of a request use one plan
+  if (!flight.planned) flight.settle_plan(option.plan);
+  choice_.note_sent(flight, option.node);
+  const bool suspect = is_suspect(step.now, flight) && !mutated(Mutant::forget_suspects);
+  sender_.send(step, flight, option, suspect);
+}
+
+void Attempts::send_queued(Step step) {
+  for (std::vector<NodeId> freed = workers_.take_freed(); !freed.empty() && queues_.waiting() > 0;
+       freed = workers_.take_freed())
+    for (const NodeId node : freed)
+      while (const auto serial = queues_.take_next(node)) send_in_turn(step, *flights_.find(*serial));
+}
+
+// The state may have changed while it waited; if so, it chooses a worker again.
+void Attempts::send_in_turn(Step step, Flight& flight) {
+  const WorkerTable::Option option = flight.queued->option;
+  queues_.end_waiting(step, flight);
+  const bool as_before =
+      workers_.usable(step.now, option.node, flight.pinned.model_version) && !is_suspect(step.now, flight);
+  if (!as_before) return execute(step, flight);
+  const double left_us = static_cast<double>((flight.origin.deadline - step.now).us);
+  if (workers_.pace(option.node).us(option.work) > left_us)
+    return flights_.refuse(step, flight, limits_.too_busy(step.now, flight, {{option.node}}, option.work));
+  send(step, flight, option);
+}
+
+void Attempts::requeue(Step step, NodeId node) {
+  const std::vector<Flight::Serial> waiting = queues_.take_all(node);
+  for (const Flight::Serial serial : waiting) queues_.end_waiting(step, *flights_.find(serial));
+  for (const Flight::Serial serial : waiting) execute(step, *flights_.find(serial));
+}
+
+void Attempts::on_late(Step step, Flight& flight) {
+  if (flight.queued)
+    reconsider(step, flight);
+  else
+    time_out(step, flight);
+}
+
+// Half of its time has passed in the queue: moves to another worker if that one finishes earlier.
+void Attempts::reconsider(Step step, Flight& flight) {
+  const auto option = choose_worker(step, flight);
+  if (!option || option->node == flight.queued->option.node) return;
+  queues_.leave(step, flight);
+  execute(step, flight);
+}
+
+void Attempts::time_out(Step step, Flight& flight) {
+  for (Attempt& attempt : flight.attempts) {
+    if (attempt.state != Attempt::State::waiting || step.now < attempt.late_at) continue;
+    attempt.state = Attempt::State::late;
+    workers_.time_out(step.now, attempt.ticket);
+    log_trouble(step, flight, "plan_late", attempt, worker_too_late());
+    retry(step, flight, false, worker_too_late());
+    return;  // the list of attempts may have moved
+  }
+}
+
+// Returns false if no worker is left or the request may not be tried again. Returns true also if
+// the retry has to wait.
+bool Attempts::retry(Step step, Flight& flight, bool free, const Refusal& refusal) {
+  if (!mutated(Mutant::retry_poison)) {
+    if (flight.attempts.size() >= sends_max) return false;
+    if (!free && flight.paid >= attempts_max_) return false;
+  }
+  const auto option = choose_worker(step, flight);
+  if (!option) return park(step, flight, free, refusal);
+  if (!free && !mutated(Mutant::retry_poison) && !retry_budget_.spend()) return false;
+  if (!free) ++flight.paid, ++retries_;
+  send(step, flight, *option);
+  return true;
+}
+
+// ---- suspects ----
+
+bool Attempts::is_suspect(Instant now, const Flight& flight) const {
+  return suspects_.strikes(now, flight.fingerprint) > 0;
+}
+
+bool Attempts::refuse_poison(Step step, Flight& flight) {
+  const std::uint32_t enough = mutated(Mutant::convict_at_once) ? 1 : poison_strikes;
+  if (suspects_.strikes(step.now, flight.fingerprint) < enough || mutated(Mutant::retry_poison)) return false;
+  flights_.refuse(step, flight, poison());
+  return true;
+}
+
+// Returns true if the flight is a suspect that must wait: for the router that tries it, or for a
+// worker that runs another suspect.
+bool Attempts::park(Step step, const Flight& flight, bool free, const Refusal& refusal) {
+  if (!is_suspect(step.now, flight)) return false;
+  const std::vector<NodeId> busy = flights_.nodes_with_suspects(), tried = flight.tried();
+  const bool some =
+      suspects_.on_trial(step.now, flight.fingerprint) || std::ranges::any_of(busy, [&](NodeId node) {
+        return std::ranges::find(tried, node) == tried.end() &&
+               workers_.usable(step.now, node, flight.pinned.model_version);
+      });
+  if (some) flights_.parked().park({flight.serial, free, refusal});
+  return some;
+}
+
+// Retries each parked suspect, oldest first; one that still finds no worker is parked again.
+void Attempts::retry_parked(Step step) {
+  ParkedFlights& parked = flights_.parked();
+  if (!parked.due()) return;
+  for (const ParkedFlights::Entry& entry : parked.take_all()) {
+    Flight* flight = flights_.find(entry.serial);
+    if (!flight || refuse_poison(step, *flight)) continue;
+    if (flight->attempts.empty()) {
+      execute(step, *flight);
+    } else if (!retry(step, *flight, entry.free, entry.refusal) && !flight->has_open_attempt()) {
+      flights_.refuse(step, *flight, entry.refusal);
+    }
+  }
+  // Later suspects have already seen what ended meanwhile; the others wait for the next event.
+  parked.sleep();
+}
+
+void Attempts::hear(Instant now, const Suspect& suspect) {
+  suspects_.hear(now, suspect);
+  flights_.parked().wake();
+}
+
+// A process that lives did not die of what it ran.
+void Attempts::hear_alive(Instant now, NodeId node, Incarnation process, std::uint64_t sequence) {
+  if (suspects_.clear_disproved(now, node, process, sequence)) flights_.parked().wake();
+}
+
+// ---- how an attempt ends ----
+
+bool Attempts::on_executed(Step step, Address from, Flight& flight, const Executed& executed) {
+  Attempt* attempt = flight.attempt_at(from.node);
+  if (!attempt || from.role != Role::inference_worker) return false;
+  const bool open = attempt->open(), alone = attempt->alone;
+  if (open)
+    if (const auto ratio = workers_.finish(step.now, attempt->ticket))
+      step.effects.count(Metric::prediction_ratio, *ratio);
+  if (const auto fault = validate_answer(*flight.request, flight.plans.front().candidate.plan,
+                                         flight.pinned.model_version, executed)) {
+    if (!open) return false;
+    mark_fault(step, *attempt, *fault);
+    fail(step, flight, *attempt, *fault, false);
+    return false;
+  }
+  if (alone && is_suspect(step.now, flight)) {  // the request did not cause the loss
+    suspects_.clear(flight.fingerprint);
+    other_routers_.send(step, Suspect{flight.fingerprint, 0, {}});
+  }
+  attempt->state = Attempt::State::over;
+  return true;
+}
+
+void Attempts::on_refused(Step step, Address from, Refused refused) {
+  Flight* flight = flights_.find(refused.id);
+  Attempt* attempt = flight ? flight->attempt_at(from.node) : nullptr;
+  if (!attempt || !attempt->open() || from.role != Role::inference_worker) return;
+  if (mutated(Mutant::forget_refused_request)) return flights_.forget(step, *flight);
+  Refusal& refusal = refused.refusal;
+  mark_fault(step, *attempt, refusal);
+  const bool on_device = refusal.code.starts_with("device_");
+  if (on_device) flight->failed_on_device = true;
+  // The home refused the plan before it asked for a block.
+  if (flight->counted == Flight::CountedAt::at_home && refusal.status == 503 && !on_device &&
+      from.node == flight->home_or(0))
+    flight->counted = Flight::CountedAt::no;
+  if (refusal.code == "too_large")
+    flight->too_many_operations =
+        std::min(flight->too_many_operations, flight->work_at(from.node, 0).operations);
+  if (!is_retriable(refusal)) return flights_.refuse(step, *flight, std::move(refusal));
+  fail(step, *flight, *attempt, refusal, costs_nothing(refusal));
+}
+
+// Marks a failing worker slow: failures are fast, so it would look idle.
+void Attempts::mark_fault(Step step, const Attempt& attempt, const Refusal& refusal) {
+  if (refusal.status == 500 || refusal.code.starts_with("device_")) workers_.fail(step.now, attempt.ticket);
+}
+
+// Retries if possible. Otherwise waits for another open attempt, or refuses the request if there is
+// none.
+void Attempts::fail(Step step, Flight& flight, Attempt& attempt, const Refusal& refusal, bool free) {
+  const bool was_late = attempt.state == Attempt::State::late;  // in that case it was already tried again
+  log_trouble(step, flight, "plan_failed", attempt, refusal);
+  if (attempt.open()) workers_.forget(attempt.ticket);
+  attempt.state = Attempt::State::over;
+  flights_.parked().wake();
+  if (was_late && flight.has_open_attempt()) return;
+  if (retry(step, flight, free, refusal) || flight.has_open_attempt()) return;
+  flights_.refuse(step, flight, refusal);
+}
+
+// The processes on these nodes are lost, as far as known now.
+void Attempts::lose(Step step, std::span<const NodeId> nodes, const std::string& why) {
+  const auto lost = strike_lost(step, nodes);
+  for (const NodeId node : nodes) requeue(step, node);
+  for (const auto& [serial, node] : lost) {
+    Flight* flight = flights_.find(serial);
+    const Refusal refusal{503, "worker_lost", "node " + std::to_string(node) + " " + why, "inference worker",
+                          "a retry after a pause"};
+    if (flight) lose(step, *flight, nodes, refusal);
+  }
+}
+
+// Returns the flights with attempts on lost nodes, each with one such node. Each content that ran
+// there gets at most one strike, however often it ran.
+std::vector<std::pair<Flight::Serial, NodeId>> Attempts::strike_lost(Step step,
+                                                                     std::span<const NodeId> nodes) {
+  std::vector<std::pair<Flight::Serial, NodeId>> lost;
+  struct ContentLosses {
+    bool alone = false;  // a suspect ran alone
+    std::vector<Loss> losses;
+  };
+  std::map<std::uint64_t, ContentLosses> contents;  // by fingerprint
+  for (const auto& [serial, flight] : flights_.all()) {
+    // its deadline timer is due; its later effects are unknown
+    if (step.now >= flight.origin.deadline) continue;
+    NodeId at = 0;
+    for (const Attempt& attempt : flight.attempts) {
+      if (!is_lost(attempt, nodes)) continue;
+      at = attempt.ticket.node;
+      if (attempt.ticket.process == 0) continue;  // no process was ever heard there
+      ContentLosses& struck = contents[flight.fingerprint];
+      struck.alone = struck.alone || attempt.suspect;
+      struck.losses.push_back({at, attempt.ticket.process, workers_.proof_of_life(step.now, at)});
+    }
+    if (at != 0) lost.push_back({serial, at});
+  }
+  for (const auto& [fingerprint, struck] : contents) {
+    suspects_.strike(step.now, fingerprint, struck.alone, struck.losses);
+    if (!mutated(Mutant::keep_suspects_private))
+      other_routers_.send(step, suspects_.tell(step.now, fingerprint));
+  }
+  return lost;
+}
+
+void Attempts::lose(Step step, Flight& flight, std::span<const NodeId> nodes, const Refusal& refusal) {
+  if (refuse_poison(step, flight)) return;
+  if (mutated(Mutant::no_retry_after_loss)) return flights_.refuse(step, flight, refusal);
+  Attempt* last = nullptr;
+  for (Attempt& attempt : flight.attempts) {
+    if (!is_lost(attempt, nodes)) continue;
+    if (last) workers_.forget(last->ticket), last->state = Attempt::State::over;
+    last = &attempt;
+  }
+  if (last) fail(step, flight, *last, refusal, false);
+}
+
+}  // namespace troupe::router

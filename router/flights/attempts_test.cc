@@ -1,0 +1,133 @@
+#include "router/flights/attempts.h"
+
+#include "router/testing/flights_test.h"
+
+namespace troupe::router {
+namespace attempts_test {
+
+struct Bench : FlightBench {
+  explicit Bench(std::vector<NodeId> nodes = {1, 2, 3}) : FlightBench(nodes), members({nodes, {8}}, {0}) {
+    for (const NodeId node : nodes) {
+      Heartbeat beat{.incarnation = 5, .slots = 1};
+      beat.models = {"m"};
+      workers.hear({0}, node, beat);
+    }
+  }
+  MemberWatch members;
+  PullCost pull_cost{0.25};
+  Attempts attempts{{.attempts_max = 2},
+                    {Routing::By::earliest, workers, queues},
+                    {{}, workers, tenants, pull_cost},
+                    {{1'000}, tenants, queues, workers},
+                    {members, 7},
+                    workers,
+                    queues,
+                    flights};
+
+  static Address worker(NodeId node) { return {node, Role::inference_worker}; }
+  static NodeId node_of(const Flight& flight) { return flight.attempts.back().ticket.node; }
+  static Executed result(const Flight& flight) { return {flight.serial, {{{1, 2}}}, {0}, 0, 0, 0, 0, "m"}; }
+  std::string refused() {
+    const auto refusals = sent<Refused>();
+    return refusals.empty() ? "" : refusals[0].refusal.code;
+  }
+  void refuse(const Flight& flight, std::uint16_t status, const std::string& code) {
+    effects = {};
+    attempts.on_refused(at(1), worker(node_of(flight)), {flight.serial, {status, code}});
+  }
+  void lose(const Flight& flight) {
+    effects = {};
+    const NodeId node = node_of(flight);
+    workers.lose(node);
+    attempts.lose(at(1), {&node, 1}, "is gone");
+  }
+};
+
+TEST_CASE("attempts: a plan is tried on other workers until its attempts are used up") {
+  Bench b;
+  Flight& flight = b.add();
+  b.attempts.execute(b.at(0), flight);
+  const NodeId first = b.node_of(flight);
+  b.refuse(flight, 503, "overloaded");
+  CHECK(b.node_of(flight) != first);
+  CHECK(b.attempts.retries() == 1);
+  b.refuse(flight, 503, "overloaded");
+  CHECK(b.refused() == "overloaded");
+  CHECK(b.flights.size() == 0);
+}
+
+TEST_CASE("attempts: a refusal by a draining worker costs none, one for the plan's own fault ends it") {
+  Bench b;
+  Flight& flight = b.add();
+  b.attempts.execute(b.at(0), flight);
+  b.refuse(flight, 503, "draining");
+  b.refuse(flight, 503, "overloaded");
+  CHECK(flight.attempts.size() == 3);
+  CHECK(b.attempts.retries() == 1);
+  b.refuse(flight, 422, "bad_plan");
+  CHECK(b.refused() == "bad_plan");
+}
+
+TEST_CASE("attempts: a valid answer ends the attempt, an invalid one is retried") {
+  Bench b;
+  Flight& flight = b.add();
+  b.attempts.execute(b.at(0), flight);
+  Executed wrong = b.result(flight);
+  wrong.model_version = "other";
+  CHECK_FALSE(b.attempts.on_executed(b.at(1), b.worker(b.node_of(flight)), flight, wrong));
+  CHECK(flight.attempts.size() == 2);
+  CHECK(b.attempts.on_executed(b.at(1), b.worker(b.node_of(flight)), flight, b.result(flight)));
+  CHECK_FALSE(flight.has_open_attempt());
+}
+
+TEST_CASE("attempts: a worker's loss makes the request a suspect, and a second loss makes it poison") {
+  Bench b;
+  Flight& flight = b.add();
+  b.attempts.execute(b.at(0), flight);
+  b.lose(flight);
+  const auto reports = b.sent<Suspect>();
+  REQUIRE(reports.size() == 1);
+  CHECK(reports[0].strikes == 1);
+  CHECK(flight.attempts.back().alone);
+  b.lose(flight);
+  CHECK(b.refused() == "poison");
+}
+
+TEST_CASE("attempts: a suspect waits while the only other worker runs a suspect") {
+  Bench b({1, 2});
+  Flight& flight = b.add();
+  b.attempts.execute(b.at(0), flight);
+  Flight& other = b.add();
+  const NodeId there = 3 - b.node_of(flight);
+  b.attempt(other, there);
+  other.attempts.back().suspect = true;
+  b.lose(flight);
+  CHECK(b.flights.parked().size() == 1);
+  CHECK(flight.attempts.size() == 1);
+  b.flights.close(b.at(2), other);
+  b.attempts.retry_parked(b.at(2));
+  CHECK(b.flights.parked().size() == 0);
+  CHECK(b.node_of(flight) == there);
+}
+
+TEST_CASE("attempts: a flight waits for a busy worker, and moves when that worker drains") {
+  Bench b({1, 2});
+  for (int i = 0; i < 4; ++i) b.attempts.execute(b.at(0), b.add());
+  Flight& waits = b.add();
+  b.attempts.execute(b.at(0), waits);
+  REQUIRE(waits.queued);
+  const NodeId busy = waits.queued->option.node;
+  b.workers.lose(busy);
+  b.attempts.requeue(b.at(0), busy);
+  REQUIRE(waits.queued);
+  CHECK(waits.queued->option.node != busy);
+  Flight& first =
+      b.flights.find(100)->attempts.front().ticket.node == busy ? *b.flights.find(101) : *b.flights.find(100);
+  b.flights.close(b.at(1), first);
+  b.attempts.send_queued(b.at(1));
+  CHECK_FALSE(waits.queued);
+  CHECK(waits.attempts.size() == 1);
+}
+
+}  // namespace attempts_test
+}  // namespace troupe::router

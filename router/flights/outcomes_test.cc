@@ -1,0 +1,46 @@
+#include "router/flights/outcomes.h"
+
+#include <doctest/doctest.h>
+
+namespace troupe::router {
+namespace outcomes_test {
+
+struct Bench {
+  Outcomes outcomes{2};
+  std::uint64_t next_id = 1;
+  Effects effects;
+  Step step{{0}, next_id, effects};
+
+  static RequestOrigin origin(RequestId id) { return {{1, Role::server}, id, {0}, {10}}; }
+  bool is_copy(RequestId id) const { return outcomes.is_copy({1, Role::server}, id); }
+  const Refusal& refusal() const {
+    return std::get<Refused>(std::get<Effects::Send>(effects.list.back()).message).refusal;
+  }
+};
+
+TEST_CASE("outcomes: a request is a copy while it is open, and for a while after its outcome") {
+  Bench b;
+  CHECK_FALSE(b.is_copy(1));
+  b.outcomes.open(b.origin(1));
+  CHECK(b.is_copy(1));
+  CHECK(b.outcomes.open_count() == 1);
+  b.outcomes.answer(b.step, b.origin(1), Stored{1, 5});
+  CHECK(b.outcomes.open_count() == 0);
+  CHECK(b.is_copy(1));
+  CHECK_FALSE(b.outcomes.is_copy({2, Role::server}, 1));
+  for (const RequestId id : {2, 3}) b.outcomes.refuse(b.step, b.origin(id), {422, "x"});
+  CHECK_FALSE(b.is_copy(1));  // two are remembered
+  CHECK(b.is_copy(2));
+}
+
+TEST_CASE("outcomes: faults of workers and ports are refused with 503, the client's own as they are") {
+  Bench b;
+  for (const auto& [given, sent] : {std::pair{500, 503}, {404, 404}, {504, 504}, {200, 503}}) {
+    b.outcomes.refuse(b.step, b.origin(1), {static_cast<std::uint16_t>(given), "x"});
+    CHECK(b.refusal().status == sent);
+  }
+  CHECK(b.outcomes.refused() == 4);
+}
+
+}  // namespace outcomes_test
+}  // namespace troupe::router

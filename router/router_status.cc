@@ -1,0 +1,133 @@
+// Writes the fields of a router's status.
+#include "router/router_status.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "router/served_kinds.h"
+
+namespace troupe::router {
+namespace {
+
+constexpr std::size_t tenants_shown = 8, workers_shown = 64;
+
+void add(StatusReply& reply, const char* name, std::string value) {
+  reply.fields.push_back({name, std::move(value)});
+}
+void add(StatusReply& reply, const char* name, std::uint64_t value) {
+  add(reply, name, std::to_string(value));
+}
+
+std::string weight_text(double weight) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", weight);
+  return text;
+}
+
+void report_versions(const RouterStatus& router, StatusReply& reply) {
+  const Versions& served = router.versions.versions();
+  const std::string& catalog = router.planning.catalog_version();
+  add(reply, "model_version", served.model_version);
+  add(reply, "model_serves", std::string(served_kinds(router.form)));
+  add(reply, "catalog_version", catalog.empty() ? served.catalog_version : catalog);
+  add(reply, "next_model", served.next_model);
+  if (served.is_shared())
+    add(reply, "next_share", weight_text(served.next_share / double{Versions::all_users}));
+  add(reply, "next_catalog", served.next_catalog);
+  add(reply, "versions_epoch", served.epoch);
+}
+
+void report_tenants(const Tenants& tenants, StatusReply& reply) {
+  for (const Tenants::Tenant* tenant : tenants.busiest(tenants_shown))
+    add(reply, "tenant",
+        "\"" + tenant->name + "\": " + std::to_string(tenant->requests) + " requests, " +
+            std::to_string(tenant->waiting) + " waiting with " +
+            std::to_string(static_cast<std::int64_t>(tenant->work_us / 1000)) + " ms of work, weight " +
+            weight_text(tenant->weight));
+}
+
+void report_requests(const RouterStatus& router, StatusReply& reply) {
+  add(reply, "policy", router.policy.name());
+  add(reply, "requests_in_flight", router.flights.size());
+  add(reply, "requests_waiting", router.queues.waiting());
+  report_tenants(router.tenants, reply);
+  add(reply, "writes_in_flight", router.stored_data.writes());
+  add(reply, "reads_in_flight", router.stored_data.reads());
+  add(reply, "requests_answered", router.flights.answered());
+  add(reply, "requests_refused", router.outcomes.refused());
+  add(reply, "plans_sent", router.attempts.sent());
+  add(reply, "retries", router.attempts.retries());
+  add(reply, "pull_share", std::to_string(router.pull_cost.share()));
+  add(reply, "suspects", router.attempts.suspects());
+  const bool drained = router.flights.size() == 0 && router.stored_data.writes() == 0 &&
+                       router.stored_data.reads() == 0 && !router.is_reloading;
+  if (router.availability.draining()) add(reply, "drained", drained ? "yes" : "no");
+}
+
+void report_precompute(const Precompute& precompute, StatusReply& reply) {
+  add(reply, "precompute", std::string(precompute.state()));
+  add(reply, "precompute_at_rest", precompute.is_idle() ? "yes" : "no");
+  add(reply, "items_precomputed", precompute.items_precomputed());
+  add(reply, "items_given_up", precompute.items_given_up());
+  add(reply, "items_hot", precompute.items_hot());
+}
+
+// Lists at most `workers_shown` workers; those with a problem come first.
+void report_workers(Instant now, const WorkerTable& workers, StatusReply& reply) {
+  struct WorkerLine {
+    bool well = true;
+    std::string text;
+  };
+  std::vector<WorkerLine> reported;
+  for (const NodeId node : workers.nodes()) {
+    const bool alive = workers.alive(now, node), slow = workers.slow(node);
+    char slowness[32];
+    std::snprintf(slowness, sizeof slowness, "%.2f", workers.slowness(node));
+    reported.push_back(
+        {alive && !slow, std::to_string(node) + ": " +
+                             (!alive ? "lost"
+                              : slow ? "slow"
+                                     : "alive") +
+                             ", heard " + std::to_string(workers.silent_for(now, node).us / 1000) +
+                             " ms ago, takes " + slowness + " of what was predicted, " +
+                             std::to_string(std::lround(workers.slots(node))) + " lanes, " +
+                             std::to_string(std::llround(std::max(0.0, workers.wait_us(now, node)))) +
+                             " us of work ahead"});
+  }
+  std::ranges::stable_partition(reported, [](const WorkerLine& worker) { return !worker.well; });
+  reported.resize(std::min(reported.size(), workers_shown));
+  for (WorkerLine& worker : reported) add(reply, "worker", std::move(worker.text));
+}
+
+void report_recent(Instant now, const Answers& answers, StatusReply& reply) {
+  for (const auto& [name, plan] : answers.plans().plans())
+    add(reply, "plan",
+        name + ": " + std::to_string(plan.requests) + " requests, " + std::to_string(plan.tokens) +
+            " tokens, " + std::to_string(plan.reused) + " reused");
+  for (const RecentTimes::Row& row : answers.times().rows(now))
+    add(reply, "stage",
+        std::string(row.stage) + ": p50 " + std::to_string(row.p50_us) + " us, p99 " +
+            std::to_string(row.p99_us) + " us, " + std::to_string(row.requests) + " in the last minute");
+}
+
+}  // namespace
+
+StatusReply RouterStatus::reply(Instant now, RequestId id) const {
+  const std::string reason = availability.not_ready_reason(now);
+  StatusReply reply{id, node, Role::router, reason.empty(), {}};
+  if (!reason.empty()) add(reply, "not_ready", reason);
+  report_versions(*this, reply);
+  report_requests(*this, reply);
+  if (has_members) {
+    add(reply, "members_epoch", members.epoch());
+    add(reply, "handed_on", precompute.is_migration_done() ? "yes" : "no");
+  }
+  report_precompute(precompute, reply);
+  report_workers(now, workers, reply);
+  report_recent(now, answers, reply);
+  return reply;
+}
+
+}  // namespace troupe::router

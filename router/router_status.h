@@ -1,0 +1,38 @@
+#pragma once
+// Describes the router to observers: readiness, versions, load, and what happened lately. The order
+// of the fields is that of the status page.
+#include "router/fleet/availability.h"
+#include "router/flights/answers.h"
+#include "router/flights/attempts.h"
+#include "router/flights/planning.h"
+#include "router/precompute/precompute.h"
+#include "router/stored_data_requests.h"
+
+namespace troupe::router {
+
+// What the report reads.
+struct RouterStatus {
+  NodeId node;
+  const PromptForm& form;
+  const Policy& policy;
+  bool has_members;  // nodes join and leave
+  bool is_reloading;
+  const Availability& availability;
+  const VersionKeeper& versions;
+  const MemberWatch& members;
+  const WorkerTable& workers;
+  const PullCost& pull_cost;
+  const Tenants& tenants;
+  const WorkerQueues& queues;
+  const Outcomes& outcomes;
+  const Flights& flights;
+  const Attempts& attempts;
+  const Answers& answers;
+  const Planning& planning;
+  const StoredDataRequests& stored_data;
+  const Precompute& precompute;
+
+  StatusReply reply(Instant now, RequestId id) const;
+};
+
+}  // namespace troupe::router

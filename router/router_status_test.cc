@@ -1,0 +1,44 @@
+// Tests the order and the wording of a router's status.
+#include "router/testing/router_core_test.h"
+
+namespace troupe::router {
+namespace router_status_test {
+
+StatusReply status_of(RouterBench& b, std::int64_t us) {
+  b.probe.receive(us, server, StatusRequest{3});
+  return b.probe.sent<StatusReply>().at(0);
+}
+std::string value_of(const StatusReply& reply, const std::string& name) {
+  for (const auto& field : reply.fields)
+    if (field.name == name) return field.value;
+  return "(none)";
+}
+
+TEST_CASE("status: counts the requests in flight, and those that had their outcome") {
+  RouterBench b;
+  b.beat(0, 1, beat_of(5));
+  b.send(0, 1);
+  CHECK(value_of(status_of(b, 1), "requests_in_flight") == "1");
+  b.execute(10, {1, 2});
+  b.rank(20, 2);
+  b.probe.done(20, b.job, Refusal{404, "unknown_user"});
+  const StatusReply reply = status_of(b, 30);
+  CHECK(reply.id == 3);
+  CHECK(reply.ready);
+  CHECK(value_of(reply, "requests_in_flight") == "0");
+  CHECK(value_of(reply, "requests_answered") == "1");
+  CHECK(value_of(reply, "requests_refused") == "1");
+  CHECK(value_of(reply, "plans_sent") == "1");
+  CHECK(value_of(reply, "drained") == "(none)");
+}
+
+TEST_CASE("status: workers with a problem come first") {
+  RouterBench b(cluster_config({1, 2, 3}));
+  for (const NodeId node : {1U, 2U, 3U}) b.beat(0, node, beat_of(5));
+  b.lose(1, 3);
+  const StatusReply reply = status_of(b, 2);
+  CHECK(value_of(reply, "worker").starts_with("3: lost"));
+}
+
+}  // namespace router_status_test
+}  // namespace troupe::router

@@ -1,0 +1,79 @@
+#pragma once
+// Handles writes and reads of profiles and items. A write's job stores them, the client gets an
+// answer, and the caches are told. If a job hangs, its request is refused at its deadline, and the
+// caches are told when the job ends. The job's number is also the serial of the deadline's timer.
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "router/fleet/availability.h"
+#include "router/flights/outcomes.h"
+#include "router/precompute/precompute.h"
+#include "router/request/model_names.h"
+#include "router/request/request_check.h"
+
+namespace troupe::router {
+
+class StoredDataRequests {
+ public:
+  struct Config {
+    const PromptForm& form;  // outlives this object, like the next
+    const RequestLimits& limits;
+    Duration budget{2'000'000};
+    std::uint32_t jobs_max = 256;  // writes and reads together
+  };
+  // These belong to the router and must outlive this object.
+  StoredDataRequests(const Config& config, const Availability& availability, const VersionKeeper& versions,
+                     const LeaderView& leader, ModelNames& names, Precompute& precompute, Outcomes& outcomes)
+      : config_(config),
+        availability_(availability),
+        versions_(versions),
+        leader_(leader),
+        names_(names),
+        precompute_(precompute),
+        outcomes_(outcomes) {}
+
+  template <class Request>
+  void on_write(Step step, Address from, Request&& request);
+  template <class Request>
+  void on_read(Step step, Address from, Request&& request);
+  // Returns false if the job is none of its own. Otherwise moves from the result.
+  bool on_done(Step step, std::uint64_t job, JobResult& result);
+  void on_deadline(Step step, std::uint64_t job);
+
+  std::size_t writes() const { return writes_.size(); }  // running jobs, like the next
+  std::size_t reads() const { return reads_.size(); }
+
+ private:
+  // Kept until its job ends, even after the client was told that it is late.
+  struct PendingWrite {
+    RequestOrigin origin;
+    Forget forget;            // what the caches must hear when it is done
+    std::optional<Item> put;  // without its block's name, which depends on the model at the end
+    bool appends = false;     // it appends events, and may change nothing
+    bool answered = false;
+  };
+  struct PendingRead {
+    RequestOrigin origin;
+    bool answered = false;
+  };
+
+  template <class Request>
+  PendingWrite pending(const RequestOrigin& origin, const Request& request) const;
+  void on_written(Step step, PendingWrite write, JobResult& result);
+  void on_was_read(Step step, const PendingRead& read, JobResult& result);
+  void spread_news(Step step, PendingWrite& write);
+  std::optional<Refusal> reject_if_jobs_full(Instant now) const;
+
+  Config config_;
+  const Availability& availability_;
+  const VersionKeeper& versions_;
+  const LeaderView& leader_;
+  ModelNames& names_;
+  Precompute& precompute_;
+  Outcomes& outcomes_;
+  std::map<std::uint64_t, PendingWrite> writes_;  // by job
+  std::map<std::uint64_t, PendingRead> reads_;
+};
+
+}  // namespace troupe::router

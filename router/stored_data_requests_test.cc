@@ -1,0 +1,95 @@
+#include "router/stored_data_requests.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/actor/user_home.h"
+
+namespace troupe::router {
+namespace stored_data_requests_test {
+
+struct Bench {
+  PromptForm form{{1, 2}, {3}, {4}, {5}, 64, 1'000};
+  RequestLimits limits;
+  NameContext own{"m", "layout"};
+  ModelNames names{form, own};
+  WorkerTable workers{{.heartbeat = {1'000}}, {1}};
+  LeaderView leader{{4}, {1'000}};
+  VersionKeeper versions{{.model_version = "m"}, false};
+  Availability availability{{}, versions, workers, leader};
+  Precompute precompute{{.on = false}, workers, leader, form, own};
+  Outcomes outcomes{16};
+  StoredDataRequests requests{
+      {form, limits, {1'000}, 1}, availability, versions, leader, names, precompute, outcomes};
+  std::uint64_t next_id = 10;
+  Effects effects;
+
+  Step at(std::int64_t us) {
+    effects = {};
+    return {{us}, next_id, effects};
+  }
+  template <class Request>
+  void write(Request request) {
+    requests.on_write(at(0), {1, Role::server}, std::move(request));
+  }
+  bool done(std::uint64_t job, JobResult result) { return requests.on_done(at(5), job, result); }
+  template <class T>
+  std::vector<T> sent() const {
+    std::vector<T> found;
+    for (const auto& effect : effects.list)
+      if (const auto* send = std::get_if<Effects::Send>(&effect))
+        if (const auto* message = std::get_if<T>(&send->message)) found.push_back(*message);
+    return found;
+  }
+};
+
+PutUser put(RequestId id) { return {.id = id, .tenant = "t", .user = "ann", .tokens = {7, 8}}; }
+
+TEST_CASE("stored data: a write is answered when its job ends, and the index forgets the old blocks") {
+  Bench b;
+  b.write(put(1));
+  CHECK(b.requests.writes() == 1);
+  CHECK(b.done(10, WriteResult{.version = 3}));
+  CHECK(b.sent<Stored>() == std::vector<Stored>{{1, 3}});
+  REQUIRE(b.sent<Forget>().size() == 1);
+  CHECK(b.sent<Forget>()[0].owner == owner_of_user("t", "ann"));
+  CHECK(b.requests.writes() == 0);
+  CHECK_FALSE(b.done(10, WriteResult{}));
+}
+
+TEST_CASE("stored data: a put item's new block stays, and events that were known change nothing") {
+  Bench b;
+  b.write(PutItem{.id = 1, .item = "a", .title = "the a", .tokens = {7}, .identifier = 2});
+  b.done(10, WriteResult{});
+  REQUIRE(b.sent<Forget>().size() == 1);
+  CHECK(b.sent<Forget>()[0].present == b.names.of("m").item(std::vector<Token>{7}));
+  b.write(AppendEvents{.id = 2, .tenant = "t", .user = "ann", .tokens = {7}});
+  b.done(11, WriteResult{.repeated = 1, .events = 4});
+  CHECK(b.sent<Forget>().empty());
+  CHECK(b.sent<Appended>().at(0).repeated == 1);
+}
+
+TEST_CASE("stored data: a hanging job's request is refused at its deadline, its news spreads later") {
+  Bench b;
+  b.write(put(1));
+  b.requests.on_deadline(b.at(1'000), 10);
+  CHECK(b.sent<Refused>().size() == 1);
+  b.write(put(2));
+  CHECK(b.sent<Refused>().at(0).refusal.code == "overloaded");  // the job still runs
+  b.done(10, WriteResult{});
+  CHECK(b.sent<Stored>().empty());
+  CHECK(b.sent<Forget>().size() == 1);
+}
+
+TEST_CASE("stored data: a read is answered with what the job found") {
+  Bench b;
+  b.requests.on_read(b.at(0), {1, Role::server}, GetUser{.id = 9, .tenant = "t", .user = "ann"});
+  CHECK(b.requests.reads() == 1);
+  b.done(10, UserReply{.user = "ann", .version = 4});
+  CHECK(b.sent<UserReply>().at(0).id == 9);
+  b.requests.on_read(b.at(0), {1, Role::server}, GetItem{.id = 8, .item = "a"});
+  b.done(11, Refusal{404, "unknown_item"});
+  CHECK(b.sent<Refused>().at(0).id == 8);
+}
+
+}  // namespace stored_data_requests_test
+}  // namespace troupe::router
