@@ -223,7 +223,7 @@ TEST_CASE(
   Bench b;
   CHECK(b.ask(0, "ann", 1).coldest_frequency == 0);
   b.capacity(1, PoolArea::item).total_tokens = 100;
-  b.probe.receive(0, worker, CacheChanges{1, 1, {}, {}, {}, {{0, 100}, {}}});
+  b.probe.receive(0, worker, CacheChanges{1, 1, {}, {}, {{0, 100}, {}}});
   CHECK(b.ask(0, "ann", 1).coldest_frequency == std::numeric_limits<double>::max());
 }
 

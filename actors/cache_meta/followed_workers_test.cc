@@ -435,7 +435,7 @@ class World {
     bench_.asked.clear();
   }
   void send_changes(std::vector<BlockEntry> added, std::vector<BlockVersion> removed) {
-    send(CacheChanges{incarnation_, ++sequence_, std::move(added), std::move(removed), {}, {{0, 0}, {1, 1}}});
+    send(CacheChanges{incarnation_, ++sequence_, std::move(added), std::move(removed), {{0, 0}, {1, 1}}});
   }
   void change() {
     const auto n = static_cast<std::uint8_t>(random_() % 12);

@@ -9,9 +9,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/actor/stored_messages.h"
+#include "kernels/base/plan.h"
 
 namespace troupe {
+
+using kernels::Token;
 
 struct BytePairMerge {
   Token first = 0, second = 0, made = 0;

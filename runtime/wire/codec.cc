@@ -1,5 +1,4 @@
-// Encodes each message between actors to bytes and decodes it, as one Cap'n Proto envelope. A
-// table lists all kinds of messages; a kind that is missing in it does not compile.
+// Encodes each message between actors to bytes and decodes it, as one Cap'n Proto envelope.
 #include "runtime/wire/codec.h"
 
 #include <capnp/message.h>
@@ -11,89 +10,9 @@
 #include "runtime/wire/codec_fields.h"
 #include "runtime/wire/codec_scratch.h"
 #include "runtime/wire/json_text.h"
-#include "runtime/wire/schema/envelope.capnp.h"
-
-// Alternatives of Message, in its order: type, member of the envelope's union.
-#define TROUPE_FOR_EACH_MESSAGE(X)       \
-  X(RankRequest, RANK_REQUEST)           \
-  X(RankReply, RANK_REPLY)               \
-  X(ScoreRequest, SCORE_REQUEST)         \
-  X(ScoreReply, SCORE_REPLY)             \
-  X(PutUser, PUT_USER)                   \
-  X(DeleteUser, DELETE_USER)             \
-  X(PutItem, PUT_ITEM)                   \
-  X(DeleteItem, DELETE_ITEM)             \
-  X(Reload, RELOAD)                      \
-  X(Stored, STORED)                      \
-  X(Refused, REFUSED)                    \
-  X(Execute, EXECUTE)                    \
-  X(Executed, EXECUTED)                  \
-  X(LookupBlocks, LOOKUP_BLOCKS)         \
-  X(BlocksFound, BLOCKS_FOUND)           \
-  X(AcquireBlocks, ACQUIRE_BLOCKS)       \
-  X(BlocksAcquired, BLOCKS_ACQUIRED)     \
-  X(ReleaseBlocks, RELEASE_BLOCKS)       \
-  X(CacheChanges, CACHE_CHANGES)         \
-  X(InventoryRequest, INVENTORY_REQUEST) \
-  X(InventoryPart, INVENTORY_PART)       \
-  X(Forget, FORGET)                      \
-  X(SetSplit, SET_SPLIT)                 \
-  X(PoolReport, POOL_REPORT)             \
-  X(Heartbeat, HEARTBEAT)                \
-  X(Versions, VERSIONS)                  \
-  X(Suspect, SUSPECT)                    \
-  X(LeaderBeat, LEADER_BEAT)             \
-  X(Drain, DRAIN)                        \
-  X(StatusRequest, STATUS_REQUEST)       \
-  X(StatusReply, STATUS_REPLY)           \
-  X(GenerateRequest, GENERATE_REQUEST)   \
-  X(GenerateReply, GENERATE_REPLY)       \
-  X(CompleteRequest, COMPLETE_REQUEST)   \
-  X(CompleteReply, COMPLETE_REPLY)       \
-  X(LendPages, LEND_PAGES)               \
-  X(PagesLent, PAGES_LENT)               \
-  X(AppendEvents, APPEND_EVENTS)         \
-  X(Appended, APPENDED)                  \
-  X(GetUser, GET_USER)                   \
-  X(UserReply, USER_REPLY)               \
-  X(GetItem, GET_ITEM)                   \
-  X(ItemReply, ITEM_REPLY)
 
 namespace troupe {
 namespace {
-
-// A new alternative of Message that has no line above, or has it in the wrong order, does not
-// compile.
-enum class Alternative : std::size_t {
-#define TROUPE_X(Struct, MEMBER) Struct,
-  TROUPE_FOR_EACH_MESSAGE(TROUPE_X)
-#undef TROUPE_X
-      count_
-};
-static_assert(static_cast<std::size_t>(Alternative::count_) == std::variant_size_v<AnyMessage>);
-#define TROUPE_X(Struct, MEMBER)                                                            \
-  static_assert(static_cast<std::size_t>(Alternative::Struct) == schema::Envelope::MEMBER); \
-  static_assert(                                                                            \
-      std::is_same_v<                                                                       \
-          Struct, std::variant_alternative_t<static_cast<std::size_t>(Alternative::Struct), AnyMessage>>);
-TROUPE_FOR_EACH_MESSAGE(TROUPE_X)
-#undef TROUPE_X
-
-#define TROUPE_X(Struct, MEMBER) \
-  void put_message(const Struct& m, schema::Envelope::Builder to) { codec::put(m, to.init##Struct()); }
-TROUPE_FOR_EACH_MESSAGE(TROUPE_X)
-#undef TROUPE_X
-
-void get_message(schema::Envelope::Reader from, Message& out) {
-  switch (from.which()) {
-#define TROUPE_X(Struct, MEMBER) \
-  case schema::Envelope::MEMBER: \
-    return codec::get(from.get##Struct(), out.emplace<Struct>());
-    TROUPE_FOR_EACH_MESSAGE(TROUPE_X)
-#undef TROUPE_X
-  }
-  KJ_FAIL_REQUIRE("an unknown kind of message", static_cast<std::uint16_t>(from.which()));
-}
 
 Envelope read_envelope(kj::ArrayPtr<const capnp::word> words) {
   // Every word is read once, so a message that costs more than its own size is an attack.
@@ -106,7 +25,7 @@ Envelope read_envelope(kj::ArrayPtr<const capnp::word> words) {
   Envelope out;
   out.from.node = from.getFromNode();
   codec::get(from.getFromRole(), out.from.role);
-  get_message(from, out.message);
+  codec::get_message(from, out.message);
   return out;
 }
 
@@ -120,7 +39,7 @@ Bytes encode(const Envelope& envelope) {
     auto to = builder.initRoot<schema::Envelope>();
     to.setFromNode(envelope.from.node);
     to.setFromRole(codec::wire<schema::Role>(envelope.from.role));
-    std::visit([&](const auto& m) { put_message(m, to); }, envelope.message);
+    codec::put_message(envelope.message, to);
     const std::size_t words = capnp::computeSerializedSizeInWords(builder);
     if (!scratch.record_size(words)) continue;
     Bytes bytes(words * sizeof(capnp::word));

@@ -27,7 +27,7 @@ using Value = nlohmann::json;
 constexpr std::size_t quoted_bytes_max = 64;  // of the client's text that an error quotes
 
 // Annotation ids: $Json.name of Cap'n Proto's json.capnp, and $internal and $ifAny of
-// schema/serving.capnp.
+// schema/annotations.capnp.
 constexpr std::uint64_t name_annotation = 0xfa5b1fd61c2e7c3d;
 constexpr std::uint64_t internal_annotation = 0xa180aca20b223898;
 constexpr std::uint64_t if_any_annotation = 0xc3b1f05a92d7e846;

@@ -13,18 +13,6 @@ namespace {
 
 constexpr std::size_t shown_max = 4;
 
-// One name per alternative of Message, in its order.
-constexpr const char* message_names[] = {
-    "RankRequest",  "RankReply",        "ScoreRequest",  "ScoreReply",      "PutUser",        "DeleteUser",
-    "PutItem",      "DeleteItem",       "Reload",        "Stored",          "Refused",        "Execute",
-    "Executed",     "LookupBlocks",     "BlocksFound",   "AcquireBlocks",   "BlocksAcquired", "ReleaseBlocks",
-    "CacheChanges", "InventoryRequest", "InventoryPart", "Forget",          "SetSplit",       "PoolReport",
-    "Heartbeat",    "Versions",         "Suspect",       "LeaderBeat",      "Drain",          "StatusRequest",
-    "StatusReply",  "GenerateRequest",  "GenerateReply", "CompleteRequest", "CompleteReply",  "LendPages",
-    "PagesLent",    "AppendEvents",     "Appended",      "GetUser",         "UserReply",      "GetItem",
-    "ItemReply"};
-static_assert(std::size(message_names) == std::variant_size_v<AnyMessage>);
-
 void write(std::string& out, const std::string& text) { out += '"' + text + '"'; }
 void write(std::string& out, bool value) { out += value ? "yes" : "no"; }
 void write(std::string& out, const BlockName& name) { out += to_hex(name).substr(0, 8); }

@@ -19,15 +19,26 @@
 # Heartbeat or LeaderBeat may get lost. An `incarnation` that differs from the known one belongs to
 # another process: the state of the old one is gone.
 #
-# GET /v1/cluster shows StatusReply as JSON. Mirrors runtime/actor/messages.h one to one.
+# GET /v1/cluster shows StatusReply as JSON. The C++ structs have the members in the order of this
+# file. Comments on a member follow it.
 
 using Cxx = import "/capnp/c++.capnp";
 using Json = import "/capnp/compat/json.capnp";
+using Notes = import "annotations.capnp";
+using internal = Notes.internal;
+using ifAny = Notes.ifAny;
+using cppType = Notes.cppType;
+using cppMembers = Notes.cppMembers;
 using Serving = import "serving.capnp";
+using Serving.RequestId;
+using Serving.NodeId;
 $Cxx.namespace("troupe::schema");
 
-enum Role {
-  door @0;
+using Incarnation = UInt64;
+# Number of a process: every start of a node gets a larger one than all before it. 0 = none.
+
+enum Role $cppType("Role") {
+  door @0 $Cxx.name("server");
   router @1;
   cacheMeta @2 $Json.name("cache_meta");
   kvWorker @3 $Json.name("kv_worker");
@@ -42,143 +53,168 @@ struct AreaSplit {
 
 struct SetSplit {
   # allocator agent → KV-cache worker. Answered by PoolReport.
-  incarnation @0 :UInt64;                         # incarnation of the addressed worker
+  incarnation @0 :Incarnation;                    # incarnation of the addressed worker
   epoch @1 :UInt64;
+  areas @4 :List(AreaSplit);
+  # In order of the pool's areas (the table in runtime/pool/pool_areas.h).
+
   obsoleteItemPages @2 :UInt64;
   obsoleteUserPages @3 :UInt64;
-  areas @4 :List(AreaSplit);                      # in order of the pool's areas
 }
 
 struct AreaReport {
-  pages @0 :UInt64;                               # pages of the split, plus pages borrowed since, less pages
-                                                  # lent
+  pages @0 :UInt64;
+  # Pages of the split, plus pages borrowed since, less pages lent.
   used @1 :UInt64;
-  hits @2 :UInt64;                                # wanted blocks that were present, since the start
-  misses @3 :UInt64;
+  hits @2 :UInt64;                                # wanted blocks, or rows, that were present, since the start
+  misses @3 :UInt64;                              # wanted blocks, or rows, that were missing, since the start
   savedUs @4 :Float64;                            # microseconds that those hits saved
-  savings @5 :List(Float64);                      # microseconds that would have been saved with 0 to 100
-                                                  # hundredths of the pool
+  savings @5 :List(Float64);
+  # Microseconds that would have been saved with each share of the pool, 0 to 100 hundredths; never
+  # falls with the share. Empty = not measured.
 }
 
 struct ServedReport {
-  # Totals of a node's requests since the start.
+  # Totals of a node's requests since the start, each from when its blocks were wanted until they were
+  # released.
   requests @0 :UInt64;
   hotRequests @1 :UInt64;                         # requests of frequent users
   userTokens @2 :UInt64;                          # tokens of users' blocks
-  latencies @3 :List(UInt64);                     # histogram of the times for which requests held blocks
+  latencies @3 :List(UInt64);
+  # Histogram of request times (placement/split/latency_counts.h).
 }
 
 struct PoolReport {
-  # KV-cache worker → allocator agent.
-  incarnation @0 :UInt64;
+  # KV-cache worker → allocator agent, after each SetSplit and on a timer.
+  incarnation @0 :Incarnation;
   epoch @1 :UInt64;                               # epoch of the split in force
+  areas @6 :List(AreaReport);                     # in order of the pool's areas
+  served @7 :ServedReport;
+
   obsoleteItemPagesUsed @2 :UInt64;
   obsoleteUserPagesUsed @3 :UInt64;
   obsoleteItemPages @4 :UInt64;
   obsoleteUserPages @5 :UInt64;
-  areas @6 :List(AreaReport);                     # in order of the pool's areas
-  served @7 :ServedReport;
 }
 
 struct LendPages {
-  # KV-cache worker → inference worker of its node. Answered by PagesLent. One at a time.
-  incarnation @0 :UInt64;                         # incarnation of both actors
-  number @1 :UInt64;                              # counts these messages from 1
-  pages @2 :List(UInt32);                         # pages of the pool that rows of embedding tables may fill
-  giveBack @3 :UInt32;                            # pages to give back; fewer are given back while rows are
-                                                  # read
+  # KV-cache worker → inference worker of its node, which keeps rows of embedding tables. Only one is
+  # outstanding; it is repeated until PagesLent answers it.
+  incarnation @0 :Incarnation;                    # incarnation of both actors: they share one process
+  number @1 :UInt64;
+  # Counts these messages from 1: an earlier one is ignored, the same one is answered again.
+  pages @2 :List(UInt32);
+  # Pages of the pool's row area that rows of embedding tables may fill from now on.
+  giveBack @3 :UInt32;
+  # Pages to give back; the worker may give back fewer while rows are being read.
 }
 
 struct PagesLent {
   # inference worker → KV-cache worker.
-  incarnation @0 :UInt64;
+  incarnation @0 :Incarnation;
   number @1 :UInt64;
-  givenBack @2 :List(UInt32);
+  givenBack @2 :List(UInt32);                     # pages that are no longer read or written
   hits @3 :UInt64;                                # wanted rows that were present, since the start
-  misses @4 :UInt64;
+  misses @4 :UInt64;                              # wanted rows that were missing, since the start
   savedUs @5 :Float64;                            # as in AreaReport
   savings @6 :List(Float64);
 }
 
 struct Heartbeat {
-  # inference worker → every router, once per heartbeat and when draining starts or stops. No answer.
-  incarnation @0 :UInt64;
+  # inference worker → every router, once per heartbeat and whenever it starts or stops draining. No
+  # answer.
+  incarnation @0 :Incarnation;
+  sequence @12 :UInt64;
+  # Counts heartbeats from 1 within an incarnation: an older one is ignored.
   draining @1 :Bool;                              # accepts no new plans
-  lanes @2 :UInt32;
-  lanesBusy @3 :UInt32;
-  plansWaiting @4 :UInt32;
-  obsoleteTokensWaiting @5 :UInt64;
-  obsoleteUsPerToken @6 :Float64;
-  plansExecuted @7 :UInt64;                       # since the start; shows progress
-  versionsEpoch @8 :UInt64;                       # epoch of the Versions that it follows
-  models @9 :List(Text);                          # loaded model versions
-  refusedModel @10 :Text;                         # the next model, if it can never be loaded here; otherwise
-                                                  # ""
-  refusedWhy @11 :Text;
-  sequence @12 :UInt64;                           # counts heartbeats from 1 within an incarnation
-  operationsWaiting @13 :Float64;                 # work of the waiting plans, as far as known
+  lanes @2 :UInt32 $Cxx.name("slots");
+  lanesBusy @3 :UInt32 $Cxx.name("slotsBusy");
+  plansWaiting @4 :UInt32;                        # plans that do not run yet
+  operationsWaiting @13 :Float64;
+  # Work of the waiting plans, as far as known (placement/cost/work.h).
   bytesWaiting @14 :Float64;
   passesWaiting @15 :Float64;
-  usPerOperation @16 :Float64;                    # recent executor time per unit of work; 0 = nothing
-                                                  # computed yet
+  usPerOperation @16 :Float64;
+  # Recent executor time per unit of work; 0 = nothing was computed yet.
   usPerByte @17 :Float64;
   usPerPass @18 :Float64;
-  usPerRow @19 :Float64;                          # recent time to fetch a row of a table that is not in
-                                                  # memory
-  shardRows @20 :UInt32;                          # consecutive rows per shard of that table; 0 = no such
-                                                  # table
-  rowsFound @21 :List(UInt8);                     # per shard: hundredths of its recently wanted rows that
-                                                  # were found
+  plansExecuted @7 :UInt64;                       # since the start; shows progress
+  versionsEpoch @8 :UInt64;                       # epoch of the Versions that it follows
+  models @9 :List(Text);                          # loaded models, in order of version
+  refusedModel @10 :Text;
+  # Next model of those Versions if it cannot be loaded here, however often that is tried; otherwise "".
+  refusedWhy @11 :Text;                           # the reason
+  usPerRow @19 :Float64;
+  # For a table that is not in memory: recent time to fetch a row.
+  shardRows @20 :UInt32;
+  # Consecutive rows per shard of that table; 0 = no such table.
+  rowsFound @21 :List(UInt8) $ifAny;
+  # Per shard: hundredths of its recently wanted rows that were found.
+
+  obsoleteTokensWaiting @5 :UInt64;
+  obsoleteUsPerToken @6 :Float64;
 }
 
-struct Versions {
-  # router → inference workers and routers. No answer.
-  epoch @0 :UInt64;                               # revision of the hard state
+struct Versions $cppMembers(
+    "bool is_shared() const { return !next_model.empty() && next_share < all_users; }") {
+  # router → inference workers whose heartbeat shows an older epoch, and routers. No answer. Model and
+  # catalog to which new requests are pinned. Hard state: an actor that hears of a higher epoch
+  # follows it.
+  epoch @0 :UInt64;                               # revision of the hard state in the Coordination
   modelVersion @1 :Text;
   catalogVersion @2 :Text;
-  nextModel @3 :Text;                             # to be loaded beside the present one; "" = none
-  nextCatalog @4 :Text;                           # changes together with nextModel; "" keeps the present one
-  nextShare @5 :UInt32 = 1000;                    # thousandths of users that get nextModel; below 1000 both
-                                                  # models are served
+  nextModel @3 :Text;                             # model to be loaded beside the present one; "" = none
+  nextCatalog @4 :Text;
+  # Catalog that changes in the same step as nextModel; "" = the present one stays.
+  const allUsers :UInt32 = 1000;
+  nextShare @5 :UInt32 = .Versions.allUsers;
+  # Thousandths of users that get nextModel once every worker has loaded it. All users: it becomes the
+  # present model. Fewer: both models are served, chosen by user, until the operator decides
+  # otherwise.
 }
 
 struct Loss {
-  # A process that seems lost. A later heartbeat shows that it is alive.
-  node @0 :UInt32;
-  process @1 :UInt64;                             # its incarnation
-  proof @2 :UInt64;                               # a heartbeat with this number or a higher one shows that it
-                                                  # is alive
+  # A process that seems lost.
+  node @0 :NodeId;
+  process @1 :Incarnation;
+  proof @2 :UInt64;
+  # The process is alive if it sends a heartbeat with this number or a higher one.
 }
 
 struct Strike {
+  # A strike against a request: one for all losses of concurrent runs, otherwise one per run. It counts
+  # while at least one of the losses may be true.
   losses @0 :List(Loss);                          # losses that may turn out to be false
   sure @1 :Bool = true;
 }
 
 struct Suspect {
-  # router → routers. No answer.
+  # router → routers: a request of this content was running on workers that were lost (promise 12). No
+  # answer.
   fingerprint @0 :UInt64;                         # hash of tenant, user, profile version and candidates
   strikes @1 :UInt32;                             # workers lost while they ran it; 0 = it ran successfully
-  doubted @2 :List(Strike);                       # the latest strikes; earlier ones are certain
+  doubted @2 :List(Strike) $Cxx.name("uncertain");  # the latest strikes; earlier ones are certain
 }
 
 struct LeaderBeat {
   # leading cache-meta → routers and KV-cache workers, once per heartbeat. No answer.
-  token @0 :UInt64;                               # fencing token
+  token @0 :UInt64;                               # fencing token: the revision at which it became leader
 }
 
 struct Drain {
-  # operator → router, inference worker or cache-meta, or, if its node leaves for good, KV-cache
-  # worker. Answered by StatusReply.
-  id @0 :UInt64;
+  # operator → router, inference worker or cache-meta: accept nothing new and finish what runs.
+  # operator → KV-cache worker, if its node leaves for good: migrate blocks to other nodes. Answered by
+  # StatusReply, whose field "drained" is "yes" when nothing is left; the operator repeats the command
+  # until then (promise 13).
+  id @0 :RequestId;
   on @1 :Bool = true;                             # false = serve again
-  usersTo @2 :List(UInt32);                       # nodes that receive the users' blocks of a leaving KV-cache
-                                                  # worker
+  usersTo @2 :List(NodeId) $Cxx.name("userTargets");
+  # Nodes that receive the users' blocks of a KV-cache worker that leaves for good.
 }
 
 struct StatusRequest {
   # anyone → anyone. Answered by StatusReply.
-  id @0 :UInt64;
+  id @0 :RequestId;
 }
 
 struct StatusField {
@@ -187,8 +223,8 @@ struct StatusField {
 }
 
 struct StatusReply {
-  id @0 :UInt64 $Serving.internal;
-  node @1 :UInt32;
+  id @0 :RequestId $internal;
+  node @1 :NodeId;
   role @2 :Role;
   ready @3 :Bool;                                 # this actor can serve
   fields @4 :List(StatusField);                   # for human readers: facts that the actor chooses to show

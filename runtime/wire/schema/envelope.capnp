@@ -6,6 +6,7 @@
 # the file of each conversation says what its messages need. The transport knows the receiver's
 # address.
 #
+# The union lists the kinds of messages: the C++ variant has the same alternatives in the same order.
 # A member is never renumbered or reused: a removed member stays as `obsolete…`. A receiver that
 # does not know a member refuses the envelope.
 

@@ -15,23 +15,26 @@
 # when its own budget is spent.
 #
 # The HTTP bodies are these structs as JSON: the key of a member is its $Json.name, or its own name;
-# members marked $internal do not exist there. Mirrors runtime/actor/messages.h one to one.
+# members marked $internal do not exist there. The C++ structs have the members in the order of this
+# file. Comments on a member follow it.
 
 using Cxx = import "/capnp/c++.capnp";
 using Json = import "/capnp/compat/json.capnp";
+using Notes = import "annotations.capnp";
+using internal = Notes.internal;
+using ifAny = Notes.ifAny;
+using cppType = Notes.cppType;
+using cppMember = Notes.cppMember;
+using cppDefault = Notes.cppDefault;
 $Cxx.namespace("troupe::schema");
 
-annotation internal @0xa180aca20b223898 (field) :Void;
-# The member is not part of the HTTP form: it is never written to JSON, and refused as unknown when
-# read from it.
+using RequestId = UInt64;                         # chosen by the sender of the request; unique per sender
+using NodeId = UInt32;                            # 0 = no node
+using Token = Int32;
+using BlockName = Data;                           # 32 bytes (SHA-256)
+using Micros = Int64;                             # microseconds
 
-annotation ifAny @0xc3b1f05a92d7e846 (field) :Void;
-# An empty list is omitted from the JSON that is written.
-
-using BlockName = Data;
-# 32 bytes (SHA-256). An optional name is empty when absent.
-
-struct TraceContext {
+struct TraceContext $cppType("TraceContext") {
   # Trace of the client to which a request belongs (W3C traceparent). Absent = none is known.
   high @0 :UInt64;
   low @1 :UInt64;
@@ -42,73 +45,82 @@ struct TraceContext {
 # ---- Answers to anything -----------------------------------------------------------------------------------
 
 struct Refusal {
-  status @0 :UInt16;                              # HTTP status of the answer
-  code @1 :Text;                                  # a stable word for programs
+  # A typed rejection.
+  status @0 :UInt16 $cppDefault("500");           # HTTP status of the answer
+  code @1 :Text;
+  # A stable word for programs, e.g. "unknown_user", "unknown_item", "repeated_candidate",
+  # "too_many_candidates", "overloaded".
   what @2 :Text $Json.name("message");            # what is wrong
   where @3 :Text;                                 # the field, file or actor concerned
   expected @4 :Text;                              # what a valid input would be
-  retryAfterS @5 :UInt16 $internal;               # seconds to wait before a retry; an HTTP header
+  retryAfterS @5 :UInt16 $internal;
+  # Seconds that a client should wait before a retry, sent as an HTTP header; 0 = unknown.
 }
 
 struct Refused {
   # Answer to any request of this file: a typed rejection.
-  id @0 :UInt64 $internal;
+  id @0 :RequestId $internal;
   refusal @1 :Refusal;
 }
 
 struct Timings {
   # Duration of each step of a request in microseconds; the steps follow one another.
-  features @0 :Int64;
-  lookup @1 :Int64;
-  blocks @2 :Int64;
-  queue @3 :Int64;
-  compute @4 :Int64;
-  total @5 :Int64;
-  pull @6 :Int64;                                 # part of `blocks`: until other nodes' blocks had arrived
-  predicted @7 :Int64;                            # the router's estimate, when it chose the node, of the time
-                                                  # until the answer
-  turn @8 :Int64;                                 # between lookup and blocks: waiting at the router for a
-                                                  # worker
+  features @0 :Micros;
+  lookup @1 :Micros;
+  blocks @2 :Micros;
+  queue @3 :Micros;
+  compute @4 :Micros;
+  total @5 :Micros;
+  pull @6 :Micros;                                # part of `blocks`: until other nodes' blocks had arrived
+  predicted @7 :Micros;
+  # The router's estimate, when it chose the node, of the time until the answer; 0 = none.
+  turn @8 :Micros;
+  # Between lookup and blocks: waiting at the router for a worker.
 }
 
 # ---- Ranking -----------------------------------------------------------------------------------------------
 
 struct RankRequest {
   # HTTP server → router. Answered by RankReply or Refused.
-  id @0 :UInt64 $internal;
+  id @0 :RequestId $internal;
   tenant @1 :Text $internal;                      # "" = the default tenant; an HTTP header
   user @2 :Text;
   candidates @3 :List(Text);                      # item ids
   topK @4 :UInt32 $Json.name("top_k");            # items to return; 0 = all candidates
-  policy @5 :Text;                                # recompute | user | item | bat | …; "" = the configured
-                                                  # policy
-  budgetUs @6 :Int64 $Json.name("budget_us");     # from receipt to answer; 0 = the configured budget
-  requestTimestamp @7 :Int64 $Json.name("request_timestamp");  # seconds since 1970; over HTTP 0 = the present
-  approximate @8 :Float64 = -1;                   # maximum share of the prompt's tokens that may be
-                                                  # approximate; -1 = no limit beyond the policy's
-  scenario @9 :UInt32;                            # scenario of the request, below the model's number of
-                                                  # scenarios
-  task @10 :Text;                                 # task that orders the candidates; "" = the first one
-  features @11 :Text;                             # required freshness: exact | wait | behind; "" = as
-                                                  # configured
-  unknown @12 :Text;                              # candidates missing from the catalog: refuse | skip; "" =
-                                                  # refuse
-  history @13 :List(Text);                        # in place of `user`: item ids, oldest first
-  trace @14 :TraceContext $internal;
+  policy @5 :Text;
+  # One of recompute | user | item | bat | …; "" = the configured policy.
+  budgetUs @6 :Micros $Json.name("budget_us");    # from receipt to answer; 0 = the configured budget
+  requestTimestamp @7 :Int64 $Json.name("request_timestamp");
+  # Seconds since 1970, for models that use times; 0 = the HTTP server sets the present.
+  approximate @8 :Float64 = -1;
+  # Maximum share of the prompt's tokens that may be approximate (Repair); negative = no limit beyond
+  # the policy's.
+  scenario @9 :UInt32;
+  # Scenario of the request, for models that distinguish scenarios: below the model's number of them.
+  task @10 :Text;
+  # Name of the model's task that orders the candidates; "" = the first one.
+  features @11 :Text;
+  # Required freshness of features: exact | wait | behind; "" = as configured.
+  unknown @12 :Text;
+  # Treatment of candidates missing from the catalog: refuse | skip; "" = refuse.
+  history @13 :List(Text);
+  # History of a user without a profile, in place of `user`: item ids, oldest first.
+  trace @14 :TraceContext $internal $ifAny;
 }
 
 struct RankedItem {
   id @0 :Text;                                    # item id
   title @1 :Text;
-  score @2 :Float64;                              # logit of the item's identifier token, or score of the
-                                                  # ordering task
-  probability @3 :Float64;                        # softmax over this request's candidates
+  score @2 :Float64;
+  # Logit of the item's identifier token at the discriminant token, or score of the ordering task.
+  probability @3 :Float64;
+  # Softmax of the scores over this request's candidates (BAT §2.2).
   taskScores @4 :List(Float64) $Json.name("task_scores") $ifAny;  # parallel to RankReply.tasks
 }
 
 struct RankReply {
   # router → HTTP server.
-  id @0 :UInt64 $internal;
+  id @0 :RequestId $internal;
   user @1 :Text;
   items @2 :List(RankedItem);                     # best first; ties in candidate order
   policy @3 :Text;                                # policy that chose the plan
@@ -118,15 +130,18 @@ struct RankReply {
   tokensReused @7 :UInt32 $Json.name("tokens_reused");
   blocksReused @8 :UInt32 $Json.name("blocks_reused");
   blocksWritten @9 :UInt32 $Json.name("blocks_written");
-  historyCut @10 :UInt32 $Json.name("history_cut");   # history events dropped, oldest first
+  historyCut @10 :UInt32 $Json.name("history_cut");
+  # History events dropped (oldest first) to fit the model's positions.
   modelVersion @11 :Text $Json.name("model_version");
   catalogVersion @12 :Text $Json.name("catalog_version");
   profileVersion @13 :UInt64 $Json.name("profile_version");
-  node @14 :UInt32;                               # node that ran the plan
+  node @14 :NodeId;                               # node that ran the plan
   timings @15 :Timings;
-  approximate @16 :Float64;                       # share of the prompt's tokens that are approximate; 0 =
-                                                  # none
-  tasks @17 :List(Text) $ifAny;                   # names of the model's tasks; empty = one without a name
+  approximate @16 :Float64;
+  # Share of the prompt's tokens that are approximate: their keys and values come from blocks computed
+  # apart; 0 = none.
+  tasks @17 :List(Text) $ifAny;
+  # Names of the model's tasks; empty = a single task without a name.
   featuresStale @18 :UInt32 $Json.name("features_stale");      # 1 if the answer used stale features
   featuresMissing @19 :UInt32 $Json.name("features_missing");  # 1 if the answer used no features
   skipped @20 :List(Text) $ifAny;                 # candidates missing from the catalog
@@ -135,7 +150,7 @@ struct RankReply {
 # ---- Scores of label tokens --------------------------------------------------------------------------------
 
 struct TokenList {
-  tokens @0 :List(Int32);
+  tokens @0 :List(Token);
 }
 
 struct ScoreRow {
@@ -143,20 +158,21 @@ struct ScoreRow {
 }
 
 struct ScoreRequest {
-  # HTTP server → router. Answered by ScoreReply or Refused.
-  id @0 :UInt64 $internal;
+  # HTTP server → router. Answered by ScoreReply or Refused. Asks for scores of label tokens after
+  # query + item, item by item (a request form that other engines offer).
+  id @0 :RequestId $internal;
   tenant @1 :Text $internal;
-  query @2 :List(Int32);                          # tokens before every item
+  query @2 :List(Token);                          # tokens before every item
   items @3 :List(TokenList);
-  labelTokens @4 :List(Int32) $Json.name("label_tokens");
+  labelTokens @4 :List(Token) $Json.name("label_tokens");
   applySoftmax @5 :Bool $Json.name("apply_softmax");  # over the label tokens
-  budgetUs @6 :Int64 $Json.name("budget_us");
-  trace @7 :TraceContext $internal;
+  budgetUs @6 :Micros $Json.name("budget_us");
+  trace @7 :TraceContext $internal $ifAny;
 }
 
 struct ScoreReply {
   # router → HTTP server.
-  id @0 :UInt64 $internal;
+  id @0 :RequestId $internal;
   items @1 :List(ScoreRow);                       # parallel to ScoreRequest.items
   tokensTotal @2 :UInt32 $Json.name("tokens_total");
   tokensComputed @3 :UInt32 $Json.name("tokens_computed");
@@ -168,130 +184,145 @@ struct ScoreReply {
 # ---- Items found by beam search ----------------------------------------------------------------------------
 
 struct GenerateRequest {
-  # HTTP server → router. Answered by GenerateReply or Refused.
-  id @0 :UInt64 $internal;
-  tenant @1 :Text $internal;
+  # HTTP server → router. Answered by GenerateReply or Refused. Asks for items of the whole catalog
+  # that a user may want next: those whose identifiers (their tokens) a beam search finds most
+  # probable behind the user's history.
+  id @0 :RequestId $internal;
+  tenant @1 :Text $internal;                      # "" = the default tenant
   user @2 :Text;
   topK @3 :UInt32 $Json.name("top_k");            # items to return; 0 = the default number
   width @4 :UInt32;                               # paths kept at each step; 0 = the default number
-  excludeSeen @5 :Bool $Json.name("exclude_seen");
+  excludeSeen @5 :Bool $Json.name("exclude_seen");  # excludes items whose identifiers are in the history
   allow @6 :List(Text);                           # item ids to choose from; empty = the whole catalog
-  deny @7 :List(Text);                            # item ids to exclude
-  amongAllowed @8 :Bool $Json.name("among_allowed");  # probabilities over the allowed tokens
-  budgetUs @9 :Int64 $Json.name("budget_us");
-  logprobs @10 :Bool;                             # the answer includes each token's log probability
+  deny @7 :List(Text);                            # item ids to exclude; unknown ids are ignored
+  amongAllowed @8 :Bool $Json.name("among_allowed");
+  # Probabilities over the tokens that may follow, instead of the whole vocabulary.
+  budgetUs @9 :Micros $Json.name("budget_us");    # from receipt to answer; 0 = the configured budget
+  logprobs @10 :Bool;                             # the answer includes the log probability of each token
   features @11 :Text;                             # as in RankRequest
-  trace @12 :TraceContext $internal;
+  trace @12 :TraceContext $internal $ifAny;
 }
 
 struct GeneratedItem {
   id @0 :Text;
   title @1 :Text;
-  tokens @2 :List(Int32);                         # its identifier
+  tokens @2 :List(Token);                         # its identifier
   logProbability @3 :Float64 $Json.name("log_probability");
-  tokenLogprobs @4 :List(Float64) $Json.name("token_logprobs") $ifAny;  # one per token, if requested
+  tokenLogprobs @4 :List(Float64) $Cxx.name("byToken") $Json.name("token_logprobs") $ifAny;
+  # One per token, if requested.
 }
 
 struct GenerateReply {
   # router → HTTP server.
-  id @0 :UInt64 $internal;
+  id @0 :RequestId $internal;
   user @1 :Text;
-  items @2 :List(GeneratedItem);                  # best first; items that share an identifier in order of id
-  reason @3 :Text;                                # why there are fewer items than requested; "" = enough
+  items @2 :List(GeneratedItem);
+  # Best first; items that share an identifier are in the order of their ids, compared as texts.
+  reason @3 :Text;
+  # Why there are fewer items than requested; "" = there are enough.
   width @4 :UInt32;                               # width of the search
-  tokensTotal @5 :UInt32 $Json.name("tokens_total");      # tokens of the prompt
+  tokensTotal @5 :UInt32 $Json.name("tokens_total");  # tokens of the prompt
   tokensComputed @6 :UInt32 $Json.name("tokens_computed");
   tokensReused @7 :UInt32 $Json.name("tokens_reused");
   blocksReused @8 :UInt32 $Json.name("blocks_reused");
   blocksWritten @9 :UInt32 $Json.name("blocks_written");
-  historyCut @10 :UInt32 $Json.name("history_cut");   # history events dropped, oldest first
+  historyCut @10 :UInt32 $Json.name("history_cut");
+  # History events dropped (oldest first) to fit the model's positions.
   modelVersion @11 :Text $Json.name("model_version");
   catalogVersion @12 :Text $Json.name("catalog_version");
   profileVersion @13 :UInt64 $Json.name("profile_version");
-  node @14 :UInt32;                               # node that ran the plan
+  node @14 :NodeId;                               # node that ran the plan
   timings @15 :Timings;
-  featuresStale @16 :UInt32 $Json.name("features_stale");      # as in RankReply
+  featuresStale @16 :UInt32 $Json.name("features_stale");  # as in RankReply
   featuresMissing @17 :UInt32 $Json.name("features_missing");
 }
 
 # ---- Continuations of a prompt -----------------------------------------------------------------------------
 
 struct CompleteRequest {
-  # HTTP server → router. Answered by CompleteReply or Refused. Over HTTP both have OpenAI's form
-  # (server/http/completions.h).
-  id @0 :UInt64;
-  tenant @1 :Text;
+  # HTTP server → router. Answered by CompleteReply or Refused. Asks a generator for the most probable
+  # continuations of a prompt that a beam search finds. Over HTTP both have OpenAI's form
+  # (server/http/completions.h). The catalog is used only if `items` is set.
+  id @0 :RequestId;
+  tenant @1 :Text;                                # "" = the default tenant
   model @2 :Text;                                 # model version; "" = the served one
-  prompt @3 :List(Int32);
+  prompt @3 :List(Token);
   maxTokens @4 :UInt32 = 16;
+  # Exact length of each completion; with `items`, the maximum length.
   n @5 :UInt32 = 1;                               # completions to return
-  beamWidth @6 :UInt32;                           # paths kept at each step; 0 = n
+  beamWidth @6 :UInt32;                           # paths kept at each step; 0 = n; 1 = greedy decoding
   items @7 :Bool;                                 # only identifiers of the catalog are completions
   logprobs @8 :Bool;                              # the answer includes log probabilities
-  budgetUs @9 :Int64;
-  trace @10 :TraceContext;
+  budgetUs @9 :Micros;                            # from receipt to answer; 0 = the configured budget
+  trace @10 :TraceContext $ifAny;
 }
 
 struct CompleteReply {
   # router → HTTP server.
-  id @0 :UInt64;
-  completions @1 :List(Beam);                     # most probable first
+  id @0 :RequestId;
+  completions @1 :List(Beam);
+  # Most probable first; fewer than `n` only if there are no more.
   tokensTotal @2 :UInt32;                         # tokens of the prompt
   tokensComputed @3 :UInt32;
   tokensReused @4 :UInt32;
   logprobs @5 :Bool;                              # as in the request
-  items @6 :Bool;
+  items @6 :Bool;                                 # as in the request
   modelVersion @7 :Text;
   catalogVersion @8 :Text;                        # empty unless `items` is set
-  node @9 :UInt32;                                # node that ran the plan
+  node @9 :NodeId;                                # node that ran the plan
   timings @10 :Timings;
 }
 
 # ---- Profiles and catalog ----------------------------------------------------------------------------------
 
 struct Feature {
-  # One number per event of a user, under the name that the model gives it.
+  # One number per event of a user, under the name that the model gives it, e.g. "timestamps".
   name @0 :Text;
   values @1 :List(Int64);
 }
 
 struct Condition {
-  # State that a write expects. Over HTTP: If-Match and If-None-Match.
-  absent @0 :Bool;
-  present @1 :Bool;
-  version @2 :UInt64;                             # 0 = any
+  # State that a write expects. If it finds another one, it changes nothing and is refused (412
+  # `changed_meanwhile`). Over HTTP: If-Match and If-None-Match.
+  absent @0 :Bool;                                # there must be no entry
+  present @1 :Bool;                               # there must be an entry, of any version
+  version @2 :UInt64;                             # the entry must have this version; 0 = any
 }
 
 struct PutUser {
-  # HTTP server → router. Answered by Stored or Refused. Either `history` or `tokens`, not both.
-  id @0 :UInt64 $internal;
+  # HTTP server → router. Answered by Stored or Refused. A history is given as item ids (resolved to
+  # their tokens when it is written) or as tokens, not both.
+  id @0 :RequestId $internal;
   tenant @1 :Text $internal;
   user @2 :Text;
   history @3 :List(Text);                         # item ids, oldest first
-  tokens @4 :List(Int32);
-  features @5 :List(Feature);                     # one value per event
-  eventIds @6 :List(Text) $Json.name("event_ids");  # one per event, or empty
+  tokens @4 :List(Token);
+  features @5 :List(Feature);                     # one value per event, or per token where tokens are given
+  eventIds @6 :List(Text) $Json.name("event_ids");
+  # One per event, or empty; by it an event that is appended again is recognised.
   condition @7 :Condition $internal;
 }
 
 struct AppendEvents {
-  # HTTP server → router. Answered by Appended or Refused. Members are those of PutUser; over HTTP
-  # it has another form (server/http/door_events.h).
-  id @0 :UInt64 $internal;
+  # HTTP server → router. Answered by Appended or Refused. Appends events to a user's history, which
+  # need not exist; the newest that fit are kept. An event whose id is among the kept ones is skipped
+  # as known. Members are those of PutUser; over HTTP it has another form
+  # (server/formats/event_list.h).
+  id @0 :RequestId $internal;
   tenant @1 :Text $internal;
   user @2 :Text;
-  history @3 :List(Text);
-  tokens @4 :List(Int32);
+  history @3 :List(Text);                         # item ids, oldest first
+  tokens @4 :List(Token);                         # instead of `history`
   features @5 :List(Feature);
-  eventIds @6 :List(Text) $Json.name("event_ids");
+  eventIds @6 :List(Text) $Json.name("event_ids");  # one per event, or empty
   condition @7 :Condition $internal;
 }
 
 struct Appended {
   # router → HTTP server.
-  id @0 :UInt64 $internal;
+  id @0 :RequestId $internal;
   version @1 :UInt64;                             # version of the profile
-  appended @2 :UInt32;
+  appended @2 :UInt32;                            # events of this request that were appended
   repeated @3 :UInt32;                            # events that were known already
   dropped @4 :UInt32;                             # oldest events dropped to make the others fit
   events @5 :UInt32;                              # events that the profile has now
@@ -299,26 +330,28 @@ struct Appended {
 
 struct GetUser {
   # HTTP server → router. Answered by UserReply or Refused.
-  id @0 :UInt64 $internal;
+  id @0 :RequestId $internal;
   tenant @1 :Text $internal;
   user @2 :Text;
 }
 
 struct UserReply {
   # router → HTTP server. The profile as it was put.
-  id @0 :UInt64 $internal;
+  id @0 :RequestId $internal;
   user @1 :Text;
   version @2 :UInt64;
-  history @3 :List(Text);                         # item id of each event; "" = the event was put as tokens
-  tokens @4 :List(Int32) $ifAny;                  # tokens of all events; empty if every event has its item
-  eventTokens @5 :List(UInt32) $Json.name("event_tokens") $ifAny;
+  history @3 :List(Text);
+  # Item id of each event; "" = the event was put as tokens. Empty = all were.
+  tokens @4 :List(Token) $ifAny;                  # tokens of all events; empty if every event has its item
+  eventTokens @5 :List(UInt32) $Json.name("event_tokens") $ifAny;  # tokens per event; empty = one each
   features @6 :List(Feature) $ifAny;
   eventIds @7 :List(Text) $Json.name("event_ids") $ifAny;
+  # "" = the event has none; empty = no event has one.
 }
 
 struct DeleteUser {
   # HTTP server → router. Answered by Stored or Refused.
-  id @0 :UInt64 $internal;
+  id @0 :RequestId $internal;
   tenant @1 :Text $internal;
   user @2 :Text;
   condition @3 :Condition $internal;
@@ -326,57 +359,58 @@ struct DeleteUser {
 
 struct PutItem {
   # HTTP server → router. Answered by Stored or Refused.
-  id @0 :UInt64 $internal;
+  id @0 :RequestId $internal;
   item @1 :Text;
   title @2 :Text;
-  tokens @3 :List(Int32);
-  identifier @4 :Int32 = -1;                      # vocabulary row whose logit is the item's score
+  tokens @3 :List(Token);
+  identifier @4 :Token = -1;                      # vocabulary row whose logit is the item's score
   condition @5 :Condition $internal;
 }
 
 struct DeleteItem {
   # HTTP server → router. Answered by Stored or Refused.
-  id @0 :UInt64 $internal;
+  id @0 :RequestId $internal;
   item @1 :Text;
   condition @2 :Condition $internal;
 }
 
 struct GetItem {
   # HTTP server → router. Answered by ItemReply or Refused.
-  id @0 :UInt64 $internal;
+  id @0 :RequestId $internal;
   item @1 :Text;
 }
 
 struct ItemReply {
   # router → HTTP server. The item as it was put.
-  id @0 :UInt64 $internal;
+  id @0 :RequestId $internal;
   item @1 :Text;
   title @2 :Text;
-  tokens @3 :List(Int32);
-  identifier @4 :Int32;
+  tokens @3 :List(Token);
+  identifier @4 :Token $cppDefault("-1");
   version @5 :UInt64;                             # catalog version that wrote it
 }
 
 struct Reload {
-  # HTTP server → router. Answered by Stored when the new versions are served and no request runs on
-  # the old ones any more, or by Refused.
-  id @0 :UInt64 $internal;
+  # HTTP server → router. Operator's command: serve another model or catalog from now on. Answered by
+  # Stored when every live worker has loaded the new versions and no request of this router runs on
+  # the old ones any more (promise 4), or by Refused.
+  id @0 :RequestId $internal;
   modelVersion @1 :Text $Json.name("model");      # "" keeps the present one
   catalogVersion @2 :Text $Json.name("catalog");  # "" keeps the present one
-  share @3 :Float64 = 1;                          # share of users that get the model, 0 to 1; below 1 the
-                                                  # present model serves the others
+  share @3 :Float64 = 1;
+  # Share of users that get the model, 0 to 1; below 1 the present model keeps serving the others.
 }
 
 struct Stored {
-  # router → HTTP server.
-  id @0 :UInt64 $internal;
-  version @1 :UInt64;                             # version of the profile or the catalog, or the epoch of the
-                                                  # versions
+  # router → HTTP server. Answer to writes and reloads.
+  id @0 :RequestId $internal;
+  version @1 :UInt64;
+  # Version of the profile or the catalog; for Reload, the epoch of the versions.
 }
 
 # ---- Execution ---------------------------------------------------------------------------------------------
 
-enum SegmentKind {
+enum SegmentKind $cppType("SegmentKind") {
   system @0;
   user @1;
   item @2;
@@ -390,26 +424,28 @@ enum Priority {
   background @1;
 }
 
-struct SeenRange {                                # half-open range of segments
+struct SeenRange $cppType("VisibleSegments::Range") {
+  # Half-open range of segments.
   begin @0 :UInt32;
   end @1 :UInt32;
 }
 
-struct Segment {                                  # members: see kernels/base/plan.h
+struct Segment $cppType("Segment") {
+  # Members: see kernels/base/plan.h.
   kind @0 :SegmentKind;
-  tokens @1 :List(Int32);
+  tokens @1 :List(Token);
   start @2 :Int32;                                # position of the first token
   sees @3 :List(SeenRange);                       # earlier segments, ascending
   shift @4 :Int32;                                # shift of its keys' positions, as seen by later segments
-  replaces @5 :UInt32 = 4294967295;               # an earlier segment; default = none
-  replacesOffset @6 :UInt32;
+  replaces @5 :UInt32 = 4294967295 $cppMember("replaces.segment");  # an earlier segment; default = none
+  replacesOffset @6 :UInt32 $cppMember("replaces.offset");
   features @7 :List(Int64);                       # the model's number of features, for each token
 }
 
-struct Readout {
+struct Readout $cppType("Readout") {
   segment @0 :UInt32;
   offset @1 :UInt32;                              # token inside the segment
-  rows @2 :List(Int32);                           # vocabulary rows whose logits are read
+  rows @2 :List(Token);                           # vocabulary rows whose logits are read
   what @3 :What;
   head @4 :UInt32;
   enum What {
@@ -419,7 +455,7 @@ struct Readout {
   }
 }
 
-struct Search {
+struct Search $cppType("Search") {
   segment @0 :UInt32;                             # the search begins behind this segment's last token
   width @1 :UInt32;                               # 0 = no search
   results @2 :UInt32;
@@ -434,8 +470,9 @@ struct Search {
   }
 }
 
-struct Repair {                                   # members: see kernels/base/repair.h
-  places @0 :List(Place);                         # empty = no repair
+struct Repair $cppType("Repair") {
+  # Members: see kernels/base/repair.h.
+  places @0 :List(Place) $Cxx.name("reusedSpans");  # empty = no repair
   budgets @1 :List(UInt32);
   always @2 :List(UInt32);
   attention @3 :Float32;
@@ -443,103 +480,117 @@ struct Repair {                                   # members: see kernels/base/re
   attending @5 :UInt32;
   exactLayers @6 :UInt32 = 1;
   mean @7 :Bool;
-  struct Place {
+  prototypes @8 :Text;                            # checksum of the file; empty = no span uses prototypes
+  struct Place $cppType("Repair::ReusedSpan") {
     segment @0 :UInt32;
     block @1 :UInt32;
     budget @2 :UInt32;
     ofPrototypes @3 :Bool;
   }
-  prototypes @8 :Text;                            # checksum of the file; empty = no span uses prototypes
 }
 
-struct Plan {
+struct Plan $cppType("Plan") {
   segments @0 :List(Segment);
   readouts @1 :List(Readout);
-  search @2 :Search;
-  repair @3 :Repair;
+  search @2 :Search $ifAny;
+  repair @3 :Repair $ifAny;
 }
 
-struct Beam {
-  path @0 :List(Int32);
+struct Beam $cppType("Beam") {
+  path @0 :List(Token);
   logProbability @1 :Float64;
-  byToken @2 :List(Float64);                      # empty unless Search.byToken is set
+  byToken @2 :List(Float64) $ifAny;               # empty unless Search.byToken is set
 }
 
 struct SegmentBlock {
-  name @0 :BlockName;                             # empty = never reused, never kept
-  owner @1 :Text;                                 # user or item id that owns the block
-  at @2 :UInt32;                                  # another node reported to hold the block; 0 = none known
+  # Block under which the keys and values of a plan's segment may be reused.
+  name @0 :BlockName $cppType("std::optional<BlockName>");  # absent = never reused, never kept
+  owner @1 :Text;
+  # User or item id that owns the block; "" = the system segment.
+  at @2 :NodeId;                                  # another node reported to hold the block; 0 = none known
 }
 
 struct ObsoletePlannedSegment {
   kind @0 :SegmentKind;
-  tokens @1 :List(Int32);
+  tokens @1 :List(Token);
   start @2 :Int32;                                # position of the first token
   sees @3 :List(UInt32);                          # earlier segments, attended to in full
   block @4 :BlockName;                            # empty = never reused, never kept
   owner @5 :Text;                                 # user or item id that owns the block
-  at @6 :UInt32;                                  # another node reported to hold the block; 0 = none known
+  at @6 :NodeId;                                  # another node reported to hold the block; 0 = none known
 }
 
 struct ObsoletePlannedReadout {
   segment @0 :UInt32;
   offset @1 :UInt32;                              # token inside the segment
-  rows @2 :List(Int32);                           # vocabulary rows whose logits are read
+  rows @2 :List(Token);                           # vocabulary rows whose logits are read
 }
 
 struct BlockUse {
-  # Uses of a block that its home node did not see because the requests ran on other nodes.
+  # Uses of a block that its home node did not see because the requests ran on other nodes. They help
+  # to decide which blocks are worth keeping.
   name @0 :BlockName;
   tokens @1 :UInt32;
-  times @2 :UInt32;                               # uses since the last report to the node
-  sparedUs @3 :Float32;                           # microseconds that finding it there would have saved per
-                                                  # use
+  times @2 :UInt32 $cppDefault("1");              # uses since the last report to the node
+  sparedUs @3 :Float32;
+  # Microseconds that finding it there would have saved per use.
 }
 
 struct Retention {
-  # Tells which blocks may be evicted for a request's blocks, and how long those are worth keeping.
-  evictFirst @0 :List(BlockName);                 # coldest user blocks, evicted first if pages are needed
-  keepHotter @1 :Bool;                            # all areas share one LRU; an item is kept only if it was
-                                                  # wanted more often lately than the blocks it would evict
-  belongs @2 :Bool;                               # pulled blocks, too, evict others and stay
-  copyWorth @3 :Float64;                          # with keepHotter: cost of pulling relative to computing, 0
-                                                  # to 1
-  guest @4 :Bool;                                 # the user's home is another node, or was told of the
-                                                  # request
-  elsewhere @5 :List(BlockUse);                   # uses by users whose home is here and whose requests ran
-                                                  # elsewhere
+  # Tells the KV-cache worker which blocks may be evicted for a request's blocks, and how long those
+  # are worth keeping. The sender of the plan fills it; the inference worker forwards it.
+  evictFirst @0 :List(BlockName);
+  # Coldest user blocks, evicted first if pages are needed (BAT §5.3).
+  keepHotter @1 :Bool;
+  # All areas share one LRU; copies that other nodes have are evicted earlier. An item's block is kept
+  # only if it was wanted more often lately than the blocks it would evict. A user's block is always
+  # kept, since the sender of the plan weighed it.
+  belongs @2 :Bool;
+  # The blocks belong on this node: pulled ones, too, evict others and stay.
+  copyWorth @3 :Float64;
+  # With keepHotter: cost of pulling a block again relative to computing it, 0 to 1.
+  guest @4 :Bool $Cxx.name("remoteHome");
+  # The user's home is another node, or the home was told of this request: this node does not count
+  # the savings of keeping the user's blocks.
+  elsewhere @5 :List(BlockUse) $ifAny;
+  # Blocks of users whose home is this node, but whose recent requests ran elsewhere: the savings that
+  # keeping them here would have brought.
 }
 
 struct Execute {
   # router → inference worker. Answered by Executed or Refused.
-  id @0 :UInt64;
+  id @0 :RequestId;
   priority @1 :Priority;
-  budgetUs @2 :Int64;                             # time left, counted from receipt
-  obsoleteSegments @3 :List(ObsoletePlannedSegment);
-  obsoleteReadouts @4 :List(ObsoletePlannedReadout);
-  obsoleteEvictFirst @5 :List(BlockName);
-  modelVersion @6 :Text;                          # version to which the request is pinned
-  alone @7 :Bool;                                 # in a batch of its own
-  obsoleteKeepHotter @8 :Bool;
-  obsoleteBelongs @9 :Bool;
-  obsoleteCopyWorth @10 :Float64;
+  budgetUs @2 :Micros;                            # time left, counted from receipt
   plan @11 :Plan;
   blocks @12 :List(SegmentBlock);                 # one per segment of the plan
   retention @13 :Retention;
-  catalogVersion @14 :Text;                       # version that the plan was made for; "" = it needs none
-  trace @15 :TraceContext;
+  modelVersion @6 :Text;
+  # Version that the plan was made for and is computed with; a worker that lacks it refuses.
+  catalogVersion @14 :Text;
+  # Likewise for the catalog; "" = the plan uses the catalog only through its tokens.
+  alone @7 :Bool;
+  # Runs in a batch of its own, because a worker was lost while it ran (promise 12).
+  trace @15 :TraceContext $ifAny;
+
+  obsoleteSegments @3 :List(ObsoletePlannedSegment);
+  obsoleteReadouts @4 :List(ObsoletePlannedReadout);
+  obsoleteEvictFirst @5 :List(BlockName);
+  obsoleteKeepHotter @8 :Bool;
+  obsoleteBelongs @9 :Bool;
+  obsoleteCopyWorth @10 :Float64;
 }
 
 struct Executed {
   # inference worker → router.
-  id @0 :UInt64;
+  id @0 :RequestId;
   readouts @1 :List(ScoreRow);                    # logits, one row per readout
   reused @2 :List(UInt8);                         # per segment: 1 if its block was reused
   blocksWritten @3 :UInt32;
-  blocksUs @4 :Int64;                             # waiting for blocks
-  queueUs @5 :Int64;
-  computeUs @6 :Int64;
+  blocksUs @4 :Micros;                            # waiting for blocks
+  queueUs @5 :Micros;
+  computeUs @6 :Micros;
   modelVersion @7 :Text;                          # version that computed it
-  pullUs @8 :Int64;                               # part of blocksUs: until other nodes' blocks had arrived
+  pullUs @8 :Micros;                              # part of blocksUs: until other nodes' blocks had arrived
   beams @9 :List(Beam);                           # beams of the plan's search, best first
 }
