@@ -35,7 +35,7 @@ std::vector<CalibrationModel> models_of(const CalibrateOptions& options) {
   config.set("model.weights", options.weights);
   config.set("pool.kv_format", options.kv);
   config.set("inference.cores", std::to_string(options.cores));
-  config.set("inference.executors", "1");
+  config.inference.executors = 1;
   if (!options.model.empty()) {
     const ModelFamily& family = family_of(all_families(), options.model);
     const ModelFacts facts = family.describe(options.model, config);
@@ -129,7 +129,7 @@ void check_name(const std::string& name) {
 
 BenchmarkRuns benched_boxes(const std::string& file) {
   BenchmarkRuns benchmarks{read_bench_result(file), {}};
-  benchmarks.config.set("model.directory", benchmarks.result.model);
+  benchmarks.config.model.directory = benchmarks.result.model;
   apply_settings(benchmarks.config, benchmarks.result.settings);
   return benchmarks;
 }

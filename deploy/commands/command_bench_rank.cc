@@ -40,7 +40,7 @@ BenchRank make_trace_bench(const BenchRankOptions& options) {
 
 BenchRank make_bench(const BenchRankOptions& options, const Config& config) {
   if (!options.trace.empty()) return make_trace_bench(options);
-  const std::string model = required_text(config, "model.directory");
+  const std::string model = required_directory(config.model);
   BenchRank bench;
   bench.data = options.data;
   bench.in_flight = options.in_flight;
@@ -148,7 +148,7 @@ int run_bench_rank(const BenchRankOptions& options) {
   if (!options.memory.empty()) {
     Config sized = config;
     sized.set("pool.memory", options.memory);
-    memory.pool_bytes = static_cast<std::uint64_t>(sized.size_bytes("pool.memory"));
+    memory.pool_bytes = sized.pool.memory;
   }
   people << "item blocks " << memory.item_bytes / 1'000'000 << " MB, user blocks "
          << memory.user_bytes / 1'000'000 << " MB, key-value memory " << memory.pool_bytes / 1'000'000

@@ -113,8 +113,7 @@ int run_bench_serve(BenchServeOptions& options) {
   } else {
     TraceQuestions::WriteProfiles write;
     if (options.write_profiles) write = [&](const std::vector<PutUser>& changed) { profiles.write(changed); };
-    trace.emplace(options.trace, options.requests,
-                  static_cast<std::size_t>(Config().integer("router.history_events_max")), std::move(write));
+    trace.emplace(options.trace, options.requests, Config().router.history_events_max, std::move(write));
     questions = [&trace](Question& question) { return trace->next(question); };
   }
   if (options.rate > 0)

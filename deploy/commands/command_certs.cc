@@ -54,7 +54,7 @@ int run_certs(CertsOptions options) {
   if (!options.config_file.empty())
     for (const ClusterNode& node : load_cluster(options.config_file)) {
       options.names.push_back(node.name);
-      options.cluster = node.config.text("cluster.name");
+      options.cluster = node.config.cluster.name;
     }
   fs::create_directories(folder);
   const Certificate authority = authority_in(folder, options);

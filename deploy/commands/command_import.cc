@@ -66,12 +66,12 @@ struct ImportModel {
 };
 
 ImportModel read_model(const Config& config) {
-  const std::string directory = required_text(config, "model.directory");
+  const std::string directory = required_directory(config.model);
   const ModelFamily& family = family_of(all_families(), directory);
   ImportModel model{.facts = family.describe(directory, config)};
   model.vocabulary = read_vocabulary_if_any(directory, model.facts.limits);
   model.tokenizer = read_tokenizer_if_any(directory, model.facts.limits);
-  const std::string& prompt = config.text("model.prompt");
+  const std::string& prompt = config.model.prompt;
   const PromptForm form = read_prompt_form(
       directory, prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt), model.facts,
       model.vocabulary, model.tokenizer.get());
@@ -82,10 +82,10 @@ ImportModel read_model(const Config& config) {
 
 // Returns null if profiles and items are in a Redis.
 std::unique_ptr<Store> open_folder(const Config& config) {
-  if (features_in_redis(config)) return nullptr;
-  const std::string folder = required_text(config, "node.data_dir");
+  if (features_in_redis(config.features)) return nullptr;
+  const std::string folder = required_data_dir(config.node);
   make_data_folder(folder);
-  auto store = std::make_unique<Store>(folder, store_options(config));
+  auto store = std::make_unique<Store>(folder, store_options(config.store));
   const StoreHealth health = store->health();
   for (const StoreLoss& loss : health.lost) std::cerr << "acknowledged and lost: " << describe(loss) << "\n";
   if (!health.aside.empty())
@@ -128,10 +128,10 @@ bool drops_users(FeatureStore& features, const ModelFingerprints& present, const
   const auto noted = features.made_for();
   if (features.untouched() || (!noted && !replace)) return false;
   if (!noted)
-    throw ConfigError(
-        features_location(config) + ": its rows have no note of their model; expected " +
-        "`troupe import --adopt` first, if they belong to " + config.text("model.directory") + ", or " +
-        (features_in_redis(config) ? "another features.store or cluster.name" : "another node.data_dir"));
+    throw ConfigError(features_location(config) + ": its rows have no note of their model; expected " +
+                      "`troupe import --adopt` first, if they belong to " + config.model.directory + ", or " +
+                      (features_in_redis(config.features) ? "another features.store or cluster.name"
+                                                          : "another node.data_dir"));
   const std::string why = describe_mismatch(*noted, present, config);
   if (!why.empty() && !replace) throw ConfigError(why);
   return !why.empty();
@@ -144,7 +144,7 @@ int adopt(FeatureStore& features, const ModelFingerprints& present, const Config
     throw ConfigError(describe_mismatch(*noted, present, config) + ". Nothing was changed");
   features.note_made_for(encode(present));
   std::cout << features_location(config) << ": its " << features.items()
-            << " items and its users are those of " << config.text("model.directory") << " from now on\n";
+            << " items and its users are those of " << config.model.directory << " from now on\n";
   return 0;
 }
 
@@ -200,7 +200,7 @@ int run_import(const ImportOptions& options) {
   ImportRows rows = options.adopt ? ImportRows{} : read_rows(options, model);
   const std::unique_ptr<Store> folder = open_folder(config);
   const auto features = open_features(
-      config, folder.get(), feature_limits(config, model.facts), 1,
+      config, folder.get(), feature_limits(config.router, model.facts), 1,
       [](auto) { return BlockName{}; },  // block names are not needed
       {}, options.served);
   if (options.adopt) return adopt(*features, model.made_for, config);

@@ -73,7 +73,7 @@ ReadMembers enter(const NodeCommandOptions& options, const std::vector<ClusterNo
                   const ClusterMembers& seen, ClusterNode& own) {
   if (!options.join.empty()) validate_join(file, own);
   if (roles_of(file, file.front()).is_alone()) return {};
-  const std::unique_ptr<Coordination> coordination = etcd_coordination(own.config);
+  const std::unique_ptr<Coordination> coordination = etcd_coordination(own.config.cluster);
   await_coordination(*coordination, etcd_timeout,
                      [](const std::string& why) { std::cerr << "waits for etcd: " << why << std::endl; });
   ReadMembers known = read_members(*coordination, seen);
@@ -92,9 +92,7 @@ ReadMembers enter(const NodeCommandOptions& options, const std::vector<ClusterNo
 
 // Fails early if the node has no model, before the cluster learns about the node.
 void look_for_models(const ClusterNode& own) {
-  const auto look = [](const Config& config) {
-    family_of(all_families(), required_text(config, "model.directory"));
-  };
+  const auto look = [](const Config& config) { family_of(all_families(), required_directory(config.model)); };
   if (own.models.empty()) return look(own.config);
   for (const NamedModel& model : own.models) look(model.config);
 }
@@ -143,7 +141,7 @@ NodeId number_of(const std::vector<Member>& file, const ClusterMembers& members,
 int run_leave(const MembersOptions& options) {
   const std::vector<ClusterNode> file = load_cluster(options.config_file);
   const std::vector<Member> all = members_of(file);
-  const std::unique_ptr<Coordination> coordination = etcd_coordination(file.front().config);
+  const std::unique_ptr<Coordination> coordination = etcd_coordination(file.front().config.cluster);
   const ReadMembers known = change_members(*coordination, [&](ClusterMembers now) -> MembersChange {
     const NodeId node = number_of(all, now, options.name);
     return options.gone ? MembersChange(without(std::move(now), all, node))
@@ -157,7 +155,7 @@ int run_leave(const MembersOptions& options) {
 
 int run_members(const MembersOptions& options) {
   const std::vector<ClusterNode> file = load_cluster(options.config_file);
-  const ReadMembers known = read_members(*etcd_coordination(file.front().config));
+  const ReadMembers known = read_members(*etcd_coordination(file.front().config.cluster));
   Table table({{"node", Table::Align::right}, {"name"}, {"address"}, {"roles"}, {"since"}});
   nlohmann::json json = nlohmann::json::array();
   for (const ClusterNode& node : with_members(file, known.members, file.front())) {

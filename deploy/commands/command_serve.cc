@@ -15,7 +15,7 @@ struct ServeOptions {
 int run_serve(const ServeOptions& options) {
   const auto read = [options] {
     SingleNodeFile box = options.box.load_single_node();
-    if (!options.address.empty()) box.config.set("http.address", options.address);
+    if (!options.address.empty()) box.config.http.address = options.address;
     if (options.port >= 0) box.config.set("http.port", std::to_string(options.port));
     return box;
   };

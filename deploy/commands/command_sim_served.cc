@@ -174,7 +174,7 @@ int run_sim_served(const SimCommandOptions& options) {
     throw std::invalid_argument(
         "--bound is given without --compare; expected a measured result to compare with");
   const DeploymentInput world = world_as_asked(options);
-  const std::string policy = world.config.text("router.policy");
+  const std::string policy = world.config.router.policy;
   const ServedOutcome outcome = simulate_served(world, policy);
   std::ostream& people = options.json == "-" ? std::cerr : std::cout;
   print_foreseen(people, outcome);
@@ -186,7 +186,7 @@ int run_sim_served(const SimCommandOptions& options) {
                      .requests_max = options.requests,
                      .in_flight = world.in_flight,
                      .speed = world.speed,
-                     .pool_bytes = static_cast<std::uint64_t>(world.config.size_bytes("pool.memory")),
+                     .pool_bytes = world.config.pool.memory,
                      .runs = {outcome.run}};
   json all = to_json(result);
   all.update({{"commit", commit()},

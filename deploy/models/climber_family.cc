@@ -39,10 +39,10 @@ ModelFacts describe_climber(const std::filesystem::path& directory, const Config
   const kernels::DecoderOptions options = decoder_options(config);
   const kernels::ClimberPassMemory memory = pass_memory(model, options);
   ModelFacts facts{plan_limits(model), page_layout(model, options), climber_cost(model, options)};
-  if (device_choice(config).on_cpu())
+  if (device_choice(config.model).on_cpu())
     facts.pass_tokens_max = memory.tokens_max, facts.token_bytes = memory.token_bytes;
   facts.history_plan = "towers";
-  if (items_of(config) == kernels::ItemRows::apart) facts.table_columns = model.hidden;
+  if (items_of(config.model) == kernels::ItemRows::apart) facts.table_columns = model.hidden;
   facts.event_features = {{.name = "actions", .least = 0, .most = model.actions - 1}};
   for (const kernels::ClimberTower& tower : model.towers)
     facts.towers.push_back({tower.positions, tower.strategy == kernels::ClimberStrategy::liked
@@ -54,13 +54,14 @@ ModelFacts describe_climber(const std::filesystem::path& directory, const Config
 }
 
 OpenedModel open_climber(const std::filesystem::path& directory, const Config& config) {
-  auto model = std::make_shared<kernels::ClimberModel>(kernels::read_climber(directory, items_of(config)));
+  auto model =
+      std::make_shared<kernels::ClimberModel>(kernels::read_climber(directory, items_of(config.model)));
   std::string version = model->version;
   const auto engine = [model, config](const WrapTable& wrap) {
-    if (const DeviceChoice choice = device_choice(config); !choice.on_cpu())
+    if (const DeviceChoice choice = device_choice(config.model); !choice.on_cpu())
       return open_device_engine(choice, config, std::move(*model));
     if (model->items && wrap) model->items = wrap(model->items);
-    return Engine{make_cpu_climber(std::move(*model), decoder_options(config)), arena_pages(config)};
+    return Engine{make_cpu_climber(std::move(*model), decoder_options(config)), arena_pages(config.pool)};
   };
   return {std::move(version), engine, {}};
 }

@@ -21,7 +21,7 @@ ModelFacts describe_decoder(const std::filesystem::path& directory, const Config
   const kernels::DecoderOptions options = decoder_options(config);
   ModelFacts facts{plan_limits(model), page_layout(model, options),
                    cost_shape(model, options.weights, options.kv, 1)};
-  if (!device_choice(config).on_cpu()) return facts;
+  if (!device_choice(config.model).on_cpu()) return facts;
   const kernels::PassMemory memory = pass_memory(model, options);
   facts.pass_tokens_max = memory.tokens_max;
   facts.token_bytes = memory.row_bytes;

@@ -27,18 +27,20 @@ std::string name_of(const DeviceChoice& choice) {
   return "model.device " + choice.kind + ":" + std::to_string(choice.number);
 }
 
+cuda::HalfFormat half_format(const ModelSettings& settings) {
+  return settings.device_format == ModelSettings::DeviceFormat::f16 ? cuda::HalfFormat::f16
+                                                                    : cuda::HalfFormat::bf16;
+}
+
 // Batches are bounded by tokens; a larger request runs alone.
 cuda::CudaDecoderOptions options_of(const DeviceChoice& choice, const Config& config,
                                     const kernels::DecoderConfig& model) {
   const kernels::DecoderOptions common = decoder_options(config);
   cuda::CudaDecoderOptions options{
       .device = choice.number, .page_tokens = common.page_tokens, .kv = common.kv};
-  options.weights =
-      config.text("model.device_format") == "f16" ? cuda::HalfFormat::f16 : cuda::HalfFormat::bf16;
-  options.rows_max =
-      std::max(rows_min, static_cast<std::uint32_t>(config.integer("inference.batch_tokens_max")));
-  options.logits_max =
-      std::max(logits_min, static_cast<std::uint32_t>(config.integer("router.candidates_max")));
+  options.weights = half_format(config.model);
+  options.rows_max = std::max(rows_min, config.inference.batch_tokens_max);
+  options.logits_max = std::max(logits_min, config.router.candidates_max);
   options.search_tokens_max = options.rows_max;
 #ifdef TROUPE_EMULATED  // the emulator fills all buffers with NaN on one core
   options.rows_max = 1024, options.keys_max = 1 << 14, options.logits_max = 1 << 12;
@@ -54,10 +56,8 @@ cuda::CudaRankerOptions ranker_options(const DeviceChoice& choice, const Config&
   const kernels::DecoderOptions common = decoder_options(config);
   cuda::CudaRankerOptions options{
       .device = choice.number, .page_tokens = common.page_tokens, .kv = common.kv};
-  options.weights =
-      config.text("model.device_format") == "f16" ? cuda::HalfFormat::f16 : cuda::HalfFormat::bf16;
-  options.rows_max =
-      std::max(rows_min, static_cast<std::uint32_t>(config.integer("inference.batch_tokens_max")));
+  options.weights = half_format(config.model);
+  options.rows_max = std::max(rows_min, config.inference.batch_tokens_max);
 #ifdef TROUPE_EMULATED
   options.rows_max = 1024, options.keys_max = 1 << 14, options.logits_max = 1 << 12;
   options.plan_bytes_max = 1 << 20;
@@ -65,9 +65,9 @@ cuda::CudaRankerOptions ranker_options(const DeviceChoice& choice, const Config&
   return options;
 }
 
-void check_weights(const Config& config) {
-  if (config.text("model.weights") != "f32")
-    throw ConfigError("model.weights is " + config.text("model.weights") +
+void check_weights(const ModelSettings& settings) {
+  if (settings.weights != ModelSettings::Weights::f32)
+    throw ConfigError("model.weights is " + std::string(word_of(settings.weights)) +
                       "; expected f32 on a GPU (which stores weights as model.device_format)");
 }
 
@@ -89,9 +89,9 @@ void check_device(const DeviceChoice& choice) {
                       " or more");
 }
 
-void check_model(const DeviceChoice& choice, const Config& config, const kernels::DecoderConfig& model,
-                 const cuda::CudaDecoderOptions& options) {
-  check_weights(config);
+void check_model(const DeviceChoice& choice, const ModelSettings& settings,
+                 const kernels::DecoderConfig& model, const cuda::CudaDecoderOptions& options) {
+  check_weights(settings);
   if (options.kv == kernels::KvFormat::f32)
     throw ConfigError("pool.kv_format is f32; expected bf16 or f16 on a GPU");
   if (const std::string fault = cuda::cuda_decoder_fault(model, options); !fault.empty())
@@ -99,8 +99,8 @@ void check_model(const DeviceChoice& choice, const Config& config, const kernels
 }
 
 // Returns the number of device pages, at most the pool's: more would never be used.
-std::uint32_t device_pages(const Config& config, const PageArena& arena) {
-  const auto asked = static_cast<std::size_t>(config.size_bytes("pool.device_bytes"));
+std::uint32_t device_pages(const PoolSettings& settings, const PageArena& arena) {
+  const std::size_t asked = settings.device_bytes;
   const std::size_t free = cuda::free_device_bytes();
   const std::size_t bytes =
       asked > 0 ? asked : static_cast<std::size_t>(free_share * static_cast<double>(free));
@@ -125,12 +125,12 @@ auto opened(const DeviceChoice& choice, const Make& make) {
   }
 }
 
-actors::ComputePort::MakePages device_pages_of(const DeviceChoice& choice, const Config& config) {
+actors::ComputePort::MakePages device_pages_of(const DeviceChoice& choice, const PoolSettings& settings) {
   return [=](PageArena& arena, std::uint32_t slots) {
     return opened(choice, [&] {
       cuda::use_device(choice.number);
-      return std::make_unique<actors::DevicePages>(arena, choice.number, device_pages(config, arena), slots,
-                                                   config.boolean("pool.verify_on_read"));
+      return std::make_unique<actors::DevicePages>(arena, choice.number, device_pages(settings, arena), slots,
+                                                   settings.verify_on_read);
     });
   };
 }
@@ -140,11 +140,12 @@ template <class Model>
 Engine open_ranker(const DeviceChoice& choice, const Config& config, Model model, const auto& fault,
                    const auto& make) {
   check_device(choice);
-  check_weights(config);
+  check_weights(config.model);
   const cuda::CudaRankerOptions options = ranker_options(choice, config);
   if (const std::string found = fault(model.config, options); !found.empty())
     throw ConfigError(name_of(choice) + ": " + found);
-  return {opened(choice, [&] { return make(std::move(model), options); }), device_pages_of(choice, config)};
+  return {opened(choice, [&] { return make(std::move(model), options); }),
+          device_pages_of(choice, config.pool)};
 }
 
 }  // namespace
@@ -152,9 +153,9 @@ Engine open_ranker(const DeviceChoice& choice, const Config& config, Model model
 Engine open_device_engine(const DeviceChoice& choice, const Config& config, kernels::DecoderModel model) {
   check_device(choice);
   const cuda::CudaDecoderOptions options = options_of(choice, config, model.config);
-  check_model(choice, config, model.config, options);
+  check_model(choice, config.model, model.config, options);
   return {opened(choice, [&] { return cuda::make_cuda_decoder(std::move(model), options); }),
-          device_pages_of(choice, config)};
+          device_pages_of(choice, config.pool)};
 }
 
 Engine open_device_engine(const DeviceChoice& choice, const Config& config, kernels::HstuModel model) {

@@ -14,16 +14,19 @@ namespace {
 
 constexpr std::uint32_t device_executors = 2;  // one copies while the other computes
 
+using Beams = InferenceSettings::Beams;
+
 // Returns a setting; 0 stands for one per core.
-std::uint32_t count_or_cores(const Config& config, const char* setting) {
-  const auto asked = static_cast<std::uint32_t>(config.integer(setting));
-  return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency());
+std::uint32_t count_or_cores(std::uint32_t setting) {
+  return setting > 0 ? setting : std::max(1u, std::thread::hardware_concurrency());
 }
+
+bool drops_unknown_paths(Beams beams) { return beams == Beams::unconstrained || beams == Beams::plain; }
 
 }  // namespace
 
-DeviceChoice device_choice(const Config& config) {
-  const std::string& text = config.text("model.device");
+DeviceChoice device_choice(const ModelSettings& settings) {
+  const std::string& text = settings.device;
   const std::size_t colon = std::min(text.find(':'), text.size());
   DeviceChoice choice{text.substr(0, colon)};
   const bool known = choice.kind == "cpu" || choice.kind == "cuda" || choice.kind == "emulated";
@@ -37,60 +40,58 @@ DeviceChoice device_choice(const Config& config) {
   return choice;
 }
 
-// The choices of these settings are the formats' names.
+// The words of pool.kv_format and model.weights are the formats' names.
 kernels::DecoderOptions decoder_options(const Config& config) {
-  const std::string& beams = config.text("inference.beams");
-  return {.page_tokens = static_cast<std::uint32_t>(config.integer("pool.page_tokens")),
-          .kv = kernels::find_kv_format(config.text("pool.kv_format")).value(),
-          .weights = kernels::find_weight_format(config.text("model.weights")).value(),
-          .cores = count_or_cores(config, "inference.cores"),
+  const Beams beams = config.inference.beams;
+  return {.page_tokens = config.pool.page_tokens,
+          .kv = kernels::find_kv_format(word_of(config.pool.kv_format)).value(),
+          .weights = kernels::find_weight_format(word_of(config.model.weights)).value(),
+          .cores = count_or_cores(config.inference.cores),
           .executors = executors_of(config),
-          .memory_bytes = static_cast<std::size_t>(config.size_bytes("inference.memory_max")),
-          .batch_tokens = static_cast<std::uint32_t>(config.integer("inference.batch_tokens_max")),
-          .beams = beams == "copied" || beams == "plain" ? kernels::BeamPaths::copied
-                   : beams == "tree"                     ? kernels::BeamPaths::tree
-                                                         : kernels::BeamPaths::together,
-          .sort_all = beams == "sorted" || beams == "plain"};
+          .memory_bytes = config.inference.memory_max,
+          .batch_tokens = config.inference.batch_tokens_max,
+          .beams = beams == Beams::copied || beams == Beams::plain ? kernels::BeamPaths::copied
+                   : beams == Beams::tree                          ? kernels::BeamPaths::tree
+                                                                   : kernels::BeamPaths::together,
+          .sort_all = beams == Beams::sorted || beams == Beams::plain};
 }
 
-kernels::ItemRows items_of(const Config& config) {
-  if (config.text("model.tables") == "memory") return kernels::ItemRows::in_memory;
-  if (!device_choice(config).on_cpu())
-    throw ConfigError("model.tables is " + config.text("model.tables") + ", with model.device " +
-                      config.text("model.device") + "; expected memory, or model.device cpu");
+kernels::ItemRows items_of(const ModelSettings& settings) {
+  if (settings.tables == ModelSettings::Tables::memory) return kernels::ItemRows::in_memory;
+  if (!device_choice(settings).on_cpu())
+    throw ConfigError("model.tables is " + std::string(word_of(settings.tables)) + ", with model.device " +
+                      settings.device + "; expected memory, or model.device cpu");
   return kernels::ItemRows::apart;
 }
 
 std::string layout_version(const Config& config) {
   const kernels::DecoderOptions options = decoder_options(config);
   const std::string weights =
-      device_choice(config).on_cpu()
+      device_choice(config.model).on_cpu()
           ? std::string(format_name(options.weights)) + kernels::weight_variant(options.weights)
-          : config.text("model.device_format") + " on a GPU";
+          : std::string(word_of(config.model.device_format)) + " on a GPU";
   return std::string(format_name(options.kv)) + " head-major, page_tokens " +
          std::to_string(options.page_tokens) + ", weights " + weights;
 }
 
 std::uint32_t executors_of(const Config& config) {
-  const bool asked = config.integer("inference.executors") > 0;
-  return asked || device_choice(config).on_cpu() ? count_or_cores(config, "inference.executors")
-                                                 : device_executors;
+  const std::uint32_t setting = config.inference.executors;
+  return setting > 0 || device_choice(config.model).on_cpu() ? count_or_cores(setting) : device_executors;
 }
 
-actors::ComputePort::MakePages arena_pages(const Config& config) {
-  return actors::ComputePort::arena_pages(config.boolean("pool.verify_on_read"));
+actors::ComputePort::MakePages arena_pages(const PoolSettings& settings) {
+  return actors::ComputePort::arena_pages(settings.verify_on_read);
 }
 
 Engine open_engine(const Config& config, kernels::DecoderModel model) {
-  const DeviceChoice choice = device_choice(config);
-  const std::string& beams = config.text("inference.beams");
-  if (!choice.on_cpu() && beams != "together")
-    throw ConfigError("inference.beams is " + beams + "; expected together on a GPU");
+  const DeviceChoice choice = device_choice(config.model);
+  const Beams beams = config.inference.beams;
+  if (!choice.on_cpu() && beams != Beams::together)
+    throw ConfigError("inference.beams is " + std::string(word_of(beams)) + "; expected together on a GPU");
   if (!choice.on_cpu()) return open_device_engine(choice, config, std::move(model));
   auto decoder = kernels::make_cpu_decoder(std::move(model), decoder_options(config));
-  return {beams == "unconstrained" || beams == "plain" ? kernels::unconstrained(std::move(decoder))
-                                                       : std::move(decoder),
-          arena_pages(config)};
+  return {drops_unknown_paths(beams) ? kernels::unconstrained(std::move(decoder)) : std::move(decoder),
+          arena_pages(config.pool)};
 }
 
 }  // namespace troupe::deploy

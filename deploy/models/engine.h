@@ -19,7 +19,7 @@ struct DeviceChoice {
   int number = 0;
   bool on_cpu() const { return kind == "cpu"; }
 };
-DeviceChoice device_choice(const Config& config);  // throws ConfigError
+DeviceChoice device_choice(const ModelSettings& settings);  // throws ConfigError
 
 // Returns the configured options of the CPU's decoder. A GPU uses their page size and format of
 // keys and values, too.
@@ -29,7 +29,7 @@ kernels::DecoderOptions decoder_options(const Config& config);
 std::string layout_version(const Config& config);
 // Returns where the rows of the item embedding are kept (model.tables). Throws ConfigError for
 // anything but memory on a GPU.
-kernels::ItemRows items_of(const Config& config);
+kernels::ItemRows items_of(const ModelSettings& settings);
 // Number of batches that run at the same time.
 std::uint32_t executors_of(const Config& config);
 
@@ -38,7 +38,7 @@ struct Engine {
   actors::ComputePort::MakePages make_pages;
 };
 // Returns a factory of arena pages, for engines on the CPU.
-actors::ComputePort::MakePages arena_pages(const Config& config);
+actors::ComputePort::MakePages arena_pages(const PoolSettings& settings);
 // Opens a decoder. Throws ConfigError if the device does not exist or cannot run this model as
 // configured.
 Engine open_engine(const Config& config, kernels::DecoderModel model);

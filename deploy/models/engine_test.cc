@@ -69,7 +69,7 @@ TEST_CASE("engine: baselines of beam search run on the CPU alone") {
 TEST_CASE("executors: two on a device by default") {
   Config config;
   config.set("model.device", "cuda:3");
-  CHECK(device_choice(config).number == 3);
+  CHECK(device_choice(config.model).number == 3);
   CHECK(executors_of(config) == 2);
   config.set("inference.executors", "5");
   CHECK(executors_of(config) == 5);

@@ -40,7 +40,7 @@ placement::ModelShape cost_of(const kernels::HstuConfig& config, kernels::KvForm
 kernels::DecoderOptions options_of(const Config& config) {
   kernels::DecoderOptions options = decoder_options(config);
   if (options.weights != kernels::WeightFormat::f32)
-    throw ConfigError("model.weights is " + config.text("model.weights") +
+    throw ConfigError("model.weights is " + std::string(word_of(config.model.weights)) +
                       "; expected f32 for the model family hstu");
   return options;
 }
@@ -54,10 +54,10 @@ ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& c
                               "a task head, because requests read its tasks");
   ModelFacts facts{plan_limits(model), page_layout(kv_layout(model, options.page_tokens, options.kv)),
                    cost_of(model, options.kv)};
-  if (device_choice(config).on_cpu())
+  if (device_choice(config.model).on_cpu())
     facts.pass_tokens_max = memory.tokens_max, facts.token_bytes = memory.row_bytes;
   facts.history_plan = "history";
-  if (items_of(config) == kernels::ItemRows::apart) facts.table_columns = model.hidden;
+  if (items_of(config.model) == kernels::ItemRows::apart) facts.table_columns = model.hidden;
   for (std::uint32_t task = 0; model.tasks > 1 && task < model.tasks; ++task)
     facts.tasks.push_back("task_" + std::to_string(task));
   if (model.features() > 0)
@@ -67,15 +67,15 @@ ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& c
 }
 
 OpenedModel open_hstu(const std::filesystem::path& directory, const Config& config) {
-  auto model = std::make_shared<kernels::HstuModel>(kernels::read_hstu(directory, items_of(config)));
+  auto model = std::make_shared<kernels::HstuModel>(kernels::read_hstu(directory, items_of(config.model)));
   const kernels::DecoderOptions options = options_of(config);
   std::string version = model->version;
   return {std::move(version),
           [model, options, config](const WrapTable& wrap) {
-            if (const DeviceChoice choice = device_choice(config); !choice.on_cpu())
+            if (const DeviceChoice choice = device_choice(config.model); !choice.on_cpu())
               return open_device_engine(choice, config, std::move(*model));
             if (model->items && wrap) model->items = wrap(model->items);
-            return Engine{kernels::make_cpu_hstu(std::move(*model), options), arena_pages(config)};
+            return Engine{kernels::make_cpu_hstu(std::move(*model), options), arena_pages(config.pool)};
           },
           {}};
 }

@@ -26,12 +26,12 @@ class ModelPrototypeSet final : public PrototypeSet {
 
 }  // namespace
 
-std::shared_ptr<const kernels::Prototypes> open_prototypes(const Config& config,
+std::shared_ptr<const kernels::Prototypes> open_prototypes(const ModelSettings& settings,
                                                            const std::filesystem::path& model,
                                                            const std::string& model_version) {
-  const std::string& file = config.text("model.prototypes");
+  const std::string& file = settings.prototypes;
   if (file.empty()) return nullptr;
-  if (!device_choice(config).on_cpu())
+  if (!device_choice(settings).on_cpu())
     throw ConfigError("model.prototypes is " + file + "; expected it to be empty on a GPU");
   return std::make_shared<kernels::Prototypes>(file, kernels::read_decoder_config(model), model_version);
 }
@@ -41,15 +41,15 @@ std::shared_ptr<const PrototypeSet> prototype_set_of(std::shared_ptr<const kerne
   return std::make_shared<ModelPrototypeSet>(std::move(prototypes), std::move(model_version));
 }
 
-std::uint32_t prototype_columns(const Config& config, const kernels::Prototypes& prototypes) {
-  return config.text("model.tables") == "memory" ? 0 : prototypes.columns();
+std::uint32_t prototype_columns(const ModelSettings& settings, const kernels::Prototypes& prototypes) {
+  return settings.tables == ModelSettings::Tables::memory ? 0 : prototypes.columns();
 }
 
 std::unique_ptr<kernels::Executor> make_prototype_executor(
     const Config& config, std::unique_ptr<kernels::Executor> executor,
     std::shared_ptr<const kernels::Prototypes> prototypes, const WrapTable& wrap) {
   std::shared_ptr<kernels::EmbeddingTable> rows;
-  if (wrap && prototype_columns(config, *prototypes) > 0)
+  if (wrap && prototype_columns(config.model, *prototypes) > 0)
     rows = wrap(std::make_shared<kernels::PrototypeRows>(prototypes));
   const kernels::DecoderOptions options = decoder_options(config);
   const kernels::KvLayout layout = kv_layout(prototypes->config(), options.page_tokens, options.kv);

@@ -14,7 +14,7 @@ namespace troupe::deploy {
 
 // Reads model.prototypes; null if the setting is empty. Throws LoadError if the file is damaged or
 // of another model, ConfigError if the device does not support prototypes.
-std::shared_ptr<const kernels::Prototypes> open_prototypes(const Config& config,
+std::shared_ptr<const kernels::Prototypes> open_prototypes(const ModelSettings& settings,
                                                            const std::filesystem::path& model,
                                                            const std::string& model_version);
 
@@ -23,7 +23,7 @@ std::shared_ptr<const PrototypeSet> prototype_set_of(std::shared_ptr<const kerne
 
 // Returns the columns of the prototypes' table if its rows are read through pages of the pool
 // (model.tables: mapped); else 0.
-std::uint32_t prototype_columns(const Config& config, const kernels::Prototypes& prototypes);
+std::uint32_t prototype_columns(const ModelSettings& settings, const kernels::Prototypes& prototypes);
 
 // Returns the model's executor with prototypes. If `wrap` is not empty, their rows are read through
 // it.

@@ -78,12 +78,12 @@ void validate_join(const std::vector<ClusterNode>& file, const ClusterNode& own)
         "the cluster's file has one node with all roles; expected several nodes before others can join them");
   if (!has(own, NodeRole::router)) return;
   if (std::ranges::count_if(file, [](const ClusterNode& node) { return has(node, NodeRole::router); }) < 2 &&
-      own.config.text("model.versions").empty())
+      own.config.model.versions.empty())
     throw ConfigError(
         "the cluster's file has one router, and model.versions is empty; expected two routers there, or "
         "model.versions, before another router joins");
   const auto keeps_features = [](const ClusterNode& node) {
-    return has(node, NodeRole::router) && !features_in_redis(node.config);
+    return has(node, NodeRole::router) && !features_in_redis(node.config.features);
   };
   if (keeps_features(own) || std::ranges::any_of(file, keeps_features))
     throw ConfigError("features.store is empty; expected a Redis on all routers, because a router joins");
@@ -106,7 +106,7 @@ NodeRoles roles_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own
 ClusterOptions cluster_place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own) {
   const Config& config = own.config;
   ClusterOptions place;
-  place.cluster = config.text("cluster.name");
+  place.cluster = config.cluster.name;
   place.node = own.node;
   place.name = own.name;
   place.actor_ids.models = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(own.models.size()));
@@ -114,12 +114,12 @@ ClusterOptions cluster_place_of(const std::vector<ClusterNode>& nodes, const Clu
   // cluster.
   if (!own.models.empty()) place.cluster += " of models " + list_of(own.models);
   place.port = own.port;
-  place.address = config.text("cluster.listen_address");
+  place.address = config.cluster.listen_address;
   if (place.address.empty()) place.address = is_ip_address(own.host) ? own.host : "0.0.0.0";
-  place.heartbeat = {config.duration_us("cluster.heartbeat")};
+  place.heartbeat = config.cluster.heartbeat;
   for (const ClusterNode& node : nodes)
     if (node.node != own.node) place.peers.push_back({node.node, node.name, node.host, node.port});
-  if (const std::string& folder = config.text("cluster.certificates"); !folder.empty()) {
+  if (const std::string& folder = config.cluster.certificates; !folder.empty()) {
     const std::filesystem::path path(folder);
     place.tls = {path / "ca.pem", path / (own.name + ".pem"), path / (own.name + ".key")};
   }

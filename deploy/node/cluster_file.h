@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "deploy/node/local_node.h"
+#include "deploy/node/node_roles.h"
 #include "runtime/config/config.h"
 #include "runtime/coordination/members.h"
 #include "runtime/network/cluster.h"

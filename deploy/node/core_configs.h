@@ -5,13 +5,16 @@
 #include "actors/cache_meta/cache_meta_core.h"
 #include "actors/inference/inference_core.h"
 #include "actors/kv_worker/kv_worker_core.h"
-#include "deploy/node/local_node.h"
+#include "deploy/node/node_roles.h"
+#include "deploy/node/served_model.h"
 #include "router/router_core.h"
 
 namespace troupe::deploy {
 
+// Returns the initial shares of the pool's areas (runtime/pool/pool_areas.h).
+std::vector<double> shares_of(const PoolSettings& settings, bool has_rows);
 // Returns the number of pages in pool.memory. Throws ConfigError if that is less than one page.
-std::size_t pages_of(const Config& config, std::size_t page_bytes);
+std::size_t pages_of(const PoolSettings& settings, std::size_t page_bytes);
 
 // `model` must have been filled by describe_model (served_model.h). All throw ConfigError for
 // invalid settings.
@@ -21,6 +24,7 @@ actors::CacheMetaConfig cache_meta_config(const Config& config, const NodeRoles&
 actors::KvWorkerConfig kv_worker_config(const Config& config, const NodeRoles& roles,
                                         const kernels::PageLayout& layout, std::uint32_t pages);
 actors::InferenceConfig inference_config(const ServedModel& model, const NodeRoles& roles);
-actors::AllocatorConfig allocator_config(const Config& config, const NodeRoles& roles, std::uint32_t pages);
+actors::AllocatorConfig allocator_config(const PoolSettings& settings, const NodeRoles& roles,
+                                         std::uint32_t pages);
 
 }  // namespace troupe::deploy

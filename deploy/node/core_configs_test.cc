@@ -15,6 +15,7 @@
 #include "actors/inference/inference_core.h"
 #include "actors/kv_worker/kv_worker_core.h"
 #include "deploy/models/cost_shape.h"
+#include "deploy/node/local_node.h"
 #include "deploy/node/served_model.h"
 #include "kernels/decoder/decoder.h"
 #include "kernels/testing/test_folder.h"
@@ -232,7 +233,7 @@ TEST_SUITE("core configs") {
     CHECK_FALSE(kv_worker_config(config, alone, model.facts.layout, 100).pulls);
     config.set("pool.store_item_blocks", "false");
     CHECK_FALSE(kv_worker_config(config, alone, model.facts.layout, 100).store);
-    CHECK(allocator_config(config, among, 100).shares == std::vector<double>{0.3, remaining_pages});
+    CHECK(allocator_config(config.pool, among, 100).shares == std::vector<double>{0.3, remaining_pages});
   }
 
   TEST_CASE("inference config: has a lane per executor; tables are filled and sharded if there are any") {
@@ -257,11 +258,11 @@ TEST_SUITE("core configs") {
   TEST_CASE("pool size: whole pages, at least one") {
     Config config;
     config.set("pool.memory", "1MiB");
-    CHECK(pages_of(config, 1 << 18) == 4);
-    CHECK(pages_of(config, (1 << 18) + 1) == 3);
-    CHECK(pages_of(config, 1 << 20) == 1);
+    CHECK(pages_of(config.pool, 1 << 18) == 4);
+    CHECK(pages_of(config.pool, (1 << 18) + 1) == 3);
+    CHECK(pages_of(config.pool, 1 << 20) == 1);
     CHECK_THROWS_WITH_AS(
-        pages_of(config, (1 << 20) + 1),
+        pages_of(config.pool, (1 << 20) + 1),
         "pool.memory is 1048576 bytes, less than one page; expected at least 1048577 bytes for this model",
         ConfigError);
   }
@@ -512,24 +513,18 @@ const std::set<std::string_view> of_the_box{"node.data_dir",
                                             "inference.memory_max",
                                             "transfer.encryption"};
 
-std::string shown(const Config& config, const Setting& setting) {
-  const std::string_view name = setting.name;
-  switch (setting.kind) {
-    case SettingKind::text:
-    case SettingKind::choice:
-      return config.text(name);
-    case SettingKind::boolean:
-      return std::to_string(static_cast<double>(config.boolean(name)));
-    case SettingKind::integer:
-      return std::to_string(static_cast<double>(config.integer(name)));
-    case SettingKind::real:
-      return std::to_string(config.real(name));
-    case SettingKind::size:
-      return std::to_string(static_cast<double>(config.size_bytes(name)));
-    case SettingKind::duration:
-      return std::to_string(static_cast<double>(config.duration_us(name)));
-  }
-  return "";
+// Returns a value, as written in a file, in the form of Default::value.
+std::string shown(const Setting& setting, std::string_view text) {
+  if (setting.kind == SettingKind::text || setting.kind == SettingKind::choice) return std::string(text);
+  const auto parsed = parse_setting(setting, text);
+  return std::visit(
+      [](const auto& value) -> std::string {
+        if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>)
+          return std::to_string(static_cast<double>(value));
+        else
+          return value;
+      },
+      std::get<SettingValue>(parsed));
 }
 
 // Returns a value that differs from the default and from the values of all other settings.
@@ -566,8 +561,11 @@ TEST_CASE("core configs: every setting of a core reaches its own field, and ever
   model.facts.token_bytes = 78;
   model.facts.table_columns = 4;
   int number = 0;
-  for (const Default& given : values_of({}))
-    model.config.set(given.setting, other_value(*find_setting(given.setting), ++number));
+  std::map<std::string, std::string> texts;  // by setting
+  for (const Default& given : values_of({})) {
+    texts[given.setting] = other_value(*find_setting(given.setting), ++number);
+    model.config.set(given.setting, texts[given.setting]);
+  }
   kernels::PageLayout layout;
   layout.page_tokens = 4, layout.bytes = 400;
   const deploy::NodeRoles roles{.node = 2, .routers = {1, 2}, .cache_metas = {3, 4}, .workers = {2, 5}};
@@ -577,7 +575,7 @@ TEST_CASE("core configs: every setting of a core reaches its own field, and ever
   for (const Default& given : values_of(cores)) {
     CAPTURE(given.setting);
     if (given.setting != "router.tenant_weights")
-      CHECK(given.value == shown(model.config, *find_setting(given.setting)));
+      CHECK(given.value == shown(*find_setting(given.setting), texts[given.setting]));
   }
   using Nodes = std::vector<NodeId>;
   CHECK(cores.router.node == 2);
@@ -597,22 +595,21 @@ TEST_CASE("core configs: every setting of a core reaches its own field, and ever
   CHECK(cores.inference.node == 2);
   CHECK(cores.inference.routers == Nodes{1, 2});
   CHECK(cores.inference.model_version == "m7");
-  CHECK(cores.inference.refill_bytes == model.config.size_bytes("model.table_refill"));
-  const actors::AllocatorConfig allocator = deploy::allocator_config(model.config, roles, 100);
+  CHECK(cores.inference.refill_bytes == model.config.model.table_refill);
+  const actors::AllocatorConfig allocator = deploy::allocator_config(model.config.pool, roles, 100);
   CHECK(allocator.node == 2);
   CHECK(allocator.pages == 100);
 }
 
 TEST_CASE(
     "defaults: every struct has the settings' defaults, and every setting is in a struct or the node's own") {
-  const Config config;
   std::set<std::string_view> found;
   for (const auto& list : {values_of({}), defaults_of_actors(), defaults_of_edges(), defaults_of_scenario()})
     for (const Default& given : list) {
       CAPTURE(given.setting);
       const Setting* setting = find_setting(given.setting);
       REQUIRE(setting);
-      CHECK(given.value == shown(config, *setting));
+      CHECK(given.value == shown(*setting, setting->initial));
       found.insert(setting->name);
     }
   for (const Setting& setting : setting_table()) {

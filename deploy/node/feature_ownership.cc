@@ -54,7 +54,7 @@ constexpr const char* adopt_advice = "`troupe import --adopt` if tokens have the
 
 // In a Redis, an import can replace the catalog but not the users.
 std::string other_store_advice(const Config& config) {
-  return features_in_redis(config)
+  return features_in_redis(config.features)
              ? "another features.store or cluster.name, and an import there"
              : "another node.data_dir, or `troupe import --replace` with this model's catalog";
 }
@@ -70,7 +70,7 @@ ModelFingerprints made_for(const std::string& model_version, const kernels::Voca
 }
 
 std::string features_location(const Config& config) {
-  return features_in_redis(config) ? "the Redis of features.store" : config.text("node.data_dir");
+  return features_in_redis(config.features) ? "the Redis of features.store" : config.node.data_dir;
 }
 
 std::string describe_mismatch(std::string_view noted, const ModelFingerprints& present,
@@ -79,12 +79,12 @@ std::string describe_mismatch(std::string_view noted, const ModelFingerprints& p
   if (!kept)
     return features_location(config) + ": the note of its model is damaged or lost; expected " +
            other_store_advice(config) + ", or " + adopt_advice;
-  const std::string other = changed_fingerprint(*kept, present, !config.text("model.versions").empty());
+  const std::string other = changed_fingerprint(*kept, present, !config.model.versions.empty());
   if (other.empty()) return "";
   return features_location(config) + ": users and items there were imported for another " + other + " (" +
-         part_of(*kept, other) + ") than that of " + config.text("model.directory") + " (" +
-         part_of(present, other) + "); expected model " + kept->model.substr(0, shown_digits) + ", " +
-         other_store_advice(config) + (other == "vocabulary" ? "" : std::string(", or ") + adopt_advice);
+         part_of(*kept, other) + ") than that of " + config.model.directory + " (" + part_of(present, other) +
+         "); expected model " + kept->model.substr(0, shown_digits) + ", " + other_store_advice(config) +
+         (other == "vocabulary" ? "" : std::string(", or ") + adopt_advice);
 }
 
 std::string describe_unfinished_import(const Config& config) {
@@ -124,7 +124,7 @@ void claim_rows(FeatureStore& features, const ModelFingerprints& present, const 
   try {
     claim(features, present, config, warn);
   } catch (const StoreError&) {  // a Redis that is away is checked again before each answer
-    if (!features_in_redis(config)) throw;
+    if (!features_in_redis(config.features)) throw;
   }
 }
 

@@ -15,15 +15,15 @@
 
 namespace troupe::deploy {
 
-FeatureLimits feature_limits(const Config& config, const ModelFacts& model);
-bool features_in_redis(const Config& config);
-StoreOptions store_options(const Config& config);  // for a store that keeps features
+FeatureLimits feature_limits(const RouterSettings& settings, const ModelFacts& model);
+bool features_in_redis(const FeatureSettings& settings);
+StoreOptions store_options(const StoreSettings& settings);  // for a store that keeps features
 
 // Parses a Redis address and completes it with the login and TLS files of features.…. Throws
 // ConfigError without secrets in its text.
-RedisAddress redis_address(const Config& config, const std::string& url);
+RedisAddress redis_address(const FeatureSettings& settings, const std::string& url);
 
-CachedFeatureOptions cached_feature_options(const Config& config);  // the caller sets the lane
+CachedFeatureOptions cached_feature_options(const FeatureSettings& settings);  // the caller sets the lane
 
 // Callbacks of a Redis feature store; see RedisFeatureOptions.
 struct RedisCalls {

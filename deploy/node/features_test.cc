@@ -15,7 +15,7 @@ TEST_SUITE("features") {
     ModelFacts model;
     model.limits.vocabulary = 500;
     model.limits.positions_max = 64;
-    FeatureLimits limits = feature_limits(config, model);
+    FeatureLimits limits = feature_limits(config.router, model);
     CHECK(limits.vocabulary == 500);
     CHECK(limits.item_tokens_max == 64);
     CHECK(limits.history_tokens_max == 64);
@@ -23,20 +23,20 @@ TEST_SUITE("features") {
     CHECK(limits.event_features.empty());
     model.event_features = {EventFeature{}};
     model.history_plan = "hstu";
-    limits = feature_limits(config, model);
+    limits = feature_limits(config.router, model);
     CHECK(limits.item_tokens_max == 1);
     CHECK(limits.event_features.size() == 1);
     CHECK(limits.history_tokens_max == 64);
     const auto of_any = FeatureLimits{}.history_tokens_max;
     model.towers = {Tower{}};
-    CHECK(feature_limits(config, model).history_tokens_max == of_any);
+    CHECK(feature_limits(config.router, model).history_tokens_max == of_any);
   }
 
   TEST_CASE("feature options: damage handling and profile expiry follow the settings") {
     Config config;
-    CHECK(store_options(config).on_damage == OnDamage::refuse);
+    CHECK(store_options(config.store).on_damage == OnDamage::refuse);
     config.set("store.on_damage", "start");
-    CHECK(store_options(config).on_damage == OnDamage::start);
+    CHECK(store_options(config.store).on_damage == OnDamage::start);
     for (const auto& [setting, value] : {std::pair{"features.freshness", "wait"},
                                          {"features.expiry", "11s"},
                                          {"features.stale_for", "12s"},
@@ -44,32 +44,32 @@ TEST_SUITE("features") {
                                          {"features.jitter", "0.25"},
                                          {"features.cache_memory", "3MiB"}})
       config.set(setting, value);
-    const CachedFeatureOptions cached = cached_feature_options(config);
+    const CachedFeatureOptions cached = cached_feature_options(config.features);
     CHECK(cached.usual == Freshness::wait);
     CHECK(cached.expiry.expiry == Duration{11'000'000});
     CHECK(cached.expiry.stale_for == Duration{12'000'000});
     CHECK(cached.expiry.unknown_expiry == Duration{13'000'000});
     CHECK(cached.expiry.jitter == 0.25);
     CHECK(cached.expiry.bytes_max == 3 << 20);
-    CHECK(cached_feature_options({}).usual == Freshness::exact);
+    CHECK(cached_feature_options(Config().features).usual == Freshness::exact);
   }
 
   TEST_CASE("Redis address: takes the login from its file and never shows secrets") {
     const TestFolder folder;
     folder.write("login", "ann:secret\n");
     Config config;
-    CHECK_FALSE(features_in_redis(config));
+    CHECK_FALSE(features_in_redis(config.features));
     config.set("features.store", "redis://here:7000/2");
-    CHECK(features_in_redis(config));
-    CHECK(redis_address(config, "redis://here:7000/2") ==
+    CHECK(features_in_redis(config.features));
+    CHECK(redis_address(config.features, "redis://here:7000/2") ==
           RedisAddress{.host = "here", .port = 7000, .database = 2});
     config.set("features.login", (folder.path() / "login").string());
-    CHECK(redis_address(config, "redis://here:7000/2") ==
+    CHECK(redis_address(config.features, "redis://here:7000/2") ==
           RedisAddress{.host = "here", .port = 7000, .user = "ann", .password = "secret", .database = 2});
     config.set("features.authority", (folder.path() / "login").string());
-    CHECK_THROWS_AS(redis_address(config, "redis://here:7000/2"), ConfigError);
+    CHECK_THROWS_AS(redis_address(config.features, "redis://here:7000/2"), ConfigError);
     try {
-      redis_address(config, "rediss://here:7000/2");
+      redis_address(config.features, "rediss://here:7000/2");
       FAIL("a file that is no certificate was taken");
     } catch (const std::exception& error) {
       CHECK(std::string(error.what()).find("secret") == std::string::npos);

@@ -21,37 +21,21 @@
 #include "deploy/node/coordination_port.h"
 #include "deploy/node/features.h"
 #include "deploy/node/kv_worker_port.h"
+#include "deploy/node/node_cores.h"
+#include "deploy/node/node_roles.h"
 #include "deploy/node/served_model.h"
 #include "runtime/config/config.h"
 #include "runtime/coordination/file_coordination.h"
-#include "runtime/coordination/members.h"
 #include "runtime/host/host.h"
 #include "runtime/pool/page_arena.h"
 #include "runtime/store/store_blocks.h"
 #include "runtime/transfer/transport.h"
-
-namespace troupe::actors {
-class ComputePort;
-struct KvWorkerConfig;
-}  // namespace troupe::actors
 
 namespace troupe::deploy {
 
 // Creates the folder for users, items and saved blocks, readable by its owner alone. An existing
 // folder keeps its permissions. Errors are ignored here: opening the store in it reports them.
 void make_data_folder(const std::filesystem::path& folder);
-
-// Roles of this process in its cluster, and the nodes that have each role.
-struct NodeRoles {
-  NodeId node = 1;
-  bool router = true, cache_meta = true, worker = true;
-  std::vector<NodeId> routers{1}, cache_metas{1},
-      workers{1};        // all nodes of the file with that role, including this one
-  bool joined = false;   // true: this node is not in the cluster's file
-  ReadMembers members;   // nodes that had joined and left when this process started
-  Incarnation seen = 0;  // incarnation of this node's previous process, from its kept members; 0 = none
-  bool is_alone() const { return routers.size() == 1 && routers == cache_metas && routers == workers; }
-};
 
 class LocalNode {
  public:
@@ -82,10 +66,10 @@ class LocalNode {
   // Describes the coordination file that was set aside at the start (store.on_damage); empty: none.
   const std::string& coordination_damage() const { return coordination_damage_; }
   Store* store() { return store_.get(); }  // null: this node is no worker and keeps no features in files
-  bool keeps_features() const { return roles_.router && !features_in_redis(config_); }
+  bool keeps_features() const { return roles_.router && !features_in_redis(config_.features); }
   bool has_names() const { return !first().name.empty(); }  // true if its models have names
   ModelActorIds actor_ids() const { return {static_cast<std::uint32_t>(models_.size())}; }
-  const std::vector<std::unique_ptr<ServedModel>>& models() const { return models_; }
+  const ServedModels& models() const { return models_; }
   // Renders the metrics in `own` and those of the models' actors.
   std::string render_metrics(const MetricRegistry& own, MetricForm form) const;
   // Number of items of the first model.
@@ -105,23 +89,13 @@ class LocalNode {
  private:
   void open_store(const std::filesystem::path& folder);
   void open_worker();
-  void open_engine(ServedModel& model);
   void open_transport();
   void open_router(ServedModel& model);
   void report_loss(const std::string& what) const;
-  void add_worker_to(Host& host);
+  void add_worker_to(Host& host, const NodeCores& cores);
   ServedModel& first() const { return *models_.front(); }
   // actor ids of all models on these nodes
   std::vector<NodeId> actor_ids(std::span<const NodeId> nodes) const;
-  std::vector<NodeId> models_with_row_cache()
-      const;                           // actor ids of the models whose tables are not in memory
-  std::vector<double> shares() const;  // each pool area's share of the pages
-  std::unique_ptr<Core> make_router(const ServedModel& model) const;
-  std::unique_ptr<Core> make_cache_meta() const;
-  std::uint32_t pull_parts() const;
-  actors::KvWorkerConfig kv_worker_config() const;
-  std::unique_ptr<Core> make_inference_worker(const ServedModel& model) const;
-  std::unique_ptr<Core> make_allocator() const;
 
   const Config config_;
   const NodeRoles roles_;
@@ -132,7 +106,7 @@ class LocalNode {
   std::unique_ptr<Store> store_;
   std::string store_damage_, coordination_damage_;
   std::unique_ptr<PageArena> arena_;
-  std::vector<std::unique_ptr<ServedModel>> models_;
+  ServedModels models_;
   std::unique_ptr<BlockStorePort> blocks_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<KvWorkerPort> kv_port_;

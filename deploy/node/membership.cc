@@ -18,19 +18,18 @@ constexpr std::chrono::seconds poll_interval{1}, arrival_timeout{10};
 constexpr std::chrono::milliseconds arrival_poll_interval{50}, retry_interval{100};
 constexpr int tries_max = 20;  // other nodes may change the members at the same time
 
-EtcdOptions etcd_options(const Config& config) {
-  const std::string& urls = config.text("cluster.coordination");
-  EtcdOptions options{.endpoints = urls, .prefix = "/troupe/" + config.text("cluster.name") + "/"};
-  const TlsClientFiles files{config.text("cluster.coordination_authority"),
-                             config.text("cluster.coordination_certificate"),
-                             config.text("cluster.coordination_key")};
+EtcdOptions etcd_options(const ClusterSettings& settings) {
+  const std::string& urls = settings.coordination;
+  EtcdOptions options{.endpoints = urls, .prefix = "/troupe/" + settings.name + "/"};
+  const TlsClientFiles files{settings.coordination_authority, settings.coordination_certificate,
+                             settings.coordination_key};
   const bool is_tls = urls.find("https://") != urls.npos;
   if (is_tls) options.tls = std::make_shared<const TlsClient>(files);
   if (!is_tls && files != TlsClientFiles{})
     throw ConfigError(
         "cluster.coordination_… names TLS files, but cluster.coordination has no https URL; expected both, "
         "or neither");
-  const std::string& login = config.text("cluster.coordination_login");
+  const std::string& login = settings.coordination_login;
   if (!login.empty()) options.login = read_login(login);
   if (!login.empty() && options.login.user.empty())
     throw ConfigError(login + ": the login has no user; expected one line user:password");
@@ -54,15 +53,15 @@ ReadMembers members_in(const CoordinationReply& answer) {
 
 }  // namespace
 
-std::unique_ptr<Coordination> etcd_coordination(const Config& config) {
-  if (config.text("cluster.coordination").empty())
+std::unique_ptr<Coordination> etcd_coordination(const ClusterSettings& settings) {
+  if (settings.coordination.empty())
     throw ConfigError(
         "cluster.coordination is empty; expected the URLs of etcd, because there are other nodes");
-  return std::make_unique<EtcdCoordination>(etcd_options(config));
+  return std::make_unique<EtcdCoordination>(etcd_options(settings));
 }
 
 MembersFile kept_members(const Config& config, Incarnation own) {
-  return {config.text("node.data_dir"), config.text("cluster.name"), own};
+  return {config.node.data_dir, config.cluster.name, own};
 }
 
 void await_coordination(Coordination& coordination, std::chrono::milliseconds timeout,

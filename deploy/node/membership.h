@@ -24,7 +24,7 @@
 namespace troupe::deploy {
 
 // Opens etcd as set by cluster.coordination and cluster.coordination_…. Throws ConfigError.
-std::unique_ptr<Coordination> etcd_coordination(const Config& config);
+std::unique_ptr<Coordination> etcd_coordination(const ClusterSettings& settings);
 // Returns the copy of the members in the data folder. `own` is this process's incarnation; 0 =
 // unknown.
 MembersFile kept_members(const Config& config, Incarnation own = 0);

@@ -30,7 +30,7 @@ std::filesystem::path directory_of(const std::filesystem::path& folder, const st
 
 actors::ComputePort::Loader version_loader(const ModelFamilies& families, const Config& config,
                                            WrapVersion wrap) {
-  const std::filesystem::path folder = config.text("model.versions");
+  const std::filesystem::path folder = config.model.versions;
   if (folder.empty()) return {};
   return [families, config, folder, wrap = std::move(wrap)](const std::string& version) {
     const std::filesystem::path directory = directory_of(folder, version);

@@ -21,21 +21,21 @@ std::string of(const std::string& name) { return name.empty() ? "" : "model " + 
 
 void describe_model(ServedModel& model, const ModelFamilies& families) {
   const Config& config = model.config;
-  if (config.duration_us("router.deadline") > config.duration_us("router.deadline_max"))
+  if (config.router.deadline > config.router.deadline_max)
     throw ConfigError(
         of(model.name) +
         "router.deadline is longer than router.deadline_max; expected at most router.deadline_max");
-  const std::string directory = required_text(config, "model.directory");
+  const std::string directory = required_directory(config.model);
   const ModelFamily& family = family_of(families, directory);
   model.facts = family.describe(directory, config);
   model.vocabulary = read_vocabulary_if_any(directory, model.facts.limits);
   model.tokenizer = read_tokenizer_if_any(directory, model.facts.limits);
-  const std::string& prompt = config.text("model.prompt");
+  const std::string& prompt = config.model.prompt;
   model.prompt = read_prompt_form(
       directory, prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt), model.facts,
       model.vocabulary, model.tokenizer.get());
   if (model.prompt.generates() || !model.prompt.history_plan.empty())
-    model.prompt.history_part = static_cast<std::uint32_t>(config.integer("router.history_part"));
+    model.prompt.history_part = config.router.history_part;
 }
 
 namespace {
@@ -43,22 +43,37 @@ namespace {
 void read_model(ServedModel& model, const ModelFamilies& families) {
   describe_model(model, families);
   const Config& config = model.config;
-  const std::string directory = required_text(config, "model.directory");
+  const std::string directory = required_directory(config.model);
   model.opened = family_of(families, directory).open(directory, config);
   model.names = {model.opened.version, layout_version(config)};
-  model.prototypes = open_prototypes(config, directory, model.opened.version);
+  model.prototypes = open_prototypes(config.model, directory, model.opened.version);
   if (!model.prototypes) return;
   model.prompt.prototype_set = prototype_set_of(model.prototypes, model.opened.version);
-  model.facts.table_columns = prototype_columns(config, *model.prototypes);
+  model.facts.table_columns = prototype_columns(config.model, *model.prototypes);
 }
 
 }  // namespace
 
-std::string required_text(const Config& config, const char* setting) {
-  if (config.text(setting).empty())
-    throw ConfigError(std::string(setting) +
-                      " is empty; expected a folder (in the configuration file or by an option)");
-  return config.text(setting);
+namespace {
+
+const std::string& required(const std::string& value, const char* setting) {
+  if (!value.empty()) return value;
+  throw ConfigError(std::string(setting) +
+                    " is empty; expected a folder (in the configuration file or by an option)");
+}
+
+}  // namespace
+
+const std::string& required_data_dir(const NodeSettings& settings) {
+  return required(settings.data_dir, "node.data_dir");
+}
+
+const std::string& required_directory(const ModelSettings& settings) {
+  return required(settings.directory, "model.directory");
+}
+
+bool ServedModel::has_sharded_table() const {
+  return facts.table_columns > 0 && config.model.tables == ModelSettings::Tables::sharded;
 }
 
 std::string_view ServedModel::serves() const { return router::served_kinds(prompt); }
@@ -89,14 +104,14 @@ std::size_t share_pages(std::vector<std::unique_ptr<ServedModel>>& models, const
   std::size_t page_bytes = 0;
   std::vector<std::size_t> token_bytes;
   for (const auto& model : models) {
-    const std::string directory = required_text(model->config, "model.directory");
+    const std::string directory = required_directory(model->config.model);
     const ModelFacts facts = family_of(families, directory).describe(directory, model->config);
     page_bytes = std::max(page_bytes, facts.layout.page_bytes());
     token_bytes.push_back(facts.layout.token_bytes());
   }
   for (std::size_t i = 0; i < models.size(); ++i)
-    models[i]->config.set("pool.page_tokens",
-                          std::to_string(std::min(page_bytes / token_bytes[i], page_tokens_max)));
+    models[i]->config.pool.page_tokens =
+        static_cast<std::uint32_t>(std::min(page_bytes / token_bytes[i], page_tokens_max));
   return page_bytes;
 }
 
@@ -112,20 +127,20 @@ NameContext shared_name_context(const std::vector<std::unique_ptr<ServedModel>>&
 }
 
 void reject_single_model_settings(const Config& box, const std::vector<NamedModel>& models, bool is_alone) {
-  if (is_alone && !box.text("cluster.coordination").empty())
+  if (is_alone && !box.cluster.coordination.empty())
     throw ConfigError(
         "cluster.coordination is set beside a list of models; expected it to be empty on a single node");
   for (const NamedModel& model : models) {
     const std::string who = of(model.name);
-    if (!is_alone && model.config.text("features.store") != box.text("features.store"))
+    if (!is_alone && model.config.features.store != box.features.store)
       throw ConfigError(
           who + "features.store differs from its node's; expected one store for all models of a cluster");
-    if (is_alone && !model.config.text("features.store").empty())
+    if (is_alone && !model.config.features.store.empty())
       throw ConfigError(who +
                         "features.store is set; expected it to be empty: with several models, each has its "
                         "users and items in its data_dir");
-    if (!device_choice(model.config).on_cpu())
-      throw ConfigError(who + "model.device is " + model.config.text("model.device") +
+    if (!device_choice(model.config.model).on_cpu())
+      throw ConfigError(who + "model.device is " + model.config.model.device +
                         "; expected cpu: several models share a pool on the CPU only");
   }
 }

@@ -22,8 +22,9 @@
 
 namespace troupe::deploy {
 
-// Returns a setting that has no default. Throws ConfigError if it is empty.
-std::string required_text(const Config& config, const char* setting);
+// Return a setting that has no default. Throw ConfigError if it is empty.
+const std::string& required_data_dir(const NodeSettings& settings);
+const std::string& required_directory(const ModelSettings& settings);
 
 struct ServedModel {
   std::string name;         // "": the only model, without a name
@@ -46,6 +47,7 @@ struct ServedModel {
   MetricRegistry metrics;  // of one model among several: counts of its router and inference worker
 
   server::ModelText text() const { return {&vocabulary, tokenizer.get(), &prompt}; }
+  bool has_sharded_table() const;   // its item embedding is spread over the workers' pools
   std::string_view serves() const;  // kinds of requests, as /v1/models lists them
   // Returns `core`, wrapped in a ModelActor if there are several models.
   std::unique_ptr<Core> as_model_actor(std::unique_ptr<Core> core, ModelActorIds actor_ids);

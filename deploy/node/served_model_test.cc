@@ -17,7 +17,7 @@ ModelFamily family(const std::string& type, std::size_t token_bytes) {
   made.model_types = {type};
   made.describe = [token_bytes](const auto&, const Config& config) {
     ModelFacts facts;
-    facts.layout.page_tokens = static_cast<std::uint32_t>(config.integer("pool.page_tokens"));
+    facts.layout.page_tokens = config.pool.page_tokens;
     facts.layout.bytes = facts.layout.page_tokens * token_bytes;
     return facts;
   };
@@ -40,7 +40,7 @@ Models models_of(const kernels::TestFolder& folder, const std::vector<std::strin
 }
 std::vector<std::int64_t> page_tokens(const Models& models) {
   std::vector<std::int64_t> tokens;
-  for (const auto& model : models) tokens.push_back(model->config.integer("pool.page_tokens"));
+  for (const auto& model : models) tokens.push_back(model->config.pool.page_tokens);
   return tokens;
 }
 

@@ -3,9 +3,6 @@
 #include "deploy/node/serving.h"
 
 #include <malloc.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,22 +10,22 @@
 #include <atomic>
 #include <chrono>
 #include <iostream>
-#include <iterator>
 #include <mutex>
 
 #include "deploy/data/text_file.h"
 #include "deploy/data/version.h"
 #include "deploy/node/control_socket.h"
-#include "deploy/node/drain_reports.h"
 #include "deploy/node/feature_ownership.h"
+#include "deploy/node/node_drain.h"
+#include "deploy/node/request_forwarder.h"
+#include "deploy/node/server_configs.h"
 #include "deploy/node/shared_keys.h"
+#include "deploy/node/signals.h"
 #include "deploy/node/store_reports.h"
 #include "deploy/tracing/capture_socket.h"
 #include "deploy/tracing/span_exporter.h"
 #include "runtime/config/log.h"
-#include "runtime/config/whole_file.h"
 #include "runtime/network/caf_host.h"
-#include "runtime/network/certificates.h"
 #include "runtime/profiling/process_figures.h"
 #include "server/grpc/grpc_server.h"
 #include "server/http/http_server.h"
@@ -37,9 +34,6 @@ namespace troupe::deploy {
 namespace {
 
 using LogFields = std::vector<LogField>;
-
-constexpr std::chrono::milliseconds drain_question{50}, leave_question{500};
-constexpr std::chrono::seconds router_start_time{10};
 
 std::string role_words(const NodeRoles& place) {
   std::string words;
@@ -51,160 +45,6 @@ std::string role_words(const NodeRoles& place) {
   add(place.worker, "worker");
   return words;
 }
-
-// Returns this node's router, or else the first one; then the HTTP server forwards requests
-// (ConnectedPeers::router).
-NodeId router_of(const NodeRoles& place) { return place.router ? place.node : place.routers.front(); }
-
-server::ServerLimits http_limits(const Config& config, const ModelFacts& model) {
-  const auto number = [&](const char* setting) {
-    return static_cast<std::uint32_t>(config.integer(setting));
-  };
-  server::ServerLimits limits;
-  limits.candidates_max = number("router.candidates_max");
-  limits.score_items_max = number("router.score_items_max");
-  limits.score_labels_max = number("router.score_labels_max");
-  limits.request_tokens_max = number("router.request_tokens_max");
-  limits.history_events_max = number("router.history_events_max");
-  limits.prompt_tokens_max = static_cast<std::uint32_t>(model.limits.positions_max);
-  if (model.pass_tokens_max > 0)
-    limits.pass_tokens_max =
-        static_cast<std::uint32_t>(std::min<std::size_t>(model.pass_tokens_max, UINT32_MAX));
-  limits.admin_routes = config.boolean("http.admin_routes");
-  limits.catalog_tenant = config.text("http.catalog_tenant");
-  return limits;
-}
-
-// Resolves a host name of this machine, such as localhost.
-std::string address_of(const std::string& name) {
-  const addrinfo hints{.ai_flags = AI_PASSIVE, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-  addrinfo* found = nullptr;
-  if (getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0 || !found)
-    throw ConfigError("http.address is \"" + name +
-                      "\", which is neither an IP address nor a name that this machine can look up; expected "
-                      "an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them");
-  char text[NI_MAXHOST] = {};
-  getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
-  freeaddrinfo(found);
-  return text;
-}
-
-// Throws ConfigError, FileError or KeysError.
-server::ServerCertificate http_certificate(const Config& config) {
-  const std::string &chain = config.text("http.tls_certificate"), &key = config.text("http.tls_key");
-  if (chain.empty() != key.empty())
-    throw ConfigError(
-        "only one of http.tls_certificate and http.tls_key is set; expected both, or neither for plain HTTP");
-  if (chain.empty()) return {};
-  return {read_pem(chain), read_pem(key)};
-}
-
-std::shared_ptr<const server::ApiKeys> http_keys(const Config& config) {
-  const std::string& file = config.text("http.api_keys");
-  if (file.empty() || keys_in_redis(file)) return nullptr;
-  try {
-    return std::make_shared<const server::ApiKeys>(server::ApiKeys::parse(
-        read_whole_file(file, server::ApiKeys::file_bytes_max, "a file of troupe keys")));
-  } catch (const server::KeysError& error) {
-    throw ConfigError(file + ":" + error.what());
-  }
-}
-
-// `router` is the node whose routers are asked.
-std::vector<server::ServerModel> http_models(const LocalNode& box, NodeId router) {
-  std::vector<server::ServerModel> models;
-  for (const auto& model : box.models())
-    if (box.has_names())
-      models.push_back({model->name,
-                        std::string(model->serves()),
-                        http_limits(model->config, model->facts),
-                        model->text(),
-                        {box.actor_ids().number(router, model->place), Role::router}});
-  return models;
-}
-
-// Promise 1: one outcome by the deadline and two heartbeats.
-std::int64_t answer_us_max(const Config& config) {
-  return config.duration_us("router.deadline_max") + 2 * config.duration_us("cluster.heartbeat");
-}
-
-server::HttpServerConfig http_config(const Config& config, const NodeRoles& place, const LocalNode& box,
-                                     std::function<std::string()> obstacle) {
-  server::HttpServerConfig http_server;
-  http_server.address = address_of(config.text("http.address"));
-  http_server.obstacle = std::move(obstacle);
-  http_server.port = static_cast<std::uint16_t>(config.integer("http.port"));
-  http_server.connections_max = static_cast<std::uint32_t>(config.integer("http.connections_max"));
-  http_server.connections_per_address_max =
-      static_cast<std::uint32_t>(config.integer("http.connections_per_address_max"));
-  http_server.memory_bytes_max = static_cast<std::uint64_t>(config.size_bytes("http.memory_max"));
-  http_server.header_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.header_bytes_max"));
-  http_server.body_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.body_bytes_max"));
-  http_server.timeout_us = config.duration_us("http.timeout");
-  http_server.answer_us_max = answer_us_max(config);
-  http_server.certificate = http_certificate(config);
-  http_server.keys = http_keys(config);
-  http_server.tenant_limit = {config.real("http.tenant_rate"),
-                              static_cast<std::uint32_t>(config.integer("http.tenant_requests_max"))};
-  http_server.limits = http_limits(config, box.model());
-  http_server.text = box.text();
-  http_server.actors = box.actors();
-  std::ranges::copy_if(http_server.actors, std::back_inserter(http_server.must_be_ready),
-                       [&](Address actor) { return box.actor_ids().node_of(actor.node) == place.node; });
-  http_server.models = http_models(box, router_of(place));
-  http_server.actor_ids = box.actor_ids();
-  http_server.router = {router_of(place), Role::router};
-  http_server.version = version();
-  http_server.last_id = box.incarnation();
-  http_server.access_log = server::access_log(config.text("http.access_log"));
-  http_server.sampled_share = config.real("telemetry.sampled");
-  return http_server;
-}
-
-// The gRPC server has the limits of the HTTP server.
-server::GrpcConfig grpc_config(const Config& config, const NodeRoles& place, const LocalNode& box) {
-  return {.listen = config.text("grpc.listen"),
-          .certificate = http_certificate(config),
-          .message_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.body_bytes_max")),
-          .metadata_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.header_bytes_max")),
-          .calls_max = static_cast<std::uint32_t>(config.integer("http.connections_max")),
-          .memory_bytes_max = static_cast<std::uint64_t>(config.size_bytes("http.memory_max")),
-          .idle_us_max = config.duration_us("http.timeout"),
-          .answer_us_max = answer_us_max(config),
-          .limits = http_limits(config, box.model()),
-          .models = http_models(box, router_of(place))};
-}
-
-// Blocks the signals in all threads, so that only its own calls receive them. Constructed before
-// any thread starts.
-class Signals {
- public:
-  Signals() {
-    sigemptyset(&set_);
-    sigaddset(&set_, SIGINT);
-    sigaddset(&set_, SIGTERM);
-    sigset_t all = set_;
-    sigaddset(&all, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  }
-  // Waits for any signal, including SIGHUP.
-  int wait() const {
-    sigset_t all = set_;
-    sigaddset(&all, SIGHUP);
-    int signal = 0;
-    sigwait(&all, &signal);
-    return signal;
-  }
-  // True if a signal that ends the process arrives within `time`.
-  bool arrived_within(std::chrono::microseconds time) const {
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
-    const timespec limit{seconds.count(), std::chrono::nanoseconds(time - seconds).count()};
-    return sigtimedwait(&set_, nullptr, &limit) > 0;
-  }
-
- private:
-  sigset_t set_;  // signals that end the process
-};
 
 void log_rows_left_out(const Log& log, std::uint64_t rows) {
   if (rows == 0) return;
@@ -232,12 +72,12 @@ void record_process(MetricRegistry& metrics) {
   metrics.record(Metric::process_start_seconds, process.start_seconds);
 }
 
-LogOptions log_options(const Config& config, const std::string& name) {
-  return {.least = log_level(config.text("node.log_level")),
+LogOptions log_options(const NodeSettings& settings, const std::string& name) {
+  return {.least = settings.log_level,
           .node = name,
-          .file = config.text("node.log_file"),
-          .file_bytes_max = static_cast<std::uint64_t>(config.size_bytes("node.log_file_max")),
-          .files_max = static_cast<std::size_t>(config.integer("node.log_files"))};
+          .file = settings.log_file,
+          .file_bytes_max = settings.log_file_max,
+          .files_max = settings.log_files};
 }
 
 void log_no_items(const Log& log, const ServedModel& model) {
@@ -248,10 +88,10 @@ void log_no_items(const Log& log, const ServedModel& model) {
   log(LogLevel::warning, "main", "catalog_empty", fields);
 }
 
-std::int64_t now_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+std::vector<std::string> names_of_models(const LocalNode& node) {
+  std::vector<std::string> names;
+  for (const auto& model : node.models()) names.push_back(model->name);
+  return names;
 }
 
 class ServingProcess {
@@ -260,27 +100,27 @@ class ServingProcess {
       : serving_(std::move(serving)),
         signals_(signals),
         peers_(serving_.place.router, serving_.place.routers),
-        log_(log_options(serving_.config, serving_.name)),
+        log_(log_options(serving_.config.node, serving_.name)),
         exporter_(make_exporter()),
         shared_keys_(make_shared_keys()),
         box_(serving_.config, serving_.place, &metrics_, all_families(), log_, std::move(serving_.models)),
+        forwarder_(box_.actor_ids(), peers_,
+                   [this](Address to, Message message) { post(to, std::move(message)); }),
+        drain_(
+            serving_.place, names_of_models(box_),
+            [this](Address to, Message message) { post(to, std::move(message)); },
+            [this](std::chrono::microseconds time) { return signals_.arrived_within(time); }),
         host_(metrics_, log_),
         http_server_(
             make_http_config(),
-            [this](Address to, Message message) {
-              if (to.role == Role::router && !std::holds_alternative<StatusRequest>(message))
-                to = connected_router(to);
-              if (const auto of = captures_.find(to.node); of != captures_.end())
-                of->second.on_request(message, now_us());
-              host_.post(to, http_address(), std::move(message));
-            },
-            metrics_, log_) {
+            [this](Address to, Message message) { forwarder_.forward(to, std::move(message)); }, metrics_,
+            log_) {
     log_damage(log_, metrics_, box_.store_damage());
     if (!box_.coordination_damage().empty())
       log_(LogLevel::error, "main", "coordination_set_aside", LogFields{{"why", box_.coordination_damage()}});
     if (box_.keeps_features())
       for (const auto& model : box_.models())
-        open_control(model->config.text("node.data_dir"), model->store ? *model->store : *box_.store());
+        open_control(model->config.node.data_dir, model->store ? *model->store : *box_.store());
     for (const auto& model : box_.models()) {
       if (serving_.place.router) log_rows_left_out(log_, model->features->bad_records());
       if (serving_.place.router && model->features->items() == 0) log_no_items(log_, *model);
@@ -292,8 +132,8 @@ class ServingProcess {
       auto* status = std::get_if<StatusReply>(&answer);
       if (status && status->role == Role::router && status->node == serving_.place.node)
         add_store_health(*status);
-      for (auto& [node, capture] : captures_) capture.on_reply(answer);
-      if (!reports_.take(answer)) http_server_.deliver(std::move(answer));
+      forwarder_.note_reply(answer);
+      if (!drain_.take(answer)) http_server_.deliver(std::move(answer));
     });
   }
   // On every way out, stops requests first, then replies to an HTTP server that is being destroyed.
@@ -313,7 +153,7 @@ class ServingProcess {
     http_server_.open();
     if (shared_keys_)
       shared_keys_->start([this](SharedKeys::Keys keys) { http_server_.renew(std::move(keys)); });
-    if (!serving_.config.text("grpc.listen").empty())
+    if (!serving_.config.grpc.listen.empty())
       grpc_ =
           std::make_unique<server::GrpcServer>(grpc_config(serving_.config, serving_.place, box_),
                                                [this](server::ServerCall call, server::OnServerReply then) {
@@ -328,11 +168,7 @@ class ServingProcess {
 
  private:
   Address http_address() const { return {serving_.place.node, Role::server}; }
-  Address connected_router(Address router) const {
-    const ModelActorIds actor_ids = box_.actor_ids();
-    return {actor_ids.number(peers_.router(actor_ids.node_of(router.node)), actor_ids.model_of(router.node)),
-            Role::router};
-  }
+  void post(Address to, Message message) { host_.post(to, http_address(), std::move(message)); }
 
   server::HttpServerConfig make_http_config() {
     server::HttpServerConfig http_server =
@@ -351,15 +187,15 @@ class ServingProcess {
   }
 
   std::unique_ptr<SpanExporter> make_exporter() {
-    const std::string& url = serving_.config.text("telemetry.collector");
+    const std::string& url = serving_.config.telemetry.collector;
     return url.empty() ? nullptr
                        : std::make_unique<SpanExporter>(parse_collector(url), serving_.name, metrics_, log_);
   }
 
   std::unique_ptr<SharedKeys> make_shared_keys() {
-    const std::string& place = serving_.config.text("http.api_keys");
+    const std::string& place = serving_.config.http.api_keys;
     if (!keys_in_redis(place)) return nullptr;
-    const std::chrono::microseconds refresh(serving_.config.duration_us("http.api_keys_refresh"));
+    const std::chrono::microseconds refresh(serving_.config.http.api_keys_refresh.us);
     return std::make_unique<SharedKeys>(shared_keys_options(serving_.config, place), refresh, log_);
   }
 
@@ -383,14 +219,14 @@ class ServingProcess {
   void open_capture() {
     std::vector<CapturedModel> models;
     for (const auto& model : box_.models())
-      models.push_back({model->name, &captures_[model->number],
+      models.push_back({model->name, &forwarder_.capture_of(model->number),
                         [&model] { return model->features->present_catalog(); },
                         [this, &model](const std::string& tenant, const std::string& user) {
                           return box_.find_profile(*model, tenant, user);
                         }});
     try {
       capture_socket_ =
-          std::make_unique<CaptureSocket>(required_text(serving_.config, "node.data_dir"), std::move(models));
+          std::make_unique<CaptureSocket>(required_data_dir(serving_.config.node), std::move(models));
     } catch (const std::runtime_error& error) {
       log_(LogLevel::warning, "main", "no_control_socket", LogFields{{"why", error.what()}});
     }
@@ -460,20 +296,20 @@ class ServingProcess {
 
   // Reloads what can change without a restart.
   void reload() {
-    std::string level = serving_.config.text("node.log_level"), fault;
+    LogLevel& level = serving_.config.node.log_level;
+    std::string fault;
     try {
-      if (serving_.reload) level = serving_.reload().text("node.log_level");
+      if (serving_.reload) level = serving_.reload().node.log_level;
     } catch (const std::exception& error) {
       fault = error.what();
     }
     const std::string bad_certificates = host_.renew_certificates(), http_fault = renew_http_server();
-    serving_.config.set("node.log_level", level);
-    log_.set_least(log_level(level));
+    log_.set_least(level);
     for (const std::string& why : {fault, bad_certificates, http_fault})
       if (!why.empty()) log_(LogLevel::error, "main", "reload_failed", std::vector<LogField>{{"why", why}});
     const bool has_certificates = serving_.cluster && serving_.cluster->tls;
     log_(LogLevel::warning, "main", "reloaded",
-         std::vector<LogField>{{"log_level", level},
+         std::vector<LogField>{{"log_level", std::string(name_of(level))},
                                {"certificates", !has_certificates          ? "none"
                                                 : bad_certificates.empty() ? "read again, for new connections"
                                                                            : "as before"},
@@ -486,9 +322,9 @@ class ServingProcess {
   // that the thread gave the HTTP server meanwhile, and would stay.
   std::string renew_http_server() {
     try {
-      const server::ServerCertificate certificate = http_certificate(serving_.config);
+      const server::ServerCertificate certificate = http_certificate(serving_.config.http);
       shared_keys_ ? http_server_.renew(certificate)
-                   : http_server_.renew(certificate, http_keys(serving_.config));
+                   : http_server_.renew(certificate, http_keys(serving_.config.http));
       if (grpc_) grpc_->renew(certificate);
       if (shared_keys_) shared_keys_->read_now();
       return "";
@@ -498,9 +334,9 @@ class ServingProcess {
   }
 
   void print_started() const {
-    const bool tls = !serving_.config.text("http.tls_certificate").empty();
-    std::cout << "troupe serves on " << (tls ? "https://" : "http://") << serving_.config.text("http.address")
-              << ":" << http_server_.port();
+    const bool tls = !serving_.config.http.tls_certificate.empty();
+    std::cout << "troupe serves on " << (tls ? "https://" : "http://") << serving_.config.http.address << ":"
+              << http_server_.port();
     if (grpc_) std::cout << ", over gRPC on port " << grpc_->port() << ",";
     if (serving_.cluster)
       std::cout << " as node " << serving_.name << " (" << role_words(serving_.place) << "), port "
@@ -519,79 +355,16 @@ class ServingProcess {
   void drain_and_stop() {
     ending_ = true;
     http_server_.retire();
-    const std::chrono::microseconds notice(serving_.config.duration_us("node.drain_notice"));
-    const bool hurried = (notice.count() > 0 && signals_.arrived_within(notice)) || !drain_all();
+    const std::chrono::microseconds notice(serving_.config.node.drain_notice.us);
+    const bool hurried = (notice.count() > 0 && signals_.arrived_within(notice)) ||
+                         !drain_.drain_all(serving_.config.node.drain_limit);
     if (!membership_ || membership_->leaves_since() == 0) return;
-    const bool whole =
-        !hurried && (!serving_.place.worker || migrate_blocks());  // only workers have blocks to migrate
+    const bool whole = !hurried && (!serving_.place.worker ||  // only workers have blocks to migrate
+                                    drain_.migrate_blocks(*membership_, peers_, serving_.config.node));
     membership_->stop();
     const std::string fault = membership_->end();
     log_(fault.empty() ? LogLevel::info : LogLevel::error, "main", "left",
          LogFields{{"handed_on", whole ? "yes" : "no"}, {"why", fault.empty() ? "asked to" : fault}});
-  }
-
-  // Drains the roles one after the other: the router's running requests need the worker, and both
-  // need the leading cache-meta. Returns false if another signal asks for an immediate end.
-  bool drain_all() {
-    const auto limit = std::chrono::steady_clock::now() +
-                       std::chrono::microseconds(serving_.config.duration_us("node.drain_limit"));
-    const NodeRoles& place = serving_.place;
-    const std::pair<bool, Role> order[] = {{place.router, Role::router},
-                                           {place.worker, Role::inference_worker}};
-    for (const auto& [is_here, role] : order)
-      for (const auto& model : box_.models())
-        if (is_here && !drain({model->number, role}, model->name, limit)) return false;
-    return !place.cache_meta || drain({place.node, Role::cache_meta}, "", limit);
-  }
-
-  // Migrates this node's blocks: routers copy item blocks to their new workers, and the KV-cache
-  // worker offers user blocks to the users' new homes. Returns true if all are migrated; another
-  // signal ends the wait.
-  bool migrate_blocks() {
-    const auto begin = std::chrono::steady_clock::now();
-    const auto after = [&](const char* setting) {
-      return begin + std::chrono::microseconds(serving_.config.duration_us(setting));
-    };
-    bool whole = false;
-    while (!(whole = is_migrated(begin)) || std::chrono::steady_clock::now() < after("node.leave_time_min")) {
-      if (std::chrono::steady_clock::now() >= after("node.leave_time_max")) break;
-      for (const NodeId router : membership_->staying(NodeRole::router))
-        for (const auto& model : box_.models())
-          host_.post({box_.actor_ids().number(router, model->place), Role::router}, http_address(),
-                     StatusRequest{next_drain_++});
-      if (serving_.place.worker)
-        host_.post({serving_.place.node, Role::kv_worker}, http_address(),
-                   Drain{next_drain_++, true, workers_that_stay()});
-      if (signals_.arrived_within(leave_question)) break;
-    }
-    return whole;
-  }
-
-  // Returns the workers that stay in the cluster and are connected.
-  std::vector<NodeId> workers_that_stay() const {
-    std::vector<NodeId> nodes = membership_->staying(NodeRole::worker);
-    std::erase_if(nodes, [this](NodeId node) { return !peers_.has(node); });
-    return nodes;
-  }
-
-  // For the first 10 s, also awaits routers that are not connected: they may be about to start.
-  bool is_migrated(std::chrono::steady_clock::time_point since) {
-    std::vector<std::string> models;
-    for (const auto& model : box_.models()) models.push_back(model->name);
-    const bool awaits_all = std::chrono::steady_clock::now() < since + router_start_time;
-    const bool users = !serving_.place.worker || reports_.have(Role::kv_worker, "");
-    return users &&
-           reports_.handed_on(membership_->staying(NodeRole::router), models, membership_->leaves_since(),
-                              [&](NodeId router) { return awaits_all || peers_.has(router); });
-  }
-
-  // Waits until the actor has drained or `limit` has passed. Returns false if another signal came.
-  bool drain(Address actor, const std::string& model, std::chrono::steady_clock::time_point limit) {
-    while (!reports_.have(actor.role, model) && std::chrono::steady_clock::now() < limit) {
-      host_.post(actor, http_address(), Drain{next_drain_++, true});
-      if (signals_.arrived_within(drain_question)) return false;
-    }
-    return true;
   }
 
   ServingOptions serving_;
@@ -602,10 +375,9 @@ class ServingProcess {
   std::unique_ptr<SpanExporter> exporter_;   // null: no spans are sent
   std::unique_ptr<SharedKeys> shared_keys_;  // null: keys are in a file, or there are none
   LocalNode box_;
-  DrainReports reports_;
-  RequestId next_drain_ = first_own_id;
-  std::atomic<bool> ending_ = false;         // draining, or about to drain
-  std::map<NodeId, TraceCapture> captures_;  // by actor id of the model's router
+  std::atomic<bool> ending_ = false;  // draining, or about to drain
+  RequestForwarder forwarder_;
+  NodeDrain drain_;
   CafHost host_;
   server::HttpServer http_server_;
   std::unique_ptr<server::GrpcServer> grpc_;       // null: no gRPC

@@ -14,7 +14,7 @@ bool keys_in_redis(const std::string& place) {
 }
 
 RedisApiKeysOptions shared_keys_options(const Config& config, const std::string& place) {
-  return {.address = redis_address(config, place), .cluster = config.text("cluster.name")};
+  return {.address = redis_address(config.features, place), .cluster = config.cluster.name};
 }
 
 namespace {

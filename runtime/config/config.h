@@ -1,7 +1,7 @@
 #pragma once
-// A node's configuration: a valid value for every setting of settings.h. It starts with the
-// defaults. A YAML file may change some, and the command line may override the file; environment
-// variables are not read. An invalid value is a ConfigError before anything is started.
+// A node's configuration: a valid value for every setting (settings.h). It starts with the defaults. A YAML
+// file may change some, and the command line may override the file; environment variables are not read. An
+// invalid value is a ConfigError before anything is started.
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -18,26 +18,10 @@ struct ConfigError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-class Config {
- public:
-  Config();  // has the defaults
-
-  // Sets a value as written in a file. Throws ConfigError without file and line, which only the
-  // caller knows.
+struct Config : Settings {
+  // Sets a value by the setting's name, as written in a file. Throws ConfigError without file and
+  // line, which only the caller knows.
   void set(std::string_view name, std::string_view text);
-
-  // The name must be in the table and of the function's kind; anything else is a bug of the caller.
-  std::int64_t integer(std::string_view name) const;
-  double real(std::string_view name) const;
-  const std::string& text(std::string_view name) const;  // also for a choice
-  bool boolean(std::string_view name) const;
-  std::int64_t size_bytes(std::string_view name) const;
-  std::int64_t duration_us(std::string_view name) const;
-
- private:
-  const SettingValue& value(std::string_view name, SettingKind kind) const;
-
-  std::vector<SettingValue> values_;  // parallel to setting_table()
 };
 
 Config load_config(const std::string& path);

@@ -53,15 +53,15 @@ TEST_CASE("config: an error does not repeat a NUL byte of the input") {
 
 TEST_CASE("config: without a file every setting has its default") {
   const Config config;
-  CHECK(config.size_bytes("pool.memory") == 256 << 20);
-  CHECK(config.integer("pool.page_tokens") == 4);
-  CHECK(config.real("pool.item_share") == 0.5);
-  CHECK_FALSE(config.boolean("pool.verify_on_read"));
-  CHECK(config.text("router.policy") == "planner");
-  CHECK(config.text("pool.kv_format") == "f32");
-  CHECK(config.text("model.weights") == "f32");
-  CHECK(config.duration_us("router.deadline") == 2'000'000);
-  CHECK(config.text("node.data_dir") == "");
+  CHECK(config.pool.memory == 256 << 20);
+  CHECK(config.pool.page_tokens == 4);
+  CHECK(config.pool.item_share == 0.5);
+  CHECK_FALSE(config.pool.verify_on_read);
+  CHECK(config.router.policy == "planner");
+  CHECK(config.pool.kv_format == PoolSettings::KvFormat::f32);
+  CHECK(config.model.weights == ModelSettings::Weights::f32);
+  CHECK(config.router.deadline.us == 2'000'000);
+  CHECK(config.node.data_dir == "");
 }
 
 TEST_CASE("config: a file changes only the settings that it names") {
@@ -70,13 +70,13 @@ TEST_CASE("config: a file changes only the settings that it names") {
       "router:\n  policy: item\n  deadline: 200ms\nhttp:   # all of these stay\nmodel:\n  directory: \"a "
       "b\"\n");
   const Config config = load_config(file.path());
-  CHECK(config.size_bytes("pool.memory") == std::int64_t{2} << 30);
-  CHECK(config.real("pool.item_share") == 0.25);
-  CHECK(config.boolean("pool.verify_on_read"));
-  CHECK(config.text("router.policy") == "item");
-  CHECK(config.duration_us("router.deadline") == 200'000);
-  CHECK(config.text("model.directory") == "a b");
-  CHECK(config.integer("http.port") == 8080);
+  CHECK(config.pool.memory == std::int64_t{2} << 30);
+  CHECK(config.pool.item_share == 0.25);
+  CHECK(config.pool.verify_on_read);
+  CHECK(config.router.policy == "item");
+  CHECK(config.router.deadline.us == 200'000);
+  CHECK(config.model.directory == "a b");
+  CHECK(config.http.port == 8080);
   CHECK(error_of("") == "");
   CHECK(error_of("# nothing\n") == "");
 }
@@ -148,9 +148,9 @@ TEST_CASE("config: command line values are checked like those of the file") {
   config.set("http.port", "0");
   config.set("pool.memory", "1.5 GiB");
   config.set("router.frequency_window", "5min");
-  CHECK(config.integer("http.port") == 0);
-  CHECK(config.size_bytes("pool.memory") == std::int64_t{3} << 29);
-  CHECK(config.duration_us("router.frequency_window") == 300'000'000);
+  CHECK(config.http.port == 0);
+  CHECK(config.pool.memory == std::int64_t{3} << 29);
+  CHECK(config.router.frequency_window.us == 300'000'000);
   CHECK(error_of_set("http.port", "65536") == "http.port is 65536; expected 0..65535");
   CHECK(error_of_set("http.port", "65535") == "");
   CHECK(error_of_set("http.port", std::string(65, '7')) ==
@@ -192,15 +192,15 @@ TEST_CASE("config: a cluster's file gives each node the shared settings and its 
   const std::vector<ClusterNode> nodes = load_cluster(file.path());
   REQUIRE(nodes.size() == 3);
   CHECK(nodes[0].roles == std::vector{NodeRole::router, NodeRole::cache_meta});
-  CHECK(nodes[0].config.text("cluster.name") == "blue");
+  CHECK(nodes[0].config.cluster.name == "blue");
   CHECK(nodes[1].node == 2);
   CHECK(nodes[1].name == "w1");
   CHECK(nodes[1].host == "10.0.0.2");
   CHECK(nodes[1].port == 7000);
-  CHECK(nodes[1].config.size_bytes("pool.memory") == 2ll << 30);
-  CHECK(nodes[1].config.text("node.data_dir") == "/data");
-  CHECK(nodes[2].config.size_bytes("pool.memory") == 256ll << 20);
-  CHECK(nodes[2].config.integer("pool.page_tokens") == 8);
+  CHECK(nodes[1].config.pool.memory == 2ll << 30);
+  CHECK(nodes[1].config.node.data_dir == "/data");
+  CHECK(nodes[2].config.pool.memory == 256ll << 20);
+  CHECK(nodes[2].config.pool.page_tokens == 8);
 }
 
 TEST_CASE("config: an invalid cluster's file is an error with its line and what was expected") {

@@ -93,17 +93,13 @@ void Log::operator()(LogLevel level, std::string_view actor, std::string_view ev
 
 void Log::set_least(LogLevel least) const { logger_->set_level(spdlog_level(least)); }
 
-LogLevel log_level(std::string_view name) {
-  const auto found = std::ranges::find(level_names, name);
-  TROUPE_CHECK(found != level_names.end(), "a log level that node.log_level does not have");
-  return static_cast<LogLevel>(found - level_names.begin());
-}
+std::string_view name_of(LogLevel level) { return level_names[static_cast<std::size_t>(level)]; }
 
 std::string log_line(std::chrono::system_clock::time_point time, LogLevel level, std::string_view node,
                      std::string_view actor, std::string_view event, std::span<const LogField> fields) {
   std::string line;
   append_member(line, "time", time_text(time));
-  append_member(line, "level", level_names[static_cast<std::size_t>(level)]);
+  append_member(line, "level", name_of(level));
   if (!node.empty()) append_member(line, "node", node);
   if (!actor.empty()) append_member(line, "actor", actor);
   append_member(line, "event", event);

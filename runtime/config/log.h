@@ -44,7 +44,7 @@ class Log {
   std::shared_ptr<spdlog::logger> logger_;
 };
 
-LogLevel log_level(std::string_view name);  // parses node.log_level; another name is a bug
+std::string_view name_of(LogLevel level);  // "debug", "info", "warning" or "error"
 
 // Returns the line without its line break. Fields follow the fixed members, even fields with the
 // same names.

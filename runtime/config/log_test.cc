@@ -115,7 +115,12 @@ TEST_CASE("log: a file that cannot be opened is an error that names it") {
 }
 
 TEST_CASE("log: every value of the setting node.log_level is a level") {
-  CHECK(log_level("debug") == LogLevel::debug);
-  CHECK(log_level("error") == LogLevel::error);
-  CHECK(log_level(Config().text("node.log_level")) == LogLevel::info);
+  CHECK(name_of(LogLevel::debug) == "debug");
+  CHECK(name_of(LogLevel::error) == "error");
+  Config config;
+  CHECK(config.node.log_level == LogLevel::info);
+  for (const LogLevel level : {LogLevel::debug, LogLevel::info, LogLevel::warning, LogLevel::error}) {
+    config.set("node.log_level", name_of(level));
+    CHECK(config.node.log_level == level);
+  }
 }

@@ -36,17 +36,17 @@ using namespace model_list_test;
 
 TEST_CASE("model list: each model gets the node's settings, overridden by its own") {
   const SingleNodeFile box = read_single_node(two, "box.yaml");
-  CHECK(box.config.text("node.data_dir") == "/var/box");
-  CHECK(box.config.text("model.directory") == "");
+  CHECK(box.config.node.data_dir == "/var/box");
+  CHECK(box.config.model.directory == "");
   REQUIRE(box.models.size() == 2);
   CHECK(box.models[0].name == "games");
-  CHECK(box.models[0].config.text("model.directory") == "/srv/games");
-  CHECK(box.models[0].config.text("node.data_dir") == "/var/games");
-  CHECK(box.models[0].config.text("router.policy") == "planner");
+  CHECK(box.models[0].config.model.directory == "/srv/games");
+  CHECK(box.models[0].config.node.data_dir == "/var/games");
+  CHECK(box.models[0].config.router.policy == "planner");
   CHECK(box.models[1].name == "news.v2");
-  CHECK(box.models[1].config.text("model.prompt") == "p.json");
-  CHECK(box.models[1].config.text("router.policy") == "user");
-  CHECK(box.models[1].config.integer("router.width_max") == 64);
+  CHECK(box.models[1].config.model.prompt == "p.json");
+  CHECK(box.models[1].config.router.policy == "user");
+  CHECK(box.models[1].config.router.width_max == 64);
   CHECK(read_single_node("node: {data_dir: /x}", "box.yaml").models.empty());
   CHECK(read_single_node("", "box.yaml").models.empty());
 }
@@ -55,14 +55,14 @@ TEST_CASE("model list: an override applies to all models, unless each has its ow
   SingleNodeFile box = read_single_node(two, "box.yaml");
   override_for_all_models(box, "router.policy", "item");
   override_for_all_models(box, "node.data_dir", "/else");
-  CHECK(box.models[1].config.text("router.policy") == "item");
-  CHECK(box.models[1].config.text("node.data_dir") == "/var/news");
-  CHECK(box.config.text("node.data_dir") == "/else");
+  CHECK(box.models[1].config.router.policy == "item");
+  CHECK(box.models[1].config.node.data_dir == "/var/news");
+  CHECK(box.config.node.data_dir == "/else");
   CHECK_THROWS_WITH_AS(override_for_all_models(box, "model.directory", "/m"),
                        doctest::Contains("expected it in the list of models"), ConfigError);
   SingleNodeFile single;
   override_for_all_models(single, "model.directory", "/m");
-  CHECK(single.config.text("model.directory") == "/m");
+  CHECK(single.config.model.directory == "/m");
 }
 
 TEST_CASE("model list: an invalid list is refused at the wrong line") {
@@ -114,11 +114,11 @@ nodes:
   REQUIRE(read[0].models.size() == 2);
   REQUIRE(read[1].models.size() == 2);
   CHECK(read[1].models[0].name == "games");
-  CHECK(read[0].models[0].config.text("model.directory") == "/srv/games");
-  CHECK(read[0].models[0].config.text("router.policy") == "item");
-  CHECK(read[1].models[0].config.text("router.policy") == "planner");
-  CHECK(read[0].models[1].config.text("router.policy") == "user");
-  CHECK(read[0].models[1].config.integer("router.width_max") == 8);
+  CHECK(read[0].models[0].config.model.directory == "/srv/games");
+  CHECK(read[0].models[0].config.router.policy == "item");
+  CHECK(read[1].models[0].config.router.policy == "planner");
+  CHECK(read[0].models[1].config.router.policy == "user");
+  CHECK(read[0].models[1].config.router.width_max == 8);
   CHECK_THROWS_WITH_AS(read_cluster(shared + games + games + nodes, "cluster.yaml"),
                        doctest::Contains("cluster.yaml:5: two models are named games"), ConfigError);
   CHECK_THROWS_WITH_AS(read_cluster("models:\n" + games + nodes, "cluster.yaml"),

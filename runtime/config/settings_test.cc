@@ -13,6 +13,11 @@ bool takes(std::string_view name, std::string_view text) {
   return parse_setting(*find_setting(name), text).index() == 0;
 }
 
+void set(Settings& settings, std::string_view name, std::string_view text) {
+  const Setting& setting = *find_setting(name);
+  setting.write(settings, std::get<SettingValue>(parse_setting(setting, text)));
+}
+
 template <class T>
 T parsed(std::string_view name, std::string_view text) {
   return std::get<T>(std::get<SettingValue>(parse_setting(*find_setting(name), text)));
@@ -71,4 +76,66 @@ TEST_CASE("settings: both ends of a range are valid, other values are refused") 
   CHECK(!takes("pool.kv_format", "fp16"));
   CHECK(takes("model.weights", "int8"));
   CHECK(!takes("model.weights", "f16"));
+}
+
+TEST_CASE("settings: a value is written to the member of its name") {
+  Settings settings;
+  CHECK(settings.pool.memory == 256 << 20);
+  CHECK(settings.router.deadline == Duration{2'000'000});
+  CHECK(settings.pool.item_share == 0.5);
+  CHECK(settings.http.address == "127.0.0.1");
+  set(settings, "pool.memory", "16TiB");
+  set(settings, "pool.page_tokens", "256");
+  set(settings, "pool.verify_on_read", "true");
+  set(settings, "router.deadline", "1ms");
+  set(settings, "router.affinity", "0.25");
+  set(settings, "http.address", "0.0.0.0");
+  CHECK(settings.pool.memory == std::size_t{1} << 44);
+  CHECK(settings.pool.page_tokens == 256);
+  CHECK(settings.pool.verify_on_read);
+  CHECK(settings.router.deadline == Duration{1'000});
+  CHECK(settings.router.affinity == 0.25);
+  CHECK(settings.http.address == "0.0.0.0");
+  CHECK(settings.router.deadline_max == Duration{10'000'000});
+}
+
+TEST_CASE("settings: a choice is written as the enumerator of its word") {
+  using Encryption = TransferSettings::Encryption;
+  using Beams = InferenceSettings::Beams;
+  Settings settings;
+  CHECK(settings.inference.beams == Beams::together);
+  set(settings, "inference.beams", "plain");
+  CHECK(settings.inference.beams == Beams::plain);
+  CHECK(word_of(Beams::together) == "together");
+  CHECK(word_of(Beams::plain) == "plain");
+  CHECK(settings.features.freshness == Freshness::exact);
+  set(settings, "features.freshness", "behind");
+  CHECK(settings.features.freshness == Freshness::behind);
+  CHECK_FALSE(takes("features.freshness", "configured"));
+  // a word that is a keyword of C++
+  CHECK(find_setting("transfer.encryption")->initial == "auto");
+  CHECK(expected_of(*find_setting("transfer.encryption")) == "auto | on | off");
+  CHECK(settings.transfer.encryption == Encryption::auto_);
+  set(settings, "transfer.encryption", "off");
+  CHECK(settings.transfer.encryption == Encryption::off);
+  set(settings, "transfer.encryption", "auto");
+  CHECK(settings.transfer.encryption == Encryption::auto_);
+  CHECK(word_of(Encryption::auto_) == "auto");
+  CHECK_FALSE(takes("transfer.encryption", "auto_"));
+}
+
+TEST_CASE("settings: both ends of every range fit the member") {
+  Settings settings;
+  for (const Setting& setting : setting_table()) {
+    const std::size_t dots = setting.range.find("..");
+    if (dots == setting.range.npos) continue;
+    CAPTURE(setting.name);
+    for (const std::string_view end : {setting.range.substr(0, dots), setting.range.substr(dots + 2)}) {
+      const auto value = parse_setting(setting, end);
+      REQUIRE(std::holds_alternative<SettingValue>(value));
+      setting.write(settings, std::get<SettingValue>(value));  // stops the test if it does not fit
+    }
+  }
+  CHECK(settings.node.log_files == 1000);
+  CHECK(settings.telemetry.sampled == 1);
 }

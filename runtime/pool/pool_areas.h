@@ -1,6 +1,6 @@
 #pragma once
 // Defines the areas of a node's page pool and the kinds of blocks in each. The table below is the
-// only place to add an area: one line, plus a setting of that name if its share of the pages is
+// only place to add an area: one line, plus a member of ConfiguredShares if its share of the pages is
 // configurable. Lists of areas in messages and configurations follow the table's order and may be
 // shorter: a pool has the first areas of the table. The last area has no blocks: its pages are lent
 // to inference workers, for rows of embedding tables (row_slab.h). Only nodes with such tables have
@@ -20,18 +20,23 @@ namespace troupe {
 using KindSet = std::uint32_t;
 constexpr KindSet kinds(auto... kinds) { return (0U | ... | (1U << static_cast<unsigned>(kinds))); }
 
-// One line per area: name, kinds of blocks, setting of its initial share of the pages ("": it gets
-// the remainder), gauges of its size and its used pages, counters of its evictions and of what it
+// Initial shares of the pages, as configured (pool.item_share, pool.row_share).
+struct ConfiguredShares {
+  double item = 0, row = 0;
+};
+
+// One line per area: name, kinds of blocks, its initial share of the pages (null: it gets the
+// remainder), gauges of its size and its used pages, counters of its evictions and of what it
 // saved, gauges of what one page more would save and one page less would cost.
 #define TROUPE_FOR_EACH_AREA(X)                                                                        \
   X(item,                                                                                              \
     kinds(SegmentKind::system, SegmentKind::item, SegmentKind::instruction, SegmentKind::discriminant, \
           SegmentKind::beam),                                                                          \
-    "pool.item_share", Metric::item_pages, Metric::item_pages_used, Metric::blocks_evicted_item,       \
+    &ConfiguredShares::item, Metric::item_pages, Metric::item_pages_used, Metric::blocks_evicted_item, \
     Metric::item_saved, Metric::item_page_more, Metric::item_page_less)                                \
-  X(user, kinds(SegmentKind::user), "", Metric::user_pages, Metric::user_pages_used,                   \
+  X(user, kinds(SegmentKind::user), nullptr, Metric::user_pages, Metric::user_pages_used,              \
     Metric::blocks_evicted_user, Metric::user_saved, Metric::user_page_more, Metric::user_page_less)   \
-  X(row, 0, "pool.row_share", Metric::row_pages, Metric::row_pages_used, Metric::rows_evicted,         \
+  X(row, 0, &ConfiguredShares::row, Metric::row_pages, Metric::row_pages_used, Metric::rows_evicted,   \
     Metric::row_saved, Metric::row_page_more, Metric::row_page_less)
 
 enum class PoolArea : std::uint8_t {
@@ -43,7 +48,7 @@ enum class PoolArea : std::uint8_t {
 struct AreaRow {
   std::string_view name;
   KindSet kinds;
-  std::string_view share_setting;
+  double ConfiguredShares::*share;
   Metric pages, pages_used, evicted, saved, page_more, page_less;
 };
 inline constexpr AreaRow area_table[] = {
@@ -61,14 +66,11 @@ constexpr PoolArea area_of(SegmentKind kind) {
 
 // Share of the area that gets the remaining pages; other shares are fractions of all pages.
 inline constexpr double remaining_pages = -1;
-// Returns the shares of the table's areas; `share_of` reads a setting. Without `has_rows`, only
-// areas with blocks.
-template <class ShareOf>
-std::vector<double> area_shares(const ShareOf& share_of, bool has_rows = false) {
+// Returns the shares of the table's areas. Without `has_rows`, only those of areas with blocks.
+inline std::vector<double> area_shares(const ConfiguredShares& configured, bool has_rows) {
   std::vector<double> shares;
   for (const AreaRow& row : area_table)
-    if (row.kinds != 0 || has_rows)
-      shares.push_back(row.share_setting.empty() ? remaining_pages : share_of(row.share_setting));
+    if (row.kinds != 0 || has_rows) shares.push_back(row.share ? configured.*row.share : remaining_pages);
   return shares;
 }
 // Sizes areas in order, earlier ones first (BAT §5.1). All pages are assigned if one area gets the

@@ -402,11 +402,7 @@ actors::InferenceConfig Cluster::drawn_inference() const {
 }
 
 std::vector<double> Cluster::shares() const {
-  return area_shares(
-      [this](std::string_view setting) {
-        return setting == "pool.row_share" ? scenario_.row_share : scenario_.item_share;
-      },
-      scenario_.page_rows > 0);
+  return area_shares({.item = scenario_.item_share, .row = scenario_.row_share}, scenario_.page_rows > 0);
 }
 
 ActorSpec Cluster::make_allocator(Node& node) {

@@ -37,9 +37,9 @@ server::HttpServerConfig server_config(const Config& config, const deploy::Local
   server::HttpServerConfig http_server;
   http_server.port = 0;
   http_server.body_bytes_max = ServedNode::body_bytes_max;
-  http_server.answer_us_max = config.duration_us("router.deadline_max") + 400'000;
+  http_server.answer_us_max = config.router.deadline_max.us + 400'000;
   http_server.limits.candidates_max = ServedNode::candidates_max;
-  http_server.limits.admin_routes = config.boolean("http.admin_routes");
+  http_server.limits.admin_routes = config.http.admin_routes;
   http_server.actors = box.actors();
   http_server.router = deploy::LocalNode::address(Role::router);
   return http_server;

@@ -254,9 +254,7 @@ PooledShape read_shape(const std::filesystem::path& directory) {
           fields.integer("seed", 0, 1 << 30)};
 }
 
-std::uint32_t page_tokens_of(const Config& config) {
-  return static_cast<std::uint32_t>(config.integer("pool.page_tokens"));
-}
+std::uint32_t page_tokens_of(const Config& config) { return config.pool.page_tokens; }
 
 }  // namespace
 

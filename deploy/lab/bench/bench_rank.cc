@@ -118,7 +118,7 @@ double BenchMemory::item_share(const std::string& policy) const {
 }
 
 BenchMemory bench_memory(const BenchRank& bench, const Config& config) {
-  const std::string model = required_text(config, "model.directory");
+  const std::string model = required_directory(config.model);
   const ModelFacts facts = family_of(bench.families, model).describe(model, config);
   const kernels::Vocabulary vocabulary = read_vocabulary_if_any(model, facts.limits);
   const kernels::PageLayout& layout = facts.layout;
@@ -139,12 +139,11 @@ BenchMemory bench_memory(const BenchRank& bench, const Config& config) {
 
 Config bench_config(const Config& base, const BenchMemory& memory, const std::string& policy) {
   Config config = base;
-  config.set("router.policy", policy);
-  for (const char* setting : {"router.deadline", "router.deadline_max"})
-    config.set(setting, "60s");  // long, so that slow requests are measured, too
+  config.router.policy = policy;
+  config.router.deadline = config.router.deadline_max = {60'000'000};  // long, to measure slow requests, too
   config.set("pool.memory", std::to_string(memory.pool_bytes));
-  config.set("pool.store_item_blocks", "false");
-  config.set("pool.precompute_items", keeps_items(policy) ? "true" : "false");
+  config.pool.store_item_blocks = false;
+  config.pool.precompute_items = keeps_items(policy);
   config.set("pool.item_share", std::to_string(memory.item_share(policy)));
   return config;
 }
@@ -153,7 +152,7 @@ BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchM
                         const std::string& policy) {
   const TemporaryFolder folder;
   Config config = bench_config(base, memory, policy);
-  config.set("node.data_dir", folder.path.string());
+  config.node.data_dir = folder.path.string();
   LocalNode node(config, {}, nullptr, bench.families);
   node.features().import_items(read_items(bench.data, node.vocabulary()));
   std::optional<TraceQuestions> trace;
@@ -163,8 +162,7 @@ BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchM
     questions = questions_of_visits(bench, fresh_candidates(bench, node.vocabulary()));
   } else {
     trace.emplace(
-        bench.trace, bench.requests_max,
-        static_cast<std::size_t>(config.integer("router.history_events_max")),
+        bench.trace, bench.requests_max, config.router.history_events_max,
         [&node](const std::vector<PutUser>& profiles) { node.features().import_users(profiles); },
         node.prompt().generates());
     questions = [&trace](Question& question) { return trace->next(question); };

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "deploy/data/dataset.h"
 #include "deploy/lab/bench/bench_trace.h"
 #include "deploy/models/engine.h"
 #include "deploy/node/core_configs.h"
@@ -36,20 +37,20 @@ NodeRoles roles_of_all(std::uint32_t nodes) {
 void describe(const Config& config, ServedModel& model) {
   model.config = config;
   describe_model(model, all_families());
-  const std::string directory = required_text(config, "model.directory");
+  const std::string directory = required_directory(config.model);
   if (model.prompt.generates() || model.prompt.scores_each() || !model.prompt.history_plan.empty())
     throw std::invalid_argument(directory +
                                 " is not a ranker that reads its scores at a discriminant; expected such a "
                                 "model, because no others can be simulated as served");
-  if (config.boolean("inference.overlap"))
+  if (config.inference.overlap)
     throw std::invalid_argument(
         "inference.overlap is true; expected false, because overlapped passes are simulated only in drawn "
         "clusters and experiments");
-  if (config.text("model.tables") == "sharded")
+  if (config.model.tables == ModelSettings::Tables::sharded)
     throw std::invalid_argument(
         "model.tables is sharded; expected memory or mapped, because shards of tables are simulated only in "
         "drawn clusters");
-  if (config.text("model.tables") == "mapped" && !config.text("model.prototypes").empty())
+  if (config.model.tables == ModelSettings::Tables::mapped && !config.model.prototypes.empty())
     throw std::invalid_argument(
         "model.tables is mapped, with model.prototypes; expected memory, because prototypes with rows in the "
         "pool are not simulated");
@@ -79,12 +80,12 @@ std::vector<Item> imported_items(const std::filesystem::path& data, const kernel
 
 // Reads the items from the data folder of a node that is not running.
 std::vector<Item> stored_items(const Config& config, const ModelFacts& facts) {
-  const std::string folder = required_text(config, "node.data_dir");
+  const std::string folder = required_data_dir(config.node);
   if (!std::filesystem::exists(folder))
     throw ConfigError("node.data_dir " + folder +
                       " does not exist; expected the data folder of a node, or --data");
-  Store store(folder, store_options(config));
-  const auto features = open_features(config, &store, feature_limits(config, facts), 1,
+  Store store(folder, store_options(config.store));
+  const auto features = open_features(config, &store, feature_limits(config.router, facts), 1,
                                       [](std::span<const Token>) { return BlockName{}; });
   const CatalogPointer catalog = features->present_catalog();
   if (!catalog) throw ConfigError(folder + " has no catalog; expected one made by `troupe import`");
@@ -121,8 +122,9 @@ std::uint64_t check_requests(const DeploymentInput& world, const std::vector<Ite
 }
 
 Config on_cores(Config config, std::uint32_t cores) {
-  for (const char* setting : {"inference.executors", "inference.cores"})
-    if (config.integer(setting) == 0) config.set(setting, std::to_string(cores));
+  const std::string count = std::to_string(cores);
+  if (config.inference.executors == 0) config.set("inference.executors", count);
+  if (config.inference.cores == 0) config.set("inference.cores", count);
   return config;
 }
 
@@ -131,19 +133,19 @@ std::shared_ptr<const sim::DeploymentConfig> deployment_config(const ServedModel
                                                                std::vector<Item> items) {
   const auto served = std::make_shared<sim::DeploymentConfig>();
   served->items = std::move(items);
-  served->history_events_max = static_cast<std::uint32_t>(model.config.integer("router.history_events_max"));
-  const auto pages = static_cast<std::uint32_t>(pages_of(model.config, model.facts.layout.page_bytes()));
+  served->history_events_max = model.config.router.history_events_max;
+  const auto pages = static_cast<std::uint32_t>(pages_of(model.config.pool, model.facts.layout.page_bytes()));
   served->router = router_config(model, roles);
   served->cache_meta = cache_meta_config(model.config, roles);
   served->kv_worker = kv_worker_config(model.config, roles, model.facts.layout, pages);
   served->inference = inference_config(model, roles);
-  served->allocator = allocator_config(model.config, roles, pages);
+  served->allocator = allocator_config(model.config.pool, roles, pages);
   return served;
 }
 
 void set_hardware(const DeploymentInput& world, const ServedModel& model, sim::Scenario& s) {
   s.hardware = {world.device, model.facts.shape};
-  const bool alone = model.config.integer("inference.cores") == 1;
+  const bool alone = model.config.inference.cores == 1;
   if (alone) s.hardware->device.split_share = 0;
   s.processors = world.cores;
   s.link.latency_min = s.link.latency_max = {std::max<std::int64_t>(1, std::llround(world.link.latency_us))};
@@ -180,7 +182,7 @@ sim::DeploymentOptions deployment_options(const DeploymentInput& world) {
   s.approximate = s.served->router.limits.approximate;
   s.deadline = s.served->router.budget;
   s.heartbeat = s.served->router.heartbeat;
-  s.verify_on_read = model.config.boolean("pool.verify_on_read");
+  s.verify_on_read = model.config.pool.verify_on_read;
   set_hardware(world, model, s);
   return options;
 }

@@ -17,7 +17,7 @@ void check_nodes(const std::vector<ClusterNode>& nodes) {
     TROUPE_CHECK(node.models.size() == nodes.front().models.size(), "a node has other models");
     std::set<std::string> names;
     for (const NamedModel& model : node.models)
-      TROUPE_CHECK(!model.config.text("model.directory").empty() && names.insert(model.name).second,
+      TROUPE_CHECK(!model.config.model.directory.empty() && names.insert(model.name).second,
                    "half a model, or one twice");
   }
   TROUPE_CHECK(roles.size() == 3, "a role is nobody's");

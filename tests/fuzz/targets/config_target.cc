@@ -9,9 +9,8 @@ namespace {
 void run(Input input) {
   try {
     const Config config = read_config(std::string(text_of(input)), "config.yaml");
-    TROUPE_CHECK(config.integer("pool.page_tokens") >= 1 && config.integer("pool.page_tokens") <= 256,
-                 "out of range");
-    TROUPE_CHECK(config.duration_us("cluster.heartbeat") > 0, "out of range");
+    TROUPE_CHECK(config.pool.page_tokens >= 1 && config.pool.page_tokens <= 256, "out of range");
+    TROUPE_CHECK(config.cluster.heartbeat.us > 0, "out of range");
   } catch (const ConfigError& error) {
     const std::string_view words = error.what();
     TROUPE_CHECK(words.starts_with("config.yaml") && words.find("; expected ") != words.npos,

@@ -1,0 +1,178 @@
+// Turns settings into the configurations of the cores. Names in settings, such as those of policies
+// and devices, are looked up here; an unknown one is refused with the setting's name.
+#include "deploy/node/core_configs.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "deploy/data/device_option.h"
+#include "deploy/models/engine.h"
+#include "deploy/node/item_placement.h"
+#include "placement/cost/device_profiles.h"
+#include "runtime/pool/pool_areas.h"
+
+namespace troupe::deploy {
+namespace {
+
+// Interval at which a router checks whether its profiles and items are available.
+constexpr Duration features_asked_every{1'000'000};
+
+// Pace that routers assume for a worker without measurements, if router.device is empty.
+constexpr double first_us_per_token = 20;
+
+router::Policy serving_policy(const std::string& name) {
+  if (const auto policy = router::find_policy(name)) return *policy;
+  throw ConfigError("router.policy is \"" + name + "\"; expected " + router::policy_names());
+}
+
+router::TenantWeights tenant_weights(const std::string& text) {
+  try {
+    return router::parse_tenant_weights(text);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(std::string("router.tenant_weights: ") + error.what());
+  }
+}
+
+placement::DeviceProfile serving_device(const std::string& device) {
+  try {
+    return device_of(device);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(std::string("router.device: ") + error.what());
+  }
+}
+
+}  // namespace
+
+std::size_t pages_of(const PoolSettings& settings, std::size_t page_bytes) {
+  const std::size_t memory = settings.memory;
+  const std::size_t pages = std::min<std::size_t>(memory / page_bytes, 0xFFFF'FFFF);
+  if (pages == 0)
+    throw ConfigError("pool.memory is " + std::to_string(memory) +
+                      " bytes, less than one page; expected at least " + std::to_string(page_bytes) +
+                      " bytes for this model");
+  return pages;
+}
+
+std::vector<double> shares_of(const PoolSettings& settings, bool has_rows) {
+  return area_shares({.item = settings.item_share, .row = settings.row_share}, has_rows);
+}
+
+router::RouterConfig router_config(const ServedModel& model, const NodeRoles& place) {
+  const Config& config = model.config;
+  const RouterSettings& settings = config.router;
+  router::RouterConfig c;
+  c.node = place.node;
+  c.cache_metas = place.cache_metas;
+  c.workers = place.workers;
+  c.joined = place.joined;
+  for (const NodeId router : place.routers)
+    if (router != place.node) c.routers.push_back(router);
+  c.heartbeat = config.cluster.heartbeat;
+  c.reports_uses_elsewhere = !config.pool.split.empty();
+  // the model of this process, whatever version was served before
+  c.model_version = model.names.model_version;
+  c.form = model.prompt;
+  c.names = model.names;
+  c.policy = serving_policy(settings.policy);
+  if (c.policy.repair().prototypes && !model.prototypes)
+    throw ConfigError("router.policy is " + c.policy.name() +
+                      " and model.prototypes is empty; expected a prototypes file");
+  c.limits.candidates_max = settings.candidates_max;
+  c.limits.width_max = settings.width_max;
+  if (model.facts.limits.width_max > 0)
+    c.limits.width_max = std::min(c.limits.width_max, model.facts.limits.width_max);
+  c.limits.completion_tokens_max = settings.completion_tokens_max;
+  c.limits.score_items_max = settings.score_items_max;
+  c.limits.score_labels_max = settings.score_labels_max;
+  c.limits.request_tokens_max = settings.request_tokens_max;
+  c.limits.history_max = settings.history_events_max;
+  c.limits.approximate = settings.approximate;
+  c.limits.pass_tokens_max = model.facts.pass_tokens_max;
+  c.limits.token_bytes = model.facts.token_bytes;
+  c.in_flight_max = settings.requests_in_flight_max;
+  c.tenants = {.weights = tenant_weights(settings.tenant_weights),
+               .tenants_max = settings.tenants_max,
+               .requests_max = settings.tenant_requests_max,
+               .work_us_max = settings.tenant_work_max.us};
+  c.quantum = settings.quantum;
+  c.window = settings.window;
+  c.routing = {*router::find_routing(word_of(settings.routing)), settings.affinity};
+  c.budget = settings.deadline;
+  c.budget_max = settings.deadline_max;
+  c.coordinate = place.routers.size() > 1 || !config.model.versions.empty();
+  c.features = {.every = features_asked_every, .needs_items = settings.needs_items};
+  // Generators and models whose tokens are items have no item blocks in their prompts.
+  c.precompute.on =
+      config.pool.precompute_items && !model.prompt.generates() && model.prompt.history_plan.empty();
+  c.precompute.refresh.hot_share = config.pool.hot_share;
+  c.places = item_places(config.pool.placement, place.workers);
+  const placement::ModelShape& shape = model.facts.shape;
+  c.costs = placement::unit_costs(shape);
+  c.pace = {.us_per_operation = first_us_per_token / c.costs.token_operations};
+  c.pull_share = settings.pull_share;
+  c.measures_pulls = settings.measure_pulls;
+  c.shared_areas = settings.shared_areas;
+  if (const std::string& device = settings.device; !device.empty())
+    c.block_pace = c.pace = placement::pace_of(serving_device(device), shape);
+  return c;
+}
+
+actors::CacheMetaConfig cache_meta_config(const Config& config, const NodeRoles& place) {
+  actors::CacheMetaConfig c;
+  c.node = place.node;
+  c.kv_nodes = place.workers;
+  c.routers = place.routers;
+  c.joined = place.joined;
+  c.heartbeat = config.cluster.heartbeat;
+  c.leader_lease = {5 * c.heartbeat.us};
+  c.user_popularity.window_us = c.item_popularity.window_us = config.router.frequency_window.us;
+  return c;
+}
+
+actors::KvWorkerConfig kv_worker_config(const Config& config, const NodeRoles& place,
+                                        const kernels::PageLayout& layout, std::uint32_t pages) {
+  actors::KvWorkerConfig c;
+  c.node = place.node;
+  c.cache_metas = place.cache_metas;
+  c.heartbeat = config.cluster.heartbeat;
+  c.pool = pool_sizes(pages, layout.page_tokens, split_pages(pages, shares_of(config.pool, false)));
+  c.check_reads = config.pool.check_reads;
+  c.scrub.interval = config.pool.scrub_interval;
+  c.scrub.cost = config.pool.scrub_cost;
+  c.store = config.pool.store_item_blocks;
+  c.pulls = !place.is_alone();
+  c.token_bytes = static_cast<double>(layout.token_bytes());
+  return c;
+}
+
+actors::InferenceConfig inference_config(const ServedModel& model, const NodeRoles& place) {
+  const Config& config = model.config;
+  actors::InferenceConfig c;
+  c.node = place.node;
+  c.routers = place.routers;
+  c.heartbeat = config.cluster.heartbeat;
+  c.model_version = model.names.model_version;
+  c.slots = executors_of(config);
+  c.queue_max = config.inference.queue_max;
+  c.batch_tokens_max = config.inference.batch_tokens_max;
+  c.overlap = config.inference.overlap;
+  const placement::ModelShape& shape = model.facts.shape;
+  const std::string& device = config.router.device;
+  c.costs = placement::unit_costs(shape);
+  c.nominal_pace = placement::pace_of(serving_device(device.empty() ? "cpu" : device), shape);
+  c.page_tokens = model.facts.layout.page_tokens;
+  if (model.has_sharded_table()) c.shard_owners = place.workers;
+  if (model.facts.table_columns > 0) c.refill_bytes = static_cast<double>(config.model.table_refill);
+  return c;
+}
+
+actors::AllocatorConfig allocator_config(const PoolSettings& settings, const NodeRoles& place,
+                                         std::uint32_t pages) {
+  actors::AllocatorConfig c;
+  c.node = place.node;
+  c.pages = pages;
+  c.shares = shares_of(settings, false);
+  return c;
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,77 @@
+// Drains a node's actors and migrates its blocks before the process ends.
+#include "deploy/node/node_drain.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::deploy {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds drain_question{50}, leave_question{500};
+constexpr std::chrono::seconds router_start_time{10};
+
+}  // namespace
+
+NodeDrain::NodeDrain(NodeRoles roles, std::vector<std::string> models, Post post, WaitForSignal wait)
+    : roles_(std::move(roles)), models_(std::move(models)), post_(std::move(post)), wait_(std::move(wait)) {}
+
+NodeId NodeDrain::actor_id(NodeId node, std::size_t model) const {
+  return ModelActorIds{static_cast<std::uint32_t>(models_.size())}.number(node,
+                                                                          static_cast<std::uint32_t>(model));
+}
+
+bool NodeDrain::drain_all(Duration limit) {
+  const auto end = Clock::now() + std::chrono::microseconds(limit.us);
+  const std::pair<bool, Role> order[] = {{roles_.router, Role::router},
+                                         {roles_.worker, Role::inference_worker}};
+  for (const auto& [is_here, role] : order)
+    for (std::size_t model = 0; model < models_.size(); ++model)
+      if (is_here && !drain({actor_id(roles_.node, model), role}, models_[model], end)) return false;
+  return !roles_.cache_meta || drain({roles_.node, Role::cache_meta}, "", end);
+}
+
+// Waits until the actor has drained or `limit` has passed. Returns false if another signal came.
+bool NodeDrain::drain(Address actor, const std::string& model, TimePoint limit) {
+  while (!reports_.have(actor.role, model) && Clock::now() < limit) {
+    post_(actor, Drain{next_++, true});
+    if (wait_(drain_question)) return false;
+  }
+  return true;
+}
+
+bool NodeDrain::migrate_blocks(const MembershipWatcher& members, const ConnectedPeers& peers,
+                               const NodeSettings& settings) {
+  const auto begin = Clock::now();
+  const auto is_past = [begin](Duration time) {
+    return Clock::now() >= begin + std::chrono::microseconds(time.us);
+  };
+  bool whole = false;
+  while (!(whole = is_migrated(members, peers, begin)) || !is_past(settings.leave_time_min)) {
+    if (is_past(settings.leave_time_max)) break;
+    ask_to_migrate(members, peers);
+    if (wait_(leave_question)) break;
+  }
+  return whole;
+}
+
+void NodeDrain::ask_to_migrate(const MembershipWatcher& members, const ConnectedPeers& peers) {
+  for (const NodeId router : members.staying(NodeRole::router))
+    for (std::size_t model = 0; model < models_.size(); ++model)
+      post_({actor_id(router, model), Role::router}, StatusRequest{next_++});
+  if (!roles_.worker) return;
+  std::vector<NodeId> workers = members.staying(NodeRole::worker);  // those that are connected
+  std::erase_if(workers, [&](NodeId node) { return !peers.has(node); });
+  post_({roles_.node, Role::kv_worker}, Drain{next_++, true, std::move(workers)});
+}
+
+// For the first 10 s, also awaits routers that are not connected: they may be about to start.
+bool NodeDrain::is_migrated(const MembershipWatcher& members, const ConnectedPeers& peers, TimePoint since) {
+  const bool awaits_all = Clock::now() < since + router_start_time;
+  const bool users = !roles_.worker || reports_.have(Role::kv_worker, "");
+  return users && reports_.handed_on(members.staying(NodeRole::router), models_, members.leaves_since(),
+                                     [&](NodeId router) { return awaits_all || peers.has(router); });
+}
+
+}  // namespace troupe::deploy

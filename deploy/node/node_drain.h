@@ -1,0 +1,55 @@
+#pragma once
+// Ends the work of a node that stops: its actors finish what they have and, if the node leaves its
+// cluster for good, its blocks are migrated. Asks the actors again and again until they report that
+// they are done, until a limit has passed, or until another signal arrives.
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "deploy/node/drain_reports.h"
+#include "deploy/node/membership.h"
+#include "deploy/node/node_roles.h"
+#include "runtime/actor/model_actor_ids.h"
+#include "runtime/config/settings.h"
+
+namespace troupe::deploy {
+
+class NodeDrain {
+ public:
+  using Post = std::function<void(Address to, Message message)>;
+  // Waits for the time; true if a signal arrived that asks for an immediate end.
+  using WaitForSignal = std::function<bool(std::chrono::microseconds)>;
+
+  // `models` are the names of the node's models, in their order; {""} for an unnamed one.
+  NodeDrain(NodeRoles roles, std::vector<std::string> models, Post post, WaitForSignal wait);
+
+  // Takes a reply of an actor; false: it belongs to someone else. Called by the host's threads.
+  bool take(const Message& reply) { return reports_.take(reply); }
+
+  // Drains the roles one after the other: the router's running requests need the worker, and both
+  // need the leading cache-meta. Returns false if another signal came.
+  bool drain_all(Duration limit);
+
+  // Migrates this node's blocks: routers copy item blocks to their new workers, and the KV-cache
+  // worker offers user blocks to the users' new homes. Returns true if all are migrated; another
+  // signal ends the wait.
+  bool migrate_blocks(const MembershipWatcher& members, const ConnectedPeers& peers,
+                      const NodeSettings& settings);
+
+ private:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  bool drain(Address actor, const std::string& model, TimePoint limit);
+  void ask_to_migrate(const MembershipWatcher& members, const ConnectedPeers& peers);
+  bool is_migrated(const MembershipWatcher& members, const ConnectedPeers& peers, TimePoint since);
+  NodeId actor_id(NodeId node, std::size_t model) const;
+
+  const NodeRoles roles_;
+  const std::vector<std::string> models_;
+  const Post post_;
+  const WaitForSignal wait_;
+  DrainReports reports_;
+  RequestId next_ = first_own_id;
+};
+
+}  // namespace troupe::deploy

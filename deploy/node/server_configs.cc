@@ -1,0 +1,138 @@
+// Turns settings into the configurations of a node's HTTP and gRPC servers, and reads the files of
+// certificates and API keys that they name.
+#include "deploy/node/server_configs.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "deploy/data/version.h"
+#include "deploy/node/shared_keys.h"
+#include "runtime/config/whole_file.h"
+#include "runtime/network/certificates.h"
+
+namespace troupe::deploy {
+namespace {
+
+// Returns this node's router, or else the first one; then the HTTP server forwards requests
+// (ConnectedPeers::router).
+NodeId router_of(const NodeRoles& place) { return place.router ? place.node : place.routers.front(); }
+
+server::ServerLimits http_limits(const Config& config, const ModelFacts& model) {
+  server::ServerLimits limits;
+  limits.candidates_max = config.router.candidates_max;
+  limits.score_items_max = config.router.score_items_max;
+  limits.score_labels_max = config.router.score_labels_max;
+  limits.request_tokens_max = config.router.request_tokens_max;
+  limits.history_events_max = config.router.history_events_max;
+  limits.prompt_tokens_max = static_cast<std::uint32_t>(model.limits.positions_max);
+  if (model.pass_tokens_max > 0)
+    limits.pass_tokens_max =
+        static_cast<std::uint32_t>(std::min<std::size_t>(model.pass_tokens_max, UINT32_MAX));
+  limits.admin_routes = config.http.admin_routes;
+  limits.catalog_tenant = config.http.catalog_tenant;
+  return limits;
+}
+
+// Resolves a host name of this machine, such as localhost.
+std::string address_of(const std::string& name) {
+  const addrinfo hints{.ai_flags = AI_PASSIVE, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+  addrinfo* found = nullptr;
+  if (getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0 || !found)
+    throw ConfigError("http.address is \"" + name +
+                      "\", which is neither an IP address nor a name that this machine can look up; expected "
+                      "an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them");
+  char text[NI_MAXHOST] = {};
+  getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  freeaddrinfo(found);
+  return text;
+}
+
+// `router` is the node whose routers are asked.
+std::vector<server::ServerModel> http_models(const LocalNode& box, NodeId router) {
+  std::vector<server::ServerModel> models;
+  for (const auto& model : box.models())
+    if (box.has_names())
+      models.push_back({model->name,
+                        std::string(model->serves()),
+                        http_limits(model->config, model->facts),
+                        model->text(),
+                        {box.actor_ids().number(router, model->place), Role::router}});
+  return models;
+}
+
+// Promise 1: one outcome by the deadline and two heartbeats.
+std::int64_t answer_us_max(const Config& config) {
+  return config.router.deadline_max.us + 2 * config.cluster.heartbeat.us;
+}
+
+}  // namespace
+
+server::ServerCertificate http_certificate(const HttpSettings& settings) {
+  const std::string &chain = settings.tls_certificate, &key = settings.tls_key;
+  if (chain.empty() != key.empty())
+    throw ConfigError(
+        "only one of http.tls_certificate and http.tls_key is set; expected both, or neither for plain HTTP");
+  if (chain.empty()) return {};
+  return {read_pem(chain), read_pem(key)};
+}
+
+std::shared_ptr<const server::ApiKeys> http_keys(const HttpSettings& settings) {
+  const std::string& file = settings.api_keys;
+  if (file.empty() || keys_in_redis(file)) return nullptr;
+  try {
+    return std::make_shared<const server::ApiKeys>(server::ApiKeys::parse(
+        read_whole_file(file, server::ApiKeys::file_bytes_max, "a file of troupe keys")));
+  } catch (const server::KeysError& error) {
+    throw ConfigError(file + ":" + error.what());
+  }
+}
+
+server::HttpServerConfig http_config(const Config& config, const NodeRoles& place, const LocalNode& box,
+                                     std::function<std::string()> obstacle) {
+  server::HttpServerConfig http_server;
+  http_server.address = address_of(config.http.address);
+  http_server.obstacle = std::move(obstacle);
+  http_server.port = static_cast<std::uint16_t>(config.http.port);
+  http_server.connections_max = config.http.connections_max;
+  http_server.connections_per_address_max = config.http.connections_per_address_max;
+  http_server.memory_bytes_max = config.http.memory_max;
+  http_server.header_bytes_max = static_cast<std::uint32_t>(config.http.header_bytes_max);
+  http_server.body_bytes_max = static_cast<std::uint32_t>(config.http.body_bytes_max);
+  http_server.timeout_us = config.http.timeout.us;
+  http_server.answer_us_max = answer_us_max(config);
+  http_server.certificate = http_certificate(config.http);
+  http_server.keys = http_keys(config.http);
+  http_server.tenant_limit = {config.http.tenant_rate, config.http.tenant_requests_max};
+  http_server.limits = http_limits(config, box.model());
+  http_server.text = box.text();
+  http_server.actors = box.actors();
+  std::ranges::copy_if(http_server.actors, std::back_inserter(http_server.must_be_ready),
+                       [&](Address actor) { return box.actor_ids().node_of(actor.node) == place.node; });
+  http_server.models = http_models(box, router_of(place));
+  http_server.actor_ids = box.actor_ids();
+  http_server.router = {router_of(place), Role::router};
+  http_server.version = version();
+  http_server.last_id = box.incarnation();
+  http_server.access_log = server::access_log(word_of(config.http.access_log));
+  http_server.sampled_share = config.telemetry.sampled;
+  return http_server;
+}
+
+server::GrpcConfig grpc_config(const Config& config, const NodeRoles& place, const LocalNode& box) {
+  return {.listen = config.grpc.listen,
+          .certificate = http_certificate(config.http),
+          .message_bytes_max = static_cast<std::uint32_t>(config.http.body_bytes_max),
+          .metadata_bytes_max = static_cast<std::uint32_t>(config.http.header_bytes_max),
+          .calls_max = config.http.connections_max,
+          .memory_bytes_max = config.http.memory_max,
+          .idle_us_max = config.http.timeout.us,
+          .answer_us_max = answer_us_max(config),
+          .limits = http_limits(config, box.model()),
+          .models = http_models(box, router_of(place))};
+}
+
+}  // namespace troupe::deploy
