@@ -102,14 +102,13 @@ function(troupe_test_program name)
 endfunction()
 
 # troupe_component(<name> [LINK <libraries>...] [EXCEPT <files and folders>...] [OPTIONS <compiler options>...]
-#             [PRECOMPILE <headers>... | PRECOMPILED_BY <component>] [UNITE] [APART <regular expression>]
-#             [ELSEWHERE <sources>...]): adds the library troupe_<name> and its test program <name>_test.
+#             [PRECOMPILE <headers>... | PRECOMPILED_BY <component>] [UNITE] [APART <regular expression>]):
+# adds the library troupe_<name> and its test program <name>_test.
 #   PRECOMPILED_BY  reuses the precompiled headers of that component, which has the same compiler options
 #   UNITE           compiles the files of a folder together (troupe_unite), except those that match APART
-#   ELSEWHERE       sources that another library compiles; their tests still belong to this component
 function(troupe_component name)
   cmake_parse_arguments(component "UNITE" "APART;PRECOMPILED_BY"
-                        "LINK;EXCEPT;OPTIONS;PRECOMPILE;ELSEWHERE" ${ARGN})
+                        "LINK;EXCEPT;OPTIONS;PRECOMPILE" ${ARGN})
   set(by "")
   set(tests_by "")
   if(component_PRECOMPILED_BY)
@@ -122,7 +121,7 @@ function(troupe_component name)
   endforeach()
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
-  list(REMOVE_ITEM sources ${tests} ${component_ELSEWHERE})
+  list(REMOVE_ITEM sources ${tests})
   if(sources)
     add_library(troupe_${name} STATIC ${sources})
     target_compile_options(troupe_${name} PRIVATE ${component_OPTIONS})

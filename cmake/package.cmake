@@ -1,12 +1,13 @@
-# Installs by `cmake --install` and packages by `cpack --config build/CPackConfig.cmake`: the program, its
-# manual pages and shell completion (which the program writes), systemd units, the demo world and
-# examples.
+# Installs by `cmake --install` and packages by `cpack --config build/CPackConfig.cmake`: the programs,
+# their manual pages and shell completion (which the programs write), systemd units, the demo world and
+# examples. troupe-lab is left out if it is not built.
 #
 #   deploy/build.sh release troupe && cmake --install build --prefix /usr/local
 #   cd build && cpack -G DEB    # troupe_VERSION_ARCH.deb; deploy/container/bare-root.sh --package tests it
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/troupe)
 install(TARGETS troupe RUNTIME)
+install(TARGETS troupe-lab RUNTIME OPTIONAL)
 install(DIRECTORY ${TROUPE_ROOT}/deploy/demo DESTINATION ${share}
         PATTERN "*.py" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY ${TROUPE_ROOT}/deploy/examples DESTINATION ${share} PATTERN "check.sh" EXCLUDE)
@@ -14,8 +15,8 @@ install(DIRECTORY ${TROUPE_ROOT}/deploy/monitoring DESTINATION ${share})
 install(FILES ${TROUPE_ROOT}/README.md ${TROUPE_ROOT}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${TROUPE_ROOT}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# Manual pages and completion, which the program writes, and the units, which contain the install path.
-install(CODE "set(program \"$<TARGET_FILE:troupe>\")\nset(source \"${TROUPE_ROOT}\")\n\
+# Manual pages and completion, which the programs write, and the units, which contain the install path.
+install(CODE "set(programs \"$<TARGET_FILE:troupe>\" \"$<TARGET_FILE:troupe-lab>\")\nset(source \"${TROUPE_ROOT}\")\n\
 set(share \"${CMAKE_INSTALL_DATADIR}\")\nset(bin \"${CMAKE_INSTALL_BINDIR}\")")
 install(SCRIPT ${TROUPE_ROOT}/deploy/package/install.cmake)
 

@@ -1,4 +1,4 @@
-// Holds the main function of `troupe` and `troupe-box`: declares the commands, runs the one on the
+// Holds the main function of `troupe` and `troupe-lab`: declares the commands, runs the one on the
 // command line, and prints its error.
 #include "deploy/program.h"
 
@@ -13,38 +13,41 @@
 
 namespace troupe::deploy {
 
-int run_program(int argc, char** argv, const std::string& name, const std::string& about,
-                const std::function<void(Command app)>& add_more) {
-  CommandLine line(name, name + " " + std::string(version()) + ", commit " + std::string(commit()),
-                   "Troupe serves generative recommenders: it ranks and generates items for users, and "
-                   "reuses keys and values that it computed before." +
-                       about);
-  const Command app = line.program();
-  add_serve(app);
-  add_node(app);
-  add_members(app);
-  add_certs(app);
-  add_keys(app);
-  add_rank(app);
-  add_generate(app);
-  add_status(app);
-  add_import(app);
-  add_check(app);
-  add_backup(app);
-  add_restore(app);
-  add_logits(app);
-  add_config(app);
-  add_more(app);
-  add_manual(app, [&line] { return line.describe(); });
+Program troupe_program() {
+  return {
+      .name = "troupe",
+      .about =
+          "Troupe serves generative recommenders: it ranks and generates items for users, and reuses keys "
+          "and values that it computed before. The program troupe-lab measures, simulates and plans.",
+      .commands = {add_serve, add_node, add_members, add_certs, add_keys, add_rank, add_generate, add_status,
+                   add_import, add_check, add_backup, add_restore, add_prototypes, add_trace_capture,
+                   add_logits, add_config},
+      // lab_commands_test.cc compares this list with the commands of troupe-lab.
+      .elsewhere = {
+          .program = "troupe-lab",
+          .commands = {"bench", "sim", "plan", "train", "trace convert", "trace generate", "trace stats"},
+          .moved = true}};
+}
+
+void declare_commands(CommandLine& line, const Program& program) {
+  for (const auto add : program.commands) add(line.program());
+  add_manual(line.program(), program.name, [&line] { return line.describe(); });
+}
+
+int run_program(int argc, char** argv, const Program& program) {
+  CommandLine line(program.name,
+                   program.name + " " + std::string(version()) + ", commit " + std::string(commit()),
+                   program.about, program.elsewhere);
+  declare_commands(line, program);
   Action chosen;
   if (const std::optional<int> ended = line.parse(argc, argv, chosen)) return *ended;
   try {
     return chosen();
   } catch (const std::filesystem::filesystem_error& error) {
-    std::cerr << name << ": " << shortened(error.path1().string(), 100) << ": " << error.code().message()
-              << "; expected a path that can be looked up\n";
+    std::cerr << program.name << ": " << shortened(error.path1().string(), 100) << ": "
+              << error.code().message() << "; expected a path that can be looked up\n";
   } catch (const std::exception& error) {
-    std::cerr << name << ": " << error.what() << "\n";
+    std::cerr << program.name << ": " << error.what() << "\n";
   }
   return 1;
 }

@@ -6,18 +6,18 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:-quickstart-data}
-troupe=build/deploy/troupe-box
+troupe=build/deploy/troupe
 demo=deploy/demo
 
 if [ ! -x $troupe ]; then
   cat <<END
-Installs missing packages (apt, as root), compiles a single node into build/, and starts it on the demo
+Installs missing packages (apt, as root), compiles the program troupe into build/, and starts it on the demo
 world. Everything except the packages stays below this folder. Compiling takes about nine minutes of one
-core, shared by this machine's $(nproc), up to 2 GB of memory per core, and 1.5 GB of disk. CUDA, tests,
-simulation and benchmarks are not built; deploy/test.sh builds those.
+core, shared by this machine's $(nproc), up to 2 GB of memory per core, and 1.5 GB of disk. CUDA, tests and
+the program troupe-lab (simulation, planning, benchmarks) are not built; deploy/test.sh builds those.
 END
 fi
-deploy/build.sh release troupe-box
+deploy/build.sh release troupe
 
 server=
 stop() {
@@ -70,5 +70,5 @@ To continue by hand:
   $troupe serve --model $demo/model --data-dir $data &
   $troupe rank --user ana --candidates $candidates
   $troupe status            # or open http://127.0.0.1:8080 in a browser
-  deploy/build.sh release troupe   # builds build/deploy/troupe, which also simulates, plans and measures
+  deploy/build.sh release troupe-lab   # builds build/deploy/troupe-lab, which simulates, plans and measures
 END

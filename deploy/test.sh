@@ -26,7 +26,7 @@ if [ -n "$fast" ]; then
   step "install"
   cmake --preset "$preset" >/dev/null
   cmake --build --preset "$preset" --parallel "$(nproc)" --target tidy_test kernels_test placement_test \
-    runtime_test actors_test router_test server_test sim_test deploy_test
+    runtime_test actors_test router_test server_test sim_test deploy_test lab_test
   step "build"
   select=(-L unit)
 else

@@ -61,6 +61,10 @@ std::string layer_fault(const std::string& path, const std::string& header) {
       {"server", {"kernels/", "runtime/", "server/"}},
       {"sim", {"placement/", "runtime/", "actors/", "router/", "sim/"}},
   };
+  // The simulator, the lab and the baselines are not in the program that serves.
+  if (starts_with_any(header, {"sim/", "deploy/lab/", "placement/baselines/"}) &&
+      !starts_with_any(path, {"sim/", "deploy/lab/", "placement/baselines/", "tests/"}))
+    return "includes " + header + ", which only troupe-lab has";
   const auto rule = allowed.find(folder_of(path));
   // Headers that every component may include: the macro that stops the process on a bug, hashes, and plans,
   // which go from the router to the kernels.
@@ -297,7 +301,11 @@ TEST_SUITE("tidy") {
     CHECK(layer_fault("sim/a.cc", "deploy/b.h") != "");
     CHECK(layer_fault("runtime/a.cc", "sim/b.h") != "");
     CHECK(layer_fault("router/a.cc", "sim/b.h") != "");
-    CHECK(layer_fault("deploy/a.cc", "sim/b.h") == "");
+    CHECK(layer_fault("deploy/a.cc", "sim/b.h") != "");
+    CHECK(layer_fault("deploy/program.cc", "deploy/lab/commands/b.h") != "");
+    CHECK(layer_fault("deploy/node/a.cc", "placement/baselines/b.h") != "");
+    CHECK(layer_fault("deploy/lab/a.cc", "sim/b.h") == "");
+    CHECK(layer_fault("sim/a.cc", "placement/baselines/b.h") == "");
     const std::vector<std::string> folders = listed_folders(
         {"kernels/README.md", {"| folder | purpose |", "| `base/` | x |", "| `cpu/engine/` | y |"}});
     CHECK(folders == std::vector<std::string>{"base", "cpu/engine"});

@@ -27,14 +27,27 @@ std::size_t distance(std::string_view from, std::string_view to) {
   return row[to.size()];
 }
 
+// Returns the place of a command that another program has; "" if it has none of that name.
+std::string command_elsewhere(const std::string& name, const std::string& command,
+                              const CommandsElsewhere& elsewhere) {
+  if (std::ranges::find(elsewhere.commands, command) == elsewhere.commands.end()) return "";
+  return name + ": `" + name + " " + command + "` is " + (elsewhere.moved ? "now " : "") + "`" +
+         elsewhere.program + " " + command + "`";
+}
+
 // Returns an error text for an unknown command; "" if the error is another one.
-std::string unknown_command(const CLI::App& app) {
+std::string unknown_command(const CLI::App& app, const CommandsElsewhere& elsewhere) {
   const CLI::App* at = &app;
-  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  std::string above;  // the words before the unknown one
+  // A word after the unknown one may be a command, too.
+  for (; at->remaining().empty() && !at->get_subcommands().empty(); above += at->get_name() + " ")
+    at = at->get_subcommands().front();
   const std::vector<std::string> left = at->remaining();
   const std::vector<const CLI::App*> commands = at->get_subcommands(nullptr);
   if (commands.empty() || left.empty() || left.front().starts_with('-')) return "";
   const std::string& word = left.front();
+  if (std::string there = command_elsewhere(app.get_name(), above + word, elsewhere); !there.empty())
+    return there;
   std::string known, nearest;
   for (const CLI::App* command : commands) {
     const std::string& name = command->get_name();
@@ -124,8 +137,9 @@ void Command::runs(Action action) {
   app_->callback([chosen = chosen_, action = std::move(action)] { *chosen = action; });
 }
 
-CommandLine::CommandLine(const std::string& name, const std::string& version, const std::string& help)
-    : app_(std::make_unique<CLI::App>(help, name)) {
+CommandLine::CommandLine(const std::string& name, const std::string& version, const std::string& help,
+                         CommandsElsewhere elsewhere)
+    : app_(std::make_unique<CLI::App>(help, name)), elsewhere_(std::move(elsewhere)) {
   app_->set_version_flag("--version", version);
   app_->require_subcommand(1);
 }
@@ -139,7 +153,8 @@ std::optional<int> CommandLine::parse(int argc, char** argv, Action& chosen) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (const std::string word = unknown_command(*app_); error.get_exit_code() != 0 && !word.empty()) {
+    if (const std::string word = unknown_command(*app_, elsewhere_);
+        error.get_exit_code() != 0 && !word.empty()) {
       std::cerr << word << "\n";
       return 2;
     }

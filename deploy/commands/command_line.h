@@ -75,9 +75,18 @@ class Command {
   Action* chosen_;
 };
 
+// Commands that another program has and this one lacks, by their words: "sim", "trace stats".
+// Asked for here, their error says where they are.
+struct CommandsElsewhere {
+  std::string program;
+  std::vector<std::string> commands;
+  bool moved = false;  // they were commands of this program in earlier versions
+};
+
 class CommandLine {
  public:
-  CommandLine(const std::string& name, const std::string& version, const std::string& help);
+  CommandLine(const std::string& name, const std::string& version, const std::string& help,
+              CommandsElsewhere elsewhere = {});
   ~CommandLine();
   Command program();
   // Parses the command line. Returns the exit status if nothing is to run: an error was printed, or
@@ -87,6 +96,7 @@ class CommandLine {
 
  private:
   std::unique_ptr<CLI::App> app_;
+  CommandsElsewhere elsewhere_;
   Action chosen_;
 };
 

@@ -1,4 +1,4 @@
-// `troupe manual` and `troupe completion`: files that packages install with the program.
+// `manual` and `completion` of both programs: files that packages install with them.
 #include <filesystem>
 #include <iostream>
 
@@ -9,21 +9,32 @@
 
 namespace troupe::deploy {
 
-void add_manual(Command app, std::function<CommandHelp()> describe) {
+namespace {
+
+int write_manual(const std::filesystem::path& folder, const CommandHelp& program) {
+  const std::string release = program.name + " " + std::string(version());
+  std::vector<ManualPage> pages = manual_pages(program, release);
+  if (program.name == "troupe") pages.push_back(configuration_page(release));
+  for (const auto& [name, text] : pages) {
+    const std::filesystem::path section = folder / ("man" + name.substr(name.rfind('.') + 1));
+    std::filesystem::create_directories(section);
+    write_output((section / name).string(), text);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_manual(Command app, const std::string& program, std::function<CommandHelp()> describe) {
   auto folder = std::make_shared<std::filesystem::path>();
-  Command manual = app.add_command("manual", "Write manual pages of all commands and of the configuration");
+  Command manual = app.add_command(
+      "manual", program == "troupe" ? "Write manual pages of all commands and of the configuration"
+                                    : "Write manual pages of all commands");
   manual.add_option("folder", *folder, "Folder for the pages; they go into man1 and man5 below it")
       .required();
-  manual.runs([folder, describe] {
-    for (const auto& [name, text] : manual_pages(describe(), "troupe " + std::string(version()))) {
-      const std::filesystem::path section = *folder / ("man" + name.substr(name.rfind('.') + 1));
-      std::filesystem::create_directories(section);
-      write_output((section / name).string(), text);
-    }
-    return 0;
-  });
-  Command completion =
-      app.add_command("completion", "Print shell completion for bash: eval \"$(troupe completion)\"");
+  manual.runs([folder, describe] { return write_manual(*folder, describe()); });
+  Command completion = app.add_command(
+      "completion", "Print shell completion for bash: eval \"$(" + program + " completion)\"");
   completion.runs([describe] {
     std::cout << bash_completion(describe());
     return 0;

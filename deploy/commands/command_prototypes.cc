@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "deploy/commands/commands.h"
-#include "deploy/lab/bench/bench_prototypes.h"
+#include "deploy/node/prototype_run.h"
 #include "deploy/reports/table.h"
 
 namespace troupe::deploy {

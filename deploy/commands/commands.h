@@ -1,7 +1,7 @@
 #pragma once
-// Commands of the program `troupe`. Each `add_…` declares one command with its options; main runs
-// the one that the command line names. Errors are exceptions whose text says what happened, where,
-// and what was expected.
+// Commands of the program `troupe`; deploy/program.cc has the table. Each `add_…` declares one
+// command with its options; main runs the one that the command line names. Errors are exceptions
+// whose text says what happened, where, and what was expected.
 #include <functional>
 #include <string>
 #include <vector>
@@ -24,15 +24,12 @@ void add_import(Command app);
 void add_check(Command app);
 void add_backup(Command app);
 void add_restore(Command app);
-void add_bench(Command app);
+void add_prototypes(Command app);
+void add_trace_capture(Command app);  // `trace capture`
 void add_logits(Command app);
 void add_config(Command app);
-void add_sim(Command app);
-void add_plan(Command app);
-void add_trace(Command app);
-void add_train(Command app);
-void add_prototypes(Command app);
-void add_manual(Command app, std::function<CommandHelp()> describe);  // `manual` and `completion`
+// `manual` and `completion`, which every program has.
+void add_manual(Command app, const std::string& program, std::function<CommandHelp()> describe);
 
 // Options of all commands that start or read a node: a configuration file, and options that
 // override it.

@@ -8,13 +8,10 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <thread>
 
-#include "deploy/commands/command_sim.h"
-#include "deploy/lab/testing/small_generator_test.h"
+#include "deploy/testing/command_run_test.h"
 #include "kernels/climber/climber_reference.h"
 #include "kernels/testing/small_climber_test.h"
 #include "kernels/testing/test_folder.h"
@@ -26,45 +23,12 @@ using nlohmann::json;
 
 namespace {
 
-// Captures what is written to a stream for its lifetime.
-class CapturedStream {
- public:
-  explicit CapturedStream(std::ostream& stream) : stream_(stream), before_(stream.rdbuf(text_.rdbuf())) {}
-  ~CapturedStream() { stream_.rdbuf(before_); }
-  std::string text() const { return text_.str(); }
-
- private:
-  std::ostringstream text_;
-  std::ostream& stream_;
-  std::streambuf* before_;
-};
-
-struct Ran {
-  int status = 0;
-  std::string out, err;
-};
-
-// Runs `troupe` with these arguments.
-Ran run(std::vector<std::string> words) {
-  words.insert(words.begin(), "troupe");
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  CommandLine line("troupe", "", "");
-  for (const auto add : {add_rank, add_bench, add_sim, add_plan, add_trace, add_logits, add_keys})
-    add(line.program());
-  const CapturedStream out(std::cout), err(std::cerr);
-  Action chosen;
-  const std::optional<int> ended = line.parse(static_cast<int>(argv.size()), argv.data(), chosen);
-  const int status = ended ? *ended : chosen();
-  return {status, out.text(), err.text()};
-}
+CommandRun run(std::vector<std::string> words) { return run_command(troupe_program(), std::move(words)); }
 
 json json_of(std::vector<std::string> words) {
   words.insert(words.end(), {"--json", "-"});
   return json::parse(run(std::move(words)).out);
 }
-
-std::string demo(const std::string& what) { return std::string(TROUPE_ROOT_DIR) + "/deploy/demo/" + what; }
 
 // Server that answers one request with an error and keeps its body.
 class OneRequest {
@@ -107,22 +71,6 @@ class OneRequest {
 };
 
 TEST_SUITE("commands") {
-  TEST_CASE("sim: the replay command has the seed's options and the numbers of the sufficient faults") {
-    sim::Failure failure{.seed = 17};
-    for (const std::int64_t at : {1, 2, 2, 3}) failure.faults.push_back({.at = {at}});
-    SimCommandOptions options;
-    CHECK(replay_command(failure, options) == "troupe sim --replay 17 --keep none");
-    failure.shrunk = {failure.faults[1], failure.faults[2], failure.faults[3]};  // two are equal
-    CHECK(replay_command(failure, options) == "troupe sim --replay 17 --keep 1,2,3");
-    failure.shrunk = {failure.faults[0]};
-    options.faults = "kill,pause";
-    CHECK(replay_command(failure, options) == "troupe sim --replay 17 --faults kill,pause --keep 0");
-    options.nodes = 3;
-    options.minutes = 0.25;
-    CHECK(replay_command(failure, options) ==
-          "troupe sim --replay 17 --nodes 3 --minutes 0.25 --faults kill,pause --keep 0");
-  }
-
   TEST_CASE("logits: an HSTU request gives the golden logits, and a faulty file names the field") {
     const std::string model = std::string(TROUPE_ROOT_DIR) + "/../shared/models/tiny-hstu-movielens";
     if (!std::filesystem::exists(model + "/golden.json")) {
@@ -215,37 +163,6 @@ TEST_SUITE("commands") {
                       (file + ": actions[0] is 6; expected an integer from 0 to 5").c_str());
   }
 
-  TEST_CASE("options: a value outside its range is refused with the range") {
-    const Ran ran = run({"plan", "--memory", "1GB", "--items", "10", "--zipf", "1", "--user-tokens", "0.5"});
-    CHECK(ran.status != 0);
-    CHECK(ran.err.find("not in range 1") != std::string::npos);
-  }
-
-  TEST_CASE(
-      "plan --serve: names the cheapest nodes that meet the target, or reports that none does with its "
-      "reason") {
-    const kernels::TestFolder folder;
-    const std::string trace = (folder.path() / "trace.jsonl").string();
-    run({"trace", "generate", "--items", "300", "--out", trace, "--requests", "600", "--users", "100",
-         "--candidates", "20", "--history", "5", "--rate", "100"});
-    const auto ask = [&](const std::string& p99, std::vector<std::string> more) {
-      std::vector<std::string> words{"plan",  "--serve", trace,         "--memory", "1GB",
-                                     "--p99", p99,       "--nodes-max", "4"};
-      words.insert(words.end(), more.begin(), more.end());
-      return words;
-    };
-    const json found = json_of(ask("400", {"--node", "A100-40G=3", "--node", "H20=2"}));
-    CHECK(found.at("cheapest") == "H20");
-    CHECK(found.at("types").at(0).at("least").at("nodes") == 1);
-    const Ran none = run(ask("1", {"--node", "A100-40G=3"}));
-    CHECK(none.status == 1);
-    CHECK(none.err.find("a mean request alone, with nothing cached") != std::string::npos);
-    CHECK_THROWS_WITH(run(ask("1", {})),
-                      doctest::Contains("expected at least one, such as --node A100-40G=3.2"));
-    CHECK_THROWS_WITH(run(ask("1", {"--node", "A100-40G=3", "--data", "."})),
-                      doctest::Contains("--data is about the placement of items"));
-  }
-
   TEST_CASE("rank: requests --top items and prints the server's answer") {
     OneRequest server;
     CHECK_THROWS_WITH_AS(
@@ -254,38 +171,12 @@ TEST_SUITE("commands") {
     CHECK(server.body() == json{{"user", "ann"}, {"candidates", {"x", "y"}}, {"top_k", 7}});
   }
 
-  TEST_CASE("trace generate: uses all items of a catalog and no others") {
-    const kernels::TestFolder folder;
-    folder.write("items.tsv", "item_id\tsid\nx\t1\ny\t2\nz\t3\n");
-    const std::string trace = (folder.path() / "trace.jsonl").string();
-    run({"trace", "generate", "--catalog", folder.path().string(), "--out", trace, "--requests", "20",
-         "--users", "3", "--candidates", "3", "--history", "2"});
-    CHECK(json_of({"trace", "stats", trace}).at("requests") == 20);
-    const std::string text = folder.read("trace.jsonl");
-    for (const char* item : {"\"x\"", "\"y\"", "\"z\""}) CHECK(text.find(item) != std::string::npos);
-  }
-
-  TEST_CASE("sim --experiments: an experiment that cannot run is reported, and the others' results remain") {
-    const kernels::TestFolder folder;
-    folder.write("list.json", R"([{"name":"a","device":"nothing"}])");
-    const Ran ran = run({"sim", "--experiments", (folder.path() / "list.json").string()});
-    CHECK(ran.status == 1);
-    CHECK(ran.err.find("a: device is nothing") != std::string::npos);
-  }
-
-  TEST_CASE("sim --seeds: reports the phases in which faults struck") {
-    const Ran ran =
-        run({"sim", "--seeds", "1..1", "--minutes", "0.05", "--faults", "kill", "--threads", "1"});
-    CHECK(ran.out.find("\nkill ") != std::string::npos);
-    CHECK(ran.out.find("\nwipe ") == std::string::npos);
-  }
-
   TEST_CASE("keys: keys in a file are added and revoked beside the others") {
     const TestFolder folder;
     const std::string location = folder.path() / "keys";
     std::vector<std::string> ids;
     for (const char* whose : {"--tenant=acme", "--admin"}) {
-      const Ran made = run({"keys", "add", location, whose});
+      const CommandRun made = run({"keys", "add", location, whose});
       CHECK(made.out.size() > 20);
       REQUIRE(made.err.starts_with("troupe: key "));
       CHECK(made.err.find(" is in " + location + "; servers take it at SIGHUP") != std::string::npos);
@@ -309,16 +200,6 @@ TEST_SUITE("commands") {
         std::runtime_error);
   }
 
-  TEST_CASE("plan: names the source of the accesses, Zipf's law or the histories") {
-    const auto plan = [](std::vector<std::string> more) {
-      more.insert(more.begin(), {"plan", "--memory", "1GB", "--data", demo("world"), "--candidates", "4"});
-      return run(std::move(more)).out;
-    };
-    CHECK(plan({"--zipf", "1.25"}).find("Zipf 1.25, hottest first") != std::string::npos);
-    CHECK(plan({}).find("accessed as in 1676 runs of histories (750 more are held out);") !=
-          std::string::npos);
-  }
-
   TEST_CASE("keys: keys in a Redis are added and revoked, with a warning for the last one") {
     if (!RedisTestServer::is_installed()) return;
     const RedisTestServer redis;
@@ -336,86 +217,14 @@ TEST_SUITE("commands") {
     CHECK(run({"keys", "revoke", location, ids[1]}).err.find("was the last") != std::string::npos);
   }
 
-  TEST_CASE("json output: an unwritable file is refused before any work") {
-    const std::vector<std::vector<std::string>> asked{
-        {"bench", "accuracy", "--model", "none", "--data", "none"},
-        {"bench", "calibrate"},
-        {"bench", "engine", "--shape", "tiny", "--rounds", "1"},
-        {"bench", "generate"},
-        {"bench", "plans", "--model", "none", "--data", "none"},
-        {"bench", "serve", "--url", "http://127.0.0.1:1", "--trace", "none"},
-        {"sim", "--experiments", "none"},
-        {"sim", "--refresh"},
-        {"sim", "--model", "none", "--data", "none"},
-        {"sim", "--seeds", "1..100000"}};
-    for (std::vector<std::string> words : asked) {
-      CAPTURE(words[0] + " " + words[1]);
-      words.insert(words.end(), {"--json", "/nowhere/x.json"});
-      CHECK_THROWS_WITH(run(words), doctest::Contains("/nowhere/x.json: cannot be written"));
-    }
-  }
-
-  TEST_CASE("sim --trace: replays the requested number of requests, also one") {
-    const TestFolder folder;
-    const std::string trace = (folder.path() / "t.jsonl").string();
-    run({"trace", "generate", "--out", trace, "--requests", "7", "--users", "3", "--items", "9",
-         "--candidates", "2", "--history", "2", "--rate", "50"});
-    for (const std::uint64_t requests : {0, 1, 3}) {
-      const json reported =
-          json_of({"sim", "--trace", trace, "--nodes", "2", "--requests", std::to_string(requests)});
-      CHECK(reported.at("answered") == (requests > 0 ? requests : 7));
-    }
-  }
-
-  TEST_CASE(
-      "make-model: the vocabulary has the prompt form's names, four levels of 256 codes, and identifiers") {
-    const TestFolder folder;
-    const std::string model = (folder.path() / "m").string();
-    run({"bench", "make-model", "--shape", "tiny", "--out", model});
-    std::ifstream file(model + "/vocab.json");
-    const json vocabulary = json::parse(file);
-    CHECK(vocabulary.size() == 32'768);
-    CHECK(vocabulary.at("<yes>") == 6);
-    CHECK(vocabulary.at("<instr_3>") == 9);
-    CHECK(vocabulary.at("<sys_7>") == 16);
-    CHECK(vocabulary.at("<a_0>") == 17);
-    CHECK(vocabulary.at("<a_255>") == 17 + 255);
-    CHECK(vocabulary.at("<b_0>") == 17 + 256);
-    CHECK(vocabulary.at("<d_255>") == 17 + 4 * 256 - 1);
-    CHECK(vocabulary.at("<item_0>") == 17 + 4 * 256);
-  }
-
-  TEST_CASE("bench rank: prints the sizes of item blocks and user blocks") {
-    const json bench = json_of({"bench", "rank", "--model", demo("model"), "--data", demo("world"),
-                                "--policy", "bat", "--requests", "2"});
-    CHECK(bench.at("item_bytes") > bench.at("user_bytes"));
-    CHECK(bench.at("user_bytes") > 0);
-    CHECK(bench.at("runs").at(0).at("requests") == 2);
-  }
-
-  TEST_CASE("bench accuracy: prints a mean and its error") {
-    const SmallGenerator world;
-    const std::string folder = world.folder().path().string();
-    const json run = json_of({"bench", "accuracy", "--model", folder, "--data", folder, "--formats",
-                              "f32/f32", "--width", "4"})
-                         .at("runs")
-                         .at(0);
-    CHECK(run.at("nll").at("standard_error") > 0);
-    CHECK(run.at("nll").at("standard_error") < run.at("nll").at("mean"));
-  }
-
-  TEST_CASE("bench engine: names the number formats of the run") {
-    const json bench =
-        json_of({"bench", "engine", "--shape", "tiny", "--rounds", "1", "--weights", "int8", "--kv", "f16"});
-    CHECK(bench.at("runs").at(0).at("weights") == "int8");
-    CHECK(bench.at("runs").at(0).at("kv") == "f16");
-    double shares = 0;
-    for (const char* part :
-         {"linear", "attention", "elementwise", "embedding", "keys_values", "planning", "readout"}) {
-      CAPTURE(part);
-      shares += bench.at("runs").at(0).at("parts").at(part).get<double>();
-    }
-    CHECK(shares > 0.5);
+  TEST_CASE("commands: a command of troupe-lab is refused with its present name") {
+    const auto error_of = [](std::vector<std::string> words) { return run(std::move(words)).err; };
+    CHECK(error_of({"sim", "--seeds", "1..2"}) == "troupe: `troupe sim` is now `troupe-lab sim`\n");
+    CHECK(error_of({"bench", "rank"}) == "troupe: `troupe bench` is now `troupe-lab bench`\n");
+    CHECK(error_of({"trace", "stats", "t.jsonl"}) ==
+          "troupe: `troupe trace stats` is now `troupe-lab trace stats`\n");
+    CHECK(error_of({"simm"}).starts_with("troupe: there is no command \"simm\"; expected one of serve, "));
+    CHECK(run({"sim"}).status == 2);
   }
 }
 

@@ -61,14 +61,101 @@ void append_page(std::vector<ManualPage>& pages, const CommandHelp& command, con
   if (!command.options.empty()) out += ".SH OPTIONS\n";
   for (const OptionHelp& option : command.options) append_option(out, option);
   out += ".SH SEE ALSO\n";
-  if (path.find(' ') != path.npos) out += ".BR troupe (1),\n";
+  if (const std::size_t space = path.find(' '); space != path.npos)
+    out += ".BR " + roff(path.substr(0, space)) + " (1),\n";
   out += ".BR troupe.yaml (5)\n";
   pages.emplace_back(dashed + ".1", out);
   for (const CommandHelp& below : command.commands)
     append_page(pages, below, path + " " + below.name, version);
 }
 
-std::string configuration_page(const std::string& version) {
+// ---- shell completion ----
+
+// Writes the completion of one program. All its names in the shell begin with `prefix`.
+class Completion {
+ public:
+  explicit Completion(const std::string& program) : program_(program), prefix_("_" + program) {
+    std::ranges::replace(prefix_, '-', '_');
+  }
+
+  std::string text(const CommandHelp& program) {
+    out_ = "# Completion of the program " + program_ + " in bash; `" + program_ +
+           " completion` wrote it.\ndeclare -gA " + prefix_ + "_commands " + prefix_ + "_options " + prefix_ +
+           "_values\n";
+    append_tables(program, program.name);
+    out_ += prefix_ + "_settings='";
+    for (const Setting& setting : setting_table()) out_.append(setting.name).append(" ");
+    out_.back() = '\'';
+    for (const char c : complete_words) {
+      if (c == '@')
+        out_ += prefix_;
+      else if (c == '%')
+        out_ += program_;
+      else
+        out_ += c;
+    }
+    return out_;
+  }
+
+ private:
+  void append_words(const char* table, const std::string& key, const std::string& words) {
+    if (!words.empty()) out_ += prefix_ + table + "['" + key + "']='" + words + "'\n";
+  }
+  void append_tables(const CommandHelp& command, const std::string& path) {
+    std::vector<std::string> commands, options;
+    for (const CommandHelp& below : command.commands) commands.push_back(below.name);
+    for (const OptionHelp& option : command.options)
+      for (const std::string& name : option.names) {
+        options.push_back(name);
+        append_words("_values", path + " " + name,
+                     option.words.empty() && !option.flag ? "FILE" : joined(option.words, " "));
+      }
+    append_words("_commands", path, joined(commands, " "));
+    append_words("_options", path, joined(options, " "));
+    for (const CommandHelp& below : command.commands) append_tables(below, path + " " + below.name);
+  }
+
+  // @ stands for the prefix, % for the program.
+  static constexpr std::string_view complete_words = R"(
+@() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} path=% word
+  local -i i
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    word=${COMP_WORDS[i]}
+    [[ " ${@_commands[$path]} " == *" $word "* ]] && path="$path $word"
+  done
+  local values=${@_values["$path $previous"]}
+  COMPREPLY=()
+  if [[ $previous == --set ]]; then
+    compopt -o nospace
+    COMPREPLY=($(compgen -S = -W "$@_settings" -- "$current"))
+  elif [[ $values == FILE ]]; then
+    compopt -o default
+  elif [[ -n $values ]]; then
+    COMPREPLY=($(compgen -W "$values" -- "$current"))
+  elif [[ $current == -* || -z ${@_commands[$path]} ]]; then
+    COMPREPLY=($(compgen -W "${@_options[$path]}" -- "$current"))
+    [[ ${#COMPREPLY[*]} -eq 0 ]] && compopt -o default
+  else
+    COMPREPLY=($(compgen -W "${@_commands[$path]}" -- "$current"))
+  fi
+}
+complete -F @ %
+)";
+
+  const std::string program_;
+  std::string prefix_, out_;
+};
+
+}  // namespace
+
+std::vector<ManualPage> manual_pages(const CommandHelp& program, const std::string& version) {
+  std::vector<ManualPage> pages;
+  append_page(pages, program, program.name, version);
+  return pages;
+}
+
+ManualPage configuration_page(const std::string& version) {
   std::string out = begin_page("troupe.yaml", 5, "configuration of a node", version), section;
   out +=
       ".SH DESCRIPTION\nA YAML file with sections of settings, for \\fBtroupe serve \\-\\-config\\fR; "
@@ -82,74 +169,9 @@ std::string configuration_page(const std::string& version) {
            roff(" Takes " + expected_of(setting) + ".");
     out += setting.initial.empty() ? "\n" : roff(" [" + std::string(setting.initial) + "]") + "\n";
   }
-  return out;
+  return {"troupe.yaml.5", out};
 }
 
-// ---- shell completion ----
-
-void append_words(std::string& out, const char* table, const std::string& key, const std::string& words) {
-  if (!words.empty()) out.append(table).append("['").append(key).append("']='").append(words).append("'\n");
-}
-
-void append_tables(std::string& out, const CommandHelp& command, const std::string& path) {
-  std::vector<std::string> commands, options;
-  for (const CommandHelp& below : command.commands) commands.push_back(below.name);
-  for (const OptionHelp& option : command.options)
-    for (const std::string& name : option.names) {
-      options.push_back(name);
-      append_words(out, "_troupe_values", path + " " + name,
-                   option.words.empty() && !option.flag ? "FILE" : joined(option.words, " "));
-    }
-  append_words(out, "_troupe_commands", path, joined(commands, " "));
-  append_words(out, "_troupe_options", path, joined(options, " "));
-  for (const CommandHelp& below : command.commands) append_tables(out, below, path + " " + below.name);
-}
-
-constexpr std::string_view complete_words = R"(
-_troupe() {
-  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} path=troupe word
-  local -i i
-  for ((i = 1; i < COMP_CWORD; i++)); do
-    word=${COMP_WORDS[i]}
-    [[ " ${_troupe_commands[$path]} " == *" $word "* ]] && path="$path $word"
-  done
-  local values=${_troupe_values["$path $previous"]}
-  COMPREPLY=()
-  if [[ $previous == --set ]]; then
-    compopt -o nospace
-    COMPREPLY=($(compgen -S = -W "$_troupe_knobs" -- "$current"))
-  elif [[ $values == FILE ]]; then
-    compopt -o default
-  elif [[ -n $values ]]; then
-    COMPREPLY=($(compgen -W "$values" -- "$current"))
-  elif [[ $current == -* || -z ${_troupe_commands[$path]} ]]; then
-    COMPREPLY=($(compgen -W "${_troupe_options[$path]}" -- "$current"))
-    [[ ${#COMPREPLY[@]} -eq 0 ]] && compopt -o default
-  else
-    COMPREPLY=($(compgen -W "${_troupe_commands[$path]}" -- "$current"))
-  fi
-}
-complete -F _troupe troupe
-)";
-
-}  // namespace
-
-std::vector<ManualPage> manual_pages(const CommandHelp& program, const std::string& version) {
-  std::vector<ManualPage> pages;
-  append_page(pages, program, program.name, version);
-  pages.emplace_back("troupe.yaml.5", configuration_page(version));
-  return pages;
-}
-
-std::string bash_completion(const CommandHelp& program) {
-  std::string out =
-      "# Completion of the program troupe in bash; `troupe completion` wrote it.\n"
-      "declare -gA _troupe_commands _troupe_options _troupe_values\n";
-  append_tables(out, program, program.name);
-  out += "_troupe_knobs='";
-  for (const Setting& setting : setting_table()) out.append(setting.name).append(" ");
-  out.back() = '\'';
-  return out.append(complete_words);
-}
+std::string bash_completion(const CommandHelp& program) { return Completion(program.name).text(program); }
 
 }  // namespace troupe::deploy

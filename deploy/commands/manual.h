@@ -9,10 +9,11 @@
 
 namespace troupe::deploy {
 
-// File name and text: "troupe-trace-convert.1" for each command, "troupe.yaml.5" for the
-// configuration.
+// File name and text: "troupe-trace-capture.1".
 using ManualPage = std::pair<std::string, std::string>;
+// Returns a page for the program and for each of its commands.
 std::vector<ManualPage> manual_pages(const CommandHelp& program, const std::string& version);
+ManualPage configuration_page(const std::string& version);  // "troupe.yaml.5"
 
 std::string bash_completion(const CommandHelp& program);
 

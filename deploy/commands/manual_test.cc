@@ -32,7 +32,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 TEST_CASE("manual: each command has a page with its options, and no text becomes a roff request") {
   const auto pages = manual_pages(small_program(), "troupe 1");
-  CHECK(pages.size() == 4);
+  CHECK(pages.size() == 3);
   CHECK(has(page(pages, "troupe.1"), "\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nSays this"));
   CHECK(has(page(pages, "troupe.1"), "\\fBtrace\\fR\nMake, capture and measure request traces"));
   CHECK(has(page(pages, "troupe-trace-convert.1"),
@@ -41,7 +41,7 @@ TEST_CASE("manual: each command has a page with its options, and no text becomes
 }
 
 TEST_CASE("manual: the page of the configuration has every setting with its values") {
-  const std::string text = page(manual_pages(small_program(), "troupe 1"), "troupe.yaml.5");
+  const std::string text = page({configuration_page("troupe 1")}, "troupe.yaml.5");
   for (const Setting& setting : setting_table())
     CHECK_MESSAGE(has(text, "\\fB" + std::string(setting.name) + "\\fR\n"), setting.name);
 }
@@ -53,4 +53,14 @@ TEST_CASE("completion: has commands, options and the words of options") {
   CHECK(has(text, "_troupe_options['troupe trace convert']='--kind'\n"));
   CHECK(has(text, "_troupe_values['troupe trace convert --kind']='a b'\n"));
   CHECK_FALSE(has(text, "_troupe_values['troupe --help']"));
+  CHECK(has(text, "\ncomplete -F _troupe troupe\n"));
+}
+
+TEST_CASE("completion: a program's names in the shell are its own") {
+  CommandHelp lab = small_program();
+  lab.name = "troupe-lab";
+  const std::string text = bash_completion(lab);
+  CHECK(has(text, "_troupe_lab_commands['troupe-lab trace']='convert'\n"));
+  CHECK(has(text, "\ncomplete -F _troupe_lab troupe-lab\n"));
+  CHECK_FALSE(has(text, "_troupe_commands"));
 }

@@ -77,7 +77,10 @@ if [[ $program == *.deb ]]; then
   # The user and the command of the unit, as systemd would use them.
   grep -q '^User=troupe' "$root/usr/lib/systemd/system/troupe.service"
   words=$(sed -n 's/^ExecStart=//p' "$root/usr/lib/systemd/system/troupe.service")
-  inside test -s /usr/share/man/man1/troupe-serve.1.gz -a -s /usr/share/bash-completion/completions/troupe
+  for file in man/man1/troupe-{serve,lab-sim}.1.gz bash-completion/completions/troupe{,-lab}; do
+    inside test -s /usr/share/$file
+  done
+  inside troupe-lab --version
 else
   install -D -m 755 "$program" "$root/usr/local/bin/troupe"
   install -d "$root/var/lib/troupe"
@@ -103,7 +106,7 @@ grep -q camp-0001 <<<"$answer" || { echo "it does not rank"; exit 1; }
 if [[ $program == *.deb ]]; then
   inside dpkg -r troupe
   [ -d "$root/$data" ] || { echo "removing the package deleted its data; only purge may do that"; exit 1; }
-  [ ! -e "$root/usr/bin/troupe" ] || { echo "the removed package left the program"; exit 1; }
+  [ -z "$(ls "$root"/usr/bin/troupe* 2>/dev/null)" ] || { echo "the removed package left a program"; exit 1; }
   inside dpkg -P troupe
   expected='^./etc/(passwd|group|shadow|gshadow|subuid|subgid)-?$|^./etc/.pwd.lock$|^./var/log/'
   left=$(comm -13 <(echo "$before") <(all_files) | grep -vE "$expected" || true)

@@ -1,4 +1,4 @@
-// Parses the option --device: the name of a known device, or a profile's file that `troupe bench
+// Parses the option --device: the name of a known device, or a profile's file that `troupe-lab bench
 // calibrate` wrote.
 #include "deploy/data/device_option.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 // Parses the option --device of commands that predict: the name of a known device, or the file of a
-// profile that `troupe bench calibrate` wrote.
+// profile that `troupe-lab bench calibrate` wrote.
 #include <string>
 
 #include "placement/cost/cost_model.h"

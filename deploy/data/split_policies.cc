@@ -1,4 +1,4 @@
-// Reads the file of split policies that `troupe train` wrote; they decide how a pool is divided
+// Reads the file of split policies that `troupe-lab train` wrote; they decide how a pool is divided
 // between its areas.
 #include "deploy/data/split_policies.h"
 
@@ -13,7 +13,7 @@ constexpr std::size_t policies_bytes_max = 1 << 20;
 
 placement::TrainedPolicies read_split_policies(const std::string& path) {
   return placement::parse_policies(
-      read_whole_file(path, policies_bytes_max, "policies that troupe train wrote"), path);
+      read_whole_file(path, policies_bytes_max, "policies that troupe-lab train wrote"), path);
 }
 
 }  // namespace troupe::deploy

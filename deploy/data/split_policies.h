@@ -1,5 +1,5 @@
 #pragma once
-// Reads the split policies that `troupe train` wrote (placement/split/trained_policies.h).
+// Reads the split policies that `troupe-lab train` wrote (placement/split/trained_policies.h).
 #include <string>
 
 #include "placement/split/trained_policies.h"

@@ -66,6 +66,11 @@ void LinePosition::fail(std::string_view what, std::string_view expected) const 
                               std::string(expected)));
 }
 
+std::string name_of_path(const std::string& path) {
+  const std::filesystem::path given(path);
+  return (given.has_filename() ? given : given.parent_path()).filename().string();
+}
+
 std::vector<std::string_view> split(std::string_view line, char separator) {
   std::vector<std::string_view> fields;
   for (;;) {

@@ -47,6 +47,9 @@ class TextFile {
   std::unique_ptr<Gzip> gzip_;
 };
 
+// Returns the last name of a path: "a" of x/a and of x/a/.
+std::string name_of_path(const std::string& path);
+
 std::vector<std::string_view> split(std::string_view line, char separator);
 std::uint64_t parse_number(const TextFile& file, std::string_view text, std::string_view name,
                            std::uint64_t max);

@@ -31,7 +31,6 @@
 #include "runtime/testing/etcd_test_server.h"
 #include "runtime/transfer/ucx_transport.h"
 #include "server/http/http_server.h"
-#include "sim/scenario/scenario.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -448,19 +447,6 @@ std::vector<Default> defaults_of_edges() {
           {"pool.page_tokens", decoder.page_tokens}};
 }
 
-// The policy is left out: a scenario without a policy is a paper's or drawn.
-std::vector<Default> defaults_of_scenario() {
-  const sim::Scenario s;
-  return {{"cluster.heartbeat", s.heartbeat.us},   {"router.requests_in_flight_max", s.in_flight_max},
-          {"router.deadline", s.deadline.us},      {"router.tenants_max", s.tenants_max},
-          {"router.quantum", s.turn.us},           {"router.window", s.window.us},
-          {"router.pull_share", s.pull_share},     {"router.frequency_window", s.frequency_window.us},
-          {"pool.page_tokens", s.page_tokens},     {"pool.item_share", s.item_share},
-          {"pool.row_share", s.row_share},         {"pool.store_item_blocks", s.store},
-          {"pool.precompute_items", s.precompute}, {"inference.queue_max", s.queue_max},
-          {"inference.overlap", s.overlap},        {"inference.batch_tokens_max", s.batch_tokens_max}};
-}
-
 // Settings of machines, files and addresses: no struct has them, or the node reads them itself.
 const std::set<std::string_view> of_the_box{"node.data_dir",
                                             "node.drain_notice",
@@ -477,6 +463,9 @@ const std::set<std::string_view> of_the_box{"node.data_dir",
                                             "model.device",
                                             "model.device_format",
                                             "pool.memory",
+                                            "pool.item_share",
+                                            "pool.row_share",
+                                            "pool.store_item_blocks",
                                             "pool.device_bytes",
                                             "pool.verify_on_read",
                                             "pool.store_bytes_max",
@@ -604,7 +593,7 @@ TEST_CASE("core configs: every setting of a core reaches its own field, and ever
 TEST_CASE(
     "defaults: every struct has the settings' defaults, and every setting is in a struct or the node's own") {
   std::set<std::string_view> found;
-  for (const auto& list : {values_of({}), defaults_of_actors(), defaults_of_edges(), defaults_of_scenario()})
+  for (const auto& list : {values_of({}), defaults_of_actors(), defaults_of_edges()})
     for (const Default& given : list) {
       CAPTURE(given.setting);
       const Setting* setting = find_setting(given.setting);

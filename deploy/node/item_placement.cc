@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "deploy/planning/plan_file.h"
+#include "deploy/data/placement_file.h"
 #include "runtime/config/config.h"
 
 namespace troupe::deploy {
@@ -40,7 +40,7 @@ router::ItemAssignment planned(const std::string& setting, std::vector<NodeId> w
     file = setting.substr(0, colon), name = setting.substr(colon + 1);
   if (!is_there(file))
     throw ConfigError("pool.placement is " + setting +
-                      "; expected any, replicate, hash, or a file of troupe plan --json");
+                      "; expected any, replicate, hash, or a file of troupe-lab plan --json");
   const PreviousPlacement plan = read_plan(file, name);
   if (plan.nodes != workers)
     throw ConfigError("pool.placement: " + file + " is a plan for nodes " + list(plan.nodes) +

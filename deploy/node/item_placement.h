@@ -9,7 +9,7 @@
 namespace troupe::deploy {
 
 // "any" returns null. "replicate" and "hash" assign items to `workers`. Otherwise the setting is
-// FILE or FILE:NAME, the output of `troupe plan --json`. NAME is one of its placements, hrcs by
+// FILE or FILE:NAME, the output of `troupe-lab plan --json`. NAME is one of its placements, hrcs by
 // default; its nodes must be `workers`. Throws ConfigError.
 std::shared_ptr<const router::ItemAssignment> item_places(const std::string& setting,
                                                           std::vector<NodeId> workers);

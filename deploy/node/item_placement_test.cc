@@ -2,9 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
-#include "deploy/planning/plan_file.h"
 #include "kernels/testing/test_folder.h"
 #include "runtime/config/config.h"
 
@@ -37,20 +34,18 @@ TEST_CASE("pool.placement: a plan's file is read, and its faults are reported") 
   CHECK_THROWS_AS(item_places(std::string(5'000, 'x'), {1, 4}), ConfigError);
   CHECK_THROWS_WITH_AS(
       item_places("nowhere", {1, 4}),
-      "pool.placement is nowhere; expected any, replicate, hash, or a file of troupe plan --json",
+      "pool.placement is nowhere; expected any, replicate, hash, or a file of troupe-lab plan --json",
       ConfigError);
   CHECK_THROWS_AS(item_places(file, {1, 2}), ConfigError);
 }
 
 TEST_CASE("pool.placement: items that a plan leaves nowhere belong to no node") {
   const kernels::TestFolder folder;
-  placement::Placement plan({1, 4}, 64);  // most are on no node; by hash they would be on one of the two
-  plan.put(0, placement::everywhere);
-  plan.put(1, 0);
-  plan.put(2, 1);
-  nlohmann::json list = deploy::placement_list(plan, {});
-  list["name"] = "hrcs";
-  folder.write("plan.json", nlohmann::json{{"placements", {list}}}.dump());
+  std::string nowhere;  // by hash these would be on one of the two
+  for (int item = 3; item < 64; ++item) nowhere += (item > 3 ? ", \"" : "\"") + std::to_string(item) + "\"";
+  folder.write("plan.json", R"({"placements": [{"name": "hrcs", "nodes": [1, 4], "everywhere": ["0"],
+    "shards": {"1": ["1"], "4": ["2"]}, "nowhere": [)" +
+                                nowhere + "]}]}");
   const auto places = item_places((folder.path() / "plan.json").string(), {4, 1});
   CHECK(places->nodes_of("0") == Nodes{1, 4});
   CHECK(places->nodes_of("1") == Nodes{1});

@@ -27,11 +27,12 @@ std::shared_ptr<placement::SplitPolicy> split_of(const PoolSettings& settings) {
   const std::string &name = settings.split, &file = settings.split_trained;
   if (name.empty()) return nullptr;
   if (!placement::knows_split(name))
-    throw ConfigError("pool.split is \"" + name + "\"; expected " + placement::split_names());
+    throw ConfigError("pool.split is \"" + name + "\"; expected " + placement::split_names() +
+                      "; baselines, such as pid, run in troupe-lab sim --split");
   if (!placement::learned_split(name)) return placement::make_split(name, {.better = split_gain_min});
   if (file.empty())
     throw ConfigError(
-        "pool.split_trained is empty; expected a file that troupe train wrote, for pool.split: " + name);
+        "pool.split_trained is empty; expected a file that troupe-lab train wrote, for pool.split: " + name);
   try {
     const placement::TrainedPolicies trained = read_split_policies(file);
     return placement::make_split(name, {.trained = &trained});

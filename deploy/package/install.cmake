@@ -2,9 +2,14 @@
 set(to "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
 
 file(MAKE_DIRECTORY "${to}/${share}/bash-completion/completions")
-execute_process(COMMAND "${program}" manual "${to}/${share}/man" COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND "${program}" completion
-  OUTPUT_FILE "${to}/${share}/bash-completion/completions/troupe" COMMAND_ERROR_IS_FATAL ANY)
+foreach(program IN LISTS programs)
+  if(EXISTS "${program}")
+    get_filename_component(name "${program}" NAME)
+    execute_process(COMMAND "${program}" manual "${to}/${share}/man" COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND "${program}" completion
+      OUTPUT_FILE "${to}/${share}/bash-completion/completions/${name}" COMMAND_ERROR_IS_FATAL ANY)
+  endif()
+endforeach()
 file(GLOB pages "${to}/${share}/man/man*/troupe*.[15]")
 foreach(page IN LISTS pages)
   execute_process(COMMAND gzip -9nf "${page}" COMMAND_ERROR_IS_FATAL ANY)

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "deploy/lab/traces/request_trace.h"
+#include "deploy/data/request_trace.h"
 
 namespace troupe::deploy {
 namespace {

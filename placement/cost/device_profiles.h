@@ -1,6 +1,6 @@
 #pragma once
 // Knows devices, links and models by name, for the simulator and the planner, and converts a device
-// to and from text: `troupe bench calibrate` writes one for its machine, and `troupe sim --device
+// to and from text: `troupe-lab bench calibrate` writes one for its machine, and `troupe-lab sim --device
 // FILE` reads it. Peaks, bandwidths and shapes are published figures, with their sources beside
 // them. The share that an engine reaches (efficiency, launches, half saturation) is a default of
 // the device's class until it is calibrated.

@@ -68,31 +68,8 @@ TEST_CASE("smart allocator: without recovery a burst does not change its step") 
   CHECK(smart.next_alpha({calm(0.5, 1), {}}) == doctest::Approx(0.5));
 }
 
-struct Valley final : SplitEnvironment {
-  SplitState begin(std::uint64_t episode) override {
-    return at(0.1 + 0.8 * static_cast<double>(episode % 5) / 4);
-  }
-  SplitState play(double alpha) override {
-    last = alpha;
-    return at(alpha);
-  }
-  double reward() const override { return split_reward(0, 1 + 2 * std::abs(last - 0.4)); }
-  double last = 0;
-  static SplitState at(double alpha) { return {.alpha = alpha, .p99 = 0.5 + std::abs(alpha - 0.4)}; }
-};
-
-TEST_CASE("PPO training: the policy learns to move to the minimum of a valley") {
-  Valley valley;
-  PpoSplit policy(train_ppo(valley, {.episodes = 120, .windows = 20, .rate = 1e-3F}));
-  for (const double from : {0.1, 0.8}) {
-    double alpha = from;
-    for (int window = 0; window < 30; ++window) alpha = policy.next_alpha({Valley::at(alpha), {}});
-    CHECK(std::abs(alpha - 0.4) < 0.08);
-  }
-}
-
 TEST_CASE("trained policies: parsing gives back what was written") {
-  TrainedPolicies trained{"troupe train --seed 3", base_network(), {}};
+  TrainedPolicies trained{"troupe-lab train --seed 3", base_network(), {}};
   trained.base.draw(3, 1);
   trained.trees.base = 0.4F;
   trained.trees.trees.resize(2);

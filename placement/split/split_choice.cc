@@ -5,17 +5,13 @@
 #include <charconv>
 #include <optional>
 
-#include "placement/split/bayes.h"
 #include "placement/split/marginal.h"
-#include "placement/split/pid.h"
 #include "placement/split/smart_allocator.h"
 
 namespace troupe::placement {
 namespace {
 
 constexpr std::string_view static_prefix = "static:";
-constexpr std::string_view learned[] = {"trees", "ppo", "ppo+adapter", "smart"},
-                           others[] = {"pid", "bayes", "marginal"};
 
 std::optional<double> static_alpha(std::string_view name) {
   if (!name.starts_with(static_prefix)) return std::nullopt;
@@ -27,41 +23,21 @@ std::optional<double> static_alpha(std::string_view name) {
   return alpha;
 }
 
-bool among(std::string_view name, std::span<const std::string_view> names) {
-  for (const std::string_view one : names)
-    if (one == name) return true;
-  return false;
-}
-
-std::unique_ptr<SplitPolicy> make_learned(std::string_view name, const TrainedPolicies& trained) {
-  if (name == "trees") return std::make_unique<TreesSplit>(trained.trees);
-  if (name == "ppo") return std::make_unique<PpoSplit>(trained.base);
-  return std::make_unique<SmartAllocator>(trained.base, SmartOptions{.recovers = name == "smart"});
-}
-
 }  // namespace
 
-std::string split_names() {
-  std::string names = "static:0..1";
-  for (const std::string_view name : others) names += ", " + std::string(name);
-  for (const std::string_view name : learned) names += ", " + std::string(name);
-  return names;
-}
+std::string split_names() { return "static:0..1, marginal, smart"; }
 
 bool knows_split(std::string_view name) {
-  return static_alpha(name) || among(name, learned) || among(name, others);
+  return static_alpha(name) || name == "marginal" || learned_split(name);
 }
 
-bool learned_split(std::string_view name) { return among(name, learned); }
+bool learned_split(std::string_view name) { return name == "smart"; }
 
 std::unique_ptr<SplitPolicy> make_split(std::string_view name, const SplitChoice& choice) {
   if (const auto alpha = static_alpha(name)) return std::make_unique<StaticSplit>(*alpha);
-  if (learned_split(name)) return choice.trained ? make_learned(name, *choice.trained) : nullptr;
-  if (name == "pid")
-    return std::make_unique<PidSplit>(PidOptions{.kv_weight = choice.kv_us, .row_weight = choice.row_us});
-  if (name == "bayes") return std::make_unique<BayesSplit>();
   if (name == "marginal")
     return std::make_unique<MarginalSplit>(MarginalOptions{.least = choice.least, .better = choice.better});
+  if (learned_split(name) && choice.trained) return std::make_unique<SmartAllocator>(choice.trained->base);
   return nullptr;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Creates split policies by name, as settings and experiments give them: "static:0.4", "pid",
-// "bayes", "trees", "ppo", "ppo+adapter", "smart", "marginal".
+// Creates the split policies that serve by name, as settings give them: "static:0.4", "marginal",
+// "smart". Experiments also have baselines (placement/baselines/experiment_split.h).
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,14 +11,12 @@
 namespace troupe::placement {
 
 struct SplitChoice {
-  const TrainedPolicies* trained = nullptr;  // for "trees", "ppo", "ppo+adapter" and "smart"
-  // For "pid": cost of a request whose keys and values, or rows, are missing.
-  double kv_us = 1, row_us = 1;
-  double least = 0.02;  // for "marginal": minimum share of the pool of each area
-  double better = 0;    // for "marginal": MarginalOptions::better
+  const TrainedPolicies* trained = nullptr;  // for "smart"
+  double least = 0.02;                       // for "marginal": minimum share of the pool of each area
+  double better = 0;                         // for "marginal": MarginalOptions::better
 };
 
-std::string split_names();  // "static:0..1, pid, bayes, …"
+std::string split_names();  // "static:0..1, marginal, smart"
 bool knows_split(std::string_view name);
 bool learned_split(std::string_view name);  // true if the policy needs trained weights
 // Returns null for an unknown name, and for a policy that needs trained weights when choice.trained

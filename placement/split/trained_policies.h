@@ -1,9 +1,9 @@
 #pragma once
-// Converts what `troupe train` learned (HLEM's base policy and the boosted trees) to and from a
+// Converts what `troupe-lab train` learned (HLEM's base policy and the boosted trees) to and from a
 // text that is kept in the repository. Parsing gives back exactly the numbers that were written.
 //
 //  troupe-split-policies 1
-//  made by: troupe train --episodes 600 --seed 1
+//  made by: troupe-lab train --episodes 600 --seed 1
 //  base 7 64 128 7
 //  <its weights, in the order of mlp.h>
 //  trees 120 <base>

@@ -1,5 +1,5 @@
 // Maps each item to the node that keeps its precomputed block, or to all nodes or none. It follows
-// the plan of `troupe plan`; for unlisted items, a hash of the item decides.
+// the plan of `troupe-lab plan`; for unlisted items, a hash of the item decides.
 #include "router/precompute/item_assignment.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 // Assigns the blocks of items to nodes for precomputing. Items that a plan lists go where it says
-// (`troupe plan`). All others go to the node of their shard, so a catalog may grow without a new
+// (`troupe-lab plan`). All others go to the node of their shard, so a catalog may grow without a new
 // plan.
 #include <string>
 #include <unordered_map>

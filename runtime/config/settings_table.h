@@ -106,12 +106,11 @@ TROUPE_SETTING(pool, row_share, real, "0", "0..1", "",
 TROUPE_SETTING(pool, split, text, "", "", "",
                "Policy that decides every pool.split_window how the pool is divided between user blocks, "
                "item blocks and rows of embedding tables. marginal (a page goes where it saves most time; "
-               "needs no training), static:SHARE (a fixed share for rows), pid (a controller), bayes "
-               "(Bayesian optimisation), or a trained policy from pool.split_trained: smart, ppo, "
-               "ppo+adapter or trees. Empty: the boundaries move only when areas lend pages to each other.")
+               "needs no training), static:SHARE (a fixed share for rows), or smart (trained, with weights "
+               "from pool.split_trained). Empty: the boundaries move only when areas lend pages to each "
+               "other.")
 TROUPE_SETTING(pool, split_trained, text, "", "", "",
-               "File written by troupe train (deploy/policies/split.txt), for the trained policies of "
-               "pool.split.")
+               "File written by troupe-lab train (deploy/policies/split.txt), for pool.split: smart.")
 TROUPE_SETTING(pool, split_objective, duration, "100ms", "1ms..10min", "",
                "Target for the time that a request holds its blocks, for policies of pool.split that use "
                "latencies.")
@@ -138,7 +137,7 @@ TROUPE_SETTING(pool, precompute_items, boolean, "true", "", "",
                "Compute item blocks in the background while the worker is idle.")
 TROUPE_SETTING(pool, placement, text, "any", "", "",
                "Which workers precompute which item blocks: any (spread over the workers), replicate (every "
-               "worker has all), hash, or a plan written by troupe plan --json (FILE or FILE:NAME).")
+               "worker has all), hash, or a plan written by troupe-lab plan --json (FILE or FILE:NAME).")
 TROUPE_SETTING(pool, hot_share, real, "0.001", "0..1", "",
                "An item is hot from this share of all recent item accesses on. The blocks of a hot item "
                "belong on all workers, whatever pool.placement says, until its share falls below half of "
@@ -311,10 +310,11 @@ TROUPE_SETTING(router, pull_share, real, "0.25", "0..1", "",
 TROUPE_SETTING(router, measure_pulls, boolean, "true", "", "",
                "Whether measured pulls update the estimate that starts at router.pull_share. false: it "
                "stays fixed.")
-TROUPE_SETTING(router, device, text, "", "", "",
-               "Cost model for computing a block rather than pulling it: a profile of the workers' machines "
-               "written by troupe bench calibrate, or the name of a known device. Empty: the measured time "
-               "per token of the workers.")
+TROUPE_SETTING(
+    router, device, text, "", "", "",
+    "Cost model for computing a block rather than pulling it: a profile of the workers' machines "
+    "written by troupe-lab bench calibrate, or the name of a known device. Empty: the measured time "
+    "per token of the workers.")
 TROUPE_SECTION_END
 
 TROUPE_SECTION(InferenceSettings, inference)

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "placement/split/split_choice.h"
+#include "placement/baselines/experiment_split.h"
 #include "sim/scenario/deployment_config.h"
 #include "sim/world/sim_prototypes.h"
 
@@ -412,7 +412,7 @@ ActorSpec Cluster::make_allocator(Node& node) {
   c.pages = scenario_.pages;
   if (!scenario_.served) c.shares = shares();
   if (!scenario_.split.empty()) {
-    c.policy = placement::make_split(scenario_.split, {});
+    c.policy = placement::make_experiment_split(scenario_.split, {});
     c.first = c.shares.size() > index_of(PoolArea::row) ? index_of(PoolArea::row) : 0;
     c.window = scenario_.split_window;
   }

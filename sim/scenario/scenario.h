@@ -63,7 +63,7 @@ struct Scenario {
   // embedding rows per page; 0 = tables are in memory and the pool has no row area
   std::uint32_t page_rows = 0;
   bool shards = false;  // the tables are spread over the workers' memory
-  // Policy that sets the pool's split, by name (placement/split/split_choice.h); "" = fixed.
+  // Policy that sets the pool's split, by name (placement/baselines/experiment_split.h); "" = fixed.
   std::string split;
   Duration split_window{5'000'000};
   router::Policy policy = router::policy("bat");

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/config/config.h"
+
 using namespace troupe;
 using namespace troupe::sim;
 
@@ -59,4 +61,26 @@ TEST_CASE("scenario: harmless drills let a router hold the requests that arrive 
   }
   CHECK(harmless > 0);
   CHECK(small > 0);  // other scenarios do reach their bound
+}
+
+// The policy is left out: a scenario without a policy is a paper's or drawn.
+TEST_CASE("scenario: its defaults are those of the settings") {
+  const Scenario s;
+  const Config config;
+  CHECK(s.heartbeat.us == config.duration_us("cluster.heartbeat"));
+  CHECK(s.deadline.us == config.duration_us("router.deadline"));
+  CHECK(s.window.us == config.duration_us("router.window"));
+  CHECK(s.frequency_window.us == config.duration_us("router.frequency_window"));
+  CHECK(s.turn.us == config.duration_us("router.quantum"));
+  CHECK(s.in_flight_max == config.integer("router.requests_in_flight_max"));
+  CHECK(s.tenants_max == config.integer("router.tenants_max"));
+  CHECK(s.pull_share == config.real("router.pull_share"));
+  CHECK(s.page_tokens == config.integer("pool.page_tokens"));
+  CHECK(s.item_share == config.real("pool.item_share"));
+  CHECK(s.row_share == config.real("pool.row_share"));
+  CHECK(s.store == config.boolean("pool.store_item_blocks"));
+  CHECK(s.precompute == config.boolean("pool.precompute_items"));
+  CHECK(s.queue_max == config.integer("inference.queue_max"));
+  CHECK(s.overlap == config.boolean("inference.overlap"));
+  CHECK(s.batch_tokens_max == config.integer("inference.batch_tokens_max"));
 }

@@ -86,8 +86,8 @@ double RecordedGame::reward() const {
   return static_cast<double>(nodes_[node_].windows[window_].reward[cell_of(alpha_)]);
 }
 
-std::vector<placement::BoostedTrees::Example> oracle_examples(const std::vector<RecordedNode>& nodes) {
-  std::vector<placement::BoostedTrees::Example> examples;
+std::vector<placement::TreeExample> oracle_examples(const std::vector<RecordedNode>& nodes) {
+  std::vector<placement::TreeExample> examples;
   for (const RecordedNode& node : nodes)
     for (std::size_t window = 0; window < node.windows.size(); ++window)
       for (const double alpha : {0.2, 0.4, 0.6, 0.8})

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "placement/split/ppo.h"
-#include "placement/split/trees.h"
+#include "placement/baselines/ppo_training.h"
+#include "placement/baselines/trees.h"
 #include "sim/split/split_run.h"
 
 namespace troupe::sim {
@@ -43,6 +43,6 @@ class RecordedGame final : public placement::SplitEnvironment {
 };
 
 // Returns examples of each window at several alphas.
-std::vector<placement::BoostedTrees::Example> oracle_examples(const std::vector<RecordedNode>& nodes);
+std::vector<placement::TreeExample> oracle_examples(const std::vector<RecordedNode>& nodes);
 
 }  // namespace troupe::sim

@@ -62,7 +62,7 @@ class Bench:
         self.model = os.path.join(options.peers, "models", "flame-" + shape)
         if not os.path.exists(self.model):
             subprocess.check_call(
-                [options.troupe, "bench", "make-model", "--shape", "flame-" + shape, "--out", self.model],
+                [options.lab, "bench", "make-model", "--shape", "flame-" + shape, "--out", self.model],
                 stdout=subprocess.DEVNULL,
             )
         self.items = json.load(open(os.path.join(self.model, "config.json")))["num_items"]
@@ -213,7 +213,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--peers", required=True, type=os.path.abspath)
-    parser.add_argument("--troupe", default=f"{ROOT}/build/deploy/troupe")
+    parser.add_argument("--lab", default=f"{ROOT}/build/deploy/troupe-lab")
     parser.add_argument("--bench", default=f"{ROOT}/build/tests/climber_bench")
     parser.add_argument("--shapes", default="base,long")
     parser.add_argument("--threads", default="1,2")

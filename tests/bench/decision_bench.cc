@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernels/base/hash.h"
+#include "placement/baselines/experiment_split.h"
 #include "placement/split/ppo.h"
-#include "placement/split/split_choice.h"
 
 namespace {
 
@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
                                     {"marginal", 2},
                                     {"marginal", 3},
                                     {"marginal", 4}}) {
-    const auto policy = make_split(name, {.trained = &trained});
+    const auto policy = make_experiment_split(name, {.trained = &trained});
     const std::size_t count = std::max<std::size_t>(10, name == "bayes" ? decisions / 100 : decisions);
     const std::vector<double> ns = time_decisions(*policy, areas, count);
     std::printf("%-12s %zu areas: median %8.0f ns, 99 %% within %8.0f ns\n", name.c_str(), areas,

@@ -2,7 +2,7 @@
 """Checks that a repair chosen on a trained ranker of four layers also works in deeper ones.
 
 Makes rankers of random weights, 4 to 24 layers deep, with the trained one's vocabulary and prompts, and
-runs `troupe bench plans` on each. Their rankings mean nothing, so only the overlap of the ten best with
+runs `troupe-lab bench plans` on each. Their rankings mean nothing, so only the overlap of the ten best with
 the plain prompt's is printed. Weights are normal, wide enough to keep a token's length, so that attention
 is uneven, as in trained
 models."""
@@ -78,7 +78,7 @@ def plans(options, layers, seed):
         answered = os.path.join(folder, "plans.json")
         subprocess.run(
             [
-                options.troupe,
+                options.lab,
                 "bench",
                 "plans",
                 "--model",
@@ -109,7 +109,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--troupe", default=os.path.join(HERE, "..", "..", "build", "deploy", "troupe"))
+    parser.add_argument("--lab", default=os.path.join(HERE, "..", "..", "build", "deploy", "troupe-lab"))
     parser.add_argument(
         "--model",
         default=os.path.join(SHARED, "models", "tiny-ranker-games"),

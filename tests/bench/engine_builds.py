@@ -4,7 +4,7 @@
     tests/bench/engine_builds.py --old TROUPE --new TROUPE [--shapes tiny,small,qwen05] [--weights f32,int8]
                                  [--turns 6] [--rounds 3] [--at-least 0.98] [--json FILE]
 
-Runs `troupe bench engine` of both builds --turns times, alternating which is first. A cell is a shape, a
+Runs `troupe-lab bench engine` of both builds --turns times, alternating which is first. A cell is a shape, a
 weight format and a workload. Its figure is the median over the turns of the best round (tokens per CPU
 second). Exit status 1 if a cell's ratio, new over old, is below --at-least.
 """

@@ -13,6 +13,10 @@ PROMPT = {"system": ["<bos>"], "user": [], "instruction": []}
 LEVELS, CODES = 3, 256
 
 
+def call(*words):
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
 class World:
     """Model, prompt form and catalog on disk, and nodes that serve them."""
 
@@ -21,7 +25,7 @@ class World:
         self.folder = tempfile.TemporaryDirectory(prefix="troupe-generate-")
         self.model, self.form = self.path("model"), self.path("prompt.json")
         json.dump(PROMPT, open(self.form, "w"))
-        self.call("bench", "make-model", "--shape", shape, "--out", self.model)
+        call(f"{troupe}-lab", "bench", "make-model", "--shape", shape, "--out", self.model)
         os.mkdir(self.path("catalog"))
         codes = random.Random(seed)
         identifiers = set()
@@ -33,7 +37,8 @@ class World:
                 rows.write(f"{number}\t{','.join(map(str, identifier))}\t\titem {number}\n")
         with open(self.path("catalog", "sequences.tsv"), "w") as rows:
             rows.write("user_id\tn_train\tn_valid\tn_test\titems\n0\t1\t0\t0\t0\n")
-        self.call(
+        call(
+            troupe,
             "import",
             "--model",
             self.model,
@@ -47,9 +52,6 @@ class World:
 
     def path(self, *names):
         return os.path.join(self.folder.name, *names)
-
-    def call(self, *words):
-        subprocess.run([self.troupe, *words], check=True, stdout=subprocess.DEVNULL)
 
     def history(self, events, draw):
         """Returns a history of so many events, of three tokens each."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that a repair chosen on rankings of games also works on MovieLens.
 
-  tests/bench/movie_plans.py [--troupe build/deploy/troupe] [--users 400] [--json FILE]
+  tests/bench/movie_plans.py [--lab build/deploy/troupe-lab] [--users 400] [--json FILE]
 
 There is no ranker trained on movies, so two others rank them. A ranker of titles reads a movie's title,
 year and genres as the words that it knows. A ranker of games reads each movie as a random semantic ID.
@@ -92,7 +92,7 @@ def plans(options, ranker, movies, users):
         answered = folder / "plans.json"
         subprocess.run(
             [
-                options.troupe,
+                options.lab,
                 "bench",
                 "plans",
                 "--model",
@@ -122,7 +122,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--troupe", default=ROOT / "build/deploy/troupe")
+    parser.add_argument("--lab", default=ROOT / "build/deploy/troupe-lab")
     parser.add_argument("--rankers", default=",".join(RANKERS))
     parser.add_argument("--selection", default="importance,tail,deviation,first")
     parser.add_argument("--correction", default="none,mean,mean+layer2")

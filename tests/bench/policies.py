@@ -3,10 +3,10 @@
 this machine.
 
   tests/bench/policies.py --games FOLDER --movies FOLDER --model RANKER --titles TOKENS.jsonl.gz
-                          [--troupe build/deploy/troupe] [--rounds 3] [--requests 800] [--only NAME,...]
+                          [--lab build/deploy/troupe-lab] [--rounds 3] [--requests 800] [--only NAME,...]
                           [--sizes NAME,...] [--json FILE]
 
-Measures throughput, hit rate, computed tokens and P99. Traces come from `troupe trace convert`: users
+Measures throughput, hit rate, computed tokens and P99. Traces come from `troupe-lab trace convert`: users
 take what they took in the data, each time after three requests on average:
 
   games      semantic IDs; users are drawn, and half of the requests are soon followed by another of that
@@ -93,7 +93,7 @@ class Workload:
         self.trace = folder / "trace.jsonl.gz"
         run(
             [
-                options.troupe,
+                options.lab,
                 "trace",
                 "convert",
                 "--data",
@@ -110,7 +110,7 @@ class Workload:
             ]
         )
         stats = folder / "stats.json"
-        run([options.troupe, "trace", "stats", self.trace, "--json", stats])
+        run([options.lab, "trace", "stats", self.trace, "--json", stats])
         self.stats = json.loads(stats.read_text())
         sizes = self.bench("item", None)
         self.item_bytes, self.user_bytes = sizes["item_bytes"], sizes["user_bytes"]
@@ -118,7 +118,7 @@ class Workload:
 
     def bench(self, policy, memory, *more):
         words = [
-            self.options.troupe,
+            self.options.lab,
             "bench",
             "rank",
             "--model",
@@ -270,7 +270,7 @@ def main():
     )
     for name in ["games", "movies", "model", "titles"]:
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
-    parser.add_argument("--troupe", type=pathlib.Path, default=ROOT / "build/deploy/troupe")
+    parser.add_argument("--lab", type=pathlib.Path, default=ROOT / "build/deploy/troupe-lab")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=800)
     parser.add_argument("--only", default=",".join(TRACES), help="some of " + ", ".join(TRACES))

@@ -8,7 +8,7 @@ worker is killed; the worker returns.
                          [--json FILE]
   tests/bench/refresh.py --short      # the demo world, without time windows: for ctest
 
-One node has the router and the cache-meta, the others are workers; all use the loopback. `troupe plan`
+One node has the router and the cache-meta, the others are workers; all use the loopback. `troupe-lab plan`
 assigns items. Requests are sent when due, whatever the outcome of others, through the public HTTP server.
 Every other request is for ten items by popularity. The others (witnesses) are for items that are on every
 worker and, after a change, for the changed item: such a request finds all its blocks on its worker unless

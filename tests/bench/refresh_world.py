@@ -71,10 +71,10 @@ Owner = collections.namedtuple("Owner", "node is_new")
 
 
 class Plan:
-    """The assignment of items that `troupe plan` makes."""
+    """The assignment of items that `troupe-lab plan` makes."""
 
     def __init__(self, troupe, world, workers, folder):
-        self.troupe, self.folder = troupe, pathlib.Path(folder)
+        self.lab, self.folder = f"{troupe}-lab", pathlib.Path(folder)
         self.nodes = ",".join(str(i + 2) for i in range(workers))
         self.file = self.folder / "plan.json"
         plan = self._plan("hrcs", world.data, self.file)
@@ -87,7 +87,7 @@ class Plan:
 
     def _plan(self, name, data, file, *more):
         loopback.run(
-            self.troupe,
+            self.lab,
             "plan",
             "--data",
             data,

@@ -6,7 +6,7 @@ requests/s.
                               [--policies item,recompute] [--candidates 100,1000] [--rounds 5] [--requests
                               2000] [--in-flight 4] [--json FILE]
 
-Also prints CPU time by component. `troupe bench rank` runs a node in its own process, with all item
+Also prints CPU time by component. `troupe-lab bench rank` runs a node in its own process, with all item
 blocks cached, in a closed loop. Within a round the builds alternate, and the first one changes each
 round; figures are medians over the rounds. CPU time is the process's own (getrusage) from the first
 request to the last answer, including the client. The new build's kernels are measured in a separate run

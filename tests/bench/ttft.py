@@ -2,7 +2,7 @@
 """Compares the time until a ranking (TTFT) of blocks reused anywhere with that of a prefix cache (RcLLM
 §IV-B).
 
-    ttft.py --shared FOLDER [--troupe PROGRAM] [--shapes small,qwen05] [--data industrial,beauty]
+    ttft.py --shared FOLDER [--lab PROGRAM] [--shapes small,qwen05] [--data industrial,beauty]
             [--events 40] [--json FILE]
 
 Prompts have 2,200 to 3,000 tokens of real catalogs, by Qwen3's tokenizer: a common prefix of 207 tokens,
@@ -116,17 +116,17 @@ class World:
             )
 
 
-def measure(troupe, shape, world, options):
+def measure(lab, shape, world, options):
     with tempfile.TemporaryDirectory(prefix="troupe-ttft-") as folder:
         model, answer = os.path.join(folder, "model"), os.path.join(folder, "answer.json")
         subprocess.check_call(
-            [troupe, "bench", "make-model", "--shape", shape, "--family", "qwen3", "--out", model],
+            [lab, "bench", "make-model", "--shape", shape, "--family", "qwen3", "--out", model],
             stdout=subprocess.DEVNULL,
         )
         world.write(folder, model)
         subprocess.check_call(
             [
-                troupe,
+                lab,
                 "bench",
                 "plans",
                 "--model",
@@ -174,7 +174,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--shared", required=True)
-    parser.add_argument("--troupe", default=os.path.join(HERE, "../../build/deploy/troupe"))
+    parser.add_argument("--lab", default=os.path.join(HERE, "../../build/deploy/troupe-lab"))
     parser.add_argument("--shapes", default="small,qwen05")
     parser.add_argument("--data", default="industrial,beauty")
     parser.add_argument(
@@ -194,7 +194,7 @@ def main():
     for name in options.data.split(","):
         world = World(options.shared, name, options.events, options.seed)
         for shape in options.shapes.split(","):
-            found = list(summary(measure(options.troupe, shape, world, options)))
+            found = list(summary(measure(options.lab, shape, world, options)))
             results.append(
                 dict(shape=shape, data=name, events=options.events, tokens=world.lengths, runs=found)
             )
@@ -207,7 +207,7 @@ def main():
                     flush=True,
                 )
     if options.json:
-        commit = subprocess.run([options.troupe, "--version"], capture_output=True, text=True).stdout.strip()
+        commit = subprocess.run([options.lab, "--version"], capture_output=True, text=True).stdout.strip()
         with open(options.json, "w") as file:
             json.dump(
                 dict(commit=commit, repair=options.repair, seed=options.seed, results=results), file, indent=1

@@ -11,7 +11,7 @@ NONE = "--no-such-option"
 
 def said(*words):
     done = subprocess.run(
-        ["troupe", *words],
+        words,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -27,7 +27,7 @@ def commands(*above):
     return [command for name in names for command in commands(*above, name)] if names else [(above, text)]
 
 
-for command, text in commands():
+for command, text in commands("troupe") + commands("troupe-lab"):
     told = set()
     for option, rest in re.findall(r"(?m)^\s+(?:-\w,)?(--[a-z][\w-]*)(?:,\S+)? ([A-Z]+\b.*)?", text):
         if not rest:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Replays seeds of the simulation and counts their messages: tally.py A B [OPTIONS OF troupe sim]
+"""Replays seeds of the simulation and counts their messages: tally.py A B [OPTIONS OF troupe-lab sim]
 
 Prints, for each kind of message, its count over the seeds A..B and the sum of the whole numbers in it;
 the outcomes of requests in each seed; and the metrics and logs of all nodes. A change of any actor's
@@ -18,7 +18,7 @@ WHOLE = re.compile(r"(?<![\w.])\d{1,15}(?![\w.])")
 def replay(seed, options):
     return (
         subprocess.run(
-            ["troupe", "sim", "--replay", str(seed), "--messages", "--figures", *options],
+            ["troupe-lab", "sim", "--replay", str(seed), "--messages", "--figures", *options],
             check=False,
             stdout=subprocess.PIPE,
         )

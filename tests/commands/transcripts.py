@@ -4,6 +4,8 @@
   transcripts.py --troupe PROGRAM [--only NAME]     # exit status 1 and a diff if an output differs
   transcripts.py --troupe PROGRAM --write           # rewrites the golden files; review the diff
 
+The program troupe-lab is beside PROGRAM.
+
 A golden file (golden/*.txt) has commands after `$`, each followed by its output. Its commands run one
 after the other in an empty folder. Numbers with a fraction may differ in their sixth digit, because
 machines round sums in different orders; everything else must be equal. Lines before the first command:
@@ -50,11 +52,12 @@ class Page:
 
 
 class Typist:
-    """An empty folder with the program in it, and possibly a node that serves."""
+    """An empty folder with both programs in it, and possibly a node that serves."""
 
     def __init__(self, troupe):
         self.folder, self.node = pathlib.Path(tempfile.mkdtemp(prefix="troupe-commands-")), None
-        os.symlink(troupe, self.folder / "troupe")
+        for program in ("troupe", "troupe-lab"):
+            os.symlink(troupe.with_name(program), self.folder / program)
         self.environment = os.environ | {
             "DEMO": str(ROOT / "deploy" / "demo"),
             "SHARED": str(ROOT.parent / "shared"),

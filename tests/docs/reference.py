@@ -4,6 +4,7 @@
     reference.py --troupe PROGRAM            # compares; ends with 1 and the differences if a page is stale
     reference.py --troupe PROGRAM --write    # writes the pages
 
+The program troupe-lab is beside PROGRAM.
 Settings come from `troupe config`, commands from `--help`, metrics and HTTP from a node on the demo world.
 """
 import argparse
@@ -95,19 +96,19 @@ def commands(troupe):
         "# Commands",
         "",
         NOTE,
-        "`troupe COMMAND --help` prints the same. A command that did what was asked ends with status 0.",
+        "`troupe` serves and operates nodes; `troupe-lab` measures, simulates and plans.",
+        "`PROGRAM COMMAND --help` prints the same. A command that did what was asked ends with status 0.",
     ]
 
-    def add(path, depth):
-        text = run(troupe, *path, "--help").strip("\n")
-        if path:
-            lines.extend(
-                ["", f"{'#' * min(depth + 1, 4)} troupe {' '.join(path)}", "", "```text", text, "```"]
-            )
+    def add(program, path, depth):
+        text = run(program, *path, "--help").strip("\n")
+        words = " ".join([pathlib.Path(program).name, *path])
+        lines.extend(["", f"{'#' * min(depth + 2, 4)} {words}", "", "```text", text, "```"])
         for name in subcommands(text):
-            add([*path, name], depth + 1)
+            add(program, [*path, name], depth + 1)
 
-    add([], 0)
+    for program in (troupe, f"{troupe}-lab"):
+        add(program, [], 0)
     return "\n".join([*lines, ""])
 
 

@@ -6,7 +6,7 @@
 For each event the user's history before it is stored, and ten identifiers are requested, `--visits`
 times. An event is a hit if its identifier is among them. Prints recall@10, requests/s and latencies of
 the first visit and of the others, for each width, with reuse of blocks and with router.policy=recompute.
-`troupe bench accuracy`, which runs the engine alone on the same events, must give the same recall. Exit
+`troupe-lab bench accuracy`, which runs the engine alone on the same events, must give the same recall. Exit
 status 1 if it does not.
 """
 import argparse
@@ -101,7 +101,7 @@ def engine_recall(troupe, model, width, most):
         out = os.path.join(folder, "accuracy.json")
         subprocess.run(
             [
-                troupe,
+                f"{troupe}-lab",
                 "bench",
                 "accuracy",
                 "--model",

@@ -44,11 +44,12 @@ def wider_test(name):
     return {"target": f"{name}_test", "command": [f"tests/{name}_test", "--abort-after=1", "--no-intro"]}
 
 
-# The programs that can run: the CMake target, and the command below the build folder.
+# The programs that can run: the CMake targets, and the command below the build folder.
 PROGRAMS = {
     room: rooms_test(room)
     for room in ("kernels", "placement", "runtime", "actors", "router", "server", "sim", "deploy")
 }
+PROGRAMS["lab"] = {"target": "lab_test", "command": ["deploy/lab/lab_test", "--abort-after=1", "--no-intro"]}
 PROGRAMS |= {name: wider_test(name) for name in ("scenario", "families", "fuzz")}
 PROGRAMS["reference"] = {
     "target": "reference_test",
@@ -58,7 +59,7 @@ PROGRAMS["cuda_emulated"] = {
     "target": "cuda_emulated_test",
     "command": ["kernels/cuda/cuda_emulated_test", "--profile", "90", "--abort-after=1"],
 }
-PROGRAMS["swarm"] = {"target": "troupe", "command": ["deploy/troupe", "sim", "--seeds", "1..100"]}
+PROGRAMS["swarm"] = {"target": "troupe-lab", "command": ["deploy/troupe-lab", "sim", "--seeds", "1..100"]}
 PROGRAMS |= {
     name: {"target": f"{name}_test", "command": [f"tests/hstu/{name}_test", "--abort-after=1", "--no-intro"]}
     for name in ("hstu", "hstu_rows")
@@ -72,7 +73,7 @@ PROGRAMS |= {
 }
 PROGRAMS["readers"] = wider_test("readers")
 PROGRAMS["commands"] = {
-    "target": "troupe",
+    "target": "troupe troupe-lab",
     "command": ["../tests/commands/transcripts.py", "--troupe", "../../build/deploy/troupe"],
 }
 PROGRAMS["fuzz_targets"] = {
@@ -86,7 +87,7 @@ NODE_TESTS = (
     "several_models|live_page|client|features_outage|what_if|papers_hlem|several_models_cluster"
 )
 PROGRAMS["nodes"] = {
-    "target": "troupe",
+    "target": "troupe troupe-lab",
     "command": ["ctest", "-R", f"^({NODE_TESTS})$", "--stop-on-failure", "--timeout", "300"],
 }
 # Programs that --wider runs, in this order, on a mutant that survived its own tests.
@@ -108,6 +109,7 @@ ALL = [
     "actors",
     "commands",
     "deploy",
+    "lab",
     "sim",
     "scenario",
     "readers",
@@ -221,7 +223,7 @@ class Scratch:
         return "fails" if child.returncode > 0 else f"ends by signal {-child.returncode}"
 
     def make(self, program):
-        command = ["cmake", "--build", str(self.build), "--target", PROGRAMS[program]["target"]]
+        command = ["cmake", "--build", str(self.build), "--target", *PROGRAMS[program]["target"].split()]
         return (
             self.run(command + (["-j", str(self.jobs)] if self.jobs else []), BUILD_SECONDS, self.tree)
             == "passes"
@@ -248,7 +250,7 @@ class Scratch:
 
     def make_together(self, programs):
         """Builds all programs with all mutants. Mutants that do not compile this way are built alone."""
-        targets = sorted({PROGRAMS[program]["target"] for program in programs})
+        targets = sorted({target for program in programs for target in PROGRAMS[program]["target"].split()})
         command = [
             "cmake",
             "--build",

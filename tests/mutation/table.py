@@ -40,7 +40,8 @@ class Bug:
 
     @property
     def programs(self):
-        return self.tests or [self.file.split("/")[0]]
+        own = "lab" if self.file.startswith("deploy/lab/") else self.file.split("/")[0]
+        return self.tests or [own]
 
     def span(self, text):
         """Returns (begin, end) of the present text in its file; comments and white space may differ."""

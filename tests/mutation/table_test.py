@@ -44,6 +44,10 @@ class Table(unittest.TestCase):
         bug = self.read(ONE.replace("router/x.cc", "actors/kv_worker/x.cc"))[0]
         self.assertEqual((bug.room, bug.programs), ("kv_worker", ["actors"]))
 
+    def test_the_lab_has_a_test_program_of_its_own(self):
+        bug = self.read(ONE.replace("router/x.cc", "deploy/lab/bench/x.cc"))[0]
+        self.assertEqual((bug.room, bug.programs), ("deploy", ["lab"]))
+
     def test_an_entry_may_name_other_programs(self):
         self.assertEqual(self.read(ONE + "tests sim, swarm\n")[0].programs, ["sim", "swarm"])
         self.assertIn("no test program none", self.faults(ONE + "tests none\n")[0])

@@ -28,10 +28,10 @@ def spread(values):
 
 
 def simulation_options(what, short):
-    """Returns a parser of the options common to all pages that run `troupe sim`; `short`: help text of
+    """Returns a parser of the options common to all pages that run `troupe-lab sim`; `short`: help text of
     --short."""
     parser = argparse.ArgumentParser(description=what)
-    parser.add_argument("--troupe", required=True, help="the program")
+    parser.add_argument("--lab", required=True, help="the program")
     parser.add_argument("--threads", type=int, default=0, help="concurrent runs; 0 = one per core")
     parser.add_argument("--short", action="store_true", help=short)
     return parser

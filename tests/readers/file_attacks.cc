@@ -5,15 +5,15 @@
 
 #include "deploy/data/dataset.h"
 #include "deploy/data/device_option.h"
+#include "deploy/data/request_trace.h"
 #include "deploy/data/split_policies.h"
 #include "deploy/lab/bench/bench_result.h"
 #include "deploy/lab/experiments/experiment.h"
 #include "deploy/lab/experiments/split_experiment.h"
+#include "deploy/lab/planning/plan_file.h"
+#include "deploy/lab/planning/plan_input.h"
 #include "deploy/lab/traces/arrivals.h"
-#include "deploy/lab/traces/request_trace.h"
 #include "deploy/node/prompt_file.h"
-#include "deploy/planning/plan_file.h"
-#include "deploy/planning/plan_input.h"
 #include "kernels/checkpoint/model.h"
 #include "kernels/checkpoint/safetensors.h"
 #include "kernels/checkpoint/vocabulary.h"
@@ -121,7 +121,7 @@ void add_whole(std::vector<Attack>& all) {
         "expected a device profile"});
   const ReaderCase result{"result", "r.json", 32 * mib,
                           [](const Path& file) { deploy::read_bench_result(file); },
-                          "a result of troupe bench rank --json"};
+                          "a result of troupe-lab bench rank --json"};
   both(result);
   add_text(all, result, "half a million numbers", "{\"runs\":[" + repeated("0,", mib - 40) + "0]}",
            {"values"});

@@ -198,7 +198,8 @@ judge sighup-log "$(grep '"reloaded"' "$work/log")" 'log_level' 'certificates' '
 echo "== commands"
 refused unknown-command 'no command "serv"' troupe 'expected one of serve, node.*Did you mean serve' \
   "$troupe" serv
-refused unknown-subcommand 'no command "rnk"' troupe 'expected one of .*rank' "$troupe" bench rnk
+refused unknown-subcommand 'no command "captur"' troupe 'expected one of .*capture' "$troupe" trace captur
+refused moved-command 'troupe bench' troupe 'is now .troupe-lab bench' "$troupe" bench rank
 answer=$("$troupe" rank --server "http://127.0.0.1:$port/" --user ana --candidates camp-0001 2>&1)
 judge server-with-http "$answer" 'camp-0001' 'tokens'
 refused server-with-https 'https://127' 'version number|packet|handshake|protocol|stream' \

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks `troupe plan --serve` against a real node: the same trace at rising speeds, planned and measured.
+"""Checks `troupe-lab plan --serve` against a real node: the same trace at rising speeds, planned, measured.
 
   tests/what_if/capacity.py --model RANKER --data CATALOG --trace TRACE --profiled FOLDER --memory BYTES
                             [--item-share 0.93] [--p99 25] [--policies recompute,item,planner]
@@ -44,12 +44,12 @@ class Capacity:
             "--memory",
             options.memory,
         ]
-        self.bench = what_if.Bench(options.troupe, options.profiled, options.model)
+        self.bench = what_if.Bench(options.lab, options.profiled, options.model)
         self.pace_then = self.bench.pace_at(sorted(options.profiled.glob("fit-*.json")))
 
     def asked(self, policy, *loop):
         words = [
-            self.options.troupe,
+            self.options.lab,
             "bench",
             "rank",
             *self.served,
@@ -77,7 +77,7 @@ class Capacity:
                 self.options.profiled / "ranker.device", slower, pathlib.Path(folder) / "device"
             )
             words = [
-                self.options.troupe,
+                self.options.lab,
                 "plan",
                 *self.served,
                 "--serve",
@@ -130,7 +130,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--troupe", type=pathlib.Path, default=ROOT / "build/deploy/troupe")
+    parser.add_argument("--lab", type=pathlib.Path, default=ROOT / "build/deploy/troupe-lab")
     for name in ("model", "data", "trace", "memory"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--profiled", type=pathlib.Path, required=True)

@@ -88,10 +88,10 @@ class Data:
         self.name, self.folder, self.start, self.held_out = name, folder, start, held_out
 
 
-def made_model(troupe, out, shape):
+def made_model(lab, out, shape):
     folder = out / f"model-{shape}"
     if not folder.exists():
-        run([troupe, "bench", "make-model", "--shape", shape, "--out", folder])
+        run([lab, "bench", "make-model", "--shape", shape, "--out", folder])
     return folder
 
 
@@ -171,15 +171,15 @@ def made_movies(out, movies):
 class Bench:
     """What is measured and simulated, kept in a folder."""
 
-    def __init__(self, troupe, out, paced_by=None):
-        self.troupe, self.out, self.paced_by = troupe, out, paced_by
+    def __init__(self, lab, out, paced_by=None):
+        self.lab, self.out, self.paced_by = lab, out, paced_by
 
     def trace(self, data, requests, candidates):
         file = self.out / f"{data.name}-{requests}-{candidates}.jsonl.gz"
         if not file.exists():
             run(
                 [
-                    self.troupe,
+                    self.lab,
                     "trace",
                     "convert",
                     "--data",
@@ -209,7 +209,7 @@ class Bench:
         file = self.out / f"{name}.json"
         if not file.exists():
             words = [
-                self.troupe,
+                self.lab,
                 "bench",
                 "rank",
                 "--model",
@@ -238,7 +238,7 @@ class Bench:
             return 0
         timed = run(
             [
-                self.troupe,
+                self.lab,
                 "bench",
                 "calibrate",
                 "--model",
@@ -268,7 +268,7 @@ class Bench:
         compared = measured.with_suffix(".compared")
         done = run(
             [
-                self.troupe,
+                self.lab,
                 "sim",
                 "--compare",
                 measured,
@@ -299,7 +299,7 @@ def short(options):
     failed = []
     with tempfile.TemporaryDirectory(prefix="troupe-what-if-") as name:
         out = pathlib.Path(name)
-        bench = Bench(options.troupe, out)
+        bench = Bench(options.lab, out)
         # No reload of hot items between requests, because it depends on time.
         model, data = Model("demo", DEMO / "model", 150, settings=["pool.hot_share=0"]), Data(
             "world", DEMO / "world", 3
@@ -324,10 +324,10 @@ def short(options):
                     )
                 )
         timed, device = out / "timed.txt", out / "device.txt"
-        run([options.troupe, "bench", "calibrate", "--model", model.folder, "--rounds", "2", "--out", timed])
+        run([options.lab, "bench", "calibrate", "--model", model.folder, "--rounds", "2", "--out", timed])
         run(
             [
-                options.troupe,
+                options.lab,
                 "bench",
                 "calibrate",
                 "--profiles",
@@ -419,7 +419,7 @@ def measure(bench, cell):
 def timed_passes(bench, model):
     timed = bench.out / f"{model.name}.timed"
     if not timed.exists():
-        run([bench.troupe, "bench", "calibrate", "--model", model.folder, "--out", timed, *model.formats])
+        run([bench.lab, "bench", "calibrate", "--model", model.folder, "--out", timed, *model.formats])
     return timed
 
 
@@ -470,7 +470,7 @@ def device_of(bench, models, model, data):
         print(
             run(
                 [
-                    bench.troupe,
+                    bench.lab,
                     "bench",
                     "calibrate",
                     "--profiles",
@@ -566,15 +566,15 @@ def print_rows(rows):
 def table(options):
     out = options.out
     out.mkdir(parents=True, exist_ok=True)
-    ranker = options.ranker or made_model(options.troupe, out, "tiny")
-    bench = Bench(options.troupe, out, ranker)
+    ranker = options.ranker or made_model(options.lab, out, "tiny")
+    bench = Bench(options.lab, out, ranker)
     int8 = ["model.weights=int8"]
     models = [
         Model("ranker", ranker, 800),
-        Model("small", made_model(options.troupe, out, "small"), 100, items=1000),
+        Model("small", made_model(options.lab, out, "small"), 100, items=1000),
         Model(
             "qwen05",
-            made_model(options.troupe, out, "qwen05"),
+            made_model(options.lab, out, "qwen05"),
             16,
             items=200,
             candidates=20,
@@ -637,7 +637,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--troupe", type=pathlib.Path, default=ROOT / "build/deploy/troupe")
+    parser.add_argument("--lab", type=pathlib.Path, default=ROOT / "build/deploy/troupe-lab")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--out", type=pathlib.Path)
     for name in ("games", "movies", "industrial", "ours", "ranker", "json"):

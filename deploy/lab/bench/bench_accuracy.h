@@ -1,5 +1,5 @@
 #pragma once
-// `troupe bench accuracy`: measures what number formats cost a generator of semantic IDs in quality.
+// `troupe-lab bench accuracy`: measures what number formats cost a generator of semantic IDs in quality.
 // Every test event of a data set is put to the same model in each format. Two things are measured:
 // how probable the true item is (teacher-forced), and at which rank a constrained beam search puts it.
 // Formats are compared event by event, because their differences are far smaller than the spread

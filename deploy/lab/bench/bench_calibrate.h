@@ -1,5 +1,5 @@
 #pragma once
-// `troupe bench calibrate`: measures the cost model's numbers for this machine. Times the engine over a
+// `troupe-lab bench calibrate`: measures the cost model's numbers for this machine. Times the engine over a
 // grid of new and reused tokens, fits the device's unpublished numbers to two thirds of the passes, and
 // checks the prediction on the others. These include a ranking request, whose candidates do not see
 // each other.

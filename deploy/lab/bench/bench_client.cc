@@ -1,4 +1,4 @@
-// Sends the requests of `troupe bench rank` to a node in this process, in a closed loop or at given
+// Sends the requests of `troupe-lab bench rank` to a node in this process, in a closed loop or at given
 // times, and counts the answers.
 #include "deploy/lab/bench/bench_client.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// The client of `troupe bench rank`: sends requests to a single node and counts the answers. A closed loop
-// keeps a number of requests in flight and sends the next one when one ends. An open loop sends each
+// The client of `troupe-lab bench rank`: sends requests to a single node and counts the answers. A closed
+// loop keeps a number of requests in flight and sends the next one when one ends. An open loop sends each
 // request at its time, whatever happens to the others.
 #include <chrono>
 #include <condition_variable>

@@ -1,6 +1,6 @@
 #pragma once
-// `troupe bench generate`: compares the engine's beam search with its alternatives (xGR §9). All run on the
-// same kernels in one process, in turn for each request:
+// `troupe-lab bench generate`: compares the engine's beam search with its alternatives (xGR §9). All run on
+// the same kernels in one process, in turn for each request:
 // - troupe: computes a search's paths together, allows only catalog items, and sorts only candidates.
 // - independent: each path attends to the prompt by itself; its pages are copied when paths part.
 // - tree: all tokens of all paths are one sequence behind the prompt, under a mask; ended paths stay in it.

@@ -1,6 +1,6 @@
 #pragma once
-// `troupe bench plans`: measures how well a ranker ranks under each of the router's plans of the same prompt
-// (BAT §6.3, Table 3).
+// `troupe-lab bench plans`: measures how well a ranker ranks under each of the router's plans of the same
+// prompt (BAT §6.3, Table 3).
 //
 // Items that are computed alone do not see the items before them, as they would in the plain prompt. A
 // repair recomputes a share of their tokens, which then see everything before them. In plans of a prefix

@@ -1,5 +1,5 @@
 #pragma once
-// `troupe bench rank`: runs the same requests under several policies, each on a single node of its own.
+// `troupe-lab bench rank`: runs the same requests under several policies, each on a single node of its own.
 // Requests of an evaluation file are sent in a closed loop; those of a request trace at their times or in a
 // closed loop. Item blocks are precomputed before the clock starts, because that is offline work (BAT §5.2).
 // Tokens and times count the requests alone.
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "deploy/data/workload.h"
 #include "deploy/lab/bench/bench_client.h"
+#include "deploy/lab/bench/workload.h"
 #include "deploy/models/model_families.h"
 #include "runtime/config/config.h"
 

@@ -1,4 +1,4 @@
-// Writes and reads the JSON of `troupe bench rank --json`, so that later commands can compare runs
+// Writes and reads the JSON of `troupe-lab bench rank --json`, so that later commands can compare runs
 // with it.
 #include "deploy/lab/bench/bench_result.h"
 
@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t file_bytes_max = 4 << 20;
 constexpr JsonBounds bounds{.values_max = 200'000, .depth_max = 8};
-constexpr const char* expected_file = "a result of troupe bench rank --json";
+constexpr const char* expected_file = "a result of troupe-lab bench rank --json";
 
 struct Count {
   const char* name;

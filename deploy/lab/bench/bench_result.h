@@ -1,5 +1,5 @@
 #pragma once
-// Writes and reads the JSON of `troupe bench rank --json`: the options of the benchmark and the result of
+// Writes and reads the JSON of `troupe-lab bench rank --json`: the options of the benchmark and the result of
 // each run. Unknown members are ignored.
 #include <cstdint>
 #include <filesystem>

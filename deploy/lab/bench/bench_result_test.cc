@@ -53,7 +53,7 @@ TEST_SUITE("bench result") {
 
   TEST_CASE("bench result: an invalid file is refused, and the error names the member") {
     const ResultFile folder;
-    CHECK(folder.refusal("[]") == ": expected an object: a result of troupe bench rank --json");
+    CHECK(folder.refusal("[]") == ": expected an object: a result of troupe-lab bench rank --json");
     CHECK(folder.refusal("{\"runs\": []}") == ": runs: expected at least one run");
     CHECK(folder.refusal("{\"runs\": [{}]}") == ": runs[0]: expected a run with a policy and requests");
     CHECK(folder.refusal("{\"runs\": [{\"policy\": \"bat\", \"requests\": -1}]}") ==

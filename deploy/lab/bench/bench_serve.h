@@ -1,5 +1,5 @@
 #pragma once
-// `troupe bench serve`: sends questions to a running service over HTTP and measures the answers. Each
+// `troupe-lab bench serve`: sends questions to a running service over HTTP and measures the answers. Each
 // connection takes the next question when it is free, and waits until that question is due.
 //
 // In an open loop a question is due at its own time, whatever happens to the others. Its latency counts from

@@ -1,4 +1,4 @@
-// Turns a request trace into the requests of `troupe bench rank --trace`. Writes each user's
+// Turns a request trace into the requests of `troupe-lab bench rank --trace`. Writes each user's
 // profile into the store shortly before the request that needs it.
 #include "deploy/lab/bench/bench_trace.h"
 

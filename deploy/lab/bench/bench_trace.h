@@ -1,6 +1,6 @@
 #pragma once
-// Questions of a request trace for `troupe bench rank --trace`. Profiles are written into the node's store
-// as the trace changes them, shortly before the requests that need them.
+// Questions of a request trace for `troupe-lab bench rank --trace`. Profiles are written into the node's
+// store as the trace changes them, shortly before the requests that need them.
 #include <cstdint>
 #include <deque>
 #include <filesystem>

@@ -10,8 +10,8 @@
 
 #include "deploy/data/device_option.h"
 #include "deploy/lab/experiments/grouped_requests.h"
+#include "deploy/lab/planning/plan_placements.h"
 #include "deploy/lab/traces/trace_makers.h"
-#include "deploy/planning/plan_placements.h"
 #include "placement/assignment/co_occurrence.h"
 #include "placement/assignment/shards.h"
 #include "placement/cost/device_profiles.h"

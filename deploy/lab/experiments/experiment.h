@@ -1,5 +1,5 @@
 #pragma once
-// An experiment of a paper as data: cluster, data set and policy of one figure, for `troupe sim
+// An experiment of a paper as data: cluster, data set and policy of one figure, for `troupe-lab sim
 // --experiments`. Sizes are the paper's. `scale` divides quantities (users, items, memory, the time until
 // users return), but not the size of each user or item. All shares stay the same, and a run needs that many
 // times fewer requests until its caches are full.

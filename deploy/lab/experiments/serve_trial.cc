@@ -1,4 +1,4 @@
-// Simulates a cluster that serves a request trace at its times. `troupe plan --serve` uses it to
+// Simulates a cluster that serves a request trace at its times. `troupe-lab plan --serve` uses it to
 // find how many nodes a load needs.
 #include "deploy/lab/experiments/serve_trial.h"
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "deploy/data/device_option.h"
-#include "deploy/lab/traces/request_trace.h"
+#include "deploy/data/request_trace.h"
 #include "deploy/lab/traces/trace_users.h"
 #include "placement/cost/device_profiles.h"
 #include "sim/runs/load.h"

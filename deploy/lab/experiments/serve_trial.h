@@ -1,15 +1,15 @@
 #pragma once
-// Simulates a cluster that serves a request trace at its times; `troupe plan --serve` tries it with different
-// numbers of nodes. The simulated world computes its users and items from their numbers, so the trace's users
-// and items are numbered in order of appearance. Which user requests which items, when and with which history
-// comes from the trace.
+// Simulates a cluster that serves a request trace at its times; `troupe-lab plan --serve` tries it with
+// different numbers of nodes. The simulated world computes its users and items from their numbers, so the
+// trace's users and items are numbered in order of appearance. Which user requests which items, when and with
+// which history comes from the trace.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
 
+#include "deploy/lab/planning/capacity.h"
 #include "deploy/lab/traces/numbered_names.h"
-#include "deploy/planning/capacity.h"
 #include "runtime/actor/traced_request.h"
 
 namespace troupe::deploy {

@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "deploy/data/request_trace.h"
 #include "deploy/data/text_file.h"
-#include "deploy/lab/traces/request_trace.h"
 #include "deploy/lab/traces/trace_makers.h"
 #include "kernels/testing/test_folder.h"
 

@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "deploy/data/text_file.h"
-#include "placement/split/split_choice.h"
+#include "placement/baselines/experiment_split.h"
 #include "runtime/config/whole_file.h"
 #include "runtime/wire/json_bounds.h"
 #include "sim/split/split_settings.h"
@@ -115,22 +115,22 @@ const sim::SplitData& data_of(const SplitExperiment& e) {
 
 void set_policy(const SplitExperiment& e, const placement::TrainedPolicies* trained,
                 sim::SplitRunOptions& options) {
-  if (!placement::knows_split(e.policy))
+  if (!placement::knows_experiment_split(e.policy))
     throw std::invalid_argument(e.name + ": policy is \"" + e.policy + "\"; expected one of " +
-                                placement::split_names());
-  if (placement::learned_split(e.policy) && !trained)
+                                placement::experiment_split_names());
+  if (placement::trained_experiment_split(e.policy) && !trained)
     throw std::invalid_argument(
         e.name + ": " + e.policy +
-        " needs a trained model; expected the file that `troupe train` wrote as \"trained\"");
+        " needs a trained model; expected the file that `troupe-lab train` wrote as \"trained\"");
   const sim::SplitTimes times(options.sizes);
   const sim::RoutingCosts costs =
       sim::routing_costs(times, sim::cluster_workload(options, times), options.slo_us);
-  const placement::SplitChoice choice{.trained = trained, .kv_us = costs.kv_us, .row_us = costs.rows_us};
+  const placement::ExperimentSplit choice{.trained = trained, .kv_us = costs.kv_us, .row_us = costs.rows_us};
   if (e.policy.starts_with("static:"))
-    options.alpha = placement::make_split(e.policy, choice) ? std::stod(e.policy.substr(7)) : 0.5;
+    options.alpha = placement::make_experiment_split(e.policy, choice) ? std::stod(e.policy.substr(7)) : 0.5;
   options.shadows = e.policy == "marginal";
   options.policy = [policy = e.policy, choice](std::uint32_t) {
-    return placement::make_split(policy, choice);
+    return placement::make_experiment_split(policy, choice);
   };
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // An experiment about the split of a pool as data (HLEM §V; tests/papers/hlem): data set, depth, regime,
-// policy and routing of one run, for `troupe sim --split`. sim/split/split_settings.h defines everything
+// policy and routing of one run, for `troupe-lab sim --split`. sim/split/split_settings.h defines everything
 // else.
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@ namespace troupe::deploy {
 struct SplitExperiment {
   std::string name;
   std::string data = "games", regime = "steady", policy = "static:0.5", routing = "home";
-  std::string trained;  // file written by `troupe train`, for learned policies
+  std::string trained;  // file written by `troupe-lab train`, for learned policies
   std::uint32_t layers = 6, nodes = 4, windows = 60, warm_up = 12, oracle_draws = 0;
   double alpha = 0.5;         // share of the pool for rows at the start
   double requests_per_s = 0;  // of each node; 0 = the depth's default

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "deploy/lab/traces/request_trace.h"
+#include "deploy/data/request_trace.h"
 
 namespace troupe::deploy {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "deploy/data/request_trace.h"
 #include "deploy/lab/traces/numbered_names.h"
-#include "deploy/lab/traces/request_trace.h"
 
 namespace troupe::deploy {
 

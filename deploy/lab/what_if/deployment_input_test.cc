@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "deploy/data/request_trace.h"
 #include "deploy/lab/bench/bench_rank.h"
-#include "deploy/lab/traces/request_trace.h"
 #include "deploy/lab/traces/trace_makers.h"
 #include "deploy/lab/what_if/host_fit.h"
 #include "placement/cost/device_profiles.h"

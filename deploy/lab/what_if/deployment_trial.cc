@@ -1,5 +1,5 @@
 // Simulates a cluster with an existing model, catalog and settings that serves a request trace, for
-// `troupe plan --serve --model`.
+// `troupe-lab plan --serve --model`.
 #include "deploy/lab/what_if/deployment_trial.h"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 #pragma once
 // Simulates a cluster that serves a request trace at its times with an existing model, its catalog and its
-// settings; `troupe plan --serve --model` tries it with different numbers of nodes. The requests start after
-// precomputation, and all of them are judged.
+// settings; `troupe-lab plan --serve --model` tries it with different numbers of nodes. The requests start
+// after precomputation, and all of them are judged.
 #include <cstdint>
 
+#include "deploy/lab/planning/capacity.h"
 #include "deploy/lab/what_if/deployment_input.h"
-#include "deploy/planning/capacity.h"
 
 namespace troupe::deploy {
 

@@ -4,8 +4,8 @@
 
 #include <stdexcept>
 
+#include "deploy/data/request_trace.h"
 #include "deploy/data/text_file.h"
-#include "deploy/lab/traces/request_trace.h"
 #include "deploy/lab/traces/trace_makers.h"
 #include "placement/cost/device_profiles.h"
 #include "runtime/testing/store_test_folder.h"

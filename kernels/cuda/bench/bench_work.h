@@ -60,7 +60,7 @@ struct BenchShape {
 };
 constexpr std::uint32_t page_tokens = 16;  // of all shapes
 DecoderConfig config_of(const BenchShape& shape);
-// Returns the shapes of `troupe bench engine`'s largest model and of a model of 1.5 billion
+// Returns the shapes of `troupe-lab bench engine`'s largest model and of a model of 1.5 billion
 // weights; a tiny one for `smoke`.
 std::vector<BenchShape> bench_shapes(bool smoke);
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares a whole beam search with llama.cpp's, on the same shapes and the same machine, in rotation.
 
-  tests/bench/peers/beams.py --troupe build/deploy/troupe --peers FOLDER --shapes tiny,small --rounds 5
+  tests/bench/peers/beams.py --lab build/deploy/troupe-lab --peers FOLDER --shapes tiny,small --rounds 5
                                --json FILE
 
 FOLDER is what setup.sh made. A request computes a prompt and searches --width paths of three tokens:
@@ -105,7 +105,7 @@ class Troupe:
 
     def call(self, args, requests, more):
         words = [
-            args.troupe,
+            args.lab,
             "bench",
             "generate",
             "--shape",
@@ -173,7 +173,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--troupe", required=True)
+    parser.add_argument("--lab", required=True)
     parser.add_argument("--peers", required=True)
     parser.add_argument("--shapes", default="tiny")
     parser.add_argument("--width", type=int, default=128)
@@ -196,7 +196,7 @@ def main():
     args = parser.parse_args()
     races = [race(args, shape) for shape in args.shapes.split(",")]
     if args.json:
-        kept = {name: value for name, value in vars(args).items() if name not in ("troupe", "peers", "json")}
+        kept = {name: value for name, value in vars(args).items() if name not in ("lab", "peers", "json")}
         json.dump({"options": kept, "steps": STEPS, "races": races}, open(args.json, "w"), indent=1)
     return 0
 

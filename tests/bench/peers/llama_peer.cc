@@ -1,4 +1,4 @@
-// Runs llama.cpp on the workloads of `troupe bench engine`, at its best: one unified cache, the history
+// Runs llama.cpp on the workloads of `troupe-lab bench engine`, at its best: one unified cache, the history
 // shared by all candidates' sequences, logits only where they are read. Wall and CPU time are of the
 // process; the multiply-add rate is sampled before and after each pass.
 //

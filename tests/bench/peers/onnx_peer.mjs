@@ -1,4 +1,4 @@
-// Runs onnxruntime on the workloads of `troupe bench engine`, with a model that make_model.mjs wrote: a
+// Runs onnxruntime on the workloads of `troupe-lab bench engine`, with a model that make_model.mjs wrote: a
 // prompt without a past, tokens after a cached history, and candidates after it, which a mask keeps from
 // seeing each other. Wall and CPU time are of the process; the multiply-add rate is sampled before and
 // after each pass.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs the peers of `troupe bench engine` into a folder and builds their drivers there:
+# Installs the peers of `troupe-lab bench engine` into a folder and builds their drivers there:
 #
 #   tests/bench/peers/setup.sh FOLDER
 #

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs one round of `troupe bench engine` beside every installed peer on the smallest shape; each peer
-# must report a figure for each workload. TROUPE: the program; TROUPE_PEERS: the folder where setup.sh
+# Runs one round of `troupe-lab bench engine` beside every installed peer on the smallest shape; each peer
+# must report a figure for each workload. TROUPE_LAB: the program; TROUPE_PEERS: the folder where setup.sh
 # installed the peers.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,7 +12,8 @@ peers=${TROUPE_PEERS:-${TMPDIR:-/tmp}/troupe-peers}
   }
 report=$(mktemp)
 trap 'rm -f "$report"' EXIT
-"$TROUPE" bench engine --shape tiny --rounds 1 --against "$here" --peers "$peers" --all-peers --json "$report"
+"$TROUPE_LAB" bench engine --shape tiny --rounds 1 --against "$here" --peers "$peers" --all-peers \
+  --json "$report"
 python3 - "$report" <<'CHECK'
 import collections, json, sys
 report = json.load(open(sys.argv[1]))

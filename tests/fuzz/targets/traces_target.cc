@@ -1,5 +1,5 @@
 // Parses the lines of a trace. An accepted request is written to a line that reads as the same request.
-#include "deploy/lab/traces/request_trace.h"
+#include "deploy/data/request_trace.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {

@@ -1,4 +1,4 @@
-"""BAT (ASPLOS '26) §6 on simulated clusters: runs `troupe sim --experiments` for the throughput of each
+"""BAT (ASPLOS '26) §6 on simulated clusters: runs `troupe-lab sim --experiments` for the throughput of each
 configuration (configurations.py) and compares effects with the paper's (judge.py). README.md lists what
 the paper leaves open, and the
 values chosen here."""
@@ -35,12 +35,12 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from checks import Report, simulation_options  # noqa: E402
 
 
-def run(troupe, experiments, threads):
+def run(lab, experiments, threads):
     with tempfile.TemporaryDirectory() as folder:
         asked, answered = os.path.join(folder, "asked.json"), os.path.join(folder, "answered.json")
         with open(asked, "w") as file:
             json.dump(experiments, file)
-        command = [troupe, "sim", "--experiments", asked, "--threads", str(threads), "--json", answered]
+        command = [lab, "sim", "--experiments", asked, "--threads", str(threads), "--json", answered]
         done = subprocess.run(command, stdout=subprocess.DEVNULL)
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)}: exit status {done.returncode}; see above")
@@ -52,7 +52,7 @@ def run(troupe, experiments, threads):
 def run_kept(options, experiments, batch=16):
     """Like `run`; with --kept in small batches, so that an interrupted run can be resumed."""
     if not options.kept:
-        return run(options.troupe, experiments, options.threads)
+        return run(options.lab, experiments, options.threads)
     kept = {"commit": "", "runs": []}
     if os.path.exists(options.kept):
         with open(options.kept) as file:
@@ -61,7 +61,7 @@ def run_kept(options, experiments, batch=16):
     missing = [e for e in experiments if e["name"] not in known]
     while missing:
         now, missing = missing[:batch], missing[batch:]
-        kept["commit"], results = run(options.troupe, now, options.threads)
+        kept["commit"], results = run(options.lab, now, options.threads)
         kept["runs"] += [dict(asked=e, result=results[e["name"]]) for e in now]
         known.update(results)
         with open(options.kept, "w") as file:

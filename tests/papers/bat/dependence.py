@@ -87,7 +87,7 @@ def plot(options, experiment, run):
                 experiments.append(
                     experiment(f"{name}/{value}/{entry}", "Books", SMALLER, plan, {name: value})
                 )
-    commit, results = run(options.troupe, experiments, options.threads)
+    commit, results = run(options.lab, experiments, options.threads)
     panels = {}
     for name, (_, values) in VARIED.items():
         rate = lambda value, entry: results[f"{name}/{value}/{entry}"]["requests_per_s"]

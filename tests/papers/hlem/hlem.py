@@ -1,4 +1,4 @@
-"""HLEM §V on simulated nodes: runs `troupe sim --split` for each configuration and compares with the
+"""HLEM §V on simulated nodes: runs `troupe-lab sim --split` for each configuration and compares with the
 paper. README.md
 lists what the paper leaves open, and the values chosen here."""
 
@@ -66,8 +66,8 @@ SYSTEMS = {
 class Simulator:
     AT_ONCE = 8  # experiments per batch; results are saved after each batch, so that a run can be resumed
 
-    def __init__(self, troupe, threads, kept=None):
-        self.troupe, self.threads, self.kept, self.commit = troupe, threads, kept, ""
+    def __init__(self, lab, threads, kept=None):
+        self.lab, self.threads, self.kept, self.commit = lab, threads, kept, ""
         self.asked, self.results, self.rows = [], {}, []
         if kept and os.path.exists(kept):
             with open(kept) as file:
@@ -87,7 +87,7 @@ class Simulator:
             with open(asked, "w") as file:
                 json.dump(experiments, file)
             command = [
-                self.troupe,
+                self.lab,
                 "sim",
                 "--split",
                 asked,
@@ -527,7 +527,7 @@ def main():
     if options.short:
         RUN.update(nodes=2)
         ORACLE.update(oracle_draws=4)
-    sim, report = Simulator(options.troupe, options.threads, options.json), Report()
+    sim, report = Simulator(options.lab, options.threads, options.json), Report()
     for figure in figures:
         FIGURES[figure](sim, report)
     report.print()

@@ -105,7 +105,7 @@ def main():
     asked, groups = ask(
         options.short, [name.strip() for name in (options.workloads or "").split(",") if name.strip()]
     )
-    commit, results = bat.run(options.troupe, asked, options.threads)
+    commit, results = bat.run(options.lab, asked, options.threads)
     report = Report()
     for name, mode, singles in groups:
         judge(report, results, name, mode, singles)

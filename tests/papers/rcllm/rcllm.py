@@ -1,4 +1,4 @@
-"""RcLLM (ICDCS '26) §IV on simulated clusters: runs `troupe sim --experiments` for the latencies of each
+"""RcLLM (ICDCS '26) §IV on simulated clusters: runs `troupe-lab sim --experiments` for the latencies of each
 configuration
 and compares ratios with the paper's. README.md lists what the paper leaves open, and the values chosen
 here.
@@ -110,8 +110,8 @@ def experiment(name, data, model, system, nodes=DEFAULT_NODES, r=None, **changes
 
 
 class Simulator:
-    def __init__(self, troupe, threads):
-        self.troupe, self.threads, self.commit = troupe, threads, ""
+    def __init__(self, lab, threads):
+        self.lab, self.threads, self.commit = lab, threads, ""
         self.asked, self.results = [], {}
 
     def run(self, experiments):
@@ -123,7 +123,7 @@ class Simulator:
             with open(asked, "w") as file:
                 json.dump(experiments, file)
             command = [
-                self.troupe,
+                self.lab,
                 "sim",
                 "--experiments",
                 asked,
@@ -496,7 +496,7 @@ def main():
     figures = options.figures.split(",") if options.figures else ["null"] if options.short else list(FIGURES)
     if options.short:
         RUN.update(scale=64, warm_up=400, measured=600)
-    sim, report = Simulator(options.troupe, options.threads), Report()
+    sim, report = Simulator(options.lab, options.threads), Report()
     if options.json and os.path.exists(options.json):
         with open(options.json) as file:
             before = json.load(file)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""RcLLM's Table III in its form: what `troupe bench plans --json` measured on Troupe's small trained
+"""RcLLM's Table III in its form: what `troupe-lab bench plans --json` measured on Troupe's small trained
 rankers, beside the paper's rows (Qwen3-8B, three of its data sets).
 
     table3.py NAME=FILE.json ...      # for example tests/bench/results/repair-table-games.json

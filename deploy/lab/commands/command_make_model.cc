@@ -1,0 +1,105 @@
+// `troupe-lab bench make-model`: writes a model directory of a benchmark's shape with random weights.
+// It has config.json, safetensors, and a vocabulary with the names that catalogs and prompt forms
+// use, so that every command accepts it.
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "deploy/data/text_file.h"
+#include "deploy/lab/commands/command_bench.h"
+#include "deploy/node/prompt_file.h"
+#include "kernels/climber/climber.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+struct MakeModelOptions {
+  std::string shape, out, family = "qwen2", stored_as = "f32";
+  std::uint32_t shards = 1;
+  std::uint64_t seed = 7;
+};
+
+const std::map<std::string, kernels::Family> families{
+    {"qwen2", kernels::Family::qwen2}, {"qwen3", kernels::Family::qwen3}, {"llama", kernels::Family::llama}};
+const std::map<std::string, kernels::StoredAs> formats{
+    {"f32", kernels::StoredAs::f32}, {"f16", kernels::StoredAs::f16}, {"bf16", kernels::StoredAs::bf16}};
+
+// Names of the default prompt form, then four levels of 256 semantic-ID tokens, then identifiers
+// for the remaining tokens.
+std::string vocabulary_text(std::uint32_t tokens) {
+  std::vector<std::string> names{"<pad>", "<bos>", "<eos>", "<unk>", "<user>", "<disc>", "<yes>"};
+  for (int i = 1; i <= 3; ++i) names.push_back("<instr_" + std::to_string(i) + ">");
+  for (int i = 1; i <= 7; ++i) names.push_back("<sys_" + std::to_string(i) + ">");
+  for (const char* level : {"<a_", "<b_", "<c_", "<d_"})
+    for (int i = 0; i < 256; ++i) names.push_back(level + std::to_string(i) + ">");
+  for (std::size_t i = 0; names.size() < tokens; ++i) names.push_back("<item_" + std::to_string(i) + ">");
+  nlohmann::json vocabulary;
+  for (std::size_t id = 0; id < names.size(); ++id) vocabulary[names[id]] = id;
+  return vocabulary.dump(1) + "\n";
+}
+
+// FLAME's two scenarios: histories of 512 and 1,024 events.
+const std::map<std::string, std::uint32_t> climber_histories{{"flame-base", 512}, {"flame-long", 1024}};
+
+int make_climber_model(const MakeModelOptions& options) {
+  if (options.stored_as != "f32" || options.shards != 1)
+    throw std::invalid_argument("--shape " + options.shape +
+                                " is stored in one file of f32; expected no other format");
+  write_climber(
+      kernels::random_climber(kernels::flame_climber(climber_histories.at(options.shape)), options.seed),
+      options.out);
+  const kernels::ClimberConfig config = kernels::read_climber_config(options.out);
+  std::cout << options.out << ": climber, " << config.towers.size() << " towers of " << config.layers
+            << " layers of " << config.hidden << ", " << config.towers[0].positions
+            << " events each. Try:\n  troupe logits --model " << options.out << " --request FILE.json\n";
+  return 0;
+}
+
+int run_make_model(const MakeModelOptions& options) {
+  const std::filesystem::path folder = options.out;
+  if (std::filesystem::exists(folder) && !std::filesystem::is_empty(folder))
+    throw std::runtime_error("--out " + options.out + " is not empty; expected a new or empty folder");
+  if (climber_histories.contains(options.shape)) return make_climber_model(options);
+  const kernels::DecoderConfig config = shape_config(find_shape(options.shape), families.at(options.family));
+  std::filesystem::create_directories(folder);
+  write_decoder(kernels::random_decoder(config, options.seed), folder, formats.at(options.stored_as),
+                options.shards);
+  write_output((folder / "vocab.json").string(), vocabulary_text(config.vocabulary));
+  const kernels::PlanLimits limits = plan_limits(kernels::read_decoder_config(folder));
+  // checks that it can be served
+  read_prompt_form(folder, std::nullopt, limits, read_vocabulary_if_any(folder, limits));
+  std::cout << options.out << ": " << options.family << ", " << config.layers << " layers of "
+            << config.hidden << ", vocabulary " << config.vocabulary << ", stored as " << options.stored_as
+            << ". Try:\n  troupe logits --model " << options.out
+            << " --tokens 1,2,3\n  troupe-lab bench rank --model " << options.out
+            << " --data deploy/demo/world\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_make_model(Command bench) {
+  auto options = std::make_shared<MakeModelOptions>();
+  Command command =
+      bench.add_command("make-model", "Write a model directory of a benchmark's shape with random weights");
+  command
+      .add_option("--shape", options->shape,
+                  "Shape: tiny, small or qwen05; or flame-base or flame-long of the Climber family")
+      .required()
+      .one_of({"tiny", "small", "qwen05", "flame-base", "flame-long"});
+  command.add_option("--out", options->out, "Model folder to write; must be new or empty").required();
+  command.add_option("--family", options->family, "Model architecture: qwen2, qwen3 or llama")
+      .one_of({"qwen2", "qwen3", "llama"})
+      .default_shown();
+  command
+      .add_option("--stored-as", options->stored_as, "Number format of the stored weights: f32, f16 or bf16")
+      .one_of({"f32", "f16", "bf16"})
+      .default_shown();
+  command.add_option("--shards", options->shards, "Number of weight files").between(1, 1000).default_shown();
+  command.add_option("--seed", options->seed, "Seed of the random weights").default_shown();
+  command.runs([options] { return run_make_model(*options); });
+}
+
+}  // namespace troupe::deploy

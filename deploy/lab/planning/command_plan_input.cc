@@ -1,0 +1,139 @@
+// Turns the options of `troupe-lab plan` into a workload on a cluster.
+#include <charconv>
+#include <numeric>
+#include <stdexcept>
+
+#include "deploy/data/device_option.h"
+#include "deploy/data/text_file.h"
+#include "deploy/lab/planning/command_plan.h"
+#include "deploy/lab/planning/plan_input.h"
+#include "deploy/reports/table.h"
+#include "placement/assignment/shards.h"
+#include "placement/cost/device_profiles.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+using placement::AccessDistribution;
+using placement::NodeNumber;
+
+constexpr std::size_t drawn_accesses = 1'000'000;  // size of each sample without histories
+constexpr double user_tokens_default = 1'500;      // BAT Table 1: Industry
+constexpr std::uint32_t item_tokens_default = 10;
+
+// Parses "4" (nodes 1 to 4) or a list such as "1,2,5".
+std::vector<NodeNumber> parse_nodes(const std::string& text) {
+  const auto fail = [&] {
+    throw std::invalid_argument("--nodes is \"" + text.substr(0, 60) + "\"; expected 1.." +
+                                std::to_string(placement::nodes_max) +
+                                ", or node numbers separated by commas");
+  };
+  std::vector<NodeNumber> nodes;
+  for (const std::string_view part : split(text, ',')) {
+    NodeNumber number = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    if (error != std::errc() || end != part.data() + part.size() || number == 0) fail();
+    nodes.push_back(number);
+  }
+  if (nodes.size() == 1) {
+    if (nodes.front() > placement::nodes_max) fail();
+    nodes.resize(nodes.front());
+    std::iota(nodes.begin(), nodes.end(), 1);
+  }
+  return placement::validated_nodes(std::move(nodes));
+}
+
+placement::Items make_items(const PlanOptions& options, const PlanCatalog& catalog, double token_bytes) {
+  std::vector<std::uint32_t> bytes;
+  std::vector<std::uint64_t> keys;
+  for (std::size_t i = 0; i < catalog.ids.size(); ++i) {
+    const double size = options.item_tokens.value_or(catalog.tokens[i]) * token_bytes;
+    if (size > 4e9)
+      throw std::invalid_argument("item " + catalog.ids[i].substr(0, 60) +
+                                  " takes over 4 GB; expected at most 4 GB");
+    bytes.push_back(static_cast<std::uint32_t>(size));
+    keys.push_back(placement::item_key(catalog.ids[i]));
+  }
+  return {std::move(bytes), std::move(keys)};
+}
+
+struct AccessSource {
+  AccessDistribution accesses;
+  std::string text;
+};
+
+AccessSource find_accesses(const PlanOptions& options, const PlanCatalog& catalog,
+                           const SplitRequests& parts) {
+  const std::size_t items = catalog.ids.size();
+  if (options.zipf)
+    return {AccessDistribution::zipf(items, *options.zipf),
+            "Zipf " + fixed(*options.zipf, 2) + ", hottest first"};
+  if (!options.popularity.empty())
+    return {AccessDistribution::from_counts(read_popularity(options.popularity, catalog)),
+            options.popularity};
+  if (parts.plan.size() == 0)
+    throw std::invalid_argument(options.data +
+                                ": there are no histories to count; expected --popularity or --zipf");
+  return {AccessDistribution::from_counts(count_uses(parts.plan, items)),
+          std::to_string(parts.plan.size()) + " runs of histories (" +
+              std::to_string(parts.predict.size() + parts.simulate.size()) + " more are held out)"};
+}
+
+Planning plan_dataset(const PlanOptions& options, PlanSetup setup) {
+  PlanCatalog catalog = read_plan_catalog(options.data);
+  const PlanHistories histories = read_plan_histories(options.data, catalog, options.candidates);
+  SplitRequests parts = split_requests(histories.requests, options.held_out);
+  AccessSource source = find_accesses(options, catalog, parts);
+  setup.item_tokens = options.item_tokens ? *options.item_tokens : catalog.mean_tokens();
+  if (histories.mean_events > 0 && !options.user_tokens)
+    setup.user_tokens = histories.mean_events * setup.item_tokens;
+  PlanWorkload workload{make_items(options, catalog, setup.shape.kv_token_bytes()),
+                        std::move(source.accesses)};
+  if (!options.zipf) {  // with --zipf, the histories do not match the popularity
+    if (options.popularity.empty() && parts.predict.size() > 0)
+      workload.held_out = AccessDistribution::from_counts(count_uses(parts.predict, catalog.ids.size()));
+    workload.histories = std::move(parts.plan);
+    workload.predict = std::move(parts.predict);
+    workload.simulate = std::move(parts.simulate);
+  }
+  return {std::move(setup), std::move(workload), std::move(catalog.ids), std::move(source.text)};
+}
+
+Planning plan_generated(const PlanOptions& options, PlanSetup setup) {
+  if (options.items == 0 || !options.zipf)
+    throw std::invalid_argument("plan has no catalog; expected --data FOLDER, or --items N with --zipf S");
+  setup.item_tokens = options.item_tokens.value_or(item_tokens_default);
+  const double bytes = setup.item_tokens * setup.shape.kv_token_bytes();
+  if (bytes > 4e9)
+    throw std::invalid_argument("--item-tokens: an item takes over 4 GB; expected at most 4 GB");
+  return {std::move(setup),
+          {placement::Items(options.items, static_cast<std::uint64_t>(bytes)),
+           AccessDistribution::zipf(options.items, *options.zipf)},
+          {},
+          "Zipf " + fixed(*options.zipf, 2)};
+}
+
+}  // namespace
+
+Planning make_planning(const PlanOptions& options) {
+  PlanSetup setup{.device = device_of(options.device),
+                  .shape = placement::find_shape(options.shape),
+                  .link = placement::find_link(options.link),
+                  .nodes = parse_nodes(options.nodes),
+                  .memory_bytes = options.memory_bytes,
+                  .candidates = options.candidates,
+                  .user_tokens = options.user_tokens.value_or(user_tokens_default),
+                  .alpha = options.alpha};
+  Planning plan = options.data.empty() ? plan_generated(options, std::move(setup))
+                                       : plan_dataset(options, std::move(setup));
+  PlanWorkload& workload = plan.workload;
+  const std::size_t drawn = drawn_accesses / options.candidates + 1;
+  if (workload.predict.size() == 0)
+    workload.predict = draw_requests(workload.accesses, drawn, options.candidates, 1);
+  if (workload.simulate.size() == 0)
+    workload.simulate = draw_requests(workload.accesses, drawn, options.candidates, 2);
+  return plan;
+}
+
+}  // namespace troupe::deploy
