@@ -22,14 +22,14 @@ class EarlyRequests {
   std::size_t size() const { return kept_.size(); }
 
  private:
-  struct Kept {
+  struct EarlyRequest {
     Instant at;
     Received received;
   };
   std::size_t most_;
   Budgets budgets_;
   const Availability& availability_;
-  std::deque<Kept> kept_;  // in the order in which they came
+  std::deque<EarlyRequest> kept_;  // in the order in which they came
 };
 
 }  // namespace troupe::router

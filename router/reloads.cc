@@ -13,7 +13,7 @@ namespace {
 std::optional<Refusal> find_fault_of_share(const Reload& reload, const std::string& present) {
   if (reload.share == 1) return std::nullopt;
   const auto fault = [](std::string what, std::string expected) {
-    return Refusal{400, "bad_share", std::move(what), "share", std::move(expected)};
+    return Refusal{RefusalKind::malformed, "bad_share", std::move(what), "share", std::move(expected)};
   };
   if (!(reload.share >= 0 && reload.share < 1))
     return fault("the share is out of range", "a share of the users, 0 to 1");
@@ -35,21 +35,24 @@ std::uint32_t thousandths(double share) {
 
 std::optional<Refusal> Reloads::refusal_of(const Reload& reload) const {
   if (reload.model_version.empty() && reload.catalog_version.empty())
-    return Refusal{400, "empty_reload", "neither a model nor a catalog is named", "body", "model or catalog"};
+    return Refusal{RefusalKind::malformed, "empty_reload", "neither a model nor a catalog is named", "body",
+                   "model or catalog"};
   if (reload.model_version.size() + reload.catalog_version.size() > config_.version_bytes_max ||
       (reload.model_version + reload.catalog_version).find('\n') != std::string::npos)
-    return Refusal{400, "bad_version", "a version is too long or has a line break", "body",
+    return Refusal{RefusalKind::malformed, "bad_version", "a version is too long or has a line break", "body",
                    "at most " + std::to_string(config_.version_bytes_max) + " bytes in one line"};
   const std::string& present = versions_.versions().model_version;
   if (auto fault = find_fault_of_share(reload, present)) return fault;
   if (!config_.coordinate)
-    return Refusal{422, "versions_fixed", "this process serves only the model " + present, "router",
+    return Refusal{RefusalKind::unprocessable, "versions_fixed",
+                   "this process serves only the model " + present, "router",
                    "a restart with another model, or a cluster with a Coordination"};
   if (!versions_.known())
-    return Refusal{503, "starting", "the served versions are not known yet", "router",
+    return Refusal{RefusalKind::unavailable, "starting", "the served versions are not known yet", "router",
                    "a retry after a pause"};
   if (reload_ || mutated(Mutant::refuse_reload))
-    return Refusal{503, "busy", "another reload is in progress", "router", "a retry after it is done"};
+    return Refusal{RefusalKind::unavailable, "busy", "another reload is in progress", "router",
+                   "a retry after it is done"};
   return std::nullopt;
 }
 
@@ -67,19 +70,21 @@ void Reloads::on_reload(Step step, Address from, const Reload& reload) {
 std::optional<Refusal> Reloads::failure(Instant now) const {
   switch (versions_.wish_state()) {
     case VersionKeeper::Wish::replaced:
-      return Refusal{503, "replaced", "another reload has replaced this one", "router",
+      return Refusal{RefusalKind::unavailable, "replaced", "another reload has replaced this one", "router",
                      "one reload at a time"};
     case VersionKeeper::Wish::wrong_catalog:
-      return Refusal{422, "wrong_catalog", "the catalog does not exist", "catalog",
+      return Refusal{RefusalKind::unprocessable, "wrong_catalog", "the catalog does not exist", "catalog",
                      "a catalog that was imported"};
     case VersionKeeper::Wish::refused:
-      return Refusal{422, "model_refused", "a worker cannot load the model: " + versions_.why_refused(),
-                     "model", "a model that every worker can load"};
+      return Refusal{RefusalKind::unprocessable, "model_refused",
+                     "a worker cannot load the model: " + versions_.why_refused(), "model",
+                     "a model that every worker can load"};
     default:
       break;
   }
   if (now < reload_->origin.deadline) return std::nullopt;
-  return Refusal{504, "deadline_exceeded", "not every worker had the new versions in time", "router",
+  return Refusal{RefusalKind::deadline_exceeded, "deadline_exceeded",
+                 "not every worker had the new versions in time", "router",
                  "models that every worker can load"};
 }
 

@@ -81,7 +81,8 @@ TEST_CASE("replies: a ranking reports its run, profile, catalog and skipped cand
   CHECK(reply.tasks.empty());
   REQUIRE(reply.items.size() == 2);
   CHECK(reply.items[0].id == "a");
-  const RankReply skipped = rank_reply({.candidates = {"a", "none", "b"}, .unknown = "skip"});
+  const RankReply skipped =
+      rank_reply({.candidates = {"a", "none", "b"}, .unknown = UnknownCandidates::skip});
   CHECK(skipped.skipped == std::vector<std::string>{"none"});
   CHECK(skipped.items.size() == 2);
 }

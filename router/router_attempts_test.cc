@@ -21,30 +21,32 @@ TEST_CASE("attempts: a refusal that another worker may not share is retried ther
     Cluster c;
     const NodeId first = c.send_plan(0, 1);
     const Execute before = c.plan();
-    c.refuse_at(10, first, std::string(code) == "overloaded" ? 503 : 500, code);
+    c.refuse_at(10, first,
+                std::string(code) == "overloaded" ? RefusalKind::unavailable : RefusalKind::internal, code);
     REQUIRE(c.plans() == 1);
     CHECK(c.node != first);
     CHECK(c.plan().plan.segments == before.plan.segments);
     CHECK(c.plan().budget_us == 990);
-    c.refuse_at(20, c.node, 503, "overloaded");
-    CHECK(c.refused() == "503 overloaded");
+    c.refuse_at(20, c.node, RefusalKind::unavailable, "overloaded");
+    CHECK(c.refused() == "unavailable overloaded");
     CHECK(c.core.retries() == 1);
   }
 }
 
-TEST_CASE("attempts: a refusal that all workers share goes to the client, a worker's fault becomes 503") {
+TEST_CASE(
+    "attempts: a refusal that all workers share goes to the client, a worker's fault becomes unavailable") {
   struct Row {
-    std::uint16_t status;
+    RefusalKind kind;
     const char *code, *refused;
   };
-  for (const Row& row : {Row{504, "deadline_exceeded", "504 deadline_exceeded"},
-                         {422, "bad_plan", "422 bad_plan"},
-                         {500, "broken", "503 broken"},
-                         {501, "models_fixed", "503 models_fixed"},
-                         {0, "no_status", "503 no_status"}}) {
+  for (const Row& row :
+       {Row{RefusalKind::deadline_exceeded, "deadline_exceeded", "deadline_exceeded deadline_exceeded"},
+        {RefusalKind::unprocessable, "bad_plan", "unprocessable bad_plan"},
+        {RefusalKind::internal, "broken", "unavailable broken"},
+        {RefusalKind::unsupported, "models_fixed", "unavailable models_fixed"}}) {
     Cluster c;
     const NodeId first = c.send_plan(0, 1);
-    c.refuse_at(10, first, row.status, row.code);
+    c.refuse_at(10, first, row.kind, row.code);
     CHECK(c.refused() == row.refused);
     CHECK(c.plans() == 0);
   }
@@ -56,12 +58,12 @@ TEST_CASE("attempts: a draining worker or one without the versions costs no retr
   Cluster c(config);
   c.send_plan(0, 1);
   for (const char* code : {"draining", "wrong_model", "wrong_catalog"}) {
-    c.refuse_at(10, c.node, 503, code);
+    c.refuse_at(10, c.node, RefusalKind::unavailable, code);
     REQUIRE(c.plans() == 1);
   }
   CHECK(c.core.retries() == 0);
-  c.refuse_at(10, c.node, 503, "draining");
-  CHECK(c.refused() == "503 draining");
+  c.refuse_at(10, c.node, RefusalKind::unavailable, "draining");
+  CHECK(c.refused() == "unavailable draining");
   CHECK(c.core.attempts() == 4);
 }
 
@@ -72,10 +74,10 @@ TEST_CASE("attempts: without a retry left, the last refusal goes to the client")
   c.lose(1, c.send_plan(0, 1, 0, "ann"));
   CHECK(c.plans() == 1);
   c.send(2, 2, 0, "bob");
-  c.refuse_at(3, c.node, 503, "overloaded");
-  CHECK(c.refused() == "503 overloaded");
+  c.refuse_at(3, c.node, RefusalKind::unavailable, "overloaded");
+  CHECK(c.refused() == "unavailable overloaded");
   for (RequestId id = 3; id < 13; ++id) c.send(10, id, 0, "eve");  // ten more requests earn one retry
-  c.refuse_at(11, c.node, 503, "overloaded");
+  c.refuse_at(11, c.node, RefusalKind::unavailable, "overloaded");
   CHECK(c.plans() == 1);
 }
 
@@ -139,11 +141,11 @@ TEST_CASE("attempts: a late attempt that fails leaves the request to the running
     const NodeId first = c.send_plan(0, 1);
     c.run_until(500);
     const NodeId second = c.node;
-    c.refuse_at(510, first, 503, code);
+    c.refuse_at(510, first, RefusalKind::unavailable, code);
     CHECK(c.refused() == "");
     CHECK(c.plans() == 0);
-    c.refuse_at(520, second, 503, "busy");
-    CHECK(c.refused() == "503 busy");
+    c.refuse_at(520, second, RefusalKind::unavailable, "busy");
+    CHECK(c.refused() == "unavailable busy");
   }
 }
 
@@ -152,8 +154,8 @@ TEST_CASE("attempts: a late attempt that no worker could take over still counts"
   c.send_plan(0, 1);
   c.run_until(500);
   CHECK(c.plans() == 0);
-  c.refuse_at(510, 1, 503, "overloaded");
-  CHECK(c.refused() == "503 overloaded");
+  c.refuse_at(510, 1, RefusalKind::unavailable, "overloaded");
+  CHECK(c.refused() == "unavailable overloaded");
 }
 
 TEST_CASE("attempts: a plan too large for a worker is tried only where more of its blocks are") {
@@ -167,11 +169,11 @@ TEST_CASE("attempts: a plan too large for a worker is tried only where more of i
     REQUIRE(c.node == 1);
     c.beat(4, 3, beat_of(5));
     if (warmer) c.beat(4, 2, beat_of(5));
-    c.refuse_at(5, 1, 422, "too_large");
+    c.refuse_at(5, 1, RefusalKind::unprocessable, "too_large");
     CHECK(c.plans() == (warmer ? 1 : 0));
     if (warmer) CHECK(c.node == 2);
-    if (warmer) c.refuse_at(6, 2, 422, "too_large");
-    CHECK(c.refused() == "422 too_large");
+    if (warmer) c.refuse_at(6, 2, RefusalKind::unprocessable, "too_large");
+    CHECK(c.refused() == "unprocessable too_large");
   }
 }
 
@@ -189,7 +191,7 @@ TEST_CASE("attempts: an invalid answer is retried at another worker, once per wo
   other.model_version = "model 0";
   c.answer_at(20, c.node, other);
   c.answer_at(21, c.node, other);
-  CHECK(c.refused() == "503 bad_model_output");
+  CHECK(c.refused() == "unavailable bad_model_output");
 }
 
 TEST_CASE("suspects: a request that killed two workers is refused, and its like runs alone after the first") {
@@ -205,10 +207,10 @@ TEST_CASE("suspects: a request that killed two workers is refused, and its like 
   const auto refusals = c.probe.sent<Refused>();
   REQUIRE_FALSE(refusals.empty());
   CHECK(refusals[0].refusal.code == "poison");
-  CHECK(refusals[0].refusal.status == 422);
+  CHECK(refusals[0].refusal.kind == RefusalKind::unprocessable);
   c.rank(30, 3, "recompute");
   c.find(31);
-  CHECK(c.refused() == "422 poison");
+  CHECK(c.refused() == "unprocessable poison");
   c.send(32, 4, 0, "bob");
   CHECK(c.plans() == 1);
 }
@@ -218,7 +220,7 @@ TEST_CASE("suspects: a worker heard again only lost its connection, and each rou
     const NodeId first = c.send_plan(0, 1);
     c.lose(10, first);
     c.lose(20, c.node);
-    REQUIRE(c.refused() == "422 poison");
+    REQUIRE(c.refused() == "unprocessable poison");
     return std::pair(first, c.node);
   };
   Cluster alive, reported;
@@ -246,7 +248,7 @@ TEST_CASE("suspects: a worker heard again only lost its connection, and each rou
   dead.beat(1'020, second, beat_of(6));
   dead.rank(1'030, 2, "recompute");
   dead.find(1'031);
-  CHECK(dead.refused() == "422 poison");
+  CHECK(dead.refused() == "unprocessable poison");
 }
 
 TEST_CASE("suspects: one loss is one strike, however many copies of the content ran there") {
@@ -279,7 +281,7 @@ TEST_CASE("suspects: a loss noticed after the request's deadline is no strike") 
   CHECK(c.probe.sent<Suspect>().empty());
   CHECK(c.probe.sent<Refused>().empty());
   c.run_until(501);
-  CHECK(c.refused() == "504 deadline_exceeded");
+  CHECK(c.refused() == "deadline_exceeded deadline_exceeded");
 }
 
 TEST_CASE("suspects: another router's suspect waits for its trial, then runs alone; its poison is refused") {
@@ -308,10 +310,10 @@ TEST_CASE("suspects: another router's suspect waits for its trial, then runs alo
   poisoned.probe.receive(0, {8, Role::router}, suspect);
   poisoned.send(1, 1);
   poisoned.probe.receive(2, {8, Role::router}, Suspect{suspect.fingerprint, 2, {}});
-  CHECK(poisoned.refused() == "422 poison");
+  CHECK(poisoned.refused() == "unprocessable poison");
   poisoned.rank(3, 2, "recompute");
   poisoned.find(4);
-  CHECK(poisoned.refused() == "422 poison");
+  CHECK(poisoned.refused() == "unprocessable poison");
 }
 
 TEST_CASE("admission: a request that no worker can begin in time is refused at once") {
@@ -321,7 +323,7 @@ TEST_CASE("admission: a request that no worker can begin in time is refused at o
   busy.us_per_operation = 1;
   c.beat(0, 1, busy);
   c.rank(1, 1, "recompute", 998);
-  CHECK(c.refused() == "503 overloaded");
+  CHECK(c.refused() == "unavailable overloaded");
   c.rank(2, 2, "recompute", 1'001);
   CHECK(c.refused() == "");
   CHECK(c.probe.started<FindFeatures>().size() == 1);
@@ -491,7 +493,7 @@ TEST_CASE("suspects: a loss beside others is never the second strike, one before
   c.lose(510, first);
   c.lose(520, second);
   CHECK(c.probe.sent<Suspect>().at(0).strikes == 1);  // still one strike, now also for this loss
-  CHECK(c.refused() != "422 poison");
+  CHECK(c.refused() != "unprocessable poison");
   RouterBench unheard(cluster_config({1, 2}));
   unheard.send(0, 1);
   unheard.lose(1, unheard.node);
@@ -499,12 +501,13 @@ TEST_CASE("suspects: a loss beside others is never the second strike, one before
 }
 
 TEST_CASE("attempts: a worker that fails is slow at once, and the failed request runs alone") {
-  for (const auto& [status, code] : {std::pair{503, "device_full"}, {500, "broken"}}) {
+  for (const auto& [kind, code] :
+       {std::pair{RefusalKind::unavailable, "device_full"}, {RefusalKind::internal, "broken"}}) {
     Cluster c;
     const NodeId first = c.send_plan(0, 1);
-    c.refuse_at(1, first, static_cast<std::uint16_t>(status), code);
+    c.refuse_at(1, first, kind, code);
     CHECK(c.core.workers().slowness(first) > 3);
-    if (status == 503) CHECK(c.plan().alone);
+    if (kind == RefusalKind::unavailable) CHECK(c.plan().alone);
   }
 }
 
@@ -512,9 +515,9 @@ TEST_CASE("admission: a request that needs more than its own budget is refused a
   Cluster c(cluster_config({1}));
   c.rank(1, 1, "recompute", 20);
   c.find(2);  // 28 tokens
-  CHECK(c.refused() == "503 overloaded");
+  CHECK(c.refused() == "unavailable overloaded");
   c.probe.receive(3, server, ScoreRequest{4, "", std::vector<Token>(30, 5), {{{8}}}, {11}, false, 30});
-  CHECK(c.refused() == "503 overloaded");
+  CHECK(c.refused() == "unavailable overloaded");
 }
 
 TEST_CASE("attempts: scores are retried like rankings") {

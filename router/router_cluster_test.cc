@@ -75,7 +75,7 @@ TEST_CASE("versions: while the served versions are unknown, requests wait for a 
   CHECK(c.probe.effects.list.empty());
   const RouterConfig config = coordinated();
   c.probe.run_until(config.budget.us / 2 + config.heartbeat.us + 1);
-  CHECK(c.refused() == "503 starting");
+  CHECK(c.refused() == "unavailable starting");
   const std::int64_t later = config.budget.us;
   c.rank(later, 2);
   c.probe.done(later + 1, question.first, CoordinationReply{true, 7, "model 4\ncatalog 4\n"});
@@ -113,7 +113,7 @@ TEST_CASE("reload: it is answered when the new model serves and nothing runs on 
   c.probe.receive(31, server, Reload{50, "model 2", ""});  // a copy of it
   CHECK(c.probe.sent<Refused>().empty());
   c.probe.receive(31, server, Reload{51, "model 3", ""});
-  CHECK(c.refused() == "503 busy");
+  CHECK(c.refused() == "unavailable busy");
   c.beats(900, {"model 1"}, c.revision);
   c.tick(1'000);
   CHECK(c.core.versions().model_version == "model 1");
@@ -159,14 +159,14 @@ TEST_CASE("versions: a catalog removed by the flip is requested once more under 
   c.beats(1, {"model 1", "model 2"}, 1);
   c.rank(2, 1, "recompute");
   c.probe.receive(3, {8, Role::router}, Versions{9, "model 2", "catalog 2", ""});
-  c.probe.done(4, c.job, Refusal{409, "wrong_catalog"});
+  c.probe.done(4, c.job, Refusal{RefusalKind::conflict, "wrong_catalog"});
   const auto [again, work] = c.probe.started<FindFeatures>().at(0);
   CHECK(work.catalog_version == "catalog 2");
   c.probe.done(5, again, test_features());
   CHECK(c.plan().model_version == "model 2");
   c.rank(6, 2, "recompute");
-  c.probe.done(7, c.job, Refusal{409, "wrong_catalog"});
-  CHECK(c.refused() == "409 wrong_catalog");
+  c.probe.done(7, c.job, Refusal{RefusalKind::conflict, "wrong_catalog"});
+  CHECK(c.refused() == "conflict wrong_catalog");
 }
 
 TEST_CASE("reload: a reload of the served versions is answered once the Coordination confirms them") {
@@ -246,7 +246,7 @@ TEST_CASE("reload: a share needs another model and no catalog") {
     Reload asked = bad;
     asked.id = id++;
     c.probe.receive(1, server, asked);
-    CHECK(c.refused() == "400 bad_share");
+    CHECK(c.refused() == "malformed bad_share");
   }
 }
 
@@ -265,14 +265,14 @@ TEST_CASE("shared versions: a request for the next model gets it, or a temporary
             .id = id, .model = "model 2", .prompt = {5, 6, 7}, .max_tokens = 2, .n = 1, .beam_width = 3});
   };
   complete(30, 70);
-  CHECK(c.refused() == "503 no_worker");
+  CHECK(c.refused() == "unavailable no_worker");
   c.beats(900, {"model 1", "model 2"}, c.revision);
   c.tick(1'000);
   complete(1'010, 71);
   CHECK(c.plan().model_version == "model 2");
   c.beats(1'100, {"model 1"}, c.revision);
   complete(1'110, 72);
-  CHECK(c.refused() == "503 no_worker");
+  CHECK(c.refused() == "unavailable no_worker");
 }
 
 TEST_CASE("reload: a share below 1 leaves some users the current model") {
@@ -303,7 +303,7 @@ TEST_CASE("reload: a model that a worker refuses is taken back, and the refusal 
   for (const auto& effect : c.all.list)
     if (const auto* send = std::get_if<Effects::Send>(&effect))
       if (const auto* refused = std::get_if<Refused>(&send->message)) {
-        CHECK(refused->refusal.status == 422);
+        CHECK(refused->refusal.kind == RefusalKind::unprocessable);
         CHECK(refused->refusal.code == "model_refused");
         CHECK(refused->refusal.what.find("node 2: no such folder") != std::string::npos);
       }
@@ -313,16 +313,17 @@ TEST_CASE("reload: a model that a worker refuses is taken back, and the refusal 
 TEST_CASE("reload: without a Coordination, empty, or with an unknown catalog it is refused") {
   RouterBench alone;
   alone.probe.receive(0, server, Reload{1, "model 2", ""});
-  CHECK(alone.refused() == "422 versions_fixed");
+  CHECK(alone.refused() == "unprocessable versions_fixed");
   CoordinatedBench c;
   c.start();
   c.probe.receive(1, server, Reload{2, "", ""});
-  CHECK(c.refused() == "400 empty_reload");
+  CHECK(c.refused() == "malformed empty_reload");
   c.probe.receive(2, server, Reload{3, "a\nb", ""});
-  CHECK(c.refused() == "400 bad_version");
+  CHECK(c.refused() == "malformed bad_version");
   c.probe.receive(3, server, Reload{4, "", "no such"});
-  c.probe.done(4, c.probe.started<FindFeatures>().at(0).first, Refusal{404, "wrong_catalog"});
-  CHECK(c.refused() == "422 wrong_catalog");
+  c.probe.done(4, c.probe.started<FindFeatures>().at(0).first,
+               Refusal{RefusalKind::not_found, "wrong_catalog"});
+  CHECK(c.refused() == "unprocessable wrong_catalog");
 }
 
 TEST_CASE("reload: a reload that cannot finish ends by its deadline") {
@@ -335,7 +336,7 @@ TEST_CASE("reload: a reload that cannot finish ends by its deadline") {
   c.tick(3'000);
   CHECK(c.sent_to<Refused>(Role::server) == 0);
   c.run_until(4'000);
-  CHECK(c.refused() == "504 deadline_exceeded");
+  CHECK(c.refused() == "deadline_exceeded deadline_exceeded");
   c.settle(4'000);
   c.tick(5'000);
   CHECK(c.value == "model 1\n\n");
@@ -428,9 +429,9 @@ TEST_CASE("drain: a draining router finishes its requests and refuses new ones u
   CHECK(field_of(b.probe.sent<StatusReply>().at(0), "drained") == "no");
   CHECK_FALSE(b.probe.sent<StatusReply>()[0].ready);
   b.rank(2, 2);
-  CHECK(b.refused() == "503 draining");
+  CHECK(b.refused() == "unavailable draining");
   b.probe.receive(3, server, DeleteUser{3, "t", "ann"});
-  CHECK(b.refused() == "503 draining");
+  CHECK(b.refused() == "unavailable draining");
   b.execute(4, {1, 2});
   CHECK(b.replies() == 1);
   b.probe.receive(5, server, Drain{5});

@@ -284,7 +284,7 @@ void RouterCore::on_peer_lost(Step step, NodeId node) {
   lose_workers(step, {&node, 1}, "is gone");
 }
 
-// What ran on these workers is retried elsewhere.
+// Retries elsewhere what ran on these workers.
 void RouterCore::lose_workers(Step step, std::span<const NodeId> nodes, const char* why) {
   attempts_.lose(step, nodes, why);
   precompute_.lose(step, nodes);

@@ -186,17 +186,17 @@ TEST_CASE("router: a refusal names the unknown user, item or version") {
   Features found = test_features();
   found.user.reset();
   b.find(1, found);
-  CHECK(b.refused() == "404 unknown_user");
+  CHECK(b.refused() == "not_found unknown_user");
   b.rank(2, 2);
   found = test_features();
   found.items[1] = no_item;
   b.find(3, found);
-  CHECK(b.refused() == "404 unknown_item");
+  CHECK(b.refused() == "not_found unknown_item");
   CHECK(b.probe.sent<Refused>()[0].refusal.where == "candidates[1]");
   CHECK(b.probe.sent<Refused>()[0].refusal.what.find("\"b\"") != std::string::npos);
   b.rank(4, 3);
-  b.probe.done(5, b.job, Refusal{503, "store_failed"});
-  CHECK(b.refused() == "503 store_failed");
+  b.probe.done(5, b.job, Refusal{RefusalKind::unavailable, "store_failed"});
+  CHECK(b.refused() == "unavailable store_failed");
 }
 
 TEST_CASE("router: a request beyond the model's limits is refused before it is computed") {
@@ -205,13 +205,13 @@ TEST_CASE("router: a request beyond the model's limits is refused before it is c
   const ProfilePointer user = test_features().user;
   Features found = features_of(user, {test_item("a", 60), test_item("b")});  // 2 + 1 + 60 + 1 + 1 > 64
   b.find(1, found);
-  CHECK(b.refused() == "422 too_long");
+  CHECK(b.refused() == "unprocessable too_long");
   b.rank(2, 2);
   found = features_of(user, {test_item("a", 58), test_item("b")});
   b.find(3, found);
-  CHECK(b.refused() == "413 too_many_tokens");
+  CHECK(b.refused() == "too_large too_many_tokens");
   b.rank(4, 3, "no such policy");
-  CHECK(b.refused() == "400 unknown_policy");
+  CHECK(b.refused() == "malformed unknown_policy");
 }
 
 TEST_CASE("router: the deadline ends a request once, in every stage") {
@@ -222,14 +222,14 @@ TEST_CASE("router: the deadline ends a request once, in every stage") {
   b.run_until(999);
   CHECK(b.probe.sent<Refused>().empty());
   b.run_until(1'000);
-  CHECK(b.refused() == "504 deadline_exceeded");
+  CHECK(b.refused() == "deadline_exceeded deadline_exceeded");
   CHECK(b.probe.counted(Metric::requests_expired) == 1);
   b.execute(1'001, {1, 2});
   CHECK(b.probe.effects.list.empty());
 
   b.rank(2'000, 2, "bat", 10);  // its features take longer than its budget
   b.run_until(2'010);
-  CHECK(b.refused() == "504 deadline_exceeded");
+  CHECK(b.refused() == "deadline_exceeded deadline_exceeded");
   b.find(2'020);
   CHECK(b.probe.effects.list.empty());
 }
@@ -242,7 +242,7 @@ TEST_CASE("router: logits that are not finite or have the wrong shape are never 
     b.find(1);
     b.index(2, 9, 0);
     b.execute(3, logits);
-    CHECK(b.refused() == "503 bad_model_output");
+    CHECK(b.refused() == "unavailable bad_model_output");
     CHECK(b.probe.sent<RankReply>().empty());
   }
 }
@@ -254,7 +254,7 @@ TEST_CASE("router: too many requests are refused; copies and foreign answers are
   CHECK(b.probe.started<FindFeatures>().empty());
   b.rank(2, 2);
   b.rank(3, 3);
-  CHECK(b.refused() == "503 overloaded");
+  CHECK(b.refused() == "unavailable overloaded");
   b.find(4);
   b.index(5, 9, 0);
   b.probe.receive(6, {2, Role::inference_worker}, b.answer({1, 2}));
@@ -273,16 +273,16 @@ TEST_CASE("router: a worker's refusal and a worker's loss reach the client") {
   RouterBench b;
   b.rank(0, 1, "recompute");
   b.find(1);
-  b.probe.receive(2, worker, Refused{b.serial, {503, "device_failed"}});
-  CHECK(b.refused() == "503 device_failed");
+  b.probe.receive(2, worker, Refused{b.serial, {RefusalKind::unavailable, "device_failed"}});
+  CHECK(b.refused() == "unavailable device_failed");
   b.rank(3, 2, "recompute");
   b.find(4);
   b.lose(5, 2);
   CHECK(b.refused() == "");
   b.lose(6, 1);
-  CHECK(b.refused() == "503 worker_lost");
+  CHECK(b.refused() == "unavailable worker_lost");
   b.rank(7, 3);
-  CHECK(b.refused() == "503 no_worker");
+  CHECK(b.refused() == "unavailable no_worker");
 }
 
 TEST_CASE("completion: a worker searches it, for the served model named or unnamed") {
@@ -302,7 +302,7 @@ TEST_CASE("completion: a worker searches it, for the served model named or unnam
   asked.id = 5;
   asked.model = "model 2";
   b.probe.receive(6, server, asked);
-  CHECK(b.refused() == "404 unknown_model");
+  CHECK(b.refused() == "not_found unknown_model");
 }
 
 TEST_CASE("scores: the query comes once, then every item, each read at its last token") {
@@ -325,9 +325,9 @@ TEST_CASE("scores: the query comes once, then every item, each read at its last 
   CHECK(b.plan().plan.segments.at(0).start == 0);
   CHECK(b.plan().plan.segments[0].sees.empty());
   b.probe.receive(7, worker, Executed{b.plan().id, {{{1, 2}}}, {0}, 0, 0, 0, 0, "model 1"});
-  CHECK(b.refused() == "503 bad_model_output");
+  CHECK(b.refused() == "unavailable bad_model_output");
   b.probe.receive(8, server, ScoreRequest{6, "", {}, {{{8}}}, {1'000}});
-  CHECK(b.refused() == "422 unknown_token");
+  CHECK(b.refused() == "unprocessable unknown_token");
 }
 
 TEST_CASE("writes: a write is stored and answered, and the cache forgets the old content") {
@@ -336,13 +336,13 @@ TEST_CASE("writes: a write is stored and answered, and the cache forgets the old
   const auto [job, write] = b.probe.started<Write>().at(0);
   CHECK(std::holds_alternative<PutUser>(write.what));
   b.probe.receive(1, server, PutItem{4, "x", "", {5}, 6});
-  CHECK(b.refused() == "503 overloaded");
+  CHECK(b.refused() == "unavailable overloaded");
   b.probe.done(2, job, WriteResult{8});
   CHECK(b.probe.sent<Stored>().at(0) == Stored{3, 8});
   CHECK(b.probe.sent<Forget>().at(0) == Forget{SegmentKind::user, owner_of_user("t", "ann")});
   b.probe.receive(3, server, DeleteItem{5, "x"});
-  b.probe.done(4, b.probe.started<Write>().at(0).first, Refusal{404, "unknown_item"});
-  CHECK(b.refused() == "404 unknown_item");
+  b.probe.done(4, b.probe.started<Write>().at(0).first, Refusal{RefusalKind::not_found, "unknown_item"});
+  CHECK(b.refused() == "not_found unknown_item");
   CHECK(b.probe.sent<Forget>().empty());
 }
 
@@ -363,7 +363,7 @@ TEST_CASE(
 
 TEST_CASE("ranking: candidates missing from the catalog are skipped and listed if the request allows it") {
   RouterBench b;
-  const auto ask = [&](std::int64_t us, RequestId id, const std::string& unknown) {
+  const auto ask = [&](std::int64_t us, RequestId id, UnknownCandidates unknown) {
     b.probe.receive(us, server,
                     RankRequest{.id = id,
                                 .tenant = "t",
@@ -376,18 +376,15 @@ TEST_CASE("ranking: candidates missing from the catalog are skipped and listed i
     found.items.insert(found.items.begin() + 1, no_item);
     b.find(us, std::move(found));
   };
-  ask(0, 3, "");
-  CHECK(b.refused() == "404 unknown_item");
-  ask(1, 4, "skip");
+  ask(0, 3, UnknownCandidates::refuse);
+  CHECK(b.refused() == "not_found unknown_item");
+  ask(1, 4, UnknownCandidates::skip);
   REQUIRE(b.plans() == 1);
   b.execute(2, {1, 2});
   const RankReply reply = b.probe.sent<RankReply>().at(0);
   CHECK(reply.skipped == std::vector<std::string>{"x"});
   REQUIRE(reply.items.size() == 2);
   CHECK(reply.items[0].id == "b");
-  b.probe.receive(3, server,
-                  RankRequest{.id = 5, .tenant = "t", .user = "ann", .candidates = {"a"}, .unknown = "drop"});
-  CHECK(b.refused() == "400 bad_unknown");
 }
 
 TEST_CASE("ranking: a history in the request replaces a missing profile") {
@@ -410,7 +407,7 @@ TEST_CASE("ranking: a history in the request replaces a missing profile") {
   CHECK(history == 1 + 2 * 4);  // after the form's own token
   b.probe.receive(2, server,
                   RankRequest{.id = 4, .tenant = "t", .user = "ann", .candidates = {"a"}, .history = {"b"}});
-  CHECK(b.refused() == "400 ambiguous_history");
+  CHECK(b.refused() == "malformed ambiguous_history");
 }
 
 TEST_CASE("appends: the reply reports the result, and whole parts of the history stay") {
@@ -427,7 +424,7 @@ TEST_CASE("appends: the reply reports the result, and whole parts of the history
   CHECK(b.probe.sent<Appended>().at(0).repeated == 1);
   CHECK(b.probe.sent<Forget>().empty());  // nothing has changed
   b.probe.receive(4, server, AppendEvents{.id = 5, .tenant = "t", .user = "ann"});
-  CHECK(b.refused() == "400 no_events");
+  CHECK(b.refused() == "malformed no_events");
 }
 
 TEST_CASE("reads: stored data is returned as the port has it, once, by the deadline") {
@@ -440,13 +437,13 @@ TEST_CASE("reads: stored data is returned as the port has it, once, by the deadl
   b.probe.done(1, jobs[0].first, UserReply{.user = "ann", .version = 7});
   CHECK(b.probe.sent<UserReply>().at(0) == UserReply{.id = 3, .user = "ann", .version = 7});
   b.probe.receive(2, server, GetItem{4, "none"});
-  b.probe.done(3, b.probe.started<Read>().at(0).first, Refusal{404, "unknown_item"});
-  CHECK(b.refused() == "404 unknown_item");
+  b.probe.done(3, b.probe.started<Read>().at(0).first, Refusal{RefusalKind::not_found, "unknown_item"});
+  CHECK(b.refused() == "not_found unknown_item");
   b.probe.receive(4, server, GetItem{5, "a"});
   b.run_until(1'500);
-  CHECK(b.refused() == "504 deadline_exceeded");
+  CHECK(b.refused() == "deadline_exceeded deadline_exceeded");
   b.probe.receive(1'600, server, GetUser{6, "t", ""});
-  CHECK(b.refused() == "400 empty_user");
+  CHECK(b.refused() == "malformed empty_user");
 }
 
 TEST_CASE("writes: a write that finishes after its deadline reaches the cache, but is not answered twice") {
@@ -454,7 +451,7 @@ TEST_CASE("writes: a write that finishes after its deadline reaches the cache, b
   b.probe.receive(0, server, DeleteUser{3, "t", "ann"});
   const auto job = b.probe.started<Write>().at(0).first;
   b.run_until(1'000);
-  CHECK(b.refused() == "504 deadline_exceeded");
+  CHECK(b.refused() == "deadline_exceeded deadline_exceeded");
   b.probe.done(1'500, job, WriteResult{8});
   CHECK(b.probe.sent<Stored>().empty());
   CHECK(b.probe.sent<Forget>().size() == 1);

@@ -79,7 +79,7 @@ TEST_CASE("uses elsewhere: two requests elsewhere are two uses, a second attempt
   h.wait_at(home, 500);
   h.go();
   const NodeId first = h.node;
-  h.refuse_at(++h.us, first, 503, "overloaded");
+  h.refuse_at(++h.us, first, RefusalKind::unavailable, "overloaded");
   REQUIRE(h.node != first);
   REQUIRE(h.node != home);
   CHECK(h.plan().retention.remote_home);
@@ -96,14 +96,14 @@ TEST_CASE(
   h.wait_at(home, 500);
   CHECK(h.go().remote_home);
   h.wait_at(home, 0);
-  h.refuse_at(++h.us, h.node, 503, "overloaded");
+  h.refuse_at(++h.us, h.node, RefusalKind::unavailable, "overloaded");
   if (h.node == home) CHECK(h.plan().retention.remote_home);
   h.end();
   h.ask("ann");
   const Retention at_home = h.go();
   REQUIRE(h.node == home);
   CHECK_FALSE(at_home.remote_home);
-  h.refuse_at(++h.us, home, 503, "overloaded");
+  h.refuse_at(++h.us, home, RefusalKind::unavailable, "overloaded");
   REQUIRE(h.node != home);
   CHECK(h.plan().retention.remote_home);
   h.end();

@@ -7,7 +7,8 @@ namespace router_moves_test {
 
 // A core whose effects the test reads where they are.
 struct Bench {
-  RouterCore core{small_config()};
+  explicit Bench(RouterConfig config = small_config()) : core(std::move(config)) {}
+  RouterCore core;
   Effects effects;
 
   template <class Kind>
@@ -33,6 +34,12 @@ struct Bench {
   }
 };
 
+RouterConfig generator_config() {
+  RouterConfig config = small_config();
+  config.form.discriminant = {};
+  return config;
+}
+
 // Too long for a string's own bytes, so that it has an address of its own.
 const std::string long_name(40, 'x');
 
@@ -48,7 +55,7 @@ TEST_CASE("moves: a request's texts are moved from the message to its reply") {
 }
 
 TEST_CASE("moves: the tokens of a request are those of the plan that the worker gets") {
-  Bench b;
+  Bench b(generator_config());
   CompleteRequest complete{.id = 1, .prompt = std::vector<Token>(20, 7)};
   const Token* prompt = complete.prompt.data();
   b.step(Received{server, std::move(complete)});
@@ -100,7 +107,7 @@ TEST_CASE("moves: a write's history is moved into its job, and what a read found
 }
 
 TEST_CASE("moves: the paths of a search are moved into the reply") {
-  Bench b;
+  Bench b(generator_config());
   b.step(Received{server, CompleteRequest{.id = 1, .prompt = {7, 8}, .max_tokens = 3}});
   Executed executed{b.sent<Execute>().id, {}, {0}, 0, 0, 0, 0, "model 1"};
   executed.beams = {{{1, 2, 3}, -1}};

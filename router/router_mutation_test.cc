@@ -23,14 +23,14 @@ struct Cluster : RouterBench {
 TEST_CASE("mutation: a refused request is forgotten, a lost one is not retried") {
   Plant forget(Mutant::forget_refused_request);
   Cluster c;
-  c.refuse_at(1, c.node, 422, "bad_plan");
+  c.refuse_at(1, c.node, RefusalKind::unprocessable, "bad_plan");
   CHECK(c.refused() == "");
   c.run_until(10'000);
   CHECK(c.refused() == "");
   Plant no_retry(Mutant::no_retry_after_loss);
   Cluster d;
   d.lose(1, d.node);
-  CHECK(d.refused() == "503 worker_lost");
+  CHECK(d.refused() == "unavailable worker_lost");
 }
 
 TEST_CASE("mutation: an invalid answer is passed on") {
@@ -47,7 +47,7 @@ TEST_CASE("mutation: retries without a budget, poison without an end") {
   config.retry_burst = 0;
   Plant unlimited(Mutant::unlimited_retries);
   Cluster c(config);
-  c.refuse_at(1, c.node, 503, "overloaded");
+  c.refuse_at(1, c.node, RefusalKind::unavailable, "overloaded");
   CHECK(c.plans() == 1);
   Plant poison(Mutant::retry_poison);
   Cluster d(config);

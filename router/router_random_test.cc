@@ -44,11 +44,11 @@ struct World {
     const auto segments = plan.plan.segments.size();
     switch (random() % 8) {
       case 0:
-        return Refused{plan.id, {503, "overloaded"}};
+        return Refused{plan.id, {RefusalKind::unavailable, "overloaded"}};
       case 1:
-        return Refused{plan.id, {503, "draining"}};
+        return Refused{plan.id, {RefusalKind::unavailable, "draining"}};
       case 2:
-        return Refused{plan.id, {500, "device_failed"}};
+        return Refused{plan.id, {RefusalKind::internal, "device_failed"}};
       case 3:
         return Executed{plan.id, {{{1}}}, std::vector<std::uint8_t>(segments), 0, 0, 0, 0, "model 1"};
       default:

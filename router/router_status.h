@@ -10,7 +10,7 @@
 
 namespace troupe::router {
 
-// What the report reads.
+// The parts that the report reads.
 struct RouterStatus {
   NodeId node;
   const PromptForm& form;

@@ -21,7 +21,7 @@ TEST_CASE("status: counts the requests in flight, and those that had their outco
   CHECK(value_of(status_of(b, 1), "requests_in_flight") == "1");
   b.execute(10, {1, 2});
   b.rank(20, 2);
-  b.probe.done(20, b.job, Refusal{404, "unknown_user"});
+  b.probe.done(20, b.job, Refusal{RefusalKind::not_found, "unknown_user"});
   const StatusReply reply = status_of(b, 30);
   CHECK(reply.id == 3);
   CHECK(reply.ready);

@@ -87,7 +87,7 @@ TEST_CASE("stored data: a read is answered with what the job found") {
   b.done(10, UserReply{.user = "ann", .version = 4});
   CHECK(b.sent<UserReply>().at(0).id == 9);
   b.requests.on_read(b.at(0), {1, Role::server}, GetItem{.id = 8, .item = "a"});
-  b.done(11, Refusal{404, "unknown_item"});
+  b.done(11, Refusal{RefusalKind::not_found, "unknown_item"});
   CHECK(b.sent<Refused>().at(0).id == 8);
 }
 

@@ -28,7 +28,7 @@ struct Bench {
       metas.emplace_back(static_cast<NodeId>(i + 1), 7, Duration{lease}, 7);
   }
   JobResult ask(const Coordinate& question) {
-    if (away) return Refusal{503, "away", "", "", ""};
+    if (away) return Refusal{RefusalKind::unavailable, "away", "", "", ""};
     auto answer = state.ask(now, question);
     if (const auto* refusal = std::get_if<Refusal>(&answer)) return *refusal;
     return std::get<CoordinationReply>(answer);
@@ -142,7 +142,7 @@ TEST_CASE("leadership: a leader whose write lost its answer learns that it leads
   b.tick();
   while (b.key().revision == 0) b.tick();
   auto& [meta, done] = b.answers.begin()->second;  // the answer to the write
-  done.result = Refusal{503, "away", "", "", ""};
+  done.result = Refusal{RefusalKind::unavailable, "away", "", "", ""};
   b.tick();
   CHECK(b.leaders().empty());
   b.run(2 * beat);
@@ -211,7 +211,7 @@ TEST_CASE("leadership: under refusals, delays and losses at most one leads at a 
       }
       if (chance < 20) b.delay = 1 + static_cast<std::int64_t>(random() % (random() % 4 == 0 ? 1'500 : 50));
       if (chance < 60 && !b.answers.empty())
-        b.answers.begin()->second.second.result = Refusal{503, "away", "", "", ""};
+        b.answers.begin()->second.second.result = Refusal{RefusalKind::unavailable, "away", "", "", ""};
       b.tick();
       const Leaders leaders = b.leaders();
       REQUIRE((leaders.size() <= 1 || b.now < restarted + lease));

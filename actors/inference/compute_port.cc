@@ -25,18 +25,19 @@ struct ComputePort::Work {
 namespace {
 
 Refusal bad_plan(std::string what) {
-  return {422, "bad_plan", std::move(what), "plan", "a plan that the model allows"};
+  return {RefusalKind::unprocessable, "bad_plan", std::move(what), "plan", "a plan that the model allows"};
 }
 
 Refusal too_many_pages(const PassBlocks& blocks) {
   std::size_t pages = 0;
   for (const PassBlock& block : blocks) pages += block.kv->pages.size();
-  return {422, "too_large", "the plan's blocks take " + std::to_string(pages) + " pages", "pool.device_bytes",
+  return {RefusalKind::unprocessable, "too_large",
+          "the plan's blocks take " + std::to_string(pages) + " pages", "pool.device_bytes",
           "blocks that fit into the device's part of the pool at one time"};
 }
 
 Refusal too_large(std::string what) {
-  return {422, "too_large", std::move(what), "inference worker's device",
+  return {RefusalKind::unprocessable, "too_large", std::move(what), "inference worker's device",
           "a plan that fits into one pass (on a CPU: inference.memory_max)"};
 }
 
@@ -73,17 +74,18 @@ void collect(const PassBlocks& blocks, kernels::Reply& computed, std::size_t seg
 }
 
 Refusal not_loaded(const std::string& model_version) {
-  return {503, "wrong_model", "model " + model_version + " is not loaded", "inference worker's device",
-          "a model that was loaded before"};
+  return {RefusalKind::unavailable, "wrong_model", "model " + model_version + " is not loaded",
+          "inference worker's device", "a model that was loaded before"};
 }
 
 Refusal not_here(const std::string& catalog_version) {
-  return {503, "wrong_catalog", "catalog " + catalog_version + " is not here", "inference worker's device",
+  return {RefusalKind::unavailable, "wrong_catalog", "catalog " + catalog_version + " is not here",
+          "inference worker's device",
           "a version that the store of profiles and items has now, or that requests hold"};
 }
 
 Refusal no_assets(const std::string& catalog_version, const std::exception& error) {
-  return {503, "load_failed", "for catalog " + catalog_version + ": " + error.what(),
+  return {RefusalKind::unavailable, "load_failed", "for catalog " + catalog_version + ": " + error.what(),
           "inference worker's device", "a catalog that the model can use"};
 }
 
@@ -113,10 +115,11 @@ JobResult ComputePort::run(const Job& job, std::uint32_t slot) {
     if (const auto* old = std::get_if<DropModel>(&job)) return models_.drop(old->model_version);
     if (const auto* ahead = std::get_if<RefillRows>(&job); ahead && rows_) return refill(*ahead);
     if (const auto* own = std::get_if<FillShards>(&job); own && shards_) return shards_->fill(*own);
-    return Refusal{500, "wrong_job", "not for this device", "inference worker",
+    return Refusal{RefusalKind::internal, "wrong_job", "not for this device", "inference worker",
                    "RunBatch, LoadModel or DropModel"};
   } catch (const std::exception& error) {
-    return Refusal{503, "device_failed", error.what(), "inference worker", "a batch that fits this device"};
+    return Refusal{RefusalKind::unavailable, "device_failed", error.what(), "inference worker",
+                   "a batch that fits this device"};
   }
 }
 

@@ -82,7 +82,7 @@ TEST_CASE(
       std::get<BatchDone>(b.port.run(batch_of({request("two"), request("x"), request("")}), 0));
   CHECK(mixed.replies.at(0).readouts == two);
   CHECK(mixed.replies.at(1).refusal->code == "wrong_model");
-  CHECK(mixed.replies.at(1).refusal->status == 503);
+  CHECK(mixed.replies.at(1).refusal->kind == RefusalKind::unavailable);
   CHECK(mixed.replies.at(2).readouts == one);
 }
 
@@ -106,13 +106,13 @@ TEST_CASE("compute port: a failed load is refused with the reason") {
   CHECK(b.refused_load("absent").what == "absent: no such directory; expected a model directory");
   CHECK(b.refused_load("huge").code == "no_memory");
   const Refusal deep = b.refused_load("deep");
-  CHECK(deep.status == 422);
+  CHECK(deep.kind == RefusalKind::unprocessable);
   CHECK(deep.code == "other_layout");
   CHECK(deep.what ==
         "the model's pages of 4 tokens hold keys and values of 3 layers, 2 heads of 8, f32; the pool's pages "
         "of 4 tokens hold keys and values of 2 layers, 2 heads of 8, f32");
   ComputePort fixed(options(b.arena, decoder(1)));
-  CHECK(std::get<Refusal>(fixed.run(LoadModel{"two"}, 0)).status == 501);
+  CHECK(std::get<Refusal>(fixed.run(LoadModel{"two"}, 0)).kind == RefusalKind::unsupported);
 }
 
 TEST_CASE(
@@ -280,7 +280,7 @@ TEST_CASE(
   CHECK(replies[1].readouts[0].scores[0] == doctest::Approx(plain + 200));
   CHECK(replies[2].readouts[0].scores[0] == doctest::Approx(plain + 100));
   CHECK(replies[3].refusal->code == "wrong_catalog");
-  CHECK(replies[3].refusal->status == 503);
+  CHECK(replies[3].refusal->kind == RefusalKind::unavailable);
 
   REQUIRE(std::holds_alternative<ModelChanged>(port.run(LoadModel{"two"}, 2)));
   CHECK(run("two", {"c1"})[0].readouts[0].scores[0] == doctest::Approx(plain + 400));
@@ -326,7 +326,7 @@ TEST_CASE("compute port: plans are refused alone if their model cannot make asse
   BatchRequest wanting = request("one");
   wanting.catalog_version = "c1";
   const auto replies = std::get<BatchDone>(port.run(batch_of({wanting, request("one")}), 0)).replies;
-  CHECK(replies[0].refusal->status == 503);
+  CHECK(replies[0].refusal->kind == RefusalKind::unavailable);
   CHECK(replies[0].refusal->what == "for catalog c1: no items");
   CHECK_FALSE(replies[1].refusal);
 }

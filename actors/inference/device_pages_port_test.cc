@@ -167,7 +167,7 @@ TEST_CASE(
   for (std::uint32_t i = 0; i < 5; ++i)
     CHECK(close(done.replies.at(i < 2 ? i : i + 1).readouts, b.computed(static_cast<Token>(10 + i))));
   REQUIRE(done.replies.at(2).refusal);
-  CHECK(done.replies.at(2).refusal->status == 422);
+  CHECK(done.replies.at(2).refusal->kind == RefusalKind::unprocessable);
   CHECK(done.replies.at(2).refusal->what == "the plan's blocks take 3 pages");
   CHECK(done.device.blocks_evicted > 0);
 }
@@ -299,7 +299,7 @@ TEST_CASE("device pages: a failing device refuses the batch, and then serves aga
     cuda::emulator::fail_command(0);
     if (!std::holds_alternative<Refusal>(result)) break;
     ++failures;
-    CHECK(std::get<Refusal>(result).status == 503);
+    CHECK(std::get<Refusal>(result).kind == RefusalKind::unavailable);
     CHECK(std::get<Refusal>(result).code == "device_failed");
     const BatchDone after = b.run({request(1, block)});
     CHECK(after.device.blocks_missed == 1);  // all copies on the device are forgotten

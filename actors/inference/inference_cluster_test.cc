@@ -100,7 +100,7 @@ TEST_CASE("inference cluster: a plan that cannot finish in time is refused at on
   CHECK(b.probe.sent<Refused>().empty());
   b.plain(1'000, 5, 1);
   CHECK(b.probe.sent<Refused>().at(0).refusal.code == "overloaded");
-  CHECK(b.probe.sent<Refused>().at(0).refusal.status == 503);
+  CHECK(b.probe.sent<Refused>().at(0).refusal.kind == RefusalKind::unavailable);
 }
 
 TEST_CASE("inference cluster: slots share the waiting work, and a new plan's blocks count as reused") {
@@ -120,7 +120,7 @@ TEST_CASE("inference cluster: plans run on the model to which they are pinned, o
   Bench b;
   b.plain_on(0, 1, "m2");
   const Refused refused = b.probe.sent<Refused>().at(0);
-  CHECK(refused.refusal.status == 503);
+  CHECK(refused.refusal.kind == RefusalKind::unavailable);
   CHECK(refused.refusal.code == "wrong_model");
   b.plain_on(1, 2, "m1");
   CHECK(b.job().second.requests.at(0)->model_version == "m1");
@@ -161,7 +161,8 @@ TEST_CASE("inference cluster: a failed load is retried at growing intervals and 
   std::size_t logs = 0;
   std::int64_t now = 0;
   for (const std::int64_t pause : {100, 200, 400}) {
-    b.probe.done(now, b.probe.started<LoadModel>().at(0).first, Refusal{422, "bad_model", "no file", "", ""});
+    b.probe.done(now, b.probe.started<LoadModel>().at(0).first,
+                 Refusal{RefusalKind::unprocessable, "bad_model", "no file", "", ""});
     for (const auto& effect : b.probe.effects.list) logs += std::holds_alternative<Effects::Log>(effect);
     b.probe.run_until(now + pause - 1);
     CHECK(b.probe.started<LoadModel>().empty());
@@ -225,7 +226,7 @@ TEST_CASE(
   CHECK_FALSE(b.probe.sent<StatusReply>().at(0).ready);
   b.plain(2, 3);
   CHECK(b.probe.sent<Refused>().at(0).refusal.code == "draining");
-  CHECK(b.probe.sent<Refused>().at(0).refusal.status == 503);
+  CHECK(b.probe.sent<Refused>().at(0).refusal.kind == RefusalKind::unavailable);
   b.plain(2, 2);
   CHECK(b.probe.effects.list.empty());
   b.run(3, first);

@@ -173,7 +173,7 @@ TEST_CASE("inference worker: a plan whose deadline has passed is refused before 
   const auto refused = b.probe.sent<Refused>();
   REQUIRE(refused.size() == 2);
   CHECK(refused[0].id == 2);
-  CHECK(refused[0].refusal.status == 504);
+  CHECK(refused[0].refusal.kind == RefusalKind::deadline_exceeded);
   CHECK(refused[1].id == 3);
   b.execute(1'200, 4, {segment(1)}, Priority::serving, 0);
   CHECK(b.probe.sent<Refused>().at(0).refusal.code == "deadline_exceeded");
@@ -193,7 +193,7 @@ TEST_CASE("inference worker: a full queue refuses plans, but not duplicates of k
   Bench b;
   for (RequestId id = 1; id <= 4; ++id) b.plain(0, id);  // one runs, three wait
   b.plain(1, 5);
-  CHECK(b.probe.sent<Refused>().at(0).refusal.status == 503);
+  CHECK(b.probe.sent<Refused>().at(0).refusal.kind == RefusalKind::unavailable);
   b.plain(2, 1);  // a duplicate of the running plan is ignored
   CHECK(b.probe.sent<Refused>().empty());
 }
@@ -437,11 +437,11 @@ TEST_CASE(
   const auto first = b.job().first;
   b.plain(2, 2);
   b.plain(2, 3);
-  b.probe.done(3, first, Refusal{503, "device_failed", "", "", ""});
+  b.probe.done(3, first, Refusal{RefusalKind::unavailable, "device_failed", "", "", ""});
   CHECK(b.probe.sent<Refused>().at(0).refusal.code == "device_failed");
   CHECK(b.probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{id, {}});
   BatchReply bad;
-  bad.refusal = Refusal{422, "bad_plan", "", "", ""};
+  bad.refusal = Refusal{RefusalKind::unprocessable, "bad_plan", "", "", ""};
   b.probe.done(4, b.job().first, BatchDone{{bad, reply(1)}, 1});
   CHECK(b.probe.sent<Refused>().at(0) == Refused{2, *bad.refusal});
   CHECK(b.probe.sent<Executed>().at(0).id == 3);
@@ -449,7 +449,7 @@ TEST_CASE(
 
 TEST_CASE("inference worker: plans of a failed batch run once more, alone and first, on the same blocks") {
   Bench b;
-  const Refusal failed{503, "device_failed", "", "", ""};
+  const Refusal failed{RefusalKind::unavailable, "device_failed", "", "", ""};
   b.plain(0, 1);
   const auto first = b.job().first;
   b.execute(1, 2, {block(1, 2)});
@@ -487,7 +487,7 @@ TEST_CASE("inference worker: plans of a batch that failed too late are refused w
   b.plain(0, 2, 1);
   b.execute(0, 3, {segment(1)}, Priority::serving, 2'000);
   b.probe.done(1, first, BatchDone{{reply(1)}, 1});
-  b.probe.done(1'000, b.job().first, Refusal{503, "device_failed", "", "", ""});
+  b.probe.done(1'000, b.job().first, Refusal{RefusalKind::unavailable, "device_failed", "", "", ""});
   CHECK(b.probe.sent<Refused>().at(0).id == 2);
   CHECK(b.probe.sent<Refused>().at(0).refusal.code == "device_failed");
   CHECK(b.probe.sent<Refused>().size() == 1);

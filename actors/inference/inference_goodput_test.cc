@@ -105,7 +105,7 @@ TEST_CASE("goodput: a plan that cannot end in time is refused while others run, 
   b.execute(1'000, 4, {segment(2)}, Priority::serving, 5'000);
   b.run(2'200, alone);  // 40 to 50 us per token: plan 3 has 300 us left
   CHECK(b.probe.sent<Refused>().at(0).id == 3);
-  CHECK(b.probe.sent<Refused>().at(0).refusal.status == 504);
+  CHECK(b.probe.sent<Refused>().at(0).refusal.kind == RefusalKind::deadline_exceeded);
   CHECK(b.job().second.requests.at(0)->plan.segments.at(0).tokens.size() == 2);
 }
 

@@ -57,7 +57,7 @@ TEST_CASE(
   const auto three = b.job();
   REQUIRE(three.second.requests.size() == 3);
   for (std::size_t i = 0; i < 3; ++i) CHECK(location(*three.second.requests[i]) == sent[i]);
-  b.probe.done(3, three.first, Refusal{503, "device_failed"});
+  b.probe.done(3, three.first, Refusal{RefusalKind::unavailable, "device_failed"});
   const auto again = b.job();
   REQUIRE(again.second.requests.size() == 1);
   CHECK(location(*again.second.requests[0]) == sent[0]);

@@ -109,7 +109,7 @@ TEST_SUITE("inference_overlap") {
     b.answer(30, asked.id, in_flight);
     const auto failed = b.job();
     b.answer(40, asked.id, there);
-    b.probe.done(50, failed.first, Refusal{503, "device_failed"});
+    b.probe.done(50, failed.first, Refusal{RefusalKind::unavailable, "device_failed"});
     CHECK(b.probe.sent<Refused>().size() == 1);
     CHECK(b.core.tasks() == 0);
     CHECK(b.core.check_bounds() == "");

@@ -140,21 +140,23 @@ struct World {
     if ((load && !fails)) models.insert(load->model_version);
     if ((drop && fails)) models.insert(drop->model_version);
     b.probe.done(now, job.job,
-                 fails ? JobResult{Refusal{503, "no_memory", "", "", ""}} : JobResult{ModelChanged{}});
+                 fails ? JobResult{Refusal{RefusalKind::unavailable, "no_memory", "", "", ""}}
+                       : JobResult{ModelChanged{}});
   }
   void end_batch(std::uint64_t job, const RunBatch& batch) {
     if (random() % 5 == 0) return fail_batch(job, batch);
     BatchDone done;
     for (const auto& request : batch.requests) {
       done.replies.push_back(reply(request->plan.segments.size()));
-      if (random() % 8 == 0) done.replies.back().refusal = Refusal{422, "bad_plan", "", "", ""};
+      if (random() % 8 == 0)
+        done.replies.back().refusal = Refusal{RefusalKind::unprocessable, "bad_plan", "", "", ""};
     }
     b.probe.done(now, job, done);
   }
   void fail_batch(std::uint64_t job, const RunBatch& batch) {
     for (const auto& request : batch.requests)
       if (batch.requests.size() > 1) failed.insert(request->plan.segments.at(0).tokens.size());
-    b.probe.done(now, job, Refusal{503, "device_failed", "", "", ""});
+    b.probe.done(now, job, Refusal{RefusalKind::unavailable, "device_failed", "", "", ""});
   }
   void lose_router() {
     for (const auto& [id, plan] : sent)

@@ -10,28 +10,28 @@
 namespace troupe::actors {
 
 inline Refusal too_late() {
-  return {504, "deadline_exceeded", "the plan's time was over before it could run", "inference worker",
-          "a larger budget or less load"};
+  return {RefusalKind::deadline_exceeded, "deadline_exceeded", "the plan's time was over before it could run",
+          "inference worker", "a larger budget or less load"};
 }
 
 inline Refusal queue_full(std::uint32_t queue_max) {
-  return {503, "overloaded", std::to_string(queue_max) + " plans are waiting", "inference worker",
-          "a retry after a pause"};
+  return {RefusalKind::unavailable, "overloaded", std::to_string(queue_max) + " plans are waiting",
+          "inference worker", "a retry after a pause"};
 }
 
 inline Refusal no_time(std::int64_t budget_us) {
-  return {503, "overloaded",
+  return {RefusalKind::unavailable, "overloaded",
           "the waiting plans already take longer than " + std::to_string(budget_us) + " us",
           "inference worker", "a retry after a pause, or a larger budget"};
 }
 
 inline Refusal drains() {
-  return {503, "draining", "this worker is draining and takes no new plans", "inference worker",
-          "another worker"};
+  return {RefusalKind::unavailable, "draining", "this worker is draining and takes no new plans",
+          "inference worker", "another worker"};
 }
 
 inline Refusal bad_blocks(std::size_t blocks, std::size_t segments) {
-  return {422, "bad_plan",
+  return {RefusalKind::unprocessable, "bad_plan",
           "the plan has " + std::to_string(blocks) + " blocks and " + std::to_string(segments) + " segments",
           "blocks", "one for each segment"};
 }
@@ -39,7 +39,8 @@ inline Refusal bad_blocks(std::size_t blocks, std::size_t segments) {
 inline Refusal wrong_model(const std::string& model, const std::vector<std::string>& served) {
   std::string all;
   for (const std::string& name : served) all += (all.empty() ? "" : ", ") + name;
-  return {503, "wrong_model", "model " + model + " is not loaded", "inference worker", "one of: " + all};
+  return {RefusalKind::unavailable, "wrong_model", "model " + model + " is not loaded", "inference worker",
+          "one of: " + all};
 }
 
 }  // namespace troupe::actors

@@ -63,7 +63,8 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(RowBench, "inference rows: a device that keeps no rows returns its pages") {
   lend(1, 1, {4, 5});
-  probe.done(2, probe.started<ChangeRowPages>().at(0).first, Refusal{500, "wrong_job", "", "", ""});
+  probe.done(2, probe.started<ChangeRowPages>().at(0).first,
+             Refusal{RefusalKind::internal, "wrong_job", "", "", ""});
   CHECK(probe.sent<PagesLent>().at(0).given_back == std::vector<std::uint32_t>{4, 5});
 }
 
@@ -221,7 +222,7 @@ TEST_CASE_FIXTURE(
 TEST_CASE_FIXTURE(ShardBench, "inference shards: a batch that fails releases its shards") {
   const AcquireBlocks ask = miss(1, shards(1));
   probe.receive(3, kv, acquired(ask.id, {{Grant::read, 5, 6, {7}}}));
-  probe.done(4, again().first, Refusal{503, "device_failed", "", "", ""});
+  probe.done(4, again().first, Refusal{RefusalKind::unavailable, "device_failed", "", "", ""});
   CHECK(probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{ask.id, {}});
   CHECK(probe.sent<Refused>().size() == 1);
 }

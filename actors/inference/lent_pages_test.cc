@@ -42,7 +42,7 @@ TEST_CASE("lent pages: a message is answered when its job ends, and its copies a
 TEST_CASE("lent pages: a device that refuses the pages gives all of them back") {
   Lent l;
   l.lend(1);
-  l.end(Refusal{500, "wrong_job"});
+  l.end(Refusal{RefusalKind::internal, "wrong_job"});
   CHECK(sent<PagesLent>(l.effects).at(0).given_back == std::vector<std::uint32_t>{4, 5});
 }
 

@@ -11,9 +11,9 @@
 namespace troupe::actors {
 namespace {
 
-Refusal cannot_load(std::uint16_t status, const char* code, const std::string& model_version,
-                    std::string what, const char* expected) {
-  return {status, code, std::move(what), "model " + model_version, expected};
+Refusal cannot_load(RefusalKind kind, const char* code, const std::string& model_version, std::string what,
+                    const char* expected) {
+  return {kind, code, std::move(what), "model " + model_version, expected};
 }
 
 std::string layout_text(const kernels::PageLayout& layout) {
@@ -50,13 +50,13 @@ std::shared_ptr<LoadedModels::Model> LoadedModels::find(const std::string& model
 JobResult LoadedModels::load(const std::string& model_version) try {
   if (find(model_version)) return ModelChanged{};
   if (!load_version_)
-    return cannot_load(501, "models_fixed", model_version, "this worker cannot change its models",
-                       "the model that was loaded at the start");
+    return cannot_load(RefusalKind::unsupported, "models_fixed", model_version,
+                       "this worker cannot change its models", "the model that was loaded at the start");
   LoadedModel loaded = load_version_(model_version);
   TROUPE_CHECK(loaded.executor != nullptr, "a loader returns an executor or throws");
   if (loaded.executor->layout() != layout_)
     return cannot_load(
-        422, "other_layout", model_version,
+        RefusalKind::unprocessable, "other_layout", model_version,
         "the model's " + layout_text(loaded.executor->layout()) + "; the pool's " + layout_text(layout_),
         "a model whose blocks fit the pages of the pool");
   auto model = make_model(std::move(loaded));
@@ -64,12 +64,15 @@ JobResult LoadedModels::load(const std::string& model_version) try {
   models_.emplace(model_version, std::move(model));
   return ModelChanged{};
 } catch (const kernels::LoadError& error) {
-  return cannot_load(422, "bad_model", model_version, error.what(), "a model directory that can be read");
+  return cannot_load(RefusalKind::unprocessable, "bad_model", model_version, error.what(),
+                     "a model directory that can be read");
 } catch (const std::bad_alloc&) {
-  return cannot_load(503, "no_memory", model_version, "there is not enough memory for this model",
+  return cannot_load(RefusalKind::unavailable, "no_memory", model_version,
+                     "there is not enough memory for this model",
                      "enough memory for two models during a change");
 } catch (const std::exception& error) {
-  return cannot_load(503, "load_failed", model_version, error.what(), "a model that can be loaded");
+  return cannot_load(RefusalKind::unavailable, "load_failed", model_version, error.what(),
+                     "a model that can be loaded");
 }
 
 JobResult LoadedModels::drop(const std::string& model_version) {

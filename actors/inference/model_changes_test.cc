@@ -52,11 +52,11 @@ TEST_CASE("model changes: a load that fails again for the same reason is logged 
   Changes c;
   c.models.follow({0}, {3, "m1", "c", "m2"});
   c.start(0);
-  CHECK(c.end(0, Refusal{422, "bad_model", "no file"}) == 1);
+  CHECK(c.end(0, Refusal{RefusalKind::unprocessable, "bad_model", "no file"}) == 1);
   c.start(10);
-  CHECK(c.end(10, Refusal{422, "bad_model", "no file"}) == 0);
+  CHECK(c.end(10, Refusal{RefusalKind::unprocessable, "bad_model", "no file"}) == 0);
   c.start(30);
-  CHECK(c.end(30, Refusal{422, "bad_model", "no space"}) == 1);
+  CHECK(c.end(30, Refusal{RefusalKind::unprocessable, "bad_model", "no space"}) == 1);
   CHECK(c.models.models().refused_next()->why == "no space");
 }
 

@@ -15,7 +15,9 @@ constexpr std::size_t why_bytes_max = 300;  // the text is part of every heartbe
 
 // Returns true if a retry would give the same answer: the model does not exist, or does not fit
 // this device.
-bool is_final(const Refusal& refusal) { return refusal.status < 500 || refusal.status == 501; }
+bool is_final(const Refusal& refusal) {
+  return is_fault_of_request(refusal.kind) || refusal.kind == RefusalKind::unsupported;
+}
 
 }  // namespace
 

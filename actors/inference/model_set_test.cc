@@ -75,27 +75,28 @@ TEST_CASE(
     "model set: a final refusal of the next model is reported until newer versions or a successful load") {
   Bench b;
   const auto refused_model = [&] { return b.set.refused_next() ? b.set.refused_next()->model : ""; };
-  const auto fail = [&](std::int64_t us, std::uint16_t status) {
+  const auto fail = [&](std::int64_t us, RefusalKind kind) {
     b.end(us, false);
-    b.set.note_refusal("b", {status, "code", "why", "", ""});
+    b.set.note_refusal("b", {kind, "code", "why", "", ""});
   };
   b.follow(0, 1, "a", "b");
   CHECK(b.next(0) == "+b");
-  fail(1, 503);  // not final: a later try may succeed
+  fail(1, RefusalKind::unavailable);  // not final: a later try may succeed
   CHECK(refused_model() == "");
-  for (const std::uint16_t status : {404, 501}) {
-    CHECK(b.next(1'000 * status) == "+b");
-    fail(1'000 * status + 1, status);
+  for (const auto& [us, kind] :
+       {std::pair{404'000, RefusalKind::not_found}, {501'000, RefusalKind::unsupported}}) {
+    CHECK(b.next(us) == "+b");
+    fail(us + 1, kind);
     CHECK(refused_model() == "b");
     CHECK(b.set.refused_next()->why == "why");
-    if (status == 501) break;
-    b.follow(1'000 * status + 2, 2, "a", "b");
+    if (kind == RefusalKind::unsupported) break;
+    b.follow(us + 2, 2, "a", "b");
     CHECK(refused_model() == "");
   }
   CHECK(b.next(900'000) == "+b");
   b.end(900'001);
   CHECK(refused_model() == "");
-  b.set.note_refusal("a", {404, "code", "why", "", ""});
+  b.set.note_refusal("a", {RefusalKind::not_found, "code", "why", "", ""});
   CHECK(refused_model() == "");
 }
 
@@ -107,7 +108,7 @@ TEST_CASE("model set: a load begun under earlier versions does not count against
   b.follow(2, 3, "a", "b");
   for (const std::int64_t us : {3, 100}) {
     b.end(us, false);
-    b.set.note_refusal("b", {404, "code", "why", "", ""});
+    b.set.note_refusal("b", {RefusalKind::not_found, "code", "why", "", ""});
     CHECK(b.set.refused_next().has_value() == (us == 100));
     if (us == 3) CHECK(b.next(99) == "+b");
   }

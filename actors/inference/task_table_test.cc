@@ -72,7 +72,7 @@ TEST_CASE("task table: a traced plan's outcome is logged") {
   Table t;
   Task& task = t.accept(10, 1);
   task.execute.trace.sampled = true;
-  t.tasks.refuse(task, {504, "deadline_exceeded"}, t.effects);
+  t.tasks.refuse(task, {RefusalKind::deadline_exceeded, "deadline_exceeded"}, t.effects);
   CHECK(std::ranges::count_if(t.effects.list, [](const auto& effect) {
           return std::holds_alternative<Effects::Log>(effect);
         }) == 1);

@@ -1,7 +1,7 @@
 #pragma once
-// What the cache-metas learn from the KV-cache worker: every change of its ready blocks, the free
-// pages of its areas, and its inventory, a part at a time, when one has missed something. Changes
-// of one step form one message. They are numbered, so that a receiver notices a gap.
+// Reports to the cache-metas every change of the KV-cache worker's ready blocks and the free pages
+// of its areas. A cache-meta that has missed something reads the inventory, a part at a time. The
+// changes of one step form one message. They are numbered, so that a receiver notices a gap.
 #include <cstdint>
 #include <utility>
 #include <vector>

@@ -257,7 +257,7 @@ TEST_CASE(
   const RequestId offer = b.last;
   const std::uint64_t job = b.pulled(1);
   CHECK(b.acquire(2, {user(1)}).empty());  // a request waits for the block in flight
-  b.probe.done(3, job, Refusal{503, "pull_failed", "gone", "node 2", "another"});
+  b.probe.done(3, job, Refusal{RefusalKind::unavailable, "pull_failed", "gone", "node 2", "another"});
   Grant offered = Grant::write, asked = Grant::none;
   for (const BlocksAcquired& answer : b.probe.sent<BlocksAcquired>())
     (answer.id == offer ? offered : asked) = answer.grants.at(0).grant;

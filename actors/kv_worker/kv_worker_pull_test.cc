@@ -253,7 +253,8 @@ TEST_CASE("pull: an answer after its lease starts no copy") {
 TEST_CASE("pull: pages of a restarted owner are not copied, and wrong bytes are not used") {
   PullBench b;
   b.want(0, {at(2, item(1))});
-  b.probe.done(20, b.grant(10, {b.pinned(9)}), Refusal{503, "stale", "another incarnation", "port", "300"});
+  b.probe.done(20, b.grant(10, {b.pinned(9)}),
+               Refusal{RefusalKind::unavailable, "stale", "another incarnation", "port", "300"});
   CHECK(b.granted().at(0).grant == Grant::write);
   CHECK(b.probe.counted(Metric::blocks_corrupt) == 0);
   b.want(30, {at(2, item(2))});
@@ -324,7 +325,8 @@ TEST_CASE("pull: a node that failed or was slow is in back-off for a while") {
   SUBCASE("it cannot be read") {
     PullBench b;
     b.want(0, {at(2, item(1))});
-    b.probe.done(20, b.grant(10, {b.pinned(9)}), Refusal{503, "reset", "reset", "port", ""});
+    b.probe.done(20, b.grant(10, {b.pinned(9)}),
+                 Refusal{RefusalKind::unavailable, "reset", "reset", "port", ""});
     check_back_off(b, 20);
   }
   SUBCASE("no block arrives whole") {

@@ -243,7 +243,8 @@ class World {
         if (result.ok.back() && now_ < lease_ends) fill(one.to, number(one.name));
       }
       pulled += now_ < lease_ends;
-      probe_.done(now_, job, chance(5) ? JobResult{Refusal{503, "away"}} : JobResult{result});
+      probe_.done(now_, job,
+                  chance(5) ? JobResult{Refusal{RefusalKind::unavailable, "away"}} : JobResult{result});
       follow_effects();
     });
   }
@@ -261,7 +262,8 @@ class World {
       BlockCheckResult result;
       for (std::size_t i = 0; i < work.blocks.size(); ++i) result.ok.push_back(!chance(30));
       ++checked;
-      probe_.done(now_, job, chance(9) ? JobResult{Refusal{503, "no time"}} : JobResult{result});
+      probe_.done(now_, job,
+                  chance(9) ? JobResult{Refusal{RefusalKind::unavailable, "no time"}} : JobResult{result});
       follow_effects();
     });
   }

@@ -12,7 +12,7 @@ using namespace kv_worker_test;
 StoredBlock stored(std::uint8_t n, SegmentKind kind = SegmentKind::item) {
   return {name(n), kind, "item " + std::to_string(n), 4, 1'000U + n};
 }
-const Refusal disk_is_away{503, "store_failed", "no disk", "store", "a disk"};
+const Refusal disk_is_away{RefusalKind::unavailable, "store_failed", "no disk", "store", "a disk"};
 
 // Three item pages of four tokens; loads of two blocks; back-off of 500 us after a failure.
 struct StoreBench : Bench {

@@ -11,7 +11,7 @@
 
 namespace troupe::actors {
 
-// Where the bytes of a reserved block come from: the request itself, another node or the tier.
+// Origin of a reserved block's bytes: computed by the request, or copied from a node or the tier.
 enum class BlockSource : std::uint8_t { computed, pulled, loaded };
 
 class Reservations {

@@ -21,8 +21,8 @@ class CoordinationPort final : public Port {
       return std::visit([](auto&& answer) -> JobResult { return std::move(answer); },
                         coordination_.ask(own(*question)));
     if (next_) return next_->run(job, slot);
-    return Refusal{500, "unknown_job", "this port only runs Coordinate jobs", "coordination",
-                   "a Coordinate job"};
+    return Refusal{RefusalKind::internal, "unknown_job", "this port only runs Coordinate jobs",
+                   "coordination", "a Coordinate job"};
   }
   // Coordinate jobs always run on an executor: they wait for a disk or for other processes.
   std::optional<JobResult> run_now(const Job& job) override {

@@ -234,13 +234,13 @@ TEST_CASE("device node: a request that can never fit onto the device is refused 
   RunningBox device(with(with_pages(3), "pool.precompute_items", "false"));
   const Message message = device.answer(device.post_rank(0, 0, "item"));
   REQUIRE(std::holds_alternative<Refused>(message));
-  CHECK(std::get<Refused>(message).refusal.status == 422);
+  CHECK(std::get<Refused>(message).refusal.kind == RefusalKind::unprocessable);
   CHECK(std::get<Refused>(message).refusal.where == "pool.device_bytes");
 }
 
 #ifdef TROUPE_EMULATED
 
-TEST_CASE("device node: a failing device answers 503 and recovers") {
+TEST_CASE("device node: a failing device makes its requests unavailable and recovers") {
   RunningBox device(on_device);
   device.wait_until_precomputed();
   const RankReply expected = device.rank(0, 0, "item");
@@ -248,7 +248,7 @@ TEST_CASE("device node: a failing device answers 503 and recovers") {
   const Message message = device.answer(device.post_rank(0, 0, "item"));
   kernels::cuda::emulator::fail_command(0);
   REQUIRE(std::holds_alternative<Refused>(message));
-  CHECK(std::get<Refused>(message).refusal.status == 503);
+  CHECK(std::get<Refused>(message).refusal.kind == RefusalKind::unavailable);
   const RankReply after = device.rank(0, 0, "item");
   CHECK(after.tokens_reused == expected.tokens_reused);
   CHECK(distance(expected, after) < tolerance);

@@ -18,7 +18,8 @@ class KvWorkerPort final : public Port {
     const auto* pull = std::get_if<PullBlocks>(&job);
     if (!pull) return store_.run(job, slot);
     if (!transport_)
-      return Refusal{503, "no_transport", "this process has no transport", "transport", "a cluster's node"};
+      return Refusal{RefusalKind::unavailable, "no_transport", "this process has no transport", "transport",
+                     "a cluster's node"};
     return std::visit([](auto&& outcome) -> JobResult { return std::move(outcome); },
                       transport_->pull(*pull));
   }

@@ -25,7 +25,9 @@ struct Store final : Coordination {
     if (std::holds_alternative<WriteKey>(question.what))
       if (const auto first = std::exchange(between, nullptr)) first();
     const std::lock_guard lock(mutex);
-    if (away) return Refusal{503, "coordination_unavailable", "etcd is away", "etcd", "one that answers"};
+    if (away)
+      return Refusal{RefusalKind::unavailable, "coordination_unavailable", "etcd is away", "etcd",
+                     "one that answers"};
     return state.ask(0, question);
   }
 };
@@ -63,7 +65,8 @@ TEST_SUITE("membership") {
       int away = 0, asked = 0;
       std::variant<CoordinationReply, Refusal> ask(const Coordinate&) override {
         if (++asked > away) return CoordinationReply{.ok = true};
-        return Refusal{503, "coordination_unavailable", "it does not listen", "etcd", "one that answers"};
+        return Refusal{RefusalKind::unavailable, "coordination_unavailable", "it does not listen", "etcd",
+                       "one that answers"};
       }
     };
     std::vector<std::string> reported;

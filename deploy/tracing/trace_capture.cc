@@ -78,7 +78,7 @@ void TraceCapture::on_request(const Message& message, std::int64_t now_us) {
 void TraceCapture::on_reply(const Message& message) {
   if (!on_.load(std::memory_order_relaxed)) return;
   const auto* refused = std::get_if<Refused>(&message);
-  const bool mistaken = refused && refused->refusal.status / 100 == 4 && refused->refusal.status != 429;
+  const bool mistaken = refused && is_fault_of_request(refused->refusal.kind);
   const RequestId id = id_of(message);
   const std::lock_guard lock(mutex_);
   const auto at = std::ranges::find(waiting_, id, &PendingRequest::id);

@@ -4,8 +4,8 @@
 // capture` starts it through a socket in the data folder, one capture at a time, bounded by
 // requests and time. While no capture runs, a request costs one read of a flag.
 //
-// A request is recorded after its reply, in order of arrival, unless it was a client's error (4xx
-// other than 429). Its profile is read from the store after the reply. Events become item ids by
+// A request is recorded after its reply, in order of arrival, unless the request was at fault
+// (runtime/actor/refusal.h). Its profile is read from the store after the reply. Events become item ids by
 // looking up their tokens in the present catalog; events of unknown items are left out.
 #include <atomic>
 #include <condition_variable>

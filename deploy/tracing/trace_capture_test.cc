@@ -76,8 +76,8 @@ TEST_CASE("trace capture: requests are in order of arrival, without client error
     capture.on_request(RankRequest{.id = id + 1, .user = "nobody", .candidates = {"a"}}, now());
     capture.on_request(GenerateRequest{.id = id + 2, .user = "bo", .top_k = 5}, now());
     capture.on_reply(RankReply{.id = id + 2});
-    capture.on_reply(Refused{id + 1, {404, "unknown_user", "", "", ""}});
-    capture.on_reply(Refused{id, {503, "overloaded", "", "", ""}});
+    capture.on_reply(Refused{id + 1, {RefusalKind::not_found, "unknown_user", "", "", ""}});
+    capture.on_reply(Refused{id, {RefusalKind::unavailable, "overloaded", "", "", ""}});
     std::this_thread::yield();
   }
   recording.join();

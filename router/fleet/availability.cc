@@ -11,9 +11,10 @@ void Availability::drain(Step step, bool on) {
 
 std::optional<Refusal> Availability::refusal(Instant now) const {
   if (draining_)
-    return Refusal{503, "draining", "the router accepts no new requests", "router", "another router"};
+    return Refusal{RefusalKind::unavailable, "draining", "the router accepts no new requests", "router",
+                   "another router"};
   if (!versions_.current(now))
-    return Refusal{503, "starting", "the served versions are not known yet", "router",
+    return Refusal{RefusalKind::unavailable, "starting", "the served versions are not known yet", "router",
                    "a retry after a pause"};
   return std::nullopt;
 }

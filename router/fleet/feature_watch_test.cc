@@ -7,7 +7,8 @@
 namespace troupe::router {
 namespace {
 
-const JobResult away = Refusal{503, "features_unavailable", "the shared feature store is away: gone"};
+const JobResult away =
+    Refusal{RefusalKind::unavailable, "features_unavailable", "the shared feature store is away: gone"};
 const JobResult empty = list_of({}, true), full = list_of({{"a", "", {1}, 2}}, true);
 
 struct Bench {
@@ -67,7 +68,8 @@ TEST_CASE("feature watch: each change is logged once") {
   Bench bench;
   for (std::int64_t us : {0, 1'000, 2'000}) REQUIRE(bench.hear(us, full));
   CHECK(bench.lines() == 0);
-  const JobResult still_away = Refusal{503, "features_unavailable", "away in other words"};
+  const JobResult still_away =
+      Refusal{RefusalKind::unavailable, "features_unavailable", "away in other words"};
   REQUIRE(bench.hear(3'000, away));
   REQUIRE(bench.hear(4'000, still_away));
   CHECK(bench.watch.obstacle() == "away in other words");

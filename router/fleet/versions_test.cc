@@ -204,7 +204,7 @@ TEST_CASE("versions: one question is in flight, and a failed one is asked again"
   const auto job = b.asked->job;
   b.tick();
   CHECK(b.asked->job == job);
-  b.answer(Refusal{503, "away"});
+  b.answer(Refusal{RefusalKind::unavailable, "away"});
   CHECK_FALSE(b.asked.has_value());
   b.round();
   CHECK(b.keeper.known());
@@ -347,7 +347,7 @@ TEST_CASE("versions: a wish that ends while its announcement is in flight leaves
     if (answer_is_lost) {
       b.value = std::get<WriteKey>(std::get<Coordinate>(b.asked->work).what).value;
       ++b.revision;
-      b.answer(Refusal{503, "away"});
+      b.answer(Refusal{RefusalKind::unavailable, "away"});
     }
     b.settle();
     b.round();
@@ -392,9 +392,10 @@ TEST_CASE("versions: another router's equal announcement stays after this one's 
     if (fate == Fate::taken_back) b.settle(), other("m1\nc1\n"), b.hear({b.revision, "m1", "c1", ""});
     b.keeper.end_wish({0});
     if (fate == Fate::written) b.settle();  // then taken back by this router
-    if (fate == Fate::not_written) b.answer(Refusal{503, "away"}), b.round();
-    if (fate == Fate::overtaken) b.answer(Refusal{503, "away"}), other("m1\nc1\n"), b.round();
-    if (fate == Fate::unknown) b.answer(Refusal{503, "away"}), now = 1'000'001;
+    if (fate == Fate::not_written) b.answer(Refusal{RefusalKind::unavailable, "away"}), b.round();
+    if (fate == Fate::overtaken)
+      b.answer(Refusal{RefusalKind::unavailable, "away"}), other("m1\nc1\n"), b.round();
+    if (fate == Fate::unknown) b.answer(Refusal{RefusalKind::unavailable, "away"}), now = 1'000'001;
     other("m1\nc1\nm2");
     const Revision theirs = b.revision;
     b.hear({theirs, "m1", "c1", "m2"});
@@ -411,7 +412,7 @@ TEST_CASE("versions: an answer about an earlier wish's catalog says nothing abou
     b.tick();
     b.keeper.end_wish({0});
     b.keeper.wish("", "c3");
-    b.answer(is_there ? JobResult{Features{}} : JobResult{Refusal{404, "wrong_catalog"}});
+    b.answer(is_there ? JobResult{Features{}} : JobResult{Refusal{RefusalKind::not_found, "wrong_catalog"}});
     CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
     b.settle();
     CHECK(b.value == "m1\nc1\n");
@@ -434,7 +435,7 @@ TEST_CASE("versions: a catalog alone needs no model, and an unknown catalog is n
   b.keeper.wish("", "c3");
   b.tick();
   REQUIRE(std::holds_alternative<FindFeatures>(b.asked->work));
-  b.answer(Refusal{404, "wrong_catalog"});
+  b.answer(Refusal{RefusalKind::not_found, "wrong_catalog"});
   CHECK(b.keeper.wish_state() == VersionKeeper::Wish::wrong_catalog);
   b.keeper.end_wish({0});
   b.round();
@@ -469,7 +470,8 @@ TEST_CASE("versions: a rumour is read once per heartbeat, and a lasting one make
   const auto question = rumour(0);
   REQUIRE(question.has_value());
   Effects effects;
-  b.keeper.on_done({{1}, b.next_id, effects}, question->job, Refusal{503, "away"}, b.workers);
+  b.keeper.on_done({{1}, b.next_id, effects}, question->job, Refusal{RefusalKind::unavailable, "away"},
+                   b.workers);
   CHECK_FALSE(rumour(2).has_value());
   CHECK(b.keeper.current({600'000}));
   CHECK_FALSE(b.keeper.current({600'001}));

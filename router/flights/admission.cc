@@ -35,8 +35,9 @@ std::optional<Refusal> Admission::reject_if_no_worker(Instant now, Flight& fligh
   flight.workers = workers_.candidates(
       now, {.home = flight.home, .draw = spread(flight.serial), .model = flight.pinned.model_version});
   if (flight.workers.empty())
-    return Refusal{503, "no_worker", "no worker is available to serve " + flight.pinned.model_version,
-                   "router", "a retry after a pause"};
+    return Refusal{RefusalKind::unavailable, "no_worker",
+                   "no worker is available to serve " + flight.pinned.model_version, "router",
+                   "a retry after a pause"};
   const auto left_us = static_cast<double>((flight.origin.deadline - flight.origin.received).us);
   const bool in_time = std::ranges::any_of(flight.workers, [&](NodeId node) {
     return workers_.predicted_us(now, node, work, queues_.passes_us(node, flight.tenant)) <= left_us;

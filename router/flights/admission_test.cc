@@ -40,7 +40,7 @@ TEST_CASE("admission: an admitted request has a serial, a worker and the timer o
 TEST_CASE("admission: a fault goes first, then draining, then time, then the number of flights") {
   Bench b;
   b.availability.drain(b.at(0), true);
-  CHECK(b.admit(1, "t", Refusal{422, "own"}) == "own");
+  CHECK(b.admit(1, "t", Refusal{RefusalKind::unprocessable, "own"}) == "own");
   CHECK(b.admit(2, "t", {}, 2'000) == "draining");
   b.availability.drain(b.at(0), false);
   CHECK(b.admit(3, "t", {}, 2'000) == "overloaded");

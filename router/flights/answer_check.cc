@@ -13,7 +13,8 @@ namespace troupe::router {
 namespace {
 
 Refusal bad_output(std::string what, std::string expected) {
-  return {500, "bad_model_output", std::move(what), "inference worker", std::move(expected)};
+  return {RefusalKind::internal, "bad_model_output", std::move(what), "inference worker",
+          std::move(expected)};
 }
 
 // Checks that the paths are at most as many as asked for, have finite numbers and are ordered best

@@ -28,7 +28,7 @@ TEST_CASE("answer check: a ranking is one row with one finite logit per candidat
     const auto fault = validate_answer(plan, "m", bad);
     REQUIRE(fault.has_value());
     CHECK(fault->code == "bad_model_output");
-    CHECK(fault->status == 500);
+    CHECK(fault->kind == RefusalKind::internal);
   }
 }
 

@@ -16,23 +16,26 @@ constexpr std::size_t sends_max = 4;
 constexpr Duration suspect_memory{600'000'000};
 
 bool costs_nothing(const Refusal& refusal) {
-  return (refusal.status == 503 &&
+  return (refusal.kind == RefusalKind::unavailable &&
           (refusal.code == "draining" || refusal.code == "wrong_model" || refusal.code == "wrong_catalog")) ||
          refusal.code == "too_large";
 }
 
 // Returns true if another worker may succeed.
 bool is_retriable(const Refusal& refusal) {
-  if (refusal.status == 503 || refusal.code == "too_large") return true;
-  return refusal.status == 500 && (refusal.code == "bad_model_output" || refusal.code.starts_with("device_"));
+  if (refusal.kind == RefusalKind::unavailable || refusal.code == "too_large") return true;
+  return refusal.kind == RefusalKind::internal &&
+         (refusal.code == "bad_model_output" || refusal.code.starts_with("device_"));
 }
 
 Refusal poison() {
-  return {422, "poison", "workers were lost while they ran this request", "request", "another request"};
+  return {RefusalKind::unprocessable, "poison", "workers were lost while they ran this request", "request",
+          "another request"};
 }
 
 Refusal worker_too_late() {
-  return {504, "deadline_exceeded", "the worker took too long", "inference worker", "a larger budget"};
+  return {RefusalKind::deadline_exceeded, "deadline_exceeded", "the worker took too long", "inference worker",
+          "a larger budget"};
 }
 
 bool is_lost(const Attempt& attempt, std::span<const NodeId> nodes) {
@@ -82,8 +85,8 @@ void Attempts::execute(Step step, Flight& flight) {
   flight.stage = Stage::executing;
   const auto option = choose_worker(step, flight);
   if (!option) {
-    Refusal nobody{503, "no_worker", "no worker is available to serve the request", "router",
-                   "a retry after a pause"};
+    Refusal nobody{RefusalKind::unavailable, "no_worker", "no worker is available to serve the request",
+                   "router", "a retry after a pause"};
     if (park(step, flight, false, nobody)) return;
     return flights_.refuse(step, flight, std::move(nobody));
   }
@@ -261,8 +264,8 @@ void Attempts::on_refused(Step step, Address from, Refused refused) {
   const bool on_device = refusal.code.starts_with("device_");
   if (on_device) flight->failed_on_device = true;
   // The home refused the plan before it asked for a block.
-  if (flight->counted == Flight::CountedAt::at_home && refusal.status == 503 && !on_device &&
-      from.node == flight->home_or(0))
+  if (flight->counted == Flight::CountedAt::at_home && refusal.kind == RefusalKind::unavailable &&
+      !on_device && from.node == flight->home_or(0))
     flight->counted = Flight::CountedAt::no;
   if (refusal.code == "too_large")
     flight->too_many_operations =
@@ -273,7 +276,8 @@ void Attempts::on_refused(Step step, Address from, Refused refused) {
 
 // Marks a failing worker slow: failures are fast, so it would look idle.
 void Attempts::mark_fault(Step step, const Attempt& attempt, const Refusal& refusal) {
-  if (refusal.status == 500 || refusal.code.starts_with("device_")) workers_.fail(step.now, attempt.ticket);
+  if (refusal.kind == RefusalKind::internal || refusal.code.starts_with("device_"))
+    workers_.fail(step.now, attempt.ticket);
 }
 
 // Retries if possible. Otherwise waits for another open attempt, or refuses the request if there is
@@ -295,8 +299,8 @@ void Attempts::lose(Step step, std::span<const NodeId> nodes, const std::string&
   for (const NodeId node : nodes) requeue(step, node);
   for (const auto& [serial, node] : lost) {
     Flight* flight = flights_.find(serial);
-    const Refusal refusal{503, "worker_lost", "node " + std::to_string(node) + " " + why, "inference worker",
-                          "a retry after a pause"};
+    const Refusal refusal{RefusalKind::unavailable, "worker_lost", "node " + std::to_string(node) + " " + why,
+                          "inference worker", "a retry after a pause"};
     if (flight) lose(step, *flight, nodes, refusal);
   }
 }

@@ -14,7 +14,7 @@ TEST_CASE("flights: a flight that ends gives back its attempts, its queue positi
   b.flights.parked().park({waits.serial, false, {}});
   CHECK(b.tenants[b.tenants.id_of("a")].requests == 2);
   CHECK(b.workers.predicted_us({0}, 1, {}) > 0);
-  b.flights.refuse(b.at(1), waits, {503, "x"});
+  b.flights.refuse(b.at(1), waits, {RefusalKind::unavailable, "x"});
   b.flights.close(b.at(1), runs);
   CHECK(b.flights.size() == 0);
   CHECK(b.flights.parked().size() == 0);
@@ -33,7 +33,7 @@ TEST_CASE("flights: an ended flight is not found, and wakes parked ones") {
   const Flight::Serial serial = ends.serial;
   b.flights.parked().park({b.add().serial, false, {}});
   CHECK(b.flights.find(serial) == &ends);
-  b.flights.refuse(b.at(1), ends, {503, "x"});
+  b.flights.refuse(b.at(1), ends, {RefusalKind::unavailable, "x"});
   CHECK(b.flights.find(serial) == nullptr);
   CHECK(b.flights.parked().due());
 }

@@ -26,8 +26,9 @@ std::string load_of(const Tenants::Tenant& tenant) {
 
 Refusal LoadLimits::tenant_overloaded(TenantId tenant, std::string expected) const {
   const Tenants::Tenant& here = tenants_[tenant];
-  return {429,      "tenant_overloaded", load_of(here),
-          "tenant", std::move(expected), retry_after(here.work_us / tenants_.slots())};
+  return {RefusalKind::over_quota, "tenant_overloaded",
+          load_of(here),           "tenant",
+          std::move(expected),     retry_after(here.work_us / tenants_.slots())};
 }
 
 std::optional<Refusal> LoadLimits::reject_if_over_limit(TenantId tenant) const {
@@ -54,7 +55,7 @@ Refusal LoadLimits::too_busy(Instant now, const Flight& flight, std::span<const 
   const bool is_usual = (flight.origin.deadline - flight.origin.received).us >= usual_.us;
   if (here.waiting > 0 && in_time_alone && is_usual)
     return tenant_overloaded(flight.tenant, "less waiting work of this tenant, or a larger budget");
-  return {503,
+  return {RefusalKind::unavailable,
           "overloaded",
           "no worker can finish before the request's deadline; " + load_of(here),
           "router",

@@ -8,12 +8,12 @@
 namespace troupe::router {
 
 Refusal too_many_requests(std::uint32_t most) {
-  return {503, "overloaded", std::to_string(most) + " requests are in flight", "router",
+  return {RefusalKind::unavailable, "overloaded", std::to_string(most) + " requests are in flight", "router",
           "a retry after a pause"};
 }
 
 Refusal deadline_passed() {
-  return {504, "deadline_exceeded", "the request's deadline has passed", "router",
+  return {RefusalKind::deadline_exceeded, "deadline_exceeded", "the request's deadline has passed", "router",
           "a larger budget or less load"};
 }
 
@@ -29,9 +29,9 @@ void Outcomes::answer(Step step, const RequestOrigin& origin, Message reply) {
 
 // Faults of workers and ports become 503: for the client they may be over soon.
 void Outcomes::refuse(Step step, const RequestOrigin& origin, Refusal refusal) {
-  const bool is_own = refusal.status < 400 || (refusal.status >= 500 && refusal.status != 504);
-  if (is_own && !mutated(Mutant::refuse_without_status)) refusal.status = 503;
-  if (refusal.status == 504)
+  if (is_fault_of_server(refusal.kind) && !mutated(Mutant::refuse_without_status))
+    refusal.kind = RefusalKind::unavailable;
+  if (refusal.kind == RefusalKind::deadline_exceeded)
     step.effects.count(Metric::requests_expired);
   else
     step.effects.count(Metric::requests_refused, 1, refusal.code);

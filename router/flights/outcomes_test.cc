@@ -28,16 +28,21 @@ TEST_CASE("outcomes: a request is a copy while it is open, and for a while after
   CHECK(b.outcomes.open_count() == 0);
   CHECK(b.is_copy(1));
   CHECK_FALSE(b.outcomes.is_copy({2, Role::server}, 1));
-  for (const RequestId id : {2, 3}) b.outcomes.refuse(b.step, b.origin(id), {422, "x"});
+  for (const RequestId id : {2, 3})
+    b.outcomes.refuse(b.step, b.origin(id), {RefusalKind::unprocessable, "x"});
   CHECK_FALSE(b.is_copy(1));  // two are remembered
   CHECK(b.is_copy(2));
 }
 
-TEST_CASE("outcomes: faults of workers and ports are refused with 503, the client's own as they are") {
+TEST_CASE("outcomes: faults of workers and ports are refused as unavailable, the client's own as they are") {
   Bench b;
-  for (const auto& [given, sent] : {std::pair{500, 503}, {404, 404}, {504, 504}, {200, 503}}) {
-    b.outcomes.refuse(b.step, b.origin(1), {static_cast<std::uint16_t>(given), "x"});
-    CHECK(b.refusal().status == sent);
+  using enum RefusalKind;
+  for (const auto& [given, sent] : {std::pair{internal, unavailable},
+                                    {not_found, not_found},
+                                    {deadline_exceeded, deadline_exceeded},
+                                    {unsupported, unavailable}}) {
+    b.outcomes.refuse(b.step, b.origin(1), {given, "x"});
+    CHECK(b.refusal().kind == sent);
   }
   CHECK(b.outcomes.refused() == 4);
 }

@@ -18,11 +18,11 @@ std::optional<Refusal> reject_if_other_model(const Request& request, const Versi
   const std::string_view model = request.model();
   if (model.empty() || model == pinned.model_version) return std::nullopt;
   if (versions.is_shared() && model == versions.next_model)
-    return Refusal{503, "no_worker",
+    return Refusal{RefusalKind::unavailable, "no_worker",
                    "model " + versions.next_model + " is not on every worker yet, or no longer on any",
                    "router", "a retry after a pause"};
   return Refusal{
-      404, "unknown_model", "the requested model is not served", "model",
+      RefusalKind::not_found, "unknown_model", "the requested model is not served", "model",
       versions.model_version + (versions.is_shared() ? ", " + versions.next_model : "") + ", or none"};
 }
 
@@ -131,9 +131,11 @@ void Planning::on_no_features(Step step, Flight& flight, Refusal refusal) {
 
 void Planning::on_features(Step step, Flight& flight, const Features& features) {
   if (mutated(Mutant::refuse_known) && flight.serial % 32 == 0)
-    return flights_.refuse(step, flight, {404, "unknown_user", "planted", "user", "a user"});
+    return flights_.refuse(step, flight,
+                           {RefusalKind::not_found, "unknown_user", "planted", "user", "a user"});
   if (mutated(Mutant::refuse_sound) && flight.serial % 32 == 0)
-    return flights_.refuse(step, flight, {422, "too_long", "planted", "user", "a user"});
+    return flights_.refuse(step, flight,
+                           {RefusalKind::unprocessable, "too_long", "planted", "user", "a user"});
   catalog_version_ = features.catalog->version();
   if (const auto metric = metric_of(features.of)) step.effects.count(*metric);
   if (auto refusal = flight.request->take(config_.form, config_.limits, features))

@@ -107,12 +107,12 @@ TEST_CASE("planning: a silent index delays a flight for a limited time, none at 
 TEST_CASE("planning: without features the request is refused; another catalog is tried once more") {
   Bench b;
   b.rank(1);
-  b.find(b.job(), Refusal{404, "unknown_user"});
+  b.find(b.job(), Refusal{RefusalKind::not_found, "unknown_user"});
   CHECK(b.sent<Refused>().at(0).refusal.code == "unknown_user");
   b.rank(2);
   const std::uint64_t job = b.job();
   b.versions.hear({0}, {.epoch = 1, .model_version = "m", .catalog_version = "c2"}, b.workers);
-  b.find(job, Refusal{503, "wrong_catalog"});
+  b.find(job, Refusal{RefusalKind::unavailable, "wrong_catalog"});
   CHECK(b.sent<Refused>().size() == (b.versions.versions().catalog_version == "c2" ? 0 : 1));
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("planning: the result of a job whose flight has ended is ignored") {
   Bench b;
   b.rank(1);
   const std::uint64_t job = b.job();
-  b.flights.refuse(b.at(5), *b.flights.find(100), {504, "late"});
+  b.flights.refuse(b.at(5), *b.flights.find(100), {RefusalKind::deadline_exceeded, "late"});
   CHECK(b.planning.feature_jobs() == 1);
   b.find(job, b.features());
   CHECK(b.effects.list.empty());

@@ -394,14 +394,16 @@ bool Precompute::on_refused(Step step, const Refused& refused) {
   if (asked.empty()) return false;
   const Refusal& why = refused.refusal;
   paused_until_ = step.now + config_.pause;
-  if (why.status == 503 && !why.code.starts_with("device_")) {
+  if (why.kind == RefusalKind::unavailable && !why.code.starts_with("device_")) {
     if (assignment_.planned()) {  // other items come first
       missing_.put_behind(asked.mapped().items);
     } else {
       missing_.give_back(asked.mapped().items);
     }
   } else {
-    const std::uint32_t weight = why.status == 503 ? blame_silent : why.status == 504 ? 0 : blame_failed;
+    const std::uint32_t weight = why.kind == RefusalKind::unavailable         ? blame_silent
+                                 : why.kind == RefusalKind::deadline_exceeded ? 0
+                                                                              : blame_failed;
     blame(step, asked.mapped(), weight, why.code + ": " + why.what);
   }
   return true;

@@ -187,13 +187,14 @@ TEST_CASE("precompute: an overloaded worker is tried again after a pause, a refu
   b.walk();
   b.list(2, {item(1)}, true);
   b.find(3, {0});
-  b.precompute.on_refused(b.at(4), Refused{b.sent<Execute>()->id, {503, "overloaded"}});
+  b.precompute.on_refused(b.at(4), Refused{b.sent<Execute>()->id, {RefusalKind::unavailable, "overloaded"}});
   b.precompute.on_timer(b.at(20));
   CHECK_FALSE(b.sent<Execute>().has_value());
   b.precompute.on_timer(b.at(54));
   for (const std::int64_t us : {60, 160}) {
     REQUIRE(b.sent<Execute>().has_value());
-    b.precompute.on_refused(b.at(us), Refused{b.sent<Execute>()->id, {422, "bad_plan"}});
+    b.precompute.on_refused(b.at(us),
+                            Refused{b.sent<Execute>()->id, {RefusalKind::unprocessable, "bad_plan"}});
     b.precompute.on_timer(b.at(us + 50));
   }
   CHECK_FALSE(b.sent<Execute>().has_value());
@@ -405,7 +406,7 @@ struct BadItems {
       for (const SegmentBlock& block : chunk.blocks) made.insert(block.owner);
     if (random() % 100 < lost_percent) return;
     if (fails) {
-      precompute.on_refused(step(), Refused{chunk.id, {503, "device_failed", "it did"}});
+      precompute.on_refused(step(), Refused{chunk.id, {RefusalKind::unavailable, "device_failed", "it did"}});
     } else {
       precompute.on_executed(step(), Executed{chunk.id, {}, std::vector<std::uint8_t>(1), 1});
     }

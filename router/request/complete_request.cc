@@ -58,14 +58,15 @@ std::optional<Refusal> Completing::take(const PromptForm& form, const RequestLim
   catalog_ = features.catalog;
   paths_ = catalog_->paths();
   if (paths_->empty())
-    return Refusal{422, "empty_catalog", "the catalog has no items", "catalog",
+    return Refusal{RefusalKind::unprocessable, "empty_catalog", "the catalog has no items", "catalog",
                    "items that were put or imported"};
   const std::size_t steps = paths_->depth(), positions = request_.prompt.size() + steps;
   if (steps > request_.max_tokens)
-    return Refusal{422, "too_long", "identifiers have up to " + std::to_string(steps) + " tokens",
-                   "max_tokens", "at least as many"};
+    return Refusal{RefusalKind::unprocessable, "too_long",
+                   "identifiers have up to " + std::to_string(steps) + " tokens", "max_tokens",
+                   "at least as many"};
   if (positions > form.positions_max)
-    return Refusal{422, "too_long",
+    return Refusal{RefusalKind::unprocessable, "too_long",
                    "the prompt and an identifier take " + std::to_string(positions) + " positions", "prompt",
                    "at most " + std::to_string(form.positions_max)};
   return std::nullopt;

@@ -100,7 +100,7 @@ std::optional<FindFeatures> Generation::features() const {
                       .user = request_.user,
                       .items = request_.allow,
                       .paths = true,
-                      .freshness = find_freshness(request_.features).value_or(Freshness::configured)};
+                      .freshness = request_.features};
   wanted.items.insert(wanted.items.end(), request_.deny.begin(), request_.deny.end());
   return wanted;
 }
@@ -110,21 +110,21 @@ std::optional<Refusal> Generation::take(const PromptForm& form, const RequestLim
   TROUPE_CHECK(features.items.size() == request_.allow.size() + request_.deny.size(),
                "the feature port answers for each item");
   if (!features.user)
-    return Refusal{404, "unknown_user", "user \"" + request_.user + "\" has no profile", "user",
-                   "a user that was put or imported"};
+    return Refusal{RefusalKind::not_found, "unknown_user", "user \"" + request_.user + "\" has no profile",
+                   "user", "a user that was put or imported"};
   catalog_ = features.catalog;
   paths_ = catalog_->paths();
   profile_version_ = features.user->version;
   of_ = features.of;
   if (paths_->empty())
-    return Refusal{422, "empty_catalog", "the catalog has no items", "catalog",
+    return Refusal{RefusalKind::unprocessable, "empty_catalog", "the catalog has no items", "catalog",
                    "items that were put or imported"};
   if (auto refusal = take_lists(features)) return refusal;
   if (auto refusal = take_history(form, limits, *features.user)) return refusal;
   make_search(limits, *features.user);
   if (!request_.allow.empty() && search_.allowed.empty())
-    return Refusal{422, "nothing_allowed", "no item of the allow list is left", "allow",
-                   "an item that is not denied, and not seen where seen items are excluded"};
+    return Refusal{RefusalKind::unprocessable, "nothing_allowed", "no item of the allow list is left",
+                   "allow", "an item that is not denied, and not seen where seen items are excluded"};
   return std::nullopt;
 }
 
@@ -136,7 +136,8 @@ std::optional<Refusal> Generation::take_lists(const Features& features) {
   for (std::size_t i = 0; i < allowed; ++i) {
     const ItemNumber item = features.items[i];
     if (item == no_item)
-      return Refusal{404, "unknown_item", "item \"" + request_.allow[i] + "\" is not in the catalog",
+      return Refusal{RefusalKind::not_found, "unknown_item",
+                     "item \"" + request_.allow[i] + "\" is not in the catalog",
                      "allow[" + std::to_string(i) + "]", "items that were put or imported"};
     if (is_denied(item)) continue;
     Items& sharing = allowed_[path_of(catalog_->item(item))];
@@ -151,13 +152,13 @@ std::optional<Refusal> Generation::take_history(const PromptForm& form, const Re
   for (const auto& [path, items] : allowed_) steps = std::max(steps, path.size());
   const std::size_t frame = positions_without_history(form, steps);
   if (frame > form.positions_max)
-    return Refusal{422, "too_long",
+    return Refusal{RefusalKind::unprocessable, "too_long",
                    "identifiers of " + std::to_string(steps) + " tokens make a prompt of " +
                        std::to_string(frame) + " positions",
                    "catalog", "at most " + std::to_string(form.positions_max)};
   history_ = fit_history(form, user, steps);
   if (history_.tokens.size() > limits.request_tokens_max)
-    return Refusal{413, "too_many_tokens",
+    return Refusal{RefusalKind::too_large, "too_many_tokens",
                    "the user has " + std::to_string(history_.tokens.size()) + " tokens", "user",
                    "at most " + std::to_string(limits.request_tokens_max) + " (router.request_tokens_max)"};
   return std::nullopt;

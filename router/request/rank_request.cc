@@ -41,9 +41,7 @@ class Ranking final : public Request {
   std::uint64_t fingerprint() const override { return router::fingerprint(request_, profile_version_); }
 
   std::optional<FindFeatures> features() const override {
-    FindFeatures wanted{.tenant = request_.tenant,
-                        .user = request_.user,
-                        .freshness = find_freshness(request_.features).value_or(Freshness::configured)};
+    FindFeatures wanted{.tenant = request_.tenant, .user = request_.user, .freshness = request_.features};
     wanted.items.reserve(request_.candidates.size() + request_.history.size());
     for (const auto* items : {&request_.candidates, &request_.history})
       wanted.items.insert(wanted.items.end(), items->begin(), items->end());
@@ -112,22 +110,25 @@ std::optional<Refusal> find_unknown(const RankRequest& request, const Features& 
   TROUPE_CHECK(features.items.size() == candidates.size() + request.history.size(),
                "the feature port answers for each item");
   if (!features.user && request.history.empty())
-    return Refusal{404, "unknown_user", "user \"" + request.user + "\" has no profile", "user",
-                   "a user that was put or imported"};
+    return Refusal{RefusalKind::not_found, "unknown_user", "user \"" + request.user + "\" has no profile",
+                   "user", "a user that was put or imported"};
   for (std::size_t i = 0; i < request.history.size(); ++i)
     if (features.items[candidates.size() + i] == no_item)
-      return Refusal{422, "unknown_item", "item \"" + request.history[i] + "\" is not in the catalog",
+      return Refusal{RefusalKind::unprocessable, "unknown_item",
+                     "item \"" + request.history[i] + "\" is not in the catalog",
                      "history[" + std::to_string(i) + "]", "items of the catalog"};
   std::size_t unknown = 0, first = 0;
   for (std::size_t i = candidates.size(); i-- > 0;)
     if (features.items[i] == no_item) ++unknown, first = i;
-  if (unknown == 0 || (request.unknown == "skip" && unknown < candidates.size())) return std::nullopt;
-  return Refusal{404, "unknown_item",
+  if (unknown == 0 || (request.unknown == UnknownCandidates::skip && unknown < candidates.size()))
+    return std::nullopt;
+  return Refusal{RefusalKind::not_found, "unknown_item",
                  "item \"" + candidates[first] + "\" is not in the catalog (unknown items: " +
                      std::to_string(unknown) + " of " + std::to_string(candidates.size()) + ")",
                  "candidates[" + std::to_string(first) + "]",
-                 request.unknown == "skip" ? "at least one item of the catalog"
-                                           : "items of the catalog, or unknown: skip, to rank the others"};
+                 request.unknown == UnknownCandidates::skip
+                     ? "at least one item of the catalog"
+                     : "items of the catalog, or unknown: skip, to rank the others"};
 }
 
 // Builds the profile of a request with its own history and no user.
@@ -168,8 +169,8 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
   for (const std::string_view name : considered(form)) {
     const PlanKind* plan = find_plan(name);
     if (scores_each_ && !plan->one_after_other)
-      return Refusal{400, "other_policy", "policy " + policy_.name() + " gives no score after each candidate",
-                     "policy",
+      return Refusal{RefusalKind::malformed, "other_policy",
+                     "policy " + policy_.name() + " gives no score after each candidate", "policy",
                      "causal, blocks, all_blocks or planner, which put candidates one after the other"};
     const std::size_t own_positions = item_positions(*plan, form, items_);
     const std::size_t positions = positions_without_history(form, own_positions);
@@ -185,14 +186,14 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
     fits_.push_back({plan, own_positions, std::move(history)});
   }
   if (fits_.empty())
-    return Refusal{422, "too_long",
+    return Refusal{RefusalKind::unprocessable, "too_long",
                    "the candidates alone make a prompt of " + std::to_string(least) + " positions",
                    "candidates", "at most " + std::to_string(form.positions_max)};
   user_tokens_ = fits_.front().history->tokens.size();
   const std::uint64_t total = sum_of(items_) + user_tokens_;
   if (total > limits.request_tokens_max)
-    return Refusal{413, "too_many_tokens", "user and candidates have " + std::to_string(total) + " tokens",
-                   "candidates",
+    return Refusal{RefusalKind::too_large, "too_many_tokens",
+                   "user and candidates have " + std::to_string(total) + " tokens", "candidates",
                    "at most " + std::to_string(limits.request_tokens_max) + " (router.request_tokens_max)"};
   profile_version_ = profile.version;
   of_ = features.of;

@@ -18,10 +18,12 @@ using Fault = std::optional<Refusal>;
 
 Fault bad_id(const std::string& id, std::string_view field, const RequestLimits& limits, bool may_be_empty) {
   if (id.empty() && !may_be_empty)
-    return Refusal{400, "empty_" + std::string(field), "the id is empty", std::string(field), "an id"};
+    return Refusal{RefusalKind::malformed, "empty_" + std::string(field), "the id is empty",
+                   std::string(field), "an id"};
   if (id.size() > limits.id_bytes_max)
-    return Refusal{413, "id_too_long", "the id has " + std::to_string(id.size()) + " bytes",
-                   std::string(field), "at most " + std::to_string(limits.id_bytes_max)};
+    return Refusal{RefusalKind::too_large, "id_too_long",
+                   "the id has " + std::to_string(id.size()) + " bytes", std::string(field),
+                   "at most " + std::to_string(limits.id_bytes_max)};
   return std::nullopt;
 }
 
@@ -35,9 +37,10 @@ Fault bad_count(std::size_t count, std::size_t max, const char* setting, const c
   if (count >= 1 && count <= max) return std::nullopt;
   const std::string expected = "1.." + std::to_string(max) + " (" + setting + ")";
   if (count == 0)
-    return Refusal{400, std::string("no_") + what, "the list is empty", std::move(where), expected};
-  return Refusal{413, std::string("too_many_") + what, "there are " + std::to_string(count), std::move(where),
-                 expected};
+    return Refusal{RefusalKind::malformed, std::string("no_") + what, "the list is empty", std::move(where),
+                   expected};
+  return Refusal{RefusalKind::too_large, std::string("too_many_") + what,
+                 "there are " + std::to_string(count), std::move(where), expected};
 }
 
 std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; }
@@ -46,7 +49,7 @@ std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes >> 20)
 Fault too_much_memory(std::uint64_t tokens, const RequestLimits& limits) {
   if (limits.pass_tokens_max == 0 || tokens <= limits.pass_tokens_max) return std::nullopt;
   return Refusal{
-      413, "too_much_memory",
+      RefusalKind::too_large, "too_much_memory",
       std::to_string(tokens) + " tokens take " + mebibytes(tokens * limits.token_bytes) +
           " of working memory",
       "query and items",
@@ -56,42 +59,39 @@ Fault too_much_memory(std::uint64_t tokens, const RequestLimits& limits) {
 Fault bad_tokens(std::span<const Token> tokens, std::uint32_t vocabulary, const std::string& where) {
   for (std::size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] < 0 || static_cast<std::uint32_t>(tokens[i]) >= vocabulary)
-      return Refusal{422, "unknown_token", "token " + std::to_string(tokens[i]),
+      return Refusal{RefusalKind::unprocessable, "unknown_token", "token " + std::to_string(tokens[i]),
                      where + "[" + std::to_string(i) + "]", "0.." + std::to_string(vocabulary - 1)};
   return std::nullopt;
 }
 
 Fault bad_length(std::size_t positions, const PromptForm& form, std::string where) {
   if (positions <= form.positions_max) return std::nullopt;
-  return Refusal{422, "too_long", "the prompt takes " + std::to_string(positions) + " positions",
-                 std::move(where), "at most " + std::to_string(form.positions_max)};
+  return Refusal{RefusalKind::unprocessable, "too_long",
+                 "the prompt takes " + std::to_string(positions) + " positions", std::move(where),
+                 "at most " + std::to_string(form.positions_max)};
 }
 
 Fault bad_budget(std::int64_t budget_us) {
   if (budget_us >= 0) return std::nullopt;
-  return Refusal{400, "bad_budget", "the time is " + std::to_string(budget_us) + " us", "budget_us",
-                 "at least 0; 0 is the configured one"};
+  return Refusal{RefusalKind::malformed, "bad_budget", "the time is " + std::to_string(budget_us) + " us",
+                 "budget_us", "at least 0; 0 is the configured one"};
 }
 
 // A model either ranks or generates, as its prompt form says.
 Fault other_model(const PromptForm& form, bool wants_generator) {
   if (form.generates() == wants_generator) return std::nullopt;
   if (wants_generator)
-    return Refusal{422, "not_a_generator", "the served model ranks candidates and does not generate items",
-                   "model", "/v1/rank, or a model whose prompt form (prompt.json) has no discriminant"};
-  return Refusal{422, "not_a_ranker", "the served model generates items and does not rank candidates",
-                 "model", "/v1/generate, or a model whose prompt form (prompt.json) has a discriminant"};
-}
-
-Fault bad_freshness(const std::string& features) {
-  if (find_freshness(features)) return std::nullopt;
-  return Refusal{400, "unknown_freshness", "features is \"" + features + "\"", "features",
-                 "exact, wait or behind; \"\" is as configured (features.freshness)"};
+    return Refusal{RefusalKind::unprocessable, "not_a_generator",
+                   "the served model ranks candidates and does not generate items", "model",
+                   "/v1/rank, or a model whose prompt form (prompt.json) has no discriminant"};
+  return Refusal{RefusalKind::unprocessable, "not_a_ranker",
+                 "the served model generates items and does not rank candidates", "model",
+                 "/v1/generate, or a model whose prompt form (prompt.json) has a discriminant"};
 }
 
 Fault bad_list(std::size_t count, const char* where, const RequestLimits& limits) {
   if (count <= limits.candidates_max) return std::nullopt;
-  return Refusal{413, "too_many_items", "there are " + std::to_string(count), where,
+  return Refusal{RefusalKind::too_large, "too_many_items", "there are " + std::to_string(count), where,
                  "at most " + std::to_string(limits.candidates_max) + " (router.candidates_max)"};
 }
 
@@ -99,8 +99,8 @@ Fault bad_number(std::uint32_t number, std::uint32_t max, const char* setting, c
   if (number >= 1 && number <= max) return std::nullopt;
   const std::string what = std::string(where) + " is " + std::to_string(number);
   const std::string expected = "1.." + std::to_string(max) + " (" + setting + ")";
-  if (number == 0) return Refusal{400, "too_narrow", what, where, expected};
-  return Refusal{413, "too_wide", what, where, expected};
+  if (number == 0) return Refusal{RefusalKind::malformed, "too_narrow", what, where, expected};
+  return Refusal{RefusalKind::too_large, "too_wide", what, where, expected};
 }
 
 std::string names_of_tasks(const PromptForm& form) {
@@ -114,9 +114,10 @@ Fault bad_asker(const RankRequest& request, const PromptForm& form, const Reques
   if (request.history.empty()) return bad_user(request.tenant, request.user, limits);
   if (Fault fault = bad_id(request.tenant, "tenant", limits, true)) return fault;
   if (!request.user.empty())
-    return Refusal{400, "ambiguous_history", "both user and history are given", "history", "one of the two"};
+    return Refusal{RefusalKind::malformed, "ambiguous_history", "both user and history are given", "history",
+                   "one of the two"};
   if (form.token_features > 0)
-    return Refusal{422, "missing_feature",
+    return Refusal{RefusalKind::unprocessable, "missing_feature",
                    "a history in the request has no features, and the model reads them", "history",
                    "a user whose profile has them"};
   return bad_count(request.history.size(), limits.history_max, "router.history_events_max", "events",
@@ -127,19 +128,12 @@ Fault repeated(const std::vector<std::string>& candidates) {
   boost::unordered_flat_set<std::string_view> seen(candidates.size());
   for (const std::string& id : candidates)
     if (!seen.insert(id).second)
-      return Refusal{422, "repeated_candidate", "item \"" + id + "\" is named twice", "candidates",
-                     "each candidate once"};
+      return Refusal{RefusalKind::unprocessable, "repeated_candidate", "item \"" + id + "\" is named twice",
+                     "candidates", "each candidate once"};
   return std::nullopt;
 }
 
 }  // namespace
-
-std::optional<Freshness> find_freshness(std::string_view name) {
-  constexpr std::string_view names[] = {"", "exact", "wait", "behind"};  // in order of Freshness
-  const auto at = std::ranges::find(names, name);
-  if (at == std::end(names)) return std::nullopt;
-  return static_cast<Freshness>(at - names);
-}
 
 Fault validate(const RankRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = other_model(form, false)) return fault;
@@ -149,27 +143,27 @@ Fault validate(const RankRequest& request, const PromptForm& form, const Request
     return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;
   if (!request.policy.empty() && !find_policy(request.policy))
-    return Refusal{400, "unknown_policy", "policy \"" + request.policy + "\"", "policy", policy_names()};
+    return Refusal{RefusalKind::malformed, "unknown_policy", "policy \"" + request.policy + "\"", "policy",
+                   policy_names()};
   if (const auto policy = find_policy(request.policy);
       policy && policy->repair().prototypes && !form.prototype_set)
-    return Refusal{400, "no_prototypes", "policy \"" + request.policy + "\"", "policy",
+    return Refusal{RefusalKind::malformed, "no_prototypes", "policy \"" + request.policy + "\"", "policy",
                    "no prototypes in it, as the server has none (model.prototypes)"};
   if (request.request_timestamp < 0)
-    return Refusal{400, "bad_timestamp", "the time is " + std::to_string(request.request_timestamp),
-                   "request_timestamp", "seconds since 1970; 0 or absent means now"};
+    return Refusal{RefusalKind::malformed, "bad_timestamp",
+                   "the time is " + std::to_string(request.request_timestamp), "request_timestamp",
+                   "seconds since 1970; 0 or absent means now"};
   if (!(request.approximate <= 1) || (request.approximate < 0 && request.approximate != -1))
-    return Refusal{400, "bad_approximate", "approximate is " + std::to_string(request.approximate),
-                   "approximate",
+    return Refusal{RefusalKind::malformed, "bad_approximate",
+                   "approximate is " + std::to_string(request.approximate), "approximate",
                    "0 to 1: maximum share of the prompt's tokens that may be approximate; -1: any share"};
-  if (Fault fault = bad_freshness(request.features)) return fault;
-  if (request.unknown != "" && request.unknown != "refuse" && request.unknown != "skip")
-    return Refusal{400, "bad_unknown", "unknown is \"" + request.unknown + "\"", "unknown",
-                   "refuse or skip: how to treat candidates that are not in the catalog"};
   if (request.scenario >= form.scenarios)
-    return Refusal{400, "bad_scenario", "scenario is " + std::to_string(request.scenario), "scenario",
+    return Refusal{RefusalKind::malformed, "bad_scenario", "scenario is " + std::to_string(request.scenario),
+                   "scenario",
                    "below " + std::to_string(form.scenarios) + ", the number of scenarios of the model"};
   if (!request.task.empty() && std::ranges::find(form.tasks, request.task) == form.tasks.end())
-    return Refusal{400, "unknown_task", "task \"" + request.task + "\"", "task", names_of_tasks(form)};
+    return Refusal{RefusalKind::malformed, "unknown_task", "task \"" + request.task + "\"", "task",
+                   names_of_tasks(form)};
   return repeated(request.candidates);
 }
 
@@ -177,17 +171,16 @@ Fault validate(const GenerateRequest& request, const PromptForm& form, const Req
   if (Fault fault = other_model(form, true)) return fault;
   if (Fault fault = bad_user(request.tenant, request.user, limits)) return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;
-  if (Fault fault = bad_freshness(request.features)) return fault;
   if (Fault fault = bad_list(request.allow.size(), "allow", limits)) return fault;
   if (Fault fault = bad_list(request.deny.size(), "deny", limits)) return fault;
   const auto too_wide = [&](std::uint32_t count, const char* where) {
-    return Refusal{413, "too_wide", std::string(where) + " is " + std::to_string(count), where,
-                   "at most " + std::to_string(limits.width_max) + " (router.width_max)"};
+    return Refusal{RefusalKind::too_large, "too_wide", std::string(where) + " is " + std::to_string(count),
+                   where, "at most " + std::to_string(limits.width_max) + " (router.width_max)"};
   };
   if (request.width > limits.width_max) return too_wide(request.width, "width");
   if (request.top_k > limits.width_max) return too_wide(request.top_k, "top_k");
   if (request.width > 0 && request.width < request.top_k)
-    return Refusal{400, "too_narrow",
+    return Refusal{RefusalKind::malformed, "too_narrow",
                    "a search of width " + std::to_string(request.width) + " finds at most as many items",
                    "width", "at least top_k, " + std::to_string(request.top_k)};
   return std::nullopt;
@@ -208,7 +201,7 @@ Fault validate(const CompleteRequest& request, const PromptForm& form, const Req
   if (request.beam_width > limits.width_max)
     return bad_number(request.beam_width, limits.width_max, "router.width_max", "beam_width");
   if (request.beam_width > 0 && request.beam_width < request.n)
-    return Refusal{400, "too_narrow",
+    return Refusal{RefusalKind::malformed, "too_narrow",
                    "a search of width " + std::to_string(request.beam_width) + " finds at most as many",
                    "beam_width", "at least n, " + std::to_string(request.n)};
   return bad_length(request.prompt.size() + (request.items ? 0 : request.max_tokens), form,
@@ -217,7 +210,7 @@ Fault validate(const CompleteRequest& request, const PromptForm& form, const Req
 
 Fault validate(const ScoreRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (!form.history_plan.empty())
-    return Refusal{422, "not_a_scorer",
+    return Refusal{RefusalKind::unprocessable, "not_a_scorer",
                    "the served model's tokens are items with features, and it has no labels", "model",
                    "/v1/rank, or a model that reads text"};
   if (Fault fault = bad_budget(request.budget_us)) return fault;
@@ -234,7 +227,8 @@ Fault validate(const ScoreRequest& request, const PromptForm& form, const Reques
     const std::vector<Token>& tokens = request.items[i].tokens;
     const std::string where = "items[" + std::to_string(i) + "]";
     if (tokens.empty())
-      return Refusal{400, "empty_item", "the item has no tokens", where, "at least one token"};
+      return Refusal{RefusalKind::malformed, "empty_item", "the item has no tokens", where,
+                     "at least one token"};
     if (Fault fault = bad_tokens(tokens, form.vocabulary, where)) return fault;
     longest = std::max(longest, tokens.size());
     total += tokens.size();
@@ -254,8 +248,8 @@ template <class Write>
 Fault bad_events(const Write& write, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = bad_user(write.tenant, write.user, limits)) return fault;
   if (!write.history.empty() && !write.tokens.empty())
-    return Refusal{400, "ambiguous_history", "both history and tokens are given", "history",
-                   "one of the two"};
+    return Refusal{RefusalKind::malformed, "ambiguous_history", "both history and tokens are given",
+                   "history", "one of the two"};
   const std::size_t events = std::max(write.history.size(), write.tokens.size());
   if (events > limits.history_max)
     return bad_count(events, limits.history_max, "router.history_events_max", "events",
@@ -272,7 +266,7 @@ Fault validate(const PutUser& put, const PromptForm& form, const RequestLimits& 
 Fault validate(const AppendEvents& events, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = bad_events(events, form, limits)) return fault;
   if (events.history.empty() && events.tokens.empty())
-    return Refusal{400, "no_events", "the list is empty", "events", "1 event or more"};
+    return Refusal{RefusalKind::malformed, "no_events", "the list is empty", "events", "1 event or more"};
   return std::nullopt;
 }
 
@@ -291,7 +285,8 @@ Fault validate(const DeleteUser& remove, const PromptForm&, const RequestLimits&
 Fault validate(const PutItem& put, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = bad_id(put.item, "item", limits, false)) return fault;
   if (put.tokens.empty())
-    return Refusal{400, "empty_item", "the item has no tokens", "tokens", "at least one token"};
+    return Refusal{RefusalKind::malformed, "empty_item", "the item has no tokens", "tokens",
+                   "at least one token"};
   if (Fault fault = bad_tokens(put.tokens, form.vocabulary, "tokens")) return fault;
   if (Fault fault = bad_tokens(std::span(&put.identifier, 1), form.vocabulary, "identifier")) return fault;
   return bad_length(positions_without_history(form, put.tokens.size()), form, "tokens");

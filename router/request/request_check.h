@@ -29,9 +29,6 @@ struct RequestLimits {
   std::uint64_t pass_tokens_max = 0, token_bytes = 0;
 };
 
-// Parses "exact", "wait" or "behind"; "" = as configured.
-std::optional<Freshness> find_freshness(std::string_view name);
-
 std::optional<Refusal> validate(const RankRequest& request, const PromptForm& form,
                                 const RequestLimits& limits);
 std::optional<Refusal> validate(const GenerateRequest& request, const PromptForm& form,

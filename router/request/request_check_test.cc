@@ -18,32 +18,29 @@ const RequestLimits limits{.candidates_max = 3,
 RankRequest rank() { return {1, "t", "ann", {"a", "b"}}; }
 ScoreRequest score() { return {1, "t", {5, 6}, {{{7}}, {{8, 9}}}, {10, 11}}; }
 
-// Returns status and code, or "sound".
+// Returns kind and code, or "sound".
 template <class Request, class... More>
 std::string verdict(Request request, std::function<void(Request&)> change, const More&... more) {
   change(request);
   const auto fault = validate(request, more..., limits);
-  return fault ? std::to_string(fault->status) + " " + fault->code : "sound";
+  return fault ? std::string(name_of(fault->kind)) + " " + fault->code : "sound";
 }
 
 TEST_CASE("request check: a ranking request is checked field by field") {
   const auto check = [](std::function<void(RankRequest&)> change) { return verdict(rank(), change, form); };
   CHECK(check([](auto&) {}) == "sound");
   CHECK(check([](auto& r) { r.policy = "bat"; }) == "sound");
-  CHECK(check([](auto& r) { r.user.clear(); }) == "400 empty_user");
-  CHECK(check([](auto& r) { r.user = "123456789"; }) == "413 id_too_long");
-  CHECK(check([](auto& r) { r.tenant = "123456789"; }) == "413 id_too_long");
-  CHECK(check([](auto& r) { r.candidates.clear(); }) == "400 no_candidates");
-  CHECK(check([](auto& r) { r.candidates = {"a", "b", "c", "d"}; }) == "413 too_many_candidates");
-  CHECK(check([](auto& r) { r.candidates = {"a", "b", "a"}; }) == "422 repeated_candidate");
-  CHECK(check([](auto& r) { r.policy = "best"; }) == "400 unknown_policy");
-  CHECK(check([](auto& r) { r.policy = "all_blocks+30:prototypes"; }) == "400 no_prototypes");
-  CHECK(check([](auto& r) { r.budget_us = -1; }) == "400 bad_budget");
-  for (const char* freshness : {"", "exact", "wait", "behind"})
-    CHECK(check([&](auto& r) { r.features = freshness; }) == "sound");
-  CHECK(check([](auto& r) { r.features = "new"; }) == "400 unknown_freshness");
-  CHECK(check([](auto& r) { r.scenario = 1; }) == "400 bad_scenario");
-  CHECK(check([](auto& r) { r.task = "click"; }) == "400 unknown_task");
+  CHECK(check([](auto& r) { r.user.clear(); }) == "malformed empty_user");
+  CHECK(check([](auto& r) { r.user = "123456789"; }) == "too_large id_too_long");
+  CHECK(check([](auto& r) { r.tenant = "123456789"; }) == "too_large id_too_long");
+  CHECK(check([](auto& r) { r.candidates.clear(); }) == "malformed no_candidates");
+  CHECK(check([](auto& r) { r.candidates = {"a", "b", "c", "d"}; }) == "too_large too_many_candidates");
+  CHECK(check([](auto& r) { r.candidates = {"a", "b", "a"}; }) == "unprocessable repeated_candidate");
+  CHECK(check([](auto& r) { r.policy = "best"; }) == "malformed unknown_policy");
+  CHECK(check([](auto& r) { r.policy = "all_blocks+30:prototypes"; }) == "malformed no_prototypes");
+  CHECK(check([](auto& r) { r.budget_us = -1; }) == "malformed bad_budget");
+  CHECK(check([](auto& r) { r.scenario = 1; }) == "malformed bad_scenario");
+  CHECK(check([](auto& r) { r.task = "click"; }) == "malformed unknown_task");
 }
 
 TEST_CASE("request check: a towers model has scenarios and tasks, and scores no labels") {
@@ -53,9 +50,10 @@ TEST_CASE("request check: a towers model has scenarios and tasks, and scores no 
     return verdict(rank(), change, towers);
   };
   CHECK(check([](auto& r) { r.scenario = 1, r.task = "like"; }) == "sound");
-  CHECK(check([](auto& r) { r.scenario = 2; }) == "400 bad_scenario");
-  CHECK(check([](auto& r) { r.task = "buy"; }) == "400 unknown_task");
-  CHECK(verdict(score(), std::function<void(ScoreRequest&)>([](auto&) {}), towers) == "422 not_a_scorer");
+  CHECK(check([](auto& r) { r.scenario = 2; }) == "malformed bad_scenario");
+  CHECK(check([](auto& r) { r.task = "buy"; }) == "malformed unknown_task");
+  CHECK(verdict(score(), std::function<void(ScoreRequest&)>([](auto&) {}), towers) ==
+        "unprocessable not_a_scorer");
 }
 
 TEST_CASE("request check: a search is within the limit and at least as wide as its results") {
@@ -64,19 +62,18 @@ TEST_CASE("request check: a search is within the limit and at least as wide as i
   narrow.width_max = 8;
   const auto check = [&](GenerateRequest request) {
     const auto fault = validate(request, generator, narrow);
-    return fault ? std::to_string(fault->status) + " " + fault->code + " " + fault->where : "sound";
+    return fault ? std::string(name_of(fault->kind)) + " " + fault->code + " " + fault->where : "sound";
   };
   const GenerateRequest sound{1, "t", "ann"};
   CHECK(check(sound) == "sound");
   CHECK(check({.user = "ann", .top_k = 8, .width = 8}) == "sound");
-  CHECK(check({.user = ""}) == "400 empty_user user");
-  CHECK(check({.user = "ann", .width = 9}) == "413 too_wide width");
-  CHECK(check({.user = "ann", .top_k = 9}) == "413 too_wide top_k");
-  CHECK(check({.user = "ann", .features = "new"}) == "400 unknown_freshness features");
-  CHECK(check({.user = "ann", .top_k = 4, .width = 3}) == "400 too_narrow width");
-  CHECK(check({.user = "ann", .allow = {"a", "b", "c", "d"}}) == "413 too_many_items allow");
-  CHECK(check({.user = "ann", .deny = {"a", "b", "c", "d"}}) == "413 too_many_items deny");
-  CHECK(check({.user = "ann", .budget_us = -1}) == "400 bad_budget budget_us");
+  CHECK(check({.user = ""}) == "malformed empty_user user");
+  CHECK(check({.user = "ann", .width = 9}) == "too_large too_wide width");
+  CHECK(check({.user = "ann", .top_k = 9}) == "too_large too_wide top_k");
+  CHECK(check({.user = "ann", .top_k = 4, .width = 3}) == "malformed too_narrow width");
+  CHECK(check({.user = "ann", .allow = {"a", "b", "c", "d"}}) == "too_large too_many_items allow");
+  CHECK(check({.user = "ann", .deny = {"a", "b", "c", "d"}}) == "too_large too_many_items deny");
+  CHECK(check({.user = "ann", .budget_us = -1}) == "malformed bad_budget budget_us");
 }
 
 TEST_CASE("request check: a completion fits the model's positions and the limits") {
@@ -88,22 +85,22 @@ TEST_CASE("request check: a completion fits the model's positions and the limits
     CompleteRequest request{.prompt = {1, 99}, .max_tokens = 18, .n = 8};
     change(request);
     const auto fault = validate(request, generator, narrow);
-    return fault ? std::to_string(fault->status) + " " + fault->code + " " + fault->where : "sound";
+    return fault ? std::string(name_of(fault->kind)) + " " + fault->code + " " + fault->where : "sound";
   };
   CHECK(check([](auto&) {}) == "sound");
   CHECK(check([](auto& r) { r.beam_width = 8; }) == "sound");
-  CHECK(check([](auto& r) { r.tenant = "123456789"; }) == "413 id_too_long tenant");
-  CHECK(check([](auto& r) { r.budget_us = -1; }) == "400 bad_budget budget_us");
-  CHECK(check([](auto& r) { r.prompt.clear(); }) == "400 no_tokens prompt");
-  CHECK(check([](auto& r) { r.prompt[1] = 100; }) == "422 unknown_token prompt[1]");
-  CHECK(check([](auto& r) { r.prompt.assign(17, 1); }) == "413 too_many_tokens prompt");
-  CHECK(check([](auto& r) { r.prompt.assign(3, 1); }) == "422 too_long prompt and max_tokens");
-  CHECK(check([](auto& r) { r.n = 0; }) == "400 too_narrow n");
-  CHECK(check([](auto& r) { r.n = 9; }) == "413 too_wide n");
-  CHECK(check([](auto& r) { r.max_tokens = 0; }) == "400 too_narrow max_tokens");
-  CHECK(check([](auto& r) { r.max_tokens = 19; }) == "413 too_wide max_tokens");
-  CHECK(check([](auto& r) { r.beam_width = 7; }) == "400 too_narrow beam_width");
-  CHECK(check([](auto& r) { r.beam_width = 9; }) == "413 too_wide beam_width");
+  CHECK(check([](auto& r) { r.tenant = "123456789"; }) == "too_large id_too_long tenant");
+  CHECK(check([](auto& r) { r.budget_us = -1; }) == "malformed bad_budget budget_us");
+  CHECK(check([](auto& r) { r.prompt.clear(); }) == "malformed no_tokens prompt");
+  CHECK(check([](auto& r) { r.prompt[1] = 100; }) == "unprocessable unknown_token prompt[1]");
+  CHECK(check([](auto& r) { r.prompt.assign(17, 1); }) == "too_large too_many_tokens prompt");
+  CHECK(check([](auto& r) { r.prompt.assign(3, 1); }) == "unprocessable too_long prompt and max_tokens");
+  CHECK(check([](auto& r) { r.n = 0; }) == "malformed too_narrow n");
+  CHECK(check([](auto& r) { r.n = 9; }) == "too_large too_wide n");
+  CHECK(check([](auto& r) { r.max_tokens = 0; }) == "malformed too_narrow max_tokens");
+  CHECK(check([](auto& r) { r.max_tokens = 19; }) == "too_large too_wide max_tokens");
+  CHECK(check([](auto& r) { r.beam_width = 7; }) == "malformed too_narrow beam_width");
+  CHECK(check([](auto& r) { r.beam_width = 9; }) == "too_large too_wide beam_width");
   // The length of identifiers is known only once the catalog is.
   CHECK(check([](auto& r) { r.prompt.assign(3, 1), r.items = true; }) == "sound");
   CHECK(validate(CompleteRequest{.prompt = {1}}, form, narrow)->code == "not_a_generator");
@@ -122,15 +119,15 @@ TEST_CASE("request check: a score request keeps to the vocabulary, the positions
   const auto check = [](std::function<void(ScoreRequest&)> change) { return verdict(score(), change, form); };
   CHECK(check([](auto&) {}) == "sound");
   CHECK(check([](auto& r) { r.query.clear(); }) == "sound");
-  CHECK(check([](auto& r) { r.items.clear(); }) == "400 no_items");
-  CHECK(check([](auto& r) { r.items.resize(3, {{1}}); }) == "413 too_many_items");
-  CHECK(check([](auto& r) { r.items[1].tokens.clear(); }) == "400 empty_item");
-  CHECK(check([](auto& r) { r.label_tokens.clear(); }) == "400 no_labels");
-  CHECK(check([](auto& r) { r.label_tokens[0] = 100; }) == "422 unknown_token");
-  CHECK(check([](auto& r) { r.query[1] = -1; }) == "422 unknown_token");
-  CHECK(check([](auto& r) { r.items[0].tokens[0] = 1'000; }) == "422 unknown_token");
-  CHECK(check([](auto& r) { r.items[0].tokens.assign(18, 1); }) == "413 too_many_tokens");
-  CHECK(check([](auto& r) { r.items[0].tokens.assign(19, 1); }) == "422 too_long");
+  CHECK(check([](auto& r) { r.items.clear(); }) == "malformed no_items");
+  CHECK(check([](auto& r) { r.items.resize(3, {{1}}); }) == "too_large too_many_items");
+  CHECK(check([](auto& r) { r.items[1].tokens.clear(); }) == "malformed empty_item");
+  CHECK(check([](auto& r) { r.label_tokens.clear(); }) == "malformed no_labels");
+  CHECK(check([](auto& r) { r.label_tokens[0] = 100; }) == "unprocessable unknown_token");
+  CHECK(check([](auto& r) { r.query[1] = -1; }) == "unprocessable unknown_token");
+  CHECK(check([](auto& r) { r.items[0].tokens[0] = 1'000; }) == "unprocessable unknown_token");
+  CHECK(check([](auto& r) { r.items[0].tokens.assign(18, 1); }) == "too_large too_many_tokens");
+  CHECK(check([](auto& r) { r.items[0].tokens.assign(19, 1); }) == "unprocessable too_long");
 }
 
 TEST_CASE("request check: a score request too large for a pass is refused, naming the setting") {

@@ -130,8 +130,8 @@ struct RouterBench {
   void execute_at(std::int64_t us, NodeId at) {
     probe.receive(us, {at, Role::inference_worker}, answer({1, 2}));
   }
-  void refuse_at(std::int64_t us, NodeId at, std::uint16_t status, const std::string& code) {
-    probe.receive(us, {at, Role::inference_worker}, Refused{serial, {status, code}});
+  void refuse_at(std::int64_t us, NodeId at, RefusalKind kind, const std::string& code) {
+    probe.receive(us, {at, Role::inference_worker}, Refused{serial, {kind, code}});
     look();
   }
   void beat(std::int64_t us, NodeId at, Heartbeat heartbeat) {
@@ -153,7 +153,7 @@ struct RouterBench {
   }
   std::string refused() const {
     const auto list = probe.sent<Refused>();
-    return list.size() == 1 ? std::to_string(list[0].refusal.status) + " " + list[0].refusal.code : "";
+    return list.size() == 1 ? std::string(name_of(list[0].refusal.kind)) + " " + list[0].refusal.code : "";
   }
   std::size_t plans() const { return probe.sent<Execute>().size(); }
   std::size_t replies() const { return probe.sent<RankReply>().size(); }

@@ -15,6 +15,8 @@
 
 #include "kernels/base/plan.h"
 #include "runtime/actor/identity.h"
+#include "runtime/actor/refusal.h"
+#include "runtime/actor/request_options.h"
 #include "runtime/actor/trace_context.h"
 
 namespace troupe {

@@ -29,8 +29,7 @@ constexpr PromiseSet shown_by(auto... promises) { return (0U | ... | (1U << prom
   X(answer_other_kind, 1, shown_by(), "the router answers a ranking with Stored")                            \
   X(report_too_late, 1, shown_by(), "the router reports an expired request long after its deadline")         \
   X(answer_from_old_profile, 1, shown_by(), "a ranking uses the profile before the last one")                \
-  X(refuse_without_status, 1, shown_by(),                                                                    \
-    "the router forwards a worker's refusal unchecked, with any status")                                     \
+  X(refuse_without_status, 1, shown_by(), "the router forwards a worker's refusal unchecked, of any kind")   \
   X(refuse_known, 1, shown_by(), "the router refuses a known user as unknown")                               \
   X(refuse_sound, 1, shown_by(), "the router refuses a valid request as invalid")                            \
   X(end_behind_first_item, 1, shown_by(),                                                                    \

@@ -31,14 +31,6 @@ struct Profile {
 };
 using ProfilePointer = std::shared_ptr<const Profile>;
 
-// How fresh the features of a request's user must be (runtime/features/cached_features.h).
-enum class Freshness : std::uint8_t {
-  configured,
-  exact,  // as stored now
-  wait,   // read from the store no longer ago than the expiry
-  behind  // what this process knows now, or nothing; the store is read after the answer
-};
-
 struct FindFeatures {
   std::string tenant, user;
   std::vector<std::string> items;

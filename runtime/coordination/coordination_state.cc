@@ -13,7 +13,7 @@ std::size_t size_of(const std::string& key, const std::string& value) {
 }
 
 Refusal full(const std::string& what, const std::string& where, const std::string& expected) {
-  return {413, "coordination_full", what, where, expected};
+  return {RefusalKind::too_large, "coordination_full", what, where, expected};
 }
 
 Refusal refuse_full(const WriteKey& write) {
@@ -30,8 +30,8 @@ std::optional<Refusal> CoordinationState::reject_if_invalid(const Coordinate& qu
   if (write && size_of(write->key, write->value) > bytes_max) return refuse_full(*write);
   const auto* open = std::get_if<OpenLease>(&question.what);
   if (open && (open->ttl_us < 1 || open->ttl_us > ttl_us_max))
-    return Refusal{400, "bad_lease", "a lease of " + std::to_string(open->ttl_us) + " us", "coordination",
-                   "1.." + std::to_string(ttl_us_max) + " us"};
+    return Refusal{RefusalKind::malformed, "bad_lease", "a lease of " + std::to_string(open->ttl_us) + " us",
+                   "coordination", "1.." + std::to_string(ttl_us_max) + " us"};
   return std::nullopt;
 }
 

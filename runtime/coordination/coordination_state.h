@@ -32,8 +32,9 @@ class CoordinationState {
   using Keys = std::map<std::string, Key>;
 
   CoordinationState() = default;
-  // Returns the refusal of requests that are invalid in any state: 400 "bad_lease" (a ttl outside
-  // 1..ttl_us_max), 413 "coordination_full" (a key and value that are too large by themselves).
+  // Returns the refusal of requests that are invalid in any state: malformed "bad_lease" (a ttl
+  // outside 1..ttl_us_max), too_large "coordination_full" (a key and value that are too large by
+  // themselves).
   static std::optional<Refusal> reject_if_invalid(const Coordinate& question);
 
   // Restores saved state: keys without leases, and the counter. Key revisions above `last` raise
@@ -42,7 +43,7 @@ class CoordinationState {
 
   // Answers at once; a WatchKey as if its wait were over (see `watched`). `now_us` may be on any
   // monotonic clock; an earlier time counts as the latest one. Refusals are those of `reject_if_invalid` and
-  // 413 "coordination_full", and change nothing.
+  // too_large "coordination_full", and change nothing.
   std::variant<CoordinationReply, Refusal> ask(std::int64_t now_us, const Coordinate& question);
 
   // True if the watch ends before its wait is over, because the key's revision is no longer `seen`.

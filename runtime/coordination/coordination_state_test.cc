@@ -84,7 +84,7 @@ TEST_CASE("coordination state: a full store refuses what does not fit and accept
   CHECK(reported.what == "no room for " + std::to_string(capacity) + " bytes");
   CHECK(b.ask(0, ReadKey{"k"}).revision == 0);
   const Revision big = b.ask(0, WriteKey{"k", std::string(capacity, 'x'), 0}).revision;
-  CHECK(b.refused(0, WriteKey{"l", "", 0}).status == 413);
+  CHECK(b.refused(0, WriteKey{"l", "", 0}).kind == RefusalKind::too_large);
   CHECK(b.ask(0, WriteKey{"k", "small", big}).ok);
   CHECK(b.ask(0, WriteKey{"l", "", 0}).ok);
 }

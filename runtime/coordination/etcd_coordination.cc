@@ -201,7 +201,7 @@ void EtcdCoordination::prefer(std::size_t endpoint) {
 }
 
 Refusal EtcdCoordination::unavailable(const std::string& what, const std::string& where) const {
-  return {503, "coordination_unavailable", what, where,
+  return {RefusalKind::unavailable, "coordination_unavailable", what, where,
           "an answer of etcd v3 within " + std::to_string(limit_.count() / 1'000) + " ms"};
 }
 

@@ -56,7 +56,7 @@ class EtcdCoordination final : public Coordination {
   explicit EtcdCoordination(const EtcdOptions& options);
 
   // Answers a question. A WatchKey blocks the calling thread, at most for its wait plus one limit.
-  // Refusals: 503 "coordination_unavailable", and those of CoordinationState::reject_if_invalid.
+  // Refusals: unavailable "coordination_unavailable", and those of CoordinationState::reject_if_invalid.
   Answer ask(const Coordinate& question) override;
 
  private:

@@ -28,7 +28,7 @@ Refusal refusal_of(Coordination& at, const decltype(Coordinate::what)& what) {
   CHECK(Clock::now() - began < hang);
   REQUIRE(std::holds_alternative<Refusal>(answer));
   const Refusal refusal = std::get<Refusal>(answer);
-  CHECK(refusal.status == 503);
+  CHECK(refusal.kind == RefusalKind::unavailable);
   CHECK(refusal.code == "coordination_unavailable");
   CHECK(refusal.what != "");
   CHECK(refusal.where.find("http://127.0.0.1:") == 0);
@@ -144,7 +144,7 @@ TEST_CASE("etcd coordination: an unreachable etcd is unavailable, with and witho
     EtcdCoordination coordination({.endpoints = "http://127.0.0.1:1", .limit_us = 300'000, .login = login});
     const auto answer = coordination.ask({ReadKey{"versions"}});
     REQUIRE(std::holds_alternative<Refusal>(answer));
-    CHECK(std::get<Refusal>(answer).status == 503);
+    CHECK(std::get<Refusal>(answer).kind == RefusalKind::unavailable);
   }
 }
 

@@ -244,7 +244,8 @@ FileCoordination::Answer FileCoordination::ask(const Coordinate& question) {
 }
 
 Refusal FileCoordination::unavailable(const std::string& why) const {
-  return {503, "coordination_unavailable", why, path_.string(), "a disk that can be written"};
+  return {RefusalKind::unavailable, "coordination_unavailable", why, path_.string(),
+          "a disk that can be written"};
 }
 
 // ---- operations without disk access ----

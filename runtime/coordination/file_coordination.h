@@ -64,7 +64,7 @@ class FileCoordination final : public Coordination {
   FileCoordination& operator=(const FileCoordination&) = delete;
 
   // Answers a question. A WatchKey blocks the calling thread. Refusals: those of CoordinationState,
-  // and 503 "coordination_unavailable" if the file cannot be written; the next question tries
+  // and unavailable "coordination_unavailable" if the file cannot be written; the next question tries
   // again.
   Answer ask(const Coordinate& question) override;
 

@@ -21,8 +21,8 @@ std::variant<Incarnation, Refusal> next_incarnation(Coordination& coordination, 
   const auto written = coordination.ask({WriteKey{key, std::to_string(next), known.revision}});
   if (const auto* refusal = std::get_if<Refusal>(&written)) return *refusal;
   if (!std::get<CoordinationReply>(written).ok)
-    return Refusal{503, "incarnation_taken", "another process has changed " + key, "coordination",
-                   "one process per node"};
+    return Refusal{RefusalKind::unavailable, "incarnation_taken", "another process has changed " + key,
+                   "coordination", "one process per node"};
   return next;
 }
 

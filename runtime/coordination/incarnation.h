@@ -15,8 +15,8 @@ inline constexpr int incarnation_shift = 8;
 inline constexpr Incarnation incarnation_gap = std::uint64_t{1} << 40;
 
 // Stores the incarnation before it is used. `seen`: the node's own record of its last one, since
-// the Coordination may have lost its data; 0 = none. Refusals: the Coordination's own, or 503
-// "incarnation_taken" if another process of this node starts at the same time.
+// the Coordination may have lost its data; 0 = none. Refusals: the Coordination's own, or
+// unavailable "incarnation_taken" if another process of this node starts at the same time.
 std::variant<Incarnation, Refusal> next_incarnation(Coordination& coordination, NodeId node,
                                                     std::int64_t wall_clock_us, Incarnation seen = 0);
 

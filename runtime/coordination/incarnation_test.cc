@@ -48,7 +48,7 @@ TEST_CASE("incarnation: without a coordination it is refused") {
     std::variant<CoordinationReply, Refusal> ask(const Coordinate& question) override {
       if (std::holds_alternative<ReadKey>(question.what) && reads) return CoordinationReply{.ok = true};
       if (reads) return CoordinationReply{};  // another process was first
-      return Refusal{503, "away"};
+      return Refusal{RefusalKind::unavailable, "away"};
     }
     bool reads = false;
   } away;

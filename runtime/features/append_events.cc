@@ -143,7 +143,7 @@ std::variant<AppendedProfile, Refusal> append(const StoredProfile* before, const
 
 std::optional<Refusal> reject_if_unmet(const Condition& condition, std::uint64_t present) {
   const auto refuse = [&](std::string expected) {
-    return Refusal{412, "changed_meanwhile",
+    return Refusal{RefusalKind::precondition_failed, "changed_meanwhile",
                    present == 0 ? "it does not exist" : "version " + std::to_string(present) + " is stored",
                    "if-match", std::move(expected)};
   };

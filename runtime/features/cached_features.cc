@@ -76,7 +76,7 @@ JobResult CachedFeatures::run(const Job& job, std::uint32_t slot) {
     if (auto known = find_cached(*wanted, key)) return std::move(*known);
     return read_or_wait(*wanted, key, job, slot);
   } catch (const std::exception& error) {  // out of memory
-    return Refusal{500, "port_failed", error.what(), "feature port", "to finish the job"};
+    return Refusal{RefusalKind::internal, "port_failed", error.what(), "feature port", "to finish the job"};
   }
 }
 

@@ -27,7 +27,7 @@ class Far final : public FeatureStore {
     const auto& wanted = std::get<FindFeatures>(job);
     const int turn = ++asked;
     while (held && turn > through) std::this_thread::yield();
-    if (away) return Refusal{503, "features_unavailable"};
+    if (away) return Refusal{RefusalKind::unavailable, "features_unavailable"};
     JobResult result = find_items(wanted, user(), catalog);
     if (remembers) std::get<Features>(result).of = Source::stale;
     return result;
@@ -117,8 +117,8 @@ TEST_CASE("cached features: an absent user is remembered, and an unreachable sto
   CHECK_FALSE(near.find().user);
   CHECK(near.far->asked == 1);
   near.far->away = true;
-  CHECK(std::get<Refusal>(near.features->run(near.wanted("other"), 0)).status == 503);
-  CHECK(std::get<Refusal>(near.features->run(near.wanted("other"), 0)).status == 503);
+  CHECK(std::get<Refusal>(near.features->run(near.wanted("other"), 0)).kind == RefusalKind::unavailable);
+  CHECK(std::get<Refusal>(near.features->run(near.wanted("other"), 0)).kind == RefusalKind::unavailable);
   CHECK(near.far->asked == 3);
 }
 

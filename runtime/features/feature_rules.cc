@@ -10,27 +10,29 @@ namespace {
 
 Refusal wrong_version(const char* code, const char* where, const std::string& asked,
                       const std::string& present) {
-  return {503, code, "version \"" + asked + "\" is not served here", where, "\"" + present + "\""};
+  return {RefusalKind::unavailable, code, "version \"" + asked + "\" is not served here", where,
+          "\"" + present + "\""};
 }
 
 }  // namespace
 
 Refusal wrong_feature_job() {
-  return {500, "wrong_port", "this job is not about features", "feature port",
+  return {RefusalKind::internal, "wrong_port", "this job is not about features", "feature port",
           "FindFeatures, Write, Read, ListItems"};
 }
 
 Refusal unknown_user() {
-  return {404, "unknown_user", "no such user", "user", "the id of a user that was put before"};
+  return {RefusalKind::not_found, "unknown_user", "no such user", "user",
+          "the id of a user that was put before"};
 }
 
 Refusal unknown_item(const std::string& item) {
-  return {404, "unknown_item", "item \"" + item + "\" is not in the catalog", "item",
+  return {RefusalKind::not_found, "unknown_item", "item \"" + item + "\" is not in the catalog", "item",
           "the id of an item that was put before"};
 }
 
 Refusal catalog_full(const FeatureLimits& limits) {
-  return {422, "catalog_full", "the catalog is full", "item",
+  return {RefusalKind::unprocessable, "catalog_full", "the catalog is full", "item",
           "at most " + std::to_string(limits.items_max) + " items"};
 }
 
@@ -70,7 +72,7 @@ std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, 
     const ItemNumber number = catalog.find(put.history[i]);
     if (number == no_item) {
       Refusal refusal = unknown_item(put.history[i]);
-      refusal.status = 422;
+      refusal.kind = RefusalKind::unprocessable;
       refusal.where = "history[" + std::to_string(i) + "]";
       return refusal;
     }

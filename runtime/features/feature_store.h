@@ -35,8 +35,8 @@ struct Import {
 };
 
 // Runs FindFeatures, Write, Read and ListItems. A refusal of a write names the field as the HTTP
-// body does. A request for another model or catalog version than the present one is refused (503
-// `wrong_model`, `wrong_catalog`). Thread-safe: several executor slots may run it.
+// body does. A request for another model or catalog version than the present one is refused as
+// unavailable (`wrong_model`, `wrong_catalog`). Thread-safe: several executor slots may run it.
 class FeatureStore : public Port {
  public:
   // Imports rows; durable on return, as far as the store is. A later row with the same id wins.

@@ -18,11 +18,13 @@ constexpr std::size_t load_batch_rows = 1024;
 constexpr std::size_t items_now_max = 256;  // maximum for jobs answered without an executor slot
 
 Refusal storage_failed(StoreFault fault) {
-  return {503, "storage_failed", std::string(describe(fault)), "store", "a working disk with free space"};
+  return {RefusalKind::unavailable, "storage_failed", std::string(describe(fault)), "store",
+          "a working disk with free space"};
 }
 
 Refusal data_damaged(const char* what) {
-  return {503, "data_damaged", std::string("the record of this ") + what + " is damaged on the disk", what,
+  return {RefusalKind::unavailable, "data_damaged",
+          std::string("the record of this ") + what + " is damaged on the disk", what,
           std::string("a sound record: put the ") + what + " again, or restore a backup"};
 }
 
@@ -52,7 +54,7 @@ JobResult RocksFeaturePort::run(const Job& job, std::uint32_t) {
       return std::visit([this](const auto& what) { return read(what); }, wanted->what);
     return wrong_feature_job();
   } catch (const std::exception& error) {  // out of memory
-    return Refusal{500, "port_failed", error.what(), "feature port", "to finish the job"};
+    return Refusal{RefusalKind::internal, "port_failed", error.what(), "feature port", "to finish the job"};
   }
 }
 

@@ -3,7 +3,7 @@
 // catalog is also in memory, as snapshots (stored_catalog.h), each item with the name of its
 // item-prefix block. So are recently read profiles: a request for them reads no disk, hashes
 // nothing and copies nothing. Writes are durable before they are answered. Damaged records are
-// refused (503 `data_damaged`), because nobody can tell whether they existed.
+// refused (unavailable, `data_damaged`), because nobody can tell whether they existed.
 #include <atomic>
 #include <cstdint>
 #include <functional>

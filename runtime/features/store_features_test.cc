@@ -42,7 +42,7 @@ struct Shop {
   std::string refusal(std::string tenant, std::string user, std::vector<std::string> items = {}) {
     const JobResult result = port->run(FindFeatures{std::move(tenant), std::move(user), std::move(items)}, 1);
     const auto* refusal = std::get_if<Refusal>(&result);
-    return refusal ? std::to_string(refusal->status) + " " + refusal->code + " " + refusal->where : "";
+    return refusal ? std::string(name_of(refusal->kind)) + " " + refusal->code + " " + refusal->where : "";
   }
   void put_raw(Column column, const std::string& key, const std::string& value) {
     const Change change{column, key, value};
@@ -67,10 +67,10 @@ TEST_CASE_FIXTURE(
   std::string anns;
   store->read(Column::users, user_key("t", "ann"), [&](std::string_view value) { anns = value; });
   put_raw(Column::users, user_key("t", "bob"), anns);
-  CHECK(refusal("t", "bob") == "503 data_damaged user");
+  CHECK(refusal("t", "bob") == "unavailable data_damaged user");
   anns[anns.size() / 2] ^= 1;
   put_raw(Column::users, user_key("t", "ann"), anns);
-  CHECK(refusal("t", "ann") == "503 data_damaged user");
+  CHECK(refusal("t", "ann") == "unavailable data_damaged user");
   CHECK(port->bad_records() == 2);
   CHECK(store->health().damages == 2);
 
@@ -78,7 +78,7 @@ TEST_CASE_FIXTURE(
   open(limits);
   CHECK(port->bad_records() == 1);
   CHECK(port->items() == 1);
-  CHECK(refusal("", "", {"b", "a"}) == "503 data_damaged item");
+  CHECK(refusal("", "", {"b", "a"}) == "unavailable data_damaged item");
   CHECK(find("", "", {"b", "c"}).items[1] == no_item);
   version(item("a", {7}));
   version(PutUser{0, "t", "ann", {}, {3}});
@@ -181,15 +181,15 @@ TEST_CASE_FIXTURE(Shop, "store features: a damaged item is usable again once wri
   for (const char* id : {"a", "b", "c"}) version(item(id, {1}));
   for (const char* id : {"a", "b"}) put_raw(Column::items, id, "not a record");
   open(limits);
-  CHECK(refusal("", "", {"a"}) == "503 data_damaged item");
-  CHECK(refusal("", "", {"b"}) == "503 data_damaged item");
+  CHECK(refusal("", "", {"a"}) == "unavailable data_damaged item");
+  CHECK(refusal("", "", {"b"}) == "unavailable data_damaged item");
   version(item("a", {2}));
   version(DeleteItem{0, "a"});
   CHECK(find("", "", {"a"}).items[0] == no_item);
   version(DeleteItem{0, "b"});  // whether or not it exists
   CHECK(find("", "", {"b"}).items[0] == no_item);
   const auto unknown = std::get<Refusal>(write(DeleteItem{0, "b"}));
-  CHECK(unknown.status == 404);
+  CHECK(unknown.kind == RefusalKind::not_found);
   open(limits);
   CHECK(find("", "", {"a", "b", "c"}).items == std::vector<ItemNumber>{no_item, no_item, 0});
   CHECK(store->health().damages == 0);

@@ -58,8 +58,9 @@ void Journal::protocol_error(std::string_view who, std::string_view event, std::
 }
 
 Refusal too_many_jobs(const ActorSpec& actor) {
-  return {503, "overloaded", std::to_string(actor.jobs_waiting_max) + " jobs are already waiting",
-          name_of(actor.address), "fewer jobs at a time"};
+  return {RefusalKind::unavailable, "overloaded",
+          std::to_string(actor.jobs_waiting_max) + " jobs are already waiting", name_of(actor.address),
+          "fewer jobs at a time"};
 }
 
 }  // namespace troupe

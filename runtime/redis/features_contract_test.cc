@@ -66,7 +66,7 @@ struct Shop {
     const JobResult result = write(std::move(what));
     REQUIRE(std::holds_alternative<Refusal>(result));
     const Refusal& refusal = std::get<Refusal>(result);
-    return std::to_string(refusal.status) + " " + refusal.code + " " + refusal.where;
+    return std::string(name_of(refusal.kind)) + " " + refusal.code + " " + refusal.where;
   }
   Features find(std::string tenant, std::string user, std::vector<std::string> items = {}) {
     return std::get<Features>(
@@ -136,17 +136,17 @@ TEST_CASE_FIXTURE(Shop, "feature stores: a request for another catalog or model 
   const auto refused = [&](const FindFeatures& wanted) {
     const JobResult result = port->run(wanted, 0);
     const Refusal* refusal = std::get_if<Refusal>(&result);
-    return refusal ? std::to_string(refusal->status) + " " + refusal->code + " " + refusal->expected : "";
+    return refusal ? std::string(name_of(refusal->kind)) + " " + refusal->code + " " + refusal->expected : "";
   };
   const std::string now = find("", "", {"a"}).catalog->version();
   CHECK(refused({.items = {"a"}, .catalog_version = now}) == "");
   version(item("a", {2}));
-  CHECK(refused({.items = {"a"}, .catalog_version = now}) == "503 wrong_catalog \"c2\"");
+  CHECK(refused({.items = {"a"}, .catalog_version = now}) == "unavailable wrong_catalog \"c2\"");
   // The port does not know its own version.
   CHECK(refused({.items = {"a"}, .model_version = "any"}) == "");
   open(limits, "m");
   CHECK(refused({.items = {"a"}, .model_version = "m", .catalog_version = "c2"}) == "");
-  CHECK(refused({.items = {"a"}, .model_version = "m2"}) == "503 wrong_model \"m\"");
+  CHECK(refused({.items = {"a"}, .model_version = "m2"}) == "unavailable wrong_model \"m\"");
 }
 
 TEST_CASE_FIXTURE(Shop, "feature stores: a version's snapshot is found while it is present or held") {
@@ -175,11 +175,11 @@ TEST_CASE_FIXTURE(Shop, "feature stores: tenants do not see each other's users")
 
 TEST_CASE_FIXTURE(Shop, "feature stores: an invalid write is refused by field name and changes nothing") {
   version(item("a", {1}));
-  CHECK(refused(history("ann", {"a", "a", "x", "y"})) == "422 unknown_item history[2]");
-  CHECK(refused(PutUser{0, "t", "ann", {}, {1, 1000}}) == "422 bad_token tokens[1]");
-  CHECK(refused(item("b", {})) == "422 no_tokens tokens");
-  CHECK(refused(DeleteUser{0, "t", "ann"}) == "404 unknown_user user");
-  CHECK(refused(DeleteItem{0, "b"}) == "404 unknown_item item");
+  CHECK(refused(history("ann", {"a", "a", "x", "y"})) == "unprocessable unknown_item history[2]");
+  CHECK(refused(PutUser{0, "t", "ann", {}, {1, 1000}}) == "unprocessable bad_token tokens[1]");
+  CHECK(refused(item("b", {})) == "unprocessable no_tokens tokens");
+  CHECK(refused(DeleteUser{0, "t", "ann"}) == "not_found unknown_user user");
+  CHECK(refused(DeleteItem{0, "b"}) == "not_found unknown_item item");
   CHECK_FALSE(find("t", "ann").user);
   CHECK(find("", "").catalog->version() == "c1");
   CHECK(std::get<Refusal>(port->run(ListStored{}, 0)).code == "wrong_port");
@@ -221,7 +221,7 @@ TEST_CASE_FIXTURE(Shop, "feature stores: a full catalog still accepts changes of
   two.items_max = 2;
   open(two);
   version(item("a", {1})), version(item("b", {1}));
-  CHECK(refused(item("c", {1})) == "422 catalog_full item");
+  CHECK(refused(item("c", {1})) == "unprocessable catalog_full item");
   version(item("b", {2}));
   version(DeleteItem{0, "a"});
   version(item("c", {1}));
@@ -360,7 +360,7 @@ TEST_CASE_FIXTURE(
   open(short_ones);
   CHECK(counts(append_of("ann", {"b"})) == std::vector<std::uint64_t>{4, 1, 0, 3, 3});
   CHECK(*find("t", "ann").user == Profile{4, {3, 1, 2, 3}, {1, 2, 1}});
-  CHECK(refused(append_of("ann", {"b", "none"})) == "422 unknown_item events[1].item");
+  CHECK(refused(append_of("ann", {"b", "none"})) == "unprocessable unknown_item events[1].item");
 }
 
 TEST_CASE_FIXTURE(Shop, "feature stores: a repeated event is skipped, whatever happened to its item") {
@@ -374,8 +374,8 @@ TEST_CASE_FIXTURE(Shop, "feature stores: a repeated event is skipped, whatever h
   const auto some = std::get<WriteResult>(write(append_of("ann", {"a", "b", "b"}, {"e1", "e3", "e3"})));
   CHECK(some.appended == 1);
   CHECK(some.repeated == 2);
-  CHECK(refused(append_of("ann", {"b", "a"}, {"e2", "e4"})) == "422 unknown_item events[1].item");
-  CHECK(refused(append_of("ann", {"b"}, {"e4", "e5"})) == "422 bad_event_ids event_ids");
+  CHECK(refused(append_of("ann", {"b", "a"}, {"e2", "e4"})) == "unprocessable unknown_item events[1].item");
+  CHECK(refused(append_of("ann", {"b"}, {"e4", "e5"})) == "unprocessable bad_event_ids event_ids");
   version(PutUser{0, "t", "ann"});  // forgets the event ids
   CHECK(std::get<WriteResult>(write(append_of("ann", {"b"}, {"e2"}))).appended == 1);
 }
@@ -397,7 +397,7 @@ TEST_CASE_FIXTURE(Shop, "feature stores: a late event is inserted in time order"
   CHECK(profile.tokens == std::vector<Token>{1, 2, 3, 3});
   CHECK(profile.features ==
         std::vector<Feature>{{"timestamps", {10, 20, 30, 30}}, {"actions", {1, 2, 3, 4}}});
-  CHECK(refused(append_of("ann", {"a"})) == "422 missing_feature features");
+  CHECK(refused(append_of("ann", {"a"})) == "unprocessable missing_feature features");
 }
 
 TEST_CASE_FIXTURE(Shop, "feature stores: users and items are read as they were put, with versions") {
@@ -422,7 +422,7 @@ TEST_CASE_FIXTURE(Shop, "feature stores: users and items are read as they were p
                                  .event_ids = {"", "", "e9"}});
   for (const Read& none :
        {Read{GetUser{0, "t", "none"}}, Read{GetUser{0, "", "ann"}}, Read{GetItem{0, "none"}}})
-    CHECK(std::get<Refusal>(port->run(none, 0)).status == 404);
+    CHECK(std::get<Refusal>(port->run(none, 0)).kind == RefusalKind::not_found);
   open(limits);
   CHECK(user("ann").history == std::vector<std::string>{"b", "a"});
 }
@@ -435,22 +435,26 @@ TEST_CASE_FIXTURE(Shop, "feature stores: a write whose condition fails changes n
   const Condition absent{.absent = true}, present{.present = true};
   version(item("a", {1}));
   const std::uint64_t ann = version(when(history("ann", {"a"}), absent));
-  CHECK(refused(when(history("ann", {}), absent)) == "412 changed_meanwhile if-none-match");
-  CHECK(refused(when(history("bob", {}), present)) == "412 changed_meanwhile if-match");
-  CHECK(refused(when(history("ann", {}), {.version = ann + 7})) == "412 changed_meanwhile if-match");
-  CHECK(refused(when(append_of("ann", {"a"}), {.version = ann + 7})) == "412 changed_meanwhile if-match");
-  CHECK(refused(when(DeleteUser{0, "t", "ann"}, {.version = ann + 7})) == "412 changed_meanwhile if-match");
+  CHECK(refused(when(history("ann", {}), absent)) == "precondition_failed changed_meanwhile if-none-match");
+  CHECK(refused(when(history("bob", {}), present)) == "precondition_failed changed_meanwhile if-match");
+  CHECK(refused(when(history("ann", {}), {.version = ann + 7})) ==
+        "precondition_failed changed_meanwhile if-match");
+  CHECK(refused(when(append_of("ann", {"a"}), {.version = ann + 7})) ==
+        "precondition_failed changed_meanwhile if-match");
+  CHECK(refused(when(DeleteUser{0, "t", "ann"}, {.version = ann + 7})) ==
+        "precondition_failed changed_meanwhile if-match");
   CHECK(find("t", "ann").user->version == ann);
   const std::uint64_t next = version(when(append_of("ann", {"a"}, {"e1"}), {.version = ann}));
   // A repeated append gets its answer again.
   CHECK(version(when(append_of("ann", {"a"}, {"e1"}), {.version = ann})) == next);
   CHECK(version(when(history("ann", {"a"}), {.version = next})) > next);
   const std::uint64_t made = std::get<ItemReply>(port->run(Read{GetItem{0, "a"}}, 0)).version;
-  CHECK(refused(when(item("a", {2}), absent)) == "412 changed_meanwhile if-none-match");
-  CHECK(refused(when(DeleteItem{0, "a"}, {.version = made + 1})) == "412 changed_meanwhile if-match");
+  CHECK(refused(when(item("a", {2}), absent)) == "precondition_failed changed_meanwhile if-none-match");
+  CHECK(refused(when(DeleteItem{0, "a"}, {.version = made + 1})) ==
+        "precondition_failed changed_meanwhile if-match");
   const std::uint64_t changed = version(when(item("a", {2}), {.version = made}));
   version(when(DeleteItem{0, "a"}, {.version = changed}));
-  CHECK(refused(when(item("a", {2}), present)) == "412 changed_meanwhile if-match");
+  CHECK(refused(when(item("a", {2}), present)) == "precondition_failed changed_meanwhile if-match");
   version(when(DeleteUser{0, "t", "ann"}, present));
 }
 

@@ -276,7 +276,7 @@ TEST_CASE("redis away: a write confirmed by too few replicas is answered outcome
   Router router(options);
   CHECK(router.write(item("a", 1)) == unknown);
   CHECK(router.find("", {"a"}) == "c1 a=1");
-  CHECK(router.write(DeleteItem{0, "b"}) == "404 unknown_item");  // nothing was written
+  CHECK(router.write(DeleteItem{0, "b"}) == "not_found unknown_item");  // nothing was written
   replica.say({"REPLICAOF", "127.0.0.1", std::to_string(server.address().port)});
   std::string written = unknown;
   for (int tries = 0; tries < 30 && written == unknown; ++tries) written = router.write(item("a", 2));
@@ -335,7 +335,7 @@ TEST_CASE("redis away: a key of another type fails one user of a batch; without 
   CHECK_FALSE(found.at(0).read);
   REQUIRE(found.at(1).user);
   CHECK(found[1].user->tokens == std::vector<Token>{2});
-  CHECK(router.find("ann", {}) == "503 features_unavailable");
+  CHECK(router.find("ann", {}) == "unavailable features_unavailable");
   CHECK(router.find("bob", {}).find("bob=2") != std::string::npos);
   server.kill();
   for (const UserReading& one : router.port.find_users(keys, 0)) CHECK_FALSE(one.read);

@@ -33,13 +33,13 @@ RedisCatalog::Options catalog_options(const RedisFeatureOptions& options) {
 }
 
 Refusal unavailable(const std::string& why) {
-  return {503, "features_unavailable", "the shared feature store is away: " + why, "feature store",
-          "a Redis that answers in time"};
+  return {RefusalKind::unavailable, "features_unavailable", "the shared feature store is away: " + why,
+          "feature store", "a Redis that answers in time"};
 }
 
 Refusal outcome_unknown(const std::string& why) {
-  return {503, "outcome_unknown", "whether the write was stored is not known: " + why, "feature store",
-          "a Redis that answers in time; ask again for what is stored"};
+  return {RefusalKind::unavailable, "outcome_unknown", "whether the write was stored is not known: " + why,
+          "feature store", "a Redis that answers in time; ask again for what is stored"};
 }
 
 // True for errors with which Redis refuses a script before its first write.
@@ -92,7 +92,7 @@ JobResult RedisFeaturePort::run(const Job& job, std::uint32_t connection) {
       return std::visit([&](const auto& what) { return read(what, connection); }, wanted->what);
     return wrong_feature_job();
   } catch (const std::exception& error) {  // out of memory
-    return Refusal{500, "port_failed", error.what(), "feature port", "to finish the job"};
+    return Refusal{RefusalKind::internal, "port_failed", error.what(), "feature port", "to finish the job"};
   }
 }
 

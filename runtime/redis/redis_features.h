@@ -8,15 +8,15 @@
 // one point, the atomic step that read the profile. Redis is away while it is unreachable, silent,
 // broken, loading, read only, a replica, or sends malformed replies. Reads are then answered as
 // configured:
-// - refuse: 503 `features_unavailable`.
+// - refuse: unavailable, `features_unavailable`.
 // - last_known: the answer at an earlier point, reported as stale. The profile is the one that this
 //   router read last, with the items as they were at that reading. Two users may be answered from two
 //   points, one request never. Incomplete data is refused as above: a profile not read here or
 //   written here since, a point since which too many items changed, a catalog that was never loaded.
 //
-// Writes are refused meanwhile: 503 `features_unavailable` if certainly nothing was stored, 503
-// `outcome_unknown` if the connection was lost after the write was sent. Such a write may be stored
-// now, later, or never.
+// Writes are refused meanwhile, as unavailable: `features_unavailable` if certainly nothing was
+// stored, `outcome_unknown` if the connection was lost after the write was sent. Such a write may be
+// stored now, later, or never.
 //
 // A write is as durable as Redis makes it: with `appendfsync always` it survives a crash; with
 // `everysec` a second or two may be lost (even if only the process is killed); without persistence

@@ -24,13 +24,13 @@ TEST_CASE("redis features: a write at one router is in every other's next answer
   CHECK(other.write(history("ann", {"b"})) == "2");  // its memory does not have b yet
   CHECK(one.find("ann", {}) == "c2 ann=2");
   CHECK(one.write(DeleteItem{0, "b"}) == "3");
-  CHECK(other.write(history("ann", {"b"})) == "422 unknown_item");  // its memory still has b
+  CHECK(other.write(history("ann", {"b"})) == "unprocessable unknown_item");  // its memory still has b
   CHECK(other.write(item("a", 5)) == "4");
   CHECK(one.write(history("ann", {"a"})) == "3");  // not what its memory has
   CHECK(other.find("ann", {"a", "b"}) == "c4 ann=5 a=5 b=-");
   CHECK(other.write(DeleteUser{0, "t", "ann"}) == "4");
   CHECK(one.find("ann", {}) == "c4 ann=-");
-  CHECK(one.write(DeleteUser{0, "t", "ann"}) == "404 unknown_user");
+  CHECK(one.write(DeleteUser{0, "t", "ann"}) == "not_found unknown_user");
   CHECK(one.list() == "a");
 }
 

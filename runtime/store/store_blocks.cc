@@ -36,12 +36,13 @@ std::optional<BlockName> name_in(std::string_view key) {
 }
 
 Refusal bad_pages() {
-  return {500, "bad_pages", "a page outside the arena, or no page at all", "block store port",
-          "pages of the arena"};
+  return {RefusalKind::internal, "bad_pages", "a page outside the arena, or no page at all",
+          "block store port", "pages of the arena"};
 }
 
 Refusal storage_failed(std::string what) {
-  return {503, "storage_failed", std::move(what), "block store", "a working disk with free space"};
+  return {RefusalKind::unavailable, "storage_failed", std::move(what), "block store",
+          "a working disk with free space"};
 }
 
 BlockSaveResult full(std::string why) { return {false, std::move(why), false, true}; }
@@ -61,10 +62,11 @@ JobResult BlockStorePort::run(const Job& job, std::uint32_t) {
     if (const auto* what = std::get_if<SaveBlock>(&job)) return save(*what);
     if (const auto* what = std::get_if<LoadBlocks>(&job)) return load(*what);
     if (const auto* what = std::get_if<EraseBlocks>(&job)) return erase(*what);
-    return Refusal{500, "wrong_port", "this job is not about stored blocks", "block store port",
-                   "ListStored, SaveBlock, LoadBlocks, EraseBlocks"};
+    return Refusal{RefusalKind::internal, "wrong_port", "this job is not about stored blocks",
+                   "block store port", "ListStored, SaveBlock, LoadBlocks, EraseBlocks"};
   } catch (const std::exception& error) {  // out of memory
-    return Refusal{500, "port_failed", error.what(), "block store port", "to finish the job"};
+    return Refusal{RefusalKind::internal, "port_failed", error.what(), "block store port",
+                   "to finish the job"};
   }
 }
 

@@ -12,7 +12,8 @@ namespace {
 using Fault = std::optional<Refusal>;
 
 Refusal refuse(std::string code, std::string what, std::string where, std::string expected) {
-  return {422, std::move(code), std::move(what), std::move(where), std::move(expected)};
+  return {RefusalKind::unprocessable, std::move(code), std::move(what), std::move(where),
+          std::move(expected)};
 }
 
 std::string up_to(std::uint64_t count, const char* unit) {

@@ -16,7 +16,7 @@ PutUser good_user() { return {0, "tenant", "ann", {}, {1, 2, 3}}; }
 template <class Row>
 std::string fault(const Row& row) {
   const auto refusal = validate_row(row, limits);
-  return refusal ? std::to_string(refusal->status) + " " + refusal->code + " " + refusal->where : "";
+  return refusal ? std::string(name_of(refusal->kind)) + " " + refusal->code + " " + refusal->where : "";
 }
 
 template <class Row, class Spoil>
@@ -35,27 +35,28 @@ TEST_CASE("store rows: a valid item, user and empty profile are accepted") {
 
 TEST_CASE("store rows: a refused item names its field") {
   const auto of = [](auto spoil) { return fault_of(good_item(), spoil); };
-  CHECK(of([](PutItem& i) { i.item = ""; }) == "422 bad_id item");
-  CHECK(of([](PutItem& i) { i.item = std::string(257, 'x'); }) == "422 bad_id item");
+  CHECK(of([](PutItem& i) { i.item = ""; }) == "unprocessable bad_id item");
+  CHECK(of([](PutItem& i) { i.item = std::string(257, 'x'); }) == "unprocessable bad_id item");
   CHECK(of([](PutItem& i) { i.item = std::string(256, 'x'); }) == "");
-  CHECK(of([](PutItem& i) { i.title = std::string(4097, 'x'); }) == "422 bad_title title");
-  CHECK(of([](PutItem& i) { i.tokens = {}; }) == "422 no_tokens tokens");
-  CHECK(of([](PutItem& i) { i.tokens = {1, 2, 3, 4, 5}; }) == "422 too_many_tokens tokens");
-  CHECK(of([](PutItem& i) { i.tokens = {0, 99, 100}; }) == "422 bad_token tokens[2]");
-  CHECK(of([](PutItem& i) { i.tokens = {0, -1}; }) == "422 bad_token tokens[1]");
-  CHECK(of([](PutItem& i) { i.identifier = -1; }) == "422 bad_token identifier");
-  CHECK(of([](PutItem& i) { i.identifier = 100; }) == "422 bad_token identifier");
+  CHECK(of([](PutItem& i) { i.title = std::string(4097, 'x'); }) == "unprocessable bad_title title");
+  CHECK(of([](PutItem& i) { i.tokens = {}; }) == "unprocessable no_tokens tokens");
+  CHECK(of([](PutItem& i) { i.tokens = {1, 2, 3, 4, 5}; }) == "unprocessable too_many_tokens tokens");
+  CHECK(of([](PutItem& i) { i.tokens = {0, 99, 100}; }) == "unprocessable bad_token tokens[2]");
+  CHECK(of([](PutItem& i) { i.tokens = {0, -1}; }) == "unprocessable bad_token tokens[1]");
+  CHECK(of([](PutItem& i) { i.identifier = -1; }) == "unprocessable bad_token identifier");
+  CHECK(of([](PutItem& i) { i.identifier = 100; }) == "unprocessable bad_token identifier");
 }
 
 TEST_CASE("store rows: a refused user names its field") {
   const auto of = [](auto spoil) { return fault_of(good_user(), spoil); };
-  CHECK(of([](PutUser& u) { u.user = ""; }) == "422 bad_id user");
-  CHECK(of([](PutUser& u) { u.tenant = std::string(257, 'x'); }) == "422 bad_id tenant");
-  CHECK(of([](PutUser& u) { u.history = {"film"}; }) == "422 bad_history history, tokens");
-  CHECK(of([](PutUser& u) { u.tokens = {}, u.history.assign(4, "film"); }) == "422 too_many_events history");
+  CHECK(of([](PutUser& u) { u.user = ""; }) == "unprocessable bad_id user");
+  CHECK(of([](PutUser& u) { u.tenant = std::string(257, 'x'); }) == "unprocessable bad_id tenant");
+  CHECK(of([](PutUser& u) { u.history = {"film"}; }) == "unprocessable bad_history history, tokens");
+  CHECK(of([](PutUser& u) { u.tokens = {}, u.history.assign(4, "film"); }) ==
+        "unprocessable too_many_events history");
   CHECK(of([](PutUser& u) { u.tokens.assign(12, 1); }) == "");
-  CHECK(of([](PutUser& u) { u.tokens.assign(13, 1); }) == "422 too_many_tokens tokens");
-  CHECK(of([](PutUser& u) { u.tokens = {1, 100}; }) == "422 bad_token tokens[1]");
+  CHECK(of([](PutUser& u) { u.tokens.assign(13, 1); }) == "unprocessable too_many_tokens tokens");
+  CHECK(of([](PutUser& u) { u.tokens = {1, 100}; }) == "unprocessable bad_token tokens[1]");
 }
 
 TEST_CASE("store rows: events need exactly the model's features, one value per event") {
@@ -162,12 +163,12 @@ TEST_CASE("store rows: each bound holds up to its number") {
   CHECK(of_user([](PutUser& u) { u.tokens = {}, u.history.assign(3, "film"); }) == "");
   CHECK(of_user([](PutUser& u) { u.tokens.assign(12, 99); }) == "");
   CHECK(of_user([](PutUser& u) { u.user = std::string(256, 'x'), u.tenant = u.user; }) == "");
-  CHECK(of_user([](PutUser& u) { u.user = std::string(257, 'x'); }) == "422 bad_id user");
+  CHECK(of_user([](PutUser& u) { u.user = std::string(257, 'x'); }) == "unprocessable bad_id user");
   CHECK(of_user([](PutUser& u) { u.event_ids = {"a", std::string(256, 'x'), ""}; }) == "");
   CHECK(of_user([](PutUser& u) {
           u.event_ids = {"a", std::string(257, 'x'), ""};
-        }) == "422 bad_event_ids event_ids[1]");
-  CHECK(of_user([](PutUser& u) { u.event_ids = {"a", "b"}; }) == "422 bad_event_ids event_ids");
+        }) == "unprocessable bad_event_ids event_ids[1]");
+  CHECK(of_user([](PutUser& u) { u.event_ids = {"a", "b"}; }) == "unprocessable bad_event_ids event_ids");
   CHECK(of_item([](PutItem& i) { i.tokens = {1, 2, 3, 4}, i.title = std::string(4096, 'x'); }) == "");
   CHECK(of_item([](PutItem& i) { i.identifier = 99; }) == "");
   CHECK(of_item([](PutItem& i) { i.identifier = 0; }) == "");

@@ -56,6 +56,9 @@ class RandomMessage {
       sees.add({begin, at});
     }
   }
+  void fill(RefusalKind& value) { value = static_cast<RefusalKind>(below(refusal_kinds)); }
+  void fill(Freshness& value) { value = static_cast<Freshness>(below(4)); }
+  void fill(UnknownCandidates& value) { value = static_cast<UnknownCandidates>(below(2)); }
   void fill(Role& value) { value = static_cast<Role>(below(6)); }
   void fill(Priority& value) { value = static_cast<Priority>(below(2)); }
   void fill(Grant& value) { value = static_cast<Grant>(below(3)); }

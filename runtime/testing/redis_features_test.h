@@ -30,7 +30,7 @@ struct Router {
   explicit Router(RedisFeatureOptions options, const FeatureLimits& l = limits)
       : port(std::move(options), l, name_item) {}
 
-  // Returns e.g. "c3 ann=7 a=5 b=-" or "503 features_unavailable".
+  // Returns e.g. "c3 ann=7 a=5 b=-" or "unavailable features_unavailable".
   std::string find(const std::string& of, const std::vector<std::string>& items) {
     const JobResult result = port.run(FindFeatures{"t", of, items}, 0);
     if (const auto* refusal = std::get_if<Refusal>(&result)) return code(*refusal);
@@ -39,7 +39,7 @@ struct Router {
     if (!of.empty()) text += " " + of + "=" + (found.user ? token(found.user->tokens) : "-");
     return text + reported(found, items);
   }
-  // Returns e.g. "3" or "404 unknown_item".
+  // Returns e.g. "3" or "not_found unknown_item".
   std::string write(auto what) {
     const JobResult result = port.run(Write{std::move(what)}, 0);
     if (const auto* refusal = std::get_if<Refusal>(&result)) return code(*refusal);
@@ -67,11 +67,11 @@ struct Router {
     return tokens.empty() ? "none" : std::to_string(tokens[0]);
   }
   static std::string code(const Refusal& refusal) {
-    return std::to_string(refusal.status) + " " + refusal.code;
+    return std::string(name_of(refusal.kind)) + " " + refusal.code;
   }
 };
 
-inline const std::string away = "503 features_unavailable", unknown = "503 outcome_unknown";
+inline const std::string away = "unavailable features_unavailable", unknown = "unavailable outcome_unknown";
 
 inline RedisFeatureOptions options_at(const RedisAddress& address, WhenAway when_away = WhenAway::refuse) {
   return {.address = address,

@@ -23,8 +23,8 @@ std::size_t part_of(std::size_t page_bytes, std::size_t parts) {
 }  // namespace
 
 Refusal pull_refused(std::string code, NodeId node, const std::string& what, std::string expected) {
-  return {503, std::move(code), "node " + std::to_string(node) + " " + what, "transfer of pages",
-          std::move(expected)};
+  return {RefusalKind::unavailable, std::move(code), "node " + std::to_string(node) + " " + what,
+          "transfer of pages", std::move(expected)};
 }
 
 std::optional<Refusal> IncomingPull::reject_if_invalid(const PullBlocks& work, const PageArena& arena) {
@@ -35,8 +35,9 @@ std::optional<Refusal> IncomingPull::reject_if_invalid(const PullBlocks& work, c
                              std::all_of(one.to.begin(), one.to.end(), ours);
                     });
   if (good && arena.page_bytes() > 0) return std::nullopt;
-  return Refusal{500, "bad_pages", "a page outside the arena, no page, or unequal numbers of pages",
-                 "transfer of pages", "pages of 0.." + std::to_string(arena.pages())};
+  return Refusal{RefusalKind::internal, "bad_pages",
+                 "a page outside the arena, no page, or unequal numbers of pages", "transfer of pages",
+                 "pages of 0.." + std::to_string(arena.pages())};
 }
 
 IncomingPull::IncomingPull(std::uint64_t id, const PullBlocks& work, PageArena& arena)

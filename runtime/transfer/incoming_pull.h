@@ -24,7 +24,7 @@
 
 namespace troupe {
 
-// Returns a 503 refusal about `node`; `what` continues the sentence, as in "cannot be read".
+// Returns an unavailable refusal about `node`; `what` continues the sentence, as in "cannot be read".
 Refusal pull_refused(std::string code, NodeId node, const std::string& what, std::string expected);
 
 // Thread-safe.

@@ -125,7 +125,7 @@ TEST_CASE_FIXTURE(Fixture, "incoming pull: the owner's refusal ends it, and the 
     pull.land({1, 0, 0, status}, {});
     pull.end(some_refusal());
     CHECK(pull.await(0)->code == code);
-    CHECK(pull.await(0)->status == 503);
+    CHECK(pull.await(0)->kind == RefusalKind::unavailable);
     CHECK(land(pull, request, 0) == PieceResult::late);
     CHECK(arena.page(0)[0] == std::byte{0});
   }
@@ -147,7 +147,7 @@ TEST_CASE_FIXTURE(Fixture, "incoming pull: work with pages outside the arena or 
   work.blocks[0].to = {1};
   CHECK(IncomingPull::reject_if_invalid(work, arena).has_value());
   work.blocks[0] = {};
-  CHECK(IncomingPull::reject_if_invalid(work, arena)->status == 500);
+  CHECK(IncomingPull::reject_if_invalid(work, arena)->kind == RefusalKind::internal);
 }
 
 TEST_CASE_FIXTURE(Fixture, "incoming pull: random replies change only requested bytes") {

@@ -11,7 +11,8 @@ Refusal lost(NodeId node) {
   return pull_refused("peer_lost", node, "is gone or cannot be reached", "a peer that lives");
 }
 Refusal stopped() {
-  return {503, "transport_stopped", "this process is stopping", "transfer of pages", "a running process"};
+  return {RefusalKind::unavailable, "transport_stopped", "this process is stopping", "transfer of pages",
+          "a running process"};
 }
 
 }  // namespace

@@ -43,10 +43,10 @@ class Transport {
   // with a refusal.
   virtual void lose(NodeId node, Incarnation incarnation) = 0;
 
-  // Blocks the caller; several calls may run at a time. Refusals (503): peer_unknown, peer_lost,
-  // peer_unreachable, wrong_incarnation, wrong_page_bytes, peer_overloaded, transfer_timeout,
-  // transfer_damaged (sealed pages), transport_stopped. bad_pages is a 503 if the owner lacks the
-  // named pages, and a 500 if this arena does.
+  // Blocks the caller; several calls may run at a time. Refusals (unavailable): peer_unknown,
+  // peer_lost, peer_unreachable, wrong_incarnation, wrong_page_bytes, peer_overloaded,
+  // transfer_timeout, transfer_damaged (sealed pages), transport_stopped. bad_pages is unavailable if
+  // the owner lacks the named pages, and internal if this arena does.
   virtual std::variant<PullResult, Refusal> pull(const PullBlocks& work) = 0;
 
   // Ends running pulls with a refusal and refuses later ones at once. For shutdown, before the

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "runtime/actor/messages.h"
+#include "runtime/wire/refusal_numbers.h"
 #include "runtime/wire/schema/cache.capnp.h"
 #include "runtime/wire/schema/cluster.capnp.h"
 #include "runtime/wire/schema/serving.capnp.h"
@@ -42,6 +43,22 @@ inline capnp::Data::Reader wire(const std::optional<BlockName>& name) {
 inline void get(capnp::Text::Reader text, std::string& out) { out.assign(text.begin(), text.size()); }
 void get(capnp::Data::Reader name, BlockName& out);
 void get(capnp::Data::Reader name, std::optional<BlockName>& out);
+
+inline std::uint16_t wire(RefusalKind kind) { return wire_number(kind); }
+inline void get(std::uint16_t number, RefusalKind& out) { out = kind_of_wire_number(number); }
+
+// Options are words in the bytes. A word that this build does not know makes the message invalid.
+template <class Option>
+requires requires(Option option) { word_of(option); }
+capnp::Text::Reader wire(Option option) {
+  const std::string_view word = word_of(option);
+  return {word.data(), word.size()};
+}
+template <class Option>
+requires requires(Option option) { word_of(option); }
+void get(capnp::Text::Reader from, Option& out) {
+  KJ_REQUIRE(!read_word({from.begin(), from.size()}, out), "an option has an unknown word");
+}
 
 // Enumerators have the same numbers on both sides (the generated code asserts it).
 template <class Wire, class E>

@@ -132,6 +132,7 @@ TEST_CASE("codec: an unknown message, enumerator or length of a block name is re
   CHECK(says(
       error_of(forged([](auto to) { to.initForget().setKind(static_cast<schema::SegmentKind>(65535)); })),
       "an enumerator is out of range"));
+  CHECK(says(error_of(forged([](auto to) { to.initRankRequest().setFeatures("new"); })), "an unknown word"));
   CHECK(says(error_of(forged([](auto to) { to.initReleaseBlocks().initOutcomes(1)[0].initName(31); })),
              "wrong length"));
   CHECK(says(error_of(forged([](auto to) { to.initLookupBlocks().initBlocks(1)[0].initName(33); })),
@@ -143,6 +144,29 @@ TEST_CASE("codec: an unknown message, enumerator or length of a block name is re
   for (std::size_t i = 16; i < 32; ++i)
     if (unknown[i] != other[i]) unknown[i] = 200;  // the number of the union's member
   CHECK(says(error_of(unknown), "unknown kind of message"));
+}
+
+// Earlier builds know refusals by these numbers, and options by these words.
+TEST_CASE("codec: a refusal is a number on the wire, and an option a word") {
+  const auto refused = [](std::uint16_t number) {
+    const Bytes bytes = forged([&](auto to) { to.initRefused().initRefusal().setStatus(number); });
+    return std::get<Refused>(std::get<Envelope>(decode(bytes)).message).refusal.kind;
+  };
+  CHECK(refused(422) == RefusalKind::unprocessable);
+  CHECK(refused(418) == RefusalKind::malformed);
+  const auto read = [](const Bytes& bytes, const auto& check) {
+    auto words = kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word));
+    std::memcpy(words.begin(), bytes.data(), bytes.size());
+    capnp::FlatArrayMessageReader reader(words);
+    check(reader.getRoot<schema::Envelope>());
+  };
+  read(encode({{}, Refused{1, {RefusalKind::unprocessable}}}),
+       [](auto envelope) { CHECK(envelope.getRefused().getRefusal().getStatus() == 422); });
+  read(encode({{}, RankRequest{.features = Freshness::wait, .unknown = UnknownCandidates::skip}}),
+       [](auto envelope) {
+         CHECK(envelope.getRankRequest().getFeatures() == "wait");
+         CHECK(envelope.getRankRequest().getUnknown() == "skip");
+       });
 }
 
 TEST_CASE("codec: a message with several pointers to one list is refused") {

@@ -7,7 +7,6 @@
 #include "runtime/wire/codec_fields.h"
 #include "runtime/wire/codec_scratch.h"
 #include "runtime/wire/json_schema.h"
-#include "runtime/wire/json_text.h"
 
 namespace troupe {
 namespace {
@@ -15,7 +14,7 @@ namespace {
 using Fault = std::optional<Refusal>;
 
 Refusal missing(const char* field, const char* expected) {
-  return {400, "missing_field", std::string("the body has no ") + field, field, expected};
+  return {RefusalKind::malformed, "missing_field", std::string("the body has no ") + field, field, expected};
 }
 
 // An absent list is not an empty one: a replacement without the list would otherwise empty it.
@@ -37,13 +36,33 @@ Fault reject_if_missing<schema::PutItem>(std::string_view text, schema::PutItem:
   return {};
 }
 
+std::string_view text_of(capnp::Text::Reader text) { return {text.begin(), text.size()}; }
+
+// The codec takes an unknown word of an option for damage, so it is refused before.
+template <class Wire>
+Fault reject_if_unknown_word(typename Wire::Reader) {
+  return {};
+}
+template <>
+Fault reject_if_unknown_word<schema::RankRequest>(schema::RankRequest::Reader body) {
+  RankRequest read;
+  if (Fault fault = read_word(text_of(body.getFeatures()), read.features)) return fault;
+  return read_word(text_of(body.getUnknown()), read.unknown);
+}
+template <>
+Fault reject_if_unknown_word<schema::GenerateRequest>(schema::GenerateRequest::Reader body) {
+  GenerateRequest read;
+  return read_word(text_of(body.getFeatures()), read.features);
+}
+
 // Detects gzip: curl and proxies may compress unasked.
 bool is_compressed(std::string_view body) { return body.starts_with("\x1f\x8b"); }
 
 template <class Wire, class M>
 Fault read_body(std::string_view body, M& out, ListLimits limits) {
   if (is_compressed(body))
-    return Refusal{415, "content_encoding", "the body is compressed (gzip)", "body", "JSON as plain text"};
+    return Refusal{RefusalKind::unsupported_media, "content_encoding", "the body is compressed (gzip)",
+                   "body", "JSON as plain text"};
   capnp::MallocMessageBuilder builder;
   auto root = builder.initRoot<Wire>();
   try {
@@ -52,6 +71,7 @@ Fault read_body(std::string_view body, M& out, ListLimits limits) {
     return refusal;
   }
   if (Fault fault = reject_if_missing<Wire>(body, root.asReader())) return fault;
+  if (Fault fault = reject_if_unknown_word<Wire>(root.asReader())) return fault;
   codec::get(root.asReader(), out);
   return std::nullopt;
 }
@@ -71,14 +91,6 @@ std::string body_of(const M& message) {
   std::string out;
   write_body<Wire>(message, out);
   return out;
-}
-
-// Returns the error type that OpenAI's clients expect.
-std::string_view type_of(std::uint16_t status) {
-  if (status == 401) return "authentication_error";
-  if (status == 403) return "permission_error";
-  if (status == 429) return "rate_limit_error";
-  return status < 500 ? "invalid_request_error" : "server_error";
 }
 
 }  // namespace
@@ -134,15 +146,6 @@ std::string to_json(std::span<const StatusReply> actors) {
     write_body<schema::StatusReply>(actors[i], out);
   }
   return out + "]}";
-}
-
-std::string to_json(const Refusal& refusal) {
-  std::string out = "{\"error\":";
-  write_body<schema::Refusal>(refusal, out);
-  out.pop_back();
-  out += ",\"type\":\"" + std::string(type_of(refusal.status)) + "\",\"param\":";
-  append_json_string(out, refusal.where);
-  return out + "}}";
 }
 
 }  // namespace troupe

@@ -6,14 +6,15 @@
 // replaced by its default.
 //
 // Integers are plain JSON numbers, exact up to 64 bits; a reader that keeps numbers as doubles
-// loses digits above 2^53. A score that is not finite is null. Refusals (status 400) are:
+// loses digits above 2^53. A score that is not finite is null. Refusals (malformed) are:
 //   malformed_json   not JSON, not UTF-8, or a repeated key; where: "byte 17"
 //   unknown_field    where: "items[3].colour"
 //   missing_field    where: "history or tokens" of a user, "tokens" or "identifier" of an item
 //   wrong_type       another type, out of range, or a string with U+0000; where: "candidates[3]"
-// With status 413: too_many_THINGS for a list that has more elements than its limit. A list that
-// exceeds its limit is refused at the first element too many: the rest is not read and nothing is
-// kept.
+//   unknown_freshness, bad_unknown   the word of an option (runtime/actor/request_options.h)
+// and, for a list that has more elements than its limit, too_many_THINGS (too_large). Such a list is
+// refused at the first element too many: the rest is not read and nothing is kept. A compressed body
+// is refused with content_encoding (unsupported_media).
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -54,7 +55,5 @@ std::string to_json(const ItemReply& reply);
 // Returns the JSON Schemas of all bodies by name, in the form of OpenAPI's components.
 std::map<std::string, std::string> body_schemas();
 std::string to_json(std::span<const StatusReply> actors);  // {"actors":[…]}
-// Returns {"error":{"status":404,"code":…,…}}, including the members of OpenAI's errors.
-std::string to_json(const Refusal& refusal);
 
 }  // namespace troupe

@@ -68,7 +68,7 @@ struct Path {
   std::string where = path.text();
   if (where.empty()) where = "body";
   std::string what = where + " is " + (value.is_number() ? value.dump() : value.type_name());
-  throw Refusal{400, "wrong_type", std::move(what), std::move(where), std::move(expected)};
+  throw Refusal{RefusalKind::malformed, "wrong_type", std::move(what), std::move(where), std::move(expected)};
 }
 
 template <class Integer>
@@ -123,7 +123,7 @@ StructSchema::Field field_named(std::string_view name, StructSchema schema, cons
     if (name_of(field) == name) return field;
     known += (known.empty() ? "one of " : ", ") + std::string(name_of(field));
   }
-  throw Refusal{400, "unknown_field", "there is no such field", path.text(), known};
+  throw Refusal{RefusalKind::malformed, "unknown_field", "there is no such field", path.text(), known};
 }
 
 // Refuses a value that its type cannot hold.
@@ -139,7 +139,8 @@ std::string_view shown(std::string_view key) { return key.empty() ? "\"\"" : key
 // ---- Text to values
 
 [[noreturn]] void malformed(std::string what, std::size_t byte) {
-  throw Refusal{400, "malformed_json", std::move(what), "byte " + std::to_string(byte), "a JSON object"};
+  throw Refusal{RefusalKind::malformed, "malformed_json", std::move(what), "byte " + std::to_string(byte),
+                "a JSON object"};
 }
 
 // Builds a value from the parser's events, along the schema and within the limits of lists. A value
@@ -168,8 +169,8 @@ class TreeBuilder {
     Open& object = open_.back();
     const auto [slot, is_new] = object.value->get_ref<Value::object_t&>().emplace(name, nullptr);
     if (!is_new)
-      throw Refusal{400, "malformed_json", "a key is given twice", name.substr(0, quoted_bytes_max),
-                    "it once"};
+      throw Refusal{RefusalKind::malformed, "malformed_json", "a key is given twice",
+                    name.substr(0, quoted_bytes_max), "it once"};
     object.member = slot;
     at_path([&](const Path& path) { object.field = field_named(name, object.type.asStruct(), path); });
     return true;
@@ -208,7 +209,8 @@ class TreeBuilder {
     const ListLimit& limit = limits_[array.limit];
     if (++elements_[array.limit] <= limit.max) return;
     const std::string most = std::to_string(limit.max);
-    throw Refusal{413, limit.code.empty() ? "too_many_" + std::string(limit.things) : std::string(limit.code),
+    throw Refusal{RefusalKind::too_large,
+                  limit.code.empty() ? "too_many_" + std::string(limit.things) : std::string(limit.code),
                   std::string(limit.list) + " has more than " + most + " elements", std::string(limit.list),
                   "at most " + most + " (" + std::string(limit.setting) + ")"};
   }

@@ -89,14 +89,14 @@ ApiKey key_of(const KeyLine& line, std::size_t number) {
 }
 
 Refusal no_key() {
-  return {401, "no_key", "the request has no key", "authorization",
+  return {RefusalKind::unauthenticated, "no_key", "the request has no key", "authorization",
           "Bearer and a key of this server (troupe keys add)"};
 }
 
 // Gives the same answer for every fault, so that a client cannot learn which ids exist.
 Refusal bad_key() {
-  return {401, "bad_key", "the key does not belong to this server, or was revoked", "authorization",
-          "Bearer and a key of this server (troupe keys add)"};
+  return {RefusalKind::unauthenticated, "bad_key", "the key does not belong to this server, or was revoked",
+          "authorization", "Bearer and a key of this server (troupe keys add)"};
 }
 
 }  // namespace
@@ -153,8 +153,9 @@ std::variant<ApiKeys::Caller, Refusal> ApiKeys::find(std::string_view authorizat
   if (CRYPTO_memcmp(hash.data(), key.hash.data(), hash.size()) != 0 || found == keys_.end()) return bad_key();
   if (key.any_tenant && !tenant_header.empty()) return Caller{&key, std::string(tenant_header)};
   if (!tenant_header.empty() && tenant_header != key.tenant)
-    return Refusal{403, "not_your_tenant", "the key belongs to another tenant than the header names",
-                   "x-troupe-tenant", "the key's own tenant, or no header"};
+    return Refusal{RefusalKind::forbidden, "not_your_tenant",
+                   "the key belongs to another tenant than the header names", "x-troupe-tenant",
+                   "the key's own tenant, or no header"};
   return Caller{&key, key.tenant};
 }
 

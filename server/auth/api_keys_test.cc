@@ -10,7 +10,7 @@ namespace api_keys_test {
 std::string asked(const ApiKeys& keys, const std::string& authorization, const std::string& tenant = "") {
   const auto found = keys.find(authorization, tenant);
   const auto* refusal = std::get_if<Refusal>(&found);
-  return refusal ? std::to_string(refusal->status) + " " + refusal->code
+  return refusal ? std::string(name_of(refusal->kind)) + " " + refusal->code
                  : "tenant " + std::get<ApiKeys::Caller>(found).tenant;
 }
 
@@ -31,26 +31,26 @@ TEST_SUITE("API keys") {
     CHECK(asked(keys, "Bearer " + acme.text) == "tenant acme");
     CHECK(asked(keys, "bearer  " + other.text) == "tenant b");
     CHECK(asked(keys, "Bearer " + acme.text, "acme") == "tenant acme");
-    CHECK(asked(keys, "Bearer " + acme.text, "b") == "403 not_your_tenant");
+    CHECK(asked(keys, "Bearer " + acme.text, "b") == "forbidden not_your_tenant");
     CHECK(keys.revoke(acme.key.id));
     CHECK_FALSE(keys.revoke(acme.key.id));
-    CHECK(asked(keys, "Bearer " + acme.text) == "401 bad_key");
+    CHECK(asked(keys, "Bearer " + acme.text) == "unauthenticated bad_key");
   }
 
   TEST_CASE("API keys: an invalid key is refused, and the tenant header alone is not enough") {
     ApiKeys keys;
     const NewKey made = make_key({.tenant = "acme"});
     keys.add(made.key);
-    CHECK(asked(keys, "", "acme") == "401 no_key");
+    CHECK(asked(keys, "", "acme") == "unauthenticated no_key");
     std::string wrong = made.text;
     wrong.back() = wrong.back() == '0' ? '1' : '0';
     for (const std::string& bad : {wrong, made.text + "0", made.text.substr(1), made.key.id,
                                    std::string("tk-"), "tk-" + std::string(77, 'f'), made.key.hash})
-      CHECK(asked(keys, "Bearer " + bad) == "401 bad_key");
-    CHECK(asked(keys, made.text) == "401 bad_key");
-    CHECK(asked(keys, "Basic " + made.text) == "401 bad_key");
+      CHECK(asked(keys, "Bearer " + bad) == "unauthenticated bad_key");
+    CHECK(asked(keys, made.text) == "unauthenticated bad_key");
+    CHECK(asked(keys, "Basic " + made.text) == "unauthenticated bad_key");
     // An unknown id must not match the hash that stands for unknown ids.
-    CHECK(asked(ApiKeys(), "Bearer " + made.text) == "401 bad_key");
+    CHECK(asked(ApiKeys(), "Bearer " + made.text) == "unauthenticated bad_key");
   }
 
   TEST_CASE("API keys: a gateway's key acts for the header's tenant") {

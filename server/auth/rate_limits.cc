@@ -43,7 +43,7 @@ std::variant<std::string, Refusal> RateLimits::begin(const std::string& name, co
                         row.tokens + static_cast<double>(now_us - row.filled_us) / us_of_second * limit.rate);
   row.filled_us = now_us, row.rate = limit.rate, row.burst = limit.burst();
   if (limit.at_once > 0 && row.at_once >= limit.at_once)
-    return Refusal{429,
+    return Refusal{RefusalKind::over_quota,
                    "too_many_at_once",
                    "there are " + std::to_string(row.at_once) + " requests without an answer",
                    "tenant",
@@ -51,7 +51,7 @@ std::variant<std::string, Refusal> RateLimits::begin(const std::string& name, co
                    1};
   if (limit.rate > 0 && row.tokens < 1) {
     const double wait_s = std::ceil((1 - row.tokens) / limit.rate);
-    return Refusal{429,
+    return Refusal{RefusalKind::over_quota,
                    "rate_limited",
                    "the request rate is exceeded",
                    "tenant",

@@ -27,7 +27,7 @@ TEST_SUITE("rate limits") {
     for (int i = 0; i < 3; ++i) CHECK_FALSE(refused(limits, "a", three, 0));
     const auto fourth = refused(limits, "a", three, 0);
     REQUIRE(fourth);
-    CHECK(fourth->status == 429);
+    CHECK(fourth->kind == RefusalKind::over_quota);
     CHECK(fourth->code == "rate_limited");
     CHECK(fourth->retry_after_s == 1);
     CHECK_FALSE(refused(limits, "a", three, second / 2));

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "server/formats/http_refusal.h"
 #include "server/formats/inference_protocol.h"
 #include "server/formats/json_tree.h"
 #include "server/formats/rerank.h"
@@ -14,7 +15,8 @@ namespace dialects_test {
 template <class Read>
 std::string fault_in(const Read& read) {
   const auto* refusal = std::get_if<Refusal>(&read);
-  return refusal ? std::to_string(refusal->status) + " " + refusal->code + " " + refusal->where : "";
+  return refusal ? std::to_string(http_status(refusal->kind)) + " " + refusal->code + " " + refusal->where
+                 : "";
 }
 Rerank rerank_of(const std::string& body) {
   const auto read = read_rerank(body, 3, 5);
@@ -77,6 +79,8 @@ TEST_SUITE("foreign formats") {
     CHECK(rerank_fault(R"({"query":"u","documents":["a"],"max_tokens_per_doc":512})") ==
           "400 unsupported_value max_tokens_per_doc");
     CHECK(rerank_fault(R"({"query":"u","documents":["a"],"docs":[]})") == "400 unknown_field docs");
+    CHECK(rerank_fault(R"({"query":"u","documents":["a"],"unknown":"drop"})") == "400 bad_unknown unknown");
+    CHECK(rerank_fault(R"({"query":"u","documents":["a"],"unknown":"skip"})") == "");
     CHECK(rerank_fault(R"({"query":"u","query":"v","documents":["a"]})") == "400 malformed_json query");
     CHECK(rerank_fault("{\"query\":\"u\",\"documents\":[" + std::string(400, '['))
               .starts_with("413 too_many_values"));

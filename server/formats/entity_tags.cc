@@ -17,7 +17,8 @@ std::string_view trimmed_tag(std::string_view text) {
 }
 
 Refusal bad_condition(std::string_view text, const char* where, const char* expected) {
-  return {400, "bad_condition", in_quotes(text) + " is not a supported condition", where, expected};
+  return {RefusalKind::malformed, "bad_condition", in_quotes(text) + " is not a supported condition", where,
+          expected};
 }
 
 }  // namespace

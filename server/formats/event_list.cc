@@ -50,8 +50,8 @@ class EventsReader {
     if (!list.is_array())
       tree_fault("wrong_type", "events has the wrong type", "events", "a list of objects");
     if (list.size() > events_max_)
-      throw Refusal{413, "too_many_events", "there are " + std::to_string(list.size()), "events",
-                    "at most " + std::to_string(events_max_) + " (router.history_events_max)"};
+      throw Refusal{RefusalKind::too_large, "too_many_events", "there are " + std::to_string(list.size()),
+                    "events", "at most " + std::to_string(events_max_) + " (router.history_events_max)"};
     for (count_ = 0; count_ < list.size(); ++count_)
       take_event(list[count_], "events[" + std::to_string(count_) + "]");
   }
@@ -91,7 +91,8 @@ class EventsReader {
     auto token = text_.words ? text_.words->find(word) : std::nullopt;
     if (!token && text_.tokenizer) token = text_.tokenizer->find(word);
     if (!token)
-      throw Refusal{422, "unknown_word", in_quotes(word) + " is not in the model's vocabulary", where + "[0]",
+      throw Refusal{RefusalKind::unprocessable, "unknown_word",
+                    in_quotes(word) + " is not in the model's vocabulary", where + "[0]",
                     "a word of vocab.json or tokenizer.json, or a token's number"};
     events_.tokens.push_back(*token);
   }

@@ -60,7 +60,8 @@ std::vector<std::string> texts_of(const Tensor& tensor, std::uint32_t most, cons
     tree_fault("wrong_type", tensor.name + " has the datatype " + tensor.datatype, tensor.where + ".datatype",
                "BYTES");
   if (tensor.data.size() > most)
-    throw Refusal{413, "too_many_candidates", "there are " + std::to_string(tensor.data.size()), tensor.where,
+    throw Refusal{RefusalKind::too_large, "too_many_candidates",
+                  "there are " + std::to_string(tensor.data.size()), tensor.where,
                   "at most " + std::to_string(most) + " (" + setting + ")"};
   std::vector<std::string> texts;
   for (const JsonTree& element : tensor.data)

@@ -13,16 +13,18 @@ namespace troupe::server {
 
 void tree_fault(const char* code, std::string what, std::string where, std::string expected) {
   if (where.empty()) where = "\"\"";  // the member's name may be empty
-  throw Refusal{400, code, printable(std::move(what)), printable(where.substr(0, 2 * quoted_bytes_max)),
-                std::move(expected)};
+  throw Refusal{RefusalKind::malformed, code, printable(std::move(what)),
+                printable(where.substr(0, 2 * quoted_bytes_max)), std::move(expected)};
 }
 
 // Refuses repeated keys: parsers disagree about which one counts.
 JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char* list) {
   if (body.starts_with("\x1f\x8b"))
-    throw Refusal{415, "content_encoding", "the body is compressed (gzip)", "body", "JSON as plain text"};
+    throw Refusal{RefusalKind::unsupported_media, "content_encoding", "the body is compressed (gzip)", "body",
+                  "JSON as plain text"};
   if (const std::string excess = exceeded_bound(body, bounds); !excess.empty())
-    throw Refusal{413, "too_many_values", "the body has " + excess, list, "a shorter list"};
+    throw Refusal{RefusalKind::too_large, "too_many_values", "the body has " + excess, list,
+                  "a shorter list"};
   std::vector<std::set<std::string>> keys;
   const auto look = [&](int, JsonTree::parse_event_t event, JsonTree& value) {
     if (event == JsonTree::parse_event_t::object_start) keys.emplace_back();

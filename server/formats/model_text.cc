@@ -7,15 +7,15 @@ namespace troupe::server {
 void add_text_tokens(const ModelText& model, std::string_view text, const std::string& where,
                      std::size_t tokens_max, std::vector<Token>& out) {
   if (!model.tokenizer)
-    throw Refusal{422, "no_tokenizer", "the model has no tokenizer.json to turn text into tokens", where,
-                  "a list of token ids"};
+    throw Refusal{RefusalKind::unprocessable, "no_tokenizer",
+                  "the model has no tokenizer.json to turn text into tokens", where, "a list of token ids"};
   const Tokenizer::Fault fault = model.tokenizer->encode(text, tokens_max, out);
   if (fault == Tokenizer::Fault::none) return;
   const std::string most = std::to_string(tokens_max);
   if (fault == Tokenizer::Fault::too_many)
-    throw Refusal{413, "too_many_tokens", "with this text there are more than " + most + " tokens", where,
-                  "at most " + most};
-  throw Refusal{422, "unreadable_text",
+    throw Refusal{RefusalKind::too_large, "too_many_tokens",
+                  "with this text there are more than " + most + " tokens", where, "at most " + most};
+  throw Refusal{RefusalKind::unprocessable, "unreadable_text",
                 fault == Tokenizer::Fault::no_text
                     ? "the text is not valid UTF-8"
                     : "the text takes the tokenizer too long, because of its pattern or of combining marks",

@@ -50,7 +50,10 @@ void take_member(const std::string& name, const JsonTree& value, std::uint32_t c
   if (name == "query") return take_query(value, out.request);
   if (name == "model") return void(out.model = tree_text(value, name));
   if (name == "policy") return void(out.request.policy = tree_text(value, name));
-  if (name == "unknown") return void(out.request.unknown = tree_text(value, name));
+  if (name == "unknown") {
+    if (auto fault = read_word(tree_text(value, name), out.request.unknown)) throw *std::move(fault);
+    return;
+  }
   if (name == "top_n")
     return void(out.request.top_k = static_cast<std::uint32_t>(tree_number(value, name, 1, UINT32_MAX)));
   if (name == "budget_us") return void(out.request.budget_us = tree_number(value, name, 0, INT64_MAX));
@@ -61,7 +64,8 @@ void take_member(const std::string& name, const JsonTree& value, std::uint32_t c
   if (name == "documents") {
     if (!value.is_array()) tree_fault("wrong_type", name + " has the wrong type", name, "a list of item ids");
     if (value.size() > candidates_max)
-      throw Refusal{413, "too_many_candidates", "there are " + std::to_string(value.size()), name,
+      throw Refusal{RefusalKind::too_large, "too_many_candidates",
+                    "there are " + std::to_string(value.size()), name,
                     "at most " + std::to_string(candidates_max) + " (router.candidates_max)"};
     for (const JsonTree& document : value)
       out.documents.push_back(

@@ -171,8 +171,8 @@ class ScoreReader {
       tree_fault("wrong_type", "items has the wrong type", "items",
                  "a text, or a list of texts or of lists of token ids");
     if (value.size() > limits_.items_max)
-      throw Refusal{413, "too_many_items", "there are " + std::to_string(value.size()), "items",
-                    "at most " + std::to_string(limits_.items_max) + " (router.score_items_max)"};
+      throw Refusal{RefusalKind::too_large, "too_many_items", "there are " + std::to_string(value.size()),
+                    "items", "at most " + std::to_string(limits_.items_max) + " (router.score_items_max)"};
     for (const JsonTree& one : value)
       items_.push_back(part_of(one, "items[" + std::to_string(items_.size()) + "]"));
   }
@@ -182,7 +182,8 @@ class ScoreReader {
       tree_fault("wrong_type", "label_token_ids has the wrong type", "label_token_ids",
                  "a list of token ids, at least one");
     if (value.size() > limits_.labels_max)
-      throw Refusal{413, "too_many_labels", "there are " + std::to_string(value.size()), "label_token_ids",
+      throw Refusal{RefusalKind::too_large, "too_many_labels", "there are " + std::to_string(value.size()),
+                    "label_token_ids",
                     "at most " + std::to_string(limits_.labels_max) + " (router.score_labels_max)"};
     labels_ = token_list(value, "label_token_ids");
   }
@@ -217,7 +218,7 @@ class ScoreReader {
       bytes += item.is_text ? query_->text.size() + item.text.size() : 0;
       if (bytes > most)
         throw Refusal{
-            413, "too_many_tokens",
+            RefusalKind::too_large, "too_many_tokens",
             "the query's text with each item's has more than " + std::to_string(most) + " bytes in all",
             item.where,
             "at most " + std::to_string(joined_bytes_of_token) + " for each of " +
@@ -248,7 +249,7 @@ class ScoreReader {
     }
     total_ += prompt.size();
     if (total_ > limits_.tokens_max)
-      throw Refusal{413, "too_many_tokens",
+      throw Refusal{RefusalKind::too_large, "too_many_tokens",
                     "query and items have more than " + std::to_string(limits_.tokens_max) + " tokens",
                     item.where,
                     "at most " + std::to_string(limits_.tokens_max) + " (" + limits_.tokens_setting + ")"};

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "server/formats/http_refusal.h"
 #include "server/formats/json_tree.h"
 #include "server/formats/rerank.h"
 #include "server/formats/word_tokens.h"
@@ -48,7 +49,8 @@ ForeignScore asked_of(ScoreForm of, const std::string& body, const ModelText& mo
 std::string fault_of(ScoreForm of, const std::string& body, const ModelText& model = reads) {
   const auto read = read_score(of, body, model, limits);
   const auto* refusal = std::get_if<Refusal>(&read);
-  return refusal ? std::to_string(refusal->status) + " " + refusal->code + " " + refusal->where : "";
+  return refusal ? std::to_string(http_status(refusal->kind)) + " " + refusal->code + " " + refusal->where
+                 : "";
 }
 ScoreRequest scores(ScoreForm of, const std::string& body) {
   return std::get<ScoreRequest>(asked_of(of, body).request);

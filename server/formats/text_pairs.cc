@@ -35,7 +35,8 @@ ScoreRequest score_pairs(const ModelText& model, const TextList& queries, const 
                          const ScoreLimits& limits) {
   const std::size_t pairs = documents.texts.size();
   if (pairs > limits.items_max)
-    throw Refusal{413, "too_many_items", "there are " + std::to_string(pairs), documents.name,
+    throw Refusal{RefusalKind::too_large, "too_many_items", "there are " + std::to_string(pairs),
+                  documents.name,
                   "at most " + std::to_string(limits.items_max) + " (router.score_items_max)"};
   if (pairs == 0 || (queries.texts.size() != 1 && queries.texts.size() != pairs))
     tree_fault("wrong_count",

@@ -84,7 +84,8 @@ class WordRewriter {
     const std::string word = text_in(literal);
     if (const auto token = text_.words ? text_.words->find(word) : std::nullopt) return *token;
     if (const auto token = text_.tokenizer ? text_.tokenizer->find(word) : std::nullopt) return *token;
-    throw Refusal{422, "unknown_word", in_quotes(word) + " is not in the model's vocabulary",
+    throw Refusal{RefusalKind::unprocessable, "unknown_word",
+                  in_quotes(word) + " is not in the model's vocabulary",
                   depth_ == 1 ? "identifier" : "tokens[" + std::to_string(element_) + "]",
                   "a word of vocab.json or tokenizer.json, or a token's number"};
   }

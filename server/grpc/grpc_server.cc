@@ -33,7 +33,9 @@ std::vector<Token> tokens(const google::protobuf::RepeatedField<std::int32_t>& f
   return {field.begin(), field.end()};
 }
 
-Message message_of(const v1::RankRequest& asked) {
+// An option with an unknown word is refused, as in an HTTP body.
+using ParsedMessage = std::variant<Message, Refusal>;
+ParsedMessage message_of(const v1::RankRequest& asked) {
   RankRequest request{.user = asked.user(),
                       .candidates = texts(asked.candidates()),
                       .top_k = asked.top_k(),
@@ -43,13 +45,13 @@ Message message_of(const v1::RankRequest& asked) {
   if (asked.has_approximate()) request.approximate = asked.approximate();
   request.scenario = asked.scenario();
   request.task = asked.task();
-  request.features = asked.features();
-  request.unknown = asked.unknown();
+  if (auto fault = read_word(asked.features(), request.features)) return *std::move(fault);
+  if (auto fault = read_word(asked.unknown(), request.unknown)) return *std::move(fault);
   request.history = texts(asked.history());
   return request;
 }
 
-Message message_of(const v1::ScoreRequest& asked) {
+ParsedMessage message_of(const v1::ScoreRequest& asked) {
   ScoreRequest request{.query = tokens(asked.query()),
                        .label_tokens = tokens(asked.label_tokens()),
                        .apply_softmax = asked.apply_softmax()};
@@ -58,7 +60,7 @@ Message message_of(const v1::ScoreRequest& asked) {
   return request;
 }
 
-Message message_of(const v1::GenerateRequest& asked) {
+ParsedMessage message_of(const v1::GenerateRequest& asked) {
   GenerateRequest request{.user = asked.user(),
                           .top_k = asked.top_k(),
                           .width = asked.width(),
@@ -68,7 +70,7 @@ Message message_of(const v1::GenerateRequest& asked) {
   request.among_allowed = asked.among_allowed();
   request.budget_us = asked.budget_us();
   request.logprobs = asked.logprobs();
-  request.features = asked.features();
+  if (auto fault = read_word(asked.features(), request.features)) return *std::move(fault);
   return request;
 }
 
@@ -105,7 +107,7 @@ std::optional<Refusal> find_long_list(const ListSizes& sizes, const std::vector<
     for (const ListSize& size : sizes)
       if (size.list == limit.list && size.elements > limit.max) {
         const std::string most = std::to_string(limit.max), name(size.list);
-        return Refusal{413,
+        return Refusal{RefusalKind::too_large,
                        limit.code.empty() ? "too_many_" + std::string(limit.things) : std::string(limit.code),
                        name + " has more than " + most + " elements", name,
                        "at most " + most + " (" + std::string(limit.setting) + ")"};
@@ -197,10 +199,11 @@ std::string metadata(const grpc::CallbackServerContext& context, const char* nam
 std::optional<Refusal> find_repeated(const grpc::CallbackServerContext& context) {
   const auto& all = context.client_metadata();
   if (all.count("x-troupe-tenant") > 1)
-    return Refusal{400, "repeated_tenant", "the request names several tenants", "x-troupe-tenant",
-                   "one at most"};
+    return Refusal{RefusalKind::malformed, "repeated_tenant", "the request names several tenants",
+                   "x-troupe-tenant", "one at most"};
   if (all.count("authorization") > 1)
-    return Refusal{400, "repeated_key", "the request has several keys", "authorization", "one at most"};
+    return Refusal{RefusalKind::malformed, "repeated_key", "the request has several keys", "authorization",
+                   "one at most"};
   return std::nullopt;
 }
 
@@ -212,24 +215,24 @@ std::string cut(std::string text, std::size_t bytes_max) {
   return text;
 }
 
-grpc::StatusCode code_of(unsigned status) {
-  switch (status) {
-    case 401:
+grpc::StatusCode code_of(RefusalKind kind) {
+  switch (kind) {
+    case RefusalKind::unauthenticated:
       return grpc::StatusCode::UNAUTHENTICATED;
-    case 403:
+    case RefusalKind::forbidden:
       return grpc::StatusCode::PERMISSION_DENIED;
-    case 404:
+    case RefusalKind::not_found:
       return grpc::StatusCode::NOT_FOUND;
-    case 412:
-    case 422:
+    case RefusalKind::precondition_failed:
+    case RefusalKind::unprocessable:
       return grpc::StatusCode::FAILED_PRECONDITION;
-    case 429:
+    case RefusalKind::over_quota:
       return grpc::StatusCode::RESOURCE_EXHAUSTED;
-    case 500:
+    case RefusalKind::internal:
       return grpc::StatusCode::INTERNAL;
-    case 503:
+    case RefusalKind::unavailable:
       return grpc::StatusCode::UNAVAILABLE;
-    case 504:
+    case RefusalKind::deadline_exceeded:
       return grpc::StatusCode::DEADLINE_EXCEEDED;
     default:
       return grpc::StatusCode::INVALID_ARGUMENT;
@@ -238,7 +241,7 @@ grpc::StatusCode code_of(unsigned status) {
 
 // Turns a reply into a status; error code and place go into the trailing metadata, which are ASCII.
 grpc::Status status_of(const ServerReply& reply, grpc::CallbackServerContext& context) {
-  if (reply.status == 200) return grpc::Status::OK;
+  if (!reply.refused) return grpc::Status::OK;
   const auto body = nlohmann::json::parse(reply.body, nullptr, false);
   const auto text = [&](const char* name) {
     const bool has = body.is_object() && body.contains("error") && body["error"].is_object() &&
@@ -254,7 +257,7 @@ grpc::Status status_of(const ServerReply& reply, grpc::CallbackServerContext& co
   // an expired deadline wins over every other reason
   const bool over = std::chrono::system_clock::now() >= context.deadline();
   const std::string words = where + ": " + text("message") + "; expected " + text("expected");
-  return {over ? grpc::StatusCode::DEADLINE_EXCEEDED : code_of(reply.status), cut(words, status_text_max)};
+  return {over ? grpc::StatusCode::DEADLINE_EXCEEDED : code_of(*reply.refused), cut(words, status_text_max)};
 }
 
 // Returns the microseconds until the client's deadline; 0 = it has none.
@@ -336,14 +339,15 @@ class Service final : public RawService {
                           std::int64_t) -> std::variant<std::string, Refusal> {
       const auto* of_kind = std::get_if<Kind>(&answer);
       if (!of_kind)
-        return Refusal{500, "wrong_answer", "the router answered with the wrong kind of message", "router",
+        return Refusal{RefusalKind::internal, "wrong_answer",
+                       "the router answered with the wrong kind of message", "router",
                        "an answer to the request"};
       if (auto other = reject_if_other_model(model, known, of_kind->model_version)) return *other;
       Reply made;
       put(*of_kind, &made);
       bool owned = false;
       if (!grpc::SerializationTraits<Reply>::Serialize(made, reply, &owned).ok())
-        return Refusal{500, "wrong_answer", "the answer cannot be serialized", "router",
+        return Refusal{RefusalKind::internal, "wrong_answer", "the answer cannot be serialized", "router",
                        "an answer to the request"};
       return std::string();
     };
@@ -361,7 +365,11 @@ class Service final : public RawService {
     if (!call.fault) call.fault = find_long_list(sizes, list_limits<RouterMessage>(limits_of(call)));
     if (call.fault) return true;
     for (const ListSize& size : sizes) keep(size.kept_of_one * size.elements, kept);
-    call.asked.message = message_of(asked);
+    ParsedMessage message = message_of(asked);
+    if (auto* fault = std::get_if<Refusal>(&message))
+      call.fault = std::move(*fault);
+    else
+      call.asked.message = std::get<Message>(std::move(message));
     return true;
   }
 

@@ -20,7 +20,7 @@ using OrderedValue = nlohmann::ordered_json;
 constexpr std::uint32_t usual_tokens = 16;  // OpenAI's default
 
 [[noreturn]] void wrong_type(std::string where, const std::string& expected) {
-  throw Refusal{400, "wrong_type", where + " has the wrong type", where, expected};
+  throw Refusal{RefusalKind::malformed, "wrong_type", where + " has the wrong type", where, expected};
 }
 
 // OpenAI members that have no effect here, with their accepted default values; null is always
@@ -53,8 +53,9 @@ const Inert* find_inert(std::string_view name) {
 [[noreturn]] void unsupported(const Inert& member) {
   std::string expected;
   for (const Value& value : member.defaults) expected += value.dump() + ", ";
-  throw Refusal{400, "unsupported_value", std::string(member.name) + " has a value that is not supported",
-                std::string(member.name), expected + "null, or none"};
+  throw Refusal{RefusalKind::malformed, "unsupported_value",
+                std::string(member.name) + " has a value that is not supported", std::string(member.name),
+                expected + "null, or none"};
 }
 
 // Splits a text into words: separated by blanks, or, for words in angle brackets, by nothing.
@@ -71,7 +72,8 @@ class Words {
     if (word.front() == '<') word = word.substr(0, std::min(word.find('>'), word.size() - 1) + 1);
     left_.remove_prefix(word.size());
     if (const std::optional<Token> token = vocabulary_.find(word)) return token;
-    throw Refusal{422, "unknown_word", in_quotes(word) + " is not in the model's vocabulary", "prompt",
+    throw Refusal{RefusalKind::unprocessable, "unknown_word",
+                  in_quotes(word) + " is not in the model's vocabulary", "prompt",
                   "words of vocab.json with blanks between them, or a list of token ids"};
   }
 
@@ -107,13 +109,13 @@ class Reader {
   }
   bool key(std::string& name);
   bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception&) {
-    throw Refusal{400, "malformed_json", "the body is not valid JSON", "byte " + std::to_string(byte),
-                  "a JSON object"};
+    throw Refusal{RefusalKind::malformed, "malformed_json", "the body is not valid JSON",
+                  "byte " + std::to_string(byte), "a JSON object"};
   }
 
   void finish() const {
     if (!given_.contains("prompt"))
-      throw Refusal{400, "missing_field", "the body has no prompt", "prompt",
+      throw Refusal{RefusalKind::malformed, "missing_field", "the body has no prompt", "prompt",
                     "a list of token ids, or words of the model's vocabulary"};
   }
 
@@ -151,7 +153,7 @@ class Reader {
   }
   void logprobs(const Value& value) {
     if (number<std::uint32_t>(value) > 1)
-      throw Refusal{400, "unsupported_value",
+      throw Refusal{RefusalKind::malformed, "unsupported_value",
                     "logprobs is " + value.dump() + ": only the chosen tokens have log-probabilities",
                     "logprobs", "0, 1, null, or none"};
     request.logprobs = true;
@@ -184,11 +186,11 @@ bool Reader::key(std::string& name) {
     std::string names;
     for (const Member& member : members())
       names += (names.empty() ? "one of " : ", ") + std::string(member.name);
-    throw Refusal{400, "unknown_field", "there is no such field",
+    throw Refusal{RefusalKind::malformed, "unknown_field", "there is no such field",
                   name.empty() ? "\"\"" : name.substr(0, quoted_bytes_max), names};
   }
   if (!given_.insert(name).second)
-    throw Refusal{400, "malformed_json", "a key is given twice", name, "each key once"};
+    throw Refusal{RefusalKind::malformed, "malformed_json", "a key is given twice", name, "each key once"};
   key_ = name;
   return true;
 }
@@ -224,7 +226,7 @@ bool Reader::start_array(std::size_t) {
 
 void Reader::begin_prompt() {
   if (++prompts_ > 1)
-    throw Refusal{400, "several_prompts", "there are several prompts", "prompt",
+    throw Refusal{RefusalKind::malformed, "several_prompts", "there are several prompts", "prompt",
                   "one: a list of token ids, or a string of words with blanks between them"};
 }
 
@@ -243,8 +245,8 @@ void Reader::take_element(const Value& value) {
 void Reader::add_token(Token token) {
   if (request.prompt.size() >= tokens_max_) {
     const std::string most = std::to_string(tokens_max_);
-    throw Refusal{413, "too_many_tokens", "the prompt has more than " + most + " tokens", "prompt",
-                  "at most " + most + " (the model's positions)"};
+    throw Refusal{RefusalKind::too_large, "too_many_tokens", "the prompt has more than " + most + " tokens",
+                  "prompt", "at most " + most + " (the model's positions)"};
   }
   request.prompt.push_back(token);
 }
@@ -252,7 +254,8 @@ void Reader::add_token(Token token) {
 void Reader::add_text(const std::string& text) {
   if (text_.tokenizer) return add_text_tokens(text_, text, "prompt", tokens_max_, request.prompt);
   if (!text_.has_words())
-    throw Refusal{422, "no_words", "the model has no tokenizer.json, and no vocab.json with words", "prompt",
+    throw Refusal{RefusalKind::unprocessable, "no_words",
+                  "the model has no tokenizer.json, and no vocab.json with words", "prompt",
                   "a list of token ids"};
   Words words(*text_.words, text);
   while (const std::optional<Token> token = words.next()) add_token(*token);
@@ -308,8 +311,8 @@ std::variant<CompleteRequest, Refusal> read_completion(std::string_view body, co
   try {
     // The library treats a NUL as the end of the text and would ignore what follows.
     if (const auto nul = body.find('\0'); nul != body.npos)
-      throw Refusal{400, "malformed_json", "the body has a NUL byte", "byte " + std::to_string(nul + 1),
-                    "a JSON object"};
+      throw Refusal{RefusalKind::malformed, "malformed_json", "the body has a NUL byte",
+                    "byte " + std::to_string(nul + 1), "a JSON object"};
     Reader reader(text, prompt_tokens_max);
     Value::sax_parse(body.begin(), body.end(), &reader);
     reader.finish();

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "server/formats/http_refusal.h"
+
 namespace troupe::server {
 namespace {
 
@@ -25,7 +27,8 @@ CompleteRequest request_of(const std::string& body) {
 std::string refusal_of(const std::string& body) {
   const auto result = read(body);
   const auto* refusal = std::get_if<Refusal>(&result);
-  return refusal ? std::to_string(refusal->status) + " " + refusal->code + " " + refusal->where : "sound";
+  return refusal ? std::to_string(http_status(refusal->kind)) + " " + refusal->code + " " + refusal->where
+                 : "sound";
 }
 std::vector<Token> prompt_of(const std::string& prompt) {
   return request_of(R"({"prompt":)" + prompt + "}").prompt;

@@ -29,20 +29,20 @@ std::string short_text(std::string_view text) {
 }
 
 Refusal header_too_long(const HeadLimits& limits) {
-  return {431, "header_too_long", "the header is too long", "header",
+  return {RefusalKind::header_too_large, "header_too_long", "the header is too long", "header",
           "at most " + std::to_string(limits.header_bytes_max) + " bytes (http.header_bytes_max)"};
 }
 
 Refusal refusal_of(const beast::error_code& error, const HeadLimits& limits) {
   if (error == http::error::header_limit) return header_too_long(limits);
-  return {400, "bad_http", error.message(), "request", "HTTP/1.1"};
+  return {RefusalKind::malformed, "bad_http", error.message(), "request", "HTTP/1.1"};
 }
 
 // A proxy may route by Host and a server by the target, so both must agree (RFC 9112 §3.2).
 std::optional<Refusal> host_fault(const http::request_header<>& header) {
   const std::size_t hosts = header.count(http::field::host);
   if (hosts == 1 || (hosts == 0 && header.version() == 10)) return std::nullopt;
-  return Refusal{400, "bad_host",
+  return Refusal{RefusalKind::malformed, "bad_host",
                  hosts == 0 ? "the request names no host" : "the request names several hosts", "host",
                  "one Host, which may be empty"};
 }
@@ -52,16 +52,19 @@ std::optional<Refusal> host_fault(const http::request_header<>& header) {
 std::optional<Refusal> header_fault(const http::request_parser<http::empty_body>& parser) {
   const auto& header = parser.get();
   if (std::distance(header.begin(), header.end()) > fields_max)
-    return Refusal{431, "header_too_long", "the header has too many fields", "header",
-                   "at most " + std::to_string(fields_max)};
+    return Refusal{RefusalKind::header_too_large, "header_too_long", "the header has too many fields",
+                   "header", "at most " + std::to_string(fields_max)};
   const bool coded = header.count(http::field::transfer_encoding) > 0;
   if (coded && (!parser.chunked() || header.version() == 10))
-    return Refusal{501, "transfer_encoding", "the body has an unsupported transfer coding",
-                   "transfer-encoding", "chunked in HTTP/1.1, or content-length"};
+    return Refusal{RefusalKind::unsupported, "transfer_encoding",
+                   "the body has an unsupported transfer coding", "transfer-encoding",
+                   "chunked in HTTP/1.1, or content-length"};
   if (header.count(tenant_header) > 1)
-    return Refusal{400, "repeated_tenant", "the request names several tenants", tenant_header, "at most one"};
+    return Refusal{RefusalKind::malformed, "repeated_tenant", "the request names several tenants",
+                   tenant_header, "at most one"};
   if (header.count(http::field::authorization) > 1)
-    return Refusal{400, "repeated_key", "the request has several keys", "authorization", "at most one"};
+    return Refusal{RefusalKind::malformed, "repeated_key", "the request has several keys", "authorization",
+                   "at most one"};
   return host_fault(header);
 }
 

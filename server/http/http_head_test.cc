@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+using namespace troupe;
 using namespace troupe::server;
 
 namespace {
@@ -62,7 +63,7 @@ TEST_SUITE("request head") {
       kept.erase(0, head.take(kept));
     }
     REQUIRE(head.fault());
-    CHECK(head.fault()->status == 431);
+    CHECK(head.fault()->kind == RefusalKind::header_too_large);
     CHECK(come <= limits.header_bytes_max + 12);
     CHECK(head.take("a: b\r\n") == 0);
   }

@@ -31,7 +31,8 @@ constexpr std::string_view users_path = "/v1/users/", items_path = "/v1/items/",
                            models_path = "/v2/models/";
 
 Refusal not_found(std::string_view target) {
-  return {404, "no_such_path", "nothing is served at " + std::string(target.substr(0, 100)), "path",
+  return {RefusalKind::not_found, "no_such_path",
+          "nothing is served at " + std::string(target.substr(0, 100)), "path",
           "/v1/rank, /v1/score, /score, /generative_scoring, /v1/generate, /v1/completions, /v1/rerank, "
           "/v1/users/{id}, /v1/users/{id}/events, "
           "/v1/items/{id}, /v1/users, /v1/items, /v1/events, /v1/models, "
@@ -41,8 +42,8 @@ Refusal not_found(std::string_view target) {
 }
 
 Refusal wrong_method(std::string_view method, std::string_view expected) {
-  return {405, "wrong_method", "method is " + std::string(method.substr(0, 20)), "method",
-          std::string(expected)};
+  return {RefusalKind::wrong_method, "wrong_method", "method is " + std::string(method.substr(0, 20)),
+          "method", std::string(expected)};
 }
 
 // Strips scheme and host from an absolute target, which a client sends if it takes the server for a
@@ -79,16 +80,17 @@ std::optional<std::string> percent_decoded(std::string_view text) {
 std::variant<std::string, Refusal> id_in_path(std::string_view text, const ServerLimits& limits) {
   std::optional<std::string> id = percent_decoded(text);
   if (!id || id->empty() || id->size() > limits.id_bytes_max || !is_utf8(*id) || text.find('/') != text.npos)
-    return Refusal{400, "bad_id", "the id in the path is empty, too long or not percent-encoded UTF-8",
-                   "path", "1.." + std::to_string(limits.id_bytes_max) + " bytes of UTF-8, percent-encoded"};
+    return Refusal{RefusalKind::malformed, "bad_id",
+                   "the id in the path is empty, too long or not percent-encoded UTF-8", "path",
+                   "1.." + std::to_string(limits.id_bytes_max) + " bytes of UTF-8, percent-encoded"};
   return *std::move(id);
 }
 
 // The body may repeat the id of the path.
 std::optional<Refusal> take_id(std::string& in_body, const std::string& in_path) {
   if (!in_body.empty() && in_body != in_path)
-    return Refusal{400, "id_mismatch", "the body names a different id than the path", "body",
-                   "the id in the path, or none"};
+    return Refusal{RefusalKind::malformed, "id_mismatch", "the body names a different id than the path",
+                   "body", "the id in the path, or none"};
   in_body = in_path;
   return std::nullopt;
 }
@@ -138,7 +140,8 @@ template <class M>
 Refusal explained(Refusal refusal) {
   if constexpr (requires(M m) { m.tenant; })
     if (refusal.code == "unknown_field" && refusal.where == "tenant")
-      return {400, "tenant_in_body", "the body names a tenant", "tenant", "the header x-troupe-tenant"};
+      return {RefusalKind::malformed, "tenant_in_body", "the body names a tenant", "tenant",
+              "the header x-troupe-tenant"};
   if constexpr (std::is_same_v<M, PutItem>) {
     if (refusal.code == "wrong_type" && names_token(refusal))
       refusal.expected += "; words and texts are for models with a vocab.json or a tokenizer.json";
@@ -164,7 +167,8 @@ HttpRoute parsed(const HttpRequest& request, const ServerLimits& limits, const M
 
 HttpRoute route_completion(const HttpRequest& request, const ServerLimits& limits, const ModelText& text) {
   if (request.body.starts_with("\x1f\x8b"))
-    return Refusal{415, "content_encoding", "the body is compressed (gzip)", "body", "JSON as plain text"};
+    return Refusal{RefusalKind::unsupported_media, "content_encoding", "the body is compressed (gzip)",
+                   "body", "JSON as plain text"};
   auto read = read_completion(request.body, text, limits.prompt_tokens_max);
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& message = std::get<CompleteRequest>(read);
@@ -236,8 +240,8 @@ ScoreLimits score_limits(const ServerLimits& limits) {
 }
 
 Refusal other_answer() {
-  return {500, "wrong_answer", "the router answered with the wrong kind of message", "router",
-          "an answer to the request"};
+  return {RefusalKind::internal, "wrong_answer", "the router answered with the wrong kind of message",
+          "router", "an answer to the request"};
 }
 
 template <class M>
@@ -344,14 +348,14 @@ HttpRoute route_model(const HttpRequest& request, ModelPath path, const ServerLi
 HttpRoute route_reload(const HttpRequest& request, const ServerLimits& limits, std::string Reload::*named,
                        const char* field) {
   if (!limits.admin_routes)
-    return Refusal{403, "admin_routes_off", "this server does not change models and catalogs", "path",
-                   "http.admin_routes: true"};
+    return Refusal{RefusalKind::forbidden, "admin_routes_off",
+                   "this server does not change models and catalogs", "path", "http.admin_routes: true"};
   if (request.method != "POST") return wrong_method(request.method, "POST");
   HttpRoute routed = parsed<Reload>(request, limits);
   const auto* message = std::get_if<Message>(&routed);
   if (message && (std::get<Reload>(*message).*named).empty())
-    return Refusal{400, "empty_reload", "the body does not name what this path changes", field,
-                   "the version to serve from now on"};
+    return Refusal{RefusalKind::malformed, "empty_reload", "the body does not name what this path changes",
+                   field, "the version to serve from now on"};
   return routed;
 }
 
@@ -391,7 +395,8 @@ const BulkPath* find_bulk(std::string_view path) {
 }
 
 Refusal not_your_catalog() {
-  return {403, "not_your_catalog", "this tenant may not change items, which all tenants share", "tenant",
+  return {RefusalKind::forbidden, "not_your_catalog",
+          "this tenant may not change items, which all tenants share", "tenant",
           "the tenant of http.catalog_tenant, or http.admin_routes: true"};
 }
 
@@ -443,7 +448,8 @@ std::optional<Refusal> reject_if_other_model(const std::string& asked, const Ans
   if (asked.empty() || std::ranges::count(names, asked) > 0) return std::nullopt;
   std::string expected;
   for (const std::string& name : names) expected += name + ", ";
-  return Refusal{404, "unknown_model", "the requested model is not served", "model", expected + "or none"};
+  return Refusal{RefusalKind::not_found, "unknown_model", "the requested model is not served", "model",
+                 expected + "or none"};
 }
 
 bool asks_health(std::string_view target) {

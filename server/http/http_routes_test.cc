@@ -52,7 +52,7 @@ TEST_SUITE("routes") {
     CHECK(m.n == 3);
     CHECK(m.tenant == "acme");
     CHECK(refusal_of(ask("GET", "/v1/completions")).code == "wrong_method");
-    CHECK(refusal_of(ask("POST", "/v1/completions", "\x1f\x8b")).status == 415);
+    CHECK(refusal_of(ask("POST", "/v1/completions", "\x1f\x8b")).kind == RefusalKind::unsupported_media);
     CHECK(refusal_of(ask("POST", "/v1/completions", R"({"prompt":[1,1,1,1,1,1,1,1,1]})")).code ==
           "too_many_tokens");
     CHECK(is_ranking("POST", "/v1/completions?x"));
@@ -96,7 +96,7 @@ TEST_SUITE("routes") {
 
   TEST_CASE("routes: too many candidates are refused before the body is parsed") {
     const Refusal r = refusal_of(ask("POST", "/v1/rank", R"({"user":"u","candidates":["a","b","c","d"]})"));
-    CHECK(r.status == 413);
+    CHECK(r.kind == RefusalKind::too_large);
     CHECK(r.code == "too_many_candidates");
   }
 
@@ -119,7 +119,7 @@ TEST_SUITE("routes") {
     for (const char* bad : {"/v1/users//events", "/v1/users/a/b/events", "/v1/users/%/events",
                             "/v1/users/12345678901234567/events"})
       CHECK(refusal_of(ask("POST", bad, body)).code == "bad_id");
-    CHECK(refusal_of(ask("PUT", "/v1/users/a/events", body)).status == 405);
+    CHECK(refusal_of(ask("PUT", "/v1/users/a/events", body)).kind == RefusalKind::wrong_method);
     CHECK(refusal_of(ask("POST", "/v1/users/a/events", R"({"user":"b","events":[{"item":"i"}]})")).code ==
           "id_mismatch");
   }
@@ -140,25 +140,25 @@ TEST_SUITE("routes") {
     for (const char* path : {"models", "catalog"})
       CHECK(message_of<Reload>(reload(path, R"({"model":"m2","catalog":"c2"})")) == Reload{0, "m2", "c2"});
     CHECK(refusal_of(reload("models", R"({"model":"m2"})", false)).code == "admin_routes_off");
-    CHECK(refusal_of(reload("catalog", "nonsense", false)).status == 403);
+    CHECK(refusal_of(reload("catalog", "nonsense", false)).kind == RefusalKind::forbidden);
     CHECK(refusal_of(reload("models", R"({"catalog":"c2"})")).code == "empty_reload");
     CHECK(refusal_of(reload("catalog", R"({"model":"m2"})")).where == "catalog");
     CHECK(refusal_of(reload("models", R"({"model_version":"m2"})")).code == "unknown_field");
-    CHECK(refusal_of(ask("GET", "/v1/models/reload", "", "", true)).status == 405);
+    CHECK(refusal_of(ask("GET", "/v1/models/reload", "", "", true)).kind == RefusalKind::wrong_method);
   }
 
   TEST_CASE("routes: unknown paths and methods are refused with what is served") {
-    CHECK(refusal_of(ask("GET", "/nothing")).status == 404);
-    CHECK(refusal_of(ask("GET", "/v1/rank")).status == 405);
-    CHECK(refusal_of(ask("POST", "/metrics")).status == 405);
-    CHECK(refusal_of(ask("PATCH", "/v1/users/a")).status == 405);
+    CHECK(refusal_of(ask("GET", "/nothing")).kind == RefusalKind::not_found);
+    CHECK(refusal_of(ask("GET", "/v1/rank")).kind == RefusalKind::wrong_method);
+    CHECK(refusal_of(ask("POST", "/metrics")).kind == RefusalKind::wrong_method);
+    CHECK(refusal_of(ask("PATCH", "/v1/users/a")).kind == RefusalKind::wrong_method);
     CHECK(std::get<ServerQuestion>(ask("GET", "/v2/health/ready?x=1")) == ServerQuestion::ready);
   }
 
   TEST_CASE("routes: malformed bodies are refused with an error code") {
     for (const char* bad :
          {"", "{", "[]", "nonsense", R"({"user":1,"candidates":"a"})", R"({"user":"u","unknown":1})"})
-      CHECK(refusal_of(ask("POST", "/v1/rank", bad)).status == 400);
+      CHECK(refusal_of(ask("POST", "/v1/rank", bad)).kind == RefusalKind::malformed);
   }
 
   TEST_CASE("routes: each list has a limit that holds while parsing, and the refusal names its setting") {
@@ -180,7 +180,7 @@ TEST_SUITE("routes") {
       // the list does not even end, which must not matter
       while (body.size() < 900'000) body += list.element;
       const Refusal r = refusal_of(ask(list.method, list.target, body));
-      CHECK(r.status == 413);
+      CHECK(r.kind == RefusalKind::too_large);
       CHECK(r.where == list.where);
       CHECK(r.expected.find(list.setting) != std::string::npos);
     }
@@ -197,7 +197,7 @@ TEST_SUITE("routes") {
     CHECK(std::get<ServerQuestion>(ask("GET", "http://x:8080/v2/health/live")) == ServerQuestion::live);
     CHECK(message_of<DeleteUser>(ask("DELETE", "HTTPS://x/v1/users/a%20b?y=http://z/")).user == "a b");
     for (const char* target : {"http://", "http:///v1/rank", "http://x?/metrics", "ftp://x/metrics"})
-      CHECK(refusal_of(ask("GET", target)).status == 404);
+      CHECK(refusal_of(ask("GET", target)).kind == RefusalKind::not_found);
     CHECK(std::get<ServerQuestion>(ask("GET", "http://x")) == ServerQuestion::page);
   }
 
@@ -215,7 +215,8 @@ TEST_SUITE("routes") {
       }
       const HttpRoute routed = ask(method, target);
       const auto* refusal = std::get_if<Refusal>(&routed);
-      CHECK((!refusal || (refusal->status != 404 && refusal->status != 405)));
+      CHECK((!refusal ||
+             (refusal->kind != RefusalKind::not_found && refusal->kind != RefusalKind::wrong_method)));
     }
   }
 
@@ -241,7 +242,8 @@ TEST_SUITE("routes") {
     CHECK(status("acme", "acme", false) == "");
     CHECK(status("", "acme", false) == "not_your_catalog");
     CHECK(status("other", "acme", true) == "");
-    CHECK(refusal_of(ask("PUT", "/v1/items/i", R"({"tokens":[1],"identifier":1})", "acme")).status == 403);
+    CHECK(refusal_of(ask("PUT", "/v1/items/i", R"({"tokens":[1],"identifier":1})", "acme")).kind ==
+          RefusalKind::forbidden);
     CHECK(message_of<GetItem>(ask("GET", "/v1/items/i", "", "acme")).item == "i");
   }
 }

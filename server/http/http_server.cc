@@ -14,6 +14,7 @@
 #include "runtime/wire/json.h"
 #include "runtime/wire/json_text.h"
 #include "server/formats/entity_tags.h"
+#include "server/formats/http_refusal.h"
 #include "server/formats/inference_protocol.h"
 #include "server/formats/word_tokens.h"
 #include "server/http/completions.h"
@@ -111,16 +112,27 @@ void set_trace(Message& message, const TraceContext& trace) {
       message);
 }
 
-Refusal stopping() { return {503, "stopping", "the server is stopping", "server", "another server"}; }
+Refusal stopping() {
+  return {RefusalKind::unavailable, "stopping", "the server is stopping", "server", "another server"};
+}
 
 }  // namespace
 
 HttpServer::Answer HttpServer::Answer::of(const Refusal& refusal) {
-  return {.status = refusal.status,
+  return {.status = http_status(refusal.kind),
           .body = to_json(refusal),
-          .allow = refusal.status == 405 ? refusal.expected : "",
+          .allow = refusal.kind == RefusalKind::wrong_method ? refusal.expected : "",
           .retry_after_s = refusal.retry_after_s,
-          .code = refusal.code};
+          .code = refusal.code,
+          .refused = refusal.kind};
+}
+
+HttpServer::Answer HttpServer::Answer::of(const TenantPauses::StoredRefusal& refusal) {
+  return {.status = http_status(refusal.kind),
+          .body = refusal.json,
+          .retry_after_s = refusal.retry_after_s,
+          .code = "tenant_overloaded",
+          .refused = refusal.kind};
 }
 
 HttpServer::Answer HttpServer::Answer::of(const Message& message, const ModelText& text) {
@@ -138,13 +150,14 @@ HttpServer::Answer HttpServer::Answer::of(const Message& message, const ModelTex
   if (const auto* m = std::get_if<ItemReply>(&message))
     return versioned(with_words(to_json(*m), m->tokens, text), m->version);
   if (const auto* m = std::get_if<Refused>(&message)) return of(m->refusal);
-  return of(
-      Refusal{500, "wrong_answer", "an actor answered with the wrong kind of message", "router", "a reply"});
+  return of(Refusal{RefusalKind::internal, "wrong_answer", "an actor answered with the wrong kind of message",
+                    "router", "a reply"});
 }
 
 HttpServer::Answer HttpServer::Answer::of_models(std::span<const StatusReply> routers) {
   if (routers.empty())
-    return of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that answers"});
+    return of(Refusal{RefusalKind::unavailable, "not_ready", "the router does not answer", "router",
+                      "a router that answers"});
   std::string text = R"({"object":"list","data":[)";
   const auto add = [&](const StatusReply& router, const std::string& id, const std::string& version) {
     text += text.ends_with('[') ? R"({"id":)" : R"(,{"id":)";
@@ -373,8 +386,8 @@ void HttpServer::Server::shape_by_versions(const Message& answer, const decltype
   ask_status(
       {config.router}, [answer, shape, then = std::move(then)](const std::vector<StatusReply>& replies) {
         if (replies.empty())
-          return then(Answer::of(
-              Refusal{503, "not_ready", "the router does not answer", "router", "a router that answers"}));
+          return then(Answer::of(Refusal{RefusalKind::unavailable, "not_ready", "the router does not answer",
+                                         "router", "a router that answers"}));
         then(shaped(answer, shape(answer, {.versions = versions_of(replies.front())}, since_1970_s())));
       });
 }
@@ -387,8 +400,8 @@ void HttpServer::Server::expire(RequestId id) {
   const std::int64_t us = found->second.us;
   pauses.answered(found->second.tenant);
   waiting.erase(found);
-  then(Answer::of(Refusal{504, "no_answer", "the router did not answer in time", "router",
-                          "an answer within " + std::to_string(us / 1000) + " ms"}));
+  then(Answer::of(Refusal{RefusalKind::deadline_exceeded, "no_answer", "the router did not answer in time",
+                          "router", "an answer within " + std::to_string(us / 1000) + " ms"}));
 }
 
 void HttpServer::Server::finish_status(RequestId id) {
@@ -468,18 +481,18 @@ void HttpServer::Server::answer_question(ServerQuestion question, std::string_vi
       then({200, cluster_json(replies)});
     });
   if (retired)
-    return then(
-        Answer::of(Refusal{503, "not_ready", "this node is shutting down", "cluster", "another node"}));
+    return then(Answer::of(Refusal{RefusalKind::unavailable, "not_ready", "this node is shutting down",
+                                   "cluster", "another node"}));
   const auto& asked = config.must_be_ready.empty() ? config.actors : config.must_be_ready;
   const std::string obstacle = config.obstacle ? config.obstacle() : "";
-  ask_status(asked,
-             [count = asked.size(), obstacle, then = std::move(then)](std::vector<StatusReply> replies) {
-               std::string missing = replies.size() < count ? "an actor does not answer" : obstacle;
-               for (const StatusReply& r : replies)
-                 if (!r.ready) missing = why_not_ready(r);
-               if (missing.empty()) return then({200, "{\"ready\":true}"});
-               then(Answer::of(Refusal{503, "not_ready", missing, "cluster", "every actor ready"}));
-             });
+  ask_status(asked, [count = asked.size(), obstacle,
+                     then = std::move(then)](std::vector<StatusReply> replies) {
+    std::string missing = replies.size() < count ? "an actor does not answer" : obstacle;
+    for (const StatusReply& r : replies)
+      if (!r.ready) missing = why_not_ready(r);
+    if (missing.empty()) return then({200, "{\"ready\":true}"});
+    then(Answer::of(Refusal{RefusalKind::unavailable, "not_ready", missing, "cluster", "every actor ready"}));
+  });
 }
 
 void HttpServer::Server::answer_model_question(const ModelQuestion& question, const ServerModel* model,
@@ -487,8 +500,8 @@ void HttpServer::Server::answer_model_question(const ModelQuestion& question, co
   ask_status({model ? model->router : config.router}, [question, then = std::move(then)](
                                                           const std::vector<StatusReply>& replies) {
     if (replies.empty())
-      return then(Answer::of(
-          Refusal{503, "not_ready", "the router does not answer", "router", "a router that answers"}));
+      return then(Answer::of(Refusal{RefusalKind::unavailable, "not_ready", "the router does not answer",
+                                     "router", "a router that answers"}));
     const StatusReply& router = replies.front();
     const std::string name = field_of(router, "model");
     std::string version = field_of(router, "model_version");
@@ -498,8 +511,8 @@ void HttpServer::Server::answer_model_question(const ModelQuestion& question, co
     if (!question.ready)
       return then({200, model_metadata(question.model, version, field_of(router, "model_serves"))});
     if (!router.ready)
-      return then(
-          Answer::of(Refusal{503, "not_ready", why_not_ready(router), "model", "a model that is ready"}));
+      return then(Answer::of(Refusal{RefusalKind::unavailable, "not_ready", why_not_ready(router), "model",
+                                     "a model that is ready"}));
     std::string body = "{\"name\":";
     append_json_string(body, question.model);
     then({200, body + ",\"ready\":true}"});

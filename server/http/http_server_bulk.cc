@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/formats/bulk_results.h"
+#include "server/formats/http_refusal.h"
 
 namespace troupe::server {
 
@@ -118,7 +119,7 @@ void HttpServer::Session::write_results() {
   const bool broken = body->fault().has_value();
   const bool last = broken || server.closing || (body->done() && !waits);
   if (broken)
-    text += bulk_result(bulk->lines + 1, body->fault()->status, Answer::of(*body->fault()).body),
+    text += bulk_result(bulk->lines + 1, http_status(body->fault()->kind), Answer::of(*body->fault()).body),
         ++bulk->failed;
   if (last) text += bulk_end(bulk->lines, bulk->failed);
   if (text.empty()) return read_lines();

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "runtime/wire/json.h"
+#include "server/formats/http_refusal.h"
 #include "server/http/http_server_state.h"
 
 namespace troupe::server {
@@ -16,8 +16,9 @@ namespace troupe::server {
 namespace {
 
 ServerReply stopped_call() {
-  const Refusal refusal{503, "stopping", "the server is stopping", "server", "another server"};
-  return {refusal.status, to_json(refusal), refusal.code};
+  const Refusal refusal{RefusalKind::unavailable, "stopping", "the server is stopping", "server",
+                        "another server"};
+  return {refusal.kind, to_json(refusal), refusal.code};
 }
 
 }  // namespace
@@ -59,10 +60,7 @@ class HttpServer::Call : public std::enable_shared_from_this<Call> {
     counted_ = std::get<std::string>(std::move(begun));
     if (const auto* reported = server.pauses.find(asked_.tenant, server.now_us())) {
       server.metrics.record(Metric::tenant_refused, 1, asked_.tenant);
-      end(server, {.status = reported->status,
-                   .body = reported->json,
-                   .retry_after_s = reported->retry_after_s,
-                   .code = "tenant_overloaded"});
+      end(server, Answer::of(*reported));
       return std::nullopt;
     }
     if (asked_.fault) return std::move(asked_.fault);
@@ -95,7 +93,7 @@ class HttpServer::Call : public std::enable_shared_from_this<Call> {
             .count();
     server.note(std::move(seen_));
     std::exchange(then_, nullptr)(
-        {answer.status, std::move(answer.body), std::move(answer.code), answer.retry_after_s});
+        {answer.refused, std::move(answer.body), std::move(answer.code), answer.retry_after_s});
   }
 
   ServerCall asked_;

@@ -20,9 +20,9 @@ struct ServerCall {
 };
 
 struct ServerReply {
-  unsigned status = 200;  // HTTP status
-  std::string body;       // in the form of `asked`, or a refusal in JSON
-  std::string code;       // error code of a refusal
+  std::optional<RefusalKind> refused = {};  // nullopt = answered
+  std::string body;                         // in the form of `asked`, or a refusal in JSON
+  std::string code;                         // error code of a refusal
   unsigned retry_after_s = 0;
 };
 using OnServerReply =

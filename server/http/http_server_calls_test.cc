@@ -37,14 +37,14 @@ TEST_SUITE("HTTP server, calls") {
     ServerCall call = ranking("ana");
     call.tenant = "acme";
     const ServerReply reply = ask(*f.http_server, std::move(call)).get();
-    CHECK(reply.status == 200);
+    CHECK(!reply.refused);
     CHECK(reply.body == "ana of acme");
   }
 
   TEST_CASE("calls: a refusal is returned with its code") {
     Fixture f;
     const ServerReply reply = ask(*f.http_server, ranking("nobody")).get();
-    CHECK(reply.status == 404);
+    CHECK(reply.refused == RefusalKind::not_found);
     CHECK(reply.code == "unknown_user");
     CHECK(has(reply.body, "no such user"));
   }
@@ -63,7 +63,8 @@ TEST_SUITE("HTTP server, calls") {
     call.tenant = "other";
     CHECK(ask(*f.http_server, call).get().code == "not_your_tenant");
     call.tenant = "";
-    call.fault = Refusal{413, "too_many_candidates", "there are many", "candidates", "fewer"};
+    call.fault =
+        Refusal{RefusalKind::too_large, "too_many_candidates", "there are many", "candidates", "fewer"};
     CHECK(ask(*f.http_server, call).get().code == "too_many_candidates");
     call.authorization = "";
     CHECK(ask(*f.http_server, call).get().code == "no_key");
@@ -78,7 +79,7 @@ TEST_SUITE("HTTP server, calls") {
     f.asked.wait(0);
     CHECK(ask(*f.http_server, ranking("ana")).get().code == "too_many_at_once");
     f.http_server->deliver(RankReply{1, "ana"});
-    CHECK(first.get().status == 200);
+    CHECK(!first.get().refused);
   }
 
   TEST_CASE("calls: a closing server answers waiting and new calls") {

@@ -27,24 +27,24 @@ HeadLimits head_limits(const HttpServerConfig& config) {
 }
 
 Refusal cut_short() {
-  return {400, "bad_http", "the connection ended before the request was complete", "request",
-          "a complete request"};
+  return {RefusalKind::malformed, "bad_http", "the connection ended before the request was complete",
+          "request", "a complete request"};
 }
 
 Refusal needs_tls() {
-  return {400, "needs_tls", "this server requires TLS, and the request was not encrypted", "connection",
-          "https://"};
+  return {RefusalKind::malformed, "needs_tls", "this server requires TLS, and the request was not encrypted",
+          "connection", "https://"};
 }
 
 Refusal full(const HttpServerConfig& config) {
-  return {503, "too_many_connections", "every connection is being served", "connection",
+  return {RefusalKind::unavailable, "too_many_connections", "every connection is being served", "connection",
           "at most " + std::to_string(config.connections_max) + " connections (http.connections_max), " +
               std::to_string(config.connections_per_address_max) +
               " from one address (http.connections_per_address_max)"};
 }
 
 Refusal too_much_kept(const HttpServerConfig& config) {
-  return {503, "overloaded", "the memory for requests is at its limit", "body",
+  return {RefusalKind::unavailable, "overloaded", "the memory for requests is at its limit", "body",
           "at most " + std::to_string(config.memory_bytes_max) + " bytes of all requests (http.memory_max)"};
 }
 
@@ -223,11 +223,7 @@ void HttpServer::Session::handle() {
   if (auto refusal = begin_count()) return write(Answer::of(*refusal), asked.keep_alive);
   if (const TenantPauses::StoredRefusal* reported = pause_refusal()) {
     server.metrics.record(Metric::tenant_refused, 1, asked.tenant);
-    return write_later({.status = reported->status,
-                        .body = reported->json,
-                        .retry_after_s = reported->retry_after_s,
-                        .code = "tenant_overloaded"},
-                       server.pauses.refusal_delay_us(asked.tenant, server.now_us()));
+    return write_later(Answer::of(*reported), server.pauses.refusal_delay_us(asked.tenant, server.now_us()));
   }
   seen.bytes_in = body->text().size();
   places.mark_serving(connection_id);

@@ -18,7 +18,8 @@ TEST_SUITE("HTTP server, tenant floods") {
     RawClient client(f.http_server->port());
     client.send(post_rank("") + rank_body);
     f.asked.wait(0);
-    f.http_server->deliver(Refused{1, {429, "tenant_overloaded", "much", "tenant", "less", 7}});
+    f.http_server->deliver(
+        Refused{1, {RefusalKind::over_quota, "tenant_overloaded", "much", "tenant", "less", 7}});
     const std::string reply = client.read_until("\r\n\r\n");
     CHECK(has(reply, " 429 "));
     CHECK(has(reply, "Retry-After: 7\r\n"));
@@ -35,7 +36,8 @@ TEST_SUITE("HTTP server, tenant floods") {
     };
     ask(first, "flood");
     ask(flood, "flood");
-    f.http_server->deliver(Refused{2, {429, "tenant_overloaded", "much", "tenant", "less", 7}});
+    f.http_server->deliver(
+        Refused{2, {RefusalKind::over_quota, "tenant_overloaded", "much", "tenant", "less", 7}});
     CHECK(has(flood.read_until("}}"), " 429 "));
     flood.send(post_rank("x-troupe-tenant: flood\r\n") +
                std::string(rank_body.size(), 'x'));  // not parsed as JSON
@@ -105,7 +107,8 @@ TEST_SUITE("HTTP server, tenant floods") {
     f.asked.wait(0);
     flood.send(request);
     f.asked.wait(1);
-    f.http_server->deliver(Refused{2, {429, "tenant_overloaded", "much", "tenant", "less", 7}});
+    f.http_server->deliver(
+        Refused{2, {RefusalKind::over_quota, "tenant_overloaded", "much", "tenant", "less", 7}});
     CHECK(has(flood.read_until("}}"), " 429 "));
     CHECK(has(first.read_until("}}"), " 504 "));
     flood.send(request);

@@ -156,10 +156,11 @@ TEST_SUITE("HTTP server, observability") {
     std::promise<ServerReply> answer;
     ServerCall call{.route = "/call", .kind = "rank", .asked = {Message{RankRequest{.user = "ana"}}, {}}};
     call.tenant = "acme", call.request_id = "r1", call.traceparent = parent, call.bytes_in = 9;
-    call.fault = Refusal{413, "too_many_candidates", "there are many", "candidates", "fewer"};
+    call.fault =
+        Refusal{RefusalKind::too_large, "too_many_candidates", "there are many", "candidates", "fewer"};
     w.http_server->ask(std::move(call), [&](ServerReply reply) { answer.set_value(std::move(reply)); });
     const ServerReply reply = answer.get_future().get();
-    CHECK(reply.status == 413);
+    CHECK(reply.refused == RefusalKind::too_large);
     const std::lock_guard lock(w.mutex);
     REQUIRE(w.lines.size() == 1);
     CHECK(w.field(0, "method") == "POST");

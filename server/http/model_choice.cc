@@ -112,11 +112,13 @@ struct Named {
 };
 std::variant<Named, Refusal> name_in_body(std::string_view body) {
   const Members found = find_model(body);
-  if (found.twice) return Refusal{400, "malformed_json", "a key is given twice", "model", "it once"};
+  if (found.twice)
+    return Refusal{RefusalKind::malformed, "malformed_json", "a key is given twice", "model", "it once"};
   if (!found.model) return Named{};
   const ModelMember& member = *found.model;
   if (member.value.empty() || member.value.front() != '"' || member.value.size() < 2)
-    return Refusal{400, "wrong_type", "model has the wrong type", "model", "the name of a model, as text"};
+    return Refusal{RefusalKind::malformed, "wrong_type", "model has the wrong type", "model",
+                   "the name of a model, as text"};
   Named named{std::string(member.value.substr(1, member.value.size() - 2)), std::string(body), true};
   // Blanks keep the positions of errors in the rest of the body.
   std::fill(named.body.begin() + static_cast<std::ptrdiff_t>(member.begin),
@@ -139,7 +141,7 @@ std::optional<std::string> name_in_query(std::string_view target) {
 // ---- the choice ----
 
 Refusal not_served(std::string what, std::string_view kind, std::string others, const Kind& row) {
-  return {422, std::string(row.code), std::move(what), "model",
+  return {RefusalKind::unprocessable, std::string(row.code), std::move(what), "model",
           others.empty() ? "a node with a model that serves " + std::string(kind)
                          : "one of " + std::move(others)};
 }
@@ -151,8 +153,8 @@ std::variant<const ServerModel*, Refusal> choose(const std::optional<std::string
   if (name) {
     const auto model = std::ranges::find(models, *name, &ServerModel::name);
     if (model == models.end())
-      return Refusal{404, "unknown_model", "no model is named " + in_quotes(*name), "model",
-                     "one of " + names_of(models, "")};
+      return Refusal{RefusalKind::not_found, "unknown_model", "no model is named " + in_quotes(*name),
+                     "model", "one of " + names_of(models, "")};
     if (serves(*model, kind)) return &*model;
     return not_served(
         "model " + in_quotes(*name) + " does not " + std::string(row->does) + ", it serves " + model->serves,
@@ -163,7 +165,7 @@ std::variant<const ServerModel*, Refusal> choose(const std::optional<std::string
   if (first == models.end()) return not_served("no model here can " + std::string(row->does), kind, "", *row);
   if (std::ranges::count_if(models, may) == 1) return &*first;
   return Refusal{
-      400, "which_model", "no model is named, and several are possible", "model",
+      RefusalKind::malformed, "which_model", "no model is named, and several are possible", "model",
       "one of " + able + (kind.empty() ? ", as ?model=NAME after the path" : ", as `model` in the body")};
 }
 

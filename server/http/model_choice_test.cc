@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "server/formats/http_refusal.h"
+
 using namespace troupe;
 using namespace troupe::server;
 
@@ -14,7 +16,7 @@ std::string asked(std::string_view method, std::string_view target, std::string_
                   const std::vector<ServerModel>& models = two) {
   const auto chosen = choose_model({method, target, body, ""}, models);
   if (const auto* refusal = std::get_if<Refusal>(&chosen))
-    return std::to_string(refusal->status) + " " + refusal->code;
+    return std::to_string(http_status(refusal->kind)) + " " + refusal->code;
   const auto& of = std::get<ChosenModel>(chosen);
   return of.model ? of.model->name : "none";
 }
@@ -56,7 +58,7 @@ TEST_SUITE("model choice") {
   TEST_CASE(
       "model choice: a model that does not serve the kind is refused, naming what it and others serve") {
     const Refusal wrong = refusal_of("/v1/generate", R"({"user":"u","model":"games"})");
-    CHECK(wrong.status == 422);
+    CHECK(wrong.kind == RefusalKind::unprocessable);
     CHECK(wrong.code == "not_a_generator");
     CHECK(wrong.what == "model \"games\" does not generate items, it serves rank, score");
     CHECK(wrong.where == "model");
@@ -68,7 +70,7 @@ TEST_SUITE("model choice") {
 
   TEST_CASE("model choice: an unknown name is refused with the known names") {
     const Refusal unknown = refusal_of("/v1/rank", R"({"model":"gmaes"})");
-    CHECK(unknown.status == 404);
+    CHECK(unknown.kind == RefusalKind::not_found);
     CHECK(unknown.code == "unknown_model");
     CHECK(unknown.what == "no model is named \"gmaes\"");
     CHECK(unknown.expected == "one of games, news");

@@ -98,16 +98,18 @@ void RequestBody::take_size(char c) {
   if (digit < 0 && digits_ > 0 && c == '\r') return void(at_ = At::size_end);
   if (digit < 0 && digits_ > 0 && c == ';') return void(at_ = At::extension);
   if (digit < 0 || ++digits_ > size_digits_max)
-    return refuse(400, "bad_http", "a chunk's size is not a number", "at most 16 hexadecimal digits");
+    return refuse(RefusalKind::malformed, "bad_http", "a chunk's size is not a number",
+                  "at most 16 hexadecimal digits");
   left_ = left_ * 16 + static_cast<std::uint64_t>(digit);
   if (!limits_.by_lines && left_ > limits_.body_bytes_max - text_.size()) refuse_size();
 }
 
 void RequestBody::take_extension(char c) {
   if (c == '\r') return void(at_ = At::size_end);
-  if (!is_text(c)) return refuse(400, "bad_http", "a chunk's extension has a control character", "text");
+  if (!is_text(c))
+    return refuse(RefusalKind::malformed, "bad_http", "a chunk's extension has a control character", "text");
   if (++extension_ > limits_.extension_bytes_max || ++extensions_ > limits_.extensions_bytes_max)
-    refuse(413, "extension_too_long", "chunk extensions are too long",
+    refuse(RefusalKind::too_large, "extension_too_long", "chunk extensions are too long",
            "at most " + std::to_string(limits_.extension_bytes_max) + " bytes a chunk and " +
                std::to_string(limits_.extensions_bytes_max) + " in all");
 }
@@ -118,11 +120,12 @@ void RequestBody::size_is_read() { at_ = left_ > 0 ? At::data : At::line; }
 void RequestBody::take_line_start(char c) {
   if (c == '\r') return void(at_ = At::last);
   if (++trailers_ > limits_.trailers_max)
-    return refuse(431, "trailer_too_long", "there are too many trailers",
+    return refuse(RefusalKind::header_too_large, "trailer_too_long", "there are too many trailers",
                   "at most " + std::to_string(limits_.trailers_max) + ", or none: trailers are dropped");
   has_colon_ = false;
   if (c == ':' || c == ' ' || c == '\t')
-    return refuse(400, "bad_http", "a trailer has no name", "name: value, or no trailers: they are dropped");
+    return refuse(RefusalKind::malformed, "bad_http", "a trailer has no name",
+                  "name: value, or no trailers: they are dropped");
   at_ = At::trailer;
   take_trailer(c);
 }
@@ -130,24 +133,25 @@ void RequestBody::take_line_start(char c) {
 void RequestBody::take_trailer(char c) {
   if (c == '\r' && has_colon_) return void(at_ = At::trailer_end);
   if (!is_text(c))
-    return refuse(400, "bad_http", "a trailer is not a field",
+    return refuse(RefusalKind::malformed, "bad_http", "a trailer is not a field",
                   "name: value, or no trailers: they are dropped");
   has_colon_ |= c == ':';
   if (++trailer_bytes_ > limits_.trailers_bytes_max)
     refuse(
-        431, "trailer_too_long", "the trailers are too long",
+        RefusalKind::header_too_large, "trailer_too_long", "the trailers are too long",
         "at most " + std::to_string(limits_.trailers_bytes_max) + " bytes, or no trailers: they are dropped");
 }
 
 void RequestBody::expect(char c, char wanted, At then) {
-  if (c != wanted) return refuse(400, "bad_http", "a chunk does not end where its size says", "CRLF there");
+  if (c != wanted)
+    return refuse(RefusalKind::malformed, "bad_http", "a chunk does not end where its size says",
+                  "CRLF there");
   at_ = then;
 }
 
-void RequestBody::refuse(unsigned status, std::string code, std::string what, std::string expected) {
+void RequestBody::refuse(RefusalKind kind, std::string code, std::string what, std::string expected) {
   const char* where = at_ >= At::line ? "trailer" : "body";
-  fault_ = Refusal{static_cast<std::uint16_t>(status), std::move(code), std::move(what), where,
-                   std::move(expected)};
+  fault_ = Refusal{kind, std::move(code), std::move(what), where, std::move(expected)};
   text_ = {};
 }
 
@@ -172,12 +176,12 @@ std::optional<std::string> RequestBody::next_line() {
 }
 
 void RequestBody::refuse_line() {
-  refuse(413, "line_too_long", "the line is too long",
+  refuse(RefusalKind::too_large, "line_too_long", "the line is too long",
          "at most " + std::to_string(limits_.body_bytes_max) + " bytes (http.body_bytes_max)");
 }
 
 void RequestBody::refuse_size() {
-  refuse(413, "body_too_long", "the body is too long",
+  refuse(RefusalKind::too_large, "body_too_long", "the body is too long",
          "at most " + std::to_string(limits_.body_bytes_max) + " bytes (http.body_bytes_max)");
 }
 

@@ -65,7 +65,7 @@ class RequestBody {
   void size_is_read();
   void expect(char c, char wanted, At then);
   void reserve_bytes(std::size_t bytes);
-  void refuse(unsigned status, std::string code, std::string what, std::string expected);
+  void refuse(RefusalKind kind, std::string code, std::string what, std::string expected);
   void refuse_size();
   void refuse_line();
 

@@ -26,8 +26,7 @@ std::string fault_of(std::string_view bytes) {
   REQUIRE(body.fault().has_value());
   CHECK(body.fault() == by_byte.fault());
   CHECK(body.held_bytes() < small.body_bytes_max);
-  CHECK(body.fault()->status >= 400);
-  CHECK(body.fault()->status < 500);
+  CHECK(is_fault_of_request(body.fault()->kind));
   return body.fault()->code;
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "kernels/base/check.h"
-#include "runtime/wire/json.h"
+#include "server/formats/http_refusal.h"
 
 namespace troupe::server {
 
@@ -21,7 +21,7 @@ void TenantPauses::refused(const std::string& tenant, const Refusal& refusal, st
     row.asked_max = row.asked - 1;
     row.more = 1;
     row.until_us = now_us + pause_us_;
-    row.reported = {refusal.status, refusal.retry_after_s, to_json(refusal)};
+    row.reported = {refusal.kind, refusal.retry_after_s, to_json(refusal)};
   }
   answered(tenant);
 }

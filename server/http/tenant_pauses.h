@@ -22,7 +22,8 @@ class TenantPauses {
  public:
   // A refusal, serialized once and sent often.
   struct StoredRefusal {
-    unsigned status = 0, retry_after_s = 0;
+    RefusalKind kind = RefusalKind::over_quota;
+    unsigned retry_after_s = 0;
     std::string json;
   };
 

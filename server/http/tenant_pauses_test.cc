@@ -2,12 +2,13 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/wire/json.h"
+#include "server/formats/http_refusal.h"
 
 namespace troupe::server {
 namespace {
 
-const Refusal too_much{429, "tenant_overloaded", "it has 9 requests here", "tenant", "at most 9", 2};
+const Refusal too_much{
+    RefusalKind::over_quota, "tenant_overloaded", "it has 9 requests here", "tenant", "at most 9", 2};
 
 struct Listener {
   TenantPauses pauses{20};
@@ -40,7 +41,7 @@ TEST_CASE("tenant pauses: a tenant refused for its load is refused again, and ot
   http_server.refuse(100);
   const TenantPauses::StoredRefusal* reported = http_server.pauses.find("flood", 119);
   REQUIRE(reported != nullptr);
-  CHECK(reported->status == 429);
+  CHECK(reported->kind == RefusalKind::over_quota);
   CHECK(reported->retry_after_s == 2);
   CHECK(reported->json == to_json(too_much));
   CHECK(http_server.come(5, 119, "steady") == 5);
@@ -114,8 +115,8 @@ TEST_CASE("tenant pauses: the first refusals are sent at once, later ones at a b
 TEST_CASE("tenant pauses: a refusal that says nothing of other requests pauses no tenant") {
   Listener http_server;
   http_server.come(10, 100);
-  http_server.refuse(100, {503, "overloaded", "", "", "", 2});
-  http_server.refuse(100, {404, "unknown_user", "", "", ""});
+  http_server.refuse(100, {RefusalKind::unavailable, "overloaded", "", "", "", 2});
+  http_server.refuse(100, {RefusalKind::not_found, "unknown_user", "", "", ""});
   CHECK(http_server.come(50, 100) == 50);
 }
 
@@ -123,7 +124,7 @@ TEST_CASE("tenant pauses: a refusal that says nothing of other requests ends no 
   Listener http_server;
   http_server.come(10, 100);
   http_server.refuse(100);
-  http_server.refuse(101, {503, "worker_lost", "", "", ""});
+  http_server.refuse(101, {RefusalKind::unavailable, "worker_lost", "", "", ""});
   CHECK(http_server.come(50, 102) == 1);  // replaces the refused one
 }
 

@@ -104,12 +104,13 @@ struct Fixture {
     asked.notify_all();
     const auto* asks = std::get_if<RankRequest>(&message);
     if (full && asks)
-      return http_server->deliver(Refused{asks->id, {429, "tenant_overloaded", "much", "tenant", "less", 7}});
+      return http_server->deliver(
+          Refused{asks->id, {RefusalKind::over_quota, "tenant_overloaded", "much", "tenant", "less", 7}});
     if (silent) return;
     if (auto* m = std::get_if<RankRequest>(&message)) {
       if (m->user == "nobody")
         return http_server->deliver(
-            Refused{m->id, {404, "unknown_user", "no such user", "user", "a known user"}});
+            Refused{m->id, {RefusalKind::not_found, "unknown_user", "no such user", "user", "a known user"}});
       RankReply reply;
       reply.id = m->id;
       reply.user = m->user;

@@ -17,7 +17,8 @@ constexpr std::size_t paid_max = 2, sends_max = 4;
 constexpr double deadline_stretch = 1.2;  // for a router with a slow clock
 
 bool costs_nothing(const Refusal& refusal) {
-  return refusal.status == 503 && (refusal.code == "draining" || refusal.code == "wrong_model");
+  return refusal.kind == RefusalKind::unavailable &&
+         (refusal.code == "draining" || refusal.code == "wrong_model");
 }
 
 bool is_sound(const Executed& executed) {

@@ -22,7 +22,7 @@ struct Bench {
     hear_from(us, worker, Heartbeat{.incarnation = incarnation, .sequence = sequence});
   }
   void refuse(NodeId worker, RequestId id, const std::string& code) {
-    hear_from(1, worker, Refused{id, {503, code}});
+    hear_from(1, worker, Refused{id, {RefusalKind::unavailable, code}});
   }
   void send(std::int64_t us, NodeId worker, RequestId id, bool alone = false, Token user = 10) {
     attempts.on_send({us}, {router, Role::router}, {worker, Role::inference_worker}, plan(id, alone, user));

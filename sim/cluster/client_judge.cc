@@ -13,13 +13,15 @@ namespace {
 
 constexpr std::int64_t reload_budget_us = 60'000'000;
 
-// True if a refusal may have this status (promise 1); 404 and 422 also need a reason.
-bool is_promised(std::uint16_t status, SentRequest::Kind kind) {
-  constexpr std::uint16_t of_the_cluster[] = {404, 422, 429, 503, 504},
-                          of_the_client[] = {400, 401, 403, 413};
+// True if a refusal may have this kind (promise 1); not_found and unprocessable also need a reason.
+bool is_promised(RefusalKind refusal, SentRequest::Kind kind) {
+  using enum RefusalKind;
+  constexpr RefusalKind of_the_cluster[] = {not_found, unprocessable, over_quota, unavailable,
+                                            deadline_exceeded},
+                        of_the_client[] = {malformed, unauthenticated, forbidden, too_large};
   const bool may_blame_client = kind == SentRequest::Kind::malformed || kind == SentRequest::Kind::reload;
-  return std::ranges::count(of_the_cluster, status) > 0 ||
-         (may_blame_client && std::ranges::count(of_the_client, status) > 0);
+  return std::ranges::count(of_the_cluster, refusal) > 0 ||
+         (may_blame_client && std::ranges::count(of_the_client, refusal) > 0);
 }
 
 std::string text_of(const Message& request) {
@@ -97,7 +99,7 @@ void ClientJudge::judge(const SentRequest& asked, const Message& answer) {
   }
   if (refused) {
     now.failed += !excused && asked.kind == SentRequest::Kind::usual;
-    const bool late = refused->refusal.status == 504;
+    const bool late = refused->refusal.kind == RefusalKind::deadline_exceeded;
     ++(late ? tally_.expired : tally_.refused);
     ++(late ? now.expired : now.refused);
     return judge_refusal(asked, refused->refusal);
@@ -130,7 +132,7 @@ void ClientJudge::judge(const SentRequest& asked, const Message& answer) {
 void ClientJudge::judge_rank(const SentRequest& asked, const RankReply& reply) {
   const auto* request = std::get_if<RankRequest>(&asked.request);
   if (!request) return report(1, asked, "gets a ranking");
-  if (reply.features_stale + reply.features_missing > (request->features == "behind" ? 1u : 0u))
+  if (reply.features_stale + reply.features_missing > (request->features == Freshness::behind ? 1u : 0u))
     report(4, asked, "is answered from a stale or missing profile but does not allow that");
   const std::string fault =
       oracles_.at(asked.model).validate(*request, reply, asked.edition, cluster_.world().edition());
@@ -199,23 +201,25 @@ void ClientJudge::judge_reload(const SentRequest& asked, const Reload& reload, c
 }
 
 void ClientJudge::judge_refusal(const SentRequest& asked, const Refusal& refusal) {
-  const std::string text = std::to_string(refusal.status) + " " + refusal.code + ", " + refusal.what;
-  if (refusal.code.empty() || !is_promised(refusal.status, asked.kind))
+  const std::string text = std::string(name_of(refusal.kind)) + " " + refusal.code + ", " + refusal.what;
+  if (refusal.code.empty() || !is_promised(refusal.kind, asked.kind))
     return report(1, asked, "gets a refusal that was not promised: " + text);
   if (asked.kind == SentRequest::Kind::malformed || asked.kind == SentRequest::Kind::reload ||
       is_excused(asked, refusal))
     return;
-  if (refusal.status == 404) return report(1, asked, "is refused as unknown but exists: " + text);
+  if (refusal.kind == RefusalKind::not_found)
+    return report(1, asked, "is refused as unknown but exists: " + text);
   if (refusal.code == "poison")
     return report(12, asked, "is refused as poison but was not lost twice with its workers");
-  if (refusal.status == 422) return report(1, asked, "is valid but refused as invalid: " + text);
+  if (refusal.kind == RefusalKind::unprocessable)
+    return report(1, asked, "is valid but refused as invalid: " + text);
   if (asked.must_succeed) report(6, asked, "is refused although the cluster has the resources: " + text);
 }
 
 bool ClientJudge::is_excused(const SentRequest& asked, const Refusal& refusal) {
   served_.note();
-  if (refusal.status == 404) return may_be_unknown(asked);
-  return refusal.code == "poison" && refusal.status == 422 && was_lost_twice(asked);
+  if (refusal.kind == RefusalKind::not_found) return may_be_unknown(asked);
+  return refusal.code == "poison" && refusal.kind == RefusalKind::unprocessable && was_lost_twice(asked);
 }
 
 // True if the user, or an item of a catalog that the request may have used, was missing at some time while
@@ -270,7 +274,7 @@ void ClientJudge::add_contents(
     if (const auto profile = world.profile(request.tenant, request.user, version))
       for (const auto& [rows, positions] : states)
         add(router::fit_history(cluster_.form(), *profile, positions).tokens, rows);
-  if (request.features != "behind") return;
+  if (request.features != Freshness::behind) return;
   for (const auto& [rows, positions] : states)
     add(router::fit_history(cluster_.form(), Profile{}, positions).tokens, rows);
 }

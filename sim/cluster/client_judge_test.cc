@@ -97,8 +97,8 @@ struct JudgeBench {
     run(way_us);
   }
   void answer(const Message& message) { answer(router(), message); }
-  void refuse(std::uint16_t status, const std::string& code, NodeId at = 0) {
-    answer(at ? at : router(), Refused{last, {status, code, "what", "where", "expected"}});
+  void refuse(RefusalKind kind, const std::string& code, NodeId at = 0) {
+    answer(at ? at : router(), Refused{last, {kind, code, "what", "where", "expected"}});
   }
   void serve(const std::string& model, const std::string& catalog, const std::string& next = "",
              std::uint32_t share = Versions::all_users) {
@@ -142,7 +142,7 @@ TEST_SUITE("client judge") {
     JudgeBench b;
     const RankRequest asked = b.ask();
     for (const RequestId id : {RequestId{0}, b.last + 1, RequestId{77'000}}) {
-      b.answer(first, Refused{id, {503, "overloaded"}});
+      b.answer(first, Refused{id, {RefusalKind::unavailable, "overloaded"}});
       CHECK(b.finds(1, "was never asked"));
     }
     b.answer(b.right(asked));
@@ -156,7 +156,7 @@ TEST_SUITE("client judge") {
       b.ask();
       const NodeId router = b.router();
       b.run(b.cluster.scenario().deadline.us + 2 * b.heartbeat() - way_us + late_us);
-      b.refuse(504, "deadline_exceeded", router);
+      b.refuse(RefusalKind::deadline_exceeded, "deadline_exceeded", router);
       if (late_us == 0) CHECK(b.verdict() == "");
       if (late_us == 1) CHECK(b.finds(1, "1 us too late"));
     }
@@ -241,7 +241,7 @@ TEST_SUITE("client judge") {
   TEST_CASE("client judge: a malformed request must be refused, and may be refused as malformed") {
     JudgeBench b;
     b.ask_nonsense();
-    b.refuse(400, "bad_request");
+    b.refuse(RefusalKind::malformed, "bad_request");
     CHECK(b.verdict() == "");
     b.ask_nonsense();
     b.answer(RankReply{.id = b.last});
@@ -258,7 +258,7 @@ TEST_SUITE("client judge") {
     const NodeId wrote = b.router();
     b.answer(Stored{b.last, 2});
     RankRequest request = b.rank();
-    const auto verdict_of = [&](const char* features, std::uint32_t stale, bool at_writer = false) {
+    const auto verdict_of = [&](Freshness features, std::uint32_t stale, bool at_writer = false) {
       request.features = features;
       RankRequest asked = b.ask(request);
       for (; (b.router() == wrote) != at_writer; asked = b.ask(request)) b.answer(b.right(asked, 2));
@@ -270,23 +270,23 @@ TEST_SUITE("client judge") {
     const auto is_old = [](const std::string& verdict) {
       return verdict.find("is answered from profile 1") != std::string::npos;
     };
-    CHECK(is_old(verdict_of("", 0)));
-    CHECK(verdict_of("wait", 0) == "");
-    CHECK(verdict_of("behind", 1) == "");
-    CHECK(is_old(verdict_of("wait", 0, true)));  // the router knows its own writes
-    CHECK(is_old(verdict_of("behind", 1, true)));
-    for (const char* features : {"wait", ""}) {
+    CHECK(is_old(verdict_of(Freshness::configured, 0)));
+    CHECK(verdict_of(Freshness::wait, 0) == "");
+    CHECK(verdict_of(Freshness::behind, 1) == "");
+    CHECK(is_old(verdict_of(Freshness::wait, 0, true)));  // the router knows its own writes
+    CHECK(is_old(verdict_of(Freshness::behind, 1, true)));
+    for (const Freshness features : {Freshness::wait, Freshness::configured}) {
       const std::string verdict = verdict_of(features, 1);
       CHECK(verdict.starts_with("4: "));
       CHECK(verdict.ends_with("is answered from a stale or missing profile but does not allow that"));
     }
     b.run(1'000'000);
-    CHECK(is_old(verdict_of("wait", 0)));
-    CHECK(is_old(verdict_of("behind", 0)));
-    CHECK(verdict_of("behind", 1) == "");
+    CHECK(is_old(verdict_of(Freshness::wait, 0)));
+    CHECK(is_old(verdict_of(Freshness::behind, 0)));
+    CHECK(verdict_of(Freshness::behind, 1) == "");
     b.run(1'000'000);
-    CHECK(is_old(verdict_of("behind", 1)));
-    request.features = "behind";
+    CHECK(is_old(verdict_of(Freshness::behind, 1)));
+    request.features = Freshness::behind;
     RankReply reply = b.right(b.ask(request), 2);
     reply.features_missing = 1;  // but the answer names a profile
     b.answer(reply);
@@ -354,42 +354,45 @@ TEST_SUITE("client judge") {
       }
   }
 
-  TEST_CASE("client judge: a refusal needs a code and a status promised to its kind of request") {
+  TEST_CASE("client judge: a refusal needs a code, and a kind promised to its request") {
     JudgeBench b;
-    for (const std::uint16_t status : {429, 503, 504}) {
+    for (const RefusalKind kind :
+         {RefusalKind::over_quota, RefusalKind::unavailable, RefusalKind::deadline_exceeded}) {
       b.ask();
-      b.refuse(status, "busy");
+      b.refuse(kind, "busy");
       CHECK(b.verdict() == "");
     }
-    for (const std::uint16_t status : {200, 400, 401, 403, 413, 500, 502}) {
+    for (const RefusalKind kind :
+         {RefusalKind::malformed, RefusalKind::unauthenticated, RefusalKind::forbidden,
+          RefusalKind::too_large, RefusalKind::internal, RefusalKind::unsupported}) {
       b.ask();
-      b.refuse(status, "busy");
+      b.refuse(kind, "busy");
       CHECK(b.finds(1, "a refusal that was not promised"));
     }
     b.ask();
-    b.refuse(503, "");
+    b.refuse(RefusalKind::unavailable, "");
     CHECK(b.finds(1, "a refusal that was not promised"));
   }
 
   TEST_CASE("client judge: only what was missing while the request was in flight may be unknown") {
     JudgeBench b;
     b.ask();
-    b.refuse(404, "unknown_user");
+    b.refuse(RefusalKind::not_found, "unknown_user");
     CHECK(b.finds(1, "is refused as unknown but exists"));
     b.ask();
     b.cluster.world().write({DeleteUser{0, "", "u1"}});
     b.cluster.world().write({PutUser{0, "", "u1", {}, {10}}});
-    b.refuse(404, "unknown_user");
+    b.refuse(RefusalKind::not_found, "unknown_user");
     CHECK(b.verdict() == "");
     b.ask();
-    b.refuse(404, "unknown_user");
+    b.refuse(RefusalKind::not_found, "unknown_user");
     CHECK(b.finds(1, "is refused as unknown but exists"));
     const RankRequest asked = b.ask();
     b.cluster.world().write({DeleteItem{0, asked.candidates[0]}});
-    b.refuse(404, "unknown_item");
+    b.refuse(RefusalKind::not_found, "unknown_item");
     CHECK(b.verdict() == "");
     b.ask_other(ScoreRequest{.query = {11}, .items = {{{13}}}, .label_tokens = {11}});
-    b.refuse(404, "unknown_user");
+    b.refuse(RefusalKind::not_found, "unknown_user");
     CHECK(b.finds(1, "is refused as unknown but exists"));
   }
 
@@ -399,10 +402,10 @@ TEST_SUITE("client judge") {
     Attempts attempts({200'000}, b.violations);
     b.clients.set_poison_judge(attempts);
     b.ask();
-    b.refuse(422, "repeated_candidate");
+    b.refuse(RefusalKind::unprocessable, "repeated_candidate");
     CHECK(b.finds(1, "is valid but refused"));
     b.ask();
-    b.refuse(422, "poison");
+    b.refuse(RefusalKind::unprocessable, "poison");
     CHECK(b.finds(12, "was not lost twice"));
     const RankRequest asked = b.ask();
     Execute plan{.id = 5, .budget_us = 2'000'000};
@@ -420,25 +423,25 @@ TEST_SUITE("client judge") {
       attempts.on_send(b.cluster.now(), router, {worker, Role::inference_worker}, plan);
       attempts.on_event(b.cluster.now(), router, PeerLost{worker});
     }
-    b.refuse(422, "poison");
+    b.refuse(RefusalKind::unprocessable, "poison");
     CHECK(b.verdict() == "");
     b.ask();  // other contents
-    b.refuse(422, "poison");
+    b.refuse(RefusalKind::unprocessable, "poison");
     CHECK(b.finds(12, "was not lost twice"));
   }
 
   TEST_CASE("client judge: no refusal is accepted if all must succeed") {
     JudgeBench b;
     b.ask();
-    b.refuse(503, "overloaded");
+    b.refuse(RefusalKind::unavailable, "overloaded");
     CHECK(b.verdict() == "");
     b.clients.set_must_succeed(true);
     b.ask();
-    b.refuse(503, "overloaded");
+    b.refuse(RefusalKind::unavailable, "overloaded");
     CHECK(b.finds(6, "is refused although the cluster has the resources"));
     b.clients.send_poison(b.rank());
     b.lose();
-    b.refuse(503, "overloaded");
+    b.refuse(RefusalKind::unavailable, "overloaded");
     CHECK(b.verdict() == "");
   }
 
@@ -447,17 +450,17 @@ TEST_SUITE("client judge") {
       CAPTURE(harmless);
       JudgeBench b(calm(harmless));
       b.reload("m9", "");
-      b.refuse(422, "model_refused");
+      b.refuse(RefusalKind::unprocessable, "model_refused");
       CHECK(b.verdict() == "");
       b.reload("m2", "");
-      b.refuse(503, "busy");
+      b.refuse(RefusalKind::unavailable, "busy");
       if (harmless) CHECK(b.finds(4, "is refused although nothing prevents it"));
       CHECK(b.verdict() == "");
       b.reload("m2", "");
       const NodeId at = b.router();
       b.reload("m3", "");  // the two disturb each other
       --b.last;
-      b.refuse(503, "busy", at);
+      b.refuse(RefusalKind::unavailable, "busy", at);
       CHECK(b.verdict() == "");
     }
   }
@@ -575,10 +578,10 @@ TEST_SUITE("client judge") {
     b.clients.set_since_kill(SentRequest::SinceKill::long_ago);
     b.answer(b.right(b.ask()));
     b.ask();
-    b.refuse(503, "overloaded");
+    b.refuse(RefusalKind::unavailable, "overloaded");
     b.ask();
     b.cluster.world().write({DeleteUser{0, "", "u1"}});
-    b.refuse(404, "unknown_user");
+    b.refuse(RefusalKind::not_found, "unknown_user");
     b.clients.set_since_kill(SentRequest::SinceKill::a_while);
     b.answer(b.right(b.ask(b.rank("u2"))));
     b.clients.set_since_kill(SentRequest::SinceKill::unknown);

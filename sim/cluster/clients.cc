@@ -122,7 +122,7 @@ std::uint32_t Clients::model_of(const SentRequest& asked) const {
   if (const auto* score = std::get_if<ScoreRequest>(&asked.request))
     return static_cast<std::uint32_t>(hash_of(score->query) % models);
   const auto* rank = std::get_if<RankRequest>(&asked.request);
-  if (!rank || !rank->features.empty() || rank->candidates.empty()) return 0;
+  if (!rank || rank->features != Freshness::configured || rank->candidates.empty()) return 0;
   const std::uint64_t drawn = mix(hash_of(rank->user), hash_of(rank->candidates.back()), 0x5e7);
   const std::uint64_t of_user = mix(user_hash(rank->tenant, rank->user), 0xab);
   return static_cast<std::uint32_t>((drawn % 2 == 0 ? drawn / 2 : of_user) % models);
@@ -175,7 +175,7 @@ RankRequest Clients::draw_for(const std::string& tenant, const std::string& user
   RankRequest request = draw_.rank();
   request.tenant = tenant;
   request.user = user;
-  request.features.clear();  // drawn for another user
+  request.features = Freshness::configured;  // drawn for another user
   return request;
 }
 

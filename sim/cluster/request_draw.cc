@@ -33,7 +33,7 @@ RankRequest RequestDraw::rank() {
 void RequestDraw::make_lenient(RankRequest& request) {
   if (!cluster_.scenario().lenient) return;
   const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.back()));
-  if (drawn % 4 == 0) request.features = drawn / 4 % 3 == 0 ? "wait" : "behind";
+  if (drawn % 4 == 0) request.features = drawn / 4 % 3 == 0 ? Freshness::wait : Freshness::behind;
 }
 
 // Chooses one request in sixteen by its content, so that no other draw of a run changes. Such a request

@@ -40,7 +40,7 @@ std::uint64_t StoredProfiles::known_of(NodeId router, const UserKey& user) const
 // Sets the lowest allowed profile versions of a lenient request.
 void StoredProfiles::set_allowed_ages(const RankRequest& request, SentRequest& asked) const {
   asked.profile_stale = asked.profile_known;
-  if (request.features.empty()) return;
+  if (request.features == Freshness::configured) return;
   const UserKey user{request.tenant, request.user};
   const auto before = [&](Duration time) { return known_at(user, {asked.sent.us - time.us}); };
   const std::uint64_t own = known_of(asked.router, user);

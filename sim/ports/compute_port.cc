@@ -17,10 +17,10 @@ namespace troupe::sim {
 namespace {
 
 Refusal bad_plan(std::string what) {
-  return {422, "bad_plan", std::move(what), "plan", "a plan that the model supports"};
+  return {RefusalKind::unprocessable, "bad_plan", std::move(what), "plan", "a plan that the model supports"};
 }
 Refusal device_error(std::string what) {
-  return {503, "device_error", std::move(what), "inference worker", "a working device"};
+  return {RefusalKind::unavailable, "device_error", std::move(what), "inference worker", "a working device"};
 }
 
 bool comes(const BatchSegmentKv& kv) { return kv.grant == Grant::read && kv.in_flight; }
@@ -250,8 +250,8 @@ const std::string& SimComputePort::model_of(const BatchRequest& request) const {
 
 std::optional<Refusal> SimComputePort::validate_request(const BatchRequest& request) const {
   if (!models_.contains(model_of(request)))
-    return Refusal{503, "wrong_model", "model \"" + model_of(request) + "\" is not loaded",
-                   "inference worker", "a loaded model"};
+    return Refusal{RefusalKind::unavailable, "wrong_model",
+                   "model \"" + model_of(request) + "\" is not loaded", "inference worker", "a loaded model"};
   if (std::string fault = validate_plan(request.plan); !fault.empty()) return bad_plan(std::move(fault));
   const Search& search = request.plan.search;
   const bool has_paths =
@@ -497,7 +497,7 @@ JobResult SimComputePort::run(const Job& job, std::uint32_t slot) {
   if (const auto* refill = std::get_if<RefillRows>(&job); refill && rows_) return rows_->refill(*refill);
   if (const auto* fill = std::get_if<FillShards>(&job); fill && shards_)
     return shards_->fill(*fill, std::vector<std::string>(models_.begin(), models_.end()));
-  return Refusal{500, "wrong_job", "not a job of a device", "inference worker",
+  return Refusal{RefusalKind::internal, "wrong_job", "not a job of a device", "inference worker",
                  "RunBatch, LoadModel or DropModel"};
 }
 
@@ -583,12 +583,12 @@ JobResult SimComputePort::load(const LoadModel& wanted) {
   const std::string& version = wanted.model_version;
   if (faults_.broken || faults_.load_fails) return device_error("model \"" + version + "\" cannot be loaded");
   if (options_.model_exists && !options_.model_exists(version))
-    return Refusal{404, "unknown_model", "there is no model \"" + version + "\"", "inference worker",
-                   "an existing model"};
+    return Refusal{RefusalKind::not_found, "unknown_model", "there is no model \"" + version + "\"",
+                   "inference worker", "an existing model"};
   if (models_.contains(version)) return ModelChanged{};
   if (models_.size() >= options_.models_max)
-    return Refusal{503, "no_room", "no free slot for model \"" + version + "\"", "inference worker",
-                   "at most " + std::to_string(options_.models_max) + " models"};
+    return Refusal{RefusalKind::unavailable, "no_room", "no free slot for model \"" + version + "\"",
+                   "inference worker", "at most " + std::to_string(options_.models_max) + " models"};
   models_.insert(version);
   return ModelChanged{};
 }

@@ -14,11 +14,12 @@ namespace troupe::sim {
 namespace {
 
 Refusal away() {
-  return {503, "storage_failed", "the feature store fails", "feature store", "a working store"};
+  return {RefusalKind::unavailable, "storage_failed", "the feature store fails", "feature store",
+          "a working store"};
 }
 Refusal unreadable() {
-  return {503, "features_unavailable", "the row of this user is not a profile", "feature store",
-          "a profile as the store wrote it"};
+  return {RefusalKind::unavailable, "features_unavailable", "the row of this user is not a profile",
+          "feature store", "a profile as the store wrote it"};
 }
 constexpr Duration known_latency{20};
 
@@ -30,7 +31,7 @@ bool is_lenient(const FindFeatures& wanted) {
 std::string key_of(const FindFeatures& wanted) { return user_key(wanted.tenant, wanted.user); }
 
 Refusal wrong_port(const char* expected) {
-  return {500, "wrong_port", "this job is for another port", "simulated port", expected};
+  return {RefusalKind::internal, "wrong_port", "this job is for another port", "simulated port", expected};
 }
 JobResult to_result(std::variant<CoordinationReply, Refusal> answer) {
   return std::visit([](auto& one) -> JobResult { return std::move(one); }, answer);
@@ -145,8 +146,8 @@ ProfilePointer SimFeaturePort::profile_of(const std::string& tenant, const std::
 JobResult SimFeaturePort::find(const FindFeatures& wanted, ProfilePointer user, Features::Source of) const {
   const std::string& version = wanted.catalog_version.empty() ? world_.present() : wanted.catalog_version;
   if (!world_.has_catalog(version))
-    return Refusal{409, "wrong_catalog", "there is no catalog \"" + version + "\"", "feature store",
-                   "an imported version"};
+    return Refusal{RefusalKind::conflict, "wrong_catalog", "there is no catalog \"" + version + "\"",
+                   "feature store", "an imported version"};
   const std::string& model = wanted.model_version.empty() ? options_.model_version : wanted.model_version;
   Features features{.user = std::move(user), .catalog = catalogs_.at(version, model), .of = of};
   features.items = features.catalog->find_all(wanted.items);

@@ -20,7 +20,7 @@ namespace troupe::sim {
 
 struct FeatureFaults {
   double slowness = 1;
-  bool failing = false;  // jobs end with refusal 503 and write nothing
+  bool failing = false;  // jobs end with a refusal and write nothing
   // Share of users whose rows hold something else: they are refused, other users are not.
   double unreadable = 0;
   Instant hung_until;  // jobs that begin earlier end after this time

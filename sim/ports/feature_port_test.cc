@@ -134,7 +134,7 @@ TEST_CASE("feature port: a lenient request is answered immediately and refreshed
   CHECK(find(Freshness::behind).of == Source::stale);
   const Job waits = FindFeatures{.user = "u1", .freshness = Freshness::wait};
   CHECK(port.begin(now, waits, 0)->us >= 100);
-  CHECK(std::get<Refusal>(port.run(waits, 0)).status == 503);
+  CHECK(std::get<Refusal>(port.run(waits, 0)).kind == RefusalKind::unavailable);
   now.us = 30'000;
   CHECK(find(Freshness::behind).of == Source::missing);
   store.faults = {.unreadable = 1};

@@ -12,15 +12,17 @@ namespace troupe::sim {
 namespace {
 
 Refusal bad_pages() {
-  return {500, "bad_pages", "a page is outside the arena, or the number of pages does not match the tokens",
-          "simulated store", "pages of the arena"};
+  return {RefusalKind::internal, "bad_pages",
+          "a page is outside the arena, or the number of pages does not match the tokens", "simulated store",
+          "pages of the arena"};
 }
 Refusal storage_failed() {
-  return {503, "storage_failed", "the disk fails", "simulated disk", "a working disk with free space"};
+  return {RefusalKind::unavailable, "storage_failed", "the disk fails", "simulated disk",
+          "a working disk with free space"};
 }
 Refusal unreachable(NodeId node) {
-  return {503, "peer_unreachable", "node " + std::to_string(node) + " cannot be read", "simulated transfer",
-          "a living peer with the requested incarnation"};
+  return {RefusalKind::unavailable, "peer_unreachable", "node " + std::to_string(node) + " cannot be read",
+          "simulated transfer", "a living peer with the requested incarnation"};
 }
 
 std::size_t half_of(std::size_t pages) { return (pages + 1) / 2; }
@@ -167,7 +169,7 @@ JobResult SimStorePort::run(const Job& job, std::uint32_t slot) {
   if (const auto* wanted = std::get_if<SaveBlock>(&job)) return save(*wanted);
   if (const auto* wanted = std::get_if<LoadBlocks>(&job)) return load(*wanted);
   if (const auto* wanted = std::get_if<EraseBlocks>(&job)) return erase(*wanted);
-  return Refusal{500, "wrong_port", "this job is for another port", "simulated store",
+  return Refusal{RefusalKind::internal, "wrong_port", "this job is for another port", "simulated store",
                  "CheckBlocks, ListStored, SaveBlock, LoadBlocks, EraseBlocks or PullBlocks"};
 }
 

@@ -6,8 +6,8 @@ namespace troupe::sim {
 namespace {
 
 Refusal unreachable() {
-  return {503, "coordination_away", "the coordination store does not answer", "coordination",
-          "a store that can be reached"};
+  return {RefusalKind::unavailable, "coordination_away", "the coordination store does not answer",
+          "coordination", "a store that can be reached"};
 }
 
 }  // namespace

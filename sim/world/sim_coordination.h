@@ -16,7 +16,7 @@ namespace troupe::sim {
 class SimCoordination {
  public:
   struct Faults {
-    bool away = false;         // for all nodes: refusal 503 after `timeout`
+    bool away = false;         // for all nodes: unavailable after `timeout`
     std::set<NodeId> cut_off;  // the same for these nodes
     double slowness = 1;
     double answers_lost = 0;  // share of the requests that are refused although they took effect

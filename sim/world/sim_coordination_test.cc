@@ -32,7 +32,7 @@ TEST_CASE(
   SimCoordination all = coordination();
   all.faults().cut_off = {2};
   CHECK(all.time_of({0}, 2, ask_key) == Duration{5'000});
-  CHECK(std::get<Refusal>(all.ask({0}, 2, write_once)).status == 503);
+  CHECK(std::get<Refusal>(all.ask({0}, 2, write_once)).kind == RefusalKind::unavailable);
   CHECK(std::get<CoordinationReply>(all.ask({0}, 1, ask_key)).revision == 0);
   all.faults() = {.away = true};
   CHECK(std::get<Refusal>(all.ask({0}, 1, ask_key)).code == "coordination_away");

@@ -17,7 +17,7 @@ namespace {
 enum Purpose : std::uint64_t { of_item = 1, of_absence, of_change, of_user, of_twin };
 
 Refusal unknown_item(const std::string& id, std::size_t index) {
-  return {404, "unknown_item", "item \"" + id + "\" is not in the catalog",
+  return {RefusalKind::not_found, "unknown_item", "item \"" + id + "\" is not in the catalog",
           "history[" + std::to_string(index) + "]", "items of the catalog"};
 }
 
@@ -358,7 +358,8 @@ std::variant<WriteResult, Refusal> WorldData::apply(const AppendEvents& events) 
 JobResult WorldData::read(const Read& what) const {
   if (const auto* wanted = std::get_if<GetUser>(&what.what)) {
     auto found = profile(wanted->tenant, wanted->user);
-    if (!found) return Refusal{404, "unknown_user", "no such user", "user", "a user of the world"};
+    if (!found)
+      return Refusal{RefusalKind::not_found, "unknown_user", "no such user", "user", "a user of the world"};
     return UserReply{.user = wanted->user,
                      .version = found->version,
                      .tokens = std::move(found->tokens),
@@ -366,7 +367,8 @@ JobResult WorldData::read(const Read& what) const {
   }
   const auto& wanted = std::get<GetItem>(what.what);
   auto found = item(wanted.item, present());
-  if (!found) return Refusal{404, "unknown_item", "no such item", "item", "an item of the world"};
+  if (!found)
+    return Refusal{RefusalKind::not_found, "unknown_item", "no such item", "item", "an item of the world"};
   return ItemReply{.item = wanted.item,
                    .title = std::move(found->title),
                    .tokens = std::move(found->tokens),

@@ -42,8 +42,8 @@ struct Service {
     if (const auto* put = std::get_if<PutUser>(&message)) {
       note("write " + put->tenant + "/" + put->user);
       if (put->user == "nobody")
-        return http_server.deliver(
-            Refused{put->id, {422, "unknown_item", "no such item", "history", "items"}});
+        return http_server.deliver(Refused{
+            put->id, {RefusalKind::unprocessable, "unknown_item", "no such item", "history", "items"}});
       return http_server.deliver(Stored{put->id, 7});
     }
     const auto* asks = std::get_if<RankRequest>(&message);
@@ -51,7 +51,7 @@ struct Service {
     note("ask " + asks->tenant + "/" + asks->user);
     if (asks->user == "nobody")
       return http_server.deliver(
-          Refused{asks->id, {404, "unknown_user", "no such user", "user", "a known one"}});
+          Refused{asks->id, {RefusalKind::not_found, "unknown_user", "no such user", "user", "a known one"}});
     RankReply reply;
     reply.id = asks->id, reply.user = asks->user, reply.plan = "item";
     reply.tokens_total = 10, reply.tokens_reused = 4, reply.tokens_computed = 6;

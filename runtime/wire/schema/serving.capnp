@@ -44,17 +44,15 @@ struct TraceContext $cppType("TraceContext") {
 
 # ---- Answers to anything -----------------------------------------------------------------------------------
 
-struct Refusal {
-  # A typed rejection.
-  status @0 :UInt16 $cppDefault("500");           # HTTP status of the answer
-  code @1 :Text;
-  # A stable word for programs, e.g. "unknown_user", "unknown_item", "repeated_candidate",
-  # "too_many_candidates", "overloaded".
-  what @2 :Text $Json.name("message");            # what is wrong
+struct Refusal $cppType("Refusal") {
+  # A typed rejection (runtime/actor/refusal.h).
+  status @0 :UInt16 $cppMember("kind") $cppType("RefusalKind");
+  # Number of its kind (runtime/wire/refusal_numbers.h).
+  code @1 :Text;                                  # a stable word for programs
+  what @2 :Text;                                  # what is wrong
   where @3 :Text;                                 # the field, file or actor concerned
   expected @4 :Text;                              # what a valid input would be
-  retryAfterS @5 :UInt16 $internal;
-  # Seconds that a client should wait before a retry, sent as an HTTP header; 0 = unknown.
+  retryAfterS @5 :UInt16;                         # seconds to wait before a retry; 0 = unknown
 }
 
 struct Refused {
@@ -99,9 +97,9 @@ struct RankRequest {
   # Scenario of the request, for models that distinguish scenarios: below the model's number of them.
   task @10 :Text;
   # Name of the model's task that orders the candidates; "" = the first one.
-  features @11 :Text;
+  features @11 :Text $cppType("Freshness") $cppDefault("Freshness::configured");
   # Required freshness of features: exact | wait | behind; "" = as configured.
-  unknown @12 :Text;
+  unknown @12 :Text $cppType("UnknownCandidates") $cppDefault("UnknownCandidates::refuse");
   # Treatment of candidates missing from the catalog: refuse | skip; "" = refuse.
   history @13 :List(Text);
   # History of a user without a profile, in place of `user`: item ids, oldest first.
@@ -199,7 +197,7 @@ struct GenerateRequest {
   # Probabilities over the tokens that may follow, instead of the whole vocabulary.
   budgetUs @9 :Micros $Json.name("budget_us");    # from receipt to answer; 0 = the configured budget
   logprobs @10 :Bool;                             # the answer includes the log probability of each token
-  features @11 :Text;                             # as in RankRequest
+  features @11 :Text $cppType("Freshness") $cppDefault("Freshness::configured");  # as in RankRequest
   trace @12 :TraceContext $internal $ifAny;
 }
 

@@ -6,6 +6,7 @@
 
 #include "runtime/wire/codec.h"
 #include "runtime/wire/json.h"
+#include "server/formats/http_refusal.h"
 #include "server/http/completions.h"
 #include "server/http/model_choice.h"
 #include "tests/fuzz/targets/target.h"
@@ -22,7 +23,9 @@ const kernels::Vocabulary& words() {
 }
 
 void check_refusal(const Refusal& refusal) {
-  TROUPE_CHECK(refusal.status == 400 || refusal.status == 413 || refusal.status == 422, "an unknown status");
+  TROUPE_CHECK(refusal.kind == RefusalKind::malformed || refusal.kind == RefusalKind::too_large ||
+                   refusal.kind == RefusalKind::unprocessable,
+               "an unexpected kind");
   TROUPE_CHECK(!refusal.code.empty() && !refusal.what.empty() && !refusal.where.empty(),
                "a refusal without words");
   const std::string body = to_json(refusal);

@@ -31,7 +31,7 @@ struct Outcome {
 };
 
 void check_fault(const Refusal& fault) {
-  TROUPE_CHECK(fault.status >= 400 && fault.status < 600 && !fault.code.empty(), "a refusal that is none");
+  TROUPE_CHECK(!fault.code.empty(), "a refusal that is none");
   check_words(fault.what, 256);
   check_words(fault.expected, 256);
 }
@@ -75,8 +75,7 @@ void check_route(const Outcome& asked) {
     route_line(*kind, {asked.asked.method, asked.asked.target, asked.body, asked.asked.tenant}, server,
                nullptr);
   if (const auto* refusal = std::get_if<Refusal>(&routed))
-    TROUPE_CHECK(refusal->status >= 400 && !refusal->code.empty() && !refusal->what.empty(),
-                 "a refusal that is none");
+    TROUPE_CHECK(!refusal->code.empty() && !refusal->what.empty(), "a refusal that is none");
 }
 
 // Compares two outcomes. A faulty head may or may not be waited for to its end; a whole request is the

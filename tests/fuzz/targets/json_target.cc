@@ -6,6 +6,7 @@
 #include "runtime/wire/codec.h"
 #include "runtime/wire/json.h"
 #include "runtime/wire/json_text.h"
+#include "server/formats/http_refusal.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {
@@ -17,7 +18,9 @@ constexpr std::array limits{ListLimit{"candidates", 8, "router.candidates_max", 
                             ListLimit{"history", 8, "router.history_events_max", "events"}};
 
 void check_refusal(const Refusal& refusal) {
-  TROUPE_CHECK(refusal.status == 400 || refusal.status == 413 || refusal.status == 415, "an unknown status");
+  TROUPE_CHECK(refusal.kind == RefusalKind::malformed || refusal.kind == RefusalKind::too_large ||
+                   refusal.kind == RefusalKind::unsupported_media,
+               "an unexpected kind");
   TROUPE_CHECK(!refusal.code.empty() && !refusal.what.empty() && !refusal.where.empty(),
                "a refusal without words");
   const std::string body = to_json(refusal);

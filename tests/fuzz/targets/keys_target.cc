@@ -10,7 +10,8 @@ void check_header(const server::ApiKeys& keys, std::string_view header) {
   const auto found = keys.find(header, "");
   const auto* refusal = std::get_if<Refusal>(&found);
   TROUPE_CHECK(refusal, "a key was found by an arbitrary header");  // the hash of an unknown key
-  TROUPE_CHECK(refusal->status == 401 || refusal->status == 403, "an unknown status");
+  TROUPE_CHECK(refusal->kind == RefusalKind::unauthenticated || refusal->kind == RefusalKind::forbidden,
+               "an unexpected kind");
   check_words(refusal->what, 256);
 }
 

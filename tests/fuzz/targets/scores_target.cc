@@ -4,6 +4,7 @@
 
 #include "runtime/wire/codec.h"
 #include "runtime/wire/json.h"
+#include "server/formats/http_refusal.h"
 #include "server/formats/rerank.h"
 #include "server/formats/score_forms.h"
 #include "tests/fuzz/targets/target.h"
@@ -36,9 +37,8 @@ const server::ModelText& model() {
 }
 
 void check_refusal(const Refusal& refusal) {
-  TROUPE_CHECK(
-      refusal.status >= 400 && refusal.status < 500 && !refusal.code.empty() && !refusal.where.empty(),
-      "a refusal that is none");
+  TROUPE_CHECK(is_fault_of_request(refusal.kind) && !refusal.code.empty() && !refusal.where.empty(),
+               "a refusal that is none");
   TROUPE_CHECK(to_json(refusal).size() < 4'096, "a refusal that does not end");
 }
 

@@ -1,0 +1,38 @@
+// Reads and writes the words of request options.
+#include "runtime/actor/request_options.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+namespace troupe {
+namespace {
+
+constexpr std::string_view freshness_words[] = {"", "exact", "wait", "behind"};  // in order of Freshness
+
+}  // namespace
+
+std::string_view word_of(Freshness freshness) { return freshness_words[static_cast<std::size_t>(freshness)]; }
+
+std::string_view word_of(UnknownCandidates unknown) {
+  return unknown == UnknownCandidates::skip ? "skip" : "";
+}
+
+std::optional<Refusal> read_word(std::string_view word, Freshness& out) {
+  const auto at = std::ranges::find(freshness_words, word);
+  if (at == std::end(freshness_words))
+    return Refusal{RefusalKind::malformed, "unknown_freshness", "features is \"" + std::string(word) + "\"",
+                   "features", "exact, wait or behind; \"\" is as configured (features.freshness)"};
+  out = static_cast<Freshness>(at - std::begin(freshness_words));
+  return std::nullopt;
+}
+
+std::optional<Refusal> read_word(std::string_view word, UnknownCandidates& out) {
+  if (word != "" && word != "refuse" && word != "skip")
+    return Refusal{RefusalKind::malformed, "bad_unknown", "unknown is \"" + std::string(word) + "\"",
+                   "unknown", "refuse or skip: how to treat candidates that are not in the catalog"};
+  out = word == "skip" ? UnknownCandidates::skip : UnknownCandidates::refuse;
+  return std::nullopt;
+}
+
+}  // namespace troupe

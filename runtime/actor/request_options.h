@@ -1,0 +1,36 @@
+#pragma once
+// Options of a request that clients and the wire spell as words: how fresh features must be, and
+// what becomes of unknown candidates. Readers of request bodies turn the words into these types, so
+// that actors never meet an unknown word.
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "runtime/actor/refusal.h"
+
+namespace troupe {
+
+// How fresh the features of a request's user must be (runtime/features/cached_features.h).
+enum class Freshness : std::uint8_t {
+  configured,  // as the setting features.freshness says
+  exact,       // as stored now
+  wait,        // read from the store no longer ago than the expiry
+  behind       // what this process knows now, or nothing; the store is read after the answer
+};
+
+// Treatment of candidates that are not in the catalog.
+enum class UnknownCandidates : std::uint8_t {
+  refuse,  // the request is refused
+  skip     // the other candidates are ranked
+};
+
+// Return the word of an option; "" for the default.
+std::string_view word_of(Freshness freshness);
+std::string_view word_of(UnknownCandidates unknown);
+
+// Set `out` to the option with this word; "" is the default, which also has the word "refuse" for
+// unknown candidates. An unknown word is refused and leaves `out` unchanged.
+std::optional<Refusal> read_word(std::string_view word, Freshness& out);
+std::optional<Refusal> read_word(std::string_view word, UnknownCandidates& out);
+
+}  // namespace troupe

@@ -1,0 +1,35 @@
+#include "runtime/actor/request_options.h"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+
+TEST_CASE("request options: each option is read from the word that is written for it") {
+  for (const Freshness freshness :
+       {Freshness::configured, Freshness::exact, Freshness::wait, Freshness::behind}) {
+    Freshness read = freshness == Freshness::exact ? Freshness::wait : Freshness::exact;
+    CHECK(!read_word(word_of(freshness), read));
+    CHECK(read == freshness);
+  }
+  CHECK(word_of(Freshness::behind) == "behind");
+  UnknownCandidates unknown = UnknownCandidates::skip;
+  CHECK(!read_word("", unknown));
+  CHECK(unknown == UnknownCandidates::refuse);
+  CHECK(!read_word(word_of(UnknownCandidates::skip), unknown));
+  CHECK(unknown == UnknownCandidates::skip);
+  CHECK(!read_word("refuse", unknown));
+  CHECK(unknown == UnknownCandidates::refuse);
+}
+
+TEST_CASE("request options: an unknown word is refused with the field and the known words") {
+  Freshness freshness = Freshness::wait;
+  CHECK(read_word("new", freshness) ==
+        Refusal{RefusalKind::malformed, "unknown_freshness", "features is \"new\"", "features",
+                "exact, wait or behind; \"\" is as configured (features.freshness)"});
+  CHECK(freshness == Freshness::wait);
+  UnknownCandidates unknown = UnknownCandidates::skip;
+  CHECK(read_word("drop", unknown) ==
+        Refusal{RefusalKind::malformed, "bad_unknown", "unknown is \"drop\"", "unknown",
+                "refuse or skip: how to treat candidates that are not in the catalog"});
+  CHECK(unknown == UnknownCandidates::skip);
+}
