@@ -5,8 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "runtime/actor/mutants.h"
-
 namespace troupe::router {
 namespace {
 
@@ -50,7 +48,7 @@ std::optional<Refusal> Reloads::refusal_of(const Reload& reload) const {
   if (!versions_.known())
     return Refusal{RefusalKind::unavailable, "starting", "the served versions are not known yet", "router",
                    "a retry after a pause"};
-  if (reload_ || mutated(Mutant::refuse_reload))
+  if (reload_)
     return Refusal{RefusalKind::unavailable, "busy", "another reload is in progress", "router",
                    "a retry after it is done"};
   return std::nullopt;
@@ -107,7 +105,7 @@ void Reloads::advance(Step step) {
   std::optional<Refusal> failed = failure(step.now);
   const bool followed = is_followed(step.now);
   if (followed && !reload_->served_since) reload_->served_since = step.now;
-  const bool done = (followed && is_heard_of(step.now)) || mutated(Mutant::end_reload_early);
+  const bool done = followed && is_heard_of(step.now);
   if (!failed && !done) return;
   const RequestOrigin origin = std::exchange(reload_, std::nullopt)->origin;
   versions_.end_wish(step.now, !failed);

@@ -7,7 +7,6 @@
 
 #include "kernels/base/check.h"
 #include "router/router_status.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 namespace {
@@ -72,8 +71,7 @@ RouterCore::RouterCore(RouterConfig config)
       attempts_(attempts_config(config_), {config_.routing.by, workers_, queues_},
                 {{config_.shared_areas, config_.reports_uses_elsewhere}, workers_, tenants_, pull_cost_},
                 {config_.budget, tenants_, queues_, workers_}, other_routers(), workers_, queues_, flights_),
-      answers_({config_.costs, config_.routers, config_.measures_pulls, config_.block_pace}, workers_,
-               pull_cost_, flights_),
+      answers_({config_.costs, config_.measures_pulls, config_.block_pace}, workers_, pull_cost_, flights_),
       planning_(planning_config(config_),
                 {config_.in_flight_max,
                  {config_.budget, tenants_, queues_, workers_},
@@ -207,9 +205,6 @@ void RouterCore::on_timer(Step step, std::uint64_t timer) {
 
 void RouterCore::on_flight_timer(Step step, Flight& flight, std::uint64_t timer) {
   const TimerKind kind = kind_of(timer);
-  const Instant latest = flight.origin.deadline + Duration{2 * config_.heartbeat.us + 2'000};
-  if (kind == TimerKind::deadline && mutated(Mutant::report_too_late) && step.now < latest)
-    return step.effects.set_timer(timer, latest);
   if (kind == TimerKind::deadline) return flights_.refuse(step, flight, deadline_passed());
   if (kind == TimerKind::late) return attempts_.on_late(step, flight);
   planning_.on_lookup_late(step, flight);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "router/flights/timers.h"
-#include "runtime/actor/mutants.h"
 #include "runtime/actor/user_home.h"
 
 namespace troupe::router {
@@ -24,7 +23,7 @@ void StoredDataRequests::on_write(Step step, Address from, Request&& request) {
   if (outcomes_.is_copy(from, request.id)) return;
   const RequestOrigin origin{from, request.id, step.now, step.now + config_.budget};
   auto fault = validate(request, config_.form, config_.limits);
-  if (fault && !mutated(Mutant::take_nonsense)) return outcomes_.refuse(step, origin, std::move(*fault));
+  if (fault) return outcomes_.refuse(step, origin, std::move(*fault));
   if (auto obstacle = reject_if_jobs_full(step.now))
     return outcomes_.refuse(step, origin, std::move(*obstacle));
   const std::uint64_t job = step.next_id++;

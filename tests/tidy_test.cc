@@ -183,7 +183,7 @@ bool decides(const std::string& path) {
   if (path.starts_with("actors/")) return path.find("_port") == std::string::npos;
   return starts_with_any(
       path, {"runtime/pool/page_pool", "runtime/pool/row_slab", "runtime/coordination/coordination_state",
-             "runtime/actor/recent_ids", "runtime/tokenizer/", "runtime/actor/mutants"});
+             "runtime/actor/recent_ids", "runtime/tokenizer/"});
 }
 
 // Exceptions around simulated runs: code that runs several at a time, or takes their wall time and memory.

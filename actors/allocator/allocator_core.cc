@@ -11,7 +11,6 @@
 
 #include "kernels/base/check.h"
 #include "placement/split/latency_counts.h"
-#include "runtime/actor/mutants.h"
 #include "runtime/pool/pool_areas.h"
 
 namespace troupe::actors {
@@ -92,8 +91,7 @@ void AllocatorCore::on_report(Instant now, Address from, PoolReport&& report, Ef
     window_ends_ = now + config_.window;
     effects.set_timer(window_timer, *window_ends_);
   }
-  const bool again = mutated(Mutant::set_split_again) && report_->epoch == split_.epoch;
-  if ((!settled() || again) && (restarted || !retrying_)) set_split(now, effects);
+  if (!settled() && (restarted || !retrying_)) set_split(now, effects);
 }
 
 // Adopts what the areas have lent to each other since the worker took over this split.

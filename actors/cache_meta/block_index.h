@@ -9,7 +9,7 @@
 // ended) are stale. Stale holdings are not shown any more and are erased a few at a time, so that
 // no request waits while a hundred thousand of them are erased.
 //
-// Names that collide (runtime/actor/mutants.h) share an entry, which keeps the first name and owner
+// Names that collide (tests/sim/mutants) share an entry, which keeps the first name and owner
 // reported. Hash tables are only looked up, never iterated.
 #include <boost/unordered/unordered_flat_map.hpp>
 

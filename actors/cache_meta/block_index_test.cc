@@ -6,7 +6,6 @@
 #include <random>
 
 #include "actors/testing/block_index_test.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 namespace {
@@ -187,26 +186,6 @@ TEST_CASE("block index: a block's only holder may change its owner") {
   CHECK(*index.owner_of(name(1)) == "bob");
   CHECK(index.holdings() == 2);
 }
-
-#ifdef TROUPE_MUTANTS
-TEST_CASE("block index: colliding names share an entry that keeps a full name") {
-  mutation::name_bits = 8;
-  BlockIndex index(10);
-  BlockEntry one = item(1), other = item(1, 2);
-  other.name = name(1, 77);
-  index.add(1, one);
-  index.add(2, other);
-  CHECK(index.blocks() == 1);
-  CHECK(holders(index, name(1, 99), {}, 0, 9) == Nodes{1, 2});
-  index.add(1, {name(1, 55), SegmentKind::user, "ann", 4, 3});
-  CHECK(*index.owner_of(name(1)) == one.owner);
-  index.remove(1, {name(1), 3});
-  index.remove(2, {name(1), 2});
-  CHECK(index.blocks() == 0);
-  CHECK(index.check_bounds() == "");
-  mutation::name_bits = 256;
-}
-#endif
 
 TEST_CASE("block index: under random changes the index agrees with a plain list") {
   const unsigned seed = 5;

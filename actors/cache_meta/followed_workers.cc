@@ -7,8 +7,6 @@
 #include <iterator>
 #include <utility>
 
-#include "runtime/actor/mutants.h"
-
 namespace troupe::actors {
 
 FollowedWorkers::FollowedWorkers(FollowConfig config, BlockIndex& index)
@@ -204,7 +202,6 @@ void FollowedWorkers::end_walk(Instant now, NodeId node, Worker& worker, Effects
 void FollowedWorkers::ask(Instant now, NodeId node, Worker& worker, Effects& effects) {
   worker.requested_at = now;
   worker.requested_of = worker.incarnation;
-  if (mutated(Mutant::no_inventory)) return;
   effects.send({node, Role::kv_worker}, InventoryRequest{worker.incarnation, worker.after});
 }
 

@@ -6,7 +6,6 @@
 #include <random>
 
 #include "actors/testing/block_index_test.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 namespace followed_workers_test {
@@ -380,18 +379,6 @@ TEST_CASE("followed workers: a stall of the cache-meta itself does not count as 
   CHECK(holders(b.index, name(1), {}, 0, 1).empty());
   CHECK(b.has(1));
 }
-
-#ifdef TROUPE_MUTANTS
-TEST_CASE("followed workers: the mutant no_inventory never asks") {
-  mutation::bug = Mutant::no_inventory;
-  Bench b;
-  b.start();
-  CHECK(b.asked.empty());
-  b.changes(1, 5, 4);
-  CHECK(b.asked.empty());
-  mutation::bug = Mutant::none;
-}
-#endif
 
 // A KV-cache worker, and a network that loses, duplicates and delays messages.
 class World {

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "placement/cost/plan_work.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 namespace {
@@ -101,7 +100,6 @@ bool BatchSchedule::is_late(Instant now, const Task& task, std::size_t plans) co
 }
 
 Task* BatchSchedule::find_late(Instant now, const Queue& queue, std::size_t plans) const {
-  if (mutated(Mutant::unbounded_queue)) return nullptr;
   const auto late = std::ranges::find_if(queue, [&](Task* task) { return is_late(now, *task, plans); });
   return late == queue.end() ? nullptr : *late;
 }
@@ -153,7 +151,7 @@ std::vector<Task*> BatchSchedule::take_batch(Instant now, Queue& queue, std::siz
     if (!times_.fits_batch(together)) break;
     const Instant earliest = std::min(deadline, task.deadline);
     const bool in_time = times_.ends_in_time(now, together, earliest);
-    if (!in_time && !mutated(Mutant::unbounded_queue)) continue;
+    if (!in_time) continue;
     deadline = earliest;
     pass = together;
     batch.push_back(queue[i]);

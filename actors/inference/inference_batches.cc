@@ -5,7 +5,6 @@
 #include "actors/inference/inference_core.h"
 #include "actors/inference/inference_refusals.h"
 #include "kernels/base/check.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 
@@ -47,11 +46,8 @@ void InferenceCore::make_request(Task& task) const {
   request.kv = task.blocks.take_kv(task.execute.plan);
   request.plan = std::move(task.execute.plan);
   request.blocks = std::move(task.execute.blocks);
-  const ModelSet& models = models_.models();
-  request.model_version =
-      mutated(Mutant::answer_from_newest_model) ? models.newest() : task.execute.model_version;
-  request.catalog_version = mutated(Mutant::answer_from_newest_catalog) ? models.versions().catalog_version
-                                                                        : task.execute.catalog_version;
+  request.model_version = task.execute.model_version;
+  request.catalog_version = task.execute.catalog_version;
   task.request = std::make_shared<const BatchRequest>(std::move(request));
 }
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "actors/inference/inference_core.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 
@@ -53,8 +52,6 @@ void InferenceCore::on_versions(Instant now, Address from, const Versions& versi
 void InferenceCore::on_drain(Instant now, Address from, const Drain& drain, Effects& effects) {
   const bool is_news = drain.on != draining_;
   draining_ = drain.on;
-  if (draining_ && mutated(Mutant::drop_on_drain))
-    drop(tasks_.waiting([](const Task&) { return true; }), effects);
   if (is_news) {
     send_heartbeat(now, effects);
     effects.log(LogLevel::info, draining_ ? "drain_begins" : "drain_ends");

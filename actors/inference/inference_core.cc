@@ -9,7 +9,6 @@
 #include "actors/inference/inference_refusals.h"
 #include "kernels/base/check.h"
 #include "placement/cost/plan_work.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 namespace {
@@ -74,7 +73,7 @@ void InferenceCore::on_timer(Instant now, std::uint64_t timer, Effects& effects)
   if (batches_.on_timer(now, serial, effects)) return;
   Task* const task = tasks_.find(serial);
   if (!task || task->state == Task::State::running) return;
-  const bool expired = now >= task->deadline && !mutated(Mutant::unbounded_queue);
+  const bool expired = now >= task->deadline;
   if (expired) return refuse(*task, too_late(), effects);
   if (timer != acquire_timer(serial)) return;
   if (task->blocks.in_flight()) {
@@ -125,7 +124,6 @@ std::optional<Refusal> InferenceCore::validate_plan(Instant now, const Execute& 
   if (!models_.models().serves(now, model)) return wrong_model(model, models_.models().served(now));
   if (execute.blocks.size() != execute.plan.segments.size())
     return bad_blocks(execute.blocks.size(), execute.plan.segments.size());
-  if (mutated(Mutant::unbounded_queue)) return std::nullopt;
   if (schedule_.waiting(background).plans >= queue_max) return queue_full(queue_max);
   if (!background && schedule_.cannot_finish(execute, batches_)) return no_time(execute.budget_us);
   return std::nullopt;

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "runtime/actor/block_name.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 namespace {
@@ -37,7 +36,6 @@ class WantIndex {
 // earlier reader verified it. Otherwise a flipped bit in one block would live on in others, whose
 // checksums would be right.
 void check_sources(const Plan& plan, std::vector<BatchSegmentKv>& kv) {
-  if (mutated(Mutant::spread_flipped_bits)) return;
   std::vector<bool> kept(kv.size());  // segments on which a kept block depends
   for (std::size_t i = kv.size(); i-- > 0;) {
     if (kv[i].grant == Grant::read) {
@@ -63,8 +61,7 @@ std::vector<BlockWant> PlanBlocks::collect_wants(const Execute& execute) {
     if (!block.name) continue;
     const std::uint32_t want = wanted.find_or_add(*block.name, wants);
     const bool fresh = want == wants.size();
-    if (!fresh && !identical(wants[want].name, *block.name) && !mutated(Mutant::skip_identity_check))
-      continue;
+    if (!fresh && !identical(wants[want].name, *block.name)) continue;
     want_of_[i] = want;
     if (!fresh) continue;
     const Segment& segment = execute.plan.segments[i];

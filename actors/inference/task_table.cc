@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "runtime/actor/mutants.h"
-
 namespace troupe::actors {
 namespace {
 
@@ -80,7 +78,7 @@ void TaskTable::refuse(Task& task, Refusal refusal, Effects& effects) {
     log_hop(task, "plan_refused", {{"code", refusal.code}, {"why", refusal.what}}, effects);
   effects.send(task.from, Refused{task.execute.id, std::move(refusal)});
   ++answered_;
-  if (!mutated(Mutant::keep_grants)) release(task, {}, effects);
+  release(task, {}, effects);
   end(task);
 }
 

@@ -6,7 +6,6 @@
 #include <span>
 
 #include "actors/kv_worker/block_identity.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 namespace {
@@ -129,7 +128,6 @@ std::vector<std::size_t> Grants::decide_present(Instant now, Serial serial, Requ
     if (request.counts) count_use(request, want, ready);
     if (!block) absent.push_back(i);  // a different block with a colliding name is rare, and stays
     if (!here || block->tokens != want.tokens || block->kind != want.kind) continue;
-    if (ready && mutated(Mutant::recompute_held)) continue;
     if (ready) {
       if (ask.retention.belongs && block->is_copy()) parts_.pool.keep(*block);
       request.holds[i] = parts_.requests.read(*block, request.remote(), effects);
@@ -195,7 +193,6 @@ void Grants::count_uses_elsewhere(const AcquireBlocks& ask) {
 void Grants::on_timer(Instant now, Serial serial, Effects& effects) {
   const Request* request = parts_.requests.find(serial);
   if (!request) return;
-  if (request->remote() && mutated(Mutant::keep_remote_pins)) return;
   if (request->remote() && now >= request->lease_ends) {
     effects.log(LogLevel::warning, "lease_ended",
                 {{"request", request->ask.id}, {"node", request->from.node}});

@@ -140,29 +140,5 @@ TEST_CASE("kv worker index: Forget without a leader's token is refused, also bef
   CHECK(b.core.pool().find(name(1)) != nullptr);
 }
 
-#ifdef TROUPE_MUTANTS
-TEST_CASE("kv worker index: a block with a colliding name is a miss, also while it is being written") {
-  const CutNames cut;
-  Bench b;
-  const auto first = b.acquire(0, {item(1)});
-  CHECK(b.acquire(1, {twin(item(1))}).at(0).grant == Grant::none);  // at once
-  b.release(2, 1, 1, first.at(0), Outcome::written);
-  CHECK(b.acquire(3, {twin(item(1))}).at(0).grant == Grant::none);
-  AcquireBlocks ask{9, 0, {twin(item(1)), item(1)}};
-  ask.read_only = true;
-  b.probe.receive(4, far, ask);
-  CHECK(b.granted().at(0).grant == Grant::none);
-}
-
-TEST_CASE("kv worker index: the mutant skip_identity_check grants the wrong block") {
-  const CutNames cut;
-  Bench b;
-  b.write(0, item(1));
-  mutation::bug = Mutant::skip_identity_check;
-  CHECK(b.acquire(1, {twin(item(1))}).at(0).grant == Grant::read);
-  mutation::bug = Mutant::none;
-}
-#endif
-
 }  // namespace
 }  // namespace troupe::actors

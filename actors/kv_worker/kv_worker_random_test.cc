@@ -372,12 +372,5 @@ TEST_CASE(
   run_seeds(60);
 }
 
-#ifdef TROUPE_MUTANTS
-TEST_CASE("kv worker: readers read their block although names collide all the time") {
-  const CutNames cut;
-  run_seeds(60);
-}
-#endif
-
 }  // namespace
 }  // namespace troupe::actors

@@ -362,32 +362,5 @@ TEST_CASE("store: a block of another node is pulled rather than loaded") {
   CHECK(b.probe.sent<AcquireBlocks>().size() == 1);
 }
 
-#ifdef TROUPE_MUTANTS
-TEST_CASE(
-    "store: of two colliding stored blocks one is loaded as itself, and neither is saved as the other") {
-  const CutNames cut;
-  StoreBench b;
-  const BlockWant other = twin(item(1));
-  StoredBlock stored_other = stored(1);
-  stored_other.name = other.name;
-  b.start({stored(1), stored_other});
-  const auto loads = b.probe.started<LoadBlocks>();
-  REQUIRE(loads.size() == 1);
-  REQUIRE(loads[0].second.blocks.size() == 1);
-  CHECK(identical(loads[0].second.blocks[0].name, other.name));
-  b.probe.done(2, loads[0].first, BlockLoadResult{{0}});
-  REQUIRE(b.probe.started<EraseBlocks>().size() == 1);
-  b.write(3, item(2));
-  const std::uint64_t save = b.probe.started<SaveBlock>().at(0).first;
-  b.write(3, item(3));
-  b.write(4, item(1));  // its save waits
-  b.forget(5, Forget{SegmentKind::item, "item 1", 1});
-  b.write(6, other);
-  b.probe.done(7, save, BlockSaveResult{true, ""});
-  REQUIRE(b.probe.started<SaveBlock>().size() == 1);
-  CHECK(identical(b.probe.started<SaveBlock>()[0].second.block.name, other.name));
-}
-#endif
-
 }  // namespace
 }  // namespace troupe::actors

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "runtime/actor/mutants.h"
-
 namespace troupe::actors {
 
 void LeaderOrders::on_beat(const LeaderBeat& beat) {
@@ -13,7 +11,7 @@ void LeaderOrders::on_beat(const LeaderBeat& beat) {
 }
 
 bool LeaderOrders::obeys(Address from, const Forget& forget, Effects& effects) {
-  const bool is_stale = forget.token < token_ && !mutated(Mutant::ignore_fencing_token);
+  const bool is_stale = forget.token < token_;
   // Token 0 means that a router sent it here directly; routers must ask a cache-meta instead.
   if (forget.token == 0 || is_stale) {
     effects.count(Metric::protocol_errors);
@@ -22,7 +20,7 @@ bool LeaderOrders::obeys(Address from, const Forget& forget, Effects& effects) {
     return false;
   }
   token_ = std::max(token_, forget.token);
-  return heard_ || mutated(Mutant::ignore_fencing_token);
+  return heard_;
 }
 
 }  // namespace troupe::actors

@@ -7,7 +7,6 @@
 #include <iterator>
 
 #include "placement/assignment/homes.h"
-#include "runtime/actor/mutants.h"
 #include "runtime/actor/user_home.h"
 
 namespace troupe::actors {
@@ -50,7 +49,6 @@ void Migration::begin(Instant now, std::vector<NodeId>&& nodes, const PagePool& 
   effects.log(LogLevel::info, "migration_begins",
               {{"blocks", blocks.size()}, {"pages", pages}, {"nodes", stay}});
   counts_ = {.blocks = blocks.size()};
-  if (mutated(Mutant::keep_users_blocks)) return;
   if (nodes_.empty()) {
     counts_.left_behind = blocks.size();
     return;

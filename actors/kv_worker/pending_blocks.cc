@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "actors/kv_worker/bounds.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 
@@ -118,7 +117,7 @@ void PendingBlocks::fail(const BlockName& name, std::uint64_t generation, Effect
         effects.set_timer(waiter.request, requests_.find(waiter.request)->wait_deadline);
     if (block) blocks_.at(name).waiters = behind;
     decide(*first, block ? Hold{.grant = Grant::write, .generation = block->generation} : Hold{}, effects);
-    if (block || mutated(Mutant::drop_waiters)) return;
+    if (block) return;
   }
 }
 

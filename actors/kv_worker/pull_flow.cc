@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "kernels/base/check.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 
@@ -93,7 +92,6 @@ void PullFlow::run_one(Instant now, Serial serial, Effects& effects) {
                            std::move(entry.there.pages), pool_.find(entry.name)->pages, entry.generation});
   const bool in_parts = has_in_flight_reader(pull);
   if (in_parts) work.parts = config_.pull_parts;
-  if (mutated(Mutant::pull_twice)) effects.start(serials_.next(), work);
   effects.start(serial, std::move(work));
   if (!in_parts) return;
   for (const PullEntry& entry : pull.blocks) pending_.begin_copy(entry.name, entry.there.checksum);
@@ -133,7 +131,7 @@ bool PullFlow::on_done(Instant now, const JobDone& done, Effects& effects) {
 // either.
 void PullFlow::on_pulled(Instant now, Serial serial, const Pull& pull, const JobResult& result,
                          Effects& effects) {
-  const bool in_time = now < pull.lease_ends || mutated(Mutant::ignore_read_lease);
+  const bool in_time = now < pull.lease_ends;
   const auto* pulled = std::get_if<PullResult>(&result);
   TROUPE_CHECK(!pulled || pulled->ok.size() == pull.blocks.size(), "the port answers for each block");
   if (const auto* refusal = std::get_if<Refusal>(&result)) {

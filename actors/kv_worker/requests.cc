@@ -7,7 +7,6 @@
 #include "actors/kv_worker/block_identity.h"
 #include "actors/kv_worker/bounds.h"
 #include "kernels/base/hash.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 namespace {
@@ -31,10 +30,7 @@ bool Requests::is_full(bool remote) const {
 
 // Returns the key of a request. Workers of several models number their requests alike, so the id
 // alone is not unique.
-Requests::Key Requests::key_of(Address from, RequestId id) const {
-  if (is_inference_worker(from) && mutated(Mutant::confuse_models)) from.node = config_.node;
-  return {from, id};
-}
+Requests::Key Requests::key_of(Address from, RequestId id) const { return {from, id}; }
 
 Request& Requests::add(Instant now, Address from, AcquireBlocks&& ask, Serial serial) {
   serials_[key_of(from, ask.id)] = serial;
@@ -78,7 +74,7 @@ Request Requests::take(Serial serial) {
 // reads is verified.
 Hold Requests::read(const PoolBlock& block, bool remote, Effects& effects) {
   pool_.pin(block);
-  const bool first = !block.checked && !mutated(Mutant::skip_first_check);
+  const bool first = !block.checked;
   const bool check = !remote && (first || is_sampled());
   if (check) effects.count(Metric::blocks_checked);
   return {.grant = Grant::read, .check = check, .block = &block, .generation = block.generation};
@@ -94,12 +90,8 @@ BlockGrant Requests::grant_of(const Request& request, std::size_t want) const {
   const Hold& hold = request.holds[want];
   const BlockName& name = request.ask.wants[want].name;
   if (hold.waiting && hold.in_flight != 0)
-    return {Grant::read,
-            hold.in_flight,
-            hold.in_flight_checksum,
-            find_block(pool_, name)->pages,
-            false,
-            !mutated(Mutant::read_before_it_comes)};
+    return {Grant::read, hold.in_flight, hold.in_flight_checksum, find_block(pool_, name)->pages, false,
+            true};
   if (hold.grant == Grant::read)
     return {Grant::read, hold.generation, hold.block->checksum, hold.block->pages,
             hold.check,  false,           hold.pulled};

@@ -6,7 +6,6 @@
 
 #include "actors/kv_worker/block_identity.h"
 #include "runtime/actor/block_name.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::actors {
 namespace {
@@ -19,8 +18,7 @@ double copy_worth(const AcquireBlocks& ask) {
 }  // namespace
 
 void Reservations::count_wants(const AcquireBlocks& ask) {
-  if (ask.retention.keep_hotter && (!sketch_ || mutated(Mutant::forget_hotness)))
-    sketch_.emplace(pool_.pages());
+  if (ask.retention.keep_hotter && !sketch_) sketch_.emplace(pool_.pages());
   if (!sketch_ || (!ask.may_evict && !ask.read_only)) return;
   for (const BlockWant& want : ask.wants) sketch_->touch(hash_of(want.name));
 }

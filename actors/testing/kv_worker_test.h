@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "actors/kv_worker/kv_worker_core.h"
-#include "runtime/actor/mutants.h"
 #include "runtime/testing/core_probe.h"
 
 namespace troupe::actors::kv_worker_test {  // separate from other test benches in this executable
@@ -85,17 +84,5 @@ struct Bench {
     return changes.empty() ? CacheChanges{} : changes[0];
   }
 };
-
-#ifdef TROUPE_MUTANTS
-// While an object of this type exists, containers see only the first byte of a block's name.
-struct CutNames {
-  CutNames() { mutation::name_bits = 8; }
-  ~CutNames() { mutation::name_bits = 256; }
-};
-inline BlockWant twin(BlockWant want) {  // a different block with the same cut name
-  want.name.bytes[31] = 1;
-  return want;
-}
-#endif
 
 }  // namespace troupe::actors::kv_worker_test

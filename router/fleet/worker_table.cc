@@ -9,7 +9,6 @@
 #include "kernels/base/check.h"
 #include "kernels/base/hash.h"
 #include "placement/assignment/homes.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 
@@ -149,7 +148,6 @@ bool WorkerTable::overdue(Instant now, const Row& row) const {
 }
 
 bool WorkerTable::slow(const Row& row) const {
-  if (mutated(Mutant::ignore_slowness)) return false;
   return reference_ > 0 && row.slowness > config_.slow_factor * reference_;
 }
 
@@ -170,7 +168,7 @@ Duration WorkerTable::silent_for(Instant now, NodeId node) const {
 
 Pace WorkerTable::pace(const Row& row) const {
   const Pace own{row.last.us_per_operation, row.last.us_per_byte, row.last.us_per_pass};
-  return own.known() && !mutated(Mutant::ignore_slowness) ? own : config_.pace;
+  return own.known() ? own : config_.pace;
 }
 
 // The heartbeat ages: the worker has worked off part of its backlog since, more slowly if it is
@@ -216,7 +214,7 @@ double WorkerTable::slowness(NodeId node) const {
 
 double WorkerTable::done_us(Instant now, const Row& row, const Option& option) const {
   const double predicted = wait_us(now, row) - option.passes_us / slots(row) + pace(row).us(option.work);
-  return mutated(Mutant::ignore_slowness) ? predicted : predicted * row.slowness;
+  return predicted * row.slowness;
 }
 
 bool WorkerTable::any_usable(Instant now, std::string_view model) const {
@@ -341,7 +339,6 @@ bool WorkerTable::goes_before(Instant now, const Rule& rule, const Row& a, const
   if (score_a != score_b) return score_a > score_b;
   const double done_a = done_us(now, a, option_a), done_b = done_us(now, b, option_b);
   if (done_a != done_b) return done_a < done_b;
-  if (mutated(Mutant::unseeded_choice)) return std::less<>()(a.last.models.data(), b.last.models.data());
   if (a.node == home || b.node == home) return a.node == home;
   return a.node < b.node;
 }

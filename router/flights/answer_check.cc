@@ -7,7 +7,6 @@
 #include <span>
 
 #include "router/request/ranking.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 namespace {
@@ -43,7 +42,6 @@ std::optional<Refusal> validate_answer(const Plan& plan, const std::string& mode
                                        const Executed& executed) {
   if (executed.model_version != model_version)
     return bad_output("computed by model " + executed.model_version, "model " + model_version);
-  if (mutated(Mutant::answer_without_check)) return std::nullopt;
   if (executed.readouts.size() != plan.readouts.size() || executed.reused.size() != plan.segments.size())
     return bad_output("the answer's shape differs from the plan's",
                       "one row per readout, one flag per segment");
@@ -68,13 +66,6 @@ std::optional<Refusal> validate_answer(const Request& request, const Plan& plan,
 
 std::size_t numbers_of(const Readout& readout) {
   return readout.what == Readout::What::head ? 1 : readout.rows.size();
-}
-
-// Only a mutant lets rows of another shape pass.
-std::vector<ScoreRow> checked_rows(const Plan& plan, std::vector<ScoreRow> rows) {
-  rows.resize(plan.readouts.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].scores.resize(numbers_of(plan.readouts[i]));
-  return rows;
 }
 
 }  // namespace troupe::router

@@ -18,8 +18,5 @@ std::optional<Refusal> validate_answer(const Request& request, const Plan& plan,
 
 // Returns how many numbers a readout gives: one for a head of the model, else one per row.
 std::size_t numbers_of(const Readout& readout);
-// Returns the rows of an answer to that plan. They must have passed the check, so their shape is
-// right.
-std::vector<ScoreRow> checked_rows(const Plan& plan, std::vector<ScoreRow> rows);
 
 }  // namespace troupe::router

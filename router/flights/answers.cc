@@ -6,7 +6,6 @@
 
 #include "router/flights/answer_check.h"
 #include "router/request/plans.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 namespace {
@@ -61,7 +60,7 @@ TokenCount count_tokens(Step step, const Candidate& sent, const std::vector<std:
 void Answers::answer(Step step, Flight& flight, NodeId node, Executed executed) {
   const Candidate& sent = flight.plans.front().candidate;
   const TokenCount tokens = count_tokens(step, sent, executed.reused);
-  RunResult result{.rows = checked_rows(sent.plan, std::move(executed.readouts)),
+  RunResult result{.rows = std::move(executed.readouts),
                    .beams = std::move(executed.beams),
                    .plan = sent.name,
                    .tokens_total = tokens.total,
@@ -93,19 +92,8 @@ void Answers::answer(Step step, Flight& flight, NodeId node, Executed executed) 
               {"us", timings.total}});
   if (const Policy* policy = flight.request->policy())
     step.effects.count((*policy)->reuses ? find_plan(sent.name)->metric : Metric::plans_recompute);
-  if (mutated(Mutant::misstate_tokens)) result.tokens_computed = tokens.total, result.tokens_reused = 0;
-  send(step, flight.origin, flight.request->reply(std::move(result)));
+  step.effects.send(flight.origin.from, flight.request->reply(std::move(result)));
   flights_.close(step, flight);
-}
-
-void Answers::send(Step step, const RequestOrigin& origin, Message reply) const {
-  Address to = origin.from;
-  if (mutated(Mutant::answer_at_other_server) && !config_.other_servers.empty())
-    to.node = config_.other_servers.front();
-  if (mutated(Mutant::answer_other_kind)) reply = Stored{origin.id, 1};
-  if (mutated(Mutant::answer_twice)) step.effects.send(to, reply);
-  if (mutated(Mutant::answer_stranger)) step.effects.send(to, Stored{origin.id + 1'000'000'000, 1});
-  step.effects.send(to, std::move(reply));
 }
 
 // Measures pull costs only from answers whose pulled blocks were used.

@@ -2,7 +2,6 @@
 // Answers a flight from its worker's valid result, and measures the flight: its tokens, the times
 // of its stages, and what its pulled blocks cost.
 #include <cstdint>
-#include <vector>
 
 #include "router/flights/flights.h"
 #include "router/flights/recent_times.h"
@@ -13,8 +12,7 @@ namespace troupe::router {
 class Answers {
  public:
   struct Config {
-    const placement::UnitCosts& costs;         // outlive this object, like the next
-    const std::vector<NodeId>& other_servers;  // nodes of other routers; only a mutant uses them
+    const placement::UnitCosts& costs;  // must outlive this object
     bool measures_pulls = true;
     placement::Pace block_pace;  // as RouterConfig::block_pace
   };
@@ -31,7 +29,6 @@ class Answers {
  private:
   void note_times(Step step, const Timings& timings, const TraceContext& trace);
   void note_pull(const Candidate& sent, NodeId node, const Executed& executed);
-  void send(Step step, const RequestOrigin& origin, Message reply) const;
 
   Config config_;
   const WorkerTable& workers_;

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "router/flights/answer_check.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 namespace {
@@ -75,7 +74,6 @@ Attempts::Attempts(const Config& config, WorkerChoice choice, PlanSender sender,
 std::optional<WorkerTable::Option> Attempts::choose_worker(Step step, const Flight& flight) {
   if (suspects_.on_trial(step.now, flight.fingerprint)) return std::nullopt;
   std::vector<NodeId> excluded = flight.tried();
-  if (mutated(Mutant::retry_poison)) excluded.clear();
   if (is_suspect(step.now, flight))
     for (const NodeId node : flights_.nodes_with_suspects()) excluded.push_back(node);
   return choice_.choose(step.now, flight, excluded);
@@ -105,7 +103,7 @@ void Attempts::send(Step step, Flight& flight, const WorkerTable::Option& option
   // for good: all attempts of a request use one plan
   if (!flight.planned) flight.settle_plan(option.plan);
   choice_.note_sent(flight, option.node);
-  const bool suspect = is_suspect(step.now, flight) && !mutated(Mutant::forget_suspects);
+  const bool suspect = is_suspect(step.now, flight);
   sender_.send(step, flight, option, suspect);
 }
 
@@ -164,13 +162,11 @@ void Attempts::time_out(Step step, Flight& flight) {
 // Returns false if no worker is left or the request may not be tried again. Returns true also if
 // the retry has to wait.
 bool Attempts::retry(Step step, Flight& flight, bool free, const Refusal& refusal) {
-  if (!mutated(Mutant::retry_poison)) {
-    if (flight.attempts.size() >= sends_max) return false;
-    if (!free && flight.paid >= attempts_max_) return false;
-  }
+  if (flight.attempts.size() >= sends_max) return false;
+  if (!free && flight.paid >= attempts_max_) return false;
   const auto option = choose_worker(step, flight);
   if (!option) return park(step, flight, free, refusal);
-  if (!free && !mutated(Mutant::retry_poison) && !retry_budget_.spend()) return false;
+  if (!free && !retry_budget_.spend()) return false;
   if (!free) ++flight.paid, ++retries_;
   send(step, flight, *option);
   return true;
@@ -183,8 +179,7 @@ bool Attempts::is_suspect(Instant now, const Flight& flight) const {
 }
 
 bool Attempts::refuse_poison(Step step, Flight& flight) {
-  const std::uint32_t enough = mutated(Mutant::convict_at_once) ? 1 : poison_strikes;
-  if (suspects_.strikes(step.now, flight.fingerprint) < enough || mutated(Mutant::retry_poison)) return false;
+  if (suspects_.strikes(step.now, flight.fingerprint) < poison_strikes) return false;
   flights_.refuse(step, flight, poison());
   return true;
 }
@@ -258,7 +253,6 @@ void Attempts::on_refused(Step step, Address from, Refused refused) {
   Flight* flight = flights_.find(refused.id);
   Attempt* attempt = flight ? flight->attempt_at(from.node) : nullptr;
   if (!attempt || !attempt->open() || from.role != Role::inference_worker) return;
-  if (mutated(Mutant::forget_refused_request)) return flights_.forget(step, *flight);
   Refusal& refusal = refused.refusal;
   mark_fault(step, *attempt, refusal);
   const bool on_device = refusal.code.starts_with("device_");
@@ -331,15 +325,13 @@ std::vector<std::pair<Flight::Serial, NodeId>> Attempts::strike_lost(Step step,
   }
   for (const auto& [fingerprint, struck] : contents) {
     suspects_.strike(step.now, fingerprint, struck.alone, struck.losses);
-    if (!mutated(Mutant::keep_suspects_private))
-      other_routers_.send(step, suspects_.tell(step.now, fingerprint));
+    other_routers_.send(step, suspects_.tell(step.now, fingerprint));
   }
   return lost;
 }
 
 void Attempts::lose(Step step, Flight& flight, std::span<const NodeId> nodes, const Refusal& refusal) {
   if (refuse_poison(step, flight)) return;
-  if (mutated(Mutant::no_retry_after_loss)) return flights_.refuse(step, flight, refusal);
   Attempt* last = nullptr;
   for (Attempt& attempt : flight.attempts) {
     if (!is_lost(attempt, nodes)) continue;

@@ -42,11 +42,6 @@ void Flights::close(Step step, Flight& flight) {
   drop(step, flight);
 }
 
-void Flights::forget(Step step, Flight& flight) {
-  outcomes_.forget(flight.origin);
-  drop(step, flight);
-}
-
 void Flights::drop(Step step, Flight& flight) {
   for (Attempt& attempt : flight.attempts)
     if (attempt.open()) workers_.forget(attempt.ticket);

@@ -24,8 +24,7 @@ class Flights {
   Flight* find(Flight::Serial serial);  // null = it has ended
   // End the flight, which no longer exists afterwards.
   void refuse(Step step, Flight& flight, Refusal refusal);
-  void close(Step step, Flight& flight);   // its answer was sent
-  void forget(Step step, Flight& flight);  // without an outcome; only a mutant does that
+  void close(Step step, Flight& flight);  // its answer was sent
 
   ParkedFlights& parked() { return parked_; }
   const ParkedFlights& parked() const { return parked_; }

@@ -3,8 +3,6 @@
 
 #include <string>
 
-#include "runtime/actor/mutants.h"
-
 namespace troupe::router {
 
 Refusal too_many_requests(std::uint32_t most) {
@@ -29,8 +27,7 @@ void Outcomes::answer(Step step, const RequestOrigin& origin, Message reply) {
 
 // Faults of workers and ports become 503: for the client they may be over soon.
 void Outcomes::refuse(Step step, const RequestOrigin& origin, Refusal refusal) {
-  if (is_fault_of_server(refusal.kind) && !mutated(Mutant::refuse_without_status))
-    refusal.kind = RefusalKind::unavailable;
+  if (is_fault_of_server(refusal.kind)) refusal.kind = RefusalKind::unavailable;
   if (refusal.kind == RefusalKind::deadline_exceeded)
     step.effects.count(Metric::requests_expired);
   else

@@ -33,8 +33,6 @@ class Outcomes {
   void answer(Step step, const RequestOrigin& origin, Message reply);
   void refuse(Step step, const RequestOrigin& origin, Refusal refusal);
   void settle(const RequestOrigin& origin);  // records the outcome, which the caller sends
-  // Ends the request without an outcome. Only a mutant does that.
-  void forget(const RequestOrigin& origin) { open_.erase({origin.from, origin.id}); }
 
   std::size_t open_count() const { return open_.size(); }
   std::size_t recent_count() const { return recent_.size(); }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "router/flights/timers.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 
@@ -27,7 +26,7 @@ void PlanSender::send(Step step, Flight& flight, const WorkerTable::Option& opti
   note_home(step.now, flight, option.node, execute.retention);
   const Instant late_at = step.now + Duration{left.us / 2};
   flight.attempts.push_back({workers_.send(step.now, option), late_at, execute.alone, suspect});
-  sent_ += flight.attempts.size() == 1 || !mutated(Mutant::miscount_attempts);
+  ++sent_;
   step.effects.count(Metric::tenant_work, workers_.pace(option.node).us(option.work) * 1e-6,
                      tenants_[flight.tenant].name);
   step.effects.set_timer(timer_of(flight.serial, TimerKind::late), late_at);

@@ -6,7 +6,6 @@
 
 #include "kernels/base/check.h"
 #include "router/flights/timers.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 namespace {
@@ -130,12 +129,6 @@ void Planning::on_no_features(Step step, Flight& flight, Refusal refusal) {
 }
 
 void Planning::on_features(Step step, Flight& flight, const Features& features) {
-  if (mutated(Mutant::refuse_known) && flight.serial % 32 == 0)
-    return flights_.refuse(step, flight,
-                           {RefusalKind::not_found, "unknown_user", "planted", "user", "a user"});
-  if (mutated(Mutant::refuse_sound) && flight.serial % 32 == 0)
-    return flights_.refuse(step, flight,
-                           {RefusalKind::unprocessable, "too_long", "planted", "user", "a user"});
   catalog_version_ = features.catalog->version();
   if (const auto metric = metric_of(features.of)) step.effects.count(*metric);
   if (auto refusal = flight.request->take(config_.form, config_.limits, features))
@@ -178,8 +171,7 @@ void Planning::look_up(Step step, Flight& flight, NodeId leader) {
   step.effects.send({leader, Role::cache_meta}, std::move(lookup));
   const Duration budget = flight.origin.deadline - flight.origin.received;
   const Duration wait{std::max(budget.us / 10, config_.lookup_wait_min.us)};
-  if (!mutated(Mutant::wait_for_index))
-    step.effects.set_timer(timer_of(flight.serial, TimerKind::lookup), step.now + wait);
+  step.effects.set_timer(timer_of(flight.serial, TimerKind::lookup), step.now + wait);
 }
 
 void Planning::on_found(Step step, BlocksFound found) {
@@ -187,7 +179,6 @@ void Planning::on_found(Step step, BlocksFound found) {
   if (!flight || flight->stage != Stage::lookup) return;
   const PlanCost& last = flight->plans.back().cost;
   flight->held = HeldBlocks::of(std::move(found), last.first() + last.asked(), pull_cost_.share());
-  if (mutated(Mutant::ignore_held_blocks)) flight->held.reset();
   if (!flight->held) step.effects.count(Metric::protocol_errors);
   choose_plan(step, *flight);
 }

@@ -2,8 +2,6 @@
 // history or an item, with the model. Equal names allow reuse.
 #include "router/request/block_names.h"
 
-#include "runtime/actor/mutants.h"
-
 namespace troupe::router {
 
 BlockNames::BlockNames(const PromptForm& form, NameContext context, bool names_catalog)
@@ -17,11 +15,7 @@ BlockNames::BlockNames(const PromptForm& form, NameContext context, bool names_c
 namespace {
 
 // Returns a salt that no public name has, not even for the default tenant "".
-std::string salt_of(std::string_view tenant) {
-  std::string salt = "tenant:";
-  if (!mutated(Mutant::no_tenant_salt)) salt += tenant;
-  return salt;
-}
+std::string salt_of(std::string_view tenant) { return "tenant:" + std::string(tenant); }
 
 }  // namespace
 

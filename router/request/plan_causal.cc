@@ -6,7 +6,6 @@
 //           with all of their tokens repaired it equals the plain prompt
 //   all_blocks: the events of the history do so too, or the parts that prototypes replace
 #include "router/request/plan_writer.h"
-#include "runtime/actor/mutants.h"
 #include "runtime/actor/user_home.h"
 
 namespace troupe::router {
@@ -53,8 +52,7 @@ std::vector<HistoryPart> events_of(const RankPrompt& prompt) {
 std::vector<HistoryPart> prototype_set_of(const RankPrompt& prompt) {
   const PrototypeSet* const prototype_set = prompt.form.prototype_set.get();
   const bool any =
-      prototype_set && (!prompt.names || prompt.names->model_version() == prototype_set->model_version() ||
-                        mutated(Mutant::use_foreign_prototypes));
+      prototype_set && (!prompt.names || prompt.names->model_version() == prototype_set->model_version());
   std::vector<HistoryPart> parts;
   auto position = static_cast<std::uint32_t>(prompt.form.system.size());
   for (const HistoryPart& event : events_of(prompt)) {

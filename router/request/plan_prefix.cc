@@ -4,14 +4,11 @@
 //   item: system → items, all starting after the system → user, after the longest item
 //         → instruction → discriminant
 #include "router/request/plan_writer.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 namespace {
 
 std::int32_t longest_of(const RankPrompt& prompt) {
-  if (mutated(Mutant::end_behind_first_item) && !prompt.items.empty())
-    return static_cast<std::int32_t>(prompt.items.front().tokens.size());
   return static_cast<std::int32_t>(item_tokens_max(prompt.items));
 }
 

@@ -8,7 +8,6 @@
 #include "router/request/plans.h"
 #include "router/request/ranking.h"
 #include "router/request/request.h"
-#include "runtime/actor/mutants.h"
 #include "runtime/actor/user_home.h"
 
 namespace troupe::router {
@@ -163,7 +162,6 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
   approximate_max_ = request_.approximate >= 0 ? request_.approximate
                      : policy_->weighs         ? limits.approximate
                                                : 1;
-  if (policy_->weighs && mutated(Mutant::approximate_unasked)) approximate_max_ = 1;
   tasks_ = form.tasks;
   std::size_t least = SIZE_MAX;
   for (const std::string_view name : considered(form)) {

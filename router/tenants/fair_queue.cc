@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "kernels/base/check.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::router {
 
@@ -88,14 +87,6 @@ void FairQueue::end_busy_time() {
 
 // Returns the row whose turn it is; it has a waiting request.
 FairQueue::Row& FairQueue::next() {
-  if (mutated(Mutant::one_queue_for_all)) {
-    Row* oldest = nullptr;
-    for (Rows* rows : {&fresh_, &round_})
-      for (Row& row : *rows)
-        if (!row.waiting.empty() && (!oldest || row.waiting.front().number < oldest->waiting.front().number))
-          oldest = &row;
-    return *oldest;
-  }
   if (!fresh_.empty()) return fresh_.front();
   for (std::size_t poor = 0;;) {
     Row& row = round_.front();

@@ -11,8 +11,6 @@
 #include <cstdlib>
 #include <memory>
 
-#include "runtime/actor/mutants.h"
-
 namespace troupe {
 namespace {
 
@@ -60,27 +58,12 @@ class NameHasher {
 
 std::vector<BlockName> as_set(std::span<const BlockName> names) {
   std::vector<BlockName> set(names.begin(), names.end());
-  // compares whole names, also in the build that cuts them
   std::ranges::sort(set, {}, &BlockName::bytes);
   set.erase(std::unique(set.begin(), set.end(), identical), set.end());
   return set;
 }
 
 }  // namespace
-
-#ifdef TROUPE_MUTANTS
-std::strong_ordering BlockName::operator<=>(const BlockName& other) const {
-  const int whole = mutation::name_bits / 8, rest = mutation::name_bits % 8;
-  for (int i = 0; i < whole; ++i)
-    if (bytes[i] != other.bytes[i]) return bytes[i] <=> other.bytes[i];
-  if (rest == 0) return std::strong_ordering::equal;
-  return (bytes[whole] >> (8 - rest)) <=> (other.bytes[whole] >> (8 - rest));
-}
-
-std::size_t BlockNameHash::bytes() {
-  return std::min<std::size_t>(sizeof(std::size_t), mutation::name_bits / 8);
-}
-#endif
 
 BlockName block_name(const NameContext& context, std::string_view tenant_salt, std::span<const Token> tokens,
                      std::int32_t start, std::span<const BlockName> sees,

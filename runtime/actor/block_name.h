@@ -32,19 +32,13 @@ inline std::uint64_t hash_of(const BlockName& name) {
   return number;
 }
 
-// Hash for hash tables: names are hashes already. Equal names hash alike, also in the build that
-// cuts names (mutants.h).
+// Hash for hash tables: names are hashes already.
 struct BlockNameHash {
   std::size_t operator()(const BlockName& name) const {
     std::size_t head = 0;
-    std::memcpy(&head, name.bytes.data(), bytes());
+    std::memcpy(&head, name.bytes.data(), sizeof head);
     return head;
   }
-#ifdef TROUPE_MUTANTS
-  static std::size_t bytes();
-#else
-  static constexpr std::size_t bytes() { return sizeof(std::size_t); }
-#endif
 };
 
 }  // namespace troupe

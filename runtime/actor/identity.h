@@ -25,25 +25,18 @@ struct Address {
 
 // 256-bit name of a block: a hash over everything that its keys and values depend on
 // (runtime/actor/block_name.h). Containers find blocks by name; code that uses a found block checks
-// `identical` first. Both comparisons are the same, except in the build whose names collide on
-// purpose (runtime/actor/mutants.h): there only `identical` compares whole names.
+// `identical` first. Both comparisons are the same here; a test build makes `==` compare fewer bits
+// (tests/sim/mutants), so that names collide and only `identical` tells blocks apart.
 struct BlockName {
   std::array<std::uint8_t, 32> bytes{};
-#ifdef TROUPE_MUTANTS
-  std::strong_ordering operator<=>(const BlockName& other) const;
-  bool operator==(const BlockName& other) const { return (*this <=> other) == 0; }
-#else
   auto operator<=>(const BlockName&) const = default;
   bool operator==(const BlockName& other) const;
-#endif
 };
 inline bool identical(const BlockName& a, const BlockName& b) {  // compares four words, without a call
   const auto x = std::bit_cast<std::array<std::uint64_t, 4>>(a),
              y = std::bit_cast<std::array<std::uint64_t, 4>>(b);
   return ((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3])) == 0;
 }
-#ifndef TROUPE_MUTANTS
 inline bool BlockName::operator==(const BlockName& other) const { return identical(*this, other); }
-#endif
 
 }  // namespace troupe

@@ -5,8 +5,6 @@
 
 #include <utility>
 
-#include "runtime/actor/mutants.h"
-
 namespace troupe {
 
 MemberWatch::MemberWatch(Nodes file, Duration every, ReadMembers known)
@@ -25,7 +23,6 @@ MemberWatch::Nodes MemberWatch::there() const {
 
 bool MemberWatch::tick(Instant now, std::uint64_t job, Effects& effects) {
   if (every_.us == 0 || job_ != 0 || now < next_) return false;
-  if (epoch() > 0 && mutated(Mutant::read_members_once)) return false;
   next_ = now + every_;
   job_ = job;
   effects.start(job, Coordinate{ReadKey{std::string(members_key)}});

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/actor/mutants.h"
 #include "runtime/features/profile_cache.h"
 
 namespace troupe {
@@ -68,7 +67,7 @@ ExpiringProfiles::ProfileLookup ExpiringProfiles::find(const std::string& key, I
   ProfileLookup found;
   // Absence of a user is never stale: no request should be refused for it so long afterwards.
   if (entry && entry->known && now < entry->expires + (entry->user ? options_.stale_for : Duration{0})) {
-    const bool fresh = now < entry->expires || mutated(Mutant::report_stale_as_fresh);
+    const bool fresh = now < entry->expires;
     found.of = fresh ? Features::Source::cache : Features::Source::stale;
     found.user = entry->user;
   }
@@ -101,7 +100,6 @@ void ExpiringProfiles::failed(const std::string& key, Instant now) {
 }
 
 void ExpiringProfiles::written(const std::string& key, Instant now) {
-  if (mutated(Mutant::forget_own_write)) return;
   Bucket& bucket = bucket_of(key);
   const std::lock_guard lock(bucket.mutex);
   Entry& entry = touch(bucket, key);

@@ -9,7 +9,6 @@
 
 #include "kernels/base/check.h"
 #include "kernels/base/hash.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe {
 namespace {
@@ -95,7 +94,7 @@ std::uint32_t PagePool::pages_available(PoolArea area) const {
 // ---- evicting ----
 
 bool PagePool::is_unused(const PoolBlock& block) {
-  const bool pinned = block.pins > 0 && !mutated(Mutant::free_pinned_page);
+  const bool pinned = block.pins > 0;
   return block.state == BlockState::ready && !pinned && !block.removed;
 }
 
@@ -197,14 +196,10 @@ void PagePool::evict_for(PoolArea where, std::uint32_t need, std::span<const Blo
   while (above_cap()) evict_oldest(mine);
   for (Area& area : areas_)
     while (&area != &mine && short_of_pages() && area.above() > 0 && area.evictable > 0) evict_oldest(area);
-  if (mutated(Mutant::evict_one_more) && mine.used + need == mine.cap && mine.evictable > 0)
-    evict_oldest(mine);
   while (short_of_pages()) evict_oldest(mine);  // the rest of their surplus is pinned or held
 }
 
 void PagePool::evict_oldest(Area& area) {
-  if (Entry* last = area.own.most_recent; mutated(Mutant::evict_newest) && last && !last->held)
-    if (last->kind == SegmentKind::user) return evict(*last);
   Entry* first = first_evictable(area.copies.least_recent);
   if (!first) first = first_evictable(area.own.least_recent);
   TROUPE_CHECK(first != nullptr, "an evictable block exists for a reservation that fits");
@@ -213,8 +208,7 @@ void PagePool::evict_oldest(Area& area) {
 
 void PagePool::evict(Entry& block) {
   forget_name(block, true);
-  if (block.pins == 0) return give_back(block);
-  give_back_pages(block);  // only with the mutant free_pinned_page; its readers still hold the entry
+  give_back(block);
 }
 
 // ---- pages for rows ----
@@ -300,7 +294,6 @@ PagePool::Entry* PagePool::find_held(const BlockName& name, std::uint64_t genera
 // Returns the block reserved by this writer, while it is not ready.
 PagePool::Entry* PagePool::find_unfinished(const BlockName& name, std::uint64_t generation) {
   Entry* block = find_held(name, generation);
-  if (mutated(Mutant::skip_generation_check) && !block) block = find_named(name);
   return block && block->state != BlockState::ready ? block : nullptr;
 }
 
@@ -337,17 +330,15 @@ void PagePool::pin(const PoolBlock& found) {
                "a pinned block is ready and can be found");
   if (is_unused(block)) mark_used(block);
   ++block.pins;
-  if (is_unused(block)) mark_unused(block);  // only with the mutant free_pinned_page
 }
 
 void PagePool::unpin(const PoolBlock& pinned) {
   Entry& block = entry(pinned);
   TROUPE_CHECK(block.pins > 0, "a block is pinned before it is unpinned");
-  const bool was_unused = is_unused(block);  // true only with the mutant free_pinned_page
   if (--block.pins > 0) return;
   if (block.removed) {
     if (!block.held) give_back(block);
-  } else if (!was_unused) {
+  } else {
     mark_unused(block);
   }
 }

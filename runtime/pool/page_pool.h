@@ -11,8 +11,8 @@
 // reservation has its own generation, so late messages about an older one are recognised and
 // ignored.
 //
-// The pool finds blocks by `==` of names, as containers do. Test builds with mutants (deliberate
-// faults) may compare only a part of the name. A caller checks `identical`
+// The pool finds blocks by `==` of names, as containers do. A test build (tests/sim/mutants) compares
+// only a part of the name. A caller checks `identical`
 // (runtime/actor/identity.h) before it uses a block, and does not reserve a name that finds another
 // block.
 //

@@ -4,7 +4,6 @@
 
 #include <random>
 
-#include "runtime/actor/mutants.h"
 
 using namespace troupe;
 
@@ -479,51 +478,5 @@ TEST_CASE("page pool: generations start at first_generation, so older ones are u
   CHECK_FALSE(after.commit(named(1), old, 7));
   CHECK(after.reserve({named(2), SegmentKind::item, "", 4})->generation == 1001);
 }
-
-#ifdef TROUPE_MUTANTS
-
-struct ActiveMutant {
-  explicit ActiveMutant(Mutant bug, int name_bits = 256) {
-    mutation::bug = bug;
-    mutation::name_bits = name_bits;
-  }
-  ~ActiveMutant() {
-    mutation::bug = Mutant::none;
-    mutation::name_bits = 256;
-  }
-};
-
-TEST_CASE_FIXTURE(SmallPool,
-                  "page pool: with the mutant for cut names, find returns a block that is not identical") {
-  const ActiveMutant cut(Mutant::none, 8);
-  put(1, 4);
-  REQUIRE(pool.find(named(0x0101)));
-  CHECK_FALSE(identical(pool.find(named(0x0101))->name, named(0x0101)));
-  CHECK_FALSE(pool.find(named(2)));
-}
-
-TEST_CASE_FIXTURE(SmallPool, "page pool: with its mutant a pinned block is evicted and invariants hold") {
-  const ActiveMutant bug(Mutant::free_pinned_page);
-  put(1, 24);
-  const PoolBlock& old = *pin(1);
-  CHECK(pin(1));
-  pool.unpin(old);
-  CHECK(sound());
-  CHECK(reserve(2, 24));
-  CHECK(gone() == Names{named(1)});
-  pool.unpin(old);
-  CHECK(sound());
-}
-
-TEST_CASE_FIXTURE(SmallPool, "page pool: with its mutant a stale writer commits the new reservation") {
-  const ActiveMutant bug(Mutant::skip_generation_check);
-  const std::uint64_t old = reserve(1, 4)->generation;
-  CHECK(pool.abandon(named(1), old));
-  CHECK(reserve(1, 4));
-  CHECK(pool.commit(named(1), old, 5));
-  CHECK(pin(1));
-  CHECK(sound());
-}
-#endif
 
 }  // namespace page_pool_test

@@ -16,8 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "runtime/actor/mutants.h"
-
 namespace troupe {
 
 struct RowLocation {
@@ -109,9 +107,7 @@ class RowSlab {
     std::uint32_t held = 0;  // number of its held rows
   };
 
-  static Key key_of(std::uint32_t table, std::uint32_t row) {
-    return mutated(Mutant::mix_row_versions) ? row : Key{table} << 32 | row;
-  }
+  static Key key_of(std::uint32_t table, std::uint32_t row) { return Key{table} << 32 | row; }
   RowLocation location_of(std::uint32_t slot) const {
     return {pages_[slot / page_rows_].number, slot % page_rows_};
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-using namespace troupe;
 using namespace troupe::server;
 
 namespace {
@@ -63,7 +62,7 @@ TEST_SUITE("request head") {
       kept.erase(0, head.take(kept));
     }
     REQUIRE(head.fault());
-    CHECK(head.fault()->kind == RefusalKind::header_too_large);
+    CHECK(head.fault()->kind == troupe::RefusalKind::header_too_large);
     CHECK(come <= limits.header_bytes_max + 12);
     CHECK(head.take("a: b\r\n") == 0);
   }

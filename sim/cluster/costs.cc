@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "runtime/actor/block_name.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::sim {
 namespace {
@@ -37,9 +36,7 @@ bool keeps_user(const Execute& plan) {
 
 }  // namespace
 
-// Blocks with colliding names replace each other; that cost is not judged.
 void Costs::report(const char* role, NodeId node, const std::string& what) {
-  if (names_collide()) return;
   violations_.report(promise, std::string(role) + "@" + std::to_string(node) + " " + what, cluster_.now());
 }
 

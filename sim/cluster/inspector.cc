@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/actor/mutants.h"
 #include "sim/base/quantile.h"
 
 namespace troupe::sim {
@@ -179,12 +178,8 @@ void Inspector::judge_rest() {
   }
 }
 
-// The leading cache-meta must know exactly the ready blocks of every worker. Colliding names share an
-// entry.
+// The leading cache-meta must know exactly the ready blocks of every worker.
 void Inspector::judge_index() {
-#ifdef TROUPE_MUTANTS
-  if (mutation::name_bits < 256) return;
-#endif
   const actors::CacheMetaCore* leader = cluster_.leader();
   if (!leader) return report(8, "no cache-meta leads at the end");
   for (const auto& [id, node] : cluster_.nodes()) {

@@ -8,7 +8,6 @@
 #include "kernels/base/check.h"
 #include "placement/cost/plan_work.h"
 #include "runtime/actor/block_name.h"
-#include "runtime/actor/mutants.h"
 #include "runtime/actor/table_shard.h"
 #include "sim/base/random.h"
 #include "sim/world/toy_search.h"
@@ -426,8 +425,7 @@ std::span<const Page> SimComputePort::note(const BatchRequest& request, std::uin
 bool SimComputePort::take_block(const BatchRequest& request, std::uint32_t segment, StartedRequest& begun) {
   const BatchSegmentKv& kv = request.kv[segment];
   if (kv.in_flight && !take_arriving(request, segment, begun)) return false;
-  const bool verify =
-      (options_.verify_on_read || kv.check) && !kv.in_flight && !mutated(Mutant::skip_checksum);
+  const bool verify = (options_.verify_on_read || kv.check) && !kv.in_flight;
   if (verify && pages_.checksum(kv.pages) != kv.checksum) {
     begun.reply.corrupt.push_back(segment);
     return false;

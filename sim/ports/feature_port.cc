@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/actor/mutants.h"
 #include "runtime/coordination/members.h"
 #include "runtime/features/feature_rules.h"
 #include "runtime/store/store_rows.h"
@@ -137,9 +136,7 @@ bool SimFeaturePort::is_unreadable(const std::string& key) const {
 }
 
 ProfilePointer SimFeaturePort::profile_of(const std::string& tenant, const std::string& user) const {
-  const std::uint64_t last = world_.profile_version(tenant, user);
   auto profile = world_.profile(tenant, user);
-  if (mutated(Mutant::answer_from_old_profile) && last > 1) profile = world_.profile(tenant, user, last - 1);
   return profile ? std::make_shared<const Profile>(std::move(*profile)) : nullptr;
 }
 

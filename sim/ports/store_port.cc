@@ -6,7 +6,6 @@
 
 #include "kernels/base/check.h"
 #include "runtime/actor/block_name.h"
-#include "runtime/actor/mutants.h"
 
 namespace troupe::sim {
 namespace {
@@ -230,7 +229,6 @@ bool SimStorePort::load_one(const LoadBlocks::One& one) {
   }
   if (record->block.tokens != one.tokens) return false;  // valid, but not the requested size
   for (std::size_t i = 0; i < one.pages.size(); ++i) pages_.copy(one.pages[i], record->pages[i]);
-  if (mutated(Mutant::skip_checksum)) return true;
   if (record->block.checksum != one.checksum) return false;
   if (pages_.checksum(one.pages) == one.checksum) return true;
   quarantine(one.name);
@@ -303,7 +301,7 @@ bool SimStorePort::pull_one(const PullBlocks::One& one, const Running& running, 
   for (std::size_t i = 0; i < one.to.size(); ++i)
     pages_.copy(one.to[i], i < half ? before[i] : remote.at(one.from[i]), late);
   if (running.corrupted[index]) pages_.flip(one.to[random_.below(one.to.size())], random_.next());
-  return mutated(Mutant::skip_checksum) || pages_.checksum(one.to) == one.checksum;
+  return pages_.checksum(one.to) == one.checksum;
 }
 
 }  // namespace troupe::sim

@@ -30,7 +30,7 @@ class SimDisk {
     StoredBlock block;  // as the writer described it
     std::vector<Page> pages;
   };
-  // Orders by whole names, even in mutant builds whose containers see only a few bits of a name.
+  // Orders by whole names, even in test builds whose containers see only a few bits of a name.
   struct ByBytes {
     bool operator()(const BlockName& a, const BlockName& b) const { return a.bytes < b.bytes; }
   };

@@ -17,24 +17,11 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/actor/mutants.h"
+#include "mutants.h"
 #include "sim/runs/swarm.h"
 
 namespace troupe {
 namespace {
-
-struct MutantRow {
-  Mutant bug;
-  const char* name;
-  int promise;
-  PromiseSet also;  // other promises through which it may be found
-  const char* text;
-};
-constexpr MutantRow bugs[] = {
-#define TROUPE_X(name, promise, also, text) {Mutant::name, #name, promise, also, text},
-    TROUPE_FOR_EACH_MUTANT(TROUPE_X)
-#undef TROUPE_X
-};
 
 // Mutants that show only under one kind of fault, which few seeds draw; they are searched with that fault
 // alone.
@@ -115,8 +102,8 @@ std::vector<int> promises_of(const MutantRow& row) {
 
 // Returns the options' kinds of faults if there are any, else the mutant's.
 SeedLimits where_for(const MutantRow& row, const Options& options) {
-  SeedLimits where{options.kinds, std::ranges::count(of_members, row.bug) > 0};
-  const auto* at = std::ranges::find(mutant_faults, row.bug, &MutantFault::bug);
+  SeedLimits where{options.kinds, std::ranges::count(of_members, row.mutant) > 0};
+  const auto* at = std::ranges::find(mutant_faults, row.mutant, &MutantFault::bug);
   if (where.kinds.empty() && at != std::end(mutant_faults)) where.kinds = {at->kind};
   return where;
 }
@@ -132,7 +119,7 @@ void report_other_promises(const MutantRow& row, const Options& options, const S
 
 // Tries the seed that found the mutant last, then all seeds from the first on.
 sim::SwarmResult seek(const MutantRow& row, const Options& options, const SeedLimits& where) {
-  const double twice_share = row.bug == Mutant::unseeded_choice ? 1.0 : 0.01;
+  const double twice_share = row.mutant == Mutant::unseeded_choice ? 1.0 : 0.01;
   const int shrink_runs = options.shrink ? 100 : 0;
   const auto last_time = options.found.find(row.name);
   if (last_time != options.found.end()) {
@@ -144,13 +131,13 @@ sim::SwarmResult seek(const MutantRow& row, const Options& options, const SeedLi
 }
 
 bool find(const MutantRow& row, const Options& options) {
-  mutation::bug = row.bug;
+  mutation::active = row.mutant;
   // An identity check only matters if names collide.
-  mutation::name_bits = row.bug == Mutant::skip_identity_check ? 8 : 256;
+  mutation::name_bits = row.mutant == Mutant::skip_identity_check ? 8 : 256;
   const SeedLimits where = where_for(row, options);
   const sim::SwarmResult result = seek(row, options, where);
   if (result.failures.empty()) report_other_promises(row, options, where);
-  mutation::bug = Mutant::none;
+  mutation::active = Mutant::none;
   mutation::name_bits = 256;
   if (result.failures.empty()) {
     std::printf("%-26s promise %2d  NOT FOUND in %llu seeds\n", row.name, row.promise,
@@ -158,7 +145,7 @@ bool find(const MutantRow& row, const Options& options) {
     return false;
   }
   const sim::Failure& failure = result.failures.front();
-  mutation::name_bits = row.bug == Mutant::skip_identity_check ? 8 : 256;
+  mutation::name_bits = row.mutant == Mutant::skip_identity_check ? 8 : 256;
   if (!sim::run(sim::draw_scenario(failure.seed, where.limits())).violations.empty()) {
     std::printf("%-26s promise %2d  seed %llu also fails without the mutant\n", row.name, row.promise,
                 static_cast<unsigned long long>(failure.seed));
@@ -211,7 +198,7 @@ int run_all(const Options& options) {
   }
   int found = 0, asked = 0;
   std::fflush(stdout);
-  for (const MutantRow& row : bugs) {
+  for (const MutantRow& row : mutant_table) {
     if (!options.only.empty() && options.only != row.name) continue;
     ++asked;
     found += find_in_child(row, options);
