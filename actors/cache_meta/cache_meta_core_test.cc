@@ -68,7 +68,7 @@ struct Bench {
             NodeId node = 1) {
     CacheChanges& changes = latest[node];
     capacity(node, PoolArea::user).total_tokens = 100;
-    changes = {1, changes.sequence + 1, std::move(added), std::move(removed), {}, changes.areas};
+    changes = {1, changes.sequence + 1, std::move(added), std::move(removed), changes.areas};
     probe.receive(us, {node, Role::kv_worker}, changes);
   }
   void add_user(std::int64_t us, const std::string& user, std::uint8_t block, std::uint64_t generation = 1,

@@ -51,8 +51,7 @@ struct Bench {
   }
   void changes(std::int64_t us, Incarnation incarnation, std::uint64_t sequence,
                std::vector<BlockEntry> added = {}, std::vector<BlockVersion> removed = {}) {
-    CacheChanges message{incarnation,        sequence, std::move(added),
-                         std::move(removed), {},       {{0, 0}, {10, 100}}};
+    CacheChanges message{incarnation, sequence, std::move(added), std::move(removed), {{0, 0}, {10, 100}}};
     call([&](Effects& effects) { CHECK(workers.on_changes({us}, 1, std::move(message), effects)); });
   }
   void part(std::int64_t us, Incarnation incarnation, std::uint64_t after, std::uint64_t sequence,

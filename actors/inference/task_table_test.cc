@@ -36,11 +36,11 @@ TEST_CASE("task table: a plan is known while it is here and after its outcome") 
 
 TEST_CASE("task table: a plan's blocks are released with its outcome, if it asked for any") {
   Table t;
-  t.tasks.refuse(t.accept(10, 1), {504}, t.effects);
+  t.tasks.refuse(t.accept(10, 1), {RefusalKind::deadline_exceeded}, t.effects);
   CHECK(sent<ReleaseBlocks>(t.effects).empty());
   Task& asking = t.accept(11, 2);
   asking.state = Task::State::acquiring;
-  t.tasks.refuse(asking, {504}, t.effects);
+  t.tasks.refuse(asking, {RefusalKind::deadline_exceeded}, t.effects);
   CHECK(sent<Refused>(t.effects).size() == 2);
   CHECK(sent<ReleaseBlocks>(t.effects) == std::vector<ReleaseBlocks>{{11, {}}});
   Task& holding = t.accept(12, 3);

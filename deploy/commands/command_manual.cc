@@ -30,7 +30,9 @@ void add_manual(Command app, const std::string& program, std::function<CommandHe
   Command manual = app.add_command(
       "manual", program == "troupe" ? "Write manual pages of all commands and of the configuration"
                                     : "Write manual pages of all commands");
-  manual.add_option("folder", *folder, "Folder for the pages; they go into man1 and man5 below it")
+  manual
+      .add_option("folder", *folder,
+                  "Folder for the pages; each goes into the folder of its section, such as man1")
       .required();
   manual.runs([folder, describe] { return write_manual(*folder, describe()); });
   Command completion = app.add_command(

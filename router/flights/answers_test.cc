@@ -8,8 +8,7 @@ namespace answers_test {
 struct Bench : FlightBench {
   PullCost pull_cost{0.25};
   placement::UnitCosts costs;
-  std::vector<NodeId> servers;
-  Answers answers{{costs, servers}, workers, pull_cost, flights};
+  Answers answers{{costs}, workers, pull_cost, flights};
 
   Executed result(const Flight& flight) const {
     return {flight.serial, {{{1.5, 2.5}}}, {0}, 0, 30, 40, 50, "m", 20};

@@ -31,9 +31,9 @@ struct Bench : FlightBench {
     const auto refusals = sent<Refused>();
     return refusals.empty() ? "" : refusals[0].refusal.code;
   }
-  void refuse(const Flight& flight, std::uint16_t status, const std::string& code) {
+  void refuse(const Flight& flight, RefusalKind kind, const std::string& code) {
     effects = {};
-    attempts.on_refused(at(1), worker(node_of(flight)), {flight.serial, {status, code}});
+    attempts.on_refused(at(1), worker(node_of(flight)), {flight.serial, {kind, code}});
   }
   void lose(const Flight& flight) {
     effects = {};
@@ -48,10 +48,10 @@ TEST_CASE("attempts: a plan is tried on other workers until its attempts are use
   Flight& flight = b.add();
   b.attempts.execute(b.at(0), flight);
   const NodeId first = b.node_of(flight);
-  b.refuse(flight, 503, "overloaded");
+  b.refuse(flight, RefusalKind::unavailable, "overloaded");
   CHECK(b.node_of(flight) != first);
   CHECK(b.attempts.retries() == 1);
-  b.refuse(flight, 503, "overloaded");
+  b.refuse(flight, RefusalKind::unavailable, "overloaded");
   CHECK(b.refused() == "overloaded");
   CHECK(b.flights.size() == 0);
 }
@@ -60,11 +60,11 @@ TEST_CASE("attempts: a refusal by a draining worker costs none, one for the plan
   Bench b;
   Flight& flight = b.add();
   b.attempts.execute(b.at(0), flight);
-  b.refuse(flight, 503, "draining");
-  b.refuse(flight, 503, "overloaded");
+  b.refuse(flight, RefusalKind::unavailable, "draining");
+  b.refuse(flight, RefusalKind::unavailable, "overloaded");
   CHECK(flight.attempts.size() == 3);
   CHECK(b.attempts.retries() == 1);
-  b.refuse(flight, 422, "bad_plan");
+  b.refuse(flight, RefusalKind::unprocessable, "bad_plan");
   CHECK(b.refused() == "bad_plan");
 }
 

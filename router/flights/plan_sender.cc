@@ -16,12 +16,12 @@ void PlanSender::send(Step step, Flight& flight, const WorkerTable::Option& opti
   const Duration left = flight.origin.deadline - step.now;
   Execute execute{.id = flight.serial,
                   .budget_us = left.us,
-                  .model_version = flight.pinned.model_version,
-                  .catalog_version = flight.request->catalog_version(),
-                  .alone = suspect || flight.failed_on_device,
                   .plan = candidate.plan,
                   .blocks = candidate.blocks,
                   .retention = retention_of(flight),
+                  .model_version = flight.pinned.model_version,
+                  .catalog_version = flight.request->catalog_version(),
+                  .alone = suspect || flight.failed_on_device,
                   .trace = flight.request->trace()};
   note_home(step.now, flight, option.node, execute.retention);
   const Instant late_at = step.now + Duration{left.us / 2};

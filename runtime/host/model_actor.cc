@@ -15,8 +15,7 @@ void ModelActor::step(Instant now, Event&& event, Effects& effects) {
   const bool of_model = received && is_of_model(received->from.role);
   if (of_model && config_.actor_ids.model_of(received->from.node) != config_.index)
     return effects.count(Metric::protocol_errors);
-  if (of_model && config_.index > 0)
-    received->from.node = config_.actor_ids.node_of(received->from.node);
+  if (of_model && config_.index > 0) received->from.node = config_.actor_ids.node_of(received->from.node);
   core_->step(now, std::move(event), own);
   for (Effects::Effect& effect : own.list) pass(std::move(effect), effects);
 }

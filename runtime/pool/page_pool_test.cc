@@ -4,7 +4,6 @@
 
 #include <random>
 
-
 using namespace troupe;
 
 namespace page_pool_test {

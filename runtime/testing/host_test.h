@@ -17,9 +17,7 @@ namespace troupe {
 struct FunctionCore final : Core {
   using Step = std::function<void(Instant, const Event&, Effects&)>;
   explicit FunctionCore(Step step) : step_(std::move(step)) {}
-  void step(Instant now, Event&& event, Effects& effects) override {
-    step_(now, event, effects);
-  }
+  void step(Instant now, Event&& event, Effects& effects) override { step_(now, event, effects); }
   Step step_;
 };
 inline std::unique_ptr<Core> core_of(FunctionCore::Step step) {

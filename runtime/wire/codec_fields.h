@@ -20,9 +20,8 @@
 #include "runtime/wire/refusal_numbers.h"
 #include "runtime/wire/schema/cache.capnp.h"
 #include "runtime/wire/schema/cluster.capnp.h"
-#include "runtime/wire/schema/serving.capnp.h"
-
 #include "runtime/wire/schema/envelope.capnp.h"
+#include "runtime/wire/schema/serving.capnp.h"
 
 #include "generated/message_codec.h"
 

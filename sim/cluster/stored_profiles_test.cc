@@ -15,7 +15,7 @@ SentRequest sent(Message request, Instant at = {}, NodeId router = 1) {
   return asked;
 }
 
-RankRequest rank_of(const std::string& features = "") {
+RankRequest rank_of(Freshness features = Freshness::configured) {
   RankRequest request{.user = "u1"};
   request.features = features;
   return request;
@@ -34,11 +34,12 @@ TEST_CASE(
   stored.note_sent(strict, world);
   CHECK(strict.profile_known == 5);
   CHECK(strict.profile_stale == 5);
-  SentRequest lenient = sent(rank_of("behind"), {1'250}, 2);
+  SentRequest lenient = sent(rank_of(Freshness::behind), {1'250}, 2);
   stored.note_sent(lenient, world);
   CHECK(lenient.profile_known == 3);
   CHECK(lenient.profile_stale == 0);
-  SentRequest own = sent(rank_of("behind"), {1'250}, 1);  // this router has written the newest version
+  SentRequest own =
+      sent(rank_of(Freshness::behind), {1'250}, 1);  // this router has written the newest version
   stored.note_sent(own, world);
   CHECK(own.profile_known == 5);
 }

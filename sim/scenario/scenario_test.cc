@@ -67,20 +67,20 @@ TEST_CASE("scenario: harmless drills let a router hold the requests that arrive 
 TEST_CASE("scenario: its defaults are those of the settings") {
   const Scenario s;
   const Config config;
-  CHECK(s.heartbeat.us == config.duration_us("cluster.heartbeat"));
-  CHECK(s.deadline.us == config.duration_us("router.deadline"));
-  CHECK(s.window.us == config.duration_us("router.window"));
-  CHECK(s.frequency_window.us == config.duration_us("router.frequency_window"));
-  CHECK(s.turn.us == config.duration_us("router.quantum"));
-  CHECK(s.in_flight_max == config.integer("router.requests_in_flight_max"));
-  CHECK(s.tenants_max == config.integer("router.tenants_max"));
-  CHECK(s.pull_share == config.real("router.pull_share"));
-  CHECK(s.page_tokens == config.integer("pool.page_tokens"));
-  CHECK(s.item_share == config.real("pool.item_share"));
-  CHECK(s.row_share == config.real("pool.row_share"));
-  CHECK(s.store == config.boolean("pool.store_item_blocks"));
-  CHECK(s.precompute == config.boolean("pool.precompute_items"));
-  CHECK(s.queue_max == config.integer("inference.queue_max"));
-  CHECK(s.overlap == config.boolean("inference.overlap"));
-  CHECK(s.batch_tokens_max == config.integer("inference.batch_tokens_max"));
+  CHECK(s.heartbeat.us == config.cluster.heartbeat.us);
+  CHECK(s.deadline.us == config.router.deadline.us);
+  CHECK(s.window.us == config.router.window.us);
+  CHECK(s.frequency_window.us == config.router.frequency_window.us);
+  CHECK(s.turn.us == config.router.quantum.us);
+  CHECK(s.in_flight_max == config.router.requests_in_flight_max);
+  CHECK(s.tenants_max == config.router.tenants_max);
+  CHECK(s.pull_share == config.router.pull_share);
+  CHECK(s.page_tokens == config.pool.page_tokens);
+  CHECK(s.item_share == config.pool.item_share);
+  CHECK(s.row_share == config.pool.row_share);
+  CHECK(s.store == config.pool.store_item_blocks);
+  CHECK(s.precompute == config.pool.precompute_items);
+  CHECK(s.queue_max == config.inference.queue_max);
+  CHECK(s.overlap == config.inference.overlap);
+  CHECK(s.batch_tokens_max == config.inference.batch_tokens_max);
 }

@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 
@@ -22,7 +23,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t calls_max = 4096, frames_max = 24;
+constexpr std::size_t calls_max = 4096, frames_max = 24, sizes_max = 64 << 10;
 
 struct Call {
   std::array<void*, frames_max> frames;
@@ -33,11 +34,13 @@ const WithoutFence of_malloc;
 std::atomic<bool> armed = false;
 std::atomic<std::size_t> counted = 0;
 std::array<Call, calls_max> calls;  // the first calls_max calls
-thread_local bool inside = false;   // true while a call is noted, so that noting is not counted
+std::array<std::atomic<std::uint32_t>, sizes_max> sizes;
+thread_local bool inside = false;  // true while a call is noted, so that noting is not counted
 
-[[maybe_unused]] void note() {
+[[maybe_unused]] void note(std::size_t size) {
   if (!armed.load(std::memory_order_relaxed) || inside) return;
   inside = true;
+  if (size < sizes_max) ++sizes[size];
   const std::size_t index = counted.fetch_add(1);
   if (index < calls_max) calls[index].depth = backtrace(calls[index].frames.data(), frames_max);
   inside = false;
@@ -87,6 +90,11 @@ std::size_t Allocations::ours() const {
   return found == by_object.end() ? 0 : found->second;
 }
 
+std::size_t Allocations::of_size(std::size_t bytes) const {
+  const auto found = by_size.find(bytes);
+  return found == by_size.end() ? 0 : found->second;
+}
+
 std::string Allocations::text() const {
   std::string text = std::to_string(count) + " allocations";
   for (const auto& [object, times] : by_object) text += "; " + object + ": " + std::to_string(times);
@@ -98,6 +106,7 @@ AllocationCount::AllocationCount() {
   std::array<void*, 4> frames;
   backtrace(frames.data(), frames.size());  // the first call of backtrace loads a library
   counted = 0;
+  for (auto& size : sizes) size = 0;
   armed = true;
 }
 
@@ -109,6 +118,8 @@ Allocations AllocationCount::stop() {
   result.count = counted;
   result.program = std::filesystem::read_symlink("/proc/self/exe").filename().string();
   for (std::size_t i = 0; i < std::min(result.count, calls_max); ++i) attribute(calls[i], result);
+  for (std::size_t size = 0; size < sizes_max; ++size)
+    if (sizes[size] > 0) result.by_size[size] = sizes[size];
   return result;
 }
 
@@ -124,27 +135,27 @@ void* __libc_realloc(void* block, std::size_t size);
 void* __libc_memalign(std::size_t alignment, std::size_t size);
 
 void* malloc(std::size_t size) noexcept {
-  troupe::note();
+  troupe::note(size);
   return __libc_malloc(size);
 }
 void* calloc(std::size_t count, std::size_t size) noexcept {
-  troupe::note();
+  troupe::note(count * size);
   return __libc_calloc(count, size);
 }
 void* realloc(void* block, std::size_t size) noexcept {
-  troupe::note();
+  troupe::note(size);
   return __libc_realloc(block, size);
 }
 void* memalign(std::size_t alignment, std::size_t size) noexcept {
-  troupe::note();
+  troupe::note(size);
   return __libc_memalign(alignment, size);
 }
 void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
-  troupe::note();
+  troupe::note(size);
   return __libc_memalign(alignment, size);
 }
 int posix_memalign(void** block, std::size_t alignment, std::size_t size) noexcept {
-  troupe::note();
+  troupe::note(size);
   *block = __libc_memalign(alignment, size);
   return *block ? 0 : ENOMEM;
 }

@@ -16,8 +16,11 @@ struct Allocations {
   std::map<std::string, std::size_t> by_function;  // callers in this program whose names are known
   std::string program;                             // the file name of this program
 
-  std::size_t ours() const;  // counts calls by code of this program
-  std::string text() const;  // callers and counts, for a message
+  std::map<std::size_t, std::size_t> by_size;  // counts by the number of bytes, up to 64 KiB
+
+  std::size_t ours() const;                      // counts calls by code of this program
+  std::size_t of_size(std::size_t bytes) const;  // counts calls for exactly so many bytes
+  std::string text() const;                      // callers and counts, for a message
 };
 
 class AllocationCount {

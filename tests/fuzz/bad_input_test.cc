@@ -210,7 +210,7 @@ TEST_SUITE("bad input over HTTP") {
   }
 
   TEST_CASE("bad input: a pool too small for a user's block answers and keeps nothing") {
-    const ServedNode box(Settings{{"pool.item_share", "1"}});
+    const ServedNode box(SettingTexts{{"pool.item_share", "1"}});
     const std::string body = R"({"user":"ana","candidates":["item-1","item-2"],"policy":"user"})";
     const Reply first = box.ask("POST", "/v1/rank", body), second = box.ask("POST", "/v1/rank", body);
     CHECK(first.status == 200);

@@ -79,7 +79,7 @@ std::vector<PutUser> tiny_users() {
           {0, "", "steady", {"steady-0", "steady-3"}, {}}};
 }
 
-Config tiny_config(const std::filesystem::path& folder, const Settings& settings) {
+Config tiny_config(const std::filesystem::path& folder, const SettingTexts& settings) {
   Config config;
   config.set("model.directory", (folder / "model").string());
   config.set("node.data_dir", (folder / "data").string());
@@ -92,7 +92,7 @@ Config tiny_config(const std::filesystem::path& folder, const Settings& settings
   return config;
 }
 
-ServedNode::ServedNode(const Settings& settings, const std::filesystem::path& data_dir,
+ServedNode::ServedNode(const SettingTexts& settings, const std::filesystem::path& data_dir,
                        const ServedModel& model) {
   model.write(folder_.path() / "model");
   config_ = tiny_config(folder_.path(), settings);

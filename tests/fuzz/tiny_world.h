@@ -20,7 +20,7 @@
 
 namespace troupe::fuzz {
 
-using Settings = std::vector<std::pair<std::string, std::string>>;  // names and values
+using SettingTexts = std::vector<std::pair<std::string, std::string>>;  // names and values
 
 kernels::DecoderConfig tiny_shape();  // 64 tokens, 96 positions
 // A model directory: config.json, model.safetensors, vocab.json and prompt.json (4 tokens in all).
@@ -31,7 +31,7 @@ std::vector<PutItem> tiny_items();  // item-0 … item-11, steady-0 … steady-7
 std::vector<PutUser> tiny_users();  // ana, bob, steady
 
 // Returns a single node's configuration with the model in <folder>/model and the data in <folder>/data.
-Config tiny_config(const std::filesystem::path& folder, const Settings& settings = {});
+Config tiny_config(const std::filesystem::path& folder, const SettingTexts& settings = {});
 
 struct Reply {
   unsigned status = 0;
@@ -49,7 +49,7 @@ struct ServedModel {
 class ServedNode {
  public:
   // `data_dir`: a data folder other than the server's own.
-  explicit ServedNode(const Settings& settings = {}, const std::filesystem::path& data_dir = {},
+  explicit ServedNode(const SettingTexts& settings = {}, const std::filesystem::path& data_dir = {},
                       const ServedModel& model = {});
   ServedNode(const ServedNode&) = delete;
   ~ServedNode();

@@ -124,7 +124,8 @@ TEST_CASE("message generator: a schema that has no C++ form is refused with the 
   has(Generated("struct First { inner @0 :Inner; struct Inner { n @0 :UInt32; } }").errors(),
       "sample.capnp:First.Inner: a type inside a struct; expected beside it");
   has(Generated("struct First { both :group { n @0 :UInt32; } }").errors(), "First.both: a group");
-  has(Generated("struct First { any @0 :AnyPointer; }").errors(), "a type that messages do not use");
+  has(Generated("struct First { any @0 :AnyPointer; }").errors(),
+      "First.any: a type that messages do not use");
 }
 
 }  // namespace troupe::message_generator_test

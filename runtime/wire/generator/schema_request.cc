@@ -44,6 +44,11 @@ std::uint64_t type_id(Type::Reader type) {
   return 0;
 }
 
+bool has_cpp_form(Type::Reader type) {
+  if (type.isList()) return has_cpp_form(type.getList().getElementType());
+  return !type.isVoid() && !type.isInterface() && !type.isAnyPointer();
+}
+
 template <class Proto>
 Declaration declaration_of(Proto proto, std::string comment) {
   const auto renamed = text_of(proto.getAnnotations(), cxx_name);
@@ -116,6 +121,7 @@ std::vector<Field> SchemaRequest::fields_of(Node::Reader node) const {
     field.cpp_type = text_of(proto.getAnnotations(), cpp_type_id);
     field.cpp_default = text_of(proto.getAnnotations(), cpp_default_id);
     field.if_any = has(proto.getAnnotations(), if_any);
+    if (!has_cpp_form(field.type)) throw SchemaError(where + ": a type that messages do not use");
     if (field.if_any && !field.type.isList() && !field.type.isStruct() && !field.type.isData())
       throw SchemaError(where + ": $ifAny; expected a list, a struct or data");
     fields.push_back(std::move(field));
@@ -186,7 +192,7 @@ std::string SchemaRequest::cpp_type(Type::Reader type) const {
     case Type::STRUCT:
       return cpp_name(node(type.getStruct().getTypeId()));
     default:
-      throw SchemaError("a field has a type that messages do not use");
+      throw SchemaError("a type has no C++ form");
   }
 }
 

@@ -11,7 +11,7 @@ constexpr std::size_t columns = 100;
 // Joins the lines of a comment's paragraphs and breaks them again at `columns`.
 std::string wrapped(const std::string& comment, const std::string& indent) {
   std::istringstream lines(comment);
-  std::string out, line, before;
+  std::string out, line;
   const auto end_line = [&] {
     if (!line.empty()) out += line + "\n";
     line.clear();

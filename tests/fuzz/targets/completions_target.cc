@@ -28,7 +28,7 @@ void check_refusal(const Refusal& refusal) {
                "an unexpected kind");
   TROUPE_CHECK(!refusal.code.empty() && !refusal.what.empty() && !refusal.where.empty(),
                "a refusal without words");
-  const std::string body = to_json(refusal);
+  const std::string body = server::to_json(refusal);
   TROUPE_CHECK(nlohmann::json::accept(body), "a refusal that is no JSON");
   TROUPE_CHECK(body.size() < 4'096, "a refusal that does not end");
 }
@@ -37,7 +37,7 @@ void check_choice(std::string_view body) {
   static const std::vector<server::ServerModel> models{{"m", "complete"}, {"n", "complete"}};
   const auto chosen = server::choose_model({"POST", "/v1/completions", body, ""}, models);
   if (const auto* refusal = std::get_if<Refusal>(&chosen)) {
-    TROUPE_CHECK(!refusal->what.empty() && to_json(*refusal).size() < 4'096,
+    TROUPE_CHECK(!refusal->what.empty() && server::to_json(*refusal).size() < 4'096,
                  "a refusal without words or end");
     return;
   }

@@ -23,7 +23,7 @@ void check_refusal(const Refusal& refusal) {
                "an unexpected kind");
   TROUPE_CHECK(!refusal.code.empty() && !refusal.what.empty() && !refusal.where.empty(),
                "a refusal without words");
-  const std::string body = to_json(refusal);
+  const std::string body = server::to_json(refusal);
   TROUPE_CHECK(nlohmann::json::accept(body), "a refusal that is no JSON");
   TROUPE_CHECK(body.size() < 4'096, "a refusal that does not end");
 }

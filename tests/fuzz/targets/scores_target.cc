@@ -39,7 +39,7 @@ const server::ModelText& model() {
 void check_refusal(const Refusal& refusal) {
   TROUPE_CHECK(is_fault_of_request(refusal.kind) && !refusal.code.empty() && !refusal.where.empty(),
                "a refusal that is none");
-  TROUPE_CHECK(to_json(refusal).size() < 4'096, "a refusal that does not end");
+  TROUPE_CHECK(server::to_json(refusal).size() < 4'096, "a refusal that does not end");
 }
 
 void check_request(const Message& message) {

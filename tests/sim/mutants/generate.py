@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the sources of the build with mutants: copies of the files that a mutant changes, and mutants.h.
 
-  generate.py --out FOLDER     # writes the copies below FOLDER; files that would stay the same are not touched
+  generate.py --out FOLDER     # writes the copies below FOLDER; a file that stays the same is not touched
   generate.py --list           # prints the files that are copied, one per line
   generate.py --check          # only: does every edit fit into the tree, in one place?
 
