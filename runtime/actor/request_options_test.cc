@@ -33,3 +33,10 @@ TEST_CASE("request options: an unknown word is refused with the field and the kn
                 "refuse or skip: how to treat candidates that are not in the catalog"});
   CHECK(unknown == UnknownCandidates::skip);
 }
+
+TEST_CASE("request options: of a long unknown word a refusal quotes the beginning, in whole characters") {
+  Freshness freshness = Freshness::configured;
+  const auto refusal = read_word(std::string(99, 'x') + "é" + std::string(9'000, 'y'), freshness);
+  REQUIRE(refusal);
+  CHECK(refusal->what == "features is \"" + std::string(99, 'x') + "…\"");
+}
