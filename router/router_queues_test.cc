@@ -134,7 +134,7 @@ TEST_CASE("full router: no request makes way if the heaviest tenant has none wai
   CHECK(b.core.check_bounds() == "");
 }
 
-TEST_CASE("full router: a tenant without requests gets 503, not its own overload") {
+TEST_CASE("full router: a tenant without requests is refused as unavailable, not for its own overload") {
   RouterConfig config = narrow_config();
   config.in_flight_max = 5;
   Turns b(config);
@@ -169,7 +169,7 @@ TEST_CASE("tenant limits: a tenant whose own queue exceeds even the usual budget
   CHECK(b.core.waiting() == 19);
 }
 
-TEST_CASE("tenant limits: a request too late even without its tenant's queue gets 503") {
+TEST_CASE("tenant limits: a request too late even without its tenant's queue is refused as unavailable") {
   RouterConfig config = narrow_config();
   config.budget = {10};
   Turns b(config);

@@ -25,7 +25,7 @@ void Outcomes::answer(Step step, const RequestOrigin& origin, Message reply) {
   step.effects.send(origin.from, std::move(reply));
 }
 
-// Faults of workers and ports become 503: for the client they may be over soon.
+// Faults of workers and ports become unavailable: for the client they may be over soon.
 void Outcomes::refuse(Step step, const RequestOrigin& origin, Refusal refusal) {
   if (is_fault_of_server(refusal.kind)) refusal.kind = RefusalKind::unavailable;
   if (refusal.kind == RefusalKind::deadline_exceeded)

@@ -99,7 +99,8 @@ WIDER = {
     "router": ["sim", "commands", "scenario", "readers", "nodes"],
     "server": ["commands", "scenario", "readers", "nodes"],
     "sim": ["commands", "nodes"],
-    "deploy": ["commands", "scenario", "fuzz", "nodes"],
+    "deploy": ["lab", "commands", "scenario", "fuzz", "nodes"],
+    "lab": ["commands", "fuzz", "readers", "families", "nodes"],
 }
 # Programs that --reached runs after a mutant's own, in this order, if they enter its function.
 ALL = [
