@@ -14,6 +14,10 @@ function(troupe_schema_library name)
   set(CAPNPC_SRC_PREFIX ${root})
   set(CAPNPC_OUTPUT_DIR ${generated})
   capnp_generate_cpp(sources headers ${schemas})
+  # A schema's classes also depend on the schemas that it imports.
+  foreach(source IN LISTS sources)
+    add_custom_command(OUTPUT ${source} APPEND DEPENDS ${schemas})
+  endforeach()
 
   file(GLOB generator CONFIGURE_DEPENDS ${root}/runtime/wire/generator/*.cc)
   list(FILTER generator EXCLUDE REGEX "_test\\.cc$")

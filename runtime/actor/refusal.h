@@ -10,31 +10,31 @@
 namespace troupe {
 
 enum class RefusalKind : std::uint8_t {
-  malformed,            // the request has not the form of one
+  malformed,            // the request does not have the form of a request
   unauthenticated,      // a key is missing or unknown
   forbidden,            // the sender may not do this
   not_found,            // the user, item, model or path does not exist
   wrong_method,         // the path serves other methods
-  conflict,             // a version that the request needs is not the present one
+  conflict,             // the request needs a version that is not the current one
   precondition_failed,  // the stored state is not what the write expects
   too_large,            // the request exceeds a limit of the configuration
   unsupported_media,    // the body is in an encoding that is not read
   unprocessable,        // well-formed, but the model or the catalog cannot serve it
   over_quota,           // the sender or its tenant has too much in flight
   header_too_large,     // the head of the request exceeds a limit
-  internal,             // a bug, or data that must not be
-  unsupported,          // this process never does that
+  internal,             // a bug, or damaged data
+  unsupported,          // this process can never do what is asked
   unavailable,          // may succeed later, or elsewhere
   deadline_exceeded     // the time budget was spent
 };
-inline constexpr std::size_t refusal_kinds = 16;
+inline constexpr std::size_t refusal_kinds = static_cast<std::size_t>(RefusalKind::deadline_exceeded) + 1;
 
 std::string_view name_of(RefusalKind kind);  // as declared, e.g. "not_found"
 
-// True if the same request is refused again, by every node, until its sender changes it.
+// True if another node would refuse the request, too: its sender must change it, or what is stored.
 bool is_fault_of_request(RefusalKind kind);
-// True if the process that refused could not do what it should. Like neither of these: the sender
-// sends too much (over_quota), or the time was too short (deadline_exceeded).
+// True if the process that refused could not do its work. Both are false for over_quota (the sender
+// sends too much) and deadline_exceeded (the time was too short).
 bool is_fault_of_server(RefusalKind kind);
 
 struct Refusal {

@@ -1,6 +1,6 @@
 #pragma once
 // Encodes messages to bytes and back: one Cap'n Proto envelope (schema/envelope.capnp) per message.
-// Only the codec*.cc files and json.cc see the generated headers; all other code uses plain
+// Only the codec*.cc files and json.cc see Cap'n Proto's classes; all other code uses plain
 // structs and bytes. Decoding trusts nothing: any bytes give either an envelope that is safe to
 // read or an error text.
 #include <cstdint>

@@ -46,7 +46,9 @@ void get(capnp::Data::Reader name, std::optional<BlockName>& out);
 inline std::uint16_t wire(RefusalKind kind) { return wire_number(kind); }
 inline void get(std::uint16_t number, RefusalKind& out) { out = kind_of_wire_number(number); }
 
-// Options are words in the bytes. A word that this build does not know makes the message invalid.
+// Options are words in the bytes. A word that this build does not know makes the message invalid: it is
+// dropped, and its sender gets no answer before its deadline. So a new word is for servers whose routers
+// know it already.
 template <class Option>
 requires requires(Option option) { word_of(option); }
 capnp::Text::Reader wire(Option option) {
@@ -59,7 +61,7 @@ void get(capnp::Text::Reader from, Option& out) {
   KJ_REQUIRE(!read_word({from.begin(), from.size()}, out), "an option has an unknown word");
 }
 
-// Enumerators have the same numbers on both sides (the generated code asserts it).
+// Enumerators have the same numbers on both sides: enums are generated, or the generated code asserts it.
 template <class Wire, class E>
 requires std::is_enum_v<E> Wire wire(E value) { return static_cast<Wire>(value); }
 
@@ -113,6 +115,7 @@ void check_inline(List structs) {
 template <class T, class List>
 void get_list(List from, std::vector<T>& to) {
   if constexpr (requires { from[0].totalSize(); }) check_inline(from);
+  to.clear();
   to.reserve(from.size());
   for (auto element : from) {
     if constexpr (std::is_arithmetic_v<T>)

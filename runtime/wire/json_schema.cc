@@ -325,7 +325,7 @@ class Writer {
   struct Member {
     StructSchema::Field field;
     std::string before;  // its name in quotes, with the punctuation before and after it
-    bool if_any;         // a list that is omitted when empty; never the first member
+    bool if_any;         // omitted if it has its default value; never the first member
   };
   using Members = std::vector<Member>;
 
@@ -345,10 +345,15 @@ class Writer {
     return forms_.emplace_back(schema, std::move(members)).second;
   }
 
+  // An empty list may be there as a pointer.
+  static bool is_empty(DynamicStruct::Reader from, StructSchema::Field field) {
+    return !from.has(field) || (field.getType().isList() && from.get(field).as<DynamicList>().size() == 0);
+  }
+
   void write(DynamicStruct::Reader from, const Members& members) {
     for (const Member& member : members) {
       const DynamicValue::Reader value = from.get(member.field);
-      if (member.if_any && value.as<DynamicList>().size() == 0) continue;
+      if (member.if_any && is_empty(from, member.field)) continue;
       out_ += member.before;
       write_value(value);
     }

@@ -94,6 +94,8 @@ struct First $Notes.cppMembers("int more() const;") {
   old @1 :List(Text) $Cxx.name("newName") $Notes.ifAny;
   inner @2 :Inner $Notes.ifAny;
   list @3 :List(Inner);
+  name @4 :Data $Notes.ifAny;
+  share @5 :Float64 = 1234567.5;
 }
 struct Inner $Notes.cppType("other::Inner") {
   part @0 :Int32 $Notes.cppMember("parts.first");
@@ -104,6 +106,8 @@ struct Inner $Notes.cppType("other::Inner") {
       "  std::vector<std::string> new_name;\n"
       "  other::Inner inner;\n"
       "  std::vector<other::Inner> list;\n"
+      "  BlockName name;\n"
+      "  double share = 1234567.5;\n"
       "  int more() const;\n");
   CHECK(generated.structs().find("struct Inner") == std::string::npos);
   has(generated.codec(),
@@ -114,7 +118,9 @@ struct Inner $Notes.cppType("other::Inner") {
   has(generated.codec(),
       "  get(from.getNamed(), m.named);\n"
       "  get_list(from.getNewName(), m.new_name);\n"
-      "  if (from.hasInner()) get(from.getInner(), m.inner);\n");
+      "  if (from.hasInner()) get(from.getInner(), m.inner);\n"
+      "  get_list(from.getList(), m.list);\n"
+      "  if (from.hasName()) get(from.getName(), m.name);\n");
   has(generated.codec(), "  m.parts.first = from.getPart();\n");
 }
 
@@ -126,6 +132,11 @@ TEST_CASE("message generator: a schema that has no C++ form is refused with the 
   has(Generated("struct First { both :group { n @0 :UInt32; } }").errors(), "First.both: a group");
   has(Generated("struct First { any @0 :AnyPointer; }").errors(),
       "First.any: a type that messages do not use");
+  has(Generated("struct First { word @0 :Text = \"more\"; }").errors(),
+      "First.word: a default that is no number; expected none, or $cppDefault");
+  has(Generated("struct First { n @0 :UInt32; } struct Other { union { a @0 :UInt32; b @1 :Text; } }")
+          .errors(),
+      "a second struct with a union");
 }
 
 }  // namespace troupe::message_generator_test

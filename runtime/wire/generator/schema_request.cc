@@ -49,6 +49,11 @@ bool has_cpp_form(Type::Reader type) {
   return !type.isVoid() && !type.isInterface() && !type.isAnyPointer();
 }
 
+// True if a default of the bytes is also written as the member's default.
+bool has_cpp_default(Type::Reader type) {
+  return !type.isText() && !type.isData() && !type.isList() && !type.isStruct();
+}
+
 template <class Proto>
 Declaration declaration_of(Proto proto, std::string comment) {
   const auto renamed = text_of(proto.getAnnotations(), cxx_name);
@@ -90,9 +95,16 @@ void SchemaRequest::collect(Node::Reader type) {
 }
 
 Node::Reader SchemaRequest::envelope() const {
-  for (const auto& [id, node] : nodes_)
-    if (node.isStruct() && node.getStruct().getDiscriminantCount() > 0) return node;
-  throw SchemaError("no struct has a union that lists the kinds of messages");
+  std::optional<Node::Reader> found;
+  for (const auto& [id, node] : nodes_) {
+    if (!node.isStruct() || node.getStruct().getDiscriminantCount() == 0) continue;
+    if (!files_.contains(node.getScopeId())) continue;  // imported, or a group
+    if (found)
+      throw SchemaError(std::string(node.getDisplayName().cStr()) + ": a second struct with a union");
+    found = node;
+  }
+  if (!found) throw SchemaError("no struct has a union that lists the kinds of messages");
+  return *found;
 }
 
 Node::Reader SchemaRequest::node(std::uint64_t id) const { return nodes_.at(id); }
@@ -124,6 +136,8 @@ std::vector<Field> SchemaRequest::fields_of(Node::Reader node) const {
     if (!has_cpp_form(field.type)) throw SchemaError(where + ": a type that messages do not use");
     if (field.if_any && !field.type.isList() && !field.type.isStruct() && !field.type.isData())
       throw SchemaError(where + ": $ifAny; expected a list, a struct or data");
+    if (proto.getSlot().getHadExplicitDefault() && !field.cpp_default && !has_cpp_default(field.type))
+      throw SchemaError(where + ": a default that is no number; expected none, or $cppDefault");
     fields.push_back(std::move(field));
   }
   std::ranges::sort(fields, {}, &Field::order);

@@ -80,7 +80,7 @@ class CodecWriter {
   std::string get_statement(const Field& field) const {
     const std::string member = "m." + field.cpp_member, value = "from.get" + title_case(field.name) + "()";
     if (is_number(field.type) && !field.cpp_type) return "  " + member + " = " + value + ";\n";
-    const bool is_optional = field.if_any && field.type.isStruct();
+    const bool is_optional = field.if_any && !field.type.isList();  // an absent list reads as an empty one
     return "  " + (is_optional ? "if (from.has" + title_case(field.name) + "()) " : "") +
            (field.type.isList() ? "get_list(" : "get(") + value + ", " + member + ");\n";
   }
@@ -105,9 +105,7 @@ class CodecWriter {
     std::string cases;
     std::size_t index = 0;
     for (const Field& kind : kinds()) {
-      const std::string number = std::to_string(index++),
-                        member = envelope_name() + "::" + upper_case(kind.name);
-      out_ += "static_assert(" + member + " == " + number + ");\n";
+      const std::string number = std::to_string(index++);
       cases += "    case " + number + ":\n      return put(*std::get_if<" + number + ">(&m), to.init" +
                title_case(kind.name) + "());\n";
     }

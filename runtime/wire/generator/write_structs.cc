@@ -1,6 +1,7 @@
 // Writes the C++ structs and enums of the schemas with their comments and defaults.
 #include "runtime/wire/generator/write_structs.h"
 
+#include <charconv>
 #include <sstream>
 
 namespace troupe::generator {
@@ -39,6 +40,13 @@ std::string commented(const std::string& declaration, const std::string& comment
   if (is_one_line && declaration.size() + above.size() <= columns)
     return "  " + declaration + above;  // without the line break, which the comment brings
   return above + "  " + declaration + "\n";
+}
+
+// Returns the shortest text that reads back as the same number.
+template <class Number>
+std::string shortest(Number value) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
 }
 
 class StructWriter {
@@ -108,7 +116,6 @@ class StructWriter {
   // Returns a number or a truth value as C++, and "" for what is empty by default.
   static std::string value_text(capnp::schema::Value::Reader value) {
     using Value = capnp::schema::Value;
-    std::ostringstream out;
     switch (value.which()) {
       case Value::BOOL:
         return value.getBool() ? "true" : "false";
@@ -129,15 +136,12 @@ class StructWriter {
       case Value::UINT64:
         return std::to_string(value.getUint64());
       case Value::FLOAT32:
-        out << value.getFloat32();
-        break;
+        return shortest(value.getFloat32());
       case Value::FLOAT64:
-        out << value.getFloat64();
-        break;
+        return shortest(value.getFloat64());
       default:
-        break;
+        return "";
     }
-    return out.str();
   }
 
   void write_kinds() {

@@ -280,8 +280,8 @@ struct Feature {
 }
 
 struct Condition {
-  # State that a write expects. If it finds another one, it changes nothing and is refused (412
-  # `changed_meanwhile`). Over HTTP: If-Match and If-None-Match.
+  # State that a write expects. If it finds another one, it changes nothing and is refused
+  # (precondition_failed, `changed_meanwhile`). Over HTTP: If-Match and If-None-Match.
   absent @0 :Bool;                                # there must be no entry
   present @1 :Bool;                               # there must be an entry, of any version
   version @2 :UInt64;                             # the entry must have this version; 0 = any
