@@ -1,9 +1,9 @@
 # Installs by `cmake --install` and packages by `cpack --config build/CPackConfig.cmake`: the programs,
 # their manual pages and shell completion (which the programs write), systemd units, the demo world and
-# examples. troupe-lab is left out if it is not built.
+# examples. troupe-lab is left out if it is not built; one of an earlier build is packaged as it is.
 #
-#   deploy/build.sh release troupe && cmake --install build --prefix /usr/local
-#   cd build && cpack -G DEB    # troupe_VERSION_ARCH.deb; deploy/container/bare-root.sh --package tests it
+#   deploy/build.sh release troupe troupe-lab && cmake --install build --prefix /usr/local
+#   cd build && cpack -G DEB    # troupe_VERSION_ARCH.deb; deploy/container/bare-root.sh FILE tests it
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/troupe)
 install(TARGETS troupe RUNTIME)

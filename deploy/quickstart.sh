@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Goes from a fresh Debian 12 to ranked items: installs packages, builds, imports the demo world, starts a
 # single node, ranks twice for several users, restarts the node on the same folder, and stops it. Safe to run
-# again.
+# again. Builds without CUDA: a `troupe` that deploy/test.sh built with CUDA in build/ is replaced.
 #   deploy/quickstart.sh [data folder]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,7 @@
 #pragma once
 // Keeps requests that arrive before the served versions are known, up to a bound. They are handled
-// once the versions are known. After a while they are handled anyway, which refuses them.
+// once the versions are known. After half of the usual budget, or when the router drains, they are
+// handled anyway, which refuses them.
 #include <cstddef>
 #include <deque>
 #include <optional>

@@ -37,6 +37,17 @@ TEST_CASE("early requests: as many as fit are kept until half of the usual budge
   CHECK(b.early.size() == 1);
 }
 
+TEST_CASE("early requests: once the versions are known, all that were kept are due, oldest first") {
+  Bench b;
+  CHECK(b.keep(0, 1));
+  CHECK(b.keep(100, 2));
+  b.know();
+  CHECK_FALSE(b.keep(200, 3));
+  CHECK(b.take(200) == std::pair<RequestId, std::int64_t>{1, 800});
+  CHECK(b.take(200) == std::pair<RequestId, std::int64_t>{2, 900});
+  CHECK(b.take(200).first == 0);
+}
+
 TEST_CASE("early requests: once the router drains nothing is kept, and what was kept is due") {
   Bench b;
   CHECK(b.keep(0, 1, 20'000));

@@ -1,5 +1,5 @@
-// Tests that the router moves what it keeps: the data of a request, of a plan and of an answer
-// lie where they lay when they came in.
+// Tests that the router moves what it keeps: the data of a request, a plan and an answer keep their
+// addresses on the way through the router.
 #include "router/testing/router_core_test.h"
 
 namespace troupe::router {

@@ -1,4 +1,4 @@
-// Tests the order and the wording of a router's status.
+// Tests what a router's status counts, and which workers it lists first.
 #include "router/testing/router_core_test.h"
 
 namespace troupe::router {

@@ -37,7 +37,7 @@ class StoredDataRequests {
   void on_write(Step step, Address from, Request&& request);
   template <class Request>
   void on_read(Step step, Address from, Request&& request);
-  // Returns false if the job is none of its own. Otherwise moves from the result.
+  // Returns false if this object did not start the job. Otherwise moves from the result.
   bool on_done(Step step, std::uint64_t job, JobResult& result);
   void on_deadline(Step step, std::uint64_t job);
 
@@ -45,7 +45,7 @@ class StoredDataRequests {
   std::size_t reads() const { return reads_.size(); }
 
  private:
-  // Kept until its job ends, even after the client was told that it is late.
+  // A write that lives until its job ends, even after its client was refused at the deadline.
   struct PendingWrite {
     RequestOrigin origin;
     Forget forget;            // what the caches must hear when it is done

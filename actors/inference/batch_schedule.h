@@ -42,10 +42,10 @@ class BatchSchedule {
   // Returns true if a new serving plan would end too late behind those that wait and run.
   bool cannot_finish(const Execute& execute, const RunningBatches& running) const;
 
-  // A plan arrived, all of whose tokens count as computed. A background plan waits until
+  // Adds a plan that arrived; all its tokens count as computed. A background plan waits until
   // next_background() returns it.
   void add(Task& task);
-  // The plan's blocks are known, or the blocks in flight have arrived.
+  // Queues a plan whose blocks are known, or whose blocks in flight have arrived.
   void make_ready(Instant now, Task& task);
   void run_again(Task& task);  // its batch failed: it runs next, alone
   void forget(Task& task);     // before its outcome, whatever its state
@@ -54,9 +54,9 @@ class BatchSchedule {
   // number of all plans here: the only one is not late by the estimate alone.
   Task* find_late(Instant now, std::size_t plans) const;
   Task* find_late_serving(Instant now, std::size_t plans) const;
-  // These return the next batch, whose plans run from then on; empty: none. There is a free slot:
+  // Returns the next batch for a free slot; empty: none. Its plans run from then on.
   std::vector<Task*> next_batch(Instant now, std::size_t slots_used);
-  // There is none: small plans that run beside the batches.
+  // Returns a batch of small plans to run beside the batches in the slots; empty: none.
   std::vector<Task*> next_batch_beside(Instant now);
   bool may_run_beside(const RunningBatches& running) const;
   bool waits_small() const { return waiting_small_.plans > 0; }  // a plan that fits a batch waits
@@ -66,7 +66,7 @@ class BatchSchedule {
   const WaitingPlans& waiting(bool background) const { return waiting_[background]; }
   void count_depth(Effects& effects);  // of the serving queue, if it has changed
   // Returns the exceeded bounds; "" if there are none. `again`: plans that may run once more,
-  // beyond the bounds; `waiting`: all plans that do not run and have no blocks to wait for.
+  // beyond the bounds; `waiting`: all plans that neither run nor wait for the KV-cache worker's answer.
   std::string check_bounds(std::size_t again, std::size_t waiting) const;
 
  private:

@@ -70,7 +70,7 @@ std::optional<Job> ModelSet::next_load(Instant now) {
   if (models_.size() >= models_max_) return std::nullopt;
   for (const std::string* name : {&active(), &std::as_const(versions_.next_model)}) {
     if (name->empty() || models_.contains(*name) || is_in_back_off(now, *name)) continue;
-    models_[*name].number = ++loads_;
+    models_.try_emplace(*name);
     changing_ = *name;
     load_epoch_ = versions_.epoch;
     return LoadModel{*name};
@@ -128,17 +128,6 @@ std::vector<std::string> ModelSet::served(Instant now) const {
   for (const auto& [name, model] : models_)
     if (serves(now, model)) names.push_back(name);
   return names;
-}
-
-const std::string& ModelSet::newest() const {
-  const std::string* newest = &active();
-  std::uint64_t number = 0;
-  for (const auto& [name, model] : models_) {
-    if (model.state != State::loaded || model.number < number) continue;
-    newest = &name;
-    number = model.number;
-  }
-  return *newest;
 }
 
 }  // namespace troupe::actors

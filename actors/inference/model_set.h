@@ -45,7 +45,6 @@ class ModelSet {
   bool has(const std::string& model) const { return models_.contains(model); }
   bool ready(Instant now) const { return serves(now, active()); }
   std::vector<std::string> served(Instant now) const;     // in order of version
-  const std::string& newest() const;                      // loaded last
   const Versions& versions() const { return versions_; }  // currently followed
   std::size_t size() const { return models_.size(); }
 
@@ -53,7 +52,6 @@ class ModelSet {
   enum class State : std::uint8_t { loading, loaded, dropping };
   struct Model {
     State state = State::loading;
-    std::uint64_t number = 0;          // counts loads: the latest load has the highest
     std::optional<Instant> kept_till;  // unset while the versions name it
   };
 
@@ -78,7 +76,6 @@ class ModelSet {
   std::uint64_t load_epoch_ = 0;  // epoch under which the last load began
   std::optional<RefusedLoad> refused_next_;
   std::map<std::string, BackOff> back_offs_;  // of loaded or named models
-  std::uint64_t loads_ = 0;
 };
 
 }  // namespace troupe::actors

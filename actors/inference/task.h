@@ -6,19 +6,9 @@
 #include "actors/inference/plan_blocks.h"
 #include "placement/cost/work.h"
 #include "runtime/actor/core.h"
+#include "runtime/actor/serials.h"
 
 namespace troupe::actors {
-
-// Numbers the tasks, the jobs and the requests to the KV-cache worker, all from one sequence.
-using Serial = std::uint64_t;
-class Serials {
- public:
-  explicit Serials(Serial first) : next_(first) {}
-  Serial next() { return next_++; }
-
- private:
-  Serial next_;
-};
 
 struct Task {
   enum class State : std::uint8_t {

@@ -37,8 +37,6 @@ class AreaSavings {
   // Sets the hits and misses of each area, and what areas saved whose blocks were wanted.
   void add_to(std::vector<AreaReport>& areas) const;
   const ServedReport& served() const { return served_; }
-  std::size_t areas() const { return areas_.size(); }
-  double saved_us(std::size_t area) const { return areas_[area].saved_us; }
 
  private:
   struct Area {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/kv_worker/kv_worker_timer.h"
 #include "actors/kv_worker/persistent_tier.h"
-#include "actors/kv_worker/serial_numbers.h"
 #include "runtime/actor/core.h"
 #include "runtime/pool/page_pool.h"
 
@@ -14,7 +14,7 @@ namespace troupe::actors {
 
 class CorruptBlocks {
  public:
-  CorruptBlocks(PagePool& pool, PersistentTier& tier, SerialNumbers& serials)
+  CorruptBlocks(PagePool& pool, PersistentTier& tier, Serials& serials)
       : pool_(pool), tier_(tier), serials_(serials) {}
 
   // `where`: memory, or the node that reported or sent the block.
@@ -28,7 +28,7 @@ class CorruptBlocks {
  private:
   PagePool& pool_;
   PersistentTier& tier_;
-  SerialNumbers& serials_;
+  Serials& serials_;
   std::uint64_t blocks_ = 0;
 };
 

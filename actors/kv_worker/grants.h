@@ -19,7 +19,7 @@ class Grants {
  public:
   struct Parts {  // that a grant depends on
     PagePool& pool;
-    SerialNumbers& serials;
+    Serials& serials;
     Requests& requests;
     Reservations& reservations;
     PendingBlocks& pending;

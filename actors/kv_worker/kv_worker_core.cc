@@ -30,7 +30,7 @@ Scrub::Config scrub_config(const KvWorkerConfig& config) {
 KvWorkerCore::KvWorkerCore(KvWorkerConfig config)
     : config_(std::move(config)),
       pool_(config_.pool, config_.incarnation),
-      serials_(config_.incarnation),
+      serials_(config_.incarnation + KvWorkerTimer::ids),
       tier_(config_.tier),
       corrupt_(pool_, tier_, serials_),
       scrub_(scrub_config(config_), pool_, serials_, corrupt_),

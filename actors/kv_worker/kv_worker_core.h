@@ -64,7 +64,7 @@ class KvWorkerCore final : public Core {
   // Each part refers only to those above it.
   const KvWorkerConfig config_;
   PagePool pool_;
-  SerialNumbers serials_;
+  Serials serials_;
   PersistentTier tier_;
   CorruptBlocks corrupt_;
   Scrub scrub_;

@@ -89,7 +89,7 @@ std::size_t Migration::blocks_open() const {
   return blocks;
 }
 
-void Migration::advance(Instant now, std::span<const NodeId> cache_metas, SerialNumbers& serials,
+void Migration::advance(Instant now, std::span<const NodeId> cache_metas, Serials& serials,
                         Effects& effects) {
   if (!begun_) return;
   end_unanswered(now);
@@ -160,7 +160,7 @@ void Migration::retry_block(Block block) {
     to_offer_.push_back(std::move(block));
 }
 
-void Migration::send_next(Instant now, std::span<const NodeId> cache_metas, SerialNumbers& serials,
+void Migration::send_next(Instant now, std::span<const NodeId> cache_metas, Serials& serials,
                           Effects& effects) {
   if (!look_up_ && !not_looked_up_.empty() && waiting() < bounds_.waiting_max) {
     const NodeId meta = cache_metas.empty() ? 0 : cache_metas[failed_lookups_ % cache_metas.size()];

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/kv_worker/serial_numbers.h"
+#include "actors/kv_worker/kv_worker_timer.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/messages.h"
 #include "runtime/pool/page_pool.h"
@@ -57,7 +57,7 @@ class Migration {
   // in `user_targets` this worker is leaving. Without any there is nothing to migrate to.
   void on_drain(Instant now, Drain&& drain, const PagePool& pool, Effects& effects);
   // Sends the next lookups and offers, and reports the end once.
-  void advance(Instant now, std::span<const NodeId> cache_metas, SerialNumbers& serials, Effects& effects);
+  void advance(Instant now, std::span<const NodeId> cache_metas, Serials& serials, Effects& effects);
   // Returns false if the message answers something else.
   bool on_found(const BlocksFound& found);
   bool on_answer(Instant now, Address from, const BlocksAcquired& answer);
@@ -79,7 +79,7 @@ class Migration {
   void begin(Instant now, std::vector<NodeId>&& nodes, const PagePool& pool, Effects& effects);
   void follow(std::vector<NodeId>&& nodes);
   void stop();
-  void send_next(Instant now, std::span<const NodeId> cache_metas, SerialNumbers& serials, Effects& effects);
+  void send_next(Instant now, std::span<const NodeId> cache_metas, Serials& serials, Effects& effects);
   void end_unanswered(Instant now);
   void count(Effects& effects);
   void report_end(Instant now, Effects& effects);

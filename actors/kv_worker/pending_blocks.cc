@@ -111,11 +111,11 @@ void PendingBlocks::fail(const BlockName& name, std::uint64_t generation, Effect
       continue;
     }
     const PoolBlock* block = reserve(request, first->want, BlockSource::computed, effects);
-    const std::vector<Waiter> behind(first + 1, waiters.end());
+    const std::span<const Waiter> behind(first + 1, waiters.end());
     for (const Waiter& waiter : behind)  // as in decide()
       if (waits(waiter) && requests_.find(waiter.request)->announced)
         effects.set_timer(waiter.request, requests_.find(waiter.request)->wait_deadline);
-    if (block) blocks_.at(name).waiters = behind;
+    if (block) blocks_.at(name).waiters.assign(behind.begin(), behind.end());
     decide(*first, block ? Hold{.grant = Grant::write, .generation = block->generation} : Hold{}, effects);
     if (block) return;
   }

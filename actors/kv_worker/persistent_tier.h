@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "actors/kv_worker/serial_numbers.h"
+#include "actors/kv_worker/kv_worker_timer.h"
 #include "actors/kv_worker/stored_blocks.h"
 #include "runtime/actor/core.h"
 #include "runtime/pool/page_pool.h"
@@ -98,7 +98,7 @@ class PersistentTier {
   // For one job; empty if no erasure may be retried now.
   std::vector<BlockName> next_erasures(Instant now);
 
-  // ---- back-off: each returns when it ends; the core sets a timer for it ----
+  // ---- back-off: each returns when it ends; TierJobs sets a timer for it ----
 
   Instant back_off(Instant now);
   // Stops saves only: a tier that is full may still be read.

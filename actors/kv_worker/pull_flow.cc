@@ -8,8 +8,8 @@
 
 namespace troupe::actors {
 
-PullFlow::PullFlow(const KvWorkerConfig& config, PagePool& pool, SerialNumbers& serials,
-                   InFlightReads& in_flight, CorruptBlocks& corrupt, PendingBlocks& pending)
+PullFlow::PullFlow(const KvWorkerConfig& config, PagePool& pool, Serials& serials, InFlightReads& in_flight,
+                   CorruptBlocks& corrupt, PendingBlocks& pending)
     : config_(config),
       pool_(pool),
       serials_(serials),

@@ -16,7 +16,7 @@ namespace troupe::actors {
 
 class PullFlow {
  public:
-  PullFlow(const KvWorkerConfig& config, PagePool& pool, SerialNumbers& serials, InFlightReads& in_flight,
+  PullFlow(const KvWorkerConfig& config, PagePool& pool, Serials& serials, InFlightReads& in_flight,
            CorruptBlocks& corrupt, PendingBlocks& pending);
 
   // Asks `owner` for blocks that are pending here and for which the request waits.
@@ -46,7 +46,7 @@ class PullFlow {
 
   const KvWorkerConfig& config_;
   PagePool& pool_;
-  SerialNumbers& serials_;
+  Serials& serials_;
   InFlightReads& in_flight_;
   CorruptBlocks& corrupt_;
   PendingBlocks& pending_;

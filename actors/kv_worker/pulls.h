@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "actors/kv_worker/serial_numbers.h"
+#include "actors/kv_worker/kv_worker_timer.h"
 #include "runtime/actor/core.h"
 
 namespace troupe::actors {

@@ -120,6 +120,7 @@ void Requests::answer(Serial serial, Effects& effects) {
   Request& request = requests_.at(serial);
   send_grants(request, effects);
   request.answered = true;
+  request.ask.retention = {};  // only a request that waits may still reserve pages
   const bool holds = std::any_of(request.holds.begin(), request.holds.end(), [](const Hold& hold) {
     return hold.grant != Grant::none || hold.in_flight != 0;
   });

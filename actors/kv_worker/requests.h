@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "actors/kv_worker/kv_worker_config.h"
-#include "actors/kv_worker/serial_numbers.h"
+#include "actors/kv_worker/kv_worker_timer.h"
 #include "runtime/actor/core.h"
 #include "runtime/pool/page_pool.h"
 

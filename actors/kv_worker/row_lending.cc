@@ -98,11 +98,6 @@ bool RowLending::settled(const PagePool& pool) const {
   return true;
 }
 
-bool RowLending::waits() const {
-  return std::ranges::any_of(borrowers_,
-                             [](const Borrower& borrower) { return borrower.unanswered.has_value(); });
-}
-
 // Each borrower has an equal part of the area, so its curve is stretched by the number of
 // borrowers.
 void RowLending::add_to(AreaReport& rows) const {

@@ -33,7 +33,6 @@ class RowLending {
   bool idle() const { return config_.borrowers.empty(); }
   bool settled(const PagePool& pool) const;  // every borrower has its share and has confirmed it
   Duration retry() const { return config_.retry; }
-  bool waits() const;  // for an answer, or for pages
   // Adds the hits, misses and savings that the borrowers reported.
   void add_to(AreaReport& rows) const;
   std::uint32_t lent() const;

@@ -17,7 +17,7 @@ constexpr std::uint32_t pieces_min = 64;
 
 }  // namespace
 
-Scrub::Scrub(Config config, PagePool& pool, SerialNumbers& serials, CorruptBlocks& corrupt)
+Scrub::Scrub(Config config, PagePool& pool, Serials& serials, CorruptBlocks& corrupt)
     : config_(config), pool_(pool), serials_(serials), corrupt_(corrupt) {
   const std::uint32_t pages = pool.pages();
   const std::uint64_t of_bytes = config.page_bytes > 0 ? config.piece_bytes / config.page_bytes : pages;

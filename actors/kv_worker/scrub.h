@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "actors/kv_worker/corrupt_blocks.h"
-#include "actors/kv_worker/serial_numbers.h"
+#include "actors/kv_worker/kv_worker_timer.h"
 #include "runtime/actor/core.h"
 #include "runtime/pool/page_pool.h"
 
@@ -26,7 +26,7 @@ class Scrub {
     std::uint64_t page_bytes = 0;            // 0 = unknown
     std::size_t suspects_max = 256;
   };
-  Scrub(Config config, PagePool& pool, SerialNumbers& serials, CorruptBlocks& corrupt);
+  Scrub(Config config, PagePool& pool, Serials& serials, CorruptBlocks& corrupt);
 
   // Starts to verify the next piece if it is due.
   void advance(Instant now, Effects& effects);
@@ -47,7 +47,7 @@ class Scrub {
 
   Config config_;
   PagePool& pool_;
-  SerialNumbers& serials_;
+  Serials& serials_;
   CorruptBlocks& corrupt_;
   std::uint32_t piece_pages_;
   Duration pause_;  // between the starts of two pieces

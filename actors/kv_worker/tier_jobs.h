@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "actors/kv_worker/corrupt_blocks.h"
+#include "actors/kv_worker/kv_worker_timer.h"
 #include "actors/kv_worker/persistent_tier.h"
-#include "actors/kv_worker/serial_numbers.h"
 #include "runtime/actor/core.h"
 #include "runtime/pool/page_pool.h"
 
@@ -15,7 +15,7 @@ namespace troupe::actors {
 
 class TierJobs {
  public:
-  TierJobs(PagePool& pool, PersistentTier& tier, SerialNumbers& serials, CorruptBlocks& corrupt)
+  TierJobs(PagePool& pool, PersistentTier& tier, Serials& serials, CorruptBlocks& corrupt)
       : pool_(pool), tier_(tier), serials_(serials), corrupt_(corrupt) {}
 
   void list(Effects& effects);
@@ -40,7 +40,7 @@ class TierJobs {
 
   PagePool& pool_;
   PersistentTier& tier_;
-  SerialNumbers& serials_;
+  Serials& serials_;
   CorruptBlocks& corrupt_;
 };
 

@@ -10,8 +10,8 @@ namespace troupe::actors {
 
 class TierLoads {
  public:
-  TierLoads(PagePool& pool, PersistentTier& tier, SerialNumbers& serials, TierJobs& jobs,
-            CorruptBlocks& corrupt, PendingBlocks& pending)
+  TierLoads(PagePool& pool, PersistentTier& tier, Serials& serials, TierJobs& jobs, CorruptBlocks& corrupt,
+            PendingBlocks& pending)
       : pool_(pool), tier_(tier), serials_(serials), jobs_(jobs), corrupt_(corrupt), pending_(pending) {}
 
   // Starts loading blocks that are pending here and known to be stored. `warm`: for the warm start.
@@ -27,7 +27,7 @@ class TierLoads {
 
   PagePool& pool_;
   PersistentTier& tier_;
-  SerialNumbers& serials_;
+  Serials& serials_;
   TierJobs& jobs_;
   CorruptBlocks& corrupt_;
   PendingBlocks& pending_;

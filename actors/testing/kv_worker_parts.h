@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/testing/effects_of.h"
 #include "actors/testing/kv_worker_test.h"
 
 namespace troupe::actors::kv_worker_test {
@@ -13,7 +14,7 @@ namespace troupe::actors::kv_worker_test {
 struct PartsBench {
   KvWorkerConfig config;
   PagePool pool{config.pool};
-  SerialNumbers serials{1};
+  Serials serials{1 + KvWorkerTimer::ids};
   PersistentTier tier{config.tier};
   CorruptBlocks corrupt{pool, tier, serials};
   IndexReports index{config, pool};
@@ -41,19 +42,11 @@ struct PartsBench {
 
   template <class T>
   std::vector<T> sent() const {
-    std::vector<T> found;
-    for (const auto& effect : effects.list)
-      if (const auto* send = std::get_if<Effects::Send>(&effect))
-        if (const auto* message = std::get_if<T>(&send->message)) found.push_back(*message);
-    return found;
+    return actors::sent<T>(effects);
   }
   template <class T>
   std::vector<std::pair<Serial, T>> started() const {
-    std::vector<std::pair<Serial, T>> found;
-    for (const auto& effect : effects.list)
-      if (const auto* start = std::get_if<Effects::Start>(&effect))
-        if (const auto* work = std::get_if<T>(&start->work)) found.emplace_back(start->job, *work);
-    return found;
+    return actors::started<T>(effects);
   }
 };
 

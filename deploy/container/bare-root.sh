@@ -77,10 +77,13 @@ if [[ $program == *.deb ]]; then
   # The user and the command of the unit, as systemd would use them.
   grep -q '^User=troupe' "$root/usr/lib/systemd/system/troupe.service"
   words=$(sed -n 's/^ExecStart=//p' "$root/usr/lib/systemd/system/troupe.service")
-  for file in man/man1/troupe-{serve,lab-sim}.1.gz bash-completion/completions/troupe{,-lab}; do
-    inside test -s /usr/share/$file
+  programs=(troupe) pages=(troupe-serve)
+  if [ -e "$root/usr/bin/troupe-lab" ]; then programs+=(troupe-lab) pages+=(troupe-lab-sim); fi
+  for page in "${pages[@]}"; do inside test -s "/usr/share/man/man1/$page.1.gz"; done
+  for name in "${programs[@]}"; do
+    inside "$name" --version
+    inside test -s "/usr/share/bash-completion/completions/$name"
   done
-  inside troupe-lab --version
 else
   install -D -m 755 "$program" "$root/usr/local/bin/troupe"
   install -d "$root/var/lib/troupe"

@@ -447,7 +447,8 @@ std::vector<Default> defaults_of_edges() {
           {"pool.page_tokens", decoder.page_tokens}};
 }
 
-// Settings of machines, files and addresses: no struct has them, or the node reads them itself.
+// Settings that the structs above do not have: those of machines, files and addresses, those that the
+// node reads itself, and shares of the pool, which sim/scenario/scenario_test.cc compares.
 const std::set<std::string_view> of_the_box{"node.data_dir",
                                             "node.drain_notice",
                                             "node.drain_limit",

@@ -41,7 +41,7 @@ class LocalNode {
  public:
   // Serves `models`; if empty, the one unnamed model of `config`. `metrics` must outlive this
   // object; only a node that pulls from other nodes, or keeps its profiles in Redis, needs it.
-  // Throws ConfigError (also if profiles and items belong to another model, own_rows.h),
+  // Throws ConfigError (also if profiles and items belong to another model, feature_ownership.h),
   // kernels::LoadError, StoreError, std::bad_alloc if the pool cannot be mapped, or
   // std::runtime_error if the coordination file cannot be used.
   explicit LocalNode(Config config, NodeRoles place = {}, MetricRegistry* metrics = nullptr,

@@ -17,9 +17,8 @@
 namespace troupe::deploy {
 namespace {
 
-// Returns this node's router, or else the first one; then the HTTP server forwards requests
-// (ConnectedPeers::router).
-NodeId router_of(const NodeRoles& place) { return place.router ? place.node : place.routers.front(); }
+// Returns this node's router, or else the first one; RequestForwarder then chooses a connected one.
+NodeId router_of(const NodeRoles& roles) { return roles.router ? roles.node : roles.routers.front(); }
 
 server::ServerLimits http_limits(const Config& config, const ModelFacts& model) {
   server::ServerLimits limits;

@@ -1,5 +1,6 @@
 #include "router/flights/admission.h"
 
+#include "router/flights/timers.h"
 #include "router/testing/flights_test.h"
 
 namespace troupe::router {
@@ -29,12 +30,19 @@ struct Bench : FlightBench {
 
 TEST_CASE("admission: an admitted request has a serial, a worker and the timer of its deadline") {
   Bench b;
-  CHECK(b.admit(1) == "");
-  const Flight& flight = b.flights.all().begin()->second;
-  CHECK(flight.serial == 100);
+  const RequestOrigin origin{b.client, 1, {0}, {1'000}};
+  const Flight* flight = b.admission.admit(b.at(0), {origin, "t", {"m", "c"}, 5});
+  REQUIRE(flight);
+  CHECK(flight->serial == 100);
   CHECK(b.next_id == 101);
-  CHECK(flight.workers == std::vector<NodeId>{1});
-  CHECK(flight.home == 5);
+  CHECK(flight->workers == std::vector<NodeId>{1});
+  CHECK(flight->home == 5);
+  std::vector<std::pair<std::uint64_t, Instant>> timers;
+  for (const auto& effect : b.effects.list)
+    if (const auto* set = std::get_if<Effects::SetTimer>(&effect)) timers.push_back({set->timer, set->at});
+  REQUIRE(timers.size() == 1);
+  CHECK(timers[0].first == timer_of(100, TimerKind::deadline));
+  CHECK(timers[0].second == Instant{1'000});
 }
 
 TEST_CASE("admission: a fault goes first, then draining, then time, then the number of flights") {

@@ -11,6 +11,11 @@
 namespace troupe::router {
 namespace {
 
+// Returns how many numbers a readout gives: one for a head of the model, else one per row.
+std::size_t numbers_of(const Readout& readout) {
+  return readout.what == Readout::What::head ? 1 : readout.rows.size();
+}
+
 Refusal bad_output(std::string what, std::string expected) {
   return {RefusalKind::internal, "bad_model_output", std::move(what), "inference worker",
           std::move(expected)};
@@ -62,10 +67,6 @@ std::optional<Refusal> validate_answer(const Request& request, const Plan& plan,
   std::string what = request.validate_beams(executed.beams);
   if (what.empty()) return std::nullopt;
   return bad_output(std::move(what), "each path once, each in the catalog that the request is pinned to");
-}
-
-std::size_t numbers_of(const Readout& readout) {
-  return readout.what == Readout::What::head ? 1 : readout.rows.size();
 }
 
 }  // namespace troupe::router

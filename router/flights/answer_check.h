@@ -16,7 +16,4 @@ std::optional<Refusal> validate_answer(const Plan& plan, const std::string& mode
 std::optional<Refusal> validate_answer(const Request& request, const Plan& plan,
                                        const std::string& model_version, const Executed& executed);
 
-// Returns how many numbers a readout gives: one for a head of the model, else one per row.
-std::size_t numbers_of(const Readout& readout);
-
 }  // namespace troupe::router

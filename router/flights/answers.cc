@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "router/flights/answer_check.h"
 #include "router/request/plans.h"
 
 namespace troupe::router {

@@ -37,7 +37,7 @@ class Planning {
            Precompute& precompute, Flights& flights, Attempts& attempts);
 
   void on_request(Step step, Address from, const RequestKind& kind, Message&& request);
-  // Returns false if the job is not one for features. Otherwise moves from the result.
+  // Returns false if the job does not read features. Otherwise moves from the result.
   bool on_done(Step step, std::uint64_t job, JobResult& result);
   void on_found(Step step, BlocksFound found);     // the index's answer
   void on_lookup_late(Step step, Flight& flight);  // no answer so far

@@ -13,7 +13,7 @@ struct Bench : FlightBench {
   NameContext own{"m", "layout"};
   ModelNames names{form, own};
   MemberWatch members{{{1, 2}, {8}}, {0}};
-  VersionKeeper versions{{.model_version = "m", .catalog_version = "c"}, false};
+  VersionKeeper versions{{.epoch = 1, .model_version = "m", .catalog_version = "c"}, true};
   LeaderView leader{{1}, {1'000}};
   ModelShare share{versions, workers};
   Availability availability{{}, versions, workers, leader};
@@ -110,10 +110,15 @@ TEST_CASE("planning: without features the request is refused; another catalog is
   b.find(b.job(), Refusal{RefusalKind::not_found, "unknown_user"});
   CHECK(b.sent<Refused>().at(0).refusal.code == "unknown_user");
   b.rank(2);
-  const std::uint64_t job = b.job();
-  b.versions.hear({0}, {.epoch = 1, .model_version = "m", .catalog_version = "c2"}, b.workers);
-  b.find(job, Refusal{RefusalKind::unavailable, "wrong_catalog"});
-  CHECK(b.sent<Refused>().size() == (b.versions.versions().catalog_version == "c2" ? 0 : 1));
+  for (const std::uint64_t epoch : {2, 3}) {
+    const std::uint64_t job = b.job();
+    REQUIRE(job != 0);
+    const std::string catalog = "c" + std::to_string(epoch);
+    b.versions.hear({0}, {.epoch = epoch, .model_version = "m", .catalog_version = catalog}, b.workers);
+    b.find(job, Refusal{RefusalKind::unavailable, "wrong_catalog"});
+    CHECK((b.job() != 0) == (epoch == 2));
+  }
+  CHECK(b.sent<Refused>().at(0).refusal.code == "wrong_catalog");
 }
 
 TEST_CASE("planning: the result of a job whose flight has ended is ignored") {

@@ -39,7 +39,8 @@ TEST_CASE("worker choice: fresh candidates are drawn when those from admission a
   Bench b;
   Flight& flight = b.add();
   flight.workers = {1};
-  CHECK(b.choose(flight, {1}) != 0);
+  const NodeId chosen = b.choose(flight, {1});
+  CHECK((chosen == 2 || chosen == 3));
 }
 
 TEST_CASE("worker choice: a worker for which the plan was too large may get it only if it lacks less") {

@@ -31,7 +31,8 @@ struct FlightBench {
   Flight flight_of(std::uint32_t tokens = 4, const std::string& tenant = "t") {
     const PromptForm form;
     const BlockNames names(form, {"m", "layout"});
-    Flight flight{.serial = next_id++, .origin = {client, next_id, {0}, {1'000}}};
+    Flight flight{.serial = next_id, .origin = {client, next_id, {0}, {1'000}}};
+    ++next_id;
     flight.tenant = tenants.id_of(tenant);
     flight.pinned = {"m", "c"};
     ScoreRequest request{.id = flight.origin.id, .items = {{std::vector<Token>(tokens, 3)}}};

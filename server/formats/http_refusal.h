@@ -9,8 +9,8 @@ namespace troupe::server {
 
 std::uint16_t http_status(RefusalKind kind);
 
-// Returns {"error":{"status":404,"code":…,"message":…,"where":…,"expected":…,"type":…,"param":…}}.
-// The last two are members of OpenAI's errors.
+// Returns {"error":{"status":404,"code":…,"message":…,"where":…,"expected":…,"type":…,
+// "param":…}}. The last two are members of OpenAI's errors.
 std::string to_json(const Refusal& refusal);
 
 }  // namespace troupe::server

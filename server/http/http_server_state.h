@@ -33,13 +33,13 @@ struct HttpServer::Answer {
   unsigned status = 200;
   std::string body;
   std::string type = "application/json";
-  std::string allow;           // of a wrong method: the supported methods
-  unsigned retry_after_s = 0;  // 0 = not set
-  std::string etag = {};       // version of the stored object as entity tag; "" = none
-  std::string security;        // Content-Security-Policy of a page
-  std::string code;            // error code of a refusal
-  ObservedRun run = {};        // facts about the computation
-  std::optional<RefusalKind> refused = {};
+  std::string allow;                        // of a wrong method: the supported methods
+  unsigned retry_after_s = 0;               // 0 = not set
+  std::string etag = {};                    // version of the stored object as entity tag; "" = none
+  std::string security;                     // Content-Security-Policy of a page
+  std::string code;                         // error code of a refusal
+  ObservedRun run = {};                     // facts about the computation
+  std::optional<RefusalKind> refused = {};  // set if and only if this is a refusal; gives `status`
 
   static Answer of(const Refusal& refusal);
   static Answer of(const TenantPauses::StoredRefusal& refusal);

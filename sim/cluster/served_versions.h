@@ -18,6 +18,8 @@ class ServedVersions {
 
   // Notes each change of the coordination store.
   explicit ServedVersions(Cluster& cluster);
+  ServedVersions(const ServedVersions&) = delete;  // the coordination store has a callback to it
+  ServedVersions& operator=(const ServedVersions&) = delete;
 
   void note();  // also called before requests and judgements
   const std::vector<Since>& of(std::uint32_t model) const { return served_[model]; }

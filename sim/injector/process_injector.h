@@ -18,6 +18,8 @@ class ProcessInjector {
   // `history` receives lines for the run's history.
   ProcessInjector(Cluster& cluster, Clients& clients, Violations& violations, const ActiveFaults& faults,
                   std::function<void(const std::string& line)> history);
+  ProcessInjector(const ProcessInjector&) = delete;  // the host has a callback to it
+  ProcessInjector& operator=(const ProcessInjector&) = delete;
 
   // Effects; each returns true if the fault found something to act on.
   bool die(const FaultChange& change);

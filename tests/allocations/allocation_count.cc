@@ -98,7 +98,8 @@ std::size_t Allocations::of_size(std::size_t bytes) const {
 std::string Allocations::text() const {
   std::string text = std::to_string(count) + " allocations";
   for (const auto& [object, times] : by_object) text += "; " + object + ": " + std::to_string(times);
-  for (const auto& [function, times] : by_function) text += "\n  " + std::to_string(times) + " × " + function;
+  for (const auto& [function, times] : by_function)
+    text += "\n  " + std::to_string(times) + " calls of " + function;
   return text;
 }
 

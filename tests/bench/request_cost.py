@@ -2,11 +2,12 @@
 """Measures a warm ranking request in two builds of the program: CPU time, CPU time outside the kernels,
 requests/s.
 
-  tests/bench/request_cost.py --old PROGRAM --new PROGRAM --model RANKER --data CATALOG
+  tests/bench/request_cost.py --old LAB --new LAB --model RANKER --data CATALOG
                               [--policies item,recompute] [--candidates 100,1000] [--rounds 5] [--requests
                               2000] [--in-flight 4] [--json FILE]
 
-Also prints CPU time by component. `troupe-lab bench rank` runs a node in its own process, with all item
+LAB is the program troupe-lab of a build; of a build before the split it is the program troupe. Also
+prints CPU time by component. `troupe-lab bench rank` runs a node in its own process, with all item
 blocks cached, in a closed loop. Within a round the builds alternate, and the first one changes each
 round; figures are medians over the rounds. CPU time is the process's own (getrusage) from the first
 request to the last answer, including the client. The new build's kernels are measured in a separate run

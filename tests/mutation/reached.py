@@ -90,20 +90,23 @@ class Tests:
         self.kept = json.loads(self.book.read_text()) if self.book.is_file() else {}
         self.units = {}
 
+    def linked(self):
+        """Returns when the programs that scripts run were last linked."""
+        return max((self.build / "deploy" / name).stat().st_mtime for name in ("troupe", "troupe-lab"))
+
     def split(self, program):
         """Returns the units of a program, not recorded yet."""
         path, *arguments = self.programs[program]["command"]
         if path == "ctest":
-            built = (self.build / "deploy" / "troupe").stat().st_mtime
+            built = self.linked()
             names = re.search(r"\^\((.*)\)\$", arguments[1])[1].split("|")
             return [
                 Unit(program, name, ["ctest", "-R", f"^{name}$", *arguments[2:]], str(self.build), built)
                 for name in names
             ]
         place = self.build / path
-        start, built = [str(place), *arguments], (
-            place if path[:2] != ".." else self.build / "deploy" / "troupe"
-        ).stat().st_mtime
+        start = [str(place), *arguments]
+        built = place.stat().st_mtime if path[:2] != ".." else self.linked()
         folder = str(place.parent)
         if path.endswith("transcripts.py"):
             pages = sorted(page.stem for page in (place.parent / "golden").glob("*.txt"))

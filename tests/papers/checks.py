@@ -90,9 +90,8 @@ class Report:
     def beside(self, figure, what, paper, values, bound, in_view=False):
         """Checks the mean over seeds against one number of the paper."""
         error = statistics.mean(values) / paper - 1
-        self.add(
-            figure, what, paper, spread(values), error, f"± {100 * bound:.0f} %", abs(error) <= bound, in_view
-        )
+        limit = f"± {100 * bound:.0f} %"
+        self.add(figure, what, paper, spread(values), error, limit, abs(error) <= bound, in_view)
 
     def effect(self, figure, what, paper, values, in_view=False):
         """Checks a ratio of two throughputs over several seeds.

@@ -1,6 +1,5 @@
-"""The measurements of BAT (ASPLOS '26) §6 as experiments for `troupe-lab sim --experiments`: the paper's data
-sets and
-clusters, the values for what it leaves open, and the runs of each table and figure."""
+"""The measurements of BAT (ASPLOS '26) §6 as experiments for `troupe-lab sim --experiments`: the paper's
+data sets and clusters, the values for what it leaves open, and the runs of each table and figure."""
 
 # ---- from the paper ----
 
