@@ -209,7 +209,8 @@ TEST_CASE("cached features: users wanted during a reading share the next round t
   near.far->held = false;
   Near::await([&] { return near.far->batched == 13; });
   CHECK(near.far->batches == 3);  // one, eight and four users
-  for (int i = 0; i < 12; ++i) CHECK(near.find("user " + std::to_string(i)).of == Source::cache);
+  for (int i = 0; i < 12; ++i)    // kept just after they were read
+    Near::await([&] { return near.find("user " + std::to_string(i)).of == Source::cache; });
 }
 
 TEST_CASE("cached features: a write of this process is visible to the next wait") {
