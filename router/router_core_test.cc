@@ -163,7 +163,8 @@ TEST_CASE("router: the recompute policy asks no index and reuses nothing") {
   CHECK(b.probe.sent<LookupBlocks>().empty());
   for (const SegmentBlock& block : b.plan().blocks) CHECK_FALSE(block.name.has_value());
   b.execute(2, {1, 2});
-  CHECK(b.probe.sent<RankReply>().at(0).plan == "user");
+  CHECK(b.probe.sent<RankReply>().at(0).plan == "item");  // of the form's first arrangement
+  CHECK(b.probe.sent<RankReply>().at(0).arrangement == Arrangement::item_first);
   CHECK(b.probe.counted(Metric::plans_recompute) == 1);
 }
 

@@ -40,6 +40,7 @@ World draw_world(std::mt19937& random) {
 RankReply answered(const World& world, const std::string& policy) {
   RouterConfig config = small_config();
   config.form.positions_max = 100;
+  config.form.interchangeable = config.form.arrangements;
   config.limits.request_tokens_max = 100;
   config.limits.approximate = world.usual;
   config.budget = {100'000};
@@ -76,7 +77,7 @@ TEST_CASE("planner: predicts at most the cost of each single-plan policy that th
     const RankReply chosen = answered(world, "planner");
     const double allowed = world.approximate < 0 ? world.usual : world.approximate;
     CHECK(chosen.approximate <= allowed);
-    std::vector<std::string> policies{"recompute", "user", "item"};
+    std::vector<std::string> policies{"recompute", "user", "item", "causal"};
     World asked = world;
     asked.approximate = allowed;
     if (allowed > 0)

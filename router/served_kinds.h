@@ -8,7 +8,7 @@ namespace troupe::router {
 
 inline std::string_view served_kinds(const PromptForm& form) {
   if (form.generates()) return "generate, complete, score";
-  return form.history_plan.empty() ? "rank, score" : "rank";
+  return form.items_are_tokens() ? "rank" : "rank, score";
 }
 
 }  // namespace troupe::router

@@ -13,6 +13,7 @@
 #include "deploy/node/feature_ownership.h"
 #include "deploy/node/local_node.h"
 #include "deploy/node/prompt_file.h"
+#include "deploy/verify/form_file.h"
 
 namespace troupe::deploy {
 
@@ -62,7 +63,8 @@ struct ImportModel {
   kernels::Vocabulary vocabulary;
   std::unique_ptr<const Tokenizer> tokenizer;  // null: the model has none
   ModelFingerprints made_for;
-  bool generates = false;
+  bool reads_identifiers = true;  // an item's score is the logit of its identifier
+  std::string declared;           // what its form declares, as a sentence
 };
 
 ImportModel read_model(const Config& config) {
@@ -75,7 +77,8 @@ ImportModel read_model(const Config& config) {
   const PromptForm form = read_prompt_form(
       directory, prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt), model.facts,
       model.vocabulary, model.tokenizer.get());
-  model.generates = form.generates();
+  model.reads_identifiers = !form.generates() && !form.scores_each();
+  model.declared = describe_arrangements(form);
   model.made_for = made_for(family.open(directory, config).version, model.vocabulary, form);
   return model;
 }
@@ -153,22 +156,14 @@ struct ImportRows {
   DataRows<PutUser> users;
 };
 
-// Returns the vocabulary of a model whose tokens are items: "<item_N>" is token N.
-kernels::Vocabulary names_of_items(const ImportModel& model) {
-  nlohmann::json names = nlohmann::json::object();
-  for (std::int32_t item = 1; item < model.facts.limits.vocabulary; ++item)
-    names["<item_" + std::to_string(item) + ">"] = static_cast<std::uint64_t>(item);
-  return kernels::vocabulary_of("names of items", names,
-                                static_cast<std::uint32_t>(model.facts.limits.vocabulary));
-}
-
 ImportRows read_rows(const ImportOptions& options, const ImportModel& model) {
-  const bool items_are_tokens = !model.facts.history_plan.empty();
+  const bool items_are_tokens = model.facts.items_are_tokens();
   std::vector<std::string> features;
   for (const EventFeature& feature : model.facts.event_features) features.push_back(feature.name);
-  ImportRows rows{read_item_rows(options.data, items_are_tokens ? names_of_items(model) : model.vocabulary,
-                                 model.tokenizer.get()),
-                  read_user_rows(options.data, history_parts.at(options.history), features)};
+  ImportRows rows{
+      read_item_rows(options.data, items_are_tokens ? names_of_items(model.facts) : model.vocabulary,
+                     model.tokenizer.get()),
+      read_user_rows(options.data, history_parts.at(options.history), features)};
   reject_duplicates(rows.items);
   reject_duplicates(rows.users);
   return rows;
@@ -183,14 +178,14 @@ UnknownItemEvents remove_unknown(ImportRows& rows, const KnowsItem& knows, bool 
 }
 
 void tell(const ImportRows& rows, const UnknownItemEvents& unknown, FeatureStore& features,
-          const Config& config, std::uint64_t items_gone, bool users_gone, bool generates) {
+          const Config& config, std::uint64_t items_gone, bool users_gone, bool reads_identifiers) {
   std::cout << "imported " << rows.items.rows.size() << " items and " << rows.users.rows.size()
             << " users into " << features_location(config) << "; catalog " << features.catalog_version()
             << " has " << features.items() << " items\n";
   if (items_gone > 0) std::cout << items_gone << " items of the former catalog were removed\n";
   if (users_gone) std::cout << "all former users were removed: they belonged to another model\n";
   if (unknown.events > 0) std::cout << describe_left_out(unknown) << "\n";
-  const std::string warning = generates ? "" : describe_shared_identifiers(rows.items);
+  const std::string warning = reads_identifiers ? describe_shared_identifiers(rows.items) : "";
   if (!warning.empty()) std::cout << warning << "\n";
 }
 
@@ -217,7 +212,9 @@ int run_import(const ImportOptions& options) {
                     .where = [&rows](std::string_view kind, std::size_t row) {
                       return kind == "item" ? rows.items.where(row) : rows.users.where(row);
                     }});
-  tell(rows, unknown, *features, config, options.replace ? before - stay : 0, users_gone, model.generates);
+  tell(rows, unknown, *features, config, options.replace ? before - stay : 0, users_gone,
+       model.reads_identifiers);
+  std::cout << model.declared << " (`troupe verify` checks it)\n";
   return 0;
 }
 

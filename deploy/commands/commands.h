@@ -22,6 +22,7 @@ void add_generate(Command app);
 void add_status(Command app);
 void add_import(Command app);
 void add_check(Command app);
+void add_verify(Command app);
 void add_backup(Command app);
 void add_restore(Command app);
 void add_prototypes(Command app);

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "deploy/data/json_row.h"
 #include "runtime/wire/json_text.h"
@@ -251,9 +252,35 @@ DataRows<PutUser> read_jsonl_users(const std::filesystem::path& path, std::span<
   return users;
 }
 
+// Values of a history's events, and of a request, that models whose tokens are items read.
+constexpr const char* event_values[] = {"timestamps", "actions"};
+constexpr std::uint64_t event_value_max = std::uint64_t{1} << 40;
+
+std::int64_t number_in(const TextFile& file, std::string_view text, std::string_view name) {
+  return static_cast<std::int64_t>(parse_number(file, text, name, event_value_max));
+}
+
+// Reads the optional columns of an evaluation file.
+void read_values(const TsvFile& tsv, const std::vector<std::string_view>& fields, EvaluationRow& row) {
+  for (const char* name : event_values) {
+    if (!tsv.has_column(name)) continue;
+    Feature& feature = row.features.emplace_back(Feature{name, {}});
+    if (const std::string_view list = fields[tsv.column(name)]; !list.empty())
+      for (std::string_view value : split(list, ' '))
+        feature.values.push_back(number_in(tsv.file(), value, name));
+    if (feature.values.size() != row.history.size())
+      tsv.file().fail(std::string(name) + " has " + std::to_string(feature.values.size()) + " numbers",
+                      std::to_string(row.history.size()) + ", one for each event of the history");
+  }
+  for (auto [name, value] :
+       {std::pair("request_timestamp", &row.request_timestamp), std::pair("scenario", &row.scenario)})
+    if (tsv.has_column(name)) *value = number_in(tsv.file(), fields[tsv.column(name)], name);
+}
+
 std::vector<EvaluationRow> read_tsv_evaluation(const std::filesystem::path& path) {
   TsvFile tsv(path);
-  const std::size_t user = tsv.column("user_id"), history = tsv.column("history"),
+  const std::size_t user = tsv.column("user_id"),
+                    history = tsv.column(tsv.has_column("items") ? "items" : "history"),
                     candidates = tsv.column("candidates"), truth = tsv.column("true_index");
   std::vector<EvaluationRow> rows;
   std::vector<std::string_view> fields;
@@ -264,6 +291,7 @@ std::vector<EvaluationRow> read_tsv_evaluation(const std::filesystem::path& path
       for (std::string_view item : split(fields[history], ' ')) row.history.emplace_back(item);
     for (std::string_view item : split(fields[candidates], ' ')) row.candidates.emplace_back(item);
     row.true_index = parse_number(tsv.file(), fields[truth], "true_index", row.candidates.size() - 1);
+    read_values(tsv, fields, row);
   }
   return rows;
 }
@@ -279,6 +307,10 @@ std::vector<EvaluationRow> read_jsonl_evaluation(const std::filesystem::path& pa
     const auto found = std::find(row.candidates.begin(), row.candidates.end(), truth);
     if (found == row.candidates.end()) file.fail("true_item is not a candidate", "one of the candidates");
     row.true_index = static_cast<std::size_t>(found - row.candidates.begin());
+    for (const char* name : event_values)
+      if (line.contains(name)) row.features.push_back({name, line[name].get<std::vector<std::int64_t>>()});
+    row.request_timestamp = line.value("request_timestamp", std::int64_t{0});
+    row.scenario = line.value("scenario", std::int64_t{0});
   });
   return rows;
 }

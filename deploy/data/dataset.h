@@ -61,9 +61,15 @@ struct EvaluationRow {
   std::vector<std::string> history;  // oldest first
   std::vector<std::string> candidates;
   std::size_t true_index = 0;
+  // Used by models whose tokens are items: features of the history's events, the request's time and its
+  // scenario.
+  std::vector<Feature> features = {};
+  std::int64_t request_timestamp = 0;
+  std::int64_t scenario = 0;
 };
-// Reads eval.tsv.gz (user_id, history, candidates, true_index; lists are space-separated item ids)
-// or requests.jsonl[.gz].
+// Reads eval.tsv.gz (user_id, history or items, candidates, true_index; lists are space-separated item
+// ids) or requests.jsonl[.gz]. Both may have timestamps and actions of the events, request_timestamp and
+// scenario.
 std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file);
 // Does the same. A user without a history in the file gets the history of the data folder
 // (HistoryPart::before_test), if the folder has this user.

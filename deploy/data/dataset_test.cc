@@ -175,6 +175,29 @@ TEST_SUITE("dataset") {
     CHECK_THROWS_AS(read_evaluation(f.path() / "e.jsonl"), ImportError);
   }
 
+  TEST_CASE("evaluation: models whose tokens are items have features of events, a time and a scenario") {
+    Folder f;
+    f.write("e.tsv",
+            "user_id\titems\tactions\ttimestamps\trequest_timestamp\tscenario\tcandidates\ttrue_index\n"
+            "u\ta b\t4 5\t10 20\t30\t1\tc d\t1\nv\t\t\t\t0\t0\tc\t0\n");
+    f.write("e.jsonl",
+            R"({"user":"u","history":["a","b"],"timestamps":[10,20],"actions":[4,5],"request_timestamp":30,)"
+            R"("scenario":1,"candidates":["c","d"],"true_item":"d"})");
+    for (const char* name : {"e.tsv", "e.jsonl"}) {
+      CAPTURE(name);
+      const EvaluationRow row = read_evaluation(f.path() / name).at(0);
+      CHECK(row.history == std::vector<std::string>{"a", "b"});
+      CHECK(row.features == std::vector<Feature>{{"timestamps", {10, 20}}, {"actions", {4, 5}}});
+      CHECK(row.request_timestamp == 30);
+      CHECK(row.scenario == 1);
+    }
+    CHECK(read_evaluation(f.path() / "e.tsv").at(1).features[0].values.empty());
+    f.write("e.tsv", "user_id\thistory\tactions\tcandidates\ttrue_index\nu\ta b\t4\tc\t0\n");
+    CHECK_THROWS_WITH_AS(read_evaluation(f.path() / "e.tsv"),
+                         doctest::Contains("actions has 1 numbers; expected 2, one for each event"),
+                         ImportError);
+  }
+
   TEST_CASE("dataset: random damage to a catalog never crashes the importer") {
     std::mt19937 random(20);
     const std::string good = "item_id\tsid\ttitle\n0\t1,2\tA tent\n1\t1,2\tA stove\n";

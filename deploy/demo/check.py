@@ -18,6 +18,7 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).parent
 PLANS = ("up", "ip", "causal")
+PARTS = ("system", "user", "instruction", "discriminant")  # lists of tokens in prompt.json
 GOLDEN_LENGTHS = (6, 18, 40)  # one request for each: the first user whose history has this many events
 TOLERANCE = 1e-9
 
@@ -31,8 +32,8 @@ class Model:
     def __init__(self, folder):
         self.config = json.loads((folder / "config.json").read_text())
         self.vocabulary = json.loads((folder / "vocab.json").read_text())
-        names = json.loads((folder / "prompt.json").read_text())
-        self.prompt = {part: [self.vocabulary[t] for t in tokens] for part, tokens in names.items()}
+        form = json.loads((folder / "prompt.json").read_text())
+        self.prompt = {part: [self.vocabulary[t] for t in form[part]] for part in PARTS}
         self.weights = read_safetensors(folder / "model.safetensors")
 
     def logits(self, segments, identifiers):

@@ -27,6 +27,11 @@ PROMPT = {
     "instruction": ["<instr_1>", "<instr_2>", "<instr_3>"],
     "discriminant": ["<disc>"],
 }
+# Training draws all three; those that are interchangeable are equally good on the world's requests.
+ARRANGEMENTS = {
+    "arrangements": ["item_first", "user_first", "causal"],
+    "interchangeable": ["item_first", "user_first"],
+}
 BLOCKED = -1e9
 
 

@@ -273,7 +273,7 @@ def write_model(folder, model, catalog):
     write_safetensors(folder / "model.safetensors", model.named_tensors())
     write_config(folder / "config.json", model.shape, catalog.vocabulary)
     (folder / "vocab.json").write_text(json.dumps(catalog.vocabulary, separators=(",", ":")) + "\n")
-    (folder / "prompt.json").write_text(json.dumps(ranker.PROMPT, indent=1) + "\n")
+    (folder / "prompt.json").write_text(json.dumps(ranker.PROMPT | ranker.ARRANGEMENTS, indent=1) + "\n")
 
 
 def main():

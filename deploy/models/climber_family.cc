@@ -41,7 +41,7 @@ ModelFacts describe_climber(const std::filesystem::path& directory, const Config
   ModelFacts facts{plan_limits(model), page_layout(model, options), climber_cost(model, options)};
   if (device_choice(config.model).on_cpu())
     facts.pass_tokens_max = memory.tokens_max, facts.token_bytes = memory.token_bytes;
-  facts.history_plan = "towers";
+  facts.arrangement = Arrangement::towers;
   if (items_of(config.model) == kernels::ItemRows::apart) facts.table_columns = model.hidden;
   facts.event_features = {{.name = "actions", .least = 0, .most = model.actions - 1}};
   for (const kernels::ClimberTower& tower : model.towers)

@@ -56,7 +56,7 @@ ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& c
                    cost_of(model, options.kv)};
   if (device_choice(config.model).on_cpu())
     facts.pass_tokens_max = memory.tokens_max, facts.token_bytes = memory.row_bytes;
-  facts.history_plan = "history";
+  facts.arrangement = Arrangement::history;
   if (items_of(config.model) == kernels::ItemRows::apart) facts.table_columns = model.hidden;
   for (std::uint32_t task = 0; model.tasks > 1 && task < model.tasks; ++task)
     facts.tasks.push_back("task_" + std::to_string(task));

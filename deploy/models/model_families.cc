@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "deploy/models/climber_family.h"
@@ -44,6 +45,13 @@ const ModelFamily& family_of(const ModelFamilies& families, const std::filesyste
   for (const ModelFamily& family : families)
     if (std::ranges::find(family.model_types, type) != family.model_types.end()) return family;
   fields.fault("model_type", "one of " + all_types(families));
+}
+
+kernels::Vocabulary names_of_items(const ModelFacts& facts) {
+  nlohmann::json names = nlohmann::json::object();
+  for (std::int32_t item = 1; item < facts.limits.vocabulary; ++item)
+    names["<item_" + std::to_string(item) + ">"] = static_cast<std::uint64_t>(item);
+  return kernels::vocabulary_of("names of items", names, static_cast<std::uint32_t>(facts.limits.vocabulary));
 }
 
 }  // namespace troupe::deploy

@@ -14,6 +14,7 @@
 
 #include "deploy/models/engine.h"
 #include "kernels/checkpoint/embedding_table.h"
+#include "kernels/checkpoint/vocabulary.h"
 #include "kernels/executor/executor.h"
 #include "placement/cost/cost_model.h"
 #include "runtime/actor/prompt_form.h"
@@ -28,15 +29,15 @@ struct ModelFacts {
   placement::ModelShape shape;  // cost of a pass; a readout scores one row
   // Maximum computed tokens of a pass, and working memory in bytes per token; 0 = unknown.
   std::size_t pass_tokens_max = 0, token_bytes = 0;
-  // For models whose tokens are items: the name of the one plan of their requests
-  // (router/request/plans.h), and the features of each history event besides its item. Empty for
-  // models with a prompt form.
-  std::string_view history_plan = {};
+  // For models whose tokens are items: the one arrangement of their requests, and the features of
+  // each history event besides its item. Unnamed for models with a prompt form.
+  Arrangement arrangement = Arrangement::unnamed;
   std::vector<EventFeature> event_features = {};
   // Same as in PromptForm (runtime/actor/prompt_form.h).
   std::vector<Tower> towers = {};
   std::uint32_t scenarios = 1;
   std::vector<std::string> tasks = {};
+  bool items_are_tokens() const { return arrangement != Arrangement::unnamed; }
   std::uint32_t table_columns = 0;  // columns of embedding tables that are not in memory; 0 = none
 };
 
@@ -70,5 +71,9 @@ const ModelFamilies& all_families();
 // Returns the family of a model directory. Throws kernels::LoadError if config.json cannot be read
 // or belongs to no family.
 const ModelFamily& family_of(const ModelFamilies& families, const std::filesystem::path& directory);
+
+// Returns the names by which a catalog's file has the tokens of a model whose tokens are items: "<item_N>"
+// is token N.
+kernels::Vocabulary names_of_items(const ModelFacts& facts);
 
 }  // namespace troupe::deploy

@@ -43,8 +43,8 @@ std::string facts_of(const std::string& model, const Config& config) {
       add("kv", s.kv_bytes);
   add("linear", static_cast<int>(s.linear)), add("attention", static_cast<int>(s.attention));
   text += ";";
-  add("tasks", f.tasks), add("scenarios", f.scenarios), add("plan", std::string(f.history_plan)),
-      add("columns", f.table_columns);
+  add("tasks", f.tasks), add("scenarios", f.scenarios),
+      add("arrangement", std::string(word_of(f.arrangement))), add("columns", f.table_columns);
   add("needs_memory", f.token_bytes > 0);
   for (const EventFeature& feature : f.event_features)
     text += "; " + feature.name + (feature.ascending ? " ascending " : " ") + std::to_string(feature.least) +
@@ -78,19 +78,19 @@ TEST_SUITE("model families") {
           "of 8;"
           " layers 3 hidden 32 heads 4 kv_heads 2 head_dim 8 intermediate 40 rows 1 weight 4.0 kv 4.0 linear "
           "0 attention 0;"
-          " tasks [] scenarios 1 plan \"\" columns 0 needs_memory true");
+          " tasks [] scenarios 1 arrangement \"\" columns 0 needs_memory true");
     CHECK(
         facts_of(decoder, bytes) ==
         " tokens 50 positions 64 features 0 heads 0 width 512 state 32 moves true repairs true page 768 of 4;"
         " layers 3 hidden 32 heads 4 kv_heads 2 head_dim 8 intermediate 40 rows 1 weight 1.0 kv 2.0 linear 2 "
         "attention 0;"
-        " tasks [] scenarios 1 plan \"\" columns 0 needs_memory true");
+        " tasks [] scenarios 1 arrangement \"\" columns 0 needs_memory true");
     CHECK(
         facts_of(climber, floats) ==
         " tokens 51 positions 13 features 3 heads 2 width 0 state 0 moves false repairs false page 4608 of 8;"
         " layers 3 hidden 24 heads 3 kv_heads 3 head_dim 8 intermediate 26 rows 1 weight 4.0 kv 4.0 linear 0 "
         "attention 0;"
-        " tasks [\"click\",\"like\"] scenarios 2 plan \"towers\" columns 0 needs_memory true;"
+        " tasks [\"click\",\"like\"] scenarios 2 arrangement \"towers\" columns 0 needs_memory true;"
         " actions 0..5;"
         " tower 12 -9223372036854775808;"
         " tower 7 4");
@@ -99,7 +99,7 @@ TEST_SUITE("model families") {
         " tokens 51 positions 13 features 3 heads 2 width 0 state 0 moves false repairs false page 1152 of 4;"
         " layers 3 hidden 24 heads 3 kv_heads 3 head_dim 8 intermediate 26 rows 1 weight 1.0 kv 2.0 linear 2 "
         "attention 0;"
-        " tasks [\"click\",\"like\"] scenarios 2 plan \"towers\" columns 0 needs_memory true;"
+        " tasks [\"click\",\"like\"] scenarios 2 arrangement \"towers\" columns 0 needs_memory true;"
         " actions 0..5;"
         " tower 12 -9223372036854775808;"
         " tower 7 4");
@@ -108,7 +108,7 @@ TEST_SUITE("model families") {
         " tokens 10 positions 11 features 2 heads 2 width 0 state 8 moves false repairs false page 512 of 8;"
         " layers 1 hidden 8 heads 2 kv_heads 2 head_dim 4 intermediate 2 rows 1 weight 4.0 kv 4.0 linear 0 "
         "attention 0;"
-        " tasks [\"task_0\",\"task_1\"] scenarios 1 plan \"history\" columns 0 needs_memory true;"
+        " tasks [\"task_0\",\"task_1\"] scenarios 1 arrangement \"history\" columns 0 needs_memory true;"
         " timestamps ascending -9007199254740992..9007199254740992");
     for (const char* tables : {"mapped", "sharded"}) {
       floats.set("model.tables", tables);

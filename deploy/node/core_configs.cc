@@ -9,6 +9,7 @@
 #include "deploy/models/engine.h"
 #include "deploy/node/item_placement.h"
 #include "placement/cost/device_profiles.h"
+#include "router/request/allowed_plans.h"
 #include "runtime/pool/pool_areas.h"
 
 namespace troupe::deploy {
@@ -20,9 +21,25 @@ constexpr Duration features_asked_every{1'000'000};
 // Pace that routers assume for a worker without measurements, if router.device is empty.
 constexpr double first_us_per_token = 20;
 
-router::Policy serving_policy(const std::string& name) {
-  if (const auto policy = router::find_policy(name)) return *policy;
-  throw ConfigError("router.policy is \"" + name + "\"; expected " + router::policy_names());
+// Returns the policy of requests that name none, which must serve what the model's form allows them.
+router::Policy serving_policy(const std::string& name, const PromptForm& form) {
+  const auto policy = router::find_policy(name);
+  if (!policy) throw ConfigError("router.policy is \"" + name + "\"; expected " + router::policy_names());
+  if (const std::string why = router::why_not_usual(*policy, form); !why.empty())
+    throw ConfigError("router.policy is \"" + name + "\", which " + why + "; expected one of " +
+                      router::usual_policy_names(form) +
+                      ", or a prompt form that lists these arrangements as interchangeable (troupe verify)");
+  return *policy;
+}
+
+// Returns true if requests that name nothing may reuse blocks of items that were computed alone.
+bool reads_item_blocks(const PromptForm& form) {
+  const auto served = form.served();
+  const auto serves = [&](Arrangement arrangement) {
+    return std::ranges::find(served, arrangement) != served.end();
+  };
+  if (form.generates()) return false;
+  return serves(Arrangement::item_first) || (form.blocks_see_system && serves(Arrangement::causal));
 }
 
 router::TenantWeights tenant_weights(const std::string& text) {
@@ -73,7 +90,7 @@ router::RouterConfig router_config(const ServedModel& model, const NodeRoles& pl
   c.model_version = model.names.model_version;
   c.form = model.prompt;
   c.names = model.names;
-  c.policy = serving_policy(settings.policy);
+  c.policy = serving_policy(settings.policy, model.prompt);
   if (c.policy.repair().prototypes && !model.prototypes)
     throw ConfigError("router.policy is " + c.policy.name() +
                       " and model.prototypes is empty; expected a prototypes file");
@@ -101,9 +118,7 @@ router::RouterConfig router_config(const ServedModel& model, const NodeRoles& pl
   c.budget_max = settings.deadline_max;
   c.coordinate = place.routers.size() > 1 || !config.model.versions.empty();
   c.features = {.every = features_asked_every, .needs_items = settings.needs_items};
-  // Generators and models whose tokens are items have no item blocks in their prompts.
-  c.precompute.on =
-      config.pool.precompute_items && !model.prompt.generates() && model.prompt.history_plan.empty();
+  c.precompute.on = config.pool.precompute_items && reads_item_blocks(model.prompt);
   c.precompute.refresh.hot_share = config.pool.hot_share;
   c.places = item_places(config.pool.placement, place.workers);
   const placement::ModelShape& shape = model.facts.shape;

@@ -29,6 +29,7 @@
 #include "runtime/redis/redis_features.h"
 #include "runtime/store/store.h"
 #include "runtime/testing/etcd_test_server.h"
+#include "runtime/testing/shared_ranker.h"
 #include "runtime/transfer/ucx_transport.h"
 #include "server/http/http_server.h"
 
@@ -135,10 +136,15 @@ TEST_SUITE("core configs") {
 
   TEST_CASE("router config: items are precomputed if prompts have item blocks") {
     Small model;
+    model.prompt = shared_ranker(model.prompt);
     CHECK(router_config(model, alone).precompute.on);
-    model.prompt.history_plan = "hstu";
-    CHECK_FALSE(router_config(model, alone).precompute.on);
-    model.prompt.history_plan = "";
+    for (const Arrangement first : {Arrangement::history, Arrangement::causal, Arrangement::user_first}) {
+      model.prompt.arrangements = {first};
+      model.prompt.interchangeable.clear();
+      CHECK_FALSE(router_config(model, alone).precompute.on);
+    }
+    model.prompt.arrangements = {Arrangement::item_first};
+    CHECK(router_config(model, alone).precompute.on);
     model.config.set("pool.precompute_items", "false");
     CHECK_FALSE(router_config(model, alone).precompute.on);
   }
@@ -198,6 +204,15 @@ TEST_SUITE("core configs") {
     model.config.set("router.tenant_weights", "");
     model.config.set("router.policy", "fastest");
     CHECK(refusal_of(model).starts_with("router.policy is \"fastest\"; expected "));
+    model.prompt.arrangements = {Arrangement::causal};
+    model.config.set("router.policy", "bat");
+    CHECK(
+        refusal_of(model) ==
+        "router.policy is \"bat\", which serves user_first, item_first, but the model's form allows requests "
+        "that name none causal alone; expected one of recompute, causal, blocks, all_blocks, planner, or a "
+        "prompt form that lists these arrangements as interchangeable (troupe verify)");
+    model.prompt = shared_ranker(model.prompt);
+    CHECK(refusal_of(model).empty());
   }
 
   TEST_CASE("cache-meta config: has the nodes of the file and a lease of five heartbeats") {
@@ -543,7 +558,7 @@ std::string other_value(const Setting& setting, int number) {
 
 TEST_CASE("core configs: every setting of a core reaches its own field, and every core knows its peers") {
   deploy::ServedModel model;
-  model.prompt = {{1, 2}, {3}, {4, 5}, {6}, 64, 40};
+  model.prompt = shared_ranker({{1, 2}, {3}, {4, 5}, {6}, 64, 40});
   model.names.model_version = "m7";
   model.facts.shape = {
       .name = "s", .layers = 2, .hidden = 8, .heads = 2, .kv_heads = 2, .head_dim = 4, .intermediate = 16};

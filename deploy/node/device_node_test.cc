@@ -42,7 +42,8 @@ void write_model(const std::filesystem::path& directory, const kernels::DecoderC
   kernels::write_decoder(kernels::random_decoder(shape, 1), directory, kernels::StoredAs::f32);
   std::ofstream(directory / "vocab.json") << R"({"<bos>":0,"<user>":1,"<disc>":2})";
   std::ofstream(directory / "prompt.json")
-      << R"({"system":["<bos>",3],"user":["<user>"],"instruction":[],"discriminant":["<disc>"]})";
+      << R"({"system":["<bos>",3],"user":["<user>"],"instruction":[],"discriminant":["<disc>"],)"
+         R"("arrangements":["item_first","user_first"],"interchangeable":["item_first","user_first"]})";
 }
 
 using Settings = std::vector<std::pair<std::string, std::string>>;

@@ -15,7 +15,7 @@ FeatureLimits feature_limits(const RouterSettings& settings, const ModelFacts& m
   FeatureLimits limits;
   limits.vocabulary = model.limits.vocabulary;
   limits.item_tokens_max = static_cast<std::uint32_t>(model.limits.positions_max);
-  if (!model.history_plan.empty()) limits.item_tokens_max = 1;  // an item is one token
+  if (model.items_are_tokens()) limits.item_tokens_max = 1;  // an item is one token
   limits.event_features = model.event_features;
   limits.history_events_max = settings.history_events_max;
   // Limits histories to what fits a prompt. Models with towers have no such limit: each tower reads

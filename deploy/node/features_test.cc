@@ -22,7 +22,7 @@ TEST_SUITE("features") {
     CHECK(limits.history_events_max == 77);
     CHECK(limits.event_features.empty());
     model.event_features = {EventFeature{}};
-    model.history_plan = "hstu";
+    model.arrangement = Arrangement::history;
     limits = feature_limits(config.router, model);
     CHECK(limits.item_tokens_max == 1);
     CHECK(limits.event_features.size() == 1);

@@ -134,13 +134,54 @@ std::uint32_t events_max_of(const json& form, const char* key, const std::string
   return at->get<std::uint32_t>();
 }
 
+std::vector<Arrangement> arrangement_list(const json& form, const char* key, const std::string& where,
+                                          std::span<const Arrangement> known) {
+  const auto fail = [&](const std::string& what) {
+    throw LoadError(where + ": " + key + " " + what + "; expected one or more of " + words_of(known));
+  };
+  const auto list = form.find(key);
+  if (list == form.end()) return {};
+  if (!list->is_array() || list->empty()) fail("is " + list->dump().substr(0, 60));
+  std::vector<Arrangement> arrangements;
+  for (const json& entry : *list) {
+    Arrangement read = Arrangement::unnamed;
+    if (!entry.is_string() || entry == "" || read_word(entry.get_ref<const std::string&>(), read) ||
+        std::ranges::find(known, read) == known.end())
+      fail("has " + entry.dump().substr(0, 60));
+    if (std::ranges::find(arrangements, read) != arrangements.end()) fail("has " + entry.dump() + " twice");
+    arrangements.push_back(read);
+  }
+  return arrangements;
+}
+
+// Reads the arrangements of a ranker. A model declares what it was trained for; one that declares
+// nothing gets the plain computation, the same whatever the order of candidates if each is scored
+// behind its own tokens.
+void read_arrangements(const json& form, const std::string& where, PromptForm& prompt) {
+  constexpr Arrangement behind_each[] = {Arrangement::candidates_apart, Arrangement::causal};
+  constexpr Arrangement at_discriminant[] = {Arrangement::causal, Arrangement::user_first,
+                                             Arrangement::item_first, Arrangement::candidates_apart};
+  const std::span<const Arrangement> known =
+      prompt.scores_each() ? std::span<const Arrangement>(behind_each) : at_discriminant;
+  prompt.arrangements = arrangement_list(form, "arrangements", where, known);
+  if (prompt.arrangements.empty()) prompt.arrangements = {known.front()};
+  prompt.interchangeable = arrangement_list(form, "interchangeable", where, prompt.arrangements);
+  if (!prompt.interchangeable.empty() && prompt.interchangeable.front() != prompt.arrangements.front())
+    throw LoadError(
+        where + ": interchangeable begins with \"" + std::string(word_of(prompt.interchangeable.front())) +
+        "\"; expected the first of arrangements, \"" + std::string(word_of(prompt.arrangements.front())) +
+        "\", which serves requests that name none");
+}
+
 // Form of rankers that score each candidate after its own tokens.
 PromptForm scoring_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
                         const FormText& text) {
   check_keys(form,
              {"instruction", "history_item", "candidate", "read_at", "yes", "no", "max_history", "order",
-              "score", "max_words"},
-             where, "instruction, history_item, candidate, read_at, yes, no, max_history");
+              "score", "max_words", "arrangements", "interchangeable"},
+             where,
+             "instruction, history_item, candidate, read_at, yes, no, max_history, arrangements, "
+             "interchangeable");
   PromptForm prompt;
   prompt.system = token_list(form, "instruction", where, limits, text);
   auto [event, behind_event] = around_words(form, "history_item", where, limits, text);
@@ -161,22 +202,30 @@ PromptForm scoring_form(const json& form, const std::string& where, const kernel
   prompt.no = one("no");
   prompt.events_max = events_max_of(form, "max_history", where);
   prompt.blocks_see_system = true;
+  read_arrangements(form, where, prompt);
   return prompt;
 }
 
 PromptForm usual_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
                       const FormText& text) {
-  const std::string keys = "system, user, instruction, discriminant, events_max";
-  check_keys(form, {"system", "user", "instruction", "discriminant", "events_max"}, where, keys);
+  const bool ranks = form.contains("discriminant");
+  if (ranks)
+    check_keys(
+        form,
+        {"system", "user", "instruction", "discriminant", "events_max", "arrangements", "interchangeable"},
+        where, "system, user, instruction, discriminant, events_max, arrangements, interchangeable");
+  else
+    check_keys(form, {"system", "user", "instruction", "events_max"}, where,
+               "system, user, instruction, events_max; with discriminant, the form is a ranker's");
   PromptForm prompt;
   prompt.system = token_list(form, "system", where, limits, text);
   prompt.user = token_list(form, "user", where, limits, text);
   prompt.instruction = token_list(form, "instruction", where, limits, text);
-  const bool ranks = form.contains("discriminant");
   if (ranks) prompt.discriminant = token_list(form, "discriminant", where, limits, text);
   if (ranks && (prompt.system.empty() || prompt.user.empty() || prompt.discriminant.empty()))
     throw LoadError(where + ": system, user or discriminant is empty; expected at least one token each");
   prompt.events_max = events_max_of(form, "events_max", where);
+  if (ranks) read_arrangements(form, where, prompt);
   return prompt;
 }
 
@@ -219,7 +268,7 @@ PromptForm read_prompt_form(const std::filesystem::path& model_directory,
 PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                             const std::optional<std::filesystem::path>& file, const ModelFacts& facts,
                             const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer) {
-  if (facts.history_plan.empty())
+  if (!facts.items_are_tokens())
     return read_prompt_form(model_directory, file, facts.limits, vocabulary, tokenizer);
   if (file)
     throw LoadError(
@@ -228,7 +277,7 @@ PromptForm read_prompt_form(const std::filesystem::path& model_directory,
   PromptForm form;
   form.positions_max = static_cast<std::uint32_t>(facts.limits.positions_max);
   form.vocabulary = static_cast<std::uint32_t>(facts.limits.vocabulary);
-  form.history_plan = facts.history_plan;
+  form.arrangements = {facts.arrangement};
   form.token_features = facts.limits.features;
   form.towers = facts.towers;
   form.scenarios = facts.scenarios;

@@ -13,6 +13,11 @@
 // of events and candidates include the tokens before their words and are computed after the
 // instruction. `order`, `score` and `max_words` are for human readers and are ignored.
 //
+// "arrangements" lists the arrangements under which the model's scores mean what they should, the
+// preferred one first; without it, "causal" alone, or "candidates_apart" for the form above.
+// "interchangeable" lists those of them, the first among them, of which a policy may choose one per
+// request (runtime/actor/arrangement.h).
+//
 // With a tokenizer.json, {"text": "Is it relevant? "} in any of these lists stands for the text's
 // tokens.
 #include <filesystem>

@@ -197,6 +197,53 @@ TEST_SUITE("prompt file") {
             .find("no has null") != std::string::npos);
   }
 
+  TEST_CASE("prompt form: what declares nothing is plain causal, or candidates apart if each is scored") {
+    using enum Arrangement;
+    const std::string ranker = R"("system":[1],"user":[2],"instruction":[],"discriminant":[3])",
+                      behind = R"("instruction":[1],"history_item":["{words}"],"candidate":["{words}",6],)"
+                               R"("read_at":6,"yes":7,"no":8)";
+    const auto read = [](const std::string& members) { return Directory("{" + members + "}").read(); };
+    CHECK(read(ranker).arrangements == std::vector{causal});
+    CHECK(read(behind).arrangements == std::vector{candidates_apart});
+    CHECK(read(ranker).interchangeable.empty());
+    const PromptForm declared = read(ranker + R"(,"arrangements":["user_first","causal","item_first"],)"
+                                              R"("interchangeable":["user_first","item_first"])");
+    CHECK(declared.arrangements == std::vector{user_first, causal, item_first});
+    CHECK(declared.interchangeable == std::vector{user_first, item_first});
+  }
+
+  TEST_CASE("prompt form: arrangements are words that fit the form, each once, the first interchangeable") {
+    const auto error = [](const std::string& arrangements) {
+      return Directory(R"({"system":[1],"user":[2],"instruction":[],"discriminant":[3],)" + arrangements +
+                       "}")
+          .error();
+    };
+    const std::string known = "; expected one or more of causal, user_first, item_first, candidates_apart";
+    const auto ends = [](const std::string& text, const std::string& end) {
+      CHECK_MESSAGE(text.ends_with(end), text);
+    };
+    ends(error(R"("arrangements":"causal")"), "arrangements is \"causal\"" + known);
+    ends(error(R"("arrangements":[])"), "arrangements is []" + known);
+    ends(error(R"("arrangements":["users_first"])"), "arrangements has \"users_first\"" + known);
+    ends(error(R"("arrangements":["history"])"), "arrangements has \"history\"" + known);
+    ends(error(R"("arrangements":[1])"), "arrangements has 1" + known);
+    ends(error(R"("arrangements":["causal","causal"])"), "arrangements has \"causal\" twice" + known);
+    ends(error(R"("arrangements":["causal"],"interchangeable":["item_first"])"),
+         "interchangeable has \"item_first\"; expected one or more of causal");
+    ends(error(R"("arrangements":["causal","item_first"],"interchangeable":["item_first","causal"])"),
+         "interchangeable begins with \"item_first\"; expected the first of arrangements, \"causal\", which "
+         "serves requests that name none");
+    const std::string generator =
+        Directory(R"({"system":[1],"user":[],"instruction":[],"arrangements":["causal"]})").error();
+    CHECK(generator.find("unknown key arrangements") != std::string::npos);
+    const std::string behind =
+        Directory(
+            R"({"instruction":[1],"history_item":["{words}"],"candidate":["{words}",6],"read_at":6,"yes":7,)"
+            R"("no":8,"arrangements":["item_first"]})")
+            .error();
+    ends(behind, "arrangements has \"item_first\"; expected one or more of candidates_apart, causal");
+  }
+
   TEST_CASE("prompt form: semantic IDs without <disc> get the default form of generators") {
     const PromptForm form = Directory("", R"({"<bos>":1,"<a_0>":2})").read();
     CHECK(form.generates());

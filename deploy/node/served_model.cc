@@ -34,7 +34,7 @@ void describe_model(ServedModel& model, const ModelFamilies& families) {
   model.prompt = read_prompt_form(
       directory, prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt), model.facts,
       model.vocabulary, model.tokenizer.get());
-  if (model.prompt.generates() || !model.prompt.history_plan.empty())
+  if (model.prompt.generates() || model.prompt.items_are_tokens())
     model.prompt.history_part = config.router.history_part;
 }
 

@@ -54,6 +54,12 @@ std::string fixed(double value, int decimals) {
   return text;
 }
 
+std::string scientific(double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.1e", value);
+  return text;
+}
+
 std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 
 std::string shortened(const std::string& text, std::size_t code_points_max) {

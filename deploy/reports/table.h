@@ -26,6 +26,7 @@ class Table {
 };
 
 std::string fixed(double value, int decimals);
+std::string scientific(double value);                                         // such as "3.8e-06"
 std::string percent(double share);                                            // such as "12.3 %"
 std::string shortened(const std::string& text, std::size_t code_points_max);  // ends in "…" if shortened
 

@@ -2,12 +2,13 @@
 
 #include "router/testing/flights_test.h"
 #include "runtime/testing/catalog_test.h"
+#include "runtime/testing/shared_ranker.h"
 
 namespace troupe::router {
 namespace planning_test {
 
 struct Bench : FlightBench {
-  PromptForm form{{1, 2}, {3}, {4}, {5}, 64, 1'000};
+  PromptForm form = shared_ranker({{1, 2}, {3}, {4}, {5}, 64, 1'000});
   RequestLimits limits;
   placement::UnitCosts costs;
   NameContext own{"m", "layout"};

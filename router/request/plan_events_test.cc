@@ -21,7 +21,7 @@ std::vector<Item> items_of(Token count) {
 TEST_CASE("history plan: events and candidates have no frame, and all but the last event are blocks") {
   const PromptForm form{.positions_max = 200,
                         .vocabulary = 50'000,
-                        .history_plan = "history",
+                        .arrangements = {Arrangement::history},
                         .token_features = 2,
                         .history_part = 64};
   CHECK_FALSE(form.generates());
@@ -104,7 +104,7 @@ TEST_CASE("history plan: events and candidates have no frame, and all but the la
 TEST_CASE("towers plan: towers take events by action, each in its own blocks, and candidates see them all") {
   PromptForm form{.positions_max = 7,
                   .vocabulary = 50'000,
-                  .history_plan = "towers",
+                  .arrangements = {Arrangement::towers},
                   .token_features = 3,
                   .scenarios = 2,
                   .history_part = 4};

@@ -1,8 +1,11 @@
-// Builds the two prefixes of BAT §4.2.
+// Builds the two prefixes of BAT §4.2, and candidates apart, which is a user prefix whose candidates
+// are each read behind themselves.
 //
 //   user: system → user → items, all starting after the user → instruction → discriminant
 //   item: system → items, all starting after the system → user, after the longest item
 //         → instruction → discriminant
+//   apart: system → user → for each candidate, starting after the user and seeing no other candidate:
+//          candidate → instruction → discriminant, or candidate → the tokens behind which it is scored
 #include "router/request/plan_writer.h"
 
 namespace troupe::router {
@@ -24,6 +27,34 @@ Candidate user_plan(const RankPrompt& prompt) {
   for (const ItemView& item : prompt.items)
     plan.add(SegmentKind::item, prompt.tokens_of(item), items_start, before);
   return std::move(plan).finish(items_start + longest_of(prompt));
+}
+
+// A candidate and what follows it are one segment: within it attention is causal.
+Candidate apart_plan(const RankPrompt& prompt) {
+  const PromptForm& form = prompt.form;
+  PlanWriter plan("apart", prompt);
+  plan.system();
+  const auto user_start = static_cast<std::int32_t>(form.system.size());
+  plan.add_user(user_start);
+  const VisibleSegments before = VisibleSegments::all_before(plan.count());
+  const std::int32_t start = user_start + static_cast<std::int32_t>(prompt.history.size());
+  for (const ItemView& item : prompt.items) {
+    std::vector<Token> tokens;
+    tokens.reserve(form.item.size() + item.tokens.size() + form.score.size() + form.instruction.size() +
+                   form.discriminant.size());
+    const auto append = [&](std::span<const Token> part) {
+      tokens.insert(tokens.end(), part.begin(), part.end());
+    };
+    append(form.item);
+    append(item.tokens);
+    append(form.score);
+    append(form.instruction);
+    append(form.discriminant);
+    const std::vector<Token> rows =
+        form.scores_each() ? std::vector<Token>{form.yes, form.no} : std::vector<Token>{item.identifier};
+    plan.add_read_behind(std::move(tokens), start, before, rows);
+  }
+  return std::move(plan).finish();
 }
 
 Candidate search_plan(const RankPrompt& prompt, Search search) {

@@ -69,6 +69,13 @@ void PlanWriter::add_score(std::int32_t start) {
                                  .rows = {form.yes, form.no}});
 }
 
+void PlanWriter::add_read_behind(Tokens tokens, std::int32_t start, const VisibleSegments& sees,
+                                 std::vector<Token> rows) {
+  const auto last = static_cast<std::uint32_t>(tokens.size() - 1);
+  add(SegmentKind::item, std::move(tokens), start, sees);
+  made_.plan.readouts.push_back({.segment = count() - 1, .offset = last, .rows = std::move(rows)});
+}
+
 void PlanWriter::add(SegmentKind kind, Tokens tokens, std::int32_t start, VisibleSegments sees) {
   if (tokens.empty()) return;
   made_.plan.segments.push_back(

@@ -54,6 +54,11 @@ class PlanWriter {
   // Adds the readout of a candidate's score after its tokens; does nothing if the form has a
   // discriminant.
   void add_score(std::int32_t start);
+  // Adds a candidate, with what follows it, whose score is read at the last of these tokens.
+  void add_read_behind(Tokens tokens, std::int32_t start, const VisibleSegments& sees,
+                       std::vector<Token> rows);
+  // Ends a plan that has its readouts.
+  Candidate finish() && { return std::move(made_); }
   // Adds the end of a ranker's plan: instruction and discriminant.
   Candidate finish(std::int32_t start) &&;
   // Ends a generator's plan: the search begins after the last token.

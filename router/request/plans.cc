@@ -4,24 +4,38 @@
 
 #include <algorithm>
 
+#include "kernels/base/check.h"
+
 namespace troupe::router {
 namespace {
 
 // Plans of framed prompts come first.
 constexpr PlanKind plans[] = {
-    {.name = "user", .build = user_plan, .metric = Metric::plans_user},
-    {.name = "item", .build = item_plan, .repairs = true, .metric = Metric::plans_item},
-    {.name = "causal", .build = causal_plan, .one_after_other = true},
-    {.name = "blocks", .build = blocks_plan, .repairs = true, .approximate = true, .one_after_other = true},
+    {.name = "user",
+     .arrangement = Arrangement::user_first,
+     .build = user_plan,
+     .metric = Metric::plans_user},
+    {.name = "item",
+     .arrangement = Arrangement::item_first,
+     .build = item_plan,
+     .repairs = true,
+     .metric = Metric::plans_item},
+    {.name = "causal", .arrangement = Arrangement::causal, .build = causal_plan},
+    {.name = "apart", .arrangement = Arrangement::candidates_apart, .build = apart_plan},
+    {.name = "blocks",
+     .arrangement = Arrangement::causal,
+     .build = blocks_plan,
+     .repairs = true,
+     .approximate = true},
     {.name = "all_blocks",
+     .arrangement = Arrangement::causal,
      .build = all_blocks_plan,
      .repairs = true,
-     .approximate = true,
-     .one_after_other = true},
-    {.name = "history", .build = history_plan},
-    {.name = "towers", .build = towers_plan},
+     .approximate = true},
+    {.name = "history", .arrangement = Arrangement::history, .build = history_plan},
+    {.name = "towers", .arrangement = Arrangement::towers, .build = towers_plan},
 };
-constexpr std::span<const PlanKind> framed = std::span(plans).first<5>();
+constexpr std::span<const PlanKind> framed = std::span(plans).first<6>();
 
 }  // namespace
 
@@ -51,8 +65,18 @@ std::string plan_names() {
   return names;
 }
 
+const PlanKind& exact_plan(Arrangement arrangement) {
+  const auto at = std::ranges::find_if(
+      plans, [&](const PlanKind& kind) { return kind.arrangement == arrangement && !kind.approximate; });
+  TROUPE_CHECK(at != std::end(plans), "an arrangement has an exact plan");
+  return *at;
+}
+
 std::size_t item_positions(const PlanKind& kind, const PromptForm& form, std::span<const ItemView> items) {
-  if (!kind.one_after_other) return item_tokens_max(items);
+  const std::size_t longest = item_tokens_max(items);
+  if (kind.arrangement == Arrangement::candidates_apart && longest > 0)
+    return form.item.size() + longest + form.score.size();
+  if (kind.arrangement != Arrangement::causal) return longest;
   std::size_t sum = 0;
   for (const ItemView& item : items) sum += form.item.size() + item.tokens.size() + form.score.size();
   return sum;

@@ -1,9 +1,10 @@
 #pragma once
 // Plans of a ranking request: the segments of its prompt, where they start, what they see, and
-// which of them are blocks. One table lists all plans. A separate function builds each:
-// plan_prefix.cc (the two prefixes of BAT §4.2), plan_causal.cc (plain prompts), plan_events.cc
-// (events without a frame). A policy (policy.h) says which plans a request considers, and chooses
-// one.
+// which of them are blocks. One table lists all plans, each with its arrangement; an exact plan gives
+// what the plain computation of its arrangement gives. A separate function builds each:
+// plan_prefix.cc (the two prefixes of BAT §4.2, and candidates apart), plan_causal.cc (plain
+// prompts), plan_events.cc (events without a frame). A policy (policy.h) says which of the plans that
+// the model's form allows (allowed_plans.h) a request considers, and chooses one.
 #include <optional>
 #include <span>
 #include <string>
@@ -44,15 +45,16 @@ struct RankPrompt {
 
 struct PlanKind {
   std::string_view name;
+  Arrangement arrangement;
   Candidate (*build)(const RankPrompt& prompt);
-  bool repairs = false;          // its items are computed alone and repaired
-  bool approximate = false;      // its answer differs from that of the plain prompt
-  bool one_after_other = false;  // items have consecutive positions instead of sharing the same ones
+  bool repairs = false;      // its items are computed alone and repaired
+  bool approximate = false;  // its answer differs from the plain computation of its arrangement
   Metric metric = Metric::plans_other;
 };
-std::span<const PlanKind> plan_kinds();            // plans of framed prompts
-const PlanKind* find_plan(std::string_view name);  // among all plans; null = not found
-std::string plan_names();                          // "user, item"
+std::span<const PlanKind> plan_kinds();               // plans of framed prompts
+const PlanKind* find_plan(std::string_view name);     // among all plans; null = not found
+std::string plan_names();                             // "user, item"
+const PlanKind& exact_plan(Arrangement arrangement);  // requires that the arrangement is named
 
 // Returns the number of positions that its items take.
 std::size_t item_positions(const PlanKind& kind, const PromptForm& form, std::span<const ItemView> items);
@@ -65,6 +67,7 @@ Candidate search_plan(const RankPrompt& prompt, Search search);
 Candidate user_plan(const RankPrompt& prompt);
 Candidate item_plan(const RankPrompt& prompt);
 Candidate causal_plan(const RankPrompt& prompt);
+Candidate apart_plan(const RankPrompt& prompt);
 Candidate blocks_plan(const RankPrompt& prompt);
 Candidate history_plan(const RankPrompt& prompt);
 Candidate towers_plan(const RankPrompt& prompt);

@@ -23,7 +23,7 @@ std::string_view bat_rule(const Situation& s) {
 
 const std::vector<PolicyKind>& policies() {
   static const std::vector<PolicyKind> rows{
-      {.name = "recompute", .plans = {"user"}, .reuses = false},
+      {.name = "recompute", .reuses = false},
       {.name = "user", .plans = {"user"}, .at_home = true},
       {.name = "item", .plans = {"item"}},
       {.name = "larger", .plans = {"user", "item"}, .rule = larger_rule, .at_home = true},
@@ -36,7 +36,6 @@ const std::vector<PolicyKind>& policies() {
       {.name = "blocks", .plans = {"blocks"}},
       {.name = "all_blocks", .plans = {"all_blocks"}},
       {.name = "planner",
-       .plans = {"item", "user"},
        .approximate_plans = {"blocks", "all_blocks"},
        .weighs = true,
        .displacement = Displacement::hotter},

@@ -1,9 +1,10 @@
 #pragma once
 // Policies choose the plan of a request: the named policies of BAT §6 (`larger` is its
 // cache-agnostic baseline of §6.3), and the planner (planner.h). A policy names the plans that it
-// considers, a rule that chooses among them, and what its blocks may displace. The papers' rules
-// are pure functions of sizes and hotness, so a policy can be tested against its paper's numbers.
-// The planner's choice depends on the node and is made when the node is known.
+// considers, a rule that chooses among them, and what its blocks may displace. Which of its plans a
+// request gets also depends on the arrangements that the model's form declares (allowed_plans.h). The papers'
+// rules are pure functions of sizes and hotness, so a policy can be tested against its paper's numbers. The
+// planner's choice depends on the node and is made when the node is known.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -35,9 +36,11 @@ enum class Displacement : std::uint8_t {
 
 struct PolicyKind {
   std::string_view name;
-  std::vector<std::string_view> plans;  // considered plans, by name in the table of plans
-  std::vector<std::string_view> approximate_plans =
-      {};  // considered as well if the request allows an approximate answer
+  // Considered plans, by name in the table of plans; empty = the exact plans of all arrangements that
+  // may serve the request.
+  std::vector<std::string_view> plans = {};
+  // Considered as well if the request allows an approximate answer, and their arrangement.
+  std::vector<std::string_view> approximate_plans = {};
   // returns the name of one of those plans; null = the first
   std::string_view (*rule)(const Situation&) = nullptr;
   bool reuses = true;   // false = nothing is reused or kept

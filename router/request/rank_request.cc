@@ -5,7 +5,7 @@
 
 #include "kernels/base/check.h"
 #include "router/fleet/fingerprint.h"
-#include "router/request/plans.h"
+#include "router/request/allowed_plans.h"
 #include "router/request/ranking.h"
 #include "router/request/request.h"
 #include "runtime/actor/user_home.h"
@@ -22,7 +22,8 @@ std::uint64_t sum_of(std::span<const ItemView> items) {
 class Ranking final : public Request {
  public:
   Ranking(RankRequest&& request, const Policy& usual)
-      : request_(std::move(request)), policy_(find_policy(request_.policy).value_or(usual)) {}
+      : request_(std::move(request)),
+        policy_(find_policy(request_.policy).value_or(policy_for(usual, request_.arrangement))) {}
 
   RequestId id() const override { return request_.id; }
   std::string_view tenant() const override { return request_.tenant; }
@@ -64,9 +65,7 @@ class Ranking final : public Request {
 
  private:
   void take_items(const Features& features);
-  // Histories that fit beside the items, one per considered plan. Plans that do not fit even
-  // without a history are left out.
-  std::vector<std::string_view> considered(const PromptForm& form) const;
+  // A considered plan and the history that fits beside the items.
   struct Fit {
     const PlanKind* plan = nullptr;
     std::size_t item_positions = 0;
@@ -78,7 +77,7 @@ class Ranking final : public Request {
   CatalogPointer catalog_;  // owner of the items' tokens
   std::vector<ItemView> items_;
   std::vector<std::string> skipped_;  // candidates that are not in the catalog
-  std::vector<Fit> fits_;
+  std::vector<Fit> fits_;             // without plans that do not fit even without a history
   std::uint64_t user_tokens_ = 0;
   std::uint64_t profile_version_ = 0;
   double approximate_max_ = 1;  // of the prompt's tokens
@@ -88,7 +87,7 @@ class Ranking final : public Request {
 };
 
 // Returns each candidate's score: the logit of yes minus that of no.
-std::vector<double> scores_behind(const std::vector<ScoreRow>& rows) {
+std::vector<double> yes_less_no(const std::vector<ScoreRow>& rows) {
   std::vector<double> scores;
   scores.reserve(rows.size());
   for (const ScoreRow& row : rows) scores.push_back(row.scores.at(0) - row.scores.at(1));
@@ -164,12 +163,7 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
                                                : 1;
   tasks_ = form.tasks;
   std::size_t least = SIZE_MAX;
-  for (const std::string_view name : considered(form)) {
-    const PlanKind* plan = find_plan(name);
-    if (scores_each_ && !plan->one_after_other)
-      return Refusal{RefusalKind::malformed, "other_policy",
-                     "policy " + policy_.name() + " gives no score after each candidate", "policy",
-                     "causal, blocks, all_blocks or planner, which put candidates one after the other"};
+  for (const PlanKind* plan : allowed_plans(policy_, request_.arrangement, form, approximate_max_ > 0)) {
     const std::size_t own_positions = item_positions(*plan, form, items_);
     const std::size_t positions = positions_without_history(form, own_positions);
     least = std::min(least, positions);
@@ -178,9 +172,9 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
     auto history = same != fits_.end()
                        ? same->history
                        : std::make_shared<const FittedHistory>(fit_history(form, profile, own_positions));
-    // Approximation is what the request allowed, not a shorter history than the exact plans have.
-    if (policy_->weighs && plan->approximate && (fits_.empty() || history->cut > fits_.front().history->cut))
-      continue;
+    // Nothing is cheap because it reads less of the history than the preferred exact plan.
+    if (policy_->weighs && fits_.empty() && plan->approximate) continue;
+    if (policy_->weighs && !fits_.empty() && history->cut > fits_.front().history->cut) continue;
     fits_.push_back({plan, own_positions, std::move(history)});
   }
   if (fits_.empty())
@@ -196,16 +190,6 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
   profile_version_ = profile.version;
   of_ = features.of;
   return std::nullopt;
-}
-
-std::vector<std::string_view> Ranking::considered(const PromptForm& form) const {
-  if (!form.history_plan.empty()) return {form.history_plan};
-  std::vector<std::string_view> plans = policy_->plans;
-  if (policy_->weighs && form.scores_each())
-    plans = {"causal"};  // prefix plans have no score after each candidate
-  if (approximate_max_ > 0)
-    plans.insert(plans.end(), policy_->approximate_plans.begin(), policy_->approximate_plans.end());
-  return plans;
 }
 
 std::vector<Candidate> Ranking::candidates(const PromptForm& form, const BlockNames& names) {
@@ -232,13 +216,14 @@ Message Ranking::reply(RunResult&& result) {
   RankReply reply{.id = request_.id, .user = std::move(request_.user)};
   const auto task = std::ranges::find(tasks_, request_.task);  // none is named: the first
   reply.items = rank_items(
-      items_, scores_each_ ? scores_behind(result.rows) : all_scores(std::move(result.rows)), request_.top_k,
+      items_, scores_each_ ? yes_less_no(result.rows) : all_scores(std::move(result.rows)), request_.top_k,
       {.count = std::max<std::size_t>(1, tasks_.size()),
        .ordering = request_.task.empty() ? 0 : static_cast<std::size_t>(task - tasks_.begin()),
        .reported = !tasks_.empty()});
   reply.tasks = std::move(tasks_);
   reply.policy = policy_.name();
   reply.plan = result.plan;
+  reply.arrangement = find_plan(result.plan)->arrangement;
   fill_run(result, reply);
   reply.blocks_reused = result.blocks_reused;
   reply.blocks_written = result.blocks_written;

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "router/request/allowed_plans.h"
 #include "router/request/policy.h"
 
 namespace troupe::router {
@@ -145,10 +146,12 @@ Fault validate(const RankRequest& request, const PromptForm& form, const Request
   if (!request.policy.empty() && !find_policy(request.policy))
     return Refusal{RefusalKind::malformed, "unknown_policy", "policy \"" + request.policy + "\"", "policy",
                    policy_names()};
-  if (const auto policy = find_policy(request.policy);
-      policy && policy->repair().prototypes && !form.prototype_set)
+  const auto policy = find_policy(request.policy);
+  if (policy && policy->repair().prototypes && !form.prototype_set)
     return Refusal{RefusalKind::malformed, "no_prototypes", "policy \"" + request.policy + "\"", "policy",
                    "no prototypes in it, as the server has none (model.prototypes)"};
+  if (Fault fault = reject_if_not_allowed(policy ? &*policy : nullptr, request.arrangement, form))
+    return fault;
   if (request.request_timestamp < 0)
     return Refusal{RefusalKind::malformed, "bad_timestamp",
                    "the time is " + std::to_string(request.request_timestamp), "request_timestamp",
@@ -209,7 +212,7 @@ Fault validate(const CompleteRequest& request, const PromptForm& form, const Req
 }
 
 Fault validate(const ScoreRequest& request, const PromptForm& form, const RequestLimits& limits) {
-  if (!form.history_plan.empty())
+  if (form.items_are_tokens())
     return Refusal{RefusalKind::unprocessable, "not_a_scorer",
                    "the served model's tokens are items with features, and it has no labels", "model",
                    "/v1/rank, or a model that reads text"};

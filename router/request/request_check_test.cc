@@ -4,10 +4,12 @@
 
 #include <functional>
 
+#include "runtime/testing/shared_ranker.h"
+
 namespace troupe::router {
 namespace request_check_test {
 
-const PromptForm form{{1}, {2}, {3}, {4}, 20, 100};
+const PromptForm form = shared_ranker({{1}, {2}, {3}, {4}, 20, 100});
 const RequestLimits limits{.candidates_max = 3,
                            .score_items_max = 2,
                            .score_labels_max = 2,
@@ -44,7 +46,8 @@ TEST_CASE("request check: a ranking request is checked field by field") {
 }
 
 TEST_CASE("request check: a towers model has scenarios and tasks, and scores no labels") {
-  PromptForm towers{.positions_max = 20, .vocabulary = 100, .history_plan = "towers", .scenarios = 2};
+  PromptForm towers{
+      .positions_max = 20, .vocabulary = 100, .arrangements = {Arrangement::towers}, .scenarios = 2};
   towers.tasks = {"click", "like"};
   const auto check = [&](std::function<void(RankRequest&)> change) {
     return verdict(rank(), change, towers);

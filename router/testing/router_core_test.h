@@ -10,6 +10,7 @@
 #include "router/router_core.h"
 #include "runtime/testing/catalog_test.h"
 #include "runtime/testing/core_probe.h"
+#include "runtime/testing/shared_ranker.h"
 
 namespace troupe::router {
 
@@ -20,7 +21,7 @@ inline constexpr Address server{1, Role::server}, meta{1, Role::cache_meta},
 inline RouterConfig small_config() {
   RouterConfig result;
   result.incarnation = 100;
-  result.form = {{1, 2}, {3}, {4}, {5}, 64, 1'000};
+  result.form = shared_ranker({{1, 2}, {3}, {4}, {5}, 64, 1'000});
   result.names = {"model 1", "layout 1"};
   result.limits.request_tokens_max = 60;
   result.in_flight_max = 2;

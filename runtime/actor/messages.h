@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/base/plan.h"
+#include "runtime/actor/arrangement.h"
 #include "runtime/actor/identity.h"
 #include "runtime/actor/refusal.h"
 #include "runtime/actor/request_options.h"

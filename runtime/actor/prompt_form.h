@@ -1,12 +1,15 @@
 #pragma once
-// The form of a model's prompts: the tokens that frame them, the limits of the model, and how a
-// candidate's score is read.
+// The form of a model's prompts: the tokens that frame them, the arrangements under which its scores
+// mean what they should, the limits of the model, and how a candidate's score is read.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/actor/arrangement.h"
 #include "runtime/actor/messages.h"
 
 namespace troupe {
@@ -36,10 +39,14 @@ struct PromptForm {
   std::uint32_t positions_max = 0;
   std::uint32_t vocabulary = 0;
   std::uint32_t events_max = 0;  // newest events of a history that are read; 0 = all that fit
-  // The only plan of models whose tokens are items: their prompts have no frame, and no policy
-  // chooses among plans. Empty = prompts are framed.
-  std::string_view history_plan = {};
-  std::uint32_t token_features = 0;  // features per token of such plans
+  // Arrangements under which the model's scores mean what they should, in order of preference; at
+  // least one. The first one serves every request that names none. `history` and `towers`, of models
+  // whose tokens are items, stand alone: their prompts have no frame.
+  std::vector<Arrangement> arrangements = {Arrangement::causal};
+  // Declared arrangements, the first among them, of which a policy may choose one per request: the
+  // model's answers are equally good under each. Empty = the first alone.
+  std::vector<Arrangement> interchangeable = {};
+  std::uint32_t token_features = 0;  // features per token of models whose tokens are items
   std::vector<Tower> towers = {};
   std::uint32_t scenarios = 1;  // scenarios that requests may name, counted from 0
   std::vector<std::string> tasks =
@@ -59,9 +66,27 @@ struct PromptForm {
   bool blocks_see_system = false;
   std::shared_ptr<const PrototypeSet> prototype_set = {};  // null = none
 
+  bool declares(Arrangement arrangement) const {
+    return std::ranges::find(arrangements, arrangement) != arrangements.end();
+  }
+  // Returns true if prompts of this form can have the arrangement, whether it is declared or not. A
+  // prefix arrangement has no score behind each candidate.
+  bool can_have(Arrangement arrangement) const {
+    if (items_are_tokens()) return declares(arrangement);
+    if (arrangement == Arrangement::causal) return true;
+    if (generates()) return false;
+    return arrangement == Arrangement::candidates_apart ||
+           (!scores_each() &&
+            (arrangement == Arrangement::user_first || arrangement == Arrangement::item_first));
+  }
+  // Returns the arrangements of which a request that names none is served one.
+  std::span<const Arrangement> served() const {
+    return interchangeable.empty() ? std::span(arrangements).first(1) : std::span(interchangeable);
+  }
+  bool items_are_tokens() const { return declares(Arrangement::history) || declares(Arrangement::towers); }
   bool scores_each() const { return !score.empty(); }
   std::size_t tasks_read() const { return tasks.empty() ? 1 : tasks.size(); }
-  bool generates() const { return discriminant.empty() && history_plan.empty() && !scores_each(); }
+  bool generates() const { return discriminant.empty() && !items_are_tokens() && !scores_each(); }
 };
 
 }  // namespace troupe

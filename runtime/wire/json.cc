@@ -47,6 +47,7 @@ template <>
 Fault reject_if_unknown_word<schema::RankRequest>(schema::RankRequest::Reader body) {
   RankRequest read;
   if (Fault fault = read_word(text_of(body.getFeatures()), read.features)) return fault;
+  if (Fault fault = read_word(text_of(body.getArrangement()), read.arrangement)) return fault;
   return read_word(text_of(body.getUnknown()), read.unknown);
 }
 template <>

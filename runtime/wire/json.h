@@ -12,6 +12,7 @@
 //   missing_field    where: "history or tokens" of a user, "tokens" or "identifier" of an item
 //   wrong_type       another type, out of range, or a string with U+0000; where: "candidates[3]"
 //   unknown_freshness, bad_unknown   the word of an option (runtime/actor/request_options.h)
+//   unknown_arrangement              the word of an arrangement (runtime/actor/arrangement.h)
 // and, for a list that has more elements than its limit, too_many_THINGS (too_large). Such a list is
 // refused at the first element too many: the rest is not read and nothing is kept. A compressed body
 // is refused with content_encoding (unsupported_media).

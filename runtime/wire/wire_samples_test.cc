@@ -47,6 +47,7 @@ struct Sampler {
   static void fill(Outcome& outcome, unsigned n) { other(outcome, n, 4); }
   static void fill(Freshness& freshness, unsigned n) { other(freshness, n, 4); }
   static void fill(UnknownCandidates& unknown, unsigned n) { other(unknown, n, 2); }
+  static void fill(Arrangement& arrangement, unsigned n) { other(arrangement, n, 7); }
   static void fill(RefusalKind& kind, unsigned n) { other(kind, n, refusal_kinds); }
   template <class T>
   static void fill(std::optional<T>& value, unsigned n) {
@@ -163,7 +164,7 @@ TEST_CASE("wire samples: every kind of message has its recorded bytes and JSON")
       record, "RankRequest",
       R"({"user":"u","candidates":["a","b"],"top_k":3,"policy":"bat","budget_us":4,"request_timestamp":5,
           "approximate":0.25,"scenario":6,"task":"t","features":"wait","unknown":"skip",
-          "history":["x","y"]})");
+          "history":["x","y"],"arrangement":"item_first"})");
   check_body<ScoreRequest>(
       record, "ScoreRequest",
       R"({"query":[1,2],"items":[{"tokens":[3,4]},{"tokens":[5]}],"label_tokens":[6,7],"apply_softmax":true,

@@ -47,6 +47,7 @@ ParsedMessage message_of(const v1::RankRequest& asked) {
   request.task = asked.task();
   if (auto fault = read_word(asked.features(), request.features)) return *std::move(fault);
   if (auto fault = read_word(asked.unknown(), request.unknown)) return *std::move(fault);
+  if (auto fault = read_word(asked.arrangement(), request.arrangement)) return *std::move(fault);
   request.history = texts(asked.history());
   return request;
 }
@@ -154,6 +155,7 @@ void put(const RankReply& from, v1::RankReply* to) {
   put_run(from, to);
   to->set_policy(from.policy);
   to->set_plan(from.plan);
+  to->set_arrangement(std::string(word_of(from.arrangement)));
   to->set_approximate(from.approximate);
   for (const RankedItem& item : from.items) {
     v1::RankedItem* const made = to->add_items();

@@ -37,9 +37,16 @@ Content content_of(std::span<const Token> user_tokens, std::span<const Token> ro
   return mix(hash_of(user_tokens), hash_of(rows));
 }
 
+// The rows of a plan that reads each candidate behind itself are those of all readouts together.
 Content content_of(const Execute& plan) {
-  return content_of(user_tokens(plan.plan),
-                    plan.plan.readouts.empty() ? std::vector<Token>() : plan.plan.readouts.front().rows);
+  const std::vector<Readout>& readouts = plan.plan.readouts;
+  std::vector<Token> rows;
+  if (!readouts.empty()) rows = readouts.front().rows;
+  if (std::ranges::any_of(readouts, [&](const Readout& readout) { return readout.rows != rows; })) {
+    rows.clear();
+    for (const Readout& readout : readouts) rows.insert(rows.end(), readout.rows.begin(), readout.rows.end());
+  }
+  return content_of(user_tokens(plan.plan), rows);
 }
 
 const Attempts::Router& Attempts::find(NodeId router) const {

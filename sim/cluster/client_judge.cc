@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "router/request/plans.h"
+#include "router/request/policy.h"
 #include "runtime/actor/message_id.h"
 
 namespace troupe::sim {
@@ -134,9 +135,30 @@ void ClientJudge::judge_rank(const SentRequest& asked, const RankReply& reply) {
   if (!request) return report(1, asked, "gets a ranking");
   if (reply.features_stale + reply.features_missing > (request->features == Freshness::behind ? 1u : 0u))
     report(4, asked, "is answered from a stale or missing profile but does not allow that");
+  judge_arrangement(asked, *request, reply);
   const std::string fault =
       oracles_.at(asked.model).validate(*request, reply, asked.edition, cluster_.world().edition());
   judge_content(asked, reply, fault);
+}
+
+// The arrangement is the one that the request names, by its word or by a policy that has only one; or, if
+// it names none, one that the form lists as interchangeable, or the form's first. The oracle compares the
+// scores with those of the arrangement that the reply names.
+void ClientJudge::judge_arrangement(const SentRequest& asked, const RankRequest& request,
+                                    const RankReply& reply) {
+  const PromptForm& form = cluster_.form();
+  std::vector<Arrangement> allowed = form.interchangeable;
+  if (allowed.empty()) allowed = {form.arrangements.front()};
+  const auto policy = router::find_policy(request.policy).value_or(cluster_.scenario().policy);
+  const std::string_view name = policy->name;
+  if (name == "user") allowed = {Arrangement::user_first};
+  if (name == "item") allowed = {Arrangement::item_first};
+  if (name == "causal" || name == "blocks" || name == "all_blocks") allowed = {Arrangement::causal};
+  if (request.arrangement != Arrangement::unnamed) allowed = {request.arrangement};
+  if (std::ranges::find(allowed, reply.arrangement) != allowed.end()) return;
+  report(21, asked,
+         "is answered under arrangement \"" + std::string(word_of(reply.arrangement)) + "\"; expected " +
+             words_of(allowed));
 }
 
 void ClientJudge::judge_generated(const SentRequest& asked, const GenerateReply& reply) {

@@ -46,6 +46,7 @@ class ClientJudge {
 
  private:
   void judge_rank(const SentRequest& asked, const RankReply& reply);
+  void judge_arrangement(const SentRequest& asked, const RankRequest& request, const RankReply& reply);
   void judge_generated(const SentRequest& asked, const GenerateReply& reply);
   template <class Reply>
   void judge_content(const SentRequest& asked, const Reply& reply, const std::string& fault);

@@ -89,6 +89,7 @@ struct JudgeBench {
     reply.items = router::rank_items(views(items), truth.scores, request.top_k);
     reply.tokens_total = reply.tokens_computed = truth.tokens;
     reply.history_cut = truth.history_cut;
+    reply.arrangement = truth.arrangement;
     reply.model_version = model, reply.catalog_version = catalog, reply.profile_version = profile->version;
     return reply;
   }
@@ -246,6 +247,15 @@ TEST_SUITE("client judge") {
     b.ask_nonsense();
     b.answer(RankReply{.id = b.last});
     CHECK(b.finds(15, "is malformed but is answered"));
+  }
+
+  TEST_CASE("client judge: an answer under an arrangement that is neither named nor served is reported") {
+    JudgeBench b;
+    RankRequest asked = b.ask();
+    RankReply reply = b.right(asked);
+    reply.arrangement = Arrangement::causal;
+    b.answer(reply);
+    CHECK(b.finds(21, "is answered under arrangement \"causal\"; expected item_first, user_first"));
   }
 
   TEST_CASE("client judge: a lenient request gets no expired profile, unless it is marked stale and may be") {

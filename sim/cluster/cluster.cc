@@ -61,6 +61,8 @@ PromptForm prompt_form(const WorldData& world, const Scenario& scenario) {
   form.user = {5, 6};
   form.instruction = {7, 8};
   if (!scenario.generates) form.discriminant = {9};
+  form.arrangements = scenario.arrangements;
+  form.interchangeable = scenario.interchangeable;
   form.history_part = scenario.history_part;
   form.blocks_see_system = scenario.blocks_see_system;
   form.positions_max = positions_around + world.options().history_max;

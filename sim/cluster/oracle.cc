@@ -80,7 +80,9 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
     if (request.approximate < 0 && (*policy)->weighs) asked.approximate_max = approximate_;
   }
   const auto truth = expected_ranking(form_, reply.model_version, reply.plan, profile, items, family_, asked);
-  if (!truth) return differs("plan", reply.plan, "user, item, causal, blocks or all_blocks");
+  if (!truth) return differs("plan", reply.plan, "user, item, causal, apart, blocks or all_blocks");
+  if (reply.arrangement != truth->arrangement)
+    return differs("arrangement", word_of(reply.arrangement), word_of(truth->arrangement));
   if (reply.approximate != truth->approximate)
     return differs("approximate", std::to_string(reply.approximate), std::to_string(truth->approximate));
   if (reply.approximate > asked.approximate_max)

@@ -39,6 +39,7 @@ Exchange answered(const WorldData& world, std::string_view plan, std::string_vie
   reply.user = user;
   reply.items = router::rank_items(seen, evaluate("m1", made)[0].scores, 3);
   reply.plan = plan;
+  reply.arrangement = router::find_plan(plan)->arrangement;
   reply.tokens_total = static_cast<std::uint32_t>(token_count(made));
   reply.tokens_computed = reply.tokens_total - 2;
   reply.tokens_reused = 2;
@@ -74,6 +75,7 @@ Exchange answered_with_blocks(const WorldData& world, const std::string& policy,
   reply.user = user;
   reply.items = router::rank_items(seen, evaluate("m1", made)[0].scores, 0);
   reply.plan = plan;
+  reply.arrangement = router::find_plan(plan)->arrangement;
   reply.policy = policy;
   reply.approximate = router::approximate_share(made);
   reply.tokens_total = static_cast<std::uint32_t>(router::prompt_tokens(made));

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "router/request/allowed_plans.h"
+
 namespace troupe::sim {
 
 RequestDraw::RequestDraw(Cluster& cluster)
@@ -24,6 +26,7 @@ RankRequest RequestDraw::rank() {
                                                         cluster_.versions().catalog_version);
   if (chance(random_, 0.2)) request.top_k = 1 + static_cast<std::uint32_t>(random_.below(5));
   make_approximate(request);
+  name_arrangement(request);
   make_lenient(request);
   return request;
 }
@@ -34,6 +37,17 @@ void RequestDraw::make_lenient(RankRequest& request) {
   if (!cluster_.scenario().lenient) return;
   const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.back()));
   if (drawn % 4 == 0) request.features = drawn / 4 % 3 == 0 ? Freshness::wait : Freshness::behind;
+}
+
+// Lets one request in eight name one of the declared arrangements, chosen by its content.
+void RequestDraw::name_arrangement(RankRequest& request) {
+  const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.front()) + 1);
+  if (drawn % 8 != 0 || cluster_.scenario().generates) return;
+  const std::vector<Arrangement>& declared = cluster_.form().arrangements;
+  const Arrangement named = declared[drawn / 8 % declared.size()];
+  const auto policy = router::find_policy(request.policy);
+  if (!router::reject_if_not_allowed(policy ? &*policy : nullptr, named, cluster_.form()))
+    request.arrangement = named;
 }
 
 // Chooses one request in sixteen by its content, so that no other draw of a run changes. Such a request
@@ -54,6 +68,9 @@ void RequestDraw::make_approximate(RankRequest& request) {
   request.policy = policies[drawn / 16 % std::size(policies)];
   if (cluster_.scenario().prototypes && drawn / 1'024 % 2 == 0)
     request.policy = "all_blocks+30:attention:history20:prototypes";
+  const auto policy = router::find_policy(request.policy);
+  if (router::reject_if_not_allowed(&*policy, Arrangement::unnamed, cluster_.form()))
+    return request.policy.clear();
   request.approximate = shares[drawn / 128 % std::size(shares)];
 }
 

@@ -27,6 +27,7 @@ class RequestDraw {
 
  private:
   void make_approximate(RankRequest& request);
+  void name_arrangement(RankRequest& request);
   void make_lenient(RankRequest& request);
   Message write();
   Message grow_or_put(const std::string& user, std::vector<Token> tokens);

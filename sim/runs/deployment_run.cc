@@ -33,7 +33,7 @@ class DeploymentLoad : CalmRun {
   }
 
  private:
-  // A plan without reuse computes the user's prefix, and its reply reports that.
+  // A plan without reuse is of the form's first arrangement.
   static constexpr Metric counted[] = {Metric::plans_user,      Metric::plans_recompute,
                                        Metric::blocks_hit_user, Metric::blocks_computed_user,
                                        Metric::blocks_hit_item, Metric::blocks_computed_item};
@@ -86,10 +86,12 @@ class DeploymentLoad : CalmRun {
     r.tokens_total = tally.tokens_total;
     r.tokens_reused = tally.tokens_reused;
     r.tokens_computed = r.tokens_total - r.tokens_reused;
-    std::uint64_t* const counts[] = {&r.plans_user,           &r.plans_user,      &r.user_blocks_hit,
+    std::uint64_t without_reuse = 0;
+    std::uint64_t* const counts[] = {&r.plans_user,           &without_reuse,     &r.user_blocks_hit,
                                      &r.user_blocks_computed, &r.item_blocks_hit, &r.item_blocks_computed};
     for (std::size_t i = 0; i < std::size(counted); ++i)
       *counts[i] += static_cast<std::uint64_t>(to.metrics[i] - from.metrics[i]);
+    if (cluster_.form().arrangements.front() == Arrangement::user_first) r.plans_user += without_reuse;
     r.kernels_s = (to.computed_us - from.computed_us) * 1e-6;
     for (std::size_t component = 0; component < r.host_us.size(); ++component)
       r.host_us[component] = to.host_us[component] - from.host_us[component];

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "placement/cost/device_profiles.h"
+#include "runtime/testing/shared_ranker.h"
 #include "sim/scenario/deployment_config.h"
 
 using namespace troupe;
@@ -22,6 +23,7 @@ std::shared_ptr<DeploymentConfig> small_box(const char* policy) {
   router::RouterConfig& r = served->router;
   r.form.system = {1, 2}, r.form.user = {3}, r.form.instruction = {4}, r.form.discriminant = {5};
   r.form.positions_max = 1'000, r.form.vocabulary = 1'000;
+  r.form = shared_ranker(r.form);
   r.names = {"a model", "a layout"};
   r.model_version = "a model";
   r.policy = router::policy(policy);

@@ -8,6 +8,7 @@
 
 #include "kernels/base/check.h"
 #include "placement/cost/device_profiles.h"
+#include "router/request/allowed_plans.h"
 #include "runtime/config/settings.h"
 #include "sim/base/random.h"
 
@@ -356,6 +357,31 @@ void draw_models(std::uint64_t seed, Scenario& s) {
   s.models = 2 + static_cast<std::uint32_t>(random.below(2));
 }
 
+// Draws what the form of a ranker declares. A policy that may not serve it becomes the planner.
+void draw_arrangements(std::uint64_t seed, Scenario& s) {
+  using enum Arrangement;
+  RandomStream random(seed, 0xa44a);
+  struct Declared {
+    std::vector<Arrangement> arrangements, interchangeable;
+  };
+  static const Declared kinds[] = {
+      {{causal}, {}},
+      {{candidates_apart}, {}},
+      {{causal, item_first, user_first}, {}},
+      {{user_first, causal, candidates_apart}, {}},
+      {{item_first, causal, user_first}, {item_first, causal, user_first}},
+      {{causal, candidates_apart}, {causal, candidates_apart}},
+  };
+  if (s.generates || chance(random, 0.5)) return;
+  const Declared& drawn = kinds[random.below(std::size(kinds))];
+  s.arrangements = drawn.arrangements;
+  s.interchangeable = drawn.interchangeable;
+  PromptForm form{.discriminant = {0}};
+  form.arrangements = s.arrangements;
+  form.interchangeable = s.interchangeable;
+  if (!router::why_not_usual(s.policy, form).empty()) s.policy = router::policy("planner");
+}
+
 // Draws from its own stream, last: the run is otherwise the same.
 void draw_members(std::uint64_t seed, Scenario& s) {
   RandomStream random(seed, 0x3e3b);
@@ -397,6 +423,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
     draw_members(seed, s);
   else
     draw_models(seed, s);
+  draw_arrangements(seed, s);
   return s;
 }
 

@@ -98,8 +98,12 @@ struct Scenario {
   // out of few, so that some share an identifier; they are not written.
   bool generates = false;
   std::uint32_t history_part = 0;  // tokens per block of a generator's history; 0 = one block
-  bool lenient = false;            // some clients accept profiles that were read earlier
-  ExpiryOptions expiry;            // of profiles, for those clients
+  // Arrangements that the models' form declares. The default is that of a ranker trained for all.
+  std::vector<Arrangement> arrangements = {Arrangement::item_first, Arrangement::user_first,
+                                           Arrangement::causal, Arrangement::candidates_apart};
+  std::vector<Arrangement> interchangeable = {Arrangement::item_first, Arrangement::user_first};
+  bool lenient = false;  // some clients accept profiles that were read earlier
+  ExpiryOptions expiry;  // of profiles, for those clients
 
   // The hardware.
   double us_per_token = 20;      // device time per newly computed token

@@ -219,17 +219,43 @@ std::vector<SegmentValue> blocks_plan_values(const Prompt& p, Values& values, co
   return seen;
 }
 
+// Order: system → user → for each item, starting after the user: item, instruction, discriminant.
+ExpectedRanking ranking_apart(const PromptForm& form, std::string_view model_version, const Profile& profile,
+                              std::span<const Item> items, const ToyFamily& family) {
+  ExpectedRanking ranking{.arrangement = Arrangement::candidates_apart};
+  const Prompt prompt = prompt_of(form, profile, items, false, ranking.history_cut);
+  Values values(model_version, family);
+  std::vector<SegmentValue> context;
+  values.add(form.system, 0, {}, context);
+  values.add(prompt.user, form.system.size(), context, context);
+  for (const Item& item : items) {
+    std::vector<Token> tokens = item.tokens;
+    tokens.insert(tokens.end(), form.instruction.begin(), form.instruction.end());
+    tokens.insert(tokens.end(), form.discriminant.begin(), form.discriminant.end());
+    std::vector<SegmentValue> own;
+    values.add(tokens, form.system.size() + prompt.user.size(), context, own);
+    const auto last = static_cast<std::uint32_t>(tokens.size() - 1);
+    ranking.scores.push_back(family.logits_of(own.front(), last, {&item.identifier, 1}).scores.front());
+  }
+  ranking.tokens = values.tokens();
+  return ranking;
+}
+
 }  // namespace
 
 std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::string_view model_version,
                                                 std::string_view plan, const Profile& profile,
                                                 std::span<const Item> items, const ToyFamily& family,
                                                 const RequestedRepair& asked) {
+  if (plan == "apart") return ranking_apart(form, model_version, profile, items, family);
   const bool in_a_row = plan == "blocks" || plan == "all_blocks" || plan == "causal";
   if (plan != "user" && plan != "item" && !in_a_row) return std::nullopt;
   RequestedRepair repair = asked;
   if (plan == "causal") repair.approximate_max = 0;
   ExpectedRanking ranking;
+  ranking.arrangement = in_a_row         ? Arrangement::causal
+                        : plan == "user" ? Arrangement::user_first
+                                         : Arrangement::item_first;
   const Prompt prompt = prompt_of(form, profile, items, in_a_row, ranking.history_cut);
   Values values(model_version, family);
   const std::size_t frame = form.system.size() + prompt.user.size();

@@ -16,10 +16,11 @@
 namespace troupe::sim {
 
 struct ExpectedRanking {
-  std::vector<double> scores;     // of the items, in their order
-  std::uint32_t tokens = 0;       // of the whole prompt
-  std::uint32_t history_cut = 0;  // events that did not fit, oldest first
-  double approximate = 0;         // approximate share of the prompt's tokens
+  Arrangement arrangement = Arrangement::unnamed;  // whose computation the plan is, or approximates
+  std::vector<double> scores;                      // of the items, in their order
+  std::uint32_t tokens = 0;                        // of the whole prompt
+  std::uint32_t history_cut = 0;                   // events that did not fit, oldest first
+  double approximate = 0;                          // approximate share of the prompt's tokens
 };
 // Amount of repair in a plan with blocks: the policy's choice, and the largest approximate share of the
 // prompt.
@@ -27,7 +28,7 @@ struct RequestedRepair {
   router::RepairChoice choice;  // any choice except by first tokens
   double approximate_max = 1;
 };
-// Returns nullopt unless the plan is "user", "item" (BAT §4.2), "causal", "blocks" or "all_blocks".
+// Returns nullopt unless the plan is "user", "item" (BAT §4.2), "causal", "apart", "blocks" or "all_blocks".
 std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::string_view model_version,
                                                 std::string_view plan, const Profile& profile,
                                                 std::span<const Item> items, const ToyFamily& family,

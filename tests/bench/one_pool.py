@@ -74,6 +74,7 @@ def write_config(asked, folder, name, items, rows, split):
                 f"{own}-{data}",
                 "--data",
                 several.data_folder(data),
+                *several.options_of(model),
             ],
             check=True,
             stdout=subprocess.DEVNULL,
@@ -88,8 +89,9 @@ def write_config(asked, folder, name, items, rows, split):
         file.write(
             f"node: {{data_dir: {own}-box}}\n{policy}inference: {{executors: 1, cores: 1}}\nrouter: "
             f"{{deadline: 10s}}\nmodels:\n"
-            f"  - {{name: games, directory: {several.model_folder(GAMES[0])}, data_dir: {own}-{GAMES[1]}, "
-            f"settings: {{model: {{prototypes: {folder}/prototypes, {tables}}}}}}}\n"
+            f"  - {{name: games, directory: {several.model_folder(GAMES[0])}{several.member_of(GAMES[0])}, "
+            f"data_dir: {own}-{GAMES[1]}, settings: {{model: {{prototypes: {folder}/prototypes, "
+            f"{tables}}}}}}}\n"
             f"  - {{name: films, directory: {several.model_folder(FILMS[0])}, data_dir: "
             f"{own}-{FILMS[1]}, settings: {{model: {{{tables}}}}}}}\n"
         )

@@ -13,7 +13,8 @@ take what they took in the data, each time after three requests on average:
   user movies     items are the tokens of their titles (--titles: lines with "set", "item_id", "ids");
   drawn likewise sessions   movies at the times of their ratings: few users at a time, each for long
 
-The model is a ranker of games. On movies its cost is that of any model of its shape; its scores mean
+The model is a ranker of games. Its form must list item first and user first as interchangeable; that of
+tiny-ranker-games is in tests/forms. On movies its cost is that of any model of its shape; its scores mean
 nothing. Memory is a quarter of all item blocks (short), half of them (middle), and all of them with all
 user blocks (all fits).
 
@@ -38,6 +39,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "forms"))
+from forms import options_of
+
 POLICIES = ["recompute", "user", "item", "larger", "bat", "planner"]
 SPLITS = [0.2, 0.4, 0.6, 0.8, 0.9]  # shares of the memory for items, besides the one of `bench rank`
 VARIANTS = {f"{policy}, {how}": policy for policy in ["larger", "bat"] for how in ["best split", "undivided"]}
@@ -123,6 +127,7 @@ class Workload:
             "rank",
             "--model",
             self.options.model,
+            *options_of(self.options.model),
             "--data",
             self.data,
             "--trace",

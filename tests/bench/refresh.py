@@ -25,7 +25,9 @@ import sys
 import tempfile
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "forms"))
 import loopback
+from forms import member_of
 from refresh_load import COUNTERS, Load, Watch, timeline, window
 from refresh_world import CANDIDATES, NEW, Plan, World
 
@@ -212,7 +214,7 @@ def settings_of(world, plan, block_tokens, room):
     block_bytes = block_tokens * world.token_bytes()
     memory = int(plan.blocks() * room * block_bytes / ITEM_SHARE) + (2 << 20)
     return [
-        f"model: {{directory: {world.model}}}",
+        f"model: {{directory: {world.model}{member_of(world.model)}}}",
         f"pool: {{memory: {memory}B, page_tokens: {block_tokens}, item_share: {ITEM_SHARE}, "
         f"placement: {plan.file}}}",
         "inference: {executors: 1, cores: 1}",

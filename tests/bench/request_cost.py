@@ -2,7 +2,7 @@
 """Measures a warm ranking request in two builds of the program: CPU time, CPU time outside the kernels,
 requests/s.
 
-  tests/bench/request_cost.py --old LAB --new LAB --model RANKER --data CATALOG
+  tests/bench/request_cost.py --old LAB --new LAB --model RANKER --data CATALOG [--old-without-form]
                               [--policies item,recompute] [--candidates 100,1000] [--rounds 5] [--requests
                               2000] [--in-flight 4] [--json FILE]
 
@@ -12,8 +12,10 @@ blocks cached, in a closed loop. Within a round the builds alternate, and the fi
 round; figures are medians over the rounds. CPU time is the process's own (getrusage) from the first
 request to the last answer, including the client. The new build's kernels are measured in a separate run
 (--profile), because profiling costs some time. The old build is assumed to need the same for its kernels.
-More candidates than the evaluation file has come from the following
-rows; quality means nothing there. With 1,000 candidates a tenth of the requests is sent."""
+More candidates than the evaluation file has come from the following rows; quality means nothing there.
+With 1,000 candidates a tenth of the requests is sent. An old build whose forms declare no arrangements
+needs --old-without-form. Its `recompute` computes the user first; that of a new build computes the form's
+first arrangement."""
 import argparse
 import gzip
 import json
@@ -23,6 +25,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "forms"))
+from forms import options_of
 
 
 def read_rows(model, data):
@@ -65,6 +70,7 @@ def write_rows(file, rows):
 class Runs:
     def __init__(self, options, evaluation, requests):
         self.options, self.evaluation, self.requests = options, evaluation, requests
+        self.form = options_of(options.model)
 
     def run(self, program, policy, *more):
         words = [
@@ -85,6 +91,7 @@ class Runs:
             self.options.in_flight,
             "--json",
             "-",
+            *([] if program == self.options.old and self.options.old_without_form else self.form),
             *more,
         ]
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
@@ -177,6 +184,11 @@ def main():
     )
     for name in ("--old", "--new", "--model", "--data"):
         parser.add_argument(name, type=pathlib.Path, required=True)
+    parser.add_argument(
+        "--old-without-form",
+        action="store_true",
+        help="give the form of a shared ranker (tests/forms) to the new build only",
+    )
     parser.add_argument("--policies", default="item,recompute")
     parser.add_argument("--candidates", default="100,1000")
     parser.add_argument("--rounds", type=int, default=5)

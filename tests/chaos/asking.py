@@ -118,7 +118,8 @@ class Generating(Ranking):
     def prompt(self, demo, folder):
         with open(f"{demo}/model/prompt.json") as file:
             form = json.load(file)
-        del form["discriminant"]  # a generator's form has none
+        for key in ("discriminant", "arrangements", "interchangeable"):  # a generator's form has none
+            del form[key]
         path = os.path.join(folder, "prompt.json")
         with open(path, "w") as file:
             json.dump(form, file)

@@ -3,14 +3,15 @@
 
   tests/dialects/texts.py --troupe build/deploy/troupe
 
-A small random ranker has a tokenizer.json of bytes and a few merges. The reference is /v1/score in our
-own form with token ids. vLLM's /score and /generative_scoring, SGLang's /v1/score and a reranking of
-texts are compared with it. An item whose tokens are given as text is stored as tokens, and returned as
-text.
+A small random ranker has a tokenizer.json of bytes and a few merges. Its form declares no arrangement, so
+each candidate has a prompt of its own. The reference is /v1/score in our own form with token ids. vLLM's
+/score and /generative_scoring, SGLang's /v1/score and a reranking of texts are compared with it. An item
+whose tokens are given as text is stored as tokens, and returned as text.
 """
 import argparse
 import array
 import json
+import math
 import os
 import random
 import subprocess
@@ -129,7 +130,7 @@ class Node(Served):
         subprocess.run(
             [troupe, "import", *common, "--data", self.at("world")], check=True, stdout=subprocess.DEVNULL
         )
-        self.serve([troupe, "serve", *common, "--set", "router.policy=causal", "--set", "pool.memory=16MiB"])
+        self.serve([troupe, "serve", *common, "--set", "pool.memory=16MiB"])
 
 
 def near(a, b):
@@ -234,6 +235,22 @@ def try_texts(node):
     check(
         status == 200 and near([reply["items"][0]["score"]], [0]) is False,
         "an item imported as text is ranked",
+    )
+    for name in ("red", "blue"):
+        node.ask(f"/v1/items/{name}", {"title": name, "tokens": name, "identifier": "<yes>"}, "PUT")
+    for candidates in (["red", "blue", "a", "b"], ["b", "a", "blue", "red"], ["blue"], ["red"]):
+        status, reply = node.ask("/v1/rank", {"history": ["red"], "candidates": candidates})
+        scores = {item["id"]: 1 / (1 + math.exp(-item["score"])) for item in reply.get("items", ())}
+        check(
+            status == 200
+            and reply["arrangement"] == "candidates_apart"
+            and all(near([scores[name]], [of]) for name, of in zip(("blue", "red"), pairs) if name in scores),
+            f"a ranking gives the scores of /score and of the reranking, in the order {' '.join(candidates)}",
+        )
+    status, reply = node.ask("/v1/rank", {"history": ["red"], "candidates": ["blue"], "policy": "causal"})
+    check(
+        status == 400 and reply["error"]["code"] == "other_policy",
+        "candidates one after the other are refused, as the form does not declare them",
     )
     status, reply = node.ask("/v1/completions", {"prompt": "red blue"})
     check(

@@ -62,7 +62,9 @@ void write_tiny_model(const std::filesystem::path& directory, const kernels::Dec
   write(directory / "vocab.json",
         R"({"<bos>":0,"<user>":1,"<disc>":2,"<a_1>":4,"<b_2>":5,"<item_0>":40,"<item_1>":41})");
   write(directory / "prompt.json",
-        R"({"system":["<bos>",3],"user":["<user>"],"instruction":[],"discriminant":["<disc>"]})");
+        R"({"system":["<bos>",3],"user":["<user>"],"instruction":[],"discriminant":["<disc>"],)"
+        R"("arrangements":["item_first","user_first","causal"],)"
+        R"("interchangeable":["item_first","user_first"]})");
 }
 
 std::vector<PutItem> tiny_items() {

@@ -271,7 +271,8 @@ void write_pooled_model(const std::filesystem::path& directory, const PooledShap
                            .dump());
   write("vocab.json", R"({"<bos>":0,"<user>":1,"<disc>":2})");
   write("prompt.json",
-        ranks ? R"({"system":["<bos>",3],"user":["<user>"],"instruction":[],"discriminant":["<disc>"]})"
+        ranks ? R"({"system":["<bos>",3],"user":["<user>"],"instruction":[],"discriminant":["<disc>"],)"
+                R"("arrangements":["item_first","user_first"],"interchangeable":["item_first","user_first"]})"
               : R"({"system":["<bos>",3],"user":["<user>"],"instruction":[]})");
 }
 

@@ -32,7 +32,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.join(HERE, "..", part) for part in ("bench", "linearizability")]
 import loopback
 import several
-from several import CASES, MODELS, TOLERANCE, Golden, data_folder, model_folder
+from several import CASES, MODELS, TOLERANCE, Golden, data_folder, member_of, model_folder
 from several_versions import Versions
 from stores import talk, until
 
@@ -87,7 +87,7 @@ def settings_of(redis, versions):
             "clips": ", settings: {router: {history_part: 16}}",
             "games": f", settings: {{model: {{versions: {versions.folder}}}}}",
         }.get(name, "")
-        lines.append(f"  - {{name: {name}, directory: {model_folder(model)}{more}}}")
+        lines.append(f"  - {{name: {name}, directory: {model_folder(model)}{member_of(model)}{more}}}")
     return lines
 
 

@@ -5,13 +5,14 @@ alone.
   tests/models/several.py --troupe build/deploy/troupe
 
 Imports the data of a ranker, a generator, an HSTU and a Climber model, each into its own folder, and
-serves them by one file. Golden users of all models are requested over HTTP in rotation, twice, so that
-the second answers use cached blocks. The pool is small, so that blocks of one model evict those of
-another. One model gets another version, for half of its users, for all, through a restart, and back
-(several_versions.py), while the others stay as they are. Then invalid requests must be refused: wrong
-operations, unknown model names, a missing name where several models fit, files with an invalid list of
-models. The metrics must have the rows of each model under its name. After a restart the node must answer
-as before. Exit status 1 on any difference; 77 if the data is not beside the checkout.
+serves them by one file, the ranker with the form that declares its arrangements (tests/forms). Golden
+users of all models are requested over HTTP in rotation, twice, so that the second answers use cached
+blocks. The pool is small, so that blocks of one model evict those of another. One model gets another
+version, for half of its users, for all, through a restart, and back (several_versions.py), while the
+others stay as they are. Then invalid requests must be refused: wrong operations, unknown model names, a
+missing name where several models fit, files with an invalid list of models. The metrics must have the
+rows of each model under its name. After a restart the node must answer as before. Exit status 1 on any
+difference; 77 if the data is not beside the checkout.
 """
 import argparse
 import http.client
@@ -23,6 +24,9 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "tests", "forms"))
+from forms import member_of, options_of
+
 SHARED = os.path.join(ROOT, "..", "shared")
 TOLERANCE, SKIPPED, CASES = 1e-4, 77, 6
 # Served name, model, data.
@@ -504,6 +508,7 @@ def main():
                         f"{folder}/{name}",
                         "--data",
                         data_folder(data),
+                        *options_of(model_folder(model)),
                     ],
                     check=True,
                     stdout=subprocess.DEVNULL,
@@ -513,7 +518,7 @@ def main():
                     "games": f", settings: {{model: {{versions: {versions.folder}}}}}",
                 }.get(name, "")
                 file.write(
-                    f"  - {{name: {name}, directory: {model_folder(model)}, data_dir: "
+                    f"  - {{name: {name}, directory: {model_folder(model)}{member_of(model)}, data_dir: "
                     f"{folder}/{name}{more}}}\n"
                 )
         port_file = os.path.join(folder, "port")

@@ -12,7 +12,7 @@ sys.path.append(os.path.join(HERE, "..", "chaos"))
 import several
 from versions import make_other
 
-MODEL = "games"
+MODEL, RANKER = "games", "tiny-ranker-games"
 
 
 def ranked(node, case, number):
@@ -37,7 +37,7 @@ class Versions:
         self.cases = several.Golden().ranker[: several.CASES]
         self.folder = pathlib.Path(folder, "versions")
         self.folder.mkdir()
-        model = pathlib.Path(several.model_folder("tiny-ranker-games")).resolve()
+        model = pathlib.Path(several.model_folder(RANKER)).resolve()
         make_other(model, f"{folder}/other")
         self.answers = {}
         self.old = self.learn(troupe, folder, model)
@@ -55,6 +55,7 @@ class Versions:
                 own,
                 "--data",
                 several.data_folder("amazon-games"),
+                *several.options_of(RANKER),
             ],
             check=True,
             stdout=subprocess.DEVNULL,
@@ -62,7 +63,8 @@ class Versions:
         with open(f"{own}.yaml", "w") as file:
             file.write(
                 f"node: {{data_dir: {own}-box}}\npool: {{memory: 24MiB, precompute_items: false}}\n"
-                f"models:\n  - {{name: {MODEL}, directory: {model}, data_dir: {own}}}\n"
+                f"models:\n  - {{name: {MODEL}, directory: {model}{several.member_of(RANKER)}, "
+                f"data_dir: {own}}}\n"
             )
         with several.Node(troupe, f"{own}.yaml", f"{own}.port") as node:
             for number, case in enumerate(self.cases):

@@ -14,6 +14,8 @@
 #include "deploy/lab/planning/plan_input.h"
 #include "deploy/lab/traces/arrivals.h"
 #include "deploy/node/prompt_file.h"
+#include "deploy/verify/form_file.h"
+#include "deploy/verify/golden_file.h"
 #include "kernels/checkpoint/model.h"
 #include "kernels/checkpoint/safetensors.h"
 #include "kernels/checkpoint/vocabulary.h"
@@ -144,6 +146,10 @@ void add_whole(std::vector<Attack>& all) {
   add_text(all, prompt, "half a million numbers", "{\"system\":[" + repeated("0,", mib - 40) + "0]}",
            {"values"});
   add_text(all, prompt, "a million levels", repeated("[", mib - 40), {"levels"});
+  const ReaderCase form{"prompt", "form.json", 4 * mib,
+                        [](const Path& file) { deploy::read_form_file(file); }, "expected "};
+  both(form);
+  add_text(all, form, "a million levels", repeated("[", mib - 40), {"levels"});
 }
 
 void add_yaml(std::vector<Attack>& all) {
@@ -235,6 +241,7 @@ void add_lines(std::vector<Attack>& all) {
   endless("lines", "users.jsonl",
           [](const Path& file) { deploy::read_users(file.parent_path(), deploy::HistoryPart::all); });
   endless("lines", "requests.jsonl", [](const Path& file) { deploy::read_evaluation(file); });
+  endless("lines", "golden.jsonl", [](const Path& file) { deploy::read_golden(file, {}, 1); });
   endless("lines", "trace.jsonl", [](const Path& file) { deploy::TraceReader trace(file); });
   endless("lines", "times.jsonl", [](const Path& file) { const deploy::Arrivals times(file, 1, 1); });
   endless("lines", "times.tsv", [](const Path& file) { const deploy::Arrivals times(file, 1, 1); });

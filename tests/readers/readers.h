@@ -37,6 +37,8 @@ inline constexpr ReaderFile reader_files[] = {
     {"deploy/lab/experiments/experiment_file.cc", "experiments"},
     {"deploy/lab/experiments/split_experiment.cc", "experiments"},
     {"deploy/models/model_families.cc", "json"},
+    {"deploy/verify/form_file.cc", "prompt"},
+    {"deploy/verify/golden_file.cc", "lines"},
     {"deploy/lab/planning/plan_input.cc", "lines"},
     {"deploy/lab/traces/arrivals.cc", "lines"},
     {"deploy/data/request_trace.cc", "lines"},

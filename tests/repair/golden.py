@@ -3,11 +3,12 @@
 
   tests/repair/golden.py --troupe build/deploy/troupe
 
-Serves tiny-ranker-titles with its catalog, stores the histories of the golden file's users, and requests
-their candidates' scores in four ways: the plain prompt; candidates reused; candidates and history reused;
-the same with 30 % of the tokens recomputed, selected by the attention that they receive. Each score must
-be within 1e-4, also the second time, from cached blocks, and each reply must name the approximate share
-of its prompt. Exit status 1 on any difference; 77 if the model is not beside the checkout.
+Serves tiny-ranker-titles with its catalog and the form that declares its arrangement (tests/forms). Stores
+the histories of the golden file's users, and requests their candidates' scores in four ways: the plain
+prompt; candidates reused; candidates and history reused; the same with 30 % of the tokens recomputed,
+selected by the attention that they receive. Each score must be within 1e-4, also the second time, from
+cached blocks, and each reply must name the arrangement and the approximate share of its prompt. Exit status
+1 on any difference; 77 if the model is not beside the checkout.
 """
 import argparse
 import http.client
@@ -18,8 +19,12 @@ import sys
 import tempfile
 import time
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "..", "forms"))
+from forms import options_of
+
 TOLERANCE, SKIPPED, UP_LIMIT_S = 1e-4, 77, 60
-MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../shared/models/tiny-ranker-titles")
+MODEL = os.path.join(HERE, "../../../shared/models/tiny-ranker-titles")
 # Policy, key of the scores in the golden file, share of the reused tokens that is not recomputed.
 ASKED = (
     ("causal", None, 0.0),
@@ -31,21 +36,11 @@ ASKED = (
 
 class Node:
     def __init__(self, troupe, folder):
-        common = ["--model", MODEL, "--data-dir", os.path.join(folder, "data")]
+        common = ["--model", MODEL, "--data-dir", os.path.join(folder, "data"), *options_of(MODEL)]
         port_file = os.path.join(folder, "port")
         subprocess.run([troupe, "import", *common, "--data", MODEL], check=True, stdout=subprocess.DEVNULL)
         self.process = subprocess.Popen(
-            [
-                troupe,
-                "serve",
-                *common,
-                "--port",
-                "0",
-                "--port-file",
-                port_file,
-                "--set",
-                "router.policy=causal",
-            ],
+            [troupe, "serve", *common, "--port", "0", "--port-file", port_file],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -95,6 +90,8 @@ def faults_of(node, request, policy, name, left):
         off = max(abs(scores[str(item)] - score) for item, score in zip(request["candidates"], golden))
         if not off < TOLERANCE:
             yield f"{where}: scores differ by {off}"
+        if reply["arrangement"] != "causal":
+            yield f"{where}: arrangement is {reply['arrangement']}; expected causal"
         share = expected_share(request, name, left)
         if abs(reply["approximate"] - share) > 1e-9:
             yield f"{where}: approximate is {reply['approximate']}; expected {share}"

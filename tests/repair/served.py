@@ -5,10 +5,11 @@ is exact.
   tests/repair/served.py --troupe build/deploy/troupe
 
 Makes prototypes of the demo world's histories, serves the demo's ranker with them, and ranks users'
-candidates. Requests that allow no approximation must get exact answers, others plans with blocks within
-their limits. Budgets that recompute everything must be exact. Then the prototypes are read through pages
-of the pool (model.tables: mapped), with the same answers. A node without prototypes and one with a
-damaged prototype file are checked as well. Exit status 1 on any fault.
+candidates. Requests that allow no approximation must get exact answers. Others may get plans with blocks,
+within their limits, if they name the arrangement `causal`, which these plans approximate. Budgets that
+recompute everything must be exact. Then the prototypes are read through pages of the pool (model.tables:
+mapped), with the same answers. A node without prototypes and one with a damaged prototype file are checked
+as well. Exit status 1 on any fault.
 """
 import argparse
 import http.client
@@ -56,8 +57,10 @@ class Node:
             time.sleep(0.05)
         self.port = int(open(port_file).read())
 
-    def rank(self, user, candidates, policy, approximate=None):
+    def rank(self, user, candidates, policy, approximate=None, arrangement=None):
         body = {"user": user, "candidates": candidates, "policy": policy}
+        if arrangement:
+            body["arrangement"] = arrangement
         if approximate is not None:
             body["approximate"] = approximate
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
@@ -101,9 +104,9 @@ class Check:
         if not true:
             self.faults.append(what)
 
-    def ask(self, request, policy, approximate=None):
+    def ask(self, request, policy, approximate=None, arrangement=None):
         status, reply = self.node.rank(
-            request["user"], request["candidates"][:CANDIDATES], policy, approximate
+            request["user"], request["candidates"][:CANDIDATES], policy, approximate, arrangement
         )
         if status != 200:
             raise RuntimeError(f"{policy}: {status} {reply}")
@@ -118,6 +121,11 @@ class Check:
         full = self.ask(request, "causal")
         # Exact: requests that allow no approximation, and budgets that recompute everything.
         self.expect(self.ask(request, "planner")["plan"] in ("item", "user"), where + ": unasked for")
+        reply = self.ask(request, "planner", arrangement="causal")
+        self.expect(
+            reply["plan"] == "causal" and apart(full, reply) < TOLERANCE,
+            f"{where}: the planner's plan of a plain prompt is {reply['plan']}, or differs",
+        )
         for policy, approximate in (
             (f"all_blocks+{REPAIR}:prototypes", 0),
             ("all_blocks+100:tail:history100:prototypes", None),
@@ -148,7 +156,15 @@ class Check:
         }
         self.overlaps.append(len(best["full"] & best["other"]) / 10)
         for approximate in (1, 0.2):
-            self.plans.add(self.ask(request, "planner", approximate)["plan"])
+            reply = self.ask(request, "planner", approximate, "causal")
+            self.expect(
+                reply["arrangement"] == "causal", f"{where}: the planner's plan is of {reply['arrangement']}"
+            )
+            self.plans.add(reply["plan"])
+            reply = self.ask(request, "planner", approximate)
+            self.expect(
+                reply["plan"] in ("item", "user"), f"{where}: {reply['plan']} is no interchangeable plan"
+            )
         left = [
             self.ask(request, f"all_blocks+{REPAIR}:prototypes", share)["approximate"] for share in (0.1, 0.4)
         ]

@@ -60,7 +60,7 @@ std::map<std::string, Scores> truth_of(std::uint64_t seed) {
                                fuzz::write_tiny_model(directory, fuzz::tiny_shape(), seed);
                              }});
   std::map<std::string, Scores> truth;
-  for (const char* policy : {"recompute", "item"}) {
+  for (const char* policy : {"user", "item"}) {
     const nlohmann::json reply = rank(box, policy).body;
     truth[reply.at("plan").get<std::string>()] = scores_of(reply);
   }

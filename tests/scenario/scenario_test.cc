@@ -166,9 +166,14 @@ TEST_SUITE("scenario") {
     CHECK(second.tokens_computed < first.tokens_computed);
     CHECK(items.tokens_reused > items.tokens_computed);
     CHECK(none.tokens_reused == 0);
+    REQUIRE(none.arrangement == items.arrangement);
     for (std::size_t i = 0; i < none.items.size(); ++i) {  // reuse changes the cost, not the answer
-      CHECK(none.items[i].id == second.items[i].id);
-      CHECK(std::abs(none.items[i].score - second.items[i].score) < 1e-4);
+      CHECK(none.items[i].id == items.items[i].id);
+      CHECK(std::abs(none.items[i].score - items.items[i].score) < 1e-4);
+    }
+    for (std::size_t i = 0; i < first.items.size(); ++i) {
+      CHECK(first.items[i].id == second.items[i].id);
+      CHECK(std::abs(first.items[i].score - second.items[i].score) < 1e-4);
     }
   }
 

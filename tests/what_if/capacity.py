@@ -38,6 +38,7 @@ class Capacity:
         self.served = [
             "--model",
             options.model,
+            *what_if.options_of(options.model),
             "--data",
             options.data,
             *ONE_CORE,

@@ -16,8 +16,9 @@ loops x policies. Four steps make it:
 Measurements are kept in FOLDER and not repeated, so a table can be made in slices of --minutes; finished
 cells are judged in any case. --measure only measures, --judge only judges, --only takes cells whose names
 contain one of the words. Data are folders as for import; movies get tokens from the words of their
-titles. Without --ranker the smallest model is a generated one. `ours` is a data set that was not used
-while the simulator was developed; it is judged separately.
+titles. Without --ranker the smallest model is a generated one. A ranker's form must list item first and
+user first as interchangeable; that of tiny-ranker-games is in tests/forms. `ours` is a data set that was
+not used while the simulator was developed; it is judged separately.
 """
 import argparse
 import collections
@@ -32,6 +33,9 @@ import time
 import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "forms"))
+from forms import options_of
+
 DEMO = ROOT / "deploy" / "demo"
 POLICIES = ["recompute", "user", "item", "bat", "planner"]
 ONE_CORE = ["--set", "inference.executors=1", "--set", "inference.cores=1"]
@@ -79,7 +83,7 @@ class Model:
             items,
             candidates,
         )
-        self.settings = [word for setting in settings for word in ("--set", setting)]
+        self.settings = [word for setting in settings for word in ("--set", setting)] + options_of(folder)
         self.formats = list(formats)
 
 

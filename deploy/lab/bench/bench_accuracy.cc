@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <numeric>
 #include <stdexcept>
 
 #include "deploy/data/dataset.h"
@@ -111,10 +109,6 @@ NumberFormats parse_formats(const std::string& name) {
   return {*weights, *kv};
 }
 
-double ndcg(const EventScore& score, std::size_t k) {
-  return recall(score, k) / std::log2(1.0 + static_cast<double>(std::max<std::size_t>(1, score.rank)));
-}
-
 namespace {
 
 // Builds the plan of one event: the prompt with a beam search, and a second segment with the true item's
@@ -175,17 +169,6 @@ std::vector<EventScore> score_events(const kernels::DecoderModel& model, const N
   return scores;
 }
 
-Mean mean_of(const std::vector<double>& samples) {
-  if (samples.empty()) return {};
-  const auto count = static_cast<double>(samples.size());
-  Mean mean{std::accumulate(samples.begin(), samples.end(), 0.0) / count, 0};
-  if (samples.size() == 1) return mean;
-  double squares = 0;
-  for (const double sample : samples) squares += (sample - mean.value) * (sample - mean.value);
-  mean.standard_error = std::sqrt(squares / (count - 1) / count);
-  return mean;
-}
-
 namespace {
 
 template <class Value>
@@ -224,10 +207,6 @@ AccuracyChange compare(const std::vector<EventScore>& base, const std::vector<Ev
     change.lost += recall(other[i], 10) < recall(base[i], 10);
   }
   return change;
-}
-
-nlohmann::json to_json(const Mean& mean) {
-  return {{"mean", mean.value}, {"standard_error", mean.standard_error}};
 }
 
 }  // namespace troupe::deploy

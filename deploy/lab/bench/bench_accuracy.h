@@ -7,11 +7,11 @@
 #include <array>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "deploy/reports/ranking_quality.h"
 #include "kernels/base/number_formats.h"
 #include "kernels/base/path_index.h"
 #include "kernels/checkpoint/model.h"
@@ -44,22 +44,9 @@ struct NumberFormats {
 };
 NumberFormats parse_formats(const std::string& name);  // throws std::invalid_argument
 
-struct EventScore {
-  double surprise = 0;   // mean negative log-likelihood of the true item's tokens, in nats
-  std::size_t rank = 0;  // rank of the true item among the beams, from 1; 0 = not among them
-};
-inline double recall(const EventScore& score, std::size_t k) { return score.rank > 0 && score.rank <= k; }
-double ndcg(const EventScore& score, std::size_t k);
-
 // Scores every event with beams of `width`. The model is packed anew in `formats`.
 std::vector<EventScore> score_events(const kernels::DecoderModel& model, const NumberFormats& formats,
                                      const AccuracyData& data, std::size_t width);
-
-struct Mean {
-  double value = 0, standard_error = 0;  // of independent samples
-};
-nlohmann::json to_json(const Mean& mean);  // {"mean": 0.5, "standard_error": 0.01}
-Mean mean_of(const std::vector<double>& samples);
 
 struct Accuracy {
   Mean surprise, recall_at_5, recall_at_10, ndcg_at_10;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <stdexcept>
 
 #include "deploy/node/prompt_file.h"
@@ -56,14 +55,17 @@ std::string PlanVariant::correction() const { return correction_of(repair); }
 std::vector<std::string> plans_of(const PromptForm& form) {
   std::vector<std::string> names;
   for (const router::PlanKind& kind : router::plan_kinds())
-    if (kind.one_after_other || !form.scores_each()) names.emplace_back(kind.name);
+    if (form.declares(kind.arrangement)) names.emplace_back(kind.name);
   return names;
 }
 
-const router::PlanKind& parse_plan(const std::string& name) {
-  if (const router::PlanKind* plan = router::find_plan(name)) return *plan;
-  throw std::invalid_argument("--plans has \"" + name.substr(0, 40) + "\"; expected some of " +
-                              router::plan_names());
+const router::PlanKind& parse_plan(const std::string& name, const PromptForm& form) {
+  const router::PlanKind* const plan = router::find_plan(name);
+  if (plan && form.can_have(plan->arrangement)) return *plan;
+  std::string names;
+  for (const router::PlanKind& kind : router::plan_kinds())
+    if (form.can_have(kind.arrangement)) names.append(names.empty() ? "" : ", ").append(kind.name);
+  throw std::invalid_argument("--plans has \"" + name.substr(0, 40) + "\"; expected some of " + names);
 }
 
 Plan plan_of(const PromptForm& form, const RankEvent& event, const PlanVariant& variant) {
@@ -82,7 +84,8 @@ Plan plan_of(const PromptForm& form, const RankEvent& event, const PlanVariant& 
 std::vector<float> scores_of(const kernels::Reply& reply) {
   if (reply.readouts.size() == 1) return reply.readouts.front();
   std::vector<float> scores;
-  for (const std::vector<float>& rows : reply.readouts) scores.push_back(rows.at(0) - rows.at(1));
+  for (const std::vector<float>& rows : reply.readouts)  // an identifier, or yes and no
+    scores.push_back(rows.size() == 1 ? rows[0] : rows.at(0) - rows.at(1));
   return scores;
 }
 
@@ -91,38 +94,12 @@ std::vector<float> run_plan(kernels::Executor& decoder, const Plan& plan) {
   return scores_of(decoder.run({&request, 1}).at(0));
 }
 
-double overlap_at_10(const std::vector<float>& one, const std::vector<float>& other) {
-  const std::size_t count = std::min<std::size_t>(10, one.size() / 2);
-  const auto best = [&](const std::vector<float>& scores) {
-    std::vector<std::size_t> order(scores.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
-    order.resize(count);
-    return order;
-  };
-  const std::vector<std::size_t> a = best(one), b = best(other);
-  double common = 0;
-  for (const std::size_t item : a) common += std::ranges::find(b, item) != b.end();
-  return count == 0 ? 1 : common / static_cast<double>(count);
-}
-
-EventScore judge_ranking(const std::vector<float>& logits, std::size_t truth) {
-  TROUPE_CHECK(truth < logits.size(), "the true item is one of the candidates");
-  const float own = logits[truth];
-  double sum = 0;
-  std::size_t rank = 0;
-  for (const float logit : logits) {
-    sum += std::exp(static_cast<double>(logit) - own);
-    rank += !(logit < own);
-  }
-  return {std::log(sum), rank};
-}
-
 RankEvents read_rank_events(const std::filesystem::path& model, const std::filesystem::path& data,
-                            const std::filesystem::path& evaluation) {
+                            const std::filesystem::path& evaluation, const std::filesystem::path& prompt) {
   const kernels::PlanLimits limits = plan_limits(kernels::read_decoder_config(model));
   const kernels::Vocabulary vocabulary = read_vocabulary_if_any(model, limits);
-  RankEvents events{.form = read_prompt_form(model, std::nullopt, limits, vocabulary)};
+  RankEvents events{.form = read_prompt_form(model, prompt.empty() ? std::nullopt : std::optional(prompt),
+                                             limits, vocabulary)};
   std::map<std::string, PutItem> catalog;
   for (PutItem& item : read_items(data, vocabulary)) catalog[item.item] = std::move(item);
   for (const EvaluationRow& row :
@@ -130,7 +107,7 @@ RankEvents read_rank_events(const std::filesystem::path& model, const std::files
     events.list.push_back(make_event(events.form, catalog, row));
     for (const std::string& name : plans_of(events.form)) {
       const std::string fault =
-          validate(plan_of(events.form, events.list.back(), {&parse_plan(name)}), limits);
+          validate(plan_of(events.form, events.list.back(), {&parse_plan(name, events.form)}), limits);
       if (!fault.empty()) throw ImportError("user " + row.user + ": " + fault);
     }
   }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "deploy/data/dataset.h"
-#include "deploy/lab/bench/bench_accuracy.h"
+#include "deploy/reports/ranking_quality.h"
 #include "kernels/decoder/decoder.h"
 #include "router/request/plans.h"
 
@@ -29,7 +29,6 @@ struct PlanVariant {
   std::string selection() const;  // "none" without a repair
   std::string correction() const;
 };
-const router::PlanKind& parse_plan(const std::string& name);  // throws std::invalid_argument
 
 // A request as tokens.
 struct RankEvent {
@@ -42,9 +41,11 @@ struct RankEvents {
   PromptForm form;
   std::vector<RankEvent> list;
 };
-// Returns the names of the plans that a form supports. Plans of a prefix cannot read a score behind each
-// candidate.
+// Returns the names of the plans of the arrangements that a form declares.
 std::vector<std::string> plans_of(const PromptForm& form);
+// Returns a plan of an arrangement that prompts of the form can have, declared or not. Throws
+// std::invalid_argument.
+const router::PlanKind& parse_plan(const std::string& name, const PromptForm& form);
 Plan plan_of(const PromptForm& form, const RankEvent& event, const PlanVariant& variant);
 
 // Returns the scores of the items, in their order.
@@ -81,16 +82,10 @@ class BlockBench {
   std::map<std::vector<Token>, Pages> blocks_;  // by the tokens that they see and their own
 };
 
-// Returns the true item's place among the candidates (ties count against it), and its surprise among them.
-EventScore judge_ranking(const std::vector<float>& logits, std::size_t truth);
-
-// Returns the fraction of the ten best items of `one` that are among the ten best of `other`. With fewer
-// than 20 items, the better half of the items is compared.
-double overlap_at_10(const std::vector<float>& one, const std::vector<float>& other);
-
-// Reads the requests of `evaluation`; if it is empty, of the evaluation file beside the model. Throws
-// ImportError, LoadError.
+// Reads the requests of `evaluation`; if it is empty, of the evaluation file beside the model. `prompt`:
+// the prompt form's file; empty = as a server finds it. Throws ImportError, LoadError.
 RankEvents read_rank_events(const std::filesystem::path& model, const std::filesystem::path& data,
-                            const std::filesystem::path& evaluation);
+                            const std::filesystem::path& evaluation,
+                            const std::filesystem::path& prompt = {});
 
 }  // namespace troupe::deploy

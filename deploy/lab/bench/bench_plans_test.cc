@@ -42,7 +42,7 @@ RankEvent event_of(const std::vector<std::vector<Token>>& items) {
 RankEvent three_items() { return event_of({{20, 21, 22, 23}, {24, 25}, {21, 22, 26}}); }
 
 std::vector<float> logits_of(const RankEvent& event, const char* plan, double repair = 0) {
-  return run_plan(*decoder(), plan_of(form, event, {&parse_plan(plan), {.share = repair}}));
+  return run_plan(*decoder(), plan_of(form, event, {router::find_plan(plan), {.share = repair}}));
 }
 double difference(const std::vector<float>& a, const std::vector<float>& b) {
   REQUIRE(a.size() == b.size());
@@ -88,12 +88,12 @@ TEST_SUITE("bench plans") {
     const auto model = decoder();
     BlockBench bench(*model, small_decoder());
     const RankEvent event = three_items();
-    const Plan plain = plan_of(form, event, {&parse_plan("causal")});
+    const Plan plain = plan_of(form, event, {router::find_plan("causal")});
     const BlockBench::Run full = bench.run(plain);
     CHECK(difference(full.scores, logits_of(event, "causal")) < 1e-5);
     double before = 0;
     for (const double share : {0.0, 0.3, 0.6, 1.0}) {
-      const PlanVariant variant{&parse_plan("blocks"),
+      const PlanVariant variant{router::find_plan("blocks"),
                                 {.share = share, .by = router::RepairChoice::By::tail, .mean = true}};
       const Plan plan = plan_of(form, event, variant);
       const BlockBench::Run first = bench.run(plan), again = bench.run(plan);
@@ -111,7 +111,7 @@ TEST_SUITE("bench plans") {
     const RankEvent event = three_items();
     BlockBench plain(*model, small_decoder()), keeping(*model, small_decoder(), true);
     for (const char* name : {"causal", "blocks"}) {
-      const Plan plan = plan_of(form, event, {&parse_plan(name)});
+      const Plan plan = plan_of(form, event, {router::find_plan(name)});
       const BlockBench::Run all = plain.run(plan), less = keeping.run(plan), again = keeping.run(plan);
       CHECK(difference(all.scores, less.scores) < 1e-5);
       CHECK(difference(all.scores, again.scores) < 1e-5);
@@ -126,10 +126,11 @@ TEST_SUITE("bench plans") {
     RankEvent event = three_items();
     event.history = Tokens();
     const PlanVariant variant{
-        &parse_plan("blocks"), {.share = 0.4, .by = router::RepairChoice::By::attention}, true};
+        router::find_plan("blocks"), {.share = 0.4, .by = router::RepairChoice::By::attention}, true};
     PromptForm bare = form;
     bare.system = {};
-    const Plan plan = plan_of(bare, event, variant), plain = plan_of(bare, event, {&parse_plan("causal")});
+    const Plan plan = plan_of(bare, event, variant),
+               plain = plan_of(bare, event, {router::find_plan("causal")});
     const Plan chosen = bench.with_oracle(plan, plain);
     CHECK(chosen.repair.always.size() == plan.repair.budgets[0]);
     for (const std::uint32_t token : chosen.repair.always) CHECK(token >= 4);
@@ -143,9 +144,12 @@ TEST_SUITE("bench plans") {
   }
 
   TEST_CASE("plan variant: names include the repaired share, and unknown plans are refused") {
-    CHECK(PlanVariant{&parse_plan("item"), {.share = 0.25}}.name() == "item +25 %");
-    CHECK(PlanVariant{&parse_plan("user")}.name() == "user");
-    CHECK_THROWS_AS(parse_plan("items"), std::invalid_argument);
+    CHECK(PlanVariant{router::find_plan("item"), {.share = 0.25}}.name() == "item +25 %");
+    CHECK(PlanVariant{router::find_plan("user")}.name() == "user");
+    const PromptForm form{.discriminant = {1}};
+    CHECK(parse_plan("apart", form).name == "apart");
+    CHECK_THROWS_AS(parse_plan("items", form), std::invalid_argument);
+    CHECK_THROWS_AS(parse_plan("towers", form), std::invalid_argument);
   }
 
   TEST_CASE("rank events: a file's requests are read, and those that do not fit the model are refused") {

@@ -36,7 +36,9 @@ struct TemporaryFolder {
 
 constexpr std::uint64_t pool_bytes_min = 1 << 20;  // minimum of the setting pool.memory
 
-bool keeps_items(const std::string& policy) { return policy != "recompute" && policy != "user"; }
+bool keeps_items(const std::string& policy) {
+  return policy != "recompute" && policy != "user" && policy != "causal";
+}
 
 std::shared_ptr<FreshCandidates> fresh_candidates(const BenchRank& bench,
                                                   const kernels::Vocabulary& vocabulary) {

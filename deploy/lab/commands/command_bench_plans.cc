@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "deploy/data/text_file.h"
+#include "deploy/lab/bench/bench_accuracy.h"
 #include "deploy/lab/bench/bench_plans.h"
 #include "deploy/lab/bench/bench_prototypes.h"
 #include "deploy/lab/commands/command_bench.h"
@@ -20,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 struct PlanRunOptions {
-  std::string model, data, evaluation, json, prototypes;
+  std::string model, data, prompt, evaluation, json, prototypes;
   std::vector<std::string> plans;
   std::vector<std::string> selections{"first", "importance", "deviation", "tail"};
   std::vector<std::string> corrections{"none", "mean"};
@@ -96,7 +97,7 @@ PlanVariant variant_named(const router::PlanKind& plan, const std::string& selec
 std::vector<VariantRun> variants_of(const PlanRunOptions& options, const PromptForm& form) {
   std::vector<VariantRun> runs;
   for (const std::string& name : options.plans.empty() ? plans_of(form) : options.plans) {
-    const router::PlanKind& plan = parse_plan(name);
+    const router::PlanKind& plan = parse_plan(name, form);
     if (options.plans.empty() && name == "all_blocks" && !form.scores_each()) continue;
     runs.push_back({{&plan, {}}});
     if (!plan.repairs) continue;
@@ -192,7 +193,7 @@ json to_json(const std::vector<VariantRun>& runs) {
 // Runs one request under every plan in a row, so that all plans see the same state of the machine.
 void run_event(BlockBench& bench, const RankEvents& events, const RankEvent& event,
                std::vector<VariantRun>& runs) {
-  static const router::PlanKind& causal = parse_plan("causal");
+  static const router::PlanKind& causal = router::exact_plan(Arrangement::causal);
   const Plan plain = plan_of(events.form, event, {&causal, {}});
   const std::vector<float> full = bench.run(plain).scores;
   for (VariantRun& run : runs) {
@@ -208,7 +209,7 @@ void run_event(BlockBench& bench, const RankEvents& events, const RankEvent& eve
 
 int run_bench_plans(const PlanRunOptions& options) {
   check_output(options.json);
-  RankEvents events = read_rank_events(options.model, options.data, options.evaluation);
+  RankEvents events = read_rank_events(options.model, options.data, options.evaluation, options.prompt);
   std::vector<VariantRun> runs = variants_of(options, events.form);
   if (options.events > 0 && options.events < events.list.size()) events.list.resize(options.events);
   const kernels::DecoderModel model = kernels::read_decoder(options.model);
@@ -254,12 +255,13 @@ void add_plans(Command bench) {
       "Measure ranking quality under each plan of the same prompts, including plans with repaired blocks");
   command.add_option("--model", options->model, "Model directory").required();
   command.add_option("--data", options->data, "Catalog folder, as for import").required();
+  command.add_option("--prompt", options->prompt, "Prompt form; default: prompt.json of the model directory");
   command.add_option("--eval", options->evaluation,
                      "File of requests; default: eval.tsv.gz of the model directory");
   command
-      .add_option(
-          "--plans", options->plans,
-          "Plans to run, some of " + router::plan_names() + "; default: those that fit the model's prompts")
+      .add_option("--plans", options->plans,
+                  "Plans to run, some of " + router::plan_names() +
+                      "; default: those of the arrangements that the prompt form declares")
       .comma_separated();
   command
       .add_option("--selection", options->selections,

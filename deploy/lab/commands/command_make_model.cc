@@ -57,6 +57,14 @@ int make_climber_model(const MakeModelOptions& options) {
   return 0;
 }
 
+// The form of a model that no training binds to an arrangement.
+constexpr std::string_view prompt_text = R"({
+  "system": ["<bos>", "<sys_1>", "<sys_2>", "<sys_3>", "<sys_4>", "<sys_5>", "<sys_6>", "<sys_7>"],
+  "user": ["<user>"], "instruction": ["<instr_1>", "<instr_2>", "<instr_3>"], "discriminant": ["<disc>"],
+  "arrangements": ["item_first", "user_first", "causal"], "interchangeable": ["item_first", "user_first"]
+}
+)";
+
 int run_make_model(const MakeModelOptions& options) {
   const std::filesystem::path folder = options.out;
   if (std::filesystem::exists(folder) && !std::filesystem::is_empty(folder))
@@ -67,6 +75,7 @@ int run_make_model(const MakeModelOptions& options) {
   write_decoder(kernels::random_decoder(config, options.seed), folder, formats.at(options.stored_as),
                 options.shards);
   write_output((folder / "vocab.json").string(), vocabulary_text(config.vocabulary));
+  write_output((folder / "prompt.json").string(), std::string(prompt_text));
   const kernels::PlanLimits limits = plan_limits(kernels::read_decoder_config(folder));
   // checks that it can be served
   read_prompt_form(folder, std::nullopt, limits, read_vocabulary_if_any(folder, limits));

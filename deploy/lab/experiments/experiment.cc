@@ -40,8 +40,13 @@ PlanSetup plan_setup(const Experiment& e, const sim::Hardware& hardware) {
   return setup;
 }
 
+// A policy without plans of its own considers the exact plans of the interchangeable arrangements.
 bool considers(const router::Policy& policy, std::string_view plan) {
-  return policy->reuses && std::ranges::find(policy->plans, plan) != policy->plans.end();
+  if (!policy->reuses) return false;
+  if (!policy->plans.empty()) return std::ranges::find(policy->plans, plan) != policy->plans.end();
+  const router::PlanKind& kind = *router::find_plan(plan);
+  const std::vector<Arrangement> served = sim::Scenario().interchangeable;
+  return !kind.approximate && std::ranges::find(served, kind.arrangement) != served.end();
 }
 bool uses_blocks(const router::Policy& policy) {
   return considers(policy, "blocks") || considers(policy, "all_blocks");
@@ -241,6 +246,8 @@ sim::Scenario scenario_of(const Experiment& e) {
   s.policy = policy_of(e);
   s.shared_areas = e.shared_areas;
   s.approximate = e.approximate;
+  // Plans of blocks approximate the plain prompt.
+  if (e.approximate > 0) s.interchangeable.push_back(Arrangement::causal);
   s.routing = routing_of(e);
   s.placement = placement_of(e);
   s.precompute = uses_items(s.policy);

@@ -38,7 +38,7 @@ void describe(const Config& config, ServedModel& model) {
   model.config = config;
   describe_model(model, all_families());
   const std::string directory = required_directory(config.model);
-  if (model.prompt.generates() || model.prompt.scores_each() || !model.prompt.history_plan.empty())
+  if (model.prompt.generates() || model.prompt.scores_each() || model.prompt.items_are_tokens())
     throw std::invalid_argument(directory +
                                 " is not a ranker that reads its scores at a discriminant; expected such a "
                                 "model, because no others can be simulated as served");

@@ -104,6 +104,9 @@ struct RankRequest {
   history @13 :List(Text);
   # History of a user without a profile, in place of `user`: item ids, oldest first.
   trace @14 :TraceContext $internal $ifAny;
+  arrangement @15 :Text $cppType("Arrangement") $cppDefault("Arrangement::unnamed");
+  # Declared arrangement to be served: causal | user_first | item_first | candidates_apart; "" = the
+  # form's first, or one of those that it lists as interchangeable.
 }
 
 struct RankedItem {
@@ -143,6 +146,8 @@ struct RankReply {
   featuresStale @18 :UInt32 $Json.name("features_stale");      # 1 if the answer used stale features
   featuresMissing @19 :UInt32 $Json.name("features_missing");  # 1 if the answer used no features
   skipped @20 :List(Text) $ifAny;                 # candidates missing from the catalog
+  arrangement @21 :Text $cppType("Arrangement") $cppDefault("Arrangement::unnamed");
+  # Arrangement whose scores these are.
 }
 
 # ---- Scores of label tokens --------------------------------------------------------------------------------
