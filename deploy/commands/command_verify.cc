@@ -1,5 +1,6 @@
 // `troupe verify`: compares a model's scores under each arrangement and each reuse with the plain
 // computation and with golden scores, and declares in the prompt form what was shown.
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -27,11 +28,14 @@ int run_verify(const VerifyCommand& command) {
   options.evaluation = command.evaluation;
   options.golden = command.golden;
   for (const std::string& word : command.arrangements) {
-    Arrangement& arrangement = options.arrangements.emplace_back();
+    Arrangement arrangement = Arrangement::unnamed;
     const auto unknown = read_word(word, arrangement);
     if (unknown || arrangement == Arrangement::unnamed)
       throw std::invalid_argument("--arrangements has \"" + word.substr(0, 40) +
                                   "\"; expected some of causal, user_first, item_first, candidates_apart");
+    if (std::ranges::find(options.arrangements, arrangement) != options.arrangements.end())
+      throw std::invalid_argument("--arrangements has \"" + word + "\" twice; expected each once");
+    options.arrangements.push_back(arrangement);
   }
   check_output(command.json);
   const VerifyReport report = verify(options);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <utility>
 
 #include "deploy/data/dataset.h"
 #include "deploy/models/engine.h"
@@ -102,7 +103,7 @@ class Verification {
   void find_quality_faults();
   void write();
 
-  const VerifyOptions& options_;
+  VerifyOptions options_;
   VerifyReport report_;
   ServedModel model_;
   FormFile form_file_;            // where the form is read; its text is empty if there is none
@@ -112,10 +113,12 @@ class Verification {
   std::unique_ptr<ArrangementScores> scores_;
   std::map<std::string, PutUser> users_;  // of golden lines
   std::vector<ArrangementSamples> samples_;
+  bool notes_undeclared_ = false;  // a note says that a golden line names an undeclared arrangement
 };
 
 void Verification::read_form() {
   const std::filesystem::path own = std::filesystem::path(options_.config.model.directory) / "prompt.json";
+  if (options_.prompt.empty()) options_.prompt = options_.config.model.prompt;
   const bool is_new = options_.write && !options_.prompt.empty() && !std::filesystem::exists(options_.prompt);
   target_ = options_.prompt.empty() ? own : options_.prompt;
   model_.config.model.prompt = is_new ? "" : options_.prompt.string();
@@ -206,6 +209,9 @@ void Verification::compare_named(const GoldenLine& line, const VerifiedRequest& 
   const std::vector<float> scores = golden_scores(line, request, named);
   const GoldenDifference difference = compare(line.scores, scores, report_.golden.relative);
   report_.golden.named_equal += !difference.beyond;
+  if (!model_.prompt.declares(named) && !std::exchange(notes_undeclared_, true))
+    report_.notes.push_back(line.where + " names " + std::string(word_of(named)) +
+                            ", which the form does not declare: no request is served it.");
   if (difference.beyond) report_.golden.faults.push_back(golden_fault(line, scores, difference, named));
 }
 
@@ -240,7 +246,10 @@ void Verification::add_golden_faults(const std::vector<std::vector<std::string>>
   GoldenCheck& golden = report_.golden;
   const std::size_t unnamed = golden.lines - golden.named;
   if (unnamed == 0) return;
-  const auto closest = std::ranges::max_element(golden.arrangements, {}, &GoldenArrangement::equal);
+  const auto is_further = [](const GoldenArrangement& one, const GoldenArrangement& other) {
+    return one.equal != other.equal ? one.equal < other.equal : one.largest > other.largest;
+  };
+  const auto closest = std::ranges::max_element(golden.arrangements, is_further);
   if (closest->equal == unnamed) {
     golden.equals = closest->arrangement;
     return;

@@ -211,7 +211,11 @@ TEST_SUITE("verification") {
     REQUIRE(report.faults.size() == 1);
     CHECK(report.faults[0].find("the golden scores equal candidates_apart, and requests are served causal; "
                                 "declare it: \"arrangements\": [\"candidates_apart\"]") == 0);
-    CHECK(world.golden(world.golden_line(1, apart, 0, "candidates_apart")).faults.empty());
+    const VerifyReport named = world.golden(world.golden_line(1, apart, 0, "candidates_apart"));
+    CHECK(named.faults.empty());
+    REQUIRE(named.notes.size() > 0);
+    CHECK(printed(named).find("names candidates_apart, which the form does not declare") !=
+          std::string::npos);
     CHECK(world.golden(world.golden_line(1, apart, 0, "causal")).faults.size() == 1);
     CHECK_THROWS_WITH_AS(world.golden(world.golden_line(1, apart, 0, "towers")),
                          doctest::Contains("arrangement is towers; expected one of causal"), ImportError);

@@ -35,11 +35,11 @@ std::string declared_text(const PromptForm& form) {
 std::string why_not_allowed(const PolicyKind& policy, Arrangement named, const PromptForm& form) {
   const std::vector<Arrangement> own = arrangements_of(policy);
   if (own.empty()) return "";
-  if (named != Arrangement::unnamed && !contains(own, named))
-    return "has no plan of arrangement \"" + std::string(word_of(named)) + "\"";
+  if (named != Arrangement::unnamed)  // a declared one
+    return contains(own, named) ? "" : "has no plan of arrangement \"" + std::string(word_of(named)) + "\"";
   if (!contains_all(form.arrangements, own))
     return "serves " + words_of(own) + ", which the model's form does not declare";
-  if (named == Arrangement::unnamed && own.size() > 1 && !contains_all(form.served(), own))
+  if (own.size() > 1 && !contains_all(form.served(), own))
     return "chooses among " + words_of(own) + ", which the model's form does not list as interchangeable";
   return "";
 }

@@ -49,6 +49,7 @@ TEST_CASE("allowed plans: the first declared arrangement serves, others if a req
   CHECK(plans_of("item", user_first, form) == "other_policy");
   CHECK(plans_of("bat", unnamed, form) == "other_policy");  // both are declared, but not interchangeable
   CHECK(plans_of("bat", user_first, form) == "user");
+  CHECK(plans_of("bat", user_first, form_of({user_first, causal})) == "user");
 }
 
 TEST_CASE("allowed plans: policies choose among interchangeable arrangements alone") {

@@ -30,6 +30,7 @@ MODEL, DATA = os.path.join(SHARED, "models/tiny-ranker-games"), os.path.join(SHA
 FORM = os.path.join(HERE, "../forms/games.json")
 TOLERANCE, SKIPPED, UP_WITHIN_S = 1e-4, 77, 60
 GOLDEN = {"causal": "causal", "user_first": "up", "item_first": "ip"}
+INTERCHANGEABLE = json.load(open(FORM))["interchangeable"]
 EVENTS_MAX = 60  # of the histories in the evaluation file
 
 
@@ -94,7 +95,8 @@ class Node:
 
 
 def largest_difference(scores, candidates, expected):
-    return max(abs(scores[str(item)] - score) for item, score in zip(candidates, expected))
+    off = [abs(scores[str(item)] - score) for item, score in zip(candidates, expected)]
+    return max(off) if all(one < float("inf") for one in off) else float("inf")  # also for NaN
 
 
 class Check:
@@ -106,6 +108,12 @@ class Check:
         self.largest[kind] = max(self.largest.get(kind, 0.0), off)
         if not off < TOLERANCE:
             self.faults.append(f"{kind}: {what}: scores differ by {off:.6f}")
+
+    def served(self, kind, served, named, declares, what):
+        """Checks the arrangement of a reply: the named one, or one that the form serves without a name."""
+        allowed = [named] if named else INTERCHANGEABLE if declares else ["causal"]
+        if served not in allowed:
+            self.faults.append(f"{kind}: {what}; expected {' or '.join(allowed)}")
 
 
 def check_golden(node, golden, check, declares):
@@ -119,8 +127,9 @@ def check_golden(node, golden, check, declares):
                 reply, scores = node.rank(request["user_id"], request["candidates"], **members)
                 served = reply["arrangement"]
                 what = f"user {request['user_id']}, {named or 'default'}, {state}, served {served}"
-                if named and served != named or not declares and served != "causal":
-                    check.faults.append(f"golden: {what}; expected {named or 'causal'}")
+                check.served("golden", served, named, declares, what)
+                if state == "reused" and not reply["tokens_reused"]:
+                    check.faults.append(f"golden: {what}: nothing was reused")
                 expected = request["plans"][GOLDEN[served]]["logits"]
                 kind = f"golden {'declared' if declares else 'undeclared'} {named or 'default'}"
                 check.add(kind, largest_difference(scores, request["candidates"], expected), what)
@@ -180,8 +189,8 @@ def read_items(vocabulary):
     return tokens
 
 
-def check_many(node, world, check, requests, kind, arrangements):
-    users = max(4, requests // 8)
+def check_many(node, world, check, requests, kind, arrangements, reuses=True):
+    users, reused = max(4, requests // 8), 0
     for number in range(requests):
         user = f"r{world.random.randrange(users)}"
         if user not in world.users:
@@ -189,8 +198,13 @@ def check_many(node, world, check, requests, kind, arrangements):
         candidates = world.candidates()
         named = world.random.choice(arrangements)
         reply, scores = node.rank(user, candidates, **({"arrangement": named} if named else {}))
+        what = f"request {number}, {named or 'default'}, served {reply['arrangement']}"
+        check.served(kind, reply["arrangement"], named, len(arrangements) > 1, what)
         expected = world.expected(user, candidates, reply["arrangement"])
-        check.add(kind, largest_difference(scores, candidates, expected), f"request {number}, {named}")
+        check.add(kind, largest_difference(scores, candidates, expected), what)
+        reused += reply["tokens_reused"]
+    if reuses and not reused:
+        check.faults.append(f"{kind}: nothing was reused in {requests} requests")
 
 
 def run(args):

@@ -103,6 +103,8 @@ def discriminant_prompt(form, arrangement, history, items):
     user, longest = form["user"] + history, max(map(len, items))
     system = prompt.add(form["system"], 0, [])
     at = len(form["system"])
+    if arrangement not in ("causal", "user_first", "item_first"):
+        raise ValueError(f"no prompt of arrangement {arrangement}")
     if arrangement == "item_first":
         parts = [prompt.add(item, at, [system]) for item in items]
         parts.append(prompt.add(user, at + longest, [system, *parts]))
