@@ -20,7 +20,7 @@ bool contains_all(std::span<const Arrangement> arrangements, std::span<const Arr
 // Returns the arrangements of which a request may be served one.
 std::vector<Arrangement> served(const Policy& policy, Arrangement named, const PromptForm& form) {
   if (named != Arrangement::unnamed) return {named};
-  std::vector<Arrangement> own = arrangements_of(*policy.operator->());
+  std::vector<Arrangement> own = arrangements_of(policy.kind());
   if (own.size() == 1) return own;
   return {form.served().begin(), form.served().end()};
 }
@@ -71,7 +71,7 @@ std::optional<Refusal> reject_if_not_allowed(const Policy* policy, Arrangement n
                    "arrangement \"" + std::string(word_of(named)) + "\" is not declared by the model's form",
                    "arrangement", declared_text(form)};
   if (!policy) return std::nullopt;
-  const std::string why = why_not_allowed(*policy->operator->(), named, form);
+  const std::string why = why_not_allowed(policy->kind(), named, form);
   if (why.empty()) return std::nullopt;
   const auto why_not = [&](const PolicyKind& kind) { return why_not_allowed(kind, named, form); };
   return Refusal{
@@ -81,7 +81,7 @@ std::optional<Refusal> reject_if_not_allowed(const Policy* policy, Arrangement n
 
 std::string why_not_usual(const Policy& policy, const PromptForm& form) {
   if (form.generates()) return "";  // no policy chooses among plans
-  const std::vector<Arrangement> own = arrangements_of(*policy.operator->());
+  const std::vector<Arrangement> own = arrangements_of(policy.kind());
   if (contains_all(form.served(), own)) return "";
   return "serves " + words_of(own) + ", but the model's form allows requests that name none " +
          words_of(form.served()) + " alone";
@@ -92,7 +92,7 @@ std::string usual_policy_names(const PromptForm& form) {
 }
 
 Policy policy_for(const Policy& usual, Arrangement named) {
-  const std::vector<Arrangement> own = arrangements_of(*usual.operator->());
+  const std::vector<Arrangement> own = arrangements_of(usual.kind());
   if (named == Arrangement::unnamed || own.empty() || contains(own, named)) return usual;
   return policy("planner");
 }

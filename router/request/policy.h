@@ -59,6 +59,7 @@ struct PolicyKind {
 class Policy {
  public:
   const PolicyKind* operator->() const { return kind_; }
+  const PolicyKind& kind() const { return *kind_; }
   const RepairChoice& repair() const;
   // Returns the repair for one of its plans.
   RepairChoice repair_of(const PlanKind& plan) const;

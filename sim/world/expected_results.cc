@@ -71,8 +71,8 @@ Prompt prompt_of(const PromptForm& form, const Profile& profile, std::span<const
   return prompt;
 }
 
-// Order: system → user → items, each starting after the user → instruction, discriminant, starting after
-// the longest item.
+// Order: system → user → items, each starting after the user → instruction, discriminant, starting
+// after the longest item.
 std::vector<SegmentValue> user_plan_values(const Prompt& p, Values& values) {
   std::vector<SegmentValue> seen;
   values.add(p.form.system, 0, {}, seen);

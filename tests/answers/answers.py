@@ -83,6 +83,14 @@ class Node:
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
 
+    def evicted(self):
+        """Returns the number of blocks that were evicted since the start."""
+        with urllib.request.urlopen(self.url + "/metrics", timeout=60) as reply:
+            lines = reply.read().decode().splitlines()
+        return sum(
+            float(line.split()[-1]) for line in lines if line.startswith("troupe_blocks_evicted_total")
+        )
+
     def put(self, user, history):
         status, reply = self.ask("PUT", f"/v1/users/{user}", {"history": [str(item) for item in history]})
         assert status == 200, reply
@@ -189,8 +197,9 @@ def read_items(vocabulary):
     return tokens
 
 
-def check_many(node, world, check, requests, kind, arrangements, reuses=True):
-    users, reused = max(4, requests // 8), 0
+def check_many(node, world, check, requests, kind, arrangements, users=0):
+    """`users`: number of users that requests are drawn for; 0 = few, so that they return."""
+    users, reused = users or max(4, requests // 8), 0
     for number in range(requests):
         user = f"r{world.random.randrange(users)}"
         if user not in world.users:
@@ -203,7 +212,7 @@ def check_many(node, world, check, requests, kind, arrangements, reuses=True):
         expected = world.expected(user, candidates, reply["arrangement"])
         check.add(kind, largest_difference(scores, candidates, expected), what)
         reused += reply["tokens_reused"]
-    if reuses and not reused:
+    if not reused:
         check.faults.append(f"{kind}: nothing was reused in {requests} requests")
 
 
@@ -226,9 +235,12 @@ def run(args):
                 node.start()
                 check_many(node, world, check, per_phase, f"{label} restarted", arrangements)
                 node.close()
-                node.settings[0] = "pool.memory=3MiB"
+                node.settings[0] = "pool.memory=1MiB"
                 node.start()
-                check_many(node, world, check, per_phase, f"{label} evicting", arrangements)
+                kind = f"{label} evicting"
+                check_many(node, world, check, per_phase, kind, arrangements, users=2 * per_phase)
+                if not node.evicted():
+                    check.faults.append(f"{kind}: nothing was evicted")
             finally:
                 if node.process.poll() is None:
                     node.close()
