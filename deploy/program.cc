@@ -19,9 +19,9 @@ Program troupe_program() {
       .about =
           "Troupe serves generative recommenders: it ranks and generates items for users, and reuses keys "
           "and values that it computed before. The program troupe-lab measures, simulates and plans.",
-      .commands = {add_serve, add_node, add_members, add_certs, add_keys, add_rank, add_generate, add_status,
-                   add_import, add_verify, add_check, add_backup, add_restore, add_prototypes,
-                   add_trace_capture, add_logits, add_config},
+      .commands = {add_serve, add_node, add_members, add_certs, add_keys, add_rank, add_explain, add_generate,
+                   add_replay, add_status, add_import, add_verify, add_check, add_backup, add_restore,
+                   add_prototypes, add_trace_capture, add_logits, add_config},
       // lab_commands_test.cc compares this list with the commands of troupe-lab.
       .elsewhere = {
           .program = "troupe-lab",

@@ -10,6 +10,8 @@
 #include "router/fleet/routing.h"
 #include "router/precompute/item_assignment.h"
 #include "router/precompute/precompute.h"
+#include "router/recompute/answer_verifier.h"
+#include "router/recompute/replays.h"
 #include "router/request/policy.h"
 #include "router/request/request_check.h"
 #include "router/tenants/tenants.h"
@@ -69,6 +71,8 @@ struct RouterConfig {
   std::size_t suspects_max = 1'024;
   FeatureWatchConfig features;
   PrecomputeConfig precompute;
+  VerifyConfig verify;
+  ReplayConfig replay;
   std::shared_ptr<const ItemAssignment>
       places;  // item assignment; null = blocks go to any node with capacity
 };

@@ -71,6 +71,9 @@ RouterCore::RouterCore(RouterConfig config)
       attempts_(attempts_config(config_), {config_.routing.by, workers_, queues_},
                 {{config_.shared_areas, config_.reports_uses_elsewhere}, workers_, tenants_, pull_cost_},
                 {config_.budget, tenants_, queues_, workers_}, other_routers(), workers_, queues_, flights_),
+      verifier_(config_.verify, workers_, flights_, attempts_),
+      replays_({config_.replay, config_.form, config_.budget_max}, availability_, versions_, workers_,
+               other_routers(), outcomes_),
       answers_({config_.costs, config_.measures_pulls, config_.block_pace}, workers_, pull_cost_, flights_),
       planning_(planning_config(config_),
                 {config_.in_flight_max,
@@ -83,7 +86,7 @@ RouterCore::RouterCore(RouterConfig config)
                  flights_},
                 versions_, share_, leader_, pull_cost_, names_, precompute_, flights_, attempts_),
       stored_data_({config_.form, config_.limits, config_.budget, config_.writes_in_flight_max},
-                   availability_, versions_, leader_, names_, precompute_, outcomes_),
+                   availability_, versions_, leader_, names_, precompute_, replays_, outcomes_),
       reloads_({config_.coordinate, config_.reload_budget, config_.heartbeat, config_.limits.id_bytes_max},
                versions_, share_, workers_, flights_, outcomes_),
       early_(config_.in_flight_max, {config_.budget, config_.budget_max}, availability_) {
@@ -125,12 +128,18 @@ void RouterCore::on_message(Step step, Address from, Message&& message) {
     if (!precompute_.on_found(step, *found)) planning_.on_found(step, std::move(*found));
   } else if (auto* executed = std::get_if<Executed>(&message)) {
     Flight* flight = flights_.find(executed->id);
-    if (!flight)
-      precompute_.on_executed(step, *executed);
-    else if (attempts_.on_executed(step, from, *flight, *executed))
+    if (!flight) {
+      if (!verifier_.on_executed(step, from, *executed) && !replays_.on_executed(step, from, *executed))
+        precompute_.on_executed(step, *executed);
+    } else if (attempts_.on_executed(step, from, *flight, *executed)) {
+      verifier_.note(step, *flight, from.node, *executed);
+      replays_.note(step, *flight, from.node, *executed);
       answers_.answer(step, *flight, from.node, std::move(*executed));
+    }
   } else if (auto* refused = std::get_if<Refused>(&message)) {
-    if (!precompute_.on_refused(step, *refused)) attempts_.on_refused(step, from, std::move(*refused));
+    if (!verifier_.on_refused(step, from, *refused) && !replays_.on_refused(step, from, *refused) &&
+        !precompute_.on_refused(step, *refused))
+      attempts_.on_refused(step, from, std::move(*refused));
   } else if (auto* put_user = std::get_if<PutUser>(&message)) {
     stored_data_.on_write(step, from, std::move(*put_user));
   } else if (auto* delete_user = std::get_if<DeleteUser>(&message)) {
@@ -147,6 +156,10 @@ void RouterCore::on_message(Step step, Address from, Message&& message) {
     stored_data_.on_read(step, from, std::move(*get_item));
   } else if (const auto* reload = std::get_if<Reload>(&message)) {
     reloads_.on_reload(step, from, *reload);
+  } else if (auto* replay = std::get_if<ReplayRequest>(&message)) {
+    replays_.on_request(step, from, std::move(*replay));
+  } else if (auto* replayed = std::get_if<ReplayReply>(&message)) {
+    replays_.on_reply(step, from, std::move(*replayed));
   } else {
     on_news(step, from, std::move(message));
   }
@@ -191,6 +204,7 @@ void RouterCore::on_done(Step step, JobDone&& done) {
   if (availability_.on_done(step, done.job, done.result)) return;
   if (planning_.on_done(step, done.job, done.result)) return;
   if (stored_data_.on_done(step, done.job, done.result)) return;
+  if (replays_.on_done(step, done.job, done.result)) return;
   TROUPE_CHECK(precompute_.on_listed(step, done.job, done.result),
                "a finished job was started by this router");
 }
@@ -201,6 +215,7 @@ void RouterCore::on_timer(Step step, std::uint64_t timer) {
   if (timer == beat_timer) return on_beat(step);
   if (Flight* flight = flights_.find(serial_of(timer))) return on_flight_timer(step, *flight, timer);
   stored_data_.on_deadline(step, serial_of(timer));
+  replays_.on_deadline(step, serial_of(timer));
 }
 
 void RouterCore::on_flight_timer(Step step, Flight& flight, std::uint64_t timer) {
@@ -237,6 +252,8 @@ void RouterCore::on_beat(Step step) {
   reloads_.advance(step);
   availability_.tick(step);
   pull_cost_.beat();
+  verifier_.on_beat(step);
+  replays_.on_beat(step);
   step.effects.set_timer(beat_timer, step.now + config_.heartbeat);
 }
 
@@ -274,6 +291,7 @@ void RouterCore::on_heartbeat(Step step, NodeId node, const Heartbeat& heartbeat
 
 void RouterCore::on_peer_lost(Step step, NodeId node) {
   leader_.lose(node);
+  replays_.lose_router(step, node);
   if (!workers_.has(node)) return;
   if (workers_.lose(node)) step.effects.log(LogLevel::warning, "worker_lost", {{"node", node}});
   lose_workers(step, {&node, 1}, "is gone");
@@ -283,6 +301,8 @@ void RouterCore::on_peer_lost(Step step, NodeId node) {
 void RouterCore::lose_workers(Step step, std::span<const NodeId> nodes, const char* why) {
   attempts_.lose(step, nodes, why);
   precompute_.lose(step, nodes);
+  verifier_.lose(step, nodes);
+  replays_.lose(step, nodes);
 }
 
 // Requests of removed nodes go elsewhere. A leaving node gets no new plans once it drains, but
@@ -344,7 +364,9 @@ StatusReply RouterCore::status(Instant now, RequestId id) const {
                              .answers = answers_,
                              .planning = planning_,
                              .stored_data = stored_data_,
-                             .precompute = precompute_};
+                             .precompute = precompute_,
+                             .verifier = verifier_,
+                             .replays = replays_};
   return sources.reply(now, id);
 }
 
@@ -361,7 +383,8 @@ std::string RouterCore::check_bounds() const {
       {"early requests", early_.size(), in_flight},
       {"feature jobs", planning_.feature_jobs(), 2 * in_flight},
       {"writes", jobs, config_.writes_in_flight_max},
-      {"open ids", outcomes_.open_count(), flights_.size() + jobs + reloads_.in_progress()},
+      {"open ids", outcomes_.open_count(),
+       flights_.size() + jobs + reloads_.in_progress() + replays_.running()},
       {"remembered ids", outcomes_.recent_count(), config_.recent_max},
       {"waiting requests", queues_.waiting(), flights_.size()},
       {"tenants", tenants_.size(), 1 + config_.tenants.weights.size() + config_.tenants.tenants_max},
@@ -369,6 +392,10 @@ std::string RouterCore::check_bounds() const {
       {"suspects", attempts_.suspects(), config_.suspects_max},
       {"homes with uses to report", attempts_.homes(), workers_.nodes().size()},
       {"attempts", flights_.most_attempts(), 4},
+      {"waiting verifications", verifier_.pending(), config_.verify.pending_max},
+      {"replays", replays_.running(), config_.replay.replays_max},
+      {"answers to record", replays_.pending(), config_.replay.pending_max},
+      {"deleted users", replays_.deleted(), config_.replay.deleted_max},
   };
   for (const auto& [what, count, most] : bounds)
     if (count > most)

@@ -8,8 +8,8 @@
 //   the cluster      MemberWatch, WorkerTable, LeaderView, VersionKeeper, ModelShare, Availability
 //   flights          Planning (to the plan), Attempts (to the worker's result), Answers (to the
 //                    reply); Flights ends them, Outcomes gives each request its one outcome
-//   other requests   StoredDataRequests, Reloads; EarlyRequests while the versions are unknown
-//   background       Precompute
+//   other requests   StoredDataRequests, Reloads, Replays; EarlyRequests while the versions are unknown
+//   background       Precompute, AnswerVerifier
 // RouterCore wires the parts and says which part hears of which event. `step` is that list.
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +31,8 @@
 #include "router/flights/timers.h"
 #include "router/flights/worker_queues.h"
 #include "router/precompute/precompute.h"
+#include "router/recompute/answer_verifier.h"
+#include "router/recompute/replays.h"
 #include "router/reloads.h"
 #include "router/request/model_names.h"
 #include "router/request/pull_cost.h"
@@ -59,6 +61,7 @@ class RouterCore final : public Core {
   std::size_t retries_in_flight() const { return flights_.retried(); }
   bool swapping() const { return reloads_.in_progress() || versions_.swapping(); }
   bool precomputing() const { return !precompute_.is_idle(); }
+  bool verifying() const { return !verifier_.is_idle(); }
   bool draining() const { return availability_.draining(); }
   Revision members_epoch() const { return members_.epoch(); }
   // true if every item block is at its assigned node
@@ -106,6 +109,8 @@ class RouterCore final : public Core {
   Outcomes outcomes_;
   Flights flights_;
   Attempts attempts_;
+  AnswerVerifier verifier_;
+  Replays replays_;
   Answers answers_;
   Planning planning_;
   StoredDataRequests stored_data_;

@@ -97,6 +97,8 @@ CompleteRequest: everybody
 AppendEvents: everybody
 GetUser: everybody
 GetItem: everybody
+ReplayRequest: everybody
+ReplayReply: everybody
 )");
 }
 

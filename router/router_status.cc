@@ -74,6 +74,22 @@ void report_precompute(const Precompute& precompute, StatusReply& reply) {
   add(reply, "items_hot", precompute.items_hot());
 }
 
+void report_verification(const AnswerVerifier& verifier, StatusReply& reply) {
+  if (!verifier.is_on()) return;
+  add(reply, "answers_verified", verifier.equal() + verifier.different() + verifier.unstable());
+  add(reply, "answers_different", verifier.different());
+  add(reply, "answers_unstable", verifier.unstable());
+  add(reply, "verifications_dropped", verifier.dropped());
+  add(reply, "verifications_waiting", verifier.pending() + verifier.running());
+}
+
+void report_records(const Replays& replays, StatusReply& reply) {
+  if (!replays.is_on()) return;
+  add(reply, "replay_records", replays.records());
+  add(reply, "replay_bytes", replays.bytes());
+  add(reply, "replay_records_lost", replays.lost());
+}
+
 // Lists at most `workers_shown` workers; those with a problem come first.
 void report_workers(Instant now, const WorkerTable& workers, StatusReply& reply) {
   struct WorkerLine {
@@ -125,6 +141,8 @@ StatusReply RouterStatus::reply(Instant now, RequestId id) const {
     add(reply, "handed_on", precompute.is_migration_done() ? "yes" : "no");
   }
   report_precompute(precompute, reply);
+  report_verification(verifier, reply);
+  report_records(replays, reply);
   report_workers(now, workers, reply);
   report_recent(now, answers, reply);
   return reply;

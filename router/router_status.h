@@ -6,6 +6,8 @@
 #include "router/flights/attempts.h"
 #include "router/flights/planning.h"
 #include "router/precompute/precompute.h"
+#include "router/recompute/answer_verifier.h"
+#include "router/recompute/replays.h"
 #include "router/stored_data_requests.h"
 
 namespace troupe::router {
@@ -31,6 +33,8 @@ struct RouterStatus {
   const Planning& planning;
   const StoredDataRequests& stored_data;
   const Precompute& precompute;
+  const AnswerVerifier& verifier;
+  const Replays& replays;
 
   StatusReply reply(Instant now, RequestId id) const;
 };

@@ -50,6 +50,7 @@ StoredDataRequests::PendingWrite StoredDataRequests::pending(const RequestOrigin
     write.forget = {.kind = SegmentKind::user, .owner = owner_of_user(request.tenant, request.user)};
     if (!std::is_same_v<Request, DeleteUser>) write.forget.below = config_.form.history_part;
     write.appends = std::is_same_v<Request, AppendEvents>;
+    if (std::is_same_v<Request, DeleteUser>) write.deleted = RecordOwner{request.tenant, request.user};
   }
   return write;
 }
@@ -78,6 +79,7 @@ void StoredDataRequests::spread_news(Step step, PendingWrite& write) {
   } else if (write.forget.kind == SegmentKind::item) {
     precompute_.drop(write.forget.owner);
   }
+  if (write.deleted) replays_.forget_user(step, write.deleted->tenant, write.deleted->user);
   for (const NodeId node : leader_.leader_or_all(step.now))
     step.effects.send({node, Role::cache_meta}, write.forget);
 }

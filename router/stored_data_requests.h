@@ -9,6 +9,7 @@
 #include "router/fleet/availability.h"
 #include "router/flights/outcomes.h"
 #include "router/precompute/precompute.h"
+#include "router/recompute/replays.h"
 #include "router/request/model_names.h"
 #include "router/request/request_check.h"
 
@@ -24,13 +25,15 @@ class StoredDataRequests {
   };
   // These belong to the router and must outlive this object.
   StoredDataRequests(const Config& config, const Availability& availability, const VersionKeeper& versions,
-                     const LeaderView& leader, ModelNames& names, Precompute& precompute, Outcomes& outcomes)
+                     const LeaderView& leader, ModelNames& names, Precompute& precompute, Replays& replays,
+                     Outcomes& outcomes)
       : config_(config),
         availability_(availability),
         versions_(versions),
         leader_(leader),
         names_(names),
         precompute_(precompute),
+        replays_(replays),
         outcomes_(outcomes) {}
 
   template <class Request>
@@ -48,9 +51,10 @@ class StoredDataRequests {
   // A write that lives until its job ends, even after its client was refused at the deadline.
   struct PendingWrite {
     RequestOrigin origin;
-    Forget forget;            // what the caches must hear when it is done
-    std::optional<Item> put;  // without its block's name, which depends on the model at the end
-    bool appends = false;     // it appends events, and may change nothing
+    Forget forget;                       // what the caches must hear when it is done
+    std::optional<Item> put;             // without its block's name, which depends on the model at the end
+    bool appends = false;                // it appends events, and may change nothing
+    std::optional<RecordOwner> deleted;  // user that it deletes, whose records go too
     bool answered = false;
   };
   struct PendingRead {
@@ -71,6 +75,7 @@ class StoredDataRequests {
   const LeaderView& leader_;
   ModelNames& names_;
   Precompute& precompute_;
+  Replays& replays_;
   Outcomes& outcomes_;
   std::map<std::uint64_t, PendingWrite> writes_;  // by job
   std::map<std::uint64_t, PendingRead> reads_;

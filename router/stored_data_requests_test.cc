@@ -18,8 +18,11 @@ struct Bench {
   Availability availability{{}, versions, workers, leader};
   Precompute precompute{{.on = false}, workers, leader, form, own};
   Outcomes outcomes{16};
+  MemberWatch members{{{1}}, {0}};
+  ReplayConfig recording{.keep = {1'000'000}};
+  Replays replays{{recording, form}, availability, versions, workers, {members, 1}, outcomes};
   StoredDataRequests requests{
-      {form, limits, {1'000}, 1}, availability, versions, leader, names, precompute, outcomes};
+      {form, limits, {1'000}, 1}, availability, versions, leader, names, precompute, replays, outcomes};
   std::uint64_t next_id = 10;
   Effects effects;
 
@@ -89,6 +92,27 @@ TEST_CASE("stored data: a read is answered with what the job found") {
   b.requests.on_read(b.at(0), {1, Role::server}, GetItem{.id = 8, .item = "a"});
   b.done(11, Refusal{RefusalKind::not_found, "unknown_item"});
   CHECK(b.sent<Refused>().at(0).id == 8);
+}
+
+TEST_CASE("stored data: the records of a user go when the deletion has succeeded, not before") {
+  Bench b;
+  const auto dropped = [&] {
+    std::vector<RecordOwner> users;
+    for (const auto& effect : b.effects.list)
+      if (const auto* start = std::get_if<Effects::Start>(&effect))
+        if (const auto* drop = std::get_if<DropRecords>(&start->work))
+          users.insert(users.end(), drop->of.begin(), drop->of.end());
+    return users;
+  };
+  b.write(DeleteUser{.id = 1, .tenant = "t", .user = "ann"});
+  b.done(10, Refusal{RefusalKind::unavailable, "storage_failed"});
+  CHECK(dropped().empty());
+  b.write(DeleteUser{.id = 2, .tenant = "t", .user = "ann"});
+  b.done(11, WriteResult{.version = 4});
+  CHECK(dropped() == std::vector<RecordOwner>{{"t", "ann"}});
+  b.write(put(3));
+  b.done(13, WriteResult{.version = 5});
+  CHECK(dropped().empty());
 }
 
 }  // namespace stored_data_requests_test

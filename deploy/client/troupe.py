@@ -74,8 +74,9 @@ class Client:
     # ---- API calls ----
 
     def rank(self, user, candidates, **options):
-        """Ranks the candidates (item ids) for a user. options: top_k, policy, approximate,
-        request_timestamp, scenario, task, features, budget_us."""
+        """Ranks the candidates (item ids) for a user. options: top_k, policy,
+        arrangement, approximate, request_timestamp, scenario, task, features, unknown, explain,
+        budget_us."""
         return self._ask(
             "POST", "/v1/rank", self._of_model({"user": user, "candidates": list(candidates), **options})
         )

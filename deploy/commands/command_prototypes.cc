@@ -13,13 +13,13 @@ namespace troupe::deploy {
 namespace {
 
 struct PrototypesOptions {
-  std::string model, data, out;
+  std::string model, prompt, data, out;
   PrototypeRun run;
 };
 
 int run_prototypes(const PrototypesOptions& options) {
   PrototypeRun run = options.run;
-  run.model = options.model, run.data = options.data, run.out = options.out;
+  run.model = options.model, run.prompt = options.prompt, run.data = options.data, run.out = options.out;
   const PrototypeReport report = make_prototypes(run);
   const auto share = [&](std::uint64_t of) {
     return percent(static_cast<double>(of) /
@@ -43,6 +43,7 @@ void add_prototypes(Command app) {
   Command command =
       app.add_command("prototypes", "Make prototypes, which stand for tokens of users' histories");
   command.add_option("--model", options->model, "Model directory").required();
+  command.add_option("--prompt", options->prompt, "Prompt form; default: prompt.json of the model directory");
   command.add_option("--data", options->data, "Folder with catalog and users, as for import").required();
   command.add_option("--out", options->out, "File to write").required();
   command

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 struct RankOptions {
   ServerOptions server;
-  std::string user, policy, task, json_file, requests, data;
+  std::string user, policy, arrangement, task, json_file, requests, data;
   std::vector<std::string> candidates;
   std::uint32_t top = 5, users = 3, rounds = 2, scenario = 0;
   bool costs_only = false;
@@ -29,6 +29,7 @@ struct RankOptions {
 json rank(const RankOptions& options, const std::string& user, const std::vector<std::string>& candidates) {
   json body{{"user", user}, {"candidates", candidates}, {"top_k", options.top}};
   if (!options.policy.empty()) body["policy"] = options.policy;
+  if (!options.arrangement.empty()) body["arrangement"] = options.arrangement;
   if (options.scenario > 0) body["scenario"] = options.scenario;
   if (!options.task.empty()) body["task"] = options.task;
   return call(options.server, "POST", "/v1/rank", body);
@@ -219,6 +220,9 @@ void add_rank(Command app) {
   command.add_option("--policy", options->policy,
                      "Policy instead of the configured one: recompute, user, item, larger, bat, planner, "
                      "causal, blocks or all_blocks");
+  command.add_option("--arrangement", options->arrangement,
+                     "Declared arrangement to be served: causal, user_first, item_first or candidates_apart; "
+                     "default: as the model's prompt form says");
   command
       .add_option("--json", options->json_file,
                   "Write the reply as JSON to this file, or - for standard output")

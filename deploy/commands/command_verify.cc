@@ -41,7 +41,7 @@ int run_verify(const VerifyCommand& command) {
   const VerifyReport report = verify(options);
   print(command.json == "-" ? std::cerr : std::cout, report);
   if (!command.json.empty()) write_output(command.json, to_json(report).dump(2) + "\n");
-  return report.faults.empty() ? 0 : 1;
+  return report.is_well() ? 0 : 1;
 }
 
 }  // namespace
@@ -75,6 +75,8 @@ void add_verify(Command app) {
   command.add_flag(
       "--write", options->run.write,
       "Write arrangements and interchangeable into the prompt form; makes one where there is none");
+  command.add_flag("--skip-unknown", options->run.skip_unknown,
+                   "Leave out items of histories and candidates that the catalog lacks, and count them");
   command.add_option("--set", options->settings,
                      "Setting as name=value, such as pool.kv_format=bf16; may be repeated");
   command.add_option(

@@ -18,7 +18,9 @@ void add_members(Command app);  // `leave` and `members`
 void add_certs(Command app);
 void add_keys(Command app);
 void add_rank(Command app);
+void add_explain(Command app);
 void add_generate(Command app);
+void add_replay(Command app);
 void add_status(Command app);
 void add_import(Command app);
 void add_check(Command app);

@@ -171,6 +171,48 @@ TEST_SUITE("commands") {
     CHECK(server.body() == json{{"user", "ann"}, {"candidates", {"x", "y"}}, {"top_k", 7}});
   }
 
+  TEST_CASE("replay: asks for the request id, which must be given") {
+    OneRequest server;
+    CHECK_THROWS_WITH_AS(run({"replay", "r-1", "--server", server.server(), "--model", "games"}),
+                         doctest::Contains("not today"), std::runtime_error);
+    CHECK(server.body() == json{{"request_id", "r-1"}});
+    CHECK(run({"replay"}).status != 0);
+  }
+
+  TEST_CASE("rank: a named arrangement and policy are sent as they are") {
+    OneRequest server;
+    CHECK_THROWS_WITH_AS(run({"rank", "--server", server.server(), "--user", "ann", "--candidates", "x",
+                              "--arrangement", "item_first", "--policy", "planner"}),
+                         doctest::Contains("not today"), std::runtime_error);
+    CHECK(server.body() == json{{"user", "ann"},
+                                {"candidates", {"x"}},
+                                {"top_k", 5},
+                                {"arrangement", "item_first"},
+                                {"policy", "planner"}});
+  }
+
+  TEST_CASE("explain: it asks for an explanation of the named arrangement and all candidates") {
+    OneRequest server;
+    CHECK_THROWS_WITH_AS(run({"explain", "--server", server.server(), "--user", "ann", "--candidates", "x,y",
+                              "--arrangement", "item_first"}),
+                         doctest::Contains("not today"), std::runtime_error);
+    CHECK(
+        server.body() ==
+        json{{"user", "ann"}, {"candidates", {"x", "y"}}, {"arrangement", "item_first"}, {"explain", true}});
+    CHECK_THROWS_WITH(run({"explain", "--user", "ann"}), "explain needs --user and --candidates");
+    CHECK_THROWS_WITH(run({"explain", "--candidates", "x"}), "explain needs --user and --candidates");
+  }
+
+  TEST_CASE("prototypes: the prompt form of --prompt replaces that of the model directory") {
+    const TestFolder folder;
+    const std::string form = folder.path() / "form.json", out = folder.path() / "out";
+    folder.write("form.json",
+                 R"({"system":["<nosuch>"],"user":["<user>"],"instruction":[],"discriminant":["<disc>"]})");
+    CHECK_THROWS_WITH_AS(run({"prototypes", "--model", demo("model"), "--data", demo("world"), "--out", out,
+                              "--prompt", form}),
+                         doctest::Contains((form + ": system has \"<nosuch>\"").c_str()), std::exception);
+  }
+
   TEST_CASE("keys: keys in a file are added and revoked beside the others") {
     const TestFolder folder;
     const std::string location = folder.path() / "keys";

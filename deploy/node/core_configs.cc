@@ -7,6 +7,7 @@
 
 #include "deploy/data/device_option.h"
 #include "deploy/models/engine.h"
+#include "deploy/models/rounding.h"
 #include "deploy/node/item_placement.h"
 #include "placement/cost/device_profiles.h"
 #include "router/request/allowed_plans.h"
@@ -30,6 +31,12 @@ router::Policy serving_policy(const std::string& name, const PromptForm& form) {
                       router::usual_policy_names(form) +
                       ", or a prompt form that lists these arrangements as interchangeable (troupe verify)");
   return *policy;
+}
+
+// Computations in f32 are replayed to 1e-5 (the default), others up to their rounding.
+double replay_rounding(const Config& config) {
+  const double bound = rounding_bounds(config).reuse;
+  return bound > rounding_bounds({}).reuse ? bound : router::ReplayConfig{}.rounding;
 }
 
 // Returns true if requests that name nothing may reuse blocks of items that were computed alone.
@@ -120,6 +127,11 @@ router::RouterConfig router_config(const ServedModel& model, const NodeRoles& pl
   c.features = {.every = features_asked_every, .needs_items = settings.needs_items};
   c.precompute.on = config.pool.precompute_items && reads_item_blocks(model.prompt);
   c.precompute.refresh.hot_share = config.pool.hot_share;
+  c.verify.share = config.verify.share;
+  c.verify.rounding = rounding_bounds(config).reuse;
+  c.verify.budget = settings.deadline_max;
+  c.replay.keep = config.replay.keep;
+  c.replay.rounding = replay_rounding(config);
   c.places = item_places(config.pool.placement, place.workers);
   const placement::ModelShape& shape = model.facts.shape;
   c.costs = placement::unit_costs(shape);

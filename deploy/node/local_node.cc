@@ -12,6 +12,7 @@
 #include "deploy/node/membership.h"
 #include "deploy/node/model_compute.h"
 #include "deploy/node/node_cores.h"
+#include "deploy/node/record_folders.h"
 #include "deploy/node/store_reports.h"
 #include "kernels/base/check.h"
 #include "runtime/coordination/incarnation.h"
@@ -26,6 +27,11 @@ namespace {
 
 constexpr std::uint32_t router_executors = 3, cache_meta_executors = 1, store_executors = 2,
                         scrub_executors = 1;
+// At most one job about records runs at a time, so these never delay a request's job.
+constexpr std::uint32_t record_executors = 1;
+// Executor slots of the features beyond those of the router's executors.
+constexpr std::uint32_t refresh_slot = router_executors + record_executors, profile_slot = refresh_slot + 1,
+                        feature_slots = profile_slot + 1;
 
 std::int64_t wall_clock_us() {
   const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
@@ -113,6 +119,7 @@ LocalNode::LocalNode(Config config, NodeRoles place, MetricRegistry* metrics, co
   coordination_ = make_coordination(config_, roles_, coordination_damage_);
   incarnation_ = new_incarnation(*coordination_, roles_);
   if (roles_.worker) open_transport();
+  delete_other_records(folder, recorded_models());
   if (roles_.router)
     for (const auto& model : models_) open_router(*model);
   if (roles_.cache_meta) cache_meta_port_ = std::make_unique<CoordinationPort>(*coordination_, nullptr);
@@ -172,11 +179,10 @@ void LocalNode::open_transport() {
 void LocalNode::open_router(ServedModel& model) {
   const ModelFingerprints present = made_for(model.names.model_version, model.vocabulary, model.prompt);
   CachedFeatureOptions cached = cached_feature_options(model.config.features);
-  cached.slot = router_executors;  // one beyond the router's own lanes
+  cached.slot = refresh_slot;
   auto store = open_features(
       model.config, model.store ? model.store.get() : store_.get(),
-      feature_limits(model.config.router, model.facts),
-      router_executors + 2,  // and one for find_profile
+      feature_limits(model.config.router, model.facts), feature_slots,
       [names = router::BlockNames(model.prompt, model.names)](std::span<const Token> tokens) {
         return names.item(tokens);
       },
@@ -191,7 +197,33 @@ void LocalNode::open_router(ServedModel& model) {
     if (log_) log_(LogLevel::warning, "main", "feature_rows_without_model", fields);
   });
   const std::string own_keys = model.name.empty() ? "" : "model/" + model.name + "/";
-  model.router_port = std::make_unique<CoordinationPort>(*coordination_, model.features.get(), own_keys);
+  model.coordination_port =
+      std::make_unique<CoordinationPort>(*coordination_, model.features.get(), own_keys);
+  open_records(model);
+}
+
+// Returns the names of the models whose answers this node records; "" = the only model.
+std::set<std::string> LocalNode::recorded_models() const {
+  std::set<std::string> names;
+  for (const auto& model : models_)
+    if (roles_.router && model->config.replay.keep.us > 0) names.insert(model->name);
+  return names;
+}
+
+void LocalNode::open_records(ServedModel& model) {
+  const ReplaySettings& settings = model.config.replay;
+  if (settings.keep.us <= 0) return;
+  const std::filesystem::path folder = record_folder(required_data_dir(config_.node), model.name);
+  make_data_folder(folder);
+  model.records = std::make_unique<RecordStore>(
+      folder,
+      RecordStoreOptions{.keep = settings.keep,
+                         .bytes_max = settings.bytes_max,
+                         .now_us = wall_clock_us,
+                         .find_users = [&model](std::span<const std::string> keys, std::uint32_t slot) {
+                           return model.features->find_users(keys, slot);
+                         }});
+  model.record_port = std::make_unique<RecordPort>(*model.records, *model.coordination_port);
 }
 
 // Redis lost writes that it had acknowledged. The data must be imported again.
@@ -205,7 +237,7 @@ void LocalNode::report_loss(const std::string& what) const {
 ProfilePointer LocalNode::find_profile(const ServedModel& model, const std::string& tenant,
                                        const std::string& user) {
   const std::string key = user_key(tenant, user);
-  return model.features->find_users({&key, 1}, router_executors + 1).at(0).user;
+  return model.features->find_users({&key, 1}, profile_slot).at(0).user;
 }
 
 LocalNode::~LocalNode() = default;
@@ -240,8 +272,8 @@ void LocalNode::add_to(Host& host) {
     for (const auto& model : models_)
       host.add({{model->number, Role::router},
                 model->as_model_actor(cores.router(*model), actor_ids()),
-                model->router_port.get(),
-                router_executors});
+                model->router_port(),
+                router_executors + (model->records ? record_executors : 0)});
   if (roles_.cache_meta)
     host.add(
         {{roles_.node, Role::cache_meta}, cores.cache_meta(), cache_meta_port_.get(), cache_meta_executors});

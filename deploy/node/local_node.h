@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -91,6 +92,8 @@ class LocalNode {
   void open_worker();
   void open_transport();
   void open_router(ServedModel& model);
+  void open_records(ServedModel& model);
+  std::set<std::string> recorded_models() const;
   void report_loss(const std::string& what) const;
   void add_worker_to(Host& host, const NodeCores& cores);
   ServedModel& first() const { return *models_.front(); }

@@ -58,7 +58,7 @@ void open_compute(ServedModel& model, const ModelFamilies& families, PageArena& 
       .arena = arena,
       .slots = executors_of(model.config),
       .make_pages = engine.make_pages,
-      .loader = version_loader(families, model.config,
+      .loader = version_loader(families, model.config, model.prompt,
                                [rows, shards, settings = model.config.model](const std::string& version) {
                                  return through(rows, shards, settings, version);
                                }),

@@ -1,10 +1,13 @@
-// Finds and loads the versions of a model for a rollout: each has a folder named by its version,
-// and a folder with another model is refused.
+// Finds and loads the versions of a model for a rollout: each has a folder named by its version, and
+// a folder with another model, or with another prompt form than the served one, is refused.
 #include "deploy/node/model_versions.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
+#include "deploy/node/prompt_file.h"
 #include "kernels/checkpoint/json_file.h"
 
 namespace troupe::deploy {
@@ -26,18 +29,71 @@ std::filesystem::path directory_of(const std::filesystem::path& folder, const st
   return directory;
 }
 
+bool same_towers(const std::vector<Tower>& a, const std::vector<Tower>& b) {
+  return std::ranges::equal(a, b, [](const Tower& one, const Tower& other) {
+    return one.events_max == other.events_max && one.action_min == other.action_min;
+  });
+}
+
+// Reads the form that a node would serve if it started with the model of this directory.
+PromptForm form_of(const ModelFamily& family, const std::filesystem::path& directory, const Config& config) {
+  const ModelFacts facts = family.describe(directory, config);
+  const kernels::Vocabulary vocabulary = read_vocabulary_if_any(directory, facts.limits);
+  const std::unique_ptr<const Tokenizer> tokenizer = read_tokenizer_if_any(directory, facts.limits);
+  const std::string& file = config.model.prompt;
+  return read_prompt_form(directory, file.empty() ? std::nullopt : std::optional<std::filesystem::path>(file),
+                          facts, vocabulary, tokenizer.get());
+}
+
+void reject_if_other_form(const ModelFamily& family, const std::filesystem::path& directory,
+                          const Config& config, const PromptForm& served) {
+  const std::string differences = form_differences(form_of(family, directory, config), served);
+  if (!differences.empty())
+    kernels::throw_load_error(directory, "its prompt form differs from the served one in " + differences,
+                              "the served form, which routers keep until they are restarted; another form "
+                              "needs nodes that start with this model (model.directory)");
+}
+
 }  // namespace
 
+std::string form_differences(const PromptForm& form, const PromptForm& served) {
+  std::string names;
+  const auto add = [&](bool differs, const char* name) {
+    if (differs) names.append(names.empty() ? "" : ", ").append(name);
+  };
+  const bool behind_each = form.scores_each() && served.scores_each();
+  add(form.system != served.system, behind_each ? "instruction" : "system");
+  add(form.user != served.user, "user");
+  add(form.instruction != served.instruction, "instruction");
+  add(form.discriminant != served.discriminant, "discriminant");
+  add(form.event != served.event, "history_item");
+  add(form.item != served.item || form.score != served.score, "candidate");
+  add(form.yes != served.yes, "yes");
+  add(form.no != served.no, "no");
+  add(form.events_max != served.events_max, behind_each ? "max_history" : "events_max");
+  add(form.arrangements != served.arrangements, "arrangements");
+  add(form.interchangeable != served.interchangeable, "interchangeable");
+  add(form.token_features != served.token_features, "features of tokens");
+  add(!same_towers(form.towers, served.towers), "towers");
+  add(form.scenarios != served.scenarios, "scenarios");
+  add(form.tasks != served.tasks, "tasks");
+  add(form.positions_max < served.positions_max, "positions");
+  add(form.vocabulary < served.vocabulary, "vocabulary");
+  return names;
+}
+
 actors::ComputePort::Loader version_loader(const ModelFamilies& families, const Config& config,
-                                           WrapVersion wrap) {
+                                           const PromptForm& served, WrapVersion wrap) {
   const std::filesystem::path folder = config.model.versions;
   if (folder.empty()) return {};
-  return [families, config, folder, wrap = std::move(wrap)](const std::string& version) {
+  return [families, config, folder, served, wrap = std::move(wrap)](const std::string& version) {
     const std::filesystem::path directory = directory_of(folder, version);
-    const OpenedModel model = family_of(families, directory).open(directory, config);
+    const ModelFamily& family = family_of(families, directory);
+    const OpenedModel model = family.open(directory, config);
     if (model.version != version)
       kernels::throw_load_error(directory, "it holds model " + model.version,
                                 "the model that the folder is named after");
+    reject_if_other_form(family, directory, config, served);
     return actors::LoadedModel(model.engine(wrap(version)).executor, model.make_assets);
   };
 }

@@ -1,21 +1,28 @@
 #pragma once
 // Loads the model versions of a rollout from model.versions: a folder with one model directory per
 // version, named by the version. A version is a hash of everything the model computes with, so a
-// directory with other content is detected.
+// directory with other content is detected. The prompt form is no part of that: routers keep the form of
+// their start, so a version with another form is refused.
 #include <functional>
 #include <string>
 
 #include "actors/inference/compute_port.h"
 #include "deploy/models/model_families.h"
+#include "runtime/actor/prompt_form.h"
 
 namespace troupe::deploy {
 
 // Wraps the embedding tables of a version for its executors.
 using WrapVersion = std::function<WrapTable(const std::string& model_version)>;
 
-// Returns a loader of versions. If model.versions is empty, returns an empty loader: the worker
-// then keeps the model it started with.
+// Returns what a form has that requests of the `served` form would not get, by the names of the prompt
+// file ("system, arrangements"); "" = the served form holds for it too. A larger vocabulary and more
+// positions than the served form's are no difference.
+std::string form_differences(const PromptForm& form, const PromptForm& served);
+
+// Returns a loader of versions, which refuses a version with another form than `served`. If model.versions
+// is empty, returns an empty loader: the worker then keeps the model it started with.
 actors::ComputePort::Loader version_loader(const ModelFamilies& families, const Config& config,
-                                           WrapVersion wrap);
+                                           const PromptForm& served, WrapVersion wrap);
 
 }  // namespace troupe::deploy

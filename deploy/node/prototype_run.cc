@@ -126,7 +126,10 @@ PrototypeReport make_prototypes(const PrototypeRun& run) {
   kernels::DecoderModel model = kernels::read_decoder(run.model);
   const kernels::PlanLimits limits = plan_limits(model.config);
   const kernels::Vocabulary vocabulary = read_vocabulary_if_any(run.model, limits);
-  const PromptForm form = read_prompt_form(run.model, std::nullopt, limits, vocabulary);
+  const std::unique_ptr<const Tokenizer> tokenizer = read_tokenizer_if_any(run.model, limits);
+  const PromptForm form = read_prompt_form(
+      run.model, run.prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(run.prompt), limits,
+      vocabulary, tokenizer.get());
   const std::vector<PutItem> items = read_items(run.data, vocabulary);
   const std::vector<Tokens> histories = read_histories(run.data, form, items);
   const auto start = static_cast<std::uint32_t>(form.system.size());

@@ -14,6 +14,7 @@ namespace troupe::deploy {
 
 struct PrototypeRun {
   std::filesystem::path model, data, out;
+  std::filesystem::path prompt = {};  // prompt form; empty = prompt.json of the model directory
   kernels::PrototypeOptions options;
   std::vector<std::string> never;  // words of the vocabulary, or token numbers
   std::size_t histories_max = 0;   // histories whose keys and values are computed; 0 = all

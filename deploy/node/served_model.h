@@ -10,6 +10,7 @@
 
 #include "deploy/models/model_families.h"
 #include "deploy/node/coordination_port.h"
+#include "deploy/node/record_port.h"
 #include "kernels/checkpoint/vocabulary.h"
 #include "kernels/decoder/prototypes.h"
 #include "router/request/block_names.h"
@@ -43,11 +44,16 @@ struct ServedModel {
   std::unique_ptr<Store> store;
   std::unique_ptr<FeatureStore> features;
   std::unique_ptr<actors::ComputePort> compute;
-  std::unique_ptr<CoordinationPort> router_port;
+  std::unique_ptr<CoordinationPort> coordination_port;
+  std::unique_ptr<RecordStore> records;     // null: answers are not recorded, like the next
+  std::unique_ptr<RecordPort> record_port;  // in front of the coordination's
   MetricRegistry metrics;  // of one model among several: counts of its router and inference worker
 
   server::ModelText text() const { return {&vocabulary, tokenizer.get(), &prompt}; }
-  bool has_sharded_table() const;   // its item embedding is spread over the workers' pools
+  bool has_sharded_table() const;  // its item embedding is spread over the workers' pools
+  Port* router_port() const {
+    return record_port ? static_cast<Port*>(record_port.get()) : coordination_port.get();
+  }
   std::string_view serves() const;  // kinds of requests, as /v1/models lists them
   // Returns `core`, wrapped in a ModelActor if there are several models.
   std::unique_ptr<Core> as_model_actor(std::unique_ptr<Core> core, ModelActorIds actor_ids);

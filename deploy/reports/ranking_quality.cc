@@ -11,11 +11,14 @@
 namespace troupe::deploy {
 namespace {
 
-// Returns the indices of the scores, the highest first; equal ones in their order.
+// Returns the indices of the scores, the highest first and NaN last; equal ones in their order.
 std::vector<std::size_t> best_first(const std::vector<float>& scores) {
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    return std::isnan(scores[a]) || std::isnan(scores[b]) ? !std::isnan(scores[a]) && std::isnan(scores[b])
+                                                          : scores[a] > scores[b];
+  });
   return order;
 }
 

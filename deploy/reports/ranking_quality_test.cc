@@ -17,6 +17,20 @@ TEST_SUITE("ranking quality") {
     CHECK(rank_correlation({}, {}) == 1);
   }
 
+  TEST_CASE("overlap_at_10: fewer than 20 items are compared by their better half, and NaN is the worst") {
+    std::vector<float> ascending(40), moved;
+    for (std::size_t i = 0; i < ascending.size(); ++i) ascending[i] = static_cast<float>(i);
+    moved = ascending;
+    std::swap(moved[39], moved[0]);
+    CHECK(overlap_at_10(ascending, ascending) == 1);
+    CHECK(overlap_at_10(ascending, moved) == doctest::Approx(0.9));
+    CHECK(overlap_at_10({1, 2, 3, 4}, {1, 3, 2, 4}) == 0.5);  // 4 and 3, of two
+    CHECK(overlap_at_10({5}, {7}) == 1);
+    for (std::size_t i = 0; i < 30; i += 2) ascending[i] = moved[i] = NAN;
+    CHECK(overlap_at_10(ascending, moved) == doctest::Approx(0.9));
+    CHECK(rank_correlation({1, NAN, 3}, {1, 0, 3}) == doctest::Approx(1));
+  }
+
   TEST_CASE("ndcg: a rank behind k counts nothing, and the first rank counts 1") {
     CHECK(ndcg({0, 1}, 10) == 1);
     CHECK(ndcg({0, 3}, 10) == 0.5);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <new>
-#include <stdexcept>
 #include <utility>
 
 #include "deploy/data/text_file.h"
@@ -79,14 +78,23 @@ ArrangementScores::ArrangementScores(kernels::Executor& executor, const PromptFo
                                      const NameContext& names)
     : executor_(executor), form_(form), names_(form, names, false), kept_(executor.layout()) {}
 
+std::size_t ArrangementScores::item_positions(const VerifiedRequest& request, Arrangement arrangement) const {
+  if (form_.generates()) return 0;
+  return router::item_positions(router::exact_plan(arrangement), form_, views(request.items));
+}
+
+std::size_t ArrangementScores::positions(const VerifiedRequest& request, Arrangement arrangement) const {
+  return router::positions_without_history(form_, item_positions(request, arrangement));
+}
+
 std::optional<router::Candidate> ArrangementScores::plan(const VerifiedRequest& request,
                                                          Arrangement arrangement) const {
+  if (positions(request, arrangement) > form_.positions_max) return std::nullopt;
   const std::vector<ItemView> items = views(request.items);
   const bool generates = form_.generates();
   const router::PlanKind& kind = router::exact_plan(arrangement);
-  const std::size_t positions = generates ? 0 : router::item_positions(kind, form_, items);
-  if (router::positions_without_history(form_, positions) > form_.positions_max) return std::nullopt;
-  const router::FittedHistory history = router::fit_history(form_, request.profile, positions);
+  const router::FittedHistory history =
+      router::fit_history(form_, request.profile, item_positions(request, arrangement));
   const router::RankPrompt prompt{.form = form_,
                                   .names = &names_,
                                   .history = history.tokens,
@@ -110,11 +118,12 @@ std::optional<router::Candidate> ArrangementScores::plan(const VerifiedRequest& 
   return made;
 }
 
-std::vector<float> ArrangementScores::run(const Plan& plan, std::vector<SegmentKv> kv) {
+std::vector<float> ArrangementScores::run(const Plan& plan, std::vector<SegmentKv> kv,
+                                          const std::string& who) {
   const kernels::Request request{&plan, std::move(kv)};
   executor_.run({&request, 1}, replies_);
   const kernels::Reply& reply = replies_.at(0);
-  if (!reply.too_large.empty()) throw std::runtime_error(reply.too_large);
+  if (!reply.too_large.empty()) throw ImportError(who + ": " + reply.too_large);
   std::vector<float> scores;
   for (const std::vector<float>& rows : reply.readouts) {
     if (form_.scores_each() && rows.size() == 2)
@@ -129,11 +138,12 @@ std::optional<std::vector<float>> ArrangementScores::plain(const VerifiedRequest
                                                            Arrangement arrangement) {
   const std::optional<router::Candidate> made = plan(request, arrangement);
   if (!made) return std::nullopt;
-  return run(made->plan, std::vector<SegmentKv>(made->plan.segments.size()));
+  return run(made->plan, std::vector<SegmentKv>(made->plan.segments.size()), request.name);
 }
 
 // Computes the blocks that are not kept, in a pass of their own without anything behind them.
-void ArrangementScores::fill(const router::Candidate& candidate, const std::vector<std::uint32_t>& blocks) {
+void ArrangementScores::fill(const router::Candidate& candidate, const std::vector<std::uint32_t>& blocks,
+                             const std::string& who) {
   std::vector<std::uint32_t> missing;
   for (const std::uint32_t s : blocks)
     if (kept_.find(*candidate.blocks[s].name).empty()) missing.push_back(s);
@@ -150,7 +160,7 @@ void ArrangementScores::fill(const router::Candidate& candidate, const std::vect
     // A candidate that is there twice has one block.
     if (kept_.find(name).empty()) kv[s] = {Source::compute, kept_.add(name, made.segments[s].tokens.size())};
   }
-  run(made, std::move(kv));
+  run(made, std::move(kv), who);
 }
 
 std::vector<ReusedScores> ArrangementScores::reused(const VerifiedRequest& request, Arrangement arrangement) {
@@ -158,18 +168,22 @@ std::vector<ReusedScores> ArrangementScores::reused(const VerifiedRequest& reque
   TROUPE_CHECK(made.has_value(), "the request fits");
   if (kept_.bytes() > kept_bytes_max) kept_.clear();
   const std::vector<std::uint32_t> blocks = blocks_of(*made);
-  fill(*made, blocks);
+  fill(*made, blocks, request.name);
   std::vector<ReusedScores> all;
   for (const BlockChoice& choice : choices_of(made->plan, blocks)) {
     std::vector<SegmentKv> kv(made->plan.segments.size());
     for (const std::uint32_t s : choice.segments) kv[s] = {Source::cached, kept_.find(*made->blocks[s].name)};
-    all.push_back({choice.name, run(made->plan, std::move(kv))});
+    all.push_back({choice.name, run(made->plan, std::move(kv), request.name)});
   }
   return all;
 }
 
 std::vector<float> ArrangementScores::plain_logits(const std::vector<Token>& tokens, std::size_t read_at,
                                                    const std::vector<Token>& rows, const std::string& who) {
+  const auto positions_max = static_cast<std::size_t>(executor_.limits().positions_max);
+  if (tokens.size() > positions_max)
+    throw ImportError(who + ": tokens has " + std::to_string(tokens.size()) + " numbers; expected at most " +
+                      std::to_string(positions_max) + ", because the model has as many positions");
   Plan plan;
   plan.segments.push_back({SegmentKind::user, tokens, 0, {}});
   Readout readout;
@@ -182,7 +196,7 @@ std::vector<float> ArrangementScores::plain_logits(const std::vector<Token>& tok
   if (!fault.empty()) throw ImportError(who + ": " + fault);
   const kernels::Request request{&plan, {{}}};
   executor_.run({&request, 1}, replies_);
-  if (!replies_.at(0).too_large.empty()) throw std::runtime_error(replies_[0].too_large);
+  if (!replies_.at(0).too_large.empty()) throw ImportError(who + ": " + replies_[0].too_large);
   return replies_[0].readouts.at(0);
 }
 

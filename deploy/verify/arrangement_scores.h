@@ -51,6 +51,9 @@ class ArrangementScores {
   // All outlive the object.
   ArrangementScores(kernels::Executor& executor, const PromptForm& form, const NameContext& names);
 
+  // Returns the number of positions that the request needs without its history; of a generator, that of its
+  // frame. It fits under the arrangement if the model has as many.
+  std::size_t positions(const VerifiedRequest& request, Arrangement arrangement) const;
   // Returns the candidates' scores, task by task for each; of a generator, the logits of all next tokens.
   // nullopt = the candidates alone do not fit under this arrangement. Throws ImportError for a request that
   // the model does not accept.
@@ -58,16 +61,19 @@ class ArrangementScores {
   // Returns the scores for each choice of blocks that are reused. Blocks that were not computed before, for
   // this request or an earlier one, are computed first. Requires that the request fits.
   std::vector<ReusedScores> reused(const VerifiedRequest& request, Arrangement arrangement);
-  // Returns the logits of `rows` (empty = all) behind tokens[read_at] of a plain causal prompt.
+  // Returns the logits of `rows` (empty = all) behind tokens[read_at] of a plain causal prompt. `who` names
+  // the prompt in error texts. Throws ImportError for a prompt that the model does not accept.
   std::vector<float> plain_logits(const std::vector<Token>& tokens, std::size_t read_at,
                                   const std::vector<Token>& rows, const std::string& who);
 
   KeptBlocks& kept() { return kept_; }
 
  private:
+  std::size_t item_positions(const VerifiedRequest& request, Arrangement arrangement) const;
   std::optional<router::Candidate> plan(const VerifiedRequest& request, Arrangement arrangement) const;
-  void fill(const router::Candidate& candidate, const std::vector<std::uint32_t>& blocks);
-  std::vector<float> run(const Plan& plan, std::vector<kernels::SegmentKv> kv);
+  void fill(const router::Candidate& candidate, const std::vector<std::uint32_t>& blocks,
+            const std::string& who);
+  std::vector<float> run(const Plan& plan, std::vector<kernels::SegmentKv> kv, const std::string& who);
 
   kernels::Executor& executor_;
   const PromptForm& form_;

@@ -1,12 +1,7 @@
 // Reads a prompt form's file, and writes one with the arrangements that were shown.
 #include "deploy/verify/form_file.h"
 
-#include <algorithm>
-#include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
-#include <system_error>
 
 #include "kernels/base/errors.h"
 #include "runtime/config/whole_file.h"
@@ -90,21 +85,6 @@ std::string form_text(const std::string& text, const PromptForm& form, const ker
 
 bool same_members(const std::string& one, const std::string& other) {
   return nlohmann::json::parse(one) == nlohmann::json::parse(other);
-}
-
-void replace_file(const std::filesystem::path& file, const std::string& text) {
-  const std::filesystem::path next = file.string() + ".new";
-  std::ofstream out(next, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.close();
-  std::error_code failed;
-  if (out) std::filesystem::rename(next, file, failed);
-  if (out && !failed) return;
-  std::error_code ignored;
-  std::filesystem::remove(next, ignored);
-  throw std::runtime_error(
-      file.string() +
-      ": cannot be written; expected a folder that may be written, or another file with --prompt");
 }
 
 std::string describe_arrangements(const PromptForm& form) {

@@ -32,9 +32,6 @@ std::string form_text(const std::string& text, const PromptForm& form, const ker
 // Returns true if two texts of forms have the same members with the same values, in any order.
 bool same_members(const std::string& one, const std::string& other);
 
-// Replaces a file at once: readers see the old text or the new one. Throws std::runtime_error.
-void replace_file(const std::filesystem::path& file, const std::string& text);
-
 // Returns what a form declares, in a sentence without its period: "the form declares item_first and
 // user_first, interchangeable".
 std::string describe_arrangements(const PromptForm& form);

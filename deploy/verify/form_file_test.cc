@@ -73,16 +73,6 @@ TEST_SUITE("form file") {
           std::string::npos);
   }
 
-  TEST_CASE("replace_file: it leaves no other file, and a folder that is not there is an error") {
-    const kernels::TestFolder folder;
-    replace_file(folder.path() / "a", "one");
-    replace_file(folder.path() / "a", "two");
-    CHECK(folder.read("a") == "two");
-    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
-    CHECK_THROWS_WITH_AS(replace_file(folder.path() / "none" / "a", "x"),
-                         doctest::Contains("cannot be written; expected"), std::runtime_error);
-  }
-
   TEST_CASE("describe_arrangements: it names what the form declares") {
     PromptForm form{{1}, {2}, {}, {4}};
     CHECK(describe_arrangements(form) == "the form declares causal");

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "deploy/data/json_row.h"
 #include "deploy/data/text_file.h"
@@ -32,12 +33,42 @@ std::vector<std::string> golden_ids(const TextFile& file, const json& list) {
   return ids;
 }
 
+// Returns a whole number from `least` to `most`; nothing is rounded or wrapped.
+std::int64_t golden_number(const TextFile& file, const json& value, const std::string& name,
+                           std::int64_t least, std::int64_t most) {
+  const bool fits = value.is_number_unsigned()
+                        ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most) &&
+                              (least <= 0 || value.get<std::uint64_t>() >= static_cast<std::uint64_t>(least))
+                        : value.is_number_integer() && value.get<std::int64_t>() >= least &&
+                              value.get<std::int64_t>() <= most;
+  if (!fits)
+    file.fail(name + " has " + value.dump().substr(0, 60),
+              "whole numbers from " + std::to_string(least) + " to " + std::to_string(most));
+  return value.get<std::int64_t>();
+}
+
+std::vector<Token> golden_tokens(const TextFile& file, const json& line, const char* name) {
+  std::vector<Token> tokens;
+  for (const json& value : line.at(name).get_ref<const json::array_t&>())
+    tokens.push_back(
+        static_cast<Token>(golden_number(file, value, name, 0, std::numeric_limits<Token>::max())));
+  return tokens;
+}
+
+double golden_score(const TextFile& file, const json& value) {
+  if (!value.is_number()) file.fail("a score is " + value.dump().substr(0, 60), "a number");
+  return value.get<double>();
+}
+
 // Reads one number per candidate, or one list of numbers per candidate, of as many tasks.
 std::vector<double> golden_scores(const TextFile& file, const json& list, std::size_t tasks) {
   std::vector<double> scores;
   for (const json& entry : list.get_ref<const json::array_t&>()) {
-    const std::vector<double> own =
-        entry.is_array() ? entry.get<std::vector<double>>() : std::vector<double>{entry.get<double>()};
+    std::vector<double> own;
+    if (entry.is_array())
+      for (const json& score : entry) own.push_back(golden_score(file, score));
+    else
+      own.push_back(golden_score(file, entry));
     if (own.size() != tasks)
       file.fail("an entry of scores has " + std::to_string(own.size()) + " numbers",
                 std::to_string(tasks) + ", one for each task of the model");
@@ -57,13 +88,13 @@ void check_golden_keys(const TextFile& file, const json& line, const std::set<st
 
 void read_prompt(const TextFile& file, const json& line, GoldenLine& golden) {
   check_golden_keys(file, line, {"tokens", "read_at", "rows", "logits", "arrangement"});
-  golden.tokens = line.at("tokens").get<std::vector<Token>>();
+  golden.tokens = golden_tokens(file, line, "tokens");
   if (golden.tokens.empty()) file.fail("tokens is empty", "at least one token");
-  golden.read_at = line.value("read_at", golden.tokens.size() - 1);
-  if (golden.read_at >= golden.tokens.size())
-    file.fail("read_at is " + std::to_string(golden.read_at),
-              "a position in tokens, from 0 to " + std::to_string(golden.tokens.size() - 1));
-  golden.rows = line.value("rows", std::vector<Token>{});
+  golden.read_at = golden.tokens.size() - 1;
+  if (line.contains("read_at"))
+    golden.read_at = static_cast<std::size_t>(
+        golden_number(file, line["read_at"], "read_at", 0, static_cast<std::int64_t>(golden.read_at)));
+  if (line.contains("rows")) golden.rows = golden_tokens(file, line, "rows");
   golden.scores = golden_scores(file, line.at("logits"), 1);
   if (!golden.rows.empty() && golden.scores.size() != golden.rows.size())
     file.fail("logits has " + std::to_string(golden.scores.size()) + " numbers",
@@ -85,12 +116,16 @@ void read_golden_request(const TextFile& file, const json& line, std::span<const
   if (line.contains("user")) golden.user = golden_id(file, line["user"]);
   if (line.contains("history")) golden.history = golden_ids(file, line["history"]);
   for (const std::string& feature : features)
-    if (line.contains(feature))
-      golden.features.push_back({feature, line[feature].get<std::vector<std::int64_t>>()});
+    if (line.contains(feature)) {
+      std::vector<std::int64_t>& values = golden.features.emplace_back(Feature{feature, {}}).values;
+      for (const json& value : line[feature].get_ref<const json::array_t&>())
+        values.push_back(golden_number(file, value, feature, INT64_MIN, INT64_MAX));
+    }
   golden.candidates = golden_ids(file, line.at("candidates"));
   if (golden.candidates.empty()) file.fail("candidates is empty", "at least one item id");
-  golden.request_timestamp = line.value("request_timestamp", std::int64_t{0});
-  golden.scenario = line.value("scenario", std::int64_t{0});
+  for (auto [name, number] :
+       {std::pair("request_timestamp", &golden.request_timestamp), std::pair("scenario", &golden.scenario)})
+    if (line.contains(name)) *number = golden_number(file, line[name], name, INT64_MIN, INT64_MAX);
   golden.scores = golden_scores(file, line.at("scores"), tasks);
   if (golden.scores.size() != golden.candidates.size() * tasks)
     file.fail("scores has " + std::to_string(golden.scores.size() / tasks) + " entries",

@@ -72,13 +72,28 @@ TEST_SUITE("golden file") {
     fault(R"({"user":"u","candidates":[1,2],"scores":[1]})", "scores has 1 entries; expected 2");
     fault(R"({"user":"u","candidates":[],"scores":[]})", "candidates is empty");
     fault(R"({"user":"u","candidates":[1.5],"scores":[1]})", "an id is 1.5; expected a text");
-    fault(R"({"user":"u","candidates":[1],"scores":["x"]})", "expected {\"user\" or");
+    fault(R"({"user":"u","candidates":[1],"scores":["x"]})", "a score is \"x\"; expected a number");
+    fault(R"({"user":"u","candidates":[1],"scores":[true]})", "a score is true; expected a number");
+    fault(R"({"user":"u","candidates":1,"scores":[1]})", "expected {\"user\" or");
+    fault(R"({"user":"u","candidates":[1],"scores":[1],"scenario":1.5})", "scenario has 1.5; expected whole");
     fault(R"({"user":"u","candidates":[1],"score":[1]})", "unknown member score; expected");
     fault(R"({"user":"u","candidates":[1],"scores":[1],"arrangement":"plain"})", "arrangement is \"plain\"");
     fault(R"({"tokens":[],"logits":[]})", "tokens is empty");
-    fault(R"({"tokens":[1],"read_at":1,"logits":[1]})", "read_at is 1; expected a position");
+    fault(R"({"tokens":[1],"read_at":1,"logits":[1]})", "read_at has 1; expected whole numbers from 0 to 0");
+    fault(R"({"tokens":[1,2],"read_at":0.5,"logits":[1]})", "read_at has 0.5; expected whole");
+    fault(R"({"tokens":[1,2],"read_at":-1,"logits":[1]})", "read_at has -1; expected whole");
+    // A token is neither rounded nor wrapped to another one.
+    fault(R"({"tokens":[1,2.5],"logits":[1]})",
+          "tokens has 2.5; expected whole numbers from 0 to 2147483647");
+    fault(R"({"tokens":[4294967297],"logits":[1]})", "tokens has 4294967297; expected whole");
+    fault(R"({"tokens":[18446744073709551615],"logits":[1]})", "tokens has 18446744073709551615");
+    fault(R"({"tokens":[-1],"logits":[1]})", "tokens has -1; expected whole");
+    fault(R"({"tokens":[1],"rows":[0.5],"logits":[1]})", "rows has 0.5; expected whole");
     fault(R"({"tokens":[1],"rows":[1,2],"logits":[1]})", "logits has 1 numbers; expected 2");
     fault(R"({"tokens":[1],"logits":[1],"arrangement":"user_first"})", "expected causal");
+    CHECK_THROWS_WITH_AS(
+        golden(R"({"history":[1],"actions":[4.5],"candidates":[2],"scores":[1]})", {"actions"}),
+        doctest::Contains("actions has 4.5; expected whole"), ImportError);
     CHECK_THROWS_WITH_AS(golden("\n"), doctest::Contains("has no lines"), ImportError);
   }
 

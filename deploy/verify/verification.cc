@@ -19,14 +19,17 @@
 #include "deploy/verify/arrangement_scores.h"
 #include "deploy/verify/form_file.h"
 #include "deploy/verify/golden_file.h"
-#include "deploy/verify/verify_requests.h"
-#include "kernels/base/number_formats.h"
+#include "deploy/verify/replace_text_file.h"
+#include "kernels/base/check.h"
 
 namespace troupe::deploy {
 namespace {
 
 constexpr std::size_t reuse_requests_max = 100;
-constexpr std::size_t golden_faults_max = 5;
+constexpr std::size_t shown_faults_max = 5;  // of one kind
+// Arrangements whose differences from golden scores are apart by less than this share of the bound are not
+// told apart: sums in another order differ by as much.
+constexpr double distinguished = 0.25;
 
 // Returns the arrangements that prompts of the form can have: the declared ones, then the others.
 std::vector<Arrangement> possible(const PromptForm& form) {
@@ -43,15 +46,29 @@ double largest_of(std::span<const float> scores) {
   return largest;
 }
 
-double difference_of(const std::vector<float>& one, const std::vector<float>& other) {
-  if (one.size() != other.size()) return std::numeric_limits<double>::infinity();
-  double largest = 0;
+struct Difference {
+  double largest = 0;  // infinite if a score is not finite
+  std::size_t at = 0;  // index of that score
+};
+Difference difference_of(const std::vector<float>& one, const std::vector<float>& other) {
+  TROUPE_CHECK(one.size() == other.size(), "both score the same candidates");
+  Difference difference;
   for (std::size_t i = 0; i < one.size(); ++i) {
-    const double own = std::abs(static_cast<double>(one[i]) - other[i]);
-    largest = std::isfinite(own) ? std::max(largest, own) : std::numeric_limits<double>::infinity();
-    if (std::isinf(largest)) break;
+    double own = std::abs(static_cast<double>(one[i]) - other[i]);
+    if (!std::isfinite(own)) own = std::numeric_limits<double>::infinity();
+    if (own > difference.largest) difference = {own, i};
   }
-  return largest;
+  return difference;
+}
+
+std::string score_text(double score) { return std::isnan(score) ? "NaN" : fixed(score, 6); }
+
+// Returns the name of one of a request's scores: "requests.jsonl:3: user ann: candidate i4".
+std::string score_name(const VerifiedRequest& request, std::size_t at, std::size_t scores) {
+  if (request.items.empty()) return request.name + ": row " + std::to_string(at);
+  const std::size_t tasks = scores / request.items.size();
+  const std::string name = request.name + ": candidate " + request.items.at(at / tasks).id;
+  return tasks == 1 ? name : name + ", task " + std::to_string(at % tasks);
 }
 
 // Returns the scores of the first of `tasks` tasks, by which candidates are ordered.
@@ -64,14 +81,18 @@ std::vector<float> ordering_scores(const std::vector<float>& scores, std::size_t
 // Numbers of each request under one arrangement.
 struct ArrangementSamples {
   Arrangement arrangement = Arrangement::unnamed;
+  bool declared = false;
   std::vector<ReuseCheck> reuse;
-  std::vector<double> overlap, correlation, ndcg;
+  std::size_t requests = 0;
+  std::vector<double> overlap, correlation;
+  std::vector<double> ndcg, first_ndcg;  // of the same events, under this and under the first arrangement
   double largest_difference = 0;
+  std::vector<std::string> not_finite;  // the first such score of each request
 };
 
 class Verification {
  public:
-  explicit Verification(const VerifyOptions& options) : options_(options) {}
+  Verification(const VerifyOptions& options, const WrapExecutor& wrap) : options_(options), wrap_(wrap) {}
 
   VerifyReport run() && {
     open();
@@ -88,22 +109,33 @@ class Verification {
   void open();
   void read_form();
   void check_golden();
-  std::vector<float> golden_scores(const GoldenLine& line, const VerifiedRequest& request,
-                                   Arrangement arrangement);
+  // Returns no scores if the request does not fit under the arrangement. Only a declared arrangement's
+  // faults are errors.
+  std::optional<std::vector<float>> scores_of(const VerifiedRequest& request, Arrangement arrangement);
+  std::optional<std::vector<float>> golden_scores(const GoldenLine& line, const VerifiedRequest& request,
+                                                  Arrangement arrangement);
   VerifiedRequest golden_request(const GoldenLine& line);
+  // Compares a line with an arrangement. Returns the fault, or "" if the scores are equal.
+  std::string compare_golden(const GoldenLine& line, const VerifiedRequest& request, GoldenArrangement& to);
   void compare_named(const GoldenLine& line, const VerifiedRequest& request);
   void add_golden_faults(const std::vector<std::vector<std::string>>& faults);
   void choose_declared();
   void check_requests();
   bool add_request(const VerifiedRequest& request);
+  bool is_finite(const VerifiedRequest& request, const std::vector<float>& scores,
+                 ArrangementSamples& samples) const;
   void add_reuse(const VerifiedRequest& request, const std::vector<float>& plain,
                  ArrangementSamples& samples);
   void judge_arrangements();
   void find_faults();
+  void find_score_faults();
+  void find_golden_faults();
   void find_quality_faults();
+  void add_faults(const std::vector<std::string>& faults, const std::string& more);
   void write();
 
   VerifyOptions options_;
+  const WrapExecutor& wrap_;
   VerifyReport report_;
   ServedModel model_;
   FormFile form_file_;            // where the form is read; its text is empty if there is none
@@ -143,6 +175,7 @@ void Verification::open() {
   model_.opened = family.open(directory, model_.config);
   model_.names = {model_.opened.version, layout_version(model_.config)};
   executor_ = model_.opened.engine({}).executor;
+  if (wrap_) executor_ = wrap_(std::move(executor_));
   scores_ = std::make_unique<ArrangementScores>(*executor_, model_.prompt, model_.names);
   report_.model = directory;
   report_.version = model_.opened.version;
@@ -150,7 +183,6 @@ void Verification::open() {
   report_.pages = word_of(model_.config.pool.kv_format);
   report_.relative = rounding_bounds(model_.config).reuse;
   report_.tolerance = options_.tolerance;
-  report_.listed = model_.prompt.interchangeable;
   if (!options_.arrangements.empty()) model_.prompt.arrangements = options_.arrangements;
 }
 
@@ -170,9 +202,19 @@ VerifiedRequest Verification::golden_request(const GoldenLine& line) {
           data_->items(line.candidates, line.where), line.request_timestamp, line.scenario};
 }
 
-// Returns as many scores as the line has; NaN if the request does not fit under the arrangement.
-std::vector<float> Verification::golden_scores(const GoldenLine& line, const VerifiedRequest& request,
-                                               Arrangement arrangement) {
+std::optional<std::vector<float>> Verification::scores_of(const VerifiedRequest& request,
+                                                          Arrangement arrangement) {
+  try {
+    return scores_->plain(request, arrangement);
+  } catch (const ImportError&) {
+    if (model_.prompt.declares(arrangement)) throw;
+    return std::nullopt;
+  }
+}
+
+std::optional<std::vector<float>> Verification::golden_scores(const GoldenLine& line,
+                                                              const VerifiedRequest& request,
+                                                              Arrangement arrangement) {
   std::vector<float> scores;
   if (line.is_tokens()) {
     if (model_.prompt.items_are_tokens())
@@ -187,17 +229,32 @@ std::vector<float> Verification::golden_scores(const GoldenLine& line, const Ver
   if (model_.prompt.generates())
     throw ImportError(line.where +
                       ": a generator scores no candidates; expected \"tokens\" and \"logits\" of a prompt");
-  return scores_->plain(request, arrangement)
-      .value_or(std::vector<float>(line.scores.size(), std::numeric_limits<float>::quiet_NaN()));
+  return scores_of(request, arrangement);
 }
 
-std::string golden_fault(const GoldenLine& line, const std::vector<float>& scores,
-                         const GoldenDifference& difference, Arrangement arrangement) {
+std::string Verification::compare_golden(const GoldenLine& line, const VerifiedRequest& request,
+                                         GoldenArrangement& to) {
+  const std::string word(word_of(to.arrangement));
+  const std::optional<std::vector<float>> scores = golden_scores(line, request, to.arrangement);
+  if (!scores) {
+    to.largest = to.share = std::numeric_limits<double>::infinity();
+    const std::size_t positions = scores_->positions(request, to.arrangement);
+    if (positions <= model_.prompt.positions_max)
+      return line.where + ": the model refuses the prompt of " + word;
+    return line.where + ": the candidates need " + std::to_string(positions) + " positions under " + word +
+           "; expected at most " + std::to_string(model_.prompt.positions_max);
+  }
+  const GoldenDifference difference = compare(line.scores, *scores, report_.golden.relative);
+  to.largest = std::max(to.largest, difference.largest);
+  to.share = std::max(to.share, difference.largest / difference.bound);
+  if (!difference.beyond) {
+    ++to.equal;
+    return "";
+  }
   const std::size_t at = *difference.beyond;
-  if (std::isnan(scores[at])) return line.where + ": the prompt does not fit into the model";
-  return line.where + ": " + line.name_of(at) + ": " + std::string(word_of(arrangement)) + " gives " +
-         fixed(scores[at], 6) + "; expected " + fixed(line.scores[at], 6) + " (up to " +
-         scientific(difference.bound) + " is rounding)";
+  return line.where + ": " + line.name_of(at) + ": " + word + " gives " + score_text((*scores)[at]) +
+         "; expected " + score_text(line.scores[at]) + " (up to " + scientific(difference.bound) +
+         " is rounding)";
 }
 
 void Verification::compare_named(const GoldenLine& line, const VerifiedRequest& request) {
@@ -206,13 +263,13 @@ void Verification::compare_named(const GoldenLine& line, const VerifiedRequest& 
   if (!line.is_tokens() && !model_.prompt.can_have(named))
     throw ImportError(line.where + ": arrangement is " + std::string(word_of(named)) + "; expected one of " +
                       words_of(possible(model_.prompt)));
-  const std::vector<float> scores = golden_scores(line, request, named);
-  const GoldenDifference difference = compare(line.scores, scores, report_.golden.relative);
-  report_.golden.named_equal += !difference.beyond;
+  GoldenArrangement to{named};
+  const std::string fault = compare_golden(line, request, to);
+  report_.golden.named_equal += fault.empty();
   if (!model_.prompt.declares(named) && !std::exchange(notes_undeclared_, true))
     report_.notes.push_back(line.where + " names " + std::string(word_of(named)) +
                             ", which the form does not declare: no request is served it.");
-  if (difference.beyond) report_.golden.faults.push_back(golden_fault(line, scores, difference, named));
+  if (!fault.empty()) report_.golden.faults.push_back(fault);
 }
 
 void Verification::check_golden() {
@@ -228,30 +285,32 @@ void Verification::check_golden() {
       compare_named(line, request);
       continue;
     }
-    for (std::size_t i = 0; i < faults.size(); ++i) {
-      GoldenArrangement& to = golden.arrangements[i];
-      const std::vector<float> scores = golden_scores(line, request, to.arrangement);
-      const GoldenDifference difference = compare(line.scores, scores, golden.relative);
-      to.largest = std::max(to.largest, difference.largest);
-      to.equal += !difference.beyond;
-      if (difference.beyond) faults[i].push_back(golden_fault(line, scores, difference, to.arrangement));
-    }
+    for (std::size_t i = 0; i < faults.size(); ++i)
+      if (std::string fault = compare_golden(line, request, golden.arrangements[i]); !fault.empty())
+        faults[i].push_back(std::move(fault));
   }
   add_golden_faults(faults);
 }
 
-// Decides which arrangement the lines without a name equal. If none, reports the lines that differ from the
-// closest one.
+// Decides which arrangement the lines without a name equal: the closest one, or the first of those that they
+// do not tell apart from it, as all are the same for one candidate. If none, reports the lines that differ
+// from the closest one.
 void Verification::add_golden_faults(const std::vector<std::vector<std::string>>& faults) {
   GoldenCheck& golden = report_.golden;
   const std::size_t unnamed = golden.lines - golden.named;
   if (unnamed == 0) return;
   const auto is_further = [](const GoldenArrangement& one, const GoldenArrangement& other) {
-    return one.equal != other.equal ? one.equal < other.equal : one.largest > other.largest;
+    return one.equal != other.equal ? one.equal < other.equal : one.share > other.share;
   };
   const auto closest = std::ranges::max_element(golden.arrangements, is_further);
   if (closest->equal == unnamed) {
-    golden.equals = closest->arrangement;
+    std::vector<Arrangement> same;
+    for (const GoldenArrangement& to : golden.arrangements)
+      if (to.equal == unnamed && to.share <= closest->share + distinguished) same.push_back(to.arrangement);
+    golden.equals = same.front();
+    if (same.size() > 1)
+      report_.notes.push_back("The golden scores do not tell " + words_of(same) +
+                              " apart; lines with several candidates do.");
     return;
   }
   const std::vector<std::string>& own =
@@ -269,8 +328,10 @@ void Verification::choose_declared() {
   std::erase_if(form.interchangeable, [&](Arrangement listed) { return !form.declares(listed); });
   if (form.interchangeable.empty() || form.interchangeable.front() != form.arrangements.front())
     form.interchangeable.clear();
+  report_.listed = form.interchangeable;
   report_.declared = form.arrangements;
-  for (const Arrangement arrangement : possible(form)) samples_.push_back({arrangement});
+  for (const Arrangement arrangement : possible(form))
+    samples_.push_back({arrangement, form.declares(arrangement)});
 }
 
 void Verification::add_reuse(const VerifiedRequest& request, const std::vector<float>& plain,
@@ -278,45 +339,76 @@ void Verification::add_reuse(const VerifiedRequest& request, const std::vector<f
   const double bound = report_.relative * largest_of(plain);
   for (const ReusedScores& reused : scores_->reused(request, samples.arrangement)) {
     auto at = std::ranges::find(samples.reuse, reused.reused, &ReuseCheck::reused);
-    if (at == samples.reuse.end()) at = samples.reuse.insert(at, {reused.reused, 0, 0, bound});
-    const double difference = difference_of(reused.scores, plain);
+    if (at == samples.reuse.end()) {
+      at = samples.reuse.insert(at, ReuseCheck{});
+      at->reused = reused.reused;
+      at->bound = bound;
+    }
     ++at->requests;
-    if (difference / bound > at->largest / at->bound) at->largest = difference, at->bound = bound;
+    const Difference difference = difference_of(reused.scores, plain);
+    if (difference.largest / bound <= at->largest / at->bound) continue;
+    at->largest = difference.largest;
+    at->bound = bound;
+    at->score = score_name(request, difference.at, plain.size());
+    at->computed = reused.scores[difference.at];
+    at->expected = plain[difference.at];
   }
 }
 
-// Returns false if the request does not fit under some arrangement.
+// Returns true if all scores are finite numbers; else notes the first one that is not.
+bool Verification::is_finite(const VerifiedRequest& request, const std::vector<float>& scores,
+                             ArrangementSamples& samples) const {
+  const auto wrong = std::ranges::find_if_not(scores, [](float score) { return std::isfinite(score); });
+  if (wrong == scores.end()) return true;
+  samples.not_finite.push_back(
+      score_name(request, static_cast<std::size_t>(wrong - scores.begin()), scores.size()) + ": " +
+      std::string(word_of(samples.arrangement)) + " gives " + score_text(*wrong) +
+      "; expected a finite number");
+  return false;
+}
+
+// Returns false if the request does not fit under a declared arrangement. An arrangement that is not
+// declared, or whose scores are not finite, goes without the request.
 bool Verification::add_request(const VerifiedRequest& request) {
-  std::vector<std::vector<float>> plain;
+  std::vector<std::optional<std::vector<float>>> plain;
   for (const ArrangementSamples& samples : samples_) {
-    std::optional<std::vector<float>> scores = scores_->plain(request, samples.arrangement);
-    if (!scores) return false;
-    plain.push_back(std::move(*scores));
+    plain.push_back(scores_of(request, samples.arrangement));
+    if (!plain.back() && samples.declared) return false;
   }
+  for (std::size_t i = 0; i < samples_.size(); ++i)
+    if (plain[i] && !is_finite(request, *plain[i], samples_[i])) plain[i].reset();
+  if (!plain.front()) return true;
   const bool with_reuse = report_.reuse_requests < reuse_requests_max;
   report_.reuse_requests += with_reuse;
   const bool ranks = !model_.prompt.generates();
   const bool is_event = ranks && request.truth;
   report_.events += is_event;
   const std::size_t tasks = model_.prompt.tasks_read();
-  const std::vector<float> first = ordering_scores(plain.front(), ranks ? tasks : 1);
+  const std::vector<float> first = ordering_scores(*plain.front(), ranks ? tasks : 1);
   for (std::size_t i = 0; i < samples_.size(); ++i) {
+    if (!plain[i]) continue;
     ArrangementSamples& samples = samples_[i];
-    if (with_reuse) add_reuse(request, plain[i], samples);
+    ++samples.requests;
+    if (with_reuse) add_reuse(request, *plain[i], samples);
     if (!ranks) continue;
-    const std::vector<float> own = ordering_scores(plain[i], tasks);
+    const std::vector<float> own = ordering_scores(*plain[i], tasks);
     samples.overlap.push_back(overlap_at_10(own, first));
     samples.correlation.push_back(rank_correlation(own, first));
-    samples.largest_difference = std::max(samples.largest_difference, difference_of(plain[i], plain.front()));
-    if (is_event) samples.ndcg.push_back(ndcg(judge_ranking(own, *request.truth), 10));
+    samples.largest_difference =
+        std::max(samples.largest_difference, difference_of(*plain[i], *plain.front()).largest);
+    if (!is_event) continue;
+    samples.ndcg.push_back(ndcg(judge_ranking(own, *request.truth), 10));
+    samples.first_ndcg.push_back(ndcg(judge_ranking(first, *request.truth), 10));
   }
   return true;
 }
 
 void Verification::check_requests() {
-  const VerifiedRequests requests =
-      read_verified_requests(*data_, options_.config.model.directory, options_.evaluation, options_.requests);
+  const VerifiedRequests requests = read_verified_requests(
+      *data_,
+      {options_.config.model.directory, options_.evaluation, options_.requests, options_.skip_unknown});
   report_.requests_file = requests.file.string();
+  report_.left_out = requests.left_out;
   Progress progress("requests", requests.list.size());
   for (const VerifiedRequest& request : requests.list) {
     if (add_request(request))
@@ -326,8 +418,8 @@ void Verification::check_requests() {
     progress.at(report_.requests + report_.skipped);
   }
   if (report_.requests == 0)
-    throw ImportError("no request fits under all of " + words_of(possible(model_.prompt)) +
-                      "; expected requests with fewer candidates");
+    throw ImportError("no request fits under all of " + words_of(report_.declared) +
+                      ", which are declared; expected requests with fewer candidates");
 }
 
 void Verification::judge_arrangements() {
@@ -335,13 +427,15 @@ void Verification::judge_arrangements() {
   report_.shown = report_.events >= events_needed;
   for (const ArrangementSamples& samples : samples_) {
     ArrangementCheck check{.arrangement = samples.arrangement,
-                           .declared = model_.prompt.declares(samples.arrangement),
+                           .declared = samples.declared,
                            .reuse = samples.reuse,
+                           .requests = samples.requests,
+                           .events = samples.ndcg.size(),
                            .overlap_at_10 = mean_of(samples.overlap),
                            .rank_correlation = mean_of(samples.correlation),
                            .largest_difference = samples.largest_difference};
-    check.quality =
-        &samples == &first ? judge_first(first.ndcg) : judge(first.ndcg, samples.ndcg, options_.tolerance);
+    check.quality = &samples == &first ? judge_first(first.ndcg)
+                                       : judge(samples.first_ndcg, samples.ndcg, options_.tolerance);
     const Verdict verdict = check.quality.verdict;
     if (check.declared && (verdict == Verdict::first || verdict == Verdict::as_good))
       report_.interchangeable.push_back(samples.arrangement);
@@ -349,31 +443,60 @@ void Verification::judge_arrangements() {
   }
 }
 
+void Verification::add_faults(const std::vector<std::string>& faults, const std::string& more) {
+  const std::size_t shown = std::min(shown_faults_max, faults.size());
+  report_.faults.insert(report_.faults.end(), faults.begin(),
+                        faults.begin() + static_cast<std::ptrdiff_t>(shown));
+  if (faults.size() > shown)
+    report_.faults.push_back(std::to_string(faults.size() - shown) + " more " + more);
+}
+
 void Verification::find_faults() {
+  find_score_faults();
+  find_golden_faults();
+  find_quality_faults();
+}
+
+void Verification::find_score_faults() {
+  for (const ArrangementSamples& samples : samples_) {
+    const std::string word(word_of(samples.arrangement));
+    if (samples.declared)
+      add_faults(samples.not_finite, "requests have a score under " + word + " that is not finite");
+    else if (!samples.not_finite.empty())
+      report_.notes.push_back(samples.not_finite.front() + " (" + std::to_string(samples.not_finite.size()) +
+                              " requests; no request is served " + word + ").");
+  }
   for (const ArrangementCheck& check : report_.arrangements)
     for (const ReuseCheck& reuse : check.reuse)
       if (!reuse.is_rounding())
-        report_.faults.push_back(std::string(word_of(check.arrangement)) + ": with " + reuse.reused +
-                                 " from earlier computations a score differs by " +
-                                 scientific(reuse.largest) +
-                                 " from the plain computation; expected at most " + scientific(reuse.bound));
+        report_.faults.push_back(reuse.score + ": " + std::string(word_of(check.arrangement)) + " with " +
+                                 reuse.reused + " from earlier computations gives " +
+                                 score_text(reuse.computed) + "; expected " + score_text(reuse.expected) +
+                                 " as by the plain computation (up to " + scientific(reuse.bound) +
+                                 " is rounding)");
+}
+
+void Verification::find_golden_faults() {
   const GoldenCheck& golden = report_.golden;
-  for (std::size_t i = 0; i < std::min(golden_faults_max, golden.faults.size()); ++i)
-    report_.faults.push_back(golden.faults[i]);
-  if (golden.faults.size() > golden_faults_max)
-    report_.faults.push_back(std::to_string(golden.faults.size() - golden_faults_max) +
-                             " more lines of the golden file differ");
-  const Arrangement first = model_.prompt.arrangements.front();
-  if (golden.equals != Arrangement::unnamed && golden.equals != first) {
-    const std::string word(word_of(golden.equals)), file = target_.string();
-    report_.faults.push_back("the golden scores equal " + word + ", and requests are served " +
-                             std::string(word_of(first)) +
-                             (form_file_.declares ? "; declare " + word + " first in \"arrangements\" of " +
-                                                        file + ", or name it in the lines of the golden file"
-                                                  : "; declare it: \"arrangements\": [\"" + word + "\"] in " +
-                                                        file + ", or run verify again with --write"));
+  add_faults(golden.faults, "lines of the golden file differ");
+  const Arrangement first = report_.declared.front();
+  if (golden.equals == Arrangement::unnamed || golden.equals == first) return;
+  const std::string word(word_of(golden.equals)), served(word_of(first)), file = target_.string();
+  const auto own = std::ranges::find(golden.arrangements, first, &GoldenArrangement::arrangement);
+  if (own->equal == golden.lines - golden.named) {
+    report_.notes.push_back("The golden scores equal " + served + ", and are closer to " + word + ".");
+    return;
   }
-  find_quality_faults();
+  const std::string advice =
+      !options_.arrangements.empty() ? "; put " + word +
+                                           " first in --arrangements, or name it in the lines of "
+                                           "the golden file"
+      : form_file_.declares ? "; declare " + word + " first in \"arrangements\" of " + file +
+                                  ", or name it in the lines of the golden file"
+                            : "; declare it: \"arrangements\": [\"" + word + "\"] in " + file +
+                                  ", or run verify again with --write";
+  report_.faults.push_back("the golden scores equal " + word + ", and requests are served " + served +
+                           advice);
 }
 
 void Verification::find_quality_faults() {
@@ -386,7 +509,8 @@ void Verification::find_quality_faults() {
           "the form lists " + std::string(word_of(check.arrangement)) +
           " as interchangeable, and its NDCG@10 is worse; take it out of the list, or run "
           "verify again with --write");
-    if (!check.declared && verdict == Verdict::as_good) more.push_back(check.arrangement);
+    const bool fits = check.requests == report_.arrangements.front().requests;
+    if (!check.declared && verdict == Verdict::as_good && fits) more.push_back(check.arrangement);
   }
   if (!more.empty()) {
     std::vector<Arrangement> all = report_.declared;
@@ -418,19 +542,18 @@ void Verification::write() {
     report_.notes.push_back(target_.string() + " declares this already.");
     return;
   }
-  replace_file(target_, text);
-  report_.written = target_.string();
+  try {
+    replace_text_file(target_, text);
+    report_.written = target_.string();
+  } catch (const std::runtime_error& error) {
+    report_.write_fault = error.what();
+  }
 }
 
 }  // namespace
 
-RoundingBounds rounding_bounds(const Config& config) {
-  if (word_of(config.model.weights) == format_name(kernels::WeightFormat::int8)) return {5e-2, 2e-1};
-  if (word_of(config.pool.kv_format) == format_name(kernels::KvFormat::bf16)) return {1e-2, 6e-2};
-  if (word_of(config.pool.kv_format) == format_name(kernels::KvFormat::f16)) return {1e-3, 1e-2};
-  return {1e-4, 1e-4};
+VerifyReport verify(const VerifyOptions& options, const WrapExecutor& wrap) {
+  return Verification(options, wrap).run();
 }
-
-VerifyReport verify(const VerifyOptions& options) { return Verification(options).run(); }
 
 }  // namespace troupe::deploy

@@ -3,13 +3,18 @@
 // blocks, compares the scores with each other and with golden ones, and says which arrangements are
 // interchangeable. This is `troupe verify`.
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "deploy/models/rounding.h"
 #include "deploy/verify/interchange.h"
+#include "deploy/verify/verify_requests.h"
+#include "kernels/executor/executor.h"
 #include "runtime/actor/arrangement.h"
 #include "runtime/config/config.h"
 
@@ -22,6 +27,7 @@ struct VerifyOptions {
   std::size_t requests = 500;             // 0 = all
   double tolerance = 0.02;                // of NDCG@10, relative
   bool write = false;
+  bool skip_unknown = false;  // leaves out items that the catalog lacks
 };
 
 // Largest difference of scores with reused blocks from the plain computation.
@@ -30,6 +36,9 @@ struct ReuseCheck {
   std::size_t requests = 0;
   double largest = 0;  // difference closest to its bound, or farthest beyond it
   double bound = 0;    // rounding of that request's scores
+  std::string score;   // the score that differs so: "requests.jsonl:3: user ann: candidate i4"
+  float computed = 0;  // with reused blocks
+  float expected = 0;  // by the plain computation
   bool is_rounding() const { return largest <= bound; }
 };
 
@@ -37,7 +46,10 @@ struct ArrangementCheck {
   Arrangement arrangement = Arrangement::unnamed;
   bool declared = false;
   std::vector<ReuseCheck> reuse;
-  // Agreement with the first arrangement, over all requests.
+  // Compared requests, and those of them that are events. All requests fit under the declared arrangements;
+  // another one is compared on those that fit under it.
+  std::size_t requests = 0, events = 0;
+  // Agreement with the first arrangement, over the compared requests.
   Mean overlap_at_10, rank_correlation;
   double largest_difference = 0;
   ArrangementQuality quality;  // of the events
@@ -47,6 +59,7 @@ struct GoldenArrangement {
   Arrangement arrangement = Arrangement::unnamed;
   std::size_t equal = 0;  // lines whose scores equal this arrangement's
   double largest = 0;     // largest difference over all lines
+  double share = 0;       // the same as a share of its line's bound
 };
 struct GoldenCheck {
   std::size_t lines = 0;  // 0 = no golden file
@@ -55,14 +68,16 @@ struct GoldenCheck {
   double relative = 0;  // bound of a difference, relative to the largest score of the line or to 1
   // Lines that name no arrangement, against each one.
   std::vector<GoldenArrangement> arrangements;
-  Arrangement equals = Arrangement::unnamed;  // all lines without a name equal it; unnamed = none
-  std::vector<std::string> faults;            // lines that differ: "golden.jsonl:3: candidate 7: …"
+  // All lines without a name equal it; unnamed = none. If they do not tell several apart, the first of them.
+  Arrangement equals = Arrangement::unnamed;
+  std::vector<std::string> faults;  // lines that differ: "golden.jsonl:3: candidate 7: …"
 };
 
 struct VerifyReport {
   std::string model, version, requests_file, form_file;  // empty files: made of users; the default form
   std::size_t requests = 0, events = 0;
-  std::size_t skipped = 0;  // requests that do not fit under some arrangement
+  std::size_t skipped = 0;  // requests that do not fit under a declared arrangement
+  LeftOut left_out;
   std::size_t reuse_requests = 0;
   std::string weights, pages;  // number formats
   double relative = 0;         // bound of rounding, relative to the largest score of the request or to 1
@@ -73,19 +88,17 @@ struct VerifyReport {
   bool shown = false;                        // there were enough events for a verdict
   std::vector<Arrangement> interchangeable;  // declared ones that are as good; the first alone if none is
   std::string written;                       // form file that was written; empty = none
-  std::vector<std::string> faults;           // what differs and must not; empty = all is well
+  std::string write_fault;  // why the form file could not be written; empty = it was, or was not tried
+  std::vector<std::string> faults;  // what differs and must not
   std::vector<std::string> notes;
+  bool is_well() const { return faults.empty() && write_fault.empty(); }
 };
 
-// Throws ImportError, LoadError and ConfigError for input that cannot be read.
-VerifyReport verify(const VerifyOptions& options);
+using WrapExecutor = std::function<std::unique_ptr<kernels::Executor>(std::unique_ptr<kernels::Executor>)>;
 
-// Returns the bounds of differences for number formats: of two computations by Troupe, and of golden scores
-// that another program computed. Both are relative to the largest score of a request, or to 1.
-struct RoundingBounds {
-  double reuse = 0, golden = 0;
-};
-RoundingBounds rounding_bounds(const Config& config);
+// Throws ImportError, LoadError and ConfigError for input that cannot be read. `wrap` replaces the model's
+// executor; tests damage blocks and scores by it.
+VerifyReport verify(const VerifyOptions& options, const WrapExecutor& wrap = nullptr);
 
 void print(std::ostream& out, const VerifyReport& report);
 nlohmann::json to_json(const VerifyReport& report);

@@ -43,20 +43,43 @@ void print_table(std::ostream& out, const VerifyReport& report) {
                {"verdict"}});
   for (const ArrangementCheck& check : report.arrangements) {
     const bool first = &check == &report.arrangements.front();
-    const bool judged = report.events > 0;
+    const bool judged = check.events > 0;
+    const bool compared = ranks && !first && check.requests > 0;
     table.row({std::string(word_of(check.arrangement)),
                first            ? "first"
                : check.declared ? "yes"
                                 : "no",
                check.reuse.empty() ? "–" : scientific(largest_reuse(check)),
-               first || !ranks ? "–" : fixed(check.overlap_at_10.value, 3),
-               first || !ranks ? "–" : fixed(check.rank_correlation.value, 3),
-               first || !ranks ? "–" : fixed(check.largest_difference, 3),
+               compared ? fixed(check.overlap_at_10.value, 3) : "–",
+               compared ? fixed(check.rank_correlation.value, 3) : "–",
+               compared ? fixed(check.largest_difference, 3) : "–",
                judged ? plus_minus_of(check.quality.ndcg, 4) : "–",
                judged && !first ? plus_minus_of(check.quality.change, 4) : "–",
                report.arrangements.size() < 2 ? "–" : std::string(name_of(check.quality.verdict))});
   }
   table.print(out);
+}
+
+// Says what the numbers leave out.
+void print_left_out(std::ostream& out, const VerifyReport& report) {
+  const LeftOut& left_out = report.left_out;
+  const auto say = [&](std::size_t count, const char* text) {
+    if (count > 0) out << count << text << "\n";
+  };
+  say(report.skipped, " requests were skipped, because they do not fit under every declared arrangement.");
+  say(left_out.no_profile, " requests were skipped, because the data folder does not have their users.");
+  say(left_out.unknown_requests, " requests were skipped, because the catalog lacks their true items.");
+  say(left_out.unknown_items, " items of histories and candidates were left out, which the catalog lacks.");
+  say(left_out.cut_histories,
+      " histories of the data folder were cut before the true item or at the request's time.");
+  say(left_out.repeated_items,
+      " events have their true item in their own history, too: they show little unless users take items "
+      "again.");
+  const std::size_t all = report.arrangements.empty() ? 0 : report.arrangements.front().requests;
+  for (const ArrangementCheck& check : report.arrangements)
+    if (!check.declared && check.requests < all)
+      out << word_of(check.arrangement) << ", which is not declared, was compared on " << check.requests
+          << " of " << all << " requests; the others cannot be computed under it.\n";
 }
 
 void print_reuse(std::ostream& out, const VerifyReport& report) {
@@ -117,14 +140,14 @@ void print(std::ostream& out, const VerifyReport& report) {
       << report.requests << " requests, " << report.events << " held-out events, "
       << (report.requests_file.empty() ? "users with candidates of the catalog" : report.requests_file)
       << "\n";
-  if (report.skipped > 0)
-    out << report.skipped << " requests were skipped, because they do not fit under every arrangement.\n";
   print_table(out, report);
+  print_left_out(out, report);
   print_reuse(out, report);
   print_golden(out, report.golden);
   print_verdict(out, report);
   for (const std::string& note : report.notes) out << note << "\n";
   if (!report.written.empty()) out << "Written: " << report.written << "\n";
+  if (!report.write_fault.empty()) out << "not written: " << report.write_fault << "\n";
   for (const std::string& fault : report.faults) out << "differs: " << fault << "\n";
 }
 
@@ -136,9 +159,12 @@ json to_json(const VerifyReport& report) {
       reuse.push_back({{"reused", one.reused},
                        {"requests", one.requests},
                        {"largest_difference", number_json(one.largest)},
-                       {"bound", one.bound}});
+                       {"bound", one.bound},
+                       {"score", one.score}});
     arrangements.push_back({{"arrangement", word_of(check.arrangement)},
                             {"declared", check.declared},
+                            {"requests", check.requests},
+                            {"events", check.events},
                             {"reuse", std::move(reuse)},
                             {"overlap@10", to_json(check.overlap_at_10)},
                             {"rank_correlation", to_json(check.rank_correlation)},
@@ -159,6 +185,12 @@ json to_json(const VerifyReport& report) {
           {"requests", report.requests},
           {"events", report.events},
           {"skipped", report.skipped},
+          {"left_out",
+           {{"unknown_items", report.left_out.unknown_items},
+            {"unknown_requests", report.left_out.unknown_requests},
+            {"no_profile", report.left_out.no_profile},
+            {"cut_histories", report.left_out.cut_histories},
+            {"repeated_items", report.left_out.repeated_items}}},
           {"weights", report.weights},
           {"pages", report.pages},
           {"rounding", report.relative},
@@ -176,6 +208,7 @@ json to_json(const VerifyReport& report) {
           {"shown", report.shown},
           {"interchangeable", words_json(report.interchangeable)},
           {"written", report.written},
+          {"write_fault", report.write_fault},
           {"notes", report.notes},
           {"faults", report.faults}};
 }

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "deploy/data/json_row.h"
+#include "deploy/data/text_file.h"
+
 namespace troupe::deploy {
 namespace {
 
@@ -34,6 +37,154 @@ std::vector<Item> made_items(const std::vector<Item>& catalog, std::size_t numbe
     items.push_back(catalog[(number * 7 + i * catalog.size() / count) % catalog.size()]);
   return items;
 }
+
+// Where a row of an evaluation file is, and whether it gives a history, which may be empty. A table always
+// does.
+struct RowOrigin {
+  std::string where;  // "requests.jsonl:7"
+  bool has_history = true;
+};
+
+// Returns the origins of the rows that read_evaluation returns for a file that it accepts.
+std::vector<RowOrigin> origins_of(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  const bool is_lines = name.find(".jsonl") != std::string::npos;
+  TextFile file(path);
+  std::vector<RowOrigin> origins;
+  std::string text;
+  if (!is_lines) file.next(text);  // header
+  while (file.next(text))
+    if (!is_lines || !text.empty())
+      origins.push_back({name + ":" + std::to_string(file.line_number()),
+                         !is_lines || parse_row(file, text).contains("history")});
+  return origins;
+}
+
+void keep_events(EvaluationRow& row, std::size_t count) {
+  row.history.resize(count);
+  for (Feature& feature : row.features) feature.values.resize(std::min(count, feature.values.size()));
+}
+
+// Cuts a history that goes beyond the request: after the request's time, and before the last event of the
+// true item. Returns true if it was cut.
+bool cut_at_request(EvaluationRow& row) {
+  std::size_t count = row.history.size();
+  const auto times = std::ranges::find(row.features, "timestamps", &Feature::name);
+  if (times != row.features.end() && row.request_timestamp > 0)
+    while (count > 0 && times->values.at(count - 1) > row.request_timestamp) --count;
+  const std::string& truth = row.candidates.at(row.true_index);
+  for (std::size_t i = count; i-- > 0;)
+    if (row.history[i] == truth) {
+      count = i;
+      break;
+    }
+  const bool is_cut = count < row.history.size();
+  keep_events(row, count);
+  return is_cut;
+}
+
+void check_sizes(const EvaluationRow& row, const std::string& who) {
+  for (const Feature& feature : row.features)
+    if (feature.values.size() != row.history.size())
+      throw ImportError(who + ": " + feature.name + " has " + std::to_string(feature.values.size()) +
+                        " numbers; expected " + std::to_string(row.history.size()) +
+                        ", one for each event of the history");
+}
+
+void reject_unknown(const VerifiedData& data, const EvaluationRow& row, const std::string& who) {
+  for (const std::vector<std::string>* list : {&row.history, &row.candidates})
+    for (const std::string& id : *list)
+      if (!data.has(id))
+        throw ImportError(who + " has item " + id.substr(0, 60) +
+                          "; expected an item of the catalog, or --skip-unknown");
+}
+
+// Leaves out the items that the catalog lacks, with the features of their events. Returns their number.
+std::size_t drop_unknown(const VerifiedData& data, EvaluationRow& row) {
+  std::size_t kept = 0, unknown = 0;
+  for (std::size_t i = 0; i < row.history.size(); ++i) {
+    if (!data.has(row.history[i])) {
+      ++unknown;
+      continue;
+    }
+    for (Feature& feature : row.features) feature.values.at(kept) = feature.values.at(i);
+    if (kept != i) row.history[kept] = std::move(row.history[i]);
+    ++kept;
+  }
+  keep_events(row, kept);
+  return unknown + std::erase_if(row.candidates, [&](const std::string& id) { return !data.has(id); });
+}
+
+// Makes requests of the rows of an evaluation file.
+class RowReader {
+ public:
+  RowReader(const VerifiedData& data, const RequestChoice& choice, VerifiedRequests& requests)
+      : data_(data), choice_(choice), requests_(requests) {}
+
+  void read() {
+    std::vector<EvaluationRow> rows = read_evaluation(requests_.file);
+    const std::vector<RowOrigin> origins = origins_of(requests_.file);
+    if (origins.size() != rows.size())
+      throw ImportError(requests_.file.string() + ": changed while it was read; expected a file that stays");
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (choice_.count > 0 && requests_.list.size() >= choice_.count) break;
+      add(std::move(rows[i]), origins[i]);
+    }
+  }
+
+ private:
+  void add(EvaluationRow row, const RowOrigin& origin) {
+    const std::string name = origin.where + ": user " + row.user;
+    if (!origin.has_history && !take_history(row, name)) {
+      ++requests_.left_out.no_profile;
+      return;
+    }
+    check_sizes(row, name);
+    const std::string truth = row.candidates.at(row.true_index);
+    if (origin.has_history)
+      requests_.left_out.repeated_items += std::ranges::find(row.history, truth) != row.history.end();
+    else
+      requests_.left_out.cut_histories += cut_at_request(row);
+    if (!choice_.skip_unknown) {
+      reject_unknown(data_, row, name);
+    } else {
+      requests_.left_out.unknown_items += drop_unknown(data_, row);
+      if (!data_.has(truth)) {
+        ++requests_.left_out.unknown_requests;
+        return;
+      }
+      row.true_index =
+          static_cast<std::size_t>(std::ranges::find(row.candidates, truth) - row.candidates.begin());
+    }
+    requests_.list.push_back({name, data_.profile(row.history, row.features, name),
+                              data_.items(row.candidates, name), row.request_timestamp, row.scenario,
+                              row.true_index});
+  }
+
+  // Gives a row the history of the data folder. Returns false if the folder does not have the user.
+  bool take_history(EvaluationRow& row, const std::string& name) {
+    if (!row.features.empty())
+      throw ImportError(name + " has " + row.features.front().name +
+                        " without a history; expected both, or neither to take those of the data folder");
+    if (!users_) {
+      users_.emplace();
+      for (PutUser& user : data_.users(HistoryPart::before_test)) {
+        const std::string id = user.user;
+        users_->emplace(id, std::move(user));
+      }
+    }
+    const auto user = users_->find(row.user);
+    if (user == users_->end()) return false;
+    row.history = user->second.history;
+    row.features = user->second.features;
+    return true;
+  }
+
+  const VerifiedData& data_;
+  const RequestChoice& choice_;
+  VerifiedRequests& requests_;
+  std::optional<std::map<std::string, PutUser>> users_;  // read when a row needs them
+};
 
 std::filesystem::path evaluation_of(const std::filesystem::path& model, const std::filesystem::path& data) {
   if (std::filesystem::exists(model / "eval.tsv.gz")) return model / "eval.tsv.gz";
@@ -82,6 +233,10 @@ Profile VerifiedData::profile(const std::vector<std::string>& history, const std
   }
   for (const EventFeature& expected : model_.facts.event_features) {
     const auto at = std::ranges::find(features, expected.name, &Feature::name);
+    if (at == features.end() && history.empty()) {
+      profile.features.push_back({expected.name, {}});
+      continue;
+    }
     if (at == features.end())
       throw ImportError(who + " has no " + expected.name +
                         " of events; expected one for each event, because the model reads them");
@@ -105,23 +260,25 @@ std::vector<PutUser> VerifiedData::users(HistoryPart part) const {
   return read_user_rows(folder_, part, event_features()).rows;
 }
 
-VerifiedRequests read_verified_requests(const VerifiedData& data, const std::filesystem::path& model,
-                                        const std::filesystem::path& evaluation, std::size_t count) {
-  VerifiedRequests requests{evaluation.empty() ? evaluation_of(model, data.folder()) : evaluation, {}};
-  const auto is_full = [&] { return count > 0 && requests.list.size() >= count; };
+VerifiedRequests read_verified_requests(const VerifiedData& data, const RequestChoice& choice) {
+  VerifiedRequests requests;
+  requests.file = choice.evaluation.empty() ? evaluation_of(choice.model, data.folder()) : choice.evaluation;
   if (!requests.file.empty()) {
-    for (const EvaluationRow& row : read_evaluation(requests.file, data.folder())) {
-      if (is_full()) break;
-      const std::string name = "user " + row.user;
-      requests.list.push_back({name, data.profile(row.history, row.features, name),
-                               data.items(row.candidates, name), row.request_timestamp, row.scenario,
-                               row.true_index});
-    }
+    RowReader(data, choice, requests).read();
   } else {
-    for (const PutUser& user : data.users(HistoryPart::before_test)) {
-      if (is_full()) break;
-      requests.list.push_back({"user " + user.user,
-                               data.profile(user),
+    for (PutUser& user : data.users(HistoryPart::before_test)) {
+      if (choice.count > 0 && requests.list.size() >= choice.count) break;
+      EvaluationRow row;
+      row.history = std::move(user.history);
+      row.features = std::move(user.features);
+      const std::string name = "user " + user.user;
+      check_sizes(row, name);
+      if (choice.skip_unknown)
+        requests.left_out.unknown_items += drop_unknown(data, row);
+      else
+        reject_unknown(data, row, name);
+      requests.list.push_back({name,
+                               data.profile(row.history, row.features, name),
                                made_items(data.items(), requests.list.size()),
                                0,
                                0,
@@ -129,8 +286,10 @@ VerifiedRequests read_verified_requests(const VerifiedData& data, const std::fil
     }
   }
   if (requests.list.empty())
-    throw ImportError((requests.file.empty() ? data.folder() : requests.file).string() +
-                      ": has no requests; expected users with histories, or events of an evaluation file");
+    throw ImportError(
+        (requests.file.empty() ? data.folder() : requests.file).string() +
+        ": has no requests that can be computed; expected users with histories, or events of an "
+        "evaluation file with users of the data folder and items of its catalog");
   return requests;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 // Fingerprints identify requests by content: XXH3-64 over the length-prefixed parts. Every router
-// and every process computes the same number. The requester and the time budget are not part of it.
+// and every process computes the same number. The requester and the time budget are not part of it. Nor
+// are policy, arrangement and approximation of a ranking: whoever repeats a request that kills workers
+// under another plan must not kill two more for each.
 #include <cstdint>
 #include <string_view>
 

@@ -45,6 +45,20 @@ TEST_CASE("fingerprint: covers the content, not the requester or the time budget
     CHECK(fingerprint(score) != fingerprint(other));
 }
 
+TEST_CASE("fingerprint: a ranking is the same under every policy, arrangement and approximation") {
+  const RankRequest plain{.tenant = "t", .user = "ann", .candidates = {"a", "b"}};
+  RankRequest other = plain;
+  other.policy = "all_blocks+30:tail";
+  other.approximate = 0.5;
+  for (const Arrangement named : {Arrangement::causal, Arrangement::user_first, Arrangement::item_first,
+                                  Arrangement::candidates_apart}) {
+    other.arrangement = named;
+    CHECK(fingerprint(other, 3) == fingerprint(plain, 3));
+  }
+  other.scenario = 1;  // the model reads it
+  CHECK(fingerprint(other, 3) != fingerprint(plain, 3));
+}
+
 TEST_CASE("share position: users are spread over all thousandths, in another order for another model") {
   std::size_t below = 0, same = 0;
   for (int i = 0; i < 10'000; ++i) {

@@ -1,5 +1,7 @@
 #pragma once
-// Sends news to the cluster's other routers.
+// Sends news and questions to the cluster's other routers.
+#include <vector>
+
 #include "router/fleet/step.h"
 #include "runtime/coordination/member_watch.h"
 
@@ -12,6 +14,11 @@ class OtherRouters {
   void send(Step step, const Message& message) const {
     for (const NodeId node : members_.routers())
       if (node != self_) step.effects.send({node, Role::router}, message);
+  }
+  std::vector<NodeId> nodes() const {
+    std::vector<NodeId> others = members_.routers();
+    std::erase(others, self_);
+    return others;
   }
 
  private:

@@ -70,7 +70,9 @@ void Answers::answer(Step step, Flight& flight, NodeId node, Executed executed) 
                    .timings = flight.timings,
                    .model_version = flight.pinned.model_version,
                    .node = node,
-                   .approximate = approximate_share(sent.plan)};
+                   .approximate = approximate_share(sent.plan),
+                   .sent = &sent,
+                   .reused = executed.reused};
   Timings& timings = result.timings;
   timings.blocks = executed.blocks_us;
   timings.queue = executed.queue_us;

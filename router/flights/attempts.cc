@@ -174,10 +174,6 @@ bool Attempts::retry(Step step, Flight& flight, bool free, const Refusal& refusa
 
 // ---- suspects ----
 
-bool Attempts::is_suspect(Instant now, const Flight& flight) const {
-  return suspects_.strikes(now, flight.fingerprint) > 0;
-}
-
 bool Attempts::refuse_poison(Step step, Flight& flight) {
   if (suspects_.strikes(step.now, flight.fingerprint) < poison_strikes) return false;
   flights_.refuse(step, flight, poison());
@@ -213,6 +209,11 @@ void Attempts::retry_parked(Step step) {
   }
   // Later suspects have already seen what ended meanwhile; the others wait for the next event.
   parked.sleep();
+}
+
+void Attempts::strike(Step step, std::uint64_t fingerprint, const Loss& loss) {
+  suspects_.strike(step.now, fingerprint, false, {loss});
+  other_routers_.send(step, suspects_.tell(step.now, fingerprint));
 }
 
 void Attempts::hear(Instant now, const Suspect& suspect) {

@@ -56,6 +56,11 @@ class Attempts {
   void hear_alive(Instant now, NodeId node, Incarnation process, std::uint64_t sequence);
   void hear(Instant now, const Suspect& suspect);
   void follow(std::span<const NodeId> workers) { sender_.follow(workers); }
+  // Records that a worker was lost while it computed a request of this content in the background.
+  void strike(Step step, std::uint64_t fingerprint, const Loss& loss);
+  bool is_suspect(Instant now, std::uint64_t fingerprint) const {
+    return suspects_.strikes(now, fingerprint) > 0;
+  }
 
   // ---- what may go on after any event ----
   void retry_parked(Step step);
@@ -72,7 +77,7 @@ class Attempts {
   void send_in_turn(Step step, Flight& flight);
   void reconsider(Step step, Flight& flight);
   bool retry(Step step, Flight& flight, bool free, const Refusal& refusal);
-  bool is_suspect(Instant now, const Flight& flight) const;
+  bool is_suspect(Instant now, const Flight& flight) const { return is_suspect(now, flight.fingerprint); }
   bool park(Step step, const Flight& flight, bool free, const Refusal& refusal);
   void time_out(Step step, Flight& flight);
   void mark_fault(Step step, const Attempt& attempt, const Refusal& refusal);

@@ -97,6 +97,30 @@ TEST_CASE("allowed plans: a refusal says what the policy serves, what the form a
         "one of recompute, causal, blocks, all_blocks, planner; declared arrangements: causal");
 }
 
+// A repaired item sees other items, so its scores are not those of item_first, and no share of the prompt
+// would be counted as approximate.
+TEST_CASE("allowed plans: a policy that repairs an exact plan is refused, whatever the form declares") {
+  const PromptForm forms[] = {form_of({item_first}), form_of({causal, item_first}),
+                              shared_ranker(form_of({causal}))};
+  for (const PromptForm& form : forms) {
+    CHECK(plans_of("item+25", unnamed, form) == "other_policy");
+    CHECK(plans_of("item+100", item_first, form, true) == "other_policy");
+    CHECK(plans_of("item", item_first, form) == "item");
+  }
+  const Policy repaired = policy("item+25");
+  const auto refusal = reject_if_not_allowed(&repaired, unnamed, forms[0]);
+  REQUIRE(refusal);
+  CHECK(refusal->kind == RefusalKind::malformed);
+  CHECK(refusal->where == "policy");
+  CHECK(refusal->what ==
+        "policy \"item+25\" repairs the plan \"item\", whose answers would then not be those of item_first");
+  CHECK(why_not_usual(repaired, forms[0]) ==
+        "repairs the plan \"item\", whose answers would then not be those of item_first");
+  CHECK(why_not_usual(policy("item"), forms[0]) == "");
+  for (const char* approximate : {"blocks+30:tail", "all_blocks+30", "planner+40:tail:mean"})
+    CHECK_MESSAGE(why_not_usual(policy(approximate), form_of({causal})) == "", approximate);
+}
+
 TEST_CASE("usual policies: those that serve only what the form allows to requests that name nothing") {
   CHECK(usual_policy_names(form_of({causal})) == "recompute, causal, blocks, all_blocks, planner");
   CHECK(usual_policy_names(form_of({user_first, causal})) == "recompute, user, planner");

@@ -20,10 +20,12 @@ class Completing final : public Request {
     search_.by_token = request_.logprobs;
   }
 
+  std::string_view kind() const override { return "complete"; }
   RequestId id() const override { return request_.id; }
   std::string_view tenant() const override { return request_.tenant; }
   std::int64_t budget_us() const override { return request_.budget_us; }
   const TraceContext& trace() const override { return request_.trace; }
+  std::string_view client_request_id() const override { return request_.client_request_id; }
   std::string_view model() const override { return request_.model; }
   std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
     return router::validate(request_, form, limits);

@@ -49,10 +49,14 @@ class Generation final : public Request {
  public:
   Generation(GenerateRequest&& request, const Policy& usual) : request_(std::move(request)), policy_(usual) {}
 
+  std::string_view kind() const override { return "generate"; }
   RequestId id() const override { return request_.id; }
   std::string_view tenant() const override { return request_.tenant; }
   std::int64_t budget_us() const override { return request_.budget_us; }
   const TraceContext& trace() const override { return request_.trace; }
+  std::string_view client_request_id() const override { return request_.client_request_id; }
+  std::string_view named_user() const override { return request_.user; }
+  std::uint64_t profile_version() const override { return profile_version_; }
   std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
     return router::validate(request_, form, limits);
   }

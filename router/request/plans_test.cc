@@ -101,6 +101,50 @@ TEST_CASE("item prefix: positions and visibility match the model's description")
   CHECK(plan.plan.readouts[0].segment == 5);
 }
 
+TEST_CASE("candidates apart: each candidate has its own instruction and discriminant behind the user") {
+  const FittedHistory history = fit_history(games(), history_of(3), 4);
+  const std::vector<Item> items = candidates({4, 2});
+  const BlockNames names(games(), context);
+  const Candidate made = build("apart", history, items);
+  CHECK(made.name == "apart");
+  const auto& s = made.plan.segments;
+  REQUIRE(s.size() == 4);  // system, user (U = 13), two candidates, each with what follows it
+  CHECK(s[0].start == 0);
+  CHECK(s[0].sees == VisibleSegments{});
+  CHECK(s[1].kind == SegmentKind::user);
+  CHECK(s[1].start == 8);
+  CHECK(s[1].sees == VisibleSegments{0});
+  CHECK(s[2].tokens == Tokens{100, 100, 100, 100, 7, 8, 9, 5});
+  CHECK(s[3].tokens == Tokens{101, 101, 7, 8, 9, 5});
+  for (const std::size_t candidate : {2, 3}) {
+    CHECK(s[candidate].start == 8 + 13);
+    CHECK(s[candidate].sees == VisibleSegments{0, 1});
+    CHECK_FALSE(made.blocks[candidate].name.has_value());
+  }
+  CHECK(made.plan.readouts == std::vector<Readout>{{2, 7, {1'044}}, {3, 5, {1'045}}});
+  // The blocks of system and user are those of the user prefix and of the plain prompt.
+  CHECK(made.blocks[0].name == names.system());
+  CHECK(made.blocks[1].name == names.user("t", history.tokens));
+  CHECK(made.blocks[1].owner == owner_of_user("t", "ann"));
+  for (const char* plan : {"user", "causal"})
+    CHECK_MESSAGE(made.blocks[1].name == build(plan, history, items).blocks[1].name, plan);
+  CHECK(validate(made.plan, limits) == "");
+}
+
+TEST_CASE("candidates apart: a candidate's segments are the same alone and among others, in any order") {
+  const FittedHistory history = fit_history(games(), history_of(3), 4);
+  const std::vector<Item> two = candidates({4, 2});
+  const auto parts_of = [&](const std::vector<Item>& items, std::size_t index) {
+    const Plan plan = build("apart", history, items).plan;
+    Readout readout = plan.readouts.at(index);
+    const auto segment = plan.segments.at(readout.segment);
+    readout.segment = 0;
+    return std::tuple(segment.tokens, segment.start, segment.sees, readout);
+  };
+  CHECK(parts_of({two[1], two[0]}, 0) == parts_of(two, 1));
+  CHECK(parts_of({two[1]}, 0) == parts_of(two, 1));
+}
+
 Candidate search_behind(const Tokens& history, std::uint32_t part) {
   PromptForm form = games();
   form.discriminant = {};
@@ -456,6 +500,36 @@ TEST_CASE("title form: scores follow each candidate, and blocks see the system p
   CHECK(some.plan.repair.reused_spans.size() == 2);
   CHECK(some.plan.segments[3].kind == SegmentKind::user);
   CHECK(validate(some.plan, limits) == "");
+}
+
+TEST_CASE(
+    "title form: under candidates apart each candidate begins behind the history and ends in its score") {
+  const std::vector<Item> items = candidates({2, 3});
+  const BlockNames names(titles(), context);
+  const FittedHistory history = fit_history(titles(), history_of(2), 6);
+  const Candidate made = build("apart", history, items, {}, titles());
+  const auto& s = made.plan.segments;
+  REQUIRE(s.size() == 4);  // system, history (10 tokens), two candidates with their scores
+  CHECK(s[1].tokens == history.tokens);
+  CHECK(s[1].start == 8);
+  CHECK(s[2].tokens == Tokens{5, 100, 100, 6});
+  CHECK(s[3].tokens == Tokens{5, 101, 101, 101, 6});
+  for (const std::size_t candidate : {2, 3}) {
+    CHECK(s[candidate].start == 18);
+    CHECK(s[candidate].sees == VisibleSegments{0, 1});
+    CHECK_FALSE(made.blocks[candidate].name.has_value());
+  }
+  CHECK(made.plan.readouts == std::vector<Readout>{{2, 3, {7, 8}}, {3, 4, {7, 8}}});
+  CHECK(made.blocks[0].name == names.system());
+  CHECK(made.blocks[1].name == names.user("t", history.tokens));
+  CHECK(made.blocks[1].name == build("causal", history, items, {}, titles()).blocks[1].name);
+  CHECK(validate(made.plan, limits) == "");
+  // One candidate alone is the plain prompt, position by position.
+  const Candidate alone = build("apart", history, {items[0]}, {}, titles());
+  const auto& plain = build("causal", history, {items[0]}, {}, titles()).plan.segments;
+  CHECK(plain[2].start == alone.plan.segments[2].start);
+  CHECK(plain[3].start == 18 + 3);
+  CHECK(item_positions(*find_plan("apart"), titles(), views(items)) == 1 + 3 + 1);
 }
 
 TEST_CASE("history: a long one keeps its newest events and reports how many were cut") {

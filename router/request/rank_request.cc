@@ -6,6 +6,7 @@
 #include "kernels/base/check.h"
 #include "router/fleet/fingerprint.h"
 #include "router/request/allowed_plans.h"
+#include "router/request/explanation.h"
 #include "router/request/ranking.h"
 #include "router/request/request.h"
 #include "runtime/actor/user_home.h"
@@ -25,10 +26,14 @@ class Ranking final : public Request {
       : request_(std::move(request)),
         policy_(find_policy(request_.policy).value_or(policy_for(usual, request_.arrangement))) {}
 
+  std::string_view kind() const override { return "rank"; }
   RequestId id() const override { return request_.id; }
   std::string_view tenant() const override { return request_.tenant; }
   std::int64_t budget_us() const override { return request_.budget_us; }
   const TraceContext& trace() const override { return request_.trace; }
+  std::string_view client_request_id() const override { return request_.client_request_id; }
+  std::string_view named_user() const override { return request_.user; }
+  std::uint64_t profile_version() const override { return profile_version_; }
   std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
     return router::validate(request_, form, limits);
   }
@@ -82,7 +87,8 @@ class Ranking final : public Request {
   std::uint64_t profile_version_ = 0;
   double approximate_max_ = 1;  // of the prompt's tokens
   bool scores_each_ = false;
-  std::vector<std::string> tasks_;  // like PromptForm::tasks
+  std::vector<std::string> tasks_;                    // like PromptForm::tasks
+  std::unique_ptr<const PromptForm> explained_form_;  // if the request wants an explanation
   Features::Source of_ = Features::Source::store;
 };
 
@@ -162,6 +168,7 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
                      : policy_->weighs         ? limits.approximate
                                                : 1;
   tasks_ = form.tasks;
+  if (request_.explain) explained_form_ = std::make_unique<const PromptForm>(form);
   std::size_t least = SIZE_MAX;
   for (const PlanKind* plan : allowed_plans(policy_, request_.arrangement, form, approximate_max_ > 0)) {
     const std::size_t own_positions = item_positions(*plan, form, items_);
@@ -227,8 +234,16 @@ Message Ranking::reply(RunResult&& result) {
   fill_run(result, reply);
   reply.blocks_reused = result.blocks_reused;
   reply.blocks_written = result.blocks_written;
-  for (const Fit& fit : fits_)
-    if (fit.plan->name == result.plan) reply.history_cut = fit.history->cut;
+  for (const Fit& fit : fits_) {
+    if (fit.plan->name != result.plan) continue;
+    reply.history_cut = fit.history->cut;
+    if (explained_form_ && result.sent)
+      reply.explanation = explain({.sent = *result.sent,
+                                   .reused = result.reused,
+                                   .items = items_,
+                                   .form = *explained_form_,
+                                   .history = *fit.history});
+  }
   reply.catalog_version = catalog_->version();
   reply.profile_version = profile_version_;
   reply.approximate = result.approximate;

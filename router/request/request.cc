@@ -18,6 +18,11 @@ constexpr RequestKind kinds[] = {
 
 }  // namespace
 
+std::string request_id_of(const Request& request) {
+  const std::string_view own = request.client_request_id();
+  return own.empty() ? trace_id(request.trace()) : std::string(own);
+}
+
 std::span<const RequestKind> request_kinds() { return kinds; }
 
 const RequestKind* find_kind(const Message& message) {

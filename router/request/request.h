@@ -32,6 +32,10 @@ struct RunResult {
   std::string model_version;
   NodeId node = 0;
   double approximate = 0;  // share of the prompt's tokens
+  // For an explanation; valid until the reply is made. Plan and blocks that ran, and per segment 1 if its
+  // block was reused.
+  const Candidate* sent = nullptr;
+  std::span<const std::uint8_t> reused;
 };
 
 // Fills the reply fields that all kinds share.
@@ -49,10 +53,14 @@ class Request {
  public:
   virtual ~Request() = default;
 
+  virtual std::string_view kind() const = 0;  // name of its RequestKind
   virtual RequestId id() const = 0;
   virtual std::string_view tenant() const = 0;
   virtual std::int64_t budget_us() const = 0;  // 0 = the configured budget
   virtual const TraceContext& trace() const = 0;
+  virtual std::string_view client_request_id() const = 0;      // x-request-id of its client; "" = none
+  virtual std::string_view named_user() const { return ""; }   // user that it names; "" = none
+  virtual std::uint64_t profile_version() const { return 0; }  // of the profile that it took; 0 = none
   virtual std::string_view model() const { return ""; }  // model version that it wants; "" = any served one
   // Checks the request before anything is done for it.
   virtual std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const = 0;
@@ -85,6 +93,9 @@ class Request {
   // Called once, at the end: what the reply needs is moved out of the request. Only `trace` stays.
   virtual Message reply(RunResult&& result) = 0;
 };
+
+// Returns the x-request-id of the request's response: its client's, else its trace id.
+std::string request_id_of(const Request& request);
 
 struct RequestKind {
   std::string_view name;

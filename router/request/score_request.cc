@@ -16,10 +16,12 @@ class Scoring final : public Request {
   explicit Scoring(ScoreRequest&& request)
       : request_(std::move(request)), fingerprint_(router::fingerprint(request_)) {}
 
+  std::string_view kind() const override { return "score"; }
   RequestId id() const override { return request_.id; }
   std::string_view tenant() const override { return request_.tenant; }
   std::int64_t budget_us() const override { return request_.budget_us; }
   const TraceContext& trace() const override { return request_.trace; }
+  std::string_view client_request_id() const override { return request_.client_request_id; }
   std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
     return router::validate(request_, form, limits);
   }

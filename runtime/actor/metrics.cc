@@ -54,6 +54,9 @@ constexpr std::string_view pages_help = "Pages of the pool that belong to an are
 constexpr std::string_view device_blocks_help =
     "Cached blocks that batches read on the GPU, by where they were found: device memory or host memory.";
 constexpr std::string_view device_bytes_help = "Bytes of pages copied between host and GPU.";
+constexpr std::string_view verified_help =
+    "Answers chosen by verify.share, by what their recomputation without cached blocks showed: equal, "
+    "different, unstable (two recomputations differ), or dropped because none was made.";
 constexpr std::string_view pages_used_help = "Pages of an area that hold blocks or rows.";
 
 // Rows with the same name differ only in their labels; they need not be adjacent.
@@ -106,6 +109,10 @@ constexpr MetricRow rows[] = {
      "Compute time of overlapped plans that ran while their blocks were being pulled."},
     {prediction_ratio, histogram, "troupe_prediction_ratio", "",
      "Ratio of observed to predicted time from sending a plan to its answer."},
+    {verified_equal, counter, "troupe_verified_answers_total", "result=\"equal\"", verified_help},
+    {verified_different, counter, "troupe_verified_answers_total", "result=\"different\"", verified_help},
+    {verified_unstable, counter, "troupe_verified_answers_total", "result=\"unstable\"", verified_help},
+    {verified_dropped, counter, "troupe_verified_answers_total", "result=\"dropped\"", verified_help},
     {batch_tokens, histogram, "troupe_batch_tokens", "", "Computed tokens of one batch."},
     {batch_requests, histogram, "troupe_batch_requests", "", "Requests in one batch."},
     {queue_depth, gauge, "troupe_queue_depth", "",
@@ -203,6 +210,10 @@ constexpr MetricRow rows[] = {
      "Damaged positions in the data folder's files, each counted once."},
     {store_losses, counter, "troupe_store_losses_total", "",
      "Ranges of acknowledged rows or writes that were lost when a damaged store was started."},
+    {replay_recorded, counter, "troupe_replay_recorded_total", "",
+     "Answers that were recorded for replays (replay.keep)."},
+    {replay_dropped, counter, "troupe_replay_dropped_total", "",
+     "Answers that were not recorded for replays, because storing them fell behind or failed."},
     {protocol_errors, counter, "troupe_protocol_errors_total", "",
      "Messages that could not be decoded or delivered, or were invalid."},
     {messages_undelivered, counter, "troupe_messages_undelivered_total", "",

@@ -295,14 +295,52 @@ struct EraseBlocks {
 };
 struct BlockEraseResult {};
 
-using AnyJob = std::variant<FindFeatures, Write, Read, ListItems, RunBatch, LoadModel, DropModel, PullBlocks,
-                            CheckBlocks, ListStored, SaveBlock, LoadBlocks, EraseBlocks, Coordinate,
-                            ChangeRowPages, RefillRows, FillShards>;
+// ---- records (router): answered requests that can be computed again (replay.keep)
+
+// Holds everything that computing the request again needs. The ids and the budget are 0.
+struct AnswerRecord {
+  ReplayReply reply;  // with the recorded values alone; the port sets the time of the answer
+  Execute plan;       // computes the request without any cached block
+  Executed answer;    // values that the answer was made of
+  bool operator==(const AnswerRecord&) const = default;
+};
+struct RecordOwner {
+  std::string tenant, user;
+  bool operator==(const RecordOwner&) const = default;
+};
+// Stores records; a later one replaces an earlier one with its tenant and request id. Answered by
+// RecordsChanged, like the two that follow the next one.
+struct KeepRecords {
+  std::vector<AnswerRecord> records;
+};
+// Answered by FoundRecord.
+struct FindRecord {
+  std::string tenant, request_id;
+};
+// Erases the records of these users.
+struct DropRecords {
+  std::vector<RecordOwner> of;
+};
+// Erases records that are too old, and those of users that were deleted elsewhere.
+struct SweepRecords {};
+struct FoundRecord {
+  std::optional<AnswerRecord> record;  // nullopt: there is none, or it is damaged
+};
+struct RecordsChanged {
+  std::uint64_t records = 0, bytes = 0;  // that are kept now
+  std::uint64_t lost = 0;                // records of this job that were not stored
+  std::string why;                       // the first failure; "" = none
+};
+
+using AnyJob =
+    std::variant<FindFeatures, Write, Read, ListItems, RunBatch, LoadModel, DropModel, PullBlocks,
+                 CheckBlocks, ListStored, SaveBlock, LoadBlocks, EraseBlocks, Coordinate, ChangeRowPages,
+                 RefillRows, FillShards, KeepRecords, FindRecord, DropRecords, SweepRecords>;
 // Refusal: the job could not be done (the port's own failure, or bad input found by it).
-using AnyJobResult =
-    std::variant<Features, WriteResult, UserReply, ItemReply, ItemList, BatchDone, ModelChanged, PullResult,
-                 StoredList, BlockCheckResult, BlockSaveResult, BlockLoadResult, BlockEraseResult,
-                 CoordinationReply, RowPages, RowsRefilled, ShardsFilled, Refusal>;
+using AnyJobResult = std::variant<Features, WriteResult, UserReply, ItemReply, ItemList, BatchDone,
+                                  ModelChanged, PullResult, StoredList, BlockCheckResult, BlockSaveResult,
+                                  BlockLoadResult, BlockEraseResult, CoordinationReply, RowPages,
+                                  RowsRefilled, ShardsFilled, FoundRecord, RecordsChanged, Refusal>;
 // Types of their own for the same reason as Message.
 struct Job : AnyJob {
   template <class Kind>

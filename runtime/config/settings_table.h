@@ -99,7 +99,9 @@ TROUPE_SETTING(pool, device_bytes, size, "0B", "0B..16TiB", "",
                "leaves free on the GPU, at most pool.memory.")
 TROUPE_SETTING(pool, item_share, real, "0.5", "0..1", "",
                "Share of the pool's pages that the item area gets at start; users get the others. Under the "
-               "policy planner, the areas borrow pages from each other.")
+               "policy planner, the areas borrow pages from each other, so none lie idle where the model's "
+               "prompt form reads no item blocks. Under other policies such a form needs only the pages of "
+               "its system prompt here: a small share.")
 TROUPE_SETTING(pool, row_share, real, "0", "0..1", "",
                "Share of the pool's pages that rows of embedding tables get at start, in addition to "
                "pool.item_share. Only with model.tables: mapped or sharded.")
@@ -315,6 +317,25 @@ TROUPE_SETTING(
     "Cost model for computing a block rather than pulling it: a profile of the workers' machines "
     "written by troupe-lab bench calibrate, or the name of a known device. Empty: the measured time "
     "per token of the workers.")
+TROUPE_SECTION_END
+
+TROUPE_SECTION(VerifySettings, verify)
+TROUPE_SETTING(verify, share, real, "0", "0..1", "",
+               "Share of answered requests that a router computes again without any cached block while "
+               "workers are idle, to report answers that differ by more than rounding. 0: none, as shipped, "
+               "because a verification computes its whole prompt, and a request that comes meanwhile may "
+               "wait for it. While requests come, verifications take at most half a percent of the time, "
+               "whatever the share.")
+TROUPE_SECTION_END
+
+TROUPE_SECTION(ReplaySettings, replay)
+TROUPE_SETTING(replay, keep, duration, "0s", "0s..8760h", "",
+               "Time for which answered requests are recorded in node.data_dir, so that troupe replay can "
+               "compute them again. Records hold users' histories as tokens. 0: nothing is recorded, and "
+               "existing records are deleted at start.")
+TROUPE_SETTING(replay, bytes_max, size, "256MiB", "1MiB..16TiB", "",
+               "Maximum disk space for records (replay.keep), per model and router. Beyond it the oldest "
+               "ones are erased.")
 TROUPE_SECTION_END
 
 TROUPE_SECTION(InferenceSettings, inference)

@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-enum class RecordType : std::uint8_t { counter = 1, profile = 2, item = 3, block = 4, note = 6 };
+enum class RecordType : std::uint8_t { counter = 1, profile = 2, item = 3, block = 4, note = 6, answer = 7 };
 
 class RecordWriter {
  public:

@@ -36,6 +36,12 @@ Fault reject_if_missing<schema::PutItem>(std::string_view text, schema::PutItem:
   return {};
 }
 
+template <>
+Fault reject_if_missing<schema::ReplayRequest>(std::string_view, schema::ReplayRequest::Reader body) {
+  if (!body.hasRequestId()) return missing("request_id", "the x-request-id of an answer");
+  return {};
+}
+
 std::string_view text_of(capnp::Text::Reader text) { return {text.begin(), text.size()}; }
 
 // The codec takes an unknown word of an option for damage, so it is refused before.
@@ -114,6 +120,9 @@ std::optional<Refusal> from_json(std::string_view body, PutItem& out, ListLimits
 std::optional<Refusal> from_json(std::string_view body, Reload& out, ListLimits limits) {
   return read_body<schema::Reload>(body, out, limits);
 }
+std::optional<Refusal> from_json(std::string_view body, ReplayRequest& out, ListLimits limits) {
+  return read_body<schema::ReplayRequest>(body, out, limits);
+}
 
 std::string to_json(const RankReply& reply) { return body_of<schema::RankReply>(reply); }
 std::string to_json(const ScoreReply& reply) { return body_of<schema::ScoreReply>(reply); }
@@ -122,6 +131,7 @@ std::string to_json(const Stored& reply) { return body_of<schema::Stored>(reply)
 std::string to_json(const Appended& reply) { return body_of<schema::Appended>(reply); }
 std::string to_json(const UserReply& reply) { return body_of<schema::UserReply>(reply); }
 std::string to_json(const ItemReply& reply) { return body_of<schema::ItemReply>(reply); }
+std::string to_json(const ReplayReply& reply) { return body_of<schema::ReplayReply>(reply); }
 
 std::map<std::string, std::string> body_schemas() {
   std::map<std::string, std::string> schemas;
@@ -131,11 +141,13 @@ std::map<std::string, std::string> body_schemas() {
   json::describe(capnp::Schema::from<schema::PutUser>(), false, schemas);
   json::describe(capnp::Schema::from<schema::PutItem>(), false, schemas);
   json::describe(capnp::Schema::from<schema::Reload>(), false, schemas);
+  json::describe(capnp::Schema::from<schema::ReplayRequest>(), false, schemas);
   json::describe(capnp::Schema::from<schema::RankReply>(), true, schemas);
   json::describe(capnp::Schema::from<schema::ScoreReply>(), true, schemas);
   json::describe(capnp::Schema::from<schema::GenerateReply>(), true, schemas);
   json::describe(capnp::Schema::from<schema::Stored>(), true, schemas);
   json::describe(capnp::Schema::from<schema::Appended>(), true, schemas);
+  json::describe(capnp::Schema::from<schema::ReplayReply>(), true, schemas);
   json::describe(capnp::Schema::from<schema::StatusReply>(), true, schemas);
   return schemas;
 }

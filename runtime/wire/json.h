@@ -45,6 +45,7 @@ std::optional<Refusal> from_json(std::string_view body, GenerateRequest& out, Li
 std::optional<Refusal> from_json(std::string_view body, PutUser& out, ListLimits limits = {});
 std::optional<Refusal> from_json(std::string_view body, PutItem& out, ListLimits limits = {});
 std::optional<Refusal> from_json(std::string_view body, Reload& out, ListLimits limits = {});
+std::optional<Refusal> from_json(std::string_view body, ReplayRequest& out, ListLimits limits = {});
 
 std::string to_json(const RankReply& reply);
 std::string to_json(const ScoreReply& reply);
@@ -53,6 +54,7 @@ std::string to_json(const Stored& reply);
 std::string to_json(const Appended& reply);
 std::string to_json(const UserReply& reply);
 std::string to_json(const ItemReply& reply);
+std::string to_json(const ReplayReply& reply);
 // Returns the JSON Schemas of all bodies by name, in the form of OpenAPI's components.
 std::map<std::string, std::string> body_schemas();
 std::string to_json(std::span<const StatusReply> actors);  // {"actors":[…]}

@@ -178,5 +178,6 @@ TEST_CASE("wire samples: every kind of message has its recorded bytes and JSON")
           "features":[{"name":"times","values":[3,4]},{"name":"acts","values":[5,6]}]})");
   check_body<PutItem>(record, "PutItem", R"({"item":"i","title":"t","tokens":[1,2],"identifier":3})");
   check_body<Reload>(record, "Reload", R"({"model":"m","catalog":"c","share":0.5})");
+  check_body<ReplayRequest>(record, "ReplayRequest", R"({"request_id":"r"})");
   record.check_all_used();
 }

@@ -66,6 +66,32 @@ TEST_SUITE("foreign formats") {
             .contains("document"));
   }
 
+  TEST_CASE("rerank: it may name an arrangement, with the words of rankings") {
+    const Rerank asked = rerank_of(R"({"query":"u","documents":["a"],"arrangement":"user_first"})");
+    CHECK(asked.request.arrangement == Arrangement::user_first);
+    CHECK(rerank_of(R"({"query":"u","documents":["a"],"arrangement":null})").request.arrangement ==
+          Arrangement::unnamed);
+    CHECK(rerank_fault(R"({"query":"u","documents":["a"],"arrangement":"sideways"})") ==
+          "400 unknown_arrangement arrangement");
+    CHECK(rerank_fault(R"({"query":"u","documents":["a"],"arrangement":1})") == "400 wrong_type arrangement");
+  }
+
+  TEST_CASE("inference protocol: a ranker's parameters may name an arrangement") {
+    const auto with = [](const std::string& parameters) {
+      return R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},)"
+             R"({"name":"candidates","shape":[1],"datatype":"BYTES","data":["a"]}],"parameters":)" +
+             parameters + "}";
+    };
+    const InferRequest asked = infer_of(with(R"({"arrangement":"causal","policy":"planner"})"));
+    CHECK(std::get<RankRequest>(asked.request).arrangement == Arrangement::causal);
+    CHECK(std::get<RankRequest>(asked.request).policy == "planner");
+    CHECK(infer_fault(with(R"({"arrangement":"sideways"})")) ==
+          "400 unknown_arrangement parameters.arrangement");
+    CHECK(infer_fault(with(R"({"task":"click"})")) == "400 unknown_field parameters.task");
+    CHECK(infer_fault(R"({"inputs":[],"parameters":{"arrangement":"causal"}})") ==
+          "400 unknown_field parameters.arrangement");
+  }
+
   TEST_CASE("rerank: an invalid request is refused, naming the member") {
     CHECK(rerank_fault("") == "400 malformed_json byte 1");
     CHECK(rerank_fault("[]") == "400 wrong_type body");

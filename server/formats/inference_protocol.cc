@@ -126,9 +126,15 @@ void take_parameters(const JsonTree& parameters, InferRequest& out) {
     tree_fault("wrong_type", "parameters has the wrong type", "parameters", "an object");
   for (const auto& [name, value] : parameters.items()) {
     auto* rank = std::get_if<RankRequest>(&out.request);
-    if (name != "policy" || !rank)
-      tree_fault("unknown_field", "the parameter is unknown", "parameters." + name, "policy, for a ranker");
-    rank->policy = tree_text(value, "parameters." + name);
+    const std::string where = "parameters." + name;
+    if (!rank || (name != "policy" && name != "arrangement"))
+      tree_fault("unknown_field", "the parameter is unknown", where, "policy or arrangement, for a ranker");
+    if (name == "policy") {
+      rank->policy = tree_text(value, where);
+    } else if (auto fault = read_word(tree_text(value, where), rank->arrangement)) {
+      fault->where = where;
+      throw *std::move(fault);
+    }
   }
 }
 

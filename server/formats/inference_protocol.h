@@ -9,8 +9,8 @@
 //   a generator's inputs   user BYTES [1]; top_k, width INT64 [1]
 //   its outputs            items BYTES, log_probabilities FP64, best first
 //
-// Data may be nested according to the shape. The only supported `parameters` member is a ranker's
-// policy. `outputs` may name the wanted outputs. Refusals are those of json.h with `where` as
+// Data may be nested according to the shape. The supported `parameters` members are a ranker's policy
+// and arrangement. `outputs` may name the wanted outputs. Refusals are those of json.h with `where` as
 // "inputs[1].data[2]".
 #include <cstdint>
 #include <string>

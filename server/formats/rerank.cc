@@ -15,7 +15,7 @@ namespace troupe::server {
 namespace {
 
 constexpr std::string_view rerank_members =
-    "query, documents, top_n, return_documents, model, unknown, policy or budget_us";
+    "query, documents, top_n, return_documents, model, unknown, policy, arrangement or budget_us";
 
 std::string document_of(const JsonTree& value, const std::string& where) {
   if (!value.is_object()) return tree_text(value, where);
@@ -24,6 +24,14 @@ std::string document_of(const JsonTree& value, const std::string& where) {
     tree_fault("wrong_type", where + " has the wrong type", where,
                "an item's id: a text, or an object with `id` or `text`");
   return tree_text(*id, where);
+}
+
+// Each pair of texts is a prompt of its own.
+void reject_if_not_apart(Arrangement named) {
+  if (named == Arrangement::unnamed || named == Arrangement::candidates_apart) return;
+  throw Refusal{RefusalKind::malformed, "other_arrangement",
+                "arrangement \"" + std::string(word_of(named)) + "\" is not one of pairs of texts",
+                "arrangement", std::string(word_of(Arrangement::candidates_apart)) + ", or none"};
 }
 
 // Returns true if query and documents are texts for a model that ranks texts.
@@ -52,6 +60,10 @@ void take_member(const std::string& name, const JsonTree& value, std::uint32_t c
   if (name == "policy") return void(out.request.policy = tree_text(value, name));
   if (name == "unknown") {
     if (auto fault = read_word(tree_text(value, name), out.request.unknown)) throw *std::move(fault);
+    return;
+  }
+  if (name == "arrangement") {
+    if (auto fault = read_word(tree_text(value, name), out.request.arrangement)) throw *std::move(fault);
     return;
   }
   if (name == "top_n")
@@ -95,6 +107,7 @@ std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t c
                    std::string(rerank_members));
     out.request.candidates = out.documents;
     if (text.ranks_texts() && has_texts(tree)) {
+      reject_if_not_apart(out.request.arrangement);
       out.texts = score_pairs(text, {"query", {out.request.user}}, {"documents", out.documents}, limits);
       out.texts->budget_us = out.request.budget_us;
     }

@@ -9,7 +9,8 @@
 //   top_n             number of results; absent or null = all
 //   return_documents  each result has `document`: the item's id, and its title as `text`
 //   model             as for completions
-//   unknown, policy, budget_us   as for rankings
+//   unknown, policy, arrangement, budget_us   as for rankings; pairs of texts have one arrangement,
+//                     candidates_apart
 //
 // Other members of those interfaces may be null. Refusals are those of json.h, and 400
 // unsupported_value.

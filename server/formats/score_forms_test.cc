@@ -107,6 +107,21 @@ TEST_SUITE("score forms") {
           "400 several_queries text_1");
   }
 
+  TEST_CASE("rerank: pairs of texts are candidates apart, and no other arrangement may be named") {
+    const auto named = [](const std::string& arrangement, const ModelText& model) {
+      return read_rerank(R"({"query":"q","documents":["a","b"],"arrangement":")" + arrangement + "\"}", 3, 5,
+                         model, limits);
+    };
+    const auto apart = named("candidates_apart", reads);
+    CHECK(std::get<Rerank>(apart).texts.has_value());
+    const auto causal = named("causal", reads);
+    REQUIRE(std::holds_alternative<Refusal>(causal));
+    CHECK(std::get<Refusal>(causal).code == "other_arrangement");
+    CHECK(std::get<Refusal>(causal).expected == "candidates_apart, or none");
+    CHECK(
+        std::holds_alternative<Rerank>(named("causal", catalog)));  // items of a catalog: the router decides
+  }
+
   TEST_CASE("score lists: the common beginning is computed once, and each prompt keeps a token") {
     const ScoreRequest joined = scores(
         ScoreForm::lists, R"({"query":"ab","items":["c","cd"],"label_token_ids":[9],"apply_softmax":true})");

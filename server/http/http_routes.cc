@@ -36,7 +36,7 @@ Refusal not_found(std::string_view target) {
           "/v1/rank, /v1/score, /score, /generative_scoring, /v1/generate, /v1/completions, /v1/rerank, "
           "/v1/users/{id}, /v1/users/{id}/events, "
           "/v1/items/{id}, /v1/users, /v1/items, /v1/events, /v1/models, "
-          "/v1/models/reload, /v1/catalog/reload, "
+          "/v1/models/reload, /v1/catalog/reload, /v1/replay, "
           "/v1/cluster, /v1/slowest, /openapi.json, /, /v2, /v2/models/{model}, /v2/models/{model}/infer, "
           "/v2/health/live, /v2/health/ready or /metrics"};
 }
@@ -359,6 +359,21 @@ HttpRoute route_reload(const HttpRequest& request, const ServerLimits& limits, s
   return routed;
 }
 
+// A record belongs to the tenant of its request, like its user's profile.
+HttpRoute route_replay(const HttpRequest& request, const ServerLimits& limits) {
+  if (request.method != "POST") return wrong_method(request.method, "POST");
+  HttpRoute routed = parsed<ReplayRequest>(request, limits);
+  auto* message = std::get_if<Message>(&routed);
+  if (!message) return routed;
+  return ShapedRequest{
+      std::move(*message),
+      [](const Message& reply, const AnsweringModel&, std::int64_t) -> std::variant<std::string, Refusal> {
+        const auto* replayed = std::get_if<ReplayReply>(&reply);
+        if (!replayed) return other_answer();
+        return to_json(*replayed);
+      }};
+}
+
 bool may_change_items(const HttpRequest& request, const ServerLimits& limits) {
   const bool changes = request.method != "GET" && request.method != "HEAD";
   return !changes || limits.admin_routes || request.tenant == limits.catalog_tenant;
@@ -464,8 +479,8 @@ std::string_view route_name(std::string_view target) {
   if (path.starts_with(items_path)) return "/v1/items/{id}";
   for (const QuestionPath& q : question_paths)
     if (path == q.path) return q.path;
-  for (const std::string_view reload : {"/v1/models/reload", "/v1/catalog/reload"})
-    if (path == reload) return reload;
+  for (const std::string_view command : {"/v1/models/reload", "/v1/catalog/reload", "/v1/replay"})
+    if (path == command) return command;
   if (const BulkPath* bulk = find_bulk(path)) return bulk->path;
   if (path.starts_with(models_path))
     return path.ends_with("/ready")   ? "/v2/models/{model}/ready"
@@ -492,7 +507,7 @@ std::optional<std::string_view> asked_of_model(std::string_view method, std::str
   if (of_entry && (method != "POST" || path.ends_with(events_end))) return "";
   if (path.starts_with(models_path) || find_bulk(path)) return "";
   if (method != "POST") return std::nullopt;
-  if (path == "/v1/models/reload" || path == "/v1/catalog/reload") return "";
+  if (path == "/v1/models/reload" || path == "/v1/catalog/reload" || path == "/v1/replay") return "";
   const ComputedPath* computed = find_computed(path);
   return computed ? std::optional(computed->kind) : std::nullopt;
 }
@@ -544,6 +559,7 @@ HttpRoute route(const HttpRequest& request, const ServerLimits& limits, const Mo
   if (path == "/v2/") return ServerQuestion::server;
   if (path == "/v1/models/reload") return route_reload(request, limits, &Reload::model_version, "model");
   if (path == "/v1/catalog/reload") return route_reload(request, limits, &Reload::catalog_version, "catalog");
+  if (path == "/v1/replay") return route_replay(request, limits);
   if (path.starts_with(users_path)) return route_user(request, path.substr(users_path.size()), limits, text);
   if (path.starts_with(items_path) && !may_change_items(request, limits)) return not_your_catalog();
   if (find_bulk(path)) return wrong_method(request.method, "POST");

@@ -147,6 +147,34 @@ TEST_SUITE("routes") {
     CHECK(refusal_of(ask("GET", "/v1/models/reload", "", "", true)).kind == RefusalKind::wrong_method);
   }
 
+  TEST_CASE("routes: a replay asks for a record of its tenant") {
+    const auto replay = [](const char* tenant) {
+      HttpRoute routed = ask("POST", "/v1/replay", R"({"request_id":"r-1"})", tenant);
+      REQUIRE(std::holds_alternative<ShapedRequest>(routed));
+      return std::get<ShapedRequest>(std::move(routed));
+    };
+    const ReplayReply reply{.request_id = "r-1",
+                            .tenant = "acme",
+                            .values = {{"a", 1.5, 1.5}},
+                            .largest_difference = 0,
+                            .bound = 1e-5,
+                            .equal = true};
+    const ShapedRequest own = replay("acme");
+    CHECK(std::get<ReplayRequest>(own.message) == ReplayRequest{0, "r-1", false, "acme"});
+    const std::string body = std::get<std::string>(own.body(reply, {}, 0));
+    CHECK(body.find(R"("request_id":"r-1")") != body.npos);
+    CHECK(body.find(R"("equal":true)") != body.npos);
+    CHECK(body.find(R"("recorded":1.5)") != body.npos);
+    CHECK(std::get<Refusal>(own.body(Stored{}, {}, 0)).code == "wrong_answer");
+    CHECK(refusal_of(ask("POST", "/v1/replay", "{}")).code == "missing_field");
+    CHECK(refusal_of(ask("POST", "/v1/replay", R"({"request_id":"r","forwarded":true})")).code ==
+          "unknown_field");
+    CHECK(refusal_of(ask("GET", "/v1/replay")).kind == RefusalKind::wrong_method);
+    CHECK(route_name("/v1/replay?model=games") == "/v1/replay");
+    CHECK(asked_of_model("POST", "/v1/replay") == "");
+    CHECK_FALSE(is_ranking("POST", "/v1/replay"));
+  }
+
   TEST_CASE("routes: unknown paths and methods are refused with what is served") {
     CHECK(refusal_of(ask("GET", "/nothing")).kind == RefusalKind::not_found);
     CHECK(refusal_of(ask("GET", "/v1/rank")).kind == RefusalKind::wrong_method);

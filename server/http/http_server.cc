@@ -14,6 +14,7 @@
 #include "runtime/wire/json.h"
 #include "runtime/wire/json_text.h"
 #include "server/formats/entity_tags.h"
+#include "server/formats/explained_texts.h"
 #include "server/formats/http_refusal.h"
 #include "server/formats/inference_protocol.h"
 #include "server/formats/word_tokens.h"
@@ -112,6 +113,18 @@ void set_trace(Message& message, const TraceContext& trace) {
       message);
 }
 
+// A router of an earlier version does not know that a request can name an arrangement, and serves another.
+std::optional<Refusal> reject_if_other_arrangement(Arrangement named, const Message& answer) {
+  const auto* rank = std::get_if<RankReply>(&answer);
+  if (named == Arrangement::unnamed || !rank || rank->arrangement == named) return std::nullopt;
+  const std::string_view served = word_of(rank->arrangement);
+  return Refusal{RefusalKind::unavailable, "wrong_arrangement",
+                 "the request names arrangement \"" + std::string(word_of(named)) +
+                     "\", and the router served " +
+                     (served.empty() ? "one without a name" : "\"" + std::string(served) + "\""),
+                 "arrangement", "a router that knows arrangements; while a cluster is upgraded, some do not"};
+}
+
 Refusal stopping() {
   return {RefusalKind::unavailable, "stopping", "the server is stopping", "server", "another server"};
 }
@@ -136,7 +149,8 @@ HttpServer::Answer HttpServer::Answer::of(const TenantPauses::StoredRefusal& ref
 }
 
 HttpServer::Answer HttpServer::Answer::of(const Message& message, const ModelText& text) {
-  if (const auto* m = std::get_if<RankReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
+  if (const auto* m = std::get_if<RankReply>(&message))
+    return {.body = rank_body(*m, text), .run = run_of(message)};
   if (const auto* m = std::get_if<ScoreReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
   if (const auto* m = std::get_if<GenerateReply>(&message))
     return {.body = to_json(*m), .run = run_of(message)};
@@ -317,8 +331,10 @@ void HttpServer::Server::ask_router(Message message, const TraceContext& trace, 
   pauses.asks(tenant);
   waits.tenant = std::move(tenant);
   waits.model = model;
-  if (auto* rank = std::get_if<RankRequest>(&message))
+  if (auto* rank = std::get_if<RankRequest>(&message)) {
     if (rank->request_timestamp == 0) rank->request_timestamp = since_1970_s();
+    waits.named = rank->arrangement;
+  }
   set_id(message, last_id);
   set_trace(message, trace);
   post(model ? model->router : config.router, std::move(message));
@@ -358,7 +374,9 @@ void HttpServer::Server::deliver(const Message& answer) {
   const ServerModel* const model = found->second.model;
   const ModelText& text = model ? model->text : config.text;
   const auto shape = std::move(found->second.shape);
+  const Arrangement named = found->second.named;
   waiting.erase(found);
+  if (const auto refusal = reject_if_other_arrangement(named, answer)) return then(Answer::of(*refusal));
   if (shape && !std::holds_alternative<Refused>(answer)) {
     auto body = shape(answer, {.name = model ? model->name : ""}, since_1970_s());
     const auto* refusal = std::get_if<Refusal>(&body);

@@ -23,6 +23,14 @@ ServerReply stopped_call() {
 
 }  // namespace
 
+void set_client_request_id(Message& message, std::string_view id) {
+  std::visit(
+      [&](auto& m) {
+        if constexpr (requires { m.client_request_id; }) m.client_request_id = id;
+      },
+      message);
+}
+
 // A call that is destroyed without an answer reports that the server stops.
 class HttpServer::Call : public std::enable_shared_from_this<Call> {
  public:
@@ -73,6 +81,7 @@ class HttpServer::Call : public std::enable_shared_from_this<Call> {
           if constexpr (requires { message.tenant; }) message.tenant = asked_.tenant;
         },
         asked_.asked.message);
+    set_client_request_id(asked_.asked.message, asked_.request_id);
     server.ask_router(
         std::move(asked_.asked.message), seen_.trace, asked_.tenant, model,
         [self = shared_from_this(), &server](Answer answer) { self->end(server, std::move(answer)); },

@@ -49,6 +49,17 @@ TEST_SUITE("HTTP server, calls") {
     CHECK(has(reply.body, "no such user"));
   }
 
+  TEST_CASE("calls: a ranking of another arrangement than the named one is refused") {
+    Fixture f;
+    ServerCall call = ranking("ana");
+    std::get<RankRequest>(call.asked.message).arrangement = Arrangement::item_first;
+    const ServerReply other = ask(*f.http_server, call).get();  // of a router that ignores the name
+    CHECK(other.refused == RefusalKind::unavailable);
+    CHECK(other.code == "wrong_arrangement");
+    f.serves = Arrangement::item_first;
+    CHECK(ask(*f.http_server, call).get().body == "ana of ");
+  }
+
   TEST_CASE("calls: with keys a call needs one, which sets its tenant") {
     HttpServerConfig config;
     ApiKeys keys;

@@ -245,10 +245,11 @@ void HttpServer::Session::handle() {
   if (const auto* question = std::get_if<ModelQuestion>(&routed))
     return server.answer_model_question(*question, model, then);
   if (model) seen.model = model->name;
-  if (auto* shaped = std::get_if<ShapedRequest>(&routed))
-    return server.ask_router(std::move(shaped->message), seen.trace, asked.tenant, model, then,
-                             std::move(shaped->body));
-  server.ask_router(std::get<Message>(std::move(routed)), seen.trace, asked.tenant, model, then);
+  auto* shaped = std::get_if<ShapedRequest>(&routed);
+  Message& message = shaped ? shaped->message : std::get<Message>(routed);
+  set_client_request_id(message, asked.request_id);
+  server.ask_router(std::move(message), seen.trace, asked.tenant, model, then,
+                    shaped ? std::move(shaped->body) : decltype(ShapedRequest::body){});
 }
 
 // Routes the request. With several models, it chooses one and uses its limits and text.

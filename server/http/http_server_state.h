@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -28,6 +29,9 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = beast::http;
 using Tcp = asio::ip::tcp;
+
+// Sets the client's x-request-id in a message that has a field for it; "" = the client gave none.
+void set_client_request_id(Message& message, std::string_view id);
 
 struct HttpServer::Answer {
   unsigned status = 200;
@@ -55,11 +59,12 @@ struct HttpServer::Server {
 
   // A question to the actors without an answer yet.
   struct Waiting {
-    OnAnswer on_answer;                   // called with the router's answer
-    decltype(ShapedRequest::body) shape;  // form of the answer; null = the message's own
-    std::string tenant;                   // tenant of the request
-    const ServerModel* model = nullptr;   // the model that was asked, if there are several
-    OnStatus on_status;                   // called with the status of all actors
+    OnAnswer on_answer;                        // called with the router's answer
+    decltype(ShapedRequest::body) shape;       // form of the answer; null = the message's own
+    std::string tenant;                        // tenant of the request
+    const ServerModel* model = nullptr;        // the model that was asked, if there are several
+    Arrangement named = Arrangement::unnamed;  // arrangement that a ranking must have
+    OnStatus on_status;                        // called with the status of all actors
     std::vector<StatusReply> statuses;
     std::size_t asked = 0;  // number of actors asked for their status
     std::int64_t us = 0;    // maximum wait

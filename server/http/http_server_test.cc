@@ -53,6 +53,27 @@ TEST_SUITE("HTTP server") {
     CHECK(reply.body.find("unknown_user") != std::string::npos);
   }
 
+  // An older router skips the field that it does not know, and its reply names no arrangement.
+  TEST_CASE("HTTP server: a ranking of another arrangement than the named one is refused with 503") {
+    Fixture f;
+    const auto rank = [&](const std::string& more) {
+      return f.call("POST", "/v1/rank", R"({"user":"ana","candidates":["a"])" + more + "}");
+    };
+    const std::string named = R"(,"arrangement":"user_first")";
+    const HttpReply older = rank(named);
+    CHECK(older.status == 503);
+    CHECK(has(older.body, R"("code":"wrong_arrangement")"));
+    CHECK(has(older.body, R"(names arrangement \"user_first\", and the router served one without a name)"));
+    CHECK(f.metrics.value(Metric::http_refused, "wrong_arrangement") == 1);
+    CHECK(rank("").status == 200);
+    f.serves = Arrangement::causal;
+    CHECK(has(rank(named).body, R"(and the router served \"causal\")"));
+    CHECK(f.call("POST", "/v1/rerank", R"({"query":"ana","documents":["a"])" + named + "}").status == 503);
+    CHECK(rank("").status == 200);
+    f.serves = Arrangement::user_first;
+    CHECK(rank(named).status == 200);
+  }
+
   TEST_CASE("HTTP server: a silent router gives a typed time-out, not a hanging client") {
     HttpServerConfig config;
     config.answer_us_max = 20'000;

@@ -95,6 +95,7 @@ TEST_SUITE("HTTP server, observability") {
     Watched w;
     const std::string reply = w.rank("traceparent: " + parent + "\r\nx-request-id: r-17\r\n");
     CHECK(header_of(reply, "x-request-id") == "r-17");
+    CHECK(std::get<RankRequest>(w.asked.at(0)).client_request_id == "r-17");
     const std::string out = header_of(reply, "traceparent");
     CHECK(out.substr(0, 36) == parent.substr(0, 36));
     CHECK(out.substr(36, 16) != parent.substr(36, 16));
@@ -115,6 +116,7 @@ TEST_SUITE("HTTP server, observability") {
       CHECK(header_of(reply, "traceparent") == "00-" + id + header_of(reply, "traceparent").substr(35));
     }
     CHECK(header_of(a, "x-request-id") != header_of(b, "x-request-id"));
+    for (const Message& asked : w.asked) CHECK(std::get<RankRequest>(asked).client_request_id.empty());
     CHECK(w.recorded == 0);
     CHECK(header_of(w.get("/nothing"), "x-request-id").size() == 32);
     CHECK(header_of(w.raw("nonsense\r\n\r\n"), "x-request-id").size() == 32);
@@ -137,6 +139,7 @@ TEST_SUITE("HTTP server, observability") {
     ServerCall call{.route = "/call",
                     .kind = "rank",
                     .asked = {Message{RankRequest{.user = "ana", .candidates = {"a"}}}, {}}};
+    call.request_id = "r-18";
     call.asked.body = [](const Message&, const AnsweringModel&,
                          std::int64_t) -> std::variant<std::string, Refusal> { return "seven"; };
     w.http_server->ask(std::move(call), [&](ServerReply reply) { answer.set_value(std::move(reply)); });
@@ -147,6 +150,7 @@ TEST_SUITE("HTTP server, observability") {
     CHECK(w.field(0, "status") == "200");
     CHECK(w.field(0, "bytes_out") == "5");
     CHECK(w.field(0, "node") == "4");
+    CHECK(std::get<RankRequest>(w.asked.at(0)).client_request_id == "r-18");
   }
 
   TEST_CASE("access log: a call's line says who asked, as what, and how it was refused") {

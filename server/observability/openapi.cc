@@ -37,6 +37,8 @@ constexpr ApiPath paths[] = {
     {"delete", "/v1/items/{id}", "Removes an item from the catalog.", "", "Stored"},
     {"post", "/v1/models/reload", "Switches to another version of the model.", "Reload", "Stored"},
     {"post", "/v1/catalog/reload", "Switches to another version of the catalog.", "Reload", "Stored"},
+    {"post", "/v1/replay", "Answers a recorded request again and compares the answers.", "ReplayRequest",
+     "ReplayReply"},
     {"get", "/v1/models", "Lists the served models.", "", "ModelList"},
     {"get", "/v1/cluster", "Returns the status of each actor.", "", "Cluster"},
     {"get", "/v1/slowest", "Lists the slowest requests of the last five minutes.", "", "Slowest"},

@@ -82,9 +82,10 @@ struct Fixture {
   std::atomic<int> asked = 0;
   std::mutex logging;
   std::vector<std::string> logged;
-  std::string why_not;               // if set, no actor is ready
-  std::string version, next;         // the router's version, and the next one of a share of users
-  std::vector<std::string> written;  // users and items, in order
+  std::string why_not;                        // if set, no actor is ready
+  std::string version, next;                  // the router's version, and the next one of a share of users
+  std::vector<std::string> written;           // users and items, in order
+  Arrangement serves = Arrangement::unnamed;  // arrangement of every ranking; unnamed = an older router
   std::unique_ptr<HttpServer> http_server;
 
   explicit Fixture(HttpServerConfig config = {}) {
@@ -116,6 +117,7 @@ struct Fixture {
       reply.user = m->user;
       reply.policy = m->tenant;  // so that tests can check it
       reply.model_version = version;
+      reply.arrangement = serves;
       http_server->deliver(reply);
     } else if (auto* p = std::get_if<PutUser>(&message)) {
       note_written(p->tenant + "/" + p->user);

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t requests_max = 20'000;  // per router; more than are ever in flight
 constexpr std::size_t paid_max = 2, sends_max = 4;
-constexpr double deadline_stretch = 1.2;  // for a router with a slow clock
+constexpr double deadline_stretch = 1.2;           // for a router with a slow clock
+constexpr Duration verification_grace{1'500'000};  // after its budget, until a router gives it up
 
 bool costs_nothing(const Refusal& refusal) {
   return refusal.kind == RefusalKind::unavailable &&
@@ -59,8 +60,21 @@ const Attempts::Router& Attempts::find(NodeId router) const {
 
 void Attempts::on_send(Instant now, Address from, Address to, const Message& message) {
   const auto* plan = std::get_if<Execute>(&message);
-  if (from.role == Role::router && plan && plan->priority == Priority::serving)
+  if (from.role != Role::router || !plan) return;
+  if (plan->priority == Priority::serving)
     on_plan(now, from.node, to.node, *plan);
+  else if (!plan->plan.readouts.empty() || plan->plan.search.width > 0)
+    on_verification(now, from.node, to.node, *plan);
+}
+
+// An answer is computed again. It is no attempt of a request, but a worker that is lost with it is a loss of
+// its content.
+void Attempts::on_verification(Instant now, NodeId router, NodeId node, const Execute& plan) {
+  Router& seen = routers_[router];
+  const auto budget = static_cast<std::int64_t>(static_cast<double>(plan.budget_us) * deadline_stretch);
+  const Instant deadline = now + Duration{budget + verification_grace.us};
+  seen.requests[plan.id].attempts.push_back({node, content_of(plan), now, deadline, deadline, plan.alone});
+  if (seen.requests.size() > requests_max) seen.requests.erase(seen.requests.begin());
 }
 
 void Attempts::on_plan(Instant now, NodeId router, NodeId node, const Execute& plan) {

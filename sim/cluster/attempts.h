@@ -71,6 +71,7 @@ class Attempts {
 
   const Router& find(NodeId router) const;
   void on_plan(Instant now, NodeId router, NodeId node, const Execute& plan);
+  void on_verification(Instant now, NodeId router, NodeId node, const Execute& plan);
   static bool has_heard_of(const Router& router, NodeId node);
   void judge_resend(Instant now, NodeId router, RequestId id, const Request& request);
   void on_read(Instant now, NodeId router, const std::string& value);

@@ -62,6 +62,24 @@ TEST_CASE("attempts: two are allowed, a third only after a refusal at no cost, a
   CHECK(b.violations.count() == 3);
 }
 
+TEST_CASE("attempts: a verification is no attempt, and its lost worker is a loss of its content") {
+  Bench b;
+  for (const NodeId node : {first, second}) b.beat(0, node);
+  for (const RequestId id : {100, 101, 102}) {
+    Execute again = Bench::plan(id, false, 10);
+    again.priority = Priority::background;
+    b.attempts.on_send({1}, {router, Role::router}, {first, Role::inference_worker}, again);
+  }
+  CHECK(b.attempts.sent(router) == 0);
+  CHECK(b.violations.count() == 0);
+  b.hear(2, PeerLost{first});
+  b.send(3, second, 103, true);
+  CHECK_FALSE(b.lost_twice(4));
+  b.hear(5, PeerLost{second});
+  CHECK(b.lost_twice(6));
+  CHECK(b.violations.count() == 0);
+}
+
 TEST_CASE("attempts: a plan may be sent again only after the running one is late or refused") {
   Bench b;
   for (const NodeId node : {first, second, third}) b.beat(0, node);

@@ -8,6 +8,7 @@
 #include "router/request/plans.h"
 #include "router/request/policy.h"
 #include "runtime/actor/message_id.h"
+#include "sim/cluster/expected_arrangement.h"
 
 namespace troupe::sim {
 namespace {
@@ -105,7 +106,10 @@ void ClientJudge::judge(const SentRequest& asked, const Message& answer) {
     ++(late ? now.expired : now.refused);
     return judge_refusal(asked, refused->refusal);
   }
-  if (asked.kind == SentRequest::Kind::malformed) report(15, asked, "is malformed but is answered");
+  if (!asked.refusal.empty())
+    report(21, asked, "is answered; expected the refusal " + asked.refusal);
+  else if (asked.kind == SentRequest::Kind::malformed)
+    report(15, asked, "is malformed but is answered");
   ++tally_.answered;
   ++now.answered;
   tally_.after_kill_ok += asked.since_kill != SentRequest::SinceKill::unknown;
@@ -141,20 +145,12 @@ void ClientJudge::judge_rank(const SentRequest& asked, const RankReply& reply) {
   judge_content(asked, reply, fault);
 }
 
-// The arrangement is the one that the request names, by its word or by a policy that has only one; or, if
-// it names none, one that the form lists as interchangeable, or the form's first. The oracle compares the
-// scores with those of the arrangement that the reply names.
+// The oracle compares the scores with those of the arrangement that the reply names.
 void ClientJudge::judge_arrangement(const SentRequest& asked, const RankRequest& request,
                                     const RankReply& reply) {
-  const PromptForm& form = cluster_.form();
-  std::vector<Arrangement> allowed = form.interchangeable;
-  if (allowed.empty()) allowed = {form.arrangements.front()};
-  const auto policy = router::find_policy(request.policy).value_or(cluster_.scenario().policy);
-  const std::string_view name = policy->name;
-  if (name == "user") allowed = {Arrangement::user_first};
-  if (name == "item") allowed = {Arrangement::item_first};
-  if (name == "causal" || name == "blocks" || name == "all_blocks") allowed = {Arrangement::causal};
-  if (request.arrangement != Arrangement::unnamed) allowed = {request.arrangement};
+  if (!asked.refusal.empty()) return;  // reported already
+  const std::vector<Arrangement> allowed =
+      expected_arrangements(request, cluster_.form(), cluster_.scenario().policy->name);
   if (std::ranges::find(allowed, reply.arrangement) != allowed.end()) return;
   report(21, asked,
          "is answered under arrangement \"" + std::string(word_of(reply.arrangement)) + "\"; expected " +
@@ -226,6 +222,8 @@ void ClientJudge::judge_refusal(const SentRequest& asked, const Refusal& refusal
   const std::string text = std::string(name_of(refusal.kind)) + " " + refusal.code + ", " + refusal.what;
   if (refusal.code.empty() || !is_promised(refusal.kind, asked.kind))
     return report(1, asked, "gets a refusal that was not promised: " + text);
+  if (!asked.refusal.empty() && is_fault_of_request(refusal.kind) && refusal.code != asked.refusal)
+    report(15, asked, "gets another refusal than " + asked.refusal + ": " + text);
   if (asked.kind == SentRequest::Kind::malformed || asked.kind == SentRequest::Kind::reload ||
       is_excused(asked, refusal))
     return;
@@ -282,14 +280,19 @@ void ClientJudge::add_contents(
     const RankRequest& request, std::uint64_t profile_since,
     const std::function<void(const Tokens&, const std::vector<Token>&)>& add) const {
   const WorldData& world = cluster_.world();
+  // A form that scores candidates behind their own tokens reads the same rows behind each.
+  const PromptForm& form = cluster_.form();
+  const auto rows_read = [&](const std::vector<Item>& items) {
+    return form.scores_each() ? std::vector<Token>{form.yes, form.no} : rows_of(items);
+  };
   std::set<std::pair<std::vector<Token>, std::size_t>> states;  // rows, positions of the items
   for (const std::string& catalog : world.options().catalogs)
     for (WorldData::Edition edition = 0; edition <= world.edition(); ++edition) {
       const std::vector<Item> items = items_of(world, request, catalog, edition);
       // Items in a row leave fewer positions for the history.
-      for (const char* plan : {"item", "causal"})
-        states.insert({rows_of(items),
-                       router::item_positions(*router::find_plan(plan), cluster_.form(), views(items))});
+      for (const char* plan : {"item", "apart", "causal"})
+        states.insert(
+            {rows_read(items), router::item_positions(*router::find_plan(plan), form, views(items))});
     }
   const std::uint64_t last = world.profile_version(request.tenant, request.user);
   for (std::uint64_t version = profile_since; version <= last; ++version)

@@ -55,7 +55,14 @@ struct JudgeBench {
   void run(std::int64_t us) { cluster.host().run_until(cluster.now() + Duration{us}); }
   std::int64_t heartbeat() { return cluster.scenario().heartbeat.us; }
 
-  RankRequest rank(const std::string& user = "u1") { return clients.draw_for("", user); }
+  // Names neither policy nor arrangement, so that `right` answers it.
+  RankRequest rank(const std::string& user = "u1") {
+    RankRequest request = clients.draw_for("", user);
+    request.policy.clear();
+    request.approximate = -1;
+    request.arrangement = Arrangement::unnamed;
+    return request;
+  }
   RankRequest ask(const RankRequest& request) {
     clients.ask(request);
     lose();
@@ -255,7 +262,44 @@ TEST_SUITE("client judge") {
     RankReply reply = b.right(asked);
     reply.arrangement = Arrangement::causal;
     b.answer(reply);
-    CHECK(b.finds(21, "is answered under arrangement \"causal\"; expected item_first, user_first"));
+    CHECK(b.finds(21, "is answered under arrangement \"causal\"; expected user_first, item_first"));
+  }
+
+  TEST_CASE("client judge: recompute serves the form's first arrangement, others only if they are named") {
+    JudgeBench b;
+    RankRequest request = b.rank();
+    request.policy = "recompute";
+    const auto verdict_of = [&](Arrangement named) {
+      request.arrangement = named;
+      RankReply reply = b.right(b.ask(request));  // of user_first
+      reply.policy = "recompute";
+      b.answer(reply);
+      return b.verdict();
+    };
+    CHECK(verdict_of(Arrangement::unnamed).find("21: ") == 0);
+    CHECK(verdict_of(Arrangement::user_first) == "");
+  }
+
+  TEST_CASE("client judge: a request that the form does not allow must get the refusal that says so") {
+    JudgeBench b;
+    std::size_t sent = 0;
+    const auto ask_undeclared = [&] {
+      for (b.ask_nonsense();; b.refuse(RefusalKind::malformed, "bad_request"), b.verdict(), b.ask_nonsense())
+        if (++sent > 500 || !b.clients.open_refusal(b.last).empty()) return b.clients.open_refusal(b.last);
+    };
+    std::string code = ask_undeclared();
+    REQUIRE(code != "");
+    b.refuse(RefusalKind::malformed, code);
+    CHECK(b.verdict() == "");
+    code = ask_undeclared();
+    b.refuse(RefusalKind::malformed, "bad_request");
+    CHECK(b.finds(15, "gets another refusal than " + code));
+    code = ask_undeclared();
+    b.refuse(RefusalKind::unavailable, "no_worker");
+    CHECK(b.verdict() == "");
+    code = ask_undeclared();
+    b.answer(RankReply{.id = b.last});
+    CHECK(b.finds(21, "is answered; expected the refusal " + code));
   }
 
   TEST_CASE("client judge: a lenient request gets no expired profile, unless it is marked stale and may be") {

@@ -43,6 +43,8 @@ void Clients::arrive() {
   SentRequest asked;
   if (draw_.is_malformed()) asked.kind = SentRequest::Kind::malformed;
   asked.request = asked.kind == SentRequest::Kind::malformed ? draw_.malformed() : draw_.request();
+  asked.refusal = draw_.refusal_of(asked.request);
+  if (!asked.refusal.empty()) asked.kind = SentRequest::Kind::malformed;
   send(std::move(asked));
   if (next < until_) cluster_.host().at(next, [this] { arrive(); });
 }
@@ -176,6 +178,7 @@ RankRequest Clients::draw_for(const std::string& tenant, const std::string& user
   request.tenant = tenant;
   request.user = user;
   request.features = Freshness::configured;  // drawn for another user
+  if (!draw_.refusal_of(request).empty()) RequestDraw::name_nothing(request);
   return request;
 }
 
@@ -243,6 +246,11 @@ void Clients::cut_off(NodeId router) {
     if (theirs) remember(cut_, at->first);
     at = theirs ? open_.erase(at) : std::next(at);
   }
+}
+
+std::string Clients::open_refusal(RequestId id) const {
+  const auto at = open_.find(id);
+  return at == open_.end() ? "" : at->second.refusal;
 }
 
 std::size_t Clients::open_at(NodeId router) const {

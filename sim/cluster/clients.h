@@ -48,6 +48,8 @@ class Clients {
   // Sets the judge of poison refusals; without it all of them are accepted.
   void set_poison_judge(Attempts& attempts) { judge_.set_attempts(attempts); }
 
+  // Returns the code with which the open request must be refused; "" = any, or it is not open.
+  std::string open_refusal(RequestId id) const;
   RankRequest draw_for(const std::string& tenant, const std::string& user);
   void ask(const Message& request);              // judged like all others
   void send_poison(const RankRequest& request);  // may be refused as poison

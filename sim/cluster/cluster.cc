@@ -58,13 +58,21 @@ PromptForm prompt_form(const WorldData& world, const Scenario& scenario) {
   std::vector<Token> system;
   for (std::uint32_t i = 0; i < scenario.system_tokens; ++i) system.push_back(static_cast<Token>(i % 4 + 1));
   form.system = std::move(system);
-  form.user = {5, 6};
-  form.instruction = {7, 8};
-  if (!scenario.generates) form.discriminant = {9};
+  if (scenario.scores_each) {
+    form.event = {5};
+    form.item = {6};
+    form.score = {7, 8};
+    form.yes = 9;
+    form.no = 10;
+  } else {
+    form.user = {5, 6};
+    form.instruction = {7, 8};
+    if (!scenario.generates) form.discriminant = {9};
+  }
   form.arrangements = scenario.arrangements;
   form.interchangeable = scenario.interchangeable;
   form.history_part = scenario.history_part;
-  form.blocks_see_system = scenario.blocks_see_system;
+  form.blocks_see_system = scenario.blocks_see_system || scenario.scores_each;
   form.positions_max = positions_around + world.options().history_max;
   form.vocabulary = static_cast<std::uint32_t>(world.rows());
   if (scenario.prototypes && !scenario.generates)
@@ -128,6 +136,8 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
           [this](LogLevel level, std::string_view actor, std::string_view event,
                  std::span<const LogField> fields) {
             if (on_log) on_log(level, actor, event, fields);
+            if (on_difference && (event == "answer_differs" || event == "recomputation_differs"))
+              on_difference(actor, event);
           },
           sim_options()) {
   for (std::uint32_t model = 1; model < scenario.models; ++model)
@@ -259,6 +269,8 @@ router::RouterConfig Cluster::drawn_router(const Node& node) const {
   c.precompute.on =
       scenario_.precompute && !scenario_.generates && (refreshes || node.id == routers_.front());
   c.precompute.refresh = scenario_.refresh;
+  c.verify.share = scenario_.verify_share;
+  c.verify.rounding = 0;  // the toy model computes exactly
   return c;
 }
 
@@ -337,7 +349,10 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation, std::uint
   options.model_version = first_version(model);
   options.had_tokens = [this](std::string_view item, std::string_view catalog,
                               std::span<const Token> tokens) {
-    return world_.had_tokens(item, catalog, tokens);
+    const std::size_t mark = form_.item.size();  // before the item's own tokens, which begin with others
+    const bool has_mark =
+        mark > 0 && tokens.size() > mark && std::ranges::equal(tokens.first(mark), form_.item);
+    return world_.had_tokens(item, catalog, tokens.subspan(has_mark ? mark : 0));
   };
   options.find_catalog = [this, model](const std::string& catalog) {
     return world_.has_catalog(catalog) ? catalogs_.at(catalog, first_version(model)) : nullptr;
@@ -594,10 +609,11 @@ bool Cluster::in_phase(Phase phase) const {
   });
 }
 
-bool Cluster::precomputing() const {
+bool Cluster::works_in_background() const {
   return std::ranges::any_of(nodes_, [](const auto& entry) {
-    return std::ranges::any_of(entry.second.routers(),
-                               [](const auto* router) { return router->precomputing(); });
+    return std::ranges::any_of(entry.second.routers(), [](const auto* router) {
+      return router->precomputing() || router->verifying();
+    });
   });
 }
 

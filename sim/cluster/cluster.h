@@ -87,6 +87,8 @@ class Cluster {
   std::set<std::uint64_t>& poisons() { return poisons_; }
   const CorruptedAnswers& struck() const { return struck_; }
   LogSink on_log;  // receives the nodes' log lines; may be empty
+  // Called when a router reports an answer that its verification contradicts; only the inspector uses it.
+  std::function<void(std::string_view actor, std::string_view event)> on_difference;
   // Called when a bit of a block in a node's memory flips; only the inspector uses it.
   std::function<void(NodeId, std::uint64_t generation)> on_bit_flipped;
   Instant now() const { return host_.now(); }
@@ -119,7 +121,7 @@ class Cluster {
 
   bool in_phase(Phase phase) const;
   std::uint64_t page_bytes() const;
-  bool precomputing() const;  // item blocks in the background
+  bool works_in_background() const;  // computes item blocks, or verifies answers
   // null = steps take no time
   const HostCharge* host_charge() const { return charge_ ? &*charge_ : nullptr; }
   // Returns "" or the bound (promise 10) or invariant that an actor violates.

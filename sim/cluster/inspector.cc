@@ -28,6 +28,11 @@ Inspector::Inspector(Cluster& cluster, Clients& clients, Violations& violations)
     flips_.push_back(
         {node, cluster_.host().incarnation(node), generation, cluster_.host().local_time(node), {}});
   };
+  // An answer may differ only because bits flipped in memory (promise 2).
+  cluster_.on_difference = [this](std::string_view actor, std::string_view event) {
+    if (cluster_.struck().empty())
+      report(21, std::string(actor) + " reports " + std::string(event) + " although no bit has flipped");
+  };
   const bool several = cluster_.scenario().models > 1;
   const auto at_node = [actor_ids = cluster_.actor_ids()](Address address) {
     return Address{address.role == Role::inference_worker ? actor_ids.node_of(address.node) : address.node,

@@ -3,7 +3,8 @@
 // 10), detection of flipped bits within the configured time (2), no effect of former leaders' commands (5),
 // the promised limit on retries (10), a slow node that is shed (11), no tenant that waits while others
 // exceed their shares (14), and no waste (20: `costs.h`). At the end, when the cluster is quiet, nothing
-// may be left over and the index must agree with the workers (3, 8).
+// may be left over and the index must agree with the workers (3, 8). No router may report that an answer
+// differs from its recomputation unless bits flipped in memory (21).
 #include <map>
 #include <set>
 #include <string>

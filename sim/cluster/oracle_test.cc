@@ -174,6 +174,87 @@ TEST_CASE("oracle: the correct answer is accepted for both plans and all profile
   CHECK(cut > 0);
 }
 
+// Form of a ranker that reads each score behind the candidate, at the last of two tokens.
+PromptForm form_behind_each() {
+  PromptForm behind_each;
+  behind_each.system = {1, 2};
+  behind_each.event = {3};
+  behind_each.item = {4};
+  behind_each.score = {5, 6};
+  behind_each.yes = 7;
+  behind_each.no = 8;
+  behind_each.blocks_see_system = true;
+  behind_each.positions_max = 90;
+  behind_each.vocabulary = 5'000;
+  behind_each.arrangements = {Arrangement::candidates_apart, Arrangement::causal};
+  return behind_each;
+}
+
+// Answer of a correct cluster to a ranker of that form.
+Exchange answered_behind_each(const WorldData& world, const std::string& policy, std::string_view plan,
+                              std::string_view user) {
+  const PromptForm form = form_behind_each();
+  Exchange asked{{.id = 1, .tenant = "", .user = std::string(user), .candidates = {"i3", "i5", "i7", "i9"}},
+                 {}};
+  asked.request.policy = policy;
+  const auto profile = world.profile("", user);
+  std::vector<Item> items;
+  for (const std::string& id : asked.request.candidates) items.push_back(*world.item(id, "c2"));
+  const std::vector<ItemView> seen = views(items);
+  const router::PlanKind& kind = *router::find_plan(plan);
+  const auto history = router::fit_history(form, *profile, item_positions(kind, form, seen));
+  const Plan made = kind.build({.form = form,
+                                .history = history.tokens,
+                                .events = history.events,
+                                .items = seen,
+                                .repair = router::policy(policy).repair()})
+                        .plan;
+  std::vector<double> scores;
+  for (const ScoreRow& row : evaluate("m1", made)) scores.push_back(row.scores.at(0) - row.scores.at(1));
+  RankReply& reply = asked.reply;
+  reply.user = user, reply.policy = policy, reply.plan = plan;
+  reply.items = router::rank_items(seen, scores, 0);
+  reply.arrangement = kind.arrangement;
+  reply.approximate = router::approximate_share(made);
+  reply.tokens_total = reply.tokens_computed = static_cast<std::uint32_t>(router::prompt_tokens(made));
+  reply.history_cut = history.cut;
+  reply.model_version = "m1", reply.catalog_version = "c2", reply.profile_version = profile->version;
+  return asked;
+}
+
+TEST_CASE("oracle: scores behind each candidate have one correct answer under each plan of such a form") {
+  const WorldData world(options());
+  const Oracle oracle(world, form_behind_each());
+  std::uint32_t cut = 0;
+  for (const auto& [policy, plan] : {std::pair{"causal", "causal"},
+                                     {"planner", "apart"},
+                                     {"blocks+30:tail:mean:layer2", "blocks"},
+                                     {"blocks+50:attention", "blocks"},
+                                     {"all_blocks+20:deviation:window9", "all_blocks"},
+                                     {"all_blocks+0:importance:history100", "all_blocks"},
+                                     {"all_blocks+30:tail:mean:history20:window6", "all_blocks"}})
+    for (std::uint64_t user = 0; user < 10; ++user) {
+      CAPTURE(policy);
+      CAPTURE(plan);
+      Exchange asked = answered_behind_each(world, policy, plan, WorldData::user_id(user));
+      CHECK(oracle.validate(asked.request, asked.reply) == "");
+      cut += asked.reply.history_cut;
+      asked.reply.items[0].score += 1e-9;
+      CHECK(oracle.validate(asked.request, asked.reply).find("items[0].score") == 0);
+    }
+  CHECK(cut > 0);
+  const Exchange causal = answered_behind_each(world, "causal", "causal", "u1"),
+                 apart = answered_behind_each(world, "planner", "apart", "u1");
+  RankReply mixed = causal.reply;
+  mixed.items = apart.reply.items;
+  CHECK(oracle.validate(causal.request, mixed).find("items[0]") == 0);
+  for (const char* prefix : {"user", "item"}) {
+    mixed = causal.reply;
+    mixed.plan = prefix;
+    CHECK(oracle.validate(causal.request, mixed).find("plan is ") == 0);
+  }
+}
+
 TEST_CASE("oracle: every single wrong field of a ranking is reported") {
   WorldData world(options());
   world.write({PutUser{.tenant = "", .user = "u1", .history = {"i1", "i2"}}});

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "router/request/allowed_plans.h"
+#include "sim/cluster/expected_arrangement.h"
 
 namespace troupe::sim {
 
@@ -25,9 +25,10 @@ RankRequest RequestDraw::rank() {
   request.candidates = cluster_.world().draw_candidates(random_, cluster_.scenario().candidates,
                                                         cluster_.versions().catalog_version);
   if (chance(random_, 0.2)) request.top_k = 1 + static_cast<std::uint32_t>(random_.below(5));
-  make_approximate(request);
+  name_policy(request);
   name_arrangement(request);
   make_lenient(request);
+  if (malformed_share_ == 0 && !refusal_of(request).empty()) name_nothing(request);
   return request;
 }
 
@@ -39,21 +40,33 @@ void RequestDraw::make_lenient(RankRequest& request) {
   if (drawn % 4 == 0) request.features = drawn / 4 % 3 == 0 ? Freshness::wait : Freshness::behind;
 }
 
-// Lets one request in eight name one of the declared arrangements, chosen by its content.
+// Lets one request in eight name an arrangement, chosen by its content: mostly a declared one. Whether the
+// request must be refused is found out by itself (`refusal_of`).
 void RequestDraw::name_arrangement(RankRequest& request) {
   const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.front()) + 1);
   if (drawn % 8 != 0 || cluster_.scenario().generates) return;
+  using enum Arrangement;
+  constexpr Arrangement words[] = {causal, user_first, item_first, candidates_apart, history, towers};
   const std::vector<Arrangement>& declared = cluster_.form().arrangements;
-  const Arrangement named = declared[drawn / 8 % declared.size()];
-  const auto policy = router::find_policy(request.policy);
-  if (!router::reject_if_not_allowed(policy ? &*policy : nullptr, named, cluster_.form()))
-    request.arrangement = named;
+  request.arrangement =
+      drawn / 8 % 4 == 0 ? words[drawn / 32 % std::size(words)] : declared[drawn / 32 % declared.size()];
+}
+
+void RequestDraw::name_nothing(RankRequest& request) {
+  request.policy.clear();
+  request.approximate = -1;
+  request.arrangement = Arrangement::unnamed;
+}
+
+std::string RequestDraw::refusal_of(const Message& request) const {
+  const auto* rank = std::get_if<RankRequest>(&request);
+  return rank && !cluster_.scenario().generates ? expected_refusal(*rank, cluster_.form()) : "";
 }
 
 // Chooses one request in sixteen by its content, so that no other draw of a run changes. Such a request
-// asks for plans with blocks, or for a planner that may choose them; a share of its prompt, none or all may
-// be approximate.
-void RequestDraw::make_approximate(RankRequest& request) {
+// names a policy: mostly one with blocks, or a planner that may choose them; a share of its prompt, none or
+// all may be approximate. The form may not allow it.
+void RequestDraw::name_policy(RankRequest& request) {
   const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.front()));
   if (drawn % 16 != 0 || cluster_.scenario().generates) return;
   constexpr std::string_view policies[] = {"blocks+30:tail:mean:layer2",
@@ -63,14 +76,17 @@ void RequestDraw::make_approximate(RankRequest& request) {
                                            "planner",
                                            "all_blocks+30:tail:mean:history20:window6",
                                            "planner+10:attention:window8",
-                                           "all_blocks+0:importance:history100"};
+                                           "all_blocks+0:importance:history100",
+                                           "user",
+                                           "item",
+                                           "bat",
+                                           "recompute",
+                                           "causal",
+                                           "item+25"};
   constexpr double shares[] = {-1, 0, 0.25, 1};
   request.policy = policies[drawn / 16 % std::size(policies)];
   if (cluster_.scenario().prototypes && drawn / 1'024 % 2 == 0)
     request.policy = "all_blocks+30:attention:history20:prototypes";
-  const auto policy = router::find_policy(request.policy);
-  if (router::reject_if_not_allowed(&*policy, Arrangement::unnamed, cluster_.form()))
-    return request.policy.clear();
   request.approximate = shares[drawn / 128 % std::size(shares)];
 }
 
@@ -122,9 +138,22 @@ AppendEvents RequestDraw::append(const std::string& tenant, const std::string& u
   return events;
 }
 
+namespace {
+
+// Returns an arrangement that the form does not declare. Prompts with a frame never have those of histories.
+Arrangement undeclared(const PromptForm& form) {
+  for (const Arrangement each :
+       {Arrangement::causal, Arrangement::user_first, Arrangement::item_first, Arrangement::candidates_apart})
+    if (!form.declares(each)) return each;
+  return Arrangement::history;
+}
+
+}  // namespace
+
 Message RequestDraw::malformed() {
   RankRequest request = rank();
-  switch (random_.below(6)) {
+  name_nothing(request);
+  switch (random_.below(8)) {
     case 0:
       request.candidates.clear();
       return request;
@@ -139,6 +168,12 @@ Message RequestDraw::malformed() {
       return request;
     case 4:
       request.user.assign(3'000, 'x');
+      return request;
+    case 5:
+      request.arrangement = undeclared(cluster_.form());
+      return request;
+    case 6:
+      request.policy = "item+25";
       return request;
     default:
       return PutUser{0, "", "", {"i0"}, {1, 2, -7}};

@@ -18,15 +18,21 @@ class RequestDraw {
   // Lets one tenant send this share of the requests; the rest is drawn from all tenants.
   void set_greedy(std::uint32_t tenant, double share) { greedy_ = tenant, greedy_share_ = share; }
 
+  // Returns the code with which the request must be refused because of its arrangement or policy; "" = none.
+  std::string refusal_of(const Message& request) const;
+
   // The stream of all draws of the clients.
   RandomStream& random() { return random_; }
   bool is_malformed() { return chance(random_, malformed_share_); }  // of the next request
   Message request();
   Message malformed();
+  // Draws a ranking. Without a malformed share it is one that the form allows.
   RankRequest rank();
+  // Takes policy, approximation and arrangement out of a request, so that the form allows it.
+  static void name_nothing(RankRequest& request);
 
  private:
-  void make_approximate(RankRequest& request);
+  void name_policy(RankRequest& request);
   void name_arrangement(RankRequest& request);
   void make_lenient(RankRequest& request);
   Message write();

@@ -1,6 +1,7 @@
 #pragma once
 // Request of a simulated client while it is in flight.
 #include <cstdint>
+#include <string>
 
 #include "runtime/actor/messages.h"
 #include "sim/world/world_data.h"
@@ -16,7 +17,8 @@ struct SentRequest {
   enum class SinceKill : std::uint8_t { unknown, a_while, long_ago };
   Message request;
   Kind kind = Kind::usual;
-  std::uint32_t model = 0;  // index of the requested model
+  std::string refusal = {};  // code with which a malformed request must be refused; "" = any
+  std::uint32_t model = 0;   // index of the requested model
   NodeId router = 0;
   Instant sent;
   Duration budget;

@@ -87,6 +87,7 @@ bool LoadInjector::start_poison(const FaultChange& change) {
   const auto profile = cluster_.world().profile(tenant, user);
   if (!profile) return false;
   const router::FittedHistory history = router::fit_history(cluster_.form(), *profile, 64);
+  if (history.tokens.empty()) return false;  // other users without events would be poison, too
   cluster_.poisons().insert(poisons_[change.index] = poison_of(history.tokens));
   const RankRequest request = clients_.draw_for(tenant, user);
   const Duration gap{s.deadline.us + 4 * s.heartbeat.us};

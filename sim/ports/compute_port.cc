@@ -539,11 +539,15 @@ void SimComputePort::end_request(const BatchRequest& request, StartedRequest& be
     write_block(request, reading.segment, begun.values[reading.segment], false);
     begun.reply.checksums[reading.segment] = pages_.checksum(request.kv[reading.segment].pages);
   }
-  begun.reply.readouts.reserve(request.plan.readouts.size());
-  for (const Readout& readout : request.plan.readouts) {
+  const std::vector<Readout>& readouts = request.plan.readouts;
+  begun.reply.readouts.reserve(readouts.size());
+  // A reply has the scores of all readouts, so that all are noted if one of them is struck.
+  const bool struck =
+      std::ranges::any_of(readouts, [&](const Readout& readout) { return begun.struck[readout.segment]; });
+  for (const Readout& readout : readouts) {
     begun.reply.readouts.push_back(
         options_.family->logits_of(begun.values[readout.segment], readout.offset, readout.rows));
-    if (begun.struck[readout.segment] && options_.struck) options_.struck->note(begun.reply.readouts.back());
+    if (struck && options_.struck) options_.struck->note(begun.reply.readouts.back());
   }
   if (const Search& search = request.plan.search; search.width > 0) {
     begun.reply.beams = this->search(request, begun.values[search.segment]);

@@ -23,7 +23,7 @@ std::uint64_t CalmRun::outcomes() {
 }
 
 void CalmRun::await_precomputed(Instant latest, Duration interval) {
-  while (cluster_.precomputing() && cluster_.now() < latest)
+  while (cluster_.works_in_background() && cluster_.now() < latest)
     cluster_.host().run_until(cluster_.now() + interval);
 }
 

@@ -90,12 +90,12 @@ class Run {
     return true;
   }
 
-  // No request waits for the blocks of the whole catalog, so slow devices may compute them long after the
-  // last request. That work ends by itself; leftovers are judged after it.
+  // No request waits for the blocks of the whole catalog or for verifications, so slow devices may compute
+  // them long after the last request. That work ends by itself; leftovers are judged after it.
   bool end_precomputing() {
-    if (!cluster_.precomputing()) return true;
+    if (!cluster_.works_in_background()) return true;
     const Instant latest = cluster_.now() + precomputing_max;
-    while (cluster_.precomputing() && cluster_.now() < latest)
+    while (cluster_.works_in_background() && cluster_.now() < latest)
       if (!advance(cluster_.now() + inspect_every)) return false;
     return advance(cluster_.now() + inspector_.quiet());
   }

@@ -108,6 +108,11 @@ void draw_checks(std::uint64_t seed, Scenario& s) {
   s.scrub_interval = {draw_setting(random, "pool.scrub_interval", 1'000'000, 8'000'000)};
 }
 
+void draw_verification(std::uint64_t seed, Scenario& s) {
+  RandomStream random(seed, 0x7e41f1);
+  if (chance(random, 0.5)) s.verify_share = chance(random, 0.3) ? 1 : real(random, 0.01, 0.5);
+}
+
 void draw_shares(std::uint64_t seed, Scenario& s) {
   RandomStream random(seed, 0x7e4a47);
   for (std::uint32_t i = 0; i < s.tenants; ++i)
@@ -357,7 +362,8 @@ void draw_models(std::uint64_t seed, Scenario& s) {
   s.models = 2 + static_cast<std::uint32_t>(random.below(2));
 }
 
-// Draws what the form of a ranker declares. A policy that may not serve it becomes the planner.
+// Draws what the form of a ranker declares, and how it reads scores. A policy that may not serve it becomes
+// the planner.
 void draw_arrangements(std::uint64_t seed, Scenario& s) {
   using enum Arrangement;
   RandomStream random(seed, 0xa44a);
@@ -372,11 +378,22 @@ void draw_arrangements(std::uint64_t seed, Scenario& s) {
       {{item_first, causal, user_first}, {item_first, causal, user_first}},
       {{causal, candidates_apart}, {causal, candidates_apart}},
   };
+  // Prefix arrangements have no score behind each candidate.
+  static const Declared behind_each[] = {
+      {{candidates_apart}, {}},
+      {{causal}, {}},
+      {{candidates_apart, causal}, {}},
+      {{causal, candidates_apart}, {}},
+      {{causal, candidates_apart}, {causal, candidates_apart}},
+  };
   if (s.generates || chance(random, 0.5)) return;
-  const Declared& drawn = kinds[random.below(std::size(kinds))];
-  s.arrangements = drawn.arrangements;
-  s.interchangeable = drawn.interchangeable;
-  PromptForm form{.discriminant = {0}};
+  const Declared* drawn = &kinds[random.below(std::size(kinds))];
+  s.scores_each = chance(random, 0.3);
+  if (s.scores_each) drawn = &behind_each[random.below(std::size(behind_each))];
+  s.arrangements = drawn->arrangements;
+  s.interchangeable = drawn->interchangeable;
+  PromptForm form;
+  (s.scores_each ? form.score : form.discriminant) = {0};
   form.arrangements = s.arrangements;
   form.interchangeable = s.interchangeable;
   if (!router::why_not_usual(s.policy, form).empty()) s.policy = router::policy("planner");
@@ -409,6 +426,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   draw_approximation(seed, s);
   draw_placement(seed, s);
   draw_checks(seed, s);
+  draw_verification(seed, s);
   draw_shares(seed, s);
   draw_kind(seed, s);
   draw_expiry(seed, s);
@@ -433,7 +451,7 @@ std::string describe(const Scenario& s) {
       text, sizeof text,
       "seed %llu: %u routers, %u cache-metas, %u workers%s; policy %s, %u pages of %u tokens, %u executors, "
       "deadline %.3g s; %u items, %u users of %u tenants (window %lld us), %.0f %s/s of %u candidates; "
-      "%zu faults in %.1f s%s%s%s%s%s%s",
+      "%zu faults in %.1f s%s%s%s%s%s%s%s",
       static_cast<unsigned long long>(s.seed), s.routers, s.cache_metas, s.workers,
       s.together ? " on the same nodes" : "", s.policy.name().c_str(), s.pages, s.page_tokens, s.slots,
       static_cast<double>(s.deadline.us) * 1e-6, s.items, s.users, s.tenants,
@@ -442,7 +460,8 @@ std::string describe(const Scenario& s) {
       s.shards          ? "; tables spread over workers, rows in the pool"
       : s.page_rows > 0 ? "; rows of tables in the pool"
                         : "",
-      s.overlap ? "; overlap" : "", s.split.empty() ? "" : "; split ", s.split.c_str(),
+      s.overlap ? "; overlap" : "", s.scores_each ? "; scores behind each candidate" : "",
+      s.split.empty() ? "" : "; split ", s.split.c_str(),
       s.models > 1 ? ("; " + std::to_string(s.models) + " models").c_str() : "");
   return text;
 }

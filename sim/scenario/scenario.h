@@ -75,6 +75,7 @@ struct Scenario {
   bool overlap = false;     // batches begin while blocks arrive from other nodes
   bool verify_on_read = false;
   double check_reads = 0.01;
+  double verify_share = 0;  // share of answers that routers verify
   Duration scrub_interval{5'000'000};
   ItemPlacement placement = ItemPlacement::any;
   router::RefreshConfig refresh{.hot_share = 0};  // of the placement, while serving
@@ -98,6 +99,9 @@ struct Scenario {
   // out of few, so that some share an identifier; they are not written.
   bool generates = false;
   std::uint32_t history_part = 0;  // tokens per block of a generator's history; 0 = one block
+  // True: each candidate's score is read behind its own tokens, as the prompt forms of text rankers say, and
+  // not at a discriminant.
+  bool scores_each = false;
   // Arrangements that the models' form declares. The default is that of a ranker trained for all.
   std::vector<Arrangement> arrangements = {Arrangement::item_first, Arrangement::user_first,
                                            Arrangement::causal, Arrangement::candidates_apart};

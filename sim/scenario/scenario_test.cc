@@ -63,6 +63,25 @@ TEST_CASE("scenario: harmless drills let a router hold the requests that arrive 
   CHECK(small > 0);  // other scenarios do reach their bound
 }
 
+TEST_CASE("scenario: forms read scores at a discriminant or behind each candidate, as they declare") {
+  std::size_t behind_each = 0, apart = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    CAPTURE(seed);
+    const Scenario s = draw_scenario(seed);
+    PromptForm form;
+    (s.scores_each ? form.score : form.discriminant) = {9};
+    for (const Arrangement declared : s.arrangements) CHECK(form.can_have(declared));
+    for (const Arrangement one : s.interchangeable) CHECK(std::ranges::count(s.arrangements, one) == 1);
+    if (!s.interchangeable.empty()) CHECK(s.interchangeable.front() == s.arrangements.front());
+    CHECK_FALSE((s.generates && s.scores_each));
+    behind_each += s.scores_each;
+    apart += s.scores_each && s.arrangements.front() == Arrangement::candidates_apart;
+  }
+  CHECK(behind_each > 10);
+  CHECK(apart > 0);
+  CHECK(behind_each > apart);
+}
+
 // The policy is left out: a scenario without a policy is a paper's or drawn.
 TEST_CASE("scenario: its defaults are those of the settings") {
   const Scenario s;
@@ -82,5 +101,6 @@ TEST_CASE("scenario: its defaults are those of the settings") {
   CHECK(s.precompute == config.pool.precompute_items);
   CHECK(s.queue_max == config.inference.queue_max);
   CHECK(s.overlap == config.inference.overlap);
+  CHECK(s.verify_share == config.verify.share);
   CHECK(s.batch_tokens_max == config.inference.batch_tokens_max);
 }

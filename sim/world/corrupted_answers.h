@@ -11,7 +11,11 @@ namespace troupe::sim {
 
 class CorruptedAnswers {
  public:
-  void note(const ScoreRow& row) { scores_.insert(row.scores.begin(), row.scores.end()); }
+  // A score behind a candidate is the difference of a row's two logits.
+  void note(const ScoreRow& row) {
+    scores_.insert(row.scores.begin(), row.scores.end());
+    if (row.scores.size() == 2) scores_.insert(row.scores[0] - row.scores[1]);
+  }
   void note(const std::vector<Beam>& beams) {
     for (const Beam& beam : beams) scores_.insert(beam.log_probability);
   }
@@ -25,6 +29,8 @@ class CorruptedAnswers {
       if (!scores_.contains(item.score)) return false;
     return !reply.items.empty();
   }
+
+  bool empty() const { return scores_.empty(); }
 
  private:
   std::set<double> scores_;

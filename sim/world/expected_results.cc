@@ -3,7 +3,9 @@
 #include "sim/world/expected_results.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>
@@ -41,33 +43,46 @@ class Values {
 
 struct Prompt {
   const PromptForm& form;
-  std::vector<Token> user;  // the form's tokens, then the history
-  std::span<const Item> items;
+  std::vector<Token> user;                // the form's tokens, then the history
+  std::vector<std::vector<Token>> items;  // each behind the form's mark of an item
   std::size_t longest_item = 0;
   std::size_t item_tokens = 0;             // of all items together
-  std::vector<std::uint32_t> events = {};  // tokens of each kept event
+  std::vector<std::uint32_t> events = {};  // tokens of each kept event, with the form's mark of an event
+  std::size_t tokens_in_a_row() const { return item_tokens + items.size() * form.score.size(); }
 };
 
+std::vector<Token> joined(std::initializer_list<TokenRun> runs) {
+  std::vector<Token> tokens;
+  for (const TokenRun run : runs) tokens.insert(tokens.end(), run.begin(), run.end());
+  return tokens;
+}
+
 // Drops the oldest events until the prompt fits into the model's positions. Items take the positions of the
-// longest item, or those of all items if they are in a row.
+// longest item, or those of all items if they are in a row, with the tokens behind which each is scored.
 Prompt prompt_of(const PromptForm& form, const Profile& profile, std::span<const Item> items, bool in_a_row,
                  std::uint32_t& cut) {
-  Prompt prompt{form, {form.user.begin(), form.user.end()}, items};
+  Prompt prompt{form, {form.user.begin(), form.user.end()}, {}};
   for (const Item& item : items) {
-    prompt.longest_item = std::max(prompt.longest_item, item.tokens.size());
-    prompt.item_tokens += item.tokens.size();
+    prompt.items.push_back(joined({form.item, item.tokens}));
+    prompt.longest_item = std::max(prompt.longest_item, prompt.items.back().size());
+    prompt.item_tokens += prompt.items.back().size();
   }
-  const std::size_t item_positions = in_a_row ? prompt.item_tokens : prompt.longest_item;
-  std::size_t positions = form.system.size() + form.user.size() + item_positions + form.instruction.size() +
-                          form.discriminant.size() + profile.tokens.size();
-  std::size_t gone = 0;
+  const std::size_t mark = form.event.size();
+  std::size_t positions = form.system.size() + form.user.size() + form.instruction.size() +
+                          form.discriminant.size() + profile.tokens.size() + mark * profile.events.size();
+  positions += in_a_row ? prompt.tokens_in_a_row() : prompt.longest_item + form.score.size();
+  std::size_t at = 0;
   for (cut = 0; positions > form.positions_max && cut < profile.events.size(); ++cut) {
-    positions -= profile.events[cut];
-    gone += profile.events[cut];
+    positions -= mark + profile.events[cut];
+    at += profile.events[cut];
   }
-  const TokenRun kept = TokenRun(profile.tokens).subspan(gone);
-  prompt.user.insert(prompt.user.end(), kept.begin(), kept.end());
-  prompt.events.assign(profile.events.begin() + cut, profile.events.end());
+  for (std::size_t event = cut; event < profile.events.size(); ++event) {
+    const std::size_t tokens = profile.events[event];
+    const std::vector<Token> whole = joined({form.event, TokenRun(profile.tokens).subspan(at, tokens)});
+    prompt.user.insert(prompt.user.end(), whole.begin(), whole.end());
+    prompt.events.push_back(static_cast<std::uint32_t>(whole.size()));
+    at += tokens;
+  }
   return prompt;
 }
 
@@ -78,8 +93,8 @@ std::vector<SegmentValue> user_plan_values(const Prompt& p, Values& values) {
   values.add(p.form.system, 0, {}, seen);
   values.add(p.user, p.form.system.size(), seen, seen);
   const std::vector<SegmentValue> context = seen;
-  for (const Item& item : p.items)
-    values.add(item.tokens, p.form.system.size() + p.user.size(), context, seen);
+  for (const std::vector<Token>& item : p.items)
+    values.add(item, p.form.system.size() + p.user.size(), context, seen);
   return seen;
 }
 
@@ -89,15 +104,16 @@ std::vector<SegmentValue> item_plan_values(const Prompt& p, Values& values) {
   std::vector<SegmentValue> seen;
   values.add(p.form.system, 0, {}, seen);
   const std::vector<SegmentValue> context = seen;
-  for (const Item& item : p.items) values.add(item.tokens, p.form.system.size(), context, seen);
+  for (const std::vector<Token>& item : p.items) values.add(item, p.form.system.size(), context, seen);
   values.add(p.user, p.form.system.size() + p.longest_item, seen, seen);
   return seen;
 }
 
-// Run of prompt tokens; `is_reused_span` = its keys and values are reused from a block.
+// Run of prompt tokens; `is_reused_span` = its keys and values are reused from a block; `is_score` = an
+// item's score is read at its last token.
 struct Part {
   TokenRun tokens;
-  bool is_reused_span = false;
+  bool is_reused_span = false, is_score = false;
 };
 
 // Splits the history: the tokens before the first event, if any, then each event. If plans use prototypes,
@@ -184,13 +200,17 @@ Blocks blocks_of(const Prompt& p, const RequestedRepair& asked, std::string_view
 
 // Order: system → user → items one after the other. Each item sees all before it; its value is repaired from
 // its own value and its block's, which is computed alone from position 0 or behind the system prompt. Events
-// of a history that has blocks are treated the same. Parts without a block are computed.
+// of a history that has blocks are treated the same. Parts without a block are computed. The tokens behind
+// which items are scored follow each; `scored` gets their values.
 std::vector<SegmentValue> blocks_plan_values(const Prompt& p, Values& values, const RequestedRepair& asked,
-                                             const Blocks& of) {
+                                             const Blocks& of, std::vector<SegmentValue>& scored) {
   std::vector<SegmentValue> seen, blocks;
   std::vector<Part> parts = of.history;  // of the prompt behind the system prompt
   if (parts.empty() && !p.user.empty()) parts.push_back({p.user});
-  for (const Item& item : p.items) parts.push_back({item.tokens, of.item_tokens > 0});
+  for (const std::vector<Token>& item : p.items) {
+    parts.push_back({item, of.item_tokens > 0});
+    if (p.form.scores_each()) parts.push_back({p.form.score, false, true});
+  }
   values.add(p.form.system, 0, {}, seen);
   const std::vector<SegmentValue> context = p.form.blocks_see_system ? seen : std::vector<SegmentValue>();
   std::size_t start = p.form.system.size(), last_place = 0;
@@ -214,12 +234,22 @@ std::vector<SegmentValue> blocks_plan_values(const Prompt& p, Values& values, co
   for (const Part& part : parts) {
     values.add(part.tokens, start, seen, seen);
     if (part.is_reused_span) seen.back() = repaired_value(seen.back(), blocks[next++], repair);
+    if (part.is_score) scored.push_back(seen.back());
     start += part.tokens.size();
   }
   return seen;
 }
 
-// Order: system → user → for each item, starting after the user: item, instruction, discriminant.
+// Returns the score of a candidate that is read at token `offset` of a segment with this value.
+double score_behind(const PromptForm& form, const SegmentValue& value, std::size_t offset,
+                    const ToyFamily& family) {
+  const std::array<Token, 2> rows{form.yes, form.no};
+  const ScoreRow row = family.logits_of(value, static_cast<std::uint32_t>(offset), rows);
+  return row.scores.at(0) - row.scores.at(1);
+}
+
+// Order: system → user → for each item, starting after the user: item, instruction, discriminant; or item
+// and the tokens behind which it is scored.
 ExpectedRanking ranking_apart(const PromptForm& form, std::string_view model_version, const Profile& profile,
                               std::span<const Item> items, const ToyFamily& family) {
   ExpectedRanking ranking{.arrangement = Arrangement::candidates_apart};
@@ -228,14 +258,15 @@ ExpectedRanking ranking_apart(const PromptForm& form, std::string_view model_ver
   std::vector<SegmentValue> context;
   values.add(form.system, 0, {}, context);
   values.add(prompt.user, form.system.size(), context, context);
-  for (const Item& item : items) {
-    std::vector<Token> tokens = item.tokens;
-    tokens.insert(tokens.end(), form.instruction.begin(), form.instruction.end());
-    tokens.insert(tokens.end(), form.discriminant.begin(), form.discriminant.end());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::vector<Token> tokens =
+        joined({prompt.items[i], form.score, form.instruction, form.discriminant});
     std::vector<SegmentValue> own;
     values.add(tokens, form.system.size() + prompt.user.size(), context, own);
     const auto last = static_cast<std::uint32_t>(tokens.size() - 1);
-    ranking.scores.push_back(family.logits_of(own.front(), last, {&item.identifier, 1}).scores.front());
+    ranking.scores.push_back(
+        form.scores_each() ? score_behind(form, own.front(), last, family)
+                           : family.logits_of(own.front(), last, {&items[i].identifier, 1}).scores.front());
   }
   ranking.tokens = values.tokens();
   return ranking;
@@ -249,7 +280,7 @@ std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::str
                                                 const RequestedRepair& asked) {
   if (plan == "apart") return ranking_apart(form, model_version, profile, items, family);
   const bool in_a_row = plan == "blocks" || plan == "all_blocks" || plan == "causal";
-  if (plan != "user" && plan != "item" && !in_a_row) return std::nullopt;
+  if (!in_a_row && (form.scores_each() || (plan != "user" && plan != "item"))) return std::nullopt;
   RequestedRepair repair = asked;
   if (plan == "causal") repair.approximate_max = 0;
   ExpectedRanking ranking;
@@ -259,13 +290,21 @@ std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::str
   const Prompt prompt = prompt_of(form, profile, items, in_a_row, ranking.history_cut);
   Values values(model_version, family);
   const std::size_t frame = form.system.size() + prompt.user.size();
-  const std::size_t whole = frame + prompt.item_tokens + form.instruction.size() + form.discriminant.size();
+  const std::size_t whole =
+      frame + prompt.tokens_in_a_row() + form.instruction.size() + form.discriminant.size();
   const Blocks blocks =
       in_a_row ? blocks_of(prompt, repair, model_version, plan == "all_blocks", whole) : Blocks{};
   ranking.approximate = static_cast<double>(blocks.left()) / static_cast<double>(whole);
-  std::vector<SegmentValue> seen = in_a_row         ? blocks_plan_values(prompt, values, repair, blocks)
+  std::vector<SegmentValue> scored;
+  std::vector<SegmentValue> seen = in_a_row ? blocks_plan_values(prompt, values, repair, blocks, scored)
                                    : plan == "user" ? user_plan_values(prompt, values)
                                                     : item_plan_values(prompt, values);
+  ranking.tokens = static_cast<std::uint32_t>(whole);
+  if (form.scores_each()) {
+    for (const SegmentValue& value : scored)
+      ranking.scores.push_back(score_behind(form, value, form.score.size() - 1, family));
+    return ranking;
+  }
   const std::size_t end = frame + (in_a_row ? prompt.item_tokens : prompt.longest_item);
   values.add(form.instruction, end, seen, seen);
   values.add(form.discriminant, end + form.instruction.size(), seen, seen);
@@ -273,7 +312,6 @@ std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::str
   for (const Item& item : items) rows.push_back(item.identifier);
   const auto last = static_cast<std::uint32_t>(form.discriminant.size() - 1);
   ranking.scores = family.logits_of(seen.back(), last, rows).scores;
-  ranking.tokens = static_cast<std::uint32_t>(whole);
   return ranking;
 }
 

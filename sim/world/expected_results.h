@@ -29,6 +29,7 @@ struct RequestedRepair {
   double approximate_max = 1;
 };
 // Returns nullopt unless the plan is "user", "item" (BAT §4.2), "causal", "apart", "blocks" or "all_blocks".
+// Forms that score each candidate behind its own tokens have no "user" and "item".
 std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::string_view model_version,
                                                 std::string_view plan, const Profile& profile,
                                                 std::span<const Item> items, const ToyFamily& family,

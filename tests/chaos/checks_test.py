@@ -11,6 +11,7 @@ import types
 import unittest
 from unittest import mock
 
+from arrangements_test import ArrangementsOfAnswers, PlainComputation  # noqa: F401: they run here, too
 from asking import Generating, find_fault
 from chaos import Chaos
 from cluster import HEARTBEAT, HOSTS, Cluster

@@ -17,6 +17,8 @@ OTHERS = [
     ("films", "tiny-hstu-movielens", "movielens-100k"),
     ("clips", "tiny-climber", "movielens-100k"),
 ]
+# The only arrangement of models whose tokens are items; generations name none.
+OWN_ARRANGEMENTS = {"films": "history", "clips": "towers"}
 USERS = 24  # users of each of the other models
 CANDIDATES, NEXT, WIDTH, TOP = 24, 5, 32, 10
 NOW = 893_286_638  # the present time for HSTU: the end of its data
@@ -148,8 +150,11 @@ class Several(Ranking):
     def path_of(self, request):
         return request.get("path", self.path)
 
-    def with_plan(self, request, plan):
-        return {**request, "policy": plan, "model": RANKER}
+    def find_other_than_plain(self, demo, requests):
+        return ""  # its ranker is of another architecture
+
+    def named(self, request, **members):
+        return {**request, **members, "model": RANKER}
 
     def body(self, request, turn):
         return request["body"] if "name" in request else super().body(request, turn)
@@ -164,6 +169,9 @@ class Several(Ranking):
     def fault(self, request, turn, reply):
         if "name" not in request:
             return super().fault(request, turn, reply)
+        wanted = OWN_ARRANGEMENTS.get(request["name"])
+        if reply.get("arrangement") != wanted:
+            return f"arrangement {reply.get('arrangement')} of {request['name']}; expected {wanted}"
         generated = request["path"] == "/v1/generate"
         return find_fault(
             reply, self.answers[request["user"]], 5e-4 if generated else self.tolerance, more=generated

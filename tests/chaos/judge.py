@@ -23,7 +23,8 @@ WRITERS_DO = {
     "journal right": 5,
     "kept out": 3,
 }
-WRITERS_MUST_NOT = ("mixed", "older", "hung", "doubled", "journal wrong", "let in")
+WRITERS_MUST_NOT = ("mixed", "older", "rearranged", "hung", "doubled", "journal wrong", "let in")
+PLAN_ANSWERS_MIN = 20
 
 
 def share(some):
@@ -201,6 +202,14 @@ def judge_kinds(load, names):
         for name in names
         if sum(count for what, count in answers.items() if what.startswith(name + " ")) < 40
     ]
+
+
+def judge_plans(load, plans):
+    """Checks that every plan answered, so that every declared arrangement was tested."""
+    told = collections.Counter()
+    for what, count in answers_of(load).items():
+        told[what.split()[-1]] += count
+    return [f"plan {plan}: {told[plan]} answers, too few" for plan in plans if told[plan] < PLAN_ANSWERS_MIN]
 
 
 def judge_writers(writers, faults):

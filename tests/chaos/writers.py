@@ -323,12 +323,15 @@ class Writers:
     def _read(self, subject, router, plan):
         with self.lock:
             floors = {kind: known.floor for kind, known in self.known[subject.name].items()}
-        body = self.asking.with_plan(subject.request, plan)
+        name = random.choice((self.asking.with_plan, self.asking.with_arrangement))
+        body = name(subject.request, plan)
         sent, status, reply = self.ask(router, "POST", self.asking.path, body, self.headers(subject.tenant))
         if status is None:
             return
         if status != 200:
             return self.note(sent, "refused", f"{status} {reply}")
+        if other := self.asking.find_other_arrangement(body, reply):
+            return self.note(sent, "rearranged", f"{router}: {subject.name}: {other}")
         self.note(sent, *self._judge(subject, router, sent, floors, reply))
 
     def _judge(self, subject, router, sent, floors, reply):

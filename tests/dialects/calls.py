@@ -136,6 +136,49 @@ def ask_http(node, path, body):
         return json.loads(reply.read())
 
 
+def try_arrangements(node, pb, call, refused, check):
+    """The demo's form declares item_first, user_first and causal; the configured policy is `item`."""
+    import grpc
+
+    candidates = ["camp-0001", "camp-0002", "camp-0003"]
+
+    def ask(arrangement, policy=""):
+        request = pb.RankRequest(user="ana", candidates=candidates, arrangement=arrangement, policy=policy)
+        return call("Rank", request, pb.RankReply)
+
+    def scores(items):
+        return {item.id: item.score for item in items}
+
+    def near(a, b):
+        return a.keys() == b.keys() and all(abs(a[item] - b[item]) < 1e-4 for item in a)
+
+    unnamed = ask("")
+    check(unnamed.arrangement == "item_first", "a ranking says which arrangement it has")
+    for named in ("causal", "user_first", "item_first"):
+        reply = ask(named)
+        body = {"user": "ana", "candidates": candidates, "arrangement": named}
+        over_http = ask_http(node, "/v1/rank", body)
+        truth = {item["id"]: item["score"] for item in over_http["items"]}
+        check(
+            reply.arrangement == over_http["arrangement"] == named
+            and near(scores(reply.items), truth)
+            and near(scores(reply.items), scores(unnamed.items)) == (named == "item_first"),
+            f"a ranking named {named} has that arrangement, and the scores that HTTP gives",
+        )
+    invalid = grpc.StatusCode.INVALID_ARGUMENT
+    for answer, code, where in (
+        (ask("sideways"), "unknown_arrangement", "arrangement"),
+        (ask("candidates_apart"), "other_arrangement", "arrangement"),
+        (ask("causal", "user"), "other_policy", "policy"),
+        (ask("", "item+25"), "other_policy", "policy"),
+    ):
+        trailing = dict(answer.trailing_metadata() or ()) if isinstance(answer, grpc.RpcError) else {}
+        check(
+            refused(answer, invalid, code) and trailing.get("troupe-where") == where,
+            f"a ranking that the form does not allow is refused with {code}",
+        )
+
+
 def try_calls(node, pb):
     import grpc
 
@@ -189,6 +232,7 @@ def try_calls(node, pb):
         and ranked.timings.total > 0,
         "a ranking equals that over HTTP",
     )
+    try_arrangements(node, pb, call, refused, check)
     score = pb.ScoreRequest(
         query=[1, 2, 3],
         items=[pb.TokenList(tokens=[5, 6]), pb.TokenList(tokens=[7])],

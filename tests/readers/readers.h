@@ -39,6 +39,7 @@ inline constexpr ReaderFile reader_files[] = {
     {"deploy/models/model_families.cc", "json"},
     {"deploy/verify/form_file.cc", "prompt"},
     {"deploy/verify/golden_file.cc", "lines"},
+    {"deploy/verify/verify_requests.cc", "lines"},
     {"deploy/lab/planning/plan_input.cc", "lines"},
     {"deploy/lab/traces/arrivals.cc", "lines"},
     {"deploy/data/request_trace.cc", "lines"},

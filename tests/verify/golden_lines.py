@@ -8,6 +8,7 @@ docs/reference/golden-form.md describes the lines. Each model's README describes
 """
 import argparse
 import json
+import os
 import sys
 
 # Arrangements by the names of plans in the golden files of rankers with a discriminant.
@@ -52,6 +53,19 @@ def hstu_lines(golden):
         }
 
 
+def stu_lines(golden, inputs):
+    """Yields the cases of the production layer that the shipped config-stu.json describes: those without
+    context tokens and a window. Their inputs are those of the other golden file."""
+    for case in golden["cases"]:
+        if case["contextual_sequence_length"] == 0 and case["max_attention_length"] == 0:
+            given = inputs["cases"][case["inputs_of_case"]]
+            yield {
+                "history": given["item_ids"],
+                "candidates": given["candidate_ids"],
+                "scores": case["task_logits"],
+            }
+
+
 def climber_lines(golden):
     for case in golden["cases"]:
         yield {
@@ -70,12 +84,15 @@ def generator_lines(golden, first_row):
         yield {"tokens": case["prompt"], "rows": rows, "logits": logits}
 
 
-def lines_of(golden, arrangement="causal", named=False):
-    """Returns the lines of a golden file, whose members say which model's it is."""
+def lines_of(golden, arrangement="causal", named=False, inputs=None):
+    """Returns the lines of a golden file, whose members say which model's it is. `inputs`: the golden file
+    that has the inputs of its cases, if it names them only."""
     if "cases" not in golden:
         is_titles = "score_positions" in golden["requests"][0]
         return list(title_lines(golden) if is_titles else ranker_lines(golden, arrangement, named))
     case = golden["cases"][0]
+    if "inputs_of_case" in case:
+        return list(stu_lines(golden, inputs))
     if "target_aware" in case:
         return list(hstu_lines(golden))
     if "actions" in case:
@@ -91,7 +108,11 @@ def main():
     options = parser.parse_args()
     with open(options.golden) as file:
         golden = json.load(file)
-    for line in lines_of(golden, options.arrangement, options.named):
+    inputs = None
+    if "inputs_of_case" in golden.get("cases", [{}])[0]:
+        with open(os.path.join(os.path.dirname(options.golden), "golden.json")) as file:
+            inputs = json.load(file)
+    for line in lines_of(golden, options.arrangement, options.named, inputs):
         json.dump(line, sys.stdout)
         print()
 

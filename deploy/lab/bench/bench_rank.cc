@@ -10,10 +10,13 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "deploy/lab/bench/bench_trace.h"
 #include "deploy/node/local_node.h"
 #include "deploy/node/prompt_file.h"
+#include "deploy/node/served_model.h"
+#include "router/request/allowed_plans.h"
 #include "runtime/network/caf_host.h"
 
 namespace troupe::deploy {
@@ -36,8 +39,26 @@ struct TemporaryFolder {
 
 constexpr std::uint64_t pool_bytes_min = 1 << 20;  // minimum of the setting pool.memory
 
-bool keeps_items(const std::string& policy) {
-  return policy != "recompute" && policy != "user" && policy != "causal";
+// Returns the form of the model that the configuration names.
+PromptForm form_of(const Config& config, const ModelFamilies& families) {
+  ServedModel model;
+  model.config = config;
+  describe_model(model, families);
+  return std::move(model.prompt);
+}
+
+// Returns true if requests that name nothing may read blocks of items: a plan that the policy may
+// choose under this form has them. False for a policy that the form does not allow, which the node
+// refuses.
+bool reads_item_blocks(const std::string& name, const PromptForm& form, const RouterSettings& settings) {
+  const std::optional<router::Policy> policy = router::find_policy(name);
+  if (!policy || !(*policy)->reuses || form.generates() || !router::why_not_usual(*policy, form).empty())
+    return false;
+  const bool approximate = !(*policy)->weighs || settings.approximate > 0;
+  return std::ranges::any_of(router::allowed_plans(*policy, Arrangement::unnamed, form, approximate),
+                             [](const router::PlanKind* plan) {
+                               return plan->arrangement == Arrangement::item_first || plan->approximate;
+                             });
 }
 
 std::shared_ptr<FreshCandidates> fresh_candidates(const BenchRank& bench,
@@ -111,10 +132,10 @@ std::vector<std::uint64_t> profile_tokens(const BenchRank& bench,
 
 }  // namespace
 
-double BenchMemory::item_share(const std::string& policy) const {
+double BenchMemory::item_share(bool keeps_items) const {
   if (split) return *split;
   const auto pool = static_cast<double>(std::max<std::uint64_t>(1, pool_bytes));
-  const double items = keeps_items(policy) ? static_cast<double>(item_bytes) / pool : 0.0;
+  const double items = keeps_items ? static_cast<double>(item_bytes) / pool : 0.0;
   const double kept_from_users = 1.0 - 0.75 * static_cast<double>(user_bytes) / pool;
   return std::clamp(std::max(items, kept_from_users), 0.001, 1.0);
 }
@@ -139,21 +160,23 @@ BenchMemory bench_memory(const BenchRank& bench, const Config& config) {
   return memory;
 }
 
-Config bench_config(const Config& base, const BenchMemory& memory, const std::string& policy) {
+Config bench_config(const Config& base, const BenchMemory& memory, const std::string& policy,
+                    const ModelFamilies& families) {
   Config config = base;
   config.router.policy = policy;
   config.router.deadline = config.router.deadline_max = {60'000'000};  // long, to measure slow requests, too
   config.set("pool.memory", std::to_string(memory.pool_bytes));
   config.pool.store_item_blocks = false;
-  config.pool.precompute_items = keeps_items(policy);
-  config.set("pool.item_share", std::to_string(memory.item_share(policy)));
+  const bool keeps_items = reads_item_blocks(policy, form_of(config, families), config.router);
+  config.pool.precompute_items = keeps_items;
+  config.set("pool.item_share", std::to_string(memory.item_share(keeps_items)));
   return config;
 }
 
 BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchMemory& memory,
                         const std::string& policy) {
   const TemporaryFolder folder;
-  Config config = bench_config(base, memory, policy);
+  Config config = bench_config(base, memory, policy, bench.families);
   config.node.data_dir = folder.path.string();
   LocalNode node(config, {}, nullptr, bench.families);
   node.features().import_items(read_items(bench.data, node.vocabulary()));

@@ -33,16 +33,18 @@ struct BenchRank {
 // Memory for keys and values, sized so that the item blocks fit and only some of the users do. I is the
 // bytes of the whole catalog. U is the bytes of the requesting users with their last profile, at most the
 // model's positions each. The pool is I + U/4 for every policy, and at least a node's minimum. The item area
-// gets I if the policy keeps item blocks. Users get the remainder, but at most 3U/4.
+// gets I if requests read item blocks, which the policy and the arrangements of the model's form decide.
+// Users get the remainder, but at most 3U/4.
 struct BenchMemory {
   std::uint64_t pool_bytes = 0, item_bytes = 0, user_bytes = 0;
   std::optional<double> split;  // fixed share of the item area, instead of the rule above
 
-  double item_share(const std::string& policy) const;
+  double item_share(bool keeps_items) const;
 };
 BenchMemory bench_memory(const BenchRank& bench, const Config& config);
-// Returns the configuration of a policy's node, without its data folder.
-Config bench_config(const Config& base, const BenchMemory& memory, const std::string& policy);
+// Returns the configuration of a policy's node, without its data folder. Reads the form of the model.
+Config bench_config(const Config& base, const BenchMemory& memory, const std::string& policy,
+                    const ModelFamilies& families = all_families());
 
 // Runs one policy on a new node in a temporary folder. Throws what LocalNode throws.
 BenchRankRun run_policy(const BenchRank& bench, const Config& config, const BenchMemory& memory,

@@ -1,8 +1,12 @@
 #include "deploy/lab/bench/bench_rank.h"
 
 #include <doctest/doctest.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 using namespace troupe;
@@ -27,6 +31,28 @@ BenchRank demo_bench(std::size_t requests) {
   bench.visits = make_visits(bench.rows, requests, 3, 7);
   return bench;
 }
+
+// A file with the demo's form that declares these arrangements.
+struct DeclaringForm {
+  std::filesystem::path path;
+  DeclaringForm(const std::vector<std::string>& arrangements,
+                const std::vector<std::string>& interchangeable) {
+    nlohmann::json form = nlohmann::json::parse(std::ifstream(demo / "model" / "prompt.json"));
+    form.erase("arrangements");
+    form.erase("interchangeable");
+    if (!arrangements.empty()) form["arrangements"] = arrangements;
+    if (!interchangeable.empty()) form["interchangeable"] = interchangeable;
+    std::string name = (std::filesystem::temp_directory_path() / "troupe-form-XXXXXX").string();
+    const int file = mkstemp(name.data());
+    REQUIRE(file >= 0);
+    close(file);
+    path = name;
+    std::ofstream(path) << form;
+  }
+  DeclaringForm(const DeclaringForm&) = delete;
+  DeclaringForm& operator=(const DeclaringForm&) = delete;
+  ~DeclaringForm() { std::filesystem::remove(path); }
+};
 
 }  // namespace
 
@@ -115,10 +141,36 @@ TEST_SUITE("bench rank") {
     CHECK(sum == doctest::Approx(run.cpu_seconds).epsilon(0.2));
   }
 
-  TEST_CASE("bench memory: the item area's share follows the policy") {
+  TEST_CASE("bench memory: the item area's share depends on whether item blocks are kept") {
     const BenchMemory memory{.pool_bytes = 1'200, .item_bytes = 1'000, .user_bytes = 800};
-    CHECK(memory.item_share("bat") == doctest::Approx(1'000.0 / 1'200));
-    CHECK(memory.item_share("user") == doctest::Approx(1.0 - 600.0 / 1'200));
+    CHECK(memory.item_share(true) == doctest::Approx(1'000.0 / 1'200));
+    CHECK(memory.item_share(false) == doctest::Approx(1.0 - 600.0 / 1'200));
+  }
+
+  TEST_CASE("bench config: items get memory only if the form serves plans that read their blocks") {
+    const BenchMemory memory{.pool_bytes = 12 << 20, .item_bytes = 10 << 20, .user_bytes = 8 << 20};
+    const auto keeps_items = [&](const DeclaringForm& form, const char* policy,
+                                 const char* approximate = "0") {
+      Config config = demo_config();
+      config.set("model.prompt", form.path.string());
+      config.set("router.approximate", approximate);
+      const Config made = bench_config(config, memory, policy);
+      CAPTURE(policy);
+      CHECK(made.pool.item_share == doctest::Approx(memory.item_share(made.pool.precompute_items)));
+      return made.pool.precompute_items;
+    };
+    const DeclaringForm both({"item_first", "user_first", "causal"}, {"item_first", "user_first"});
+    for (const char* policy : {"item", "larger", "bat", "planner"}) CHECK(keeps_items(both, policy));
+    for (const char* policy : {"user", "causal", "recompute"}) CHECK_FALSE(keeps_items(both, policy));
+    const DeclaringForm undeclared({}, {});
+    for (const char* policy : {"planner", "causal", "recompute", "bat"})
+      CHECK_FALSE(keeps_items(undeclared, policy));
+    CHECK(keeps_items(undeclared, "blocks"));
+    CHECK(keeps_items(undeclared, "planner", "0.5"));
+    const DeclaringForm users({"user_first", "item_first"}, {});
+    CHECK_FALSE(keeps_items(users, "planner"));
+    const DeclaringForm items({"item_first", "user_first"}, {});
+    CHECK(keeps_items(items, "planner"));
   }
 
   TEST_CASE("parse_profile_tokens: invalid profile lengths are refused") {

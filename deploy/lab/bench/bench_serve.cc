@@ -36,6 +36,7 @@ Quantiles quantiles(std::vector<double>& latencies_ms) {
 Json body_of(const RankRequest& request, const ServeBenchOptions& serve_options) {
   Json body{{"user", request.user}, {"candidates", request.candidates}, {"top_k", serve_options.top_k}};
   if (!serve_options.policy.empty()) body["policy"] = serve_options.policy;
+  if (!serve_options.arrangement.empty()) body["arrangement"] = serve_options.arrangement;
   return body;
 }
 Json body_of(const GenerateRequest& request, const ServeBenchOptions&) {

@@ -26,9 +26,9 @@ struct ServeBenchOptions {
   server::HttpCall server;  // URL and credentials; a question's own tenant overrides its tenant
   std::uint32_t connections = 64;
   bool closed = false;
-  double speed = 1;           // speed-up of the questions' times in an open loop
-  std::uint32_t top_k = 10;   // of rankings
-  std::string policy, model;  // sent with each request; "" = not sent
+  double speed = 1;                        // speed-up of the questions' times in an open loop
+  std::uint32_t top_k = 10;                // of rankings
+  std::string policy, arrangement, model;  // sent with each request; "" = not sent
 };
 
 struct Quantiles {

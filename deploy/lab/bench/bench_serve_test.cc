@@ -54,6 +54,8 @@ struct Service {
           Refused{asks->id, {RefusalKind::not_found, "unknown_user", "no such user", "user", "a known one"}});
     RankReply reply;
     reply.id = asks->id, reply.user = asks->user, reply.plan = "item";
+    reply.arrangement = asks->arrangement;
+    if (asks->arrangement != Arrangement::unnamed) note("as " + std::string(word_of(asks->arrangement)));
     reply.tokens_total = 10, reply.tokens_reused = 4, reply.tokens_computed = 6;
     http_server.deliver(reply);
   }
@@ -93,6 +95,17 @@ TEST_SUITE("bench serve") {
     CHECK(std::ranges::find(service.notes, "ask b/bob") != service.notes.end());
     CHECK(to_json(run)["loop"] == "closed");
     CHECK(run.due.p50_ms <= run.due.p99_ms);
+  }
+
+  TEST_CASE("run_serve_bench: each ranking names the arrangement of the options") {
+    Service service;
+    ServeBenchOptions ask = service.ask();
+    ask.arrangement = "causal";
+    CHECK(run_serve_bench(ask, of({by("ana"), by("bob")})).answered == 2);
+    CHECK(std::ranges::count(service.notes, "as causal") == 2);
+    ask.arrangement = "sideways";
+    CHECK(run_serve_bench(ask, of({by("ana")})).errors ==
+          std::map<std::string, std::uint64_t>{{"400 unknown_arrangement", 1}});
   }
 
   TEST_CASE("run_serve_bench: latency counts from the due time in an open loop, not in a closed one") {

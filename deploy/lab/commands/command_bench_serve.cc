@@ -182,6 +182,9 @@ void add_bench_serve(Command bench) {
       .between(1, 100'000)
       .default_shown();
   command.add_option("--policy", options->ask.policy, "Policy of ranking requests; default: the service's");
+  command.add_option("--arrangement", options->ask.arrangement,
+                     "Declared arrangement of ranking requests: causal, user_first, item_first or "
+                     "candidates_apart; default: as the model's prompt form says");
   command.add_option("--model-name", options->ask.model, "Model to ask, if the service has several");
   command.add_option("--seed", options->seed, "Seed for drawing requests").default_shown();
   command.add_option(

@@ -64,5 +64,7 @@ struct Envelope {
     userReply @42 :Serving.UserReply;
     getItem @43 :Serving.GetItem;
     itemReply @44 :Serving.ItemReply;
+    replayRequest @45 :Serving.ReplayRequest;
+    replayReply @46 :Serving.ReplayReply;
   }
 }

@@ -5,9 +5,10 @@
 # Who talks to whom
 #   HTTP server → router       RankRequest, ScoreRequest, GenerateRequest, CompleteRequest,
 #                              PutUser, AppendEvents, GetUser, DeleteUser, PutItem, GetItem,
-#                              DeleteItem, Reload
+#                              DeleteItem, Reload, ReplayRequest
 #   router → HTTP server       RankReply, ScoreReply, GenerateReply, CompleteReply, Stored,
-#                              Appended, UserReply, ItemReply, or Refused instead of any of them
+#                              Appended, UserReply, ItemReply, ReplayReply, or Refused instead of
+#                              any of them
 #   router → inference worker  Execute, answered by Executed or Refused
 #
 # Order: none is assumed. An answer carries the `id` of its request, which the sender of the request
@@ -107,6 +108,9 @@ struct RankRequest {
   arrangement @15 :Text $cppType("Arrangement") $cppDefault("Arrangement::unnamed");
   # Declared arrangement to be served: causal | user_first | item_first | candidates_apart; "" = the
   # form's first, or one of those that it lists as interchangeable.
+  explain @16 :Bool;                              # the reply includes an explanation
+  clientRequestId @17 :Text $internal;
+  # The client's x-request-id; "" = the request id is the trace id.
 }
 
 struct RankedItem {
@@ -117,6 +121,58 @@ struct RankedItem {
   probability @3 :Float64;
   # Softmax of the scores over this request's candidates (BAT §2.2).
   taskScores @4 :List(Float64) $Json.name("task_scores") $ifAny;  # parallel to RankReply.tasks
+}
+
+struct TokenRange {
+  # Half-open range of a segment's tokens.
+  segment @0 :UInt32;
+  begin @1 :UInt32;
+  end @2 :UInt32;
+}
+
+struct ExplainedSegment {
+  # A run of the prompt's tokens that attend to the same segments, and where its keys and values came
+  # from.
+  kind @0 :SegmentKind;
+  item @1 :Text;                                  # candidate whose tokens these are; "" = none
+  tokens @2 :List(Token);
+  texts @3 :List(Text) $ifAny;
+  # One per token, from the model's tokenizer or vocabulary; empty = the model has neither.
+  features @4 :List(Int64) $ifAny;                # [token][feature], of models whose tokens are items
+  start @5 :Int32;                                # position of the first token; later ones follow it
+  computedAt @6 :Int32 $Json.name("computed_at");
+  # Position of the first token when its keys and values were computed. Unequal to `start` only if the
+  # segment is moved.
+  sees @7 :List(SeenRange);
+  # Earlier segments that all its tokens attend to, beside the earlier tokens of the segment itself.
+  replaces @8 :List(TokenRange) $ifAny;
+  # Tokens of an earlier segment that this one replaces for later segments; at most one range.
+  filledBy @9 :List(UInt32) $Json.name("filled_by") $ifAny;
+  # Segment whose keys and values fill this one approximately; at most one.
+  source @10 :Text;
+  # computed | cached | pulled | prototypes | filled: where its keys and values came from.
+  node @11 :NodeId;                               # node from which it was pulled; 0 = not pulled
+  block @12 :Text;
+  # Name of its cached block, 64 hexadecimal digits; "" = it is neither reused nor kept.
+}
+
+struct ExplainedScore {
+  # Where a candidate's score is read. It is the logit of `rows[0]`, less that of `rows[1]` if there are
+  # two, or the value of `head`.
+  item @0 :Text;
+  task @1 :Text;                                  # "" = the model has a single task without a name
+  segment @2 :UInt32;
+  offset @3 :UInt32;                              # token inside the segment
+  rows @4 :List(Token) $ifAny;                    # vocabulary rows
+  head @5 :UInt32;
+}
+
+struct Explanation {
+  # The prompt as the model computed it.
+  segments @0 :List(ExplainedSegment);
+  scores @1 :List(ExplainedScore);                # in the order of the request's candidates
+  positionsMax @2 :UInt32 $Json.name("positions_max");
+  cut @3 :Text;                                   # what was left out of the prompt, and why; "" = nothing
 }
 
 struct RankReply {
@@ -148,6 +204,7 @@ struct RankReply {
   skipped @20 :List(Text) $ifAny;                 # candidates missing from the catalog
   arrangement @21 :Text $cppType("Arrangement") $cppDefault("Arrangement::unnamed");
   # Arrangement whose scores these are.
+  explanation @22 :Explanation $ifAny;            # if requested
 }
 
 # ---- Scores of label tokens --------------------------------------------------------------------------------
@@ -171,6 +228,7 @@ struct ScoreRequest {
   applySoftmax @5 :Bool $Json.name("apply_softmax");  # over the label tokens
   budgetUs @6 :Micros $Json.name("budget_us");
   trace @7 :TraceContext $internal $ifAny;
+  clientRequestId @8 :Text $internal;             # as in RankRequest
 }
 
 struct ScoreReply {
@@ -204,6 +262,7 @@ struct GenerateRequest {
   logprobs @10 :Bool;                             # the answer includes the log probability of each token
   features @11 :Text $cppType("Freshness") $cppDefault("Freshness::configured");  # as in RankRequest
   trace @12 :TraceContext $internal $ifAny;
+  clientRequestId @13 :Text $internal;            # as in RankRequest
 }
 
 struct GeneratedItem {
@@ -258,6 +317,7 @@ struct CompleteRequest {
   logprobs @8 :Bool;                              # the answer includes log probabilities
   budgetUs @9 :Micros;                            # from receipt to answer; 0 = the configured budget
   trace @10 :TraceContext $ifAny;
+  clientRequestId @11 :Text;                      # as in RankRequest
 }
 
 struct CompleteReply {
@@ -409,6 +469,45 @@ struct Stored {
   id @0 :RequestId $internal;
   version @1 :UInt64;
   # Version of the profile or the catalog; for Reload, the epoch of the versions.
+}
+
+# ---- Replays -----------------------------------------------------------------------------------------------
+
+struct ReplayRequest {
+  # HTTP server → router, router → router. Answered by ReplayReply or Refused. Asks to compute a
+  # recorded request again (`replay.keep`), on the model version that answered it and without any
+  # cached block.
+  id @0 :RequestId $internal;
+  requestId @1 :Text $Json.name("request_id");
+  # x-request-id of its response.
+  forwarded @2 :Bool $internal;                   # by another router, which has no such record
+  tenant @3 :Text $internal;                      # tenant of the recorded request
+}
+
+struct ReplayedValue {
+  name @0 :Text;
+  # Candidate, label or generated tokens whose value it is; with the task where there are several.
+  recorded @1 :Float64;
+  replayed @2 :Float64;
+}
+
+struct ReplayReply {
+  # router → HTTP server, router → router.
+  id @0 :RequestId $internal;
+  requestId @1 :Text $Json.name("request_id");
+  kind @2 :Text;                                  # rank | score | generate | complete
+  tenant @3 :Text;
+  user @4 :Text;
+  answeredAt @5 :Int64 $Json.name("answered_at"); # seconds since 1970
+  modelVersion @6 :Text $Json.name("model_version");
+  catalogVersion @7 :Text $Json.name("catalog_version");
+  profileVersion @8 :UInt64 $Json.name("profile_version");
+  plan @9 :Text;
+  node @10 :NodeId;                               # node that replayed it
+  values @11 :List(ReplayedValue);                # scores or log probabilities, in the order of the request
+  largestDifference @12 :Float64 $Json.name("largest_difference");
+  bound @13 :Float64;                             # differences up to it are rounding
+  equal @14 :Bool;                                # all differences are rounding
 }
 
 # ---- Execution ---------------------------------------------------------------------------------------------

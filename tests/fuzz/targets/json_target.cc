@@ -45,6 +45,7 @@ void read_as(std::string_view body) {
 void run(Input input) {
   const std::uint8_t choice = take_choice(input);
   const std::string_view body = text_of(input);
+  if (choice == '6') return read_as<ReplayRequest>(body);  // the corpus was made before it
   switch (choice % 6) {
     case 0:
       return read_as<RankRequest>(body);
@@ -68,6 +69,7 @@ std::vector<std::string> seeds() {
           R"(2{"tokens":[1,2,3]})",
           R"(3{"title":"A \ud83d\ude00","tokens":[5,6],"identifier":41})",
           R"(4{"model":"m2","catalog":"c7"})",
+          R"(6{"request_id":"0af7651916cd43dd8448eb211c80319c"})",
           R"(5{"user":"ana","top_k":5,"width":20,"exclude_seen":true,"allow":["i1"],"deny":[],)"
           R"("among_allowed":false})",
           R"(0{"user":null,"candidates":[],"x":{"y":[1e3,-0.5,true,false]}})",
