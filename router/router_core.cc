@@ -73,7 +73,7 @@ RouterCore::RouterCore(RouterConfig config)
                 {config_.budget, tenants_, queues_, workers_}, other_routers(), workers_, queues_, flights_),
       verifier_(config_.verify, workers_, flights_, attempts_),
       replays_({config_.replay, config_.form, config_.budget_max}, availability_, versions_, workers_,
-               other_routers(), outcomes_),
+               other_routers(), attempts_, outcomes_),
       answers_({config_.costs, config_.measures_pulls, config_.block_pace}, workers_, pull_cost_, flights_),
       planning_(planning_config(config_),
                 {config_.in_flight_max,

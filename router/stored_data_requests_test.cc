@@ -19,8 +19,20 @@ struct Bench {
   Precompute precompute{{.on = false}, workers, leader, form, own};
   Outcomes outcomes{16};
   MemberWatch members{{{1}}, {0}};
+  Tenants tenants{{}};
+  WorkerQueues queues{{100}, workers, tenants};
+  Flights flights{outcomes, tenants, workers, queues};
+  PullCost pull_cost{0.25};
+  Attempts attempts{{},
+                    {Routing::By::earliest, workers, queues},
+                    {{}, workers, tenants, pull_cost},
+                    {{1'000}, tenants, queues, workers},
+                    {members, 1},
+                    workers,
+                    queues,
+                    flights};
   ReplayConfig recording{.keep = {1'000'000}};
-  Replays replays{{recording, form}, availability, versions, workers, {members, 1}, outcomes};
+  Replays replays{{recording, form}, availability, versions, workers, {members, 1}, attempts, outcomes};
   StoredDataRequests requests{
       {form, limits, {1'000}, 1}, availability, versions, leader, names, precompute, replays, outcomes};
   std::uint64_t next_id = 10;

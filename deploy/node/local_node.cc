@@ -210,20 +210,30 @@ std::set<std::string> LocalNode::recorded_models() const {
   return names;
 }
 
+// A node whose disk takes no records serves without them. It does not start if histories of before can
+// neither be used nor deleted.
 void LocalNode::open_records(ServedModel& model) {
   const ReplaySettings& settings = model.config.replay;
   if (settings.keep.us <= 0) return;
   const std::filesystem::path folder = record_folder(required_data_dir(config_.node), model.name);
   make_data_folder(folder);
-  model.records = std::make_unique<RecordStore>(
-      folder,
-      RecordStoreOptions{.keep = settings.keep,
-                         .bytes_max = settings.bytes_max,
-                         .now_us = wall_clock_us,
-                         .find_users = [&model](std::span<const std::string> keys, std::uint32_t slot) {
-                           return model.features->find_users(keys, slot);
-                         }});
-  model.record_port = std::make_unique<RecordPort>(*model.records, *model.coordination_port);
+  const RecordStoreOptions options{
+      .keep = settings.keep,
+      .bytes_max = settings.bytes_max,
+      .now_us = wall_clock_us,
+      .find_users = [&model](std::span<const std::string> keys, std::uint32_t slot) {
+        return model.features->find_users(keys, slot);
+      }};
+  try {
+    model.records = std::make_unique<RecordStore>(folder, options);
+    model.record_port = std::make_unique<RecordPort>(*model.records, *model.coordination_port);
+  } catch (const UndeletableRecords&) {
+    throw;
+  } catch (const StoreError& error) {
+    const std::vector<LogField> fields{{"records", 0}, {"why", error.what()}};
+    if (log_) log_(LogLevel::warning, "main", "records_lost", fields);
+    model.record_port = std::make_unique<RecordPort>(error.what(), *model.coordination_port);
+  }
 }
 
 // Redis lost writes that it had acknowledged. The data must be imported again.
@@ -273,7 +283,7 @@ void LocalNode::add_to(Host& host) {
       host.add({{model->number, Role::router},
                 model->as_model_actor(cores.router(*model), actor_ids()),
                 model->router_port(),
-                router_executors + (model->records ? record_executors : 0)});
+                router_executors + (model->record_port ? record_executors : 0)});
   if (roles_.cache_meta)
     host.add(
         {{roles_.node, Role::cache_meta}, cores.cache_meta(), cache_meta_port_.get(), cache_meta_executors});

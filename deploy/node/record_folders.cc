@@ -22,9 +22,14 @@ void delete_other_records(const std::filesystem::path& data_dir, const std::set<
   if (models.empty()) return delete_records(all);
   std::vector<std::filesystem::path> others;
   if (!models.contains("")) others.push_back(all / "rocksdb");
-  std::error_code none;  // there are no records of models with names
-  for (const auto& entry : std::filesystem::directory_iterator(all / "models", none))
-    if (!models.contains(entry.path().filename().string())) others.push_back(entry.path());
+  std::error_code failure;
+  std::filesystem::directory_iterator at(all / "models", failure);
+  for (; !failure && at != std::filesystem::directory_iterator(); at.increment(failure))
+    if (!models.contains(at->path().filename().string())) others.push_back(at->path());
+  if (failure && failure != std::errc::no_such_file_or_directory)  // else no model has a name
+    throw UndeletableRecords(StoreFault::failed, (all / "models").string() +
+                                                     " may hold users' histories and cannot be listed (" +
+                                                     failure.message() + "); expected a readable folder");
   for (const std::filesystem::path& folder : others) delete_records(folder);
 }
 

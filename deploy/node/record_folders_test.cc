@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
+
+#include "runtime/records/record_store.h"
 #include "runtime/testing/store_test_folder.h"
 
 using namespace troupe;
@@ -32,4 +35,13 @@ TEST_CASE("record folders: what no model records any more is deleted, and nothin
   CHECK(there("rocksdb"));
   delete_other_records(data.path(), {});
   delete_other_records(data.path(), {"a"});
+}
+
+TEST_CASE("record folders: a folder of models that cannot be listed is an error, a missing one is not") {
+  const TestFolder data;
+  delete_other_records(data.path(), {"a"});
+  std::filesystem::create_directories(data.path() / "replay");
+  delete_other_records(data.path(), {"a"});
+  std::ofstream(data.path() / "replay" / "models") << "not a folder";
+  CHECK_THROWS_AS(delete_other_records(data.path(), {"a"}), StoreError);
 }

@@ -67,8 +67,9 @@ Config config_of(const Folders& folders, const char* keep) {
 
 class RecordingNode {
  public:
-  explicit RecordingNode(const Folders& folders, const char* keep = "1h")
-      : node_(std::make_unique<LocalNode>(config_of(folders, keep))),
+  explicit RecordingNode(const Folders& folders, const char* keep = "1h", LogSink log = {})
+      : node_(std::make_unique<LocalNode>(config_of(folders, keep), NodeRoles{}, nullptr, all_families(),
+                                          std::move(log))),
         host_(std::make_unique<CafHost>(metrics_, [](auto&&...) {})) {
     std::vector<PutItem> items;
     for (int i = 0; i < 8; ++i) items.push_back({0, item(i), item(i), {4 + i, 40 - i, 5 + i}, 44 + i});
@@ -111,10 +112,15 @@ class RecordingNode {
   ReplayReply replay(const std::string& request_id) {
     return answer<ReplayReply>(ReplayRequest{.request_id = request_id});
   }
+  // Asks again while the router starts.
   Refusal refusal(const std::string& request_id) {
-    const Message message = ask(ReplayRequest{.request_id = request_id});
-    REQUIRE(std::holds_alternative<Refused>(message));
-    return std::get<Refused>(message).refusal;
+    Refusal refusal;
+    do {
+      const Message message = ask(ReplayRequest{.request_id = request_id});
+      REQUIRE(std::holds_alternative<Refused>(message));
+      refusal = std::get<Refused>(message).refusal;
+    } while (refusal.code == "starting");
+    return refusal;
   }
   double metric(Metric metric) const { return metrics_.value(metric); }
 
@@ -234,6 +240,29 @@ TEST_CASE("replayed answers: while recording is off nothing is stored, and what 
   CHECK(folders.has_records());
   { RecordingNode node(folders, "0s"); }
   CHECK_FALSE(folders.has_records());
+}
+
+TEST_CASE("replayed answers: a node whose records cannot be opened serves, and refuses replays") {
+  const Folders folders;
+  const std::filesystem::path records = folders.all.path() / "data" / "replay";
+  std::filesystem::create_directories(records);
+  std::vector<std::string> warned;
+  const Store other(records, {.is_cache = true});  // locks it
+  RecordingNode node(
+      folders, "1h",
+      [&](LogLevel level, std::string_view, std::string_view event, std::span<const LogField> f) {
+        if (level == LogLevel::warning && event == "records_lost") warned.push_back(f[1].value);
+      });
+  REQUIRE(warned.size() == 1);
+  CHECK(warned[0].find(records.string()) != std::string::npos);
+  CHECK(node.rank("r-1").items.size() == 4);
+  for (int i = 0; i < 3; ++i) CHECK(node.refusal("r-none").code == "storage_failed");  // each after a job
+  const Refusal refusal = node.refusal("r-1");
+  CHECK(refusal.kind == RefusalKind::unavailable);
+  CHECK(refusal.code == "storage_failed");
+  CHECK(node.metric(Metric::replay_recorded) == 0);
+  CHECK(node.metric(Metric::replay_dropped) == 1);
+  CHECK(node.rank("r-2").items.size() == 4);
 }
 
 }  // namespace replayed_answers_test

@@ -45,7 +45,8 @@ struct ServedModel {
   std::unique_ptr<FeatureStore> features;
   std::unique_ptr<actors::ComputePort> compute;
   std::unique_ptr<CoordinationPort> coordination_port;
-  std::unique_ptr<RecordStore> records;     // null: answers are not recorded, like the next
+  // null: answers are not recorded, or `record_port` refuses, as their store could not be opened
+  std::unique_ptr<RecordStore> records;
   std::unique_ptr<RecordPort> record_port;  // in front of the coordination's
   MetricRegistry metrics;  // of one model among several: counts of its router and inference worker
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -86,8 +87,14 @@ void check_golden_keys(const TextFile& file, const json& line, const std::set<st
     }
 }
 
+void require_members(const TextFile& file, const json& line, std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (!line.contains(name)) file.fail(std::string(name) + " is missing", expected_line);
+}
+
 void read_prompt(const TextFile& file, const json& line, GoldenLine& golden) {
   check_golden_keys(file, line, {"tokens", "read_at", "rows", "logits", "arrangement"});
+  require_members(file, line, {"logits"});
   golden.tokens = golden_tokens(file, line, "tokens");
   if (golden.tokens.empty()) file.fail("tokens is empty", "at least one token");
   golden.read_at = golden.tokens.size() - 1;
@@ -113,6 +120,7 @@ void read_golden_request(const TextFile& file, const json& line, std::span<const
   if (line.contains("user") == line.contains("history"))
     file.fail(line.contains("user") ? "both user and history are given" : "user and history are missing",
               expected_line);
+  require_members(file, line, {"candidates", "scores"});
   if (line.contains("user")) golden.user = golden_id(file, line["user"]);
   if (line.contains("history")) golden.history = golden_ids(file, line["history"]);
   for (const std::string& feature : features)

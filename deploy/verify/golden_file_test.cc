@@ -46,6 +46,14 @@ TEST_SUITE("golden file") {
     CHECK(lines[3].name_of(2) == "row 2");
   }
 
+  TEST_CASE("golden file: a missing member is named") {
+    CHECK_THROWS_WITH_AS(golden(R"({"user":"a","scores":[1]})"), doctest::Contains("candidates is missing"),
+                         ImportError);
+    CHECK_THROWS_WITH_AS(golden(R"({"user":"a","candidates":[1]})"), doctest::Contains("scores is missing"),
+                         ImportError);
+    CHECK_THROWS_WITH_AS(golden(R"({"tokens":[1]})"), doctest::Contains("logits is missing"), ImportError);
+  }
+
   TEST_CASE("golden file: a model of several tasks has a list of scores for each candidate") {
     const std::string line =
         R"({"history":[1],"actions":[4],"scenario":1,"candidates":[2,3],"scores":[[1,2],[3,4]]})";

@@ -1,4 +1,5 @@
-// Replaces a file by a new one with a unique name beside it, which is flushed before it takes the place.
+// Replaces a file by a new one with a unique name beside it, which is flushed before it replaces the old
+// file.
 #include "deploy/verify/replace_text_file.h"
 
 #include <fcntl.h>
@@ -81,18 +82,17 @@ class NextFile {
     if (fchmod(file_, mode) != 0) fail(target_, "keeping of the mode");
   }
 
-  void replace() {
+  std::string replace() {
     if (fsync(file_) != 0) fail(target_, "flushing");
     if (rename(name_.c_str(), target_.c_str()) != 0) fail(target_, "replacing");
     placed_ = true;
     const int folder = open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const bool flushed = folder >= 0 && fsync(folder) == 0;
     if (folder >= 0) close(folder);
-    if (!flushed)
-      throw std::runtime_error(
-          target_.string() +
-          ": was replaced, but a loss of power may undo it, because its folder cannot be "
-          "flushed; expected a folder that may be read");
+    if (flushed) return "";
+    return target_.string() +
+           ": was replaced, but a loss of power may undo it, because its folder cannot be flushed; expected "
+           "a folder that may be read";
   }
 
  private:
@@ -104,11 +104,11 @@ class NextFile {
 
 }  // namespace
 
-void replace_text_file(const std::filesystem::path& file, const std::string& text) {
+std::string replace_text_file(const std::filesystem::path& file, const std::string& text) {
   NextFile next(linked_file(file));
   next.write(text);
   next.take_rights();
-  next.replace();
+  return next.replace();
 }
 
 }  // namespace troupe::deploy

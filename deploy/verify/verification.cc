@@ -368,7 +368,7 @@ bool Verification::is_finite(const VerifiedRequest& request, const std::vector<f
 }
 
 // Returns false if the request does not fit under a declared arrangement. An arrangement that is not
-// declared, or whose scores are not finite, goes without the request.
+// declared, or whose scores are not finite, is not compared on the request.
 bool Verification::add_request(const VerifiedRequest& request) {
   std::vector<std::optional<std::vector<float>>> plain;
   for (const ArrangementSamples& samples : samples_) {
@@ -543,7 +543,7 @@ void Verification::write() {
     return;
   }
   try {
-    replace_text_file(target_, text);
+    report_.write_fault = replace_text_file(target_, text);
     report_.written = target_.string();
   } catch (const std::runtime_error& error) {
     report_.write_fault = error.what();

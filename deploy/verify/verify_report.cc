@@ -147,7 +147,8 @@ void print(std::ostream& out, const VerifyReport& report) {
   print_verdict(out, report);
   for (const std::string& note : report.notes) out << note << "\n";
   if (!report.written.empty()) out << "Written: " << report.written << "\n";
-  if (!report.write_fault.empty()) out << "not written: " << report.write_fault << "\n";
+  if (!report.write_fault.empty())
+    out << (report.written.empty() ? "not written: " : "but ") << report.write_fault << "\n";
   for (const std::string& fault : report.faults) out << "differs: " << fault << "\n";
 }
 

@@ -24,8 +24,11 @@ std::string number_text(double number) {
   return text;
 }
 
-bool is_gone(const Refusal& refusal) {
-  return refusal.code == "wrong_model" || refusal.code == "wrong_catalog";
+// Returns true if no other try may follow: the versions are gone, or a device failed, which the plan
+// may have caused.
+bool is_final(const Refusal& refusal) {
+  return refusal.code == "wrong_model" || refusal.code == "wrong_catalog" ||
+         refusal.code.starts_with("device_");
 }
 
 // Fields that name an answer, for log lines.
@@ -105,7 +108,8 @@ bool AnswerVerifier::is_model_gone(std::string_view model) const {
 
 // An answer that differed is judged at once.
 bool AnswerVerifier::pauses(Instant now) const {
-  return now < next_at_ && now < last_request_ + config_.quiet_after && !pending_.front().first;
+  return last_request_ && now < next_at_ && now < *last_request_ + config_.quiet_after &&
+         !pending_.front().first;
 }
 
 // Leaves out answers of a model that no worker has any more, and suspects.
@@ -126,25 +130,23 @@ void AnswerVerifier::work(Step step) {
                      .node = node,
                      .process = workers_.last_heard(node)->incarnation,
                      .sent = step.now,
-                     .deadline = step.now + config_.budget + grace,
-                     .admitted = flights_.admitted()};
+                     .deadline = step.now + config_.budget + grace};
   pending_.pop_front();
   step.effects.send({node, Role::inference_worker}, std::move(execute));
 }
 
-// Ends the running recomputation. If requests came meanwhile, the next one has to wait.
+// Ends the running recomputation. The next one has to wait while requests come.
 AnswerVerifier::Running AnswerVerifier::end_run(Step step) {
   Running run = *std::exchange(running_, std::nullopt);
-  if (flights_.admitted() != run.admitted)
-    next_at_ = step.now + Duration{(step.now - run.sent).us * config_.pause_factor};
+  next_at_ = step.now + Duration{(step.now - run.sent).us * config_.pause_factor};
   return run;
 }
 
 // ---- ends of a recomputation ----
 
 // It comes next, so that an answer that differs is reported soon.
-void AnswerVerifier::try_again(Step step, Verification&& verification, bool model_gone) {
-  if (model_gone || ++verification.tries >= tries_max) return drop(step);
+void AnswerVerifier::try_again(Step step, Verification&& verification, bool is_last) {
+  if (is_last || ++verification.tries >= tries_max) return drop(step);
   pending_.push_front(std::move(verification));
   if (pending_.size() <= config_.pending_max) return;
   pending_.pop_back();
@@ -154,7 +156,7 @@ void AnswerVerifier::try_again(Step step, Verification&& verification, bool mode
 bool AnswerVerifier::on_refused(Step step, Address from, const Refused& refused) {
   if (!running_ || running_->id != refused.id) return false;
   if (running_->node != from.node) return true;
-  try_again(step, std::move(end_run(step).verification), is_gone(refused.refusal));
+  try_again(step, std::move(end_run(step).verification), is_final(refused.refusal));
   return true;
 }
 

@@ -6,8 +6,8 @@
 // Served requests come first. One verification runs at a time, as background work, and only on a
 // worker where no request of this router runs or is about to run, and whose last heartbeat shows a
 // free slot and no waiting plan. A request that comes while it runs may have to wait for it.
-// Therefore, after a verification during which requests came, the next one waits `pause_factor`
-// times as long as that one took, or until no request has come for `quiet_after`. So verifications
+// Therefore the next verification waits `pause_factor` times as long as the last one took, or until
+// no request has come for `quiet_after`. So verifications
 // take at most about half a percent of a busy router's time, whatever the share, and few requests
 // meet one. Answers that do not fit into that time are left out.
 //
@@ -84,7 +84,6 @@ class AnswerVerifier {
     NodeId node = 0;
     Incarnation process = 0;  // 0 = no heartbeat was heard before
     Instant sent, deadline;
-    std::uint64_t admitted = 0;  // flights when it was sent
   };
 
   bool is_chosen(const Flight& flight) const;
@@ -94,7 +93,7 @@ class AnswerVerifier {
   bool pauses(Instant now) const;
   void work(Step step);
   Running end_run(Step step);
-  void try_again(Step step, Verification&& verification, bool model_gone);
+  void try_again(Step step, Verification&& verification, bool is_last);
   void judge(Step step, Running&& run, const Executed& executed);
   void report(Step step, const Verification& verification, const Executed& second, NodeId node);
   void drop(Step step);
@@ -105,9 +104,9 @@ class AnswerVerifier {
   Attempts& attempts_;
   std::deque<Verification> pending_;
   std::optional<Running> running_;
-  Instant next_at_;             // end of the pause
-  std::uint64_t admitted_ = 0;  // flights by the last heartbeat
-  Instant last_request_;        // heartbeat at which flights had been added
+  Instant next_at_;                      // end of the pause
+  std::uint64_t admitted_ = 0;           // flights by the last heartbeat
+  std::optional<Instant> last_request_;  // heartbeat at which flights had been added; nullopt = never
   std::uint64_t equal_ = 0, different_ = 0, unstable_ = 0, dropped_ = 0;
 };
 

@@ -80,6 +80,7 @@ struct VerifyingRouter : RouterBench {
   static RouterConfig config() {
     RouterConfig c = small_config();
     c.verify.share = 1;
+    c.verify.pause_factor = 0;
     return c;
   }
   VerifyingRouter() : RouterBench(config()) {

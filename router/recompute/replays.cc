@@ -32,6 +32,11 @@ Refusal no_record(const std::string& request_id, Duration keep) {
               "are dropped"};
 }
 
+Refusal suspect() {
+  return {RefusalKind::unprocessable, "poison", "workers were lost while they ran this request", "request",
+          "another request"};
+}
+
 std::uint64_t tokens_of(const Plan& plan) {
   std::uint64_t tokens = 0;
   for (const Segment& segment : plan.segments) tokens += segment.tokens.size() + 2 * segment.features.size();
@@ -121,13 +126,22 @@ void Replays::note(Step step, const Flight& flight, NodeId node, const Executed&
   if (!is_on()) return;
   const Request& request = *flight.request;
   if (request.client_request_id().empty() && !request.trace().is_there()) return;
+  if (was_deleted_since(flight)) return;
   const std::uint64_t tokens = tokens_of(flight.plans.front().candidate.plan);
   if (noted_.size() >= config_.replay.pending_max ||
       (!noted_.empty() && noted_tokens_ + tokens > config_.replay.pending_tokens_max))
     return lose_records(step, 1, "");
   noted_.push_back(record_of(answered_plan(flight, node, executed), request, config_.form));
+  noted_.back().fingerprint = flight.fingerprint;
   noted_tokens_ += tokens;
   start_next(step);
+}
+
+// The answer may be made of the profile that was deleted.
+bool Replays::was_deleted_since(const Flight& flight) const {
+  const Request& request = *flight.request;
+  const auto at = deleted_lately_.find({std::string(request.tenant()), std::string(request.named_user())});
+  return at != deleted_lately_.end() && flight.origin.received <= at->second;
 }
 
 // If too many deletions wait, the next sweep finds that these users have no profiles.
@@ -136,6 +150,7 @@ void Replays::forget_user(Step step, const std::string& tenant, const std::strin
   std::erase_if(noted_, [&](const AnswerRecord& record) {
     return record.reply.user == user && record.reply.tenant == tenant;
   });
+  if (deleted_lately_.size() < config_.replay.deleted_max) deleted_lately_[{tenant, user}] = step.now;
   if (deleted_.size() < config_.replay.deleted_max)
     deleted_.push_back({tenant, user});
   else
@@ -145,6 +160,8 @@ void Replays::forget_user(Step step, const std::string& tenant, const std::strin
 
 void Replays::on_beat(Step step) {
   if (!is_on()) return;
+  std::erase_if(deleted_lately_,
+                [&](const auto& deleted) { return deleted.second + config_.budget < step.now; });
   if (step.now >= next_sweep_) {
     must_sweep_ = true;
     next_sweep_ = step.now + config_.replay.sweep_every;
@@ -168,8 +185,13 @@ std::optional<Job> Replays::next_job() {
     finds_.pop_front();
     return FindRecord{at->second.request.tenant, at->second.request.request_id};
   }
-  if (std::exchange(must_sweep_, false)) return SweepRecords{};
+  if (must_sweep_ && (noted_.empty() || !swept_last_)) {
+    must_sweep_ = false;
+    swept_last_ = true;
+    return SweepRecords{};
+  }
   if (noted_.empty()) return std::nullopt;
+  swept_last_ = false;
   job_records_ = noted_.size();
   noted_tokens_ = 0;
   return KeepRecords{std::exchange(noted_, {})};
@@ -192,6 +214,7 @@ bool Replays::on_done(Step step, std::uint64_t job, JobResult& result) {
 void Replays::on_changed(Step step, const RecordsChanged& changed) {
   records_ = changed.records;
   bytes_ = changed.bytes;
+  must_sweep_ = must_sweep_ || changed.more;
   if (job_records_ == 0) return;
   const std::uint64_t lost = std::min(changed.lost, job_records_);
   step.effects.count(Metric::replay_recorded, static_cast<double>(job_records_ - lost));
@@ -222,7 +245,7 @@ const AnswerRecord* Replays::find_noted(const ReplayRequest& request) const {
 // ---- replays ----
 
 std::optional<Refusal> Replays::reject(Instant now, const ReplayRequest& request) const {
-  if (availability_.draining()) return availability_.refusal(now);
+  if (auto refusal = availability_.refusal(now)) return refusal;
   if (!is_on()) return replay_off();
   const std::string& id = request.request_id;
   if (id.empty() || id.size() > request_id_bytes_max)
@@ -268,9 +291,11 @@ void Replays::ask_others(Step step, Serial serial, Replay& replay) {
   refuse_if_nobody_has_it(step, replays_.find(serial));
 }
 
+// A router that drains or is busy may have the record.
 void Replays::refuse_if_nobody_has_it(Step step, Running::iterator at) {
-  const Replay& replay = at->second;
+  Replay& replay = at->second;
   if (!replay.asked.empty()) return;
+  if (replay.refusal) return refuse(step, at, *std::move(replay.refusal));
   refuse(step, at, no_record(replay.request.request_id, config_.replay.keep));
 }
 
@@ -301,15 +326,19 @@ NodeId Replays::choose_worker(Instant now, const Replay& replay) const {
 void Replays::compute(Step step, Serial serial, Replay& replay) {
   if (auto gone = reject_if_gone(*replay.record))
     return refuse(step, replays_.find(serial), std::move(*gone));
+  if (attempts_.is_suspect(step.now, replay.record->fingerprint))
+    return refuse(step, replays_.find(serial), suspect());
   replay.node = choose_worker(step.now, replay);
   if (replay.node == 0)
     return refuse(step, replays_.find(serial),
                   {RefusalKind::unavailable, "no_worker",
                    "no worker can compute with model " + replay.record->plan.model_version + " now", "router",
                    "a live worker that has loaded it"});
+  replay.process = workers_.last_heard(replay.node)->incarnation;
   Execute execute = replay.record->plan;
   execute.id = serial;
   execute.budget_us = (replay.origin.deadline - step.now).us;
+  execute.alone = true;
   step.effects.send({replay.node, Role::inference_worker}, std::move(execute));
 }
 
@@ -357,8 +386,8 @@ ReplayReply Replays::reply_of(const Replay& replay, const Executed& executed) co
   return reply;
 }
 
-// A worker that has dropped the version since its last heartbeat says so; any other refusal sends the
-// replay to another worker.
+// A worker that is busy, drains or lacks the version sends the replay to another one. A device that
+// failed does not: it may have failed because of the request.
 bool Replays::on_refused(Step step, Address from, const Refused& refused) {
   const auto at = replays_.find(refused.id);
   if (at == replays_.end()) return false;
@@ -366,26 +395,24 @@ bool Replays::on_refused(Step step, Address from, const Refused& refused) {
   const Refusal& refusal = refused.refusal;
   if (from.role == Role::router) {
     if (replay.asked.erase(from.node) == 0) return true;
-    if (refusal.code == "no_record" || refusal.code == "replay_off")
-      refuse_if_nobody_has_it(step, at);
-    else
-      refuse(step, at, refusal);
+    if (refusal.code != "no_record" && refusal.code != "replay_off" && !replay.refusal)
+      replay.refusal = refusal;
+    refuse_if_nobody_has_it(step, at);
     return true;
   }
   if (replay.node == 0 || from.node != replay.node) return true;
-  if (refusal.code == "wrong_catalog") {
+  replay.tried.insert(from.node);
+  const bool passes = refusal.kind == RefusalKind::unavailable && !refusal.code.starts_with("device_");
+  if (passes && choose_worker(step.now, replay) != 0)
+    compute(step, at->first, replay);
+  else if (refusal.code == "wrong_catalog")
     refuse(step, at,
            {RefusalKind::conflict, "version_gone",
             "the request was answered with catalog " + replay.record->plan.catalog_version +
                 ", which no worker has any more",
             "catalog", "the catalog of that version"});
-    return true;
-  }
-  replay.tried.insert(from.node);
-  if (choose_worker(step.now, replay) == 0)
-    refuse(step, at, refusal);
   else
-    compute(step, at->first, replay);
+    refuse(step, at, refusal);
   return true;
 }
 
@@ -418,8 +445,11 @@ void Replays::on_deadline(Step step, std::uint64_t serial) {
 void Replays::lose(Step step, std::span<const NodeId> workers) {
   for (auto at = replays_.begin(); at != replays_.end();) {
     const auto replay = at++;
-    if (replay->second.node == 0 || std::ranges::find(workers, replay->second.node) == workers.end())
-      continue;
+    const auto& [serial, lost] = *replay;
+    if (lost.node == 0 || std::ranges::find(workers, lost.node) == workers.end()) continue;
+    if (lost.process != 0)
+      attempts_.strike(step, lost.record->fingerprint,
+                       {lost.node, lost.process, workers_.proof_of_life(step.now, lost.node)});
     refuse(step, replay,
            {RefusalKind::unavailable, "worker_lost", "the worker that computed the request again was lost",
             "inference worker", "a retry, unless workers are lost again"});

@@ -4,6 +4,9 @@
 // catalog, only the model version that answered. It is computed without any cached block, as
 // background work.
 //
+// A recorded plan may kill workers when it is computed without a cache. It runs alone, on one worker,
+// whose loss is a strike against the request's content (suspects.h); suspects are not replayed.
+//
 // Records must not delay requests: answers wait here for one job at a time that stores them, and what
 // does not fit is left out. All jobs about records run one after the other, so that a user's deletion
 // is never overtaken by an earlier answer. A router that has no record of a request asks the others.
@@ -14,12 +17,14 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "router/fleet/availability.h"
 #include "router/fleet/other_routers.h"
 #include "router/fleet/versions.h"
 #include "router/fleet/worker_table.h"
+#include "router/flights/attempts.h"
 #include "router/flights/flight.h"
 #include "router/flights/outcomes.h"
 #include "router/recompute/answered_plan.h"
@@ -45,12 +50,13 @@ class Replays {
   };
   // The references belong to the router and must outlive this object.
   Replays(const Config& config, const Availability& availability, const VersionKeeper& versions,
-          const WorkerTable& workers, OtherRouters others, Outcomes& outcomes)
+          const WorkerTable& workers, OtherRouters others, Attempts& attempts, Outcomes& outcomes)
       : config_(config),
         availability_(availability),
         versions_(versions),
         workers_(workers),
         others_(others),
+        attempts_(attempts),
         outcomes_(outcomes) {}
 
   // ---- records ----
@@ -86,12 +92,15 @@ class Replays {
     ReplayRequest request;
     std::optional<AnswerRecord> record;  // once it is found
     NodeId node = 0;                     // worker that computes it; 0 = none yet
+    Incarnation process = 0;             // of that worker; 0 = no heartbeat was heard before
     std::set<NodeId> tried;              // workers that refused it
     std::set<NodeId> asked;              // routers that have not answered
+    std::optional<Refusal> refusal;      // of another router that may have the record
   };
   using Running = std::map<Serial, Replay>;
 
   std::optional<Refusal> reject(Instant now, const ReplayRequest& request) const;
+  bool was_deleted_since(const Flight& flight) const;
   const AnswerRecord* find_noted(const ReplayRequest& request) const;
   void start_next(Step step);
   std::optional<Job> next_job();
@@ -112,6 +121,7 @@ class Replays {
   const VersionKeeper& versions_;
   const WorkerTable& workers_;
   OtherRouters others_;
+  Attempts& attempts_;
   Outcomes& outcomes_;
 
   // Jobs: the running one, and what the next ones do.
@@ -119,8 +129,11 @@ class Replays {
   std::uint64_t job_records_ = 0;  // records that it stores
   Serial job_replay_ = 0;          // replay whose record it finds
   std::vector<RecordOwner> deleted_;
+  // Users that were deleted lately: requests received before that may still be answered.
+  std::map<std::pair<std::string, std::string>, Instant> deleted_lately_;  // by tenant and user
   std::deque<Serial> finds_;
-  bool must_sweep_ = true;  // at the start, what was deleted meanwhile
+  bool must_sweep_ = true;   // at the start, what was deleted meanwhile
+  bool swept_last_ = false;  // sweeping and storing take turns
   std::vector<AnswerRecord> noted_;
   std::uint64_t noted_tokens_ = 0;
   Instant next_sweep_;

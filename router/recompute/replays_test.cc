@@ -23,7 +23,17 @@ struct Bench : FlightBench {
   LeaderView leader{{4}, {1'000}};
   VersionKeeper versions{{.model_version = "m"}, false};
   Availability availability{{}, versions, workers, leader};
-  Replays replays{{replay_config, form, {1'000}}, availability, versions, workers, {members, 7}, outcomes};
+  PullCost pull_cost{0.25};
+  Attempts attempts{{.attempts_max = 2},
+                    {Routing::By::earliest, workers, queues},
+                    {{}, workers, tenants, pull_cost},
+                    {{1'000}, tenants, queues, workers},
+                    {members, 7},
+                    workers,
+                    queues,
+                    flights};
+  Replays replays{
+      {replay_config, form, {1'000}}, availability, versions, workers, {members, 7}, attempts, outcomes};
 
   void hear(std::int64_t us, std::vector<std::string> models) {
     Heartbeat beat{.incarnation = 5, .sequence = ++beats, .slots = 1};
@@ -215,11 +225,40 @@ TEST_CASE("replays: a deletion goes before answers that wait, and takes the user
   b.replays.forget_user(b.at(2), "t", "");
   b.replays.forget_user(b.at(2), "t", "bob");
   CHECK(b.replays.pending() == 0);
+  b.replays.on_beat(b.at(2'000));  // requests of before the deletion have ended
   b.answer("r3");
   b.done(RecordsChanged{});
   CHECK(b.started<DropRecords>().of == std::vector<RecordOwner>{{"t", ""}, {"t", "bob"}});
   b.done(RecordsChanged{});
   CHECK(b.started<KeepRecords>().records.front().reply.request_id == "r3");
+}
+
+TEST_CASE("replays: an answer that was in flight when its user was deleted is not recorded") {
+  Bench b;
+  b.begin();
+  b.replays.forget_user(b.at(0), "t", "");  // the requests name no user
+  b.started<DropRecords>();
+  b.done(RecordsChanged{});
+  b.effects = {};
+  b.answer("r1");
+  CHECK(b.starts_nothing());
+  b.replays.on_beat(b.at(1'001));  // no request of that time is in flight any more
+  b.answer("r2");
+  b.started<KeepRecords>();
+}
+
+TEST_CASE("replays: storing goes on between the parts of a sweep") {
+  Bench b;
+  b.replays.on_beat(b.at(0));
+  b.started<SweepRecords>();
+  b.answer("r1");
+  b.done(RecordsChanged{.more = true});
+  b.started<KeepRecords>();
+  b.answer("r2");
+  b.done(RecordsChanged{});
+  b.started<SweepRecords>();
+  b.done(RecordsChanged{});
+  b.started<KeepRecords>();
 }
 
 TEST_CASE("replays: too many deletions at once become a sweep; sweeps come every minute") {
@@ -312,7 +351,11 @@ TEST_CASE("replays: another worker computes what one refuses; a catalog that is 
   CHECK(b.refusal().code == "draining");
   b.find(10, record);
   refuse(b.plan(), "wrong_catalog");
+  refuse(b.plan(), "wrong_catalog");
   CHECK(b.refusal().code == "version_gone");
+  b.find(11, record);
+  refuse(b.plan(), "device_failed");  // the other device may fail of it too
+  CHECK(b.refusal().code == "device_failed");
 }
 
 TEST_CASE("replays: a worker that is lost ends the replay, and the deadline does") {
@@ -320,10 +363,15 @@ TEST_CASE("replays: a worker that is lost ends the replay, and the deadline does
   b.begin();
   const AnswerRecord record = b.record("r1");
   b.find(9, record);
-  const NodeId lost = b.plan().node;
-  b.replays.lose(b.at(5), std::vector<NodeId>{lost});
+  const Bench::SentPlan sent = b.plan();
+  CHECK(sent.execute.alone);
+  b.replays.lose(b.at(5), std::vector<NodeId>{sent.node});
   CHECK(b.refusal().code == "worker_lost");
   b.find(10, record);
+  CHECK(b.refusal().code == "poison");
+  AnswerRecord other = record;
+  other.fingerprint = 2;
+  b.find(11, other);
   const std::uint64_t serial = b.plan().execute.id;
   b.replays.on_deadline(b.at(1'003), serial);
   CHECK(b.refusal().code == "deadline_exceeded");
@@ -374,7 +422,10 @@ TEST_CASE("replays: another router's refusal names the version there; its silenc
     b.done(FoundRecord{});
     return b.sent<ReplayRequest>().at(0).id;
   };
-  b.replays.on_refused(b.at(5), other_router, {ask(9), {RefusalKind::conflict, "version_gone"}});
+  const RequestId first = ask(9);
+  b.replays.on_refused(b.at(5), other_router, {first, {RefusalKind::conflict, "version_gone"}});
+  CHECK(b.sent<Refused>().empty());  // the third router may have the record
+  b.replays.on_refused(b.at(5), {9, Role::router}, {first, {RefusalKind::not_found, "no_record"}});
   CHECK(b.refusal().code == "version_gone");
   const RequestId id = ask(10);
   b.replays.on_refused(b.at(5), other_router, {id, {RefusalKind::not_found, "no_record"}});

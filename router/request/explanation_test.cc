@@ -264,6 +264,25 @@ TEST_CASE("explanation: a reply has one only if the request asks for it, without
   CHECK(reply.explanation.segments.at(0).block == to_hex(*names.system()));
 }
 
+TEST_CASE("explanation: a request is refused if it is too long for one, and only then") {
+  PromptForm form = ranker();
+  form.positions_max = 100'000;
+  RequestLimits limits;
+  limits.request_tokens_max = 1'000'000;
+  const auto refusal_of = [&](bool explain, std::size_t events) {
+    const auto all = std::make_shared<const ListedCatalog>(three_items(), "catalog 5");
+    const auto request =
+        take_rank(RankRequest{.user = "ann", .candidates = {"a"}, .explain = explain}, policy("planner"));
+    const Features features{std::make_shared<const Profile>(history_of(events)), all,
+                            all->find_all(request->features()->items), Features::Source::store};
+    const auto refusal = request->take(form, limits, features);
+    return refusal ? refusal->code : "";
+  };
+  CHECK(refusal_of(true, 17'000) == "too_long_to_explain");
+  CHECK(refusal_of(false, 17'000) == "");
+  CHECK(refusal_of(true, 100) == "");
+}
+
 TEST_CASE("explanation: a router explains the plan that it sent, by what the worker reused") {
   RouterBench b;
   b.probe.receive(0, server,

@@ -14,6 +14,9 @@
 namespace troupe::router {
 namespace {
 
+// Bounds the length of an explanation, which has several numbers and a text per token.
+constexpr std::uint64_t explained_tokens_max = 16'384;
+
 std::uint64_t sum_of(std::span<const ItemView> items) {
   std::uint64_t tokens = 0;
   for (const ItemView& item : items) tokens += item.tokens.size();
@@ -194,6 +197,11 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
     return Refusal{RefusalKind::too_large, "too_many_tokens",
                    "user and candidates have " + std::to_string(total) + " tokens", "candidates",
                    "at most " + std::to_string(limits.request_tokens_max) + " (router.request_tokens_max)"};
+  if (request_.explain && total > explained_tokens_max)
+    return Refusal{RefusalKind::unprocessable, "too_long_to_explain",
+                   "user and candidates have " + std::to_string(total) + " tokens", "explain",
+                   "at most " + std::to_string(explained_tokens_max) +
+                       " tokens, such as those of fewer candidates, or no explanation"};
   profile_version_ = profile.version;
   of_ = features.of;
   return std::nullopt;

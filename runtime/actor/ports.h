@@ -299,9 +299,10 @@ struct BlockEraseResult {};
 
 // Holds everything that computing the request again needs. The ids and the budget are 0.
 struct AnswerRecord {
-  ReplayReply reply;  // with the recorded values alone; the port sets the time of the answer
-  Execute plan;       // computes the request without any cached block
-  Executed answer;    // values that the answer was made of
+  ReplayReply reply;              // with the recorded values alone; the port sets the time of the answer
+  Execute plan;                   // computes the request without any cached block
+  std::uint64_t fingerprint = 0;  // of the request's content (router/fleet/fingerprint.h)
+  Executed answer;                // values that the answer was made of
   bool operator==(const AnswerRecord&) const = default;
 };
 struct RecordOwner {
@@ -330,6 +331,7 @@ struct RecordsChanged {
   std::uint64_t records = 0, bytes = 0;  // that are kept now
   std::uint64_t lost = 0;                // records of this job that were not stored
   std::string why;                       // the first failure; "" = none
+  bool more = false;                     // the sweep has further users to look up
 };
 
 using AnyJob =

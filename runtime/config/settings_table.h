@@ -333,9 +333,10 @@ TROUPE_SETTING(replay, keep, duration, "0s", "0s..8760h", "",
                "Time for which answered requests are recorded in node.data_dir, so that troupe replay can "
                "compute them again. Records hold users' histories as tokens. 0: nothing is recorded, and "
                "existing records are deleted at start.")
-TROUPE_SETTING(replay, bytes_max, size, "256MiB", "1MiB..16TiB", "",
-               "Maximum disk space for records (replay.keep), per model and router. Beyond it the oldest "
-               "ones are erased.")
+TROUPE_SETTING(replay, bytes_max, size, "256MiB", "1MiB..64GiB", "",
+               "Maximum size of live records (replay.keep), per model and router. Beyond it the oldest ones "
+               "are erased. Each record also needs about 0.5 KB of memory. Files may take more space until "
+               "RocksDB compacts them.")
 TROUPE_SECTION_END
 
 TROUPE_SECTION(InferenceSettings, inference)

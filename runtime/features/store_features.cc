@@ -176,10 +176,12 @@ JobResult RocksFeaturePort::find(const FindFeatures& wanted) {
   return found;
 }
 
+// Reads the store alone: these are readings beside requests, of any number of users, so they neither
+// evict nor reorder the profiles that requests have in memory.
 std::vector<UserReading> RocksFeaturePort::find_users(std::span<const std::string> keys, std::uint32_t) {
   std::vector<UserReading> users(keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const Store::Read read = find_profile(keys[i], users[i].user);
+    const Store::Read read = read_profile(keys[i], users[i].user);
     users[i].read = read == Store::Read::found || read == Store::Read::missing;
   }
   return users;

@@ -7,6 +7,7 @@
 
 #include "runtime/actor/block_name.h"
 #include "runtime/store/store_check.h"
+#include "runtime/store/store_rows.h"
 #include "runtime/testing/store_test_folder.h"
 
 using namespace troupe;
@@ -287,4 +288,34 @@ TEST_CASE_FIXTURE(Shop, "store features: run_now answers users in memory, and no
   CHECK_FALSE(port->run_now(FindFeatures{"t", "ann", std::vector<std::string>(257)}));
   version(PutUser{0, "t", "ann", {}, {2}});
   CHECK_FALSE(port->run_now(wanted));
+}
+
+// Reads many profiles beside a request's, as a sweep of records does.
+TEST_CASE_FIXTURE(Shop,
+                  "store features: find_users neither reads, fills nor reorders the profiles in memory") {
+  const std::string ann = user_key("t", "ann"), bob = user_key("t", "bob");
+  version(PutUser{0, "t", "ann", {}, {1}});
+  version(PutUser{0, "t", "bob", {}, {2}});
+  version(PutUser{0, "t", "eve", {}, {3}});
+  const std::string keys[] = {ann, user_key("t", "nobody")};
+  const std::vector<UserReading> users = port->find_users(keys, 0);
+  REQUIRE(users.size() == 2);
+  REQUIRE(users[0].user);
+  CHECK(users[0].user->tokens == std::vector<Token>{1});
+  CHECK(users[1].read);
+  CHECK_FALSE(users[1].user);
+  CHECK_FALSE(port->run_now(FindFeatures{"t", "ann", {}}));  // not in memory
+
+  // Memory for two profiles: ann's is the least recently used one and stays so.
+  const std::size_t one = cached_bytes(ann, users[0].user.get());
+  port = std::make_unique<RocksFeaturePort>(*store, limits, name_item, "", 2 * one);
+  find("t", "ann");
+  find("t", "bob");
+  CHECK(port->find_users({&ann, 1}, 0).at(0).user);
+  find("t", "eve");
+  CHECK_FALSE(port->run_now(FindFeatures{"t", "ann", {}}));
+  CHECK(port->run_now(FindFeatures{"t", "bob", {}}));
+  port->find_users({&ann, 1}, 0);
+  CHECK(port->run_now(FindFeatures{"t", "bob", {}}));
+  CHECK(port->run_now(FindFeatures{"t", "eve", {}}));
 }

@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint32_t record_format = 1;
-constexpr std::uint64_t index_bytes = 256;              // a record's share of the index in memory, about
-constexpr std::size_t users_at_a_time = 256;            // profiles of one look-up
+constexpr std::uint64_t index_bytes = 512;              // a record's share of the index in memory, about
+constexpr std::size_t users_at_a_time = 256;            // profiles that one sweep looks up
 constexpr char entry_prefix = 'e', bytes_prefix = 'r';  // of keys; the first is the smaller one
 constexpr std::int64_t us_per_s = 1'000'000;
 
@@ -47,7 +47,7 @@ bool read_message(RecordReader& reader, M& message) {
 
 std::string encode_record(const AnswerRecord& record, std::string_view key) {
   RecordWriter writer(RecordType::answer);
-  writer.u32(record_format);
+  writer.u32(record_format).u64(record.fingerprint);
   append_message(writer, record.reply);
   append_message(writer, record.plan);
   append_message(writer, record.answer);
@@ -58,6 +58,7 @@ std::optional<AnswerRecord> decode_record(std::string_view key, std::string_view
   auto reader = RecordReader::open(RecordType::answer, key, value);
   if (!reader || reader->u32() != record_format) return std::nullopt;
   AnswerRecord record;
+  record.fingerprint = reader->u64();
   const bool whole = read_message(*reader, record.reply) && read_message(*reader, record.plan) &&
                      read_message(*reader, record.answer);
   return whole && reader->complete() ? std::optional(std::move(record)) : std::nullopt;
@@ -78,8 +79,9 @@ void delete_records(const fs::path& folder) {
   std::error_code failure;
   fs::remove_all(folder, failure);
   if (failure)
-    throw StoreError(StoreFault::failed, folder.string() + " holds users' histories and cannot be deleted (" +
-                                             failure.message() + "); expected a folder that can be deleted");
+    throw UndeletableRecords(StoreFault::failed,
+                             folder.string() + " holds users' histories and cannot be deleted (" +
+                                 failure.message() + "); expected a folder that can be deleted");
 }
 
 RecordStore::RecordStore(fs::path folder, RecordStoreOptions options) : options_(std::move(options)) {
@@ -124,7 +126,7 @@ void RecordStore::read_index() {
   whole = whole && std::ranges::all_of(bad, [&](const std::string& id) { return erase(id); });
   if (whole) return;
   if (store_->erase_range(Column::blocks, std::string(1, entry_prefix), end_of(bytes_prefix)))
-    throw StoreError(
+    throw UndeletableRecords(
         StoreFault::failed,
         "the records of answered requests can neither be read nor erased; expected a working disk");
   entries_.clear(), by_age_.clear(), of_user_.clear();
@@ -227,24 +229,25 @@ JobResult RecordStore::drop(const DropRecords& job) {
   return changed;
 }
 
-// Looks profiles up without the lock, so that other jobs go on meanwhile. A profile that could not be
-// read says nothing about its user.
+// Looks profiles up without the lock, so that other jobs go on meanwhile. A batch with a profile that
+// could not be read ends the round: the store of profiles may be unreachable.
 JobResult RecordStore::sweep(std::uint32_t slot) {
   std::vector<std::string> users;
   {
     const std::lock_guard lock(mutex_);
-    erase_old();
-    for (const auto& [user, ids] : of_user_) users.push_back(user);
-  }
-  if (options_.find_users)
-    for (std::size_t from = 0; from < users.size(); from += users_at_a_time) {
-      const auto some = std::span(users).subspan(from, std::min(users_at_a_time, users.size() - from));
-      const std::vector<UserReading> readings = options_.find_users(some, slot);
-      const std::lock_guard lock(mutex_);
-      erase_without_profile(some, readings);
+    if (users_to_look_up_ == 0) {
+      erase_old();
+      users_to_look_up_ = options_.find_users ? of_user_.size() : 0;
     }
+    users = next_users();
+  }
+  std::vector<UserReading> readings;
+  if (!users.empty()) readings = options_.find_users(users, slot);
   const std::lock_guard lock(mutex_);
-  return totals();
+  if (!erase_without_profile(users, readings)) users_to_look_up_ = 0;
+  RecordsChanged changed = totals();
+  changed.more = users_to_look_up_ > 0;
+  return changed;
 }
 
 // ---- rules ----
@@ -257,23 +260,43 @@ bool RecordStore::is_old(const Entry& entry) const {
 
 void RecordStore::erase_old() {
   std::vector<std::string> old;
-  for (const auto& [id, entry] : entries_)
-    if (is_old(entry)) old.push_back(id);
+  const auto take_old = [&](auto from, auto to) {
+    for (; from != to && is_old(entries_.at(from->second)); ++from) old.push_back(from->second);
+  };
+  take_old(by_age_.begin(), by_age_.end());
+  if (old.size() < by_age_.size()) take_old(by_age_.rbegin(), by_age_.rend());  // kept before a clock's reset
   for (const std::string& id : old) erase(id);
 }
 
-// Erases records that were made of a profile which does not exist any more. A profile of a lower
-// version is another one, which was put after a deletion.
-void RecordStore::erase_without_profile(std::span<const std::string> users,
+// Returns the users after the last one that was looked up; after the last user comes the first one.
+std::vector<std::string> RecordStore::next_users() {
+  users_to_look_up_ = std::min(users_to_look_up_, of_user_.size());  // others are gone meanwhile
+  const std::size_t count = std::min(users_to_look_up_, users_at_a_time);
+  std::vector<std::string> users;
+  for (auto at = of_user_.upper_bound(last_user_); users.size() < count; ++at) {
+    if (at == of_user_.end()) at = of_user_.begin();
+    users.push_back(at->first);
+  }
+  users_to_look_up_ -= count;
+  if (count > 0) last_user_ = users.back();
+  return users;
+}
+
+// Erases the records of users without a profile, also those of requests that were answered without
+// one. A profile of a lower version is another one, which was put after a deletion.
+bool RecordStore::erase_without_profile(std::span<const std::string> users,
                                         std::span<const UserReading> readings) {
+  bool all_were_read = readings.size() == users.size();
   for (std::size_t i = 0; i < users.size() && i < readings.size(); ++i) {
+    all_were_read &= readings[i].read;
     const auto at = of_user_.find(users[i]);
     if (at == of_user_.end() || !readings[i].read) continue;
-    const std::uint64_t present = readings[i].user ? readings[i].user->version : 0;
+    const ProfilePointer& present = readings[i].user;
     const std::set<std::string> ids = at->second;
     for (const std::string& id : ids)
-      if (const std::uint64_t made_of = entries_.at(id).profile_version; made_of > present) erase(id);
+      if (!present || entries_.at(id).profile_version > present->version) erase(id);
   }
+  return all_were_read;
 }
 
 void RecordStore::add(const std::string& id, Entry entry) {

@@ -18,22 +18,34 @@
 #include "runtime/actor/core.h"
 #include "runtime/features/feature_store.h"
 #include "runtime/store/store.h"
+#include "runtime/store/store_error.h"
 
 namespace troupe {
 
 struct RecordStoreOptions {
   Duration keep{0};             // age at which a record is erased; above 0
-  std::uint64_t bytes_max = 0;  // of all records and their index; beyond it the oldest ones are erased
+  std::uint64_t bytes_max = 0;  // of live records and their index; beyond it the oldest ones are erased
   std::function<std::int64_t()> now_us;  // wall clock: microseconds since 1970
   // Reads profiles by their keys (FeatureStore::find_users); null = profiles are not looked up.
   std::function<std::vector<UserReading>(std::span<const std::string> keys, std::uint32_t slot)> find_users;
 };
 
+// Thrown if histories on the disk can be neither used nor deleted. A node must not start then: they
+// would outlive their users.
+class UndeletableRecords final : public StoreError {
+ public:
+  using StoreError::StoreError;
+};
+
 // Runs KeepRecords, FindRecord, DropRecords and SweepRecords. Thread-safe.
+//
+// Sweeps come in rounds: the first job of a round erases what is too old, and each job looks up one
+// batch of users. A round begins after the last user of the one before, so that a profile that can
+// never be read does not hide the users behind it.
 class RecordStore final : public Port {
  public:
   // Opens or creates the store in `folder`, which holds nothing else, and erases what is too old.
-  // Throws StoreError.
+  // Throws StoreError; UndeletableRecords if what is there cannot be deleted.
   RecordStore(std::filesystem::path folder, RecordStoreOptions options);
 
   JobResult run(const Job& job, std::uint32_t slot) override;
@@ -57,7 +69,9 @@ class RecordStore final : public Port {
   JobResult drop(const DropRecords& job);
   JobResult sweep(std::uint32_t slot);
   void erase_old();
-  void erase_without_profile(std::span<const std::string> users, std::span<const UserReading> readings);
+  std::vector<std::string> next_users();
+  // Returns false if a profile could not be read, which says nothing about its user.
+  bool erase_without_profile(std::span<const std::string> users, std::span<const UserReading> readings);
   bool is_old(const Entry& entry) const;
   void add(const std::string& id, Entry entry);
   void forget(Entries::iterator at);  // in memory alone
@@ -71,10 +85,12 @@ class RecordStore final : public Port {
   std::set<std::pair<std::int64_t, std::string>> by_age_;  // time and request id
   std::map<std::string, std::set<std::string>> of_user_;   // request ids by the user's key
   std::uint64_t bytes_ = 0;
+  std::string last_user_;             // the last one that a sweep looked up
+  std::size_t users_to_look_up_ = 0;  // in the present round of sweeps; 0 = the next sweep begins one
 };
 
 // Deletes the folder of a RecordStore that is not open. Does nothing if there is none; throws
-// StoreError if it cannot be deleted.
+// UndeletableRecords if it cannot be deleted.
 void delete_records(const std::filesystem::path& folder);
 
 }  // namespace troupe

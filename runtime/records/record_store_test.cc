@@ -37,7 +37,7 @@ std::string key(const char* prefix, const std::string& request_id) {
 }
 
 struct Bench {
-  explicit Bench(Duration keep = {100 * second}, std::uint64_t bytes_max = 1 << 20)
+  explicit Bench(Duration keep = {100 * second}, std::uint64_t bytes_max = 1 << 23)
       : keep(keep), bytes_max(bytes_max) {
     open();
   }
@@ -68,6 +68,27 @@ struct Bench {
     users[user_key("t", user)] = {std::make_shared<const Profile>(Profile{.version = version}), true};
   }
   RecordsChanged run(const Job& job) { return std::get<RecordsChanged>(store->run(job, 0)); }
+  // Runs sweeps until their round ends; returns the number of users that each of them looked up.
+  std::vector<std::size_t> sweep_round() {
+    std::vector<std::size_t> sizes;
+    for (bool more = true; more;) {
+      const std::size_t before = looked_up.size();
+      more = run(SweepRecords{}).more;
+      sizes.push_back(looked_up.size() - before);
+      REQUIRE(sizes.size() < 100);
+    }
+    return sizes;
+  }
+  // Keeps a record of each of `count` users with a profile: u1000, u1001 and so on.
+  void keep_users(int count) {
+    std::vector<AnswerRecord> records;
+    for (int i = 0; i < count; ++i) {
+      const std::string number = std::to_string(1000 + i);
+      records.push_back(record("r" + number, "u" + number));
+      put_user("u" + number, 3);
+    }
+    keep_all(std::move(records));
+  }
   RecordsChanged keep_all(std::vector<AnswerRecord> records) { return run(KeepRecords{std::move(records)}); }
   std::optional<AnswerRecord> find(const std::string& id, const std::string& tenant = "t") {
     return std::get<FoundRecord>(store->run(FindRecord{tenant, id}, 0)).record;
@@ -195,33 +216,110 @@ TEST_CASE("record store: deleting a user erases the user's records, of this tena
   CHECK_FALSE(b.is_on_disk(key("r", "r1")));
 }
 
-TEST_CASE("record store: a sweep erases records of users that were deleted elsewhere") {
+TEST_CASE("record store: a sweep erases records of users that have no profile, or another one") {
   Bench b;
   b.put_user("ann", 3);
   b.put_user("again", 2);  // deleted and put again: its versions began anew
+  b.put_user("put", 5);    // had no profile when the request was answered
   b.users[user_key("t", "unread")] = {nullptr, false};
   b.keep_all({record("same", "ann", 3), record("gone", "bob", 3), record("again", "again", 3),
-              record("unread", "unread", 3), record("without", "none", 0), record("history", "", 0)});
+              record("unread", "unread", 3), record("without", "none", 0), record("put", "put", 0),
+              record("history", "", 0)});
   CHECK(b.run(SweepRecords{}).records == 4);
-  for (const char* id : {"same", "unread", "without", "history"}) CHECK(b.find(id));
-  for (const char* id : {"gone", "again"}) CHECK_FALSE(b.find(id));
+  for (const char* id : {"same", "unread", "put", "history"}) CHECK(b.find(id));
+  for (const char* id : {"gone", "again", "without"}) CHECK_FALSE(b.find(id));
   b.put_user("ann", 9);  // changed, not deleted
   CHECK(b.run(SweepRecords{}).records == 4);
   b.users.erase(user_key("t", "ann"));
   CHECK(b.run(SweepRecords{}).records == 3);
+  CHECK_FALSE(b.is_on_disk(key("r", "same")));
 }
 
-TEST_CASE("record store: a sweep looks each user up once, whatever the number of records") {
+TEST_CASE("record store: a round of sweeps looks each user up once, at most 256 in each") {
   Bench b;
-  std::vector<AnswerRecord> records;
-  for (int i = 0; i < 600; ++i) {
-    records.push_back(record("r" + std::to_string(i), "u" + std::to_string(i % 300)));
-    b.put_user("u" + std::to_string(i % 300), 3);
+  b.keep_users(600);
+  std::vector<AnswerRecord> more;
+  for (int i = 0; i < 600; ++i) more.push_back(record("s" + std::to_string(i), "u1000"));
+  b.keep_all(std::move(more));
+  for (int round = 1; round <= 2; ++round) {
+    b.looked_up.clear();
+    CHECK(b.sweep_round() == std::vector<std::size_t>{256, 256, 88});
+    CHECK(std::set<std::string>(b.looked_up.begin(), b.looked_up.end()).size() == 600);
   }
-  b.keep_all(std::move(records));
-  CHECK(b.run(SweepRecords{}).records == 600);
-  CHECK(b.looked_up.size() == 300);
-  CHECK(std::set<std::string>(b.looked_up.begin(), b.looked_up.end()).size() == 300);
+  CHECK(b.store->records() == 1200);
+  Bench exact;
+  exact.keep_users(512);
+  CHECK(exact.sweep_round() == std::vector<std::size_t>{256, 256});
+  Bench empty;
+  CHECK(empty.sweep_round() == std::vector<std::size_t>{0});
+}
+
+TEST_CASE("record store: a round goes on when users of its later batches are dropped meanwhile") {
+  Bench b;
+  b.keep_users(300);
+  CHECK(b.run(SweepRecords{}).more);
+  DropRecords drop;
+  for (int i = 256; i < 300; ++i) drop.of.push_back({"t", "u" + std::to_string(1000 + i)});
+  b.run(drop);
+  CHECK_FALSE(b.run(SweepRecords{}).more);
+  CHECK(b.store->records() == 256);
+  CHECK(b.run(SweepRecords{}).records == 256);
+}
+
+TEST_CASE("record store: old records are erased at the begin of a round, once") {
+  Bench b;
+  b.keep_users(300);
+  b.keep_all({record("old", "")});
+  CHECK(b.run(SweepRecords{}).more);
+  b.now_us += 101 * second;
+  CHECK(b.run(SweepRecords{}).records == 301);
+  CHECK(b.run(SweepRecords{}).records == 0);
+}
+
+TEST_CASE("record store: a profile that cannot be read ends the round, and hides no other user for long") {
+  Bench b;
+  b.keep_users(600);
+  b.users.erase(user_key("t", "u1100"));               // deleted, in the first batch
+  b.users[user_key("t", "u1101")] = {nullptr, false};  // for ever
+  b.users.erase(user_key("t", "u1599"));               // deleted, in the last batch
+  CHECK(b.sweep_round() == std::vector<std::size_t>{256});
+  CHECK_FALSE(b.find("r1100"));
+  CHECK(b.find("r1101"));
+  CHECK(b.find("r1599"));
+  b.sweep_round();  // a minute later
+  CHECK_FALSE(b.find("r1599"));
+  CHECK(b.find("r1101"));
+  CHECK(b.store->records() == 598);
+  b.users.erase(user_key("t", "u1101"));
+  b.sweep_round();
+  CHECK_FALSE(b.find("r1101"));
+}
+
+TEST_CASE("record store: while no profile can be read, a round is one sweep and erases nobody's records") {
+  Bench b;
+  b.keep_users(600);
+  const auto users = b.users;
+  for (auto& [key, reading] : b.users) reading = {nullptr, false};
+  for (int minute = 0; minute < 4; ++minute) CHECK(b.sweep_round().size() == 1);
+  CHECK(b.store->records() == 600);
+  b.users = users;
+  b.users.erase(user_key("t", "u1300"));
+  b.sweep_round();
+  CHECK(b.store->records() == 599);
+}
+
+TEST_CASE("record store: a record counts for its share of the index, 512 bytes") {
+  Bench b;
+  b.keep_all({record("r1")});
+  const std::uint64_t bytes = b.store->bytes();
+  std::size_t on_disk = 0;
+  b.store.reset();
+  {
+    const Store raw(b.folder.path(), {.is_cache = true});
+    const auto count = [&](std::string_view value) { on_disk = value.size(); };
+    REQUIRE(raw.read(Column::blocks, key("r", "r1"), count) == Store::Read::found);
+  }
+  CHECK(bytes == on_disk + key("", "r1").size() + user_key("t", "ann").size() + 512);
 }
 
 TEST_CASE("record store: a damaged record is absent, and what cannot be read at the start is erased") {
@@ -252,6 +350,21 @@ TEST_CASE("record store: a damaged store is deleted, not set aside") {
   CHECK(std::ranges::distance(std::filesystem::directory_iterator(b.folder.path())) == 1);
   CHECK(b.keep_all({record("r2")}).lost == 0);
   CHECK(b.find("r2"));
+}
+
+TEST_CASE("record store: a store that cannot be opened is not one that cannot be deleted") {
+  Bench b;
+  const auto open_again = [&] { RecordStore other(b.folder.path(), {{100 * second}, 1 << 20, {}, {}}); };
+  try {
+    open_again();
+    FAIL("a store that is open was opened again");
+  } catch (const UndeletableRecords&) {
+    FAIL("a locked store was reported as one that cannot be deleted");
+  } catch (const StoreError& error) {
+    CHECK(error.fault == StoreFault::locked);
+  }
+  // Nobody, root included, can delete a folder of /proc.
+  CHECK_THROWS_AS(delete_records("/proc/self/fd"), UndeletableRecords);
 }
 
 TEST_CASE("record store: other jobs are refused") {

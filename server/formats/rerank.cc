@@ -26,12 +26,16 @@ std::string document_of(const JsonTree& value, const std::string& where) {
   return tree_text(*id, where);
 }
 
-// Each pair of texts is a prompt of its own.
-void reject_if_not_apart(Arrangement named) {
-  if (named == Arrangement::unnamed || named == Arrangement::candidates_apart) return;
-  throw Refusal{RefusalKind::malformed, "other_arrangement",
-                "arrangement \"" + std::string(word_of(named)) + "\" is not one of pairs of texts",
-                "arrangement", std::string(word_of(Arrangement::candidates_apart)) + ", or none"};
+// Each pair of texts is a prompt of its own, for which there is one plan.
+void reject_if_not_apart(const RankRequest& request) {
+  const Arrangement named = request.arrangement;
+  if (named != Arrangement::unnamed && named != Arrangement::candidates_apart)
+    throw Refusal{RefusalKind::malformed, "other_arrangement",
+                  "pairs of texts cannot be ranked under arrangement \"" + std::string(word_of(named)) + "\"",
+                  "arrangement", std::string(word_of(Arrangement::candidates_apart)) + ", or none"};
+  if (!request.policy.empty())
+    throw Refusal{RefusalKind::malformed, "other_policy", "pairs of texts have no policy to choose", "policy",
+                  "none, or documents that are ids of items"};
 }
 
 // Returns true if query and documents are texts for a model that ranks texts.
@@ -107,7 +111,7 @@ std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t c
                    std::string(rerank_members));
     out.request.candidates = out.documents;
     if (text.ranks_texts() && has_texts(tree)) {
-      reject_if_not_apart(out.request.arrangement);
+      reject_if_not_apart(out.request);
       out.texts = score_pairs(text, {"query", {out.request.user}}, {"documents", out.documents}, limits);
       out.texts->budget_us = out.request.budget_us;
     }

@@ -118,6 +118,10 @@ TEST_SUITE("score forms") {
     REQUIRE(std::holds_alternative<Refusal>(causal));
     CHECK(std::get<Refusal>(causal).code == "other_arrangement");
     CHECK(std::get<Refusal>(causal).expected == "candidates_apart, or none");
+    const auto policy =
+        read_rerank(R"({"query":"q","documents":["a","b"],"policy":"causal"})", 3, 5, reads, limits);
+    REQUIRE(std::holds_alternative<Refusal>(policy));
+    CHECK(std::get<Refusal>(policy).code == "other_policy");
     CHECK(
         std::holds_alternative<Rerank>(named("causal", catalog)));  // items of a catalog: the router decides
   }

@@ -80,6 +80,7 @@ void HttpServer::Session::ask_line(std::string line) {
   auto counts = count();
   if (const auto* refusal = std::get_if<Refusal>(&counts))
     return line_is_answered(index, Answer::of(*refusal), "");
+  set_client_request_id(*message, asked.request_id);
   server.ask_router(std::move(*message), seen.trace, asked.tenant, model,
                     [self = shared_from_this(), index, row = std::get<std::string>(std::move(counts))](
                         const Answer& answer) { self->line_is_answered(index, answer, row); });

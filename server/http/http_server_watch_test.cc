@@ -107,6 +107,17 @@ TEST_SUITE("HTTP server, observability") {
     CHECK(w.recorded == 1);
   }
 
+  TEST_CASE("traces: each line of many rankings carries the client's request id") {
+    Watched w;
+    const std::string lines = rank_body + "\n" + rank_body + "\n";
+    w.raw(
+        "POST /v1/rank HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-request-id: r-18\r\n"
+        "content-type: application/x-ndjson\r\ncontent-length: " +
+        std::to_string(lines.size()) + "\r\n\r\n" + lines);
+    REQUIRE(w.asked.size() == 2);
+    for (const Message& asked : w.asked) CHECK(std::get<RankRequest>(asked).client_request_id == "r-18");
+  }
+
   TEST_CASE("traces: missing or invalid ids are replaced by new ones, different for each request") {
     Watched w;
     const std::string a = w.rank(""), b = w.rank("x-request-id: a b\r\ntraceparent: 00-zz\r\n");

@@ -55,6 +55,16 @@ def check_plain(world, name, compared):
         own = dict(zip(map(str, candidates), world.expected(history, candidates, arrangement)))
         off = largest_difference(own, candidates, scores)
         compared.scores(f"plain computation, {name}", off, f"user {user}, {arrangement}")
+    # A single candidate has the same prompt apart as in a plain causal one.
+    for _, history, candidates, arrangement, scores in itertools.islice(world.golden(), GOLDEN):
+        first = candidates[:1]
+        alone = {str(first[0]): world.expected(history, first, "candidates_apart")[0]}
+        causal = world.expected(history, first, "causal")
+        compared.scores(f"plain computation, {name}", largest_difference(alone, first, causal), "one apart")
+        # Behind each candidate a score is read, so the golden score of the first saw no other candidate.
+        if name == "titles" and arrangement == "causal":
+            off = largest_difference(alone, first, scores[:1])
+            compared.scores(f"plain computation, {name}", off, "the first apart, golden")
     for count in (2, 20):
         history, candidates = world.draw_history(), world.random.sample(world.items, count)
         together = world.expected(history, candidates, "candidates_apart")
@@ -104,6 +114,9 @@ def run(args):
             )
             print(json.dumps(found.notes), flush=True)
             compared.add(found)
+        for state in ("pulled", "evicted") if args.cluster else ():
+            if not any(note.get(state) for note in compared.notes.values()):
+                compared.faults.append(f"cluster: no block was {state} in any case")
     return compared
 
 

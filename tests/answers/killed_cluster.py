@@ -123,7 +123,8 @@ class Client(threading.Thread):
             # Two kills while it ran make a request suspicious; it may be sent again.
             poison = '"code":"poison"' in text
             self.outcomes["poison" if poison else "refused"] += 1
-            if status not in TYPED and not poison:
+            # All processes are of one build, so no router may answer with another arrangement.
+            if (status not in TYPED and not poison) or '"wrong_arrangement"' in text:
                 raise RuntimeError(f"{method} {path}: {status} {text[:300]}")
             time.sleep(RETRY_S)
         raise RuntimeError(f"{method} {path}: no answer within {ANSWERED_WITHIN_S} s")
@@ -160,7 +161,11 @@ def check_cluster(troupe, folder, worlds, name, requests, kills, every):
     many, one every `every` seconds."""
     compared = Compared()
     redis = Redis(folder)
-    cluster = KilledCluster(troupe, folder, worlds(0), redis)
+    try:
+        cluster = KilledCluster(troupe, folder, worlds(0), redis)
+    except BaseException:
+        redis.end()
+        raise
     try:
         cluster.start_all(worlds(0).data)
         ports = [cluster.http_port[node] for node in NODES]

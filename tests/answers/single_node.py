@@ -36,10 +36,17 @@ class Node:
             stdout=log,
             stderr=log,
         )
+        try:
+            self.wait_until_ready(port, log.name)
+        except BaseException:
+            self.kill()
+            raise
+
+    def wait_until_ready(self, port, log):
         end = time.monotonic() + UP_WITHIN_S
         while not os.path.exists(port) or not open(port).read().strip():
             if time.monotonic() > end or self.process.poll() is not None:
-                raise RuntimeError("the node did not start: " + open(log.name).read()[-500:])
+                raise RuntimeError("the node did not start: " + open(log).read()[-500:])
             time.sleep(0.05)
         self.url = "http://127.0.0.1:" + open(port).read().strip()
         while self.ask("GET", "/v2/health/ready")[0] != 200:
@@ -53,7 +60,11 @@ class Node:
 
     def close(self):
         self.process.terminate()
-        self.process.wait(60)
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
 
     def ask(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()

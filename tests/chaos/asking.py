@@ -109,6 +109,8 @@ class Ranking:
             for (user, truth), scores in self.answers.items()
             if user == request["user"]
         ]
+        if self.answers and not rows:
+            raise RuntimeError("no learnt answer is one of these requests")
         return plain.find_fault(demo, rows)
 
     def named(self, request, **members):

@@ -152,7 +152,7 @@ def unpromised(refusals, faults):
     return [
         o
         for o in refusals
-        if not o[2].startswith(("429", "503", "504"))
+        if ("wrong_arrangement" in o[2] or not o[2].startswith(("429", "503", "504")))
         and not ("poison" in o[2] and any(since <= o[0] < until for since, until in broken))
     ]
 

@@ -132,7 +132,7 @@ def check_demo(checks, model):
 
 
 def check_write_fault(checks, model):
-    """A form that cannot be written costs the exit status, not the report."""
+    """A form that cannot be written sets exit status 1, and the report is printed."""
     missing = os.path.join(model.folder, "none", "form.json")
     status, text, numbers = model.verify("--requests", "3", "--write", "--prompt", missing)
     checks.expect(
