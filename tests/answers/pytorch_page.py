@@ -78,8 +78,6 @@ class Check:
             self.reply(what, world.directory, reply, node.folder)
             segments = reply["explanation"]["segments"]
             reused = [segment for segment in segments if segment["source"] == "cached"]
-            if state == "computed" and any(segment["kind"] == "user" for segment in reused):
-                self.faults.append(f"{what}: the history was reused before it was asked for")
             if bool(reused) != bool(reply["tokens_reused"]):
                 self.faults.append(
                     f"{what}: {len(reused)} cached parts, reused {reply['tokens_reused']} tokens"
