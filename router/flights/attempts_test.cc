@@ -5,24 +5,14 @@
 namespace troupe::router {
 namespace attempts_test {
 
-struct Bench : FlightBench {
-  explicit Bench(std::vector<NodeId> nodes = {1, 2, 3}) : FlightBench(nodes), members({nodes, {8}}, {0}) {
+struct Bench : AttemptsBench {
+  explicit Bench(std::vector<NodeId> nodes = {1, 2, 3}) : AttemptsBench(nodes, {8}) {
     for (const NodeId node : nodes) {
       Heartbeat beat{.incarnation = 5, .slots = 1};
       beat.models = {"m"};
       workers.hear({0}, node, beat);
     }
   }
-  MemberWatch members;
-  PullCost pull_cost{0.25};
-  Attempts attempts{{.attempts_max = 2},
-                    {Routing::By::earliest, workers, queues},
-                    {{}, workers, tenants, pull_cost},
-                    {{1'000}, tenants, queues, workers},
-                    {members, 7},
-                    workers,
-                    queues,
-                    flights};
 
   static Address worker(NodeId node) { return {node, Role::inference_worker}; }
   static NodeId node_of(const Flight& flight) { return flight.attempts.back().ticket.node; }

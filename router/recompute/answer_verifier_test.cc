@@ -19,21 +19,11 @@ struct SentPlan {
   Execute execute;
 };
 
-struct Bench : FlightBench {
+struct Bench : AttemptsBench {
   explicit Bench(VerifyConfig config = {.share = 1}, std::vector<NodeId> nodes = {1, 2})
-      : FlightBench(nodes), members({nodes, {8}}, {0}), verifier(config, workers, flights, attempts) {
+      : AttemptsBench(nodes, {8}), verifier(config, workers, flights, attempts) {
     hear(0);
   }
-  MemberWatch members;
-  PullCost pull_cost{0.25};
-  Attempts attempts{{.attempts_max = 2},
-                    {Routing::By::earliest, workers, queues},
-                    {{}, workers, tenants, pull_cost},
-                    {{1'000}, tenants, queues, workers},
-                    {members, 7},
-                    workers,
-                    queues,
-                    flights};
   AnswerVerifier verifier;
 
   static Heartbeat idle() {

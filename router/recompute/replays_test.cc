@@ -11,27 +11,18 @@ namespace replays_test {
 constexpr Address operator_of{1, Role::server}, other_router{8, Role::router};
 const std::vector<double> logits{1.5, -2.5};
 
-struct Bench : FlightBench {
-  explicit Bench(ReplayConfig config = recording()) : FlightBench({1, 2}), replay_config(config) {
+struct Bench : AttemptsBench {
+  explicit Bench(ReplayConfig config = recording())
+      : AttemptsBench({1, 2}, {7, 8, 9}), replay_config(config) {
     hear(0, {"m"});
   }
   static ReplayConfig recording() { return {.keep = {3'600'000'000}}; }
 
   ReplayConfig replay_config;
   PromptForm form;
-  MemberWatch members{{{1, 2}, {7, 8, 9}}, {0}};
   LeaderView leader{{4}, {1'000}};
   VersionKeeper versions{{.model_version = "m"}, false};
   Availability availability{{}, versions, workers, leader};
-  PullCost pull_cost{0.25};
-  Attempts attempts{{.attempts_max = 2},
-                    {Routing::By::earliest, workers, queues},
-                    {{}, workers, tenants, pull_cost},
-                    {{1'000}, tenants, queues, workers},
-                    {members, 7},
-                    workers,
-                    queues,
-                    flights};
   Replays replays{
       {replay_config, form, {1'000}}, availability, versions, workers, {members, 7}, attempts, outcomes};
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "router/flights/attempts.h"
 #include "router/flights/flights.h"
 
 namespace troupe::router {
@@ -78,6 +79,22 @@ struct FlightBench {
         if (auto* message = std::get_if<T>(&send->message)) found.push_back(std::move(*message));
     return found;
   }
+};
+
+// Also has the attempts of router 7. `routers`: all routers of the cluster.
+struct AttemptsBench : FlightBench {
+  AttemptsBench(const std::vector<NodeId>& nodes, const std::vector<NodeId>& routers)
+      : FlightBench(nodes), members({nodes, routers}, {0}) {}
+  MemberWatch members;
+  PullCost pull_cost{0.25};
+  Attempts attempts{{.attempts_max = 2},
+                    {Routing::By::earliest, workers, queues},
+                    {{}, workers, tenants, pull_cost},
+                    {{1'000}, tenants, queues, workers},
+                    {members, 7},
+                    workers,
+                    queues,
+                    flights};
 };
 
 }  // namespace troupe::router
