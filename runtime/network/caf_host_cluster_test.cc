@@ -177,7 +177,7 @@ TEST_CASE("CAF hosts: cores hear of the loss of a node and of its next process")
   REQUIRE(reaches(one, 2, 1));
   two.reset();
   CHECK(one.diary.await("core lost 2"));
-  CHECK(one.diary.has("left by 2"));
+  CHECK(one.diary.await("left by 2"));
   const double before = one.metrics.value(Metric::messages_undelivered);
   one.ask(2, 2);
   two = std::make_unique<Node>(Node::Wish{.node = 2, .peers = {one.address()}, .incarnation = 2});

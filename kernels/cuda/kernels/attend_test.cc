@@ -182,14 +182,14 @@ std::vector<float> Case::reference(bool sizes) {
 
 // Checks results against the reference. Weights are rounded to the keys' format (unit roundoff 2^-8
 // or 2^-11) before they multiply values; f16 weights below 2^-14 of the largest are rounded to
-// steps of 2^-24; outputs are rounded to their format. The float32 errors of the scores of such
-// numbers are small: 2^-14 of a weight is ample.
+// steps of 2^-24; outputs are rounded to their format, those of f16 below 2^-14 to steps of 2^-24.
+// The float32 errors of the scores of such numbers are small: 2^-14 of a weight is ample.
 void Case::check(std::vector<std::uint16_t> got) {
   const std::vector<float> want = reference(false), sizes = reference(true);
   const bool f16 = shape_.format == KvFormat::f16;
   const double weight = std::ldexp(1, f16 ? -11 : -8) + std::ldexp(1, -14),
                rounded = std::ldexp(1, shape_.out == cuda::HalfFormat::f16 ? -11 : -8);
-  const double steps = f16 ? 5 * std::ldexp(1, -25) * double(slots_.size()) : 0;
+  const double half_step = std::ldexp(1, -25), steps = f16 ? 5 * half_step * double(slots_.size()) : half_step;
   double worst = 0;
   for (std::uint32_t row = 0; row < rows(); ++row) {
     for (std::size_t i = row * stride(); i < row * stride() + width(); ++i) {
