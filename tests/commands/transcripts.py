@@ -21,6 +21,7 @@ After `$ serve ARGUMENTS` a single node serves the data folder `box` until the e
 policy that does not depend on times; $PORT is its port.
 """
 import argparse
+import concurrent.futures
 import difflib
 import os
 import pathlib
@@ -180,30 +181,33 @@ def main():
     parser.add_argument("--troupe", type=pathlib.Path, required=True)
     parser.add_argument("--only", default="", help="golden files whose names contain this text")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--parallel", type=int, default=1, help="files at a time")
     options = parser.parse_args()
-    failed = []
-    for path in sorted(path for path in (HERE / "golden").glob("*.txt") if options.only in path.stem):
+
+    def run(path):
+        """Returns whether the file's outputs are the golden ones."""
         page, start = Page(path), time.monotonic()
         if missing := [
             line
             for line in page.head
             if line.startswith("needs ") and not is_here(line.removeprefix("needs "))
         ]:
-            print(f"skipped: {path.stem}: {missing[0]}")
-            continue
+            print(f"skipped: {path.stem}: {missing[0]}", flush=True)
+            return True
         now = told(page, options.troupe.resolve())
+        took = f"{path.stem}: {len(page.commands)} commands, {time.monotonic() - start:.1f} s"
         if options.write:
             path.write_text("\n".join(now))
         elif not same(page.lines, now):
-            failed.append(path.stem)
-            print(
-                "\n".join(
-                    difflib.unified_diff(
-                        page.lines, now, f"{path.stem}: golden", "present output", lineterm=""
-                    )
-                )
-            )
-        print(f"{path.stem}: {len(page.commands)} commands, {time.monotonic() - start:.1f} s", flush=True)
+            names = f"{path.stem}: golden", "present output"
+            print("\n".join([*difflib.unified_diff(page.lines, now, *names, lineterm=""), took]), flush=True)
+            return False
+        print(took, flush=True)
+        return True
+
+    paths = sorted(path for path in (HERE / "golden").glob("*.txt") if options.only in path.stem)
+    with concurrent.futures.ThreadPoolExecutor(options.parallel) as pool:
+        failed = [path.stem for path, agrees in zip(paths, pool.map(run, paths)) if not agrees]
     if failed:
         print(f"differ from the golden files: {', '.join(failed)}")
     return 1 if failed else 0
