@@ -462,7 +462,7 @@ TEST_CASE("writes: a write that finishes after its deadline reaches the cache, b
 
 TEST_CASE("precompute: a new item is computed under the name that requests will look up") {
   RouterConfig on = small_config();
-  on.precompute.on = true;
+  on.precompute.blocks = ItemBlockKind::prefix;
   RouterCore core(on);
   CoreProbe probe(core);
   probe.start();
@@ -491,7 +491,7 @@ TEST_CASE(
     "background") {
   RouterConfig config = cluster_config({1, 2});
   config.places = std::make_shared<const ItemAssignment>(config.workers);
-  config.precompute.on = true;
+  config.precompute.blocks = ItemBlockKind::prefix;
   config.precompute.refresh = {.hot_share = 0.5, .window = 20};
   RouterBench b(config);
   b.probe.start();

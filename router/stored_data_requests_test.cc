@@ -16,7 +16,7 @@ struct Bench {
   LeaderView leader{{4}, {1'000}};
   VersionKeeper versions{{.model_version = "m"}, false};
   Availability availability{{}, versions, workers, leader};
-  Precompute precompute{{.on = false}, workers, leader, form, own};
+  Precompute precompute{{}, workers, leader, form, own};
   Outcomes outcomes{16};
   MemberWatch members{{{1}}, {0}};
   Tenants tenants{{}};

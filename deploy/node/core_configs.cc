@@ -11,6 +11,7 @@
 #include "deploy/node/item_placement.h"
 #include "placement/cost/device_profiles.h"
 #include "router/request/allowed_plans.h"
+#include "router/request/item_block.h"
 #include "runtime/pool/pool_areas.h"
 
 namespace troupe::deploy {
@@ -37,16 +38,6 @@ router::Policy serving_policy(const std::string& name, const PromptForm& form) {
 double replay_rounding(const Config& config) {
   const double bound = rounding_bounds(config).reuse;
   return bound > rounding_bounds({}).reuse ? bound : router::ReplayConfig{}.rounding;
-}
-
-// Returns true if requests that name nothing may reuse blocks of items that were computed alone.
-bool reads_item_blocks(const PromptForm& form) {
-  const auto served = form.served();
-  const auto serves = [&](Arrangement arrangement) {
-    return std::ranges::find(served, arrangement) != served.end();
-  };
-  if (form.generates()) return false;
-  return serves(Arrangement::item_first) || (form.blocks_see_system && serves(Arrangement::causal));
 }
 
 router::TenantWeights tenant_weights(const std::string& text) {
@@ -125,7 +116,8 @@ router::RouterConfig router_config(const ServedModel& model, const NodeRoles& pl
   c.budget_max = settings.deadline_max;
   c.coordinate = place.routers.size() > 1 || !config.model.versions.empty();
   c.features = {.every = features_asked_every, .needs_items = settings.needs_items};
-  c.precompute.on = config.pool.precompute_items && reads_item_blocks(model.prompt);
+  if (config.pool.precompute_items)
+    c.precompute.blocks = router::item_block_kind(c.policy, model.prompt, settings.approximate);
   c.precompute.refresh.hot_share = config.pool.hot_share;
   c.verify.share = config.verify.share;
   c.verify.rounding = rounding_bounds(config).reuse;

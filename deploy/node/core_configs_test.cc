@@ -134,19 +134,27 @@ TEST_SUITE("core configs") {
     CHECK(router_config(model, alone).reports_uses_elsewhere);
   }
 
-  TEST_CASE("router config: items are precomputed if prompts have item blocks") {
+  TEST_CASE("router config: the blocks that the configured policy looks up are precomputed") {
+    using router::ItemBlockKind;
     Small model;
+    const auto blocks = [&] { return router_config(model, alone).precompute.blocks; };
     model.prompt = shared_ranker(model.prompt);
-    CHECK(router_config(model, alone).precompute.on);
+    CHECK(blocks() == ItemBlockKind::prefix);
     for (const Arrangement first : {Arrangement::history, Arrangement::causal, Arrangement::user_first}) {
       model.prompt.arrangements = {first};
       model.prompt.interchangeable.clear();
-      CHECK_FALSE(router_config(model, alone).precompute.on);
+      CHECK(blocks() == ItemBlockKind::none);
     }
     model.prompt.arrangements = {Arrangement::item_first};
-    CHECK(router_config(model, alone).precompute.on);
+    CHECK(blocks() == ItemBlockKind::prefix);
+    model.prompt.arrangements = {Arrangement::causal};
+    model.config.set("router.approximate", "0.5");
+    CHECK(blocks() == ItemBlockKind::movable);
+    model.config.set("router.approximate", "0");
+    model.config.set("router.policy", "blocks+30");
+    CHECK(blocks() == ItemBlockKind::movable);
     model.config.set("pool.precompute_items", "false");
-    CHECK_FALSE(router_config(model, alone).precompute.on);
+    CHECK(blocks() == ItemBlockKind::none);
   }
 
   TEST_CASE("router config: beam width is limited by the model") {
@@ -395,7 +403,6 @@ std::vector<Default> values_of(const Cores& cores) {
       {"router.frequency_window", cache_meta.user_popularity.window_us},
       {"router.frequency_window", cache_meta.item_popularity.window_us},
       {"router.needs_items", router.features.needs_items},
-      {"pool.precompute_items", router.precompute.on},
       {"pool.hot_share", router.precompute.refresh.hot_share},
       {"verify.share", router.verify.share},
       {"replay.keep", router.replay.keep.us},
@@ -467,6 +474,7 @@ std::vector<Default> defaults_of_edges() {
 // Settings that the structs above do not have: those of machines, files and addresses, those that the
 // node reads itself, and shares of the pool, which sim/scenario/scenario_test.cc compares.
 const std::set<std::string_view> of_the_box{"node.data_dir",
+                                            "pool.precompute_items",
                                             "node.drain_notice",
                                             "node.drain_limit",
                                             "node.leave_time_min",

@@ -19,7 +19,7 @@ struct Bench : FlightBench {
   ModelShare share{versions, workers};
   Availability availability{{}, versions, workers, leader};
   PullCost pull_cost{0.25};
-  Precompute precompute{{.on = false}, workers, leader, form, own};
+  Precompute precompute{{}, workers, leader, form, own};
   Attempts attempts{{},
                     {Routing::By::earliest, workers, queues},
                     {{}, workers, tenants, pull_cost},

@@ -24,7 +24,8 @@ Precompute::Precompute(PrecomputeConfig config, const WorkerTable& workers, cons
       names_(form_, std::move(names)),
       assignment_(config_.refresh, std::move(places)),
       capacity_(workers_, config_.asked_max),
-      missing_(assignment_, config_.chunk_tokens, config_.blamed_max) {}
+      missing_(assignment_, config_.chunk_tokens, config_.blamed_max),
+      renamed_(config_.blocks != ItemBlockKind::prefix) {}
 
 std::string_view Precompute::state() const {
   switch (stage_) {
@@ -45,7 +46,10 @@ bool Precompute::is_idle() const {
 }
 
 void Precompute::start(Step step) {
-  if (!config_.on) return;
+  if (config_.blocks == ItemBlockKind::none)
+    return step.effects.log(
+        LogLevel::info, "precompute_off",
+        {{"why", "router.policy looks up no item blocks, or pool.precompute_items is off"}});
   stage_ = Stage::walking;
   on_timer(step);
 }
@@ -122,7 +126,14 @@ void Precompute::lose(Step step, std::span<const NodeId> nodes) {
 }
 
 bool Precompute::fits(const Item& item) const {
-  return !item.tokens.empty() && form_.system.size() + item.tokens.size() <= form_.positions_max;
+  const std::size_t mark = config_.blocks == ItemBlockKind::movable ? form_.item.size() : 0;
+  return !item.tokens.empty() && form_.system.size() + mark + item.tokens.size() <= form_.positions_max;
+}
+
+// Gives the item the tokens and the name of its block.
+void Precompute::become_block(Item& item) const {
+  make_item_block_tokens(config_.blocks, form_, item.tokens);
+  item.block = item_block_name(config_.blocks, form_, names_, item.tokens);
 }
 
 // ---- capacity of nodes ----
@@ -216,15 +227,20 @@ bool Precompute::may_start() const {
          std::ranges::all_of(running_, [](const auto& r) { return r.second.pulls; });
 }
 
-// Sends a plan of the system segment and some items. It has no readouts, since only the blocks are
-// needed.
+// Returns whether the plans of chunks begin with the system prompt, as their items see it.
+bool Precompute::begins_with_system() const {
+  return !form_.system.empty() && item_block_place(config_.blocks, form_).sees_system;
+}
+
+// Sends a plan of the system segment, if the blocks see it, and some items. It has no readouts, since only
+// the blocks are needed.
 void Precompute::compute_chunk(Step step, NodeId node) {
   Execute chunk{.id = step.next_id++,
                 .priority = Priority::background,
                 .budget_us = config_.budget.us,
                 .model_version = names_.model_version()};
-  const bool framed = !form_.system.empty();
-  const auto start = static_cast<std::int32_t>(form_.system.size());
+  const bool framed = begins_with_system();
+  const std::int32_t start = item_block_place(config_.blocks, form_).start;
   if (framed) {
     chunk.plan.segments.push_back({SegmentKind::system, form_.system, 0, {}});
     chunk.blocks.push_back({names_.system(), "", 0});
@@ -306,7 +322,7 @@ void Precompute::take_page(Step step, const ItemList& page) {
   for (const ItemNumber number : page.items)
     if (Item item = page.catalog->item(number).copy(); fits(item)) items.push_back({std::move(item)});
   if (renamed_)
-    for (Wanted& wanted : items) wanted.item.block = names_.item(wanted.item.tokens);
+    for (Wanted& wanted : items) become_block(wanted.item);
   if (!items.empty() && !lookup_) {
     look_up(step, std::move(items));
   } else {
@@ -337,9 +353,9 @@ bool Precompute::on_executed(Step step, const Executed& executed) {
   if (chunk.suspect)
     for (const Wanted& wanted : chunk.items) missing_.clear_blame(wanted.item.id);  // it succeeded
   const auto reused = std::count(executed.reused.begin(), executed.reused.end(), 1);
-  const bool system_reused = !form_.system.empty() && !executed.reused.empty() && executed.reused[0] != 0;
+  const bool system_reused = begins_with_system() && !executed.reused.empty() && executed.reused[0] != 0;
   // the system block is written before any item, if at all
-  const bool system_written = !form_.system.empty() && !system_reused;
+  const bool system_written = begins_with_system() && !system_reused;
   const std::uint32_t written = executed.blocks_written - (system_written && executed.blocks_written > 0);
   items_precomputed_ += written;
   step.effects.count(Metric::item_blocks_precomputed, written);

@@ -1,6 +1,7 @@
 #pragma once
-// Precomputes the item-prefix blocks of the whole catalog (BAT §5.2, step 3). It waits until a
-// KV-cache worker has loaded its blocks from disk, walks the catalog in order, and asks the index
+// Precomputes the item blocks of the whole catalog (BAT §5.2, step 3; RcLLM §III-B): those that the plans of
+// the configured policy look up (item_block.h), and nothing if they look up none. It waits until a KV-cache
+// worker has loaded its blocks from disk, walks the catalog in order, and asks the index
 // which blocks are missing. Those are computed as background work, a few chunks at a time, on one
 // live worker after the other. A worker whose KV-cache worker is not ready is skipped. A worker
 // that kept nothing of two chunks in a row, with a sign of life between them, is full; when all are
@@ -39,19 +40,20 @@
 #include "router/precompute/current_assignment.h"
 #include "router/precompute/missing_items.h"
 #include "router/request/block_names.h"
+#include "router/request/item_block.h"
 
 namespace troupe::router {
 
 struct PrecomputeConfig {
-  bool on = true;
-  std::uint32_t page_items = 256;      // catalog items per page of the walk
-  std::uint32_t chunk_tokens = 2'000;  // tokens per background plan; it has at least one item
-  std::uint32_t running_max = 2;       // background plans at a time
-  std::uint32_t blamed_max = 4'096;    // items that are remembered as suspects
-  std::uint32_t changed_max = 4'096;   // waiting put and hot items; more are computed only on request
-  std::uint32_t asked_max = 16;        // KV-cache workers asked for readiness at a time
-  Duration poll{200'000};              // period of asking KV-cache workers and of checking deadlines
-  Duration pause{200'000};             // after a refusal
+  ItemBlockKind blocks = ItemBlockKind::none;  // none = nothing is computed ahead
+  std::uint32_t page_items = 256;              // catalog items per page of the walk
+  std::uint32_t chunk_tokens = 2'000;          // tokens per background plan; it has at least one item
+  std::uint32_t running_max = 2;               // background plans at a time
+  std::uint32_t blamed_max = 4'096;            // items that are remembered as suspects
+  std::uint32_t changed_max = 4'096;           // waiting put and hot items; more are computed only on request
+  std::uint32_t asked_max = 16;                // KV-cache workers asked for readiness at a time
+  Duration poll{200'000};                      // period of asking KV-cache workers and of checking deadlines
+  Duration pause{200'000};                     // after a refusal
   Duration lookup_wait{1'000'000};
   Duration budget{30'000'000};  // of a background plan
   RefreshConfig refresh;
@@ -126,6 +128,8 @@ class Precompute {
   void blame(Step step, const BackgroundJob& chunk, std::uint32_t blame, std::string_view why);
   void blame_loss(Step step, const BackgroundJob& chunk);
   bool fits(const Item& item) const;
+  void become_block(Item& item) const;
+  bool begins_with_system() const;
 
   PrecomputeConfig config_;
   const WorkerTable& workers_;
@@ -136,7 +140,7 @@ class Precompute {
   BackgroundCapacity capacity_;
   MissingItems missing_;  // looked up, not computed yet
   std::string catalog_version_;
-  bool renamed_ = false;  // the model is not the port's own, so the block names in the catalog do not apply
+  bool renamed_;  // the names in the catalog do not apply: another model's, or another kind of block
   Stage stage_ = Stage::off;
   ItemNumber walked_ = 0;  // catalog position where the walk continues
   bool last_listed_ = false;

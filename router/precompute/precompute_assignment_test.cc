@@ -32,13 +32,17 @@ struct Placed {
                                                            {"item 2", placement::everywhere},
                                                            {"item 3", placement::nowhere}});
   RefreshConfig refresh{.hot_share = 0};
-  Precompute precompute{
-      {.on = true, .page_items = 10, .chunk_tokens = 12, .poll = {10}, .budget = {100}, .refresh = refresh},
-      workers,
-      leader,
-      form,
-      names,
-      places};
+  Precompute precompute{{.blocks = ItemBlockKind::prefix,
+                         .page_items = 10,
+                         .chunk_tokens = 12,
+                         .poll = {10},
+                         .budget = {100},
+                         .refresh = refresh},
+                        workers,
+                        leader,
+                        form,
+                        names,
+                        places};
   std::uint64_t next_id = 5;
   std::map<BlockName, std::set<NodeId>> index;
   std::set<NodeId> up, dead;  // dead nodes return at the next tick

@@ -24,7 +24,7 @@ void Precompute::note_accesses(Step step, std::span<const ItemView> items) {
 // user's (request).
 void Precompute::refresh(Item item) {
   if (stage_ == Stage::off || changed_.size() >= config_.changed_max || !fits(item)) return;
-  item.block = names_.item(item.tokens);
+  become_block(item);
   changed_.push_back(std::move(item));
 }
 

@@ -24,21 +24,24 @@ Item item(int n, std::size_t tokens = 3) {
 
 // Pages of 4 items, chunks of 6 tokens, one at a time; `effects` are those of the last call.
 struct Bench {
+  explicit Bench(ItemBlockKind blocks = ItemBlockKind::prefix, const PromptForm& prompts = form)
+      : precompute{{.blocks = blocks,
+                    .page_items = 4,
+                    .chunk_tokens = 6,
+                    .running_max = 1,
+                    .changed_max = 2,
+                    .poll = {10},
+                    .pause = {50},
+                    .lookup_wait = {100},
+                    .budget = {1'000}},
+                   workers,
+                   leader,
+                   prompts,
+                   names} {}
+
   WorkerTable workers{{}, {1}};
   LeaderView leader{{1}, {200'000}};
-  Precompute precompute{{.on = true,
-                         .page_items = 4,
-                         .chunk_tokens = 6,
-                         .running_max = 1,
-                         .changed_max = 2,
-                         .poll = {10},
-                         .pause = {50},
-                         .lookup_wait = {100},
-                         .budget = {1'000}},
-                        workers,
-                        leader,
-                        form,
-                        names};
+  Precompute precompute;
   std::uint64_t next_id = 5;
   Effects effects;
   Step at(std::int64_t us) {
@@ -133,6 +136,37 @@ TEST_CASE("precompute: only missing blocks are computed, in chunks, under the na
   CHECK_FALSE(b.precompute.is_idle());
   b.execute(8, 1, true);
   CHECK(b.precompute.is_idle());
+}
+
+TEST_CASE("precompute: movable blocks have the item mark, and the system prompt only if they see it") {
+  for (const bool see_system : {false, true}) {
+    PromptForm marked = form;
+    marked.item = {7};
+    marked.blocks_see_system = see_system;
+    Bench b(ItemBlockKind::movable, marked);
+    b.walk();
+    b.list(2, {item(1)}, true);
+    const BlockNames block_names(marked, names);
+    const std::vector<Token> tokens{7, 1, 1, 1};
+    const BlockName wanted = see_system ? block_names.item(tokens) : block_names.item_alone(tokens);
+    const auto lookup = *b.sent<LookupBlocks>();
+    CHECK(lookup.blocks.at(0).name == wanted);
+    CHECK(lookup.blocks.at(0).tokens == 4);
+    b.find(3, {0});
+    const auto chunk = *b.sent<Execute>();
+    REQUIRE(chunk.plan.segments.size() == (see_system ? 2 : 1));
+    CHECK(chunk.blocks.back().name == wanted);
+    CHECK(chunk.plan.segments.back().tokens == Tokens(tokens));
+    CHECK(chunk.plan.segments.back().start == (see_system ? 2 : 0));
+    CHECK((chunk.plan.segments.back().sees == VisibleSegments::all_before(see_system ? 1 : 0)));
+    b.execute(4, see_system ? 2 : 1);
+    CHECK(b.precompute.items_precomputed() == 1);
+    CHECK(b.precompute.state() == "done");
+    b.precompute.add(b.at(5), item(2));  // an item that is put is computed likewise
+    CHECK(b.sent<LookupBlocks>()->blocks.at(0).name ==
+          (see_system ? block_names.item(std::vector<Token>{7, 2, 2, 2})
+                      : block_names.item_alone(std::vector<Token>{7, 2, 2, 2})));
+  }
 }
 
 TEST_CASE("precompute: the walk continues page by page and skips items that do not fit") {
@@ -234,8 +268,11 @@ TEST_CASE("precompute: put items wait up to a bound, with the newest content and
 struct Cluster {
   WorkerTable workers{{}, {1, 2, 3}};
   LeaderView leader{{1}, {200'000}};
-  Precompute precompute{
-      {.on = true, .chunk_tokens = 1, .running_max = 3, .poll = {10}}, workers, leader, form, names};
+  Precompute precompute{{.blocks = ItemBlockKind::prefix, .chunk_tokens = 1, .running_max = 3, .poll = {10}},
+                        workers,
+                        leader,
+                        form,
+                        names};
   std::uint64_t next_id = 5;
   Effects effects;
 
@@ -344,7 +381,7 @@ struct BadItems {
   enum class Way { refused, kills };
   WorkerTable workers{{.heartbeat = {1'000'000'000}}, {1, 2, 3, 4}};  // no worker falls silent
   LeaderView leader{{}, {200'000}};
-  Precompute precompute{{.on = true,
+  Precompute precompute{{.blocks = ItemBlockKind::prefix,
                          .chunk_tokens = 60,
                          .running_max = 2,
                          .pause = {5},
@@ -510,9 +547,9 @@ TEST_CASE("precompute: an item made hot by users of another model is looked up b
   CHECK(b.sent<LookupBlocks>()->blocks == std::vector<BlockQuery>{{item(9).block, SegmentKind::item, 3}});
 }
 
-TEST_CASE("precompute: switched off, it does nothing") {
+TEST_CASE("precompute: it does nothing if plans look up no item blocks") {
   Bench b;
-  Precompute precompute({.on = false}, b.workers, b.leader, form, names);
+  Precompute precompute({}, b.workers, b.leader, form, names);
   std::uint64_t next_id = 1;
   Effects effects;
   precompute.start({{0}, next_id, effects});

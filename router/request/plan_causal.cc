@@ -5,6 +5,7 @@
 //   blocks: items reuse keys and values of blocks that were computed alone, with a repair (RcLLM);
 //           with all of their tokens repaired it equals the plain prompt
 //   all_blocks: the events of the history do so too, or the parts that prototypes replace
+#include "router/request/item_block.h"
 #include "router/request/plan_writer.h"
 #include "runtime/actor/user_home.h"
 
@@ -20,12 +21,9 @@ std::int32_t begin(PlanWriter& plan, const RankPrompt& prompt) {
   return start + size32(prompt.history);
 }
 
-// Returns the item's tokens with the form's tokens before them.
+// Returns the item's tokens behind the form's item mark, in a block and in the prompt.
 Tokens candidate_tokens(const RankPrompt& prompt, const ItemView& item) {
-  if (prompt.form.item.empty()) return prompt.tokens_of(item);
-  std::vector<Token> tokens = prompt.form.item.copy();
-  tokens.insert(tokens.end(), item.tokens.begin(), item.tokens.end());
-  return tokens;
+  return item_block_tokens(ItemBlockKind::movable, prompt.form, prompt.tokens_of(item));
 }
 
 // A run of the history's tokens, reused from a block or computed.

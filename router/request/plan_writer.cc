@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/base/check.h"
+#include "router/request/item_block.h"
 #include "runtime/actor/user_home.h"
 
 namespace troupe::router {
@@ -29,15 +30,13 @@ VisibleSegments PlanWriter::before() const {
 }
 
 void PlanWriter::add_block(SegmentKind kind, const Tokens& tokens, std::string owner) {
-  const bool behind = prompt_.form.blocks_see_system;
-  add(kind, tokens, behind ? static_cast<std::int32_t>(prompt_.form.system.size()) : 0,
-      VisibleSegments::all_before(behind ? hidden_.begin : 0));
+  const ItemBlockPlace place = item_block_place(ItemBlockKind::movable, prompt_.form);
+  add(kind, tokens, place.start, VisibleSegments::all_before(place.sees_system ? hidden_.begin : 0));
   name_last(
       true,
       [&](const BlockNames& names) {
-        if (kind == SegmentKind::user) return names.event(prompt_.tenant, tokens, behind);
-        const std::span<const Token> named(tokens.data(), tokens.size());
-        return behind ? names.item(named) : names.item_alone(named);
+        if (kind == SegmentKind::user) return names.event(prompt_.tenant, tokens, place.sees_system);
+        return item_block_name(ItemBlockKind::movable, prompt_.form, names, {tokens.data(), tokens.size()});
       },
       std::move(owner));
 }

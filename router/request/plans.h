@@ -5,6 +5,7 @@
 // plan_prefix.cc (the two prefixes of BAT §4.2, and candidates apart), plan_causal.cc (plain
 // prompts), plan_events.cc (events without a frame). A policy (policy.h) says which of the plans that
 // the model's form allows (allowed_plans.h) a request considers, and chooses one.
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,12 +44,20 @@ struct RankPrompt {
   Tokens tokens_of(const ItemView& item) const { return {catalog, item.tokens}; }
 };
 
+// The block of a catalog item that a plan looks up (item_block.h).
+enum class ItemBlockKind : std::uint8_t {
+  none,     // the plan reuses no blocks of items
+  prefix,   // the item's tokens behind the system prompt (BAT §4.2)
+  movable,  // the form's item mark and the item's tokens, used at any position (RcLLM §III-B)
+};
+
 struct PlanKind {
   std::string_view name;
   Arrangement arrangement;
   Candidate (*build)(const RankPrompt& prompt);
   bool repairs = false;      // its items are computed alone and repaired
   bool approximate = false;  // its answer differs from the plain computation of its arrangement
+  ItemBlockKind item_blocks = ItemBlockKind::none;
   Metric metric = Metric::plans_other;
 };
 std::span<const PlanKind> plan_kinds();               // plans of framed prompts

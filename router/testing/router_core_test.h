@@ -29,7 +29,6 @@ inline RouterConfig small_config() {
   result.budget = {1'000};
   result.lookup_wait_min = {50};
   result.heartbeat = {1'000};
-  result.precompute.on = false;
   result.pace = {.us_per_operation = 1};
   return result;
 }

@@ -30,7 +30,7 @@ struct Item {
   std::string id, title;
   std::vector<Token> tokens;
   Token identifier = -1;
-  BlockName block;  // name of its item-prefix block under the loaded model
+  BlockName block;  // name of its prefix block under the loaded model; of another block where that is said
   bool operator==(const Item&) const = default;
 };
 

@@ -136,7 +136,8 @@ TROUPE_SETTING(pool, store_item_blocks, boolean, "true", "", "",
 TROUPE_SETTING(pool, store_bytes_max, size, "64GiB", "1MiB..16TiB", "",
                "Maximum disk space for saved blocks.")
 TROUPE_SETTING(pool, precompute_items, boolean, "true", "", "",
-               "Compute item blocks in the background while the worker is idle.")
+               "Compute item blocks in the background while the worker is idle: those that router.policy "
+               "looks up for the model, with router.approximate; none if it looks up none.")
 TROUPE_SETTING(pool, placement, text, "any", "", "",
                "Which workers precompute which item blocks: any (spread over the workers), replicate (every "
                "worker has all), hash, or a plan written by troupe-lab plan --json (FILE or FILE:NAME).")

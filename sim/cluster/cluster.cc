@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "placement/baselines/experiment_split.h"
+#include "router/request/item_block.h"
 #include "sim/scenario/deployment_config.h"
 #include "sim/world/sim_prototypes.h"
 
@@ -266,8 +267,8 @@ router::RouterConfig Cluster::drawn_router(const Node& node) const {
   c.pull_share = scenario_.pull_share;
   c.measures_pulls = !scenario_.hardware;  // otherwise the experiment or the link sets the share
   const bool refreshes = scenario_.refresh.hot_share > 0;  // by the popularity that each router observes
-  c.precompute.on =
-      scenario_.precompute && !scenario_.generates && (refreshes || node.id == routers_.front());
+  if (scenario_.precompute && (refreshes || node.id == routers_.front()))
+    c.precompute.blocks = router::item_block_kind(c.policy, c.form, c.limits.approximate);
   c.precompute.refresh = scenario_.refresh;
   c.verify.share = scenario_.verify_share;
   c.verify.rounding = 0;  // the toy model computes exactly

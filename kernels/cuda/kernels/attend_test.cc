@@ -189,7 +189,8 @@ void Case::check(std::vector<std::uint16_t> got) {
   const bool f16 = shape_.format == KvFormat::f16;
   const double weight = std::ldexp(1, f16 ? -11 : -8) + std::ldexp(1, -14),
                rounded = std::ldexp(1, shape_.out == cuda::HalfFormat::f16 ? -11 : -8);
-  const double half_step = std::ldexp(1, -25), steps = f16 ? 5 * half_step * double(slots_.size()) : half_step;
+  const double half_step = std::ldexp(1, -25);
+  const double steps = f16 ? 5 * half_step * double(slots_.size()) : half_step;
   double worst = 0;
   for (std::uint32_t row = 0; row < rows(); ++row) {
     for (std::size_t i = row * stride(); i < row * stride() + width(); ++i) {
