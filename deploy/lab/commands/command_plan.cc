@@ -68,10 +68,18 @@ std::string where_shares_differ(const PlanOptions& options, const std::vector<Pl
 void print_plan(const PlanOptions& options, const Planning& plan, const std::vector<PlanOutcome>& all) {
   const PlanSetup& s = plan.setup;
   std::cout << plan.workload.items.count() << " items, "
-            << bytes_text(static_cast<double>(plan.workload.items.total_bytes())) << " (" << s.shape.name
+            << bytes_text(static_cast<double>(plan.workload.items.total_bytes())) << " ("
+            << (plan.model.empty()
+                    ? s.shape.name
+                    : "blocks that policy " + plan.policy + " of " + plan.model + " looks up, in whole pages")
             << ", " << fixed(s.item_tokens, 1) << " tokens each on average), accessed as in " << plan.source
             << "; " << s.nodes.size() << " nodes with " << bytes_text(static_cast<double>(s.memory_bytes))
-            << " each for items.\n\n";
+            << " each for items.\n";
+  if (!plan.model.empty())
+    std::cout << "Assumed: " << s.device.name << " (--device), " << s.link.name << " between nodes (--link), "
+              << s.candidates << " candidates a request (--candidates), " << fixed(s.user_tokens, 0)
+              << " tokens of a user (--user-tokens).\n";
+  std::cout << "\n";
   print_table(all);
   std::cout
       << "\nnot cached: share of item accesses whose item is on no node, so that it is computed. local: "
@@ -159,8 +167,26 @@ json to_json(const Planning& plan, const std::vector<PlanOutcome>& all) {
   return result;
 }
 
-int run_plan(const PlanOptions& options) {
+// Refuses options whose values a model or a configuration has itself, or that plan for generated items.
+void check_model_options(const PlanOptions& options) {
+  const PlanOptions not_given;
+  for (const auto& [name, given] : {std::pair{"--shape", options.shape != not_given.shape},
+                                    {"--item-tokens", options.item_tokens.has_value()},
+                                    {"--items", options.items > 0}})
+    if (given)
+      throw std::invalid_argument(std::string(name) +
+                                  " is given beside --model, which has its own; expected one of the two");
+}
+
+int run_plan(PlanOptions options, const ConfigOptions& box) {
   check_output(options.json);
+  if (!box.model.empty() || !box.config_file.empty()) {
+    check_model_options(options);
+    options.served = box.load();
+  } else if (!box.settings.empty() || !box.data_dir.empty() || !box.prompt.empty()) {
+    throw std::invalid_argument(
+        "--set, --data-dir and --prompt are about a model; expected --model or --config as well");
+  }
   const Planning plan = make_planning(options);
   std::vector<PlanOutcome> all;
   for (const std::string& name : placement_names)
@@ -172,12 +198,18 @@ int run_plan(const PlanOptions& options) {
 }
 
 void add_inputs(Command command, PlanOptions& options) {
-  command.add_option("--data", options.data, "Folder with the catalog and, if there are any, histories");
+  command.add_option("--data", options.data,
+                     "Folder with the catalog and, if there are any, histories; with --model, "
+                     "default: the catalog in --data-dir");
   command.add_option("--items", options.items, "Without --data: number of generated items")
       .between(1ULL, 4'000'000'000ULL);
   command.add_option(
       "--popularity", options.popularity,
       "File of lines item, tab, count: the items' popularity; default: counted from the histories");
+  command
+      .add_option("--trace", options.trace,
+                  "Request trace (trace capture): its candidates are counted, instead of the histories")
+      .excludes("--popularity");
   command.add_option("--zipf", options.zipf, "Use popularity r^-S for the item of rank r instead")
       .between(0.0, 10.0)
       .excludes("--popularity");
@@ -186,9 +218,10 @@ void add_inputs(Command command, PlanOptions& options) {
                   "Fraction of the histories that only checks the plan, 0 to 1")
       .between(0.0, 0.9)
       .default_shown();
-  command.add_option("--candidates", options.candidates, "Number of candidates per request")
-      .between(1, 100'000)
-      .default_shown();
+  command
+      .add_option("--candidates", options.candidates,
+                  "Number of candidates per request; default: of the trace, or 100")
+      .between(1, 100'000);
   command
       .add_option("--user-tokens", options.user_tokens,
                   "Mean tokens of a user; default: from the histories, or 1500")
@@ -260,6 +293,7 @@ std::vector<std::pair<std::string, bool>> unwanted(const PlanOptions& options,
   std::vector<std::pair<std::string, bool>> all{{"--items", options.items > 0},
                                                 {"--popularity", !options.popularity.empty()},
                                                 {"--zipf", options.zipf.has_value()},
+                                                {"--trace", !options.trace.empty()},
                                                 {"--user-tokens", options.user_tokens.has_value()},
                                                 {"--move-from", !options.move_from.empty()}};
   if (serve.box.model.empty() && serve.box.config_file.empty())
@@ -332,7 +366,7 @@ void add_plan(Command app) {
                      "Write the plan with the whole list of items to this file, or - for standard output");
   add_serving(command, *serve);
   command.runs([options, serve] {
-    return serve->trace_file.empty() ? run_plan(*options) : run_serving(*options, *serve);
+    return serve->trace_file.empty() ? run_plan(*options, serve->box) : run_serving(*options, *serve);
   });
 }
 

@@ -7,6 +7,7 @@
 #include "deploy/data/text_file.h"
 #include "deploy/lab/planning/command_plan.h"
 #include "deploy/lab/planning/plan_input.h"
+#include "deploy/lab/planning/plan_model.h"
 #include "deploy/reports/table.h"
 #include "placement/assignment/shards.h"
 #include "placement/cost/device_profiles.h"
@@ -21,6 +22,7 @@ using placement::NodeNumber;
 constexpr std::size_t drawn_accesses = 1'000'000;  // size of each sample without histories
 constexpr double user_tokens_default = 1'500;      // BAT Table 1: Industry
 constexpr std::uint32_t item_tokens_default = 10;
+constexpr std::uint32_t candidates_default = 100;
 
 // Parses "4" (nodes 1 to 4) or a list such as "1,2,5".
 std::vector<NodeNumber> parse_nodes(const std::string& text) {
@@ -44,11 +46,13 @@ std::vector<NodeNumber> parse_nodes(const std::string& text) {
   return placement::validated_nodes(std::move(nodes));
 }
 
-placement::Items make_items(const PlanOptions& options, const PlanCatalog& catalog, double token_bytes) {
+// `bytes_of` returns the size of a block of so many tokens.
+template <class BytesOf>
+placement::Items make_items(const PlanOptions& options, const PlanCatalog& catalog, const BytesOf& bytes_of) {
   std::vector<std::uint32_t> bytes;
   std::vector<std::uint64_t> keys;
   for (std::size_t i = 0; i < catalog.ids.size(); ++i) {
-    const double size = options.item_tokens.value_or(catalog.tokens[i]) * token_bytes;
+    const double size = bytes_of(options.item_tokens.value_or(catalog.tokens[i]));
     if (size > 4e9)
       throw std::invalid_argument("item " + catalog.ids[i].substr(0, 60) +
                                   " takes over 4 GB; expected at most 4 GB");
@@ -73,22 +77,39 @@ AccessSource find_accesses(const PlanOptions& options, const PlanCatalog& catalo
     return {AccessDistribution::from_counts(read_popularity(options.popularity, catalog)),
             options.popularity};
   if (parts.plan.size() == 0)
-    throw std::invalid_argument(options.data +
-                                ": there are no histories to count; expected --popularity or --zipf");
+    throw std::invalid_argument(
+        (options.data.empty() ? std::string("node.data_dir") : options.data) +
+        ": there are no histories to count; expected --trace, --popularity or --zipf");
   return {AccessDistribution::from_counts(count_uses(parts.plan, items)),
-          std::to_string(parts.plan.size()) + " runs of histories (" +
+          std::to_string(parts.plan.size()) +
+              (options.trace.empty() ? " runs of histories (" : " requests of " + options.trace + " (") +
               std::to_string(parts.predict.size() + parts.simulate.size()) + " more are held out)"};
 }
 
 Planning plan_dataset(const PlanOptions& options, PlanSetup setup) {
-  PlanCatalog catalog = read_plan_catalog(options.data);
-  const PlanHistories histories = read_plan_histories(options.data, catalog, options.candidates);
+  std::optional<PlanModel> model;
+  if (options.served) model = read_plan_model(*options.served, options.data);
+  if (model) setup.shape = model->shape;
+  PlanCatalog catalog = model ? std::move(model->catalog) : read_plan_catalog(options.data);
+  PlanHistories histories;
+  if (!options.data.empty()) histories = read_plan_histories(options.data, catalog, setup.candidates);
+  if (!options.trace.empty()) {
+    histories.requests = read_plan_trace(options.trace, catalog);
+    const std::size_t requests = histories.requests.size();
+    if (!options.candidates)
+      setup.candidates =
+          static_cast<std::uint32_t>((histories.requests.items.size() + requests / 2) / requests);
+  }
   SplitRequests parts = split_requests(histories.requests, options.held_out);
   AccessSource source = find_accesses(options, catalog, parts);
   setup.item_tokens = options.item_tokens ? *options.item_tokens : catalog.mean_tokens();
   if (histories.mean_events > 0 && !options.user_tokens)
-    setup.user_tokens = histories.mean_events * setup.item_tokens;
-  PlanWorkload workload{make_items(options, catalog, setup.shape.kv_token_bytes()),
+    setup.user_tokens = histories.mean_events * (setup.item_tokens + (model ? model->event_tokens : 0));
+  PlanWorkload workload{make_items(options, catalog,
+                                   [&](std::uint32_t tokens) {
+                                     return model ? static_cast<double>(model->block_bytes(tokens))
+                                                  : tokens * setup.shape.kv_token_bytes();
+                                   }),
                         std::move(source.accesses)};
   if (!options.zipf) {  // with --zipf, the histories do not match the popularity
     if (options.popularity.empty() && parts.predict.size() > 0)
@@ -97,7 +118,8 @@ Planning plan_dataset(const PlanOptions& options, PlanSetup setup) {
     workload.predict = std::move(parts.predict);
     workload.simulate = std::move(parts.simulate);
   }
-  return {std::move(setup), std::move(workload), std::move(catalog.ids), std::move(source.text)};
+  return {std::move(setup),       std::move(workload),           std::move(catalog.ids),
+          std::move(source.text), model ? model->directory : "", model ? model->policy : ""};
 }
 
 Planning plan_generated(const PlanOptions& options, PlanSetup setup) {
@@ -111,7 +133,9 @@ Planning plan_generated(const PlanOptions& options, PlanSetup setup) {
           {placement::Items(options.items, static_cast<std::uint64_t>(bytes)),
            AccessDistribution::zipf(options.items, *options.zipf)},
           {},
-          "Zipf " + fixed(*options.zipf, 2)};
+          "Zipf " + fixed(*options.zipf, 2),
+          "",
+          ""};
 }
 
 }  // namespace
@@ -122,17 +146,19 @@ Planning make_planning(const PlanOptions& options) {
                   .link = placement::find_link(options.link),
                   .nodes = parse_nodes(options.nodes),
                   .memory_bytes = options.memory_bytes,
-                  .candidates = options.candidates,
+                  .candidates = options.candidates.value_or(candidates_default),
                   .user_tokens = options.user_tokens.value_or(user_tokens_default),
                   .alpha = options.alpha};
-  Planning plan = options.data.empty() ? plan_generated(options, std::move(setup))
-                                       : plan_dataset(options, std::move(setup));
+  if (!options.trace.empty() && options.data.empty() && !options.served)
+    throw std::invalid_argument("--trace needs a catalog; expected --data or --model as well");
+  Planning plan = options.data.empty() && !options.served ? plan_generated(options, std::move(setup))
+                                                          : plan_dataset(options, std::move(setup));
   PlanWorkload& workload = plan.workload;
-  const std::size_t drawn = drawn_accesses / options.candidates + 1;
-  if (workload.predict.size() == 0)
-    workload.predict = draw_requests(workload.accesses, drawn, options.candidates, 1);
+  const std::uint32_t candidates = plan.setup.candidates;
+  const std::size_t drawn = drawn_accesses / candidates + 1;
+  if (workload.predict.size() == 0) workload.predict = draw_requests(workload.accesses, drawn, candidates, 1);
   if (workload.simulate.size() == 0)
-    workload.simulate = draw_requests(workload.accesses, drawn, options.candidates, 2);
+    workload.simulate = draw_requests(workload.accesses, drawn, candidates, 2);
   return plan;
 }
 

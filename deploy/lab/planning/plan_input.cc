@@ -8,6 +8,7 @@
 
 #include "deploy/data/dataset.h"
 #include "deploy/data/json_row.h"
+#include "deploy/data/request_trace.h"
 #include "kernels/base/hash.h"
 
 namespace troupe::deploy {
@@ -90,6 +91,24 @@ PlanHistories read_plan_histories(const std::filesystem::path& folder, const Pla
   if (!users.empty())
     all.mean_events = static_cast<double>(all.requests.items.size()) / static_cast<double>(users.size());
   return all;
+}
+
+placement::Requests read_plan_trace(const std::filesystem::path& trace, const PlanCatalog& catalog) {
+  placement::Requests requests;
+  TraceReader reader(trace);
+  std::vector<ItemNumber> candidates;
+  for (TracedRequest request; reader.next(request);) {
+    candidates.clear();
+    for (const std::string& id : request.candidates) {
+      const auto number = catalog.numbers.find(id);
+      if (number == catalog.numbers.end())
+        reader.fail("item " + id.substr(0, 60) + " is not in the catalog", "items of the catalog");
+      candidates.push_back(number->second);
+    }
+    if (!candidates.empty()) requests.add(candidates);
+  }
+  if (requests.size() == 0) reader.fail("there are no candidates", "at least one request to rank candidates");
+  return requests;
 }
 
 std::vector<std::uint64_t> read_popularity(const std::filesystem::path& path, const PlanCatalog& catalog) {

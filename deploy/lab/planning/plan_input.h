@@ -33,6 +33,10 @@ struct PlanHistories {
 PlanHistories read_plan_histories(const std::filesystem::path& folder, const PlanCatalog& catalog,
                                   std::size_t candidates);
 
+// Reads the candidates of a trace's requests. Throws ImportError, with the line, for an item that is not in
+// the catalog, and for a trace without candidates.
+placement::Requests read_plan_trace(const std::filesystem::path& trace, const PlanCatalog& catalog);
+
 // Reads lines of item, tab, count, plain or gzip. The first line may name the columns. Items
 // without a line have count 0. Throws ImportError for an unknown item, a duplicate item or an
 // invalid count.

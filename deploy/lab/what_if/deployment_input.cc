@@ -10,11 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "deploy/data/dataset.h"
 #include "deploy/lab/bench/bench_trace.h"
-#include "deploy/models/engine.h"
+#include "deploy/lab/what_if/served_catalog.h"
 #include "deploy/node/core_configs.h"
-#include "deploy/node/features.h"
 #include "sim/scenario/deployment_config.h"
 
 namespace troupe::deploy {
@@ -32,11 +30,9 @@ NodeRoles roles_of_all(std::uint32_t nodes) {
   return roles;
 }
 
-// Describes the model without reading its weights. Block names therefore differ from a real node's;
-// everything else is the same.
+// Refuses what cannot be simulated.
 void describe(const Config& config, ServedModel& model) {
-  model.config = config;
-  describe_model(model, all_families());
+  describe_without_weights(config, model);
   const std::string directory = required_directory(config.model);
   if (model.prompt.generates() || model.prompt.scores_each() || model.prompt.items_are_tokens())
     throw std::invalid_argument(directory +
@@ -54,42 +50,6 @@ void describe(const Config& config, ServedModel& model) {
     throw std::invalid_argument(
         "model.tables is mapped, with model.prototypes; expected memory, because prototypes with rows in the "
         "pool are not simulated");
-  model.names = {"as-served", layout_version(config)};
-}
-
-// Returns the items in the order of their numbers.
-std::vector<Item> items_of(const Catalog& catalog) {
-  std::vector<Item> items;
-  for (ItemNumber at = catalog.next(0); at != no_item; at = catalog.next(at + 1)) {
-    items.push_back(catalog.item(at).copy());
-    items.back().block = {};
-  }
-  return items;
-}
-
-std::vector<Item> imported_items(const std::filesystem::path& data, const kernels::Vocabulary& vocabulary) {
-  std::vector<Item> items;
-  std::unordered_map<std::string, std::size_t> known;
-  for (PutItem& put : read_items(data, vocabulary)) {
-    const auto [at, is_new] = known.emplace(put.item, items.size());
-    if (is_new) items.emplace_back();
-    items[at->second] = {put.item, put.title, {put.tokens.begin(), put.tokens.end()}, put.identifier, {}};
-  }
-  return items;
-}
-
-// Reads the items from the data folder of a node that is not running.
-std::vector<Item> stored_items(const Config& config, const ModelFacts& facts) {
-  const std::string folder = required_data_dir(config.node);
-  if (!std::filesystem::exists(folder))
-    throw ConfigError("node.data_dir " + folder +
-                      " does not exist; expected the data folder of a node, or --data");
-  Store store(folder, store_options(config.store));
-  const auto features = open_features(config, &store, feature_limits(config.router, facts), 1,
-                                      [](std::span<const Token>) { return BlockName{}; });
-  const CatalogPointer catalog = features->present_catalog();
-  if (!catalog) throw ConfigError(folder + " has no catalog; expected one made by `troupe import`");
-  return items_of(*catalog);
 }
 
 TracedRequests requests_of(const DeploymentInput& world, std::uint64_t total) {
@@ -159,9 +119,7 @@ sim::DeploymentOptions deployment_options(const DeploymentInput& world) {
   describe(on_cores(world.config, world.cores), model);
   const NodeRoles roles = roles_of_all(world.nodes);
   sim::DeploymentOptions options;
-  std::vector<Item> items = world.data.empty() ? stored_items(model.config, model.facts)
-                                               : imported_items(world.data, model.vocabulary);
-  if (items.empty()) throw ImportError("the catalog has no items; expected at least one");
+  std::vector<Item> items = served_catalog(model, world.data);
   options.total = check_requests(world, items);
   options.requests = requests_of(world, options.total);
   options.in_flight = world.speed > 0 ? 0 : world.in_flight;
