@@ -547,12 +547,17 @@ TEST_CASE("precompute: an item made hot by users of another model is looked up b
   CHECK(b.sent<LookupBlocks>()->blocks == std::vector<BlockQuery>{{item(9).block, SegmentKind::item, 3}});
 }
 
-TEST_CASE("precompute: it does nothing if plans look up no item blocks") {
+TEST_CASE("precompute: if plans look up no item blocks, it says so and does nothing") {
   Bench b;
   Precompute precompute({}, b.workers, b.leader, form, names);
   std::uint64_t next_id = 1;
   Effects effects;
   precompute.start({{0}, next_id, effects});
+  REQUIRE(effects.list.size() == 1);
+  const auto* log = std::get_if<Effects::Log>(&effects.list.front());
+  REQUIRE(log);
+  CHECK(log->event == "precompute_off");
+  effects = {};
   precompute.add({{1}, next_id, effects}, item(1));
   CHECK(effects.list.empty());
   CHECK(precompute.state() == "off");
