@@ -7,9 +7,9 @@
 For each policy that reuses blocks of items, on a ranker with a discriminant (the demo) and on one that
 scores each candidate behind its own tokens (tiny-ranker-titles, if it is beside the checkout): a node is
 started, and once it says that all items are precomputed, it ranks fresh candidate sets for one user. After
-the first request, which may write the user's own blocks, no request may write a block, and each must find
-its items. Where the configured policy looks up no item blocks, none may be computed. Exit status 1 if a
-case is wrong.
+the first requests, which may write the user's own blocks, no request may write a block, and each must find
+its items. Where the configured policy looks up no item blocks, none may be computed. Two cases also run on
+a cluster: a router and two workers that both have all items. Exit status 1 if a case is wrong.
 """
 import argparse
 import dataclasses
@@ -22,9 +22,11 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "bench"))
+import loopback
+
 DEMO = ROOT / "deploy" / "demo"
 TITLES = ROOT.parent / "shared" / "models" / "tiny-ranker-titles"
 UP_WITHIN_S, PRECOMPUTED_WITHIN_S, CANDIDATES = 60, 120, 20
@@ -42,6 +44,12 @@ class Case:
     form: dict
     approximate: float = 0
     looked_up: bool = True  # whether requests look up blocks of items
+    workers: int = 0  # of a cluster; 0 = one node has all roles
+
+    def __str__(self):
+        where = f", {self.workers} workers" if self.workers else ""
+        form = self.form["arrangements"][0]
+        return f"{self.ranker}, {self.policy}, approximate {self.approximate}, {form} first{where}"
 
 
 CASES = [
@@ -56,6 +64,8 @@ CASES = [
     Case("titles", "all_blocks+30:attention", CAUSAL),
     Case("titles", "planner", CAUSAL, 0.9),
     Case("titles", "planner", CAUSAL, looked_up=False),
+    Case("demo", "item", PREFIXES, workers=2),
+    Case("titles", "all_blocks+30:attention", CAUSAL, workers=2),
 ]
 
 
@@ -78,22 +88,21 @@ RANKERS = {
 }
 
 
+def write_form(folder, case):
+    form = json.loads(RANKERS[case.ranker].form.read_text())
+    form.pop("interchangeable", None)
+    (folder / "form.json").write_text(json.dumps(form | case.form))
+    return folder / "form.json"
+
+
 class Node:
+    """One node with all roles."""
+
     def __init__(self, troupe, folder, case):
         ranker = RANKERS[case.ranker]
-        form = json.loads(ranker.form.read_text())
-        form.pop("interchangeable", None)
-        form_file = folder / "form.json"
-        form_file.write_text(json.dumps(form | case.form))
-        common = [
-            "--model",
-            ranker.model,
-            "--data-dir",
-            folder / "data",
-            "--set",
-            f"model.prompt={form_file}",
-        ]
-        subprocess.run([troupe, "import", *common, "--data", ranker.data], check=True, capture_output=True)
+        form = f"model.prompt={write_form(folder, case)}"
+        common = ["--model", ranker.model, "--data-dir", folder / "data", "--set", form]
+        loopback.run(troupe, "import", *common, "--data", ranker.data)
         settings = [
             f"router.policy={case.policy}",
             f"router.approximate={case.approximate}",
@@ -116,32 +125,58 @@ class Node:
                     "the node did not start: " + pathlib.Path(self.log.name).read_text()[-500:]
                 )
             time.sleep(0.05)
-        self.url = "http://127.0.0.1:" + port.read_text().strip()
+        self.port = int(port.read_text())
 
-    def ask(self, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(urllib.request.Request(self.url + path, data), timeout=60) as reply:
-            return json.loads(reply.read())
-
-    def precompute(self):
-        """Returns the router's state of precomputing and the number of blocks; equal items share one."""
-        for actor in self.ask("/v1/cluster")["actors"]:
-            if actor["role"] == "router":
-                fields = {field["name"]: field["value"] for field in actor["fields"]}
-                return fields["precompute"], int(fields["items_precomputed"])
-        raise RuntimeError("no router in the status")
-
-    def close(self):
+    def end(self):
         self.process.terminate()
         self.process.wait(30)
         self.log.close()
 
 
-def run(case, node, sets, draw):
+class Cluster:
+    """A router and workers, each with the blocks of all items."""
+
+    def __init__(self, troupe, folder, case):
+        ranker = RANKERS[case.ranker]
+        settings = [
+            "pool: {memory: 1GiB, placement: replicate}",
+            f'router: {{policy: "{case.policy}", approximate: {case.approximate}}}',
+            f"model: {{directory: {ranker.model}, prompt: {write_form(folder, case)}}}",
+        ]
+        self.cluster = loopback.Cluster(troupe, folder, case.workers, settings)
+        self.port = self.cluster.http_port["front"]
+        try:
+            self.cluster.start_all(ranker.data)
+        except BaseException:
+            self.end()
+            raise
+
+    def end(self):
+        self.cluster.end()
+
+
+def ask(served, path, body=None):
+    method = "GET" if body is None else "POST"
+    status, text = loopback.ask(served.port, method, path, body, limit=60)
+    if status != 200:
+        raise RuntimeError(f"{path}: {status} {text[:300]}")
+    return json.loads(text)
+
+
+def precompute(served):
+    """Returns the router's state of precomputing and the number of blocks; equal items share one."""
+    for actor in ask(served, "/v1/cluster")["actors"]:
+        if actor["role"] == "router":
+            fields = {field["name"]: field["value"] for field in actor["fields"]}
+            return fields["precompute"], int(fields["items_precomputed"])
+    raise RuntimeError("no router in the status")
+
+
+def run(case, served, sets, draw):
     """Returns what is counted, and what is wrong."""
     items = RANKERS[case.ranker].items()
     end = time.monotonic() + PRECOMPUTED_WITHIN_S
-    while (state := node.precompute())[0] not in ("done", "off"):
+    while (state := precompute(served))[0] not in ("done", "off"):
         if time.monotonic() > end:
             return {}, [f"not precomputed: {state}"]
         time.sleep(0.05)
@@ -152,10 +187,11 @@ def run(case, node, sets, draw):
     if not case.looked_up:
         return counted, wrong
     body = {"history": draw.sample(items, 8), "top_k": 3}
-    node.ask("/v1/rank", body | {"candidates": draw.sample(items, CANDIDATES)})
+    for _ in range(4 * max(1, case.workers)):  # until each worker has the user's blocks
+        ask(served, "/v1/rank", body | {"candidates": draw.sample(items, CANDIDATES)})
     least = CANDIDATES
     for _ in range(sets):
-        reply = node.ask("/v1/rank", body | {"candidates": draw.sample(items, CANDIDATES)})
+        reply = ask(served, "/v1/rank", body | {"candidates": draw.sample(items, CANDIDATES)})
         counted["blocks_written"] += reply["blocks_written"]
         counted["blocks_reused"] += reply["blocks_reused"]
         least = min(least, reply["blocks_reused"])
@@ -176,19 +212,22 @@ def main():
     options = parser.parse_args()
     results, failed = [], 0
     for case in CASES:
-        name = f"{case.ranker}, {case.policy}, approximate {case.approximate}, {case.form['arrangements'][0]}"
         if not RANKERS[case.ranker].model.exists():
-            print(f"skipped: {name}: {RANKERS[case.ranker].model.name} is not beside the checkout")
+            print(f"skipped: {case}: {RANKERS[case.ranker].model.name} is not beside the checkout")
+            continue
+        if case.workers and (lacking := loopback.missing()):
+            print(f"skipped: {case}: no {lacking} on this machine")
             continue
         with tempfile.TemporaryDirectory() as folder:
-            node = Node(os.path.abspath(options.troupe), pathlib.Path(folder), case)
+            kind = Cluster if case.workers else Node
+            served = kind(os.path.abspath(options.troupe), pathlib.Path(folder), case)
             try:
-                counted, wrong = run(case, node, options.sets, random.Random(44))
+                counted, wrong = run(case, served, options.sets, random.Random(44))
             finally:
-                node.close()
+                served.end()
         failed += bool(wrong)
-        results.append({"case": name, **counted})
-        print(f"{name}: {counted}" + "".join(f"\n  wrong: {fault}" for fault in wrong), flush=True)
+        results.append({"case": str(case), **counted})
+        print(f"{case}: {counted}" + "".join(f"\n  wrong: {fault}" for fault in wrong), flush=True)
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
     return 1 if failed else 0
