@@ -124,10 +124,9 @@ void add_sim(Command app) {
   command.add_option("--bound", options->bounds,
                      "With --compare: maximum error of a figure, FIGURE=FRACTION; exits with 1 if it is "
                      "exceeded; may be repeated");
-  command
-      .add_option("--policy", options->policy,
-                  "With --requests, --overload and --trace: policy, one of " + router::policy_names())
-      .default_shown();
+  command.add_option("--policy", options->policy,
+                     "With --requests, --overload and --trace: policy, one of " + router::policy_names() +
+                         "; default: planner, or with --model that of its configuration");
   command
       .add_option("--seed", options->seed,
                   "With --requests, --overload and --trace: seed of the simulated world")

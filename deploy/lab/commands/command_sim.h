@@ -37,7 +37,7 @@ struct SimCommandOptions {
   bool overload = false, refresh = false;
   std::string trace;  // file of a request trace
   double speed = 1;
-  std::string policy = "bat";
+  std::string policy;               // "" = planner, or with a model that of its configuration
   std::uint64_t seed = 1;           // of the simulated world
   std::string device = "A100-40G";  // name of a known device, or file of a profile
   std::string experiments, split;   // files

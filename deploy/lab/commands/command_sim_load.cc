@@ -224,7 +224,7 @@ sim::Scenario planning_scenario(const SimCommandOptions& options, const Demand& 
   s.tenants = demand.tenants;
   s.candidates = demand.candidates;
   s.seed = options.seed;
-  const auto policy = router::find_policy(options.policy);
+  const auto policy = router::find_policy(options.policy.empty() ? "planner" : options.policy);
   if (!policy)
     throw std::invalid_argument("--policy is " + options.policy.substr(0, 40) + "; expected " +
                                 router::policy_names());

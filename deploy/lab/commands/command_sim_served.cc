@@ -146,7 +146,7 @@ DeploymentInput world_as_asked(const SimCommandOptions& options) {
                         .link = placement::find_link(options.link),
                         .seed = options.seed};
   if (!options.memory.empty()) world.config.set("pool.memory", options.memory);
-  if (options.policy != not_given.policy) world.config.set("router.policy", options.policy);
+  if (!options.policy.empty()) world.config.set("router.policy", options.policy);
   return world;
 }
 
