@@ -39,8 +39,8 @@ struct RouterConfig {
   PromptForm form;
   NameContext names;
   Policy policy = router::policy("planner");  // for requests that name none
-  bool shared_areas =
-      false;  // treat both memory areas as one for the plans of every policy; the planner always does
+  bool shared_areas = false;  // treat both memory areas as one for the plans of every policy, not only where
+                              // its displacement is `hotter`
   RequestLimits limits;
   // ranking, generation, completion and score requests; more are refused
   std::uint32_t in_flight_max = 256;

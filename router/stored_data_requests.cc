@@ -73,8 +73,9 @@ void StoredDataRequests::on_written(Step step, PendingWrite write, JobResult& re
 // catalog, possibly before a cache hears of the change.
 void StoredDataRequests::spread_news(Step step, PendingWrite& write) {
   if (write.put) {
-    write.put->block = names_.of(versions_.versions().model_version).item(write.put->tokens);
-    write.forget.present = write.put->block;
+    const ItemBlockKind kind = config_.blocks == ItemBlockKind::none ? ItemBlockKind::prefix : config_.blocks;
+    write.forget.present = item_block_name(kind, config_.form, names_.of(versions_.versions().model_version),
+                                           item_block_tokens(kind, config_.form, write.put->tokens));
     precompute_.add(step, std::move(*write.put));
   } else if (write.forget.kind == SegmentKind::item) {
     precompute_.drop(write.forget.owner);

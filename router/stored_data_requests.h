@@ -22,6 +22,7 @@ class StoredDataRequests {
     const RequestLimits& limits;
     Duration budget{2'000'000};
     std::uint32_t jobs_max = 256;  // writes and reads together
+    ItemBlockKind blocks = ItemBlockKind::none;  // precomputed of items (router/request/item_block.h)
   };
   // These belong to the router and must outlive this object.
   StoredDataRequests(const Config& config, const Availability& availability, const VersionKeeper& versions,

@@ -9,6 +9,7 @@ namespace stored_data_requests_test {
 
 struct Bench {
   PromptForm form{{1, 2}, {3}, {4}, {5}, 64, 1'000};
+  ItemBlockKind blocks = ItemBlockKind::none;
   RequestLimits limits;
   NameContext own{"m", "layout"};
   ModelNames names{form, own};
@@ -33,8 +34,14 @@ struct Bench {
                     flights};
   ReplayConfig recording{.keep = {1'000'000}};
   Replays replays{{recording, form}, availability, versions, workers, {members, 1}, attempts, outcomes};
-  StoredDataRequests requests{
-      {form, limits, {1'000}, 1}, availability, versions, leader, names, precompute, replays, outcomes};
+  StoredDataRequests requests{{form, limits, {1'000}, 1, blocks},
+                              availability,
+                              versions,
+                              leader,
+                              names,
+                              precompute,
+                              replays,
+                              outcomes};
   std::uint64_t next_id = 10;
   Effects effects;
 
@@ -81,6 +88,14 @@ TEST_CASE("stored data: a put item's new block stays, and events that were known
   b.done(11, WriteResult{.repeated = 1, .events = 4});
   CHECK(b.sent<Forget>().empty());
   CHECK(b.sent<Appended>().at(0).repeated == 1);
+}
+
+TEST_CASE("stored data: of a put item the block that is precomputed stays") {
+  Bench b{.blocks = ItemBlockKind::movable};
+  b.write(PutItem{.id = 1, .item = "a", .title = "the a", .tokens = {7}, .identifier = 2});
+  b.done(10, WriteResult{});
+  REQUIRE(b.sent<Forget>().size() == 1);
+  CHECK(b.sent<Forget>()[0].present == b.names.of("m").item_alone(std::vector<Token>{7}));
 }
 
 TEST_CASE("stored data: a hanging job's request is refused at its deadline, its news spreads later") {

@@ -132,7 +132,7 @@ bool Precompute::fits(const Item& item) const {
 
 // Gives the item the tokens and the name of its block.
 void Precompute::become_block(Item& item) const {
-  make_item_block_tokens(config_.blocks, form_, item.tokens);
+  item.tokens = item_block_tokens(config_.blocks, form_, item.tokens);
   item.block = item_block_name(config_.blocks, form_, names_, item.tokens);
 }
 

@@ -45,7 +45,7 @@
 namespace troupe::router {
 
 struct PrecomputeConfig {
-  ItemBlockKind blocks = ItemBlockKind::none;  // none = nothing is computed ahead
+  ItemBlockKind blocks = ItemBlockKind::none;  // none = nothing is precomputed
   std::uint32_t page_items = 256;              // catalog items per page of the walk
   std::uint32_t chunk_tokens = 2'000;          // tokens per background plan; it has at least one item
   std::uint32_t running_max = 2;               // background plans at a time

@@ -2,8 +2,6 @@
 // approximate plan moves a block of the item mark and the item's tokens to any place.
 #include "router/request/item_block.h"
 
-#include <utility>
-
 #include "kernels/base/check.h"
 #include "router/request/allowed_plans.h"
 
@@ -24,23 +22,20 @@ ItemBlockPlace item_block_place(ItemBlockKind kind, const PromptForm& form) {
   return {static_cast<std::int32_t>(form.system.size()), true};
 }
 
-void make_item_block_tokens(ItemBlockKind kind, const PromptForm& form, std::vector<Token>& item) {
-  if (kind == ItemBlockKind::movable) item.insert(item.begin(), form.item.begin(), form.item.end());
-}
-
-Tokens item_block_tokens(ItemBlockKind kind, const PromptForm& form, Tokens item) {
-  if (kind != ItemBlockKind::movable || form.item.empty()) return item;
+std::vector<Token> item_block_tokens(ItemBlockKind kind, const PromptForm& form,
+                                     std::span<const Token> item) {
   std::vector<Token> tokens;
-  tokens.reserve(form.item.size() + item.size());
-  tokens.insert(tokens.end(), form.item.begin(), form.item.end());
+  const std::size_t mark = kind == ItemBlockKind::movable ? form.item.size() : 0;
+  tokens.reserve(mark + item.size());
+  tokens.insert(tokens.end(), form.item.begin(), form.item.begin() + mark);
   tokens.insert(tokens.end(), item.begin(), item.end());
   return tokens;
 }
 
 BlockName item_block_name(ItemBlockKind kind, const PromptForm& form, const BlockNames& names,
-                          std::span<const Token> tokens) {
+                          std::span<const Token> block) {
   TROUPE_CHECK(kind != ItemBlockKind::none, "a kind of block is asked for");
-  return item_block_place(kind, form).sees_system ? names.item(tokens) : names.item_alone(tokens);
+  return item_block_place(kind, form).sees_system ? names.item(block) : names.item_alone(block);
 }
 
 }  // namespace troupe::router

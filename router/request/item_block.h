@@ -1,7 +1,8 @@
 #pragma once
 // Says which block of a catalog item the plans of a policy look up: its tokens, where it begins and what it
-// sees. The plans (plan_prefix.cc, plan_causal.cc) and the blocks that are computed ahead
-// (router/precompute) take it from here, so that they look up and compute the same blocks.
+// sees. Approximate plans (plan_causal.cc) and precomputing (router/precompute) take it from here, so that
+// requests find the blocks that are precomputed. plan_prefix.cc builds the same prefix block;
+// item_block_test.cc compares them.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -12,9 +13,9 @@
 
 namespace troupe::router {
 
-// Returns the kind that requests which name neither policy nor arrangement look up, or none.
-// `approximate`: the largest share of a prompt that may be approximate where the policy weighs plans
-// (router.approximate). Of two kinds, that of the preferred plan. Requires that the policy may be usual
+// Returns the kind that requests which name neither policy nor arrangement look up, or none. `approximate`:
+// the largest share of a prompt that may be approximate where the policy weighs plans (router.approximate).
+// If they may look up both kinds, it is that of the exact plan, prefix. Requires that the policy may be usual
 // (why_not_usual).
 ItemBlockKind item_block_kind(const Policy& usual, const PromptForm& form, double approximate);
 
@@ -25,13 +26,11 @@ struct ItemBlockPlace {
 };
 ItemBlockPlace item_block_place(ItemBlockKind kind, const PromptForm& form);
 
-// Return, or make of the item's tokens, those of the block: in a movable one the form's item mark precedes
-// them.
-Tokens item_block_tokens(ItemBlockKind kind, const PromptForm& form, Tokens item);
-void make_item_block_tokens(ItemBlockKind kind, const PromptForm& form, std::vector<Token>& item);
+// Returns the block's tokens: the item's, which follow the form's item mark in a movable block.
+std::vector<Token> item_block_tokens(ItemBlockKind kind, const PromptForm& form, std::span<const Token> item);
 
-// Returns the block's name; `tokens` are the block's.
+// Returns the name of the block with these tokens.
 BlockName item_block_name(ItemBlockKind kind, const PromptForm& form, const BlockNames& names,
-                          std::span<const Token> tokens);
+                          std::span<const Token> block);
 
 }  // namespace troupe::router

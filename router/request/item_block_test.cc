@@ -1,4 +1,4 @@
-// Tests which blocks of items policies look up, and that plans and blocks computed ahead agree on them.
+// Tests which blocks of items policies look up, and that plans and precomputed blocks agree on them.
 #include "router/request/item_block.h"
 
 #include <doctest/doctest.h>
@@ -53,7 +53,8 @@ TEST_CASE("item blocks: the kind follows from what the policy looks up by defaul
     CHECK(kind(name, plain) == ItemBlockKind::movable);
   CHECK(kind("blocks+100", plain) == ItemBlockKind::none);  // all tokens are recomputed
   CHECK(kind("planner", item_form({candidates_apart}), 0.5) == ItemBlockKind::none);
-  CHECK(kind("planner", item_form({item_first, causal}, {item_first, causal}), 0.5) == ItemBlockKind::prefix);
+  for (const auto& pair : {std::vector{item_first, causal}, std::vector{causal, item_first}})
+    CHECK(kind("planner", item_form(pair, pair), 0.5) == ItemBlockKind::prefix);
 
   PromptForm generator = item_form({causal});
   generator.discriminant = {};
@@ -63,7 +64,7 @@ TEST_CASE("item blocks: the kind follows from what the policy looks up by defaul
   CHECK(item_block_kind(policy("planner"), events, 1) == ItemBlockKind::none);
 }
 
-TEST_CASE("item blocks: plans look up the names of the blocks that are computed ahead") {
+TEST_CASE("item blocks: plans look up the names of the blocks that are precomputed") {
   const Item item{"i", "", {10, 11, 12}, 20, {}};
   for (const auto& [form, name] :
        {std::pair{item_form({item_first}), "item"}, std::pair{item_form({causal}), "blocks"},
@@ -74,8 +75,7 @@ TEST_CASE("item blocks: plans look up the names of the blocks that are computed 
     const Candidate made = find_plan(name)->build(
         {.form = form, .names = &names, .user = "u", .history = Tokens{30, 31}, .items = items});
     const ItemBlockKind kind = find_plan(name)->item_blocks;
-    std::vector<Token> tokens = item.tokens;
-    make_item_block_tokens(kind, form, tokens);
+    const std::vector<Token> tokens = item_block_tokens(kind, form, item.tokens);
     const BlockName wanted = item_block_name(kind, form, names, tokens);
     const auto at = std::ranges::find(made.blocks, wanted, &SegmentBlock::name);
     REQUIRE(at != made.blocks.end());

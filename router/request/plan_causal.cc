@@ -23,7 +23,8 @@ std::int32_t begin(PlanWriter& plan, const RankPrompt& prompt) {
 
 // Returns the item's tokens behind the form's item mark, in a block and in the prompt.
 Tokens candidate_tokens(const RankPrompt& prompt, const ItemView& item) {
-  return item_block_tokens(ItemBlockKind::movable, prompt.form, prompt.tokens_of(item));
+  if (prompt.form.item.empty()) return prompt.tokens_of(item);
+  return item_block_tokens(ItemBlockKind::movable, prompt.form, item.tokens);
 }
 
 // A run of the history's tokens, reused from a block or computed.

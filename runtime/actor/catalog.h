@@ -30,7 +30,7 @@ struct Item {
   std::string id, title;
   std::vector<Token> tokens;
   Token identifier = -1;
-  BlockName block;  // name of its prefix block under the loaded model; of another block where that is said
+  BlockName block;  // name of its prefix block under the loaded model; in router/precompute, of the precomputed block
   bool operator==(const Item&) const = default;
 };
 

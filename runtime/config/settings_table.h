@@ -241,10 +241,11 @@ TROUPE_SETTING(router, policy, text, "planner", "", "",
                "paper's rule) or planner (the best balance of time now and reuse later). For models that "
                "support them also causal (the plain prompt) and, with a repair, blocks or all_blocks (reuse "
                "at any position).")
-TROUPE_SETTING(router, shared_areas, boolean, "false", "", "",
-               "Let user and item blocks share one memory under every policy, not only under planner; an "
-               "item block then evicts another block only if it was wanted more often. For measuring this "
-               "part of planner alone.")
+TROUPE_SETTING(
+    router, shared_areas, boolean, "false", "", "",
+    "Let user and item blocks share one memory under every policy, not only under planner, blocks "
+    "and all_blocks; an item block then evicts another block only if it was wanted more often. For "
+    "measurements.")
 TROUPE_SETTING(router, approximate, real, "0", "0..1", "",
                "Under planner, maximum share of a prompt's tokens that may be approximate if the request "
                "does not say. 0: only requests that ask for approximation get it.")

@@ -77,8 +77,9 @@ void print_plan(const PlanOptions& options, const Planning& plan, const std::vec
             << " each for items.\n";
   if (!plan.model.empty())
     std::cout << "Assumed: " << s.device.name << " (--device), " << s.link.name << " between nodes (--link), "
-              << s.candidates << " candidates a request (--candidates), " << fixed(s.user_tokens, 0)
-              << " tokens of a user (--user-tokens).\n";
+              << s.candidates << " candidates a request (" << plan.candidates_source << "), "
+              << fixed(s.user_tokens, 0) << " tokens of a user (" << plan.user_tokens_source << ")"
+              << (plan.repaired ? "; no token is repaired" : "") << ".\n";
   std::cout << "\n";
   print_table(all);
   std::cout
@@ -167,7 +168,7 @@ json to_json(const Planning& plan, const std::vector<PlanOutcome>& all) {
   return result;
 }
 
-// Refuses options whose values a model or a configuration has itself, or that plan for generated items.
+// Refuses options whose values a model has itself.
 void check_model_options(const PlanOptions& options) {
   const PlanOptions not_given;
   for (const auto& [name, given] : {std::pair{"--shape", options.shape != not_given.shape},
@@ -175,7 +176,8 @@ void check_model_options(const PlanOptions& options) {
                                     {"--items", options.items > 0}})
     if (given)
       throw std::invalid_argument(std::string(name) +
-                                  " is given beside --model, which has its own; expected one of the two");
+                                  " is given beside --model, whose blocks and catalog are used; expected one "
+                                  "of the two");
 }
 
 int run_plan(PlanOptions options, const ConfigOptions& box) {
@@ -212,7 +214,8 @@ void add_inputs(Command command, PlanOptions& options) {
       .excludes("--popularity");
   command.add_option("--zipf", options.zipf, "Use popularity r^-S for the item of rank r instead")
       .between(0.0, 10.0)
-      .excludes("--popularity");
+      .excludes("--popularity")
+      .excludes("--trace");
   command
       .add_option("--held-out", options.held_out,
                   "Fraction of the histories that only checks the plan, 0 to 1")

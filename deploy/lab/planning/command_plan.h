@@ -30,6 +30,8 @@ struct Planning {
   std::vector<std::string> ids;  // item ids; empty: the items are generated
   std::string source;            // source of the accesses, for output
   std::string model, policy;     // the model's directory and its policy; "" = a shape alone
+  bool repaired = false;         // the model's blocks are repaired where they are reused
+  std::string candidates_source = "default", user_tokens_source = "default";  // for output
 };
 // Throws std::invalid_argument for invalid options, ImportError for files, and what read_plan_model throws.
 Planning make_planning(const PlanOptions& options);

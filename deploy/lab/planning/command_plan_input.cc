@@ -103,8 +103,9 @@ Planning plan_dataset(const PlanOptions& options, PlanSetup setup) {
   SplitRequests parts = split_requests(histories.requests, options.held_out);
   AccessSource source = find_accesses(options, catalog, parts);
   setup.item_tokens = options.item_tokens ? *options.item_tokens : catalog.mean_tokens();
-  if (histories.mean_events > 0 && !options.user_tokens)
-    setup.user_tokens = histories.mean_events * (setup.item_tokens + (model ? model->event_tokens : 0));
+  const bool measured_users = histories.mean_events > 0 && !options.user_tokens;
+  const double framed = model ? double(model->event_tokens) - model->mark_tokens : 0;
+  if (measured_users) setup.user_tokens = histories.mean_events * (setup.item_tokens + framed);
   PlanWorkload workload{make_items(options, catalog,
                                    [&](std::uint32_t tokens) {
                                      return model ? static_cast<double>(model->block_bytes(tokens))
@@ -118,8 +119,18 @@ Planning plan_dataset(const PlanOptions& options, PlanSetup setup) {
     workload.predict = std::move(parts.predict);
     workload.simulate = std::move(parts.simulate);
   }
-  return {std::move(setup),       std::move(workload),           std::move(catalog.ids),
-          std::move(source.text), model ? model->directory : "", model ? model->policy : ""};
+  Planning plan{.setup = std::move(setup),
+                .workload = std::move(workload),
+                .ids = std::move(catalog.ids),
+                .source = std::move(source.text)};
+  if (!options.candidates && !options.trace.empty()) plan.candidates_source = "mean of the trace";
+  if (measured_users) plan.user_tokens_source = "mean of the histories";
+  if (model) {
+    plan.model = model->directory;
+    plan.policy = model->policy;
+    plan.repaired = model->movable;
+  }
+  return plan;
 }
 
 Planning plan_generated(const PlanOptions& options, PlanSetup setup) {
@@ -133,9 +144,7 @@ Planning plan_generated(const PlanOptions& options, PlanSetup setup) {
           {placement::Items(options.items, static_cast<std::uint64_t>(bytes)),
            AccessDistribution::zipf(options.items, *options.zipf)},
           {},
-          "Zipf " + fixed(*options.zipf, 2),
-          "",
-          ""};
+          "Zipf " + fixed(*options.zipf, 2)};
 }
 
 }  // namespace
@@ -153,6 +162,8 @@ Planning make_planning(const PlanOptions& options) {
     throw std::invalid_argument("--trace needs a catalog; expected --data or --model as well");
   Planning plan = options.data.empty() && !options.served ? plan_generated(options, std::move(setup))
                                                           : plan_dataset(options, std::move(setup));
+  if (options.candidates) plan.candidates_source = "--candidates";
+  if (options.user_tokens) plan.user_tokens_source = "--user-tokens";
   PlanWorkload& workload = plan.workload;
   const std::uint32_t candidates = plan.setup.candidates;
   const std::size_t drawn = drawn_accesses / candidates + 1;

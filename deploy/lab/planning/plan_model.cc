@@ -12,7 +12,9 @@ namespace troupe::deploy {
 
 PlanModel read_plan_model(const Config& config, const std::filesystem::path& data) {
   ServedModel model;
-  describe_without_weights(config, model);
+  Config unplaced = config;
+  unplaced.pool.placement = "any";  // the plan in use may be for other nodes
+  describe_without_weights(unplaced, model);
   const router::RouterConfig router = router_config(model, NodeRoles{});
   const PromptForm& form = model.prompt;
   const router::ItemBlockKind kind = router::item_block_kind(router.policy, form, router.limits.approximate);
@@ -28,8 +30,10 @@ PlanModel read_plan_model(const Config& config, const std::filesystem::path& dat
                                 "items, so there is nothing to place; expected a form with item_first among "
                                 "the arrangements that serve "
                                 "by default, a policy such as blocks+30, or router.approximate above 0");
+  if (kind == router::ItemBlockKind::movable) plan.mark_tokens = static_cast<std::uint32_t>(form.item.size());
+  plan.movable = kind == router::ItemBlockKind::movable;
   for (Item& item : served_catalog(model, data)) {
-    router::make_item_block_tokens(kind, form, item.tokens);
+    item.tokens = router::item_block_tokens(kind, form, item.tokens);
     plan.catalog.numbers.emplace(item.id, static_cast<placement::ItemNumber>(plan.catalog.ids.size()));
     plan.catalog.ids.push_back(std::move(item.id));
     plan.catalog.tokens.push_back(static_cast<std::uint32_t>(std::max<std::size_t>(item.tokens.size(), 1)));

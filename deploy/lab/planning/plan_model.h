@@ -17,6 +17,8 @@ struct PlanModel {
   PlanCatalog
       catalog;  // its tokens are those of the blocks that the policy looks up (router/request/item_block.h)
   std::uint32_t event_tokens = 0;  // of the form, before each event of a history
+  std::uint32_t mark_tokens = 0;   // of the form, before each item in its block
+  bool movable = false;            // the blocks are repaired where they are reused
   std::uint32_t page_tokens = 0;
   std::uint64_t page_bytes = 0;
 
