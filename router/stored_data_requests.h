@@ -21,7 +21,7 @@ class StoredDataRequests {
     const PromptForm& form;  // outlives this object, like the next
     const RequestLimits& limits;
     Duration budget{2'000'000};
-    std::uint32_t jobs_max = 256;  // writes and reads together
+    std::uint32_t jobs_max = 256;                // writes and reads together
     ItemBlockKind blocks = ItemBlockKind::none;  // precomputed of items (router/request/item_block.h)
   };
   // These belong to the router and must outlive this object.

@@ -30,7 +30,8 @@ struct Item {
   std::string id, title;
   std::vector<Token> tokens;
   Token identifier = -1;
-  BlockName block;  // name of its prefix block under the loaded model; in router/precompute, of the precomputed block
+  BlockName
+      block;  // name of its prefix block under the loaded model; in router/precompute, of any kind
   bool operator==(const Item&) const = default;
 };
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "deploy/lab/what_if/served_catalog.h"
+#include "deploy/lab/planning/served_catalog.h"
 #include "deploy/node/core_configs.h"
 #include "router/request/item_block.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "deploy/lab/bench/bench_trace.h"
-#include "deploy/lab/what_if/served_catalog.h"
+#include "deploy/lab/planning/served_catalog.h"
 #include "deploy/node/core_configs.h"
 #include "sim/scenario/deployment_config.h"
 

@@ -1,5 +1,5 @@
 // Reads what a node would serve: the description of its model, and the catalog that it has or would import.
-#include "deploy/lab/what_if/served_catalog.h"
+#include "deploy/lab/planning/served_catalog.h"
 
 #include <unordered_map>
 
