@@ -30,8 +30,7 @@ struct Item {
   std::string id, title;
   std::vector<Token> tokens;
   Token identifier = -1;
-  BlockName
-      block;  // name of its prefix block under the loaded model; in router/precompute, of any kind
+  BlockName block;  // name of its prefix block under the loaded model; in router/precompute, of any kind
   bool operator==(const Item&) const = default;
 };
 
