@@ -1,8 +1,8 @@
 #pragma once
-// Precomputes the item blocks of the whole catalog (BAT §5.2, step 3; RcLLM §III-B): those that the plans of
-// the configured policy look up (item_block.h), and nothing if they look up none. It waits until a KV-cache
-// worker has loaded its blocks from disk, walks the catalog in order, and asks the index
-// which blocks are missing. Those are computed as background work, a few chunks at a time, on one
+// Precomputes the item blocks of the whole catalog (BAT §5.2, step 3; RcLLM §III-B): those that the
+// plans of the configured policy look up (item_block.h), and nothing if they look up none. It waits
+// until a KV-cache worker has loaded its blocks from disk, walks the catalog in order, and asks the
+// index which blocks are missing. Those are computed as background work, a few chunks at a time, on one
 // live worker after the other. A worker whose KV-cache worker is not ready is skipped. A worker
 // that kept nothing of two chunks in a row, with a sign of life between them, is full; when all are
 // full, the walk ends. Items that are put later are computed the same way, and another model
