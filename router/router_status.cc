@@ -66,8 +66,8 @@ void report_requests(const RouterStatus& router, StatusReply& reply) {
   if (router.availability.draining()) add(reply, "drained", drained ? "yes" : "no");
 }
 
-void report_precompute(const Precompute& precompute, StatusReply& reply) {
-  add(reply, "precompute", std::string(precompute.state()));
+void report_precompute(Instant now, const Precompute& precompute, StatusReply& reply) {
+  add(reply, "precompute", std::string(precompute.state(now)));
   add(reply, "precompute_at_rest", precompute.is_idle() ? "yes" : "no");
   add(reply, "items_precomputed", precompute.items_precomputed());
   add(reply, "items_given_up", precompute.items_given_up());
@@ -140,7 +140,7 @@ StatusReply RouterStatus::reply(Instant now, RequestId id) const {
     add(reply, "members_epoch", members.epoch());
     add(reply, "handed_on", precompute.is_migration_done() ? "yes" : "no");
   }
-  report_precompute(precompute, reply);
+  report_precompute(now, precompute, reply);
   report_verification(verifier, reply);
   report_records(replays, reply);
   report_workers(now, workers, reply);

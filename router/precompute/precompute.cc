@@ -27,18 +27,25 @@ Precompute::Precompute(PrecomputeConfig config, const WorkerTable& workers, cons
       missing_(assignment_, config_.chunk_tokens, config_.blamed_max),
       renamed_(config_.blocks != ItemBlockKind::prefix) {}
 
-std::string_view Precompute::state() const {
-  switch (stage_) {
-    case Stage::off:
-      return "off";
-    case Stage::walking:
-      return capacity_.some_ready() ? "running" : "waiting";
-    case Stage::done:
-      return "done";
-    case Stage::full:
-      return "full";
-  }
-  return "";
+std::string_view Precompute::state(Instant now) const {
+  if (stage_ == Stage::off) return "off";
+  if (stage_ == Stage::full) return "full";
+  if (is_done(now)) return "done";
+  return capacity_.some_ready() ? "running" : "waiting";
+}
+
+// A node that was not ready when its blocks were looked up gets them in another walk. A dead node is
+// not waited for.
+bool Precompute::is_done(Instant now) const {
+  return stage_ == Stage::done && !walk_due_ && std::ranges::none_of(behind_, [&](NodeId node) {
+           return workers_.alive(now, node) && capacity_.may_take(node, names_.model_version());
+         });
+}
+
+void Precompute::log_done(Step step) {
+  if (done_logged_ || !is_done(step.now)) return;
+  done_logged_ = true;
+  step.effects.log(LogLevel::info, "precompute_done", {{"items", items_precomputed_}});
 }
 
 bool Precompute::is_idle() const {
@@ -69,6 +76,7 @@ void Precompute::on_timer(Step step) {
     at = overdue ? running_.erase(at) : std::next(at);
   }
   work(step);
+  log_done(step);
   step.effects.set_timer(precompute_timer, step.now + config_.poll);
 }
 
@@ -102,6 +110,7 @@ void Precompute::follow(Step step, const std::string& model_version, const std::
 void Precompute::walk_again() {
   stage_ = Stage::walking;
   walk_due_ = false;
+  done_logged_ = false;
   walked_ = 0;
   last_listed_ = false;
   list_is_stale_ = list_job_ != 0;
@@ -198,7 +207,7 @@ void Precompute::work(Step step) {
     step.effects.start(list_job_ = step.next_id++, ListItems{walked_, config_.page_items});
   } else if (running_.empty()) {
     stage_ = Stage::done;
-    step.effects.log(LogLevel::info, "precompute_done", {{"items", items_precomputed_}});
+    log_done(step);
   }
 }
 
@@ -359,10 +368,12 @@ bool Precompute::on_executed(Step step, const Executed& executed) {
   const std::uint32_t written = executed.blocks_written - (system_written && executed.blocks_written > 0);
   items_precomputed_ += written;
   step.effects.count(Metric::item_blocks_precomputed, written);
-  if (executed.blocks_written == 0 && reused - system_reused < std::ssize(chunk.items)) {
+  const bool all_kept = written + reused - system_reused >= std::ssize(chunk.items);
+  if (executed.blocks_written == 0 && !all_kept) {
     on_nothing_kept(step, chunk);
   } else if (!chunk.items.front().refreshed) {  // refreshed items evict others to fit
     capacity_.keep(chunk.node);
+    if (!all_kept) behind_.insert(chunk.node);  // the next walk finds which are missing
   }
   work(step);
   return true;

@@ -91,8 +91,9 @@ class Precompute {
   bool on_executed(Step step, const Executed& executed);
   bool on_refused(Step step, const Refused& refused);
 
-  bool is_idle() const;            // no item is left to compute
-  std::string_view state() const;  // off | waiting | running | done | full
+  bool is_idle() const;  // no item is left to compute
+  // off | waiting | running | done | full. It is done once each live node that takes blocks has its own.
+  std::string_view state(Instant now) const;
   std::uint64_t items_precomputed() const { return items_precomputed_; }
   std::uint64_t items_given_up() const { return items_given_up_; }
   std::size_t items_hot() const { return assignment_.hot(); }
@@ -120,6 +121,8 @@ class Precompute {
   void watch_nodes(Step step);
   void refresh(Item item);
   bool may_catch_up(Instant now) const;
+  bool is_done(Instant now) const;
+  void log_done(Step step);
   NodeId next_chunk(Instant now);
   void leave_out(NodeId node, bool refreshed);
   void want(Instant now, std::span<const MissingItems::LookedUpItem> seen);
@@ -145,6 +148,7 @@ class Precompute {
   ItemNumber walked_ = 0;  // catalog position where the walk continues
   bool last_listed_ = false;
   bool walk_due_ = false;  // another walk follows this one: others stand in for an away node
+  bool done_logged_ = false;
   std::uint64_t list_job_ = 0;
   bool list_is_stale_ = false;  // it was asked before the walk restarted
   std::optional<BackgroundJob> lookup_;

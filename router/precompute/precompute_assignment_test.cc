@@ -49,6 +49,8 @@ struct Placed {
   Incarnation incarnation = 1;
   std::int64_t now = 0;
   int computed = 0, pulled = 0, killed = 0, walks = 0;
+  int done_logged = 0;
+  int forgets = 0;           // so many chunks, each its last block
   std::set<NodeId> full;     // keep nothing of the walk
   std::string poison;        // id of an item that kills
   ItemNumber listed_to = 0;  // listing is slow from this item on
@@ -65,6 +67,8 @@ struct Placed {
       if (const auto* start = std::get_if<Effects::Start>(&effect))
         list(start->job, std::get<ListItems>(start->work));
       if (const auto* send = std::get_if<Effects::Send>(&effect)) answer(send->to.node, send->message);
+      if (const auto* log = std::get_if<Effects::Log>(&effect))
+        done_logged += log->event == "precompute_done";
     }
   }
   void list(std::uint64_t job, const ListItems& asked) {
@@ -103,7 +107,9 @@ struct Placed {
       const SegmentBlock& block = chunk.blocks[i];
       if (chunk.plan.segments[i].kind != SegmentKind::item) continue;
       const bool there = block.at != 0 && index[*block.name].contains(block.at);
-      const bool kept = !full.contains(node) || chunk.retention.belongs;
+      const bool forgotten = forgets > 0 && i + 1 == chunk.blocks.size() && executed.blocks_written > 0;
+      forgets -= forgotten;
+      const bool kept = (!full.contains(node) && !forgotten) || chunk.retention.belongs;
       executed.reused.push_back(there && kept);
       if (!kept) continue;
       CHECK(index[*block.name].insert(node).second);
@@ -154,7 +160,7 @@ struct Placed {
           if (there.contains(node)) expected.insert(node);
       CHECK(index[one.block] == expected);
     }
-    CHECK(precompute.state() == "done");
+    CHECK(precompute.state({now}) == "done");
   }
 };
 
@@ -184,6 +190,31 @@ TEST_CASE("precompute: a node that comes late or returns gets its blocks") {
   p.run();
   p.check({1, 2, 3});
   CHECK(p.pulled == 2);
+}
+
+TEST_CASE("precompute: it is done once each live node has its blocks, also one that is ready late") {
+  Placed p;
+  p.start();
+  p.up.erase(3);  // alive, but its KV-cache worker is not ready
+  p.run();
+  CHECK(p.holders(1) == std::set<NodeId>{1, 2});
+  CHECK(p.precompute.state({p.now}) == "running");
+  CHECK(p.done_logged == 0);
+  p.up.insert(3);
+  p.run();
+  p.check({1, 2, 3});
+  CHECK(p.done_logged == 1);
+  p.run();
+  CHECK(p.done_logged == 1);
+}
+
+TEST_CASE("precompute: blocks of a chunk that were not kept are found by another walk") {
+  Placed p;
+  p.forgets = 2;
+  p.start();
+  p.run();
+  p.check({1, 2, 3});
+  CHECK(p.forgets == 0);
 }
 
 TEST_CASE("precompute: a node that lacks the model gets its blocks once it has it") {
@@ -265,11 +296,11 @@ TEST_CASE("hot items: one reaches a full node while the walk continues elsewhere
   Placed p{.refresh = quick, .full = {2}, .listed_to = 10};
   p.start({1, 2});
   p.run(10);
-  CHECK(p.precompute.state() == "running");
+  CHECK(p.precompute.state({p.now}) == "running");
   CHECK_FALSE(p.holders(1).contains(2));
   p.request(7, 10);
   p.run(3);
-  CHECK(p.precompute.state() == "running");
+  CHECK(p.precompute.state({p.now}) == "running");
   CHECK(p.holders(7) == std::set<NodeId>{1, 2});
 }
 
@@ -292,7 +323,7 @@ TEST_CASE(
   Placed p{.refresh = quick, .full = {1, 2}};
   p.start({1, 2});
   p.run();
-  CHECK(p.precompute.state() == "full");
+  CHECK(p.precompute.state({p.now}) == "full");
   p.begin(3);
   p.run();
   CHECK(p.holders(1) == std::set<NodeId>{3});

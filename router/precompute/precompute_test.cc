@@ -80,7 +80,7 @@ struct Bench {
   // tried again.
   void fruitless(bool system_reused = false) {
     execute(4, 0, system_reused);
-    REQUIRE(precompute.state() == "waiting");
+    REQUIRE(precompute.state({}) == "waiting");
     REQUIRE_FALSE(sent<Execute>().has_value());
     precompute.on_timer(at(10));
     REQUIRE(sent<StatusRequest>().has_value());
@@ -96,7 +96,7 @@ TEST_CASE("precompute: it starts when the KV-cache worker is ready, and asks unt
   Bench b;
   b.precompute.start(b.at(0));
   CHECK(b.sent<StatusRequest>().has_value());
-  CHECK(b.precompute.state() == "waiting");
+  CHECK(b.precompute.state({}) == "waiting");
   b.precompute.on_status(b.at(1), StatusReply{1, 1, Role::kv_worker, false});
   CHECK_FALSE(b.listing().has_value());
   b.precompute.on_timer(b.at(10));
@@ -104,7 +104,7 @@ TEST_CASE("precompute: it starts when the KV-cache worker is ready, and asks unt
   CHECK_FALSE(b.precompute.on_status(b.at(11), StatusReply{1, 1, Role::allocator, true}));
   b.precompute.on_status(b.at(12), StatusReply{1, 1, Role::kv_worker, true});
   CHECK(b.listing()->second.from == 0);
-  CHECK(b.precompute.state() == "running");
+  CHECK(b.precompute.state({}) == "running");
   CHECK_FALSE(b.precompute.is_idle());
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("precompute: only missing blocks are computed, in chunks, under the na
   CHECK(b.sent<Execute>()->blocks.at(1).owner == "item 4");
   b.execute(5, 1, true);
   CHECK(b.precompute.items_precomputed() == 3);
-  CHECK(b.precompute.state() == "done");
+  CHECK(b.precompute.state({}) == "done");
   CHECK(b.precompute.is_idle());
   b.precompute.add(b.at(6), item(9));
   CHECK_FALSE(b.precompute.is_idle());
@@ -161,7 +161,7 @@ TEST_CASE("precompute: movable blocks have the item mark, and the system prompt 
     CHECK((chunk.plan.segments.back().sees == VisibleSegments::all_before(see_system ? 1 : 0)));
     b.execute(4, see_system ? 2 : 1);
     CHECK(b.precompute.items_precomputed() == 1);
-    CHECK(b.precompute.state() == "done");
+    CHECK(b.precompute.state({}) == "done");
     b.precompute.add(b.at(5), item(2));  // an item that is put is computed likewise
     CHECK(b.sent<LookupBlocks>()->blocks.at(0).name ==
           (see_system ? block_names.item(std::vector<Token>{7, 2, 2, 2})
@@ -177,7 +177,7 @@ TEST_CASE("precompute: the walk continues page by page and skips items that do n
   CHECK(b.listing()->second.from == 2);
   b.list(4, {item(3)}, true);
   b.find(5, {1});
-  CHECK(b.precompute.state() == "done");
+  CHECK(b.precompute.state({}) == "done");
 }
 
 TEST_CASE("precompute: a full item area ends the walk, but put items are still tried") {
@@ -187,7 +187,7 @@ TEST_CASE("precompute: a full item area ends the walk, but put items are still t
   b.find(3, {0, 0, 0, 0});
   b.fruitless();
   b.execute(12, 0, true);
-  CHECK(b.precompute.state() == "full");
+  CHECK(b.precompute.state({}) == "full");
   CHECK(b.effects.list.size() == 2);  // only the count and the log
   b.precompute.add(b.at(13), item(9));
   b.find(14, {0});
@@ -202,7 +202,7 @@ TEST_CASE("precompute: a chunk of one item with a held system prompt detects a f
   b.find(3, {0});
   b.fruitless(true);
   b.execute(12, 0, true);
-  CHECK(b.precompute.state() == "full");
+  CHECK(b.precompute.state({}) == "full");
 }
 
 TEST_CASE("precompute: a silent KV-cache worker that keeps nothing does not count as full") {
@@ -213,7 +213,7 @@ TEST_CASE("precompute: a silent KV-cache worker that keeps nothing does not coun
   b.fruitless();
   b.execute(12, 3);
   CHECK(b.precompute.items_precomputed() == 2);
-  CHECK(b.precompute.state() == "done");
+  CHECK(b.precompute.state({}) == "done");
 }
 
 TEST_CASE("precompute: an overloaded worker is tried again after a pause, a refused item only once") {
@@ -233,7 +233,7 @@ TEST_CASE("precompute: an overloaded worker is tried again after a pause, a refu
   }
   CHECK_FALSE(b.sent<Execute>().has_value());
   CHECK(b.precompute.items_given_up() == 1);
-  CHECK(b.precompute.state() == "done");
+  CHECK(b.precompute.state({}) == "done");
 }
 
 TEST_CASE("precompute: it recovers from a silent index and a lost plan") {
@@ -345,15 +345,15 @@ TEST_CASE("precompute: the walk ends when every live worker is full, not when on
     take();
   };
   std::map<NodeId, int> tried;
-  for (int round = 0; round < 10 && c.precompute.state() != "full"; ++round) {
+  for (int round = 0; round < 10 && c.precompute.state({}) != "full"; ++round) {
     for (const NodeId node : {1, 3}) {
       c.ready(node);
       take();
     }
     for (const NodeId node : {1, 3})
-      while (!running[node].empty() && c.precompute.state() != "full") ++tried[node], fruitless(node);
+      while (!running[node].empty() && c.precompute.state({}) != "full") ++tried[node], fruitless(node);
   }
-  CHECK(c.precompute.state() == "full");
+  CHECK(c.precompute.state({}) == "full");
   CHECK(tried[1] >= 2);
   CHECK(tried[3] >= 2);
 }
@@ -371,7 +371,7 @@ TEST_CASE("precompute: one full worker does not end the walk while another keeps
     c.ready(1);
     for (const auto& chunk : c.chunks()) running.push_back(chunk);
   }
-  CHECK(c.precompute.state() == "done");
+  CHECK(c.precompute.state({}) == "done");
   CHECK(c.precompute.items_precomputed() == 4);
 }
 
@@ -445,12 +445,15 @@ struct BadItems {
     if (fails) {
       precompute.on_refused(step(), Refused{chunk.id, {RefusalKind::unavailable, "device_failed", "it did"}});
     } else {
-      precompute.on_executed(step(), Executed{chunk.id, {}, std::vector<std::uint8_t>(1), 1});
+      precompute.on_executed(
+          step(),
+          Executed{
+              chunk.id, {}, std::vector<std::uint8_t>(1), static_cast<std::uint32_t>(chunk.blocks.size())});
     }
   }
   void run() {
     start();
-    for (int round = 0; round < 5'000 && precompute.state() != "done"; ++round) {
+    for (int round = 0; round < 5'000 && precompute.state({now}) != "done"; ++round) {
       if (running.empty()) {
         now += 500;
         precompute.on_timer(step());
@@ -462,7 +465,7 @@ struct BadItems {
       }
       take_effects();
     }
-    CHECK(precompute.state() == "done");
+    CHECK(precompute.state({now}) == "done");
   }
   // Checks that bad items are given up and all others are computed.
   void judge() {
@@ -509,11 +512,11 @@ TEST_CASE("precompute: another model restarts the walk under its own names") {
   b.walk();
   b.list(2, {item(1)}, true);
   b.find(3, {1});
-  CHECK(b.precompute.state() == "done");
+  CHECK(b.precompute.state({}) == "done");
   b.precompute.follow(b.at(4), "m", "");
-  CHECK(b.precompute.state() == "done");
+  CHECK(b.precompute.state({}) == "done");
   b.precompute.follow(b.at(5), "m2", "");
-  CHECK(b.precompute.state() == "running");
+  CHECK(b.precompute.state({}) == "running");
   b.list(6, {item(1)}, true);
   CHECK(b.sent<LookupBlocks>()->blocks ==
         std::vector<BlockQuery>{{BlockNames(form, {"m2", "l"}).item(item(1).tokens), SegmentKind::item, 3}});
@@ -560,7 +563,7 @@ TEST_CASE("precompute: if plans look up no item blocks, it says so and does noth
   effects = {};
   precompute.add({{1}, next_id, effects}, item(1));
   CHECK(effects.list.empty());
-  CHECK(precompute.state() == "off");
+  CHECK(precompute.state({}) == "off");
 }
 
 }  // namespace precompute_test
