@@ -44,27 +44,36 @@ std::vector<Item> three_items() {
   return {{"a", "", {100, 101}, 501, {}}, {"b", "", {200}, 502, {}}, {"c", "", {100, 101}, 503, {}}};
 }
 
+// Writes the plan of a request. Its tokens are those of `seen` and `history`, which must outlive it.
+Candidate write(std::string_view plan, const PromptForm& form, const std::vector<ItemView>& seen,
+                const FittedHistory& history, const RepairChoice& repair = {}) {
+  const BlockNames names(form, context);
+  return find_plan(plan)->build({.form = form,
+                                 .names = &names,
+                                 .tenant = "t",
+                                 .user = "ann",
+                                 .history = history.tokens,
+                                 .events = history.events,
+                                 .items = seen,
+                                 .repair = repair,
+                                 .features = history.features,
+                                 .now = 9'000});
+}
+
 // A plan of a request, explained.
 struct Explained {
-  Candidate sent;
+  std::vector<SegmentBlock> blocks;
+  std::vector<kernels::Repair::ReusedSpan> reused_spans;
   Explanation why;
 
   Explained(std::string_view plan, const PromptForm& form, const Profile& profile,
             std::vector<std::uint8_t> reused, const RepairChoice& repair = {},
             const std::vector<Item>& items = three_items()) {
-    const BlockNames names(form, context);
     const std::vector<ItemView> seen = views(items);
     const FittedHistory history = fit_history(form, profile, item_positions(*find_plan(plan), form, seen));
-    sent = find_plan(plan)->build({.form = form,
-                                   .names = &names,
-                                   .tenant = "t",
-                                   .user = "ann",
-                                   .history = history.tokens,
-                                   .events = history.events,
-                                   .items = seen,
-                                   .repair = repair,
-                                   .features = history.features,
-                                   .now = 9'000});
+    const Candidate sent = write(plan, form, seen, history, repair);
+    blocks = sent.blocks;
+    reused_spans = sent.plan.repair.reused_spans;
     why = explain({sent, reused, seen, form, history});
   }
 
@@ -110,7 +119,7 @@ TEST_CASE("explanation: a prefix plan has the prompt's tokens, positions and wha
   CHECK(item.why.positions_max == 64);
   CHECK(item.why.cut == "");
   // Equal items have one block, computed ones are named if they are kept.
-  CHECK(s[1].block == to_hex(*item.sent.blocks[1].name));
+  CHECK(s[1].block == to_hex(*item.blocks[1].name));
   CHECK(s[1].block == s[3].block);
   CHECK(s[1].block.size() == 64);
   CHECK(s[4].block == "");
@@ -127,7 +136,7 @@ TEST_CASE("explanation: a block that came from another node names it, unless it 
   const std::vector<Item> items = three_items();
   const std::vector<ItemView> seen = views(items);
   const FittedHistory history = fit_history(form, history_of(1), 2);
-  Candidate sent = Explained("item", form, history_of(1), {}).sent;
+  Candidate sent = write("item", form, seen, history);
   for (const std::size_t i : {1, 2}) sent.blocks[i].at = 7;
   const std::vector<std::uint8_t> reused{1, 1, 0, 1};
   const Explanation why = explain({sent, reused, seen, form, history});
@@ -195,7 +204,7 @@ TEST_CASE("explanation: a block of prototypes says so") {
   const RepairChoice choice{.share = 0.5, .by = RepairChoice::By::tail, .prototypes = true};
   const Explained all("all_blocks", form, history_of(1), {}, choice);
   std::size_t of_prototypes = 0;
-  for (const auto& span : all.sent.plan.repair.reused_spans) {
+  for (const auto& span : all.reused_spans) {
     CHECK(all.why.segments[span.segment].source == "filled");
     CHECK(all.why.segments[span.segment].filled_by == Numbers{span.block});
     CHECK(all.why.segments[span.block].source == (span.of_prototypes ? "prototypes" : "computed"));
