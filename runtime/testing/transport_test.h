@@ -9,6 +9,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -110,6 +111,13 @@ struct TestNode {
     transport->meet(other.id, other.incarnation, other.transport->address());
   }
   double protocol_errors() const { return metrics.value(Metric::protocol_errors); }
+  // Waits until that many are counted: a request may arrive after its reader has given it up.
+  bool await_protocol_errors(double count) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(patient_us);
+    while (protocol_errors() < count && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return protocol_errors() == count;
+  }
 
   const NodeId id;
   const Incarnation incarnation;

@@ -292,7 +292,7 @@ TEST_CASE("ucx transport: a reader without a sealed owner's keys gets no page an
                              keys = has_some ? std::optional(generate_seal_keys()) : std::nullopt;
                            }));
     CHECK(said(reader.transport->pull(pull)) == "transfer_timeout");
-    CHECK(owner.protocol_errors() == ++refused);
+    CHECK(owner.await_protocol_errors(++refused));
     reader.transport->lose(1, 100);
   }
   CHECK(reader.protocol_errors() == 0);  // it received no reply
