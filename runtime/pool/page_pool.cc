@@ -28,6 +28,12 @@ PagePoolSizes pool_sizes(std::uint32_t pages, std::uint32_t page_tokens,
   return sizes;
 }
 
+void merge_area(PagePoolSizes& sizes, PoolArea from, PoolArea into) {
+  KindSet& moved = sizes.areas.at(index_of(from)).kinds;
+  sizes.areas.at(index_of(into)).kinds |= moved;
+  moved = 0;
+}
+
 PagePool::PagePool(const PagePoolSizes& sizes, std::uint64_t first_generation)
     : sizes_(sizes),
       areas_(sizes.areas.size()),

@@ -69,7 +69,7 @@ struct RemovedBlock {
 
 struct PagePoolSizes {
   struct Area {
-    KindSet kinds = 0;  // every kind belongs to one area
+    KindSet kinds = 0;  // every kind belongs to one area; 0 = the area has no blocks
     AreaSplit split;
   };
   std::uint32_t pages = 0;        // pages of the arena: the hard cap
@@ -83,6 +83,8 @@ inline PagePoolSizes pool_sizes(std::uint32_t pages, std::uint32_t page_tokens,
                                 std::initializer_list<std::uint32_t> area_pages) {
   return pool_sizes(pages, page_tokens, std::span(area_pages.begin(), area_pages.size()));
 }
+// Puts the blocks of the area `from` into `into`. The pages of `from` then have no blocks.
+void merge_area(PagePoolSizes& sizes, PoolArea from, PoolArea into);
 
 // Manages pages and blocks. Pointers to blocks stay valid until the block's pages are freed.
 // Finding, pinning and unpinning are O(1); adding or removing a block costs O(log blocks) plus its

@@ -304,6 +304,29 @@ TEST_CASE_FIXTURE(SmallPool, "page pool: the pages an area keeps are capped at i
   CHECK(sound());
 }
 
+TEST_CASE("page pool: a merged area has no blocks, and those of its kinds share the pages of the other") {
+  PagePoolSizes sizes = pool_sizes(10, 4, {0, 7, 3});
+  merge_area(sizes, PoolArea::item, PoolArea::user);
+  PagePool pool(sizes);
+  CHECK(pool.area_of(SegmentKind::system) == PoolArea::user);
+  CHECK(pool.area_of(SegmentKind::item) == PoolArea::user);
+  CHECK(pool.has_rows());
+  const auto put = [&](std::uint32_t n, SegmentKind kind, std::uint32_t pages) {
+    const PoolBlock* block = pool.reserve({named(n), kind, "", pages * 4});
+    return block && pool.commit(named(n), block->generation, 1) && pool.check_invariants().empty();
+  };
+  CHECK(put(1, SegmentKind::system, 1));
+  CHECK(put(2, SegmentKind::user, 6));
+  pool.pin(*pool.find(named(1)));
+  pool.unpin(*pool.find(named(1)));
+  CHECK(put(3, SegmentKind::item, 2));  // evicts the block used least recently, of whatever kind
+  CHECK(pool.find(named(2)) == nullptr);
+  CHECK(pool.find(named(1)) != nullptr);
+  CHECK(pool.used(PoolArea::user) == 3);
+  CHECK(pool.used(PoolArea::item) == 0);
+  CHECK(pool.cap(PoolArea::item) == 0);
+}
+
 TEST_CASE("pool areas: every kind of block has one area, and user blocks have their own") {
   for (int kind = 0; kind <= static_cast<int>(SegmentKind::beam); ++kind) {
     int areas = 0;
