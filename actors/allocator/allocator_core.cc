@@ -226,6 +226,7 @@ bool AllocatorCore::set_shares(std::vector<double> shares) {
 StatusReply AllocatorCore::status(RequestId id) const {
   StatusReply reply{id, config_.node, Role::allocator, settled(), {}};
   reply.fields = {{"split_epoch", std::to_string(split_.epoch)}};
+  if (!config_.item_area.empty()) reply.fields.push_back({"item_area", config_.item_area});
   for (std::size_t i = 0; i < split_.areas.size(); ++i) {
     const std::string area(area_table[i].name);
     reply.fields.push_back({area + "_pages", std::to_string(split_.areas[i].pages)});

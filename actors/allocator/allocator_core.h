@@ -29,6 +29,7 @@ struct AllocatorConfig {
   std::uint32_t pages = 0;  // pages in the node's pool
   // share per area (runtime/pool/pool_areas.h), 0..1; `remaining_pages` = what the others leave
   std::vector<double> shares;
+  std::string item_area;    // how the item area was sized, for the status; "" = not said
   Duration retry{100'000};  // between two attempts to set the split
   // Null: areas keep their sizes and lend. `first` is the area whose share is alpha.
   std::shared_ptr<placement::SplitPolicy> policy;

@@ -68,8 +68,22 @@ std::size_t pages_of(const PoolSettings& settings, std::size_t page_bytes) {
   return pages;
 }
 
-std::vector<double> shares_of(const PoolSettings& settings, bool has_rows) {
-  return area_shares({.item = settings.item_share, .row = settings.row_share}, has_rows);
+std::vector<double> shares_of(const PoolSettings& settings, const ItemArea& items, bool has_rows) {
+  return area_shares({.item = items.share, .row = settings.row_share}, has_rows);
+}
+
+PagePoolSizes area_sizes(const PoolSettings& settings, const ItemArea& items, bool has_rows,
+                         std::uint32_t pages, std::uint32_t page_tokens) {
+  PagePoolSizes sizes =
+      pool_sizes(pages, page_tokens, split_pages(pages, shares_of(settings, items, has_rows)));
+  if (items.in_user_area) merge_area(sizes, PoolArea::item, PoolArea::user);
+  return sizes;
+}
+
+router::ItemBlockKind item_blocks_of(const ServedModel& model) {
+  const RouterSettings& settings = model.config.router;
+  return router::item_block_kind(serving_policy(settings.policy, model.prompt), model.prompt,
+                                 settings.approximate);
 }
 
 router::RouterConfig router_config(const ServedModel& model, const NodeRoles& place) {
@@ -116,8 +130,7 @@ router::RouterConfig router_config(const ServedModel& model, const NodeRoles& pl
   c.budget_max = settings.deadline_max;
   c.coordinate = place.routers.size() > 1 || !config.model.versions.empty();
   c.features = {.every = features_asked_every, .needs_items = settings.needs_items};
-  if (config.pool.precompute_items)
-    c.precompute.blocks = router::item_block_kind(c.policy, model.prompt, settings.approximate);
+  if (config.pool.precompute_items) c.precompute.blocks = item_blocks_of(model);
   c.precompute.refresh.hot_share = config.pool.hot_share;
   c.verify.share = config.verify.share;
   c.verify.rounding = rounding_bounds(config).reuse;
@@ -149,12 +162,13 @@ actors::CacheMetaConfig cache_meta_config(const Config& config, const NodeRoles&
 }
 
 actors::KvWorkerConfig kv_worker_config(const Config& config, const NodeRoles& place,
-                                        const kernels::PageLayout& layout, std::uint32_t pages) {
+                                        const kernels::PageLayout& layout, std::uint32_t pages,
+                                        const ItemArea& items) {
   actors::KvWorkerConfig c;
   c.node = place.node;
   c.cache_metas = place.cache_metas;
   c.heartbeat = config.cluster.heartbeat;
-  c.pool = pool_sizes(pages, layout.page_tokens, split_pages(pages, shares_of(config.pool, false)));
+  c.pool = area_sizes(config.pool, items, false, pages, layout.page_tokens);
   c.check_reads = config.pool.check_reads;
   c.scrub.interval = config.pool.scrub_interval;
   c.scrub.cost = config.pool.scrub_cost;
@@ -186,11 +200,12 @@ actors::InferenceConfig inference_config(const ServedModel& model, const NodeRol
 }
 
 actors::AllocatorConfig allocator_config(const PoolSettings& settings, const NodeRoles& place,
-                                         std::uint32_t pages) {
+                                         std::uint32_t pages, const ItemArea& items) {
   actors::AllocatorConfig c;
   c.node = place.node;
   c.pages = pages;
-  c.shares = shares_of(settings, false);
+  c.shares = shares_of(settings, items, false);
+  c.item_area = items.rule;
   return c;
 }
 

@@ -240,7 +240,8 @@ TEST_SUITE("core configs") {
     config.set("pool.item_share", "0.3");
     config.set("pool.store_item_blocks", "true");
     const Small model;
-    const actors::KvWorkerConfig c = kv_worker_config(config, among, model.facts.layout, 100);
+    const ItemArea items = item_area(config.pool, {}, 100, false);
+    const actors::KvWorkerConfig c = kv_worker_config(config, among, model.facts.layout, 100, items);
     CHECK(c.node == 2);
     CHECK(c.cache_metas == std::vector<NodeId>{3, 4});
     CHECK(c.pulls);
@@ -252,10 +253,11 @@ TEST_SUITE("core configs") {
     REQUIRE(c.pool.areas.size() == 2);
     CHECK(c.pool.areas[0].split.pages == 30);
     CHECK(c.pool.areas[1].split.pages == 70);
-    CHECK_FALSE(kv_worker_config(config, alone, model.facts.layout, 100).pulls);
+    CHECK_FALSE(kv_worker_config(config, alone, model.facts.layout, 100, items).pulls);
     config.set("pool.store_item_blocks", "false");
-    CHECK_FALSE(kv_worker_config(config, alone, model.facts.layout, 100).store);
-    CHECK(allocator_config(config.pool, among, 100).shares == std::vector<double>{0.3, remaining_pages});
+    CHECK_FALSE(kv_worker_config(config, alone, model.facts.layout, 100, items).store);
+    CHECK(allocator_config(config.pool, among, 100, items).shares ==
+          std::vector<double>{0.3, remaining_pages});
   }
 
   TEST_CASE("inference config: has a lane per executor; tables are filled and sharded if there are any") {
@@ -472,7 +474,7 @@ std::vector<Default> defaults_of_edges() {
 }
 
 // Settings that the structs above do not have: those of machines, files and addresses, those that the
-// node reads itself, and shares of the pool, which sim/scenario/scenario_test.cc compares.
+// node reads itself, and shares of the pool (item_area_test.cc).
 const std::set<std::string_view> of_the_box{"node.data_dir",
                                             "pool.precompute_items",
                                             "node.drain_notice",
@@ -586,7 +588,7 @@ TEST_CASE("core configs: every setting of a core reaches its own field, and ever
   layout.page_tokens = 4, layout.bytes = 400;
   const deploy::NodeRoles roles{.node = 2, .routers = {1, 2}, .cache_metas = {3, 4}, .workers = {2, 5}};
   const Cores cores{deploy::router_config(model, roles), deploy::cache_meta_config(model.config, roles),
-                    deploy::kv_worker_config(model.config, roles, layout, 100),
+                    deploy::kv_worker_config(model.config, roles, layout, 100, {}),
                     deploy::inference_config(model, roles)};
   for (const Default& given : values_of(cores)) {
     CAPTURE(given.setting);
@@ -612,7 +614,7 @@ TEST_CASE("core configs: every setting of a core reaches its own field, and ever
   CHECK(cores.inference.routers == Nodes{1, 2});
   CHECK(cores.inference.model_version == "m7");
   CHECK(cores.inference.refill_bytes == model.config.model.table_refill);
-  const actors::AllocatorConfig allocator = deploy::allocator_config(model.config.pool, roles, 100);
+  const actors::AllocatorConfig allocator = deploy::allocator_config(model.config.pool, roles, 100, {});
   CHECK(allocator.node == 2);
   CHECK(allocator.pages == 100);
 }

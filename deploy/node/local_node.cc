@@ -292,7 +292,9 @@ void LocalNode::add_to(Host& host) {
 
 void LocalNode::add_worker_to(Host& host, const NodeCores& cores) {
   const NodeId node = roles_.node;
-  const actors::KvWorkerConfig kv = cores.kv_worker();
+  const ItemArea items = sized_item_area(cores.has_row_area());
+  const actors::KvWorkerConfig kv = cores.kv_worker(items);
+  log_areas(kv.pool, items);
   host.add({{node, Role::kv_worker},
             std::make_unique<actors::KvWorkerCore>(kv),
             kv_port_.get(),
@@ -302,7 +304,31 @@ void LocalNode::add_worker_to(Host& host, const NodeCores& cores) {
               model->as_model_actor(cores.inference_worker(*model), actor_ids()),
               model->compute.get(),
               model->compute->slots()});
-  host.add({{node, Role::allocator}, cores.allocator()});
+  host.add({{node, Role::allocator}, cores.allocator(items)});
+}
+
+// Counts the catalogs only where that decides the size. A Redis is asked once if its catalog has not been
+// read yet.
+ItemArea LocalNode::sized_item_area(bool has_rows) {
+  std::vector<ModelItemBlocks> blocks;
+  for (const auto& model : models_) {
+    if (config_.pool.item_share) break;
+    CatalogPointer catalog;
+    if (model->features && item_blocks_of(*model) != router::ItemBlockKind::none) {
+      if (!model->features->present_catalog()) model->features->find_users({}, profile_slot);
+      catalog = model->features->present_catalog();
+    }
+    blocks.push_back(model_item_blocks(*model, catalog));
+  }
+  return item_area(config_.pool, blocks, static_cast<std::uint32_t>(arena_->pages()), has_rows);
+}
+
+void LocalNode::log_areas(const PagePoolSizes& pool, const ItemArea& items) const {
+  if (!log_) return;
+  std::vector<LogField> fields{{"item_area", items.rule}};
+  for (std::size_t i = 0; i < pool.areas.size(); ++i)
+    fields.push_back({std::string(area_table[i].name) + "_pages", pool.areas[i].split.pages});
+  log_(LogLevel::info, "main", "pool_areas", fields);
 }
 
 }  // namespace troupe::deploy

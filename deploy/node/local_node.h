@@ -21,6 +21,7 @@
 #include "deploy/models/model_families.h"
 #include "deploy/node/coordination_port.h"
 #include "deploy/node/features.h"
+#include "deploy/node/item_area.h"
 #include "deploy/node/kv_worker_port.h"
 #include "deploy/node/node_cores.h"
 #include "deploy/node/node_roles.h"
@@ -96,6 +97,8 @@ class LocalNode {
   std::set<std::string> recorded_models() const;
   void report_loss(const std::string& what) const;
   void add_worker_to(Host& host, const NodeCores& cores);
+  ItemArea sized_item_area(bool has_rows);
+  void log_areas(const PagePoolSizes& pool, const ItemArea& items) const;
   ServedModel& first() const { return *models_.front(); }
   // actor ids of all models on these nodes
   std::vector<NodeId> actor_ids(std::span<const NodeId> nodes) const;

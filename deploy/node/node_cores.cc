@@ -82,15 +82,15 @@ std::uint32_t NodeCores::pull_parts() const {
 }
 
 // With several models, the KV-cache worker counts pages instead of tokens.
-actors::KvWorkerConfig NodeCores::kv_worker() const {
+actors::KvWorkerConfig NodeCores::kv_worker(const ItemArea& items) const {
   const auto pages = static_cast<std::uint32_t>(arena_->pages());
-  actors::KvWorkerConfig c = kv_worker_config(config_, roles_, models_.front()->facts.layout, pages);
+  actors::KvWorkerConfig c = kv_worker_config(config_, roles_, models_.front()->facts.layout, pages, items);
   c.incarnation = incarnation_;
   c.rows.borrowers = models_with_row_cache();
   if (config_.inference.overlap) c.pull_parts = pull_parts();
   const bool has_names = !models_.front()->name.empty();
-  c.pool = pool_sizes(pages, has_names ? 1 : models_.front()->facts.layout.page_tokens,
-                      split_pages(pages, shares()));
+  c.pool = area_sizes(config_.pool, items, has_row_area(), pages,
+                      has_names ? 1 : models_.front()->facts.layout.page_tokens);
   if (!has_names) return c;
   for (const auto& model : models_) c.models.push_back(model->number);
   c.token_bytes = static_cast<double>(arena_->page_bytes());
@@ -105,10 +105,6 @@ std::vector<NodeId> NodeCores::models_with_row_cache() const {
   return actor_ids;
 }
 
-std::vector<double> NodeCores::shares() const {
-  return shares_of(config_.pool, !models_with_row_cache().empty());
-}
-
 std::unique_ptr<Core> NodeCores::inference_worker(const ServedModel& model) const {
   actors::InferenceConfig c = inference_config(model, roles_);
   c.incarnation = incarnation_;
@@ -116,10 +112,10 @@ std::unique_ptr<Core> NodeCores::inference_worker(const ServedModel& model) cons
   return std::make_unique<actors::InferenceCore>(c);
 }
 
-std::unique_ptr<Core> NodeCores::allocator() const {
+std::unique_ptr<Core> NodeCores::allocator(const ItemArea& items) const {
   actors::AllocatorConfig c =
-      allocator_config(config_.pool, roles_, static_cast<std::uint32_t>(arena_->pages()));
-  c.shares = shares();
+      allocator_config(config_.pool, roles_, static_cast<std::uint32_t>(arena_->pages()), items);
+  c.shares = shares_of(config_.pool, items, has_row_area());
   c.policy = split_of(config_.pool);
   c.first = first_area(c.shares.size());
   c.window = config_.pool.split_window;

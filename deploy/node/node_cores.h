@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/kv_worker/kv_worker_core.h"
+#include "deploy/node/item_area.h"
 #include "deploy/node/node_roles.h"
 #include "deploy/node/served_model.h"
 #include "runtime/pool/page_arena.h"
@@ -19,17 +20,18 @@ class NodeCores {
   NodeCores(const Config& config, const NodeRoles& roles, const ServedModels& models, Incarnation incarnation,
             const PageArena* arena);
 
+  bool has_row_area() const { return !models_with_row_cache().empty(); }
+
   // Each throws ConfigError for invalid settings.
   std::unique_ptr<Core> router(const ServedModel& model) const;
   std::unique_ptr<Core> cache_meta() const;
-  actors::KvWorkerConfig kv_worker() const;
+  actors::KvWorkerConfig kv_worker(const ItemArea& items) const;
   std::unique_ptr<Core> inference_worker(const ServedModel& model) const;
-  std::unique_ptr<Core> allocator() const;
+  std::unique_ptr<Core> allocator(const ItemArea& items) const;
 
  private:
   std::uint32_t pull_parts() const;
   std::vector<NodeId> models_with_row_cache() const;
-  std::vector<double> shares() const;  // each pool area's share of the pages
 
   const Config& config_;
   const NodeRoles& roles_;

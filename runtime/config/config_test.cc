@@ -55,7 +55,7 @@ TEST_CASE("config: without a file every setting has its default") {
   const Config config;
   CHECK(config.pool.memory == 256 << 20);
   CHECK(config.pool.page_tokens == 4);
-  CHECK(config.pool.item_share == 0.5);
+  CHECK(config.pool.item_share == std::nullopt);
   CHECK_FALSE(config.pool.verify_on_read);
   CHECK(config.router.policy == "planner");
   CHECK(config.pool.kv_format == PoolSettings::KvFormat::f32);
@@ -156,7 +156,7 @@ TEST_CASE("config: command line values are checked like those of the file") {
   CHECK(error_of_set("http.port", std::string(65, '7')) ==
         "http.port is " + std::string(64, '7') + "; expected 0..65535");
   CHECK(error_of_set("http.port", "").starts_with("http.port is empty"));
-  CHECK(error_of_set("pool.item_share", "1.01") == "pool.item_share is 1.01; expected 0..1");
+  CHECK(error_of_set("pool.item_share", "1.01") == "pool.item_share is 1.01; expected 0..1 | auto");
   CHECK(error_of_set("nothing", "1").starts_with("there is no setting nothing; expected one of node"));
 }
 

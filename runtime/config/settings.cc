@@ -24,6 +24,10 @@ void put(setting_types::size& member, const SettingValue& value) {
 void put(setting_types::duration& member, const SettingValue& value) {
   member.us = std::get<std::int64_t>(value);
 }
+void put(setting_types::share& member, const SettingValue& value) {
+  const auto* number = std::get_if<double>(&value);
+  member = number ? std::optional(*number) : std::nullopt;
+}
 void put(auto& member, const SettingValue& value) {
   using Member = std::remove_reference_t<decltype(member)>;
   if constexpr (std::is_enum_v<Member>)
@@ -31,6 +35,8 @@ void put(auto& member, const SettingValue& value) {
   else
     member = std::get<Member>(value);
 }
+
+constexpr std::string_view auto_word = "auto";
 
 constexpr Setting choice_row(std::string_view name, std::string_view initial, std::string_view words,
                              std::string_view help, void (*write)(Settings&, const SettingValue&)) {
@@ -83,7 +89,7 @@ std::optional<double> parse_with_unit(std::string_view text, std::span<const Uni
 std::optional<double> parse_amount(SettingKind kind, std::string_view text) {
   if (kind == size) return parse_with_unit(text, size_units);
   if (kind == duration) return parse_with_unit(text, duration_units);
-  return kind == real ? parse_number<double>(text) : parse_number<std::int64_t>(text);
+  return kind == real || kind == share ? parse_number<double>(text) : parse_number<std::int64_t>(text);
 }
 
 bool in_range(const Setting& setting, double value) {
@@ -109,12 +115,15 @@ std::optional<SettingValue> value_of(const Setting& setting, std::string_view te
     case boolean:
       if (text != "true" && text != "false") return std::nullopt;
       return SettingValue(text == "true");
+    case share:
+      if (text == auto_word) return SettingValue(std::string(text));
+      break;
     default:
       break;
   }
   const auto amount = parse_amount(setting.kind, text);
   if (!amount || !in_range(setting, *amount)) return std::nullopt;
-  if (setting.kind == real) return SettingValue(*amount);
+  if (setting.kind == real || setting.kind == share) return SettingValue(*amount);
   if (*amount != std::floor(*amount)) return std::nullopt;
   return SettingValue(static_cast<std::int64_t>(*amount));
 }
@@ -173,6 +182,8 @@ std::string expected_of(const Setting& setting) {
       return range + (setting.unit.empty() ? "" : " " + std::string(setting.unit));
     case real:
       return range;
+    case share:
+      return range + " | " + std::string(auto_word);
   }
   return range;
 }

@@ -17,6 +17,7 @@ namespace troupe {
 enum class SettingKind : std::uint8_t {
   integer,
   real,
+  share,  // a real, or "auto": the node chooses it
   text,
   boolean,
   size,      // bytes; written e.g. as "512MiB"
@@ -27,6 +28,7 @@ enum class SettingKind : std::uint8_t {
 namespace setting_types {  // types of the members, by kind; a choice has its own enum
 using integer = std::uint32_t;
 using real = double;
+using share = std::optional<double>;  // nullopt = auto
 using text = std::string;
 using boolean = bool;
 using size = std::size_t;
@@ -71,7 +73,8 @@ struct Settings {
 // ---- the table ----
 
 // Value of a setting before it is written to its member. A duration is in microseconds, a choice the
-// index of its word; text is text, and all other kinds but real and boolean are integers.
+// index of its word; text is text, as is the share "auto", and all other kinds but real, share and
+// boolean are integers.
 using SettingValue = std::variant<std::int64_t, double, bool, std::string>;
 
 struct Setting {

@@ -70,6 +70,11 @@ TEST_CASE("settings: both ends of a range are valid, other values are refused") 
   CHECK(parsed<double>("pool.item_share", "1") == 1.0);
   CHECK(!takes("pool.item_share", "nan"));
   CHECK(!takes("pool.item_share", "-0.1"));
+  CHECK(!takes("pool.item_share", "1.01"));
+  CHECK(!takes("pool.item_share", "Auto"));
+  CHECK(!takes("pool.item_share", ""));
+  CHECK(!takes("pool.row_share", "auto"));
+  CHECK(expected_of(*find_setting("pool.item_share")) == "0..1 | auto");
   CHECK(!takes("pool.kv_format", "f32|f16"));
   CHECK(!takes("pool.kv_format", ""));
   CHECK(takes("pool.kv_format", "bf16"));
@@ -82,19 +87,23 @@ TEST_CASE("settings: a value is written to the member of its name") {
   Settings settings;
   CHECK(settings.pool.memory == 256 << 20);
   CHECK(settings.router.deadline == Duration{2'000'000});
-  CHECK(settings.pool.item_share == 0.5);
+  CHECK(settings.pool.item_share == std::nullopt);
   CHECK(settings.http.address == "127.0.0.1");
   set(settings, "pool.memory", "16TiB");
   set(settings, "pool.page_tokens", "256");
   set(settings, "pool.verify_on_read", "true");
   set(settings, "router.deadline", "1ms");
   set(settings, "router.affinity", "0.25");
+  set(settings, "pool.item_share", "0.25");
   set(settings, "http.address", "0.0.0.0");
   CHECK(settings.pool.memory == std::size_t{1} << 44);
   CHECK(settings.pool.page_tokens == 256);
   CHECK(settings.pool.verify_on_read);
   CHECK(settings.router.deadline == Duration{1'000});
   CHECK(settings.router.affinity == 0.25);
+  CHECK(settings.pool.item_share == 0.25);
+  set(settings, "pool.item_share", "auto");
+  CHECK(settings.pool.item_share == std::nullopt);
   CHECK(settings.http.address == "0.0.0.0");
   CHECK(settings.router.deadline_max == Duration{10'000'000});
 }

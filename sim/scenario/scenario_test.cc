@@ -95,7 +95,6 @@ TEST_CASE("scenario: its defaults are those of the settings") {
   CHECK(s.tenants_max == config.router.tenants_max);
   CHECK(s.pull_share == config.router.pull_share);
   CHECK(s.page_tokens == config.pool.page_tokens);
-  CHECK(s.item_share == config.pool.item_share);
   CHECK(s.row_share == config.pool.row_share);
   CHECK(s.store == config.pool.store_item_blocks);
   CHECK(s.precompute == config.pool.precompute_items);

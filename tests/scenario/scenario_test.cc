@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "tests/scenario/node_world.h"
@@ -247,6 +249,28 @@ TEST_SUITE("scenario") {
           CHECK(std::abs(after.items[i].score - before.items[i].score) < 1e-4);
       }
     }
+  }
+
+  TEST_CASE("scenario: item blocks are kept in the user area where only requests by name reuse them") {
+    const TestFolder folder, forms;
+    auto form = nlohmann::json::parse(std::ifstream(demo_world().model / "prompt.json"));
+    form["arrangements"] = {"causal", "item_first"};
+    form.erase("interchangeable");
+    forms.write("form.json", form.dump());
+    const std::string prompt = "model.prompt=" + (forms.path() / "form.json").string();
+    RunningNode box(World::caf, node_config(folder, {prompt}), true);
+    const auto& row = demo_world().requests[0];
+    const RankReply first = box.rank(1, row.user, row.candidates, "item");
+    box.settle();
+    const RankReply second = box.rank(2, row.user, row.candidates, "item");
+    CHECK(first.plan == "item");
+    CHECK(second.tokens_reused > first.tokens_reused + row.candidates.size());
+    CHECK(second.blocks_written == 0);
+    REQUIRE(second.items.size() == first.items.size());
+    for (std::size_t i = 0; i < first.items.size(); ++i)
+      CHECK(std::abs(second.items[i].score - first.items[i].score) < 1e-4);
+    CHECK(box.metric(Metric::item_pages) == 0);
+    CHECK(box.metric(Metric::user_pages) > 0);
   }
 
   TEST_CASE("scenario: a pool too small for one request still answers, and keeps nothing") {

@@ -92,14 +92,16 @@ std::shared_ptr<const sim::DeploymentConfig> deployment_config(const ServedModel
                                                                const NodeRoles& roles,
                                                                std::vector<Item> items) {
   const auto served = std::make_shared<sim::DeploymentConfig>();
-  served->items = std::move(items);
   served->history_events_max = model.config.router.history_events_max;
   const auto pages = static_cast<std::uint32_t>(pages_of(model.config.pool, model.facts.layout.page_bytes()));
+  const ModelItemBlocks blocks = model_item_blocks(model, items);
+  const ItemArea area = item_area(model.config.pool, {&blocks, 1}, pages, false);
+  served->items = std::move(items);
   served->router = router_config(model, roles);
   served->cache_meta = cache_meta_config(model.config, roles);
-  served->kv_worker = kv_worker_config(model.config, roles, model.facts.layout, pages);
+  served->kv_worker = kv_worker_config(model.config, roles, model.facts.layout, pages, area);
   served->inference = inference_config(model, roles);
-  served->allocator = allocator_config(model.config.pool, roles, pages);
+  served->allocator = allocator_config(model.config.pool, roles, pages, area);
   return served;
 }
 
