@@ -88,7 +88,8 @@ void print_plan(const PlanOptions& options, const Planning& plan, const std::vec
          "busy: share of time with pulls, while a node computes without pause; the limit is "
       << percent(options.alpha) << " (--alpha).\n"
       << where_shares_differ(options, all);
-  for (const auto& [p, moves] : all) std::cout << "\n" << p.name << ": " << p.why << "\n";
+  for (const auto& [p, moves] : all)
+    std::cout << "\n" << p.name << ": " << p.why << "\n" << item_area_text(p, plan.pool);
   const bool wants_metis = options.placement == "all" || options.placement == "metis";
   if (wants_metis && (all.empty() || all.back().planned.name != "metis"))
     std::cout << "\nmetis: not planned; it needs histories (--data with sequences) to know which items are "
@@ -162,6 +163,7 @@ json to_json(const Planning& plan, const std::vector<PlanOutcome>& all) {
     json one = placement_list(planned.placement, plan.ids);
     one["name"] = planned.name;
     one.update(figures(planned));
+    one.update(item_area_figures(planned, plan.pool));
     if (moves) one["moves"] = moves_list(*moves, plan.ids);
     result["placements"].push_back(std::move(one));
   }
@@ -275,10 +277,10 @@ void add_serving(Command command, PlanServeOptions& serve) {
       .default_shown();
   command
       .add_option("--item-share", serve.serve.item_share,
-                  "With --serve: initial fraction of a node's memory for items, 0 to 1")
+                  "With --serve: initial fraction of a node's memory for items, 0 to 1; default: as a node "
+                  "chooses it with pool.item_share: auto")
       .between(0.0, 1.0)
-      .needs(serving)
-      .default_shown();
+      .needs(serving);
   command.add_option("--seed", serve.serve.seed, "With --serve: seed of the simulation")
       .needs(serving)
       .default_shown();

@@ -13,6 +13,8 @@
 #include "deploy/data/request_trace.h"
 #include "deploy/lab/traces/trace_users.h"
 #include "placement/cost/device_profiles.h"
+#include "placement/split/item_area.h"
+#include "router/request/item_block.h"
 #include "sim/runs/load.h"
 #include "sim/world/world_data.h"
 
@@ -91,6 +93,20 @@ void set_nodes(const ServedTrace& trace, const TrialOptions& options, const Node
   s.pages = static_cast<std::uint32_t>(pages);
 }
 
+// Sizes the item area as a node with pool.item_share: auto does.
+double auto_item_share(const TrialOptions& options, const sim::Scenario& s) {
+  PromptForm form;
+  form.discriminant = {0};
+  form.arrangements = s.arrangements;
+  form.interchangeable = s.interchangeable;
+  const auto pages_for = [&](std::uint32_t tokens) { return (tokens + s.page_tokens - 1) / s.page_tokens; };
+  placement::ItemPages blocks{.shared = pages_for(s.system_tokens)};
+  if (router::item_block_kind(s.policy, form, s.approximate) != router::ItemBlockKind::none)
+    blocks.items = std::uint64_t{s.items} * pages_for(options.item_tokens);
+  return placement::share_of_pages(placement::item_area_pages(placement::wanted_pages(blocks), s.pages),
+                                   s.pages);
+}
+
 sim::Scenario scenario_for(const ServedTrace& trace, const TrialOptions& options, const NodeType& type,
                            std::uint32_t nodes) {
   sim::Scenario s;
@@ -106,7 +122,6 @@ sim::Scenario scenario_for(const ServedTrace& trace, const TrialOptions& options
   s.blocks_see_system = true;
   s.profiles.max =
       (std::min(trace.events_most(), history_events_kept) + trace.candidates_most()) * options.item_tokens;
-  s.item_share = options.item_share;
   const auto policy = router::find_policy(options.policy);
   if (!policy)
     throw std::invalid_argument("--policy is " + options.policy.substr(0, 40) + "; expected " +
@@ -116,6 +131,7 @@ sim::Scenario scenario_for(const ServedTrace& trace, const TrialOptions& options
   s.store = false;
   s.requests_per_s = static_cast<double>(trace.requests()) / trace.seconds();
   set_nodes(trace, options, type, s);
+  s.item_share = options.item_share.value_or(auto_item_share(options, s));
   return s;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "deploy/lab/planning/capacity.h"
@@ -19,9 +20,9 @@ struct TrialOptions {
   double speed = 1;            // speed-up of the trace's times
   std::uint64_t requests = 0;  // first requests of the trace to use; 0 = all
   std::string shape = "qwen2-1.5b", link = "100gbps", policy = "planner";
-  std::uint32_t item_tokens = 10;  // tokens of each item, in histories and as a candidate
-  std::uint64_t memory_bytes = 0;  // of each node, for keys and values
-  double item_share = 0.5;         // share of that memory for items (pool.item_share)
+  std::uint32_t item_tokens = 10;    // tokens of each item, in histories and as a candidate
+  std::uint64_t memory_bytes = 0;    // of each node, for keys and values
+  std::optional<double> item_share;  // share of that memory for items (pool.item_share); unset = auto
   std::uint64_t seed = 1;
   bool all_judged = false;  // judge the whole trace; false = its second half, so it must last some seconds
 };

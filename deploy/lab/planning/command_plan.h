@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "deploy/lab/planning/plan_item_area.h"
 #include "deploy/lab/planning/plan_placements.h"
 #include "runtime/config/config.h"
 
@@ -31,6 +32,7 @@ struct Planning {
   std::string source;            // source of the accesses, for output
   std::string model, policy;     // the model's directory and its policy; "" = a shape alone
   bool repaired = false;         // the model's blocks are repaired where they are reused
+  std::optional<PlanPool> pool;  // of a node that serves the model; unset for a shape alone
   std::string candidates_source = "default", user_tokens_source = "default";  // for output
 };
 // Throws std::invalid_argument for invalid options, ImportError for files, and what read_plan_model throws.

@@ -129,6 +129,7 @@ Planning plan_dataset(const PlanOptions& options, PlanSetup setup) {
     plan.model = model->directory;
     plan.policy = model->policy;
     plan.repaired = model->movable;
+    plan.pool = PlanPool{model->page_bytes, model->pool_pages, model->item_pages};
   }
   return plan;
 }

@@ -18,21 +18,27 @@ PlanModel read_plan_model(const Config& config, const std::filesystem::path& dat
   const router::RouterConfig router = router_config(model, NodeRoles{});
   const PromptForm& form = model.prompt;
   const router::ItemBlockKind kind = router::item_block_kind(router.policy, form, router.limits.approximate);
-  PlanModel plan{.directory = config.model.directory,
-                 .policy = router.policy.name(),
-                 .shape = model.facts.shape,
-                 .event_tokens = static_cast<std::uint32_t>(form.event.size()),
-                 .page_tokens = config.pool.page_tokens,
-                 .page_bytes = model.facts.layout.page_bytes()};
+  PlanModel plan{
+      .directory = config.model.directory,
+      .policy = router.policy.name(),
+      .shape = model.facts.shape,
+      .event_tokens = static_cast<std::uint32_t>(form.event.size()),
+      .page_tokens = config.pool.page_tokens,
+      .page_bytes = model.facts.layout.page_bytes(),
+      .pool_pages = static_cast<std::uint32_t>(pages_of(config.pool, model.facts.layout.page_bytes()))};
   if (kind == router::ItemBlockKind::none)
     throw std::invalid_argument(plan.directory + ": under router.policy " + plan.policy +
                                 ", requests to this model look up no blocks of "
-                                "items, so there is nothing to place; expected a form with item_first among "
+                                "items, so there is nothing to place: " +
+                                no_item_blocks +
+                                ". Expected a form with item_first among "
                                 "the arrangements that serve "
                                 "by default, a policy such as blocks+30, or router.approximate above 0");
   if (kind == router::ItemBlockKind::movable) plan.mark_tokens = static_cast<std::uint32_t>(form.item.size());
   plan.movable = kind == router::ItemBlockKind::movable;
-  for (Item& item : served_catalog(model, data)) {
+  std::vector<Item> items = served_catalog(model, data);
+  plan.item_pages = model_item_blocks(model, items).pages;
+  for (Item& item : items) {
     item.tokens = router::item_block_tokens(kind, form, item.tokens);
     plan.catalog.numbers.emplace(item.id, static_cast<placement::ItemNumber>(plan.catalog.ids.size()));
     plan.catalog.ids.push_back(std::move(item.id));

@@ -7,6 +7,7 @@
 
 #include "deploy/lab/planning/plan_input.h"
 #include "placement/cost/cost_model.h"
+#include "placement/split/item_area.h"
 #include "runtime/config/config.h"
 
 namespace troupe::deploy {
@@ -21,6 +22,8 @@ struct PlanModel {
   bool movable = false;            // the blocks are repaired where they are reused
   std::uint32_t page_tokens = 0;
   std::uint64_t page_bytes = 0;
+  std::uint32_t pool_pages = 0;     // of pool.memory
+  placement::ItemPages item_pages;  // of the catalog's blocks, and of those that all requests use
 
   std::uint64_t block_bytes(std::uint32_t tokens) const {  // whole pages
     return (tokens + page_tokens - 1) / page_tokens * page_bytes;

@@ -36,9 +36,11 @@ TEST_SUITE("plan model") {
   }
 
   TEST_CASE("plan model: a policy that looks up no item blocks leaves nothing to place") {
-    CHECK_THROWS_WITH_AS(read_plan_model(demo_config("user"), demo / "world"),
-                         doctest::Contains("look up no blocks of items, so there is nothing to place"),
-                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(
+        read_plan_model(demo_config("user"), demo / "world"),
+        doctest::Contains("look up no blocks of items, so there is nothing to place: no item "
+                          "blocks are reused. Expected "),
+        std::invalid_argument);
   }
 
   TEST_CASE("plan model: the plan has the model's shape and sizes") {
@@ -52,6 +54,35 @@ TEST_SUITE("plan model") {
     CHECK(plan.setup.shape.name == model.shape.name);
     CHECK(plan.workload.items.count() == 1600);
     CHECK(plan.workload.items.total_bytes() == 1600 * model.page_bytes);
+  }
+
+  TEST_CASE("plan model: the item area is that of the fullest node, in pages of the model") {
+    Config config = demo_config("planner");
+    config.set("pool.memory", "16MiB");
+    const Planning plan = make_planning(
+        {.data = (demo / "world").string(), .memory_bytes = 8'000'000, .candidates = 50, .served = config});
+    REQUIRE(plan.pool);
+    CHECK(plan.pool->pages == (16 << 20) / plan.pool->page_bytes);
+    CHECK(plan.pool->item_blocks.items == 1600);
+    CHECK(plan.pool->item_blocks.shared == 2);
+    PlannedPlacement planned{.name = "p", .placement = placement::Placement({1, 2}, 0)};
+    planned.node_bytes = {100 * plan.pool->page_bytes, 40 * plan.pool->page_bytes};
+    const PlanItemArea part = plan_item_area(planned, *plan.pool);
+    CHECK(part.pages == 127);
+    CHECK(part.auto_pages == 2002);
+    CHECK(part.is_auto());
+    CHECK(item_area_figures(planned, plan.pool)["item_share"] == "auto");
+    planned.node_bytes[1] = 4'000 * plan.pool->page_bytes;  // more than half of the pool
+    const PlanItemArea most = plan_item_area(planned, *plan.pool);
+    CHECK(most.pages == 5'002);
+    CHECK_FALSE(most.is_auto());
+    CHECK(most.share * plan.pool->pages >= 5'002);
+    CHECK(item_area_figures(planned, plan.pool)["item_share"] == most.share);
+    planned.node_bytes[1] = 6'000 * plan.pool->page_bytes;
+    CHECK(item_area_figures(planned, plan.pool)["item_share"].is_null());
+    CHECK(item_area_text(planned, plan.pool).find("pool.memory is too small") != std::string::npos);
+    CHECK(item_area_text(planned, {}).empty());
+    CHECK(item_area_figures(planned, {})["item_share"] == "auto");
   }
 
   TEST_CASE("plan model: a trace gives the accesses and what is requested together") {
