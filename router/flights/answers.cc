@@ -49,7 +49,8 @@ TokenCount count_tokens(Step step, const Candidate& sent, const std::vector<std:
   step.effects.count(Metric::tokens_reused, count.reused);
   step.effects.count(Metric::blocks_hit_item, hits[0]);
   step.effects.count(Metric::blocks_hit_user, hits[1]);
-  step.effects.count(Metric::blocks_computed_item, misses[0]);
+  const auto in_place = static_cast<double>(sent.in_place.size());  // their blocks were missing, too
+  step.effects.count(Metric::blocks_computed_item, misses[0] + in_place);
   step.effects.count(Metric::blocks_computed_user, misses[1]);
   return count;
 }

@@ -180,7 +180,42 @@ void Planning::on_found(Step step, BlocksFound found) {
   const PlanCost& last = flight->plans.back().cost;
   flight->held = HeldBlocks::of(std::move(found), last.first() + last.asked(), pull_cost_.share());
   if (!flight->held) step.effects.count(Metric::protocol_errors);
+  if (flight->held) compute_in_place(step, *flight);
   choose_plan(step, *flight);
+}
+
+// Builds anew the plans that miss blocks of items which precomputing makes: with these items in their place.
+// The index's answer is reduced to the blocks that are still asked for.
+void Planning::compute_in_place(Step step, Flight& flight) {
+  const std::string& model = flight.pinned.model_version;
+  if (!precompute_.makes(ItemBlockKind::movable, model)) return;
+  std::vector<bool> kept(flight.held->size(), true);
+  std::vector<std::uint8_t> missed(flight.request->items().size());
+  bool any = false;
+  for (PlanOption& plan : flight.plans) {
+    const PlanKind* kind = find_plan(plan.candidate.name);
+    if (!kind || kind->item_blocks != ItemBlockKind::movable) continue;
+    const std::vector<std::uint8_t> missing =
+        drop_missing_items(plan.candidate, plan.cost.first(), *flight.held, kept);
+    if (missing.empty()) continue;
+    auto built = flight.request->candidate_in_place(kind->name, config_.form, names_.of(model), missing);
+    TROUPE_CHECK(built, "a plan that moves blocks of items can compute them in their place");
+    plan.candidate = std::move(*built);
+    for (std::size_t i = 0; i < missing.size(); ++i) missed.at(i) |= missing[i];
+    any = true;
+  }
+  if (!any) return;
+  flight.held->keep_only(kept);
+  std::size_t asked = 0;
+  for (PlanOption& plan : flight.plans) {
+    plan.cost = PlanCost(config_.costs, plan.candidate, asked);
+    asked += plan.cost.asked();
+  }
+  if (!share_.is_present(flight.pinned)) return;
+  std::vector<ItemView> items;
+  for (std::size_t i = 0; i < missed.size(); ++i)
+    if (missed[i] != 0) items.push_back(flight.request->items()[i]);
+  precompute_.note_missing(step, items);
 }
 
 void Planning::on_lookup_late(Step step, Flight& flight) {

@@ -3,6 +3,10 @@
 // and the choice of the plan. Other kinds than ranking skip the stages that they do not need
 // (router/request/request.h). The index only says what is worth reusing. If it is silent or has no
 // leader, the flight continues without it (promise 7). Attempts then runs the plan.
+//
+// An approximate plan that lacks the block of an item can make it, alone and with a repair, or compute the
+// item exactly in its place and make none. The second is less work and exact. It is chosen where precomputing
+// makes the missing block; otherwise requests would never find it.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -52,6 +56,7 @@ class Planning {
   void on_no_features(Step step, Flight& flight, Refusal refusal);
   void plan(Step step, Flight& flight);
   void look_up(Step step, Flight& flight, NodeId leader);
+  void compute_in_place(Step step, Flight& flight);
   void choose_plan(Step step, Flight& flight);
 
   Config config_;

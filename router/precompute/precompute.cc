@@ -12,6 +12,9 @@ namespace {
 // Blame added to an item. A failure with it (a lost worker or a refusal) adds half of the maximum.
 // A silence adds less, because a message may have been lost.
 constexpr std::uint32_t blame_silent = 1, blame_failed = 3;
+// Chunks after the walk of which nothing is kept until the item area counts as full. One may be due to a
+// silent KV-cache worker.
+constexpr std::uint32_t unkept_max = 2;
 
 }  // namespace
 
@@ -112,10 +115,12 @@ void Precompute::walk_again() {
   walk_due_ = false;
   done_logged_ = false;
   walked_ = 0;
+  unkept_ = 0;
   last_listed_ = false;
   list_is_stale_ = list_job_ != 0;
   lookup_.reset();
   changed_.clear();  // the walk will find them
+  missed_.clear();
   missing_.clear();
   behind_.clear();
 }
@@ -373,7 +378,9 @@ bool Precompute::on_executed(Step step, const Executed& executed) {
     on_nothing_kept(step, chunk);
   } else if (!chunk.items.front().refreshed) {  // refreshed items evict others to fit
     capacity_.keep(chunk.node);
-    if (!all_kept) behind_.insert(chunk.node);  // the next walk finds which are missing
+    unkept_ = 0;
+    // the next walk finds which are missing
+    if (!all_kept && stage_ == Stage::walking) behind_.insert(chunk.node);
   }
   work(step);
   return true;
@@ -381,15 +388,20 @@ bool Precompute::on_executed(Step step, const Executed& executed) {
 
 // Either the item area is full or the KV-cache worker was silent for a while. The KV-cache worker
 // is asked before the next attempt, after which only the first cause remains. The items are not to
-// blame.
+// blame. After the walk a chunk is not tried again: its items are, when requests miss them.
 void Precompute::on_nothing_kept(Step step, const BackgroundJob& chunk) {
-  if (stage_ != Stage::walking || chunk.items.front().refreshed) return;
+  if (chunk.items.front().refreshed) return;
+  if (stage_ == Stage::done && ++unkept_ >= unkept_max) return become_full(step);
+  if (stage_ != Stage::walking) return;
   capacity_.keep_nothing(chunk.node);
   std::vector<Wanted> items;
   for (const Wanted& wanted : chunk.items)
     items.push_back({.item = wanted.item, .node = wanted.node, .at = wanted.at});
   missing_.give_back(items);
-  if (!capacity_.none_has_capacity(step.now)) return;
+  if (capacity_.none_has_capacity(step.now)) become_full(step);
+}
+
+void Precompute::become_full(Step step) {
   stage_ = Stage::full;
   missing_.keep_refreshed();
   step.effects.log(
@@ -439,6 +451,7 @@ bool Precompute::on_refused(Step step, const Refused& refused) {
 std::string Precompute::check_bounds() const {
   if (running_.size() > config_.running_max) return "precompute: more background plans than running_max";
   if (changed_.size() > config_.changed_max) return "precompute: more put items than changed_max";
+  if (missed_.size() > config_.changed_max) return "precompute: more missed items than changed_max";
   if (missing_.blamed() > config_.blamed_max) return "precompute: more suspects than blamed_max";
   // At most two pages are missing, and what was given back.
   const std::size_t copies = assignment_.planned() ? std::max<std::size_t>(1, capacity_.size()) : 1;

@@ -10,6 +10,11 @@
 // lists what is missing where, background_capacity.h says which nodes take chunks; this class does
 // the walk and the background jobs.
 //
+// While it makes missing blocks, approximate plans compute items without a block in their place and
+// keep no block of them (flights/planning.h). So a block that was evicted or lost after the walk is
+// made anew once a request misses it. If two such chunks in a row are not kept, the item area counts
+// as full, and the blocks are left to requests again.
+//
 // With ItemAssignment each block goes to its assigned nodes: one computes it, the others pull it.
 // Blocks that a node does not take now are left out. After the walk, when that node takes blocks,
 // the catalog is walked once more. The assignment changes while requests are served
@@ -24,6 +29,7 @@
 // chunk are blamed. An item that fails again by itself is given up on all nodes.
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -50,10 +56,10 @@ struct PrecomputeConfig {
   std::uint32_t chunk_tokens = 2'000;          // tokens per background plan; it has at least one item
   std::uint32_t running_max = 2;               // background plans at a time
   std::uint32_t blamed_max = 4'096;            // items that are remembered as suspects
-  std::uint32_t changed_max = 4'096;           // waiting put and hot items; more are computed only on request
-  std::uint32_t asked_max = 16;                // KV-cache workers asked for readiness at a time
-  Duration poll{200'000};                      // period of asking KV-cache workers and of checking deadlines
-  Duration pause{200'000};                     // after a refusal
+  std::uint32_t changed_max = 4'096;  // waiting put, hot and missed items; more are computed only on request
+  std::uint32_t asked_max = 16;       // KV-cache workers asked for readiness at a time
+  Duration poll{200'000};             // period of asking KV-cache workers and of checking deadlines
+  Duration pause{200'000};            // after a refusal
   Duration lookup_wait{1'000'000};
   Duration budget{30'000'000};  // of a background plan
   RefreshConfig refresh;
@@ -75,6 +81,12 @@ class Precompute {
   void drop(const std::string& item);  // the item was deleted
   // Records a request's candidates; they are of the model and catalog that are followed.
   void note_accesses(Step step, std::span<const ItemView> items);
+  // Returns true if missing blocks of this kind and model are made in the background, so that requests need
+  // not make them.
+  bool makes(ItemBlockKind blocks, std::string_view model_version) const;
+  // Records that no node has the blocks of these items of a request. Those that the walk has passed are made
+  // anew.
+  void note_missing(Step step, std::span<const ItemView> items);
   void follow(Step step, const std::string& model_version, const std::string& catalog_version);
   void lose(Step step, std::span<const NodeId> nodes);  // retries elsewhere what ran there
   // The worker table has new nodes, and those in `leaving` leave. Blocks belong to the others,
@@ -128,6 +140,7 @@ class Precompute {
   void want(Instant now, std::span<const MissingItems::LookedUpItem> seen);
   void want_all(Instant now, const std::vector<Wanted>& items);
   void on_nothing_kept(Step step, const BackgroundJob& chunk);
+  void become_full(Step step);
   void blame(Step step, const BackgroundJob& chunk, std::uint32_t blame, std::string_view why);
   void blame_loss(Step step, const BackgroundJob& chunk);
   bool fits(const Item& item) const;
@@ -152,7 +165,9 @@ class Precompute {
   std::uint64_t list_job_ = 0;
   bool list_is_stale_ = false;  // it was asked before the walk restarted
   std::optional<BackgroundJob> lookup_;
-  std::deque<Item> changed_;  // put or hot items, not looked up yet
+  std::deque<Item> changed_;                   // put, hot or missed items, not looked up yet
+  std::set<std::string, std::less<>> missed_;  // ids of items noted as missing since it was last idle
+  std::uint32_t unkept_ = 0;  // chunks after the walk, the last ones, of which nothing was kept
   std::set<NodeId> behind_;   // nodes for which blocks were left out
   std::set<NodeId> leaving_;
   std::map<std::uint64_t, BackgroundJob> running_;

@@ -18,6 +18,22 @@ void Precompute::note_accesses(Step step, std::span<const ItemView> items) {
   if (changed_.size() > waiting_before) work(step);
 }
 
+bool Precompute::makes(ItemBlockKind blocks, std::string_view model_version) const {
+  return (stage_ == Stage::walking || stage_ == Stage::done) && config_.blocks == blocks &&
+         names_.model_version() == model_version;
+}
+
+// Many requests may miss an item before its block is made, so each item is queued once until nothing is left
+// to compute.
+void Precompute::note_missing(Step step, std::span<const ItemView> items) {
+  if (stage_ != Stage::done) return;
+  if (is_idle()) missed_.clear();
+  const std::size_t waiting_before = changed_.size();
+  for (const ItemView& item : items)
+    if (missed_.size() < config_.changed_max && missed_.emplace(item.id).second) refresh(item.copy());
+  if (changed_.size() > waiting_before) work(step);
+}
+
 // Queues an item, so that its block is looked up and brought to its assigned nodes. Computes the
 // block's name anew for the model whose blocks are precomputed. The item's own name may belong to
 // another model: the process's first one (catalog), the current one (write over HTTP), or the

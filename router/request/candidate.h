@@ -14,6 +14,8 @@ struct Candidate {
   std::string_view name;  // name in the table of plans (plans.h), or the request kind's name
   Plan plan;
   std::vector<SegmentBlock> blocks;  // one per segment; without an owner: the system prompt's block
+  // Indices of the items that are computed in their place, where the plan reuses the blocks of the others.
+  std::vector<std::uint32_t> in_place = {};
 };
 
 // Returns true if the index (cache-meta) is asked which nodes have this block. It is not asked for

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/base/check.h"
+
 namespace troupe::router {
 
 std::optional<HeldBlocks> HeldBlocks::of(BlocksFound found, std::size_t asked, double pull_share) {
@@ -17,6 +19,11 @@ std::optional<HeldBlocks> HeldBlocks::of(BlocksFound found, std::size_t asked, d
 
 HeldBlocks::HeldBlocks(BlocksFound found, double pull_share)
     : found_(std::move(found)), pull_share_(pull_share) {
+  index_holders();
+}
+
+void HeldBlocks::index_holders() {
+  begins_.clear();
   begins_.reserve(found_.counts.size() + 1);
   begins_.push_back(0);
   for (const std::uint8_t count : found_.counts) begins_.push_back(begins_.back() + count);
@@ -32,6 +39,23 @@ double HeldBlocks::missing(std::size_t block, NodeId node) const {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end() ? 0 : pull_share_;
 }
 
+void HeldBlocks::keep_only(const std::vector<bool>& kept) {
+  TROUPE_CHECK(kept.size() == size(), "each block is kept or dropped");
+  std::vector<NodeId> holders_kept;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    if (!kept[i]) continue;
+    const std::span<const NodeId> nodes = holders(i);
+    holders_kept.insert(holders_kept.end(), nodes.begin(), nodes.end());
+    found_.counts[next] = found_.counts[i];
+    found_.uses[next++] = found_.uses[i];
+  }
+  found_.counts.resize(next);
+  found_.uses.resize(next);
+  found_.holders = std::move(holders_kept);
+  index_holders();
+}
+
 NodeId HeldBlocks::best_holder(std::size_t first, std::size_t count) const {
   const auto begin = found_.holders.begin();
   std::vector<NodeId> nodes(begin + begins_.at(first), begin + begins_.at(first + count));
@@ -44,6 +68,21 @@ NodeId HeldBlocks::best_holder(std::size_t first, std::size_t count) const {
     at = next;
   }
   return best;
+}
+
+std::vector<std::uint8_t> drop_missing_items(const Candidate& candidate, std::size_t first,
+                                             const HeldBlocks& held, std::vector<bool>& kept) {
+  std::vector<std::uint8_t> missing;
+  std::size_t block = first;
+  for (std::size_t i = 0; i < candidate.blocks.size(); ++i) {
+    if (!is_asked_for(candidate.blocks[i])) continue;
+    const std::size_t at = block++;
+    if (candidate.plan.segments[i].kind != SegmentKind::item) continue;
+    missing.push_back(held.is_kept(at) ? 0 : 1);
+    if (missing.back() != 0) kept.at(at) = false;
+  }
+  if (std::ranges::find(missing, 1) == missing.end()) missing.clear();
+  return missing;
 }
 
 }  // namespace troupe::router

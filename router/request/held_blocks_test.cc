@@ -47,5 +47,39 @@ TEST_CASE("held blocks: a block held here costs nothing, one held elsewhere a qu
   CHECK(held->missing(3, 4) == 1);
 }
 
+TEST_CASE("held blocks: only the blocks that are still asked for keep their holders and uses") {
+  auto held = HeldBlocks::of(found(), 5, 0.25);
+  held->keep_only({true, false, true, false, true});
+  CHECK(held->size() == 3);
+  CHECK(held->holders(0).size() == 2);
+  CHECK(held->holders(1).front() == 2);
+  CHECK(held->holders(2).front() == 4);
+  CHECK(held->uses(1) == 3);
+  CHECK(held->missing(2, 4) == 0);
+  CHECK(held->best_holder(0, 3) == 4);
+  CHECK(held->found().holders == std::vector<NodeId>{3, 4, 2, 4});
+}
+
+TEST_CASE("held blocks: the missing item blocks of a candidate are found by their place in the question") {
+  // Blocks in question: one of another candidate; a user's, and three items'.
+  const auto held = HeldBlocks::of(found(), 5, 0.25);
+  Candidate candidate;
+  const auto add = [&](SegmentKind kind, const std::string& owner, bool named) {
+    candidate.plan.segments.push_back({.kind = kind, .tokens = {1}});
+    candidate.blocks.push_back({named ? std::optional<BlockName>(BlockName{}) : std::nullopt, owner, 0});
+  };
+  add(SegmentKind::system, "", true);
+  add(SegmentKind::user, "u", true);
+  for (const char* item : {"a", "b", "c"}) add(SegmentKind::item, item, true);
+  add(SegmentKind::item, "", false);  // a reused span
+  std::vector<bool> kept(5, true);
+  CHECK(drop_missing_items(candidate, 1, *held, kept) == std::vector<std::uint8_t>{0, 1, 0});
+  CHECK(kept == std::vector<bool>{true, true, true, false, true});
+  const auto all = HeldBlocks::of({1, {1, 1, 1, 1}, {3, 4, 2, 4}, {1, 2, 3, 4}}, 4, 0.25);
+  std::vector<bool> all_kept(4, true);
+  CHECK(drop_missing_items(candidate, 0, *all, all_kept).empty());
+  CHECK(all_kept == std::vector<bool>(4, true));
+}
+
 }  // namespace
 }  // namespace troupe::router

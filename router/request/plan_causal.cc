@@ -3,7 +3,8 @@
 //
 //   causal: computed in full, except for the user's block
 //   blocks: items reuse keys and values of blocks that were computed alone, with a repair (RcLLM);
-//           with all of their tokens repaired it equals the plain prompt
+//           with all of their tokens repaired it equals the plain prompt. An item without a block may
+//           be computed in its place instead, as in the plain prompt
 //   all_blocks: the events of the history do so too, or the parts that prototypes replace
 #include "router/request/item_block.h"
 #include "router/request/plan_writer.h"
@@ -93,9 +94,10 @@ Candidate reusing(std::string_view name, const RankPrompt& prompt, ReusedParts r
     else
       plan.add_block(SegmentKind::user, part.tokens, owner_of_user(prompt.tenant, prompt.user));
   }
+  const auto is_block = [&](std::size_t item) { return reused.items && !prompt.is_in_place(item); };
   for (const ItemView& item : prompt.items) {
     items.push_back(candidate_tokens(prompt, item));
-    if (reused.items) plan.add_block(SegmentKind::item, items.back(), std::string(item.id));
+    if (is_block(items.size() - 1)) plan.add_block(SegmentKind::item, items.back(), std::string(item.id));
   }
   plan.end_blocks();
   std::int32_t place = size32(prompt.form.system);
@@ -110,11 +112,13 @@ Candidate reusing(std::string_view name, const RankPrompt& prompt, ReusedParts r
   } else {
     place = begin(plan, prompt);
   }
-  for (const Tokens& item : items) {
-    if (reused.items)
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const Tokens& item = items[i];
+    if (is_block(i))
       plan.add_reused_span(place);
     else
       plan.add(SegmentKind::item, item, place);
+    if (reused.items && !is_block(i)) plan.note_in_place(i);
     place += size32(item);
     plan.add_score(place);
     place += size32(prompt.form.score);

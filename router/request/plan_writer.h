@@ -47,6 +47,8 @@ class PlanWriter {
   // Adds a block that is made of prototypes; it is never kept.
   void add_block_of_prototypes(const Tokens& tokens) { add(SegmentKind::user, tokens, 0, {}); }
   void end_blocks() { hidden_.end = count(); }
+  // Records that this item is computed in its place.
+  void note_in_place(std::size_t item) { made_.in_place.push_back(static_cast<std::uint32_t>(item)); }
   // Adds the reused span that the next block fills.
   void add_reused_span(std::int32_t start, bool of_prototypes = false);
   // Chooses the tokens of the spans that are computed, as the prompt asks. Called before finish.

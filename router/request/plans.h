@@ -40,7 +40,11 @@ struct RankPrompt {
   std::span<const Feature> features = {};
   std::int64_t now = 0;
   std::int64_t scenario = 0;
+  // Used by plans that move blocks of items: 1 for each item that is computed in its place instead, exactly
+  // and without a block; empty = none.
+  std::span<const std::uint8_t> in_place = {};
 
+  bool is_in_place(std::size_t item) const { return item < in_place.size() && in_place[item] != 0; }
   Tokens tokens_of(const ItemView& item) const { return {catalog, item.tokens}; }
 };
 

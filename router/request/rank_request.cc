@@ -68,6 +68,9 @@ class Ranking final : public Request {
     return {.user_tokens = user_tokens_, .item_tokens = sum_of(items_)};
   }
   std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) override;
+  std::optional<Candidate> candidate_in_place(std::string_view plan, const PromptForm& form,
+                                              const BlockNames& names,
+                                              std::span<const std::uint8_t> in_place) const override;
 
   Message reply(RunResult&& result) override;
 
@@ -79,6 +82,8 @@ class Ranking final : public Request {
     std::size_t item_positions = 0;
     std::shared_ptr<const FittedHistory> history;  // shared by plans whose items take as many positions
   };
+  Candidate build(const Fit& fit, const PromptForm& form, const BlockNames& names,
+                  std::span<const std::uint8_t> in_place = {}) const;
 
   RankRequest request_;
   Policy policy_;
@@ -210,21 +215,34 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
 std::vector<Candidate> Ranking::candidates(const PromptForm& form, const BlockNames& names) {
   std::vector<Candidate> made;
   made.reserve(fits_.size());
-  for (const Fit& fit : fits_)
-    made.push_back(fit.plan->build({.form = form,
-                                    .names = policy_->reuses ? &names : nullptr,
-                                    .tenant = request_.tenant,
-                                    .user = request_.user,
-                                    .history = fit.history->tokens,
-                                    .events = fit.history->events,
-                                    .catalog = catalog_,
-                                    .items = items_,
-                                    .repair = policy_.repair_of(*fit.plan),
-                                    .approximate_max = approximate_max_,
-                                    .features = fit.history->features,
-                                    .now = request_.request_timestamp,
-                                    .scenario = request_.scenario}));
+  for (const Fit& fit : fits_) made.push_back(build(fit, form, names));
   return made;
+}
+
+Candidate Ranking::build(const Fit& fit, const PromptForm& form, const BlockNames& names,
+                         std::span<const std::uint8_t> in_place) const {
+  return fit.plan->build({.form = form,
+                          .names = policy_->reuses ? &names : nullptr,
+                          .tenant = request_.tenant,
+                          .user = request_.user,
+                          .history = fit.history->tokens,
+                          .events = fit.history->events,
+                          .catalog = catalog_,
+                          .items = items_,
+                          .repair = policy_.repair_of(*fit.plan),
+                          .approximate_max = approximate_max_,
+                          .features = fit.history->features,
+                          .now = request_.request_timestamp,
+                          .scenario = request_.scenario,
+                          .in_place = in_place});
+}
+
+std::optional<Candidate> Ranking::candidate_in_place(std::string_view plan, const PromptForm& form,
+                                                     const BlockNames& names,
+                                                     std::span<const std::uint8_t> in_place) const {
+  const auto fit = std::ranges::find_if(fits_, [&](const Fit& each) { return each.plan->name == plan; });
+  TROUPE_CHECK(fit != fits_.end(), "the plan is one of the request's");
+  return build(*fit, form, names, in_place);
 }
 
 Message Ranking::reply(RunResult&& result) {
@@ -258,6 +276,8 @@ Message Ranking::reply(RunResult&& result) {
   reply.features_stale = of_ == Features::Source::stale;
   reply.features_missing = of_ == Features::Source::missing;
   reply.skipped = std::move(skipped_);
+  if (result.sent)
+    for (const std::uint32_t item : result.sent->in_place) reply.in_place.emplace_back(items_[item].id);
   return reply;
 }
 

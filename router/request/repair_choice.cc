@@ -97,6 +97,15 @@ void fill_budgets(Plan& plan, const std::vector<double>& shares, std::size_t lea
   }
 }
 
+// Returns the first segment behind the last span or, if that is an item's, behind the last item.
+std::uint32_t behind_reused(const Plan& plan) {
+  std::uint32_t last = plan.repair.reused_spans.back().segment;
+  if (plan.segments[last].kind == SegmentKind::item)
+    for (std::uint32_t s = last + 1; s < plan.segments.size(); ++s)
+      if (plan.segments[s].kind == SegmentKind::item) last = s;
+  return last + 1;
+}
+
 }  // namespace
 
 std::string_view name_of(RepairChoice::By by) { return selections[static_cast<std::size_t>(by)]; }
@@ -159,7 +168,7 @@ void write_repair(Plan& plan, const RepairChoice& choice, std::size_t left_max) 
     fill_budgets(plan, shares, least, always);
     repair.attention = choice.by == By::deviation ? 0 : 1;
     repair.divergence = choice.by == By::deviation || choice.by == By::importance ? 1 : 0;
-    if (choice.by == By::tail) repair.attending = repair.reused_spans.back().segment + 1;
+    if (choice.by == By::tail) repair.attending = behind_reused(plan);
   }
   for (std::uint32_t t = 0; t < tokens; ++t)
     if (always[t]) repair.always.push_back(t);

@@ -32,8 +32,7 @@ struct RunResult {
   std::string model_version;
   NodeId node = 0;
   double approximate = 0;  // share of the prompt's tokens
-  // For an explanation; valid until the reply is made. Plan and blocks that ran, and per segment 1 if its
-  // block was reused.
+  // Plan and blocks that ran, and per segment 1 if its block was reused; valid until the reply is made.
   const Candidate* sent = nullptr;
   std::span<const std::uint8_t> reused;
 };
@@ -87,6 +86,12 @@ class Request {
   // Builds the plans in the policy's order; at least one. Called once: the plans take the request's
   // tokens.
   virtual std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) = 0;
+  // Builds one of these plans anew, with the marked items computed in their place (RankPrompt::in_place).
+  // nullopt = the request has no such plans.
+  virtual std::optional<Candidate> candidate_in_place(std::string_view, const PromptForm&, const BlockNames&,
+                                                      std::span<const std::uint8_t>) const {
+    return std::nullopt;
+  }
 
   // Checks the paths that a worker's search found; "" = valid, else what is wrong.
   virtual std::string validate_beams(std::span<const Beam>) const { return ""; }

@@ -167,6 +167,7 @@ void put(const RankReply& from, v1::RankReply* to) {
   }
   put_all(from.tasks, to->mutable_tasks());
   put_all(from.skipped, to->mutable_skipped());
+  put_all(from.in_place, to->mutable_in_place());
 }
 
 void put(const ScoreReply& from, v1::ScoreReply* to) {

@@ -2,6 +2,8 @@
 // in the cluster is found.
 #include "sim/cluster/oracle.h"
 
+#include <algorithm>
+
 #include "router/request/policy.h"
 #include "router/request/ranking.h"
 #include "sim/world/expected_results.h"
@@ -37,6 +39,16 @@ std::string compare_tokens(const Reply& reply, std::uint32_t total) {
   if (std::uint64_t{reply.tokens_computed} + reply.tokens_reused != total)
     return differs("tokens_computed + tokens_reused",
                    std::uint64_t{reply.tokens_computed} + reply.tokens_reused, total);
+  return "";
+}
+
+// Only approximate plans compute some of the candidates in their place.
+std::string find_misplaced(const RankRequest& request, const RankReply& reply) {
+  if (!reply.in_place.empty() && reply.plan != "blocks" && reply.plan != "all_blocks")
+    return differs("in_place", "not empty", "no items under the plan " + reply.plan);
+  for (const std::string& item : reply.in_place)
+    if (std::ranges::find(request.candidates, item) == request.candidates.end())
+      return differs("in_place", item, "candidates alone");
   return "";
 }
 
@@ -79,6 +91,8 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
     asked.choice = policy->repair();
     if (request.approximate < 0 && (*policy)->weighs) asked.approximate_max = approximate_;
   }
+  if (const std::string fault = find_misplaced(request, reply); !fault.empty()) return fault;
+  asked.in_place.insert(reply.in_place.begin(), reply.in_place.end());
   const auto truth = expected_ranking(form_, reply.model_version, reply.plan, profile, items, family_, asked);
   if (!truth) return differs("plan", reply.plan, "user, item, causal, apart, blocks or all_blocks");
   if (reply.arrangement != truth->arrangement)

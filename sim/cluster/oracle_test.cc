@@ -53,7 +53,8 @@ WorldOptions options() { return {.items = 100, .users = 10, .absent = 0, .change
 // Answer of a correct cluster to a request for blocks.
 Exchange answered_with_blocks(const WorldData& world, const std::string& policy, double approximate,
                               std::string_view user, std::string_view plan = "blocks", double usual = 1,
-                              const PromptForm& form = oracle_test::form) {
+                              const PromptForm& form = oracle_test::form,
+                              const std::vector<std::uint8_t>& in_place = {}) {
   Exchange asked{{.id = 1, .tenant = "", .user = std::string(user), .candidates = {"i3", "i5", "i7", "i9"}},
                  {}};
   asked.request.policy = policy;
@@ -64,14 +65,16 @@ Exchange answered_with_blocks(const WorldData& world, const std::string& policy,
   const std::vector<ItemView> seen = views(items);
   const router::PlanKind& kind = *router::find_plan(plan);
   const auto history = router::fit_history(form, *profile, item_positions(kind, form, seen));
-  const Plan made = kind.build({.form = form,
-                                .history = history.tokens,
-                                .events = history.events,
-                                .items = seen,
-                                .repair = router::policy(policy).repair(),
-                                .approximate_max = approximate < 0 ? usual : approximate})
-                        .plan;
+  const router::Candidate candidate = kind.build({.form = form,
+                                                  .history = history.tokens,
+                                                  .events = history.events,
+                                                  .items = seen,
+                                                  .repair = router::policy(policy).repair(),
+                                                  .approximate_max = approximate < 0 ? usual : approximate,
+                                                  .in_place = in_place});
+  const Plan& made = candidate.plan;
   RankReply& reply = asked.reply;
+  for (const std::uint32_t item : candidate.in_place) reply.in_place.push_back(items[item].id);
   reply.user = user;
   reply.items = router::rank_items(seen, evaluate("m1", made)[0].scores, 0);
   reply.plan = plan;
@@ -159,6 +162,35 @@ TEST_CASE(
         made += asked.reply.approximate > 0;
       }
   CHECK(made > 0);
+}
+
+TEST_CASE("oracle: items in their place have one correct answer, and other claims are reported") {
+  const WorldData world(options());
+  const Oracle oracle(world, form);
+  for (const char* policy :
+       {"blocks+30:tail:mean", "blocks+10:importance", "all_blocks+30:tail:history20:window6",
+        "all_blocks+0:importance:history100", "planner"})
+    for (const char* plan : {"blocks", "all_blocks"})
+      for (const double approximate : {-1.0, 0.0, 0.25, 1.0})
+        for (const std::vector<std::uint8_t>& in_place :
+             {std::vector<std::uint8_t>{1, 0, 0, 0}, {0, 1, 1, 0}, {0, 0, 0, 1}, {1, 1, 1, 1}}) {
+          CAPTURE(policy);
+          CAPTURE(plan);
+          CAPTURE(approximate);
+          const bool plans = router::policy(policy)->weighs;
+          Exchange asked =
+              answered_with_blocks(world, policy, approximate, "u1", plan, plans ? 0 : 1, form, in_place);
+          CHECK(oracle.validate(asked.request, asked.reply) == "");
+          if (asked.reply.in_place.empty()) continue;
+          asked.reply.in_place.pop_back();
+          CHECK(oracle.validate(asked.request, asked.reply) != "");
+        }
+  Exchange right = answered_with_blocks(world, "blocks+30:tail", -1, "u1");
+  right.reply.in_place = {"i1"};
+  CHECK(oracle.validate(right.request, right.reply).find("in_place is i1") == 0);
+  right = answered(world, "item");
+  right.reply.in_place = {"i3"};
+  CHECK(oracle.validate(right.request, right.reply).find("in_place is not empty") == 0);
 }
 
 TEST_CASE("oracle: the correct answer is accepted for both plans and all profiles") {

@@ -46,7 +46,9 @@ struct Prompt {
   std::vector<Token> user;                // the form's tokens, then the history
   std::vector<std::vector<Token>> items;  // each behind the form's mark of an item
   std::size_t longest_item = 0;
-  std::size_t item_tokens = 0;             // of all items together
+  std::size_t item_tokens = 0;      // of all items together
+  std::vector<bool> in_place = {};  // per item: it has no block, if the others have
+  std::size_t in_place_tokens = 0;
   std::vector<std::uint32_t> events = {};  // tokens of each kept event, with the form's mark of an event
   std::size_t tokens_in_a_row() const { return item_tokens + items.size() * form.score.size(); }
 };
@@ -60,12 +62,14 @@ std::vector<Token> joined(std::initializer_list<TokenRun> runs) {
 // Drops the oldest events until the prompt fits into the model's positions. Items take the positions of the
 // longest item, or those of all items if they are in a row, with the tokens behind which each is scored.
 Prompt prompt_of(const PromptForm& form, const Profile& profile, std::span<const Item> items, bool in_a_row,
-                 std::uint32_t& cut) {
+                 std::uint32_t& cut, const std::set<std::string, std::less<>>& in_place = {}) {
   Prompt prompt{form, {form.user.begin(), form.user.end()}, {}};
   for (const Item& item : items) {
     prompt.items.push_back(joined({form.item, item.tokens}));
     prompt.longest_item = std::max(prompt.longest_item, prompt.items.back().size());
     prompt.item_tokens += prompt.items.back().size();
+    prompt.in_place.push_back(in_place.contains(item.id));
+    if (prompt.in_place.back()) prompt.in_place_tokens += prompt.items.back().size();
   }
   const std::size_t mark = form.event.size();
   std::size_t positions = form.system.size() + form.user.size() + form.instruction.size() +
@@ -114,6 +118,7 @@ std::vector<SegmentValue> item_plan_values(const Prompt& p, Values& values) {
 struct Part {
   TokenRun tokens;
   bool is_reused_span = false, is_score = false;
+  bool is_item = false;
 };
 
 // Splits the history: the tokens before the first event, if any, then each event. If plans use prototypes,
@@ -164,7 +169,7 @@ Blocks blocks_of(const Prompt& p, const RequestedRepair& asked, std::string_view
   const router::RepairChoice& choice = asked.choice;
   Blocks blocks;
   if (asked.approximate_max <= 0) return blocks;
-  if (choice.share < 1) blocks.item_tokens = p.item_tokens;
+  if (choice.share < 1) blocks.item_tokens = p.item_tokens - p.in_place_tokens;
   if (history_too && choice.history_share() < 1) blocks.history = history_parts(p, choice, model_version);
   for (const Part& part : blocks.history)
     if (part.is_reused_span) blocks.history_tokens += part.tokens.size();
@@ -202,13 +207,16 @@ Blocks blocks_of(const Prompt& p, const RequestedRepair& asked, std::string_view
 // its own value and its block's, which is computed alone from position 0 or behind the system prompt. Events
 // of a history that has blocks are treated the same. Parts without a block are computed. The tokens behind
 // which items are scored follow each; `scored` gets their values.
+// The selection by tail counts the attention from behind the last part with a block or, if that is an item,
+// from behind the last item.
 std::vector<SegmentValue> blocks_plan_values(const Prompt& p, Values& values, const RequestedRepair& asked,
                                              const Blocks& of, std::vector<SegmentValue>& scored) {
   std::vector<SegmentValue> seen, blocks;
   std::vector<Part> parts = of.history;  // of the prompt behind the system prompt
   if (parts.empty() && !p.user.empty()) parts.push_back({p.user});
-  for (const std::vector<Token>& item : p.items) {
-    parts.push_back({item, of.item_tokens > 0});
+  for (std::size_t i = 0; i < p.items.size(); ++i) {
+    parts.push_back({p.items[i], of.item_tokens > 0 && !p.in_place[i]});
+    parts.back().is_item = true;
     if (p.form.scores_each()) parts.push_back({p.form.score, false, true});
   }
   values.add(p.form.system, 0, {}, seen);
@@ -227,6 +235,8 @@ std::vector<SegmentValue> blocks_plan_values(const Prompt& p, Values& values, co
   if (asked.choice.by == router::RepairChoice::By::tail && !blocks.empty()) {
     // Number of segments before it.
     const std::size_t before = (p.form.system.empty() ? 0 : 1) + blocks.size();
+    for (std::size_t i = parts.size() - 1; parts[last_place].is_item && i > last_place; --i)
+      if (parts[i].is_item) last_place = i;
     repair.attending = static_cast<std::uint32_t>(before + last_place + 1);
   }
   std::size_t next = 0;
@@ -287,7 +297,7 @@ std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::str
   ranking.arrangement = in_a_row         ? Arrangement::causal
                         : plan == "user" ? Arrangement::user_first
                                          : Arrangement::item_first;
-  const Prompt prompt = prompt_of(form, profile, items, in_a_row, ranking.history_cut);
+  const Prompt prompt = prompt_of(form, profile, items, in_a_row, ranking.history_cut, repair.in_place);
   Values values(model_version, family);
   const std::size_t frame = form.system.size() + prompt.user.size();
   const std::size_t whole =

@@ -3,7 +3,10 @@
 // model, without a cache and without code of the cluster's plan builders. A plan error there (a wrong
 // start, too much visible, a wrong readout token) gives different numbers here.
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +30,8 @@ struct ExpectedRanking {
 struct RequestedRepair {
   router::RepairChoice choice;  // any choice except by first tokens
   double approximate_max = 1;
+  // Items whose blocks were missing: computed in their place, if the plan reuses blocks of items.
+  std::set<std::string, std::less<>> in_place = {};
 };
 // Returns nullopt unless the plan is "user", "item" (BAT §4.2), "causal", "apart", "blocks" or "all_blocks".
 // Forms that score each candidate behind its own tokens have no "user" and "item".

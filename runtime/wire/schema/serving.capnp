@@ -205,6 +205,9 @@ struct RankReply {
   arrangement @21 :Text $cppType("Arrangement") $cppDefault("Arrangement::unnamed");
   # Arrangement whose scores these are.
   explanation @22 :Explanation $ifAny;            # if requested
+  inPlace @23 :List(Text) $Json.name("in_place") $ifAny;
+  # Candidates that were computed exactly in their place, because no node had their blocks, under a plan
+  # that reuses the blocks of the others.
 }
 
 # ---- Scores of label tokens --------------------------------------------------------------------------------
