@@ -26,7 +26,7 @@ constexpr double first_us_per_token = 20;
 // Returns the policy of requests that name none, which must serve what the model's form allows them.
 router::Policy serving_policy(const std::string& name, const PromptForm& form) {
   const auto policy = router::find_policy(name);
-  if (!policy) throw ConfigError("router.policy is \"" + name + "\"; expected " + router::policy_names());
+  if (!policy) throw ConfigError("router.policy is " + router::policy_fault_text(name));
   if (const std::string why = router::why_not_usual(*policy, form); !why.empty())
     throw ConfigError("router.policy is \"" + name + "\", which " + why + "; expected one of " +
                       router::usual_policy_names(form) +

@@ -59,14 +59,32 @@ std::string budgets_fault(const Plan& plan) {
   std::vector<std::size_t> tokens(repair.budgets.size());
   for (const Repair::ReusedSpan& reused : repair.reused_spans)
     tokens[reused.budget] += plan.segments[reused.segment].tokens.size();
-  const bool scored = repair.attention > 0 || repair.divergence > 0;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const Repair::Weights weights = repair.weights_of(static_cast<std::uint32_t>(i));
+    const bool scored = weights.attention > 0 || weights.divergence > 0;
     if (!scored && repair.budgets[i] > 0)
       return fault_of("budgets[" + number(i) + "]", repair.budgets[i], "0, as scores have no weight");
     if (repair.budgets[i] > tokens[i])
       return fault_of("budgets[" + number(i) + "]", repair.budgets[i],
                       "at most the " + number(tokens[i]) + " tokens of its spans");
   }
+  return "";
+}
+
+bool is_weight(float weight) { return std::isfinite(weight) && weight >= 0; }
+
+std::string weights_fault(const Repair& repair) {
+  for (const float weight : {repair.attention, repair.divergence})
+    if (!is_weight(weight))
+      return "repair has a weight of " + std::to_string(weight) + "; expected a number from 0";
+  if (!repair.factors.empty() && repair.factors.size() != repair.budgets.size())
+    return "repair.factors has " + number(repair.factors.size()) +
+           "; expected none, or one for each of the " + number(repair.budgets.size()) + " budgets";
+  for (std::size_t i = 0; i < repair.factors.size(); ++i)
+    for (const float factor : {repair.factors[i].attention, repair.factors[i].divergence})
+      if (!is_weight(factor))
+        return "repair.factors[" + number(i) + "] has " + std::to_string(factor) +
+               "; expected a number from 0";
   return "";
 }
 
@@ -109,9 +127,7 @@ std::string validate_repair(const Plan& plan, const PlanLimits& limits) {
   if (!limits.repairs)
     return "repair.places has " + number(repair.reused_spans.size()) +
            "; expected none, as this model's executor does not repair";
-  for (const float weight : {repair.attention, repair.divergence})
-    if (!std::isfinite(weight) || weight < 0)
-      return "repair has a weight of " + std::to_string(weight) + "; expected a number from 0";
+  if (std::string found = weights_fault(repair); !found.empty()) return found;
   if (!repair.prototypes.empty() && repair.prototypes != limits.prototypes)
     return "repair.prototypes is " + repair.prototypes.substr(0, 16) + "; expected " +
            (limits.prototypes.empty() ? "none, as this model has none here"

@@ -34,6 +34,10 @@ struct Repair {
     bool operator==(const ReusedSpan&) const = default;
   };
   static constexpr std::uint32_t budgets_max = 4;
+  struct Weights {
+    float attention = 1, divergence = 1;
+    bool operator==(const Weights&) const = default;
+  };
 
   std::vector<ReusedSpan> reused_spans;  // reused spans, by ascending segment; none: the plan is exact
   std::vector<std::uint32_t>
@@ -46,12 +50,21 @@ struct Repair {
   // `attending` on. `divergence`: the distance between the token's own keys and values of the
   // second layer (both as one vector) and its block's. Each measure is divided by its mean over the
   // tokens of the budget, then multiplied by its weight. Higher scores are chosen first, then lower
-  // numbers.
+  // numbers. A measure of weight 0 is not taken.
   float attention = 0, divergence = 0;
   std::uint32_t attending = 0;     // index of a segment
   std::uint32_t exact_layers = 1;  // a divergence computes the second's keys and values too
   bool mean = false;               // correct by mean differences, see above
   std::string prototypes;  // checksum of the file with the prototypes; empty: no block is made of prototypes
+  // [budget]: factors of the two weights, for the scores of its tokens; empty: 1 for all budgets. So
+  // budgets may choose by different measures.
+  std::vector<Weights> factors;
+
+  // Returns the weights of the scores of a budget's tokens.
+  Weights weights_of(std::uint32_t budget) const {
+    if (budget >= factors.size()) return {attention, divergence};
+    return {attention * factors[budget].attention, divergence * factors[budget].divergence};
+  }
   bool operator==(const Repair&) const = default;
 };
 

@@ -95,6 +95,19 @@ TEST_CASE("repair: budgets and tokens chosen always must be of the spans, and sc
         "repair.budgets[0] is 2; expected 0, as scores have no weight");
   CHECK(fault_after([](Plan& p) { p.repair.attention = -1; }) != "");
   CHECK(fault_after([](Plan& p) { p.repair.divergence = NAN; }) != "");
+  CHECK(fault_after([](Plan& p) { p.repair.factors = {{1, 0.5}, {2, 0}}; }) == "");
+  CHECK(fault_after([](Plan& p) {
+          p.repair.factors = {{1, 1}};
+        }) == "repair.factors has 1; expected none, or one for each of the 2 budgets");
+  CHECK(fault_after([](Plan& p) {
+          p.repair.factors = {{1, 1}, {0, 1}};
+        }) == "repair.budgets[1] is 1; expected 0, as scores have no weight");
+  CHECK(fault_after([](Plan& p) {
+          p.repair.factors = {{1, 1}, {-1, 1}};
+        }).starts_with("repair.factors[1] has -1"));
+  CHECK(fault_after([](Plan& p) {
+          p.repair.factors = {{1, NAN}, {1, 1}};
+        }).starts_with("repair.factors[0] has "));
   CHECK(fault_after([](Plan& p) { p.repair.always = {5}; }) == "repair.always[0] is 5; expected below 5");
   CHECK(fault_after([](Plan& p) {
           p.repair.always = {1, 1};

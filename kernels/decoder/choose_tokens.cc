@@ -31,8 +31,9 @@ void choose_tokens(const Repair& repair, RepairTokens& tokens, std::vector<std::
   tokens.chosen.assign(tokens.budget.size(), 0);
   for (const std::uint32_t token : repair.always) tokens.chosen[token] = 1;
   for (std::uint32_t which = 0; which < repair.budgets.size(); ++which) {
-    const double attention = factor(repair.attention, tokens.attention, tokens.budget, which);
-    const double divergence = factor(repair.divergence, tokens.divergence, tokens.budget, which);
+    const Repair::Weights weights = repair.weights_of(which);
+    const double attention = factor(weights.attention, tokens.attention, tokens.budget, which);
+    const double divergence = factor(weights.divergence, tokens.divergence, tokens.budget, which);
     const auto score = [&](std::uint32_t t) {
       const double sum = (attention > 0 ? attention * tokens.attention[t] : 0) +
                          (divergence > 0 ? divergence * tokens.divergence[t] : 0);

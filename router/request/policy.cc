@@ -3,6 +3,7 @@
 #include "router/request/policy.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "kernels/base/check.h"
 #include "router/request/plans.h"
@@ -57,14 +58,25 @@ bool all_plans(const PolicyKind& kind, bool PlanKind::*what) {
                                             [&](std::string_view plan) { return find_plan(plan)->*what; });
 }
 
-// Parses "25" or "30:tail:mean"; nullopt if the policy's plans cannot do it, or if it repairs
+// Parses "25" or "30:tail:mean". It is wrong also if the policy's plans cannot do it, or if it repairs
 // nothing.
-std::optional<RepairChoice> repair_of(std::string_view text, const PolicyKind& kind) {
-  const std::optional<RepairChoice> repair = parse_repair(text);
-  if (!repair || *repair == RepairChoice{} || !all_plans(kind, &PlanKind::repairs)) return std::nullopt;
+std::variant<RepairChoice, RepairFault> repair_of(std::string_view text, const PolicyKind& kind) {
+  if (!all_plans(kind, &PlanKind::repairs))
+    return RepairFault{"would have no blocks of items",
+                       "a repair behind blocks, all_blocks or planner alone"};
+  std::variant<RepairChoice, RepairFault> read = read_repair(text);
+  const auto* repair = std::get_if<RepairChoice>(&read);
+  if (!repair) return read;
+  if (*repair == RepairChoice{}) return RepairFault{"repairs nothing", "no repair, or one of some tokens"};
   const bool plain = *repair == RepairChoice{.share = repair->share};
-  if (!plain && !all_plans(kind, &PlanKind::approximate)) return std::nullopt;
-  return repair;
+  if (!plain && !all_plans(kind, &PlanKind::approximate))
+    return RepairFault{"is not only a per cent", "a per cent alone behind an exact plan"};
+  return read;
+}
+
+const PolicyKind* find_kind_of(std::string_view name) {
+  const auto kind = std::ranges::find(policies(), name.substr(0, name.find('+')), &PolicyKind::name);
+  return kind == policies().end() ? nullptr : &*kind;
 }
 
 }  // namespace
@@ -85,12 +97,27 @@ RepairChoice Policy::repair_of(const PlanKind& plan) const {
 
 std::optional<Policy> find_policy(std::string_view name) {
   const std::size_t plus = name.find('+');
-  const auto kind = std::ranges::find(policies(), name.substr(0, plus), &PolicyKind::name);
-  if (kind == policies().end()) return std::nullopt;
-  if (plus == std::string_view::npos) return Policy(&*kind, {});
-  const std::optional<RepairChoice> repair = router::repair_of(name.substr(plus + 1), *kind);
-  if (!repair) return std::nullopt;
-  return Policy(&*kind, *repair);
+  const PolicyKind* kind = find_kind_of(name);
+  if (!kind) return std::nullopt;
+  if (plus == std::string_view::npos) return Policy(kind, {});
+  const auto read = router::repair_of(name.substr(plus + 1), *kind);
+  const auto* repair = std::get_if<RepairChoice>(&read);
+  return repair ? std::optional(Policy(kind, *repair)) : std::nullopt;
+}
+
+PolicyFault policy_fault(std::string_view name) {
+  const std::size_t plus = name.find('+');
+  const PolicyKind* kind = find_kind_of(name);
+  if (!kind || plus == std::string_view::npos) return {"", policy_names()};
+  const auto read = router::repair_of(name.substr(plus + 1), *kind);
+  const auto* fault = std::get_if<RepairFault>(&read);
+  TROUPE_CHECK(fault, "the name has something wrong");
+  return {", whose repair " + fault->what, fault->expected};
+}
+
+std::string policy_fault_text(std::string_view name) {
+  const PolicyFault fault = policy_fault(name);
+  return '"' + std::string(name.substr(0, 80)) + '"' + fault.what + "; expected " + fault.expected;
 }
 
 Policy policy(std::string_view name) {

@@ -53,7 +53,7 @@ struct PolicyKind {
 // A policy is a row of the table and a repair of reused blocks. The name is "item" or, where its
 // plans allow it, "item+25" (per cent of the tokens, the first of each block). Approximate plans
 // can choose tokens in other ways and correct the others: "blocks+30:tail:mean:layer2"
-// (repair_choice.h), where each part after the per cent is optional. A policy that considers
+// (repair_choice.h has all parts), where each part after the per cent is optional. A policy that considers
 // approximate plans beside others repairs only those: "planner+40:tail:mean"; without a repair in
 // the name it uses the one that measured best.
 class Policy {
@@ -76,6 +76,14 @@ class Policy {
 
 std::span<const PolicyKind> policy_kinds();
 std::optional<Policy> find_policy(std::string_view name);
+// What is wrong with a name: nothing, or `, whose repair has "best"`; and what was expected. Requires that no
+// policy is found by it.
+struct PolicyFault {
+  std::string what, expected;
+};
+PolicyFault policy_fault(std::string_view name);
+// Returns for example `"best"; expected recompute, user, …`. Cuts a long name.
+std::string policy_fault_text(std::string_view name);
 Policy policy(std::string_view name);  // requires that the policy exists
 std::string policy_names();            // "recompute, user, item, larger, bat or planner"
 

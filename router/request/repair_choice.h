@@ -1,11 +1,27 @@
 #pragma once
 // Describes how the tokens of blocks at reused positions are repaired (RcLLM §III-C2): how many are
-// computed again, which ones, and how the others are corrected. It has a text form, which follows a
-// policy's name. For a plan it builds the repair that the kernels compute (kernels/base/repair.h).
+// computed again, which ones, and how the others are corrected. For a plan it builds the repair that the
+// kernels compute (kernels/base/repair.h).
+//
+// Its text form follows a policy's name: "30:tail:mean:layer2". It is a number, then parts in any order,
+// each at most once:
+//
+//   NUMBER             per cent of the reused tokens that are computed
+//   :SELECTION         how they are chosen (By); left out: first
+//   :historyNUMBER     the history has a budget of its own, of so many per cent; NUMBER is for items alone
+//   :history-SELECTION how the history's budget is chosen; left out: as the items'. Only with historyNUMBER
+//   :lambdaWEIGHT      weight of the deviation in `importance`, 0 to 100; left out: 1. Only with a selection
+//                      by importance
+//   :mean :layer2 :windowNUMBER :prototypes    as the members of RepairChoice say
+//
+// RcLLM's rule, attention and the weighted deviation for the history and attention alone for items, is
+// "30:attention:history20:history-importance:lambda0.5". A plan measures attention once, so of two budgets
+// one cannot choose by tail while the other chooses by attention or importance.
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "runtime/actor/messages.h"
 
@@ -17,7 +33,7 @@ struct RepairChoice {
     attention,  // tokens with most attention in the first layer
     tail,       // same, counting only attention from tokens after the last item
     deviation,  // tokens whose second-layer keys and values differ most from the block's (CacheBlend)
-    importance  // attention and deviation, each divided by its mean (RcLLM §III-C)
+    importance  // attention and lambda times the deviation, each divided by its mean (RcLLM §III-C)
   };
   double share = 0;  // 0..1, of the tokens of all reused blocks together
   By by = By::first;
@@ -33,18 +49,25 @@ struct RepairChoice {
   // History blocks are made of prototypes where these replace its tokens; other history tokens are
   // computed.
   bool prototypes = false;
+  std::optional<By> history_by = {};  // selection of the history's own budget; nullopt = `by`
+  double lambda = 1;                  // weight of the deviation in `importance`
 
   double history_share() const { return history >= 0 ? history : share; }
+  By history_selection() const { return history_by.value_or(by); }
   bool operator==(const RepairChoice&) const = default;
 };
 std::string_view name_of(RepairChoice::By by);
 std::optional<RepairChoice::By> find_selection(std::string_view name);
+std::string selection_of(const RepairChoice& repair);   // "tail", "attention, history importance*0.5"
 std::string correction_of(const RepairChoice& repair);  // "none", "mean", "layer2", "mean+layer2"
 
-// Formats for example "30:tail:mean:layer2:history20:window64:prototypes": per cent, then every
-// part that differs from the default, in any order.
+// Formats a choice, with every part that differs from the default, in a fixed order.
 std::string text_of(const RepairChoice& repair);
-std::optional<RepairChoice> parse_repair(std::string_view text);
+// What is wrong with a repair's text: `has "best"`, and what was expected in its place.
+struct RepairFault {
+  std::string what, expected;
+};
+std::variant<RepairChoice, RepairFault> read_repair(std::string_view text);
 
 // Fills in the repair of a plan with reused spans; at most `left_max` of their tokens keep the
 // block's values.

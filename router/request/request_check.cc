@@ -143,10 +143,12 @@ Fault validate(const RankRequest& request, const PromptForm& form, const Request
                               "candidates", "candidates"))
     return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;
-  if (!request.policy.empty() && !find_policy(request.policy))
-    return Refusal{RefusalKind::malformed, "unknown_policy", "policy \"" + request.policy + "\"", "policy",
-                   policy_names()};
   const auto policy = find_policy(request.policy);
+  if (!request.policy.empty() && !policy) {
+    PolicyFault fault = policy_fault(request.policy);
+    return Refusal{RefusalKind::malformed, "unknown_policy", "policy \"" + request.policy + "\"" + fault.what,
+                   "policy", std::move(fault.expected)};
+  }
   if (policy && policy->repair().prototypes && !form.prototype_set)
     return Refusal{RefusalKind::malformed, "no_prototypes", "policy \"" + request.policy + "\"", "policy",
                    "no prototypes in it, as the server has none (model.prototypes)"};

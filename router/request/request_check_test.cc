@@ -39,6 +39,7 @@ TEST_CASE("request check: a ranking request is checked field by field") {
   CHECK(check([](auto& r) { r.candidates = {"a", "b", "c", "d"}; }) == "too_large too_many_candidates");
   CHECK(check([](auto& r) { r.candidates = {"a", "b", "a"}; }) == "unprocessable repeated_candidate");
   CHECK(check([](auto& r) { r.policy = "best"; }) == "malformed unknown_policy");
+  CHECK(check([](auto& r) { r.policy = "blocks+30:lambda0.5"; }) == "malformed unknown_policy");
   CHECK(check([](auto& r) { r.policy = "all_blocks+30:prototypes"; }) == "malformed no_prototypes");
   CHECK(check([](auto& r) { r.budget_us = -1; }) == "malformed bad_budget");
   CHECK(check([](auto& r) { r.scenario = 1; }) == "malformed bad_scenario");

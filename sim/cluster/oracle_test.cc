@@ -116,9 +116,12 @@ TEST_CASE(
     "oracle: histories with blocks, separate budgets, windows and planner limits have one correct answer") {
   const WorldData world(options());
   const Oracle oracle(world, form), generous(world, form, toy_decoder(), 0.4);
-  for (const char* policy : {"all_blocks+30:tail:mean:history20:window6",
-                             "all_blocks+0:importance:history100", "all_blocks+100:attention:history40",
-                             "all_blocks+20:deviation:window40", "planner", "planner+10:attention:window8"})
+  for (const char* policy :
+       {"all_blocks+30:tail:mean:history20:window6", "all_blocks+0:importance:history100",
+        "all_blocks+100:attention:history40", "all_blocks+20:deviation:window40",
+        "all_blocks+30:attention:history20:history-importance:lambda0.5",
+        "all_blocks+30:tail:history40:history-deviation", "all_blocks+30:importance:lambda2", "planner",
+        "planner+10:attention:window8"})
     for (const char* plan : {"blocks", "all_blocks"})
       for (const double approximate : {-1.0, 0.0, 0.25, 1.0})
         for (std::uint64_t user = 0; user < 6; ++user) {

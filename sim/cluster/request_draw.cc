@@ -69,20 +69,21 @@ std::string RequestDraw::refusal_of(const Message& request) const {
 void RequestDraw::name_policy(RankRequest& request) {
   const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.front()));
   if (drawn % 16 != 0 || cluster_.scenario().generates) return;
-  constexpr std::string_view policies[] = {"blocks+30:tail:mean:layer2",
-                                           "blocks+10:importance",
-                                           "blocks+50:attention",
-                                           "blocks+20:deviation:mean",
-                                           "planner",
-                                           "all_blocks+30:tail:mean:history20:window6",
-                                           "planner+10:attention:window8",
-                                           "all_blocks+0:importance:history100",
-                                           "user",
-                                           "item",
-                                           "bat",
-                                           "recompute",
-                                           "causal",
-                                           "item+25"};
+  constexpr std::string_view policies[] = {
+      "blocks+30:tail:mean:layer2",
+      "blocks+10:importance",
+      "blocks+50:attention",
+      "blocks+20:deviation:mean",
+      "planner",
+      "all_blocks+30:tail:mean:history20:window6",
+      "planner+10:attention:history30:history-importance:lambda0.5:window8",
+      "all_blocks+0:importance:history100",
+      "user",
+      "item",
+      "bat",
+      "recompute",
+      "causal",
+      "item+25"};
   constexpr double shares[] = {-1, 0, 0.25, 1};
   request.policy = policies[drawn / 16 % std::size(policies)];
   if (cluster_.scenario().prototypes && drawn / 1'024 % 2 == 0)

@@ -156,12 +156,30 @@ struct Blocks {
   std::vector<Part> history;  // empty = the history is computed as a whole
   std::size_t history_tokens = 0, item_tokens = 0;
   kernels::Repair repair;  // without its places
+  bool by_tail = false;    // a budget is chosen by the attention of what follows
   std::size_t left() const {
     std::size_t computed = repair.always.size();
     for (const std::uint32_t budget : repair.budgets) computed += budget;
     return history_tokens + item_tokens - computed;
   }
 };
+
+// Sets the weights of the first and the last budget's scores: attention and lambda times the deviation, or
+// one of them. If they differ, the larger ones are the repair's, and each budget's are fractions of these.
+void weigh(router::RepairChoice::By first, router::RepairChoice::By last, float lambda, bool apart,
+           kernels::Repair& repair) {
+  using By = router::RepairChoice::By;
+  const auto attention = [](By by) { return by == By::deviation ? 0.0F : 1.0F; };
+  const auto deviation = [&](By by) {
+    return by == By::deviation ? 1.0F : by == By::importance ? lambda : 0.0F;
+  };
+  repair.attention = std::max(attention(first), attention(last));
+  repair.divergence = std::max(deviation(first), deviation(last));
+  if (!apart || (attention(first) == attention(last) && deviation(first) == deviation(last))) return;
+  for (const By by : {first, last})
+    repair.factors.push_back({repair.attention == 0 ? 1 : attention(by) / repair.attention,
+                              repair.divergence == 0 ? 1 : deviation(by) / repair.divergence});
+}
 
 Blocks blocks_of(const Prompt& p, const RequestedRepair& asked, std::string_view model_version,
                  bool history_too, std::size_t prompt_tokens) {
@@ -196,8 +214,10 @@ Blocks blocks_of(const Prompt& p, const RequestedRepair& asked, std::string_view
   const std::size_t free[] = {apart ? history - of_history : history + items - window, items - of_items};
   for (std::size_t b = 0; b < blocks.repair.budgets.size(); ++b)
     while (blocks.left() > may_be_left && blocks.repair.budgets[b] < free[b]) ++blocks.repair.budgets[b];
-  blocks.repair.attention = choice.by == By::deviation ? 0 : 1;
-  blocks.repair.divergence = choice.by == By::deviation || choice.by == By::importance ? 1 : 0;
+  const By first = items == 0 || apart ? choice.history_selection() : choice.by,
+           last = apart ? choice.by : first;
+  weigh(first, last, static_cast<float>(choice.lambda), apart, blocks.repair);
+  blocks.by_tail = first == By::tail || last == By::tail;
   blocks.repair.exact_layers = choice.exact_layers;
   blocks.repair.mean = choice.mean;
   return blocks;
@@ -232,7 +252,7 @@ std::vector<SegmentValue> blocks_plan_values(const Prompt& p, Values& values, co
     start += parts[i].tokens.size();
   }
   kernels::Repair repair = of.repair;
-  if (asked.choice.by == router::RepairChoice::By::tail && !blocks.empty()) {
+  if (of.by_tail && !blocks.empty()) {
     // Number of segments before it.
     const std::size_t before = (p.form.system.empty() ? 0 : 1) + blocks.size();
     for (std::size_t i = parts.size() - 1; parts[last_place].is_item && i > last_place; --i)

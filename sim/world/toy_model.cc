@@ -150,6 +150,9 @@ std::uint64_t hash_of(const kernels::Repair& repair) {
   std::uint64_t hash = mix(repair.exact_layers, repair.mean, repair.attending);
   for (const float weight : {repair.attention, repair.divergence})
     hash = mix(hash, static_cast<std::uint64_t>(static_cast<double>(weight) * 1024));
+  for (const kernels::Repair::Weights& factors : repair.factors)
+    for (const float factor : {factors.attention, factors.divergence})
+      hash = mix(hash, static_cast<std::uint64_t>(static_cast<double>(factor) * 1024));
   for (const std::uint32_t budget : repair.budgets) hash = mix(hash, budget);
   for (const std::uint32_t token : repair.always) hash = mix(hash, token);
   return hash;

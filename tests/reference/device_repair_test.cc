@@ -47,6 +47,7 @@ Plan with_chosen(Plan plan, const std::vector<std::uint32_t>& chosen) {
   plan.repair.always = chosen;
   plan.repair.attention = plan.repair.divergence = 0;
   plan.repair.budgets.assign(plan.repair.budgets.size(), 0);
+  plan.repair.factors.clear();
   return plan;
 }
 

@@ -47,15 +47,19 @@ void RepairSelection::choose(std::uint32_t budget) {
   }
   // Blocks that saw the same context as the spans that reuse them differ only by rounding, which no other
   // program reproduces.
-  if (repair_.divergence > 0 && repair_.budgets[budget] > 0 && divergence < 1e-3 * count) gap_ = 0;
+  const kernels::Repair::Weights factors =
+      repair_.factors.empty() ? kernels::Repair::Weights{} : repair_.factors.at(budget);
+  const double attention_weight = double(repair_.attention) * factors.attention,
+               divergence_weight = double(repair_.divergence) * factors.divergence;
+  if (divergence_weight > 0 && repair_.budgets[budget] > 0 && divergence < 1e-3 * count) gap_ = 0;
   const auto part = [&](double weight, double measured, double sum) {
     return weight > 0 && sum > 0 ? weight * measured * count / sum : 0.0;
   };
   std::vector<std::pair<double, std::size_t>> others;
   for (std::size_t t = 0; t < tokens_.size(); ++t)
     if (tokens_[t].budget == budget && !tokens_[t].chosen)
-      others.emplace_back(-part(repair_.attention, tokens_[t].attention, attention) -
-                              part(repair_.divergence, tokens_[t].divergence, divergence),
+      others.emplace_back(-part(attention_weight, tokens_[t].attention, attention) -
+                              part(divergence_weight, tokens_[t].divergence, divergence),
                           t);
   for (const auto& [less, t] : others) tokens_[t].score = -less;
   std::ranges::sort(others);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "kernels/cpu/engine/cpu_decoder.h"
 #include "tests/reference/golden.h"
@@ -65,6 +66,7 @@ Plan with_chosen(Plan plan, const std::vector<std::uint32_t>& chosen) {
   plan.repair.always = chosen;
   plan.repair.attention = plan.repair.divergence = 0;
   plan.repair.budgets.assign(plan.repair.budgets.size(), 0);
+  plan.repair.factors.clear();
   return plan;
 }
 
@@ -303,6 +305,33 @@ TEST_CASE("repair plans: a budget of all tokens equals the whole prompt; none eq
   plan.repair.budgets = {4};
   CHECK(apart(run(plan), full) > 1e-3);
   CHECK(apart(run(plan), blocks) > 1e-3);
+}
+
+TEST_CASE("repair plans: budgets with factors of their own choose the reference's tokens") {
+  Plan plan = shop_plan();
+  plan.repair.reused_spans[2].budget = 1;
+  plan.repair.budgets = {3, 1};
+  plan.repair.attention = 1;
+  const DecoderModel model = shop_model();
+  std::set<std::vector<std::uint32_t>> choices;
+  using Factors = std::vector<kernels::Repair::Weights>;
+  for (const float lambda : {0.5f, 2.0f})
+    for (const Factors& factors : {Factors{}, {{1, 1}, {1, 0}}, {{0, 1}, {1, 0}}, {{1, 0}, {0, 1}}}) {
+      CAPTURE(lambda);
+      plan.repair.divergence = lambda;
+      plan.repair.factors = factors;
+      REQUIRE(kernels::validate(plan, kernels::make_cpu_decoder(model, {})->limits()) == "");
+      const Result expected = compute(model, plan);
+      const Reply found = run(plan);
+      CHECK(found.chosen.size() == 4);
+      if (expected.gap > 1e-4)
+        CHECK(found.chosen == expected.chosen);
+      else
+        CHECK(shortfall(expected, found.chosen) < 1e-4);
+      CHECK(difference(found, compute(model, with_chosen(plan, found.chosen))) < 1e-5);
+      choices.insert(found.chosen);
+    }
+  CHECK(choices.size() > 1);
 }
 
 TEST_CASE("repair plans: more exact layers approach the whole prompt, and all of them equal it") {

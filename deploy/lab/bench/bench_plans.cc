@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 #include <stdexcept>
+#include <string_view>
+#include <variant>
 
 #include "deploy/node/prompt_file.h"
 #include "kernels/base/check.h"
@@ -40,14 +42,20 @@ RankEvent make_event(const PromptForm& form, const std::map<std::string, PutItem
 
 }  // namespace
 
+bool PlanVariant::repairs() const { return repair.share > 0 || repair.history > 0 || repair.window > 0; }
+
 std::string PlanVariant::name() const {
-  const std::string plain(plan->name);
-  return repair.share <= 0 ? plain : plain + " +" + std::to_string(std::lround(100 * repair.share)) + " %";
+  std::string name(plan->name);
+  if (!repairs()) return name;
+  name += " +" + std::to_string(std::lround(100 * repair.share)) + " %";
+  if (repair.history >= 0) name += ", history " + std::to_string(std::lround(100 * repair.history)) + " %";
+  if (repair.window > 0) name += ", window " + std::to_string(repair.window);
+  return name;
 }
 
 std::string PlanVariant::selection() const {
-  if (repair.share <= 0) return "none";
-  return oracle ? "oracle" : std::string(name_of(repair.by));
+  if (!repairs()) return "none";
+  return oracle ? "oracle" : selection_of(repair);
 }
 
 std::string PlanVariant::correction() const { return correction_of(repair); }
@@ -66,6 +74,26 @@ const router::PlanKind& parse_plan(const std::string& name, const PromptForm& fo
   for (const router::PlanKind& kind : router::plan_kinds())
     if (form.can_have(kind.arrangement)) names.append(names.empty() ? "" : ", ").append(kind.name);
   throw std::invalid_argument("--plans has \"" + name.substr(0, 40) + "\"; expected some of " + names);
+}
+
+PlanVariant parse_variant(const std::string& name, const PromptForm& form) {
+  const std::size_t plus = name.find('+');
+  PlanVariant variant{&parse_plan(name.substr(0, plus), form), {}};
+  if (plus == std::string::npos) return variant;
+  const auto fail = [&](const std::string& what, const std::string& expected) {
+    throw std::invalid_argument("--plans has \"" + name.substr(0, 80) + "\", whose repair " + what +
+                                "; expected " + expected);
+  };
+  const auto read = router::read_repair(std::string_view(name).substr(plus + 1));
+  if (const auto* fault = std::get_if<router::RepairFault>(&read)) fail(fault->what, fault->expected);
+  variant.repair = std::get<router::RepairChoice>(read);
+  const bool plain = variant.repair == router::RepairChoice{.share = variant.repair.share};
+  if (!variant.plan->repairs)
+    fail("would have no blocks of items", "a repair behind item or an approximate plan");
+  if (!plain && !variant.plan->approximate)
+    fail("is not only a per cent", "a per cent alone behind an exact plan");
+  if (variant.repair.prototypes) fail("has \"prototypes\"", "--prototypes FILE instead");
+  return variant;
 }
 
 Plan plan_of(const PromptForm& form, const RankEvent& event, const PlanVariant& variant) {

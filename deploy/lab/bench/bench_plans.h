@@ -25,7 +25,8 @@ struct PlanVariant {
   // Chooses the tokens that truly differ most from their blocks over all layers, instead of the selection.
   bool oracle = false;
 
-  std::string name() const;       // "item", "blocks +25 %"
+  bool repairs() const;
+  std::string name() const;       // "item", "blocks +25 %", "all_blocks +30 %, history 20 %"
   std::string selection() const;  // "none" without a repair
   std::string correction() const;
 };
@@ -46,6 +47,9 @@ std::vector<std::string> plans_of(const PromptForm& form);
 // Returns a plan of an arrangement that prompts of the form can have, declared or not. Throws
 // std::invalid_argument.
 const router::PlanKind& parse_plan(const std::string& name, const PromptForm& form);
+// Returns such a plan with the repair that follows its name: "blocks+30:tail:mean" (router/request/
+// repair_choice.h), or without one. Throws std::invalid_argument.
+PlanVariant parse_variant(const std::string& name, const PromptForm& form);
 Plan plan_of(const PromptForm& form, const RankEvent& event, const PlanVariant& variant);
 
 // Returns the scores of the items, in their order.

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/testing/test_folder.h"
+#include "router/request/policy.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -150,6 +151,23 @@ TEST_SUITE("bench plans") {
     CHECK(parse_plan("apart", form).name == "apart");
     CHECK_THROWS_AS(parse_plan("items", form), std::invalid_argument);
     CHECK_THROWS_AS(parse_plan("towers", form), std::invalid_argument);
+  }
+
+  TEST_CASE("plan variant: a plan may name its repair, with a selection for each budget") {
+    const PromptForm form{.discriminant = {1}};
+    const PlanVariant variant =
+        parse_variant("all_blocks+30:attention:history20:history-importance:lambda0.5", form);
+    CHECK(variant.plan->name == "all_blocks");
+    CHECK(variant.repair ==
+          router::policy("all_blocks+30:attention:history20:history-importance:lambda0.5").repair());
+    CHECK(variant.name() == "all_blocks +30 %, history 20 %");
+    CHECK(variant.selection() == "attention, history importance*0.5");
+    CHECK(parse_variant("item+25", form).name() == "item +25 %");
+    CHECK(parse_variant("blocks", form).selection() == "none");
+    CHECK(parse_variant("blocks+0:window8", form).name() == "blocks +0 %, window 8");
+    for (const char* name :
+         {"blocks+30:best", "blocks+", "user+25", "item+25:tail", "all_blocks+30:prototypes"})
+      CHECK_THROWS_AS(parse_variant(name, form), std::invalid_argument);
   }
 
   TEST_CASE("rank events: a file's requests are read, and those that do not fit the model are refused") {

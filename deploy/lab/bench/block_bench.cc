@@ -243,6 +243,7 @@ Plan BlockBench::with_oracle(const Plan& plan, const Plan& plain) {
   Plan chosen = plan;
   chosen.repair.attention = 0;
   chosen.repair.divergence = 1;
+  chosen.repair.factors.clear();
   std::vector<std::uint32_t> order;
   choose_tokens(chosen.repair, tokens, order);
   chosen.repair.divergence = 0;

@@ -97,6 +97,10 @@ PlanVariant variant_named(const router::PlanKind& plan, const std::string& selec
 std::vector<VariantRun> variants_of(const PlanRunOptions& options, const PromptForm& form) {
   std::vector<VariantRun> runs;
   for (const std::string& name : options.plans.empty() ? plans_of(form) : options.plans) {
+    if (name.find('+') != std::string::npos) {
+      runs.push_back({parse_variant(name, form)});
+      continue;
+    }
     const router::PlanKind& plan = parse_plan(name, form);
     if (options.plans.empty() && name == "all_blocks" && !form.scores_each()) continue;
     runs.push_back({{&plan, {}}});
@@ -261,7 +265,9 @@ void add_plans(Command bench) {
   command
       .add_option("--plans", options->plans,
                   "Plans to run, some of " + router::plan_names() +
-                      "; default: those of the arrangements that the prompt form declares")
+                      ", or one of them with a repair as in a policy's name "
+                      "(blocks+30:attention:history20:history-importance:lambda0.5); default: those of the "
+                      "arrangements that the prompt form declares")
       .comma_separated();
   command
       .add_option("--selection", options->selections,

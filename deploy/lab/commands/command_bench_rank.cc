@@ -139,8 +139,7 @@ int run_bench_rank(const BenchRankOptions& options) {
   const Config config = options.box.load();
   for (const std::string& policy : options.policies)  // checks all before the first run
     if (!router::find_policy(policy))
-      throw std::invalid_argument("--policy has \"" + policy.substr(0, 40) + "\"; expected " +
-                                  router::policy_names());
+      throw std::invalid_argument("--policy has " + router::policy_fault_text(policy));
   std::ostream& people = options.json == "-" ? std::cerr : std::cout;
   BenchRank bench = make_bench(options, config);
   bench.profile = options.profile;

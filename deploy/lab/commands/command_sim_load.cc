@@ -225,9 +225,7 @@ sim::Scenario planning_scenario(const SimCommandOptions& options, const Demand& 
   s.candidates = demand.candidates;
   s.seed = options.seed;
   const auto policy = router::find_policy(options.policy.empty() ? "planner" : options.policy);
-  if (!policy)
-    throw std::invalid_argument("--policy is " + options.policy.substr(0, 40) + "; expected " +
-                                router::policy_names());
+  if (!policy) throw std::invalid_argument("--policy is " + router::policy_fault_text(options.policy));
   s.policy = *policy;
   s.writes_share = 0;
   s.precompute = s.store = false;

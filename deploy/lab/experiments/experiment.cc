@@ -213,8 +213,7 @@ sim::ItemPlacement placement_of(const Experiment& e) {
 
 router::Policy policy_of(const Experiment& e) {
   if (const auto policy = router::find_policy(e.policy)) return *policy;
-  throw std::invalid_argument(e.name + ": policy is \"" + e.policy + "\"; expected " +
-                              router::policy_names());
+  throw std::invalid_argument(e.name + ": policy is " + router::policy_fault_text(e.policy));
 }
 
 router::Routing routing_of(const Experiment& e) {

@@ -123,9 +123,7 @@ sim::Scenario scenario_for(const ServedTrace& trace, const TrialOptions& options
   s.profiles.max =
       (std::min(trace.events_most(), history_events_kept) + trace.candidates_most()) * options.item_tokens;
   const auto policy = router::find_policy(options.policy);
-  if (!policy)
-    throw std::invalid_argument("--policy is " + options.policy.substr(0, 40) + "; expected " +
-                                router::policy_names());
+  if (!policy) throw std::invalid_argument("--policy is " + router::policy_fault_text(options.policy));
   s.policy = *policy;
   s.writes_share = 0;
   s.store = false;

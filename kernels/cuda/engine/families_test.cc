@@ -157,6 +157,11 @@ TEST_CASE(
       Plan plan = repaired_plan(random);
       plan.repair.attention = attention, plan.repair.divergence = divergence, plan.repair.mean = mean;
       plan.repair.budgets = {48};
+      if (divergence > 0 && attention > 0 && mean) {  // budgets of their own measures
+        for (std::size_t span = 4; span < 8; ++span) plan.repair.reused_spans[span].budget = 1;
+        plan.repair.budgets = {24, 24};
+        plan.repair.factors = {{1, 1}, {1, 0}};
+      }
       plan.repair.exact_layers = mean ? 2 : 1;
       const Request asked = computed(plan);
       const Reply found = decoder->run({&asked, 1})[0];
@@ -167,7 +172,9 @@ TEST_CASE(
       CHECK(apart.size() <= 3);  // tokens whose scores are equal within 16-bit rounding
       Plan same = plan;
       same.repair.always = found.chosen;
-      same.repair.attention = same.repair.divergence = 0, same.repair.budgets = {0};
+      same.repair.attention = same.repair.divergence = 0;
+      same.repair.budgets.assign(plan.repair.budgets.size(), 0);
+      same.repair.factors.clear();
       const Request as_chosen = computed(same);
       CHECK(difference(found, on_cpu->run({&as_chosen, 1})[0]) < 2 * tolerance(config, options));
     }

@@ -586,6 +586,11 @@ struct Repair $cppType("Repair") {
   exactLayers @6 :UInt32 = 1;
   mean @7 :Bool;
   prototypes @8 :Text;                            # checksum of the file; empty = no span uses prototypes
+  factors @9 :List(Factors);                      # of the weights, by budget; empty = 1 for all
+  struct Factors $cppType("Repair::Weights") {
+    attention @0 :Float32 = 1;
+    divergence @1 :Float32 = 1;
+  }
   struct Place $cppType("Repair::ReusedSpan") {
     segment @0 :UInt32;
     block @1 :UInt32;
