@@ -188,7 +188,7 @@ void Planning::on_found(Step step, BlocksFound found) {
 // The index's answer is reduced to the blocks that are still asked for.
 void Planning::compute_in_place(Step step, Flight& flight) {
   const std::string& model = flight.pinned.model_version;
-  if (!precompute_.makes(ItemBlockKind::movable, model)) return;
+  if (!precompute_.makes(step.now, ItemBlockKind::movable, model)) return;
   std::vector<bool> kept(flight.held->size(), true);
   std::vector<std::uint8_t> missed(flight.request->items().size());
   bool any = false;

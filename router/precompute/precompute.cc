@@ -61,10 +61,12 @@ void Precompute::start(Step step) {
         LogLevel::info, "precompute_off",
         {{"why", "router.policy looks up no item blocks, or pool.precompute_items is off"}});
   stage_ = Stage::walking;
+  progressed_ = step.now;
   on_timer(step);
 }
 
 void Precompute::on_timer(Step step) {
+  if (is_idle()) progressed_ = step.now;
   watch_nodes(step);
   if (stage_ == Stage::walking || !missing_.empty() || !changed_.empty() || !behind_.empty())
     capacity_.ask(step);
@@ -347,6 +349,7 @@ void Precompute::take_page(Step step, const ItemList& page) {
 
 bool Precompute::on_found(Step step, const BlocksFound& found) {
   if (!lookup_ || lookup_->id != found.id) return false;
+  progressed_ = step.now;
   std::vector<MissingItems::LookedUpItem> seen;
   std::span<const NodeId> holders = found.holders;
   for (std::size_t i = 0; i < lookup_->items.size(); ++i) {
@@ -364,6 +367,7 @@ bool Precompute::on_executed(Step step, const Executed& executed) {
   const auto asked = running_.extract(executed.id);
   if (asked.empty()) return false;
   const BackgroundJob& chunk = asked.mapped();
+  progressed_ = step.now;
   if (chunk.suspect)
     for (const Wanted& wanted : chunk.items) missing_.clear_blame(wanted.item.id);  // it succeeded
   const auto reused = std::count(executed.reused.begin(), executed.reused.end(), 1);

@@ -13,7 +13,8 @@
 // While it makes missing blocks, approximate plans compute items without a block in their place and
 // keep no block of them (flights/planning.h). So a block that was evicted or lost after the walk is
 // made anew once a request misses it. If two such chunks in a row are not kept, the item area counts
-// as full, and the blocks are left to requests again.
+// as full, and the blocks are left to requests again. So they are while workers are too busy for
+// background work.
 //
 // With ItemAssignment each block goes to its assigned nodes: one computes it, the others pull it.
 // Blocks that a node does not take now are left out. After the walk, when that node takes blocks,
@@ -62,6 +63,7 @@ struct PrecomputeConfig {
   Duration pause{200'000};            // after a refusal
   Duration lookup_wait{1'000'000};
   Duration budget{30'000'000};  // of a background plan
+  Duration stalled_after{5'000'000};
   RefreshConfig refresh;
 };
 
@@ -82,8 +84,8 @@ class Precompute {
   // Records a request's candidates; they are of the model and catalog that are followed.
   void note_accesses(Step step, std::span<const ItemView> items);
   // Returns true if missing blocks of this kind and model are made in the background, so that requests need
-  // not make them.
-  bool makes(ItemBlockKind blocks, std::string_view model_version) const;
+  // not make them. False while nothing was done for `stalled_after` although something is to be done.
+  bool makes(Instant now, ItemBlockKind blocks, std::string_view model_version) const;
   // Records that no node has the blocks of these items of a request. Those that the walk has passed are made
   // anew.
   void note_missing(Step step, std::span<const ItemView> items);
@@ -172,6 +174,7 @@ class Precompute {
   std::set<NodeId> leaving_;
   std::map<std::uint64_t, BackgroundJob> running_;
   Instant paused_until_;
+  Instant progressed_;  // when a page or a chunk was last done, or nothing was to be done
   std::uint64_t items_precomputed_ = 0, items_given_up_ = 0;
 };
 

@@ -65,7 +65,7 @@ struct Bench {
 TEST_CASE("precompute: it makes missing blocks of its kind and model during the walk and after it") {
   Bench b;
   const auto makes = [&](ItemBlockKind kind, std::string_view model) {
-    return b.precompute.makes(kind, model);
+    return b.precompute.makes({0}, kind, model);
   };
   CHECK_FALSE(makes(ItemBlockKind::movable, "m"));  // not started
   b.precompute.start(b.at(0));
@@ -78,7 +78,7 @@ TEST_CASE("precompute: it makes missing blocks of its kind and model during the 
   CHECK(makes(ItemBlockKind::movable, "m"));
   Bench off(ItemBlockKind::none);
   off.precompute.start(off.at(0));
-  CHECK_FALSE(off.precompute.makes(ItemBlockKind::none, "m"));
+  CHECK_FALSE(off.precompute.makes({0}, ItemBlockKind::none, "m"));
 }
 
 TEST_CASE("precompute: an item that requests miss after the walk is looked up once and computed") {
@@ -105,6 +105,23 @@ TEST_CASE("precompute: an item that requests miss after the walk is looked up on
   CHECK(b.precompute.check_bounds() == "");
 }
 
+TEST_CASE("precompute: while workers are too busy for background work, requests make their blocks") {
+  Bench b;
+  const auto makes = [&](std::int64_t us) { return b.precompute.makes({us}, ItemBlockKind::movable, "m"); };
+  b.walk();
+  CHECK(makes(3'600'000'000));  // nothing is to be done
+  b.miss({item(1)});
+  b.find({0});
+  const auto chunk = b.sent<Execute>().value();
+  CHECK(makes(5'000'003));
+  CHECK_FALSE(makes(5'000'004));
+  b.precompute.on_timer(b.at(6'000'000));
+  CHECK_FALSE(makes(6'000'000));
+  b.precompute.on_executed(b.at(7'000'000), Executed{chunk.id, {}, {0}, 1});
+  CHECK(makes(7'000'000));
+  CHECK(makes(3'600'000'000));
+}
+
 TEST_CASE("precompute: missed items wait up to a bound") {
   Bench b;
   b.walk();
@@ -120,10 +137,10 @@ TEST_CASE("precompute: after two missed chunks in a row that are not kept, reque
   CHECK(b.precompute.state() == "done");
   b.miss_and_compute(item(2), 1);
   b.miss_and_compute(item(1), 0);
-  CHECK(b.precompute.makes(ItemBlockKind::movable, "m"));
+  CHECK(b.precompute.makes({5}, ItemBlockKind::movable, "m"));
   b.miss_and_compute(item(1), 0);
   CHECK(b.precompute.state() == "full");
-  CHECK_FALSE(b.precompute.makes(ItemBlockKind::movable, "m"));
+  CHECK_FALSE(b.precompute.makes({5}, ItemBlockKind::movable, "m"));
   b.miss({item(2)});
   CHECK(b.effects.list.empty());
 }

@@ -18,16 +18,17 @@ void Precompute::note_accesses(Step step, std::span<const ItemView> items) {
   if (changed_.size() > waiting_before) work(step);
 }
 
-bool Precompute::makes(ItemBlockKind blocks, std::string_view model_version) const {
-  return (stage_ == Stage::walking || stage_ == Stage::done) && config_.blocks == blocks &&
-         names_.model_version() == model_version;
+bool Precompute::makes(Instant now, ItemBlockKind blocks, std::string_view model_version) const {
+  const bool on = stage_ == Stage::walking || stage_ == Stage::done;
+  const bool stalled = !is_idle() && config_.stalled_after < now - progressed_;
+  return on && !stalled && config_.blocks == blocks && names_.model_version() == model_version;
 }
 
 // Many requests may miss an item before its block is made, so each item is queued once until nothing is left
 // to compute.
 void Precompute::note_missing(Step step, std::span<const ItemView> items) {
   if (stage_ != Stage::done) return;
-  if (is_idle()) missed_.clear();
+  if (is_idle()) missed_.clear(), progressed_ = step.now;
   const std::size_t waiting_before = changed_.size();
   for (const ItemView& item : items)
     if (missed_.size() < config_.changed_max && missed_.emplace(item.id).second) refresh(item.copy());
