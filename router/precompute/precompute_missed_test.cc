@@ -29,7 +29,7 @@ struct Bench {
       if (const auto* start = std::get_if<Effects::Start>(&effect)) job = start->job;
     precompute.on_listed(at(2), job, list_of({item(1), item(2)}, true));
     find({1, 1});
-    REQUIRE(precompute.state() == "done");
+    REQUIRE(precompute.state({}) == "done");
   }
   Step at(std::int64_t us) {
     effects = {};
@@ -134,12 +134,12 @@ TEST_CASE("precompute: after two missed chunks in a row that are not kept, reque
   Bench b;
   b.walk();
   b.miss_and_compute(item(1), 0);
-  CHECK(b.precompute.state() == "done");
+  CHECK(b.precompute.state({}) == "done");
   b.miss_and_compute(item(2), 1);
   b.miss_and_compute(item(1), 0);
   CHECK(b.precompute.makes({5}, ItemBlockKind::movable, "m"));
   b.miss_and_compute(item(1), 0);
-  CHECK(b.precompute.state() == "full");
+  CHECK(b.precompute.state({}) == "full");
   CHECK_FALSE(b.precompute.makes({5}, ItemBlockKind::movable, "m"));
   b.miss({item(2)});
   CHECK(b.effects.list.empty());
