@@ -35,6 +35,15 @@ bool names_a_generator(const kernels::Vocabulary& vocabulary) {
   return vocabulary.find("<bos>") && vocabulary.find("<a_0>") && !vocabulary.find("<disc>");
 }
 
+json parse_json(const std::string& text, const std::string& where) {
+  if (const std::string excess = exceeded_bound(text, bounds); !excess.empty())
+    throw LoadError(where + ": has " + excess + "; expected the lists of a prompt form");
+  json form = json::parse(text, nullptr, false);
+  if (!form.is_object())
+    throw LoadError(where + ": is not a JSON object; expected the lists of a prompt form");
+  return form;
+}
+
 json read_json(const std::filesystem::path& file) {
   std::string text;
   try {
@@ -42,12 +51,7 @@ json read_json(const std::filesystem::path& file) {
   } catch (const FileError& error) {
     throw LoadError(error.what());
   }
-  if (const std::string excess = exceeded_bound(text, bounds); !excess.empty())
-    throw LoadError(file.string() + ": has " + excess + "; expected the lists of a prompt form");
-  json form = json::parse(text, nullptr, false);
-  if (!form.is_object())
-    throw LoadError(file.string() + ": is not a JSON object; expected the lists of a prompt form");
-  return form;
+  return parse_json(text, file.string());
 }
 
 // Maps texts and names to tokens.
@@ -229,6 +233,24 @@ PromptForm usual_form(const json& form, const std::string& where, const kernels:
   return prompt;
 }
 
+PromptForm parsed_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
+                       const FormText& text) {
+  PromptForm prompt = form.contains("candidate") ? scoring_form(form, where, limits, text)
+                                                 : usual_form(form, where, limits, text);
+  if (prompt.system.empty())
+    throw LoadError(where + (prompt.scores_each() ? ": instruction" : ": system") +
+                    " is empty; expected at least one token, because a user may have no history");
+  const std::size_t tokens =
+      prompt.system.size() + prompt.user.size() + prompt.instruction.size() + prompt.discriminant.size();
+  if (tokens >= static_cast<std::size_t>(limits.positions_max))
+    throw LoadError(where + ": the form has " + std::to_string(tokens) +
+                    " tokens; expected fewer, so that items fit within the model's " +
+                    std::to_string(limits.positions_max) + " positions");
+  prompt.positions_max = static_cast<std::uint32_t>(limits.positions_max);
+  prompt.vocabulary = static_cast<std::uint32_t>(limits.vocabulary);
+  return prompt;
+}
+
 }  // namespace
 
 PromptForm read_prompt_form(const std::filesystem::path& model_directory,
@@ -248,21 +270,13 @@ PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                                             " is not there, and the default prompt form does not fit";
   const json form = from_file ? read_json(file ? *file : own)
                               : json::parse(names_a_generator(vocabulary) ? generator_form : default_form);
-  const FormText text{vocabulary, tokenizer};
-  PromptForm prompt = form.contains("candidate") ? scoring_form(form, where, limits, text)
-                                                 : usual_form(form, where, limits, text);
-  if (prompt.system.empty())
-    throw LoadError(where + (prompt.scores_each() ? ": instruction" : ": system") +
-                    " is empty; expected at least one token, because a user may have no history");
-  const std::size_t tokens =
-      prompt.system.size() + prompt.user.size() + prompt.instruction.size() + prompt.discriminant.size();
-  if (tokens >= static_cast<std::size_t>(limits.positions_max))
-    throw LoadError(where + ": the form has " + std::to_string(tokens) +
-                    " tokens; expected fewer, so that items fit within the model's " +
-                    std::to_string(limits.positions_max) + " positions");
-  prompt.positions_max = static_cast<std::uint32_t>(limits.positions_max);
-  prompt.vocabulary = static_cast<std::uint32_t>(limits.vocabulary);
-  return prompt;
+  return parsed_form(form, where, limits, {vocabulary, tokenizer});
+}
+
+PromptForm parse_prompt_form(const std::string& text, const std::string& where,
+                             const kernels::PlanLimits& limits) {
+  const kernels::Vocabulary no_names;
+  return parsed_form(parse_json(text, where), where, limits, {no_names, nullptr});
 }
 
 PromptForm read_prompt_form(const std::filesystem::path& model_directory,

@@ -22,6 +22,7 @@
 // tokens.
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "deploy/models/model_families.h"
 #include "kernels/base/plan.h"
@@ -38,6 +39,10 @@ PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                             const std::optional<std::filesystem::path>& file,
                             const kernels::PlanLimits& limits, const kernels::Vocabulary& vocabulary,
                             const Tokenizer* tokenizer = nullptr);
+// Returns the form that a prompt.json with this text declares, with tokens by their ids. `where` names the
+// text in errors. Throws kernels::LoadError.
+PromptForm parse_prompt_form(const std::string& text, const std::string& where,
+                             const kernels::PlanLimits& limits);
 // Does the same for a model of any family. A model whose tokens are items has no prompt file and
 // refuses one.
 PromptForm read_prompt_form(const std::filesystem::path& model_directory,

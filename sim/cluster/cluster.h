@@ -66,6 +66,8 @@ struct Node {
 
 // Returns the content options of the scenario's world.
 WorldOptions world_options(const Scenario& scenario);
+// Returns the prompt form of the scenario's models.
+PromptForm prompt_form(const WorldData& world, const Scenario& scenario);
 
 class Cluster {
  public:
@@ -135,7 +137,8 @@ class Cluster {
   std::vector<Member> file() const;  // the workers of the cluster's file
   std::vector<ActorSpec> start_process(Node& node, Incarnation incarnation);
   SimOptions sim_options();
-  router::RouterConfig drawn_router(const Node& node) const;
+  router::RouterConfig drawn_router() const;
+  router::RouterConfig simulated_router(const Node& node) const;
   actors::CacheMetaConfig drawn_cache_meta() const;
   actors::KvWorkerConfig drawn_kv_worker() const;
   actors::InferenceConfig drawn_inference() const;

@@ -97,23 +97,25 @@ TEST_CASE("saturation: with timed requests devices are idle or busy depending on
   CHECK(calm.p90_ms <= calm.p99_ms);
 }
 
-TEST_CASE("saturation: position-independent blocks reuse precomputed ones if those saw the same segments") {
+TEST_CASE(
+    "saturation: position-independent blocks are the precomputed ones, alone or behind the system prompt") {
   SaturationOptions options = small_options();
   options.scenario.item_share = 0.5;
   options.scenario.system_tokens = 25;
   options.warm_up = 0;  // otherwise every block was requested once
   options.scenario.profiles = {300, 0.5, 900, 20, 10, 0.9};
+  options.scenario.arrangements = {Arrangement::causal};
+  options.scenario.interchangeable = {};
   options.scenario.policy = router::policy("causal");
   const SaturationResult plain = run(options);
   CHECK(plain.token_hit_rate < 0.3);
   options.scenario.policy = router::policy("all_blocks+30:attention");
-  options.scenario.blocks_see_system = true;
-  const SaturationResult ahead = run(options);
-  CHECK(ahead.item_hit_rate == 1);
-  CHECK(ahead.user_hit_rate > 0.7);
-  CHECK(ahead.requests_per_s > plain.requests_per_s);
-  options.scenario.blocks_see_system = false;
-  CHECK(run(options).item_hit_rate < 1);
+  const SaturationResult alone = run(options);
+  CHECK(alone.item_hit_rate == 1);
+  CHECK(alone.user_hit_rate > 0.7);
+  CHECK(alone.requests_per_s > plain.requests_per_s);
+  options.scenario.scores_each = true;  // with a mark before each item, and blocks that see the system prompt
+  CHECK(run(options).item_hit_rate == 1);
 }
 
 TEST_CASE("saturation: without reuse every token is computed, which takes longer") {

@@ -16,6 +16,10 @@
 #include "sim/host/sim_network.h"
 #include "sim/scenario/faults.h"
 
+namespace troupe::router {
+struct RouterConfig;
+}
+
 namespace troupe::sim {
 
 class ToyFamily;
@@ -87,6 +91,11 @@ struct Scenario {
   // Null: data and configuration are drawn. Otherwise this configuration replaces the settings here, except
   // for pages, lanes, deadline and heartbeat, which both contain.
   std::shared_ptr<const DeploymentConfig> served;
+  // Null: what routers decide is drawn. Otherwise the configuration of a node's router, with the form of its
+  // prompts, replaces those settings here, except for policy, approximate, deadline and heartbeat, which both
+  // contain. Peers, places, positions and vocabulary come from the simulated cluster, and costs and pulls
+  // from its hardware. One router precomputes, as far as `precompute` is set.
+  std::shared_ptr<const router::RouterConfig> declared;
   // Processors per node, if the hardware's host work is known; 0 = unlimited.
   std::uint32_t processors = 0;
 
@@ -127,8 +136,6 @@ struct Scenario {
   double skew = 0.7;              // Zipf exponent of items and users
   std::uint32_t item_tokens = 0;  // per item; 0 = drawn for each
   std::uint32_t system_tokens = 4;
-  // position-independent blocks see the system segment, so precomputed blocks serve them
-  bool blocks_see_system = false;
   ProfileLengths profiles;
   double requests_per_s = 40;
   double capacity_per_s = 100;  // approximate, without any reuse

@@ -7,6 +7,14 @@ TIE = 0.02  # entries of the paper within this share of each other have no order
 EFFECT_TIE = 0.03  # measured effects within this share of 1 count as none
 ONE_SEED_NOISE = 0.05
 
+# Forms of the published models, which have no prompt.json: what each experiment's configuration declares.
+PREFIXES = ["item_first", "user_first"]
+# A model trained with both prefixes (BAT), and one that reads plain prompts (RcLLM).
+BOTH_PREFIXES = dict(arrangements=PREFIXES, interchangeable=PREFIXES)
+PLAIN = dict(arrangements=["causal"], interchangeable=[])
+# A model trained with the prefixes and with plain prompts, all of which may serve a request.
+ALL_THREE = dict(arrangements=[*PREFIXES, "causal"], interchangeable=[*PREFIXES, "causal"])
+
 
 def text(value):
     return (

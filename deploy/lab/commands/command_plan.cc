@@ -276,6 +276,11 @@ void add_serving(Command command, PlanServeOptions& serve) {
       .needs(serving)
       .default_shown();
   command
+      .add_option("--arrangements", serve.serve.arrangements,
+                  "With --serve: arrangements among which the model's form lets a policy choose")
+      .needs(serving)
+      .default_shown();
+  command
       .add_option("--item-share", serve.serve.item_share,
                   "With --serve: initial fraction of a node's memory for items, 0 to 1; default: as a node "
                   "chooses it with pool.item_share: auto")
@@ -310,10 +315,12 @@ std::vector<std::pair<std::string, bool>> unwanted(const PlanOptions& options,
 void check_served(const PlanOptions& options, const PlanServeOptions& serve) {
   const PlanOptions not_given;
   const PlanServeOptions nor_here;
-  for (const auto& [name, given] : {std::pair{"--shape", options.shape != not_given.shape},
-                                    {"--item-tokens", options.item_tokens.has_value()},
-                                    {"--policy", serve.serve.policy != nor_here.serve.policy},
-                                    {"--item-share", serve.serve.item_share != nor_here.serve.item_share}})
+  for (const auto& [name, given] :
+       {std::pair{"--shape", options.shape != not_given.shape},
+        {"--item-tokens", options.item_tokens.has_value()},
+        {"--policy", serve.serve.policy != nor_here.serve.policy},
+        {"--arrangements", serve.serve.arrangements != nor_here.serve.arrangements},
+        {"--item-share", serve.serve.item_share != nor_here.serve.item_share}})
     if (given)
       throw std::invalid_argument(std::string(name) +
                                   " is given beside --model, which has its own; expected settings, such as "

@@ -3,18 +3,22 @@
 #include "deploy/lab/experiments/experiment.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
 
 #include "deploy/data/device_option.h"
+#include "deploy/lab/experiments/declared_router.h"
 #include "deploy/lab/experiments/grouped_requests.h"
 #include "deploy/lab/planning/plan_placements.h"
 #include "deploy/lab/traces/trace_makers.h"
 #include "placement/assignment/co_occurrence.h"
 #include "placement/assignment/shards.h"
 #include "placement/cost/device_profiles.h"
+#include "router/request/allowed_plans.h"
+#include "router/router_config.h"
 #include "sim/cluster/cluster.h"
 
 namespace troupe::deploy {
@@ -22,7 +26,8 @@ namespace troupe::deploy {
 namespace {
 
 constexpr double gb = 1e9;
-constexpr std::uint32_t passing_plans = 4;  // plans whose pulled items fit beside the placed ones
+constexpr std::uint32_t requests_max = 4'096;  // in flight at a router, and waiting at a worker
+constexpr std::uint32_t passing_plans = 4;     // plans whose pulled items fit beside the placed ones
 
 // Sizes of the scaled world.
 struct Sizes {
@@ -40,19 +45,21 @@ PlanSetup plan_setup(const Experiment& e, const sim::Hardware& hardware) {
   return setup;
 }
 
-// A policy without plans of its own considers the exact plans of the interchangeable arrangements.
-bool considers(const router::Policy& policy, std::string_view plan) {
-  if (!policy->reuses) return false;
-  if (!policy->plans.empty()) return std::ranges::find(policy->plans, plan) != policy->plans.end();
-  const router::PlanKind& kind = *router::find_plan(plan);
-  const std::vector<Arrangement> served = sim::Scenario().interchangeable;
-  return !kind.approximate && std::ranges::find(served, kind.arrangement) != served.end();
+// Returns whether requests that name nothing may get the plan, and reuse blocks by it.
+bool considers(const router::RouterConfig& router, std::string_view plan) {
+  if (!router.policy->reuses) return false;
+  const bool approximate = !router.policy->weighs || router.limits.approximate > 0;
+  return std::ranges::count(
+             router::allowed_plans(router.policy, Arrangement::unnamed, router.form, approximate), plan,
+             [](const router::PlanKind* kind) { return kind->name; }) > 0;
 }
-bool uses_blocks(const router::Policy& policy) {
-  return considers(policy, "blocks") || considers(policy, "all_blocks");
+bool uses_items(const router::RouterConfig& router) {
+  return router.precompute.blocks != router::ItemBlockKind::none;
 }
-bool uses_items(const router::Policy& policy) { return considers(policy, "item") || uses_blocks(policy); }
-bool uses_users(const router::Policy& policy) { return considers(policy, "user") || uses_blocks(policy); }
+bool uses_users(const router::RouterConfig& router) {
+  return std::ranges::any_of(std::array{"user", "causal", "blocks", "all_blocks"},
+                             [&](std::string_view plan) { return considers(router, plan); });
+}
 
 placement::HrcsDecision decide(const Experiment& e, const sim::Hardware& hardware, std::uint32_t items,
                                std::uint32_t item_pages_max) {
@@ -71,7 +78,7 @@ placement::HrcsDecision decide(const Experiment& e, const sim::Hardware& hardwar
 
 // Computes the sizes of the pool and its item area: pages for placed items, and for items that other nodes
 // send.
-Sizes sizes_of(const Experiment& e, const sim::Hardware& hardware, router::Policy policy) {
+Sizes sizes_of(const Experiment& e, const sim::Hardware& hardware, const router::RouterConfig& router) {
   const double page_bytes = hardware.shape.kv_token_bytes() * e.item_tokens;
   const auto pages_of = [&](double gigabytes) {
     return static_cast<std::uint32_t>(gigabytes * gb / page_bytes / e.scale);
@@ -80,9 +87,9 @@ Sizes sizes_of(const Experiment& e, const sim::Hardware& hardware, router::Polic
   s.items = static_cast<std::uint32_t>(std::max(1.0, e.items / e.scale));
   s.users = static_cast<std::uint32_t>(std::max(1.0, e.users / e.scale));
   s.pages = pages_of(e.memory_gb);
-  if (considers(policy, "causal"))
+  if (considers(router, "causal"))
     s.item_pages = std::min(s.pages / 2, passing_plans * e.candidates);  // the prefix
-  if (!uses_items(policy)) return s;
+  if (!uses_items(router)) return s;
   const std::uint32_t passing = passing_plans * e.candidates;
   const std::uint32_t most = e.item_gb > 0 ? std::min(s.pages, pages_of(e.item_gb)) : s.pages;
   const std::uint32_t component = most - std::min(passing, most / 4);
@@ -93,7 +100,7 @@ Sizes sizes_of(const Experiment& e, const sim::Hardware& hardware, router::Polic
   const double by_metis = e.placement == "metis" ? 0.05 * sharded : 0;  // about how unequal METIS's parts are
   const double uneven = sharded > 0 && e.nodes > 1 ? by_metis + 3 * std::sqrt(sharded) + passing : 0;
   s.item_pages = static_cast<std::uint32_t>(std::min<double>(s.replicated + sharded + uneven, most));
-  if (!uses_users(policy)) s.item_pages = s.pages;
+  if (!uses_users(router)) s.item_pages = s.pages;
   return s;
 }
 
@@ -211,15 +218,32 @@ sim::ItemPlacement placement_of(const Experiment& e) {
                               "\"; expected hrcs, replicate, hash or metis");
 }
 
-router::Policy policy_of(const Experiment& e) {
-  if (const auto policy = router::find_policy(e.policy)) return *policy;
-  throw std::invalid_argument(e.name + ": policy is " + router::policy_fault_text(e.policy));
+// Returns the settings of a node's router. They are fixed where a node would measure or adapt.
+Config settings_of(const Experiment& e) {
+  Config config;
+  RouterSettings& router = config.router;
+  config.set("router.policy", e.policy);
+  config.set("router.routing", e.routing);
+  router.affinity = e.routing_alpha;
+  router.approximate = e.approximate;
+  router.shared_areas = e.shared_areas;
+  router.requests_in_flight_max = requests_max;
+  router.deadline = router.deadline_max = {10'000'000};
+  config.pool.hot_share = 0;
+  return config;
 }
 
-router::Routing routing_of(const Experiment& e) {
-  if (const auto by = router::find_routing(e.routing)) return {*by, e.routing_alpha};
-  throw std::invalid_argument(e.name + ": routing is \"" + e.routing +
-                              "\"; expected earliest, affinity, hits or load");
+void declare_router_of(const Experiment& e, sim::Scenario& s) {
+  if (e.arrangements.empty())
+    throw std::invalid_argument(
+        e.name +
+        ": arrangements is empty; expected those that the model was trained for, such "
+        "as [\"causal\"], because a published shape has no prompt.json");
+  try {
+    declare_router({e.arrangements, e.interchangeable, e.system_tokens}, settings_of(e), s);
+  } catch (const std::exception& error) {
+    throw std::invalid_argument(e.name + ": " + error.what());
+  }
 }
 
 // Gives every node all roles, as a node of BAT has a GPU, a KV-cache worker and a share of the frontend.
@@ -235,26 +259,17 @@ sim::Scenario scenario_of(const Experiment& e) {
   s.item_tokens = s.page_tokens = e.item_tokens;
   s.profiles = {e.user_tokens,  e.user_sigma,   static_cast<std::uint32_t>(e.user_tokens_max),
                 e.event_tokens, e.known_events, e.known_share};
-  s.system_tokens = e.system_tokens;
-  s.blocks_see_system = true;
   s.whole_catalogs = true;
   s.pulls_stall = e.pulls_stall;
   s.overlap = e.overlap;
   s.writes_share = 0;
   s.store = false;
-  s.policy = policy_of(e);
-  s.shared_areas = e.shared_areas;
-  s.approximate = e.approximate;
-  // Plans of blocks approximate the plain prompt.
-  if (e.approximate > 0) s.interchangeable.push_back(Arrangement::causal);
-  s.routing = routing_of(e);
   s.placement = placement_of(e);
-  s.precompute = uses_items(s.policy);
   s.skew = e.item_skew;
-  s.deadline = {10'000'000};
-  s.in_flight_max = s.queue_max = 4'096;
+  s.queue_max = requests_max;
   s.batch_tokens_max = e.batch_tokens;
   set_hardware(e, s);
+  declare_router_of(e, s);
   return s;
 }
 
@@ -263,7 +278,7 @@ sim::Scenario scenario_of(const Experiment& e) {
 PreparedExperiment prepare(const Experiment& e) {
   PreparedExperiment prepared;
   sim::Scenario& s = prepared.options.scenario = scenario_of(e);
-  const Sizes sizes = sizes_of(e, *s.hardware, s.policy);
+  const Sizes sizes = sizes_of(e, *s.hardware, *s.declared);
   s.items = sizes.items;
   s.users = sizes.users;
   s.pages = sizes.pages;

@@ -34,6 +34,9 @@ struct Experiment {
   // Candidates from a group (grouped_requests.h) instead of independent ones; each request has another user.
   std::uint32_t group_items = 0;  // items per group; 0 = no groups
   double group_share = 0.9, group_skew = 0.6, candidates_sigma = 0;
+  // Form of the model, as its prompt.json would declare it: the arrangements that it was trained for, which
+  // must be named, and those of them that a policy may choose. Its scores are read at a discriminant.
+  std::vector<std::string> arrangements, interchangeable;
   // Prompts: `system_tokens` begin every prompt. A history consists of whole events of `event_tokens`
   // tokens (0 = not divided into events), and `known_share` of the events are among `known_events` that
   // repeat.

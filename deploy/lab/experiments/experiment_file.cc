@@ -1,4 +1,5 @@
 // Reads experiments from JSON.
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -44,6 +45,15 @@ Setter text(std::string Experiment::*member) {
   };
 }
 
+Setter texts(std::vector<std::string> Experiment::*member) {
+  return [=](Experiment& e, const Json& value) {
+    const auto is_text = [](const Json& one) { return one.is_string(); };
+    if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_text)) return false;
+    e.*member = value.get<std::vector<std::string>>();
+    return true;
+  };
+}
+
 struct MemberRule {
   Setter set;
   std::string expected;
@@ -84,7 +94,9 @@ const std::map<std::string, MemberRule>& members() {
       {"group_share", in_range(&E::group_share, 0, 1)},
       {"group_skew", in_range(&E::group_skew, 0, 4)},
       {"candidates_sigma", in_range(&E::candidates_sigma, 0, 2)},
-      {"system_tokens", in_range(&E::system_tokens, 0, 2'000)},
+      {"arrangements", {texts(&E::arrangements), "a list of arrangements"}},
+      {"interchangeable", {texts(&E::interchangeable), "a list of arrangements"}},
+      {"system_tokens", in_range(&E::system_tokens, 1, 2'000)},
       {"event_tokens", in_range(&E::event_tokens, 0, 256)},
       {"known_events", in_range(&E::known_events, 0, 1e6)},
       {"known_share", in_range(&E::known_share, 0, 1)},

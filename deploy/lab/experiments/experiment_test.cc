@@ -9,6 +9,7 @@
 
 #include "deploy/data/text_file.h"
 #include "deploy/lab/experiments/grouped_requests.h"
+#include "router/router_config.h"
 #include "sim/cluster/cluster.h"
 #include "sim/world/world_data.h"
 
@@ -37,6 +38,8 @@ std::string fault(const std::string& text) {
 
 Experiment books(const std::string& policy, const std::string& placement, double items = 280'000) {
   Experiment e;
+  e.arrangements = {"item_first", "user_first", "causal"};
+  e.interchangeable = {"item_first", "user_first"};
   e.policy = policy;
   e.placement = placement;
   e.items = items;
@@ -69,6 +72,46 @@ TEST_CASE("experiment file: an invalid list is refused, and the error names expe
             .find("\"polcy\" is not a member; expected some of alpha, approximate, ") != std::string::npos);
   CHECK_THROWS_AS(prepare(books("best", "hrcs")), std::invalid_argument);
   CHECK_THROWS_AS(prepare(books("bat", "everywhere")), std::invalid_argument);
+}
+
+TEST_CASE(
+    "experiment: a published shape without named arrangements is refused, and so is what a node refuses") {
+  const auto refused_with = [](const Experiment& e) -> std::string {
+    try {
+      prepare(e);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  Experiment e = books("bat", "hrcs");
+  e.name = "x";
+  CHECK(refused_with(e) == "");
+  e.arrangements = {};
+  CHECK(refused_with(e).starts_with("x: arrangements is empty; expected"));
+  e.arrangements = {"sideways"};
+  CHECK(refused_with(e).starts_with("x: the declared form: arrangements has \"sideways\"; expected"));
+  e.arrangements = {"causal", "item_first", "user_first"};  // the first one alone serves by default
+  e.interchangeable = {};
+  CHECK(refused_with(e).starts_with("x: router.policy is \"bat\", which serves"));
+}
+
+TEST_CASE("experiment: routers are configured like a node's, and only what the form allows is precomputed") {
+  Experiment e = books("planner", "hrcs");
+  const sim::Scenario prefixes = prepare(e).options.scenario;
+  REQUIRE(prefixes.declared);
+  CHECK(prefixes.declared->precompute.blocks == router::ItemBlockKind::prefix);
+  CHECK(prefixes.declared->form.system.size() == e.system_tokens);
+  CHECK(prefixes.policy == prefixes.declared->policy);
+  e.arrangements = {"causal"};
+  e.interchangeable = {};
+  CHECK_FALSE(prepare(e).options.scenario.precompute);
+  e.approximate = 0.5;
+  const sim::Scenario moved = prepare(e).options.scenario;
+  CHECK(moved.precompute);
+  CHECK(moved.approximate == 0.5);
+  CHECK(moved.declared->precompute.blocks == router::ItemBlockKind::movable);
+  CHECK_FALSE(moved.declared->form.blocks_see_system);  // as in every form with a discriminant
 }
 
 TEST_CASE("experiment: the item area is what the placement of BAT's catalogs needs, users get the rest") {
@@ -176,6 +219,8 @@ TEST_CASE("grouped requests: most candidates come from one group, none twice, an
 
 TEST_CASE("experiment: metis puts a request's items on one node, hash spreads them") {
   Experiment e = books("all_blocks+30:attention", "metis", 32'000);
+  e.arrangements = {"causal"};
+  e.interchangeable = {};
   e.nodes = 8;
   e.scale = 16;
   e.candidates = 20;
@@ -205,6 +250,8 @@ TEST_CASE("experiment: metis puts a request's items on one node, hash spreads th
 
 TEST_CASE("experiment: several devices of a node multiply its speed and its host link") {
   Experiment e = books("causal", "hrcs");
+  e.arrangements = {"causal"};
+  e.interchangeable = {};
   const sim::Scenario one = prepare(e).options.scenario;
   e.devices = 4;
   e.requests_per_s = 5;

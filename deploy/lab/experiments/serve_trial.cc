@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <sstream>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "deploy/data/device_option.h"
 #include "deploy/data/request_trace.h"
+#include "deploy/lab/experiments/declared_router.h"
 #include "deploy/lab/traces/trace_users.h"
 #include "placement/cost/device_profiles.h"
 #include "placement/split/item_area.h"
@@ -93,18 +96,36 @@ void set_nodes(const ServedTrace& trace, const TrialOptions& options, const Node
   s.pages = static_cast<std::uint32_t>(pages);
 }
 
-// Sizes the item area as a node with pool.item_share: auto does.
+// Sizes the item area as a node with pool.item_share: auto does. Requires that the routers are declared.
 double auto_item_share(const TrialOptions& options, const sim::Scenario& s) {
-  PromptForm form;
-  form.discriminant = {0};
-  form.arrangements = s.arrangements;
-  form.interchangeable = s.interchangeable;
   const auto pages_for = [&](std::uint32_t tokens) { return (tokens + s.page_tokens - 1) / s.page_tokens; };
   placement::ItemPages blocks{.shared = pages_for(s.system_tokens)};
-  if (router::item_block_kind(s.policy, form, s.approximate) != router::ItemBlockKind::none)
+  if (s.declared->precompute.blocks != router::ItemBlockKind::none)
     blocks.items = std::uint64_t{s.items} * pages_for(options.item_tokens);
   return placement::share_of_pages(placement::item_area_pages(placement::wanted_pages(blocks), s.pages),
                                    s.pages);
+}
+
+std::vector<std::string> arrangements_of(const TrialOptions& options) {
+  std::vector<std::string> words;
+  std::istringstream text(options.arrangements);
+  for (std::string word; std::getline(text, word, ',');) words.push_back(word);
+  return words;
+}
+
+void declare_router_for(const TrialOptions& options, sim::Scenario& s) {
+  if (!router::find_policy(options.policy))
+    throw std::invalid_argument("--policy is " + router::policy_fault_text(options.policy));
+  const std::vector<std::string> arrangements = arrangements_of(options);
+  Config config;
+  config.router.policy = options.policy;
+  config.pool.hot_share = 0;
+  try {
+    declare_router({.arrangements = arrangements, .interchangeable = arrangements}, config, s);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument("--policy " + options.policy.substr(0, 40) + " with --arrangements " +
+                                options.arrangements.substr(0, 80) + ": " + error.what());
+  }
 }
 
 sim::Scenario scenario_for(const ServedTrace& trace, const TrialOptions& options, const NodeType& type,
@@ -119,16 +140,13 @@ sim::Scenario scenario_for(const ServedTrace& trace, const TrialOptions& options
   s.candidates = trace.candidates_most();
   s.item_tokens = options.item_tokens;
   s.whole_catalogs = true;
-  s.blocks_see_system = true;
   s.profiles.max =
       (std::min(trace.events_most(), history_events_kept) + trace.candidates_most()) * options.item_tokens;
-  const auto policy = router::find_policy(options.policy);
-  if (!policy) throw std::invalid_argument("--policy is " + router::policy_fault_text(options.policy));
-  s.policy = *policy;
   s.writes_share = 0;
   s.store = false;
   s.requests_per_s = static_cast<double>(trace.requests()) / trace.seconds();
   set_nodes(trace, options, type, s);
+  declare_router_for(options, s);
   s.item_share = options.item_share.value_or(auto_item_share(options, s));
   return s;
 }

@@ -20,6 +20,8 @@ struct TrialOptions {
   double speed = 1;            // speed-up of the trace's times
   std::uint64_t requests = 0;  // first requests of the trace to use; 0 = all
   std::string shape = "qwen2-1.5b", link = "100gbps", policy = "planner";
+  // Arrangements that the model's form declares and lists as interchangeable, separated by commas.
+  std::string arrangements = "item_first,user_first";
   std::uint32_t item_tokens = 10;    // tokens of each item, in histories and as a candidate
   std::uint64_t memory_bytes = 0;    // of each node, for keys and values
   std::optional<double> item_share;  // share of that memory for items (pool.item_share); unset = auto

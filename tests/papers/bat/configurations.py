@@ -1,6 +1,12 @@
 """The measurements of BAT (ASPLOS '26) §6 as experiments for `troupe-lab sim --experiments`: the paper's
 data sets and clusters, the values for what it leaves open, and the runs of each table and figure."""
 
+import os
+import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from checks import BOTH_PREFIXES  # noqa: E402
+
 # ---- from the paper ----
 
 # Table 1, and the extremes that §6.2 names.
@@ -41,7 +47,7 @@ SEEDS = [1, 2, 3]
 
 
 def experiment(name, data, *changes):
-    e = dict(RUN, **OPEN, **A100, **DATASETS[data], name=name)
+    e = dict(RUN, **OPEN, **A100, **DATASETS[data], **BOTH_PREFIXES, name=name)
     for change in changes:
         e.update(change)
     e["user_tokens_max"] = PROMPT_MAX - e["candidates"] * e["item_tokens"]

@@ -13,7 +13,7 @@ for folder in ["..", "../bat", "../rcllm"]:
     sys.path.append(os.path.join(HERE, folder))
 import bat  # noqa: E402
 import rcllm  # noqa: E402
-from checks import Report, simulation_options  # noqa: E402
+from checks import ALL_THREE, BOTH_PREFIXES, PLAIN, Report, simulation_options  # noqa: E402
 
 SEEDS = [1, 2, 3]
 EXACT = ["recompute", "user", "item", "larger", "bat", "causal"]
@@ -21,14 +21,17 @@ EXACT = ["recompute", "user", "item", "larger", "bat", "causal"]
 
 def systems(blocks):
     """Returns system name → changes of its experiment. `blocks`: the paper's repair of blocks at any
-    position."""
+    position. Each policy serves a model whose form declares the arrangements of its plans; the planner chooses
+    among both prefixes, and with approximate answers among plain prompts as well, which blocks
+    approximate."""
     placed = dict(placement=None)  # placement of the workload
-    exact = {policy: dict(placed, policy=policy) for policy in EXACT}
-    approximate = {**exact, blocks: dict(placed, policy=blocks)}
+    forms = {policy: PLAIN if policy == "causal" else BOTH_PREFIXES for policy in EXACT}
+    exact = {policy: dict(placed, policy=policy, **forms[policy]) for policy in EXACT}
+    approximate = {**exact, blocks: dict(placed, policy=blocks, **PLAIN)}
     planner = "planner" + blocks[blocks.index("+") :]
     return {
-        "exact": (exact, dict(placed, policy="planner")),
-        "approximate": (approximate, dict(placed, policy=planner, approximate=1)),
+        "exact": (exact, dict(placed, policy="planner", **BOTH_PREFIXES)),
+        "approximate": (approximate, dict(placed, policy=planner, approximate=1, **ALL_THREE)),
     }
 
 

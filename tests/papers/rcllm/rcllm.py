@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from checks import Report, simulation_options  # noqa: E402
+from checks import PLAIN, Report, simulation_options  # noqa: E402
 
 # ---- from the paper ----
 
@@ -93,7 +93,7 @@ def blocks_policy(items, history):
 def experiment(name, data, model, system, nodes=DEFAULT_NODES, r=None, **changes):
     d, m = dict(DATASETS[data]), MODELS[model]
     default_r = d.pop("r")
-    e = dict(RUN, **OPEN, **CLUSTER, shape=m["shape"], devices=m["devices"], nodes=nodes, name=name)
+    e = dict(RUN, **OPEN, **CLUSTER, **PLAIN, shape=m["shape"], devices=m["devices"], nodes=nodes, name=name)
     e.update(d)
     e["policy"] = blocks_policy(*(default_r if r is None else (r, r)))
     e.update(SYSTEMS[system])
