@@ -9,6 +9,7 @@
 #include "router/request/policy.h"
 #include "runtime/actor/message_id.h"
 #include "sim/cluster/expected_arrangement.h"
+#include "sim/scenario/deployment_config.h"
 
 namespace troupe::sim {
 namespace {
@@ -73,7 +74,8 @@ ClientJudge::ClientJudge(Cluster& cluster, Violations& violations)
     : cluster_(cluster), violations_(violations), served_(cluster), stored_(cluster.scenario().expiry) {
   for (std::uint32_t model = 0; model < cluster.scenario().models; ++model)
     oracles_.emplace_back(cluster.world(), cluster.form(), cluster.family(model),
-                          cluster.scenario().approximate);
+                          cluster.scenario().approximate,
+                          cluster.scenario().served ? cluster.scenario().served->router.limits.width_max : 0);
 }
 
 void ClientJudge::note_sent(SentRequest& asked) {

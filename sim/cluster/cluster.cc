@@ -13,6 +13,7 @@ namespace {
 constexpr std::uint32_t feature_connections = 64, coordination_slots = 2, store_slots = 9;
 constexpr std::uint64_t page_bytes_per_token = 4'096;
 constexpr std::uint64_t disk_pages = 4'096;
+constexpr std::size_t names_max = 1'000'000;    // names of item blocks that are remembered
 constexpr std::int64_t members_heartbeats = 5;  // between two reads of the member list
 // Time until a host learns that a peer is dead.
 constexpr Duration loss_report_min{16'000}, loss_report_max{2'400'000};
@@ -42,6 +43,7 @@ WorldOptions world_options(const Scenario& s) {
   options.catalog = {s.served, &s.served->items};
   options.items = static_cast<std::uint32_t>(s.served->items.size());
   options.history_events_max = s.served->history_events_max;
+  options.event_features = s.served->event_features;
   return options;
 }
 
@@ -70,6 +72,12 @@ std::shared_ptr<const router::ItemAssignment> item_places(const Scenario& s,
   return std::make_shared<const router::ItemAssignment>(workers, std::move(listed));
 }
 
+// Returns how many items a snapshot of the catalog may have computed. One with all items is kept, because the
+// searches of a generator need its whole index.
+std::size_t snapshot_items(const Scenario& s) {
+  return std::max<std::size_t>(65'536, s.served ? s.served->items.size() + 1 : 0);
+}
+
 NameContext name_context(const Scenario& s) {
   if (s.served) return s.served->router.names;
   return {Cluster::models[0], "toy pages of " + std::to_string(s.page_tokens)};
@@ -94,7 +102,7 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
           [this](const std::string& model_version, std::span<const Token> tokens) {
             return router::BlockNames(form_, {model_version, names_.layout_version}).item(tokens);
           },
-          1'000'000),
+          names_max, snapshot_items(scenario)),
       coordination_(mix(scenario.seed, 7), {200}, {2'000}, {300'000}),
       random_(scenario.seed, 11),
       host_(

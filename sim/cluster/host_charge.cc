@@ -31,8 +31,8 @@ double HostCharge::charge(HostComponent component, const HostUnits& units) {
 }
 
 // Cost of a request's arrival: HTTP server, features, the router's own part, and what no component counts.
-double HostCharge::of_request(const RankRequest& request) {
-  const HostUnits units{1, static_cast<double>(request.candidates.size()), 0, 0};
+double HostCharge::of_request(std::size_t candidates) {
+  const HostUnits units{1, static_cast<double>(candidates), 0, 0};
   units_ += units;
   double us = 0;
   for (const HostComponent component : {HostComponent::server, HostComponent::feature_port,
@@ -73,7 +73,9 @@ Duration HostCharge::step(NodeId node, const Event& event) {
   if (const auto* done = std::get_if<JobDone>(&event)) rest_us_ += of_kept(node, done->result);
   if (!received) return whole_us();
   if (const auto* rank = std::get_if<RankRequest>(&received->message))
-    rest_us_ += of_request(*rank);
+    rest_us_ += of_request(rank->candidates.size());
+  else if (std::holds_alternative<GenerateRequest>(received->message))
+    rest_us_ += of_request(0);
   else if (const auto* lookup = std::get_if<LookupBlocks>(&received->message))
     rest_us_ += of_blocks(HostComponent::cache_meta, lookup->blocks.size());
   else if (const auto* acquire = std::get_if<AcquireBlocks>(&received->message))

@@ -25,7 +25,7 @@ class HostCharge {
   const placement::HostUnits& units() const { return units_; }
 
  private:
-  double of_request(const RankRequest& request);
+  double of_request(std::size_t candidates);
   double of_blocks(placement::HostComponent component, std::size_t blocks);
   double of_plan(const Execute& plan);
   double of_kept(NodeId node, const JobResult& result);

@@ -11,6 +11,8 @@
 namespace troupe::sim {
 namespace {
 
+constexpr std::uint32_t usual_results = 10, usual_width = 128;  // of a search
+
 std::string differs(std::string_view field, std::string_view is, std::string_view expected) {
   return std::string(field) + " is " + std::string(is) + "; expected " + std::string(expected);
 }
@@ -94,7 +96,8 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
   if (const std::string fault = find_misplaced(request, reply); !fault.empty()) return fault;
   asked.in_place.insert(reply.in_place.begin(), reply.in_place.end());
   const auto truth = expected_ranking(form_, reply.model_version, reply.plan, profile, items, family_, asked);
-  if (!truth) return differs("plan", reply.plan, "user, item, causal, apart, blocks or all_blocks");
+  if (!truth)
+    return differs("plan", reply.plan, "user, item, causal, apart, blocks, all_blocks, history or towers");
   if (reply.arrangement != truth->arrangement)
     return differs("arrangement", word_of(reply.arrangement), word_of(truth->arrangement));
   if (reply.approximate != truth->approximate)
@@ -105,7 +108,9 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
   if (reply.history_cut != truth->history_cut)
     return differs("history_cut", reply.history_cut, truth->history_cut);
   if (std::string fault = compare_tokens(reply, truth->tokens); !fault.empty()) return fault;
-  return compare(reply.items, router::rank_items(views(items), truth->scores, request.top_k));
+  return compare(reply.items,
+                 router::rank_items(views(items), truth->scores, request.top_k,
+                                    {.count = form_.tasks_read(), .reported = !form_.tasks.empty()}));
 }
 
 const std::vector<Item>& Oracle::items_of(const std::string& catalog) {
@@ -123,8 +128,14 @@ std::string Oracle::validate(const GenerateRequest& request, const GenerateReply
   if (!profile)
     return "profile_version is " + std::to_string(reply.profile_version) +
            "; expected a version that existed";
+  GenerateRequest within = request;  // a search without a width has the usual one, within the routers' limit
+  if (width_max_ > 0) {
+    const std::uint32_t results = std::min(request.top_k > 0 ? request.top_k : usual_results, width_max_);
+    within.top_k = results;
+    if (request.width == 0) within.width = std::min(std::max(results, usual_width), width_max_);
+  }
   const ExpectedGeneration truth = expected_generation(form_, reply.model_version, *profile,
-                                                       items_of(reply.catalog_version), request, family_);
+                                                       items_of(reply.catalog_version), within, family_);
   if (reply.width != truth.width) return differs("width", reply.width, truth.width);
   if (reply.history_cut != truth.history_cut)
     return differs("history_cut", reply.history_cut, truth.history_cut);

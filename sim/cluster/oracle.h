@@ -16,10 +16,15 @@ namespace troupe::sim {
 class Oracle {
  public:
   // `form` is the prompt form of all models. `approximate` is the largest share of a prompt that planners
-  // may leave approximate if a request does not say. `world` must outlive the oracle.
+  // may leave approximate if a request does not say. `width_max` is the routers' limit of a search's width; 0
+  // = none that matters. `world` must outlive the oracle.
   Oracle(const WorldData& world, PromptForm form, const ToyFamily& family = toy_decoder(),
-         double approximate = 0)
-      : world_(world), form_(std::move(form)), family_(family), approximate_(approximate) {}
+         double approximate = 0, std::uint32_t width_max = 0)
+      : world_(world),
+        form_(std::move(form)),
+        family_(family),
+        approximate_(approximate),
+        width_max_(width_max) {}
 
   // Returns "" or the first difference. Items may be put and deleted while a request is in flight: the
   // reply is correct if it matches one catalog state between `since` (when the request was sent) and
@@ -44,6 +49,7 @@ class Oracle {
   PromptForm form_;
   const ToyFamily& family_;
   const double approximate_;
+  const std::uint32_t width_max_;
 };
 
 }  // namespace troupe::sim

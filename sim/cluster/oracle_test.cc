@@ -92,7 +92,7 @@ TEST_CASE("oracle: an approximate plan has one correct answer, and any other app
   const WorldData world(options());
   const Oracle oracle(world, form);
   for (const char* policy : {"blocks+30:tail:mean:layer2", "blocks+10:importance", "blocks+50:attention",
-                             "blocks+20:deviation:mean"})
+                             "blocks+20:deviation:mean", "blocks", "blocks+30", "blocks+25:mean:window4"})
     for (const double approximate : {-1.0, 0.0, 0.25, 1.0})
       for (std::uint64_t user = 0; user < 4; ++user) {
         CAPTURE(policy);
@@ -121,7 +121,7 @@ TEST_CASE(
         "all_blocks+100:attention:history40", "all_blocks+20:deviation:window40",
         "all_blocks+30:attention:history20:history-importance:lambda0.5",
         "all_blocks+30:tail:history40:history-deviation", "all_blocks+30:importance:lambda2", "planner",
-        "planner+10:attention:window8"})
+        "planner+10:attention:window8", "all_blocks", "all_blocks+30", "all_blocks+10:history60:window6"})
     for (const char* plan : {"blocks", "all_blocks"})
       for (const double approximate : {-1.0, 0.0, 0.25, 1.0})
         for (std::uint64_t user = 0; user < 6; ++user) {
@@ -227,8 +227,7 @@ PromptForm form_behind_each() {
 
 // Answer of a correct cluster to a ranker of that form.
 Exchange answered_behind_each(const WorldData& world, const std::string& policy, std::string_view plan,
-                              std::string_view user) {
-  const PromptForm form = form_behind_each();
+                              std::string_view user, const PromptForm& form = form_behind_each()) {
   Exchange asked{{.id = 1, .tenant = "", .user = std::string(user), .candidates = {"i3", "i5", "i7", "i9"}},
                  {}};
   asked.request.policy = policy;
@@ -265,6 +264,8 @@ TEST_CASE("oracle: scores behind each candidate have one correct answer under ea
                                      {"planner", "apart"},
                                      {"blocks+30:tail:mean:layer2", "blocks"},
                                      {"blocks+50:attention", "blocks"},
+                                     {"blocks+30", "blocks"},
+                                     {"all_blocks+20:history50", "all_blocks"},
                                      {"all_blocks+20:deviation:window9", "all_blocks"},
                                      {"all_blocks+0:importance:history100", "all_blocks"},
                                      {"all_blocks+30:tail:mean:history20:window6", "all_blocks"}})
@@ -288,6 +289,26 @@ TEST_CASE("oracle: scores behind each candidate have one correct answer under ea
     mixed.plan = prefix;
     CHECK(oracle.validate(causal.request, mixed).find("plan is ") == 0);
   }
+}
+
+TEST_CASE("oracle: the history has at most the form's number of events") {
+  const WorldData world(options());
+  PromptForm form = form_behind_each();
+  form.positions_max = 4'000;
+  form.events_max = 3;
+  const Oracle oracle(world, form);
+  form.events_max = 0;
+  const Oracle unlimited(world, form);
+  std::uint32_t cut = 0;
+  for (const auto& [policy, plan] : {std::pair{"causal", "causal"}, {"planner", "apart"}})
+    for (std::uint64_t user = 0; user < 10; ++user) {
+      form.events_max = 3;
+      const Exchange asked = answered_behind_each(world, policy, plan, WorldData::user_id(user), form);
+      CHECK(oracle.validate(asked.request, asked.reply) == "");
+      if (asked.reply.history_cut > 0) CHECK(unlimited.validate(asked.request, asked.reply) != "");
+      cut += asked.reply.history_cut;
+    }
+  CHECK(cut > 0);
 }
 
 TEST_CASE("oracle: every single wrong field of a ranking is reported") {

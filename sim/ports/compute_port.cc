@@ -545,8 +545,11 @@ void SimComputePort::end_request(const BatchRequest& request, StartedRequest& be
   const bool struck =
       std::ranges::any_of(readouts, [&](const Readout& readout) { return begun.struck[readout.segment]; });
   for (const Readout& readout : readouts) {
+    const bool is_head = readout.what == Readout::What::head;  // one number, for the head's task
+    const std::vector<Token> rows =
+        is_head ? std::vector<Token>{static_cast<Token>(readout.head)} : readout.rows;
     begun.reply.readouts.push_back(
-        options_.family->logits_of(begun.values[readout.segment], readout.offset, readout.rows));
+        options_.family->logits_of(begun.values[readout.segment], readout.offset, rows));
     if (struck && options_.struck) options_.struck->note(begun.reply.readouts.back());
   }
   if (const Search& search = request.plan.search; search.width > 0) {

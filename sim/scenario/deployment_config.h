@@ -10,12 +10,14 @@
 #include "actors/inference/inference_core.h"
 #include "actors/kv_worker/kv_worker_core.h"
 #include "router/router_core.h"
+#include "runtime/store/store_rows.h"
 
 namespace troupe::sim {
 
 struct DeploymentConfig {
   std::vector<Item> items;                    // by item number; without block names
   std::uint32_t history_events_max = 10'000;  // newest events of a profile that are used
+  std::vector<EventFeature> event_features;   // that the model needs of each event beside its item
   router::RouterConfig router;
   actors::CacheMetaConfig cache_meta;
   actors::KvWorkerConfig kv_worker;

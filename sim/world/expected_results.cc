@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <initializer_list>
 #include <map>
 #include <set>
 #include <string>
 
+#include "kernels/base/check.h"
 #include "sim/world/toy_search.h"
 
 namespace troupe::sim {
@@ -59,8 +61,9 @@ std::vector<Token> joined(std::initializer_list<TokenRun> runs) {
   return tokens;
 }
 
-// Drops the oldest events until the prompt fits into the model's positions. Items take the positions of the
-// longest item, or those of all items if they are in a row, with the tokens behind which each is scored.
+// Drops the oldest events until the prompt fits into the model's positions and the form's number of events.
+// Items take the positions of the longest item, or those of all items if they are in a row, with the tokens
+// behind which each is scored.
 Prompt prompt_of(const PromptForm& form, const Profile& profile, std::span<const Item> items, bool in_a_row,
                  std::uint32_t& cut, const std::set<std::string, std::less<>>& in_place = {}) {
   Prompt prompt{form, {form.user.begin(), form.user.end()}, {}};
@@ -76,7 +79,11 @@ Prompt prompt_of(const PromptForm& form, const Profile& profile, std::span<const
                           form.discriminant.size() + profile.tokens.size() + mark * profile.events.size();
   positions += in_a_row ? prompt.tokens_in_a_row() : prompt.longest_item + form.score.size();
   std::size_t at = 0;
-  for (cut = 0; positions > form.positions_max && cut < profile.events.size(); ++cut) {
+  const std::size_t events_max = form.events_max > 0 ? form.events_max : profile.events.size();
+  const auto is_too_long = [&] {
+    return positions > form.positions_max || profile.events.size() - cut > events_max;
+  };
+  for (cut = 0; cut < profile.events.size() && is_too_long(); ++cut) {
     positions -= mark + profile.events[cut];
     at += profile.events[cut];
   }
@@ -181,6 +188,45 @@ void weigh(router::RepairChoice::By first, router::RepairChoice::By last, float 
                               repair.divergence == 0 ? 1 : deviation(by) / repair.divergence});
 }
 
+// Chooses the first tokens of each block, and those of the window. If they leave more to blocks than may be
+// left, each block gives the same larger share.
+void choose_first(const Prompt& p, const router::RepairChoice& choice, std::size_t left_max, Blocks& blocks) {
+  struct Span {
+    std::size_t begin = 0, tokens = 0;
+    bool is_item = false;
+  };
+  std::vector<Span> spans;
+  std::size_t all = 0;
+  const auto add = [&](std::size_t tokens, bool is_item) {
+    spans.push_back({all, tokens, is_item});
+    all += tokens;
+  };
+  for (const Part& part : blocks.history)
+    if (part.is_reused_span) add(part.tokens.size(), false);
+  if (blocks.item_tokens > 0)
+    for (std::size_t i = 0; i < p.items.size(); ++i)
+      if (!p.in_place[i]) add(p.items[i].size(), true);
+  const bool apart = choice.history >= 0 && blocks.history_tokens > 0 && blocks.item_tokens > 0;
+  std::set<std::uint32_t> chosen;
+  for (std::size_t i = all - std::min<std::size_t>(choice.window, all); i < all; ++i)
+    chosen.insert(static_cast<std::uint32_t>(i));
+  const auto choose = [&](double least_share) {
+    for (const Span& span : spans) {
+      const bool of_items = apart ? span.is_item : blocks.item_tokens > 0;
+      const auto tokens = static_cast<double>(span.tokens);
+      const double first = std::max(std::round((of_items ? choice.share : choice.history_share()) * tokens),
+                                    std::ceil(least_share * tokens - 1e-9));
+      for (std::size_t t = 0; t < span.tokens && static_cast<double>(t) < first; ++t)
+        chosen.insert(static_cast<std::uint32_t>(span.begin + t));
+    }
+  };
+  choose(0);
+  const std::size_t least = all - std::min(all, left_max);
+  if (chosen.size() < least) choose(static_cast<double>(least) / static_cast<double>(all));
+  blocks.repair.always.assign(chosen.begin(), chosen.end());
+  blocks.repair.budgets.assign(apart ? 2 : 1, 0);
+}
+
 Blocks blocks_of(const Prompt& p, const RequestedRepair& asked, std::string_view model_version,
                  bool history_too, std::size_t prompt_tokens) {
   using By = router::RepairChoice::By;
@@ -193,6 +239,18 @@ Blocks blocks_of(const Prompt& p, const RequestedRepair& asked, std::string_view
     if (part.is_reused_span) blocks.history_tokens += part.tokens.size();
   const std::size_t history = blocks.history_tokens, items = blocks.item_tokens;
   if (history + items == 0) return blocks;
+  blocks.repair.exact_layers = choice.exact_layers;
+  blocks.repair.mean = choice.mean;
+  const auto may_be_left =
+      static_cast<std::size_t>(asked.approximate_max * static_cast<double>(prompt_tokens));
+  const bool apart = choice.history >= 0 && history > 0 && items > 0;
+  const By first = items == 0 || apart ? choice.history_selection() : choice.by,
+           last = apart ? choice.by : first;
+  if (first == By::first && last == By::first) {
+    choose_first(p, choice, may_be_left, blocks);
+    return blocks;
+  }
+  TROUPE_CHECK(first != By::first && last != By::first, "no budget is chosen by position beside scores");
   // The window is the end of history and items; it covers the items' end first.
   const std::size_t window = std::min<std::size_t>(choice.window, history + items);
   const std::size_t of_items = std::min(window, items), of_history = window - of_items;
@@ -202,24 +260,17 @@ Blocks blocks_of(const Prompt& p, const RequestedRepair& asked, std::string_view
     return static_cast<std::uint32_t>(
         std::min(static_cast<std::size_t>(share * static_cast<double>(tokens) + 0.5), tokens - fixed));
   };
-  const bool apart = choice.history >= 0 && history > 0 && items > 0;
   if (apart)
     blocks.repair.budgets = {share_of(choice.history, history, of_history),
                              share_of(choice.share, items, of_items)};
   else
     blocks.repair.budgets = {
         share_of(items > 0 ? choice.share : choice.history_share(), history + items, window)};
-  const auto may_be_left =
-      static_cast<std::size_t>(asked.approximate_max * static_cast<double>(prompt_tokens));
   const std::size_t free[] = {apart ? history - of_history : history + items - window, items - of_items};
   for (std::size_t b = 0; b < blocks.repair.budgets.size(); ++b)
     while (blocks.left() > may_be_left && blocks.repair.budgets[b] < free[b]) ++blocks.repair.budgets[b];
-  const By first = items == 0 || apart ? choice.history_selection() : choice.by,
-           last = apart ? choice.by : first;
   weigh(first, last, static_cast<float>(choice.lambda), apart, blocks.repair);
   blocks.by_tail = first == By::tail || last == By::tail;
-  blocks.repair.exact_layers = choice.exact_layers;
-  blocks.repair.mean = choice.mean;
   return blocks;
 }
 
@@ -302,6 +353,65 @@ ExpectedRanking ranking_apart(const PromptForm& form, std::string_view model_ver
   return ranking;
 }
 
+// Returns what a model reads at a candidate that sees these values, one number per task, candidate by
+// candidate.
+void read_tasks(const PromptForm& form, std::size_t start, const std::vector<SegmentValue>& seen,
+                std::span<const Item> items, Values& values, const ToyFamily& family,
+                ExpectedRanking& ranking) {
+  for (const Item& item : items) {
+    std::vector<SegmentValue> own;
+    values.add(item.tokens, start, seen, own);
+    for (std::uint32_t task = 0; task < form.tasks_read(); ++task)
+      ranking.scores.push_back(family.logits_of(own.front(), 0, {{static_cast<Token>(task)}}).scores.front());
+  }
+  ranking.tokens = values.tokens();
+}
+
+// Adds the values of events in parts of the form's length, each of which sees those before it.
+void add_parts(const PromptForm& form, TokenRun events, Values& values, std::vector<SegmentValue>& seen) {
+  const std::size_t part = form.history_part > 0 ? form.history_part : events.size();
+  for (std::size_t begin = 0; begin < events.size(); begin += part)
+    values.add(events.subspan(begin, std::min(part, events.size() - begin)), begin, seen, seen);
+}
+
+// Order: the events but the last in parts, the last event → candidates, which see all events.
+ExpectedRanking ranking_of_history(const PromptForm& form, std::string_view model_version,
+                                   const Profile& profile, std::span<const Item> items,
+                                   const ToyFamily& family) {
+  ExpectedRanking ranking{.arrangement = Arrangement::history};
+  const Prompt prompt = prompt_of(form, profile, items, false, ranking.history_cut);
+  Values values(model_version, family);
+  std::vector<SegmentValue> seen;
+  const TokenRun events(prompt.user);
+  if (!events.empty()) {
+    add_parts(form, events.first(events.size() - 1), values, seen);
+    values.add(events.last(1), events.size() - 1, seen, seen);
+  }
+  read_tasks(form, events.size(), seen, items, values, family, ranking);
+  return ranking;
+}
+
+// Order: of each tower its newest events in parts, which see those before them in the tower → candidates,
+// which see the events of all towers. All events have the same action, so every tower takes the newest.
+ExpectedRanking ranking_of_towers(const PromptForm& form, std::string_view model_version,
+                                  const Profile& profile, std::span<const Item> items,
+                                  const ToyFamily& family) {
+  ExpectedRanking ranking{.arrangement = Arrangement::towers};
+  Values values(model_version, family);
+  std::vector<SegmentValue> all;
+  std::size_t read = 0;
+  for (const Tower& tower : form.towers) {
+    const std::size_t events = std::min<std::size_t>(tower.events_max, profile.tokens.size());
+    std::vector<SegmentValue> seen;
+    add_parts(form, TokenRun(profile.tokens).last(events), values, seen);
+    all.insert(all.end(), seen.begin(), seen.end());
+    read = std::max(read, events);
+  }
+  ranking.history_cut = static_cast<std::uint32_t>(profile.events.size() - read);
+  read_tasks(form, 0, all, items, values, family, ranking);
+  return ranking;
+}
+
 }  // namespace
 
 std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::string_view model_version,
@@ -309,6 +419,8 @@ std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::str
                                                 std::span<const Item> items, const ToyFamily& family,
                                                 const RequestedRepair& asked) {
   if (plan == "apart") return ranking_apart(form, model_version, profile, items, family);
+  if (plan == "history") return ranking_of_history(form, model_version, profile, items, family);
+  if (plan == "towers") return ranking_of_towers(form, model_version, profile, items, family);
   const bool in_a_row = plan == "blocks" || plan == "all_blocks" || plan == "causal";
   if (!in_a_row && (form.scores_each() || (plan != "user" && plan != "item"))) return std::nullopt;
   RequestedRepair repair = asked;

@@ -28,13 +28,14 @@ struct ExpectedRanking {
 // Amount of repair in a plan with blocks: the policy's choice, and the largest approximate share of the
 // prompt.
 struct RequestedRepair {
-  router::RepairChoice choice;  // any choice except by first tokens
+  router::RepairChoice choice;
   double approximate_max = 1;
   // Items whose blocks were missing: computed in their place, if the plan reuses blocks of items.
   std::set<std::string, std::less<>> in_place = {};
 };
-// Returns nullopt unless the plan is "user", "item" (BAT §4.2), "causal", "apart", "blocks" or "all_blocks".
-// Forms that score each candidate behind its own tokens have no "user" and "item".
+// Returns nullopt unless the plan is "user", "item" (BAT §4.2), "causal", "apart", "blocks", "all_blocks",
+// "history" or "towers". Forms that score each candidate behind its own tokens have no "user" and "item". The
+// last two have one token per event and item, and all events have the same action.
 std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::string_view model_version,
                                                 std::string_view plan, const Profile& profile,
                                                 std::span<const Item> items, const ToyFamily& family,

@@ -293,16 +293,27 @@ WriteResult WorldData::append(const std::string& tenant, const std::string& user
   return written;
 }
 
+namespace {
+
+std::int64_t feature_of(const EventFeature& feature, std::size_t event) {
+  return feature.ascending ? static_cast<std::int64_t>(event) : std::max<std::int64_t>(feature.least, 0);
+}
+
+}  // namespace
+
 std::optional<Profile> WorldData::profile_of(const UserKey& key, const ProfileChange& change) const {
   if (change.grown == 0) return change.profile;
   const std::vector<std::uint32_t>& history = grown_.at(key);
   Profile profile{.version = change.version};
+  for (const EventFeature& feature : options_.event_features) profile.features.push_back({feature.name, {}});
   std::size_t from = change.grown - std::min<std::size_t>(change.grown, options_.history_events_max);
   for (; from < change.grown; ++from) {
     const auto item = made_item(history[from], 0);
     if (!item) continue;
     profile.tokens.insert(profile.tokens.end(), item->tokens.begin(), item->tokens.end());
     profile.events.push_back(static_cast<std::uint32_t>(item->tokens.size()));
+    for (std::size_t f = 0; f < profile.features.size(); ++f)
+      profile.features[f].values.push_back(feature_of(options_.event_features[f], from));
   }
   return profile;
 }

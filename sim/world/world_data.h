@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "runtime/actor/ports.h"
+#include "runtime/store/store_rows.h"
 #include "sim/base/random.h"
 
 namespace troupe::sim {
@@ -61,9 +62,12 @@ struct WorldOptions {
   // profile once it is written.
   std::shared_ptr<const std::vector<Item>> catalog;
   std::size_t history_events_max = 1'000;  // newest events of a growing profile that are kept
-  double absent = 0.02;                    // share of the items that a catalog version lacks
-  double changed = 0.1;                    // share of the items that a catalog version changes
-  double twins = 0.2;                      // share of the user ids with the same history in all tenants
+  // Features that each event of a growing profile gets. An ascending one is the event's number in the
+  // history, another one is its least value, or 0 if that is allowed.
+  std::vector<EventFeature> event_features = {};
+  double absent = 0.02;  // share of the items that a catalog version lacks
+  double changed = 0.1;  // share of the items that a catalog version changes
+  double twins = 0.2;    // share of the user ids with the same history in all tenants
   double item_exponent = 0.9, user_exponent = 0.8;
 };
 

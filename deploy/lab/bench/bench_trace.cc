@@ -16,10 +16,18 @@ std::uint64_t or_all(std::uint64_t requests_max) {
   return requests_max > 0 ? requests_max : std::numeric_limits<std::uint64_t>::max();
 }
 
+void check_kind(const TraceReader& reader, const TracedRequest& request, std::optional<bool> generates) {
+  if (generates && request.generates != *generates)
+    reader.fail(request.generates ? "the request generates items, but the model ranks"
+                                  : "the request ranks candidates, but the model generates",
+                "a model of the trace's kind");
+}
+
 }  // namespace
 
 TraceTotals total_trace(const std::filesystem::path& trace, std::uint64_t requests_max,
-                        const std::function<std::uint64_t(const std::string&)>& tokens_of, double speed) {
+                        const std::function<std::uint64_t(const std::string&)>& tokens_of, double speed,
+                        std::optional<bool> generates) {
   TraceTotals survey;
   TraceReader reader(trace);
   TraceUsers users;
@@ -31,6 +39,7 @@ TraceTotals total_trace(const std::filesystem::path& trace, std::uint64_t reques
   };
   for (TracedRequest request; survey.requests < or_all(requests_max) && reader.next(request);) {
     ++survey.requests;
+    check_kind(reader, request, generates);
     if (speed > 0) reader.due(request, speed);
     const TraceUsers::Visit visit = users.visit(reader, request);
     if (visit.first) survey.user_tokens.push_back(0);
@@ -67,10 +76,7 @@ void TraceQuestions::read_ahead() {
       TracedRequest request;
       if (left_ == 0 || !reader_.next(request)) break;
       --left_;
-      if (generates_ && request.generates != *generates_)
-        reader_.fail(request.generates ? "the request generates items, but the model ranks"
-                                       : "the request ranks candidates, but the model generates",
-                     "a model of the trace's kind");
+      check_kind(reader_, request, generates_);
       const TraceUsers::Visit visit = users_.visit(reader_, request);
       next_.emplace(std::move(request), visit);
     }

@@ -21,10 +21,11 @@ struct TraceTotals {
 };
 // Reads the first `requests_max` requests of a trace once (0 = all). `tokens_of` returns the tokens of an
 // item, or 0 if the catalog lacks it. Throws ImportError with the line for an item that the catalog lacks, a
-// trace without requests, and a trace that takes too long at `speed` (0 = its times are not used).
+// request of another kind than `generates` (as for TraceQuestions), a trace without requests, and a trace
+// that takes too long at `speed` (0 = its times are not used).
 TraceTotals total_trace(const std::filesystem::path& trace, std::uint64_t requests_max,
                         const std::function<std::uint64_t(const std::string& item)>& tokens_of,
-                        double speed = 0);
+                        double speed = 0, std::optional<bool> generates = {});
 
 class TraceQuestions {
  public:

@@ -22,10 +22,12 @@ std::vector<Item> items_of(const Catalog& catalog) {
   return items;
 }
 
-std::vector<Item> imported_items(const std::filesystem::path& data, const kernels::Vocabulary& vocabulary) {
+std::vector<Item> imported_items(const std::filesystem::path& data, const ServedModel& model) {
+  const kernels::Vocabulary vocabulary =
+      model.facts.items_are_tokens() ? names_of_items(model.facts) : model.vocabulary;
   std::vector<Item> items;
   std::unordered_map<std::string, std::size_t> known;
-  for (PutItem& put : read_items(data, vocabulary)) {
+  for (PutItem& put : read_item_rows(data, vocabulary, model.tokenizer.get()).rows) {
     const auto [at, is_new] = known.emplace(put.item, items.size());
     if (is_new) items.emplace_back();
     items[at->second] = {put.item, put.title, {put.tokens.begin(), put.tokens.end()}, put.identifier, {}};
@@ -57,7 +59,7 @@ void describe_without_weights(const Config& config, ServedModel& model) {
 
 std::vector<Item> served_catalog(const ServedModel& model, const std::filesystem::path& data) {
   std::vector<Item> items =
-      data.empty() ? stored_items(model.config, model.facts) : imported_items(data, model.vocabulary);
+      data.empty() ? stored_items(model.config, model.facts) : imported_items(data, model);
   if (items.empty()) throw ImportError("the catalog has no items; expected at least one");
   return items;
 }

@@ -34,10 +34,12 @@ NodeRoles roles_of_all(std::uint32_t nodes) {
 void describe(const Config& config, ServedModel& model) {
   describe_without_weights(config, model);
   const std::string directory = required_directory(config.model);
-  if (model.prompt.generates() || model.prompt.scores_each() || model.prompt.items_are_tokens())
-    throw std::invalid_argument(directory +
-                                " is not a ranker that reads its scores at a discriminant; expected such a "
-                                "model, because no others can be simulated as served");
+  if (std::ranges::any_of(model.facts.towers,
+                          [](const Tower& tower) { return tower.action_min > INT64_MIN; }))
+    throw std::invalid_argument(
+        directory +
+        " has a tower that reads the events with certain actions; expected towers that "
+        "read the newest events, because a request trace has no actions");
   if (config.inference.overlap)
     throw std::invalid_argument(
         "inference.overlap is true; expected false, because overlapped passes are simulated only in drawn "
@@ -50,6 +52,9 @@ void describe(const Config& config, ServedModel& model) {
     throw std::invalid_argument(
         "model.tables is mapped, with model.prototypes; expected memory, because prototypes with rows in the "
         "pool are not simulated");
+  if (config.model.tables == ModelSettings::Tables::mapped && model.facts.table_columns > 0)
+    throw std::invalid_argument("model.tables is mapped; expected memory, because rows of " + directory +
+                                " in the pool are simulated only in drawn clusters");
 }
 
 TracedRequests requests_of(const DeploymentInput& world, std::uint64_t total) {
@@ -71,14 +76,25 @@ TracedRequests requests_of(const DeploymentInput& world, std::uint64_t total) {
 }
 
 // Returns the number of requests. Throws if they do not match the catalog.
-std::uint64_t check_requests(const DeploymentInput& world, const std::vector<Item>& items) {
+std::uint64_t check_requests(const DeploymentInput& world, const std::vector<Item>& items, bool generates) {
   std::unordered_map<std::string_view, std::uint64_t> tokens;
   for (const Item& item : items) tokens.emplace(item.id, std::max<std::uint64_t>(1, item.tokens.size()));
   const auto tokens_of = [&](const std::string& id) {
     const auto at = tokens.find(id);
     return at == tokens.end() ? 0 : at->second;
   };
-  return total_trace(world.trace, world.requests_max, tokens_of, world.speed).requests;
+  return total_trace(world.trace, world.requests_max, tokens_of, world.speed, generates).requests;
+}
+
+// The oracle of searches knows identifiers of one length (sim/world/expected_results.h).
+void check_identifiers(const std::vector<Item>& items) {
+  const auto [shortest, longest] =
+      std::ranges::minmax_element(items, {}, [](const Item& item) { return item.tokens.size(); });
+  if (shortest->tokens.size() != longest->tokens.size())
+    throw std::invalid_argument("items \"" + shortest->id + "\" and \"" + longest->id +
+                                "\" have identifiers of " + std::to_string(shortest->tokens.size()) +
+                                " and " + std::to_string(longest->tokens.size()) +
+                                " tokens; expected one length, because searches of others are not simulated");
 }
 
 Config on_cores(Config config, std::uint32_t cores) {
@@ -93,6 +109,7 @@ std::shared_ptr<const sim::DeploymentConfig> deployment_config(const ServedModel
                                                                std::vector<Item> items) {
   const auto served = std::make_shared<sim::DeploymentConfig>();
   served->history_events_max = model.config.router.history_events_max;
+  served->event_features = model.facts.event_features;
   const auto pages = static_cast<std::uint32_t>(pages_of(model.config.pool, model.facts.layout.page_bytes()));
   const ModelItemBlocks blocks = model_item_blocks(model, items);
   const ItemArea area = item_area(model.config.pool, {&blocks, 1}, pages, false);
@@ -122,7 +139,8 @@ sim::DeploymentOptions deployment_options(const DeploymentInput& world) {
   const NodeRoles roles = roles_of_all(world.nodes);
   sim::DeploymentOptions options;
   std::vector<Item> items = served_catalog(model, world.data);
-  options.total = check_requests(world, items);
+  options.total = check_requests(world, items, model.prompt.generates());
+  if (model.prompt.generates()) check_identifiers(items);
   options.requests = requests_of(world, options.total);
   options.in_flight = world.speed > 0 ? 0 : world.in_flight;
   sim::Scenario& s = options.scenario;
@@ -138,6 +156,7 @@ sim::DeploymentOptions deployment_options(const DeploymentInput& world) {
   s.pages = s.served->kv_worker.pool.pages;
   s.page_tokens = s.served->kv_worker.pool.page_tokens;
   s.slots = s.served->inference.slots;
+  s.generates = model.prompt.generates();
   s.policy = s.served->router.policy;
   s.approximate = s.served->router.limits.approximate;
   s.deadline = s.served->router.budget;
