@@ -51,10 +51,12 @@ class Cluster:
 
     `settings`: lines of the cluster file for all nodes; with several fronts they must name a Redis.
     `own`: further sections of settings for some nodes, by name. `worker`: the roles of nodes that are not
-    fronts.
+    fronts. `roles`: the roles of some nodes, by name.
     """
 
-    def __init__(self, troupe, folder, workers, settings, fronts=("front",), own=None, worker="worker"):
+    def __init__(
+        self, troupe, folder, workers, settings, fronts=("front",), own=None, worker="worker", roles=None
+    ):
         self.troupe, self.folder = troupe, pathlib.Path(folder)
         self.fronts = list(fronts)
         self.names = self.fronts + [f"worker-{i + 1}" for i in range(workers)]
@@ -73,10 +75,12 @@ class Cluster:
         ]
         for number, (name, port) in enumerate(zip(self.names, ports[3::2]), 1):
             (self.folder / name).mkdir()
-            roles = "router, cache_meta" if name in self.fronts else worker
+            own_roles = "router, cache_meta" if name in self.fronts else worker
+            if roles and name in roles:
+                own_roles = roles[name]
             more = f", {own[name]}" if own and name in own else ""
             lines.append(
-                f"  - {{node: {number}, name: {name}, host: {ADDRESS}, port: {port}, roles: [{roles}], "
+                f"  - {{node: {number}, name: {name}, host: {ADDRESS}, port: {port}, roles: [{own_roles}], "
                 f"settings: {{node: {{data_dir: {self.folder / name}}}, http: {{port: "
                 f"{self.http_port[name]}}}{more}}}}}"
             )

@@ -115,6 +115,10 @@ void add_sim(Command app) {
           "With --model: number of requests in flight, in a closed loop; default: follow the trace's times")
       .between(1, 100'000);
   command
+      .add_option("--routers", options->routers,
+                  "With --model: number of nodes that have a router; default: all of --nodes")
+      .between(1, 100'000);
+  command
       .add_option("--cores", options->cores,
                   "With --model: cores per node; default: as many as this machine has")
       .between(1, 1'024);

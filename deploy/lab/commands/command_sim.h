@@ -22,6 +22,7 @@ struct SimCommandOptions {
   // requests in flight in a closed loop; 0 = at the trace's times, or as in the measured run
   std::uint32_t in_flight = 0;
   std::uint32_t cores = 0;              // cores per node; 0 = as many as this machine has
+  std::uint32_t routers = 0;            // nodes of a simulated deployment that have a router; 0 = all
   std::string seeds;                    // "1..2000"
   std::optional<std::uint64_t> replay;  // the seed to run
   bool messages = false, figures = false;

@@ -141,6 +141,7 @@ DeploymentInput world_as_asked(const SimCommandOptions& options) {
                         .speed = options.in_flight > 0 ? 0 : options.speed,
                         .in_flight = options.in_flight,
                         .nodes = options.nodes.value_or(1),
+                        .routers = options.routers,
                         .device = device_for(options),
                         .cores = cores_for(options),
                         .link = placement::find_link(options.link),

@@ -21,11 +21,12 @@ namespace {
 
 constexpr std::uint32_t cache_metas_max = 2;
 
-NodeRoles roles_of_all(std::uint32_t nodes) {
+NodeRoles roles_of_all(std::uint32_t nodes, std::uint32_t routers) {
   NodeRoles roles;
   roles.workers.resize(nodes);
   std::iota(roles.workers.begin(), roles.workers.end(), 1);
   roles.routers = roles.workers;
+  if (routers > 0) roles.routers.resize(std::min(nodes, routers));
   roles.cache_metas.assign(roles.workers.begin(), roles.workers.begin() + std::min(nodes, cache_metas_max));
   return roles;
 }
@@ -136,7 +137,7 @@ void set_hardware(const DeploymentInput& world, const ServedModel& model, sim::S
 sim::DeploymentOptions deployment_options(const DeploymentInput& world) {
   ServedModel model;
   describe(on_cores(world.config, world.cores), model);
-  const NodeRoles roles = roles_of_all(world.nodes);
+  const NodeRoles roles = roles_of_all(world.nodes, world.routers);
   sim::DeploymentOptions options;
   std::vector<Item> items = served_catalog(model, world.data);
   options.total = check_requests(world, items, model.prompt.generates());
@@ -147,7 +148,8 @@ sim::DeploymentOptions deployment_options(const DeploymentInput& world) {
   s.served = deployment_config(model, roles, std::move(items));
   s.seed = world.seed;
   s.together = true;
-  s.workers = s.routers = world.nodes;
+  s.workers = world.nodes;
+  s.routers = static_cast<std::uint32_t>(roles.routers.size());
   s.cache_metas = static_cast<std::uint32_t>(roles.cache_metas.size());
   s.items = static_cast<std::uint32_t>(s.served->items.size());
   s.tenants = 1;

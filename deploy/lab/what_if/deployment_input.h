@@ -19,7 +19,8 @@ struct DeploymentInput {
   std::uint64_t requests_max = 0;   // first requests of the trace to use; 0 = all
   double speed = 0;                 // speed-up of the trace's times in an open loop; 0 = closed loop
   std::uint32_t in_flight = 4;      // requests in flight in a closed loop
-  std::uint32_t nodes = 1;          // each has all roles
+  std::uint32_t nodes = 1;          // each is a worker; the first two have a cache-meta
+  std::uint32_t routers = 0;        // the first nodes that have a router; 0 = all
   placement::DeviceProfile device;  // of one core, including host work
   std::uint32_t cores = 1;          // of each node
   placement::LinkProfile link{.name = "loopback", .latency_us = 20, .bandwidth = 1.25e9};  // between nodes

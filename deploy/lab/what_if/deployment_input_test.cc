@@ -129,6 +129,16 @@ TEST_SUITE("served world") {
     CHECK(served.kv_worker.cache_metas == two);
     CHECK(served.kv_worker.pulls);
     CHECK(served.inference.routers == all);
+    world.routers = 1;  // the others are workers alone, the second with a cache-meta
+    const sim::DeploymentOptions fewer = deployment_options(world);
+    CHECK(fewer.scenario.routers == 1);
+    CHECK(fewer.scenario.workers == 3);
+    CHECK(fewer.scenario.cache_metas == 2);
+    CHECK(fewer.scenario.served->router.workers == all);
+    CHECK(fewer.scenario.served->router.routers.empty());
+    CHECK_FALSE(fewer.scenario.served->router.coordinate);
+    world.in_flight = 1;
+    CHECK(sim::run_deployment(deployment_options(world)).answered == 3);
   }
 
   TEST_CASE("served world: settings and machine of a node appear in its scenario") {
