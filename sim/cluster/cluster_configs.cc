@@ -69,7 +69,8 @@ router::RouterConfig Cluster::drawn_router() const {
   c.budget = scenario_.deadline;
   c.budget_max = {10'000'000};
   c.heartbeat = scenario_.heartbeat;
-  c.precompute.blocks = router::item_block_kind(c.policy, c.form, c.limits.approximate);
+  if (scenario_.precompute)
+    c.precompute.blocks = router::item_block_kind(c.policy, c.form, c.limits.approximate);
   c.precompute.refresh = scenario_.refresh;
   c.verify.share = scenario_.verify_share;
   return c;

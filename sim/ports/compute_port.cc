@@ -545,9 +545,9 @@ void SimComputePort::end_request(const BatchRequest& request, StartedRequest& be
   const bool struck =
       std::ranges::any_of(readouts, [&](const Readout& readout) { return begun.struck[readout.segment]; });
   for (const Readout& readout : readouts) {
-    const bool is_head = readout.what == Readout::What::head;  // one number, for the head's task
-    const std::vector<Token> rows =
-        is_head ? std::vector<Token>{static_cast<Token>(readout.head)} : readout.rows;
+    const auto head = static_cast<Token>(readout.head);  // gives one number, that of its task
+    const std::span<const Token> rows =
+        readout.what == Readout::What::head ? std::span(&head, 1) : std::span(readout.rows);
     begun.reply.readouts.push_back(
         options_.family->logits_of(begun.values[readout.segment], readout.offset, rows));
     if (struck && options_.struck) options_.struck->note(begun.reply.readouts.back());

@@ -237,7 +237,7 @@ TEST_CASE("experiment: metis puts a request's items on one node, hash spreads th
   CHECK(metis.node_tokens == doctest::Approx(32'000 * 15 / 8).epsilon(0.1));
   CHECK(metis.options.scenario.places != nullptr);
   CHECK(metis.options.scenario.routers == 1);
-  CHECK(metis.options.scenario.routing.by == router::Routing::By::affinity);
+  CHECK(metis.options.scenario.declared->routing.by == router::Routing::By::affinity);
   CHECK(metis.options.scenario.approximate == 0.4);
   CHECK(metis.options.scenario.precompute);
   e.group_items = 0;

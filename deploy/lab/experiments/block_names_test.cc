@@ -81,9 +81,9 @@ Names precomputed_when_served(const router::RouterConfig& c, const Catalog& cata
 // ---- a simulated node ----
 
 // Records what the routers of a simulated cluster ask for and compute ahead.
-class Recorded {
+class BlockRecorder {
  public:
-  explicit Recorded(const sim::Scenario& scenario)
+  explicit BlockRecorder(const sim::Scenario& scenario)
       : cluster_(scenario, violations_), clients_(cluster_, violations_) {
     cluster_.host().watch_sends(
         [this](Instant, Address from, Address, const Message& message) { note(from, message); });
@@ -145,9 +145,9 @@ DeploymentInput world_of(const Deployment& of) {
 }
 
 // A served model with its catalog, and one user with the request's events.
-class Served {
+class ServedBlocks {
  public:
-  explicit Served(const Deployment& of) : user_(of.request.user), store_(folder_.path()) {
+  explicit ServedBlocks(const Deployment& of) : user_(of.request.user), store_(folder_.path()) {
     model_.config = of.config;
     describe_model(model_, all_families());
     model_.names = {"as-served", layout_version(of.config)};
@@ -212,7 +212,7 @@ int compare_policies(Deployment& of) {
       CAPTURE(approximate);
       of.config.router.policy = policy;
       of.config.router.approximate = approximate;
-      std::optional<Served> served;
+      std::optional<ServedBlocks> served;
       try {
         served.emplace(of);
       } catch (const ConfigError&) {
@@ -220,7 +220,7 @@ int compare_policies(Deployment& of) {
         continue;
       }
       const sim::DeploymentOptions options = deployment_options(world_of(of));
-      check_same(Recorded(options.scenario).run(options.requests), served->blocks(of.request),
+      check_same(BlockRecorder(options.scenario).run(options.requests), served->blocks(of.request),
                  of.request.candidates.size());
       ++compared;
     }
@@ -402,7 +402,7 @@ TEST_SUITE("block names") {
         PreparedExperiment prepared = prepare(e);
         TracedRequest first;
         REQUIRE(prepare(e).options.requests(first));
-        const Blocks simulated = Recorded(prepared.options.scenario).run(prepared.options.requests);
+        const Blocks simulated = BlockRecorder(prepared.options.scenario).run(prepared.options.requests);
         check_same(simulated, served_instead(e, prepared.options.scenario, first), e.candidates);
       }
   }
