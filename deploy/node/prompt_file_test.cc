@@ -254,6 +254,25 @@ TEST_SUITE("prompt file") {
               .find("default prompt form does not fit") != std::string::npos);
   }
 
+  TEST_CASE("prompt form: a text gives the form that a file with it gives, and errors name the text") {
+    const kernels::PlanLimits limits{.vocabulary = 10, .positions_max = 8};
+    const std::string text = R"({"system":[0],"user":[3],"instruction":[],"discriminant":[4],)"
+                             R"("arrangements":["item_first","causal"]})";
+    const PromptForm parsed = parse_prompt_form(text, "a text", limits), read = Directory(text).read();
+    CHECK(parsed.system == read.system);
+    CHECK(parsed.user == read.user);
+    CHECK(parsed.discriminant == read.discriminant);
+    CHECK(parsed.arrangements == read.arrangements);
+    CHECK(parsed.blocks_see_system == read.blocks_see_system);
+    CHECK(parsed.positions_max == read.positions_max);
+    CHECK(parsed.vocabulary == read.vocabulary);
+    CHECK_THROWS_WITH_AS(parse_prompt_form("[]", "a text", limits),
+                         doctest::Contains("a text: is not a JSON object; expected"), kernels::LoadError);
+    CHECK_THROWS_WITH_AS(
+        parse_prompt_form(R"({"system":["<bos>"],"user":[],"instruction":[]})", "a text", limits),
+        doctest::Contains("a text: system has \"<bos>\""), kernels::LoadError);
+  }
+
   TEST_CASE("prompt form: the default form needs its names in the vocabulary") {
     const std::string error = Directory("").error();
     CHECK(error.find(

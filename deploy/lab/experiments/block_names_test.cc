@@ -188,7 +188,7 @@ class ServedBlocks {
   std::unique_ptr<RocksFeaturePort> features_;
 };
 
-// What is computed ahead has a block of each candidate that the request looks up.
+// If anything is computed ahead, it has the block of each candidate that the request looks up.
 void check_same(const Blocks& simulated, const Blocks& served, std::size_t candidates) {
   CHECK(simulated.looked_up == served.looked_up);
   CHECK(simulated.precomputed == served.precomputed);

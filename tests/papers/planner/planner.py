@@ -13,7 +13,13 @@ for folder in ["..", "../bat", "../rcllm"]:
     sys.path.append(os.path.join(HERE, folder))
 import bat  # noqa: E402
 import rcllm  # noqa: E402
-from checks import ALL_THREE, BOTH_PREFIXES, PLAIN, Report, simulation_options  # noqa: E402
+from checks import (  # noqa: E402
+    ALL_THREE,
+    BOTH_PREFIXES,
+    PLAIN,
+    Report,
+    simulation_options,
+)
 
 SEEDS = [1, 2, 3]
 EXACT = ["recompute", "user", "item", "larger", "bat", "causal"]
