@@ -39,7 +39,7 @@ TokenCount count_tokens(Step step, const Candidate& sent, const std::vector<std:
     if (sent.blocks[i].name) ++(is_reused(i) ? hits : misses)[segment.kind == SegmentKind::user];
   }
   if (kept > 0) {
-    const auto left = static_cast<double>(approximate_tokens(sent.plan));
+    const auto left = static_cast<double>(kept_tokens(sent.plan));
     const auto tokens = static_cast<std::uint32_t>(std::llround(left * kept / spans));
     count.reused += tokens;
     count.computed -= tokens;
@@ -71,7 +71,7 @@ void Answers::answer(Step step, Flight& flight, NodeId node, Executed executed) 
                    .timings = flight.timings,
                    .model_version = flight.pinned.model_version,
                    .node = node,
-                   .approximate = approximate_share(sent.plan),
+                   .approximate = approximate_share(sent),
                    .sent = &sent,
                    .reused = executed.reused};
   Timings& timings = result.timings;

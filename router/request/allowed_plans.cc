@@ -31,17 +31,6 @@ std::string declared_text(const PromptForm& form) {
   return text;
 }
 
-// Returns "" unless the policy repairs an exact plan, such as "item+25". Its answers would not be those of
-// the plan's arrangement, and no share of the prompt would be counted as approximate.
-std::string why_not_repaired(const Policy& policy) {
-  if (policy.repair() == RepairChoice{} || !policy->approximate_plans.empty()) return "";
-  for (const std::string_view name : policy->plans)
-    if (const PlanKind& plan = *find_plan(name); !plan.approximate)
-      return "repairs the plan \"" + std::string(name) + "\", whose answers would then not be those of " +
-             std::string(word_of(plan.arrangement));
-  return "";
-}
-
 // Returns "" if a request that names this arrangement may have the policy, or why it may not.
 std::string why_not_allowed(const PolicyKind& policy, Arrangement named, const PromptForm& form) {
   const std::vector<Arrangement> own = arrangements_of(policy);
@@ -82,8 +71,7 @@ std::optional<Refusal> reject_if_not_allowed(const Policy* policy, Arrangement n
                    "arrangement \"" + std::string(word_of(named)) + "\" is not declared by the model's form",
                    "arrangement", declared_text(form)};
   if (!policy) return std::nullopt;
-  std::string why = why_not_repaired(*policy);
-  if (why.empty()) why = why_not_allowed(policy->kind(), named, form);
+  const std::string why = why_not_allowed(policy->kind(), named, form);
   if (why.empty()) return std::nullopt;
   const auto why_not = [&](const PolicyKind& kind) { return why_not_allowed(kind, named, form); };
   return Refusal{
@@ -93,7 +81,6 @@ std::optional<Refusal> reject_if_not_allowed(const Policy* policy, Arrangement n
 
 std::string why_not_usual(const Policy& policy, const PromptForm& form) {
   if (form.generates()) return "";  // no policy chooses among plans
-  if (std::string why = why_not_repaired(policy); !why.empty()) return why;
   const std::vector<Arrangement> own = arrangements_of(policy.kind());
   if (contains_all(form.served(), own)) return "";
   return "serves " + words_of(own) + ", but the model's form allows requests that name none " +

@@ -17,9 +17,8 @@ namespace troupe::router {
 // Returns the arrangements of a policy's plans; empty = whatever the form allows.
 std::vector<Arrangement> arrangements_of(const PolicyKind& policy);
 
-// Refuses an arrangement that the form does not declare, a policy that cannot serve what the form allows or
-// the request names, and one that repairs an exact plan ("item+25"). `policy` is null if the request names
-// none.
+// Refuses an arrangement that the form does not declare, and a policy that cannot serve what the form allows
+// or the request names. `policy` is null if the request names none.
 std::optional<Refusal> reject_if_not_allowed(const Policy* policy, Arrangement named, const PromptForm& form);
 
 // Returns "" if requests that name nothing may be served by the policy, or why they may not.

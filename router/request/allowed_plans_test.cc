@@ -97,26 +97,17 @@ TEST_CASE("allowed plans: a refusal says what the policy serves, what the form a
         "one of recompute, causal, blocks, all_blocks, planner; declared arrangements: causal");
 }
 
-// A repaired item sees other items, so its scores are not those of item_first, and no share of the prompt
-// would be counted as approximate.
-TEST_CASE("allowed plans: a policy that repairs an exact plan is refused, whatever the form declares") {
-  const PromptForm forms[] = {form_of({item_first}), form_of({causal, item_first}),
-                              shared_ranker(form_of({causal}))};
-  for (const PromptForm& form : forms) {
-    CHECK(plans_of("item+25", unnamed, form) == "other_policy");
-    CHECK(plans_of("item+100", item_first, form, true) == "other_policy");
-    CHECK(plans_of("item", item_first, form) == "item");
-  }
-  const Policy repaired = policy("item+25");
-  const auto refusal = reject_if_not_allowed(&repaired, unnamed, forms[0]);
-  REQUIRE(refusal);
-  CHECK(refusal->kind == RefusalKind::malformed);
-  CHECK(refusal->where == "policy");
-  CHECK(refusal->what ==
-        "policy \"item+25\" repairs the plan \"item\", whose answers would then not be those of item_first");
-  CHECK(why_not_usual(repaired, forms[0]) ==
-        "repairs the plan \"item\", whose answers would then not be those of item_first");
-  CHECK(why_not_usual(policy("item"), forms[0]) == "");
+TEST_CASE("allowed plans: a repair of an item-first plan is allowed where the plan is") {
+  const PromptForm shared = shared_ranker(form_of({causal}));
+  CHECK(plans_of("item+25", unnamed, form_of({item_first})) == "item");
+  CHECK(plans_of("item+100:tail", item_first, form_of({causal, item_first})) == "item");
+  CHECK(plans_of("item+25", unnamed, form_of({causal})) == "other_policy");
+  CHECK(plans_of("item+25", causal, form_of({causal, item_first})) == "other_policy");
+  CHECK(plans_of("bat+25", unnamed, shared) == "user item");
+  CHECK(plans_of("bat+25", unnamed, form_of({user_first, item_first})) == "other_policy");
+  CHECK(plans_of("planner+40", unnamed, shared, true) == "item user");
+  CHECK(why_not_usual(policy("item+25"), form_of({item_first})) == "");
+  CHECK(why_not_usual(policy("item+25"), form_of({causal})) != "");
   for (const char* approximate : {"blocks+30:tail", "all_blocks+30", "planner+40:tail:mean"})
     CHECK_MESSAGE(why_not_usual(policy(approximate), form_of({causal})) == "", approximate);
 }

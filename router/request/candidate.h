@@ -3,6 +3,7 @@
 // stored keys and values of segments) are found and reused under these names. Such a plan is called
 // a candidate; the word also means an item to be ranked, but not here. A request has one for each
 // plan that its policy considers, and the router chooses the cheapest.
+#include <cstddef>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct Candidate {
   std::vector<SegmentBlock> blocks;  // one per segment; without an owner: the system prompt's block
   // Indices of the items that are computed in their place, where the plan reuses the blocks of the others.
   std::vector<std::uint32_t> in_place = {};
+  // Tokens of the prompt whose keys and values are, by plan and repair, not those of the plain computation
+  // of its arrangement; 0 = the answer is exact.
+  std::size_t approximate = 0;
 };
 
 // Returns true if the index (cache-meta) is asked which nodes have this block. It is not asked for
@@ -32,9 +36,10 @@ inline bool keeps_user(const Candidate& candidate) {
 // Returns the number of tokens of the prompt. Blocks that only serve as the source of reused spans
 // do not count.
 std::size_t prompt_tokens(const Plan& plan);
-// Return the number and the share of the prompt's tokens whose keys and values are approximate:
-// reused at another position or context and not computed again.
-std::size_t approximate_tokens(const Plan& plan);
-double approximate_share(const Plan& plan);
+// Returns the number of tokens of reused spans that keep the keys and values of their blocks, because
+// the repair does not choose them.
+std::size_t kept_tokens(const Plan& plan);
+// Returns the share of the prompt's tokens that are approximate.
+double approximate_share(const Candidate& candidate);
 
 }  // namespace troupe::router

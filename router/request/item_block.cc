@@ -11,7 +11,7 @@ ItemBlockKind item_block_kind(const Policy& usual, const PromptForm& form, doubl
   if (form.generates() || !usual->reuses) return ItemBlockKind::none;
   for (const PlanKind* plan :
        allowed_plans(usual, Arrangement::unnamed, form, !usual->weighs || approximate > 0)) {
-    const bool recomputes_all = plan->approximate && usual.repair_of(*plan).share >= 1;
+    const bool recomputes_all = usual.repair_of(*plan).share >= 1;
     if (plan->item_blocks != ItemBlockKind::none && !recomputes_all) return plan->item_blocks;
   }
   return ItemBlockKind::none;

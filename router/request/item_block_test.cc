@@ -43,7 +43,10 @@ TEST_CASE("item blocks: the kind follows from what the policy looks up by defaul
   const PromptForm both = item_form({user_first, item_first, causal}, {user_first, item_first});
   for (const std::string_view name : {"item", "bat", "larger", "planner"})
     CHECK(kind(name, both) == ItemBlockKind::prefix);
-  for (const std::string_view name : {"user", "recompute"}) CHECK(kind(name, both) == ItemBlockKind::none);
+  for (const std::string_view name : {"item+25:tail", "bat+25"})
+    CHECK(kind(name, both) == ItemBlockKind::prefix);
+  for (const std::string_view name : {"user", "recompute", "item+100"})
+    CHECK(kind(name, both) == ItemBlockKind::none);
 
   const PromptForm plain = item_form({causal, item_first});  // item-first prompts are not usual
   CHECK(kind("planner", plain) == ItemBlockKind::none);

@@ -3,9 +3,12 @@
 //
 //   user: system → user → items, all starting after the user → instruction → discriminant
 //   item: system → items, all starting after the system → user, after the longest item
-//         → instruction → discriminant
+//         → instruction → discriminant; with a repair ("item+25") some tokens of the items are computed
+//         with the items before them in sight (BAT §4.2, on base models to which the order matters)
 //   apart: system → user → for each candidate, starting after the user and seeing no other candidate:
 //          candidate → instruction → discriminant, or candidate → the tokens behind which it is scored
+#include <algorithm>
+
 #include "router/request/plan_writer.h"
 
 namespace troupe::router {
@@ -13,6 +16,12 @@ namespace {
 
 std::int32_t longest_of(const RankPrompt& prompt) {
   return static_cast<std::int32_t>(item_tokens_max(prompt.items));
+}
+
+std::size_t tokens_of_kind(const Plan& plan, SegmentKind kind) {
+  std::size_t tokens = 0;
+  for (const Segment& segment : plan.segments) tokens += segment.kind == kind ? segment.tokens.size() : 0;
+  return tokens;
 }
 
 }  // namespace
@@ -67,16 +76,70 @@ Candidate search_plan(const RankPrompt& prompt, Search search) {
   return std::move(plan).finish(std::move(search));
 }
 
-Candidate item_plan(const RankPrompt& prompt) {
+namespace {
+
+// What the items of an item-first prompt are.
+enum class ItemsAre : std::uint8_t {
+  blocks,    // reused; no item sees another
+  spans,     // filled from these blocks and repaired; a computed token sees the items before its own
+  computed,  // computed in full, each with the items before it in sight
+};
+
+Candidate item_first_plan(const RankPrompt& prompt, ItemsAre items) {
   PlanWriter plan("item", prompt);
+  plan.reserve(2 * prompt.items.size() + 4);
   plan.system();
   const auto start = static_cast<std::int32_t>(prompt.form.system.size());
-  const VisibleSegments before = VisibleSegments::all_before(plan.count());
-  for (const ItemView& item : prompt.items)
-    plan.add_item(item, start, 0, before, [&](const BlockNames& names) { return names.item(item); });
+  if (items == ItemsAre::spans) plan.begin_blocks();
+  if (items != ItemsAre::computed)
+    for (const ItemView& item : prompt.items) plan.add_prefix_block(item);
+  if (items == ItemsAre::spans) plan.end_blocks();
+  for (const ItemView& item : prompt.items) {
+    if (items == ItemsAre::spans) plan.add_reused_span(start);
+    if (items == ItemsAre::computed) plan.add(SegmentKind::item, prompt.tokens_of(item), start);
+  }
   const std::int32_t user_start = start + longest_of(prompt);
   plan.add(SegmentKind::user, prompt.history, user_start);
   return std::move(plan).finish(user_start + static_cast<std::int32_t>(prompt.history.size()));
+}
+
+// Lowers the number of computed tokens until at most `most` tokens of the spans differ from their blocks,
+// and returns how many do. A correction changes all of them, so it is left out or kept as a whole.
+std::size_t limit_repair(Plan& plan, std::size_t most) {
+  kernels::Repair& repair = plan.repair;
+  const std::size_t spans = kernels::repaired_tokens(plan);
+  std::size_t computed = spans - kept_tokens(plan);
+  if (repair.exact_layers > 1 || (repair.mean && computed > 0)) return spans <= most ? spans : 0;
+  const auto excess = [&] { return computed - std::min(computed, most); };
+  for (std::uint32_t& budget : repair.budgets) {
+    const std::size_t less = std::min<std::size_t>(budget, excess());
+    budget -= static_cast<std::uint32_t>(less);
+    computed -= less;
+  }
+  const std::size_t less = excess();
+  repair.always.resize(repair.always.size() - less);
+  return computed - less;
+}
+
+}  // namespace
+
+// A repair moves the answer away from that of the arrangement, whose items see no other. So what it
+// computes is what is approximate, and a limit on that lowers the repair.
+Candidate item_plan(const RankPrompt& prompt) {
+  const bool repaired = prompt.repair != RepairChoice{} && prompt.approximate_max > 0;
+  if (!repaired) return item_first_plan(prompt, ItemsAre::blocks);
+  const auto limit_of = [&](const Candidate& made) {
+    return static_cast<std::size_t>(prompt.approximate_max * static_cast<double>(prompt_tokens(made.plan)));
+  };
+  if (prompt.repair.share >= 1) {
+    Candidate made = item_first_plan(prompt, ItemsAre::computed);
+    made.approximate = tokens_of_kind(made.plan, SegmentKind::item);
+    if (made.approximate <= limit_of(made)) return made;
+  }
+  Candidate made = item_first_plan(prompt, ItemsAre::spans);
+  write_repair(made.plan, prompt.repair, SIZE_MAX);
+  made.approximate = limit_repair(made.plan, limit_of(made));
+  return made.approximate > 0 ? made : item_first_plan(prompt, ItemsAre::blocks);
 }
 
 }  // namespace troupe::router

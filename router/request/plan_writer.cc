@@ -3,7 +3,6 @@
 #include "router/request/plan_writer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "kernels/base/check.h"
@@ -27,6 +26,14 @@ VisibleSegments PlanWriter::before() const {
   sees.add({0, hidden_.begin});
   sees.add({hidden_.end, count()});
   return sees;
+}
+
+void PlanWriter::add_prefix_block(const ItemView& item) {
+  const ItemBlockPlace place = item_block_place(ItemBlockKind::prefix, prompt_.form);
+  add(SegmentKind::item, prompt_.tokens_of(item), place.start,
+      VisibleSegments::all_before(prompt_.form.system.empty() ? 0 : 1));
+  name_last(
+      true, [&](const BlockNames& names) { return names.item(item); }, std::string(item.id));
 }
 
 void PlanWriter::add_block(SegmentKind kind, const Tokens& tokens, std::string owner) {
@@ -57,6 +64,7 @@ void PlanWriter::repair() {
   const std::size_t prompt = prompt_tokens(made_.plan) + form.instruction.size() + form.discriminant.size();
   write_repair(made_.plan, prompt_.repair,
                static_cast<std::size_t>(prompt_.approximate_max * static_cast<double>(prompt)));
+  made_.approximate = kept_tokens(made_.plan);
 }
 
 void PlanWriter::add_score(std::int32_t start) {
@@ -109,20 +117,6 @@ void PlanWriter::add_user_in_parts(std::int32_t start) {
         owner_of_user(prompt_.tenant, prompt_.user));
     before = made_.blocks.back().name;
   }
-}
-
-std::size_t PlanWriter::repaired(const ItemView& item) const {
-  return static_cast<std::size_t>(
-      std::llround(prompt_.repair.share * static_cast<double>(item.tokens.size())));
-}
-
-// Adds the recomputed first tokens of an item. They replace those of the segment before them, if
-// part of the block is left.
-void PlanWriter::add_repair(const ItemView& item, std::size_t tokens, std::int32_t start) {
-  const bool mends = tokens < item.tokens.size();
-  VisibleSegments before = VisibleSegments::all_before(count() - mends);
-  add(SegmentKind::item, prompt_.tokens_of(item).part(0, tokens), start, std::move(before));
-  if (mends) made_.plan.segments.back().replaces = {count() - 2, 0};
 }
 
 Candidate PlanWriter::finish(std::int32_t start) && {

@@ -35,13 +35,10 @@ class PlanWriter {
   // Makes the last segment reusable under a name. Does nothing without names.
   template <class Name>
   void name_last(bool written, const Name& name, std::string owner);
-  // Adds an item that is computed alone at `start`, sees `context`, and is used `shift` positions
-  // further on. The repair recomputes its first tokens. `name` returns its block's name.
-  template <class Name>
-  void add_item(const ItemView& item, std::int32_t start, std::int32_t shift, const VisibleSegments& context,
-                const Name& name);
-  // Add the blocks that fill reused spans: only add_block calls come between these two. The blocks
-  // see the system prompt and begin after it, or see nothing and begin at 0.
+  // Adds an item's prefix block (item_block.h): it sees the system prompt alone and begins behind it.
+  void add_prefix_block(const ItemView& item);
+  // Add the blocks that fill reused spans: only calls that add blocks come between these two. Blocks of
+  // add_block see the system prompt and begin after it, or see nothing and begin at 0.
   void begin_blocks() { hidden_.begin = count(); }
   void add_block(SegmentKind kind, const Tokens& tokens, std::string owner);
   // Adds a block that is made of prototypes; it is never kept.
@@ -69,9 +66,6 @@ class PlanWriter {
   std::uint32_t count() const { return static_cast<std::uint32_t>(made_.plan.segments.size()); }
 
  private:
-  std::size_t repaired(const ItemView& item) const;
-  void add_repair(const ItemView& item, std::size_t tokens, std::int32_t start);
-
   VisibleSegments before() const;
 
   const RankPrompt& prompt_;
@@ -82,18 +76,6 @@ class PlanWriter {
 template <class Name>
 void PlanWriter::name_last(bool written, const Name& name, std::string owner) {
   if (written && prompt_.names) made_.blocks.back() = {name(*prompt_.names), std::move(owner), 0};
-}
-
-template <class Name>
-void PlanWriter::add_item(const ItemView& item, std::int32_t start, std::int32_t shift,
-                          const VisibleSegments& context, const Name& name) {
-  const std::size_t again = repaired(item);
-  if (again < item.tokens.size()) {
-    add(SegmentKind::item, prompt_.tokens_of(item), start, context);
-    made_.plan.segments.back().shift = shift;
-    name_last(true, name, std::string(item.id));
-  }
-  if (again > 0) add_repair(item, again, start + shift);
 }
 
 }  // namespace troupe::router

@@ -42,7 +42,7 @@ constexpr std::span<const PlanKind> framed = std::span(plans).first<6>();
 
 }  // namespace
 
-std::size_t approximate_tokens(const Plan& plan) {
+std::size_t kept_tokens(const Plan& plan) {
   std::size_t computed = plan.repair.always.size();
   for (const std::uint32_t budget : plan.repair.budgets) computed += budget;
   return kernels::repaired_tokens(plan) - std::min(computed, kernels::repaired_tokens(plan));
@@ -50,9 +50,9 @@ std::size_t approximate_tokens(const Plan& plan) {
 
 std::size_t prompt_tokens(const Plan& plan) { return token_count(plan) - kernels::repaired_tokens(plan); }
 
-double approximate_share(const Plan& plan) {
-  const std::size_t tokens = prompt_tokens(plan);
-  return tokens == 0 ? 0 : static_cast<double>(approximate_tokens(plan)) / static_cast<double>(tokens);
+double approximate_share(const Candidate& candidate) {
+  const std::size_t tokens = prompt_tokens(candidate.plan);
+  return tokens == 0 ? 0 : static_cast<double>(candidate.approximate) / static_cast<double>(tokens);
 }
 
 std::span<const PlanKind> plan_kinds() { return framed; }

@@ -31,10 +31,8 @@ struct RankPrompt {
       events;              // token counts of its events, the last ones of `history`; may be empty
   CatalogPointer catalog;  // owner of the items' tokens; plans keep it alive
   std::span<const ItemView> items;
-  // used by plans whose items are computed alone; prefix plans repair the first tokens of each
-  // item
-  RepairChoice repair;
-  double approximate_max = 1;  // maximum share of the prompt's tokens that a repair may leave approximate
+  RepairChoice repair;         // of plans whose items may be blocks that are repaired
+  double approximate_max = 1;  // maximum share of the prompt's tokens that may be approximate
   // Used by plans without a frame: the history's further features, the request's time and its
   // scenario.
   std::span<const Feature> features = {};
@@ -59,8 +57,10 @@ struct PlanKind {
   std::string_view name;
   Arrangement arrangement;
   Candidate (*build)(const RankPrompt& prompt);
-  bool repairs = false;      // its items are computed alone and repaired
-  bool approximate = false;  // its answer differs from the plain computation of its arrangement
+  bool repairs = false;  // its items are blocks that a policy may have repaired
+  // Its answer differs from the plain computation of its arrangement. Of a plan for which this is false, only
+  // an answer with a repair does.
+  bool approximate = false;
   ItemBlockKind item_blocks = ItemBlockKind::none;
   Metric metric = Metric::plans_other;
 };

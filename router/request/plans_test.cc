@@ -221,28 +221,81 @@ TEST_CASE("prefix plans: only what the prefix shares has a name, with its owner"
   CHECK(none.plan == up.plan);  // otherwise equal to the user plan
 }
 
-TEST_CASE(
-    "item prefix: a repair recomputes each item's first tokens, which see all before and replace the "
-    "block's") {
+TEST_CASE("item prefix: repaired items fill spans from their blocks, and see the items before them") {
   const std::vector<Item> items = candidates({4, 2, 3});
   const Candidate made = build("item", fit_history(games(), history_of(1), 4), items, {.share = 0.5});
-  // system; item 0, its first two; item 1, its first; item 2, its first two; user; instruction;
-  // discriminant
+  // system; three blocks; their spans; user; instruction; discriminant
   const auto& s = made.plan.segments;
   REQUIRE(s.size() == 10);
-  CHECK(s[1].sees == VisibleSegments{0});
-  CHECK(made.blocks[1].name == items[0].block);
-  CHECK(s[2].tokens == Tokens{100, 100});
-  CHECK(s[2].sees == VisibleSegments{0});
-  CHECK(s[2].start == 8);
-  CHECK(s[2].replaces == kernels::ReplacedTokens{1, 0});
-  CHECK_FALSE(made.blocks[2].name.has_value());
-  CHECK(s[4].tokens == Tokens{101});
-  CHECK(s[4].sees == VisibleSegments{0, 1, 2});
-  CHECK(s[4].replaces == kernels::ReplacedTokens{3, 0});
-  CHECK(s[6].tokens.size() == 2);  // half of three rounds to two
-  CHECK(s[7].sees == VisibleSegments::all_before(7));
+  REQUIRE(made.plan.repair.reused_spans.size() == 3);
+  for (std::uint32_t item = 0; item < 3; ++item) {
+    CHECK(s[1 + item].start == 8);
+    CHECK(s[1 + item].sees == VisibleSegments{0});
+    CHECK(made.blocks[1 + item].name == items[item].block);
+    CHECK(made.blocks[1 + item].owner == items[item].id);
+    CHECK(s[4 + item].start == 8);
+    CHECK(s[4 + item].tokens == s[1 + item].tokens);
+    CHECK_FALSE(made.blocks[4 + item].name.has_value());
+    CHECK(made.plan.repair.reused_spans[item] == kernels::Repair::ReusedSpan{4 + item, 1 + item, 0});
+  }
+  CHECK(s[4].sees == VisibleSegments{0});
+  CHECK(s[6].sees == VisibleSegments{0, 4, 5});
+  CHECK(s[7].start == 12);  // after the longest item
+  CHECK(s[7].sees == VisibleSegments{0, 4, 5, 6});
+  CHECK(s[9].sees == VisibleSegments{0, 4, 5, 6, 7, 8});
+  CHECK(made.plan.repair.always == std::vector<std::uint32_t>{0, 1, 4, 6, 7});  // half of three is two
+  CHECK(made.approximate == 5);
+  CHECK(approximate_share(made) == 5.0 / static_cast<double>(prompt_tokens(made.plan)));
   CHECK(validate(made.plan, limits) == "");
+}
+
+TEST_CASE("item prefix: a repair selects and corrects as the choice says, and counts what it changes") {
+  const std::vector<Item> items = candidates({4, 2, 3});
+  const FittedHistory history = fit_history(games(), history_of(1), 4);
+  const auto made = [&](const RepairChoice& choice) { return build("item", history, items, choice); };
+  using By = RepairChoice::By;
+  const Candidate tail = made({.share = 0.3, .by = By::tail, .window = 2});
+  CHECK(tail.plan.repair.budgets == std::vector<std::uint32_t>{3});
+  CHECK(tail.plan.repair.always == std::vector<std::uint32_t>{7, 8});
+  CHECK(tail.plan.repair.attention == 1);
+  CHECK(tail.plan.repair.attending == 7);  // the user
+  CHECK(tail.approximate == 5);
+  for (const RepairChoice& corrects : {RepairChoice{.share = 0.3, .by = By::tail, .mean = true},
+                                       RepairChoice{.share = 0.3, .by = By::importance, .exact_layers = 2}})
+    CHECK(made(corrects).approximate == 9);  // the tokens that are not chosen change too
+  const Candidate exact = made({});
+  CHECK(exact.approximate == 0);
+  for (const RepairChoice& nothing :
+       {RepairChoice{.share = 0.1}, RepairChoice{.by = By::tail}, RepairChoice{.by = By::tail, .mean = true}})
+    CHECK(made(nothing).plan == exact.plan);
+}
+
+TEST_CASE("item prefix: a limit on what is approximate lowers the repair, down to the exact plan") {
+  const std::vector<Item> items = candidates({4, 2, 3});
+  const FittedHistory history = fit_history(games(), history_of(1), 4);
+  const PromptForm form = games();
+  const std::vector<ItemView> seen = views(items);
+  const auto made = [&](const RepairChoice& choice, double approximate_max) {
+    return item_plan({.form = form,
+                      .history = history.tokens,
+                      .events = history.events,
+                      .items = seen,
+                      .repair = choice,
+                      .approximate_max = approximate_max});
+  };
+  using By = RepairChoice::By;
+  const RepairChoice tail{.share = 0.5, .by = By::tail, .window = 2}, first{.share = 0.5}, all{.share = 1};
+  const Candidate exact = made({}, 1);
+  const auto tokens = static_cast<double>(prompt_tokens(exact.plan));
+  CHECK(made(tail, 1).approximate == 7);
+  CHECK(made(tail, 4.5 / tokens).plan.repair.budgets == std::vector<std::uint32_t>{2});
+  CHECK(made(tail, 1.5 / tokens).plan.repair.budgets == std::vector<std::uint32_t>{0});
+  CHECK(made(tail, 1.5 / tokens).plan.repair.always == std::vector<std::uint32_t>{7});
+  CHECK(made(first, 3.5 / tokens).plan.repair.always == std::vector<std::uint32_t>{0, 1, 4});
+  CHECK(made(all, 3.5 / tokens).approximate == 3);
+  for (const double none : {0.0, 0.5 / tokens}) CHECK(made(tail, none).plan == exact.plan);
+  CHECK(made({.share = 0.5, .by = By::tail, .mean = true}, 8.5 / tokens).plan == exact.plan);
+  CHECK(made({.share = 0.5, .by = By::tail, .exact_layers = 2}, 9.5 / tokens).approximate == 9);
 }
 
 TEST_CASE("repair: a full repair leaves no block") {
@@ -250,7 +303,8 @@ TEST_CASE("repair: a full repair leaves no block") {
   const Candidate made = build("item", fit_history(games(), history_of(1), 4), items, {.share = 1});
   REQUIRE(made.plan.segments.size() == 6);
   CHECK(made.plan.segments[2].sees == VisibleSegments{0, 1});
-  CHECK(made.plan.segments[2].replaces == kernels::ReplacedTokens{});
+  CHECK(made.plan.repair == kernels::Repair{});
+  CHECK(made.approximate == 6);
   for (std::size_t i = 1; i < 6; ++i) CHECK_FALSE(made.blocks[i].name.has_value());
 }
 

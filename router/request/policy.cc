@@ -53,24 +53,23 @@ std::span<const std::string_view> repaired_plans(const PolicyKind& kind) {
   return kind.approximate_plans.empty() ? kind.plans : kind.approximate_plans;
 }
 
-bool all_plans(const PolicyKind& kind, bool PlanKind::*what) {
-  return kind.reuses && std::ranges::all_of(repaired_plans(kind),
+bool any_plan(const PolicyKind& kind, bool PlanKind::*what) {
+  return kind.reuses && std::ranges::any_of(repaired_plans(kind),
                                             [&](std::string_view plan) { return find_plan(plan)->*what; });
 }
 
 // Parses "25" or "30:tail:mean". It is wrong also if the policy's plans cannot do it, or if it repairs
 // nothing.
 std::variant<RepairChoice, RepairFault> repair_of(std::string_view text, const PolicyKind& kind) {
-  if (!all_plans(kind, &PlanKind::repairs))
+  if (!any_plan(kind, &PlanKind::repairs))
     return RepairFault{"would have no blocks of items",
-                       "a repair behind blocks, all_blocks or planner alone"};
+                       "a repair behind item, larger, bat, blocks, all_blocks or planner"};
   std::variant<RepairChoice, RepairFault> read = read_repair(text);
   const auto* repair = std::get_if<RepairChoice>(&read);
   if (!repair) return read;
   if (*repair == RepairChoice{}) return RepairFault{"repairs nothing", "no repair, or one of some tokens"};
-  const bool plain = *repair == RepairChoice{.share = repair->share};
-  if (!plain && !all_plans(kind, &PlanKind::approximate))
-    return RepairFault{"is not only a per cent", "a per cent alone behind an exact plan"};
+  if ((repair->history >= 0 || repair->prototypes) && !any_plan(kind, &PlanKind::approximate))
+    return RepairFault{"is of histories, which are no blocks in its plans", "parts for items alone"};
   return read;
 }
 
@@ -92,7 +91,8 @@ const RepairChoice& Policy::repair() const {
 }
 
 RepairChoice Policy::repair_of(const PlanKind& plan) const {
-  return plan.approximate || kind_->approximate_plans.empty() ? repair() : RepairChoice{};
+  const bool is_repaired = plan.repairs && (plan.approximate || kind_->approximate_plans.empty());
+  return is_repaired ? repair() : RepairChoice{};
 }
 
 std::optional<Policy> find_policy(std::string_view name) {

@@ -50,12 +50,12 @@ struct PolicyKind {
   Displacement displacement = Displacement::lru;
 };
 
-// A policy is a row of the table and a repair of reused blocks. The name is "item" or, where its
-// plans allow it, "item+25" (per cent of the tokens, the first of each block). Approximate plans
-// can choose tokens in other ways and correct the others: "blocks+30:tail:mean:layer2"
-// (repair_choice.h has all parts), where each part after the per cent is optional. A policy that considers
-// approximate plans beside others repairs only those: "planner+40:tail:mean"; without a repair in
-// the name it uses the one that measured best.
+// A policy is a row of the table and a repair of reused blocks. The name is "item" or, if one of its plans
+// has blocks of items, "item+25": per cent of their tokens that are computed, the first of each block.
+// Tokens can be chosen in other ways and the others corrected: "blocks+30:tail:mean:layer2"
+// (repair_choice.h has all parts), where each part after the per cent is optional. "bat+25" repairs where its
+// rule takes the plan "item". A policy that considers approximate plans beside others repairs only those:
+// "planner+40:tail:mean"; without a repair in the name it uses the one that measured best.
 class Policy {
  public:
   const PolicyKind* operator->() const { return kind_; }

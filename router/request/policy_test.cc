@@ -69,15 +69,30 @@ TEST_CASE("policy names: errors list them with a final or") {
   CHECK(names.find(" or ") == names.rfind(" or "));
 }
 
-TEST_CASE("repair: a policy name may have one if all its plans have items that were computed alone") {
+TEST_CASE("repair: a policy name may have one if one of its plans has blocks of items") {
   REQUIRE(find_policy("item+25").has_value());
   CHECK(policy("item+25").repair().share == 0.25);
   CHECK(policy("item+25").name() == "item+25");
   CHECK(policy("item").repair().share == 0);
   CHECK_FALSE(policy("item") == policy("item+25"));
+  for (const char* name : {"item+25:tail", "item+30:importance:mean:layer2", "item+25:window8", "bat+25:tail",
+                           "larger+50", "item+100", "item+0:window8"})
+    CHECK_MESSAGE((find_policy(name).has_value() && policy(name).name() == name), name);
+  CHECK(policy("bat+25").repair_of(*find_plan("item")).share == 0.25);
+  CHECK(policy("bat+25").repair_of(*find_plan("user")) == RepairChoice{});
   for (const char* name :
-       {"user+25", "bat+25", "recompute+25", "item+", "item+0", "item+101", "item+2x", "item+ 2", "+25"})
+       {"user+25", "recompute+25", "causal+25", "item+", "item+0", "item+101", "item+2x", "item+ 2", "+25"})
     CHECK_FALSE(find_policy(name).has_value());
+}
+
+TEST_CASE("repair: a policy that cannot have the named one says why") {
+  for (const char* name : {"user+25", "causal+30:tail", "recompute+25"})
+    CHECK(policy_fault(name).what == ", whose repair would have no blocks of items");
+  CHECK(policy_fault("item+0").what == ", whose repair repairs nothing");
+  for (const char* name : {"item+25:history20", "bat+25:prototypes"})
+    CHECK(policy_fault(name).what == ", whose repair is of histories, which are no blocks in its plans");
+  CHECK(policy_fault("bat+25:best").what.find("best") != std::string::npos);
+  CHECK(policy_fault("best+25").what == "");
 }
 
 TEST_CASE("repair: approximate plans accept rules and corrections, each once") {
@@ -95,12 +110,13 @@ TEST_CASE("repair: approximate plans accept rules and corrections, each once") {
   CHECK(policy("all_blocks+0:history100").name() == "all_blocks+0:history100");
   CHECK(policy("blocks+0:window8").repair().window == 8);
   CHECK(policy("all_blocks+30:prototypes:tail").name() == "all_blocks+30:tail:prototypes");
-  for (const char* name : {"item+25:history20", "item+25:window8", "blocks+0", "blocks+30:history",
+  for (const char* name : {"item+25:history20", "item+25:prototypes", "blocks+0", "blocks+30:history",
                            "blocks+30:history101", "blocks+30:history20:history20", "blocks+30:window0",
                            "blocks+30:window-1", "blocks+30:window8x", "blocks+30:window9999999"})
     CHECK_FALSE(find_policy(name).has_value());
-  for (const char* name : {"item+25:tail", "item+25:mean", "blocks:tail", "blocks+30:", "blocks+30:best",
-                           "blocks+30:tail:attention", "blocks+30:mean:mean", "blocks+30:layer2:layer2"})
+  for (const char* name :
+       {"item+25:tail:tail", "item+25:mean:mean", "blocks:tail", "blocks+30:", "blocks+30:best",
+        "blocks+30:tail:attention", "blocks+30:mean:mean", "blocks+30:layer2:layer2"})
     CHECK_FALSE(find_policy(name).has_value());
 }
 
@@ -113,8 +129,7 @@ TEST_CASE("repair: the planner repairs only approximate plans, as named or by th
   CHECK(policy("planner+40:mean").repair_of(blocks).share == 0.4);
   CHECK(policy("planner+40:mean").repair_of(item) == RepairChoice{});
   CHECK(policy("item+25").repair_of(item).share == 0.25);
-  for (const char* name : {"planner+", "planner+0", "bat+30:tail"})
-    CHECK_FALSE(find_policy(name).has_value());
+  for (const char* name : {"planner+", "planner+0"}) CHECK_FALSE(find_policy(name).has_value());
 }
 
 }  // namespace

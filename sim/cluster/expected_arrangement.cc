@@ -22,6 +22,11 @@ Arrangements of_policy(std::string_view policy) {
   return {};
 }
 
+// Policies that have a plan with blocks of items.
+bool can_repair(std::string_view policy) {
+  return policy != "recompute" && policy != "user" && policy != "causal";
+}
+
 bool among(const Arrangements& all, Arrangement one) { return std::ranges::count(all, one) > 0; }
 
 bool all_among(const Arrangements& all, const Arrangements& some) {
@@ -32,11 +37,11 @@ bool all_among(const Arrangements& all, const Arrangements& some) {
 
 std::string expected_refusal(const RankRequest& request, const PromptForm& form) {
   const Arrangement named = request.arrangement;
+  const std::string_view name = without_repair(request.policy);
+  if (name != request.policy && !can_repair(name)) return "unknown_policy";
   if (named != unnamed && !among(form.arrangements, named)) return "other_arrangement";
   const Arrangements own = of_policy(request.policy);
   if (own.empty()) return "";
-  const bool is_repaired = request.policy.find('+') != std::string::npos;
-  if (is_repaired && own != Arrangements{causal}) return "other_policy";
   if (named != unnamed) return among(own, named) ? "" : "other_policy";
   if (own.size() == 1) return among(form.arrangements, own.front()) ? "" : "other_policy";
   return all_among(form.interchangeable, own) ? "" : "other_policy";

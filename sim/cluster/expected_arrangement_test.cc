@@ -45,7 +45,10 @@ TEST_CASE("expected arrangement: what the form does not allow must be refused") 
   CHECK(expected_refusal(naming("item", unnamed), form) == "other_policy");
   CHECK(expected_refusal(naming("bat", unnamed), form_of({user_first, item_first})) == "other_policy");
   CHECK(expected_refusal(naming("user", causal), form) == "other_policy");
-  CHECK(expected_refusal(naming("item+25", unnamed), form_of({item_first})) == "other_policy");
+  CHECK(expected_refusal(naming("item+25", unnamed), form) == "other_policy");
+  CHECK(expected_refusal(naming("item+25", unnamed), form_of({item_first})) == "");
+  for (const char* policy : {"user+25", "causal+25", "recompute+25:tail"})
+    CHECK_MESSAGE(expected_refusal(naming(policy, unnamed), form) == "unknown_policy", policy);
   for (const char* policy : {"", "user", "causal", "blocks+30:tail", "planner", "recompute"})
     CHECK_MESSAGE(expected_refusal(naming(policy, unnamed), form) == "", policy);
 }
@@ -62,7 +65,7 @@ TEST_CASE("expected arrangement: routers refuse and serve accordingly, for every
                               form_of({causal, candidates_apart}, {causal, candidates_apart})};
   for (const PromptForm& form : forms)
     for (const char* policy : {"", "user", "item", "larger", "bat", "causal", "blocks+30:tail", "all_blocks",
-                               "planner", "planner+10", "recompute", "item+25"})
+                               "planner", "planner+10", "recompute", "item+25", "bat+30:tail"})
       for (const Arrangement named :
            {unnamed, causal, user_first, item_first, candidates_apart, history, towers}) {
         CAPTURE(words_of(form.arrangements));

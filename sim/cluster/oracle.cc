@@ -90,7 +90,8 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
   RequestedRepair asked;
   if (request.approximate >= 0) asked.approximate_max = request.approximate;
   if (const auto policy = router::find_policy(reply.policy)) {
-    asked.choice = policy->repair();
+    if (const router::PlanKind* const plan = router::find_plan(reply.plan))
+      asked.choice = policy->repair_of(*plan);
     if (request.approximate < 0 && (*policy)->weighs) asked.approximate_max = approximate_;
   }
   if (const std::string fault = find_misplaced(request, reply); !fault.empty()) return fault;

@@ -69,7 +69,7 @@ Exchange answered_with_blocks(const WorldData& world, const std::string& policy,
                                                   .history = history.tokens,
                                                   .events = history.events,
                                                   .items = seen,
-                                                  .repair = router::policy(policy).repair(),
+                                                  .repair = router::policy(policy).repair_of(kind),
                                                   .approximate_max = approximate < 0 ? usual : approximate,
                                                   .in_place = in_place});
   const Plan& made = candidate.plan;
@@ -80,7 +80,7 @@ Exchange answered_with_blocks(const WorldData& world, const std::string& policy,
   reply.plan = plan;
   reply.arrangement = router::find_plan(plan)->arrangement;
   reply.policy = policy;
-  reply.approximate = router::approximate_share(made);
+  reply.approximate = router::approximate_share(candidate);
   reply.tokens_total = static_cast<std::uint32_t>(router::prompt_tokens(made));
   reply.tokens_computed = reply.tokens_total;
   reply.history_cut = history.cut;
@@ -109,6 +109,35 @@ TEST_CASE("oracle: an approximate plan has one correct answer, and any other app
   CHECK(oracle.validate(right.request, wrong.reply).find("approximate is ") == 0);
   wrong = answered_with_blocks(world, "blocks+30:tail:mean", -1, "u1");
   wrong.reply.policy = right.reply.policy;
+  CHECK(oracle.validate(right.request, wrong.reply).find("items[0]") == 0);
+}
+
+TEST_CASE(
+    "oracle: a repaired item-first plan has one correct answer, and says how much of it is computed again") {
+  const WorldData world(options());
+  const Oracle oracle(world, form);
+  std::size_t exact = 0, repaired = 0;
+  for (const char* policy : {"item+25", "item+50:tail", "item+30:attention:window3",
+                             "item+40:importance:mean", "item+20:deviation:layer2", "item+100",
+                             "item+100:tail", "item+0:window5", "item+0:tail:mean", "bat+30:tail"})
+    for (const double approximate : {-1.0, 0.0, 0.1, 0.25, 1.0})
+      for (std::uint64_t user = 0; user < 6; ++user) {
+        CAPTURE(policy);
+        CAPTURE(approximate);
+        const Exchange asked =
+            answered_with_blocks(world, policy, approximate, WorldData::user_id(user), "item");
+        CHECK(oracle.validate(asked.request, asked.reply) == "");
+        CHECK(asked.reply.arrangement == Arrangement::item_first);
+        if (approximate >= 0) CHECK(asked.reply.approximate <= approximate);
+        ++(asked.reply.approximate > 0 ? repaired : exact);
+      }
+  CHECK(exact > 0);
+  CHECK(repaired > 0);
+  const Exchange right = answered_with_blocks(world, "item+50:tail", -1, "u1", "item");
+  CHECK(right.reply.approximate > 0);
+  Exchange wrong = answered_with_blocks(world, "item+50:tail", 0, "u1", "item");
+  CHECK(oracle.validate(right.request, wrong.reply).find("approximate is ") == 0);
+  wrong.reply.approximate = right.reply.approximate;
   CHECK(oracle.validate(right.request, wrong.reply).find("items[0]") == 0);
 }
 
@@ -237,19 +266,19 @@ Exchange answered_behind_each(const WorldData& world, const std::string& policy,
   const std::vector<ItemView> seen = views(items);
   const router::PlanKind& kind = *router::find_plan(plan);
   const auto history = router::fit_history(form, *profile, item_positions(kind, form, seen));
-  const Plan made = kind.build({.form = form,
-                                .history = history.tokens,
-                                .events = history.events,
-                                .items = seen,
-                                .repair = router::policy(policy).repair()})
-                        .plan;
+  const router::Candidate built = kind.build({.form = form,
+                                              .history = history.tokens,
+                                              .events = history.events,
+                                              .items = seen,
+                                              .repair = router::policy(policy).repair_of(kind)});
+  const Plan& made = built.plan;
   std::vector<double> scores;
   for (const ScoreRow& row : evaluate("m1", made)) scores.push_back(row.scores.at(0) - row.scores.at(1));
   RankReply& reply = asked.reply;
   reply.user = user, reply.policy = policy, reply.plan = plan;
   reply.items = router::rank_items(seen, scores, 0);
   reply.arrangement = kind.arrangement;
-  reply.approximate = router::approximate_share(made);
+  reply.approximate = router::approximate_share(built);
   reply.tokens_total = reply.tokens_computed = static_cast<std::uint32_t>(router::prompt_tokens(made));
   reply.history_cut = history.cut;
   reply.model_version = "m1", reply.catalog_version = "c2", reply.profile_version = profile->version;

@@ -83,7 +83,10 @@ void RequestDraw::name_policy(RankRequest& request) {
       "bat",
       "recompute",
       "causal",
-      "item+25"};
+      "item+25",
+      "item+40:tail:mean",
+      "bat+30:importance:window4",
+      "user+25"};
   constexpr double shares[] = {-1, 0, 0.25, 1};
   request.policy = policies[drawn / 16 % std::size(policies)];
   if (cluster_.scenario().prototypes && drawn / 1'024 % 2 == 0)
@@ -174,7 +177,7 @@ Message RequestDraw::malformed() {
       request.arrangement = undeclared(cluster_.form());
       return request;
     case 6:
-      request.policy = "item+25";
+      request.policy = "user+25";  // its plan has no blocks of items
       return request;
     default:
       return PutUser{0, "", "", {"i0"}, {1, 2, -7}};

@@ -109,13 +109,77 @@ std::vector<SegmentValue> user_plan_values(const Prompt& p, Values& values) {
   return seen;
 }
 
+// How the items of an item-first prompt are repaired.
+struct ItemRepair {
+  bool in_order = false;  // items, or their repaired tokens, see the items before them
+  bool blocks = true;     // items are, or are filled from, blocks
+  kernels::Repair repair;
+  std::size_t changed = 0;  // tokens that differ from those of their blocks
+};
+
+// Marks the first tokens of each item for a repair by first tokens, and the last ones of all for a window.
+std::vector<std::uint32_t> marked_tokens(const Prompt& p, const router::RepairChoice& choice) {
+  std::set<std::uint32_t> marked;
+  std::uint32_t begin = 0;
+  for (const std::vector<Token>& item : p.items) {
+    const auto share = static_cast<std::uint32_t>(choice.share * static_cast<double>(item.size()) + 0.5);
+    for (std::uint32_t t = 0; choice.by == router::RepairChoice::By::first && t < share; ++t)
+      marked.insert(begin + t);
+    begin += static_cast<std::uint32_t>(item.size());
+  }
+  for (std::uint32_t t = begin - std::min(begin, choice.window); t < begin; ++t) marked.insert(t);
+  return {marked.begin(), marked.end()};
+}
+
+ItemRepair item_repair_of(const Prompt& p, const RequestedRepair& asked, std::size_t prompt_tokens) {
+  using By = router::RepairChoice::By;
+  const router::RepairChoice& choice = asked.choice;
+  const ItemRepair none;
+  const auto most = static_cast<std::size_t>(asked.approximate_max * static_cast<double>(prompt_tokens));
+  if (choice == router::RepairChoice{} || most == 0) return none;
+  if (choice.share >= 1 && p.item_tokens <= most) return {true, false, {}, p.item_tokens};
+  ItemRepair of{.in_order = true};
+  std::vector<std::uint32_t> marked = marked_tokens(p, choice);
+  std::size_t scored = 0;
+  if (choice.by != By::first)
+    scored = std::min(static_cast<std::size_t>(choice.share * static_cast<double>(p.item_tokens) + 0.5),
+                      p.item_tokens - marked.size());
+  const bool corrects = choice.exact_layers > 1 || (choice.mean && scored + marked.size() > 0);
+  if (corrects && p.item_tokens > most) return none;
+  while (!corrects && scored + marked.size() > most)
+    if (scored > 0)
+      --scored;
+    else
+      marked.pop_back();
+  of.changed = corrects ? p.item_tokens : scored + marked.size();
+  if (of.changed == 0) return none;
+  of.repair.always = marked;
+  of.repair.budgets = {static_cast<std::uint32_t>(scored)};
+  of.repair.attention = choice.by == By::first || choice.by == By::deviation ? 0 : 1;
+  of.repair.divergence = choice.by == By::deviation    ? 1.0F
+                         : choice.by == By::importance ? static_cast<float>(choice.lambda)
+                                                       : 0.0F;
+  of.repair.exact_layers = choice.exact_layers;
+  of.repair.mean = choice.mean;
+  if (choice.by == By::tail)  // behind the system prompt, the blocks and the items
+    of.repair.attending = static_cast<std::uint32_t>((p.form.system.empty() ? 0 : 1) + 2 * p.items.size());
+  return of;
+}
+
 // Order: system → items, each starting after the system → user, starting after the longest item →
-// instruction, discriminant.
-std::vector<SegmentValue> item_plan_values(const Prompt& p, Values& values) {
+// instruction, discriminant. A repaired item has its value with the items before it in sight, and its
+// block's.
+std::vector<SegmentValue> item_plan_values(const Prompt& p, Values& values, const ItemRepair& of) {
   std::vector<SegmentValue> seen;
   values.add(p.form.system, 0, {}, seen);
   const std::vector<SegmentValue> context = seen;
-  for (const std::vector<Token>& item : p.items) values.add(item, p.form.system.size(), context, seen);
+  for (const std::vector<Token>& item : p.items) {
+    values.add(item, p.form.system.size(), of.in_order ? seen : context, seen);
+    if (!of.in_order || !of.blocks) continue;
+    std::vector<SegmentValue> block;
+    values.add(item, p.form.system.size(), context, block);
+    seen.back() = repaired_value(seen.back(), block.front(), of.repair);
+  }
   values.add(p.user, p.form.system.size() + p.longest_item, seen, seen);
   return seen;
 }
@@ -436,11 +500,13 @@ std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::str
       frame + prompt.tokens_in_a_row() + form.instruction.size() + form.discriminant.size();
   const Blocks blocks =
       in_a_row ? blocks_of(prompt, repair, model_version, plan == "all_blocks", whole) : Blocks{};
-  ranking.approximate = static_cast<double>(blocks.left()) / static_cast<double>(whole);
+  const ItemRepair items_repaired = plan == "item" ? item_repair_of(prompt, repair, whole) : ItemRepair{};
+  ranking.approximate =
+      static_cast<double>(blocks.left() + items_repaired.changed) / static_cast<double>(whole);
   std::vector<SegmentValue> scored;
   std::vector<SegmentValue> seen = in_a_row ? blocks_plan_values(prompt, values, repair, blocks, scored)
                                    : plan == "user" ? user_plan_values(prompt, values)
-                                                    : item_plan_values(prompt, values);
+                                                    : item_plan_values(prompt, values, items_repaired);
   ranking.tokens = static_cast<std::uint32_t>(whole);
   if (form.scores_each()) {
     for (const SegmentValue& value : scored)

@@ -28,7 +28,7 @@ struct ExpectedRanking {
 // Amount of repair in a plan with blocks: the policy's choice, and the largest approximate share of the
 // prompt.
 struct RequestedRepair {
-  router::RepairChoice choice;
+  router::RepairChoice choice;  // if budgets differ, all or none of them choose by first tokens
   double approximate_max = 1;
   // Items whose blocks were missing: computed in their place, if the plan reuses blocks of items.
   std::set<std::string, std::less<>> in_place = {};

@@ -87,11 +87,10 @@ PlanVariant parse_variant(const std::string& name, const PromptForm& form) {
   const auto read = router::read_repair(std::string_view(name).substr(plus + 1));
   if (const auto* fault = std::get_if<router::RepairFault>(&read)) fail(fault->what, fault->expected);
   variant.repair = std::get<router::RepairChoice>(read);
-  const bool plain = variant.repair == router::RepairChoice{.share = variant.repair.share};
   if (!variant.plan->repairs)
     fail("would have no blocks of items", "a repair behind item or an approximate plan");
-  if (!plain && !variant.plan->approximate)
-    fail("is not only a per cent", "a per cent alone behind an exact plan");
+  if (variant.repair.history >= 0 && !variant.plan->approximate)
+    fail("is of histories, which are no blocks in it", "parts for items alone");
   if (variant.repair.prototypes) fail("has \"prototypes\"", "--prototypes FILE instead");
   return variant;
 }

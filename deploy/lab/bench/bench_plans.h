@@ -3,10 +3,9 @@
 // prompt (BAT §6.3, Table 3).
 //
 // Items that are computed alone do not see the items before them, as they would in the plain prompt. A
-// repair recomputes a share of their tokens, which then see everything before them. In plans of a prefix
-// these are each item's first tokens. In plans of the plain prompt the selection chooses them
-// (router/request/plans.h), and the other tokens may be corrected. The baselines are the plans that keep
-// every block unchanged, and the plain prompt, which reuses nothing.
+// repair recomputes a share of their tokens, which then see everything before them. The selection chooses
+// these tokens (router/request/plans.h), and the other tokens may be corrected. The baselines are the plans
+// that keep every block unchanged, and the plain prompt, which reuses nothing.
 #include <filesystem>
 #include <map>
 #include <string>

@@ -163,10 +163,11 @@ TEST_SUITE("bench plans") {
     CHECK(variant.name() == "all_blocks +30 %, history 20 %");
     CHECK(variant.selection() == "attention, history importance*0.5");
     CHECK(parse_variant("item+25", form).name() == "item +25 %");
+    CHECK(parse_variant("item+25:tail", form).selection() == "tail");
     CHECK(parse_variant("blocks", form).selection() == "none");
     CHECK(parse_variant("blocks+0:window8", form).name() == "blocks +0 %, window 8");
     for (const char* name :
-         {"blocks+30:best", "blocks+", "user+25", "item+25:tail", "all_blocks+30:prototypes"})
+         {"blocks+30:best", "blocks+", "user+25", "item+25:history20", "all_blocks+30:prototypes"})
       CHECK_THROWS_AS(parse_variant(name, form), std::invalid_argument);
   }
 

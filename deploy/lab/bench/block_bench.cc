@@ -138,25 +138,46 @@ void BlockBench::fill_prefix(const Plan& plan, std::vector<SegmentKv>& kv) {
   decoder_.run({&request, 1});
 }
 
+namespace {
+
+// Returns the segments of a plan that are blocks of items or events, ascending: those that fill reused
+// spans, unless the executor makes them of prototypes, and items that see no more than the system prompt.
+std::vector<std::uint32_t> blocks_of(const Plan& plan) {
+  std::vector<std::uint32_t> blocks;
+  for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
+    const auto fills = [&](const kernels::Repair::ReusedSpan& span) { return span.block == s; };
+    const auto is_system = [&](std::uint32_t seen) {
+      return plan.segments[seen].kind == kernels::SegmentKind::system;
+    };
+    const Segment& segment = plan.segments[s];
+    const auto& spans = plan.repair.reused_spans;
+    const auto span = std::ranges::find_if(spans, fills);
+    const bool is_span = std::ranges::find(spans, s, &kernels::Repair::ReusedSpan::segment) != spans.end();
+    const bool is_read =
+        std::ranges::find(plan.readouts, s, &kernels::Readout::segment) != plan.readouts.end();
+    const bool is_prefix = segment.kind == kernels::SegmentKind::item && !is_span && !is_read &&
+                           std::ranges::all_of(segment.sees, is_system);
+    if (span != spans.end() ? !span->of_prototypes : is_prefix) blocks.push_back(s);
+  }
+  return blocks;
+}
+
+}  // namespace
+
 // Computes the blocks of the plan that were not used before, and sets `kv` to the cached pages of all.
 void BlockBench::fill(const Plan& plan, std::vector<SegmentKv>& kv) {
+  const std::vector<std::uint32_t> blocks = blocks_of(plan);
+  if (blocks.empty()) return;
   Plan missing;
-  std::vector<SegmentKv> made;
-  std::uint32_t end = 0;
-  for (const kernels::Repair::ReusedSpan& span : plan.repair.reused_spans)
-    end = std::max(end, span.block + 1);
+  missing.segments.assign(plan.segments.begin(), plan.segments.begin() + blocks.back() + 1);
+  std::vector<SegmentKv> made(missing.segments.size());
   bool any = false;
-  for (std::uint32_t s = 0; s < end; ++s) {
-    missing.segments.push_back(plan.segments[s]);
-    made.emplace_back();
-  }
-  for (const kernels::Repair::ReusedSpan& span : plan.repair.reused_spans) {
-    const Segment& block = plan.segments[span.block];
-    if (span.of_prototypes) continue;  // the executor makes these blocks
+  for (const std::uint32_t s : blocks) {
+    const Segment& block = plan.segments[s];
     const auto [at, is_new] =
         blocks_.try_emplace(key_of(plan, block), decoder_.layout(), block.tokens.size());
-    kv[span.block] = {Source::cached, at->second.addresses};
-    if (is_new) made[span.block] = {Source::compute, at->second.addresses};
+    kv[s] = {Source::cached, at->second.addresses};
+    if (is_new) made[s] = {Source::compute, at->second.addresses};
     any = any || is_new;
   }
   if (!any) return;

@@ -107,7 +107,7 @@ std::vector<VariantRun> variants_of(const PlanRunOptions& options, const PromptF
     if (!plan.repairs) continue;
     for (const std::string& selection : options.selections)
       for (const std::string& correction : options.corrections) {
-        if (!plan.approximate && (selection != "first" || correction != "none")) continue;
+        if (!plan.approximate && selection == "oracle") continue;  // the oracle is the plain prompt's
         for (const double per_cent : options.repairs)
           runs.push_back({variant_named(plan, selection, correction, per_cent / 100)});
       }
