@@ -170,7 +170,7 @@ def try_arrangements(node, pb, call, refused, check):
         (ask("sideways"), "unknown_arrangement", "arrangement"),
         (ask("candidates_apart"), "other_arrangement", "arrangement"),
         (ask("causal", "user"), "other_policy", "policy"),
-        (ask("", "item+25"), "other_policy", "policy"),
+        (ask("", "user+25"), "unknown_policy", "policy"),
     ):
         trailing = dict(answer.trailing_metadata() or ()) if isinstance(answer, grpc.RpcError) else {}
         check(
