@@ -162,7 +162,8 @@ std::vector<Arrangement> arrangement_list(const json& form, const char* key, con
 // nothing gets the plain computation, the same whatever the order of candidates if each is scored
 // behind its own tokens.
 void read_arrangements(const json& form, const std::string& where, PromptForm& prompt) {
-  constexpr Arrangement behind_each[] = {Arrangement::candidates_apart, Arrangement::causal};
+  constexpr Arrangement behind_each[] = {Arrangement::candidates_apart, Arrangement::causal,
+                                         Arrangement::user_first, Arrangement::item_first};
   constexpr Arrangement at_discriminant[] = {Arrangement::causal, Arrangement::user_first,
                                              Arrangement::item_first, Arrangement::candidates_apart};
   const std::span<const Arrangement> known =

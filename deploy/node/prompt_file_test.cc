@@ -206,6 +206,8 @@ TEST_SUITE("prompt file") {
     CHECK(read(ranker).arrangements == std::vector{causal});
     CHECK(read(behind).arrangements == std::vector{candidates_apart});
     CHECK(read(ranker).interchangeable.empty());
+    CHECK(read(behind + R"(,"arrangements":["item_first","user_first"])").arrangements ==
+          std::vector{item_first, user_first});
     const PromptForm declared = read(ranker + R"(,"arrangements":["user_first","causal","item_first"],)"
                                               R"("interchangeable":["user_first","item_first"])");
     CHECK(declared.arrangements == std::vector{user_first, causal, item_first});
@@ -239,9 +241,11 @@ TEST_SUITE("prompt file") {
     const std::string behind =
         Directory(
             R"({"instruction":[1],"history_item":["{words}"],"candidate":["{words}",6],"read_at":6,"yes":7,)"
-            R"("no":8,"arrangements":["item_first"]})")
+            R"("no":8,"arrangements":["towers"]})")
             .error();
-    ends(behind, "arrangements has \"item_first\"; expected one or more of candidates_apart, causal");
+    ends(behind,
+         "arrangements has \"towers\"; expected one or more of candidates_apart, causal, user_first, "
+         "item_first");
   }
 
   TEST_CASE("prompt form: semantic IDs without <disc> get the default form of generators") {

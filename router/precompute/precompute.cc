@@ -28,7 +28,7 @@ Precompute::Precompute(PrecomputeConfig config, const WorkerTable& workers, cons
       assignment_(config_.refresh, std::move(places)),
       capacity_(workers_, config_.asked_max),
       missing_(assignment_, config_.chunk_tokens, config_.blamed_max),
-      renamed_(config_.blocks != ItemBlockKind::prefix) {}
+      renamed_(config_.blocks != ItemBlockKind::prefix || !form_.item.empty()) {}
 
 std::string_view Precompute::state(Instant now) const {
   if (stage_ == Stage::off) return "off";
@@ -142,8 +142,8 @@ void Precompute::lose(Step step, std::span<const NodeId> nodes) {
 }
 
 bool Precompute::fits(const Item& item) const {
-  const std::size_t mark = config_.blocks == ItemBlockKind::movable ? form_.item.size() : 0;
-  return !item.tokens.empty() && form_.system.size() + mark + item.tokens.size() <= form_.positions_max;
+  return !item.tokens.empty() &&
+         form_.system.size() + form_.item.size() + item.tokens.size() <= form_.positions_max;
 }
 
 // Gives the item the tokens and the name of its block.

@@ -1,5 +1,5 @@
-// Tells the kinds of item blocks apart: an item-first plan puts an item's tokens behind the system prompt; an
-// approximate plan moves a block of the item mark and the item's tokens to any place.
+// Tells the kinds of item blocks apart: an item-first plan puts a block of the item mark and the item's
+// tokens behind the system prompt; an approximate plan moves such a block to any place.
 #include "router/request/item_block.h"
 
 #include "kernels/base/check.h"
@@ -24,10 +24,10 @@ ItemBlockPlace item_block_place(ItemBlockKind kind, const PromptForm& form) {
 
 std::vector<Token> item_block_tokens(ItemBlockKind kind, const PromptForm& form,
                                      std::span<const Token> item) {
+  TROUPE_CHECK(kind != ItemBlockKind::none, "a kind of block is asked for");
   std::vector<Token> tokens;
-  const std::size_t mark = kind == ItemBlockKind::movable ? form.item.size() : 0;
-  tokens.reserve(mark + item.size());
-  tokens.insert(tokens.end(), form.item.begin(), form.item.begin() + mark);
+  tokens.reserve(form.item.size() + item.size());
+  tokens.insert(tokens.end(), form.item.begin(), form.item.end());
   tokens.insert(tokens.end(), item.begin(), item.end());
   return tokens;
 }

@@ -26,7 +26,7 @@ struct ItemBlockPlace {
 };
 ItemBlockPlace item_block_place(ItemBlockKind kind, const PromptForm& form);
 
-// Returns the block's tokens: the item's, which follow the form's item mark in a movable block.
+// Returns the block's tokens: the item's, behind the form's item mark.
 std::vector<Token> item_block_tokens(ItemBlockKind kind, const PromptForm& form, std::span<const Token> item);
 
 // Returns the name of the block with these tokens.

@@ -70,7 +70,8 @@ TEST_CASE("item blocks: the kind follows from what the policy looks up by defaul
 TEST_CASE("item blocks: plans look up the names of the blocks that are precomputed") {
   const Item item{"i", "", {10, 11, 12}, 20, {}};
   for (const auto& [form, name] :
-       {std::pair{item_form({item_first}), "item"}, std::pair{item_form({causal}), "blocks"},
+       {std::pair{item_form({item_first}), "item"}, std::pair{marked(true), "item"},
+        std::pair{marked(false), "item"}, std::pair{item_form({causal}), "blocks"},
         std::pair{marked(true), "blocks"}, std::pair{marked(false), "all_blocks"}}) {
     CAPTURE(name);
     const BlockNames names(form, {"model", "layout"}, false);

@@ -5,6 +5,9 @@
 //   item: system → items, all starting after the system → user, after the longest item
 //         → instruction → discriminant; with a repair ("item+25") some tokens of the items are computed
 //         with the items before them in sight (BAT §4.2, on base models to which the order matters)
+//   A form that scores each candidate has its score tokens in place of instruction and discriminant. User
+//   first, they follow their candidate, so that the prompt is that of candidates apart; item first, those of
+//   each candidate follow the user, and see the system, their candidate and the user.
 //   apart: system → user → for each candidate, starting after the user and seeing no other candidate:
 //          candidate → instruction → discriminant, or candidate → the tokens behind which it is scored
 #include <algorithm>
@@ -15,7 +18,8 @@ namespace troupe::router {
 namespace {
 
 std::int32_t longest_of(const RankPrompt& prompt) {
-  return static_cast<std::int32_t>(item_tokens_max(prompt.items));
+  if (prompt.items.empty()) return 0;
+  return static_cast<std::int32_t>(prompt.form.item.size() + item_tokens_max(prompt.items));
 }
 
 std::size_t tokens_of_kind(const Plan& plan, SegmentKind kind) {
@@ -24,24 +28,10 @@ std::size_t tokens_of_kind(const Plan& plan, SegmentKind kind) {
   return tokens;
 }
 
-}  // namespace
-
-Candidate user_plan(const RankPrompt& prompt) {
-  PlanWriter plan("user", prompt);
-  plan.system();
-  const auto user_start = static_cast<std::int32_t>(prompt.form.system.size());
-  const std::int32_t items_start = user_start + static_cast<std::int32_t>(prompt.history.size());
-  plan.add_user(user_start);
-  const VisibleSegments before = VisibleSegments::all_before(plan.count());
-  for (const ItemView& item : prompt.items)
-    plan.add(SegmentKind::item, prompt.tokens_of(item), items_start, before);
-  return std::move(plan).finish(items_start + longest_of(prompt));
-}
-
-// A candidate and what follows it are one segment: within it attention is causal.
-Candidate apart_plan(const RankPrompt& prompt) {
+// A candidate and what its score is read behind are one segment: within it attention is causal.
+Candidate read_behind_user(std::string_view name, const RankPrompt& prompt) {
   const PromptForm& form = prompt.form;
-  PlanWriter plan("apart", prompt);
+  PlanWriter plan(name, prompt);
   plan.system();
   const auto user_start = static_cast<std::int32_t>(form.system.size());
   plan.add_user(user_start);
@@ -66,6 +56,23 @@ Candidate apart_plan(const RankPrompt& prompt) {
   return std::move(plan).finish();
 }
 
+}  // namespace
+
+Candidate apart_plan(const RankPrompt& prompt) { return read_behind_user("apart", prompt); }
+
+Candidate user_plan(const RankPrompt& prompt) {
+  if (prompt.form.scores_each()) return read_behind_user("user", prompt);
+  PlanWriter plan("user", prompt);
+  plan.system();
+  const auto user_start = static_cast<std::int32_t>(prompt.form.system.size());
+  const std::int32_t items_start = user_start + static_cast<std::int32_t>(prompt.history.size());
+  plan.add_user(user_start);
+  const VisibleSegments before = VisibleSegments::all_before(plan.count());
+  for (const ItemView& item : prompt.items)
+    plan.add(SegmentKind::item, prompt.tokens_of(item), items_start, before);
+  return std::move(plan).finish(items_start + longest_of(prompt));
+}
+
 Candidate search_plan(const RankPrompt& prompt, Search search) {
   PlanWriter plan("user", prompt);
   plan.system();
@@ -85,22 +92,41 @@ enum class ItemsAre : std::uint8_t {
   computed,  // computed in full, each with the items before it in sight
 };
 
+// Adds each candidate's score tokens, which see the system prompt, the candidate and the user. `first` is the
+// segment of the first candidate, those from `user` on are the user's.
+void add_scores(PlanWriter& plan, const RankPrompt& prompt, std::uint32_t first, std::uint32_t user,
+                std::int32_t start) {
+  const std::uint32_t end = plan.count();
+  for (std::uint32_t i = 0; i < prompt.items.size(); ++i) {
+    VisibleSegments sees = VisibleSegments::all_before(prompt.form.system.empty() ? 0 : 1);
+    sees.add(first + i);
+    sees.add({user, end});
+    plan.add_score(start, std::move(sees));
+  }
+}
+
 Candidate item_first_plan(const RankPrompt& prompt, ItemsAre items) {
   PlanWriter plan("item", prompt);
-  plan.reserve(2 * prompt.items.size() + 4);
+  plan.reserve(3 * prompt.items.size() + 4);
   plan.system();
   const auto start = static_cast<std::int32_t>(prompt.form.system.size());
-  if (items == ItemsAre::spans) plan.begin_blocks();
-  if (items != ItemsAre::computed)
+  if (items == ItemsAre::spans) {
+    plan.begin_blocks();
     for (const ItemView& item : prompt.items) plan.add_prefix_block(item);
-  if (items == ItemsAre::spans) plan.end_blocks();
-  for (const ItemView& item : prompt.items) {
-    if (items == ItemsAre::spans) plan.add_reused_span(start);
-    if (items == ItemsAre::computed) plan.add(SegmentKind::item, prompt.tokens_of(item), start);
+    plan.end_blocks();
   }
+  const std::uint32_t first = plan.count();
+  for (const ItemView& item : prompt.items) {
+    if (items == ItemsAre::blocks) plan.add_prefix_block(item);
+    if (items == ItemsAre::spans) plan.add_reused_span(start);
+    if (items == ItemsAre::computed) plan.add(SegmentKind::item, prompt.marked_tokens_of(item), start);
+  }
+  const std::uint32_t user = plan.count();
   const std::int32_t user_start = start + longest_of(prompt);
   plan.add(SegmentKind::user, prompt.history, user_start);
-  return std::move(plan).finish(user_start + static_cast<std::int32_t>(prompt.history.size()));
+  const std::int32_t end = user_start + static_cast<std::int32_t>(prompt.history.size());
+  if (prompt.form.scores_each()) add_scores(plan, prompt, first, user, end);
+  return std::move(plan).finish(end);
 }
 
 // Lowers the number of computed tokens until at most `most` tokens of the spans differ from their blocks,

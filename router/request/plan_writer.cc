@@ -30,10 +30,16 @@ VisibleSegments PlanWriter::before() const {
 
 void PlanWriter::add_prefix_block(const ItemView& item) {
   const ItemBlockPlace place = item_block_place(ItemBlockKind::prefix, prompt_.form);
-  add(SegmentKind::item, prompt_.tokens_of(item), place.start,
+  const Tokens tokens = prompt_.marked_tokens_of(item);
+  add(SegmentKind::item, tokens, place.start,
       VisibleSegments::all_before(prompt_.form.system.empty() ? 0 : 1));
   name_last(
-      true, [&](const BlockNames& names) { return names.item(item); }, std::string(item.id));
+      true,
+      [&](const BlockNames& names) {
+        if (prompt_.form.item.empty()) return names.item(item);  // the catalog has this name
+        return item_block_name(ItemBlockKind::prefix, prompt_.form, names, {tokens.data(), tokens.size()});
+      },
+      std::string(item.id));
 }
 
 void PlanWriter::add_block(SegmentKind kind, const Tokens& tokens, std::string owner) {
@@ -67,10 +73,10 @@ void PlanWriter::repair() {
   made_.approximate = kept_tokens(made_.plan);
 }
 
-void PlanWriter::add_score(std::int32_t start) {
+void PlanWriter::add_score(std::int32_t start, VisibleSegments sees) {
   const PromptForm& form = prompt_.form;
   if (!form.scores_each()) return;
-  add(SegmentKind::discriminant, form.score, start);
+  add(SegmentKind::discriminant, form.score, start, std::move(sees));
   made_.plan.readouts.push_back({.segment = count() - 1,
                                  .offset = static_cast<std::uint32_t>(form.score.size() - 1),
                                  .rows = {form.yes, form.no}});

@@ -50,9 +50,10 @@ class PlanWriter {
   void add_reused_span(std::int32_t start, bool of_prototypes = false);
   // Chooses the tokens of the spans that are computed, as the prompt asks. Called before finish.
   void repair();
-  // Adds the readout of a candidate's score after its tokens; does nothing if the form has a
-  // discriminant.
-  void add_score(std::int32_t start);
+  // Add the readout of a candidate's score behind all before it, or behind what it `sees`; do nothing if
+  // the form has a discriminant.
+  void add_score(std::int32_t start) { add_score(start, before()); }
+  void add_score(std::int32_t start, VisibleSegments sees);
   // Adds a candidate, with what follows it, whose score is read at the last of these tokens.
   void add_read_behind(Tokens tokens, std::int32_t start, const VisibleSegments& sees,
                        std::vector<Token> rows);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/base/check.h"
+#include "router/request/item_block.h"
 
 namespace troupe::router {
 namespace {
@@ -42,6 +43,11 @@ constexpr std::span<const PlanKind> framed = std::span(plans).first<6>();
 
 }  // namespace
 
+Tokens RankPrompt::marked_tokens_of(const ItemView& item) const {
+  if (form.item.empty()) return tokens_of(item);
+  return item_block_tokens(ItemBlockKind::prefix, form, item.tokens);
+}
+
 std::size_t kept_tokens(const Plan& plan) {
   std::size_t computed = plan.repair.always.size();
   for (const std::uint32_t budget : plan.repair.budgets) computed += budget;
@@ -77,9 +83,8 @@ const PlanKind& exact_plan(Arrangement arrangement) {
 
 std::size_t item_positions(const PlanKind& kind, const PromptForm& form, std::span<const ItemView> items) {
   const std::size_t longest = item_tokens_max(items);
-  if (kind.arrangement == Arrangement::candidates_apart && longest > 0)
-    return form.item.size() + longest + form.score.size();
-  if (kind.arrangement != Arrangement::causal) return longest;
+  if (kind.arrangement != Arrangement::causal)
+    return longest == 0 ? 0 : form.item.size() + longest + form.score.size();
   std::size_t sum = 0;
   for (const ItemView& item : items) sum += form.item.size() + item.tokens.size() + form.score.size();
   return sum;

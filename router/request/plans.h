@@ -44,13 +44,15 @@ struct RankPrompt {
 
   bool is_in_place(std::size_t item) const { return item < in_place.size() && in_place[item] != 0; }
   Tokens tokens_of(const ItemView& item) const { return {catalog, item.tokens}; }
+  Tokens marked_tokens_of(const ItemView& item) const;  // behind the form's item mark
 };
 
-// The block of a catalog item that a plan looks up (item_block.h).
+// The block of a catalog item that a plan looks up (item_block.h): the form's item mark and the item's
+// tokens.
 enum class ItemBlockKind : std::uint8_t {
   none,     // the plan reuses no blocks of items
-  prefix,   // the item's tokens behind the system prompt (BAT §4.2)
-  movable,  // the form's item mark and the item's tokens, used at any position (RcLLM §III-B)
+  prefix,   // seen where it was computed, behind the system prompt (BAT §4.2)
+  movable,  // used at any position (RcLLM §III-B)
 };
 
 struct PlanKind {

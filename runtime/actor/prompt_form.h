@@ -69,15 +69,12 @@ struct PromptForm {
   bool declares(Arrangement arrangement) const {
     return std::ranges::find(arrangements, arrangement) != arrangements.end();
   }
-  // Returns true if prompts of this form can have the arrangement, whether it is declared or not. A
-  // prefix arrangement has no score behind each candidate.
+  // Returns true if prompts of this form can have the arrangement, whether it is declared or not.
   bool can_have(Arrangement arrangement) const {
     if (items_are_tokens()) return declares(arrangement);
     if (arrangement == Arrangement::causal) return true;
-    if (generates()) return false;
-    return arrangement == Arrangement::candidates_apart ||
-           (!scores_each() &&
-            (arrangement == Arrangement::user_first || arrangement == Arrangement::item_first));
+    return !generates() && (arrangement == Arrangement::candidates_apart ||
+                            arrangement == Arrangement::user_first || arrangement == Arrangement::item_first);
   }
   // Returns the arrangements of which a request that names none is served one.
   std::span<const Arrangement> served() const {

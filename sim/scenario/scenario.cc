@@ -378,7 +378,11 @@ void draw_arrangements(std::uint64_t seed, Scenario& s) {
       {{item_first, causal, user_first}, {item_first, causal, user_first}},
       {{causal, candidates_apart}, {causal, candidates_apart}},
   };
-  // Prefix arrangements have no score behind each candidate.
+  static const Declared prefixes_behind_each[] = {
+      {{item_first, user_first, causal}, {item_first, user_first}},
+      {{causal, item_first, user_first}, {}},
+      {{user_first, item_first}, {user_first, item_first}},
+  };
   static const Declared behind_each[] = {
       {{candidates_apart}, {}},
       {{causal}, {}},
@@ -390,6 +394,8 @@ void draw_arrangements(std::uint64_t seed, Scenario& s) {
   const Declared* drawn = &kinds[random.below(std::size(kinds))];
   s.scores_each = chance(random, 0.3);
   if (s.scores_each) drawn = &behind_each[random.below(std::size(behind_each))];
+  if (s.scores_each && chance(random, 0.3))  // drawn last: other scenarios stay as they were
+    drawn = &prefixes_behind_each[random.below(std::size(prefixes_behind_each))];
   s.arrangements = drawn->arrangements;
   s.interchangeable = drawn->interchangeable;
   PromptForm form;

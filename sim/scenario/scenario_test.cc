@@ -64,7 +64,7 @@ TEST_CASE("scenario: harmless drills let a router hold the requests that arrive 
 }
 
 TEST_CASE("scenario: forms read scores at a discriminant or behind each candidate, as they declare") {
-  std::size_t behind_each = 0, apart = 0;
+  std::size_t behind_each = 0, apart = 0, prefix = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
     const Scenario s = draw_scenario(seed);
@@ -76,9 +76,11 @@ TEST_CASE("scenario: forms read scores at a discriminant or behind each candidat
     CHECK_FALSE((s.generates && s.scores_each));
     behind_each += s.scores_each;
     apart += s.scores_each && s.arrangements.front() == Arrangement::candidates_apart;
+    prefix += s.scores_each && std::ranges::count(s.arrangements, Arrangement::item_first) == 1;
   }
   CHECK(behind_each > 10);
   CHECK(apart > 0);
+  CHECK(prefix > 0);
   CHECK(behind_each > apart);
 }
 

@@ -184,6 +184,21 @@ std::vector<SegmentValue> item_plan_values(const Prompt& p, Values& values, cons
   return seen;
 }
 
+// Returns the values of the tokens behind which each item of an item-first prompt is scored: they start after
+// the user and see the system prompt, their item and the user. `seen` has the values of these, in order.
+std::vector<SegmentValue> scored_behind_user(const Prompt& p, Values& values,
+                                             const std::vector<SegmentValue>& seen) {
+  std::vector<SegmentValue> scored;
+  const std::size_t before = p.form.system.empty() ? 0 : 1;
+  for (std::size_t i = 0; i < p.items.size(); ++i) {
+    std::vector<SegmentValue> own(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(before));
+    own.push_back(seen.at(before + i));
+    if (!p.user.empty()) own.push_back(seen.back());
+    values.add(p.form.score, p.form.system.size() + p.longest_item + p.user.size(), own, scored);
+  }
+  return scored;
+}
+
 // Run of prompt tokens; `is_reused_span` = its keys and values are reused from a block; `is_score` = an
 // item's score is read at its last token.
 struct Part {
@@ -395,9 +410,9 @@ double score_behind(const PromptForm& form, const SegmentValue& value, std::size
 
 // Order: system → user → for each item, starting after the user: item, instruction, discriminant; or item
 // and the tokens behind which it is scored.
-ExpectedRanking ranking_apart(const PromptForm& form, std::string_view model_version, const Profile& profile,
-                              std::span<const Item> items, const ToyFamily& family) {
-  ExpectedRanking ranking{.arrangement = Arrangement::candidates_apart};
+ExpectedRanking ranking_apart(Arrangement arrangement, const PromptForm& form, std::string_view model_version,
+                              const Profile& profile, std::span<const Item> items, const ToyFamily& family) {
+  ExpectedRanking ranking{.arrangement = arrangement};
   const Prompt prompt = prompt_of(form, profile, items, false, ranking.history_cut);
   Values values(model_version, family);
   std::vector<SegmentValue> context;
@@ -482,11 +497,13 @@ std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::str
                                                 std::string_view plan, const Profile& profile,
                                                 std::span<const Item> items, const ToyFamily& family,
                                                 const RequestedRepair& asked) {
-  if (plan == "apart") return ranking_apart(form, model_version, profile, items, family);
+  if (plan == "apart" || (plan == "user" && form.scores_each()))
+    return ranking_apart(plan == "apart" ? Arrangement::candidates_apart : Arrangement::user_first, form,
+                         model_version, profile, items, family);
   if (plan == "history") return ranking_of_history(form, model_version, profile, items, family);
   if (plan == "towers") return ranking_of_towers(form, model_version, profile, items, family);
   const bool in_a_row = plan == "blocks" || plan == "all_blocks" || plan == "causal";
-  if (!in_a_row && (form.scores_each() || (plan != "user" && plan != "item"))) return std::nullopt;
+  if (!in_a_row && plan != "user" && plan != "item") return std::nullopt;
   RequestedRepair repair = asked;
   if (plan == "causal") repair.approximate_max = 0;
   ExpectedRanking ranking;
@@ -508,6 +525,7 @@ std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::str
                                    : plan == "user" ? user_plan_values(prompt, values)
                                                     : item_plan_values(prompt, values, items_repaired);
   ranking.tokens = static_cast<std::uint32_t>(whole);
+  if (plan == "item" && form.scores_each()) scored = scored_behind_user(prompt, values, seen);
   if (form.scores_each()) {
     for (const SegmentValue& value : scored)
       ranking.scores.push_back(score_behind(form, value, form.score.size() - 1, family));

@@ -179,14 +179,30 @@ def scored_prompt(form, arrangement, events, items):
     parts = [system, prompt.add(user, at, [system])]
     at += len(user)
     items = [before + words for words in items]
-    if arrangement == "candidates_apart":
+    if arrangement in ("candidates_apart", "user_first"):  # the same prompt in such a form
         return _apart(prompt, parts, at, items, score)
+    if arrangement == "item_first":
+        return _scored_behind_user(form, user, items, score)
     if arrangement != "causal":
         raise ValueError(f"no prompt of arrangement {arrangement}")
     for item in items:
         parts.append(prompt.add(item + score, at, parts))
         prompt.read_here()
         at += len(item) + len(score)
+    return prompt
+
+
+def _scored_behind_user(form, user, items, score):
+    """Returns the item-first prompt: each candidate's score is behind the user, and sees that candidate."""
+    prompt = Prompt()
+    prompt.rows, prompt.less = [form["yes"]] * len(items), form["no"]
+    system, at = prompt.add(form["instruction"], 0, []), len(form["instruction"])
+    parts = [prompt.add(item, at, [system]) for item in items]
+    at += max(map(len, items))
+    of_user = prompt.add(user, at, [system, *parts])
+    for part in parts:
+        prompt.add(score, at + len(user), [system, part, of_user])
+        prompt.read_here()
     return prompt
 
 

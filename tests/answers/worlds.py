@@ -163,12 +163,12 @@ class Titles(World):
 
 
 def write_forms(folder):
-    """Writes forms that also declare `candidates_apart`, for which these rankers were not trained: what is
-    tested is the computation. Returns their files by the name of the model."""
+    """Writes forms that also declare arrangements for which these rankers were not trained: what is tested is
+    the computation. Returns their files by the name of the model."""
     games = read_json(FORMS, "games.json")
     titles = read_json(Titles.directory, "prompt.json")
     games["arrangements"].append("candidates_apart")
-    titles["arrangements"] = ["causal", "candidates_apart"]
+    titles["arrangements"] = ["causal", "candidates_apart", "user_first", "item_first"]
     files = {}
     for name, form in (("games", games), ("titles", titles)):
         files[name] = os.path.join(folder, f"{name}-form.json")

@@ -1,6 +1,6 @@
-"""A repaired item-first prompt of a ranker in the Qwen2 form, computed one number after the other from the
-definitions (docs/concepts/approximate-answers.md, kernels/base/repair.h), without anything of the program.
-Small prompts take about a second."""
+"""Prompts of a ranker in the Qwen2 form, item first with and without a repair, computed one number after the
+other from the definitions (docs/concepts/, kernels/base/repair.h), without anything of the program. Small
+prompts take some seconds."""
 
 import array
 import json
@@ -141,8 +141,9 @@ class ItemModel:
                 mixed.append(sum(w * values[t][i] for w, t in zip(weights, seen)) / total)
         return mixed, received
 
-    def run(self, tokens, positions, seen, spans=None, blocks=None, attending=0):
-        """Returns the last token's final state, and each layer's keys and values before rotation.
+    def run(self, tokens, positions, seen, read_at=(-1,), spans=None, blocks=None, attending=0):
+        """Returns the final states of the tokens `read_at`, and each layer's keys and values, keys before
+        rotation.
 
         `seen`: for each token the tokens that it sees. `spans`: those that are filled from `blocks`, the
         keys and values of their tokens in each layer. Attention is counted from token `attending` on.
@@ -178,7 +179,15 @@ class ItemModel:
                 gate, up = self.linear(y, at + "mlp.gate_proj"), self.linear(y, at + "mlp.up_proj")
                 y = [g / (1 + math.exp(-g)) * u for g, u in zip(gate, up)]
                 x[t] = [a + b for a, b in zip(x[t], self.linear(y, at + "mlp.down_proj"))]
-        return self.norm(x[-1], "model.norm"), kept
+        return [self.norm(x[t], "model.norm") for t in read_at], kept
+
+    def logit(self, state, row):
+        return dot(self.tensors["model.embed_tokens.weight"][row], state)
+
+    def plain(self, tokens):
+        """Returns the last token's final state of a plain causal prompt."""
+        count = len(tokens)
+        return self.run(tokens, range(count), [range(t + 1) for t in range(count)])[0][0]
 
     def blocks(self, system, items):
         """Returns each layer's keys and values of the items' tokens, each item alone behind the system."""
@@ -190,24 +199,33 @@ class ItemModel:
                 layer += kv[len(system) :]
         return layers
 
-    def scores(self, form, history, items, identifiers, repair):
-        """Returns the items' scores, and the spans: what was chosen of them.
+    def item_first(self, system, items, user, closing, each, repair):
+        """Returns the final states at which the items are scored, and the spans: what was chosen of them.
 
-        `form`: token lists of the prompt's parts; `repair`: the text behind "item+", "0" for none.
+        `closing` are the tokens behind the user, once, or with `each` for each item; these see the system,
+        their item and the user. `repair`: the text behind "item+", "0" for none.
         """
-        system, user = form["system"], form["user"] + history
-        closing = form["instruction"] + form["discriminant"]
-        tokens, positions, seen = list(system), list(range(len(system))), []
+        tokens, positions = list(system), list(range(len(system)))
+        runs = []  # of the items' tokens
         for item in items:
+            runs.append(range(len(tokens), len(tokens) + len(item)))
             tokens += item
             positions += range(len(system), len(system) + len(item))
-        end = len(system) + max(map(len, items))
-        tokens += user + closing
-        positions += range(end, end + len(user) + len(closing))
-        # All tokens see all before them, of the items as well: where these may not, they keep their blocks.
+        at, begin = len(system) + max(map(len, items)), len(tokens)
+        tokens += user
+        positions += range(at, at + len(user))
+        # All tokens see all before them, those of the items too: where these may not, they keep their blocks.
         seen = [range(t + 1) for t in range(len(tokens))]
+        read_at, of_user = [], range(begin, len(tokens))
+        for run in runs if each else [range(len(system), begin)]:
+            before = [*range(len(system)), *run, *of_user]
+            for i, token in enumerate(closing):
+                before.append(len(tokens))
+                seen.append(list(before))
+                tokens.append(token)
+                positions.append(at + len(user) + i)
+            read_at.append(len(tokens) - 1)
         spans = Spans(Choice(repair), [len(item) for item in items], len(system))
-        attending = len(system) + spans.count if spans.choice.by == "tail" else 0
-        state, _ = self.run(tokens, positions, seen, spans, self.blocks(system, items), attending)
-        table = self.tensors["model.embed_tokens.weight"]
-        return [dot(table[row], state) for row in identifiers], spans
+        attending = begin if spans.choice.by == "tail" else 0
+        blocks = self.blocks(system, items)
+        return self.run(tokens, positions, seen, read_at, spans, blocks, attending)[0], spans

@@ -62,15 +62,18 @@ def read_lines(path):
 
 
 class Node:
-    def __init__(self, troupe, folder):
+    """A node with all roles that serves a model, with settings such as "router.policy=item"."""
+
+    def __init__(self, troupe, folder, model, data, *settings):
         port = pathlib.Path(folder) / "port"
-        common = ["--model", MODEL, "--data-dir", os.path.join(folder, "data")]
+        common = ["--model", model, "--data-dir", os.path.join(folder, "data")]
+        words = [word for setting in settings for word in ("--set", setting)]
+        of_model = [word for s in settings if s.startswith("model.") for word in ("--set", s)]
         subprocess.run(
-            [troupe, "import", *common, "--data", WORLD], check=True, stdout=subprocess.DEVNULL
+            [troupe, "import", *common, *of_model, "--data", data], check=True, stdout=subprocess.DEVNULL
         )
         self.process = subprocess.Popen(
-            [troupe, "serve", *common, "--port", "0", "--port-file", port]
-            + ["--set", f"router.policy={USUAL}"],
+            [troupe, "serve", *common, *words, "--port", "0", "--port-file", port],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -83,7 +86,9 @@ class Node:
         self.port = int(port.read_text())
 
     def rank(self, user, candidates, policy=None, **more):
-        body = {"user": user, "candidates": candidates, **more}
+        body = {"candidates": candidates, **more}
+        if user is not None:
+            body["user"] = user
         if policy:
             body["policy"] = policy
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -116,8 +121,11 @@ class World:
     def expected(self, model, user, candidates, repair):
         history = [token for item in self.histories[user] for token in self.tokens[item]]
         items = [self.tokens[item] for item in candidates]
-        identifiers = [self.identifiers[item] for item in candidates]
-        return model.scores(self.form, history, items, identifiers, repair)
+        closing = self.form["instruction"] + self.form["discriminant"]
+        (state,), spans = model.item_first(
+            self.form["system"], items, self.form["user"] + history, closing, False, repair
+        )
+        return [model.logit(state, self.identifiers[item]) for item in candidates], spans
 
 
 class Check:
@@ -238,7 +246,7 @@ def main():
     troupe = pathlib.Path(parser.parse_args().troupe).resolve()
     world, model = World(), ItemModel(MODEL)
     with tempfile.TemporaryDirectory() as folder:
-        node = Node(troupe, folder)
+        node = Node(troupe, folder, MODEL, WORLD, f"router.policy={USUAL}")
         check = Check(node, world)
         try:
             for number, request in enumerate(world.requests[:USERS]):

@@ -34,7 +34,7 @@ PlanModel read_plan_model(const Config& config, const std::filesystem::path& dat
                                 ". Expected a form with item_first among "
                                 "the arrangements that serve "
                                 "by default, a policy such as blocks+30, or router.approximate above 0");
-  if (kind == router::ItemBlockKind::movable) plan.mark_tokens = static_cast<std::uint32_t>(form.item.size());
+  plan.mark_tokens = static_cast<std::uint32_t>(form.item.size());
   plan.movable = kind == router::ItemBlockKind::movable;
   std::vector<Item> items = served_catalog(model, data);
   plan.item_pages = model_item_blocks(model, items).pages;
