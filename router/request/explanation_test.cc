@@ -163,15 +163,26 @@ TEST_CASE("explanation: candidates apart and scores behind each candidate are re
         "- computed, - computed, a computed, - computed, b computed, - computed, c computed, - computed");
 }
 
-TEST_CASE("explanation: a repaired first part replaces tokens of its candidate's block") {
+TEST_CASE("explanation: repaired candidates of an item-first prompt are filled by their blocks") {
   const Explained item("item", ranker(), history_of(1), {0, 1}, {.share = 0.5});
-  // b has one token, half of which is rounded up to one: it is repaired in full and has no block
+  // system; three blocks; a, b, c; user; instruction; discriminant
   CHECK(item.sources() ==
-        "- computed, a cached, a computed, b computed, c computed, c computed, - computed, - computed, "
-        "- computed");
-  CHECK(item.why.segments[2].replaces == std::vector<TokenRange>{{1, 0, 1}});
-  CHECK(item.why.segments[5].replaces == std::vector<TokenRange>{{4, 0, 1}});
-  CHECK(item.why.segments[3].replaces.empty());
+        "- computed, a cached, b computed, c computed, a filled, b filled, c filled, - computed, "
+        "- computed, - computed");
+  CHECK(item.why.segments[4].filled_by == Numbers{1});
+  CHECK(item.why.segments[6].filled_by == Numbers{3});
+  CHECK(item.why.segments[6].sees == Ranges{{0, 1}, {4, 6}});
+  CHECK(item.scores() == "a@9.0 501, b@9.0 502, c@9.0 503");
+}
+
+TEST_CASE("explanation: scores of an item-first prompt that are read for each candidate are theirs") {
+  const Explained item("item", scorer(), history_of(1), {1, 1, 0, 1});
+  CHECK(item.sources() ==
+        "- cached, a cached, b computed, c cached, - computed, - computed, - computed, - computed");
+  CHECK(item.scores() == "a@5.0 7 8, b@6.0 7 8, c@7.0 7 8");
+  CHECK(item.why.segments[6].sees == Ranges{{0, 1}, {2, 3}, {4, 5}});
+  const Explained user("user", scorer(), history_of(1), {1, 1});
+  CHECK(user.scores() == Explained("apart", scorer(), history_of(1), {1, 1}).scores());
 }
 
 TEST_CASE("explanation: reused spans are filled by their blocks, which belong to the same candidates") {

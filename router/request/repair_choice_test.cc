@@ -95,7 +95,7 @@ TEST_CASE("policy names: they take a selection for each budget, and faults name 
   CHECK(policy_fault("blocks+30:lambda0.5").what ==
         ", whose repair has lambda without a selection by importance");
   CHECK(policy_fault("user+25").what == ", whose repair would have no blocks of items");
-  CHECK(policy_fault("item+25:tail").expected == "a per cent alone behind an exact plan");
+  CHECK(policy_fault("item+25:history20").expected == "parts for items alone");
   CHECK(policy_fault("blocks+0").what == ", whose repair repairs nothing");
   CHECK(
       policy_fault_text("blocks+30:window0") ==
