@@ -107,7 +107,8 @@ void add_scores(PlanWriter& plan, const RankPrompt& prompt, std::uint32_t first,
 
 Candidate item_first_plan(const RankPrompt& prompt, ItemsAre items) {
   PlanWriter plan("item", prompt);
-  plan.reserve(3 * prompt.items.size() + 4);
+  const std::size_t per_item = (items == ItemsAre::spans ? 2 : 1) + (prompt.form.scores_each() ? 1 : 0);
+  plan.reserve(per_item * prompt.items.size() + 4);
   plan.system();
   const auto start = static_cast<std::int32_t>(prompt.form.system.size());
   if (items == ItemsAre::spans) {
