@@ -91,6 +91,22 @@ HrcsDecision decide_replication(double ratio_max, const AccessDistribution& acce
   return decision;
 }
 
+HotThreshold decide_threshold(double ratio_max, std::span<const AccessClass> counted, std::size_t nodes,
+                              std::uint64_t block_bytes, std::uint64_t memory_bytes) {
+  if (nodes < 2) return {};
+  const AccessDistribution accesses = AccessDistribution::from_classes(counted);
+  const Items items(accesses.items(), block_bytes);
+  const std::uint64_t replicated =
+      decide_replication(ratio_max, accesses, items, nodes, memory_bytes).replicated;
+  HotThreshold threshold;
+  for (const AccessClass& next : counted) {
+    const std::uint64_t with_next = threshold.items + next.items;
+    if (threshold.items >= replicated || with_next > memory_bytes / block_bytes) break;
+    threshold = {next.accesses, with_next};
+  }
+  return threshold;
+}
+
 Placement place_hot_and_cold(std::uint64_t replicated, const AccessDistribution& accesses, const Items& items,
                              std::vector<NodeNumber> nodes, std::uint64_t memory_bytes) {
   const Shards shards(std::move(nodes));

@@ -13,6 +13,7 @@
 // item that is placed nowhere is computed, not pulled. Then the hottest items are replicated until
 // the sharded ones have at most R_max of the accesses. Both rules agree when all items fit.
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "placement/assignment/placement.h"
@@ -47,6 +48,17 @@ struct HrcsDecision {
 // `items` must have the same number of items.
 HrcsDecision decide_replication(double ratio_max, const AccessDistribution& accesses, const Items& items,
                                 std::size_t nodes, std::uint64_t memory_bytes);
+
+// The decision for items that were counted while serving, as a threshold that needs no list of items.
+struct HotThreshold {
+  std::uint64_t accesses = 0;  // an item with so many, or more, is replicated; 0 = no item is
+  std::uint64_t items = 0;     // number of such items
+};
+// Decides by `counted`, classes with ever fewer accesses and at least one access in all. All blocks have
+// `block_bytes`. Equally accessed items are all replicated, or none of them if not all fit into
+// `memory_bytes` of each node. On a single node nothing is replicated.
+HotThreshold decide_threshold(double ratio_max, std::span<const AccessClass> counted, std::size_t nodes,
+                              std::uint64_t block_bytes, std::uint64_t memory_bytes);
 
 // Puts the hottest items everywhere and the next hottest on the node of their shard, until the
 // memory is full.

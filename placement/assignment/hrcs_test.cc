@@ -84,6 +84,47 @@ TEST_CASE("HRCS: with little memory fewer items are replicated, and sharded acce
   CHECK(sharded(decision.replicated - 1) > ratio);
 }
 
+TEST_CASE("HRCS: the threshold of counted items replicates what Algorithm 1 replicates") {
+  const std::vector<AccessClass> counted{{40, 1}, {10, 3}, {5, 6}, {0, 90}};  // 100 accesses
+  // 41 % of the accesses may be remote: 40 + 2 * 10 reach 59 %, and the third equal item is replicated, too.
+  CHECK(decide_threshold(0.41, counted, 4, 10, plenty).accesses == 10);
+  CHECK(decide_threshold(0.41, counted, 4, 10, plenty).items == 4);
+  CHECK(decide_threshold(0.61, counted, 4, 10, plenty).accesses == 40);
+  CHECK(decide_threshold(0, counted, 4, 10, plenty).accesses == 5);
+  CHECK(decide_threshold(0, counted, 4, 10, plenty).items == 10);
+}
+
+TEST_CASE("HRCS: the threshold replicates one class if the network is no limit, and nothing on one node") {
+  const std::vector<AccessClass> counted{{9, 2}, {1, 50}};
+  CHECK(decide_threshold(7, counted, 4, 10, plenty).accesses == 9);
+  CHECK(decide_threshold(7, counted, 4, 10, plenty).items == 2);
+  CHECK(decide_threshold(0, counted, 1, 10, plenty).accesses == 0);
+}
+
+TEST_CASE("HRCS: the threshold leaves out a class that does not fit into memory, and all with tiny memory") {
+  const std::vector<AccessClass> counted{{40, 1}, {10, 3}, {5, 6}};
+  CHECK(decide_threshold(0, counted, 4, 10, 9).items == 0);
+  CHECK(decide_threshold(0, counted, 4, 10, 9).accesses == 0);
+  CHECK(decide_threshold(0, counted, 4, 10, 30).accesses == 40);
+  CHECK(decide_threshold(0, counted, 4, 10, 40).items == 4);
+}
+
+TEST_CASE("HRCS: the threshold of one class per item equals the decision's access share") {
+  for (const double ratio : {0.05, 0.3, 0.7}) {
+    std::vector<AccessClass> counted;
+    std::vector<std::uint64_t> counts;
+    for (std::uint64_t rank = 0; rank < 500; ++rank) {
+      counted.push_back({1'000 - rank, 1});
+      counts.push_back(1'000 - rank);
+    }
+    const auto accesses = AccessDistribution::from_counts(counts);
+    const HrcsDecision decision = decide_replication(ratio, accesses, Items(500, 10), 5, plenty);
+    const HotThreshold threshold = decide_threshold(ratio, counted, 5, 10, plenty);
+    CHECK(threshold.items == decision.replicated);
+    CHECK(threshold.accesses == counts[decision.replicated - 1]);
+  }
+}
+
 TEST_CASE("HRCS: without memory for one item nothing is placed") {
   const World world(1);
   const HrcsDecision decision = decide_replication(0.3, world.accesses, world.items, 3, 5);

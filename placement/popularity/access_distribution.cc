@@ -14,12 +14,21 @@ namespace troupe::placement {
 namespace {
 
 constexpr std::uint64_t items_max = std::numeric_limits<ItemNumber>::max();
+constexpr std::uint64_t accesses_max = std::uint64_t{1} << 63;
 constexpr std::uint64_t exact_ranks = 4'096;
 
 void check_items(std::uint64_t items) {
   if (items == 0 || items > items_max)
     throw std::invalid_argument("access distribution: items is " + std::to_string(items) + "; expected 1.." +
                                 std::to_string(items_max));
+}
+
+std::invalid_argument too_many_accesses() {
+  return std::invalid_argument("access distribution: more than 2^63 accesses; expected fewer");
+}
+
+std::invalid_argument no_accesses() {
+  return std::invalid_argument("access distribution: all counts are 0; expected some accesses");
 }
 
 double power_integral(double from, double to, double exponent) {
@@ -40,12 +49,35 @@ AccessDistribution AccessDistribution::from_counts(std::span<const std::uint64_t
   all.sums_.reserve(counts.size());
   std::uint64_t sum = 0;
   for (const ItemNumber item : all.order_) {
-    if (counts[item] > (std::uint64_t{1} << 63) - sum)
-      throw std::invalid_argument("access distribution: more than 2^63 accesses; expected fewer");
+    if (counts[item] > accesses_max - sum) throw too_many_accesses();
     all.sums_.push_back(sum += counts[item]);
   }
-  if (sum == 0) throw std::invalid_argument("access distribution: all counts are 0; expected some accesses");
+  if (sum == 0) throw no_accesses();
   return all;
+}
+
+AccessDistribution AccessDistribution::from_classes(std::span<const AccessClass> classes) {
+  AccessDistribution all;
+  ClassEnd end;
+  for (const AccessClass& next : classes) {
+    if (!all.classes_.empty() && next.accesses >= end.each)
+      throw std::invalid_argument("access distribution: a class of " + std::to_string(next.accesses) +
+                                  " accesses follows one of " + std::to_string(end.each) +
+                                  "; expected ever fewer accesses");
+    if (next.items > items_max - end.items) check_items(items_max + 1);
+    if (next.items > 0 && next.accesses > accesses_max / next.items) throw too_many_accesses();
+    if (next.accesses * next.items > accesses_max - end.accesses) throw too_many_accesses();
+    end = {end.items + next.items, end.accesses + next.accesses * next.items, next.accesses};
+    if (next.items > 0) all.classes_.push_back(end);
+  }
+  check_items(end.items);
+  if (end.accesses == 0) throw no_accesses();
+  all.items_ = end.items;
+  return all;
+}
+
+const AccessDistribution::ClassEnd& AccessDistribution::class_of(std::uint64_t rank) const {
+  return *std::ranges::upper_bound(classes_, rank, {}, &ClassEnd::items);
 }
 
 AccessDistribution AccessDistribution::zipf(std::uint64_t items, double exponent) {
@@ -77,7 +109,9 @@ double AccessDistribution::weights(std::uint64_t hottest) const {
 }
 
 double AccessDistribution::share_at(std::uint64_t rank) const {
-  if (order_.empty()) return weight(static_cast<double>(rank) + 1) / total_;
+  if (is_generated()) return weight(static_cast<double>(rank) + 1) / total_;
+  if (!classes_.empty())
+    return static_cast<double>(class_of(rank).each) / static_cast<double>(classes_.back().accesses);
   const std::uint64_t before = rank == 0 ? 0 : sums_[rank - 1];
   return static_cast<double>(sums_[rank] - before) / static_cast<double>(sums_.back());
 }
@@ -85,7 +119,12 @@ double AccessDistribution::share_at(std::uint64_t rank) const {
 double AccessDistribution::cdf(std::uint64_t hottest) const {
   if (hottest >= items_) return 1;
   if (hottest == 0) return 0;
-  if (order_.empty()) return weights(hottest) / total_;
+  if (is_generated()) return weights(hottest) / total_;
+  if (!classes_.empty()) {
+    const ClassEnd& end = class_of(hottest);
+    const std::uint64_t sum = end.accesses - (end.items - hottest) * end.each;
+    return static_cast<double>(sum) / static_cast<double>(classes_.back().accesses);
+  }
   return static_cast<double>(sums_[hottest - 1]) / static_cast<double>(sums_.back());
 }
 
@@ -102,7 +141,7 @@ std::uint64_t AccessDistribution::guess(double share) const {
 
 std::uint64_t AccessDistribution::reaching(double share) const {
   std::uint64_t low = 0, high = items_;  // invariant: cdf(high) reaches `share`, or no cdf does
-  if (order_.empty()) {
+  if (is_generated()) {
     constexpr std::uint64_t around = 4;
     const std::uint64_t middle = guess(share);
     if (middle + around < high && cdf(middle + around) >= share) high = middle + around;

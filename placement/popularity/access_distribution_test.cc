@@ -33,6 +33,33 @@ TEST_CASE("access distribution: reaching returns the least number of hottest ite
   CHECK(all.reaching(2) == 5);
 }
 
+TEST_CASE("access distribution: classes of equally accessed items describe what single counts describe") {
+  const std::vector<AccessClass> classes{{6, 1}, {2, 1}, {1, 2}, {0, 1}};
+  const auto counted = AccessDistribution::from_counts(counts),
+             all = AccessDistribution::from_classes(classes);
+  REQUIRE(all.items() == counted.items());
+  for (std::uint64_t rank = 0; rank < 5; ++rank) {
+    CAPTURE(rank);
+    CHECK(all.item_at(rank) == rank);
+    CHECK(all.share_at(rank) == counted.share_at(rank));
+    CHECK(all.cdf(rank) == counted.cdf(rank));
+  }
+  for (const double share : {-1.0, 0.6, 0.61, 0.85, 1.0, 2.0})
+    CHECK(all.reaching(share) == counted.reaching(share));
+  CHECK(all.draw(0) == 0);
+  CHECK(all.draw(~std::uint64_t{0}) == 3);
+}
+
+TEST_CASE("access distribution: classes in another order, or without accesses, are refused") {
+  const auto made = [](std::vector<AccessClass> classes) { AccessDistribution::from_classes(classes); };
+  CHECK_THROWS_AS(made({}), std::invalid_argument);
+  CHECK_THROWS_AS(made({{0, 7}}), std::invalid_argument);
+  CHECK_THROWS_AS(made({{2, 1}, {2, 1}}), std::invalid_argument);
+  CHECK_THROWS_AS(made({{1, 1}, {2, 1}}), std::invalid_argument);
+  CHECK_THROWS_AS(made({{2, 1ULL << 32}}), std::invalid_argument);
+  CHECK_THROWS_AS(made({{1ULL << 62, 4}}), std::invalid_argument);
+}
+
 TEST_CASE("access distribution: Zipf sums beyond the exact ranks agree with adding every term") {
   for (const double exponent : {0.0, 0.5, 0.7, 1.0, 1.0 + 1e-12, 1.3}) {
     CAPTURE(exponent);

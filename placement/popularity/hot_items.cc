@@ -17,14 +17,40 @@ constexpr std::size_t slots_per_access = 4;  // enough slots that few items shar
 
 }  // namespace
 
-HotItems::HotItems(HotItemsConfig config) : window_(config.window) {
+HotItems::HotItems(HotItemsConfig config)
+    : window_(config.window), uses_min_(config.uses_min), keep_share_(config.keep_share) {
   TROUPE_CHECK(window_ > 0 && window_ <= 1U << 24, "the window fits the counters");
-  const double hot = std::ceil(config.hot_share * window_), most = window_;
-  hot_count_ = static_cast<std::uint32_t>(std::clamp(hot, std::min<double>(config.uses_min, most), most));
-  keep_count_ = std::max(1U, static_cast<std::uint32_t>(std::ceil(config.keep_share * hot_count_)));
-  TROUPE_CHECK(hot_count_ > 0 && keep_count_ <= hot_count_, "an item that enters may stay");
+  choose_counts(static_cast<std::uint64_t>(std::ceil(std::clamp(config.hot_share, 0.0, 1.0) * window_)));
   counts_.resize(std::bit_ceil(slots_per_access * window_));
   recent_.reserve(window_);
+}
+
+// More accesses than the window has mean that no item is hot.
+void HotItems::choose_counts(std::uint64_t accesses) {
+  const std::uint64_t least = std::clamp(uses_min_, 1U, window_), most = window_;
+  hot_count_ = accesses == 0 ? window_ + 1 : static_cast<std::uint32_t>(std::clamp(accesses, least, most));
+  keep_count_ = std::max(1U, static_cast<std::uint32_t>(std::ceil(keep_share_ * hot_count_)));
+  TROUPE_CHECK(keep_count_ <= hot_count_, "an item that enters may stay");
+}
+
+std::vector<std::uint64_t> HotItems::set_hot_count(std::uint64_t accesses) {
+  choose_counts(accesses);
+  std::vector<std::uint64_t> left;
+  std::erase_if(hot_, [&](const auto& hot) {
+    const bool leaves = counts_[hot.first] < keep_count_;
+    if (leaves) left.push_back(hot.second);
+    return leaves;
+  });
+  return left;
+}
+
+std::vector<AccessClass> HotItems::classes() const {
+  std::vector<std::uint32_t> items(std::size_t{1} + *std::ranges::max_element(counts_));
+  for (const std::uint32_t accesses : counts_) ++items[accesses];
+  std::vector<AccessClass> classes;
+  for (std::size_t accesses = items.size() - 1; accesses > 0; --accesses)
+    if (items[accesses] > 0) classes.push_back({accesses, items[accesses]});
+  return classes;
 }
 
 HotItems::Slot HotItems::slot(std::uint64_t key) const {

@@ -53,6 +53,37 @@ TEST_CASE("hot items: fewer accesses than uses_min are not enough, however small
   CHECK_FALSE(only.contains(1));
 }
 
+TEST_CASE("hot items: a higher threshold drops items at once, a lower one takes them when they are touched") {
+  HotItems items({.window = 100, .hot_share = 0.2, .uses_min = 4});
+  const auto touch = [&](std::uint64_t key, int times) {
+    int entered = 0;
+    for (int i = 0; i < times; ++i) entered += items.touch(key).entered;
+    return entered;
+  };
+  CHECK(touch(1, 40) == 1);
+  CHECK(touch(2, 22) == 1);
+  CHECK(touch(3, 9) == 0);
+  CHECK(items.classes() == std::vector<AccessClass>{{40, 1}, {22, 1}, {9, 1}});
+  CHECK(items.set_hot_count(50) == std::vector<std::uint64_t>{2});  // 22 is less than half of 50
+  CHECK(items.contains(1));
+  CHECK_FALSE(items.contains(2));
+  CHECK(items.set_hot_count(2).empty());  // at least uses_min
+  CHECK_FALSE(items.contains(3));
+  CHECK(touch(3, 1) == 1);
+  CHECK(touch(2, 1) == 1);
+  CHECK(touch(4, 3) == 0);
+  CHECK(touch(4, 1) == 1);
+  CHECK(items.set_hot_count(0).size() == 4);
+  CHECK(touch(1, 100) == 0);
+  CHECK(items.classes() == std::vector<AccessClass>{{100, 1}});
+}
+
+TEST_CASE("hot items: with a share of 0 no item is hot") {
+  HotItems items({.window = 16, .hot_share = 0, .uses_min = 1});
+  for (int i = 0; i < 40; ++i) CHECK_FALSE(items.touch(1).entered);
+  CHECK(items.classes() == std::vector<AccessClass>{{16, 1}});
+}
+
 TEST_CASE("hot items: they equal an exact count, and never exceed size_max") {
   const unsigned seed = std::random_device{}();
   CAPTURE(seed);
