@@ -74,7 +74,8 @@ struct RouterConfig {
   VerifyConfig verify;
   ReplayConfig replay;
   std::shared_ptr<const ItemAssignment>
-      places;  // item assignment; null = blocks go to any node with capacity
+      places;                     // item assignment; null = blocks go to any node with capacity
+  std::string placement = "any";  // name of that assignment, for observers
 };
 
 }  // namespace troupe::router

@@ -253,6 +253,7 @@ void RouterCore::on_beat(Step step) {
   reloads_.advance(step);
   availability_.tick(step);
   pull_cost_.beat();
+  precompute_.review_hot_items(step, config_.costs, pull_cost_);
   verifier_.on_beat(step);
   replays_.on_beat(step);
   step.effects.set_timer(beat_timer, step.now + config_.heartbeat);
@@ -350,6 +351,8 @@ StatusReply RouterCore::status(Instant now, RequestId id) const {
   const RouterStatus sources{.node = config_.node,
                              .form = config_.form,
                              .policy = config_.policy,
+                             .placement = config_.placement,
+                             .token_bytes = config_.costs.token_bytes,
                              .has_members = config_.members_every.us > 0,
                              .is_reloading = reloads_.in_progress(),
                              .availability = availability_,

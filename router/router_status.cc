@@ -66,12 +66,25 @@ void report_requests(const RouterStatus& router, StatusReply& reply) {
   if (router.availability.draining()) add(reply, "drained", drained ? "yes" : "no");
 }
 
+// Placement of items on workers, and Algorithm 1's decision if it decides.
+void report_placement(Instant now, const RouterStatus& router, StatusReply& reply) {
+  const Precompute& precompute = router.precompute;
+  add(reply, "placement", precompute.state(now) == "off" ? "none" : router.placement);
+  add(reply, "items_hot", precompute.items_hot());
+  if (precompute.is_planned()) add(reply, "hot_share", weight_text(precompute.hot_share()));
+  const ReplicationDecision* decision = precompute.replication();
+  if (!decision) return;
+  add(reply, "remote_share_max", weight_text(std::min(1.0, decision->ratio_max)));
+  add(reply, "link_bytes_per_s",
+      static_cast<std::uint64_t>(decision->tokens_per_s * std::max(1.0, router.token_bytes)));
+  add(reply, "link_speed", decision->is_measured ? "measured" : "assumed");
+}
+
 void report_precompute(Instant now, const Precompute& precompute, StatusReply& reply) {
   add(reply, "precompute", std::string(precompute.state(now)));
   add(reply, "precompute_at_rest", precompute.is_idle() ? "yes" : "no");
   add(reply, "items_precomputed", precompute.items_precomputed());
   add(reply, "items_given_up", precompute.items_given_up());
-  add(reply, "items_hot", precompute.items_hot());
 }
 
 void report_verification(const AnswerVerifier& verifier, StatusReply& reply) {
@@ -141,6 +154,7 @@ StatusReply RouterStatus::reply(Instant now, RequestId id) const {
     add(reply, "handed_on", precompute.is_migration_done() ? "yes" : "no");
   }
   report_precompute(now, precompute, reply);
+  report_placement(now, *this, reply);
   report_verification(verifier, reply);
   report_records(replays, reply);
   report_workers(now, workers, reply);

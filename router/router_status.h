@@ -17,7 +17,9 @@ struct RouterStatus {
   NodeId node;
   const PromptForm& form;
   const Policy& policy;
-  bool has_members;  // nodes join and leave
+  const std::string& placement;  // name of the assignment of items to workers
+  double token_bytes;            // of a token's keys and values
+  bool has_members;              // nodes join and leave
   bool is_reloading;
   const Availability& availability;
   const VersionKeeper& versions;

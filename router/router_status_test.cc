@@ -32,6 +32,47 @@ TEST_CASE("status: counts the requests in flight, and those that had their outco
   CHECK(value_of(reply, "drained") == "(none)");
 }
 
+TEST_CASE("status: names the placement, and Algorithm 1's decision once there is one, which is logged") {
+  RouterConfig config = cluster_config({1, 2});
+  config.places = std::make_shared<const ItemAssignment>(config.workers);
+  config.placement = "auto";
+  config.precompute.blocks = ItemBlockKind::prefix;
+  config.precompute.refresh = {.window = 32, .replication = {.on = true, .item_pages = 100}};
+  config.costs.token_bytes = 10;
+  RouterBench b(config);
+  b.probe.start();
+  for (const NodeId node : {1U, 2U}) b.beat(1, node, beat_of(5));
+  StatusReply reply = status_of(b, 1);
+  CHECK(value_of(reply, "placement") == "auto");
+  CHECK(value_of(reply, "hot_share") == "0");
+  CHECK(value_of(reply, "link_speed") == "(none)");
+  for (RequestId id = 1; id <= 10; ++id) {
+    b.send(2, id);
+    b.execute_at(3, b.node);
+  }
+  b.run_until(1'000);
+  int logged = 0;
+  for (const auto& effect : b.probe.effects.list)
+    if (const auto* log = std::get_if<Effects::Log>(&effect)) logged += log->event == "hot_items_decided";
+  CHECK(logged == 1);
+  // 20 tokens take 20 us; in a tenth of that a link of 0.25 us per token brings the eight of both items.
+  reply = status_of(b, 1'001);
+  CHECK(value_of(reply, "hot_share") == "0.5");
+  CHECK(value_of(reply, "remote_share_max") == "0.5");
+  CHECK(value_of(reply, "link_bytes_per_s") == "40000000");
+  CHECK(value_of(reply, "link_speed") == "assumed");
+}
+
+TEST_CASE("status: without item blocks the placement is none") {
+  RouterConfig config = cluster_config({1, 2});
+  config.placement = "auto";
+  RouterBench b(config);
+  b.probe.start();
+  const StatusReply reply = status_of(b, 1);
+  CHECK(value_of(reply, "placement") == "none");
+  CHECK(value_of(reply, "hot_share") == "(none)");
+}
+
 TEST_CASE("status: workers with a problem come first") {
   RouterBench b(cluster_config({1, 2, 3}));
   for (const NodeId node : {1U, 2U, 3U}) b.beat(0, node, beat_of(5));

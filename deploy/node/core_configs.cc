@@ -56,6 +56,33 @@ placement::DeviceProfile serving_device(const std::string& device) {
   }
 }
 
+// Items' pages in the pool of a worker that has this node's settings.
+std::uint64_t item_pages(const ServedModel& model) {
+  const std::size_t page_bytes = std::max<std::size_t>(1, model.facts.layout.page_bytes());
+  const auto pages =
+      static_cast<std::uint32_t>(std::min<std::size_t>(model.config.pool.memory / page_bytes, 0xFFFF'FFFF));
+  return split_pages(pages, shares_of(model.config.pool, false)).at(index_of(PoolArea::item));
+}
+
+// Accesses that routers count for Algorithm 1. An item with fewer than 8 of them is not hot.
+constexpr std::uint32_t counted_accesses = 262'144;
+
+// On a single node, and where no item blocks are looked up, `auto` assigns nothing.
+void place_items(router::RouterConfig& c, const ServedModel& model, const NodeRoles& roles) {
+  const PoolSettings& settings = model.config.pool;
+  const bool decides = settings.placement == "auto";
+  const bool is_needed = !roles.is_alone() && c.precompute.blocks != router::ItemBlockKind::none;
+  c.placement = decides && !is_needed ? "any" : settings.placement;
+  c.places = item_places(c.placement, roles.workers);
+  const std::optional<double> hot_share = hot_share_of(settings.hot_share);
+  router::RefreshConfig& refresh = c.precompute.refresh;
+  if (hot_share) refresh.hot_share = *hot_share;
+  refresh.replication = {.on = decides && is_needed && !hot_share,
+                         .page_tokens = std::max(1U, model.facts.layout.page_tokens),
+                         .item_pages = item_pages(model)};
+  if (refresh.replication.on) refresh.window = counted_accesses;
+}
+
 }  // namespace
 
 std::size_t pages_of(const PoolSettings& settings, std::size_t page_bytes) {
@@ -131,13 +158,12 @@ router::RouterConfig router_config(const ServedModel& model, const NodeRoles& pl
   c.coordinate = place.routers.size() > 1 || !config.model.versions.empty();
   c.features = {.every = features_asked_every, .needs_items = settings.needs_items};
   if (config.pool.precompute_items) c.precompute.blocks = item_blocks_of(model);
-  c.precompute.refresh.hot_share = config.pool.hot_share;
   c.verify.share = config.verify.share;
   c.verify.rounding = rounding_bounds(config).reuse;
   c.verify.budget = settings.deadline_max;
   c.replay.keep = config.replay.keep;
   c.replay.rounding = replay_rounding(config);
-  c.places = item_places(config.pool.placement, place.workers);
+  place_items(c, model, place);
   const placement::ModelShape& shape = model.facts.shape;
   c.costs = placement::unit_costs(shape);
   c.pace = {.us_per_operation = first_us_per_token / c.costs.token_operations};

@@ -193,6 +193,7 @@ TEST_SUITE("core configs") {
 
   TEST_CASE("router config: items are placed as pool.placement says") {
     Small model;
+    model.config.set("pool.placement", "any");
     CHECK(router_config(model, among).places == nullptr);
     model.config.set("pool.placement", "hash");
     REQUIRE(router_config(model, among).places);
@@ -200,6 +201,54 @@ TEST_SUITE("core configs") {
     CHECK(router_config(model, among).places->nodes_of("x").size() == 1);
     model.config.set("pool.placement", "replicate");
     CHECK(router_config(model, among).places->nodes_of("x").size() == 2);
+  }
+
+  TEST_CASE(
+      "router config: auto, the default, assigns by hash in a cluster and decides which items are hot") {
+    Small model;
+    model.prompt = shared_ranker(model.prompt);
+    const router::RouterConfig c = router_config(model, among);
+    CHECK(c.placement == "auto");
+    REQUIRE(c.places);
+    CHECK(c.places->nodes() == std::vector<NodeId>{2, 5});
+    CHECK(c.places->nodes_of("x").size() == 1);
+    const router::RefreshConfig& refresh = c.precompute.refresh;
+    CHECK(refresh.replication.on);
+    CHECK(refresh.replication.page_tokens == 4);
+    CHECK(refresh.replication.item_pages == (256U << 20) / 400 / 2);
+    CHECK(refresh.window > router::RefreshConfig{}.window);
+    model.config.set("pool.hot_share", "0.01");
+    const router::RefreshConfig fixed = router_config(model, among).precompute.refresh;
+    CHECK_FALSE(fixed.replication.on);
+    CHECK(fixed.hot_share == 0.01);
+    CHECK(fixed.window == router::RefreshConfig{}.window);
+    model.config.set("pool.hot_share", "seldom");
+    CHECK(refusal_of(model).starts_with("pool.hot_share is seldom; expected auto, or "));
+  }
+
+  TEST_CASE("router config: auto assigns nothing on a single node, or where no item blocks are looked up") {
+    Small model;
+    model.prompt = shared_ranker(model.prompt);
+    CHECK(router_config(model, alone).places == nullptr);
+    CHECK(router_config(model, alone).placement == "any");
+    model.config.set("pool.precompute_items", "false");
+    CHECK(router_config(model, among).places == nullptr);
+    model.config.set("pool.precompute_items", "true");
+    model.prompt.arrangements = {Arrangement::causal};
+    model.prompt.interchangeable = {};
+    const router::RouterConfig c = router_config(model, among);
+    CHECK(c.places == nullptr);
+    CHECK(c.placement == "any");
+    CHECK_FALSE(c.precompute.refresh.replication.on);
+  }
+
+  TEST_CASE("router config: with another placement than auto, a hot item has a share of 0.001") {
+    Small model;
+    model.prompt = shared_ranker(model.prompt);
+    model.config.set("pool.placement", "hash");
+    const router::RefreshConfig refresh = router_config(model, among).precompute.refresh;
+    CHECK_FALSE(refresh.replication.on);
+    CHECK(refresh.hot_share == placement::HotItemsConfig{}.hot_share);
   }
 
   TEST_CASE("router config: a policy without its prototypes and invalid weights are refused by setting") {
@@ -405,7 +454,6 @@ std::vector<Default> values_of(const Cores& cores) {
       {"router.frequency_window", cache_meta.user_popularity.window_us},
       {"router.frequency_window", cache_meta.item_popularity.window_us},
       {"router.needs_items", router.features.needs_items},
-      {"pool.hot_share", router.precompute.refresh.hot_share},
       {"verify.share", router.verify.share},
       {"replay.keep", router.replay.keep.us},
       {"pool.check_reads", kv_worker.check_reads},
@@ -423,8 +471,7 @@ std::vector<Default> defaults_of_actors() {
   CHECK(3 * heartbeat == actors::FollowConfig{}.silent_after.us);
   return {{"pool.split_window", allocator.window.us},
           {"pool.split_objective", allocator.objective.us},
-          {"router.window", router::WorkerTableConfig{}.window.us},
-          {"pool.hot_share", placement::HotItemsConfig{}.hot_share}};
+          {"router.window", router::WorkerTableConfig{}.window.us}};
 }
 
 std::vector<Default> defaults_of_edges() {
@@ -499,6 +546,7 @@ const std::set<std::string_view> of_the_box{"node.data_dir",
                                             "pool.store_bytes_max",
                                             "replay.bytes_max",
                                             "pool.placement",
+                                            "pool.hot_share",
                                             "pool.split",
                                             "pool.split_trained",
                                             "node.log_file_max",

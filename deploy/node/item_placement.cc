@@ -10,6 +10,7 @@
 
 #include "deploy/data/placement_file.h"
 #include "runtime/config/config.h"
+#include "runtime/config/settings.h"
 
 namespace troupe::deploy {
 namespace {
@@ -40,7 +41,7 @@ router::ItemAssignment planned(const std::string& setting, std::vector<NodeId> w
     file = setting.substr(0, colon), name = setting.substr(colon + 1);
   if (!is_there(file))
     throw ConfigError("pool.placement is " + setting +
-                      "; expected any, replicate, hash, or a file of troupe-lab plan --json");
+                      "; expected auto, any, replicate, hash, or a file of troupe-lab plan --json");
   const PreviousPlacement plan = read_plan(file, name);
   if (plan.nodes != workers)
     throw ConfigError("pool.placement: " + file + " is a plan for nodes " + list(plan.nodes) +
@@ -61,11 +62,21 @@ std::shared_ptr<const router::ItemAssignment> item_places(const std::string& set
                                                           std::vector<NodeId> workers) {
   std::ranges::sort(workers);
   if (setting == "any") return nullptr;
-  if (setting == "hash") return std::make_shared<const router::ItemAssignment>(std::move(workers));
+  if (setting == "auto" || setting == "hash")
+    return std::make_shared<const router::ItemAssignment>(std::move(workers));
   if (setting == "replicate")
     return std::make_shared<const router::ItemAssignment>(
         router::ItemAssignment::replicated(std::move(workers)));
   return std::make_shared<const router::ItemAssignment>(planned(setting, std::move(workers)));
+}
+
+std::optional<double> hot_share_of(const std::string& setting) {
+  if (setting == "auto") return std::nullopt;
+  const Setting share{"pool.hot_share", SettingKind::real, "", "0..1", "", "", nullptr};
+  const auto parsed = parse_setting(share, setting);
+  if (const auto* error = std::get_if<SettingError>(&parsed))
+    throw ConfigError("pool.hot_share is " + setting + "; expected auto, or " + error->expected);
+  return std::get<double>(std::get<SettingValue>(parsed));
 }
 
 }  // namespace troupe::deploy

@@ -1,6 +1,7 @@
 #pragma once
 // Parses the setting pool.placement, which assigns items' blocks to workers.
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,10 +9,14 @@
 
 namespace troupe::deploy {
 
-// "any" returns null. "replicate" and "hash" assign items to `workers`. Otherwise the setting is
+// "any" returns null. "replicate" and "hash" assign items to `workers`; so does "auto", which is hash until
+// hot items are known. Otherwise the setting is
 // FILE or FILE:NAME, the output of `troupe-lab plan --json`. NAME is one of its placements, hrcs by
 // default; its nodes must be `workers`. Throws ConfigError.
 std::shared_ptr<const router::ItemAssignment> item_places(const std::string& setting,
                                                           std::vector<NodeId> workers);
+
+// Parses the setting pool.hot_share; nullopt = auto. Throws ConfigError.
+std::optional<double> hot_share_of(const std::string& setting);
 
 }  // namespace troupe::deploy

@@ -10,10 +10,21 @@ namespace {
 
 using Nodes = std::vector<NodeId>;
 
-TEST_CASE("pool.placement: any assigns no node, replicate every node, hash one node") {
+TEST_CASE("pool.placement: any assigns no node, replicate every node, hash and auto one node") {
   CHECK(item_places("any", {1, 2}) == nullptr);
   CHECK(item_places("replicate", {2, 1})->nodes_of("x") == Nodes{1, 2});
   CHECK(item_places("hash", {2, 1})->nodes_of("x").size() == 1);
+  CHECK(item_places("auto", {2, 1})->nodes_of("x") == item_places("hash", {1, 2})->nodes_of("x"));
+}
+
+TEST_CASE("pool.hot_share: auto or a share, and nothing else") {
+  CHECK_FALSE(hot_share_of("auto"));
+  CHECK(hot_share_of("0") == 0.0);
+  CHECK(hot_share_of("0.25") == 0.25);
+  for (const char* wrong : {"", "often", "1.5", "-0.1", "0.1x"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_WITH_AS(hot_share_of(wrong), doctest::Contains("expected auto, or 0..1"), ConfigError);
+  }
 }
 
 TEST_CASE("pool.placement: a plan's file is read, and its faults are reported") {
@@ -34,7 +45,7 @@ TEST_CASE("pool.placement: a plan's file is read, and its faults are reported") 
   CHECK_THROWS_AS(item_places(std::string(5'000, 'x'), {1, 4}), ConfigError);
   CHECK_THROWS_WITH_AS(
       item_places("nowhere", {1, 4}),
-      "pool.placement is nowhere; expected any, replicate, hash, or a file of troupe-lab plan --json",
+      "pool.placement is nowhere; expected auto, any, replicate, hash, or a file of troupe-lab plan --json",
       ConfigError);
   CHECK_THROWS_AS(item_places(file, {1, 2}), ConfigError);
 }

@@ -102,11 +102,15 @@ void Answers::answer(Step step, Flight& flight, NodeId node, Executed executed) 
 void Answers::note_pull(const Candidate& sent, NodeId node, const Executed& executed) {
   if (!config_.measures_pulls || executed.pull_us <= 0) return;
   placement::Work work;
-  for (std::size_t i = 0; i < sent.blocks.size() && i < executed.reused.size(); ++i)
-    if (sent.blocks[i].at != 0 && executed.reused[i] != 0)
-      work += config_.costs.computed(static_cast<double>(sent.plan.segments[i].tokens.size()), 0);
+  double pulled = 0;
+  for (std::size_t i = 0; i < sent.blocks.size() && i < executed.reused.size(); ++i) {
+    if (sent.blocks[i].at == 0 || executed.reused[i] == 0) continue;
+    const auto tokens = static_cast<double>(sent.plan.segments[i].tokens.size());
+    work += config_.costs.computed(tokens, 0);
+    pulled += tokens;
+  }
   const placement::Pace pace = config_.block_pace.known() ? config_.block_pace : workers_.pace(node);
-  pull_cost_.note(pace.us(work), static_cast<double>(executed.pull_us));
+  pull_cost_.note(pace.us(work), static_cast<double>(executed.pull_us), pulled);
 }
 
 void Answers::note_times(Step step, const Timings& timings, const TraceContext& trace) {

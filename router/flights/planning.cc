@@ -134,7 +134,8 @@ void Planning::on_features(Step step, Flight& flight, const Features& features) 
   if (auto refusal = flight.request->take(config_.form, config_.limits, features))
     return flights_.refuse(step, flight, std::move(*refusal));
   flight.timings.features = (step.now - flight.stage_began).us;
-  if (share_.is_present(flight.pinned)) precompute_.note_accesses(step, flight.request->items());
+  if (share_.is_present(flight.pinned))
+    precompute_.note_accesses(step, flight.request->items(), flight.request->situation().user_tokens);
   flight.plans = consider(*flight.request, flight.pinned);
   plan(step, flight);
 }

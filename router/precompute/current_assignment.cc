@@ -11,8 +11,9 @@ namespace troupe::router {
 
 CurrentAssignment::CurrentAssignment(const RefreshConfig& config, std::shared_ptr<const ItemAssignment> plan)
     : away_after_(config.away_after), plan_(std::move(plan)), again_after_(config.window / 4) {
-  if (plan_ && config.hot_share > 0)
-    hot_.emplace(placement::HotItemsConfig{.window = config.window, .hot_share = config.hot_share});
+  const double hot_share = config.replication.on ? 0 : config.hot_share;  // 0 until it is decided
+  if (plan_ && (config.replication.on || hot_share > 0))
+    hot_.emplace(placement::HotItemsConfig{.window = config.window, .hot_share = hot_share});
 }
 
 // An away node stays away until it is heard; nodes that are not in the list are forgotten.
@@ -64,6 +65,15 @@ bool CurrentAssignment::touch(const ItemView& item) {
   const bool due = known->second.block != item.block || accesses_ - known->second.at >= again_after_;
   if (due) known->second = {item.block, accesses_};
   return due;
+}
+
+std::vector<placement::AccessClass> CurrentAssignment::accesses() const {
+  return hot_ ? hot_->classes() : std::vector<placement::AccessClass>{};
+}
+
+void CurrentAssignment::set_hot_count(std::uint64_t accesses) {
+  if (!hot_) return;
+  for (const std::uint64_t key : hot_->set_hot_count(accesses)) brought_.erase(key);
 }
 
 bool CurrentAssignment::see(Instant now, NodeId node, bool alive) {

@@ -15,14 +15,17 @@
 
 #include "placement/popularity/hot_items.h"
 #include "router/precompute/item_assignment.h"
+#include "router/precompute/replication.h"
 #include "runtime/actor/ports.h"
 
 namespace troupe::router {
 
 struct RefreshConfig {
-  double hot_share = 0.001;         // share of the item accesses from which an item is hot; 0 = none is
+  // share of the item accesses from which an item is hot; 0 = none is. Not used if `replication` decides
+  double hot_share = 0.001;
   std::uint32_t window = 32'768;    // accesses that count
   Duration away_after{30'000'000};  // of silence; about when the index forgets a node's blocks
+  ReplicationConfig replication = {};
 };
 
 class CurrentAssignment {
@@ -39,11 +42,17 @@ class CurrentAssignment {
   // it: it became hot, or is hot with new content, or has been hot so long that some node may have
   // evicted it.
   bool touch(const ItemView& item);
+  // Counts the items of the latest window by their accesses, most accesses first; empty = none became
+  // known, or no item becomes hot.
+  std::vector<placement::AccessClass> accesses() const;
+  // From now on an item is hot with so many accesses of the window; 0 = none is.
+  void set_hot_count(std::uint64_t accesses);
   // Called periodically for each node. Returns true if the node has just become away, or is back.
   bool see(Instant now, NodeId node, bool alive);
 
   bool is_away(NodeId node) const { return away_.contains(node); }  // other nodes stand in for it
 
+  std::size_t nodes() const { return plan_ ? plan_->nodes().size() : 0; }
   std::size_t hot() const { return brought_.size(); }  // items on all nodes only because they are hot
   std::string check_bounds() const;
 

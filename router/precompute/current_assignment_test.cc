@@ -57,6 +57,25 @@ TEST_CASE("item assignment: a hot item with new content is brought once more") {
   CHECK(touch(p, item("one", 2), 30) == 1);  // it may have been evicted
 }
 
+TEST_CASE(
+    "item assignment: with a decided threshold no item is hot before, and each decision applies at once") {
+  CurrentAssignment p(
+      {.hot_share = 0.2, .window = 100, .replication = {.on = true}},
+      std::make_shared<const ItemAssignment>(Nodes{1, 2, 3}, ItemAssignment::Listed{{"one", 0}}));
+  CHECK(touch(p, item("one"), 40) == 0);
+  CHECK(p.accesses() == std::vector<placement::AccessClass>{{40, 1}});
+  p.set_hot_count(30);
+  CHECK(p.nodes_of("one") == Nodes{1});
+  CHECK(touch(p, item("one"), 1) == 1);
+  CHECK(p.nodes_of("one") == Nodes{1, 2, 3});
+  p.set_hot_count(90);  // it stays hot with half of it
+  CHECK(p.nodes_of("one") == Nodes{1});
+  CHECK(p.hot() == 0);
+  p.set_hot_count(0);
+  CHECK(touch(p, item("one"), 100) == 0);
+  CHECK(p.check_bounds() == "");
+}
+
 TEST_CASE("item assignment: blocks of a node away for long belong to others, and no other item moves") {
   CurrentAssignment p = places(), full = places();
   CHECK_FALSE(p.see({0}, 2, false));

@@ -26,6 +26,7 @@ Precompute::Precompute(PrecomputeConfig config, const WorkerTable& workers, cons
       form_(std::move(form)),
       names_(form_, std::move(names)),
       assignment_(config_.refresh, std::move(places)),
+      replication_(config_.refresh.replication, config_.refresh.window),
       capacity_(workers_, config_.asked_max),
       missing_(assignment_, config_.chunk_tokens, config_.blamed_max),
       renamed_(config_.blocks != ItemBlockKind::prefix || !form_.item.empty()) {}

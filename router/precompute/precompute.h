@@ -46,8 +46,10 @@
 #include "router/precompute/background_capacity.h"
 #include "router/precompute/current_assignment.h"
 #include "router/precompute/missing_items.h"
+#include "router/precompute/replication.h"
 #include "router/request/block_names.h"
 #include "router/request/item_block.h"
+#include "router/request/pull_cost.h"
 
 namespace troupe::router {
 
@@ -81,14 +83,17 @@ class Precompute {
   void on_timer(Step step);  // handles precompute_timer
   void add(Step step, Item item);
   void drop(const std::string& item);  // the item was deleted
-  // Records a request's candidates; they are of the model and catalog that are followed.
-  void note_accesses(Step step, std::span<const ItemView> items);
   // Returns true if missing blocks of this kind and model are made in the background, so that requests need
   // not make them. False while nothing was done for `stalled_after` although something is to be done.
   bool makes(Instant now, ItemBlockKind blocks, std::string_view model_version) const;
   // Records that no node has the blocks of these items of a request. Those that the walk has passed are made
   // anew.
   void note_missing(Step step, std::span<const ItemView> items);
+  // Records a request's candidates; they are of the model and catalog that are followed. `user_tokens`: of
+  // its history.
+  void note_accesses(Step step, std::span<const ItemView> items, std::uint64_t user_tokens);
+  // Called once per heartbeat: decides anew from how many accesses on an item is hot, if that is due.
+  void review_hot_items(Step step, const placement::UnitCosts& costs, const PullCost& pulls);
   void follow(Step step, const std::string& model_version, const std::string& catalog_version);
   void lose(Step step, std::span<const NodeId> nodes);  // retries elsewhere what ran there
   // The worker table has new nodes, and those in `leaving` leave. Blocks belong to the others,
@@ -111,6 +116,15 @@ class Precompute {
   std::uint64_t items_precomputed() const { return items_precomputed_; }
   std::uint64_t items_given_up() const { return items_given_up_; }
   std::size_t items_hot() const { return assignment_.hot(); }
+  // share of the accesses from which an item is hot; 0 = none is
+  double hot_share() const {
+    return replication_.is_on() ? replication_.decision().hot_share() : config_.refresh.hot_share;
+  }
+  bool is_planned() const { return stage_ != Stage::off && assignment_.planned(); }
+  // Algorithm 1's decision; null = the threshold is configured, or nothing is decided yet
+  const ReplicationDecision* replication() const {
+    return replication_.decision().accesses > 0 ? &replication_.decision() : nullptr;
+  }
   std::string check_bounds() const;
 
  private:
@@ -133,6 +147,8 @@ class Precompute {
   void compute_chunk(Step step, NodeId node);
   void walk_again();
   void watch_nodes(Step step);
+  placement::Pace mean_pace() const;
+  void log_replication(Step step);
   void refresh(Item item);
   bool may_catch_up(Instant now) const;
   bool is_done(Instant now) const;
@@ -155,6 +171,9 @@ class Precompute {
   PromptForm form_;
   BlockNames names_;
   CurrentAssignment assignment_;
+  Replication replication_;
+  double logged_hot_share_ = -1;  // as last logged; -1 = never
+  Instant replication_logged_;
   BackgroundCapacity capacity_;
   MissingItems missing_;  // looked up, not computed yet
   std::string catalog_version_;

@@ -149,7 +149,7 @@ struct Placed {
   }
   void request(int n, int times) {
     for (int i = 0; i < times; ++i)
-      act([&](Step step) { precompute.note_accesses(step, views(std::vector{item(n)})); });
+      act([&](Step step) { precompute.note_accesses(step, views(std::vector{item(n)}), 0); });
   }
   std::set<NodeId> holders(int n) { return index[item(n).block]; }
   void check(const std::set<NodeId>& there) {
@@ -277,6 +277,43 @@ TEST_CASE("hot items: they are pulled at once by the nodes that lack them, and o
   CHECK(p.holders(3) == std::set<NodeId>{1, 2, 3});
   CHECK(p.computed == 1);
   CHECK(p.pulled == 4);
+}
+
+TEST_CASE("hot items: Algorithm 1's threshold applies to the accesses that come after the decision") {
+  Placed p{.refresh = {.window = 64, .replication = {.on = true, .item_pages = 1'000}}};
+  p.start();
+  p.run();
+  const PullCost pulls(0.25);
+  const auto review = [&] { p.act([&](Step step) { p.precompute.review_hot_items(step, {}, pulls); }); };
+  p.request(7, 20);
+  CHECK(p.precompute.items_hot() == 0);
+  CHECK_FALSE(p.precompute.replication());
+  CHECK(p.precompute.hot_share() == 0);
+  review();
+  REQUIRE(p.precompute.replication());
+  CHECK(p.precompute.replication()->threshold.accesses == 20);
+  CHECK(p.precompute.replication()->threshold.items == 1);
+  CHECK(p.holders(7).size() == 1);
+  p.request(7, 1);
+  CHECK(p.precompute.items_hot() == 1);
+  CHECK(p.precompute.hot_share() == 1);
+  CHECK(p.holders(7) == std::set<NodeId>{1, 2, 3});
+  p.request(9, 64);
+  CHECK(p.precompute.items_hot() == 1);  // the other one, by the same threshold
+  CHECK(p.holders(9) == std::set<NodeId>{1, 2, 3});
+}
+
+TEST_CASE("hot items: with memory for no block, no item is hot by Algorithm 1") {
+  Placed p{.refresh = {.window = 64, .replication = {.on = true, .item_pages = 2}}};
+  p.start();
+  p.run();
+  const PullCost pulls(0.25);
+  p.request(7, 60);
+  p.act([&](Step step) { p.precompute.review_hot_items(step, {}, pulls); });
+  REQUIRE(p.precompute.replication());
+  p.request(7, 60);
+  CHECK(p.precompute.items_hot() == 0);
+  CHECK(p.holders(7).size() == 1);
 }
 
 TEST_CASE("hot items: hot and put items evict others on a full node, the walk does not") {

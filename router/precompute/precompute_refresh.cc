@@ -2,14 +2,27 @@
 // hot and nodes leave, fail or return. Precompute (precompute.h) computes or pulls what is missing;
 // a walk is its pass over the whole catalog.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "router/precompute/precompute.h"
 
 namespace troupe::router {
+namespace {
 
-void Precompute::note_accesses(Step step, std::span<const ItemView> items) {
+// A decision of Algorithm 1 is logged if the threshold changed by this factor, once per interval at most.
+constexpr double logged_change = 2;
+constexpr Duration logged_every{60'000'000};
+
+}  // namespace
+
+void Precompute::note_accesses(Step step, std::span<const ItemView> items, std::uint64_t user_tokens) {
   if (stage_ == Stage::off || !assignment_.planned()) return;
+  if (replication_.is_on()) {
+    std::uint64_t item_tokens = 0;
+    for (const ItemView& item : items) item_tokens += item.tokens.size();
+    replication_.note(items.size(), item_tokens, user_tokens);
+  }
   const std::size_t hot_before = assignment_.hot(), waiting_before = changed_.size();
   for (const ItemView& item : items)
     if (assignment_.touch(item)) refresh(item.copy());
@@ -33,6 +46,47 @@ void Precompute::note_missing(Step step, std::span<const ItemView> items) {
   for (const ItemView& item : items)
     if (missed_.size() < config_.changed_max && missed_.emplace(item.id).second) refresh(item.copy());
   if (changed_.size() > waiting_before) work(step);
+}
+
+void Precompute::review_hot_items(Step step, const placement::UnitCosts& costs, const PullCost& pulls) {
+  if (stage_ == Stage::off || !assignment_.planned() || !replication_.is_due()) return;
+  const ServingSpeeds speeds{.costs = costs,
+                             .pace = mean_pace(),
+                             .pulled_tokens_per_s = pulls.tokens_per_s(),
+                             .pull_share = pulls.share()};
+  if (!replication_.decide(speeds, assignment_.nodes(), assignment_.accesses())) return;
+  const std::size_t hot_before = assignment_.hot();
+  assignment_.set_hot_count(replication_.decision().threshold.accesses);
+  if (assignment_.hot() != hot_before)
+    step.effects.count(Metric::items_hot, static_cast<double>(assignment_.hot()));
+  log_replication(step);
+}
+
+placement::Pace Precompute::mean_pace() const {
+  placement::Pace sum;
+  for (const NodeId node : workers_.nodes()) {
+    const placement::Pace pace = workers_.pace(node);
+    sum.us_per_operation += pace.us_per_operation;
+    sum.us_per_byte += pace.us_per_byte;
+    sum.us_per_pass += pace.us_per_pass;
+  }
+  return sum * (1.0 / std::max<std::size_t>(1, workers_.nodes().size()));
+}
+
+void Precompute::log_replication(Step step) {
+  const ReplicationDecision& decision = replication_.decision();
+  const double now = decision.hot_share(), before = logged_hot_share_;
+  const bool changed =
+      before <= 0 || now <= 0 ? now != before : std::max(now / before, before / now) >= logged_change;
+  if (!changed || (before >= 0 && step.now - replication_logged_ < logged_every)) return;
+  logged_hot_share_ = now;
+  replication_logged_ = step.now;
+  step.effects.log(LogLevel::info, "hot_items_decided",
+                   {{"items", decision.threshold.items},
+                    {"accesses", decision.threshold.accesses},
+                    {"window", decision.accesses},
+                    {"link_tokens_per_s", std::llround(decision.tokens_per_s)},
+                    {"link", decision.is_measured ? "measured" : "assumed"}});
 }
 
 // Queues an item, so that its block is looked up and brought to its assigned nodes. Computes the

@@ -140,13 +140,16 @@ TROUPE_SETTING(pool, store_bytes_max, size, "64GiB", "1MiB..16TiB", "",
 TROUPE_SETTING(pool, precompute_items, boolean, "true", "", "",
                "Compute item blocks in the background while the worker is idle: those that router.policy "
                "looks up for the model, with router.approximate; none if it looks up none.")
-TROUPE_SETTING(pool, placement, text, "any", "", "",
-               "Which workers precompute which item blocks: any (spread over the workers), replicate (every "
-               "worker has all), hash, or a plan written by troupe-lab plan --json (FILE or FILE:NAME).")
-TROUPE_SETTING(pool, hot_share, real, "0.001", "0..1", "",
+TROUPE_SETTING(pool, placement, text, "auto", "", "",
+               "Which workers precompute which item blocks. auto: in a cluster hash, with hot items on all "
+               "workers as Algorithm 1 of BAT decides while serving; on a single node any. any: spread over "
+               "the workers. replicate: every worker has all. hash: one worker has each. Or a plan written "
+               "by troupe-lab plan --json (FILE or FILE:NAME).")
+TROUPE_SETTING(pool, hot_share, text, "auto", "", "",
                "An item is hot from this share of all recent item accesses on. The blocks of a hot item "
                "belong on all workers, whatever pool.placement says, until its share falls below half of "
-               "this. 0: no item is hot.")
+               "this. 0: no item is hot. auto: the share is decided while serving if pool.placement is auto, "
+               "and 0.001 for other placements.")
 TROUPE_SECTION_END
 
 TROUPE_SECTION(StoreSettings, store)
