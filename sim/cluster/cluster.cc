@@ -58,6 +58,7 @@ std::shared_ptr<const router::ItemAssignment> item_places(const Scenario& s,
     case ItemPlacement::replicate:
       return std::make_shared<const router::ItemAssignment>(router::ItemAssignment::replicated(workers));
     case ItemPlacement::hash:
+    case ItemPlacement::automatic:
       return std::make_shared<const router::ItemAssignment>(workers);
     case ItemPlacement::planned:
       return s.places;

@@ -72,6 +72,9 @@ router::RouterConfig Cluster::drawn_router() const {
   if (scenario_.precompute)
     c.precompute.blocks = router::item_block_kind(c.policy, c.form, c.limits.approximate);
   c.precompute.refresh = scenario_.refresh;
+  c.precompute.refresh.replication.page_tokens = scenario_.page_tokens;
+  c.precompute.refresh.replication.item_pages =
+      static_cast<std::uint64_t>(scenario_.pages * scenario_.item_share);
   c.verify.share = scenario_.verify_share;
   return c;
 }
@@ -90,7 +93,8 @@ router::RouterConfig Cluster::simulated_router(const Node& node) const {
   c.features = {};                         // the simulated store always answers or fails at once
   c.verify.rounding = 0;                   // the toy model computes exactly
   // Without a refresh by the popularity that each router observes, one router walks the catalog for all.
-  const bool refreshes = c.precompute.refresh.hot_share > 0;
+  const router::RefreshConfig& refresh = c.precompute.refresh;
+  const bool refreshes = refresh.hot_share > 0 || refresh.replication.on;
   if (!scenario_.precompute || (!refreshes && node.id != routers_.front()))
     c.precompute.blocks = router::ItemBlockKind::none;
   return c;

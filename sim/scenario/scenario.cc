@@ -170,6 +170,16 @@ void draw_placement(std::uint64_t seed, Scenario& s) {
   s.refresh.away_after = {between(random, 1'000'000, 4'000'000)};
 }
 
+// Draws from its own stream: a run with another placement is as it was.
+void draw_automatic_placement(std::uint64_t seed, Scenario& s) {
+  RandomStream random(seed, 0xa070);
+  if (s.placement != ItemPlacement::hash || chance(random, 0.3)) return;
+  s.placement = ItemPlacement::automatic;
+  s.refresh.replication = {.on = true, .alpha = real(random, 0.01, 0.5)};
+  s.refresh.window = static_cast<std::uint32_t>(between(random, 256, 4'096));
+  if (s.refresh.hot_share == 0) s.refresh.away_after = {between(random, 1'000'000, 4'000'000)};
+}
+
 bool has(const Scenario& s, FaultNeeds needs) {
   switch (needs) {
     case FaultNeeds::nothing:
@@ -431,6 +441,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   draw_overlap(seed, s);
   draw_approximation(seed, s);
   draw_placement(seed, s);
+  draw_automatic_placement(seed, s);
   draw_checks(seed, s);
   draw_verification(seed, s);
   draw_shares(seed, s);

@@ -43,8 +43,9 @@ struct ProfileLengths {
 };
 
 // Workers on which item blocks are precomputed: one after the other, all, one by hash, the hottest few on
-// all and the others on one (BAT §6.4), or as `Scenario::places` lists them.
-enum class ItemPlacement : std::uint8_t { any, replicate, hash, hot_and_cold, planned };
+// all and the others on one (BAT §6.4), or as `Scenario::places` lists them. automatic: by hash, and the
+// routers decide which items are hot, as served clusters do (pool.placement: auto).
+enum class ItemPlacement : std::uint8_t { any, replicate, hash, hot_and_cold, planned, automatic };
 
 struct Scenario {
   std::uint64_t seed = 1;

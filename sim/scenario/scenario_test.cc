@@ -84,6 +84,20 @@ TEST_CASE("scenario: forms read scores at a discriminant or behind each candidat
   CHECK(behind_each > apart);
 }
 
+TEST_CASE(
+    "scenario: every placement is drawn, and routers decide on hot items with the automatic one alone") {
+  std::size_t automatic = 0, hash = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    CAPTURE(seed);
+    const Scenario s = draw_scenario(seed);
+    CHECK(s.refresh.replication.on == (s.placement == ItemPlacement::automatic));
+    automatic += s.placement == ItemPlacement::automatic;
+    hash += s.placement == ItemPlacement::hash;
+  }
+  CHECK(automatic > 10);
+  CHECK(hash > 0);
+}
+
 // The policy is left out: a scenario without a policy is a paper's or drawn.
 TEST_CASE("scenario: its defaults are those of the settings") {
   const Scenario s;
