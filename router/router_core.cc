@@ -206,6 +206,7 @@ void RouterCore::on_done(Step step, JobDone&& done) {
   if (planning_.on_done(step, done.job, done.result)) return;
   if (stored_data_.on_done(step, done.job, done.result)) return;
   if (replays_.on_done(step, done.job, done.result)) return;
+  if (precompute_.on_plan_read(step, done.job, done.result)) return;
   TROUPE_CHECK(precompute_.on_listed(step, done.job, done.result),
                "a finished job was started by this router");
 }

@@ -61,7 +61,10 @@ std::uint64_t item_pages(const ServedModel& model) {
   const std::size_t page_bytes = std::max<std::size_t>(1, model.facts.layout.page_bytes());
   const auto pages =
       static_cast<std::uint32_t>(std::min<std::size_t>(model.config.pool.memory / page_bytes, 0xFFFF'FFFF));
-  return split_pages(pages, shares_of(model.config.pool, false)).at(index_of(PoolArea::item));
+  // A worker may be of another node, so the area is that of a node which does not know the catalog.
+  const std::vector<ModelItemBlocks> blocks{model_item_blocks(model, nullptr)};
+  const ItemArea area = item_area(model.config.pool, blocks, pages, false);
+  return split_pages(pages, shares_of(model.config.pool, area, false)).at(index_of(PoolArea::item));
 }
 
 // Accesses that routers count for Algorithm 1. An item with fewer than 8 of them is not hot.

@@ -35,28 +35,38 @@ bool is_there(const std::string& file) {
 }
 
 router::ItemAssignment planned(const std::string& setting, std::vector<NodeId> workers) {
-  std::string file = setting, name = "hrcs";
-  const std::size_t colon = setting.rfind(':');
-  if (!is_there(file) && colon != std::string::npos)
-    file = setting.substr(0, colon), name = setting.substr(colon + 1);
-  if (!is_there(file))
+  const PlanName name = *find_plan_name(setting);
+  if (!is_there(name.file))
     throw ConfigError("pool.placement is " + setting +
                       "; expected auto, any, replicate, hash, or a file of troupe-lab plan --json");
-  const PreviousPlacement plan = read_plan(file, name);
+  PlacementRead plan = read_item_plan(name);
   if (plan.nodes != workers)
-    throw ConfigError("pool.placement: " + file + " is a plan for nodes " + list(plan.nodes) +
+    throw ConfigError("pool.placement: " + name.file + " is a plan for nodes " + list(plan.nodes) +
                       "; expected one for the workers " + list(workers));
-  router::ItemAssignment::Listed listed;
+  return router::ItemAssignment(std::move(workers), std::move(plan.items));
+}
+
+}  // namespace
+
+std::optional<PlanName> find_plan_name(const std::string& setting) {
+  for (const char* word : {"auto", "any", "replicate", "hash"})
+    if (setting == word) return std::nullopt;
+  const std::size_t colon = setting.rfind(':');
+  if (is_there(setting) || colon == std::string::npos) return PlanName{setting, "hrcs"};
+  return PlanName{setting.substr(0, colon), setting.substr(colon + 1)};
+}
+
+PlacementRead read_item_plan(const PlanName& name) {
+  PreviousPlacement plan = read_plan(name.file, name.placement);
+  ListedItems listed;
   for (const std::string& id : plan.everywhere) listed[id] = placement::everywhere;
   for (const std::string& id : plan.nowhere) listed[id] = placement::nowhere;
   for (const auto& [node, ids] : plan.shards) {
     const auto at = std::ranges::lower_bound(plan.nodes, node) - plan.nodes.begin();
     for (const std::string& id : ids) listed[id] = static_cast<placement::NodeIndex>(at);
   }
-  return router::ItemAssignment(std::move(workers), std::move(listed));
+  return {.items = std::make_shared<const ListedItems>(std::move(listed)), .nodes = std::move(plan.nodes)};
 }
-
-}  // namespace
 
 std::shared_ptr<const router::ItemAssignment> item_places(const std::string& setting,
                                                           std::vector<NodeId> workers) {

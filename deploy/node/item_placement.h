@@ -16,6 +16,14 @@ namespace troupe::deploy {
 std::shared_ptr<const router::ItemAssignment> item_places(const std::string& setting,
                                                           std::vector<NodeId> workers);
 
+// The plan that a setting FILE or FILE:NAME names.
+struct PlanName {
+  std::string file, placement;
+};
+std::optional<PlanName> find_plan_name(const std::string& setting);  // nullopt for another setting
+// Reads a plan, with the nodes that it is for. Throws ConfigError.
+PlacementRead read_item_plan(const PlanName& plan);
+
 // Parses the setting pool.hot_share; nullopt = auto. Throws ConfigError.
 std::optional<double> hot_share_of(const std::string& setting);
 

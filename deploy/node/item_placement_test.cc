@@ -17,6 +17,13 @@ TEST_CASE("pool.placement: any assigns no node, replicate every node, hash and a
   CHECK(item_places("auto", {2, 1})->nodes_of("x") == item_places("hash", {1, 2})->nodes_of("x"));
 }
 
+TEST_CASE("pool.placement: a file may be followed by the name of a placement") {
+  for (const char* word : {"auto", "any", "hash", "replicate"}) CHECK_FALSE(find_plan_name(word));
+  CHECK(find_plan_name("plan.json")->placement == "hrcs");
+  CHECK(find_plan_name("a/plan.json:metis")->file == "a/plan.json");
+  CHECK(find_plan_name("a/plan.json:metis")->placement == "metis");
+}
+
 TEST_CASE("pool.hot_share: auto or a share, and nothing else") {
   CHECK_FALSE(hot_share_of("auto"));
   CHECK(hot_share_of("0") == 0.0);

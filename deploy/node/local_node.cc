@@ -200,6 +200,8 @@ void LocalNode::open_router(ServedModel& model) {
   model.coordination_port =
       std::make_unique<CoordinationPort>(*coordination_, model.features.get(), own_keys);
   open_records(model);
+  if (auto plan = find_plan_name(model.config.pool.placement))
+    model.placement_port = std::make_unique<PlacementPort>(*std::move(plan), *model.router_port());
 }
 
 // Returns the names of the models whose answers this node records; "" = the only model.

@@ -19,6 +19,9 @@ namespace {
 // Interval at which cores read the members again.
 constexpr std::int64_t heartbeats_to_members = 5;
 
+// Interval at which a router looks whether the plan of pool.placement has changed.
+constexpr Duration plan_read_every{5'000'000};
+
 // minimum additional savings, as a fraction, before the split changes
 constexpr double split_gain_min = 0.01;
 
@@ -59,6 +62,7 @@ std::unique_ptr<Core> NodeCores::router(const ServedModel& model) const {
   c.incarnation = incarnation_;
   c.members = roles_.members;
   if (!roles_.is_alone()) c.members_every = {heartbeats_to_members * c.heartbeat.us};
+  if (model.placement_port) c.precompute.plan_every = plan_read_every;
   return std::make_unique<router::RouterCore>(c);
 }
 

@@ -10,6 +10,7 @@
 
 #include "deploy/models/model_families.h"
 #include "deploy/node/coordination_port.h"
+#include "deploy/node/placement_port.h"
 #include "deploy/node/record_port.h"
 #include "kernels/checkpoint/vocabulary.h"
 #include "kernels/decoder/prototypes.h"
@@ -47,12 +48,14 @@ struct ServedModel {
   std::unique_ptr<CoordinationPort> coordination_port;
   // null: answers are not recorded, or `record_port` refuses, as their store could not be opened
   std::unique_ptr<RecordStore> records;
-  std::unique_ptr<RecordPort> record_port;  // in front of the coordination's
+  std::unique_ptr<RecordPort> record_port;        // in front of the coordination's
+  std::unique_ptr<PlacementPort> placement_port;  // in front of both; null: pool.placement is no file
   MetricRegistry metrics;  // of one model among several: counts of its router and inference worker
 
   server::ModelText text() const { return {&vocabulary, tokenizer.get(), &prompt}; }
   bool has_sharded_table() const;  // its item embedding is spread over the workers' pools
   Port* router_port() const {
+    if (placement_port) return placement_port.get();
     return record_port ? static_cast<Port*>(record_port.get()) : coordination_port.get();
   }
   std::string_view serves() const;  // kinds of requests, as /v1/models lists them

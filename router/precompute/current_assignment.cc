@@ -25,6 +25,12 @@ void CurrentAssignment::follow(const std::vector<NodeId>& nodes) {
                 [&](const auto& silent) { return std::ranges::count(nodes, silent.first) == 0; });
 }
 
+bool CurrentAssignment::replace(std::shared_ptr<const ItemAssignment> plan) {
+  if (!plan_ || plan->nodes() != plan_->nodes()) return false;
+  plan_ = std::move(plan);
+  return true;
+}
+
 bool CurrentAssignment::is_hot(std::string_view item) const {
   return hot_ && brought_.contains(placement::item_key(item));
 }

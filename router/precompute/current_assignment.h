@@ -16,6 +16,7 @@
 #include "placement/popularity/hot_items.h"
 #include "router/precompute/item_assignment.h"
 #include "router/precompute/replication.h"
+#include "runtime/actor/core.h"
 #include "runtime/actor/ports.h"
 
 namespace troupe::router {
@@ -35,6 +36,8 @@ class CurrentAssignment {
 
   bool planned() const { return plan_ != nullptr; }
   void follow(const std::vector<NodeId>& nodes);  // replaces the plan's nodes
+  // Replaces the plan by another one for the same nodes. Returns false if it is for others.
+  bool replace(std::shared_ptr<const ItemAssignment> plan);
   std::vector<NodeId> nodes_of(const std::string& item) const;
   bool is_hot(std::string_view item) const;
 

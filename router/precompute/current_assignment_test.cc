@@ -107,6 +107,24 @@ TEST_CASE("item assignment: blocks of a node away for long belong to others, and
   }
 }
 
+TEST_CASE(
+    "item assignment: another plan for the same nodes replaces the plan; hot items and absent nodes stay") {
+  CurrentAssignment p = places();
+  touch(p, item("one"), 20);
+  p.see({0}, 3, false);
+  p.see({1'000}, 3, false);
+  const auto plan = [](const Nodes& nodes) {
+    return std::make_shared<const ItemAssignment>(nodes, ItemAssignment::Listed{{"hot", 0}, {"one", 1}});
+  };
+  CHECK_FALSE(p.replace(plan({1, 2})));
+  CHECK(p.nodes_of("hot") == Nodes{1, 2});
+  CHECK(p.replace(plan({1, 2, 3})));
+  CHECK(p.nodes_of("hot") == Nodes{1});
+  CHECK(p.nodes_of("one") == Nodes{1, 2});
+  CHECK(p.nodes_of("out").size() == 1);  // not listed any more
+  CHECK_FALSE(CurrentAssignment({}, nullptr).replace(plan({1})));
+}
+
 TEST_CASE("item assignment: with all nodes away, or without a plan, no item belongs to a node") {
   CurrentAssignment p = places({1});
   p.see({0}, 1, false);

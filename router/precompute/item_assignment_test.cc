@@ -52,6 +52,8 @@ TEST_CASE("item assignment: on other nodes, listed items stay or go to their sha
   CHECK(fewer.nodes_of("b").size() == 1);
   CHECK(fewer.nodes_of("b") != Nodes{5});
   CHECK(fewer.nodes_of("cold").empty());
+  CHECK(places.over({9, 5, 3}).nodes_of("b") == Nodes{5});
+  CHECK(places.listed() == 4);
   CHECK(ItemAssignment::replicated({1, 2}).over({2, 3}).nodes_of("x") == Nodes{2, 3});
 }
 

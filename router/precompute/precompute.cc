@@ -69,6 +69,7 @@ void Precompute::start(Step step) {
 void Precompute::on_timer(Step step) {
   if (is_idle()) progressed_ = step.now;
   watch_nodes(step);
+  read_plan(step);
   if (stage_ == Stage::walking || !missing_.empty() || !changed_.empty() || !behind_.empty())
     capacity_.ask(step);
   // the index is silent: request all of them; existing blocks are not rewritten

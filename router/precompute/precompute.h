@@ -66,6 +66,7 @@ struct PrecomputeConfig {
   Duration lookup_wait{1'000'000};
   Duration budget{30'000'000};  // of a background plan
   Duration stalled_after{5'000'000};
+  Duration plan_every{0};  // period of reading the plan of the assignment anew; 0 = never
   RefreshConfig refresh;
 };
 
@@ -106,6 +107,7 @@ class Precompute {
   // Return false if the answer belongs to another question.
   bool on_status(Step step, const StatusReply& reply);
   bool on_listed(Step step, std::uint64_t job, const JobResult& result);
+  bool on_plan_read(Step step, std::uint64_t job, const JobResult& result);
   bool on_found(Step step, const BlocksFound& found);
   bool on_executed(Step step, const Executed& executed);
   bool on_refused(Step step, const Refused& refused);
@@ -147,6 +149,8 @@ class Precompute {
   void compute_chunk(Step step, NodeId node);
   void walk_again();
   void watch_nodes(Step step);
+  void read_plan(Step step);
+  void reassign(Step step);
   placement::Pace mean_pace() const;
   void log_replication(Step step);
   void refresh(Item item);
@@ -174,6 +178,8 @@ class Precompute {
   Replication replication_;
   double logged_hot_share_ = -1;  // as last logged; -1 = never
   Instant replication_logged_;
+  std::uint64_t plan_job_ = 0;  // reads the plan; 0 = none
+  Instant plan_read_at_;        // when it was started last
   BackgroundCapacity capacity_;
   MissingItems missing_;  // looked up, not computed yet
   std::string catalog_version_;

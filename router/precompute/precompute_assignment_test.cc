@@ -32,11 +32,13 @@ struct Placed {
                                                            {"item 2", placement::everywhere},
                                                            {"item 3", placement::nowhere}});
   RefreshConfig refresh{.hot_share = 0};
+  Duration plan_every{0};
   Precompute precompute{{.blocks = ItemBlockKind::prefix,
                          .page_items = 10,
                          .chunk_tokens = 12,
                          .poll = {10},
                          .budget = {100},
+                         .plan_every = plan_every,
                          .refresh = refresh},
                         workers,
                         leader,
@@ -50,9 +52,11 @@ struct Placed {
   std::int64_t now = 0;
   int computed = 0, pulled = 0, killed = 0, walks = 0;
   int done_logged = 0;
-  int forgets = 0;           // so many chunks, each its last block
-  std::set<NodeId> full;     // keep nothing of the walk
-  std::string poison;        // id of an item that kills
+  int forgets = 0;          // so many chunks, each its last block
+  std::set<NodeId> full;    // keep nothing of the walk
+  std::string poison;       // id of an item that kills
+  PlacementRead next_plan;  // what the next reading of the plan gives
+  int plan_reads = 0;
   ItemNumber listed_to = 0;  // listing is slow from this item on
 
   std::vector<Item> catalog() const {
@@ -64,12 +68,19 @@ struct Placed {
     Effects effects;
     step({{now}, next_id, effects});
     for (const auto& effect : effects.list) {
-      if (const auto* start = std::get_if<Effects::Start>(&effect))
-        list(start->job, std::get<ListItems>(start->work));
+      if (const auto* start = std::get_if<Effects::Start>(&effect)) {
+        if (const auto* asked = std::get_if<ListItems>(&start->work)) list(start->job, *asked);
+        if (std::holds_alternative<ReadPlacement>(start->work)) read_plan(start->job);
+      }
       if (const auto* send = std::get_if<Effects::Send>(&effect)) answer(send->to.node, send->message);
       if (const auto* log = std::get_if<Effects::Log>(&effect))
         done_logged += log->event == "precompute_done";
     }
+  }
+  void read_plan(std::uint64_t job) {
+    ++plan_reads;
+    const PlacementRead read = std::exchange(next_plan, {});
+    act([&](Step step) { CHECK(precompute.on_plan_read(step, job, read)); });
   }
   void list(std::uint64_t job, const ListItems& asked) {
     walks += asked.from == 0;
@@ -252,6 +263,32 @@ TEST_CASE("precompute: an item that kills workers does so twice, on one node or 
     CHECK(p.killed == 2);
     CHECK(p.precompute.items_given_up() == 1);
   }
+}
+
+TEST_CASE("precompute: a changed plan is followed without a restart, and one for other nodes is refused") {
+  Placed p{.plan_every = {50}};
+  p.start();
+  p.run();
+  CHECK(p.plan_reads > 5);
+  const int walks = p.walks;
+  p.check({1, 2, 3});
+  p.computed = p.pulled = 0;
+  const auto listed = std::make_shared<const ListedItems>(ListedItems{
+      {"item 1", placement::everywhere}, {"item 2", 0}, {"item 3", 2}, {"item 4", placement::everywhere}});
+  p.next_plan = {.items = listed, .nodes = {1, 2}};
+  p.run();
+  CHECK(p.walks == walks);
+  p.next_plan = {.why = "damaged"};
+  p.run();
+  CHECK(p.walks == walks);
+  p.next_plan = {.items = listed, .nodes = {1, 2, 3}};
+  p.run();
+  CHECK(p.walks == walks + 1);
+  CHECK(p.holders(3) == std::set<NodeId>{3});
+  CHECK(p.holders(4) == std::set<NodeId>{1, 2, 3});
+  CHECK(p.holders(2) == std::set<NodeId>{1, 2, 3});  // no block is dropped
+  CHECK(p.computed == 1);
+  CHECK(p.pulled == 2);
 }
 
 // Hot with ten of the last twenty accesses; away after thirty ticks.

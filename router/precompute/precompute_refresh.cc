@@ -106,10 +106,41 @@ void Precompute::follow_members(Step step, std::set<NodeId> leaving) {
   std::erase_if(staying, [this](NodeId node) { return leaving_.contains(node); });
   assignment_.follow(staying);
   std::erase_if(behind_, [&](NodeId node) { return std::ranges::count(staying, node) == 0; });
+  reassign(step);
+}
+
+// Items may belong to other nodes than before.
+void Precompute::reassign(Step step) {
   if (stage_ == Stage::off) return;
   if (stage_ == Stage::walking) walk_again();  // from the beginning: passed items may belong elsewhere now
   walk_due_ = stage_ != Stage::walking;        // a walk that has just restarted is enough
   work(step);
+}
+
+void Precompute::read_plan(Step step) {
+  if (config_.plan_every.us <= 0 || plan_job_ != 0 || stage_ == Stage::off || !assignment_.planned()) return;
+  if (step.now - plan_read_at_ < config_.plan_every) return;
+  plan_read_at_ = step.now;
+  step.effects.start(plan_job_ = step.next_id++, ReadPlacement{});
+}
+
+bool Precompute::on_plan_read(Step step, std::uint64_t job, const JobResult& result) {
+  if (job != plan_job_ || plan_job_ == 0) return false;
+  plan_job_ = 0;
+  const auto* read = std::get_if<PlacementRead>(&result);
+  if (!read || (!read->items && read->why.empty())) return true;
+  std::string why = read->why;
+  if (why.empty() && !assignment_.replace(std::make_shared<const ItemAssignment>(read->nodes, read->items)))
+    why = "it is a plan for other nodes than the present workers";
+  if (!why.empty()) {
+    step.effects.log(
+        LogLevel::warning, "placement_refused",
+        {{"why", why}, {"expected", "a plan that troupe-lab plan wrote for the present workers"}});
+    return true;
+  }
+  step.effects.log(LogLevel::info, "placement_changed", {{"items", read->items->size()}});
+  reassign(step);
+  return true;
 }
 
 // Returns true if all item blocks are where they belong without the leaving nodes. A node that is

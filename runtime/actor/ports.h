@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -334,15 +335,29 @@ struct RecordsChanged {
   bool more = false;                     // the sweep has further users to look up
 };
 
+// ---- placement (router): the plan file of pool.placement, which may be replaced while serving
+
+// Reads the plan if its file has changed since the last time. Answered by PlacementRead.
+struct ReadPlacement {};
+// Listed items: index of a node in `nodes`, or the values for all nodes and for none
+// (placement/assignment/placement.h).
+using ListedItems = std::unordered_map<std::string, std::uint16_t>;
+struct PlacementRead {
+  std::shared_ptr<const ListedItems> items;  // null: the file has not changed, or is invalid
+  std::vector<NodeId> nodes;                 // sorted
+  std::string why;                           // what is wrong with the changed file; "" = nothing
+};
+
 using AnyJob =
     std::variant<FindFeatures, Write, Read, ListItems, RunBatch, LoadModel, DropModel, PullBlocks,
                  CheckBlocks, ListStored, SaveBlock, LoadBlocks, EraseBlocks, Coordinate, ChangeRowPages,
-                 RefillRows, FillShards, KeepRecords, FindRecord, DropRecords, SweepRecords>;
+                 RefillRows, FillShards, KeepRecords, FindRecord, DropRecords, SweepRecords, ReadPlacement>;
 // Refusal: the job could not be done (the port's own failure, or bad input found by it).
-using AnyJobResult = std::variant<Features, WriteResult, UserReply, ItemReply, ItemList, BatchDone,
-                                  ModelChanged, PullResult, StoredList, BlockCheckResult, BlockSaveResult,
-                                  BlockLoadResult, BlockEraseResult, CoordinationReply, RowPages,
-                                  RowsRefilled, ShardsFilled, FoundRecord, RecordsChanged, Refusal>;
+using AnyJobResult =
+    std::variant<Features, WriteResult, UserReply, ItemReply, ItemList, BatchDone, ModelChanged, PullResult,
+                 StoredList, BlockCheckResult, BlockSaveResult, BlockLoadResult, BlockEraseResult,
+                 CoordinationReply, RowPages, RowsRefilled, ShardsFilled, FoundRecord, RecordsChanged,
+                 PlacementRead, Refusal>;
 // Types of their own for the same reason as Message.
 struct Job : AnyJob {
   template <class Kind>
