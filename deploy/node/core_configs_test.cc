@@ -20,7 +20,6 @@
 #include "kernels/decoder/decoder.h"
 #include "kernels/testing/test_folder.h"
 #include "placement/cost/device_profiles.h"
-#include "placement/popularity/hot_items.h"
 #include "placement/popularity/popularity.h"
 #include "router/router_core.h"
 #include "runtime/config/config.h"
@@ -201,54 +200,6 @@ TEST_SUITE("core configs") {
     CHECK(router_config(model, among).places->nodes_of("x").size() == 1);
     model.config.set("pool.placement", "replicate");
     CHECK(router_config(model, among).places->nodes_of("x").size() == 2);
-  }
-
-  TEST_CASE(
-      "router config: auto, the default, assigns by hash in a cluster and decides which items are hot") {
-    Small model;
-    model.prompt = shared_ranker(model.prompt);
-    const router::RouterConfig c = router_config(model, among);
-    CHECK(c.placement == "auto");
-    REQUIRE(c.places);
-    CHECK(c.places->nodes() == std::vector<NodeId>{2, 5});
-    CHECK(c.places->nodes_of("x").size() == 1);
-    const router::RefreshConfig& refresh = c.precompute.refresh;
-    CHECK(refresh.replication.on);
-    CHECK(refresh.replication.page_tokens == 4);
-    CHECK(refresh.replication.item_pages == (256U << 20) / 400 / 2);
-    CHECK(refresh.window > router::RefreshConfig{}.window);
-    model.config.set("pool.hot_share", "0.01");
-    const router::RefreshConfig fixed = router_config(model, among).precompute.refresh;
-    CHECK_FALSE(fixed.replication.on);
-    CHECK(fixed.hot_share == 0.01);
-    CHECK(fixed.window == router::RefreshConfig{}.window);
-    model.config.set("pool.hot_share", "seldom");
-    CHECK(refusal_of(model).starts_with("pool.hot_share is seldom; expected auto, or "));
-  }
-
-  TEST_CASE("router config: auto assigns nothing on a single node, or where no item blocks are looked up") {
-    Small model;
-    model.prompt = shared_ranker(model.prompt);
-    CHECK(router_config(model, alone).places == nullptr);
-    CHECK(router_config(model, alone).placement == "any");
-    model.config.set("pool.precompute_items", "false");
-    CHECK(router_config(model, among).places == nullptr);
-    model.config.set("pool.precompute_items", "true");
-    model.prompt.arrangements = {Arrangement::causal};
-    model.prompt.interchangeable = {};
-    const router::RouterConfig c = router_config(model, among);
-    CHECK(c.places == nullptr);
-    CHECK(c.placement == "any");
-    CHECK_FALSE(c.precompute.refresh.replication.on);
-  }
-
-  TEST_CASE("router config: with another placement than auto, a hot item has a share of 0.001") {
-    Small model;
-    model.prompt = shared_ranker(model.prompt);
-    model.config.set("pool.placement", "hash");
-    const router::RefreshConfig refresh = router_config(model, among).precompute.refresh;
-    CHECK_FALSE(refresh.replication.on);
-    CHECK(refresh.hot_share == placement::HotItemsConfig{}.hot_share);
   }
 
   TEST_CASE("router config: a policy without its prototypes and invalid weights are refused by setting") {

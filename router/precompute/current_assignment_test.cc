@@ -49,6 +49,10 @@ TEST_CASE("item assignment: an item belongs to all nodes while it is hot, then t
   CHECK(p.check_bounds() == "");
 }
 
+TEST_CASE("item assignment: without a decision a hot item has the documented share") {
+  CHECK(RefreshConfig{}.hot_share == placement::HotItemsConfig{}.hot_share);
+}
+
 TEST_CASE("item assignment: a hot item with new content is brought once more") {
   CurrentAssignment p = places();
   CHECK(touch(p, item("one"), 25) == 1);

@@ -1,0 +1,73 @@
+// Tests which assignment of items to workers a router gets from pool.placement and pool.hot_share.
+#include <doctest/doctest.h>
+
+#include "deploy/node/core_configs.h"
+#include "placement/popularity/hot_items.h"
+#include "runtime/config/config.h"
+#include "runtime/testing/shared_ranker.h"
+
+namespace troupe::deploy {
+namespace placement_config_test {
+
+struct Small : ServedModel {
+  Small() {
+    prompt = shared_ranker({{1, 2}, {3}, {4, 5}, {6}, 64, 40});
+    names.model_version = "m7";
+    facts.shape = {
+        .name = "s", .layers = 2, .hidden = 8, .heads = 2, .kv_heads = 2, .head_dim = 4, .intermediate = 16};
+    facts.layout.page_tokens = 4;
+    facts.layout.bytes = 400;
+  }
+};
+
+const NodeRoles among{
+    .node = 2, .cache_meta = false, .routers = {1, 2, 7}, .cache_metas = {3, 4}, .workers = {5, 2}};
+const NodeRoles alone;
+
+TEST_CASE("router config: auto, the default, assigns by hash in a cluster and decides which items are hot") {
+  Small model;
+  const router::RouterConfig c = router_config(model, among);
+  CHECK(c.placement == "auto");
+  REQUIRE(c.places);
+  CHECK(c.places->nodes() == std::vector<NodeId>{2, 5});
+  CHECK(c.places->nodes_of("x").size() == 1);
+  const router::RefreshConfig& refresh = c.precompute.refresh;
+  CHECK(refresh.replication.on);
+  CHECK(refresh.replication.page_tokens == 4);
+  CHECK(refresh.replication.item_pages == (256U << 20) / 400 / 2);
+  CHECK(refresh.window > router::RefreshConfig{}.window);
+  model.config.set("pool.hot_share", "0.01");
+  const router::RefreshConfig fixed = router_config(model, among).precompute.refresh;
+  CHECK_FALSE(fixed.replication.on);
+  CHECK(fixed.hot_share == 0.01);
+  CHECK(fixed.window == router::RefreshConfig{}.window);
+  model.config.set("pool.hot_share", "seldom");
+  CHECK_THROWS_WITH_AS(router_config(model, among),
+                       doctest::Contains("pool.hot_share is seldom; expected auto, or "), ConfigError);
+}
+
+TEST_CASE("router config: auto assigns nothing on a single node, or where no item blocks are looked up") {
+  Small model;
+  CHECK(router_config(model, alone).places == nullptr);
+  CHECK(router_config(model, alone).placement == "any");
+  model.config.set("pool.precompute_items", "false");
+  CHECK(router_config(model, among).places == nullptr);
+  model.config.set("pool.precompute_items", "true");
+  model.prompt.arrangements = {Arrangement::causal};
+  model.prompt.interchangeable = {};
+  const router::RouterConfig c = router_config(model, among);
+  CHECK(c.places == nullptr);
+  CHECK(c.placement == "any");
+  CHECK_FALSE(c.precompute.refresh.replication.on);
+}
+
+TEST_CASE("router config: with another placement than auto, a hot item has a share of 0.001") {
+  Small model;
+  model.config.set("pool.placement", "hash");
+  const router::RefreshConfig refresh = router_config(model, among).precompute.refresh;
+  CHECK_FALSE(refresh.replication.on);
+  CHECK(refresh.hot_share == placement::HotItemsConfig{}.hot_share);
+}
+
+}  // namespace placement_config_test
+}  // namespace troupe::deploy
