@@ -38,7 +38,7 @@ TEST_CASE("plan sender: a missing block is pulled from another holder while that
   b.hold_block(flight, SegmentKind::item, {2});
   CHECK(b.send(flight, 1).blocks[0].at == 2);
   CHECK(b.send(flight, 2).blocks[0].at == 0);  // it is there
-  b.pull_cost.note(1, 1'000'000);
+  b.pull_cost.note(1, 1'000'000, 1);
   CHECK(b.send(flight, 1).blocks[0].at == 0);
 }
 
