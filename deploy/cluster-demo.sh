@@ -98,6 +98,10 @@ requests=$demo/world/requests.jsonl
 at_front rank --requests "$requests" --data "$demo/world" --users 2 --rounds 2
 
 echo
+echo "Where items are (pool.placement: auto, the default: each on one worker, hot ones on all):"
+at_front status | grep -E ' (placement|items_hot|hot_share|link_speed) '
+
+echo
 echo "Ranking for 200 users while worker-1 is killed:"
 at_front rank --requests "$requests" --users 200 --rounds 2 --costs-only >"$data/rank.txt" &
 ranking=$!
