@@ -70,6 +70,9 @@ std::uint64_t item_pages(const ServedModel& model) {
 // Accesses that routers count for Algorithm 1. An item with fewer than 8 of them is not hot.
 constexpr std::uint32_t counted_accesses = 262'144;
 
+// Silence of a worker after which others stand in for its items: 30 s by default.
+constexpr std::int64_t heartbeats_to_away = 150;
+
 // On a single node, and where no item blocks are looked up, `auto` assigns nothing.
 void place_items(router::RouterConfig& c, const ServedModel& model, const NodeRoles& roles) {
   const PoolSettings& settings = model.config.pool;
@@ -79,6 +82,7 @@ void place_items(router::RouterConfig& c, const ServedModel& model, const NodeRo
   c.places = item_places(c.placement, roles.workers);
   const std::optional<double> hot_share = hot_share_of(settings.hot_share);
   router::RefreshConfig& refresh = c.precompute.refresh;
+  refresh.away_after = {heartbeats_to_away * c.heartbeat.us};
   if (hot_share) refresh.hot_share = *hot_share;
   refresh.replication = {.on = decides && is_needed && !hot_share,
                          .page_tokens = std::max(1U, model.facts.layout.page_tokens),

@@ -61,6 +61,13 @@ TEST_CASE("router config: auto assigns nothing on a single node, or where no ite
   CHECK_FALSE(c.precompute.refresh.replication.on);
 }
 
+TEST_CASE("router config: others stand in for a worker that is silent for 150 heartbeats") {
+  Small model;
+  CHECK(router_config(model, among).precompute.refresh.away_after == router::RefreshConfig{}.away_after);
+  model.config.set("cluster.heartbeat", "40ms");
+  CHECK(router_config(model, among).precompute.refresh.away_after == Duration{6'000'000});
+}
+
 TEST_CASE("router config: with another placement than auto, a hot item has a share of 0.001") {
   Small model;
   model.config.set("pool.placement", "hash");

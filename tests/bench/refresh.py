@@ -7,6 +7,7 @@ worker is killed; the worker returns.
   tests/bench/refresh.py --model RANKER --data GAMES [--troupe build/deploy/troupe] [--workers 3] [--rate 100]
                          [--json FILE]
   tests/bench/refresh.py --short      # the demo world, without time windows: for ctest
+  tests/bench/refresh.py --auto …     # pool.placement: auto, the default, instead of a plan
 
 One node has the router and the cache-meta, the others are workers; all use the loopback. `troupe-lab plan`
 assigns items. Requests are sent when due, whatever the outcome of others, through the public HTTP server.
@@ -216,7 +217,7 @@ def settings_of(world, plan, block_tokens, room):
     return [
         f"model: {{directory: {world.model}{member_of(world.model)}}}",
         f"pool: {{memory: {memory}B, page_tokens: {block_tokens}, item_share: {ITEM_SHARE}, "
-        f"placement: {plan.file}}}",
+        f"placement: {plan.setting}}}",
         "inference: {executors: 1, cores: 1}",
         "router: {policy: item, deadline: 5s, deadline_max: 10s}",
     ]
@@ -264,7 +265,7 @@ def run_part(options, world, plan, folder, room, act):
 
 def run(options, folder):
     world = World(options.data, options.model)
-    plan = Plan(options.troupe, world, options.workers, folder)
+    plan = Plan(options.troupe, world, options.workers, folder, options.auto)
     tight, roomy = folder / "tight", folder / "roomy"
     tight.mkdir(), roomy.mkdir()
     parts = [
@@ -295,6 +296,7 @@ def parse():
     parser.add_argument("--rate", type=float, default=100, help="requests a second")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--short", action="store_true")
+    parser.add_argument("--auto", action="store_true", help="pool.placement: auto instead of a plan")
     parser.add_argument("--json")
     options = parser.parse_args()
     options.lengths = {"warm": 5, "before": 15, "during": 5, "after": 15, "away": 35, "back": 10}

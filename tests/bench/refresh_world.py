@@ -10,6 +10,7 @@ import loopback
 CANDIDATES = 10  # items of a request
 NEW = "the-new-one"
 HOTTEST = 200
+HOTTEST_OF_AUTO = 30  # few enough that each is hot
 
 
 class World:
@@ -71,14 +72,21 @@ Owner = collections.namedtuple("Owner", "node is_new")
 
 
 class Plan:
-    """The assignment of items that `troupe-lab plan` makes."""
+    """The assignment of items that `troupe-lab plan` makes.
 
-    def __init__(self, troupe, world, workers, folder):
+    auto: that of pool.placement: auto, which is by hash. Then the most popular items stand for those that
+    are on all workers.
+    """
+
+    def __init__(self, troupe, world, workers, folder, auto=False):
         self.lab, self.folder = f"{troupe}-lab", pathlib.Path(folder)
         self.nodes = ",".join(str(i + 2) for i in range(workers))
         self.file = self.folder / "plan.json"
-        plan = self._plan("hrcs", world.data, self.file)
+        plan = self._plan("hash" if auto else "hrcs", world.data, self.file)
         self.everywhere, self.shards = plan["everywhere"], plan["shards"]
+        self.setting = "auto" if auto else self.file
+        if auto:
+            self.everywhere = [item for item, _ in world.counts.most_common(HOTTEST_OF_AUTO)]
         if len(self.everywhere) < CANDIDATES or plan["nowhere"]:
             raise RuntimeError(
                 f"the plan has {len(self.everywhere)} items everywhere, {len(plan['nowhere'])} nowhere; "
@@ -109,7 +117,7 @@ class Plan:
 
     def coldest(self, world):
         """Returns an item that is on one worker and hardly requested, and that worker."""
-        node = min(self.shards)
+        node = next(node for node in sorted(self.shards) if self.shards[node])
         return min(sorted(self.shards[node]), key=lambda item: world.counts[item]), Owner(int(node), False)
 
     def hottest(self, world):
