@@ -31,7 +31,8 @@ int run_prototypes(const PrototypesOptions& options) {
             << " tokens: " << share(report.made.covered) << " have a prototype, with cosine "
             << fixed(report.made.cosine, 4) << " in the mean; " << share(report.made.never)
             << " are always computed.\n"
-            << "Keys and values are means over " << report.computed << " histories.\n";
+            << "Keys and values are means over " << report.computed << " histories.\n"
+            << "The look-up table has " << report.runs << " runs of positions.\n";
   return 0;
 }
 
@@ -57,6 +58,12 @@ void add_prototypes(Command app) {
       .comma_separated();
   command.add_option("--most", made.prototypes_max, "Maximum number of prototypes")
       .between(1, 1 << 24)
+      .default_shown();
+  command
+      .add_option("--runs", made.runs_max,
+                  "Maximum number of runs in the look-up table (a token at consecutive positions that have "
+                  "one prototype), the most frequent tokens first; other tokens are hashed")
+      .between(0, 1 << 28)
       .default_shown();
   command.add_option("--cosine", made.cosine_min, "Minimum cosine between a token and its prototype, -1 to 1")
       .between(-1.0, 1.0)

@@ -14,7 +14,7 @@ class ModelPrototypeSet final : public PrototypeSet {
   ModelPrototypeSet(std::shared_ptr<const kernels::Prototypes> prototypes, std::string model_version)
       : prototypes_(std::move(prototypes)), model_version_(std::move(model_version)) {}
   bool has_prototype(Token token, std::uint32_t position) const override {
-    return prototypes_->nearest(token, position).has_value();
+    return prototypes_->find(token, position).has_value();
   }
   const std::string& checksum() const override { return prototypes_->checksum(); }
   const std::string& model_version() const override { return model_version_; }

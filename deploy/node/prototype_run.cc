@@ -152,7 +152,7 @@ PrototypeReport make_prototypes(const PrototypeRun& run) {
                    });
     progress.at(i + 1);
   }
-  maker.write(run.out);
+  report.runs = maker.write(run.out);
   report.made = maker.report();
   return report;
 }

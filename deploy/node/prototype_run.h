@@ -22,6 +22,7 @@ struct PrototypeRun {
 struct PrototypeReport {
   kernels::PrototypeMaker::Report made;
   std::size_t histories = 0, computed = 0;
+  std::size_t runs = 0;  // of the file's look-up table
 };
 // Throws ImportError, LoadError, std::invalid_argument.
 PrototypeReport make_prototypes(const PrototypeRun& run);

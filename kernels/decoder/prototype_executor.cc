@@ -51,10 +51,10 @@ std::vector<std::uint32_t> PrototypeExecutor::find(const Plan& plan, const Repai
   const Segment& own = plan.segments[reused.segment];
   std::vector<std::uint32_t> numbers;
   for (std::size_t t = 0; t < own.tokens.size(); ++t) {
-    const auto match = prototypes_->nearest(
+    const auto number = prototypes_->find(
         own.tokens[t], static_cast<std::uint32_t>(own.start) + static_cast<std::uint32_t>(t));
-    if (!match) break;
-    numbers.push_back(match->number);
+    if (!number) break;
+    numbers.push_back(*number);
   }
   return numbers;
 }

@@ -1,6 +1,5 @@
 // Finds and makes prototypes: keys and values that stand for similar tokens of many users'
-// histories (RcLLM §III-B). A hash of random hyperplanes finds the nearest prototype of a token at
-// a position.
+// histories (RcLLM §III-B).
 #include "kernels/decoder/prototypes.h"
 
 #include <algorithm>
@@ -9,17 +8,9 @@
 
 #include "kernels/base/check.h"
 #include "kernels/base/float_formats.h"
-#include "kernels/base/hash.h"
-#include "kernels/checkpoint/random_values.h"
 
 namespace troupe::kernels {
 namespace {
-
-double dot(std::span<const float> a, std::span<const float> b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += double(a[i]) * b[i];
-  return sum;
-}
 
 // Rotates one head's key of a token by a number of positions.
 void rotate(std::span<double> key, const std::vector<double>& frequencies, double positions) {
@@ -31,78 +22,42 @@ void rotate(std::span<double> key, const std::vector<double>& frequencies, doubl
   }
 }
 
-void store(KvFormat format, std::byte* at, double number) {
-  const auto value = static_cast<float>(number);
+// Stores one head's key or value in the pages' format.
+void store(KvFormat format, std::span<const float> row, std::byte* to) {
   if (format == KvFormat::f32) {
-    std::memcpy(at, &value, sizeof value);
+    std::memcpy(to, row.data(), row.size_bytes());
     return;
   }
-  const std::uint16_t narrow = format == KvFormat::f16 ? to_f16(value) : to_bf16(value);
-  std::memcpy(at, &narrow, sizeof narrow);
+  for (const float number : row) {
+    const std::uint16_t narrow = format == KvFormat::f16 ? to_f16(number) : to_bf16(number);
+    std::memcpy(to, &narrow, sizeof narrow);
+    to += sizeof narrow;
+  }
 }
 
 }  // namespace
 
-std::vector<float> PositionalEmbedding::direction(Token token, std::uint32_t position) const {
-  TROUPE_CHECK(token >= 0 && (std::size_t(token) + 1) * hidden_ <= table_.size(),
-               "prototypes: expected a token of the vocabulary");
-  const std::span<const float> row = table_.subspan(std::size_t(token) * hidden_, hidden_);
-  std::vector<float> made(width());
-  const double length = std::sqrt(dot(row, row));
-  const double share = length > 0 ? std::sqrt(1 - place_weight_) / length : 0;
-  for (std::size_t i = 0; i < row.size(); ++i) made[i] = static_cast<float>(row[i] * share);
-  const double wave = std::sqrt(place_weight_ / (waves / 2));
-  for (std::uint32_t i = 0; i < waves / 2; ++i) {
-    const double angle = position * std::pow(1'000.0, -double(i) / (waves / 2));
-    made[row.size() + 2 * i] = static_cast<float>(wave * std::cos(angle));
-    made[row.size() + 2 * i + 1] = static_cast<float>(wave * std::sin(angle));
-  }
-  return made;
-}
-
-HashTables::HashTables(std::uint32_t width, const PrototypeOptions& options)
-    : width_(width), planes_(options.planes), tables_(options.tables) {
-  normals_.resize(std::size_t{options.tables} * planes_ * width_);
-  for (std::size_t i = 0; i < normals_.size(); ++i)
-    normals_[i] = nearly_normal(spread(options.seed + spread(i)));
-}
-
-std::uint32_t HashTables::bucket(std::span<const float> direction, std::uint32_t table) const {
-  std::uint32_t bits = 0;
-  for (std::uint32_t plane = 0; plane < planes_; ++plane) {
-    const float* const normal = &normals_[(std::size_t{table} * planes_ + plane) * width_];
-    bits = bits << 1 | (dot(direction, {normal, width_}) >= 0 ? 1 : 0);
-  }
-  return bits;
-}
-
-void HashTables::add(std::span<const float> direction, std::uint32_t number) {
-  TROUPE_CHECK(directions_.size() == std::size_t{number} * width_,
-               "hash tables: expected numbers in ascending order without gaps");
-  directions_.insert(directions_.end(), direction.begin(), direction.end());
-  for (std::uint32_t table = 0; table < tables_.size(); ++table)
-    tables_[table][bucket(direction, table)].push_back(number);
-}
-
-std::optional<HashTables::Neighbour> HashTables::nearest(std::span<const float> direction) const {
-  std::optional<Neighbour> best;
-  for (std::uint32_t table = 0; table < tables_.size(); ++table) {
-    const auto at = tables_[table].find(bucket(direction, table));
-    if (at == tables_[table].end()) continue;
-    for (const std::uint32_t number : at->second) {
-      const auto cosine =
-          static_cast<float>(dot(direction, {&directions_[std::size_t{number} * width_], width_}));
-      if (!best || cosine > best->cosine || (cosine == best->cosine && number < best->number))
-        best = {number, cosine};
-    }
-  }
-  return best;
-}
-
-std::optional<Prototypes::Match> Prototypes::nearest(Token token, std::uint32_t position) const {
-  if (never_[static_cast<std::size_t>(token)] != std::byte{0}) return std::nullopt;
+std::optional<HashTables::Neighbour> Prototypes::nearest(Token token, std::uint32_t position) const {
+  if (is_never(token)) return std::nullopt;
   const auto found = hash_->nearest(embedding_->direction(token, position));
   return found && found->cosine >= cosine_min_ ? found : std::nullopt;
+}
+
+Prototypes::Match Prototypes::match(Token token, std::uint32_t position) const {
+  const auto matched = [](std::uint32_t result, bool by_table) {
+    return result == no_prototype ? Match{{}, by_table} : Match{result, by_table};
+  };
+  if (is_never(token)) return {};
+  if (const auto result = table_.find(token, position)) return matched(*result, true);
+  if (const auto result = hashed_->find(token, position)) return matched(*result, false);
+  const auto found = nearest(token, position);
+  const std::uint32_t result = found ? found->number : no_prototype;
+  hashed_->keep(token, position, result);
+  return matched(result, false);
+}
+
+float Prototypes::cosine(Token token, std::uint32_t position, std::uint32_t prototype) const {
+  return hash_->cosine(embedding_->direction(token, position), prototype);
 }
 
 std::span<const float> Prototypes::row(std::uint32_t prototype) const {
@@ -128,21 +83,29 @@ void Prototypes::fill(const KvLayout& layout, std::span<const std::uint32_t> pro
     fetched.resize(numbers.size() * columns());
     rows->fetch(numbers, fetched.data());
   }
-  std::vector<double> vector(layout.head_dim);
+  const RotateKeys& rotate_keys = *realigning().of_format[static_cast<std::size_t>(KvFormat::f32)];
+  std::vector<float> rotated(layout.head_dim);
+  KeyRotation further;  // of a position behind those that are kept
   for (std::size_t t = 0; t < prototypes.size(); ++t) {
-    const float* from = rows ? &fetched[t * columns()] : row(prototypes[t]).data();
+    std::span<const float> left =
+        rows ? std::span<const float>(fetched).subspan(t * columns(), columns()) : row(prototypes[t]);
+    const std::int64_t position = start + static_cast<std::int64_t>(t);
+    const bool is_kept = position >= 0 && static_cast<std::size_t>(position) < rotations_.size();
+    const KeyRotation& rotation = is_kept ? rotations_[static_cast<std::size_t>(position)]
+                                          : (further = make_rotation(frequencies_, position));
+    std::byte* const page = pages[t / layout.page_tokens] + t % layout.page_tokens * layout.vector_bytes();
     for (std::uint32_t layer = 0; layer < layout.layers; ++layer)
-      for (std::uint32_t head = 0; head < layout.kv_heads; ++head)
-        for (const bool value : {false, true}) {
-          std::copy_n(from, vector.size(), vector.begin());
-          from += vector.size();
-          if (!value) rotate(vector, frequencies_, double(start) + double(t));
-          std::byte* const to = pages[t / layout.page_tokens] +
-                                (value ? layout.values(layer, head) : layout.keys(layer, head)) +
-                                t % layout.page_tokens * layout.vector_bytes();
-          for (std::size_t i = 0; i < vector.size(); ++i)
-            store(layout.format, to + i * value_bytes(layout.format), vector[i]);
+      for (std::uint32_t head = 0; head < layout.kv_heads; ++head) {
+        std::span<const float> key = left.first(rotated.size());
+        if (!rotation.cosines.empty()) {
+          rotate_keys(std::as_bytes(key).data(), std::as_writable_bytes(std::span(rotated)).data(), 1,
+                      key.size(), rotation.cosines.data(), rotation.sines.data());
+          key = rotated;
         }
+        store(layout.format, key, page + layout.keys(layer, head));
+        store(layout.format, left.subspan(rotated.size(), rotated.size()), page + layout.values(layer, head));
+        left = left.subspan(2 * rotated.size());
+      }
   }
 }
 
@@ -176,7 +139,7 @@ void PrototypeMaker::settle() {
     ++report_.places;
     const std::vector<float> direction = embedding_.direction(place.first, place.second);
     auto found = hash_.nearest(direction);
-    if (!found || found->cosine < options_.cosine_min) {
+    if (!found || found->cosine < static_cast<float>(options_.cosine_min)) {
       if (drafts_.size() >= options_.prototypes_max) continue;
       found = {static_cast<std::uint32_t>(drafts_.size()), 1.0f};
       hash_.add(direction, found->number);
@@ -195,7 +158,7 @@ void PrototypeMaker::take(Token token, std::uint32_t position, const KvLayout& l
   TROUPE_CHECK(layout.format == KvFormat::f32, "prototypes: expected keys and values of 32 bits");
   if (never_.at(static_cast<std::size_t>(token)) != 0) return;
   const auto found = hash_.nearest(embedding_.direction(token, position));
-  if (!found || found->cosine < options_.cosine_min) return;
+  if (!found || found->cosine < static_cast<float>(options_.cosine_min)) return;
   PrototypeDraft& made = drafts_[found->number];
   const std::size_t width = layout.head_dim;
   made.sums.resize(std::size_t{layout.layers} * layout.kv_heads * 2 * width);

@@ -3,8 +3,9 @@
 // histories, with keys and values of all layers that are used for every similar token. Similarity
 // is the cosine of two directions. A direction is a token's row of the embedding joined with waves
 // of its position, so the same word far away counts as another token (the paper's position-aware
-// embedding, whose form it leaves open). A hash of random hyperplanes (several tables, seeded)
-// finds the nearest prototype without comparing all. A prototype below the minimum cosine does not
+// embedding, whose form it leaves open). A table has the nearest prototype of every token that was
+// seen when they were made (prototype_table.h). For other tokens a hash of random hyperplanes
+// (prototype_hash.h) finds it without comparing all. A prototype below the minimum cosine does not
 // match.
 //
 // Prototypes are made once for a model, from histories (PrototypeMaker): the most frequent tokens
@@ -16,67 +17,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "kernels/checkpoint/embedding_table.h"
 #include "kernels/checkpoint/mapped_file.h"
 #include "kernels/checkpoint/model.h"
+#include "kernels/decoder/prototype_hash.h"
+#include "kernels/decoder/prototype_table.h"
 #include "kernels/executor/executor.h"
 #include "kernels/operations/kv_layout.h"
+#include "kernels/operations/realign.h"
 
 namespace troupe::kernels {
-
-struct PrototypeOptions {
-  std::uint32_t tables = 8, planes = 12;  // of the hash: 1 to 64, 1 to 24
-  std::uint64_t seed = 1;
-  double position_weight = 0.2;  // share of the position in the squared length of a token's direction: 0 to 1
-  double cosine_min = 0.9;       // minimum cosine of a token and its prototype: −1 to 1
-  std::uint32_t prototypes_max = 65'536;
-};
-
-// Computes the direction of a token at a position, with length one.
-class PositionalEmbedding {
- public:
-  static constexpr std::uint32_t waves = 16;
-  // `table` is [vocabulary][hidden] and must outlive this object.
-  PositionalEmbedding(std::span<const float> table, std::uint32_t hidden, double position_weight)
-      : table_(table), hidden_(hidden), place_weight_(position_weight) {}
-  std::uint32_t width() const { return hidden_ + waves; }
-  std::vector<float> direction(Token token, std::uint32_t position) const;
-
- private:
-  const std::span<const float> table_;
-  const std::uint32_t hidden_;
-  const double place_weight_;
-};
-
-// Finds directions that are on the same side of all hyperplanes of a table.
-class HashTables {
- public:
-  HashTables(std::uint32_t width, const PrototypeOptions& options);
-  void add(std::span<const float> direction, std::uint32_t number);
-  // The candidate of the largest cosine; the lowest number among equals.
-  struct Neighbour {
-    std::uint32_t number = 0;
-    float cosine = 0;
-  };
-  std::optional<Neighbour> nearest(std::span<const float> direction) const;
-
- private:
-  std::uint32_t bucket(std::span<const float> direction, std::uint32_t table) const;
-
-  const std::uint32_t width_, planes_;
-  std::vector<float> normals_;     // [table][plane][width]
-  std::vector<float> directions_;  // [number][width]
-  std::vector<std::unordered_map<std::uint32_t, std::vector<std::uint32_t>>> tables_;
-};
 
 class Prototypes {
  public:
@@ -89,10 +45,20 @@ class Prototypes {
   const std::string& checksum() const {
     return checksum_;
   }  // part of the names of blocks made of these prototypes
-  using Match = HashTables::Neighbour;
-  // Returns the prototype of a token at this position of the prompt; none: the token must be
-  // computed.
-  std::optional<Match> nearest(Token token, std::uint32_t position) const;
+  // The prototype of a token at a position of the prompt, and how it was found.
+  struct Match {
+    std::optional<std::uint32_t> prototype;  // nullopt: the token must be computed
+    bool by_table = false;                   // looked up, not hashed
+  };
+  Match match(Token token, std::uint32_t position) const;
+  std::optional<std::uint32_t> find(Token token, std::uint32_t position) const {
+    return match(token, position).prototype;
+  }
+  // Returns the same by hashing alone, with the cosine.
+  std::optional<HashTables::Neighbour> nearest(Token token, std::uint32_t position) const;
+  // Returns the cosine of a token at a position and a prototype.
+  float cosine(Token token, std::uint32_t position, std::uint32_t prototype) const;
+  const PrototypeTable& table() const { return table_; }
 
   // Fills `pages` with the keys and values of a block whose tokens have these prototypes, as if it
   // had been computed with its first token at `start`. Reads them through `rows` (PrototypeRows or
@@ -105,6 +71,8 @@ class Prototypes {
   std::span<const float> row(std::uint32_t prototype) const;
 
  private:
+  bool is_never(Token token) const { return never_[static_cast<std::size_t>(token)] != std::byte{0}; }
+
   MappedFile file_;
   const DecoderConfig config_;
   std::uint32_t count_ = 0;
@@ -112,9 +80,12 @@ class Prototypes {
   std::string checksum_;
   const float* kv_ = nullptr;  // [prototype][columns()]
   float cosine_min_ = 0;
+  PrototypeTable table_;
   std::unique_ptr<PositionalEmbedding> embedding_;
   std::unique_ptr<HashTables> hash_;
+  std::unique_ptr<HashedTokens> hashed_;  // results for tokens that the table does not cover
   std::vector<double> frequencies_;
+  std::vector<KeyRotation> rotations_;  // of keys at the first positions, where blocks are
 };
 
 // The prototypes' keys and values as a table whose rows a pass fetches, so that a cache can be put
@@ -151,9 +122,9 @@ class PrototypeMaker {
   // numbers.
   void take(Token token, std::uint32_t position, const KvLayout& layout, std::span<std::byte* const> pages,
             std::size_t index);
-  // Writes the file, without prototypes that got no keys and values. Throws LoadError if it cannot
-  // be written.
-  void write(const std::filesystem::path& file) const;
+  // Writes the file, without prototypes that got no keys and values, and with the table of all
+  // tokens that were seen. Throws LoadError if it cannot be written. Returns the table's runs.
+  std::size_t write(const std::filesystem::path& file) const;
 
   struct Report {
     std::uint64_t tokens = 0, never = 0,
@@ -178,7 +149,7 @@ class PrototypeMaker {
   PositionalEmbedding embedding_;
   HashTables hash_;
   std::vector<double> frequencies_;
-  std::map<std::pair<Token, std::uint32_t>, std::uint64_t> counts_;
+  TokenCounts counts_;
   std::vector<PrototypeDraft> drafts_;
   Report report_;
 };

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "kernels/base/float_formats.h"
+#include "kernels/checkpoint/version_hash.h"
 #include "kernels/decoder/decoder.h"
 #include "kernels/testing/small_decoder_test.h"
 #include "kernels/testing/test_folder.h"
@@ -150,9 +151,11 @@ TEST_CASE("prototypes: identifiers and separators never get a prototype, however
   const TestFolder folder;
   maker.write(folder.path() / "p");
   const Prototypes prototypes(folder.path() / "p", history.model.config, history.model.version);
-  CHECK(prototypes.nearest(17, 2));
-  CHECK_FALSE(prototypes.nearest(9, 5));
-  CHECK_FALSE(prototypes.nearest(9, 100));
+  CHECK(prototypes.find(17, 2));
+  for (const std::uint32_t position : {5u, 100u}) {
+    CHECK_FALSE(prototypes.nearest(9, position));
+    CHECK_FALSE(prototypes.find(9, position));
+  }
 }
 
 struct CountingRows final : EmbeddingTable {
@@ -179,10 +182,11 @@ TEST_CASE("prototypes: a history made of its own prototypes equals the computed 
     const auto match = prototypes.nearest(history.tokens[t], History::start + t);
     REQUIRE(match);
     CHECK(match->cosine == doctest::Approx(1));
+    CHECK(prototypes.cosine(history.tokens[t], History::start + t, match->number) == match->cosine);
     numbers.push_back(match->number);
   }
-  CHECK_FALSE(prototypes.nearest(40, 3));
-  CHECK_FALSE(prototypes.nearest(history.tokens[0], 200));
+  CHECK_FALSE(prototypes.find(40, 3));
+  CHECK_FALSE(prototypes.find(history.tokens[0], 200));
 
   // As a block at 0 that is reused where the history is, with nothing of it computed.
   const std::vector<std::byte*> block = history.allocate_pages(numbers.size());
@@ -275,6 +279,155 @@ TEST_CASE("prototypes: a prototype has the mean of its tokens, and numbers are n
                                                   : from_bf16(narrow);
     CHECK(found == doctest::Approx(mean).epsilon(format == KvFormat::bf16 ? 0.01 : 1e-3));
   }
+}
+
+TEST_CASE("prototypes: the table equals hashing for every token and position that it covers") {
+  History history;
+  const TestFolder folder;
+  for (const double weight : {0.0, 0.2, 0.5})
+    for (const double cosine_min : {0.5, 0.9}) {
+      CAPTURE(weight);
+      CAPTURE(cosine_min);
+      PrototypeMaker maker = history.made({.position_weight = weight, .cosine_min = cosine_min});
+      maker.write(folder.path() / "p");
+      const Prototypes prototypes(folder.path() / "p", history.model.config, history.model.version);
+      const PrototypeTable& table = prototypes.table();
+      // Every position is like all others if it has no weight.
+      CHECK(table.first == (weight == 0 ? 0 : History::start));
+      CHECK(table.end ==
+            (weight == 0 ? history.model.config.positions_max : History::start + history.tokens.size()));
+      std::size_t by_table = 0, without = 0;
+      for (Token token = 0; token < Token(history.model.config.vocabulary); ++token)
+        for (std::uint32_t position = 0; position < 20; ++position) {
+          const Prototypes::Match match = prototypes.match(token, position);
+          const auto hashed = prototypes.nearest(token, position);
+          CHECK(match.prototype == (hashed ? std::optional(hashed->number) : std::nullopt));
+          CHECK(prototypes.find(token, position) == match.prototype);  // again, from the newest results
+          const bool seen = std::ranges::count(history.tokens, token) > 0;
+          CHECK(match.by_table == (seen && position >= table.first && position < table.end));
+          by_table += match.by_table && match.prototype;
+          without += match.by_table && !match.prototype;
+        }
+      CHECK(by_table >= history.tokens.size());
+      if (weight == 0.5 && cosine_min == 0.9) CHECK(without > 0);
+    }
+}
+
+TEST_CASE("prototypes: the table keeps whole tokens, the most frequent first, within its bound") {
+  const DecoderModel model = random_decoder(small_config(), 5);
+  const PrototypeOptions options{.position_weight = 0.5, .runs_max = 5};
+  const PositionalEmbedding embedding(model.weights.embedding.values, model.config.hidden, 0.5);
+  HashTables hash(embedding.width(), options);
+  hash.add(embedding.direction(7, 20), 0);
+  hash.add(embedding.direction(9, 20), 1);
+  const TokenCounts counts{{{7, 20}, 2}, {{9, 1}, 1}, {{9, 40}, 2}, {{11, 30}, 1}};
+  const auto made = [&](std::uint32_t runs_max) {
+    PrototypeOptions bounded = options;
+    bounded.runs_max = runs_max;
+    return make_prototype_table(counts, embedding, hash, bounded, model.config.vocabulary,
+                                model.config.positions_max);
+  };
+  const PrototypeTableDraft all = made(1'000);
+  CHECK(all.first == 1);
+  CHECK(all.end == 41);
+  CHECK(all.view().fault(2) == "");
+  CHECK(all.view().find(7, 20) == 0);
+  CHECK(all.view().find(9, 20) == 1);
+  CHECK(all.view().find(9, 40) == no_prototype);
+  CHECK(all.view().find(11, 40) == no_prototype);
+  CHECK_FALSE(all.view().find(7, 0));
+  CHECK_FALSE(all.view().find(7, 41));
+  CHECK_FALSE(all.view().find(8, 20));
+  const auto runs_of = [&](Token token) { return all.starts[token + 1] - all.starts[token]; };
+  CHECK(runs_of(7) == 3);
+  CHECK(runs_of(9) == 3);
+  CHECK(runs_of(11) == 1);
+  for (const std::uint32_t runs_max : {0u, 2u, 3u, 5u, 6u, 7u}) {
+    CAPTURE(runs_max);
+    const PrototypeTableDraft some = made(runs_max);
+    CHECK(some.runs.size() <= runs_max);
+    CHECK(some.view().find(9, 20).has_value() == (runs_max >= 3));
+    CHECK(some.view().find(7, 20).has_value() == (runs_max >= 6));
+    CHECK(some.view().find(11, 20).has_value() == (runs_max >= 7));
+  }
+}
+
+TEST_CASE("prototypes: results of hashing are kept until newer ones take their entry") {
+  HashedTokens hashed;
+  CHECK_FALSE(hashed.find(0, 0));
+  hashed.keep(3, 4, 5);
+  hashed.keep(4, 3, no_prototype);
+  CHECK(hashed.find(3, 4) == 5);
+  CHECK(hashed.find(4, 3) == no_prototype);
+  CHECK_FALSE(hashed.find(3, 5));
+  for (std::uint32_t i = 0; i < 500'000; ++i) hashed.keep(100, i, i);
+  CHECK_FALSE(hashed.find(3, 4));
+  for (std::uint32_t i = 0; i < 500'000; ++i) {
+    const auto found = hashed.find(100, i);
+    if (found && *found != i) FAIL("another token's result");
+  }
+  CHECK(hashed.find(100, 499'999) == 499'999);
+}
+
+TEST_CASE("prototypes: a scalar product of any length equals the one of 64-bit numbers") {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  for (std::size_t length = 0; length < 70; ++length) {
+    std::vector<float> a(length), b(length);
+    double sum = 0;
+    for (std::size_t i = 0; i < length; ++i)
+      a[i] = normal(random), b[i] = normal(random), sum += double(a[i]) * b[i];
+    CHECK(dot(a, b) == doctest::Approx(sum).epsilon(1e-5));
+  }
+}
+
+// Replaces numbers of a file, and its checksum.
+std::string with_number(std::string whole, std::size_t at, std::uint32_t number) {
+  std::memcpy(whole.data() + at, &number, sizeof number);
+  VersionHash hash;
+  hash.part(std::as_bytes(std::span(whole)).first(whole.size() - 64));
+  return whole.replace(whole.size() - 64, 64, hash.hex());
+}
+
+TEST_CASE(
+    "prototypes: a table that is not sound, and a file of the former format, are refused by what is wrong") {
+  History history;
+  const TestFolder folder;
+  const std::size_t runs = history.made({.position_weight = 0.5}).write(folder.path() / "p");
+  REQUIRE(runs > history.tokens.size());
+  const std::string whole = folder.read("p");
+  const auto error = [&](const std::string& bytes) {
+    folder.write("x", bytes);
+    return load_error_of(
+        [&] { Prototypes(folder.path() / "x", history.model.config, history.model.version); });
+  };
+  const auto expect = [&](std::size_t at, std::uint32_t number, const char* text) {
+    const std::string found = error(with_number(whole, at, number));
+    CAPTURE(found);
+    CHECK(found.find(text) != std::string::npos);
+    CHECK(found.find("; expected ") != std::string::npos);
+  };
+  const std::size_t head = 8 + 64 + 8 * 4 + 8 + 16, runs_at = whole.size() - 64 - (runs * 8 + 63) / 64 * 64,
+                    starts_bytes = (std::size_t{history.model.config.vocabulary} + 1) * 4,
+                    starts_at = runs_at - (starts_bytes + 63) / 64 * 64;
+  const std::uint32_t positions = history.model.config.positions_max;
+  CHECK(error(with_number(whole, head + 12, 0)) == "");  // changes nothing
+  expect(head, 9, "has a table for positions 9 to 8");
+  expect(head, 8, "has a table for positions 8 to 8");
+  expect(head + 4, positions + 1, "has a table for positions 1 to ");
+  expect(head + 8, 1u << 29, "has a table of 536870912 runs");
+  expect(head + 8, static_cast<std::uint32_t>(runs) + 100, " bytes");
+  expect(starts_at, 1, "the table's start of token 0 is 1");
+  expect(starts_at + 8, 0x7fffffff, "the table's start of token 2 is 2147483647");
+  expect(starts_at + starts_bytes - 4, 0, "the table's start of token ");
+  expect(runs_at, 0, "the table's runs of token 3 have position 0");
+  expect(runs_at, 2, "the table's runs of token 3 have position 2");
+  expect(runs_at + 8, positions, "have position ");
+  expect(runs_at + 4, 7, "the table's runs of token 3 have prototype 7; expected less than 7");
+  std::string former = whole;
+  former[7] = '1';
+  CHECK(error(former).find("is a file of prototypes of format \"1\"; expected format \"2\"; make it again") !=
+        std::string::npos);
 }
 
 TEST_CASE(
