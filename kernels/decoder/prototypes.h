@@ -45,6 +45,8 @@ class Prototypes {
   const std::string& checksum() const {
     return checksum_;
   }  // part of the names of blocks made of these prototypes
+  // Returns true if the token never has a prototype.
+  bool is_never(Token token) const { return never_[static_cast<std::size_t>(token)] != std::byte{0}; }
   // The prototype of a token at a position of the prompt, and how it was found.
   struct Match {
     std::optional<std::uint32_t> prototype;  // nullopt: the token must be computed
@@ -71,8 +73,6 @@ class Prototypes {
   std::span<const float> row(std::uint32_t prototype) const;
 
  private:
-  bool is_never(Token token) const { return never_[static_cast<std::size_t>(token)] != std::byte{0}; }
-
   MappedFile file_;
   const DecoderConfig config_;
   std::uint32_t count_ = 0;

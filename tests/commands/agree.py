@@ -284,6 +284,7 @@ def plans(all_, printed):
             *both,
             f"{run['operations to full']:.3f}",
             f"{run['cpu_ms']:.2f}",
+            f"{run['cpu to full']:.3f}",
             f"{run['nll']:.4f}",
         )
         if (

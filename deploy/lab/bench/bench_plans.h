@@ -66,7 +66,7 @@ class BlockBench {
 
   struct Run {
     std::vector<float> scores;
-    double seconds = 0;     // CPU time
+    double seconds = 0;     // CPU time to check the plan and to run it
     double operations = 0;  // of the layers in the CPU engine, two per multiply-add
   };
   Run run(const Plan& plan);

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <stdexcept>
+#include <string>
 
 #include "deploy/lab/bench/bench_plans.h"
 #include "kernels/base/thread_clock.h"
@@ -190,6 +192,8 @@ BlockBench::Run BlockBench::run(const Plan& plan) {
   fill_prefix(plan, request.kv);
   fill(plan, request.kv);
   const double begin = kernels::thread_cpu_seconds();
+  if (const std::string fault = decoder_.fault(plan); !fault.empty())
+    throw std::invalid_argument("a plan is not sound: " + fault);
   const kernels::Reply reply = decoder_.run({&request, 1}).at(0);
   Run run{.scores = scores_of(reply), .seconds = kernels::thread_cpu_seconds() - begin};
   run.operations = Operations(config_, plan, request.kv).count(reply.chosen);

@@ -12,6 +12,7 @@
 #include "deploy/lab/commands/command_bench.h"
 #include "deploy/models/model_prototypes.h"
 #include "deploy/reports/table.h"
+#include "kernels/base/thread_clock.h"
 #include "sim/base/quantile.h"
 
 namespace troupe::deploy {
@@ -34,7 +35,7 @@ struct VariantRun {
   PlanVariant variant;
   std::vector<EventScore> scores;
   std::vector<double> overlap;  // with the plain prompt's top items
-  std::vector<double> seconds;  // of each request
+  std::vector<double> seconds;  // of each request: to make its plan, to check it and to run it
   double operations = 0;
 };
 
@@ -140,7 +141,7 @@ void print_runs(std::ostream& out, const std::vector<VariantRun>& runs) {
   constexpr auto right = Table::Align::right;
   std::vector<Table::Column> columns{{"plan"}, {"selection"}, {"correction"}};
   for (const Measure& measure : measures) columns.push_back({measure.name, right});
-  for (const char* name : {"ndcg@10 to full", "overlap@10", "operations", "CPU ms", "nll"})
+  for (const char* name : {"ndcg@10 to full", "overlap@10", "operations", "CPU ms", "CPU to full", "nll"})
     columns.push_back({name, right});
   Table table(std::move(columns));
   const VariantRun& plain = plain_of(runs);
@@ -152,6 +153,7 @@ void print_runs(std::ostream& out, const std::vector<VariantRun>& runs) {
     cells.push_back(plus_minus(mean_of(run.overlap)));
     cells.push_back(fixed(run.operations / plain.operations, 3));
     cells.push_back(fixed(mean_ms(run.seconds), 2));
+    cells.push_back(fixed(mean_ms(run.seconds) / mean_ms(plain.seconds), 3));
     cells.push_back(fixed(summarize(run.scores).surprise.value, 4));
     table.row(std::move(cells));
   }
@@ -160,8 +162,9 @@ void print_runs(std::ostream& out, const std::vector<VariantRun>& runs) {
       << plain.scores.size()
       << " requests. +r %: r % of the tokens of reused blocks are recomputed with attention to all tokens "
          "before them.\n"
-      << "ndcg@10 to full, overlap@10 and operations are relative to " << plain.variant.name()
-      << " on the same requests; blocks were cached before.\n"
+      << "ndcg@10 to full, overlap@10, operations and CPU to full are relative to " << plain.variant.name()
+      << " on the same requests; blocks were cached before. CPU is the time to make a plan, to check it and "
+         "to run it.\n"
       << "Standard errors of " << plain.variant.name() << ": recall@10 "
       << fixed(mean_over(plain.scores, recall, 10).standard_error, 4) << ", ndcg@10 "
       << fixed(mean_over(plain.scores, ndcg, 10).standard_error, 4) << ".\n";
@@ -183,6 +186,7 @@ json to_json(const std::vector<VariantRun>& runs) {
     one["overlap@10"] = to_json(mean_of(run.overlap));
     one["operations to full"] = run.operations / plain.operations;
     one["cpu_ms"] = mean_ms(run.seconds);
+    one["cpu to full"] = mean_ms(run.seconds) / mean_ms(plain.seconds);
     one["cpu_ms p50"] = quantile_ms(run.seconds, 0.5);
     one["cpu_ms p99"] = quantile_ms(run.seconds, 0.99);
     std::vector<double> times;  // plain prompt's time / this plan's, by request
@@ -201,14 +205,35 @@ void run_event(BlockBench& bench, const RankEvents& events, const RankEvent& eve
   const Plan plain = plan_of(events.form, event, {&causal, {}});
   const std::vector<float> full = bench.run(plain).scores;
   for (VariantRun& run : runs) {
+    const double begin = kernels::thread_cpu_seconds();
     Plan plan = plan_of(events.form, event, run.variant);
+    const double planned = kernels::thread_cpu_seconds() - begin;
     if (run.variant.oracle && !plan.repair.reused_spans.empty()) plan = bench.with_oracle(plan, plain);
     const BlockBench::Run done = bench.run(plan);
     run.scores.push_back(judge_ranking(done.scores, event.truth));
     run.overlap.push_back(overlap_at_10(done.scores, full));
-    run.seconds.push_back(done.seconds);
+    run.seconds.push_back(planned + done.seconds);
     run.operations += done.operations;
   }
+}
+
+void print_coverage(std::ostream& out, const kernels::Prototypes& prototypes, const Coverage& coverage) {
+  const auto share = [&](std::uint64_t count) { return percent(coverage.share(count)); };
+  out << "Histories of all_blocks: " << prototypes.size() << " prototypes stand for "
+      << share(coverage.covered()) << " of their tokens, with cosine " << fixed(coverage.cosine, 4)
+      << " in the mean: " << share(coverage.by_table) << " by the table of " << prototypes.table().runs.size()
+      << " runs, " << share(coverage.by_hash) << " by hashing, for which " << share(coverage.hashed)
+      << " of the tokens are hashed.\n";
+}
+
+json to_json(const kernels::Prototypes& prototypes, const Coverage& coverage) {
+  return {{"prototypes", prototypes.size()},
+          {"runs", prototypes.table().runs.size()},
+          {"coverage", coverage.share(coverage.covered())},
+          {"by_table", coverage.share(coverage.by_table)},
+          {"by_hash", coverage.share(coverage.by_hash)},
+          {"hashed", coverage.share(coverage.hashed)},
+          {"cosine", coverage.cosine}};
 }
 
 int run_bench_plans(const PlanRunOptions& options) {
@@ -239,12 +264,8 @@ int run_bench_plans(const PlanRunOptions& options) {
   print_runs(out, runs);
   json all = to_json(runs);
   if (prototypes) {
-    const double share = static_cast<double>(coverage.covered) /
-                         static_cast<double>(std::max<std::uint64_t>(1, coverage.tokens));
-    out << "Histories of all_blocks: " << prototypes->size() << " prototypes stand for " << percent(share)
-        << " of their tokens, with cosine " << fixed(coverage.cosine, 4) << " in the mean.\n";
-    all["prototypes"] = {
-        {"prototypes", prototypes->size()}, {"coverage", share}, {"cosine", coverage.cosine}};
+    print_coverage(out, *prototypes, coverage);
+    all["prototypes"] = to_json(*prototypes, coverage);
   }
   if (!options.json.empty()) write_output(options.json, all.dump(2) + "\n");
   return 0;
