@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -17,8 +19,20 @@ struct World {
   std::uint8_t kept_of = 0;    // of 256 blocks
   std::uint32_t history = 20;  // in tokens
   double approximate = -1, usual = 0;
+  bool prototypes = false;
   placement::UnitCosts costs{.token_operations = 1};
   placement::Pace pace{.us_per_operation = 1};
+};
+
+// Prototypes for even tokens.
+class EvenTokens final : public PrototypeSet {
+ public:
+  bool has_prototype(Token token, std::uint32_t) const override { return token % 2 == 0; }
+  const std::string& checksum() const override { return checksum_; }
+  const std::string& model_version() const override { return model_; }
+
+ private:
+  const std::string checksum_ = "even", model_ = "model 1";
 };
 
 World draw_world(std::mt19937& random) {
@@ -27,6 +41,7 @@ World draw_world(std::mt19937& random) {
               .history = 1 + static_cast<std::uint32_t>(random() % 40)};
   constexpr double shares[] = {-1, 0, 0.1, 0.4, 1};
   world.approximate = shares[random() % std::size(shares)];
+  world.prototypes = random() % 2 == 0;
   if (random() % 2 == 0) world.usual = real(1);
   world.costs = {.token_operations = 1,
                  .pair_operations = real(0.1),
@@ -43,6 +58,7 @@ RankReply answered(const World& world, const std::string& policy) {
   config.form.interchangeable = config.form.arrangements;
   config.limits.request_tokens_max = 100;
   config.limits.approximate = world.usual;
+  if (world.prototypes) config.form.prototype_set = std::make_shared<EvenTokens>();
   config.budget = {100'000};
   config.costs = world.costs;
   config.pace = world.pace;
@@ -71,6 +87,7 @@ RankReply answered(const World& world, const std::string& policy) {
 TEST_CASE("planner: predicts at most the cost of each single-plan policy that the request allows") {
   std::mt19937 random(7);
   int approximate = 0, exact = 0;
+  std::map<std::string, int> plans;  // approximate ones
   for (int i = 0; i < 300; ++i) {
     const World world = draw_world(random);
     CAPTURE(i);
@@ -83,13 +100,19 @@ TEST_CASE("planner: predicts at most the cost of each single-plan policy that th
     if (allowed > 0)
       for (const char* name : {"blocks+30:tail:mean:layer2", "all_blocks+30:tail:mean:layer2"})
         policies.push_back(name);
+    if (allowed > 0 && world.prototypes) policies.push_back("all_blocks+30:tail:mean:layer2:prototypes");
     for (const std::string& policy : policies) {
       CAPTURE(policy);
       CHECK(chosen.timings.predicted <= answered(asked, policy).timings.predicted);
     }
     ++(chosen.approximate > 0 ? approximate : exact);
-    if (chosen.approximate > 0) CHECK((chosen.plan == "blocks" || chosen.plan == "all_blocks"));
+    if (chosen.approximate > 0) ++plans[chosen.plan];
   }
+  for (const auto& [plan, count] : plans) {
+    CAPTURE(plan);
+    CHECK((plan == "blocks" || plan == "all_blocks" || plan == "prototypes"));
+  }
+  CHECK(plans["prototypes"] > 0);
   CHECK(approximate > 30);
   CHECK(exact > 30);
 }

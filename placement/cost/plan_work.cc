@@ -70,6 +70,14 @@ std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan, std::uint3
   return computed;
 }
 
+std::uint64_t prototype_tokens(const kernels::Plan& plan) {
+  std::uint64_t tokens = 0;
+  for (const kernels::Repair::ReusedSpan& place : plan.repair.reused_spans)
+    if (place.of_prototypes && place.block < plan.segments.size())
+      tokens += plan.segments[place.block].tokens.size();
+  return tokens;
+}
+
 std::uint64_t search_steps(const kernels::Search& search) {
   constexpr std::uint64_t usual = 3;
   std::uint64_t longest = search.steps;

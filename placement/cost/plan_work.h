@@ -21,6 +21,10 @@ std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan);
 // counts 0. layers = 0: the number is unknown, and the first layers are not counted.
 std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan, std::uint32_t layers);
 
+// Returns the number of tokens whose keys and values come from prototypes (kernels/decoder/prototypes.h):
+// their rows are found, read and written into pages before the pass reads these.
+std::uint64_t prototype_tokens(const kernels::Plan& plan);
+
 // Returns the number of tokens of a search's paths. If only an index knows the paths, assumes the
 // usual length of semantic identifiers.
 std::uint64_t search_steps(const kernels::Search& search);

@@ -48,8 +48,10 @@ TEST_CASE("plan work: a repair counts chosen tokens fully and the others in the 
   plan.repair.exact_layers = 2;
   CHECK(tokens_computed(plan, 2) == Counts{4, 4, 3, 4});
   CHECK(tokens_computed(plan, 1) == Counts{4, 4, 4, 4});
+  CHECK(prototype_tokens(plan) == 0);
   plan.repair.reused_spans[1].of_prototypes = true;
   CHECK(tokens_computed(plan, 2) == Counts{4, 0, 3, 4});
+  CHECK(prototype_tokens(plan) == 4);
   plan.repair.reused_spans[1].of_prototypes = false;
   plan.repair.budgets = {3, 4};
   CHECK(tokens_computed(plan, 0) == Counts{4, 4, 4, 4});

@@ -103,9 +103,12 @@ std::vector<const PlanKind*> allowed_plans(const Policy& policy, Arrangement nam
   std::vector<const PlanKind*> plans;
   if (policy->plans.empty())
     for (const Arrangement each : arrangements) plans.push_back(&exact_plan(each));
+  // If the policy's repair takes prototypes anyway, the plan of prototypes would be all_blocks again.
+  const bool no_prototypes = !form.prototype_set || policy.repair().prototypes;
   const auto add = [&](std::span<const std::string_view> names) {
     for (const std::string_view name : names)
-      if (const PlanKind* plan = find_plan(name); contains(arrangements, plan->arrangement))
+      if (const PlanKind* plan = find_plan(name);
+          contains(arrangements, plan->arrangement) && !(plan->of_prototypes && no_prototypes))
         plans.push_back(plan);
   };
   add(policy->plans);

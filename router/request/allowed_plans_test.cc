@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
+
 #include "runtime/testing/shared_ranker.h"
 
 namespace troupe::router {
@@ -65,6 +67,28 @@ TEST_CASE("allowed plans: approximate plans belong to the plain prompt") {
   CHECK(plans_of("", causal, form_of({item_first, causal}), true) == "causal blocks all_blocks");
   CHECK(plans_of("blocks", unnamed, form_of({item_first, causal}), true) == "blocks");
   CHECK(plans_of("blocks", unnamed, form_of({item_first}), true) == "other_policy");
+}
+
+// Prototypes of no tokens.
+class NoTokens final : public PrototypeSet {
+ public:
+  bool has_prototype(Token, std::uint32_t) const override { return false; }
+  const std::string& checksum() const override { return text_; }
+  const std::string& model_version() const override { return text_; }
+
+ private:
+  const std::string text_ = "none";
+};
+
+TEST_CASE("allowed plans: the planner weighs the plan of prototypes where the model has some, and once") {
+  PromptForm form = form_of({causal});
+  form.prototype_set = std::make_shared<NoTokens>();
+  CHECK(plans_of("", unnamed, form, true) == "causal blocks all_blocks prototypes");
+  CHECK(plans_of("planner+40:tail", unnamed, form, true) == "causal blocks all_blocks prototypes");
+  CHECK(plans_of("planner+40:tail:prototypes", unnamed, form, true) == "causal blocks all_blocks");
+  CHECK(plans_of("", unnamed, form, false) == "causal");
+  CHECK(plans_of("all_blocks+30", unnamed, form, true) == "all_blocks");
+  CHECK(plans_of("prototypes", unnamed, form, false) == "causal");  // a plan, and no policy
 }
 
 TEST_CASE("allowed plans: models whose tokens are items have one plan, and policies that serve any") {

@@ -6,6 +6,7 @@
 //           with all of their tokens repaired it equals the plain prompt. An item without a block may
 //           be computed in its place instead, as in the plain prompt
 //   all_blocks: the events of the history do so too, or the parts that prototypes replace
+//   prototypes: all_blocks with prototypes, which a policy weighs beside all_blocks without them
 #include "router/request/item_block.h"
 #include "router/request/plan_writer.h"
 #include "runtime/actor/user_home.h"
@@ -162,6 +163,12 @@ Candidate blocks_plan(const RankPrompt& prompt) {
 
 Candidate all_blocks_plan(const RankPrompt& prompt) {
   return left_or_plain("all_blocks", prompt, left_of(prompt));
+}
+
+Candidate prototypes_plan(const RankPrompt& prompt) {
+  RankPrompt own = prompt;
+  own.repair.prototypes = true;
+  return left_or_plain("prototypes", own, left_of(own));
 }
 
 }  // namespace troupe::router

@@ -31,6 +31,8 @@ PlanCost::PlanCost(const placement::UnitCosts& costs, const Candidate& candidate
       common += computed;
     }
   }
+  // A prototype's row is read and written before the pass reads it; finding it costs less than that.
+  rest_ += costs.reused(2 * static_cast<double>(placement::prototype_tokens(candidate.plan)));
   rest_ += costs.readouts(static_cast<double>(candidate.plan.readouts.size())) + costs.passes(1);
   if (candidate.plan.search.width > 0) rest_ += costs.of(placement::search_pass(candidate.plan, seen));
   nothing_held_ = rest_ + common;

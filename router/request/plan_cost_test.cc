@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
+
 #include "router/request/plans.h"
 
 namespace troupe::router {
@@ -79,6 +81,37 @@ TEST_CASE("plan cost: reused tokens are still read") {
   CHECK(item.at(2, held({}, {2})).bytes == 7 + 2 * (4 + 50));
   CHECK(item.at(2, held({}, {})).bytes == 7 + 2 * 4);
   CHECK(item.at(2, held({}, {})).passes == 1);
+}
+
+// Prototypes for all tokens at the first positions.
+class FirstTokens final : public PrototypeSet {
+ public:
+  bool has_prototype(Token, std::uint32_t position) const override { return position < 44; }
+  const std::string& checksum() const override { return model_; }
+  const std::string& model_version() const override { return model_; }
+
+ private:
+  const std::string model_ = "m";
+};
+
+TEST_CASE("plan cost: prototypes are read, written and read again, and what they do not cover is computed") {
+  PromptForm with = form;
+  with.prototype_set = std::make_shared<FirstTokens>();
+  const Tokens history(100, 6);
+  const std::vector<std::uint32_t> events{100};
+  const Candidate made = find_plan("prototypes")
+                             ->build({.form = with,
+                                      .names = &names,
+                                      .user = "u",
+                                      .history = history,
+                                      .events = events,
+                                      .repair = {.share = 0.3, .by = RepairChoice::By::tail}});
+  const placement::UnitCosts costs{.token_bytes = 2, .pass_bytes = 7};
+  const PlanCost cost(costs, made, 0);
+  CHECK(cost.asked() == 0);
+  // 40 tokens have a prototype, of which 12 are computed; system, 60 other tokens, the end.
+  CHECK(cost.all_held().operations == 12 + 60 + tail);
+  CHECK(cost.all_held().bytes == 7 + 2 * (4 + 3 * 40 + 28));
 }
 
 TEST_CASE("plan cost: uses are the mean over the blocks that no node keeps") {

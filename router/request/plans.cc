@@ -10,7 +10,7 @@
 namespace troupe::router {
 namespace {
 
-// Plans of framed prompts come first.
+// Plans of framed prompts that every model can have come first.
 constexpr PlanKind plans[] = {
     {.name = "user",
      .arrangement = Arrangement::user_first,
@@ -36,6 +36,13 @@ constexpr PlanKind plans[] = {
      .repairs = true,
      .approximate = true,
      .item_blocks = ItemBlockKind::movable},
+    {.name = "prototypes",
+     .arrangement = Arrangement::causal,
+     .build = prototypes_plan,
+     .repairs = true,
+     .approximate = true,
+     .item_blocks = ItemBlockKind::movable,
+     .of_prototypes = true},
     {.name = "history", .arrangement = Arrangement::history, .build = history_plan},
     {.name = "towers", .arrangement = Arrangement::towers, .build = towers_plan},
 };

@@ -64,9 +64,10 @@ struct PlanKind {
   // an answer with a repair does.
   bool approximate = false;
   ItemBlockKind item_blocks = ItemBlockKind::none;
+  bool of_prototypes = false;  // needs the model's prototypes, whatever its repair says
   Metric metric = Metric::plans_other;
 };
-std::span<const PlanKind> plan_kinds();               // plans of framed prompts
+std::span<const PlanKind> plan_kinds();               // plans of framed prompts that need nothing but a model
 const PlanKind* find_plan(std::string_view name);     // among all plans; null = not found
 std::string plan_names();                             // "user, item"
 const PlanKind& exact_plan(Arrangement arrangement);  // requires that the arrangement is named
@@ -87,5 +88,6 @@ Candidate blocks_plan(const RankPrompt& prompt);
 Candidate history_plan(const RankPrompt& prompt);
 Candidate towers_plan(const RankPrompt& prompt);
 Candidate all_blocks_plan(const RankPrompt& prompt);
+Candidate prototypes_plan(const RankPrompt& prompt);
 
 }  // namespace troupe::router

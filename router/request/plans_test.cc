@@ -421,6 +421,13 @@ TEST_CASE("prototypes: history blocks are runs of replaced tokens, and the other
   CHECK(reused_spans.back() == ReusedSpan{17, 2, false});
   CHECK(prompt_tokens(made.plan) == prompt_tokens(build("causal", history, items).plan));
 
+  RepairChoice unsaid = choice;
+  unsaid.prototypes = false;
+  const Candidate same = build("prototypes", history, items, unsaid, form);
+  CHECK(same.name == "prototypes");
+  CHECK(same.plan == made.plan);
+  CHECK(build("all_blocks", history, items, unsaid, form).plan.repair.prototypes == "");
+
   form.prototype_set = std::make_shared<EvenTokens>("another version");
   const Plan none = build("all_blocks", history, items, choice, form).plan;
   CHECK(none.repair.reused_spans.size() == 1);

@@ -37,7 +37,7 @@ const std::vector<PolicyKind>& policies() {
       {.name = "blocks", .plans = {"blocks"}, .displacement = Displacement::hotter},
       {.name = "all_blocks", .plans = {"all_blocks"}, .displacement = Displacement::hotter},
       {.name = "planner",
-       .approximate_plans = {"blocks", "all_blocks"},
+       .approximate_plans = {"blocks", "all_blocks", "prototypes"},
        .weighs = true,
        .displacement = Displacement::hotter},
   };
@@ -45,7 +45,8 @@ const std::vector<PolicyKind>& policies() {
 }
 
 // Default repair of approximate plans: 0.991 of the NDCG and 0.949 of the top ten of the full
-// computation (tests/bench/results/README.md), the best of all that were measured at that share.
+// computation (tests/bench/results/README.md), the best of all that were measured at that share. With
+// prototypes for the history it keeps as much (docs/guides/tuning.md says how to measure it).
 const RepairChoice usual_repair{.share = 0.3, .by = RepairChoice::By::tail, .mean = true, .exact_layers = 2};
 
 // Returns the plans of a policy that a repair applies to.

@@ -39,7 +39,8 @@ struct PolicyKind {
   // Considered plans, by name in the table of plans; empty = the exact plans of all arrangements that
   // may serve the request.
   std::vector<std::string_view> plans = {};
-  // Considered as well if the request allows an approximate answer, and their arrangement.
+  // Considered as well if the request allows an approximate answer, and their arrangement; a plan of
+  // prototypes only where the model has some.
   std::vector<std::string_view> approximate_plans = {};
   // returns the name of one of those plans; null = the first
   std::string_view (*rule)(const Situation&) = nullptr;

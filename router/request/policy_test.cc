@@ -58,6 +58,7 @@ TEST_CASE("policies: each is found by its name and considers existing plans; oth
     CAPTURE(kind.name);
     CHECK(policy(kind.name).name() == kind.name);
     for (const std::string_view plan : kind.plans) CHECK(find_plan(plan) != nullptr);
+    for (const std::string_view plan : kind.approximate_plans) CHECK(find_plan(plan)->approximate);
   }
   for (const char* name : {"", "BAT", "users", "none"}) CHECK_FALSE(find_policy(name).has_value());
 }
@@ -124,6 +125,7 @@ TEST_CASE("repair: the planner repairs only approximate plans, as named or by th
   const PlanKind &item = *find_plan("item"), &blocks = *find_plan("blocks");
   CHECK(policy("planner").name() == "planner");
   CHECK(policy("planner").repair_of(blocks) == policy("blocks+30:tail:mean:layer2").repair());
+  CHECK(policy("planner").repair_of(*find_plan("prototypes")) == policy("planner").repair_of(blocks));
   CHECK(policy("planner").repair_of(item) == RepairChoice{});
   CHECK(policy("planner+40:mean").name() == "planner+40:mean");
   CHECK(policy("planner+40:mean").repair_of(blocks).share == 0.4);

@@ -98,7 +98,8 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
   asked.in_place.insert(reply.in_place.begin(), reply.in_place.end());
   const auto truth = expected_ranking(form_, reply.model_version, reply.plan, profile, items, family_, asked);
   if (!truth)
-    return differs("plan", reply.plan, "user, item, causal, apart, blocks, all_blocks, history or towers");
+    return differs("plan", reply.plan,
+                   "user, item, causal, apart, blocks, all_blocks, prototypes, history or towers");
   if (reply.arrangement != truth->arrangement)
     return differs("arrangement", word_of(reply.arrangement), word_of(truth->arrangement));
   if (reply.approximate != truth->approximate)

@@ -194,6 +194,18 @@ TEST_CASE(
         made += asked.reply.approximate > 0;
       }
   CHECK(made > 0);
+
+  // The planner's plan of prototypes has them, whatever its repair says.
+  for (const char* policy : {"planner", "planner+10:attention:window8"})
+    for (std::uint64_t user = 0; user < 6; ++user) {
+      CAPTURE(policy);
+      Exchange asked =
+          answered_with_blocks(world, policy, 1, WorldData::user_id(user), "prototypes", 1, with);
+      CHECK(oracle.validate(asked.request, asked.reply) == "");
+      CHECK(without.validate(asked.request, asked.reply).find("plan is ") == 0);
+      asked.reply.plan = "all_blocks";
+      if (asked.reply.approximate > 0) CHECK(oracle.validate(asked.request, asked.reply) != "");
+    }
 }
 
 TEST_CASE("oracle: items in their place have one correct answer, and other claims are reported") {

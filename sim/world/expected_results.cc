@@ -502,10 +502,13 @@ std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::str
                          model_version, profile, items, family);
   if (plan == "history") return ranking_of_history(form, model_version, profile, items, family);
   if (plan == "towers") return ranking_of_towers(form, model_version, profile, items, family);
-  const bool in_a_row = plan == "blocks" || plan == "all_blocks" || plan == "causal";
+  const bool with_prototypes = plan == "prototypes", all_blocks = plan == "all_blocks" || with_prototypes;
+  if (with_prototypes && !form.prototype_set) return std::nullopt;
+  const bool in_a_row = plan == "blocks" || all_blocks || plan == "causal";
   if (!in_a_row && plan != "user" && plan != "item") return std::nullopt;
   RequestedRepair repair = asked;
   if (plan == "causal") repair.approximate_max = 0;
+  if (with_prototypes) repair.choice.prototypes = true;
   ExpectedRanking ranking;
   ranking.arrangement = in_a_row         ? Arrangement::causal
                         : plan == "user" ? Arrangement::user_first
@@ -515,8 +518,7 @@ std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::str
   const std::size_t frame = form.system.size() + prompt.user.size();
   const std::size_t whole =
       frame + prompt.tokens_in_a_row() + form.instruction.size() + form.discriminant.size();
-  const Blocks blocks =
-      in_a_row ? blocks_of(prompt, repair, model_version, plan == "all_blocks", whole) : Blocks{};
+  const Blocks blocks = in_a_row ? blocks_of(prompt, repair, model_version, all_blocks, whole) : Blocks{};
   const ItemRepair items_repaired = plan == "item" ? item_repair_of(prompt, repair, whole) : ItemRepair{};
   ranking.approximate =
       static_cast<double>(blocks.left() + items_repaired.changed) / static_cast<double>(whole);

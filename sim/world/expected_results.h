@@ -34,7 +34,8 @@ struct RequestedRepair {
   std::set<std::string, std::less<>> in_place = {};
 };
 // Returns nullopt unless the plan is "user", "item" (BAT §4.2), "causal", "apart", "blocks", "all_blocks",
-// "history" or "towers". The last two have one token per event and item, and all events have the same action.
+// "history", "towers" or, if the form has prototypes, "prototypes". "history" and "towers" have one token per
+// event and item, and all events have the same action.
 std::optional<ExpectedRanking> expected_ranking(const PromptForm& form, std::string_view model_version,
                                                 std::string_view plan, const Profile& profile,
                                                 std::span<const Item> items, const ToyFamily& family,

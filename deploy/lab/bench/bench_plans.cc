@@ -69,7 +69,7 @@ std::vector<std::string> plans_of(const PromptForm& form) {
 
 const router::PlanKind& parse_plan(const std::string& name, const PromptForm& form) {
   const router::PlanKind* const plan = router::find_plan(name);
-  if (plan && form.can_have(plan->arrangement)) return *plan;
+  if (plan && !plan->of_prototypes && form.can_have(plan->arrangement)) return *plan;
   std::string names;
   for (const router::PlanKind& kind : router::plan_kinds())
     if (form.can_have(kind.arrangement)) names.append(names.empty() ? "" : ", ").append(kind.name);
