@@ -143,10 +143,7 @@ void write_whole(const std::filesystem::path& file, std::span<const std::byte> b
 
 Prototypes::Prototypes(const std::filesystem::path& file, const DecoderConfig& config,
                        const std::string& model_version)
-    : file_(file),
-      config_(config),
-      hashed_(std::make_unique<HashedTokens>()),
-      frequencies_(rope_frequencies(config)) {
+    : file_(file), config_(config), frequencies_(rope_frequencies(config)) {
   const std::span<const std::byte> bytes = file_.bytes();
   const Head head = read_head(file, bytes, config, model_version);
   const Sections at = sections_of(head);
@@ -176,6 +173,7 @@ Prototypes::Prototypes(const std::filesystem::path& file, const DecoderConfig& c
     check_record(file, config, i, records[i]);
     hash_->add(embedding_->direction(records[i].token, records[i].position), i);
   }
+  hashed_ = std::make_unique<HashedTokens>();
   for (std::int64_t position = 0; position < rotations_kept; ++position)
     rotations_.push_back(make_rotation(frequencies_, position));
 }

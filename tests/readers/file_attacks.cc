@@ -1,5 +1,6 @@
 // Attacks on files that an operator names or that are looked for at fixed paths: configurations,
 // certificates, models, data sets, traces, plans.
+#include <bit>
 #include <memory>
 #include <utility>
 
@@ -20,6 +21,8 @@
 #include "kernels/checkpoint/safetensors.h"
 #include "kernels/checkpoint/vocabulary.h"
 #include "kernels/climber/climber.h"
+#include "kernels/decoder/prototypes.h"
+#include "kernels/testing/small_decoder_test.h"
 #include "kernels/testing/test_folder.h"
 #include "runtime/config/config.h"
 #include "runtime/config/whole_file.h"
@@ -179,6 +182,21 @@ void add_plans(std::vector<Attack>& all) {
 
 // ---- models ----
 
+// The head of a file of as many prototypes and runs as a head may have, for kernels::small_config().
+std::string largest_prototypes() {
+  std::string head = "TRPROTO2" + std::string(64, 'a');
+  const auto add_number = [&](std::uint64_t number, int bytes) {
+    for (int i = 0; i < bytes; ++i) head += static_cast<char>(number >> 8 * i);
+  };
+  const kernels::DecoderConfig c = kernels::small_config();
+  for (const std::uint32_t number :
+       {c.layers, c.kv_heads, c.head_dim, c.hidden, c.vocabulary, 8u, 12u, 1u << 26})
+    add_number(number, 4);
+  for (const double number : {0.0, 0.5, 0.5}) add_number(std::bit_cast<std::uint64_t>(number), 8);
+  for (const std::uint32_t number : {0u, c.positions_max, 1u << 28, 0u}) add_number(number, 4);
+  return head;
+}
+
 void add_models(std::vector<Attack>& all) {
   const ReaderCase config{"json", "config.json", 4 * mib,
                           [](const Path& file) { kernels::read_decoder(file.parent_path()); }, "; expected "};
@@ -206,6 +224,17 @@ void add_models(std::vector<Attack>& all) {
              return text + "\"x\":0}";
            }(),
            {"too many values"});
+
+  const ReaderCase prototypes{"mapped", "prototypes", mib,
+                              [](const Path& file) {
+                                const kernels::DecoderConfig config = kernels::small_config();
+                                kernels::Prototypes(file, config, std::string(64, 'a'));
+                              },
+                              "; expected "};
+  add_sparse(all, prototypes, "TRPROTO2", {"layers is 0"});
+  add_sparse(all, prototypes, "TRPROTO1", {"make it again"});
+  add_sparse(all, prototypes, largest_prototypes(), {"has 1099511627776 bytes"});
+  add_pipe(all, prototypes, "a pipe", {"TRPROTO2", "x"}, {"not a regular file"});
 
   const ReaderCase weights{"mapped", "model.safetensors", mib,
                            [](const Path& file) { const kernels::SafetensorsFile opened(file); },
