@@ -167,7 +167,7 @@ Prototypes::Prototypes(const std::filesystem::path& file, const DecoderConfig& c
       array_at<float>(bytes, at.embedding, std::size_t{head.vocabulary} * head.hidden), head.hidden,
       head.position_weight);
   const PrototypeOptions options{.tables = head.tables, .planes = head.planes, .seed = head.seed};
-  hash_ = std::make_unique<HashTables>(embedding_->width(), options);
+  hash_ = std::make_unique<HashTables>(embedding_->width(), options, PositionalEmbedding::waves);
   const auto records = array_at<Record>(bytes, at.records, count_);
   for (std::uint32_t i = 0; i < count_; ++i) {
     check_record(file, config, i, records[i]);
@@ -196,7 +196,8 @@ std::size_t PrototypeMaker::write(const std::filesystem::path& file) const {
   std::memcpy(head.model, model_.version.data(), version_bytes);
   std::vector<Record> records;
   std::vector<float> numbers;
-  HashTables hash(embedding_.width(), options_);  // of the prototypes that are written
+  HashTables hash(embedding_.width(), options_,
+                  PositionalEmbedding::waves);  // of the prototypes that are written
   for (const PrototypeDraft& made : drafts_) {
     if (made.taken == 0) continue;
     hash.add(embedding_.direction(made.token, made.position), static_cast<std::uint32_t>(records.size()));

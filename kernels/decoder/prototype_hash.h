@@ -39,6 +39,9 @@ class PositionalEmbedding {
   // Returns true if a token has the same direction at every position.
   bool ignores_positions() const { return position_weight_ == 0; }
   std::vector<float> direction(Token token, std::uint32_t position) const;
+  // Return its two parts, of `width` less `waves` numbers and of `waves`.
+  std::vector<float> row(Token token) const;
+  std::vector<float> waves_at(std::uint32_t position) const;
 
  private:
   const std::span<const float> table_;
@@ -47,10 +50,12 @@ class PositionalEmbedding {
   double frequencies_[waves / 2];  // radians per position
 };
 
-// Finds directions that are on the same side of all hyperplanes of a table.
+// Finds directions that are on the same side of all hyperplanes of a table. A direction's head (a
+// token's row) and its tail (the waves) are summed apart, so that a head's sums serve all positions.
 class HashTables {
  public:
-  HashTables(std::uint32_t width, const PrototypeOptions& options);
+  // Directions have `width` numbers, the last `tail` of which are the tail.
+  HashTables(std::uint32_t width, const PrototypeOptions& options, std::uint32_t tail = 0);
   void add(std::span<const float> direction, std::uint32_t number);
   // The candidate of the largest cosine; the lowest number among equals.
   struct Neighbour {
@@ -62,12 +67,38 @@ class HashTables {
   float cosine(std::span<const float> direction, std::uint32_t number) const;
 
  private:
-  std::uint32_t bucket(std::span<const float> direction, std::uint32_t table) const;
+  friend class HashSweep;
+  std::span<const float> head(std::span<const float> row) const { return row.first(width_ - tail_); }
+  std::span<const float> tail(std::span<const float> row) const { return row.last(tail_); }
+  std::span<const float> added(std::uint32_t number) const;
+  // Return the products of a head or a tail with the hyperplanes: [table][plane].
+  std::vector<float> project_head(std::span<const float> head) const;
+  std::vector<float> project_tail(std::span<const float> tail) const;
+  // Calls `visit` with the candidates of each table; a candidate of several tables comes several times.
+  template <class Visit>
+  void visit_candidates(std::span<const float> head, std::span<const float> tail, const Visit& visit) const;
 
-  const std::uint32_t width_, planes_;
+  const std::uint32_t width_, tail_, planes_;
   std::vector<float> normals_;     // [table][plane][width]
   std::vector<float> directions_;  // [number][width]
   std::vector<std::unordered_map<std::uint32_t, std::vector<std::uint32_t>>> tables_;
+};
+
+// Finds the neighbours of directions that share their head, each as HashTables::nearest does.
+class HashSweep {
+ public:
+  // `tables` and `tails`, of all directions that are asked for, must outlive this object.
+  HashSweep(const HashTables& tables, std::span<const std::vector<float>> tails);
+  // Returns the neighbour of each tail behind this head.
+  std::vector<std::optional<HashTables::Neighbour>> nearest(std::span<const float> head);
+
+ private:
+  const HashTables& tables_;
+  const std::span<const std::vector<float>> tails_;
+  std::vector<std::vector<float>> projections_;       // of each tail
+  std::vector<float> cosines_;                        // of the head and each added one's, if it is known
+  std::vector<std::uint64_t> known_since_, visited_;  // by number: for which head, for which direction
+  std::uint64_t heads_ = 0, directions_ = 0;
 };
 
 // Keeps the newest results of hashing, so that a token is hashed once for all that ask for it: the

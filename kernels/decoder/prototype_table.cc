@@ -70,14 +70,19 @@ PrototypeTableDraft make_prototype_table(const TokenCounts& counts, const Positi
   draft.end = embedding.ignores_positions() ? positions_max : last + 1;
   const std::uint32_t hashed_end = embedding.ignores_positions() ? draft.first + 1 : draft.end;
   const auto cosine_min = static_cast<float>(options.cosine_min);
+  std::vector<std::vector<float>> waves;  // of each position
+  for (std::uint32_t position = draft.first; position < hashed_end; ++position)
+    waves.push_back(embedding.waves_at(position));
+  HashSweep sweep(hash, waves);
   std::map<Token, std::vector<PrototypeRun>> made;
   std::size_t total = 0;
   for (const Token token : by_frequency(counts)) {
     std::vector<PrototypeRun> runs;
-    for (std::uint32_t position = draft.first; position < hashed_end; ++position) {
-      const auto found = hash.nearest(embedding.direction(token, position));
+    std::uint32_t position = draft.first;
+    for (const auto& found : sweep.nearest(embedding.row(token))) {
       const std::uint32_t prototype = found && found->cosine >= cosine_min ? found->number : no_prototype;
       if (runs.empty() || runs.back().prototype != prototype) runs.push_back({position, prototype});
+      ++position;
     }
     if (total + runs.size() > options.runs_max) break;
     total += runs.size();

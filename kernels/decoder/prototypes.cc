@@ -115,7 +115,7 @@ PrototypeMaker::PrototypeMaker(const DecoderModel& model, const PrototypeOptions
       options_(options),
       never_(never.empty() ? std::vector<std::uint8_t>(model.config.vocabulary) : std::move(never)),
       embedding_(model.weights.embedding.values, model.config.hidden, options.position_weight),
-      hash_(embedding_.width(), options),
+      hash_(embedding_.width(), options, PositionalEmbedding::waves),
       frequencies_(rope_frequencies(model.config)) {
   TROUPE_CHECK(never_.size() == model.config.vocabulary,
                "prototypes: `never` must have an entry for each token of the vocabulary");

@@ -317,7 +317,7 @@ TEST_CASE("prototypes: the table keeps whole tokens, the most frequent first, wi
   const DecoderModel model = random_decoder(small_config(), 5);
   const PrototypeOptions options{.position_weight = 0.5, .runs_max = 5};
   const PositionalEmbedding embedding(model.weights.embedding.values, model.config.hidden, 0.5);
-  HashTables hash(embedding.width(), options);
+  HashTables hash(embedding.width(), options, PositionalEmbedding::waves);
   hash.add(embedding.direction(7, 20), 0);
   hash.add(embedding.direction(9, 20), 1);
   const TokenCounts counts{{{7, 20}, 2}, {{9, 1}, 1}, {{9, 40}, 2}, {{11, 30}, 1}};
