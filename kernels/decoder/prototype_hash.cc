@@ -183,6 +183,7 @@ struct HashedTokens::Shard {
 };
 
 HashedTokens::HashedTokens() : shards_(std::make_unique<Shard[]>(hashed_shards)) {}
+HashedTokens::HashedTokens(HashedTokens&& other) noexcept = default;
 HashedTokens::~HashedTokens() = default;
 
 HashedTokens::Shard& HashedTokens::shard(Token token, std::uint32_t position, std::size_t& entry) const {

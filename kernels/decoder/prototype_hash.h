@@ -106,6 +106,7 @@ class HashSweep {
 class HashedTokens {
  public:
   HashedTokens();
+  HashedTokens(HashedTokens&& other) noexcept;
   ~HashedTokens();
   // Returns what `keep` was told; nullopt if it was told nothing, or newer results took its entry.
   std::optional<std::uint32_t> find(Token token, std::uint32_t position) const;
@@ -115,7 +116,7 @@ class HashedTokens {
   struct Shard;
   Shard& shard(Token token, std::uint32_t position, std::size_t& entry) const;
 
-  const std::unique_ptr<Shard[]> shards_;
+  std::unique_ptr<Shard[]> shards_;
 };
 
 }  // namespace troupe::kernels

@@ -153,13 +153,22 @@ void PrototypeMaker::settle() {
   if (report_.covered > 0) report_.cosine = cosines / static_cast<double>(report_.covered);
 }
 
+std::uint32_t PrototypeMaker::draft_of(Token token, std::uint32_t position) {
+  if (const auto draft = hashed_.find(token, position)) return *draft;
+  const auto found = hash_.nearest(embedding_.direction(token, position));
+  const bool joins = found && found->cosine >= static_cast<float>(options_.cosine_min);
+  const std::uint32_t draft = joins ? found->number : no_prototype;
+  hashed_.keep(token, position, draft);
+  return draft;
+}
+
 void PrototypeMaker::take(Token token, std::uint32_t position, const KvLayout& layout,
                           std::span<std::byte* const> pages, std::size_t index) {
   TROUPE_CHECK(layout.format == KvFormat::f32, "prototypes: expected keys and values of 32 bits");
   if (never_.at(static_cast<std::size_t>(token)) != 0) return;
-  const auto found = hash_.nearest(embedding_.direction(token, position));
-  if (!found || found->cosine < static_cast<float>(options_.cosine_min)) return;
-  PrototypeDraft& made = drafts_[found->number];
+  const std::uint32_t draft = draft_of(token, position);
+  if (draft == no_prototype) return;
+  PrototypeDraft& made = drafts_[draft];
   const std::size_t width = layout.head_dim;
   made.sums.resize(std::size_t{layout.layers} * layout.kv_heads * 2 * width);
   ++made.taken;

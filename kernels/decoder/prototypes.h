@@ -142,12 +142,15 @@ class PrototypeMaker {
     std::uint64_t members = 0, taken = 0;
     std::vector<double> sums;  // [layer][head][key, value][head_dim]
   };
+  // Returns the draft whose mean the token is part of, or no_prototype.
+  std::uint32_t draft_of(Token token, std::uint32_t position);
 
   const DecoderModel& model_;
   const PrototypeOptions options_;
   const std::vector<std::uint8_t> never_;
   PositionalEmbedding embedding_;
   HashTables hash_;
+  HashedTokens hashed_;
   std::vector<double> frequencies_;
   TokenCounts counts_;
   std::vector<PrototypeDraft> drafts_;
