@@ -195,8 +195,8 @@ struct RankReply {
   node @14 :NodeId;                               # node that ran the plan
   timings @15 :Timings;
   approximate @16 :Float64;
-  # Share of the prompt's tokens that are approximate: their keys and values come from blocks computed
-  # apart; 0 = none.
+  # Share of the prompt's tokens that differ from the plain computation of the arrangement: their keys
+  # and values come from blocks computed apart, or they are repaired tokens of "item+N"; 0 = none.
   tasks @17 :List(Text) $ifAny;
   # Names of the model's tasks; empty = a single task without a name.
   featuresStale @18 :UInt32 $Json.name("features_stale");      # 1 if the answer used stale features
