@@ -8,7 +8,7 @@ import unittest
 from unittest import mock
 
 import plain
-from asking import ARRANGEMENTS, Ranking
+from asking import APPROXIMATE, ARRANGEMENTS, Ranking, arrangement_of
 from judge import judge_load, judge_plans
 from load import Load
 from writers import Known, Writers
@@ -17,7 +17,13 @@ from writers import Known, Writers
 class ArrangementsOfAnswers(unittest.TestCase):
     """A router that answers with the scores of one plan, under any name (promise 21)."""
 
-    SCORES = {"item": {"a": 2.0, "b": 1.0}, "user": {"a": 1.5, "b": 1.0}, "causal": {"a": 1.0, "b": 3.0}}
+    SCORES = {
+        "item": {"a": 2.0, "b": 1.0},
+        "user": {"a": 1.5, "b": 1.0},
+        "causal": {"a": 1.0, "b": 3.0},
+        "blocks": {"a": 1.1, "b": 2.9},
+        "all_blocks": {"a": 1.2, "b": 2.8},
+    }
     DECLARED = {"arrangements": ["item_first", "user_first", "causal"]}
 
     def setUp(self):
@@ -29,7 +35,7 @@ class ArrangementsOfAnswers(unittest.TestCase):
     def reply(self, plan, scores_of=None, arrangement=""):
         ranked = sorted(self.SCORES[scores_of or plan].items(), key=lambda pair: -pair[1])
         items = [{"id": item, "score": score} for item, score in ranked]
-        arrangement = arrangement or ARRANGEMENTS[plan]
+        arrangement = arrangement or arrangement_of(plan)
         versions = {"profile_version": 1, "catalog_version": "c1"}
         return {"items": items, "plan": plan, "arrangement": arrangement, "node": 3, **versions}
 
@@ -39,7 +45,8 @@ class ArrangementsOfAnswers(unittest.TestCase):
     def test_requests_name_every_declared_arrangement_by_word_and_by_policy_and_none(self):
         bodies = [self.asking.body(self.request, turn) for turn in range(len(Ranking.NAMED))]
         self.assertEqual({body.get("arrangement") for body in bodies} - {None}, set(ARRANGEMENTS.values()))
-        self.assertLessEqual(set(ARRANGEMENTS), {body.get("policy") for body in bodies})
+        policies = {*ARRANGEMENTS, *APPROXIMATE.values()}
+        self.assertLessEqual(policies, {body.get("policy") for body in bodies})
         self.assertIn(self.request, bodies)
 
     def test_the_named_arrangement_answers_and_without_a_name_an_interchangeable_one(self):
@@ -48,6 +55,8 @@ class ArrangementsOfAnswers(unittest.TestCase):
             self.turn(policy="causal"): {"causal"},
             self.turn(arrangement="user_first"): {"user"},
             self.turn(policy="item"): {"item"},
+            self.turn(policy="blocks+30"): {"blocks"},
+            self.turn(policy="all_blocks+30"): {"all_blocks"},
             self.turn(policy="bat"): {"item", "user"},
             self.turn(): {"item", "user"},
         }

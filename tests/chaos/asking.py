@@ -38,12 +38,20 @@ def find_fault(reply, right, tolerance=TOLERANCE, more=False):
 
 # The arrangement of each plan; a policy of the same name has this one alone, and so names it.
 ARRANGEMENTS = {"item": "item_first", "user": "user_first", "causal": "causal"}
+# The policy that names each approximate plan; both approximate causal prompts. They compute the first
+# tokens of each block again, so answers do not depend on rounding or on what is cached.
+APPROXIMATE = {"blocks": "blocks+30", "all_blocks": "all_blocks+30"}
+
+
+def arrangement_of(plan):
+    """Returns the arrangement of a plan, or None if there is no such plan."""
+    return "causal" if plan in APPROXIMATE else ARRANGEMENTS.get(plan)
 
 
 class Ranking:
-    path, plans, tolerance = "/v1/rank", tuple(ARRANGEMENTS), TOLERANCE
-    # Names that requests give, one after the other: a policy of one arrangement or of two, a declared
-    # arrangement, or nothing.
+    path, plans, tolerance = "/v1/rank", (*ARRANGEMENTS, *APPROXIMATE), TOLERANCE
+    # Names that requests give, one after the other: a policy of one arrangement or of two, an approximate
+    # one, a declared arrangement, or nothing.
     NAMED = (
         {"policy": "item"},
         {"policy": "user"},
@@ -51,7 +59,9 @@ class Ranking:
         {"arrangement": "causal"},
         {"arrangement": "user_first"},
         {"policy": "causal"},
+        {"policy": "blocks+30"},
         {"arrangement": "item_first"},
+        {"policy": "all_blocks+30"},
         {},
     )
     catalog = False  # True if workers compute with the catalog
@@ -104,10 +114,10 @@ class Ranking:
     def find_other_than_plain(self, demo, requests):
         """Returns "" or how learnt answers differ from the plain computation."""
         rows = [
-            (user, request["candidates"], ARRANGEMENTS[truth.split("@")[0]], scores)
+            (user, request["candidates"], ARRANGEMENTS[plan], scores)
             for request in requests[:PLAIN_USERS]
             for (user, truth), scores in self.answers.items()
-            if user == request["user"]
+            if user == request["user"] and (plan := truth.split("@")[0]) in ARRANGEMENTS
         ]
         if self.answers and not rows:
             raise RuntimeError("no learnt answer is one of these requests")
@@ -117,10 +127,12 @@ class Ranking:
         return {**request, **members}
 
     def with_plan(self, request, plan):
-        return self.named(request, policy=plan)
+        return self.named(request, policy=APPROXIMATE.get(plan, plan))
 
     def with_arrangement(self, request, plan):
-        """Names the arrangement of a plan by its word."""
+        """Names the arrangement of a plan by its word, or an approximate plan by its policy."""
+        if plan in APPROXIMATE:
+            return self.with_plan(request, plan)
         return self.named(request, arrangement=ARRANGEMENTS.get(plan))
 
     def body(self, request, turn):
@@ -129,12 +141,20 @@ class Ranking:
     def find_other_arrangement(self, body, reply):
         """Returns "" if a reply names an arrangement that may serve its request, and the plan is of it
         (promise 21)."""
-        named = body.get("arrangement") or ARRANGEMENTS.get(body.get("policy"))
+        policy = (body.get("policy") or "").split("+")[0]
+        named = body.get("arrangement") or arrangement_of(policy)
         allowed, served = (named,) if named else self.served, reply.get("arrangement")
         if served not in allowed:
             return f"arrangement {served}; expected {' or '.join(allowed)}"
-        if ARRANGEMENTS.get(self.plan_of(reply)) != served:
-            return f"arrangement {served} for plan {self.plan_of(reply)}"
+        plan = self.plan_of(reply)
+        if arrangement_of(plan) != served:
+            return f"arrangement {served} for plan {plan}"
+        if plan != policy and APPROXIMATE.keys() & {plan, policy}:
+            return f"plan {plan} for policy {policy}"
+        if plan in ARRANGEMENTS and reply.get("approximate"):
+            return f"{reply['approximate']} of the exact plan {plan} are approximate"
+        if reply.get("in_place"):
+            return f"{reply['in_place']} are computed in place, although no block of this kind is precomputed"
         return ""
 
     def plan_of(self, reply):

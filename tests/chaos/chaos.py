@@ -250,6 +250,7 @@ class Chaos:
             self.asking.catalog,
             self.models,
             f"{self.folder}/versions" if self.swaps else None,
+            self.options.placement,
         )
         self.cluster.up()
         self.wait_until_up()
@@ -404,6 +405,9 @@ def read_options():
     parser.add_argument("--parts", default="faults", help="some of " + ",".join(PARTS))
     parser.add_argument("--long", action="store_true", help="all parts")
     parser.add_argument("--clear", action="store_true", help="use no TLS between the nodes")
+    parser.add_argument(
+        "--placement", default="hash", help="pool.placement, or metis: a plan of METIS and affinity routing"
+    )
     parser.add_argument("--kills", type=int, default=100, help="kills of each role, in the part kills")
     parser.add_argument("--json", help="write the table here")
     parser.add_argument("--folder", help="folder for data and logs; default: removed if all checks pass")

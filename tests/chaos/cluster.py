@@ -44,6 +44,7 @@ class Cluster:
         catalog=False,
         models=(),
         versions=None,
+        placement="hash",
     ):
         """Prepares the folder and the cluster file.
 
@@ -51,7 +52,8 @@ class Cluster:
         TLS. `prompt`: a prompt form other than the model's own. `catalog`: workers compute with the
         catalog, so each has a router, too. `models`: name, directory, data and settings of each of
         several models; () = the demo's. `versions`: a folder of versions of the model; the first one is
-        served at first.
+        served at first. `placement`: pool.placement, or "metis" for a plan that groups items, with which
+        requests go to the worker that has most of their items.
         """
         self.hosts, self.troupe, self.demo, self.folder = hosts, troupe, demo, folder
         self.program = dict.fromkeys([*ROLES, JOINER], first or troupe)
@@ -62,6 +64,7 @@ class Cluster:
         self.file = os.path.join(folder, "cluster.yaml")
         self.clear, self.prompt, self.catalog, self.models = clear, prompt, catalog, list(models)
         self.versions = versions
+        self.placement = placement
         self.keys = {}  # by tenant
         self.joiner_like = None  # the node whose roles the joining node has; None = a worker
         self._write_file()
@@ -80,12 +83,12 @@ class Cluster:
             f"features: {{store: \"redis://{keeper}:6379\", on_outage: last_known, time_limit: 400ms}}",
             *self._model_lines(),
             f"http: {{address: 0.0.0.0, port: 8080, api_keys: {self.folder}/keys.jsonl}}",
-            "pool: {memory: 48MiB, placement: hash}",
+            f"pool: {{memory: 48MiB, placement: {self._placement()}}}",
             "inference: {executors: 1, cores: 1}",
             # Requests go to the worker to which blocks are assigned, so a worker that lost its blocks
             # must pull them. Otherwise requests would go to workers with blocks, and nothing would be
             # pulled: the model is so small that computing is faster than pulling.
-            "router: {deadline: 1s, measure_pulls: false}",
+            f"router: {{deadline: 1s, measure_pulls: false{self._routing()}}}",
             "node: {drain_notice: 500ms}",
             "nodes:",
         ]
@@ -100,6 +103,22 @@ class Cluster:
             )
         with open(self.file, "w") as file:
             file.write("\n".join(lines) + "\n")
+
+    def _placement(self):
+        if self.placement != "metis":
+            return self.placement
+        plan = os.path.join(self.folder, "plan.json")
+        workers = [str(number) for number, role in enumerate(ROLES.values(), 1) if role == "worker"]
+        words = ["--data", f"{self.demo}/world", "--nodes", ",".join(workers), "--memory", "2GB"]
+        subprocess.run(
+            [f"{self.troupe}-lab", "plan", *words, "--placement", "metis", "--json", plan],
+            check=True,
+            capture_output=True,
+        )
+        return f'"{plan}:metis"'
+
+    def _routing(self):
+        return ", routing: affinity" if self.placement == "metis" else ""
 
     def _model_lines(self):
         if not self.models:
