@@ -190,6 +190,7 @@ void Planning::on_found(Step step, BlocksFound found) {
 void Planning::compute_in_place(Step step, Flight& flight) {
   const std::string& model = flight.pinned.model_version;
   if (!precompute_.makes(step.now, ItemBlockKind::movable, model)) return;
+  const auto is_made = [this](std::string_view item) { return precompute_.makes_item(item); };
   std::vector<bool> kept(flight.held->size(), true);
   std::vector<std::uint8_t> missed(flight.request->items().size());
   bool any = false;
@@ -197,7 +198,7 @@ void Planning::compute_in_place(Step step, Flight& flight) {
     const PlanKind* kind = find_plan(plan.candidate.name);
     if (!kind || kind->item_blocks != ItemBlockKind::movable) continue;
     const std::vector<std::uint8_t> missing =
-        drop_missing_items(plan.candidate, plan.cost.first(), *flight.held, kept);
+        drop_missing_items(plan.candidate, plan.cost.first(), *flight.held, is_made, kept);
     if (missing.empty()) continue;
     auto built = flight.request->candidate_in_place(kind->name, config_.form, names_.of(model), missing);
     TROUPE_CHECK(built, "a plan that moves blocks of items can compute them in their place");

@@ -96,6 +96,7 @@ void Precompute::add(Step step, Item item) {
 
 void Precompute::drop(const std::string& item) {
   std::erase_if(changed_, [&](const Item& other) { return other.id == item; });
+  missed_.erase(item);
   missing_.drop(item);
 }
 
@@ -203,8 +204,10 @@ void Precompute::work(Step step) {
     const std::size_t count = std::min<std::size_t>(changed_.size(), config_.page_items);
     const auto end = changed_.begin() + static_cast<std::ptrdiff_t>(count);
     std::vector<Wanted> items;
-    for (auto item = changed_.begin(); item != end; ++item)
-      items.push_back({.item = std::move(*item), .refreshed = assignment_.planned()});
+    for (auto item = changed_.begin(); item != end; ++item) {
+      const bool refreshed = assignment_.planned() && !missed_.contains(item->id);
+      items.push_back({.item = std::move(*item), .refreshed = refreshed});
+    }
     changed_.erase(changed_.begin(), end);
     return look_up(step, std::move(items));
   }
@@ -370,6 +373,7 @@ bool Precompute::on_executed(Step step, const Executed& executed) {
   if (asked.empty()) return false;
   const BackgroundJob& chunk = asked.mapped();
   progressed_ = step.now;
+  for (const Wanted& wanted : chunk.items) missed_.erase(wanted.item.id);
   if (chunk.suspect)
     for (const Wanted& wanted : chunk.items) missing_.clear_blame(wanted.item.id);  // it succeeded
   const auto reused = std::count(executed.reused.begin(), executed.reused.end(), 1);

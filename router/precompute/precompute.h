@@ -87,6 +87,8 @@ class Precompute {
   // Returns true if missing blocks of this kind and model are made in the background, so that requests need
   // not make them. False while nothing was done for `stalled_after` although something is to be done.
   bool makes(Instant now, ItemBlockKind blocks, std::string_view model_version) const;
+  // Returns true if some node is to have the item's block.
+  bool makes_item(std::string_view item) const;
   // Records that no node has the blocks of these items of a request. Those that the walk has passed are made
   // anew.
   void note_missing(Step step, std::span<const ItemView> items);
@@ -193,7 +195,7 @@ class Precompute {
   bool list_is_stale_ = false;  // it was asked before the walk restarted
   std::optional<BackgroundJob> lookup_;
   std::deque<Item> changed_;                   // put, hot or missed items, not looked up yet
-  std::set<std::string, std::less<>> missed_;  // ids of items noted as missing since it was last idle
+  std::set<std::string, std::less<>> missed_;  // ids of items that requests missed, until they are computed
   std::uint32_t unkept_ = 0;  // chunks after the walk, the last ones, of which nothing was kept
   std::set<NodeId> behind_;   // nodes for which blocks were left out
   std::set<NodeId> leaving_;

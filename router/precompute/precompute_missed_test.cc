@@ -1,8 +1,10 @@
 // Tests that blocks which requests miss after the walk are made anew, as long as they are kept.
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "router/precompute/precompute.h"
@@ -18,8 +20,14 @@ Item item(int n) { return {"item " + std::to_string(n), "", std::vector<Token>(3
 
 // A worker with the blocks of two items, and a router whose walk is done.
 struct Bench {
-  explicit Bench(ItemBlockKind blocks = ItemBlockKind::movable)
-      : precompute{{.blocks = blocks, .running_max = 1, .changed_max = 2}, workers, leader, form, names} {}
+  explicit Bench(ItemBlockKind blocks = ItemBlockKind::movable,
+                 std::shared_ptr<const ItemAssignment> assignment = nullptr)
+      : precompute{{.blocks = blocks, .running_max = 1, .changed_max = 2},
+                   workers,
+                   leader,
+                   form,
+                   names,
+                   std::move(assignment)} {}
 
   void walk() {
     precompute.start(at(0));
@@ -28,7 +36,7 @@ struct Bench {
     for (const auto& effect : effects.list)
       if (const auto* start = std::get_if<Effects::Start>(&effect)) job = start->job;
     precompute.on_listed(at(2), job, list_of({item(1), item(2)}, true));
-    find({1, 1});
+    precompute.on_found(at(3), BlocksFound{sent<LookupBlocks>().value().id, {1, 1}, {1, 1}});
     REQUIRE(precompute.state({}) == "done");
   }
   Step at(std::int64_t us) {
@@ -143,6 +151,23 @@ TEST_CASE("precompute: after two missed chunks in a row that are not kept, reque
   CHECK_FALSE(b.precompute.makes({5}, ItemBlockKind::movable, "m"));
   b.miss({item(2)});
   CHECK(b.effects.list.empty());
+}
+
+TEST_CASE("precompute: with an assignment, blocks of missed items do not evict others either") {
+  Bench b(ItemBlockKind::movable,
+          std::make_shared<const ItemAssignment>(std::vector<NodeId>{1},
+                                                 ItemAssignment::Listed{{"item 9", placement::nowhere}}));
+  b.walk();
+  CHECK(b.precompute.makes_item("item 1"));
+  CHECK_FALSE(b.precompute.makes_item("item 9"));
+  for (int i = 0; i < 2; ++i) {
+    b.miss({item(1)});
+    b.find({0});
+    const auto chunk = b.sent<Execute>().value();
+    CHECK_FALSE(chunk.retention.belongs);
+    b.precompute.on_executed(b.at(5), Executed{chunk.id, {}, {0}, 0});
+  }
+  CHECK(b.precompute.state({}) == "full");
 }
 
 }  // namespace precompute_missed_test

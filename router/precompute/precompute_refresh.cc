@@ -20,7 +20,7 @@ void Precompute::note_accesses(Step step, std::span<const ItemView> items, std::
   if (stage_ == Stage::off || !assignment_.planned()) return;
   if (replication_.is_on()) {
     std::uint64_t item_tokens = 0;
-    for (const ItemView& item : items) item_tokens += item.tokens.size();
+    for (const ItemView& item : items) item_tokens += form_.item.size() + item.tokens.size();
     replication_.note(items.size(), item_tokens, user_tokens);
   }
   const std::size_t hot_before = assignment_.hot(), waiting_before = changed_.size();
@@ -37,8 +37,12 @@ bool Precompute::makes(Instant now, ItemBlockKind blocks, std::string_view model
   return on && !stalled && config_.blocks == blocks && names_.model_version() == model_version;
 }
 
-// Many requests may miss an item before its block is made, so each item is queued once until nothing is left
-// to compute.
+bool Precompute::makes_item(std::string_view item) const {
+  return !assignment_.planned() || !assignment_.nodes_of(std::string(item)).empty();
+}
+
+// Many requests may miss an item before its block is made, so each item is queued once until it is computed
+// or nothing is left to compute.
 void Precompute::note_missing(Step step, std::span<const ItemView> items) {
   if (stage_ != Stage::done) return;
   if (is_idle()) missed_.clear(), progressed_ = step.now;

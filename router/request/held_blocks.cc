@@ -71,14 +71,16 @@ NodeId HeldBlocks::best_holder(std::size_t first, std::size_t count) const {
 }
 
 std::vector<std::uint8_t> drop_missing_items(const Candidate& candidate, std::size_t first,
-                                             const HeldBlocks& held, std::vector<bool>& kept) {
+                                             const HeldBlocks& held,
+                                             const std::function<bool(std::string_view item)>& is_made,
+                                             std::vector<bool>& kept) {
   std::vector<std::uint8_t> missing;
   std::size_t block = first;
   for (std::size_t i = 0; i < candidate.blocks.size(); ++i) {
     if (!is_asked_for(candidate.blocks[i])) continue;
     const std::size_t at = block++;
     if (candidate.plan.segments[i].kind != SegmentKind::item) continue;
-    missing.push_back(held.is_kept(at) ? 0 : 1);
+    missing.push_back(!held.is_kept(at) && is_made(candidate.blocks[i].owner) ? 1 : 0);
     if (missing.back() != 0) kept.at(at) = false;
   }
   if (std::ranges::find(missing, 1) == missing.end()) missing.clear();

@@ -3,8 +3,10 @@
 // held on another node can be pulled. The pull costs a fraction of computing it, which depends on
 // the network (RouterConfig::pull_share).
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "router/request/candidate.h"
@@ -39,10 +41,13 @@ class HeldBlocks {
   std::vector<std::uint32_t> begins_;  // index of each block's first holder, with one more entry at the end
 };
 
-// Finds the item blocks of a candidate that no node holds. Returns 1 for each such item and 0 for the others,
-// in their order, or nothing if none is missing. Their entries in `kept`, of all blocks in question, become
-// false. `first`: position of the candidate's first block among these.
+// Finds the item blocks of a candidate that no node holds and that `is_made` says of their item that it is
+// made in the background. Returns 1 for each such item and 0 for the others, in their order, or nothing if
+// there is none. Their entries in `kept`, of all blocks in question, become false. `first`: position of the
+// candidate's first block among these.
 std::vector<std::uint8_t> drop_missing_items(const Candidate& candidate, std::size_t first,
-                                             const HeldBlocks& held, std::vector<bool>& kept);
+                                             const HeldBlocks& held,
+                                             const std::function<bool(std::string_view item)>& is_made,
+                                             std::vector<bool>& kept);
 
 }  // namespace troupe::router

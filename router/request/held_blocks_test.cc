@@ -73,11 +73,15 @@ TEST_CASE("held blocks: the missing item blocks of a candidate are found by thei
   for (const char* item : {"a", "b", "c"}) add(SegmentKind::item, item, true);
   add(SegmentKind::item, "", false);  // a reused span
   std::vector<bool> kept(5, true);
-  CHECK(drop_missing_items(candidate, 1, *held, kept) == std::vector<std::uint8_t>{0, 1, 0});
+  const auto every = [](std::string_view) { return true; };
+  const auto none_but_a = [](std::string_view item) { return item == "a"; };
+  CHECK(drop_missing_items(candidate, 1, *held, none_but_a, kept).empty());
+  CHECK(kept == std::vector<bool>(5, true));
+  CHECK(drop_missing_items(candidate, 1, *held, every, kept) == std::vector<std::uint8_t>{0, 1, 0});
   CHECK(kept == std::vector<bool>{true, true, true, false, true});
   const auto all = HeldBlocks::of({1, {1, 1, 1, 1}, {3, 4, 2, 4}, {1, 2, 3, 4}}, 4, 0.25);
   std::vector<bool> all_kept(4, true);
-  CHECK(drop_missing_items(candidate, 0, *all, all_kept).empty());
+  CHECK(drop_missing_items(candidate, 0, *all, every, all_kept).empty());
   CHECK(all_kept == std::vector<bool>(4, true));
 }
 

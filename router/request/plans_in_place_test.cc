@@ -93,8 +93,8 @@ TEST_CASE("blocks plan: an item in its place has its own tokens, position and co
   const Candidate all = prompt.build("blocks", {.share = 0.5});
   CHECK(all.in_place.empty());
   CHECK(prompt_tokens(made.plan) == prompt_tokens(all.plan));
-  CHECK(approximate_tokens(made.plan) == 3);
-  CHECK(approximate_tokens(all.plan) == 4);
+  CHECK(kept_tokens(made.plan) == 3);
+  CHECK(kept_tokens(all.plan) == 4);
 }
 
 TEST_CASE("blocks plan: with all items in their place it is the plain prompt") {
