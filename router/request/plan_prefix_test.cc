@@ -7,7 +7,7 @@
 #include "router/request/plans.h"
 
 namespace troupe::router {
-namespace {
+namespace plan_prefix_test {
 
 const NameContext context{"model 1", "layout 1"};
 
@@ -205,5 +205,5 @@ TEST_CASE("title form: item first, each score is behind the user and sees its ca
   CHECK(validate(repaired.plan, limits) == "");
 }
 
-}  // namespace
+}  // namespace plan_prefix_test
 }  // namespace troupe::router
