@@ -64,10 +64,12 @@ bool CurrentAssignment::touch(const ItemView& item) {
   const auto change = hot_->touch(key);
   ++accesses_;
   if (change.left) brought_.erase(*change.left);
-  if (change.entered && plan_->nodes_of(std::string(item.id)).size() < plan_->nodes().size())
-    return brought_.insert_or_assign(key, HotCopy{item.block, accesses_}).second;
-  const auto known = hot_->contains(key) ? brought_.find(key) : brought_.end();
-  if (known == brought_.end()) return false;
+  if (!hot_->contains(key)) return false;
+  const auto known = brought_.find(key);
+  if (known == brought_.end()) {  // the plan may have had it on all nodes when it became hot
+    if (plan_->nodes_of(std::string(item.id)).size() >= plan_->nodes().size()) return false;
+    return brought_.emplace(key, HotCopy{item.block, accesses_}).second;
+  }
   const bool due = known->second.block != item.block || accesses_ - known->second.at >= again_after_;
   if (due) known->second = {item.block, accesses_};
   return due;

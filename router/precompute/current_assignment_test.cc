@@ -115,6 +115,7 @@ TEST_CASE(
     "item assignment: another plan for the same nodes replaces the plan; hot items and absent nodes stay") {
   CurrentAssignment p = places();
   touch(p, item("one"), 20);
+  CHECK(touch(p, item("hot"), 20) == 0);
   p.see({0}, 3, false);
   p.see({1'000}, 3, false);
   const auto plan = [](const Nodes& nodes) {
@@ -126,6 +127,10 @@ TEST_CASE(
   CHECK(p.nodes_of("hot") == Nodes{1});
   CHECK(p.nodes_of("one") == Nodes{1, 2});
   CHECK(p.nodes_of("out").size() == 1);  // not listed any more
+  CHECK(touch(p, item("hot"), 1) == 1);  // hot before, and now no longer planned for all nodes
+  CHECK(p.nodes_of("hot") == Nodes{1, 2});
+  CHECK(p.hot() == 2);
+  CHECK(touch(p, item("hot"), 5) == 0);
   CHECK_FALSE(CurrentAssignment({}, nullptr).replace(plan({1})));
 }
 
