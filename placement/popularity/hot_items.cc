@@ -23,6 +23,7 @@ HotItems::HotItems(HotItemsConfig config)
   choose_counts(static_cast<std::uint64_t>(std::ceil(std::clamp(config.hot_share, 0.0, 1.0) * window_)));
   counts_.resize(std::bit_ceil(slots_per_access * window_));
   recent_.reserve(window_);
+  items_with_ = {static_cast<std::uint32_t>(counts_.size())};
 }
 
 // More accesses than the window has mean that no item is hot.
@@ -45,11 +46,9 @@ std::vector<std::uint64_t> HotItems::set_hot_count(std::uint64_t accesses) {
 }
 
 std::vector<AccessClass> HotItems::classes() const {
-  std::vector<std::uint32_t> items(std::size_t{1} + *std::ranges::max_element(counts_));
-  for (const std::uint32_t accesses : counts_) ++items[accesses];
   std::vector<AccessClass> classes;
-  for (std::size_t accesses = items.size() - 1; accesses > 0; --accesses)
-    if (items[accesses] > 0) classes.push_back({accesses, items[accesses]});
+  for (std::size_t accesses = items_with_.size() - 1; accesses > 0; --accesses)
+    if (items_with_[accesses] > 0) classes.push_back({accesses, items_with_[accesses]});
   return classes;
 }
 
@@ -64,16 +63,31 @@ bool HotItems::contains(std::uint64_t key) const {
   return hot != hot_.end() && hot->second == key;
 }
 
+void HotItems::count_access(Slot at) {
+  const std::uint32_t accesses = ++counts_[at];
+  if (accesses == items_with_.size()) items_with_.push_back(0);
+  --items_with_[accesses - 1];
+  ++items_with_[accesses];
+}
+
+void HotItems::forget_access(Slot at) {
+  const std::uint32_t accesses = counts_[at]--;
+  --items_with_[accesses];
+  ++items_with_[accesses - 1];
+  if (items_with_.back() == 0) items_with_.pop_back();
+}
+
 HotItems::Change HotItems::touch(std::uint64_t key) {
   Change change;
   const Slot at = slot(key);
-  ++counts_[at];
+  count_access(at);
   if (recent_.size() < window_) {
     recent_.push_back(at);
   } else {
     const Slot old = std::exchange(recent_[oldest_], at);
     oldest_ = (oldest_ + 1) % window_;
-    if (--counts_[old] + 1 == keep_count_)
+    forget_access(old);
+    if (counts_[old] + 1 == keep_count_)
       if (const auto gone = hot_.extract(old)) change.left = gone.mapped();
   }
   change.entered = counts_[at] >= hot_count_ && hot_.try_emplace(at, key).second;

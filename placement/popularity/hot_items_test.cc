@@ -108,5 +108,33 @@ TEST_CASE("hot items: they equal an exact count, and never exceed size_max") {
   }
 }
 
+// Counts the items of a window by their accesses, with a scan of all of it.
+std::vector<AccessClass> scanned(const std::deque<std::uint64_t>& window) {
+  std::map<std::uint64_t, std::size_t> accesses, items;
+  for (const std::uint64_t key : window) ++accesses[key];
+  for (const auto& [key, count] : accesses) ++items[count];
+  std::vector<AccessClass> classes;
+  for (auto at = items.rbegin(); at != items.rend(); ++at) classes.push_back({at->first, at->second});
+  return classes;
+}
+
+// No two of the keys share a counter.
+TEST_CASE("hot items: the classes equal those of a scan of the window after each access") {
+  for (const std::uint32_t window_size : {1U, 300U}) {
+    CAPTURE(window_size);
+    std::mt19937_64 random(7);
+    HotItems items({.window = window_size, .hot_share = 0.05});
+    std::deque<std::uint64_t> window;
+    CHECK(items.classes().empty());
+    for (std::uint64_t i = 0; i < 3'000; ++i) {
+      const std::uint64_t keys[] = {1, 9, 50};  // the first of these fills the window with one item
+      window.push_back(random() % keys[i / 700 % 3]);
+      if (window.size() > window_size) window.pop_front();
+      items.touch(window.back());
+      REQUIRE(items.classes() == scanned(window));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace troupe::placement
