@@ -30,7 +30,8 @@ HotItems::HotItems(HotItemsConfig config)
 void HotItems::choose_counts(std::uint64_t accesses) {
   const std::uint64_t least = std::clamp(uses_min_, 1U, window_), most = window_;
   hot_count_ = accesses == 0 ? window_ + 1 : static_cast<std::uint32_t>(std::clamp(accesses, least, most));
-  keep_count_ = std::max(1U, static_cast<std::uint32_t>(std::ceil(keep_share_ * hot_count_)));
+  keep_count_ = accesses == 0 ? hot_count_
+                              : std::max(1U, static_cast<std::uint32_t>(std::ceil(keep_share_ * hot_count_)));
   TROUPE_CHECK(keep_count_ <= hot_count_, "an item that enters may stay");
 }
 
