@@ -14,7 +14,8 @@ using By = RepairChoice::By;
 
 constexpr std::string_view selections[] = {"first", "attention", "tail", "deviation", "importance"};
 constexpr unsigned window_max = 1'000'000;
-constexpr double lambda_max = 100;
+// 0 is allowed, too. The text of a smaller weight could be longer than weight_text allows.
+constexpr double lambda_min = 1e-6, lambda_max = 100;
 
 std::string selection_names() {
   std::string names;
@@ -30,13 +31,13 @@ std::optional<unsigned> number_in(std::string_view text, unsigned most) {
   return number;
 }
 
-// Parses a weight such as "0.5", without sign and exponent.
+// Parses a weight such as "0.5", without sign and exponent. It is 0, or lambda_min to lambda_max.
 std::optional<double> weight_in(std::string_view text) {
   double weight = 0;
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), weight, std::chars_format::fixed);
   if (error != std::errc() || end != text.data() + text.size() || !(weight >= 0 && weight <= lambda_max) ||
-      std::signbit(weight))
+      std::signbit(weight) || (weight > 0 && weight < lambda_min))
     return std::nullopt;
   return weight;
 }
@@ -114,7 +115,7 @@ class PartReader {
   }
   PartFault add_lambda(std::string_view part) {
     const auto weight = weight_in(part.substr(std::string_view("lambda").size()));
-    if (!weight) return wrong(part, "lambda and a number from 0 to 100, such as lambda0.5");
+    if (!weight) return wrong(part, "lambda and 0, or 0.000001 to 100, such as lambda0.5");
     return set("lambda", [&] { repair_.lambda = *weight; });
   }
 

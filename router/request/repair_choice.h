@@ -10,8 +10,8 @@
 //   :SELECTION         how they are chosen (By); left out: first
 //   :historyNUMBER     the history has a budget of its own, of so many per cent; NUMBER is for items alone
 //   :history-SELECTION how the history's budget is chosen; left out: as the items'. Only with historyNUMBER
-//   :lambdaWEIGHT      weight of the deviation in `importance`, 0 to 100; left out: 1. Only with a selection
-//                      by importance
+//   :lambdaWEIGHT      weight of the deviation in `importance`: 0, or 0.000001 to 100; left out: 1. Only
+//                      with a selection by importance
 //   :mean :layer2 :windowNUMBER :prototypes    as the members of RepairChoice say
 //
 // RcLLM's rule, attention and the weighted deviation for the history and attention alone for items, is

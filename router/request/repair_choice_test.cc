@@ -35,7 +35,9 @@ TEST_CASE("repair text: every part is read, and a choice's text gives the choice
             .share = 0.3, .by = By::attention, .history = 0.2, .history_by = By::importance, .lambda = 0.5});
   for (const char* text :
        {"30", "0:history100", "30:tail:mean:layer2", "30:importance:lambda0.5", "25:importance:lambda0",
-        "25:importance:lambda12.25", "30:attention:history20:history-importance:lambda0.5",
+        "25:importance:lambda12.25", "25:importance:lambda0.000001",
+        "25:importance:lambda0.0000012345678901234567", "25:importance:lambda100",
+        "30:attention:history20:history-importance:lambda0.5",
         "30:importance:history20:history-attention:lambda2:window64", "30:history20:history-deviation",
         "30:tail:mean:layer2:history20:history-first:window64:prototypes"}) {
     CAPTURE(text);
@@ -63,10 +65,11 @@ TEST_CASE("repair text: a wrong part is named, with what was expected") {
         "has \"history-best\"; expected history- and one of first, attention, tail, deviation, importance");
   CHECK(fault("30:history101").ends_with("expected history and a per cent from 0 to 100, such as history20"));
   CHECK(fault("30:window0").ends_with("expected window and a number of tokens from 1 to 1000000"));
-  for (const char* text : {"lambda", "lambda-1", "lambda-0", "lambda101", "lambda1e1", "lambdanan",
-                           "lambdainf", "lambda0.5x", "lambda 1"})
+  for (const char* text :
+       {"lambda", "lambda-1", "lambda-0", "lambda101", "lambda1e1", "lambdanan", "lambdainf", "lambda0.5x",
+        "lambda 1", "lambda0.00000099", "lambda0.0000000000000000000000000000001"})
     CHECK(fault(std::string("30:importance:") + text)
-              .ends_with("expected lambda and a number from 0 to 100, such as lambda0.5"));
+              .ends_with("expected lambda and 0, or 0.000001 to 100, such as lambda0.5"));
   CHECK(fault("30:mean:mean") == "has mean twice; expected each part once");
   CHECK(fault("30:tail:attention") == "has a selection twice; expected each part once");
   CHECK(fault("30:importance:lambda1:lambda1") == "has lambda twice; expected each part once");
