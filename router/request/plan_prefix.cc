@@ -85,10 +85,10 @@ Candidate search_plan(const RankPrompt& prompt, Search search) {
 
 namespace {
 
-// What the items of an item-first prompt are.
-enum class ItemsAre : std::uint8_t {
-  blocks,    // reused; no item sees another
-  spans,     // filled from these blocks and repaired; a computed token sees the items before its own
+// Names where the items of an item-first prompt come from.
+enum class ItemSource : std::uint8_t {
+  blocks,    // reused blocks; no item sees another
+  repaired,  // spans filled from these blocks and repaired; a computed token sees the items before its own
   computed,  // computed in full, each with the items before it in sight
 };
 
@@ -105,22 +105,22 @@ void add_scores(PlanWriter& plan, const RankPrompt& prompt, std::uint32_t first,
   }
 }
 
-Candidate item_first_plan(const RankPrompt& prompt, ItemsAre items) {
+Candidate item_first_plan(const RankPrompt& prompt, ItemSource items) {
   PlanWriter plan("item", prompt);
-  const std::size_t per_item = (items == ItemsAre::spans ? 2 : 1) + (prompt.form.scores_each() ? 1 : 0);
+  const std::size_t per_item = (items == ItemSource::repaired ? 2 : 1) + (prompt.form.scores_each() ? 1 : 0);
   plan.reserve(per_item * prompt.items.size() + 4);
   plan.system();
   const auto start = static_cast<std::int32_t>(prompt.form.system.size());
-  if (items == ItemsAre::spans) {
+  if (items == ItemSource::repaired) {
     plan.begin_blocks();
     for (const ItemView& item : prompt.items) plan.add_prefix_block(item);
     plan.end_blocks();
   }
   const std::uint32_t first = plan.count();
   for (const ItemView& item : prompt.items) {
-    if (items == ItemsAre::blocks) plan.add_prefix_block(item);
-    if (items == ItemsAre::spans) plan.add_reused_span(start);
-    if (items == ItemsAre::computed) plan.add(SegmentKind::item, prompt.marked_tokens_of(item), start);
+    if (items == ItemSource::blocks) plan.add_prefix_block(item);
+    if (items == ItemSource::repaired) plan.add_reused_span(start);
+    if (items == ItemSource::computed) plan.add(SegmentKind::item, prompt.marked_tokens_of(item), start);
   }
   const std::uint32_t user = plan.count();
   const std::int32_t user_start = start + longest_of(prompt);
@@ -130,8 +130,9 @@ Candidate item_first_plan(const RankPrompt& prompt, ItemsAre items) {
   return std::move(plan).finish(end);
 }
 
-// Lowers the number of computed tokens until at most `most` tokens of the spans differ from their blocks,
-// and returns how many do. A correction changes all of them, so it is left out or kept as a whole.
+// Returns the number of tokens of the spans that differ from their blocks. Lowers the number of computed
+// tokens until at most `most` differ. A correction changes all tokens, so it is kept as a whole, or 0 is
+// returned and the caller leaves the repair out.
 std::size_t limit_repair(Plan& plan, std::size_t most) {
   kernels::Repair& repair = plan.repair;
   const std::size_t spans = kernels::repaired_tokens(plan);
@@ -154,19 +155,19 @@ std::size_t limit_repair(Plan& plan, std::size_t most) {
 // computes is what is approximate, and a limit on that lowers the repair.
 Candidate item_plan(const RankPrompt& prompt) {
   const bool repaired = prompt.repair != RepairChoice{} && prompt.approximate_max > 0;
-  if (!repaired) return item_first_plan(prompt, ItemsAre::blocks);
+  if (!repaired) return item_first_plan(prompt, ItemSource::blocks);
   const auto limit_of = [&](const Candidate& made) {
     return static_cast<std::size_t>(prompt.approximate_max * static_cast<double>(prompt_tokens(made.plan)));
   };
   if (prompt.repair.share >= 1) {
-    Candidate made = item_first_plan(prompt, ItemsAre::computed);
+    Candidate made = item_first_plan(prompt, ItemSource::computed);
     made.approximate = tokens_of_kind(made.plan, SegmentKind::item);
     if (made.approximate <= limit_of(made)) return made;
   }
-  Candidate made = item_first_plan(prompt, ItemsAre::spans);
+  Candidate made = item_first_plan(prompt, ItemSource::repaired);
   write_repair(made.plan, prompt.repair, SIZE_MAX);
   made.approximate = limit_repair(made.plan, limit_of(made));
-  return made.approximate > 0 ? made : item_first_plan(prompt, ItemsAre::blocks);
+  return made.approximate > 0 ? made : item_first_plan(prompt, ItemSource::blocks);
 }
 
 }  // namespace troupe::router
