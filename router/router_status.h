@@ -18,7 +18,7 @@ struct RouterStatus {
   const PromptForm& form;
   const Policy& policy;
   const std::string& placement;  // name of the assignment of items to workers
-  double token_bytes;            // of a token's keys and values
+  double token_bytes;            // bytes of one token's keys and values
   bool has_members;              // nodes join and leave
   bool is_reloading;
   const Availability& availability;

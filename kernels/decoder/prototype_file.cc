@@ -27,7 +27,7 @@ struct Head {
   std::uint32_t layers, kv_heads, head_dim, hidden, vocabulary, tables, planes, prototypes;
   std::uint64_t seed;
   double position_weight, cosine_min;
-  std::uint32_t first, end, runs, unused;  // of the table: positions that it covers, number of runs
+  std::uint32_t first, end, runs, unused;  // positions that the table covers, and its runs
 };
 static_assert(sizeof(Head) == 8 + version_bytes + 8 * 4 + 8 + 16 + 4 * 4);
 

@@ -95,9 +95,10 @@ class HashSweep {
  private:
   const HashTables& tables_;
   const std::span<const std::vector<float>> tails_;
-  std::vector<std::vector<float>> projections_;       // of each tail
-  std::vector<float> cosines_;                        // of the head and each added one's, if it is known
-  std::vector<std::uint64_t> known_since_, visited_;  // by number: for which head, for which direction
+  std::vector<std::vector<float>> projections_;  // of each tail
+  std::vector<float> cosines_;                   // of the head and each added one's, if it is known
+  // [number] last head, and last direction, that it was computed for
+  std::vector<std::uint64_t> known_since_, visited_;
   std::uint64_t heads_ = 0, directions_ = 0;
 };
 

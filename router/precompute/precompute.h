@@ -92,8 +92,8 @@ class Precompute {
   // Records that no node has the blocks of these items of a request. Those that the walk has passed are made
   // anew.
   void note_missing(Step step, std::span<const ItemView> items);
-  // Records a request's candidates; they are of the model and catalog that are followed. `user_tokens`: of
-  // its history.
+  // Records a request's candidates; they are of the model and catalog that are followed. `user_tokens`:
+  // tokens of the user's history.
   void note_accesses(Step step, std::span<const ItemView> items, std::uint64_t user_tokens);
   // Called once per heartbeat: decides anew from how many accesses on an item is hot, if that is due.
   void review_hot_items(Step step, const placement::UnitCosts& costs, const PullCost& pulls);

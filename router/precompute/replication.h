@@ -20,7 +20,7 @@ struct ReplicationConfig {
   bool on = false;  // false = RefreshConfig::hot_share stays
   double alpha = placement::ReplicationInput{}.alpha;
   std::uint32_t page_tokens = 1;
-  std::uint64_t item_pages = 0;  // of the item area of each worker
+  std::uint64_t item_pages = 0;  // pages of each worker's item area
 };
 
 // Averages over about the last thousand requests.
@@ -54,8 +54,7 @@ struct ReplicationDecision {
 };
 
 // Returns the decision for `nodes` workers. An item that is hot has at least HotItemsConfig::uses_min
-// accesses. Without accesses, or without requests for items, nothing is
-// decided.
+// accesses. Without accesses, or without requests for items, nothing is decided.
 ReplicationDecision decide_replication(const ReplicationConfig& config, const RequestSizes& requests,
                                        const ServingSpeeds& speeds, std::size_t nodes,
                                        std::span<const placement::AccessClass> counted);

@@ -77,11 +77,12 @@ class Policy {
 
 std::span<const PolicyKind> policy_kinds();
 std::optional<Policy> find_policy(std::string_view name);
-// What is wrong with a name: nothing, or `, whose repair has "best"`; and what was expected. Requires that no
-// policy is found by it.
+// Names what is wrong with a policy's name; `what` is empty if no policy has it, otherwise for example
+// `, whose repair has "best"`.
 struct PolicyFault {
   std::string what, expected;
 };
+// Requires that no policy is found by the name.
 PolicyFault policy_fault(std::string_view name);
 // Returns for example `"best"; expected recompute, user, …`. Cuts a long name.
 std::string policy_fault_text(std::string_view name);

@@ -25,7 +25,8 @@ class PullCost {
  private:
   double start_;
   double pulled_us_ = 0, computed_us_ = 0;
-  double recent_us_ = 0, recent_tokens_ = 0;  // of the last pulls; they keep their weight until the next one
+  // sums over the latest pulls; only a new pull lowers their weight
+  double recent_us_ = 0, recent_tokens_ = 0;
 };
 
 }  // namespace troupe::router
