@@ -4,8 +4,8 @@
 // divide the directions into buckets, in several tables. The nearest prototype is looked for among
 // those that share a bucket with the token.
 //
-// Sums are in a fixed order and never fused with products, so every machine finds the same
-// prototype.
+// Sums are in a fixed order and never fused with products, so machines with the same C library find
+// the same prototype.
 #include <cstdint>
 #include <memory>
 #include <optional>
