@@ -46,7 +46,8 @@ std::string compare_tokens(const Reply& reply, std::uint32_t total) {
 
 // Only approximate plans compute some of the candidates in their place.
 std::string find_misplaced(const RankRequest& request, const RankReply& reply) {
-  if (!reply.in_place.empty() && reply.plan != "blocks" && reply.plan != "all_blocks")
+  const bool may = reply.plan == "blocks" || reply.plan == "all_blocks" || reply.plan == "prototypes";
+  if (!reply.in_place.empty() && !may)
     return differs("in_place", "not empty", "no items under the plan " + reply.plan);
   for (const std::string& item : reply.in_place)
     if (std::ranges::find(request.candidates, item) == request.candidates.end())

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <map>
+#include <string_view>
 
 #include "router/request/ranking.h"
 #include "router/request/request.h"
@@ -210,11 +212,14 @@ TEST_CASE(
 
 TEST_CASE("oracle: items in their place have one correct answer, and other claims are reported") {
   const WorldData world(options());
-  const Oracle oracle(world, form);
+  PromptForm with = form;
+  with.prototype_set = std::make_shared<const SimPrototypes>(5, "m1");
+  const Oracle oracle(world, with);
+  std::map<std::string_view, std::size_t> placed;  // answers with items in their place, by plan
   for (const char* policy :
        {"blocks+30:tail:mean", "blocks+10:importance", "all_blocks+30:tail:history20:window6",
         "all_blocks+0:importance:history100", "planner"})
-    for (const char* plan : {"blocks", "all_blocks"})
+    for (const char* plan : {"blocks", "all_blocks", "prototypes"})
       for (const double approximate : {-1.0, 0.0, 0.25, 1.0})
         for (const std::vector<std::uint8_t>& in_place :
              {std::vector<std::uint8_t>{1, 0, 0, 0}, {0, 1, 1, 0}, {0, 0, 0, 1}, {1, 1, 1, 1}}) {
@@ -223,12 +228,14 @@ TEST_CASE("oracle: items in their place have one correct answer, and other claim
           CAPTURE(approximate);
           const bool plans = router::policy(policy)->weighs;
           Exchange asked =
-              answered_with_blocks(world, policy, approximate, "u1", plan, plans ? 0 : 1, form, in_place);
+              answered_with_blocks(world, policy, approximate, "u1", plan, plans ? 0 : 1, with, in_place);
           CHECK(oracle.validate(asked.request, asked.reply) == "");
           if (asked.reply.in_place.empty()) continue;
+          ++placed[plan];
           asked.reply.in_place.pop_back();
           CHECK(oracle.validate(asked.request, asked.reply) != "");
         }
+  CHECK(placed.size() == 3);
   Exchange right = answered_with_blocks(world, "blocks+30:tail", -1, "u1");
   right.reply.in_place = {"i1"};
   CHECK(oracle.validate(right.request, right.reply).find("in_place is i1") == 0);
