@@ -152,6 +152,7 @@ class Precompute {
   void walk_again();
   void watch_nodes(Step step);
   void read_plan(Step step);
+  bool follow_plan(Step step, std::shared_ptr<const ItemAssignment> plan);
   void reassign(Step step);
   placement::Pace mean_pace() const;
   void log_replication(Step step);
@@ -180,8 +181,9 @@ class Precompute {
   Replication replication_;
   double logged_hot_share_ = -1;  // as last logged; -1 = never
   Instant replication_logged_;
-  std::uint64_t plan_job_ = 0;  // reads the plan; 0 = none
-  Instant plan_read_at_;        // when it was started last
+  std::uint64_t plan_job_ = 0;                          // reads the plan; 0 = none
+  Instant plan_read_at_;                                // when it was started last
+  std::shared_ptr<const ItemAssignment> refused_plan_;  // last read plan, for other nodes; null = none
   BackgroundCapacity capacity_;
   MissingItems missing_;  // looked up, not computed yet
   std::string catalog_version_;

@@ -56,7 +56,7 @@ struct Placed {
   std::set<NodeId> full;    // keep nothing of the walk
   std::string poison;       // id of an item that kills
   PlacementRead next_plan;  // what the next reading of the plan gives
-  int plan_reads = 0;
+  int plan_reads = 0, plans_refused = 0, plans_followed = 0;
   ItemNumber listed_to = 0;  // listing is slow from this item on
 
   std::vector<Item> catalog() const {
@@ -73,8 +73,11 @@ struct Placed {
         if (std::holds_alternative<ReadPlacement>(start->work)) read_plan(start->job);
       }
       if (const auto* send = std::get_if<Effects::Send>(&effect)) answer(send->to.node, send->message);
-      if (const auto* log = std::get_if<Effects::Log>(&effect))
+      if (const auto* log = std::get_if<Effects::Log>(&effect)) {
         done_logged += log->event == "precompute_done";
+        plans_refused += log->event == "placement_refused";
+        plans_followed += log->event == "placement_changed";
+      }
     }
   }
   void read_plan(std::uint64_t job) {
@@ -458,6 +461,56 @@ TEST_CASE("precompute: a joined node pulls its blocks, and none is computed agai
   for (const Item& one : p.catalog())
     for (const NodeId node : p.places->nodes_of(one.id)) CHECK(p.index[one.block].contains(node));
   CHECK(p.precompute.is_migration_done());
+}
+
+// Plan that has each item on the last of these nodes.
+PlacementRead plan_of_last(const std::vector<NodeId>& nodes) {
+  ListedItems listed;
+  for (int n = 1; n <= 40; ++n) listed[item(n).id] = static_cast<placement::NodeIndex>(nodes.size() - 1);
+  return {.items = std::make_shared<const ListedItems>(std::move(listed)), .nodes = nodes};
+}
+
+TEST_CASE("precompute: a plan for workers that join later is refused once, and followed when they have") {
+  Placed p{.plan_every = {50}};
+  p.start();
+  p.run();
+  p.next_plan = plan_of_last({1, 2, 3, 4, 5});
+  p.run();
+  CHECK(p.plans_refused == 1);
+  follow(p, {1, 2, 3, 4});
+  p.begin(4);
+  p.run();
+  CHECK(p.plans_refused == 1);
+  CHECK(p.plans_followed == 0);
+  follow(p, {1, 2, 3, 4, 5});
+  p.begin(5);
+  p.run();
+  CHECK(p.plans_refused == 1);
+  CHECK(p.plans_followed == 1);
+  for (int n = 1; n <= 40; ++n) CHECK(p.holders(n).contains(5));
+  follow(p, {1, 2, 3, 4});
+  follow(p, {1, 2, 3, 4, 5});
+  CHECK(p.plans_followed == 1);
+}
+
+TEST_CASE("precompute: a refused plan is replaced by a later one, and kept if that is damaged") {
+  Placed p{.plan_every = {50}};
+  p.start();
+  p.run();
+  p.next_plan = plan_of_last({1, 2, 3, 4});
+  p.run();
+  p.next_plan = plan_of_last({1, 2, 3});
+  p.run();
+  CHECK(p.plans_followed == 1);
+  follow(p, {1, 2, 3, 4});
+  CHECK(p.plans_followed == 1);
+  p.next_plan = plan_of_last({1, 2, 4});
+  p.run();
+  p.next_plan = {.why = "damaged"};
+  p.run();
+  CHECK(p.plans_refused == 3);
+  follow(p, {1, 2, 4});
+  CHECK(p.plans_followed == 2);
 }
 
 TEST_CASE("precompute: blocks of a leaving node are pulled to their new nodes before it may go") {

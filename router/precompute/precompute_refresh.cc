@@ -109,6 +109,7 @@ void Precompute::follow_members(Step step, std::set<NodeId> leaving) {
   std::vector<NodeId> staying = workers_.nodes();
   std::erase_if(staying, [this](NodeId node) { return leaving_.contains(node); });
   assignment_.follow(staying);
+  if (refused_plan_) follow_plan(step, refused_plan_);
   std::erase_if(behind_, [&](NodeId node) { return std::ranges::count(staying, node) == 0; });
   reassign(step);
 }
@@ -134,16 +135,27 @@ bool Precompute::on_plan_read(Step step, std::uint64_t job, const JobResult& res
   const auto* read = std::get_if<PlacementRead>(&result);
   if (!read || (!read->items && read->why.empty())) return true;
   std::string why = read->why;
-  if (why.empty() && !assignment_.replace(std::make_shared<const ItemAssignment>(read->nodes, read->items)))
+  if (why.empty()) {
+    if (follow_plan(step, std::make_shared<const ItemAssignment>(read->nodes, read->items))) {
+      reassign(step);
+      return true;
+    }
     why = "it is a plan for other nodes than the present workers";
-  if (!why.empty()) {
-    step.effects.log(
-        LogLevel::warning, "placement_refused",
-        {{"why", why}, {"expected", "a plan that troupe-lab plan wrote for the present workers"}});
-    return true;
   }
-  step.effects.log(LogLevel::info, "placement_changed", {{"items", read->items->size()}});
-  reassign(step);
+  step.effects.log(LogLevel::warning, "placement_refused",
+                   {{"why", why}, {"expected", "a plan that troupe-lab plan wrote for the present workers"}});
+  return true;
+}
+
+// Returns false if the plan is for other nodes than the present workers. Its file is not read again, so the
+// plan is kept and tried again when the members change.
+bool Precompute::follow_plan(Step step, std::shared_ptr<const ItemAssignment> plan) {
+  if (!assignment_.replace(plan)) {
+    refused_plan_ = std::move(plan);
+    return false;
+  }
+  refused_plan_.reset();
+  step.effects.log(LogLevel::info, "placement_changed", {{"items", plan->listed()}});
   return true;
 }
 
