@@ -24,7 +24,7 @@ std::optional<PlacementPort::Stamp> PlacementPort::stamp() const {
   return fault ? std::nullopt : std::optional(stamp);
 }
 
-// A file that is away is about to be replaced: the plan stays. An invalid one is reported once.
+// A missing file is about to be replaced: the plan is kept. An invalid one is reported once.
 PlacementRead PlacementPort::read() {
   before_.reset();
   const std::optional<Stamp> now = stamp();

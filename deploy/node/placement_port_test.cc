@@ -38,7 +38,7 @@ TEST_CASE("placement port: the plan is read once after each change of its file")
   CHECK_FALSE(read().items);
 }
 
-TEST_CASE("placement port: a damaged file is reported once, and one that is away changes nothing") {
+TEST_CASE("placement port: a damaged file is reported once, and a missing one changes nothing") {
   const kernels::TestFolder folder;
   folder.write("plan.json", plan_of("", ""));
   EmptyPort next;
@@ -50,6 +50,29 @@ TEST_CASE("placement port: a damaged file is reported once, and one that is away
   std::filesystem::remove(folder.path() / "plan.json");
   CHECK(read().why == "");
   CHECK_FALSE(read().items);
+}
+
+TEST_CASE("placement port: a good file after a damaged or a missing one is read") {
+  const kernels::TestFolder folder;
+  folder.write("plan.json", plan_of("", ""));
+  EmptyPort next;
+  PlacementPort port(*find_plan_name((folder.path() / "plan.json").string() + ":metis"), next);
+  const auto read = [&] { return std::get<PlacementRead>(port.run(ReadPlacement{}, 0)); };
+  folder.write("plan.json", "no plan at all");
+  CHECK(read().why != "");
+  folder.write("plan.json", plan_of("\"a\"", "\"b\""));
+  PlacementRead good = read();
+  CHECK(good.why == "");
+  REQUIRE(good.items);
+  CHECK(good.items->at("a") == placement::everywhere);
+  CHECK(good.items->at("b") == 1);
+  std::filesystem::remove(folder.path() / "plan.json");
+  CHECK_FALSE(read().items);
+  folder.write("plan.json", plan_of("\"a\", \"b\"", "\"c\""));
+  good = read();
+  CHECK(good.why == "");
+  REQUIRE(good.items);
+  CHECK(good.items->at("b") == placement::everywhere);
 }
 
 TEST_CASE("placement port: other jobs go to the next port, and reading never runs at once") {

@@ -170,7 +170,7 @@ void draw_placement(std::uint64_t seed, Scenario& s) {
   s.refresh.away_after = {between(random, 1'000'000, 4'000'000)};
 }
 
-// Draws from its own stream: a run with another placement is as it was.
+// Has a stream of its own, so that other draws do not depend on it.
 void draw_automatic_placement(std::uint64_t seed, Scenario& s) {
   RandomStream random(seed, 0xa070);
   if (s.placement != ItemPlacement::hash || chance(random, 0.3)) return;
@@ -404,7 +404,7 @@ void draw_arrangements(std::uint64_t seed, Scenario& s) {
   const Declared* drawn = &kinds[random.below(std::size(kinds))];
   s.scores_each = chance(random, 0.3);
   if (s.scores_each) drawn = &behind_each[random.below(std::size(behind_each))];
-  if (s.scores_each && chance(random, 0.3))  // drawn last: other scenarios stay as they were
+  if (s.scores_each && chance(random, 0.3))  // drawn last, so that the draws before do not depend on it
     drawn = &prefixes_behind_each[random.below(std::size(prefixes_behind_each))];
   s.arrangements = drawn->arrangements;
   s.interchangeable = drawn->interchangeable;
