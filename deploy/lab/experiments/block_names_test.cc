@@ -197,9 +197,17 @@ void check_same(const Blocks& simulated, const Blocks& served, std::size_t candi
   if (!simulated.precomputed.empty()) CHECK(static_cast<std::size_t>(found) == candidates);
 }
 
-constexpr const char* policies[] = {"recompute", "user",      "item",
-                                    "larger",    "bat",       "planner",
-                                    "causal",    "blocks+30", "all_blocks+30:attention"};
+constexpr const char* policies[] = {"recompute",
+                                    "user",
+                                    "item",
+                                    "item+25",
+                                    "larger",
+                                    "bat",
+                                    "bat+30:tail",
+                                    "planner",
+                                    "causal",
+                                    "blocks+30",
+                                    "all_blocks+30:attention"};
 
 // Compares both sides under each policy that the form allows, and checks that both refuse the others. Returns
 // how many policies were compared.
@@ -351,7 +359,9 @@ TEST_SUITE("block names") {
   TEST_CASE("block names: a simulated ranker that scores each candidate looks up what a served one does") {
     for (const char* arrangements : {"", R"(,"arrangements":["causal"])",
                                      R"(,"arrangements":["causal","candidates_apart"],)"
-                                     R"("interchangeable":["causal","candidates_apart"])"}) {
+                                     R"("interchangeable":["causal","candidates_apart"])",
+                                     R"(,"arrangements":["item_first","user_first","causal"],)"
+                                     R"("interchangeable":["item_first","user_first"])"}) {
       CAPTURE(arrangements);
       Deployment of;
       set_text_ranker(of, arrangements);

@@ -123,6 +123,9 @@ TEST_SUITE("deployment families") {
     folder.write("prompt.json", form + R"(,"arrangements":["causal"]})");
     check_like_real(config_of(folder.path()), folder.path(), trace,
                     {"recompute", "causal", "blocks+30", "blocks+30:attention"});
+    folder.write("prompt.json", form + R"(,"arrangements":["item_first","user_first","causal"],)"
+                                       R"("interchangeable":["item_first","user_first"]})");
+    check_like_real(config_of(folder.path()), folder.path(), trace, {"item", "user"});
   }
 
   TEST_CASE("deployment: a simulated generator computes and finds what a real one does") {
