@@ -61,6 +61,31 @@ def read_lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def scores_of(reply):
+    return {item["id"]: item["score"] for item in reply["items"]}
+
+
+def items_fault(reply, candidates):
+    """Returns "" if the reply has each candidate once and no other item, or what is wrong with its items."""
+    ids = [item["id"] for item in reply["items"]]
+    wrong = {
+        "missing": sorted(set(candidates) - set(ids)),
+        "foreign": sorted(set(ids) - set(candidates)),
+        "repeated": sorted(item for item in set(ids) if ids.count(item) > 1),
+    }
+    named = [f"{what} are {items}" for what, items in wrong.items() if items]
+    return f"items {', '.join(named)}; expected the candidates, once each" if named else ""
+
+
+def scores_fault(reply, expected):
+    """Returns "" if the reply has these scores by item, to TOLERANCE, or what differs."""
+    if fault := items_fault(reply, expected):
+        return fault
+    off = {item: abs(score - expected[item]) for item, score in scores_of(reply).items()}
+    wrong = {item: difference for item, difference in off.items() if not difference < TOLERANCE}
+    return f"scores differ by item by {wrong}; expected less than {TOLERANCE}" if wrong else ""
+
+
 class Node:
     """A node with all roles that serves a model, with settings such as "router.policy=item"."""
 
@@ -125,7 +150,7 @@ class World:
         (state,), spans = model.item_first(
             self.form["system"], items, self.form["user"] + history, closing, False, repair
         )
-        return [model.logit(state, self.identifiers[item]) for item in candidates], spans
+        return {item: model.logit(state, self.identifiers[item]) for item in candidates}, spans
 
 
 class Check:
@@ -160,23 +185,23 @@ class Check:
                 self.expect(reply["blocks_reused"] > len(candidates), where + ": its blocks are not reused")
             if spans.gap < CLOSE:
                 return  # rounding decides which token is chosen
-            scores = {item["id"]: item["score"] for item in reply["items"]}
-            off = max(abs(scores[item] - score) for item, score in zip(candidates, expected))
-            self.expect(off < TOLERANCE, f"{where}: scores differ by {off}, again: {again}")
+            fault = scores_fault(reply, expected)
+            self.expect(not fault, f"{where}, again: {again}: {fault}")
             self.compared += 1
 
     def limits(self, user, candidates):
         """A limit lowers the repair, down to the exact answer."""
         exact = self.ask(user, candidates, "item")
         self.expect(exact["approximate"] == 0, "item is approximate")
+        fault = items_fault(exact, candidates)
+        self.expect(not fault, f"item: {fault}")
         for policy in ("item+50", "item+60:tail", "item+100", "item+50:tail:mean"):
             for most in (0, 0.02, 0.2, 1):
                 reply = self.ask(user, candidates, policy, approximate=most)
                 self.expect(reply["approximate"] <= most, f"{policy} has more than {most}")
                 if reply["approximate"] == 0:
-                    same = [item["score"] for item in reply["items"]]
-                    near = all(abs(a["score"] - b) < TOLERANCE for a, b in zip(exact["items"], same))
-                    self.expect(near, f"{policy}, at most {most}: exact, but not as item is")
+                    fault = scores_fault(reply, scores_of(exact))
+                    self.expect(not fault, f"{policy}, at most {most}: exact, but not as item is: {fault}")
         reply = self.ask(user, candidates)
         self.expect(
             reply["policy"] == USUAL and reply["approximate"] > 0, f"without a policy: {reply['policy']}"
@@ -200,6 +225,13 @@ class Check:
             status == 400 and reply["error"]["code"] == "other_policy", f"item+25 of causal: {status} {reply}"
         )
 
+    def order(self, request, policy):
+        """Returns the candidates of a request, best first."""
+        reply = self.ask(request["user"], request["candidates"], policy)
+        if fault := items_fault(reply, request["candidates"]):
+            raise RuntimeError(f"user {request['user']}, {policy}: {fault}")
+        return [item["id"] for item in reply["items"]]
+
     def quality(self, lab, folder):
         """Whole lists have the quality that the lab measures in its own process."""
         file = os.path.join(folder, "plans.json")
@@ -217,14 +249,11 @@ class Check:
             for run in json.load(open(file))["runs"]
         }
         requests = self.world.requests[:EVENTS]
-        best = lambda request, policy: [
-            item["id"] for item in self.ask(request["user"], request["candidates"], policy)["items"]
-        ]
-        plain = [best(request, "causal") for request in requests]
+        plain = [self.order(request, "causal") for request in requests]
         for variant, policy in BENCHED.items():
             ndcg = overlap = 0
             for request, full in zip(requests, plain):
-                order = best(request, policy)
+                order = self.order(request, policy)
                 rank = order.index(request["true_item"]) + 1
                 ndcg += 1 / math.log2(1 + rank) / EVENTS if rank <= 10 else 0
                 overlap += len(set(order[:10]) & set(full[:10])) / 10 / EVENTS
