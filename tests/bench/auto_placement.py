@@ -23,7 +23,7 @@ import loopback
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEMO = ROOT / "deploy/demo"
 WORKERS, ITEMS, HOT = 3, 600, 8
-HEARTBEAT = "40ms"  # a worker is away after 150 of them
+HEARTBEAT = "100ms"  # a worker is away after 150 of them
 WAIT_S = 60
 
 
