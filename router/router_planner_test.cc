@@ -24,17 +24,6 @@ struct World {
   placement::Pace pace{.us_per_operation = 1};
 };
 
-// Prototypes for even tokens.
-class EvenTokens final : public PrototypeSet {
- public:
-  bool has_prototype(Token token, std::uint32_t) const override { return token % 2 == 0; }
-  const std::string& checksum() const override { return checksum_; }
-  const std::string& model_version() const override { return model_; }
-
- private:
-  const std::string checksum_ = "even", model_ = "model 1";
-};
-
 World draw_world(std::mt19937& random) {
   const auto real = [&](double most) { return std::uniform_real_distribution<>(0, most)(random); };
   World world{.kept_of = static_cast<std::uint8_t>(random() % 256),

@@ -16,7 +16,8 @@ constexpr Duration suspect_memory{600'000'000};
 
 bool costs_nothing(const Refusal& refusal) {
   return (refusal.kind == RefusalKind::unavailable &&
-          (refusal.code == "draining" || refusal.code == "wrong_model" || refusal.code == "wrong_catalog")) ||
+          (refusal.code == "draining" || refusal.code == "wrong_model" || refusal.code == "wrong_catalog" ||
+           refusal.code == "wrong_prototypes")) ||
          refusal.code == "too_large";
 }
 
@@ -35,6 +36,12 @@ Refusal poison() {
 Refusal worker_too_late() {
   return {RefusalKind::deadline_exceeded, "deadline_exceeded", "the worker took too long", "inference worker",
           "a larger budget"};
+}
+
+// The plan fits the model and this router's prototypes, so a worker that calls it bad has other ones or none.
+Refusal wrong_prototypes(std::string what) {
+  return {RefusalKind::unavailable, "wrong_prototypes", std::move(what), "inference worker",
+          "the same file of prototypes on every node (model.prototypes)"};
 }
 
 bool is_lost(const Attempt& attempt, std::span<const NodeId> nodes) {
@@ -100,7 +107,7 @@ void Attempts::execute(Step step, Flight& flight) {
 
 void Attempts::send(Step step, Flight& flight, const WorkerTable::Option& option) {
   if (flight.attempts.empty()) flight.paid = 1;
-  // for good: all attempts of a request use one plan
+  // All attempts use one plan, unless its prototypes are refused (Flight::drop_prototypes).
   if (!flight.planned) flight.settle_plan(option.plan);
   choice_.note_sent(flight, option.node);
   const bool suspect = is_suspect(step.now, flight);
@@ -265,6 +272,11 @@ void Attempts::on_refused(Step step, Address from, Refused refused) {
   if (refusal.code == "too_large")
     flight->too_many_operations =
         std::min(flight->too_many_operations, flight->work_at(from.node, 0).operations);
+  if (refusal.code == "bad_plan" && needs_prototypes(flight->plans.front())) {
+    choice_.note_wrong_prototypes(step.now, attempt->ticket);
+    attempt->wrong_prototypes = true;
+    refusal = wrong_prototypes(std::move(refusal.what));
+  }
   if (!is_retriable(refusal)) return flights_.refuse(step, *flight, std::move(refusal));
   fail(step, *flight, *attempt, refusal, costs_nothing(refusal));
 }
@@ -275,8 +287,8 @@ void Attempts::mark_fault(Step step, const Attempt& attempt, const Refusal& refu
     workers_.fail(step.now, attempt.ticket);
 }
 
-// Retries if possible. Otherwise waits for another open attempt, or refuses the request if there is
-// none.
+// Retries if possible, without prototypes if a worker refused them and the planner had other plans. Otherwise
+// waits for another open attempt, or refuses the request if there is none.
 void Attempts::fail(Step step, Flight& flight, Attempt& attempt, const Refusal& refusal, bool free) {
   const bool was_late = attempt.state == Attempt::State::late;  // in that case it was already tried again
   log_trouble(step, flight, "plan_failed", attempt, refusal);
@@ -284,6 +296,8 @@ void Attempts::fail(Step step, Flight& flight, Attempt& attempt, const Refusal& 
   attempt.state = Attempt::State::over;
   flights_.parked().wake();
   if (was_late && flight.has_open_attempt()) return;
+  if (flight.drop_prototypes()) flights_.renumber(step, flight);
+  if (flight.attempts.empty()) return execute(step, flight);
   if (retry(step, flight, free, refusal) || flight.has_open_attempt()) return;
   flights_.refuse(step, flight, refusal);
 }

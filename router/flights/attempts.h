@@ -6,6 +6,10 @@
 // drains, lacks the model or cannot hold so large a pass costs no attempt. Even so, a plan is sent
 // at most four times.
 //
+// A worker with another file of prototypes, or none, refuses a plan that needs them. This costs no attempt
+// either. If the planner had other plans, the request takes one without prototypes, on any worker; the
+// attempts that were refused do not count. Otherwise another worker may have the file.
+//
 // A request during which a worker was lost is a suspect (suspects.h). It runs alone, on a worker
 // where no other suspect of this router runs. If that worker were lost too, the guilty request
 // would be unknown. Until there is such a worker, the flight is parked.

@@ -1,6 +1,7 @@
 // Answers questions about a flight's attempts, settles its plan and logs its steps.
 #include "router/flights/flight.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::router {
@@ -24,9 +25,22 @@ std::vector<NodeId> Flight::tried() const {
 }
 
 void Flight::settle_plan(std::size_t chosen) {
-  if (chosen > 0) std::swap(plans.front(), plans[chosen]);
+  const auto first = plans.begin(), at = first + static_cast<std::ptrdiff_t>(chosen);
+  std::rotate(first, at, at + 1);  // the others keep their order
+  if (needs_prototypes(plans.front()))
+    for (std::size_t i = 1; i < plans.size(); ++i)
+      if (!needs_prototypes(plans[i])) spare_plans.push_back(std::move(plans[i]));
   plans.erase(plans.begin() + 1, plans.end());
   planned = true;
+}
+
+bool Flight::drop_prototypes() {
+  const bool refused = std::ranges::any_of(attempts, &Attempt::wrong_prototypes);
+  if (!refused || spare_plans.empty() || has_open_attempt()) return false;
+  plans = std::exchange(spare_plans, {});
+  planned = false;
+  std::erase_if(attempts, [](const Attempt& attempt) { return attempt.wrong_prototypes; });
+  return true;
 }
 
 void log_step(Step step, const Flight& flight, const char* event, std::vector<LogField> fields) {

@@ -35,7 +35,8 @@ struct Attempt {
   Ticket ticket;
   Instant late_at;
   bool alone = false;
-  bool suspect = false;  // its content had a strike when it was sent
+  bool suspect = false;           // its content had a strike when it was sent
+  bool wrong_prototypes = false;  // refused, because that worker has other prototypes or none
   State state = State::waiting;
   bool open() const { return state != State::over; }
 };
@@ -45,6 +46,11 @@ struct PlanOption {
   Candidate candidate;
   PlanCost cost;
 };
+
+// Returns true if only a worker with this router's file of prototypes can run the plan.
+inline bool needs_prototypes(const PlanOption& option) {
+  return !option.candidate.plan.repair.prototypes.empty();
+}
 
 // Position of the flight in the queue for its chosen worker.
 struct QueuedRequest {
@@ -59,7 +65,8 @@ enum class Stage : std::uint8_t { features, lookup, executing };
 struct Flight {
   using Serial = std::uint64_t;
 
-  Serial serial = 0;  // id of the request between router, index and workers
+  // Id of the request between router, index and workers. It changes with the plan (Flights::renumber).
+  Serial serial = 0;
   RequestOrigin origin;
   TenantId tenant = Tenants::others;
   PinnedVersions pinned;
@@ -73,7 +80,8 @@ struct Flight {
   std::vector<NodeId> workers;    // candidates at admission; the home comes first
   std::optional<HeldBlocks> held;
   std::vector<PlanOption> plans;        // in the policy's order; only the chosen plan once `planned` is true
-  bool planned = false;                 // the plan is chosen for good: all attempts use the same plan
+  bool planned = false;                 // the plan is chosen: all attempts use the same plan
+  std::vector<PlanOption> spare_plans;  // the others without prototypes, if the chosen plan has some
   Timings timings;                      // filled step by step
   std::optional<QueuedRequest> queued;  // set while it waits in the worker's queue
   std::vector<Attempt> attempts;        // each on a different node
@@ -95,7 +103,11 @@ struct Flight {
     const PlanCost& cost = plans[plan].cost;
     return held ? cost.at(node, *held) : cost.nothing_held();
   }
-  void settle_plan(std::size_t chosen);  // keeps only this plan, for good
+  void settle_plan(std::size_t chosen);  // keeps only this plan, and the spare ones
+  // Goes back to the spare plans if a worker refused the prototypes of the chosen one. Forgets the attempts
+  // that were refused for them, as those workers may run another plan. Returns false, and changes nothing, if
+  // no attempt was, there are no spare plans, or an open attempt may still be answered.
+  bool drop_prototypes();
 };
 
 // Logs a step of a flight whose trace is sampled. Test is_traced before `fields` are built.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/base/check.h"
 #include "router/flights/timers.h"
 
 namespace troupe::router {
@@ -23,6 +24,15 @@ Flight& Flights::add(Step step, Flight flight) {
 Flight* Flights::find(Flight::Serial serial) {
   const auto at = flights_.find(serial);
   return at != flights_.end() ? &at->second : nullptr;
+}
+
+void Flights::renumber(Step step, Flight& flight) {
+  TROUPE_CHECK(!flight.queued && !flight.has_open_attempt(), "nobody else knows the flight by its serial");
+  parked_.remove(flight.serial);
+  auto entry = flights_.extract(flight.serial);
+  entry.key() = flight.serial = step.next_id++;
+  flights_.insert(std::move(entry));
+  step.effects.set_timer(timer_of(flight.serial, TimerKind::deadline), flight.origin.deadline);
 }
 
 void Flights::refuse(Step step, Flight& flight, Refusal refusal) {

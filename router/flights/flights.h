@@ -22,6 +22,9 @@ class Flights {
   // Adds an admitted flight and sets the timer of its deadline.
   Flight& add(Step step, Flight flight);
   Flight* find(Flight::Serial serial);  // null = it has ended
+  // Gives the flight a new serial, because a worker ignores one that it has refused. It must not be queued,
+  // and has no open attempt.
+  void renumber(Step step, Flight& flight);
   // End the flight, which no longer exists afterwards.
   void refuse(Step step, Flight& flight, Refusal refusal);
   void close(Step step, Flight& flight);  // its answer was sent

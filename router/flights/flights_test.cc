@@ -38,6 +38,28 @@ TEST_CASE("flights: an ended flight is not found, and wakes parked ones") {
   CHECK(b.flights.parked().due());
 }
 
+TEST_CASE("flights: a renumbered flight is found by its new serial, and keeps its deadline and attempts") {
+  FlightBench b;
+  Flight& flight = b.add();
+  b.attempt(flight, 1);
+  flight.attempts[0].state = Attempt::State::over;
+  const Flight::Serial before = flight.serial;
+  b.flights.parked().park({before, false, {}});
+  b.effects = {};
+  b.flights.renumber(b.at(1), flight);
+  CHECK(flight.serial != before);
+  CHECK(b.flights.find(before) == nullptr);
+  CHECK(b.flights.find(flight.serial) == &flight);
+  CHECK(b.flights.parked().size() == 0);
+  CHECK(b.flights.size() == 1);
+  CHECK(flight.attempts.size() == 1);
+  REQUIRE(b.effects.list.size() == 1);
+  const auto* timer = std::get_if<Effects::SetTimer>(&b.effects.list[0]);
+  REQUIRE(timer);
+  CHECK(timer->at.us == flight.origin.deadline.us);
+  CHECK(timer->timer / 4 == flight.serial);
+}
+
 TEST_CASE("flights: nodes with suspects are those of open attempts") {
   FlightBench b;
   Flight& flight = b.add();

@@ -2,6 +2,7 @@
 #include "router/flights/worker_choice.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/base/hash.h"
 #include "router/fleet/row_profile.h"
@@ -11,6 +12,8 @@ namespace troupe::router {
 namespace {
 
 constexpr std::size_t users_remembered = 65'536;  // users for whom Algorithm 1 remembers the last worker
+// Time after which a worker that refused prototypes is offered them again.
+constexpr Duration wrong_prototypes_memory{60'000'000};
 
 bool contains(std::span<const NodeId> nodes, NodeId node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
@@ -31,6 +34,18 @@ WorkerChoice::WorkerChoice(Routing::By by, WorkerTable& workers, const WorkerQue
 
 std::optional<WorkerTable::Option> WorkerChoice::choose(Instant now, const Flight& flight,
                                                         std::span<const NodeId> excluded) {
+  const bool fixed = flight.planned || flight.plans.size() == 1;
+  if (fixed && needs_prototypes(flight.plans.front()) && !wrong_prototypes_.empty()) {
+    std::vector<NodeId> others(excluded.begin(), excluded.end());
+    for (const auto& [node, refused] : wrong_prototypes_)
+      if (has_wrong_prototypes(now, node)) others.push_back(node);
+    if (const auto option = choose_any(now, flight, others)) return option;
+  }
+  return choose_any(now, flight, excluded);
+}
+
+std::optional<WorkerTable::Option> WorkerChoice::choose_any(Instant now, const Flight& flight,
+                                                            std::span<const NodeId> excluded) {
   if (const auto option = choose_home(now, flight, excluded)) return option;
   std::vector<NodeId> nodes = flight.workers;
   add_holders(flight, nodes);
@@ -56,14 +71,14 @@ std::optional<WorkerTable::Option> WorkerChoice::choose_home(Instant now, const 
   const auto done_us = [&](const WorkerTable::Option& option) {
     return workers_.predicted_us(now, option.node, option.work, option.passes_us);
   };
-  const WorkerTable::Option home = option_at(flight.workers.front(), flight);
+  const WorkerTable::Option home = option_at(now, flight.workers.front(), flight);
   if (!may_go(home.node) || home.work.operations >= flight.too_many_operations) return std::nullopt;
   const PlanCost& cost = flight.plans.front().cost;
   const placement::Pace pace = workers_.pace(home.node);
   double latest_us = static_cast<double>((flight.origin.deadline - now).us);
   for (const NodeId node : flight.workers)
     if (node != home.node && may_go(node))
-      latest_us = std::min(latest_us, done_us(option_at(node, flight)) + pace.us(cost.nothing_held()) -
+      latest_us = std::min(latest_us, done_us(option_at(now, node, flight)) + pace.us(cost.nothing_held()) -
                                           pace.us(cost.all_held()));
   if (done_us(home) > latest_us) return std::nullopt;
   return home;
@@ -76,26 +91,31 @@ std::optional<WorkerTable::Option> WorkerChoice::choose_among(Instant now, const
   options.reserve(nodes.size());
   for (const NodeId node : nodes) {
     if (contains(excluded, node)) continue;
-    const WorkerTable::Option option = option_at(node, flight);
+    const WorkerTable::Option option = option_at(now, node, flight);
     if (option.work.operations < flight.too_many_operations) options.push_back(option);
   }
   return workers_.choose(now, options, flight.pinned.model_version, flight.attempts.empty());
 }
 
 // Returns the plan that the planner would use at that node.
-std::size_t WorkerChoice::plan_at(NodeId node, const Flight& flight) const {
+std::size_t WorkerChoice::plan_at(Instant now, NodeId node, const Flight& flight) const {
   if (flight.planned || flight.plans.size() == 1) return 0;
   const placement::Pace pace = workers_.pace(node);
+  const bool no_prototypes = has_wrong_prototypes(now, node);
+  constexpr double never = std::numeric_limits<double>::infinity();
   std::vector<PlanWeight> weights;
   weights.reserve(flight.plans.size());
   for (const PlanOption& plan : flight.plans)
-    weights.push_back({pace.us(plan.cost.at(node, *flight.held)), pace.us(plan.cost.all_held()),
-                       plan.cost.uses(*flight.held)});
+    if (no_prototypes && needs_prototypes(plan))
+      weights.push_back({never, never, 0});
+    else
+      weights.push_back({pace.us(plan.cost.at(node, *flight.held)), pace.us(plan.cost.all_held()),
+                         plan.cost.uses(*flight.held)});
   return weigh_plans(weights);
 }
 
-WorkerTable::Option WorkerChoice::option_at(NodeId node, const Flight& flight) const {
-  const std::size_t plan = plan_at(node, flight);
+WorkerTable::Option WorkerChoice::option_at(Instant now, NodeId node, const Flight& flight) const {
+  const std::size_t plan = plan_at(now, node, flight);
   const PlanCost& cost = flight.plans[plan].cost;
   WorkerTable::Option option{.node = node,
                              .work = flight.work_at(node, plan),
@@ -116,5 +136,16 @@ WorkerTable::Option WorkerChoice::option_at(NodeId node, const Flight& flight) c
 NodeId WorkerChoice::last_worker(const Flight& flight) const { return last_.of(flight.home); }
 
 void WorkerChoice::note_sent(const Flight& flight, NodeId node) { last_.note(flight.home, node); }
+
+void WorkerChoice::note_wrong_prototypes(Instant now, const Ticket& refused) {
+  wrong_prototypes_[refused.node] = {refused.process, now + wrong_prototypes_memory};
+}
+
+bool WorkerChoice::has_wrong_prototypes(Instant now, NodeId node) const {
+  const auto at = wrong_prototypes_.find(node);
+  if (at == wrong_prototypes_.end() || now >= at->second.until) return false;
+  const Heartbeat* heard = workers_.last_heard(node);
+  return heard && heard->incarnation == at->second.process;
+}
 
 }  // namespace troupe::router

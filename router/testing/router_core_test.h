@@ -40,6 +40,17 @@ inline RouterConfig cluster_config(std::vector<NodeId> workers) {
   return result;
 }
 
+// Prototypes for even tokens.
+class EvenTokens final : public PrototypeSet {
+ public:
+  bool has_prototype(Token token, std::uint32_t) const override { return token % 2 == 0; }
+  const std::string& checksum() const override { return checksum_; }
+  const std::string& model_version() const override { return model_; }
+
+ private:
+  const std::string checksum_ = "even", model_ = "model 1";
+};
+
 inline Item test_item(const std::string& id, std::size_t tokens = 4) {
   Item result{id, "the " + id, std::vector<Token>(tokens, 10), 20, {}};
   result.block.bytes[0] = static_cast<std::uint8_t>(id[0]);
