@@ -122,15 +122,15 @@ using namespace item_area_test;
 }  // namespace
 
 TEST_SUITE("item area of a node") {
-  TEST_CASE("item area: prefix blocks are the items' tokens, each from a page of its own") {
+  TEST_CASE("item area: a prefix block has the item mark and begins on a page of its own; no tokens, no block") {
     const ModelItemBlocks blocks = model_item_blocks(Ranker(prefix), catalog_of({1, 4, 5, 0}));
     CHECK(blocks.reused);
     CHECK(blocks.items == 4);
-    CHECK(blocks.pages.items == 1 + 1 + 2);
+    CHECK(blocks.pages.items == 1 + 2 + 2);
     CHECK(blocks.pages.shared == 2);
   }
 
-  TEST_CASE("item area: movable blocks have the item mark, too") {
+  TEST_CASE("item area: a movable block has the item mark and begins on a page of its own") {
     for (const Ranker& model : {Ranker(causal, "blocks+30"), Ranker(causal, "planner", "0.5")})
       CHECK(model_item_blocks(model, catalog_of({1, 2, 3, 6, 7})).pages.items == 1 + 1 + 2 + 2 + 3);
   }
@@ -139,9 +139,9 @@ TEST_SUITE("item area of a node") {
     const PoolSettings settings = Settings().pool;
     const Areas areas =
         areas_of(settings, {model_item_blocks(Ranker(prefix), catalog_of({1, 1, 4, 5}))}, 1'000);
-    CHECK(areas.pages == Pages{5 + 2 + 2, 991});
+    CHECK(areas.pages == Pages{6 + 2 + 2, 990});
     CHECK_FALSE(areas.items.in_user_area);
-    CHECK(areas.items.rule == "5 pages for the blocks of 4 items, and a reserve");
+    CHECK(areas.items.rule == "6 pages for the blocks of 4 items, and a reserve");
   }
 
   TEST_CASE("item area: a catalog that is too large gets half, also of what rows leave and of tiny pools") {
@@ -150,7 +150,7 @@ TEST_SUITE("item area of a node") {
         model_item_blocks(Ranker(prefix), catalog_of(std::vector<std::size_t>(500, 4)))};
     const Areas areas = areas_of(settings, large, 1'001);
     CHECK(areas.pages == Pages{500, 501});
-    CHECK(areas.items.rule == "half: the blocks of 500 items, with the reserve, take 627 pages");
+    CHECK(areas.items.rule == "half: the blocks of 500 items, with the reserve, take 1252 pages");
     CHECK(areas_of(settings, large, 1).pages == Pages{0, 1});
     CHECK_FALSE(areas_of(settings, large, 1).items.in_user_area);
     settings.row_share = 0.6;
@@ -177,7 +177,7 @@ TEST_SUITE("item area of a node") {
     const PoolSettings settings = Settings().pool;
     const ModelItemBlocks ranker = model_item_blocks(Ranker(prefix), catalog_of({4, 4, 4, 4}));
     const ModelItemBlocks none = model_item_blocks(Ranker(causal), CatalogPointer());
-    CHECK(areas_of(settings, {none, ranker, ranker}, 1'000).pages == Pages{2 + 7 + 7, 984});
+    CHECK(areas_of(settings, {none, ranker, ranker}, 1'000).pages == Pages{2 + 12 + 12, 974});
     CHECK(areas_of(settings, {none, model_item_blocks(Ranker(prefix), CatalogPointer())}, 100).pages ==
           Pages{50, 50});
   }
