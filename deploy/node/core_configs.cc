@@ -56,17 +56,6 @@ placement::DeviceProfile serving_device(const std::string& device) {
   }
 }
 
-// Items' pages in the pool of a worker that has this node's settings.
-std::uint64_t item_pages(const ServedModel& model) {
-  const std::size_t page_bytes = std::max<std::size_t>(1, model.facts.layout.page_bytes());
-  const auto pages =
-      static_cast<std::uint32_t>(std::min<std::size_t>(model.config.pool.memory / page_bytes, 0xFFFF'FFFF));
-  // A worker may be of another node, so the area is that of a node which does not know the catalog.
-  const std::vector<ModelItemBlocks> blocks{model_item_blocks(model, nullptr)};
-  const ItemArea area = item_area(model.config.pool, blocks, pages, false);
-  return split_pages(pages, shares_of(model.config.pool, area, false)).at(index_of(PoolArea::item));
-}
-
 // Accesses that routers count for Algorithm 1. An item with fewer than 8 of them is not hot.
 constexpr std::uint32_t counted_accesses = 262'144;
 
@@ -85,8 +74,7 @@ void place_items(router::RouterConfig& c, const ServedModel& model, const NodeRo
   refresh.away_after = {heartbeats_to_away * c.heartbeat.us};
   if (hot_share) refresh.hot_share = *hot_share;
   refresh.replication = {.on = decides && is_needed && !hot_share,
-                         .page_tokens = std::max(1U, model.facts.layout.page_tokens),
-                         .item_pages = item_pages(model)};
+                         .page_tokens = std::max(1U, model.facts.layout.page_tokens)};
   if (refresh.replication.on) refresh.window = counted_accesses;
 }
 
@@ -118,6 +106,26 @@ router::ItemBlockKind item_blocks_of(const ServedModel& model) {
   const RouterSettings& settings = model.config.router;
   return router::item_block_kind(serving_policy(settings.policy, model.prompt), model.prompt,
                                  settings.approximate);
+}
+
+std::uint64_t hot_item_pages(const PoolSettings& settings, std::span<const ServedModel* const> models) {
+  std::size_t page_bytes = 1;
+  bool has_rows = false;
+  std::uint64_t models_with_items = 0;
+  std::vector<ModelItemBlocks> blocks;
+  for (const ServedModel* model : models) {
+    page_bytes = std::max(page_bytes, model->facts.layout.page_bytes());
+    has_rows = has_rows || model->facts.table_columns > 0;
+    // A worker may be of another node, so the area is that of a node which does not know the catalogs.
+    blocks.push_back(model_item_blocks(*model, nullptr));
+    if (blocks.back().reused) ++models_with_items;
+  }
+  if (models_with_items == 0) return 0;
+  const auto pages =
+      static_cast<std::uint32_t>(std::min<std::size_t>(settings.memory / page_bytes, 0xFFFF'FFFF));
+  const std::vector<double> shares =
+      shares_of(settings, item_area(settings, blocks, pages, has_rows), has_rows);
+  return split_pages(pages, shares).at(index_of(PoolArea::item)) / models_with_items;
 }
 
 router::RouterConfig router_config(const ServedModel& model, const NodeRoles& place) {

@@ -1,6 +1,11 @@
 #pragma once
 // Derives the configuration of each core from a node's settings. Production nodes and the what-if
-// simulation (deploy/lab/what_if) both use these functions. Callers set the incarnations.
+// simulation (deploy/lab/what_if) both use these functions. Callers set the incarnations, and the pages that
+// routers may fill with hot items (hot_item_pages).
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "actors/allocator/allocator_core.h"
 #include "actors/cache_meta/cache_meta_core.h"
 #include "actors/inference/inference_core.h"
@@ -21,6 +26,11 @@ PagePoolSizes area_sizes(const PoolSettings& settings, const ItemArea& items, bo
 router::ItemBlockKind item_blocks_of(const ServedModel& model);
 // Returns the number of pages in pool.memory. Throws ConfigError if that is less than one page.
 std::size_t pages_of(const PoolSettings& settings, std::size_t page_bytes);
+// Returns the pages that hot items of one model may fill on each worker (Algorithm 1 of BAT; in a router's
+// configuration precompute.refresh.replication.item_pages). The models whose requests look up item blocks
+// have equal parts of the item area. `models` are all models of the node. Every worker is assumed to have
+// this node's settings and models.
+std::uint64_t hot_item_pages(const PoolSettings& settings, std::span<const ServedModel* const> models);
 
 // `model` must have been filled by describe_model (served_model.h). All throw ConfigError for
 // invalid settings.

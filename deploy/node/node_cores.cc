@@ -10,7 +10,6 @@
 #include "deploy/data/split_policies.h"
 #include "deploy/node/core_configs.h"
 #include "placement/split/split_choice.h"
-#include "router/router_core.h"
 #include "runtime/pool/pool_areas.h"
 
 namespace troupe::deploy {
@@ -57,13 +56,20 @@ NodeCores::NodeCores(const Config& config, const NodeRoles& roles, const ServedM
                      Incarnation incarnation, const PageArena* arena)
     : config_(config), roles_(roles), models_(models), incarnation_(incarnation), arena_(arena) {}
 
-std::unique_ptr<Core> NodeCores::router(const ServedModel& model) const {
+router::RouterConfig NodeCores::config_of_router(const ServedModel& model) const {
   router::RouterConfig c = router_config(model, roles_);
+  std::vector<const ServedModel*> models;
+  for (const auto& served : models_) models.push_back(served.get());
+  c.precompute.refresh.replication.item_pages = hot_item_pages(config_.pool, models);
   c.incarnation = incarnation_;
   c.members = roles_.members;
   if (!roles_.is_alone()) c.members_every = {heartbeats_to_members * c.heartbeat.us};
   if (model.placement_port) c.precompute.plan_every = plan_read_every;
-  return std::make_unique<router::RouterCore>(c);
+  return c;
+}
+
+std::unique_ptr<Core> NodeCores::router(const ServedModel& model) const {
+  return std::make_unique<router::RouterCore>(config_of_router(model));
 }
 
 std::unique_ptr<Core> NodeCores::cache_meta() const {

@@ -8,6 +8,7 @@
 #include "deploy/node/item_area.h"
 #include "deploy/node/node_roles.h"
 #include "deploy/node/served_model.h"
+#include "router/router_core.h"
 #include "runtime/pool/page_arena.h"
 
 namespace troupe::deploy {
@@ -23,6 +24,7 @@ class NodeCores {
   bool has_row_area() const { return !models_with_row_cache().empty(); }
 
   // Each throws ConfigError for invalid settings.
+  router::RouterConfig config_of_router(const ServedModel& model) const;
   std::unique_ptr<Core> router(const ServedModel& model) const;
   std::unique_ptr<Core> cache_meta() const;
   actors::KvWorkerConfig kv_worker(const ItemArea& items) const;

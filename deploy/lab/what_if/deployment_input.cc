@@ -116,6 +116,8 @@ std::shared_ptr<const sim::DeploymentConfig> deployment_config(const ServedModel
   const ItemArea area = item_area(model.config.pool, {&blocks, 1}, pages, false);
   served->items = std::move(items);
   served->router = router_config(model, roles);
+  const ServedModel* const only = &model;
+  served->router.precompute.refresh.replication.item_pages = hot_item_pages(model.config.pool, {&only, 1});
   served->cache_meta = cache_meta_config(model.config, roles);
   served->kv_worker = kv_worker_config(model.config, roles, model.facts.layout, pages, area);
   served->inference = inference_config(model, roles);

@@ -128,6 +128,7 @@ TEST_SUITE("served world") {
     CHECK(served.cache_meta.routers == all);
     CHECK(served.kv_worker.cache_metas == two);
     CHECK(served.kv_worker.pulls);
+    CHECK(served.router.precompute.refresh.replication.item_pages == served.kv_worker.pool.pages / 2);
     CHECK(served.inference.routers == all);
     world.routers = 1;  // the others are workers alone, the second with a cache-meta
     const sim::DeploymentOptions fewer = deployment_options(world);
