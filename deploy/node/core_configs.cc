@@ -69,11 +69,10 @@ void place_items(router::RouterConfig& c, const ServedModel& model, const NodeRo
   const bool is_needed = !roles.is_alone() && c.precompute.blocks != router::ItemBlockKind::none;
   c.placement = decides && !is_needed ? "any" : settings.placement;
   c.places = item_places(c.placement, roles.workers);
-  const std::optional<double> hot_share = hot_share_of(settings.hot_share);
   router::RefreshConfig& refresh = c.precompute.refresh;
   refresh.away_after = {heartbeats_to_away * c.heartbeat.us};
-  if (hot_share) refresh.hot_share = *hot_share;
-  refresh.replication = {.on = decides && is_needed && !hot_share,
+  if (settings.hot_share) refresh.hot_share = *settings.hot_share;
+  refresh.replication = {.on = decides && is_needed && !settings.hot_share,
                          .page_tokens = std::max(1U, model.facts.layout.page_tokens)};
   if (refresh.replication.on) refresh.window = counted_accesses;
 }

@@ -10,7 +10,6 @@
 
 #include "deploy/data/placement_file.h"
 #include "runtime/config/config.h"
-#include "runtime/config/settings.h"
 
 namespace troupe::deploy {
 namespace {
@@ -78,15 +77,6 @@ std::shared_ptr<const router::ItemAssignment> item_places(const std::string& set
     return std::make_shared<const router::ItemAssignment>(
         router::ItemAssignment::replicated(std::move(workers)));
   return std::make_shared<const router::ItemAssignment>(planned(setting, std::move(workers)));
-}
-
-std::optional<double> hot_share_of(const std::string& setting) {
-  if (setting == "auto") return std::nullopt;
-  const Setting share{"pool.hot_share", SettingKind::real, "", "0..1", "", "", nullptr};
-  const auto parsed = parse_setting(share, setting);
-  if (const auto* error = std::get_if<SettingError>(&parsed))
-    throw ConfigError("pool.hot_share is " + setting + "; expected auto, or " + error->expected);
-  return std::get<double>(std::get<SettingValue>(parsed));
 }
 
 }  // namespace troupe::deploy

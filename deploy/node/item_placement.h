@@ -9,10 +9,10 @@
 
 namespace troupe::deploy {
 
-// "any" returns null. "replicate" and "hash" assign items to `workers`; so does "auto", which is hash until
-// hot items are known. Otherwise the setting is
-// FILE or FILE:NAME, the output of `troupe-lab plan --json`. NAME is one of its placements, hrcs by
-// default; its nodes must be `workers`. Throws ConfigError.
+// "any" returns null. "replicate" and "hash" assign items to `workers`; so does "auto", by hash; the router
+// decides which items are hot beside it. Otherwise the setting is FILE or FILE:NAME, the output of
+// `troupe-lab plan --json`. NAME is one of its placements, hrcs by default; its nodes must be `workers`.
+// Throws ConfigError.
 std::shared_ptr<const router::ItemAssignment> item_places(const std::string& setting,
                                                           std::vector<NodeId> workers);
 
@@ -23,8 +23,5 @@ struct PlanName {
 std::optional<PlanName> find_plan_name(const std::string& setting);  // nullopt for another setting
 // Reads a plan, with the nodes that it is for. Throws ConfigError.
 PlacementRead read_item_plan(const PlanName& plan);
-
-// Parses the setting pool.hot_share; nullopt = auto. Throws ConfigError.
-std::optional<double> hot_share_of(const std::string& setting);
 
 }  // namespace troupe::deploy

@@ -24,16 +24,6 @@ TEST_CASE("pool.placement: a file may be followed by the name of a placement") {
   CHECK(find_plan_name("a/plan.json:metis")->placement == "metis");
 }
 
-TEST_CASE("pool.hot_share: auto or a share, and nothing else") {
-  CHECK_FALSE(hot_share_of("auto"));
-  CHECK(hot_share_of("0") == 0.0);
-  CHECK(hot_share_of("0.25") == 0.25);
-  for (const char* wrong : {"", "often", "1.5", "-0.1", "0.1x"}) {
-    CAPTURE(wrong);
-    CHECK_THROWS_WITH_AS(hot_share_of(wrong), doctest::Contains("expected auto, or 0..1"), ConfigError);
-  }
-}
-
 TEST_CASE("pool.placement: a plan's file is read, and its faults are reported") {
   const kernels::TestFolder folder;
   const std::string file = (folder.path() / "plan.json").string();

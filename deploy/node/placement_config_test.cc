@@ -66,9 +66,11 @@ TEST_CASE("router config: auto, the default, assigns by hash in a cluster and de
   CHECK_FALSE(fixed.replication.on);
   CHECK(fixed.hot_share == 0.01);
   CHECK(fixed.window == router::RefreshConfig{}.window);
-  model.config.set("pool.hot_share", "seldom");
-  CHECK_THROWS_WITH_AS(router_config(model, among),
-                       doctest::Contains("pool.hot_share is seldom; expected auto, or "), ConfigError);
+  model.config.set("pool.hot_share", "0");
+  CHECK_FALSE(router_config(model, among).precompute.refresh.replication.on);
+  CHECK(router_config(model, among).precompute.refresh.hot_share == 0);
+  CHECK_THROWS_WITH_AS(model.config.set("pool.hot_share", "seldom"),
+                       doctest::Contains("pool.hot_share is seldom; expected 0..1 | auto"), ConfigError);
 }
 
 TEST_CASE("node cores: hot items may fill the item area of a worker that does not know the catalog") {

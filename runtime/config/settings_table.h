@@ -145,7 +145,7 @@ TROUPE_SETTING(pool, placement, text, "auto", "", "",
                "workers as Algorithm 1 of BAT decides while serving; on a single node any. any: spread over "
                "the workers. replicate: every worker has all. hash: one worker has each. Or a plan written "
                "by troupe-lab plan --json (FILE or FILE:NAME).")
-TROUPE_SETTING(pool, hot_share, text, "auto", "", "",
+TROUPE_SETTING(pool, hot_share, share, "auto", "0..1", "",
                "An item is hot from this share of all recent item accesses on. The blocks of a hot item "
                "belong on all workers, whatever pool.placement says, until its share falls below half of "
                "this. 0: no item is hot. auto: the share is decided while serving if pool.placement is auto, "

@@ -74,6 +74,12 @@ TEST_CASE("settings: both ends of a range are valid, other values are refused") 
   CHECK(!takes("pool.item_share", "Auto"));
   CHECK(!takes("pool.item_share", ""));
   CHECK(!takes("pool.row_share", "auto"));
+  CHECK(takes("pool.hot_share", "auto"));
+  CHECK(parsed<double>("pool.hot_share", "0.25") == 0.25);
+  for (const char* text : {"", "often", "1.5", "-0.1", "0.1x"}) {
+    CAPTURE(text);
+    CHECK(!takes("pool.hot_share", text));
+  }
   CHECK(expected_of(*find_setting("pool.item_share")) == "0..1 | auto");
   CHECK(!takes("pool.kv_format", "f32|f16"));
   CHECK(!takes("pool.kv_format", ""));

@@ -229,7 +229,7 @@ Config settings_of(const Experiment& e) {
   router.shared_areas = e.shared_areas;
   router.requests_in_flight_max = requests_max;
   router.deadline = router.deadline_max = {10'000'000};
-  config.pool.hot_share = "0";
+  config.pool.hot_share = 0.0;
   return config;
 }
 

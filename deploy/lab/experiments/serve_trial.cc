@@ -119,7 +119,7 @@ void declare_router_for(const TrialOptions& options, sim::Scenario& s) {
   const std::vector<std::string> arrangements = arrangements_of(options);
   Config config;
   config.router.policy = options.policy;
-  config.pool.hot_share = "0";
+  config.pool.hot_share = 0.0;
   try {
     declare_router({.arrangements = arrangements, .interchangeable = arrangements}, config, s);
   } catch (const std::invalid_argument& error) {
