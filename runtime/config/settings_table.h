@@ -99,11 +99,12 @@ TROUPE_SETTING(pool, device_bytes, size, "0B", "0B..16TiB", "",
                "leaves free on the GPU, at most pool.memory.")
 TROUPE_SETTING(pool, item_share, share, "auto", "0..1", "",
                "Share of the pool's pages that the item area gets at start; users get the others. auto: the "
-               "pages of all items' blocks that router.policy looks up, a quarter more for items that are put "
-               "later, and those of the system prompt; at most half of the pages that rows leave. It is that "
-               "half if the catalog is empty or the node has no router, and with model.versions or "
-               "model.tables: sharded. It is no page if router.policy looks up no item blocks: the system "
-               "prompt, and item blocks of requests that name another policy, are then in the user area.")
+               "pages of all items' blocks that router.policy looks up, a quarter more for items that are "
+               "put later, and those of the system prompt; at most half of the pages that rows leave. It is "
+               "that half if the catalog is empty or the node has no router, and with model.versions or "
+               "model.tables: sharded. It is no page if router.policy looks up no item blocks, unless "
+               "pool.split is set: the system prompt, and item blocks of requests that name another policy, "
+               "are then in the user area.")
 TROUPE_SETTING(pool, row_share, real, "0", "0..1", "",
                "Share of the pool's pages that rows of embedding tables get at start, in addition to "
                "pool.item_share. Only with model.tables: mapped or sharded.")
