@@ -39,13 +39,13 @@ struct TemporaryFolder {
 
 constexpr std::uint64_t pool_bytes_min = 1 << 20;  // minimum of the setting pool.memory
 
-// Returns the form of the model that the configuration names.
-PromptForm form_of(const Config& config, const ModelFamilies& families) {
-  ServedModel model;
-  model.config = config;
-  describe_model(model, families);
-  return std::move(model.prompt);
-}
+// The model that a configuration names, without its weights.
+struct DescribedModel : ServedModel {
+  DescribedModel(const Config& of, const ModelFamilies& families) {
+    config = of;
+    describe_model(*this, families);
+  }
+};
 
 // Returns true if requests that name nothing may read blocks of items: a plan that the policy may
 // choose under this form has them. False for a policy that the form does not allow, which the node
@@ -141,19 +141,19 @@ double BenchMemory::item_share(bool keeps_items) const {
 }
 
 BenchMemory bench_memory(const BenchRank& bench, const Config& config) {
-  const std::string model = required_directory(config.model);
-  const ModelFacts facts = family_of(bench.families, model).describe(model, config);
-  const kernels::Vocabulary vocabulary = read_vocabulary_if_any(model, facts.limits);
-  const kernels::PageLayout& layout = facts.layout;
+  const DescribedModel model(config, bench.families);
+  const kernels::PageLayout& layout = model.facts.layout;
+  const std::size_t mark_tokens = model.prompt.item.size();
   BenchMemory memory;
   std::map<std::string, std::size_t> tokens_of;
-  for (const PutItem& item : read_items(bench.data, vocabulary)) {
+  for (const PutItem& item : read_items(bench.data, model.vocabulary)) {
     tokens_of[item.item] = item.tokens.size();
-    memory.item_bytes += layout.pages_for(item.tokens.size()) * layout.page_bytes();
+    if (!item.tokens.empty())
+      memory.item_bytes += layout.pages_for(mark_tokens + item.tokens.size()) * layout.page_bytes();
   }
   for (const std::uint64_t tokens : profile_tokens(bench, tokens_of))
     memory.user_bytes += layout.pages_for(std::min<std::size_t>(
-                             1 + tokens, static_cast<std::size_t>(facts.limits.positions_max))) *
+                             1 + tokens, static_cast<std::size_t>(model.facts.limits.positions_max))) *
                          layout.page_bytes();
   memory.item_bytes += 16 * layout.page_bytes();  // the system block
   memory.pool_bytes = std::max(memory.item_bytes + memory.user_bytes / 4, pool_bytes_min);
@@ -167,7 +167,7 @@ Config bench_config(const Config& base, const BenchMemory& memory, const std::st
   config.router.deadline = config.router.deadline_max = {60'000'000};  // long, to measure slow requests, too
   config.set("pool.memory", std::to_string(memory.pool_bytes));
   config.pool.store_item_blocks = false;
-  const bool keeps_items = reads_item_blocks(policy, form_of(config, families), config.router);
+  const bool keeps_items = reads_item_blocks(policy, DescribedModel(config, families).prompt, config.router);
   config.pool.precompute_items = keeps_items;
   config.set("pool.item_share", std::to_string(memory.item_share(keeps_items)));
   return config;

@@ -31,10 +31,10 @@ struct BenchRank {
 };
 
 // Memory for keys and values, sized so that the item blocks fit and only some of the users do. I is the
-// bytes of the whole catalog. U is the bytes of the requesting users with their last profile, at most the
-// model's positions each. The pool is I + U/4 for every policy, and at least a node's minimum. The item area
-// gets I if requests read item blocks, which the policy and the arrangements of the model's form decide.
-// Users get the remainder, but at most 3U/4.
+// bytes of the blocks of the whole catalog, with the item mark of the model's form. U is the bytes of the
+// requesting users with their last profile, at most the model's positions each. The pool is I + U/4 for every
+// policy, and at least a node's minimum. The item area gets I if requests read item blocks, which the policy
+// and the arrangements of the model's form decide. Users get the remainder, but at most 3U/4.
 struct BenchMemory {
   std::uint64_t pool_bytes = 0, item_bytes = 0, user_bytes = 0;
   std::optional<double> split;  // fixed share of the item area, instead of the rule above

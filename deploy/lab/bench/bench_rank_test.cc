@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "kernels/testing/test_folder.h"
+
 using namespace troupe;
 using namespace troupe::deploy;
 
@@ -71,6 +73,21 @@ TEST_SUITE("bench rank") {
     const BenchMemory longest = bench_memory(bench, demo_config());
     for (EvaluationRow& row : bench.rows) row.history.assign(100'000, row.candidates.front());
     CHECK(bench_memory(bench, demo_config()).user_bytes == longest.user_bytes);
+  }
+
+  TEST_CASE("bench memory: an item's block has the form's item mark") {
+    const kernels::TestFolder folder;
+    const auto item_bytes = [&](const std::string& mark) {
+      folder.write("form.json", R"({"instruction":[1,2,3],"history_item":["{words}"],"candidate":[)" + mark +
+                                    R"("{words}",7],"read_at":7,"yes":8,"no":9})");
+      Config config = demo_config();
+      config.set("model.prompt", (folder.path() / "form.json").string());
+      return bench_memory(demo_bench(3), config).item_bytes;
+    };
+    // The demo's 1,600 items have three tokens each and pages have four. The system block has 16 pages.
+    const std::uint64_t plain = item_bytes("");
+    CHECK(item_bytes("5,") == plain);
+    CHECK(item_bytes("5,6,") * (1'600 + 16) == plain * (2 * 1'600 + 16));
   }
 
   TEST_CASE("run_policy: every policy answers all requests, and only reusing policies report reuse") {
