@@ -27,8 +27,19 @@ bool is_served(const SimCommandOptions& options) {
   return !options.compare.empty() || !options.box.model.empty() || !options.box.config_file.empty();
 }
 
+void check_routers(const SimCommandOptions& options) {
+  if (options.routers == 0) return;
+  if (!options.compare.empty())
+    throw std::invalid_argument(
+        "--routers is given with --compare; expected none, because bench rank measures a single node");
+  if (!is_served(options))
+    throw std::invalid_argument(
+        "--routers is given without --model; expected a model whose cluster is simulated");
+}
+
 int run_sim(const SimCommandOptions& options) {
   check_together(options);
+  check_routers(options);
   if (is_served(options)) return run_sim_served(options);
   if (options.replay) return run_sim_replay(options);
   if (!options.experiments.empty()) return run_sim_experiments(options);

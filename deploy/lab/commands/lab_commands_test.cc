@@ -202,6 +202,16 @@ TEST_SUITE("lab commands") {
           std::string::npos);
   }
 
+  TEST_CASE("sim: --routers is refused where it would not be read") {
+    CHECK_THROWS_WITH_AS(run({"sim", "--requests", "10", "--routers", "2"}),
+                         "--routers is given without --model; expected a model whose cluster is simulated",
+                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(
+        run({"sim", "--compare", "none.json", "--routers", "2"}),
+        "--routers is given with --compare; expected none, because bench rank measures a single node",
+        std::invalid_argument);
+  }
+
   TEST_CASE("commands: troupe knows the commands of troupe-lab, and no command is in both programs") {
     const auto commands_of = [](const Program& program) {
       CommandLine line(program.name, "", "");

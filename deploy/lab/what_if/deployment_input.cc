@@ -22,11 +22,14 @@ namespace {
 constexpr std::uint32_t cache_metas_max = 2;
 
 NodeRoles roles_of_all(std::uint32_t nodes, std::uint32_t routers) {
+  if (routers > nodes)
+    throw std::invalid_argument("--routers is " + std::to_string(routers) + "; expected at most --nodes, " +
+                                std::to_string(nodes));
   NodeRoles roles;
   roles.workers.resize(nodes);
   std::iota(roles.workers.begin(), roles.workers.end(), 1);
   roles.routers = roles.workers;
-  if (routers > 0) roles.routers.resize(std::min(nodes, routers));
+  if (routers > 0) roles.routers.resize(routers);
   roles.cache_metas.assign(roles.workers.begin(), roles.workers.begin() + std::min(nodes, cache_metas_max));
   return roles;
 }
@@ -137,9 +140,9 @@ void set_hardware(const DeploymentInput& world, const ServedModel& model, sim::S
 }  // namespace
 
 sim::DeploymentOptions deployment_options(const DeploymentInput& world) {
+  const NodeRoles roles = roles_of_all(world.nodes, world.routers);
   ServedModel model;
   describe(on_cores(world.config, world.cores), model);
-  const NodeRoles roles = roles_of_all(world.nodes, world.routers);
   sim::DeploymentOptions options;
   std::vector<Item> items = served_catalog(model, world.data);
   options.total = check_requests(world, items, model.prompt.generates());

@@ -28,7 +28,8 @@ struct DeploymentInput {
 };
 
 // Throws what a node throws for its configuration, model and catalog; ImportError if the trace does not match
-// the catalog; std::invalid_argument for a model that cannot be simulated.
+// the catalog; std::invalid_argument for a model that cannot be simulated, and for more routers than
+// nodes.
 sim::DeploymentOptions deployment_options(const DeploymentInput& world);
 
 }  // namespace troupe::deploy

@@ -130,6 +130,9 @@ TEST_SUITE("served world") {
     CHECK(served.kv_worker.pulls);
     CHECK(served.router.precompute.refresh.replication.item_pages == served.kv_worker.pool.pages / 2);
     CHECK(served.inference.routers == all);
+    world.routers = 5;
+    CHECK_THROWS_WITH_AS(deployment_options(world), "--routers is 5; expected at most --nodes, 3",
+                         std::invalid_argument);
     world.routers = 1;  // the others are workers alone, the second with a cache-meta
     const sim::DeploymentOptions fewer = deployment_options(world);
     CHECK(fewer.scenario.routers == 1);
