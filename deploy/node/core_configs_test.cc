@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -15,10 +14,8 @@
 #include "actors/inference/inference_core.h"
 #include "actors/kv_worker/kv_worker_core.h"
 #include "deploy/models/cost_shape.h"
-#include "deploy/node/local_node.h"
 #include "deploy/node/served_model.h"
 #include "kernels/decoder/decoder.h"
-#include "kernels/testing/test_folder.h"
 #include "placement/cost/device_profiles.h"
 #include "placement/popularity/popularity.h"
 #include "router/router_core.h"
@@ -27,7 +24,6 @@
 #include "runtime/features/cached_features.h"
 #include "runtime/redis/redis_features.h"
 #include "runtime/store/store.h"
-#include "runtime/testing/etcd_test_server.h"
 #include "runtime/testing/shared_ranker.h"
 #include "runtime/transfer/ucx_transport.h"
 #include "server/http/http_server.h"
@@ -64,39 +60,6 @@ std::string refusal_of(const ServedModel& model, const NodeRoles& roles = {}) {
   } catch (const ConfigError& error) {
     return error.what();
   }
-}
-
-// Host that records the actors added to it.
-class RecordingHost final : public Host {
- public:
-  void add(ActorSpec actor) override {
-    CHECK(actor.core != nullptr);
-    CHECK(slots.emplace(name_of(actor.address), actor.slots).second);
-    CHECK((actor.port == nullptr) == (actor.address.role == Role::allocator));
-  }
-  void set_server(Address, ServerHandler) override {}
-  void start() override {}
-  void post_encoded(Address, Bytes) override {}
-  void stop() override {}
-
-  std::string actors() const {
-    std::string text;
-    for (const auto& [name, of_it] : slots)
-      text += (text.empty() ? "" : " ") + name + ":" + std::to_string(of_it);
-    return text;
-  }
-
- private:
-  std::map<std::string, std::uint32_t> slots;
-};
-
-Config demo_config(const kernels::TestFolder& folder) {
-  Config config;
-  config.set("model.directory", std::string(TROUPE_ROOT_DIR) + "/deploy/demo/model");
-  config.set("node.data_dir", (folder.path() / "data").string());
-  config.set("pool.memory", "16MiB");
-  config.set("inference.executors", "3");
-  return config;
 }
 
 }  // namespace core_configs_test
@@ -190,18 +153,6 @@ TEST_SUITE("core configs") {
     CHECK(refusal_of(model).starts_with("router.device: "));
   }
 
-  TEST_CASE("router config: items are placed as pool.placement says") {
-    Small model;
-    model.config.set("pool.placement", "any");
-    CHECK(router_config(model, among).places == nullptr);
-    model.config.set("pool.placement", "hash");
-    REQUIRE(router_config(model, among).places);
-    CHECK(router_config(model, among).places->nodes() == std::vector<NodeId>{2, 5});
-    CHECK(router_config(model, among).places->nodes_of("x").size() == 1);
-    model.config.set("pool.placement", "replicate");
-    CHECK(router_config(model, among).places->nodes_of("x").size() == 2);
-  }
-
   TEST_CASE("router config: a policy without its prototypes and invalid weights are refused by setting") {
     Small model;
     CHECK(refusal_of(model) == "");
@@ -289,62 +240,6 @@ TEST_SUITE("core configs") {
         pages_of(config.pool, (1 << 20) + 1),
         "pool.memory is 1048576 bytes, less than one page; expected at least 1048577 bytes for this model",
         ConfigError);
-  }
-
-  TEST_CASE("single node: five actors, each with lanes for its jobs") {
-    const kernels::TestFolder folder;
-    LocalNode box(demo_config(folder));
-    RecordingHost host;
-    box.add_to(host);
-    CHECK(host.actors() == "allocator@1:1 cache_meta@1:1 inference_worker@1:4 kv_worker@1:3 router@1:3");
-    CHECK(box.executors() == 3);
-    CHECK(box.keeps_features());
-    CHECK(box.store() != nullptr);
-    CHECK(box.items() == 0);
-    CHECK(box.pool_pages() == (16 << 20) / box.model().layout.page_bytes());
-    CHECK(box.store_damage() == "");
-    CHECK(std::filesystem::status(folder.path() / "data").permissions() == std::filesystem::perms::owner_all);
-    CHECK(box.actors().size() == 5);
-    CHECK(box.actors({.routers = {1, 2}, .cache_metas = {3}, .workers = {2, 4, 5}}).size() == 2 + 1 + 3 * 3);
-  }
-
-  TEST_CASE("node roles: a worker among others has lanes for pulls; a router has one actor and no pool") {
-    const EtcdServer etcd;
-    if (!etcd.here()) {
-      MESSAGE("skipped: no etcd on this machine");
-      return;
-    }
-    const kernels::TestFolder folder;
-    MetricRegistry metrics;
-    Config config = demo_config(folder);
-    config.set("transfer.devices", "lo");
-    config.set("cluster.coordination", etcd.endpoint());
-    {
-      LocalNode worker(config, {.node = 2, .router = false, .cache_meta = false, .workers = {1, 2}},
-                       &metrics);
-      RecordingHost host;
-      worker.add_to(host);
-      CHECK(host.actors() == "allocator@2:1 inference_worker@2:4 kv_worker@2:7");
-      CHECK_FALSE(worker.keeps_features());
-      CHECK(worker.store() != nullptr);
-    }
-    LocalNode router(config, {.node = 1, .cache_meta = false, .worker = false, .workers = {2}}, &metrics);
-    RecordingHost host;
-    router.add_to(host);
-    CHECK(host.actors() == "router@1:3");
-    CHECK(router.pool_pages() == 0);
-    CHECK(router.transport() == nullptr);
-    LocalNode meta(config, {.node = 3, .router = false, .worker = false, .cache_metas = {3}, .workers = {2}},
-                   &metrics);
-    RecordingHost other;
-    meta.add_to(other);
-    CHECK(other.actors() == "cache_meta@3:1");
-    CHECK(meta.store() == nullptr);
-    CHECK_THROWS_WITH_AS(
-        LocalNode(config,
-                  {.node = 1, .cache_meta = false, .worker = false, .routers = {1, 4}, .workers = {2}},
-                  &metrics),
-        "features.store is empty; expected a Redis, because there are several routers", ConfigError);
   }
 }
 

@@ -50,6 +50,18 @@ const NodeRoles among{
     .node = 2, .cache_meta = false, .routers = {1, 2, 7}, .cache_metas = {3, 4}, .workers = {5, 2}};
 const NodeRoles alone;
 
+TEST_CASE("router config: items are placed as pool.placement says") {
+  Small model;
+  model.config.set("pool.placement", "any");
+  CHECK(router_config(model, among).places == nullptr);
+  model.config.set("pool.placement", "hash");
+  REQUIRE(router_config(model, among).places);
+  CHECK(router_config(model, among).places->nodes() == std::vector<NodeId>{2, 5});
+  CHECK(router_config(model, among).places->nodes_of("x").size() == 1);
+  model.config.set("pool.placement", "replicate");
+  CHECK(router_config(model, among).places->nodes_of("x").size() == 2);
+}
+
 TEST_CASE("router config: auto, the default, assigns by hash in a cluster and decides which items are hot") {
   Small model;
   const router::RouterConfig c = router_config(model, among);
