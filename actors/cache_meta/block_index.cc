@@ -218,6 +218,13 @@ const std::string* BlockIndex::owner_of(const BlockName& name) const {
   return known ? &known->second.owner->first : nullptr;
 }
 
+bool BlockIndex::is_last_of_item(const BlockName& name, NodeId node) const {
+  const NamedBlock* known = find(name);
+  if (!known || known->second.kind != SegmentKind::item) return false;
+  return std::ranges::none_of(
+      known->second.holders, [&](const Holder& holder) { return holder.node != node && named(holder.node); });
+}
+
 std::uint64_t BlockIndex::generation_of(const BlockName& name, NodeId node) const {
   const NamedBlock* known = find(name);
   if (!known) return 0;

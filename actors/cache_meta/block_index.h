@@ -92,7 +92,9 @@ class BlockIndex {
   // counts.
   bool held_by_any(const BlockName& name, std::span<const NodeId> nodes) const;
 
-  const std::string* owner_of(const BlockName& name) const;               // null if unknown
+  const std::string* owner_of(const BlockName& name) const;  // null if unknown
+  // Returns true if the block is an item's, and no named node but this one holds it.
+  bool is_last_of_item(const BlockName& name, NodeId node) const;
   std::uint64_t generation_of(const BlockName& name, NodeId node) const;  // 0 if not held there
   void set_frequency(const std::string& user, double frequency);
 

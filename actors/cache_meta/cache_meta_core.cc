@@ -22,6 +22,7 @@ constexpr std::uint64_t first_members_job = std::uint64_t{1} << 39;
 constexpr std::size_t hottest_items_shown = 5, hottest_items_among = 10'000;
 constexpr std::size_t counted_max = 255;      // holders of a block in an answer: a byte
 constexpr std::size_t coldest_looked_at = 4;  // user blocks looked at per block that may be named
+constexpr double evicted_max = 256;           // weight of all evicted blocks before one in their mean
 
 // Returns 15 bytes of the hash: enough to be unique, and short enough for a string without a heap
 // allocation.
@@ -110,7 +111,7 @@ void CacheMetaCore::on_worker(Instant now, NodeId node, Message&& message, Effec
   bool understood = false;
   if (auto* changes = std::get_if<CacheChanges>(&message)) {
     understood = FollowedWorkers::is_valid(*changes);
-    if (understood) note_returns(now, *changes);
+    if (understood) note_changes(now, node, *changes);
     if (understood) workers_.on_changes(now, node, std::move(*changes), effects);
   } else if (auto* part = std::get_if<InventoryPart>(&message)) {
     understood = workers_.on_part(now, node, std::move(*part), effects);
@@ -119,7 +120,13 @@ void CacheMetaCore::on_worker(Instant now, NodeId node, Message&& message, Effec
   warm_users(now, effects);
 }
 
-void CacheMetaCore::note_returns(Instant now, const CacheChanges& changes) {
+// Uses of an item that another node still has are not lost with this one's.
+void CacheMetaCore::note_changes(Instant now, NodeId node, const CacheChanges& changes) {
+  for (const BlockVersion& block : changes.removed)
+    if (index_.is_last_of_item(block.name, node)) {
+      evicted_ = std::min(evicted_ + 1, evicted_max);
+      evicted_uses_ += (items_.frequency(block.name, now.us) - evicted_uses_) / evicted_;
+    }
   for (const BlockEntry& block : changes.added)
     if (block.kind == SegmentKind::user) returns_.mark_cached(key_of(block.name), now.us);
   for (const BlockName& name : changes.refused) returns_.mark_abandoned(key_of(name));
@@ -177,11 +184,11 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
 // stands for all parts. Blocks that are held need no eviction.
 void CacheMetaCore::find_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) {
   found.uses.assign(lookup.blocks.size(), 0);
-  const double items = find_item_uses(now, lookup, found);
+  find_item_uses(now, lookup, found);
   const auto own = std::ranges::find_if(lookup.blocks, is_users);
   if (own == lookup.blocks.end()) return;
   const bool held = found.counts[static_cast<std::size_t>(own - lookup.blocks.begin())] > 0;
-  const double uses = lookup.count_access ? user_uses(now, lookup, *own, held, items) : 0;
+  const double uses = lookup.count_access ? user_uses(now, lookup, *own, held) : 0;
   std::uint32_t missing = 0;
   for (std::size_t i = 0; i < lookup.blocks.size(); ++i) {
     if (!is_users(lookup.blocks[i])) continue;
@@ -207,11 +214,9 @@ void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
 //
 // If no preferred node has enough free tokens, the uses of the items that the block would evict are
 // subtracted, token by token. Their uses are scaled from the time over which they were counted to
-// the time for which a cached user block stays. Those items are not known. The items that are
-// missing now are assumed to be wanted about as often: colder ones are no loss, and hotter ones
-// would soon displace others.
-double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const BlockQuery& block, bool held,
-                                double items) {
+// the time for which a cached user block stays. Those items are not known; they are assumed to be
+// wanted as often as the items that were evicted lately.
+double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const BlockQuery& block, bool held) {
   std::uint64_t tokens = 0;
   workers_.visit_capacities({}, [&](const auto& capacity) { tokens += capacity.all().total_tokens; });
   const std::string key = key_of(block.name);
@@ -226,26 +231,20 @@ double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const B
       std::clamp<std::int64_t>((now - counting_since_).us, 1, config_.item_popularity.window_us);
   const std::int64_t life_us = std::min(returns_.oldest_us(now.us), counted_us);
   const double windows = static_cast<double>(life_us) / static_cast<double>(counted_us);
-  return std::max(0.0, uses - items * windows);
+  return std::max(0.0, uses - evicted_uses_ * windows);
 }
 
 // Estimates the value of keeping item blocks that no node has: their earlier uses in the window,
-// without this use. Sets `found.uses` only if a preferred node has free item tokens. Returns the
-// mean of the earlier uses in either case.
-double CacheMetaCore::find_item_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) const {
+// without this use. They are 0 unless a preferred node has free item tokens.
+void CacheMetaCore::find_item_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) const {
   bool has_free_tokens = false;
   workers_.visit_capacities(lookup.prefer, [&](const auto& capacity) {
     has_free_tokens = has_free_tokens || capacity.of(SegmentKind::item).free_tokens > 0;
   });
-  double sum = 0, missing = 0;
-  for (std::size_t i = 0; i < lookup.blocks.size(); ++i) {
-    if (is_users(lookup.blocks[i]) || found.counts[i] > 0) continue;
-    const double earlier = std::max(0.0, items_.frequency(lookup.blocks[i].name, now.us) - 1);
-    if (has_free_tokens) found.uses[i] = earlier;
-    sum += earlier;
-    ++missing;
-  }
-  return missing > 0 ? sum / missing : 0;
+  if (!has_free_tokens) return;
+  for (std::size_t i = 0; i < lookup.blocks.size(); ++i)
+    if (!is_users(lookup.blocks[i]) && found.counts[i] == 0)
+      found.uses[i] = std::max(0.0, items_.frequency(lookup.blocks[i].name, now.us) - 1);
 }
 
 // BAT caches a user's block only if the user is hotter than a threshold: the coldest user cached at

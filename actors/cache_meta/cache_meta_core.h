@@ -69,7 +69,7 @@ class CacheMetaCore final : public Core {
   void on_message(Instant now, Address from, Message&& message, Effects& effects);
   void warm_users(Instant now, Effects& effects);
   void on_worker(Instant now, NodeId node, Message&& message, Effects& effects);
-  void note_returns(Instant now, const CacheChanges& changes);
+  void note_changes(Instant now, NodeId node, const CacheChanges& changes);
   void on_timer(Instant now, std::uint64_t timer, Effects& effects);
   void on_heartbeat(Instant now, Effects& effects);
   void on_lookup(Instant now, Address from, const LookupBlocks& lookup, Effects& effects);
@@ -77,9 +77,9 @@ class CacheMetaCore final : public Core {
   void on_refresh(Instant now, Effects& effects);
   void beat(Instant now, Effects& effects);
   void find_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found);
-  double user_uses(Instant now, const LookupBlocks& lookup, const BlockQuery& block, bool held, double items);
+  double user_uses(Instant now, const LookupBlocks& lookup, const BlockQuery& block, bool held);
   void count_access(Instant now, const LookupBlocks& lookup);
-  double find_item_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) const;
+  void find_item_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) const;
   void find_coldest(Instant now, const LookupBlocks& lookup, std::uint32_t tokens, BlocksFound& found);
   void name_coldest(std::span<const NodeId> home, std::uint32_t tokens, std::uint64_t free_tokens,
                     BlocksFound& found) const;
@@ -100,7 +100,9 @@ class CacheMetaCore final : public Core {
   placement::Popularity<std::string> users_;  // by user key
   placement::Popularity<BlockName, BlockNameHash> items_;
   placement::ReturnRate returns_;  // by name of user block
-  bool counts_ = false;            // true once an access was counted, at `counting_since_`
+  // Item blocks that were evicted lately, up to a bound, and the mean of their uses in the window.
+  double evicted_ = 0, evicted_uses_ = 0;
+  bool counts_ = false;  // true once an access was counted, at `counting_since_`
   Instant counting_since_;
   std::string refreshed_;  // user refreshed last by the timer
   std::uint64_t lookups_ = 0;

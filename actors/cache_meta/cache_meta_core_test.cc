@@ -276,18 +276,32 @@ TEST_CASE("cache-meta: a user block being computed has no expected uses until it
   CHECK(uses(131, "cid", 3) > 0);  // it is cached
 }
 
-TEST_CASE(
-    "cache-meta: expected uses of a user block shrink by those of evicted items, over one window at most") {
-  for (const std::int64_t later : {1'000, 1'000'000}) {
+TEST_CASE("cache-meta: expected uses of a user block shrink by those of evicted items") {
+  enum class Evicted { none, hot, cold, copy };
+  for (const Evicted evicted : {Evicted::none, Evicted::hot, Evicted::cold, Evicted::copy}) {
+    CAPTURE(static_cast<int>(evicted));
     Bench b;
     b.area(10);
+    b.add_item(0, "a", 100);
+    if (evicted == Evicted::copy) b.add_item(0, "a", 100, 2);
     for (int i = 0; i < 50; ++i) b.ask(10 * i, "ann", 1, 10);
-    for (int i = 0; i < 2; ++i) b.ask(later, "bob", 2, 10);
+    const bool now = evicted == Evicted::hot || evicted == Evicted::copy;
+    if (now) b.tell(500, {}, {{name(100), 7}});
+    for (int i = 0; i < 2; ++i) b.ask(1'000'000, "bob", 2, 10);
+    if (evicted == Evicted::cold) b.tell(1'000'000, {}, {{name(100), 7}});
     b.area(9);
-    const double uses = b.ask(later, "cid", 3, 10).user_uses();
     // Two or fifty uses of each item are lost for twelve of the user's.
-    CHECK((uses > 0) == (later > 1'000));
+    CHECK((b.ask(1'000'000, "cid", 3, 10).user_uses() > 0) == (evicted != Evicted::hot));
   }
+}
+
+TEST_CASE("cache-meta: expected uses of a user block do not shrink by items that nobody keeps") {
+  Bench b;
+  b.area(10);
+  for (int i = 0; i < 50; ++i) b.ask(10 * i, "ann", 1, 10);  // and as often two items
+  for (int i = 0; i < 2; ++i) b.ask(1'000, "bob", 2, 10);
+  b.area(9);
+  CHECK(b.ask(1'000, "cid", 3, 10).user_uses() > 0);
 }
 
 TEST_CASE("cache-meta: earlier uses of missing items are reported while item tokens are free") {

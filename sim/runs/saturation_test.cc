@@ -102,7 +102,8 @@ TEST_CASE(
   SaturationOptions options = small_options();
   options.scenario.item_share = 0.5;
   options.scenario.system_tokens = 25;
-  options.warm_up = 0;  // otherwise every block was requested once
+  options.warm_up = 0;          // otherwise every block was requested once
+  options.scenario.pages *= 4;  // nothing is displaced
   options.scenario.profiles = {300, 0.5, 900, 20, 10, 0.9};
   options.scenario.arrangements = {Arrangement::causal};
   options.scenario.interchangeable = {};
