@@ -41,6 +41,9 @@ void declare_router(const DeclaredForm& form, const Config& config, sim::Scenari
   model.config = config;
   model.facts.limits = form_limits();
   model.facts.shape = scenario.hardware->shape;
+  model.facts.layout.page_tokens = scenario.page_tokens;
+  model.facts.layout.bytes =
+      static_cast<std::size_t>(scenario.hardware->shape.kv_token_bytes() * scenario.page_tokens);
   try {
     model.prompt = prompt_form_of(form);
     scenario.declared = std::make_shared<const router::RouterConfig>(router_config(model, NodeRoles{}));
