@@ -26,8 +26,8 @@ are admitted by their popularity, as with the planner.
 Within a round every policy and size runs once, in a new order in each round. Figures are medians over the
 rounds; the spread is (largest - smallest) / median of the throughput. Cells are compared by throughput,
 by CPU time, which other jobs on the machine disturb less, and by tokens, though tokens that attend to
-more cost more. Requests have no deadline
-that they could miss."""
+more cost more. Requests have no deadline that they could miss. Exit status 1: in a cell the planner's
+throughput is below the best other's by more than the spread."""
 import argparse
 import gzip
 import json
@@ -317,7 +317,22 @@ def main():
             )
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+    return 1 if behind(result) else 0
+
+
+def behind(result):
+    """Prints the cells where the planner is below the best other system by more than the spread."""
+    count = 0
+    for workload in result:
+        for size, cell in workload["cells"].items():
+            if cell["planner_over_best"] < 1 - cell["spread"]:
+                count += 1
+                print(
+                    f"{workload['workload']}, {size}: the planner is at {cell['planner_over_best']:.3f} of "
+                    f"{cell['best_other']}; expected at least 1 less the spread of {cell['spread']:.3f}"
+                )
+    return count
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,7 +1,9 @@
-"""The table "paper / Troupe" and the rules by which it is judged."""
+"""The table "paper / Troupe" and the rules by which it is judged. `nulls.py` finds the bounds that a model
+without the paper's idea meets too."""
 
 import argparse
 import statistics
+import sys
 
 TIE = 0.02  # entries of the paper within this share of each other have no order
 EFFECT_TIE = 0.03  # measured effects within this share of 1 count as none
@@ -45,14 +47,44 @@ def simulation_options(what, short):
     return parser
 
 
-class Report:
-    def __init__(self, explained=()):
-        """`explained`: prefixes of rows that miss their bound for a reason that is measured and
-        documented."""
-        self.rows, self.explained = [], tuple(explained)
+def standard_error(values):
+    """Returns that of the mean; 0 for a single value."""
+    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
 
-    def add(self, figure, what, paper, troupe, error, bound, ok, in_view=False):
-        """`in_view`: a constant of the model was chosen with this number in view, so the row says little."""
+
+def read_explained(path):
+    """Returns name → reason of the misses that a page lists: the rows of its only table with the head
+    `| missed | why |`. A name is the beginning of "figure: what" of one or several rows."""
+    explained, inside = {}, False
+    with open(path) as file:
+        for line in file:
+            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            if not line.startswith("|"):
+                inside = False
+            elif cells == ["missed", "why"]:
+                inside = True
+            elif inside and set(cells[0]) != {"-"}:
+                if len(cells) != 2 or not all(cells) or cells[0] in explained:
+                    sys.exit(f"{path}: {line.strip()}: expected | missed | why |, and each name once")
+                explained[cells[0]] = cells[1]
+    return explained
+
+
+class Report:
+    def __init__(self, explained=None):
+        """`explained`: name → reason of rows that miss their bound, as from `read_explained`."""
+        self.rows, self.explained = [], dict(explained or {})
+        self.examined = False  # null models were tried on its bounds (nulls.py)
+
+    def add(
+        self, figure, what, paper, troupe, error, bound, ok, in_view=False, values=None, kind="", sized=False
+    ):
+        """Adds a row.
+
+        `in_view`: a constant of the model was chosen with this number in view, so the row says little.
+        `values`: what was judged; default: `troupe`. `sized`: the bound has two ends, around the paper's
+        size of an effect; `kind`: rows of one figure and kind are one claim about several sizes.
+        """
         self.rows.append(
             dict(
                 figure=figure,
@@ -63,6 +95,10 @@ class Report:
                 bound=bound,
                 ok=ok,
                 in_view=in_view,
+                values=troupe if values is None else values,
+                kind=kind,
+                sized=sized,
+                null="",
             )
         )
 
@@ -73,11 +109,7 @@ class Report:
         )
         self.add(figure, what, paper, troupe, error, note, None)
 
-    def near(self, figure, what, paper, troupe, bound):
-        error = troupe / paper - 1
-        self.add(figure, what, paper, troupe, error, f"± {100 * bound:.0f} %", abs(error) <= bound)
-
-    def within(self, figure, what, low, high, values, slack=0.1, in_view=False):
+    def within(self, figure, what, low, high, values, slack=0.1, in_view=False, kind=""):
         """Checks the mean over seeds against the paper's range, widened by `slack`.
 
         The error is the distance to the nearer end, if the mean is outside.
@@ -93,23 +125,30 @@ class Report:
             f"± {100 * slack:.0f} %",
             low * (1 - slack) <= mean <= high * (1 + slack),
             in_view,
+            values,
+            kind,
+            sized=True,
         )
 
-    def beside(self, figure, what, paper, values, bound, in_view=False):
+    def beside(self, figure, what, paper, values, bound, in_view=False, kind=""):
         """Checks the mean over seeds against one number of the paper."""
         error = statistics.mean(values) / paper - 1
         limit = f"± {100 * bound:.0f} %"
-        self.add(figure, what, paper, spread(values), error, limit, abs(error) <= bound, in_view)
+        ok = abs(error) <= bound
+        self.add(figure, what, paper, spread(values), error, limit, ok, in_view, values, kind, sized=True)
 
-    def effect(self, figure, what, paper, values, in_view=False):
+    def effect(self, figure, what, paper, values, in_view=False, kind="", error=None):
         """Checks a ratio of two throughputs over several seeds.
 
         It must differ from 1 on the paper's side, by half to twice as much; if the paper's is within a
-        tie of 1, so must this be. Noise of two standard errors is allowed; a single value is assumed to
-        have typical noise.
+        tie of 1, so must this be. Noise of two standard errors is allowed; `error`: the standard error, if
+        it is not that of the values. A single value is assumed to have typical noise.
         """
         mean = statistics.mean(values)
-        noise = 2 * statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else ONE_SEED_NOISE
+        if error is not None:
+            noise = 2 * error
+        else:
+            noise = 2 * standard_error(values) if len(values) > 1 else ONE_SEED_NOISE
         size = paper - 1
         if abs(size) <= TIE:
             low, high = -EFFECT_TIE, EFFECT_TIE
@@ -124,10 +163,13 @@ class Report:
             f"{100 * low:+.1f} to {100 * high:+.1f} %",
             low - noise <= mean - 1 <= high + noise,
             in_view,
+            values,
+            kind,
+            sized=True,
         )
 
-    def holds(self, figure, what, paper, troupe, ok, in_view=False):
-        self.add(figure, what, paper, troupe, None, "as said", ok, in_view)
+    def holds(self, figure, what, paper, troupe, ok, in_view=False, values=None):
+        self.add(figure, what, paper, troupe, None, "as said", ok, in_view, values)
 
     def refuted(self, figure, what, troupe, ok):
         """Checks a model without the paper's idea: a bound of this table must not hold for it."""
@@ -140,7 +182,7 @@ class Report:
 
     def at_least(self, figure, what, values, bound):
         """Checks that the mean over seeds is not below the bound by more than two standard errors."""
-        mean, error = statistics.mean(values), statistics.stdev(values) / len(values) ** 0.5
+        mean, error = statistics.mean(values), standard_error(values)
         self.add(
             figure,
             what,
@@ -148,52 +190,79 @@ class Report:
             f"{mean:.3f} ± {error:.3f} ({' '.join(f'{value:.3f}' for value in values)})",
             None,
             f">= {bound:.2f} - 2 s.e.",
-            mean >= bound - 2 * error,
+            mean >= bound - 2 * error - 1e-9,
+            values=values,
         )
 
-    def order(self, figure, what, paper, troupe):
-        """Checks that whatever is larger in the paper is larger here; ties of the paper may have either
-        order."""
-        wrong = [
-            f"{a} < {b}"
-            for a in paper
-            for b in paper
-            if paper[a] > paper[b] * (1 + TIE) and troupe[a] <= troupe[b]
-        ]
-        names = sorted(troupe, key=troupe.get, reverse=True)
-        self.add(
-            figure,
-            what,
-            " ".join(sorted(paper, key=paper.get, reverse=True)),
-            " ".join(names),
-            None,
-            "the paper's" if not wrong else "not " + ", ".join(wrong),
-            not wrong,
-        )
+    def above(self, figure, what, paper, values, bound):
+        """Checks that the mean over seeds is above the bound."""
+        mean = statistics.mean(values)
+        self.add(figure, what, paper, spread(values), None, f"> {bound:g}", mean > bound, values=values)
 
-    def ranked(self, figure, what, names, values, slack):
-        """Checks that values descend in the order of `names`; neighbours may be reversed by at most
-        `slack`."""
-        ok = all(values[a] >= values[b] - slack for a, b in zip(names, names[1:]))
+    def ranked(self, figure, what, names, values):
+        """Checks that the means over seeds fall in the order of `names`; `values`: name → value by seed."""
+        means = {name: statistics.mean(values[name]) for name in names}
         self.add(
             figure,
             what,
             " ".join(names),
-            " ".join(f"{100 * values[name]:.0f} %" for name in names),
+            " ".join(f"{100 * means[name]:.1f} %" for name in names),
             None,
             "falling",
-            ok,
+            all(means[a] > means[b] for a, b in zip(names, names[1:])),
+            values=means,
         )
 
-    def is_explained(self, row):
-        return bool(self.explained) and f"{row['figure']}: {row['what']}".startswith(self.explained)
+    def named(self, row):
+        """Returns the name by which a miss of this row is explained; "" if there is none."""
+        full = f"{row['figure']}: {row['what']}"
+        return next((name for name in self.explained if full.startswith(name)), "")
 
-    def missed(self):
-        return 1 if any(row["ok"] is False and not self.is_explained(row) for row in self.rows) else 0
+    def judged(self):
+        """Returns the rows with a verdict about Troupe; those about null models judge the bounds."""
+        return [row for row in self.rows if row["ok"] is not None and row["bound"] != "must miss"]
+
+    def faults(self, whole=False):
+        """Returns what is wrong: misses without a reason, null models that meet their bound, and reasons
+        of misses that are none any more. `whole`: all rows are there, so a reason without a row is wrong."""
+        faults = [
+            f"missed, and not explained: {row['figure']}: {row['what']}"
+            for row in self.rows
+            if row["ok"] is False and not self.named(row)
+        ]
+        for name in self.explained:
+            rows = [row for row in self.judged() if self.named(row) == name]
+            if rows and all(row["ok"] for row in rows):
+                faults.append(f"explained as missed, but it holds: {name}")
+            elif whole and not rows:
+                faults.append(f"explained as missed, but no row has this name: {name}")
+        return faults
+
+    def missed(self, whole=False):
+        """Prints the faults; returns the exit status."""
+        faults = self.faults(whole)
+        for fault in faults:
+            print(fault)
+        return 1 if faults else 0
+
+    def verdict(self, row):
+        if row["ok"] is None:
+            return ""
+        if not row["ok"]:
+            return "MISSED, explained" if self.named(row) else "MISSED"
+        return "ok" + (f", as null: {row['null']}" if row["null"] else "")
+
+    def totals(self):
+        """Returns counts of (held, all) bounds. A bound that a null model meets too counts where it is
+        missed."""
+        judged = self.judged()
+        seen = [row for row in judged if row["in_view"] and not row["null"]]
+        rest = [row for row in judged if not row["in_view"] and not row["null"]]
+        held = lambda rows: (sum(row["ok"] for row in rows), len(rows))
+        return dict(discriminating=held(rest), in_view=held(seen), as_nulls=len(judged) - len(seen + rest))
 
     def print(self):
         head = ["figure", "what", "paper", "Troupe", "error", "bound", ""]
-        verdict = {None: "", True: "ok", False: "MISSED"}
         lines = [
             [
                 row["figure"],
@@ -202,28 +271,23 @@ class Report:
                 text(row["troupe"]),
                 "" if row["error"] is None else f"{100 * row['error']:+.1f} %",
                 row["bound"] + (", in view" if row["in_view"] else ""),
-                verdict[row["ok"]] + (", explained" if row["ok"] is False and self.is_explained(row) else ""),
+                self.verdict(row),
             ]
             for row in self.rows
         ]
         widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
         for line in [head, ["-" * width for width in widths], *lines]:
             print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
-        judged = [row for row in self.rows if row["ok"] is not None]
-        missed = [row for row in judged if not row["ok"]]
-        print(
-            f"\n{len(judged) - len(missed)} of {len(judged)} bounds hold"
-            + (
-                ""
-                if not missed
-                else "; missed: " + "; ".join(f"{row['figure']}: {row['what']}" for row in missed)
-            )
-        )
-        seen = [row for row in judged if row["in_view"]]
-        if seen:
+        missed = [row for row in self.judged() if not row["ok"]]
+        if missed:
+            print("\nmissed: " + "; ".join(f"{row['figure']}: {row['what']}" for row in missed))
+        totals = self.totals()
+        kind = "discriminating bounds" if self.examined else "bounds"
+        print("\n{} of {} {} hold".format(*totals["discriminating"], kind), end="")
+        if totals["in_view"][1]:
             print(
-                f"{sum(row['ok'] for row in seen)} of {len(seen)} rows were in view when a constant was "
-                f"chosen; of the "
-                f"others {len(judged) - len(missed) - sum(row['ok'] for row in seen)} of "
-                f"{len(judged) - len(seen)} hold"
+                "; of those in view when a constant was chosen {} of {}".format(*totals["in_view"]), end=""
             )
+        print()
+        if totals["as_nulls"]:
+            print(f"{totals['as_nulls']} more hold, but a model without the idea meets them as well (as null)")
