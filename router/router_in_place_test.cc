@@ -32,6 +32,7 @@ Features found() {
 
 // Brings a request up to its plan. The index knows a node that has the block of a, and none that has b's.
 void plan(RouterBench& bench, const std::string& policy) {
+  bench.probe.start();
   bench.rank(0, 1, policy);
   bench.find(1, found());
   BlocksFound answer{.id = bench.asked.id};
@@ -101,6 +102,7 @@ TEST_CASE("router: a missing item whose block nobody else makes is computed alon
 
 TEST_CASE("router: without the index's answer every block is asked for") {
   RouterBench bench(config_of(ItemBlockKind::movable));
+  bench.probe.start();
   bench.rank(0, 1, "blocks+50");
   bench.find(1, found());
   bench.run_until(101);
@@ -109,6 +111,7 @@ TEST_CASE("router: without the index's answer every block is asked for") {
 
 TEST_CASE("router: a plan without one of its blocks is the plain prompt") {
   RouterBench bench(config_of(ItemBlockKind::movable));
+  bench.probe.start();
   bench.rank(0, 1, "blocks+50");
   bench.find(1, found());
   bench.index(2, IndexAnswer{{}, {0, 0}, {}});
@@ -155,6 +158,7 @@ Features found_of(std::uint32_t event_tokens) {
 // `holder`: the node that holds a block of the user, 0 = none.
 void plan_all(RouterBench& bench, const Features& found,
               const std::function<NodeId(const BlockQuery&)>& holder) {
+  bench.probe.start();
   bench.rank(0, 1, "planner");
   bench.find(1, found);
   BlocksFound answer{.id = bench.asked.id};
