@@ -102,8 +102,7 @@ TEST_CASE(
   SaturationOptions options = small_options();
   options.scenario.item_share = 0.5;
   options.scenario.system_tokens = 25;
-  options.warm_up = 0;          // otherwise every block was requested once
-  options.scenario.pages *= 4;  // nothing is displaced
+  options.warm_up = 0;  // otherwise every block was requested once
   options.scenario.profiles = {300, 0.5, 900, 20, 10, 0.9};
   options.scenario.arrangements = {Arrangement::causal};
   options.scenario.interchangeable = {};
@@ -112,7 +111,7 @@ TEST_CASE(
   CHECK(plain.token_hit_rate < 0.3);
   options.scenario.policy = router::policy("all_blocks+30:attention");
   const SaturationResult alone = run(options);
-  CHECK(alone.item_hit_rate == 1);
+  CHECK(alone.item_hit_rate > 0.999);  // requests compute the system block, which no item's block sees
   CHECK(alone.user_hit_rate > 0.7);
   CHECK(alone.requests_per_s > plain.requests_per_s);
   options.scenario.scores_each = true;  // with a mark before each item, and blocks that see the system prompt
