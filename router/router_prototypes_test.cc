@@ -71,7 +71,7 @@ TEST_CASE("prototypes: the planner answers without them where a worker refuses t
     CHECK_FALSE(b.has_prototypes());
     CHECK(b.plan().id != before);  // a worker ignores an id that it has refused
     CHECK(b.core.retries() == 0);
-    // What comes late for the first plan is ignored.
+    // Late answers to the first plan are ignored.
     const RequestId now = b.serial;
     b.serial = before;
     b.refuse(3, first);

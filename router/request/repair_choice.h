@@ -63,7 +63,7 @@ std::string correction_of(const RepairChoice& repair);  // "none", "mean", "laye
 
 // Formats a choice, with every part that differs from the default, in a fixed order.
 std::string text_of(const RepairChoice& repair);
-// What is wrong with a repair's text: `has "best"`, and what was expected in its place.
+// Names what is wrong with a repair's text (`has "best"`), and what was expected in its place.
 struct RepairFault {
   std::string what, expected;
 };

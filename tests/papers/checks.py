@@ -285,9 +285,9 @@ class Report:
         kind = "discriminating bounds" if self.examined else "bounds"
         print("\n{} of {} {} hold".format(*totals["discriminating"], kind), end="")
         if totals["in_view"][1]:
-            print(
-                "; of those in view when a constant was chosen {} of {}".format(*totals["in_view"]), end=""
-            )
+            print("; of those in view when a constant was chosen {} of {}".format(*totals["in_view"]), end="")
         print()
         if totals["as_nulls"]:
-            print(f"{totals['as_nulls']} more hold, but a model without the idea meets them as well (as null)")
+            print(
+                f"{totals['as_nulls']} more hold, but a model without the idea meets them as well (as null)"
+            )

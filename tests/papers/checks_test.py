@@ -35,7 +35,9 @@ def run(rate, **more):
 def judge_pair(results):
     """Bounds of a made-up paper: two sizes, an order, a claim of no loss, and arithmetic."""
     report = Report()
-    over = lambda data: [results[f"{data}/ours"]["requests_per_s"] / results[f"{data}/base"]["requests_per_s"]]
+    over = lambda data: [
+        results[f"{data}/ours"]["requests_per_s"] / results[f"{data}/base"]["requests_per_s"]
+    ]
     report.within("sizes", "a", 1.4, 2.2, over("a"))
     report.within("sizes", "b", 1.4, 2.2, over("b"))
     report.above("order", "more on a than on b", None, [over("a")[0] / over("b")[0]], 1)

@@ -134,9 +134,7 @@ class World:
         rows = json.loads((MODEL / "vocab.json").read_text())
         numbers = lambda words: [rows[word] for word in words]
         form = json.loads((MODEL / "prompt.json").read_text())
-        self.form = {
-            part: numbers(form[part]) for part in ("system", "user", "instruction", "discriminant")
-        }
+        self.form = {part: numbers(form[part]) for part in ("system", "user", "instruction", "discriminant")}
         items = read_lines(WORLD / "items.jsonl")
         self.tokens = {item["id"]: numbers(item["tokens"]) for item in items}
         self.identifiers = {item["id"]: rows[item["identifier"]] for item in items}
@@ -245,8 +243,7 @@ class Check:
             stderr=subprocess.DEVNULL,
         )
         runs = {
-            (run["plan"], run["selection"], run["correction"]): run
-            for run in json.load(open(file))["runs"]
+            (run["plan"], run["selection"], run["correction"]): run for run in json.load(open(file))["runs"]
         }
         requests = self.world.requests[:EVENTS]
         plain = [self.order(request, "causal") for request in requests]

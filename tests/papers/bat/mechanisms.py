@@ -33,7 +33,7 @@ def judge(results):
     return report
 
 
-# What it is, the run with it, the run without it, and the least ratio of their throughputs.
+# Each row is a mechanism, the run with it, the run without it, and the least ratio of their throughputs.
 BOUNDS = [
     ("HRCS: hot items everywhere / hashed, at 10 Gbps", "hot and cold", "hash", 1.05),
     ("rule by hotness / by length, with 25 GB for users", "bat rule", "larger", 1.1),

@@ -21,7 +21,7 @@ FIGURES = {
     "10": figures.figure_10,
     "11": figures.figure_11,
 }
-# What is not in the paper: printed, or claims of Troupe's own.
+# Figures that the paper does not have: they are printed, or claims of Troupe's own.
 BESIDE = {"planner": figures.planner, "pulls": figures.pulls, "overlap": figures.overlap}
 NULLS = {"null": figures.null_models}
 ALL = {**FIGURES, **BESIDE, **NULLS}
