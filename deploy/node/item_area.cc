@@ -28,7 +28,7 @@ std::uint64_t block_pages(const ServedModel& model, router::ItemBlockKind kind, 
 
 std::string number(std::uint64_t count, const char* what) { return std::to_string(count) + " " + what; }
 
-// What all models of a node look up.
+// Blocks that all models of a node look up.
 struct NodeItemBlocks {
   bool reused = false, versions = false, shards = false, is_known = true;
   std::uint64_t items = 0, pages = 0, wanted = 0;

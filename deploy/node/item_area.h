@@ -15,7 +15,7 @@
 
 namespace troupe::deploy {
 
-// What a model's requests look up besides user blocks.
+// Blocks that a model's requests look up besides those of users.
 struct ModelItemBlocks {
   bool reused = false;               // requests that name no policy look up blocks of items
   std::optional<std::size_t> items;  // in the catalog; nullopt = unknown

@@ -122,7 +122,7 @@ using namespace item_area_test;
 }  // namespace
 
 TEST_SUITE("item area of a node") {
-  TEST_CASE("item area: a prefix block has the item mark and begins on a page of its own; no tokens, no block") {
+  TEST_CASE("item area: a prefix block has the item mark and pages of its own; no tokens, no block") {
     const ModelItemBlocks blocks = model_item_blocks(Ranker(prefix), catalog_of({1, 4, 5, 0}));
     CHECK(blocks.reused);
     CHECK(blocks.items == 4);

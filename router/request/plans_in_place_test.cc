@@ -102,7 +102,7 @@ TEST_CASE("blocks plan: with all items in their place it is the plain prompt") {
   const Candidate made = prompt.build("blocks", {.share = 0.5}, {1, 1, 1});
   CHECK(made.plan == prompt.build("causal", {}).plan);
   CHECK(made.in_place == std::vector<std::uint32_t>{0, 1, 2});
-  // What is computed in full has no blocks, so none can be missing.
+  // Items that are computed in full have no blocks, so none can be missing.
   CHECK(prompt.build("blocks", {.share = 1}, {1, 1, 1}).in_place.empty());
   CHECK(prompt.build("blocks", {.share = 0.5}, {1, 1, 1}, 0).in_place.empty());
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/base/repair.h"
+#include "kernels/base/plan.h"
 #include "runtime/actor/prompt_form.h"
 #include "sim/world/expected_results.h"
 

@@ -60,6 +60,9 @@ def run(*words):
     return done.stdout
 
 
+TEXTS = ("router.policy", "model.directory")  # settings that are quoted in a cluster file
+
+
 def draw_trace(lab, asked, file):
     words = ["--requests", asked.requests, "--users", asked.users, "--candidates", asked.candidates]
     run(lab, "trace", "convert", "--data", asked.data, "--out", file, "--rate", 100, "--start", 3, *words)
@@ -71,7 +74,8 @@ def sections(settings):
     by_section = {}
     for name, value in settings.items():
         section, key = name.split(".")
-        by_section.setdefault(section, []).append(f'{key}: "{value}"')
+        text = f'"{value}"' if name in TEXTS else value
+        by_section.setdefault(section, []).append(f"{key}: {text}")
     return [f"{section}: {{{', '.join(pairs)}}}" for section, pairs in by_section.items()]
 
 

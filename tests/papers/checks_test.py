@@ -116,7 +116,8 @@ class NamedMisses(unittest.TestCase):
         self.assertEqual(len(report.faults()), 1)
 
     def test_the_reasons_are_the_table_of_the_page(self):
-        page = "text | with | bars\n\n| missed | why |\n| --- | --- |\n| Figure 1: A | slow |\n\n| a | b |\n| x | y |\n"
+        table = "| missed | why |\n| --- | --- |\n| Figure 1: A | slow |\n\n"
+        page = "text | with | bars\n\n" + table + "| a | b |\n| x | y |\n"
         self.assertEqual(self.read(page), {"Figure 1: A": "slow"})
         with self.assertRaises(SystemExit):
             self.read("| missed | why |\n| --- | --- |\n| Figure 1: A | |\n")

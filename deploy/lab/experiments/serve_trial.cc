@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <sstream>
+#include <ranges>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -108,8 +108,8 @@ double auto_item_share(const TrialOptions& options, const sim::Scenario& s) {
 
 std::vector<std::string> arrangements_of(const TrialOptions& options) {
   std::vector<std::string> words;
-  std::istringstream text(options.arrangements);
-  for (std::string word; std::getline(text, word, ',');) words.push_back(word);
+  for (const auto word : std::views::split(options.arrangements, ','))
+    words.emplace_back(word.begin(), word.end());
   return words;
 }
 

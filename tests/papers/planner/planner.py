@@ -33,7 +33,7 @@ BRIEF = dict(scale=64, warm_up=1000, measured=700)  # for every test run
 
 def systems(blocks):
     """Returns system name → changes of its experiment. `blocks`: the paper's repair of blocks at any
-    position. Each policy serves a model whose form declares the arrangements of its plans; the planner chooses
+    position. Each policy serves a model whose form declares the arrangements of its plans; the planner picks
     among both prefixes, and with approximate answers among plain prompts as well, which blocks
     approximate."""
     forms = {policy: PLAIN if policy == "causal" else BOTH_PREFIXES for policy in EXACT}
