@@ -42,7 +42,7 @@ A100 = dict(
 H20 = dict(device="H20", link="100gbps", host_link="pcie5", memory_gb=500)
 SMALLER = dict(scale=32, warm_up=3000, measured=1800)
 RUN = dict(SMALLER, candidates=100, batch_tokens=4000, in_flight=8)
-# Of the values that were tried for alpha of Algorithm 1 (`alphas`), the one that judge.best_alpha chooses.
+# Values of alpha of Algorithm 1 that are tried (`alphas`); judge.best_alpha chooses one of them.
 ALPHAS = [0.1, 0.05, 0.02, 0.01]
 # Number of repetitions of the same comparison on equal requests, to know its noise.
 SEEDS = [1, 2, 3]
