@@ -9,8 +9,7 @@ scores each candidate behind its own tokens (tiny-ranker-titles, if it is beside
 started, and once it says that all items are precomputed, it ranks fresh candidate sets for one user. After
 the first requests, which may write the user's own blocks, no request may write a block, and each must find
 its items. Where the configured policy looks up no item blocks, none may be computed. With --cluster, two
-cases run on a router and two workers that both have all items; a worker may still lack some when the router
-says that it is done. Exit status 1 if a case is wrong.
+cases run on a router and two workers that both have all items. Exit status 1 if a case is wrong.
 """
 import argparse
 import collections
