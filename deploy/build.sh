@@ -17,5 +17,7 @@ fi
 # time.
 cuda=-UTROUPE_CUDA
 if [ $# -gt 0 ] && [ "$preset" != cuda ]; then cuda=-DTROUPE_CUDA=OFF; fi
-cmake --preset "$preset" $cuda >/dev/null
+architectures=-UTROUPE_CUDA_ARCHITECTURES
+[ -z "${TROUPE_CUDA_ARCHITECTURES:-}" ] || architectures=-DTROUPE_CUDA_ARCHITECTURES=$TROUPE_CUDA_ARCHITECTURES
+cmake --preset "$preset" $cuda "$architectures" >/dev/null
 cmake --build --preset "$preset" --parallel "$(nproc)" ${1:+--target "$@"}
