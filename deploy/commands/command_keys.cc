@@ -158,6 +158,10 @@ const char* when(const KeysOptions& options) {
 
 int run_add(const KeysOptions& options) {
   server::ApiKey wanted = options.key;
+  if (wanted.scrape && (wanted.admin || wanted.any_tenant || !wanted.tenant.empty()))
+    throw std::invalid_argument(
+        "--scrape is given with --admin, --any-tenant or --tenant; expected --scrape without them, because "
+        "such a key reads metrics and nothing else");
   wanted.made = today();
   const server::NewKey made = server::make_key(wanted);
   options.in_redis() ? RedisKeys(options).put(made.key) : put_into_file(options, made.key);
@@ -177,7 +181,10 @@ int run_list(const KeysOptions& options) {
   const server::ApiKeys keys = options.in_redis() ? RedisKeys(options).read() : keys_in(options.file);
   for (const auto& [id, key] : keys.all())
     table.row({id, key.tenant.empty() ? "(default)" : key.tenant,
-               std::string(key.admin ? "administer" : "ask") + (key.any_tenant ? " for any tenant" : ""),
+               std::string(key.admin    ? "administer"
+                           : key.scrape ? "read metrics"
+                                        : "ask") +
+                   (key.any_tenant ? " for any tenant" : ""),
                key.rate > 0 ? std::to_string(key.rate) : "",
                key.at_once > 0 ? std::to_string(key.at_once) : "", key.made});
   table.print(std::cout);
@@ -224,7 +231,10 @@ void add_keys(Command app) {
                  "Tenant of the key's requests; default: the default tenant");
   add.add_flag("--any-tenant", options->key.any_tenant,
                "Let requests name any tenant in a header, for gateways");
-  add.add_flag("--admin", options->key.admin, "Permit changes of versions and of the catalog");
+  add.add_flag("--admin", options->key.admin,
+               "Permit changes of versions and of the catalog, and what shows all tenants: /metrics, "
+               "/v1/cluster, /");
+  add.add_flag("--scrape", options->key.scrape, "Permit GET /metrics and nothing else");
   add.add_option("--rate", options->key.rate, "Maximum requests per second; 0: http.tenant_rate")
       .between(0.0, 1e6);
   add.add_option("--at-once", options->key.at_once,

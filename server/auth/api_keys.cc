@@ -69,6 +69,8 @@ ApiKey key_of(const KeyLine& line, std::size_t number) {
       key.any_tenant = value;
     else if (name == "admin" && value.is_boolean())
       key.admin = value;
+    else if (name == "scrape" && value.is_boolean())
+      key.scrape = value;
     else if (name == "rate" && value.is_number() && value >= 0)
       key.rate = value;
     else if (name == "at_once" && value.is_number_unsigned() && value <= UINT32_MAX)
@@ -101,6 +103,21 @@ Refusal bad_key() {
 
 }  // namespace
 
+std::optional<Refusal> reject_without_right(const ApiKey& key, KeyRight right) {
+  const auto refused = [](const char* code, const char* what, const char* expected) {
+    return Refusal{RefusalKind::forbidden, code, what, "authorization", expected};
+  };
+  if (key.admin || (right == KeyRight::metrics && key.scrape)) return std::nullopt;
+  if (right == KeyRight::metrics)
+    return refused("needs_scrape_key", "metrics show the names and the load of all tenants",
+                   "a key made with --scrape or --admin");
+  if (right == KeyRight::admin)
+    return refused("needs_admin_key", "this path shows the whole cluster", "a key made with --admin");
+  if (key.scrape)
+    return refused("only_metrics", "the key may only read metrics", "GET /metrics, or another key");
+  return std::nullopt;
+}
+
 ApiKeys ApiKeys::parse(std::string_view text) {
   ApiKeys keys;
   for (std::size_t number = 1; !text.empty(); ++number) {
@@ -125,6 +142,7 @@ std::string ApiKeys::text() const {
     KeyLine line{{"id", id}, {"tenant", key.tenant}};
     if (key.any_tenant) line["any_tenant"] = true;
     if (key.admin) line["admin"] = true;
+    if (key.scrape) line["scrape"] = true;
     if (key.rate > 0) line["rate"] = key.rate;
     if (key.at_once > 0) line["at_once"] = key.at_once;
     line["salt"] = key.salt, line["hash"] = key.hash, line["made"] = key.made;

@@ -27,12 +27,23 @@ struct ApiKey {
   std::string id;             // not secret: shown and logged
   std::string tenant;         // tenant of requests with this key
   bool any_tenant = false;    // may act for the tenant that the header names, as a gateway does
-  bool admin = false;         // may change versions and the catalog
+  bool admin = false;         // may change versions and the catalog, and see all tenants
+  bool scrape = false;        // may read metrics, and nothing else
   double rate = 0;            // requests per second; 0 = the server's limit per tenant
   std::uint32_t at_once = 0;  // unanswered requests; 0 = the server's limit per tenant
   std::string salt, hash;     // hexadecimal
   std::string made;           // day of creation
 };
+
+// What a request needs of its key.
+enum class KeyRight : std::uint8_t {
+  ask,      // for the key's tenant
+  metrics,  // of all tenants
+  admin     // sees all tenants
+};
+
+// Refuses with 403 `needs_admin_key`, `needs_scrape_key` or `only_metrics`.
+std::optional<Refusal> reject_without_right(const ApiKey& key, KeyRight right);
 
 class ApiKeys {
  public:

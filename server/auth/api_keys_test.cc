@@ -79,6 +79,29 @@ TEST_SUITE("API keys") {
     CHECK(parse_fault(text + text).starts_with("2: the id "));
   }
 
+  TEST_CASE("API keys: what shows all tenants needs an admin's key, and metrics also take a scrape key") {
+    const auto refused = [](const ApiKey& key, KeyRight right) {
+      const auto refusal = reject_without_right(key, right);
+      return refusal ? refusal->code : "";
+    };
+    const ApiKey acme{.tenant = "acme"}, gateway{.any_tenant = true}, admin{.admin = true},
+        scraper{.scrape = true};
+    for (const ApiKey& key : {acme, gateway}) {
+      CHECK(refused(key, KeyRight::ask) == "");
+      CHECK(refused(key, KeyRight::metrics) == "needs_scrape_key");
+      CHECK(refused(key, KeyRight::admin) == "needs_admin_key");
+    }
+    for (const KeyRight right : {KeyRight::ask, KeyRight::metrics, KeyRight::admin})
+      CHECK(refused(admin, right) == "");
+    CHECK(refused(scraper, KeyRight::metrics) == "");
+    CHECK(refused(scraper, KeyRight::ask) == "only_metrics");
+    CHECK(refused(scraper, KeyRight::admin) == "needs_admin_key");
+    ApiKeys keys;
+    const NewKey made = make_key({.scrape = true});
+    keys.add(made.key);
+    CHECK(ApiKeys::parse(keys.text()).all().at(made.key.id).scrape);
+  }
+
   TEST_CASE("API keys: a damaged file is refused, naming the line") {
     CHECK(parse_fault("{").starts_with("1: the line is not a JSON object"));
     CHECK(parse_fault("\n[]").starts_with("2: "));

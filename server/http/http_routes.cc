@@ -472,6 +472,16 @@ bool asks_health(std::string_view target) {
   return whole.substr(0, whole.find('?')).starts_with("/v2/health/");
 }
 
+KeyRight needed_right(std::string_view target) {
+  const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
+  const auto question = std::ranges::find(question_paths, path, &QuestionPath::path);
+  if (question == question_paths.end()) return KeyRight::ask;
+  if (question->question == ServerQuestion::metrics) return KeyRight::metrics;
+  const bool of_all =
+      question->question == ServerQuestion::cluster || question->question == ServerQuestion::page;
+  return of_all ? KeyRight::admin : KeyRight::ask;
+}
+
 std::string_view route_name(std::string_view target) {
   const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
   if (path.starts_with(users_path))

@@ -11,6 +11,7 @@
 
 #include "runtime/actor/messages.h"
 #include "runtime/wire/json.h"
+#include "server/auth/api_keys.h"
 #include "server/formats/model_text.h"
 
 namespace troupe::server {
@@ -76,7 +77,8 @@ std::vector<ListLimit> list_limits(const ServerLimits& limits);
 
 using HttpRoute = std::variant<Message, ServerQuestion, Refusal, ModelQuestion, ShapedRequest>;
 
-bool asks_health(std::string_view target);  // served without a key
+bool asks_health(std::string_view target);       // served without a key
+KeyRight needed_right(std::string_view target);  // of the key, where the server has keys
 // Returns the route without the parts that the client chose: "/v1/users/{id}"; "other" = no such
 // route.
 std::string_view route_name(std::string_view target);

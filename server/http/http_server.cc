@@ -475,7 +475,9 @@ void HttpServer::Server::note(ObservedRequest seen) {
   if (!seen.run.kind.empty() || seen.status >= 500) slowest.add(now_us(), std::move(seen));
 }
 
-void HttpServer::Server::answer_question(ServerQuestion question, std::string_view accept, OnAnswer then) {
+// `tenant`: whose requests the caller may see; nullopt = all.
+void HttpServer::Server::answer_question(ServerQuestion question, std::string_view accept,
+                                         const std::optional<std::string>& tenant, OnAnswer then) {
   if (question == ServerQuestion::live) return then({200, "{\"live\":true}"});
   if (question == ServerQuestion::server) return then({200, server_metadata(config.version)});
   if (question == ServerQuestion::metrics) {
@@ -489,7 +491,7 @@ void HttpServer::Server::answer_question(ServerQuestion question, std::string_vi
     return then(
         {.body = std::string(page_text()), .type = "text/html; charset=utf-8", .security = page_security()});
   if (question == ServerQuestion::openapi) return then({200, openapi()});
-  if (question == ServerQuestion::slowest) return then({200, slowest.to_json(now_us())});
+  if (question == ServerQuestion::slowest) return then({200, slowest.to_json(now_us(), tenant)});
   if (question == ServerQuestion::models)
     return ask_status(routers_of(config), [then = std::move(then)](const std::vector<StatusReply>& replies) {
       then(Answer::of_models(replies));

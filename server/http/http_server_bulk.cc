@@ -30,6 +30,18 @@ void HttpServer::Session::begin_bulk() {
   next_lines();
 }
 
+// A request of many lines may outlive its key. Refuses the lines that were not sent yet if the keys
+// changed and the key was revoked, or may no longer do this.
+std::optional<Refusal> HttpServer::Session::reject_if_key_is_gone() {
+  if (bulk->keys == server.keys) return std::nullopt;
+  bulk->keys = server.keys;
+  if (const auto refusal = identify_caller())
+    return Refusal{refusal->kind, "key_revoked", "the key of this request was revoked, or has another tenant",
+                   "authorization", "a valid key, and a request of the lines from this one on"};
+  return reject_if_bulk_not_allowed(bulk->kind, {asked.method, asked.target, "", asked.tenant},
+                                    limits_of(nullptr));
+}
+
 // Sends the available lines to the actors, up to the limit. Stops before a line that changes what
 // another current line changes.
 void HttpServer::Session::next_lines() {
@@ -38,6 +50,8 @@ void HttpServer::Session::next_lines() {
   bulk->results.clear(), bulk->subjects.clear();
   places.mark_serving(connection_id);
   stream.expires_never();
+  bulk->refusal = reject_if_key_is_gone();
+  if (bulk->refusal) return write_results();
   // Counts itself as open: answers may come while lines are still read, for example for lines that
   // are refused at once.
   ++bulk->open;
@@ -111,17 +125,20 @@ void HttpServer::Session::read_lines() {
                    });
 }
 
-// Writes the results, and the end after the last ones or after a broken body. In the second case
-// the connection closes, because the start of the next request is unknown.
+// Writes the results, and the end after the last ones, after a broken body, or when the key is gone.
+// In the last two cases the connection closes, because the start of the next request is unknown.
 void HttpServer::Session::write_results() {
   std::string text;
   for (const std::string& result : bulk->results) text += result;
   const bool waits = !bulk->later.empty() || !body->text().empty();
-  const bool broken = body->fault().has_value();
+  const auto& refusal = bulk->refusal ? bulk->refusal : body->fault();
+  const bool broken = refusal.has_value();
   const bool last = broken || server.closing || (body->done() && !waits);
-  if (broken)
-    text += bulk_result(bulk->lines + 1, http_status(body->fault()->kind), Answer::of(*body->fault()).body),
-        ++bulk->failed;
+  if (broken) {
+    server.metrics.record(Metric::http_refused, 1, refusal->code);
+    text += bulk_result(bulk->lines + 1, http_status(refusal->kind), Answer::of(*refusal).body);
+    ++bulk->failed;
+  }
   if (last) text += bulk_end(bulk->lines, bulk->failed);
   if (text.empty()) return read_lines();
   const bool chunked = asked.version == 11;

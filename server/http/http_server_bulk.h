@@ -1,8 +1,11 @@
 #pragma once
 // State of a request of many lines. A limited number of lines is with the actors at a time. When
 // all of them have results, these are written and the next lines are read. Memory is therefore
-// bounded by that many lines, and a client that does not read its results gets no more.
+// bounded by that many lines, and a client that does not read its results gets no more. Before each
+// of these steps the key is looked up again if the keys have changed.
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +25,8 @@ struct HttpServer::Session::Bulk {
   std::string later;                    // line that waits because it changes one of `subjects`
   std::string out;                      // bytes being written
   std::size_t bytes = 0;                // written so far, including `out`
+  std::shared_ptr<const ApiKeys> keys;  // with which the caller was identified last; null = no keys
+  std::optional<Refusal> refusal;       // of all further lines: the key is gone, or has fewer rights
   bool begun = false, ended = false;    // the response has begun, has ended
 };
 

@@ -61,6 +61,7 @@ class HttpServer::Call : public std::enable_shared_from_this<Call> {
       auto found = server.keys->find(asked_.authorization, asked_.tenant);
       if (auto* refusal = std::get_if<Refusal>(&found)) return std::move(*refusal);
       key = std::get<ApiKeys::Caller>(found).key;
+      if (auto refusal = reject_without_right(*key, KeyRight::ask)) return refusal;
       asked_.tenant = std::move(std::get<ApiKeys::Caller>(found).tenant);
     }
     auto begun = server.begin_count(key, asked_.tenant);

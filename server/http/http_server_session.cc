@@ -132,6 +132,7 @@ void HttpServer::Session::head_is_read() {
       return refuse_and_close(*fault);
     bulk = std::make_unique<Bulk>();
     bulk->kind = *by_lines;
+    bulk->keys = server.keys;
   }
   if (!asked.waits || body->done() || body->fault()) return read_body();
   stream.write(asio::buffer(go_on), {}, [self = shared_from_this()](beast::error_code error, std::size_t) {
@@ -145,9 +146,15 @@ std::optional<Refusal> HttpServer::Session::identify_caller() {
   auto found = server.keys->find(asked.authorization, asked.tenant);
   if (auto* refusal = std::get_if<Refusal>(&found)) return std::move(*refusal);
   auto& asker = std::get<ApiKeys::Caller>(found);
+  if (auto refusal = reject_without_right(*asker.key, needed_right(asked.target))) return refusal;
   key = *asker.key;
   asked.tenant = std::move(asker.tenant);
   return std::nullopt;
+}
+
+// Without keys an operator keeps such paths from strangers; an admin sees all tenants.
+std::optional<std::string> HttpServer::Session::visible_tenant() const {
+  return key && !key->admin ? std::optional(asked.tenant) : std::nullopt;
 }
 
 std::variant<std::string, Refusal> HttpServer::Session::count() {
@@ -241,7 +248,7 @@ void HttpServer::Session::handle() {
   };
   if (const auto* refusal = std::get_if<Refusal>(&routed)) return then(Answer::of(*refusal));
   if (const auto* question = std::get_if<ServerQuestion>(&routed))
-    return server.answer_question(*question, asked.accept, then);
+    return server.answer_question(*question, asked.accept, visible_tenant(), then);
   if (const auto* question = std::get_if<ModelQuestion>(&routed))
     return server.answer_model_question(*question, model, then);
   if (model) seen.model = model->name;

@@ -95,7 +95,8 @@ struct HttpServer::Server {
   void shape_by_versions(const Message& answer, const decltype(ShapedRequest::body)& shape, OnAnswer then);
   void expire(RequestId id);
   void finish_status(RequestId id);
-  void answer_question(ServerQuestion question, std::string_view accept, OnAnswer then);
+  void answer_question(ServerQuestion question, std::string_view accept,
+                       const std::optional<std::string>& tenant, OnAnswer then);
   void answer_model_question(const ModelQuestion& question, const ServerModel* model, OnAnswer then);
   std::string cluster_json(const std::vector<StatusReply>& replies) const;
   TraceContext new_trace(std::string_view traceparent, std::uint64_t& parent);
@@ -151,7 +152,8 @@ struct HttpServer::Session : std::enable_shared_from_this<Session> {
   bool is_for_health() const;
   bool reads() const { return asked.method == "GET" || asked.method == "HEAD"; }
   void handle();
-  std::optional<Refusal> identify_caller();  // finds the tenant by the request's key
+  std::optional<Refusal> identify_caller();           // finds the tenant by the request's key
+  std::optional<std::string> visible_tenant() const;  // whose requests the caller may see; nullopt = all
   // counts against the rate limits; returns the name to end it with, or a refusal
   std::variant<std::string, Refusal> count();
   std::optional<Refusal> begin_count();
@@ -166,6 +168,7 @@ struct HttpServer::Session : std::enable_shared_from_this<Session> {
   struct Bulk;
   void begin_bulk();
   void next_lines();
+  std::optional<Refusal> reject_if_key_is_gone();
   HttpRoute route_line(const std::string& line, const ServerModel*& model) const;
   void ask_line(std::string line);
   void line_is_answered(std::size_t index, const Answer& answer, const std::string& row);

@@ -135,10 +135,10 @@ TEST_SUITE("HTTP server over TLS") {
 TEST_SUITE("HTTP server with keys") {
   struct Keyed {
     NewKey acme = make_key({.tenant = "acme"}), admin = make_key({.admin = true}),
-           slow = make_key({.tenant = "slow", .rate = 0.01});
+           scraper = make_key({.scrape = true}), slow = make_key({.tenant = "slow", .rate = 0.01});
     Fixture f{[this] {
       ApiKeys keys;
-      for (const NewKey* made : {&acme, &admin, &slow}) keys.add(made->key);
+      for (const NewKey* made : {&acme, &admin, &scraper, &slow}) keys.add(made->key);
       HttpServerConfig config;
       config.keys = std::make_shared<const ApiKeys>(keys);
       return config;
@@ -170,9 +170,35 @@ TEST_SUITE("HTTP server with keys") {
     CHECK(has(ranked.body, "\"policy\":\"acme\""));  // the tenant, which the fixture returns as policy
     CHECK(k.ask(&k.acme, "POST", "/v1/rank", rank_body, "acme").status == 200);
     CHECK(k.ask(&k.acme, "POST", "/v1/rank", rank_body, "other").status == 403);
-    CHECK(k.ask(&k.acme, "GET", "/metrics").status == 200);
+    CHECK(k.ask(&k.acme, "GET", "/v1/models").status == 200);
     CHECK(has(k.f.raw(post_rank("authorization: Bearer a\r\nauthorization: Bearer b\r\n")), "repeated_key"));
     CHECK(has(k.f.raw(post_rank("authorization: Bearer nonsense\r\n")), "WWW-Authenticate: Bearer"));
+  }
+
+  TEST_CASE("keys: what shows all tenants is served to an admin's key, and metrics to a scrape key") {
+    Keyed k;
+    for (const char* path :
+         {"/", "/v1/cluster", "/metrics", "/v1/cluster?x", "/metrics?x=1", "http://x/metrics"}) {
+      CAPTURE(path);
+      CHECK(k.ask(&k.acme, "GET", path).status == 403);
+      CHECK(k.ask(&k.admin, "GET", path).status == 200);
+      const bool metrics = has(path, "metrics");
+      CHECK(k.ask(&k.scraper, "GET", path).status == (metrics ? 200 : 403));
+    }
+    CHECK(has(k.ask(&k.acme, "GET", "/metrics").body, "needs_scrape_key"));
+    CHECK(has(k.ask(&k.acme, "GET", "/v1/cluster").body, "needs_admin_key"));
+    CHECK(has(k.ask(&k.scraper, "POST", "/v1/rank", rank_body).body, "only_metrics"));
+    CHECK(k.ask(&k.scraper, "GET", "/v2/health/live").status == 200);
+  }
+
+  TEST_CASE("keys: a tenant sees its own slowest requests, and an admin all") {
+    Keyed k;
+    k.ask(&k.acme, "POST", "/v1/rank", rank_body);
+    k.ask(&k.slow, "POST", "/v1/rank", rank_body);
+    CHECK(has(k.ask(&k.admin, "GET", "/v1/slowest").body, "\"tenant\":\"slow\""));
+    const std::string own = k.ask(&k.acme, "GET", "/v1/slowest").body;
+    CHECK(has(own, "\"tenant\":\"acme\""));
+    CHECK_FALSE(has(own, "slow\""));
   }
 
   TEST_CASE("keys: an admin key may do what others may not") {
@@ -192,6 +218,59 @@ TEST_SUITE("HTTP server with keys") {
     k.f.http_server->renew({}, std::make_shared<const ApiKeys>(others));
     CHECK(k.ask(&k.acme, "POST", "/v1/rank", rank_body).status == 401);
     CHECK(k.ask(&k.admin, "GET", "/metrics").status == 200);
+  }
+
+  // Sends lines one by one within one request, and reads their results.
+  struct LineClient {
+    RawClient client;
+    LineClient(Keyed& k, const NewKey& key, const std::string& path) : client(k.f.http_server->port()) {
+      client.send("POST " + path + " HTTP/1.1\r\nhost: x\r\nauthorization: Bearer " + key.text +
+                  "\r\ntransfer-encoding: chunked\r\n\r\n");
+    }
+    void send(const std::string& line) {
+      char size[16];
+      std::snprintf(size, sizeof size, "%zx\r\n", line.size() + 1);
+      client.send(size + line + "\n\r\n");
+    }
+  };
+  void keep_only(Keyed & k, std::initializer_list<ApiKey> kept) {
+    ApiKeys keys;
+    for (const ApiKey& key : kept) keys.add(key);
+    k.f.http_server->renew(std::make_shared<const ApiKeys>(keys));
+    k.ask(nullptr, "GET", "/v2/health/live");  // the server's thread has them now
+  }
+
+  TEST_CASE("keys: a request of many lines ends once its key is revoked") {
+    Keyed k;
+    LineClient lines(k, k.acme, "/v1/users");
+    lines.send(R"({"user":"ana","tokens":[1]})");
+    CHECK(has(lines.client.read_until("\"version\":7}\n"), R"({"line":1,"status":200)"));
+    keep_only(k, {k.acme.key, k.admin.key});  // other keys, and this one still among them
+    lines.send(R"({"user":"bob","tokens":[1]})");
+    CHECK(has(lines.client.read_until("\"version\":7}\n"), R"({"line":2,"status":200)"));
+    keep_only(k, {k.admin.key});
+    lines.send(R"({"user":"cat","tokens":[1]})");
+    const std::string rest = lines.client.read_all();
+    CHECK(has(rest, R"({"line":3,"status":401,"error":{"status":401,"code":"key_revoked")"));
+    CHECK(has(rest, R"({"lines":2,"failed":1})"));
+    CHECK(rest.ends_with("0\r\n\r\n"));
+    CHECK(k.f.written == std::vector<std::string>{"acme/ana", "acme/bob"});
+    CHECK(k.f.metrics.value(Metric::http_refused, "key_revoked") == 1);
+  }
+
+  TEST_CASE("keys: a request of many items ends once its key is no admin's") {
+    Keyed k;
+    NewKey admin = make_key({.tenant = "acme", .admin = true});
+    keep_only(k, {admin.key});
+    LineClient lines(k, admin, "/v1/items");
+    lines.send(R"({"item":"a","tokens":[1],"identifier":2})");
+    CHECK(has(lines.client.read_until("\"version\":3}\n"), R"({"line":1,"status":200)"));
+    admin.key.admin = false;
+    keep_only(k, {admin.key});
+    lines.send(R"({"item":"b","tokens":[1],"identifier":2})");
+    CHECK(has(lines.client.read_all(),
+              R"({"line":2,"status":403,"error":{"status":403,"code":"not_your_catalog")"));
+    CHECK(k.f.written == std::vector<std::string>{"item a"});
   }
 
   TEST_CASE("keys: renewing only the certificate keeps the keys, including newer ones") {

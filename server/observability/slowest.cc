@@ -63,11 +63,13 @@ void SlowestRequests::add(std::int64_t now_us, ObservedRequest request) {
   slot.kept.insert(after, {now_us, std::move(request)});
 }
 
-std::string SlowestRequests::to_json(std::int64_t now_us) const {
+std::string SlowestRequests::to_json(std::int64_t now_us, const std::optional<std::string>& tenant) const {
   std::vector<const Kept*> all;
   for (const Slot& slot : slots_)
     for (const Kept& kept : slot.kept)
-      if (now_us / slot_us - slot.number < static_cast<std::int64_t>(slots)) all.push_back(&kept);
+      if (now_us / slot_us - slot.number < static_cast<std::int64_t>(slots) &&
+          (!tenant || kept.request.tenant == *tenant))
+        all.push_back(&kept);
   std::ranges::stable_sort(all, std::ranges::greater(),
                            [](const Kept* kept) { return kept->request.took_us; });
   all.resize(std::min(all.size(), shown));

@@ -3,6 +3,7 @@
 // minute, so old outliers disappear in time and memory stays bounded.
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,8 @@ namespace troupe::server {
 class SlowestRequests {
  public:
   void add(std::int64_t now_us, ObservedRequest request);
-  // Returns {"requests":[…]}, slowest first.
-  std::string to_json(std::int64_t now_us) const;
+  // Returns {"requests":[…]}, slowest first. `tenant`: whose requests; nullopt = all.
+  std::string to_json(std::int64_t now_us, const std::optional<std::string>& tenant = std::nullopt) const;
 
  private:
   static constexpr std::int64_t slot_us = 30'000'000;

@@ -36,6 +36,17 @@ TEST_SUITE("slowest requests") {
     CHECK(requests_of(slowest, 610'000'000).size() == 1);
   }
 
+  TEST_CASE("slowest requests: a tenant sees its own, also if others have slower ones") {
+    SlowestRequests slowest;
+    for (int i = 0; i < 40; ++i)
+      slowest.add(std::int64_t{i} * 5'000'000,
+                  {.tenant = i % 4 == 0 ? "acme" : "b", .took_us = 1000 * (i % 4)});
+    CHECK(slowest.to_json(200'000'000, "") == "{\"requests\":[]}");
+    const auto own = nlohmann::json::parse(slowest.to_json(200'000'000, "acme")).at("requests");
+    CHECK(own.size() == 10);
+    for (const auto& request : own) CHECK(request["tenant"] == "acme");
+  }
+
   TEST_CASE("slowest requests: names from outside stay text") {
     SlowestRequests slowest;
     slowest.add(0, {.request_id = "\"},{",
