@@ -2,6 +2,7 @@
 // certificates and API keys that they name.
 #include "deploy/node/server_configs.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 
@@ -50,6 +51,22 @@ std::string address_of(const std::string& name) {
   return text;
 }
 
+bool is_loopback(const std::string& address) {
+  in_addr of4{};
+  in6_addr of6{};
+  if (inet_pton(AF_INET, address.c_str(), &of4) == 1) return ntohl(of4.s_addr) >> 24 == 127;
+  return inet_pton(AF_INET6, address.c_str(), &of6) == 1 && IN6_IS_ADDR_LOOPBACK(&of6);
+}
+
+// `address` is where the server listens.
+server::ServedHosts served_hosts(const HttpSettings& settings, const std::string& address) {
+  try {
+    return server::ServedHosts::parse(settings.hosts, is_loopback(address));
+  } catch (const server::HostsError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
 // `router` is the node whose routers are asked.
 std::vector<server::ServerModel> http_models(const LocalNode& box, NodeId router) {
   std::vector<server::ServerModel> models;
@@ -94,6 +111,7 @@ server::HttpServerConfig http_config(const Config& config, const NodeRoles& plac
                                      std::function<std::string()> obstacle) {
   server::HttpServerConfig http_server;
   http_server.address = address_of(config.http.address);
+  http_server.hosts = served_hosts(config.http, http_server.address);
   http_server.obstacle = std::move(obstacle);
   http_server.port = static_cast<std::uint16_t>(config.http.port);
   http_server.connections_max = config.http.connections_max;

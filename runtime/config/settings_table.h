@@ -381,6 +381,12 @@ TROUPE_SECTION(HttpSettings, http)
 TROUPE_SETTING(http, address, text, "127.0.0.1", "", "",
                "Address on which the HTTP server listens; 0.0.0.0 makes it reachable from other machines.")
 TROUPE_SETTING(http, port, integer, "8080", "0..65535", "", "Port of the HTTP server. 0: any free port.")
+TROUPE_SETTING(http, hosts, text, "", "", "",
+               "Host names under which clients reach the HTTP server, separated by commas, such as "
+               "shop.example,shop.internal:8080; with a port, only that port. Requests for other names are "
+               "refused, and pages of these sites may send writes. IP addresses and localhost are always "
+               "served. Empty: any name, but on a loopback address only localhost and IP addresses, which "
+               "keeps web pages of other sites out (DNS rebinding).")
 TROUPE_SETTING(http, connections_max, integer, "1024", "1..1000000", "connections",
                "Maximum number of open connections. Beyond it, a new connection closes the longest idle one "
                "of the address with the most connections. The process's limit of open files must be above "

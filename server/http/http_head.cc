@@ -49,13 +49,14 @@ std::optional<Refusal> host_fault(const http::request_header<>& header) {
 
 // Refuses what the parser accepts and this server does not. With an unknown coding the body's end
 // would be unknown, and bytes after it would be taken for the next request.
-std::optional<Refusal> header_fault(const http::request_parser<http::empty_body>& parser) {
-  const auto& header = parser.get();
+std::optional<Refusal> header_fault(const http::request_header<>& header) {
   if (std::distance(header.begin(), header.end()) > fields_max)
     return Refusal{RefusalKind::header_too_large, "header_too_long", "the header has too many fields",
                    "header", "at most " + std::to_string(fields_max)};
-  const bool coded = header.count(http::field::transfer_encoding) > 0;
-  if (coded && (!parser.chunked() || header.version() == 10))
+  // The parser takes a body of several codings for a chunked one, and would leave it coded.
+  const std::size_t codings = header.count(http::field::transfer_encoding);
+  const bool chunked = codings == 1 && beast::iequals(header[http::field::transfer_encoding], "chunked");
+  if (codings > 0 && (!chunked || header.version() == 10))
     return Refusal{RefusalKind::unsupported, "transfer_encoding",
                    "the body has an unsupported transfer coding", "transfer-encoding",
                    "chunked in HTTP/1.1, or content-length"};
@@ -66,6 +67,14 @@ std::optional<Refusal> header_fault(const http::request_parser<http::empty_body>
     return Refusal{RefusalKind::malformed, "repeated_key", "the request has several keys", "authorization",
                    "at most one"};
   return host_fault(header);
+}
+
+// No browser sends two origins, so they count as one of no site.
+BrowserHeaders browser_headers(const http::request_header<>& header) {
+  const bool several = header.count(http::field::origin) > 1;
+  return {.host = std::string(view(header[http::field::host])),
+          .origin = several ? "null" : std::string(view(header[http::field::origin])),
+          .fetch_site = std::string(view(header["sec-fetch-site"]))};
 }
 
 }  // namespace
@@ -113,7 +122,7 @@ void RequestHead::finish() {
   const auto& header = parser_->http.get();
   asked_.version = header.version() == 10 ? 10 : 11;
   asked_.method = view(header.method_string());
-  fault_ = header_fault(parser_->http);
+  fault_ = header_fault(header);
   if (fault_) return;
   asked_.target = view(header.target());
   asked_.tenant = view(header[tenant_header]);
@@ -121,6 +130,7 @@ void RequestHead::finish() {
   asked_.if_none_match = view(header[http::field::if_none_match]);
   asked_.authorization = view(header[http::field::authorization]);
   asked_.content_type = view(header[http::field::content_type]);
+  asked_.browser = browser_headers(header);
   asked_.request_id = short_text(view(header["x-request-id"]));
   asked_.traceparent = short_text(view(header["traceparent"]));
   asked_.accept = view(header[http::field::accept]);

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "runtime/actor/messages.h"
+#include "server/auth/cross_origin.h"
 #include "server/http/request_body.h"
 
 namespace troupe::server {
@@ -36,6 +37,7 @@ class RequestHead {
   struct HeadFields {
     std::string method, target, tenant;
     std::string if_match, if_none_match, authorization, content_type;
+    BrowserHeaders browser;
     std::string request_id, traceparent, accept;  // as received; empty if absent or too long
     unsigned version = 11;
     bool keep_alive = false, waits = false;  // the client expects "100 Continue" before it sends the body

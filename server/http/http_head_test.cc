@@ -97,6 +97,10 @@ TEST_SUITE("request head") {
     CHECK(fault_of(get + host + "content-length: 101\r\n\r\n") == "body_too_long");
     CHECK(fault_of(get + host + "authorization: a\r\nauthorization: b\r\n\r\n") == "repeated_key");
     CHECK(fault_of(get + host + "transfer-encoding: gzip\r\n\r\n") == "transfer_encoding");
+    CHECK(fault_of(get + host + "transfer-encoding: gzip, chunked\r\n\r\n") == "transfer_encoding");
+    CHECK(fault_of(get + host + "transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n") ==
+          "transfer_encoding");
+    CHECK(fault_of(get + host + "transfer-encoding:  Chunked \r\n\r\n") == "");
     CHECK(fault_of("GET /x HTTP/2.0\r\n\r\n") == "bad_http");
   }
 }

@@ -23,6 +23,7 @@
 #include "runtime/actor/model_actor_ids.h"
 #include "runtime/host/host.h"
 #include "server/auth/api_keys.h"
+#include "server/auth/cross_origin.h"
 #include "server/auth/rate_limits.h"
 #include "server/http/http_routes.h"
 #include "server/http/http_server_calls.h"
@@ -55,6 +56,7 @@ struct HttpServerConfig {
   std::int64_t reload_us_max = 120'400'000;  // same for a reload; the router's own bound and a margin
   ServerCertificate certificate;
   std::shared_ptr<const ApiKeys> keys;  // every request needs a key, except health checks; null = no keys
+  ServedHosts hosts;                    // Host names of requests, except health checks
   RateLimit tenant_limit;               // of each tenant, unless its key has other limits
   ServerLimits limits;
   ModelText text = {};                 // of the model

@@ -125,6 +125,7 @@ void HttpServer::Session::head_is_read() {
   body = head->body(by_lines.has_value());
   head.reset();
   if (&places == &server.health_reserve && !is_for_health()) return refuse_and_close(full(server.config));
+  if (auto refusal = reject_if_of_other_site()) return refuse_and_close(*refusal);
   if (auto refusal = identify_caller()) return refuse_and_close(*refusal);
   if (by_lines) {
     const HttpRequest request{asked.method, asked.target, "", asked.tenant};
@@ -139,6 +140,15 @@ void HttpServer::Session::head_is_read() {
     if (error) return self->close();
     self->read_body();
   });
+}
+
+// Load balancers ask for health by any name.
+std::optional<Refusal> HttpServer::Session::reject_if_of_other_site() const {
+  const ServedHosts& served = server.config.hosts;
+  if (!asks_health(asked.target))
+    if (auto refusal = reject_if_unknown_host(asked.browser.host, served)) return refusal;
+  if (auto refusal = reject_if_foreign_origin(asked.method, asked.browser, served)) return refusal;
+  return reject_if_form_body(asked.method, asked.content_type, asked.browser);
 }
 
 std::optional<Refusal> HttpServer::Session::identify_caller() {

@@ -152,6 +152,7 @@ struct HttpServer::Session : std::enable_shared_from_this<Session> {
   bool is_for_health() const;
   bool reads() const { return asked.method == "GET" || asked.method == "HEAD"; }
   void handle();
+  std::optional<Refusal> reject_if_of_other_site() const;
   std::optional<Refusal> identify_caller();           // finds the tenant by the request's key
   std::optional<std::string> visible_tenant() const;  // whose requests the caller may see; nullopt = all
   // counts against the rate limits; returns the name to end it with, or a refusal

@@ -158,10 +158,11 @@ TEST_SUITE("HTTP server") {
 
   TEST_CASE("HTTP server: a body with an ambiguous end is refused, and bytes after it are not served") {
     Fixture f;
-    for (const char* headers : {"content-length: 3\r\ntransfer-encoding: chunked\r\n",
-                                "transfer-encoding: chunked\r\ncontent-length: 3\r\n",
-                                "transfer-encoding: gzip\r\n", "transfer-encoding: chunked, gzip\r\n",
-                                "content-length: 3\r\ncontent-length: 4\r\n", "content-length: -1\r\n"}) {
+    for (const char* headers :
+         {"content-length: 3\r\ntransfer-encoding: chunked\r\n",
+          "transfer-encoding: chunked\r\ncontent-length: 3\r\n", "transfer-encoding: gzip\r\n",
+          "transfer-encoding: chunked, gzip\r\n", "transfer-encoding: gzip, chunked\r\n",
+          "content-length: 3\r\ncontent-length: 4\r\n", "content-length: -1\r\n"}) {
       CAPTURE(headers);
       const std::string reply = f.raw(std::string("POST /v1/rank HTTP/1.1\r\nhost: x\r\n") + headers +
                                       "\r\n0\r\n\r\n" + live + end);
@@ -301,6 +302,35 @@ TEST_SUITE("HTTP server") {
     CHECK(has(f.raw(ask + "host: a\r\nHost: b\r\n" + end), "bad_host"));
     CHECK(has(f.raw(ask + "host:\r\n" + end), " 200 "));
     CHECK(has(f.raw("GET http://y/v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n"), " 200 "));
+  }
+
+  TEST_CASE("HTTP server: a web page of another site can neither write nor reach it by its own name") {
+    HttpServerConfig config;
+    config.hosts = ServedHosts::parse("", true);
+    Fixture f(config);
+    const std::string line = R"({"item":"a","tokens":[1],"identifier":2})";
+    const auto post = [&](const std::string& host, const std::string& headers) {
+      return f.raw("POST /v1/items HTTP/1.1\r\nhost: " + host + "\r\n" + headers +
+                   "content-length: " + std::to_string(line.size()) + "\r\n\r\n" + line);
+    };
+    const std::string text = "content-type: text/plain\r\n";
+    for (const char* marks : {"origin: http://evil.example\r\n", "origin: null\r\n",
+                              "sec-fetch-site: cross-site\r\n", "sec-fetch-site: same-site\r\n",
+                              "origin: http://localhost:8080\r\norigin: http://evil.example\r\n"}) {
+      CAPTURE(marks);
+      const std::string reply = post("localhost:8080", marks + text);
+      CHECK(has(reply, " 403 "));
+      CHECK(has(reply, "foreign_origin"));
+      CHECK_FALSE(has(reply, "Access-Control"));
+    }
+    CHECK(has(post("localhost:8080", "origin: http://localhost:8080\r\n" + text), "form_body"));
+    CHECK(has(post("evil.example:8080", "origin: http://evil.example:8080\r\n"), "unknown_host"));
+    const std::string read = f.raw("GET /v1/users/ana HTTP/1.1\r\nhost: evil.example\r\n\r\n");
+    CHECK(has(read, " 400 "));
+    CHECK(has(read, "http.hosts"));
+    CHECK(f.asked == 0);
+    CHECK(has(f.raw("GET /v2/health/live HTTP/1.1\r\nhost: node.example\r\n\r\n"), " 200 "));
+    CHECK(has(post("localhost:8080", text), R"({"lines":1,"failed":0})"));  // as curl sends it
   }
 
   TEST_CASE("HTTP server: one empty line before a request is skipped") {

@@ -64,7 +64,7 @@ def half(size, count):
     links = []
     for _ in range(int(count)):
         link = connect()
-        link.send(b"POST /v1/rank HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % int(size))
+        link.send(b"POST /v1/rank HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % int(size))
         link.settimeout(1)
         try:
             link.sendall(b" " * (int(size) // 2))

@@ -160,7 +160,8 @@ def repeated(requests, at_a_time=4):
 
 
 def post(target, body, method="POST"):
-    return f"{method} {target} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+    head = f"{method} {target} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
 
 
 def numbers(count):
@@ -185,7 +186,7 @@ def score(items):
 
 
 def attacks():
-    line = b"POST /v1/rank HTTP/1.1\r\nhost: x\r\n"
+    line = b"POST /v1/rank HTTP/1.1\r\nhost: localhost\r\n"
     chunked = line + b"transfer-encoding: chunked\r\n\r\n"
     half = line + b"content-length: 1000000\r\n\r\n{"
     many = b"[" + b",".join([b"{}"] * 300_000) + b"]"
@@ -198,7 +199,7 @@ def attacks():
     ]
     big_score = [score(1024), score(100), score(54), score(30)]  # some of these are admitted
     return {
-        "header": endless(b"GET / HTTP/1.1\r\nhost: x\r\ny: "),
+        "header": endless(b"GET / HTTP/1.1\r\nhost: localhost\r\ny: "),
         "extension": endless(chunked + b'1;a="'),
         "trailer": endless(chunked + b"0\r\ny: "),
         "trailers": endless(chunked + b"0\r\n" + b"y: z\r\n" * 10_000),

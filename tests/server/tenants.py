@@ -34,7 +34,7 @@ FLOOD, STEADY = "flood", "steady"
 
 def post(body, tenant):
     return (
-        f"POST /v1/rank HTTP/1.1\r\nhost: x\r\nx-troupe-tenant: {tenant}\r\n"
+        f"POST /v1/rank HTTP/1.1\r\nhost: localhost\r\nx-troupe-tenant: {tenant}\r\n"
         f"content-length: {len(body)}\r\n\r\n{body}"
     ).encode()
 
