@@ -11,9 +11,11 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <system_error>
 
+#include "runtime/store/store_damage.h"
 #include "runtime/store/store_rocks.h"
 #include "runtime/store/store_rows.h"
 #include "runtime/store/store_salvage.h"
@@ -51,7 +53,8 @@ void require_empty(const fs::path& folder) {
 
 class File {
  public:
-  File(const fs::path& path, int flags) : path_(path), file_(open(path.c_str(), flags | O_CLOEXEC, 0600)) {
+  File(const fs::path& path, int flags)
+      : path_(path), file_(open(path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, 0600)) {
     if (file_ < 0) fail_with(errno, path);
   }
   ~File() { close(file_); }
@@ -116,6 +119,29 @@ void leave_out_blocks(const fs::path& folder) {
           folder);
 }
 
+bool is_number(std::string_view text) {
+  return !text.empty() && text.size() <= 20 &&
+         std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Returns true for names that RocksDB gives its files.
+bool is_rocksdb_file(std::string_view name) {
+  for (const std::string_view whole : {"CURRENT", "IDENTITY", "LOG"})
+    if (name == whole) return true;
+  for (const std::string_view head : {"MANIFEST-", "OPTIONS-", "LOG.old."})
+    if (name.starts_with(head)) return is_number(name.substr(head.size()));
+  for (const std::string_view tail : {".sst", ".log", ".blob"})
+    if (name.ends_with(tail)) return is_number(name.substr(0, name.size() - tail.size()));
+  return false;
+}
+
+// The list comes from outside: a name such as ../x would be read and written elsewhere.
+bool is_backup_file(std::string_view file) {
+  constexpr std::string_view folder = "rocksdb/";
+  return file == coordination_file ||
+         (file.starts_with(folder) && is_rocksdb_file(file.substr(folder.size())));
+}
+
 std::string text_of(const std::vector<Entry>& entries) {
   std::ostringstream text;
   text << list_head << "\n";
@@ -178,6 +204,7 @@ std::uint64_t make_backup(const fs::path& copy, const fs::path& data_dir, const 
   for (const auto& entry : fs::directory_iterator(copy)) {
     const std::string name = entry.path().filename();
     if (!entry.is_regular_file() || name == "LOCK") continue;
+    if (!is_rocksdb_file(name)) fail(StoreFault::failed, entry.path(), "it is no file of RocksDB's");
     entries.push_back(copy_summed(entry.path(), to / "rocksdb" / name));
     entries.back().file = "rocksdb/" + name;
   }
@@ -193,23 +220,44 @@ std::uint64_t make_backup(const fs::path& copy, const fs::path& data_dir, const 
   return bytes;
 }
 
+namespace {
+
+// Returns what is wrong with the file of an entry; "" = nothing.
+std::string entry_fault(const fs::path& from, const Entry& entry) {
+  if (!is_backup_file(entry.file))
+    return "the list names \"" + bytes_shown(entry.file) +
+           "\", which is no file of a backup; expected coordination, and RocksDB's files in rocksdb/";
+  const fs::path file = from / entry.file;
+  const auto kind = [](const fs::path& path) {
+    std::error_code error;
+    return fs::symlink_status(path, error).type();
+  };
+  if (kind(file) == fs::file_type::not_found) return entry.file + ": it is missing";
+  // A link, or a folder that is one, may lead anywhere.
+  const bool in_folder = file.parent_path() == from || kind(file.parent_path()) == fs::file_type::directory;
+  if (!in_folder || kind(file) != fs::file_type::regular)
+    return entry.file + ": it is not a regular file of the backup's folder";
+  const Entry now = sum_up(file, nullptr);
+  if (now.bytes != entry.bytes)
+    return entry.file + ": it has " + std::to_string(now.bytes) + " bytes; expected " +
+           std::to_string(entry.bytes);
+  return now.sum == entry.sum ? "" : entry.file + ": its sum is wrong";
+}
+
+}  // namespace
+
 std::vector<std::string> check_backup(const fs::path& from) {
   const auto entries = read_list(from);
   if (!entries)
     return {(from / list_file).string() +
             ": there is no whole list of files; expected a backup that was finished"};
   std::vector<std::string> faults;
-  for (const Entry& entry : *entries) {
-    std::error_code error;
-    if (!fs::exists(from / entry.file, error)) {
-      faults.push_back(entry.file + ": it is missing");
-    } else if (const Entry now = sum_up(from / entry.file, nullptr); now.bytes != entry.bytes) {
-      faults.push_back(entry.file + ": it has " + std::to_string(now.bytes) + " bytes; expected " +
-                       std::to_string(entry.bytes));
-    } else if (now.sum != entry.sum) {
-      faults.push_back(entry.file + ": its sum is wrong");
-    }
-  }
+  std::set<std::string> seen;
+  for (const Entry& entry : *entries)
+    if (!seen.insert(entry.file).second)
+      faults.push_back(entry.file + ": the list names it twice");
+    else if (std::string fault = entry_fault(from, entry); !fault.empty())
+      faults.push_back(std::move(fault));
   return faults;
 }
 

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <xxhash.h>
+
 #include "runtime/store/store.h"
 #include "runtime/store/store_check.h"
 #include "runtime/store/store_rows.h"
@@ -33,6 +35,25 @@ struct BackedUp {
     return store.read(column, key, [](std::string_view) {}) == Store::Read::found;
   }
 };
+
+// Writes a list with a right sum: whoever can write a backup can also write its sums.
+void write_list(const fs::path& backup, const std::string& entries) {
+  const std::string list = "troupe backup 1\n" + entries;
+  overwrite_with(backup / "backup",
+                 list + "sum " + std::to_string(XXH3_64bits(list.data(), list.size())) + "\n");
+}
+
+std::string entry_of(const fs::path& file, const std::string& name) {
+  const std::string bytes = bytes_of(file);
+  return "file " + std::to_string(bytes.size()) + " " +
+         std::to_string(XXH3_64bits(bytes.data(), bytes.size())) + " " + name + "\n";
+}
+
+std::string entries_of(const fs::path& backup) {
+  const std::string list = bytes_of(backup / "backup");
+  const std::size_t begin = list.find('\n') + 1;
+  return list.substr(begin, list.rfind("sum ") - begin);
+}
 
 }  // namespace
 
@@ -81,4 +102,41 @@ TEST_CASE_FIXTURE(BackedUp, "backup: a damaged or missing file is named and the 
     overwrite_with(entry.path(), sound);
   }
   CHECK(check_backup(backup).empty());
+}
+
+TEST_CASE_FIXTURE(BackedUp, "backup: a list that names other files than a backup has is refused") {
+  folder.write("outside", "stolen");
+  const std::string entries = entries_of(backup);
+  write_list(backup, entries);
+  REQUIRE(check_backup(backup).empty());
+  for (const std::string& name :
+       std::vector<std::string>{"../outside", "rocksdb/../../outside", (folder.path() / "outside").string(),
+                                "rocksdb/../coordination", "./coordination", "rocksdb//CURRENT", "rocksdb/",
+                                "rocksdb", "", "acknowledged", "rocksdb/LOCK", "rocksdb/sub/000001.sst",
+                                "rocksdb/.sst", "rocksdb/000001.sst/x", "rocksdb/000001.sst.exe", "backup",
+                                "rocksdb/MANIFEST-", "rocksdb/MANIFEST-../x", "rocksdb.restored/CURRENT"}) {
+    CAPTURE(name);
+    write_list(backup, entries + entry_of(folder.path() / "outside", name));
+    REQUIRE(check_backup(backup).size() == 1);
+    CHECK(check_backup(backup)[0].find("no file of a backup") != std::string::npos);
+    CHECK_THROWS_WITH_AS(restore_backup(backup, other), doctest::Contains(name.c_str()), StoreError);
+    CHECK_FALSE(fs::exists(other));
+  }
+  CHECK(bytes_of(folder.path() / "outside") == "stolen");
+  write_list(backup, entries + entry_of(backup / "coordination", "coordination"));
+  CHECK_THROWS_WITH_AS(restore_backup(backup, other), doctest::Contains("twice"), StoreError);
+}
+
+TEST_CASE_FIXTURE(BackedUp, "backup: a link in a backup is not followed") {
+  fs::rename(backup / "coordination", folder.path() / "outside");
+  fs::create_symlink(folder.path() / "outside", backup / "coordination");
+  CHECK_THROWS_WITH_AS(restore_backup(backup, other),
+                       doctest::Contains("coordination: it is not a regular file"), StoreError);
+  fs::remove(backup / "coordination");
+  fs::rename(folder.path() / "outside", backup / "coordination");
+  fs::rename(backup / "rocksdb", folder.path() / "elsewhere");
+  fs::create_directory_symlink(folder.path() / "elsewhere", backup / "rocksdb");
+  CHECK_THROWS_WITH_AS(restore_backup(backup, other), doctest::Contains("it is not a regular file"),
+                       StoreError);
+  CHECK_FALSE(fs::exists(other));
 }
