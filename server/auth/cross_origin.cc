@@ -12,7 +12,7 @@ namespace troupe::server {
 namespace {
 
 constexpr std::size_t name_bytes_max = 255, port_digits_max = 5;
-constexpr std::string_view https = "https://", http = "http://";
+constexpr std::string_view tls_scheme = "https://", plain_scheme = "http://";
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
@@ -68,9 +68,9 @@ bool is_listed_origin(const ServedHosts& served, const Authority& origin) {
 // The scheme is not compared: a proxy may end TLS.
 bool is_own_origin(const BrowserHeaders& headers, std::string_view site, const ServedHosts& served) {
   const std::string origin = lower_case(headers.origin);
-  const std::string_view scheme = origin.starts_with(https) ? https : http;
-  if (!origin.starts_with(scheme)) return false;  // such as "null" or an extension's
-  const Authority from = authority_of(std::string_view(origin).substr(scheme.size()));
+  const std::string_view begin = origin.starts_with(tls_scheme) ? tls_scheme : plain_scheme;
+  if (!origin.starts_with(begin)) return false;  // such as "null" or an extension's
+  const Authority from = authority_of(std::string_view(origin).substr(begin.size()));
   const Authority host = authority_of(headers.host);
   const bool same = !host.name.empty() && from.name == host.name && from.port == host.port;
   return (same && site != "cross-site" && site != "same-site") || is_listed_origin(served, from);
