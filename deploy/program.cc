@@ -2,10 +2,17 @@
 // command line, and prints its error.
 #include "deploy/program.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <stdexcept>
 
 #include "deploy/commands/commands.h"
 #include "deploy/data/version.h"
@@ -34,7 +41,29 @@ void declare_commands(CommandLine& line, const Program& program) {
   add_manual(line.program(), program.name, [&line] { return line.describe(); });
 }
 
+namespace {
+
+// The first files and sockets of a process without standard streams would get their numbers, and
+// errors would be written into them.
+void open_missing_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF && ::open("/dev/null", O_RDWR) != stream)
+      std::_Exit(1);
+}
+
+// Returns the status of a command, or 1 if its output could not be written.
+int run_and_flush(const Action& chosen) {
+  const int status = chosen();
+  if (!std::cout.flush()) throw std::runtime_error("standard output: cannot be written; expected a reader");
+  return status;
+}
+
+}  // namespace
+
 int run_program(int argc, char** argv, const Program& program) {
+  open_missing_streams();
+  // Writes to a pipe or socket without a reader then fail, instead of ending the process.
+  std::signal(SIGPIPE, SIG_IGN);
   CommandLine line(program.name,
                    program.name + " " + std::string(version()) + ", commit " + std::string(commit()),
                    program.about, program.elsewhere);
@@ -42,7 +71,7 @@ int run_program(int argc, char** argv, const Program& program) {
   Action chosen;
   if (const std::optional<int> ended = line.parse(argc, argv, chosen)) return *ended;
   try {
-    return chosen();
+    return run_and_flush(chosen);
   } catch (const std::filesystem::filesystem_error& error) {
     std::cerr << program.name << ": " << shortened(error.path1().string(), 100) << ": "
               << error.code().message() << "; expected a path that can be looked up\n";

@@ -176,6 +176,7 @@ class ServingProcess {
     if (shared_keys_) http_server.keys = shared_keys_->keys();
     http_server.metrics = [this](MetricForm form) {
       record_process(metrics_);
+      metrics_.follow(Metric::log_lines_dropped, static_cast<double>(log_.dropped()));
       if (shared_keys_) metrics_.record(Metric::api_keys_age, shared_keys_->age_seconds());
       return box_.render_metrics(metrics_, form);
     };
@@ -348,6 +349,7 @@ class ServingProcess {
         std::cout << "\n  " << model->name << " serves " << model->serves()
                   << (model->features ? " with " + std::to_string(model->features->items()) + " items" : "");
     std::cout << "\n" << std::flush;
+    std::cout.clear();  // whoever started the node may have stopped reading
     if (!serving_.port_file.empty())
       write_output(serving_.port_file, std::to_string(http_server_.port()) + "\n");
   }

@@ -230,6 +230,9 @@ constexpr MetricRow rows[] = {
      "HTTP connections closed to free a connection slot or memory for others."},
     {http_accept_failed, counter, "troupe_http_accept_failed_total", "",
      "HTTP connections that could not be accepted, most likely because the limit of open files is reached."},
+    {log_lines_dropped, counter, "troupe_log_lines_dropped_total", "",
+     "Log lines that were lost because they came faster than they could be written, or could not be "
+     "written."},
     {spans_exported, counter, "troupe_spans_exported_total", "",
      "Spans of sampled requests that the collector accepted."},
     {spans_lost, counter, "troupe_spans_lost_total", "",

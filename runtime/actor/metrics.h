@@ -137,6 +137,7 @@ enum class Metric : std::uint16_t {
   http_connections,
   http_evicted,
   http_accept_failed,
+  log_lines_dropped,
   spans_exported,
   spans_lost,
   build_info,

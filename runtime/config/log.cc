@@ -5,28 +5,23 @@
 #include <fcntl.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/rotating_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <utility>
+#include <vector>
 
-#include "kernels/base/check.h"
+#include "runtime/config/log_writer.h"
 #include "runtime/wire/json_text.h"
 
 namespace troupe {
 namespace {
 
 constexpr std::array<std::string_view, 4> level_names{"debug", "info", "warning", "error"};
-
-spdlog::level::level_enum spdlog_level(LogLevel level) {
-  constexpr spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::info,
-                                                  spdlog::level::warn, spdlog::level::err};
-  return levels[static_cast<std::size_t>(level)];
-}
 
 // RFC 3339: "2024-08-07T06:05:04.321Z"
 std::string time_text(std::chrono::system_clock::time_point time) {
@@ -58,40 +53,70 @@ void make_private(const std::string& file) {
     ::close(made);
 }
 
-spdlog::sink_ptr open_sink(const LogOptions& options) {
+spdlog::sink_ptr open_file(const LogOptions& options) {
   const std::string& file = options.file;
-  if (file.empty()) return std::make_shared<spdlog::sinks::stderr_sink_mt>();
   spdlog::file_event_handlers events;
   events.before_open = make_private;
   try {
     if (options.file_bytes_max > 0)
-      return std::make_shared<spdlog::sinks::rotating_file_sink_mt>(file, options.file_bytes_max,
+      return std::make_shared<spdlog::sinks::rotating_file_sink_st>(file, options.file_bytes_max,
                                                                     options.files_max, false, events);
-    return std::make_shared<spdlog::sinks::basic_file_sink_mt>(file, false, events);
+    return std::make_shared<spdlog::sinks::basic_file_sink_st>(file, false, events);
   } catch (const spdlog::spdlog_ex& e) {
     throw LogError("log: " + file + ": cannot be opened (" + e.what() +
                    "); expected a file that can be appended to");
   }
 }
 
+// Flushes each line: a process that crashes loses only those that were not written yet.
+WriteLine line_file(const LogOptions& options) {
+  const spdlog::sink_ptr sink = open_file(options);
+  sink->set_pattern("%v");
+  return [sink](std::string_view line, const std::atomic<bool>& given_up) {
+    if (given_up) return false;
+    try {
+      sink->log({"troupe", spdlog::level::info, spdlog::string_view_t(line.data(), line.size())});
+      sink->flush();
+      return true;
+    } catch (const spdlog::spdlog_ex&) {  // such as a full disk
+      return false;
+    }
+  };
+}
+
+std::function<std::string(std::uint64_t)> lost_line(const std::string& node) {
+  return [node](std::uint64_t lost) {
+    const std::vector<LogField> fields{
+        {"lines", lost}, {"why", "they came faster than the log could be written, or could not be written"}};
+    return log_line(std::chrono::system_clock::now(), LogLevel::warning, node, "main", "log_lines_dropped",
+                    fields);
+  };
+}
+
 }  // namespace
+
+struct Log::Shared {
+  std::atomic<LogLevel> least;
+  LogWriter writer;
+};
 
 Log::Log(LogOptions options)
     : node_(std::move(options.node)),
-      logger_(std::make_shared<spdlog::logger>("troupe", open_sink(options))) {
-  logger_->set_pattern("%v");
-  logger_->set_level(spdlog_level(options.least));
-  logger_->flush_on(spdlog::level::trace);  // a process that crashes loses no lines
-}
+      shared_(new Shared{
+          options.least,
+          {options.file.empty() ? line_stream(STDERR_FILENO) : line_file(options), lost_line(node_)}}) {}
 
 void Log::operator()(LogLevel level, std::string_view actor, std::string_view event,
                      std::span<const LogField> fields) const {
-  if (!logger_->should_log(spdlog_level(level))) return;
-  const std::string line = log_line(std::chrono::system_clock::now(), level, node_, actor, event, fields);
-  logger_->log(spdlog_level(level), spdlog::string_view_t(line.data(), line.size()));
+  if (level < shared_->least) return;
+  shared_->writer.push(log_line(std::chrono::system_clock::now(), level, node_, actor, event, fields));
 }
 
-void Log::set_least(LogLevel least) const { logger_->set_level(spdlog_level(least)); }
+void Log::set_least(LogLevel least) const { shared_->least = least; }
+
+bool Log::flush(std::chrono::milliseconds limit) const { return shared_->writer.flush(limit); }
+
+std::uint64_t Log::dropped() const { return shared_->writer.dropped(); }
 
 std::string_view name_of(LogLevel level) { return level_names[static_cast<std::size_t>(level)]; }
 

@@ -11,10 +11,6 @@
 
 #include "runtime/actor/core.h"
 
-namespace spdlog {
-class logger;
-}
-
 namespace troupe {
 
 // E.g. "log: x/troupe.log: cannot be opened (…); expected a file that can be appended to".
@@ -31,17 +27,22 @@ struct LogOptions {
   std::size_t files_max = 5;  // renamed files to keep
 };
 
-// Writes log lines; a host's LogSink. Thread-safe; copies write to the same file.
+// Writes log lines; a host's LogSink. Thread-safe; copies write to the same file. Lines are written by
+// a thread of the log, so that logging never waits (log_writer.h); the end of the last copy writes
+// what waits, within a second.
 class Log {
  public:
   explicit Log(LogOptions options);  // throws LogError
   void operator()(LogLevel level, std::string_view actor, std::string_view event,
                   std::span<const LogField> fields = {}) const;
-  void set_least(LogLevel least) const;  // applies to all copies, from now on
+  void set_least(LogLevel least) const;               // applies to all copies, from now on
+  bool flush(std::chrono::milliseconds limit) const;  // waits until all lines are written or lost
+  std::uint64_t dropped() const;                      // lines that were lost since the start
 
  private:
   std::string node_;
-  std::shared_ptr<spdlog::logger> logger_;
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
 };
 
 std::string_view name_of(LogLevel level);  // "debug", "info", "warning" or "error"

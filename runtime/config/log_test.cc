@@ -15,7 +15,12 @@ using namespace troupe;
 
 namespace {
 
+constexpr std::chrono::milliseconds patient{60'000};
+
+constexpr const char* small_disk = "256k";
+
 struct Folder : TestFolder {
+  using TestFolder::TestFolder;
   std::string file() const { return path() / "troupe.log"; }
   std::vector<nlohmann::json> lines() const {
     std::vector<nlohmann::json> out;
@@ -49,6 +54,7 @@ TEST_CASE("log: a full file is renamed, all files have mode 0600, and only a few
   const Log log({LogLevel::info, "", folder.file(), 1000, 2});
   const std::vector<LogField> fields{{"text", std::string(300, 'x')}};
   for (int i = 0; i < 20; ++i) log(LogLevel::info, "a", "e", fields);
+  CHECK(log.flush(patient));
   std::size_t files = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
     ++files;
@@ -66,6 +72,7 @@ TEST_CASE("log: lines below the lowest level are dropped, the others are appende
   const Log log({LogLevel::warning, "n1", folder.file()});
   log(LogLevel::info, "router@1", "not_this");
   log(LogLevel::warning, "router@1", "this", fields);
+  CHECK(log.flush(patient));
   Log({LogLevel::debug, "n2", folder.file()})(LogLevel::debug, "", "that");
   const auto lines = folder.lines();
   REQUIRE(lines.size() == 2);
@@ -83,6 +90,7 @@ TEST_CASE("log: the lowest level may change while the log is in use, and the fil
   log.set_least(LogLevel::error);
   log(LogLevel::warning, "a", "too late");
   log(LogLevel::error, "a", "last");
+  CHECK(log.flush(patient));
   const auto lines = folder.lines();
   REQUIRE(lines.size() == 2);
   CHECK(lines[0]["event"] == "heard");
@@ -103,6 +111,7 @@ TEST_CASE("log: lines of several threads are not mixed") {
       for (int i = 0; i < 200; ++i) log(LogLevel::info, "a", "e", fields);
     });
   for (std::thread& thread : threads) thread.join();
+  CHECK(log.flush(patient));
   CHECK(folder.lines().size() == 800);
 }
 
@@ -123,4 +132,20 @@ TEST_CASE("log: every value of the setting node.log_level is a level") {
     config.set("node.log_level", name_of(level));
     CHECK(config.node.log_level == level);
   }
+}
+
+TEST_CASE("log: lines that could not be written are counted, and a line tells of them once it can") {
+  const Folder folder(small_disk);
+  if (!folder.mounted()) return;  // without the right to mount
+  const Log log({LogLevel::info, "n1", folder.file()});
+  const std::string filler = (folder.path() / "filler").string();
+  std::ofstream(filler) << std::string(1 << 20, 'x');
+  const std::vector<LogField> fields{{"text", std::string(10'000, 'x')}};
+  for (int i = 0; i < 3; ++i) log(LogLevel::info, "a", "lost", fields);
+  CHECK(log.flush(patient));
+  CHECK(log.dropped() > 0);
+  std::filesystem::remove(filler);
+  log(LogLevel::info, "a", "kept");
+  CHECK(log.flush(patient));
+  CHECK(bytes_of(folder.file()).find("\"event\":\"log_lines_dropped\",\"lines\":") != std::string::npos);
 }

@@ -76,7 +76,11 @@ int spawn(const ChildProcess& child, const Pipe& out, const Pipe& errors, pid_t&
   posix_spawn_file_actions_adddup2(&actions, errors.writer(), STDERR_FILENO);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  sigset_t usual;  // this process ignores it, and the child would inherit that
+  sigemptyset(&usual);
+  sigaddset(&usual, SIGPIPE);
+  posix_spawnattr_setsigdefault(&attributes, &usual);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
   posix_spawnattr_setpgroup(&attributes, 0);
   const int error = posix_spawnp(&pid, arguments.front().c_str(), &actions, &attributes,
                                  c_strings(arguments).data(), c_strings(environment).data());
