@@ -19,24 +19,28 @@ void require_folder(const fs::path& folder) {
   throw std::runtime_error(folder.string() + ": there is no such folder; expected the data folder of a node");
 }
 
-// Returns 1 if the coordination file is damaged, else 0.
-int print_coordination_check(const fs::path& data_dir) {
+// Prints damage of the coordination file. Returns true if there is none.
+bool is_coordination_whole(const fs::path& data_dir) {
   try {
     check_coordination(data_dir / "coordination");
-    return 0;
+    return true;
   } catch (const CoordinationDamage& damage) {
     std::cout << "damaged: " << damage.what() << "\n";
-    return 1;
+    return false;
   }
 }
+
+constexpr const char* coordination_damaged =
+    "damaged: the coordination file, which says what is served; set store.on_damage: start to serve without "
+    "it\n";
 
 int run_check(const fs::path& data_dir) {
   require_folder(data_dir);
   const StoreCheck check = check_data_folder(data_dir);
-  const int coordination = print_coordination_check(data_dir);
+  const bool coordinated = is_coordination_whole(data_dir);
   if (!check.exists) {
-    std::cout << data_dir.string() << ": there is no store\n";
-    return coordination;
+    std::cout << data_dir.string() << ": " << (coordinated ? "there is no store\n" : coordination_damaged);
+    return coordinated ? 0 : 1;
   }
   Table table({{"kind"},
                {"files", Table::Align::right},
@@ -48,10 +52,14 @@ int run_check(const fs::path& data_dir) {
   for (const StoreDamage& damage : check.damage) std::cout << "damaged: " << describe(damage) << "\n";
   for (const StoreLoss& loss : check.lost_tail)
     std::cout << "acknowledged and lost: " << describe(loss) << "\n";
+  if (check.is_whole() && !coordinated) {
+    std::cout << data_dir.string() << ": " << coordination_damaged;
+    return 1;
+  }
   if (check.is_whole()) {
     std::cout << data_dir.string() << ": the store is undamaged (pages of saved blocks are checked when they "
               << "are read)\n";
-    return coordination;
+    return 0;
   }
   std::cout << data_dir.string() << ": damaged; "
             << (check.only_blocks() ? "the next start drops the saved blocks and computes them again\n"

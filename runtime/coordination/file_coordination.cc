@@ -63,7 +63,9 @@ class CoordinationFileReader {
     return true;
   }
   void take(std::string_view expected) {
-    if (!take_if(expected)) fail("\"" + std::string(expected.substr(0, expected.find('\n'))) + "\"");
+    if (!take_if(expected))
+      fail(expected == "\n" ? "a line break"
+                            : "\"" + std::string(expected.substr(0, expected.find('\n'))) + "\"");
   }
   std::uint64_t number() {
     std::uint64_t value = 0;

@@ -85,8 +85,11 @@ TEST_CASE("file coordination: every flipped byte and every cut is detected with 
     bad[at] = static_cast<char>(bad[at] ^ 1);
     CHECK(b.fault_of(bad).find(b.path.string()) == 0);
     CHECK(b.fault_of(good.substr(0, at)).find("expected") != std::string::npos);
+    CHECK(b.fault_of(bad).find("expected \"\"") == std::string::npos);
+    CHECK(b.fault_of(good.substr(0, at)).find("expected \"\"") == std::string::npos);
   }
   CHECK(b.fault_of(good + "x") != "");
+  CHECK(b.fault_of("troupe coordination 1\nlast 1 2\n").find("expected a line break") != std::string::npos);
   CHECK(b.fault_of("{\"some\": \"json\"}").find("not a coordination file") != std::string::npos);
   CHECK(b.fault_of("troupe coordination 1\nlast 1\nkey 1 99999999999999999999 1\n").find("a number") !=
         std::string::npos);

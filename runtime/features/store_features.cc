@@ -22,6 +22,15 @@ Refusal storage_failed(StoreFault fault) {
           "a working disk with free space"};
 }
 
+Refusal write_failed(const StoreFailure& failure, const Store& store) {
+  Refusal refusal = storage_failed(failure.fault);
+  if (failure.fault != StoreFault::disk_full) return refusal;
+  const std::string kept = std::to_string(store.free_bytes_min());
+  refusal.what += ": fewer than " + kept + " bytes are free, which the store keeps free";
+  refusal.expected = "a disk with more than " + kept + " bytes free";
+  return refusal;
+}
+
 Refusal data_damaged(const char* what) {
   return {RefusalKind::unavailable, "data_damaged",
           std::string("the record of this ") + what + " is damaged on the disk", what,
@@ -271,7 +280,7 @@ JobResult RocksFeaturePort::write_profile(const std::string& key, StoredProfile 
                             counter_change(profiles_key, written.version)};
   const auto failure = store(VersionKind::profiles, written.version, changes);
   profiles_.erase(key);
-  if (failure) return storage_failed(failure->fault);
+  if (failure) return write_failed(*failure, store_);
   profiles_written_ = written.version;
   return written;
 }
@@ -312,7 +321,7 @@ JobResult RocksFeaturePort::write(const DeleteUser& gone) {
   const Change changes[] = {{Column::users, key}, counter_change(profiles_key, version)};
   const auto failure = store(VersionKind::profiles, version, changes);
   profiles_.erase(key);
-  if (failure) return storage_failed(failure->fault);
+  if (failure) return write_failed(*failure, store_);
   profiles_written_ = version;
   return WriteResult{version};
 }
@@ -327,7 +336,7 @@ JobResult RocksFeaturePort::write(const PutItem& put) {
   const Change changes[] = {{Column::items, put.item, encode_item(item, version, put.item)},
                             counter_change(catalog_key, version)};
   if (const auto failure = store(VersionKind::catalog, version, changes))
-    return storage_failed(failure->fault);
+    return write_failed(*failure, store_);
   writer_.put(std::move(item), version);
   publish(version);
   unreadable_items_.remove(put.item);
@@ -341,7 +350,7 @@ JobResult RocksFeaturePort::write(const DeleteItem& gone) {
   const std::uint64_t version = writer_.last()->version_number() + 1;
   const Change changes[] = {{Column::items, gone.item}, counter_change(catalog_key, version)};
   if (const auto failure = store(VersionKind::catalog, version, changes))
-    return storage_failed(failure->fault);
+    return write_failed(*failure, store_);
   writer_.erase(gone.item);
   publish(version);
   unreadable_items_.remove(gone.item);

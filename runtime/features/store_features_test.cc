@@ -319,3 +319,18 @@ TEST_CASE_FIXTURE(Shop,
   CHECK(port->run_now(FindFeatures{"t", "bob", {}}));
   CHECK(port->run_now(FindFeatures{"t", "eve", {}}));
 }
+
+TEST_CASE_FIXTURE(Shop, "store features: a write on a nearly full disk is refused with the bytes kept free") {
+  version(item("a", {1})), version(PutUser{0, "t", "ann", {}, {1}});
+  port.reset(), store.reset();
+  store = std::make_unique<Store>(folder.path(), StoreOptions{.free_bytes_min = std::uint64_t{1} << 60});
+  port = std::make_unique<RocksFeaturePort>(*store, limits, name_item);
+  for (const JobResult& result : {write(item("b", {2})), write(PutUser{0, "t", "bob", {}, {1}})}) {
+    const auto* refusal = std::get_if<Refusal>(&result);
+    REQUIRE(refusal);
+    CHECK(refusal->code == "storage_failed");
+    CHECK(refusal->what ==
+          "the disk is full: fewer than 1152921504606846976 bytes are free, which the store keeps free");
+    CHECK(refusal->expected == "a disk with more than 1152921504606846976 bytes free");
+  }
+}

@@ -377,6 +377,8 @@ AcknowledgedMark& Store::mark() {
   return *rocks_->mark;
 }
 
+std::uint64_t Store::free_bytes_min() const { return rocks_->options.free_bytes_min; }
+
 StoreHealth Store::health() const { return rocks_->damage_log.health(); }
 
 void Store::on_damage(std::function<void(const StoreDamage&)> subscribe) {

@@ -97,6 +97,7 @@ class Store {
   // Mark of acknowledged writes; a cache has none. Its callers are one writer at a time.
   AcknowledgedMark& mark();
   StoreHealth health() const;
+  std::uint64_t free_bytes_min() const;  // of its options
   // Sets the subscriber: `tell` is called for each new damage, from any thread.
   void on_damage(std::function<void(const StoreDamage&)> tell);
   // Reports a row that does not match its own checksum, found by a caller that decodes rows.

@@ -12,6 +12,7 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr std::string_view protocol = "http/1.1";
+constexpr const char* tls12_ciphers = "ECDHE+AESGCM:ECDHE+CHACHA20";
 
 // Selects HTTP/1.1 by ALPN, so that clients which prefer HTTP/2 learn that it is not spoken here.
 int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_bytes, const unsigned char* offered,
@@ -37,6 +38,9 @@ std::shared_ptr<asio::ssl::context> make_tls_context(const ServerCertificate& ce
   auto security = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
   SSL_CTX* const context = security->native_handle();
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  // Of TLS 1.2 only what keeps old traffic secret if the key leaks, and authenticates what it encrypts.
+  if (SSL_CTX_set_cipher_list(context, tls12_ciphers) != 1)
+    throw std::runtime_error(std::string("OpenSSL has none of the ciphers ") + tls12_ciphers);
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);

@@ -1,5 +1,6 @@
 #pragma once
-// Creates the TLS context of the server: a certificate chain with its key, for TLS 1.2 and later.
+// Creates the TLS context of the server: a certificate chain with its key, for TLS 1.3 and, with
+// ephemeral keys and authenticated encryption, TLS 1.2.
 // Clients present no certificates; they have keys.
 #include <boost/asio/ssl.hpp>
 #include <memory>

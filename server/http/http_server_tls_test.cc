@@ -123,6 +123,21 @@ TEST_SUITE("HTTP server over TLS") {
     CHECK_THROWS_AS(HttpServer({.certificate = {"nonsense", "nonsense"}}, {}, f.metrics), std::runtime_error);
   }
 
+  TEST_CASE("TLS: of TLS 1.2 only ephemeral keys and authenticated encryption are accepted") {
+    const auto context = make_tls_context(certificate_for("localhost"));
+    STACK_OF(SSL_CIPHER)* const ciphers = SSL_CTX_get_ciphers(context->native_handle());
+    int of_tls12 = 0;
+    for (int i = 0; i < sk_SSL_CIPHER_num(ciphers); ++i) {
+      const SSL_CIPHER* const cipher = sk_SSL_CIPHER_value(ciphers, i);
+      CAPTURE(SSL_CIPHER_get_name(cipher));
+      CHECK(SSL_CIPHER_is_aead(cipher) == 1);
+      if (std::string(SSL_CIPHER_get_version(cipher)) == "TLSv1.3") continue;
+      ++of_tls12;
+      CHECK(SSL_CIPHER_get_kx_nid(cipher) == NID_kx_ecdhe);
+    }
+    CHECK(of_tls12 > 0);
+  }
+
   TEST_CASE("TLS: a closing server closes idle connections") {
     Fixture f(tls_config());
     RawClient begun(f.http_server->port());
