@@ -15,6 +15,7 @@
 #include "kernels/climber/climber_reference.h"
 #include "kernels/testing/small_climber_test.h"
 #include "kernels/testing/test_folder.h"
+#include "runtime/store/store.h"
 #include "runtime/testing/redis_test_server.h"
 
 using namespace troupe;
@@ -211,6 +212,33 @@ TEST_SUITE("commands") {
     CHECK_THROWS_WITH_AS(run({"prototypes", "--model", demo("model"), "--data", demo("world"), "--out", out,
                               "--prompt", form}),
                          doctest::Contains((form + ": system has \"<nosuch>\"").c_str()), std::exception);
+  }
+
+  TEST_CASE("check: a damaged coordination file is told of once, and nothing is called undamaged") {
+    const TestFolder folder;
+    for (const bool has_store : {false, true}) {
+      CAPTURE(has_store);
+      if (has_store) const Store made(folder.path());
+      std::filesystem::remove(folder.path() / "coordination");
+      CHECK(run({"check", folder.path()}).status == 0);
+      folder.write("coordination", "troupe coordination 1\nlast 1 2\n");
+      const CommandRun checked = run({"check", folder.path()});
+      CHECK(checked.status == 1);
+      CHECK(checked.out.find("expected a line break") != std::string::npos);
+      CHECK(checked.out.find(": damaged: the coordination file") != std::string::npos);
+      CHECK(checked.out.find("undamaged") == std::string::npos);
+      CHECK(checked.out.find("no store") == std::string::npos);
+    }
+  }
+
+  TEST_CASE("keys: a scrape key is listed as one, and is no other kind of key") {
+    const TestFolder folder;
+    const std::string location = folder.path() / "keys";
+    run({"keys", "add", location, "--scrape"});
+    CHECK(run({"keys", "list", location}).out.find("read metrics") != std::string::npos);
+    for (const char* other : {"--admin", "--any-tenant", "--tenant=acme"})
+      CHECK_THROWS_WITH_AS(run({"keys", "add", location, "--scrape", other}), doctest::Contains("--scrape"),
+                           std::invalid_argument);
   }
 
   TEST_CASE("keys: keys in a file are added and revoked beside the others") {
