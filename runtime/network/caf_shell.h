@@ -10,6 +10,7 @@
 #include "runtime/host/host.h"
 #include "runtime/network/job_runner.h"
 #include "runtime/network/links.h"
+#include "runtime/network/mailbox_order.h"
 #include "runtime/network/timer_queue.h"
 #include "runtime/profiling/cpu_components.h"
 
@@ -62,6 +63,7 @@ struct Routes {  // written before the first actor runs, then only read
 // Enqueues a message. `unit` runs the receiver if it was idle; null = a thread of the pool does.
 template <class What>
 void post_to(const caf::actor& to, What&& what, caf::execution_unit* unit) {
+  note_mailbox_send(caf::actor_cast<caf::abstract_actor*>(to));
   to->enqueue(caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::forward<What>(what)), unit);
 }
 
@@ -93,6 +95,7 @@ class Shell : public caf::event_based_actor {
   void apply(Effects::Log& effect) { journal_->write(actor_->spec.address, effect); }
 
  private:
+  MailboxTurn take_turn() { return MailboxTurn(static_cast<caf::abstract_actor*>(this)); }
   void receive(const caf_local::EncodedMessage& parcel);
   void handle(Event* event) noexcept;
   void step(Event&& event);
@@ -121,6 +124,7 @@ class ServerShell : public caf::event_based_actor {
   caf::behavior make_behavior() override;
 
  private:
+  MailboxTurn take_turn() { return MailboxTurn(static_cast<caf::abstract_actor*>(this)); }
   void deliver(Address from, Message message) noexcept;
 
   Address address_;

@@ -382,6 +382,7 @@ bool may_change_items(const HttpRequest& request, const ServerLimits& limits) {
 struct QuestionPath {
   std::string_view path;
   ServerQuestion question;
+  KeyRight right;  // KeyRight::ask only if the answer shows no other tenant's names or load
 };
 struct ComputedPath {
   std::string_view path, kind;
@@ -440,15 +441,16 @@ HttpRoute route_change(const HttpRequest& request, const ServerLimits& limits, c
   return Message{*std::move(gone)};
 }
 
-constexpr std::array question_paths{QuestionPath{"/v2/health/live", ServerQuestion::live},
-                                    QuestionPath{"/v2/health/ready", ServerQuestion::ready},
-                                    QuestionPath{"/metrics", ServerQuestion::metrics},
-                                    QuestionPath{"/v1/cluster", ServerQuestion::cluster},
-                                    QuestionPath{"/v1/models", ServerQuestion::models},
-                                    QuestionPath{"/v2", ServerQuestion::server},
-                                    QuestionPath{"/", ServerQuestion::page},
-                                    QuestionPath{"/v1/slowest", ServerQuestion::slowest},
-                                    QuestionPath{"/openapi.json", ServerQuestion::openapi}};
+constexpr std::array question_paths{
+    QuestionPath{"/v2/health/live", ServerQuestion::live, KeyRight::ask},
+    QuestionPath{"/v2/health/ready", ServerQuestion::ready, KeyRight::ask},
+    QuestionPath{"/metrics", ServerQuestion::metrics, KeyRight::metrics},
+    QuestionPath{"/v1/cluster", ServerQuestion::cluster, KeyRight::admin},
+    QuestionPath{"/v1/models", ServerQuestion::models, KeyRight::ask},
+    QuestionPath{"/v2", ServerQuestion::server, KeyRight::ask},
+    QuestionPath{"/", ServerQuestion::page, KeyRight::admin},
+    QuestionPath{"/v1/slowest", ServerQuestion::slowest, KeyRight::ask},  // of the key's tenant
+    QuestionPath{"/openapi.json", ServerQuestion::openapi, KeyRight::ask}};
 
 }  // namespace
 
@@ -475,11 +477,7 @@ bool asks_health(std::string_view target) {
 KeyRight needed_right(std::string_view target) {
   const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
   const auto question = std::ranges::find(question_paths, path, &QuestionPath::path);
-  if (question == question_paths.end()) return KeyRight::ask;
-  if (question->question == ServerQuestion::metrics) return KeyRight::metrics;
-  const bool of_all =
-      question->question == ServerQuestion::cluster || question->question == ServerQuestion::page;
-  return of_all ? KeyRight::admin : KeyRight::ask;
+  return question == question_paths.end() ? KeyRight::ask : question->right;
 }
 
 std::string_view route_name(std::string_view target) {
