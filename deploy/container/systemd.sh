@@ -40,7 +40,7 @@ pid() { systemctl show -p MainPID --value troupe; }
 owner() { [ "$(stat -c %U "/proc/$(pid)")" = troupe ]; }
 put() {  # writes a user who was not imported
   local body='{"history":["camp-0003"]}'
-  local head='PUT /v1/users/walt HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\nconnection: close\r\n\r\n'
+  local head='PUT /v1/users/walt HTTP/1.1\r\nhost:\r\ncontent-length: %d\r\nconnection: close\r\n\r\n'
   exec 3<>/dev/tcp/127.0.0.1/8080
   printf "$head%s" ${#body} "$body" >&3
   head -1 <&3 | grep -q ' 200 '

@@ -35,7 +35,7 @@ struct ApiKey {
   std::string made;           // day of creation
 };
 
-// What a request needs of its key.
+// Right that a request needs of its key.
 enum class KeyRight : std::uint8_t {
   ask,      // for the key's tenant
   metrics,  // of all tenants

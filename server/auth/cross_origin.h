@@ -27,7 +27,7 @@ struct ServedHosts {
   static ServedHosts parse(std::string_view list, bool loopback);  // separated by commas; throws HostsError
 };
 
-// What a browser says of a request.
+// Headers in which a browser says where a request comes from.
 struct BrowserHeaders {
   std::string host, origin, fetch_site;  // Host, Origin, Sec-Fetch-Site; "" = absent
 };

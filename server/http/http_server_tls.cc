@@ -38,7 +38,8 @@ std::shared_ptr<asio::ssl::context> make_tls_context(const ServerCertificate& ce
   auto security = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
   SSL_CTX* const context = security->native_handle();
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  // Of TLS 1.2 only what keeps old traffic secret if the key leaks, and authenticates what it encrypts.
+  // TLS 1.2 only with ephemeral keys, so that a stolen key opens no old traffic, and authenticated
+  // encryption.
   if (SSL_CTX_set_cipher_list(context, tls12_ciphers) != 1)
     throw std::runtime_error(std::string("OpenSSL has none of the ciphers ") + tls12_ciphers);
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
