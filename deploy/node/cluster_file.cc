@@ -20,6 +20,10 @@ bool has(const ClusterNode& node, NodeRole role) {
   return std::find(node.roles.begin(), node.roles.end(), role) != node.roles.end();
 }
 
+bool mixes_roles(const ClusterNode& node) {
+  return has(node, NodeRole::router) && has(node, NodeRole::worker);
+}
+
 // Bounds the length, because each greeting contains this text.
 std::string list_of(const std::vector<NamedModel>& models) {
   std::string names;
@@ -76,6 +80,12 @@ void validate_join(const std::vector<ClusterNode>& file, const ClusterNode& own)
   if (roles_of(file, file.front()).is_alone())
     throw ConfigError(
         "the cluster's file has one node with all roles; expected several nodes before others can join them");
+  const bool chooses = own.config.transfer.transport == TransferSettings::PageTransport::auto_;
+  if (chooses && own.config.cluster.certificates.empty() && mixes_roles(own) &&
+      std::ranges::none_of(file, mixes_roles))
+    throw ConfigError(
+        "no node of the cluster's file is both router and worker, so pages travel over UCX, which may end a "
+        "process; expected one of these roles, or transfer.transport: links on all nodes");
   if (!has(own, NodeRole::router)) return;
   if (std::ranges::count_if(file, [](const ClusterNode& node) { return has(node, NodeRole::router); }) < 2 &&
       own.config.model.versions.empty())
@@ -94,6 +104,9 @@ NodeRoles roles_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own
                   .router = has(own, NodeRole::router),
                   .cache_meta = has(own, NodeRole::cache_meta),
                   .worker = has(own, NodeRole::worker)};
+  const std::string& listens = own.config.cluster.listen_address;
+  place.host = listens.empty() || listens == "0.0.0.0" || listens == "::" ? own.host : listens;
+  place.mixes_roles = std::ranges::any_of(nodes, mixes_roles);
   place.routers.clear(), place.cache_metas.clear(), place.workers.clear();
   for (const ClusterNode& node : nodes) {
     if (has(node, NodeRole::router)) place.routers.push_back(node.node);

@@ -24,6 +24,8 @@ TEST_CASE("cluster file: each node has its roles and the nodes of each role") {
   CHECK(front.workers == std::vector<NodeId>{9});
   CHECK_FALSE(front.is_alone());
   CHECK(NodeRoles{}.is_alone());
+  CHECK(front.host == "10.0.0.1");
+  CHECK_FALSE(front.mixes_roles);
   CHECK_THROWS_WITH_AS(find_node(nodes, "x"), doctest::Contains("expected one of front, spare, w"),
                        ConfigError);
 }
@@ -87,7 +89,7 @@ TEST_CASE(
 TEST_CASE(
     "check joins: a router needs coordinated versions and features in Redis, other roles may always join") {
   auto nodes = three_nodes();
-  const ClusterNode worker = nodes[2];
+  ClusterNode worker = nodes[2];
   const auto refusal = [&](const ClusterNode& own) {
     try {
       validate_join(nodes, own);
@@ -110,6 +112,15 @@ TEST_CASE(
   CHECK(refusal(worker) == "");
   nodes[0].config.set("model.versions", "/models");
   CHECK(refusal(nodes[0]) == "");
+  nodes = three_nodes();
+  worker.roles = {NodeRole::worker, NodeRole::router};
+  CHECK(refusal(worker).starts_with("no node of the cluster's file is both router and worker"));
+  worker.config.set("transfer.transport", "links");
+  CHECK_FALSE(refusal(worker).starts_with("no node of the cluster's file is both"));
+  worker.config.set("transfer.transport", "auto");
+  nodes[2].roles = {NodeRole::worker, NodeRole::router};
+  CHECK_FALSE(refusal(worker).starts_with("no node of the cluster's file is both"));
+  worker.roles = {NodeRole::worker};
   nodes = {{1, "box", "10.0.0.1", 7000, {NodeRole::router, NodeRole::cache_meta, NodeRole::worker}, {}}};
   CHECK(refusal(worker).find("one node with all roles; expected several nodes") != std::string::npos);
 }

@@ -424,7 +424,8 @@ const std::set<std::string_view> of_the_box{"node.data_dir",
                                             "inference.cores",
                                             "router.history_part",
                                             "inference.memory_max",
-                                            "transfer.encryption"};
+                                            "transfer.encryption",
+                                            "transfer.transport"};
 
 // Returns a value, as written in a file, in the form of Default::value.
 std::string shown(const Setting& setting, std::string_view text) {

@@ -12,6 +12,7 @@
 #include "deploy/node/membership.h"
 #include "deploy/node/model_compute.h"
 #include "deploy/node/node_cores.h"
+#include "deploy/node/page_transport.h"
 #include "deploy/node/record_folders.h"
 #include "deploy/node/store_reports.h"
 #include "kernels/base/check.h"
@@ -19,7 +20,6 @@
 #include "runtime/host/model_metrics.h"
 #include "runtime/store/store_cache.h"
 #include "runtime/store/store_rows.h"
-#include "runtime/transfer/ucx_transport.h"
 
 namespace troupe::deploy {
 
@@ -74,18 +74,6 @@ std::unique_ptr<Coordination> make_coordination(const Config& config, const Node
     set_coordination_aside(file);
     return std::make_unique<FileCoordination>(file);
   }
-}
-
-// Encryption keys of pages travel over the links, so the links must be encrypted, too.
-bool encrypts_pages(const Config& config) {
-  using Encryption = TransferSettings::Encryption;
-  const Encryption setting = config.transfer.encryption;
-  const bool links_are = !config.cluster.certificates.empty();
-  if (setting == Encryption::on && !links_are)
-    throw ConfigError(
-        "cluster.certificates is empty; expected a folder with certificates, because transfer.encryption: on "
-        "sends its keys over these connections");
-  return setting != Encryption::off && links_are;
 }
 
 }  // namespace
@@ -168,10 +156,9 @@ void LocalNode::open_worker() {
 void LocalNode::open_transport() {
   if (!roles_.is_alone()) {  // another worker may join
     TROUPE_CHECK(metrics_, "a node that pulls needs metrics");
-    transport_ = std::make_unique<UcxTransport>(UcxOptions{.transports = config_.transfer.transports,
-                                                           .devices = config_.transfer.devices,
-                                                           .sealed = encrypts_pages(config_)},
-                                                incarnation_, *arena_, *metrics_);
+    OpenedTransport opened = open_page_transport(config_, roles_, incarnation_, *arena_, *metrics_, log_);
+    transport_ = std::move(opened.transport);
+    link_transport_ = opened.over_links;
   }
   kv_port_ = std::make_unique<KvWorkerPort>(transport_.get(), *blocks_, *arena_);
 }

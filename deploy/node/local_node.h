@@ -31,6 +31,7 @@
 #include "runtime/host/host.h"
 #include "runtime/pool/page_arena.h"
 #include "runtime/store/store_blocks.h"
+#include "runtime/transfer/link_transport.h"
 #include "runtime/transfer/transport.h"
 
 namespace troupe::deploy {
@@ -59,6 +60,7 @@ class LocalNode {
   Coordination& coordination() { return *coordination_; }
   PageArena* arena() { return arena_.get(); }                     // null: not a worker
   Transport* transport() { return transport_.get(); }             // null: there is no other node to pull from
+  LinkTransport* link_transport() { return link_transport_; }     // null: pages do not travel over links
   std::vector<Address> actors() const { return actors(roles_); }  // of the whole cluster
   // with the nodes of `of` instead of those at the start
   std::vector<Address> actors(const NodeRoles& of) const;
@@ -115,6 +117,7 @@ class LocalNode {
   ServedModels models_;
   std::unique_ptr<BlockStorePort> blocks_;
   std::unique_ptr<Transport> transport_;
+  LinkTransport* link_transport_ = nullptr;
   std::unique_ptr<KvWorkerPort> kv_port_;
   std::unique_ptr<Coordination> coordination_;
   std::unique_ptr<CoordinationPort> cache_meta_port_;

@@ -66,6 +66,7 @@ TEST_SUITE("single node") {
     config.set("node.data_dir", (folder.path() / "data").string());
     config.set("pool.memory", "16MiB");
     config.set("transfer.devices", "lo");
+    config.set("transfer.transport", "ucx");
     {
       LocalNode alone(config);
       CHECK(alone.transport() == nullptr);

@@ -246,7 +246,16 @@ class ServingProcess {
       peers_.lose(node);
       if (transport) transport->lose(node, incarnation);
     };
+    LinkTransport* const pages = box_.link_transport();
+    if (pages)
+      cluster.on_pages = [pages](NodeId node, Incarnation incarnation, PageSocket socket) {
+        pages->accept(node, incarnation, std::move(socket));
+      };
     host_.join(cluster);
+    if (pages)  // until it stops, which is before the host ends
+      pages->dial_with([this](NodeId node, Incarnation incarnation, const Bytes&, auto take) {
+        host_.open_pages(node, incarnation, std::move(take));
+      });
     if (!serving_.place.is_alone())
       membership_ = std::make_unique<MembershipWatcher>(box_.coordination(), serving_.place.node,
                                                         serving_.file, serving_.place.members,

@@ -229,14 +229,23 @@ TROUPE_SETTING(features, cache_memory, size, "64MiB", "0B..1TiB", "",
 TROUPE_SECTION_END
 
 TROUPE_SECTION(TransferSettings, transfer)
+TROUPE_CHOICE(transfer, transport, PageTransport, auto_,
+              "How pages travel between nodes; the same on all. links: over connections at the nodes' own "
+              "ports, with TLS where cluster.certificates is set. ucx: over UCX, on ports chosen at the "
+              "start; bytes of a stranger there end the process, so for a closed network, and for RDMA. "
+              "auto: links if cluster.certificates is set or a node of the cluster's file is both router "
+              "and worker, otherwise ucx.",
+              auto_, links, ucx)
 TROUPE_SETTING(transfer, transports, text, "tcp", "", "",
-               "Transports for pages between nodes, as in UCX_TLS: tcp, or with RDMA rc,ud,tcp.")
+               "With UCX: transports for pages between nodes, as in UCX_TLS: tcp, or with RDMA rc,ud,tcp.")
 TROUPE_SETTING(transfer, devices, text, "", "", "",
-               "Network devices for pages between nodes, as in UCX_NET_DEVICES, such as eth0. Empty: any.")
+               "With UCX: network devices for pages between nodes, as in UCX_NET_DEVICES, such as eth0. "
+               "Empty: the one that has the node's address in the cluster. all: all.")
 TROUPE_CHOICE(transfer, encryption, Encryption, auto_,
-              "Whether the pages that this node sends, and other nodes' requests to it for pages, are "
-              "encrypted. auto: if it has cluster.certificates, since nodes exchange the keys over their "
-              "TLS connections. off: for a trusted network.",
+              "With UCX: whether the pages that this node sends, and other nodes' requests to it for pages, "
+              "are encrypted. auto: if it has cluster.certificates, since nodes exchange the keys over their "
+              "TLS connections. off: for a trusted network. Pages over links are always encrypted as the "
+              "links are.",
               auto_, on, off)
 TROUPE_SECTION_END
 

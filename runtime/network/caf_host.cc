@@ -141,6 +141,13 @@ void CafHost::follow(std::vector<PeerAddress> peers) {
   if (world_->routes.links) world_->routes.links->follow(std::move(peers));
 }
 
+void CafHost::open_pages(NodeId node, Incarnation incarnation, Links::TakeSocket take) {
+  World& world = *world_;
+  std::shared_lock lock(world.state_mutex);
+  if (world.state == World::State::stopped || !world.routes.links) return;
+  world.routes.links->open_pages(node, incarnation, std::move(take));
+}
+
 std::uint16_t CafHost::port() const { return world_->routes.links ? world_->routes.links->port() : 0; }
 
 std::string CafHost::renew_certificates() {

@@ -31,8 +31,11 @@ class CafHost final : public Host {
   // std::runtime_error. start() then throws it, too, if the host cannot listen.
   void join(ClusterOptions options);
   void follow(std::vector<PeerAddress> peers);  // see Links::follow; after join()
-  std::uint16_t port() const;                   // port on which it listens; 0 = none
-  std::string renew_certificates();             // see Links::renew_certificates; "" without links
+  // See Links::open_pages; after join(). Does nothing after stop().
+  void open_pages(NodeId node, Incarnation incarnation,
+                  std::function<void(PageSocket, const std::string& fault)> take);
+  std::uint16_t port() const;        // port on which it listens; 0 = none
+  std::string renew_certificates();  // see Links::renew_certificates; "" without links
 
   void add(ActorSpec actor) override;
   void set_server(Address address, ServerHandler server) override;

@@ -11,6 +11,7 @@
 
 #include "runtime/actor/core.h"
 #include "runtime/actor/model_actor_ids.h"
+#include "runtime/transfer/page_socket.h"
 
 namespace troupe {
 
@@ -44,6 +45,8 @@ struct ClusterOptions {
   // Called when a process joins and when it is lost. On the links' thread; must not block.
   std::function<void(NodeId, Incarnation, const Bytes& greeting)> on_met;
   std::function<void(NodeId, Incarnation)> on_lost;
+  // Called when a joined process has opened a connection for pages; none: it is refused.
+  std::function<void(NodeId, Incarnation, PageSocket)> on_pages;
 };
 
 inline constexpr std::size_t message_bytes_max = 64ull << 20, greeting_bytes_max = 64ull << 10;

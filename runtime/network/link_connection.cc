@@ -72,6 +72,24 @@ void Connection::close(const std::string& why) {
   wake_.cancel();
 }
 
+// The session, which the stream shares, gets the socket in place of the stream's buffers.
+PageSocket Connection::release() {
+  if (!open_) return {};
+  Error fault;
+  const int fd = socket().release(fault);
+  if (fault) return close(fault.message()), PageSocket();
+  open_ = false;
+  why_ = "it was handed over";
+  watch_.cancel();
+  wake_.cancel();
+  auto* const secure = std::get_if<Secure>(&stream_);
+  if (!secure) return PageSocket(fd);
+  SSL* const session = secure->native_handle();
+  SSL_up_ref(session);
+  PageSocket taken(fd, session);
+  return SSL_set_fd(session, fd) == 1 ? std::move(taken) : PageSocket();
+}
+
 // ---- start of the connection ----
 
 Connection::Task<std::string> Connection::call(std::string host, std::uint16_t port) {

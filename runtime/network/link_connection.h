@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "runtime/network/link_wire.h"
+#include "runtime/transfer/page_socket.h"
 
 namespace troupe::link {
 
@@ -52,6 +53,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void join(Clock::duration heartbeat, int heartbeats_to_death, bool peer_supports_seals);
   // Returns false if more than `waiting_max` bytes would wait.
   bool send(Address to, std::shared_ptr<const Bytes> envelope, std::size_t waiting_max);
+
+  // Takes the socket and its TLS session away, for another thread; this connection is then closed.
+  // Only before join(), after the joins were exchanged and while the peer sends nothing: bytes that
+  // were already received would be lost. A closed connection gives a closed socket.
+  PageSocket release();
 
   void close(const std::string& why);
   bool is_open() const { return open_; }

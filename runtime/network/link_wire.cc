@@ -76,6 +76,7 @@ std::size_t bytes_max(Kind kind) {
   return 0;
 }
 
+constexpr std::uint8_t pages_mark = 1;
 constexpr std::size_t sum_at = 6, sum_bytes = 2;
 
 // Returns the CRC-16/CCITT of the header without its checksum. It detects every damage within 16
@@ -175,6 +176,9 @@ Bytes encode(const Join& join) {
   append_seal(bytes);
   append_text(bytes, join.name);
   append_seal(bytes);
+  if (!join.for_pages) return bytes;
+  append(bytes, pages_mark);
+  append_seal(bytes);
   return bytes;
 }
 
@@ -198,6 +202,10 @@ std::variant<Join, std::string> decode_join(std::span<const std::uint8_t> bytes)
   if (!reader.ok || !verify_seal(reader, bytes)) return "a join was damaged in transit";
   if (name.size() > name_bytes_max) return "the name of a join is too long";
   join.name.assign(name.begin(), name.end());
+  if (reader.left.empty() || reader.left.front() != pages_mark) return join;
+  reader.number<std::uint8_t>();
+  if (!verify_seal(reader, bytes)) return "a join was damaged in transit";
+  join.for_pages = true;
   return join;
 }
 

@@ -6,8 +6,10 @@
 //                in bytes, and a checksum of all these
 //   join         first frame of both sides: wire version, sender, intended receiver, incarnation,
 //                cluster, greeting, whether the sender supports seals; a seal; the sender's name;
-//                another seal. The side that connected sends its join first, gets the other join
-//                as the answer, and accepts that with a ping
+//                another seal; if the connection is for pages, a byte 1 and another seal. The side
+//                that connected sends its join first, gets the other join as the answer, and accepts
+//                that with a ping. A connection for pages gets no ping, and no frame after the
+//                joins: it belongs to the transport of pages (transfer/link_transport.h)
 //   rejection    instead of the answer to a join: the reason as text; then the connection is closed
 //   cargo        an envelope for an actor of the other process; then a seal, if the link is sealed
 //   ping         empty; shows that the sender is alive
@@ -64,6 +66,7 @@ struct Join {
   bool supports_seals = false;  // false for older programs
   // node name after the first seal, with a seal of its own; older programs omit it
   std::string name = {};
+  bool for_pages = false;  // omitted unless true; only for peers whose greeting says that they know it
   bool operator==(const Join&) const = default;
 };
 Bytes encode(const Join& join);

@@ -24,6 +24,21 @@ TEST_CASE("link wire: a frame and a join are the same after encoding and decodin
   CHECK(std::get<link::Join>(link::decode_join(later)) == join);
 }
 
+TEST_CASE("link wire: a join for pages says so, and is refused if any bit of that is flipped") {
+  link::Join join{7, 3, 70'000, 1ull << 60, "blue", {}, true, "w3"};
+  const std::size_t without = link::encode(join).size();
+  join.for_pages = true;
+  const Bytes good = link::encode(join);
+  CHECK(good.size() == without + 1 + link::seal_bytes);
+  CHECK(std::get<link::Join>(link::decode_join(good)) == join);
+  for (std::size_t bit = 8 * (without + 1); bit < 8 * good.size(); ++bit) {
+    CAPTURE(bit);
+    Bytes bytes = good;
+    bytes[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
+    CHECK(std::holds_alternative<std::string>(link::decode_join(bytes)));
+  }
+}
+
 // Joins of older programs: those that send no name, and those that know no seals either.
 Bytes encode_nameless(const link::Join& join) {
   Bytes bytes = link::encode(join);

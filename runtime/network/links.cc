@@ -96,11 +96,13 @@ struct Links::World {
   Task<std::string> read_join(ConnectionPtr connection, Join& join);
   Task<void> keep_connecting(NodeId node);
   Task<std::string> call(NodeId node);
+  Task<void> call_for_pages(NodeId node, Incarnation incarnation, TakeSocket take);
   Task<std::string> stay(ConnectionPtr connection, Join join);
 
   ConnectionPtr make_connection(Tcp::socket socket);
   Join own_join(NodeId wanted) const;
   std::string validate(const Join& join) const;
+  std::string validate_pages(const Join& join) const;
   std::string validate(const Join& join, const Connection& connection, bool called) const;
   void meet(Peer& peer, const Join& join, ConnectionPtr connection);
   void lose(Peer& peer, const std::string& why);
@@ -309,6 +311,14 @@ Task<void> Links::World::accept_join(ConnectionPtr connection, link::UnjoinedPee
     co_return connection->close(fault);
   }
   fault = co_await connection->write_now({Kind::join}, encode(own_join(join.node)));
+  if (fault.empty() && join.for_pages) {
+    // The peer may have been lost while the answer was sent.
+    fault = validate_pages(join);
+    if (fault.empty()) {
+      options.on_pages(join.node, join.incarnation, connection->release());
+      co_return;
+    }
+  }
   // The peer may refuse us: then it closes the connection without a ping.
   if (fault.empty()) fault = (co_await connection->read(true)).fault;
   if (fault.empty()) fault = co_await stay(connection, std::move(join));
@@ -362,6 +372,32 @@ Task<std::string> Links::World::call(NodeId node) {
   co_return fault;
 }
 
+// Opens a connection like call(), but it stays apart from the link and ends with it.
+Task<void> Links::World::call_for_pages(NodeId node, Incarnation incarnation, TakeSocket take) {
+  const auto at = peers.find(node);
+  if (at == peers.end() || !at->second.connection) {
+    take(PageSocket(), who(node) + " is not connected");
+    co_return;
+  }
+  const PeerAddress address = at->second.address;
+  const ConnectionPtr connection = make_connection(Tcp::socket(io));
+  Join own = own_join(node), join;
+  own.greeting.clear();
+  own.for_pages = true;
+  std::string fault = co_await connection->call(address.host, address.port);
+  if (fault.empty()) fault = co_await connection->shake_hands(true);
+  if (fault.empty()) fault = co_await connection->write_now({Kind::join}, encode(own));
+  if (fault.empty()) fault = co_await read_join(connection, join);
+  if (fault.empty()) fault = validate(join, *connection, false);
+  if (fault.empty() && (join.node != node || join.incarnation != incarnation))
+    fault = who(join.node) + " with incarnation " + std::to_string(join.incarnation) + " answers; expected " +
+            who(node) + " with incarnation " + std::to_string(incarnation);
+  PageSocket socket;
+  if (fault.empty()) socket = connection->release();
+  connection->close(fault);
+  take(std::move(socket), fault.empty() ? connection->why() : fault);
+}
+
 // ---- joining ----
 
 Join Links::World::own_join(NodeId wanted) const {
@@ -393,11 +429,23 @@ std::string Links::World::validate(const Join& join) const {
 
 std::string Links::World::validate(const Join& join, const Connection& connection, bool called) const {
   if (std::string fault = validate(join); !fault.empty()) return fault;
-  if (called && join.node < options.node)
+  if (called && join.for_pages) {
+    if (std::string fault = validate_pages(join); !fault.empty()) return fault;
+  } else if (called && join.node < options.node)
     return who(join.node) + " calls; expected the node with the higher number to call";
   const std::string& name = peers.at(join.node).address.name;
   if (!connection.is_certified_for(name))
     return who(join.node) + " shows a certificate that is not for \"" + name + "\"";
+  return "";
+}
+
+// Returns why a peer may not open a connection for pages, or "". It ends with the peer's link, so
+// there has to be one.
+std::string Links::World::validate_pages(const Join& join) const {
+  if (!options.on_pages) return who(options.node) + " has no pages; expected a worker whose pages travel so";
+  const Peer& peer = peers.at(join.node);
+  if (!peer.connection || peer.incarnation != join.incarnation)
+    return who(join.node) + " has not joined; expected it to ask for pages afterwards";
   return "";
 }
 
@@ -495,6 +543,13 @@ void Links::close() { world_->close(); }
 
 void Links::follow(std::vector<PeerAddress> peers) {
   asio::post(world_->io, [world = world_.get(), peers = std::move(peers)] { world->follow(peers); });
+}
+
+void Links::open_pages(NodeId node, Incarnation incarnation, TakeSocket take) {
+  asio::post(world_->io, [world = world_.get(), node, incarnation, take = std::move(take)]() mutable {
+    asio::co_spawn(world->io, world->call_for_pages(node, incarnation, std::move(take)),
+                   link::expect_no_exception);
+  });
 }
 
 std::string Links::renew_certificates() {

@@ -13,6 +13,7 @@
 
 #include "runtime/host/host.h"
 #include "runtime/network/cluster.h"
+#include "runtime/transfer/page_socket.h"
 
 namespace troupe {
 
@@ -44,6 +45,11 @@ class Links {
   // An invalid entry is logged and keeps its former address, if it had one. A list of too many
   // peers is ignored. Thread-safe.
   void follow(std::vector<PeerAddress> peers);
+  // Opens a connection for pages to a joined process (transfer/link_transport.h). `take` is called on
+  // the links' thread, with the socket or with the reason why there is none; never after close().
+  // Thread-safe.
+  using TakeSocket = std::function<void(PageSocket, const std::string& fault)>;
+  void open_pages(NodeId node, Incarnation incarnation, TakeSocket take);
   // Reads the certificates again, for new connections; existing ones keep theirs. Returns "" on
   // success or without TLS, otherwise the error, and the former certificates stay in use.
   // Thread-safe.

@@ -52,7 +52,7 @@ std::optional<Refusal> PullTable::reject_if_invalid(const PullBlocks& work) cons
   if (peer.lost) return lost(work.node);
   if (peer.address.empty())
     return pull_refused("peer_unreachable", work.node, "gave no readable address",
-                        "an address of the same version of the transport");
+                        "the same transfer.transport on all nodes, in the same version");
   return std::nullopt;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // Moves pages from one node to another. The reader pulls: it names pages that their owner holds for
-// it under a read lease, and the owner checks that they are its own and sends their bytes. There
-// are two implementations: UcxTransport between processes, LocalTransport between nodes of one
-// process. The control connection reports starts and ends of processes with `meet` and `lose`.
+// it under a read lease, and the owner checks that they are its own and sends their bytes. There are
+// three implementations: LinkTransport and UcxTransport between processes, LocalTransport between
+// nodes of one process. The control connection reports starts and ends of processes with `meet` and `lose`.
 //
 // Guarantees to callers of `pull`:
 // - One outcome, by the deadline or, if the caller's thread runs later, as soon as it runs. It does
@@ -16,9 +16,10 @@
 // - Bytes from the network are checked before use: sizes before any allocation, page ids before any
 //   read. Malformed messages are counted (protocol_errors) and dropped.
 //
-// Without sealing there is no authentication or encryption: anybody who can connect and knows
-// the incarnation can read pages, so the network must be trusted. With sealed pages (page_seal.h),
-// anybody with the address can, so the channel that carries addresses must be trusted.
+// LinkTransport has the authentication and encryption of the links. UcxTransport without sealing has
+// none: anybody who can connect and knows the incarnation can read pages, so the network must be
+// trusted. With sealed pages (page_seal.h), anybody with the address can, so the channel that carries
+// addresses must be trusted. Either way, invalid bytes in UCX's own headers end the process.
 #include <cstdint>
 #include <variant>
 

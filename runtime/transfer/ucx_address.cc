@@ -40,6 +40,10 @@ Bytes pack_ucx_address(UcxVersion version, const UcxAddress& address) {
   return packed;
 }
 
+bool is_ucx_address(std::span<const std::uint8_t> packed) {
+  return packed.size() > head_bytes && packed[0] == 'T' && packed[1] == 'U' && packed[2] == 'X';
+}
+
 std::optional<UcxAddress> unpack_ucx_address(UcxVersion version, std::span<const std::uint8_t> packed) {
   if (packed.size() <= head_bytes) return std::nullopt;
   const bool keys = packed[3] == '2';

@@ -25,5 +25,7 @@ struct UcxAddress {
 };
 Bytes pack_ucx_address(UcxVersion version, const UcxAddress& address);
 std::optional<UcxAddress> unpack_ucx_address(UcxVersion version, std::span<const std::uint8_t> packed);
+// Returns whether it is such an address of any version, whole or damaged.
+bool is_ucx_address(std::span<const std::uint8_t> packed);
 
 }  // namespace troupe

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/transfer/link_transport.h"
 #include "runtime/transfer/page_seal.h"
 #include "runtime/transfer/pull_table.h"
 #include "runtime/transfer/ucx_address.h"
@@ -276,7 +277,7 @@ Bytes UcxTransport::address() const { return wire_->address; }
 
 void UcxTransport::meet(NodeId node, Incarnation incarnation, Bytes address) {
   if (!unpack_ucx_address(version(), address)) {
-    wire_->malformed();
+    if (!LinkTransport::is_address(address)) wire_->malformed();
     address.clear();
   }
   wire_->pulls.meet(node, incarnation, std::move(address));
