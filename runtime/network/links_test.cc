@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -317,6 +318,54 @@ TEST_CASE("links: a peer with an invalid address is logged and keeps its former 
   one.follow(std::vector<PeerAddress>(peers_max + 1, {2}));
   CHECK(one.await("bad_members why=there are 4097 peers"));
   CHECK_FALSE(one.has("it is no longer a member"));
+}
+
+TEST_CASE(
+    "links: a connection for pages is handed over only if its node has joined, and only if there are any") {
+  const auto join_of = [](Incarnation incarnation, bool for_pages) {
+    link::Join join{.node = 2, .wanted = 1, .incarnation = incarnation, .cluster = "troupe"};
+    join.for_pages = for_pages;
+    return link::encode(join);
+  };
+  std::mutex mutex;
+  std::vector<PageSocket> sockets;
+  ClusterOptions options = options_of(1, {{2}, {3}});
+  options.on_pages = [&](NodeId node, Incarnation incarnation, PageSocket socket) {
+    CHECK(node == 2);
+    CHECK(incarnation == 4);
+    const std::lock_guard lock(mutex);
+    sockets.push_back(std::move(socket));
+  };
+  End one(options, {2'000'000}), without(options_of(1, {{2}}));
+  for (End* end : {&one, &without}) {
+    UnknownPeer early(end->port());
+    early.say({Kind::join}, join_of(4, true));
+    CHECK(early.hear().size() > link::header_bytes);  // the reason
+  }
+  CHECK(one.await("join_refused why=node 2 has not joined; expected it to ask for pages afterwards"));
+  CHECK(without.await("join_refused why=node 1 has no pages"));
+  UnknownPeer two(one.port());
+  two.say({Kind::join}, join_of(4, false));
+  two.say({Kind::ping}, {});
+  REQUIRE(one.await("peer_met node=2"));
+  UnknownPeer later(one.port());
+  later.say({Kind::join}, join_of(5, true));  // a process that has not joined
+  CHECK(later.hear().size() > link::header_bytes);
+  UnknownPeer pages(one.port());
+  pages.say({Kind::join}, join_of(4, true));
+  const Bytes header = pages.hear(link::header_bytes);
+  REQUIRE(header.size() == link::header_bytes);
+  CHECK(header[4] == static_cast<std::uint8_t>(Kind::join));
+  std::uint32_t bytes = 0;
+  std::memcpy(&bytes, header.data() + 12, sizeof bytes);
+  CHECK(pages.hear(bytes).size() == bytes);
+  pages.say(Bytes(3, 7));
+  for (Bytes got(3, 0); got != Bytes(3, 7);) {
+    const std::lock_guard lock(mutex);
+    if (sockets.empty()) continue;
+    sockets.at(0).read(got);
+  }
+  CHECK_FALSE(one.has("lost 2"));
 }
 
 TEST_CASE("links: a removed peer is not called, and is called again once it is back") {

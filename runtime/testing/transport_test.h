@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/testing/link_sockets.h"
 #include "runtime/transfer/local_transport.h"
 #include "runtime/transfer/ucx_transport.h"
 
@@ -79,6 +80,19 @@ struct UcxWorld {
 };
 struct SealedWorld : UcxWorld {
   SealedWorld() : UcxWorld{true} {}
+};
+struct LinkWorld {
+  LinkSockets sockets;
+  explicit LinkWorld(bool tls = false) : sockets(tls) {}
+  std::unique_ptr<Transport> make(Incarnation incarnation, PageArena& arena, MetricRegistry& metrics,
+                                  Gate& gate) {
+    LinkTransportOptions options;
+    options.before_answer = [&gate] { gate.pass(); };
+    return std::make_unique<ConnectedTransport>(sockets, std::move(options), incarnation, arena, metrics);
+  }
+};
+struct TlsWorld : LinkWorld {
+  TlsWorld() : LinkWorld(true) {}
 };
 
 inline void fill(PageArena& arena, std::uint64_t seed) {

@@ -1,8 +1,9 @@
-// Contract of every transport, as a KV-cache worker relies on it: every case runs between
-// processes, sealed and not, and within one process.
+// Contract of every transport, as a KV-cache worker relies on it: every case runs over UCX,
+// sealed and not, over links, with TLS and not, and within one process.
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <optional>
 #include <thread>
@@ -67,7 +68,7 @@ struct Pair {
 };
 
 TEST_CASE_TEMPLATE("transport: the owner's bytes arrive in the right pages, and nowhere else", World,
-                   LocalWorld, UcxWorld, SealedWorld) {
+                   LocalWorld, UcxWorld, SealedWorld, LinkWorld, TlsWorld) {
   for (const std::size_t page_bytes :
        {std::size_t{8}, std::size_t{100}, std::size_t{4097}, std::size_t{16} << 10, std::size_t{61'440},
         std::size_t{64} << 10, std::size_t{1} << 20, (std::size_t{1} << 20) + 24, std::size_t{4} << 20}) {
@@ -84,7 +85,7 @@ TEST_CASE_TEMPLATE("transport: the owner's bytes arrive in the right pages, and 
 }
 
 TEST_CASE_TEMPLATE("transport: only a block whose bytes do not match its checksum is bad", World, LocalWorld,
-                   UcxWorld, SealedWorld) {
+                   UcxWorld, SealedWorld, LinkWorld, TlsWorld) {
   Pair<World> nodes;
   PullBlocks pull = pull_from(nodes.owner);
   for (std::uint32_t i = 0; i < 5; ++i)
@@ -97,7 +98,7 @@ TEST_CASE_TEMPLATE("transport: only a block whose bytes do not match its checksu
 // Covers any parts: pages divided evenly and unevenly, into more parts than they have cache lines,
 // and not divided at all.
 TEST_CASE_TEMPLATE("transport: in parts the same bytes arrive, and arrivals are reported before the outcome",
-                   World, LocalWorld, UcxWorld, SealedWorld) {
+                   World, LocalWorld, UcxWorld, SealedWorld, LinkWorld, TlsWorld) {
   for (const std::size_t page_bytes :
        {std::size_t{8}, std::size_t{4097}, std::size_t{16} << 10, std::size_t{1} << 20})
     for (const std::uint32_t parts : {2u, 3u, 28u, 1'000u}) {
@@ -121,7 +122,7 @@ TEST_CASE_TEMPLATE("transport: in parts the same bytes arrive, and arrivals are 
 }
 
 TEST_CASE_TEMPLATE("transport: a refused pull in parts marks its arrivals as failed", World, LocalWorld,
-                   UcxWorld, SealedWorld) {
+                   UcxWorld, SealedWorld, LinkWorld, TlsWorld) {
   Pair<World> nodes;
   PullBlocks pull = nodes.work();
   pull.parts = 4;
@@ -131,14 +132,15 @@ TEST_CASE_TEMPLATE("transport: a refused pull in parts marks its arrivals as fai
   CHECK_FALSE(nodes.reader.arena.arrivals().wait(7, 1, PageArrivals::Clock::time_point::max()));
 }
 
-TEST_CASE_TEMPLATE("transport: a pull of nothing returns at once", World, LocalWorld, UcxWorld, SealedWorld) {
+TEST_CASE_TEMPLATE("transport: a pull of nothing returns at once", World, LocalWorld, UcxWorld, SealedWorld,
+                   LinkWorld, TlsWorld) {
   Pair<World> nodes;
   CHECK(said(nodes.reader.transport->pull(pull_from(nodes.owner))) == "ok ");
 }
 
 TEST_CASE_TEMPLATE(
     "transport: a wrong incarnation or pages that do not exist are refused, nothing is written", World,
-    LocalWorld, UcxWorld, SealedWorld) {
+    LocalWorld, UcxWorld, SealedWorld, LinkWorld, TlsWorld) {
   Pair<World> nodes;
   TestNode<World> other(nodes.world, 3, 300, 8192);
   Transport& reader = *nodes.reader.transport;
@@ -173,7 +175,7 @@ TEST_CASE_TEMPLATE(
 
 TEST_CASE_TEMPLATE(
     "transport: a hung peer gives a refusal at the deadline, and its late bytes are not written", World,
-    LocalWorld, UcxWorld, SealedWorld) {
+    LocalWorld, UcxWorld, SealedWorld, LinkWorld, TlsWorld) {
   Pair<World> nodes;
   CHECK(said(nodes.reader.transport->pull(nodes.work(1))) == "ok 1");
   const auto before = bytes_of(nodes.reader.arena);
@@ -188,7 +190,7 @@ TEST_CASE_TEMPLATE(
 }
 
 TEST_CASE_TEMPLATE("transport: a lost peer's running pulls end at once, and it can be met again", World,
-                   LocalWorld, UcxWorld, SealedWorld) {
+                   LocalWorld, UcxWorld, SealedWorld, LinkWorld, TlsWorld) {
   Pair<World> nodes;
   Transport& reader = *nodes.reader.transport;
   nodes.owner.gate.shut();
@@ -211,7 +213,7 @@ TEST_CASE_TEMPLATE("transport: a lost peer's running pulls end at once, and it c
 }
 
 TEST_CASE_TEMPLATE("transport: a newer incarnation replaces an older one", World, LocalWorld, UcxWorld,
-                   SealedWorld) {
+                   SealedWorld, LinkWorld, TlsWorld) {
   Pair<World> nodes;
   TestNode<World> next(nodes.world, 1, 101);
   Transport& reader = *nodes.reader.transport;
@@ -232,7 +234,7 @@ TEST_CASE_TEMPLATE("transport: a newer incarnation replaces an older one", World
 }
 
 TEST_CASE_TEMPLATE("transport: two nodes pull from each other at once", World, LocalWorld, UcxWorld,
-                   SealedWorld) {
+                   SealedWorld, LinkWorld, TlsWorld) {
   Pair<World> nodes(64 << 10, 128);
   nodes.owner.meet(nodes.reader);
   // The first half of one goes to the second half of the other.
@@ -252,7 +254,7 @@ TEST_CASE_TEMPLATE("transport: two nodes pull from each other at once", World, L
 }
 
 TEST_CASE_TEMPLATE("transport: several nodes pull from one owner, each with several threads", World,
-                   LocalWorld, UcxWorld, SealedWorld) {
+                   LocalWorld, UcxWorld, SealedWorld, LinkWorld, TlsWorld) {
   World world;
   TestNode<World> owner(world, 1, 100, 16 << 10, 256);
   std::vector<std::unique_ptr<TestNode<World>>> readers;
@@ -282,7 +284,7 @@ TEST_CASE_TEMPLATE("transport: several nodes pull from one owner, each with seve
 }
 
 TEST_CASE_TEMPLATE("transport: a transport that stops or is destroyed ends its pulls", World, LocalWorld,
-                   UcxWorld, SealedWorld) {
+                   UcxWorld, SealedWorld, LinkWorld, TlsWorld) {
   for (const bool destroyed : {false, true}) {
     CAPTURE(destroyed);
     Pair<World> nodes;
@@ -302,7 +304,7 @@ TEST_CASE_TEMPLATE("transport: a transport that stops or is destroyed ends its p
 }
 
 TEST_CASE_TEMPLATE("transport: an owner that ends refuses its readers in bounded time", World, LocalWorld,
-                   UcxWorld, SealedWorld) {
+                   UcxWorld, SealedWorld, LinkWorld, TlsWorld) {
   Pair<World> nodes(1 << 20, 64);
   std::atomic<bool> first = false;
   std::string last = "ok 1";
@@ -314,6 +316,56 @@ TEST_CASE_TEMPLATE("transport: an owner that ends refuses its readers in bounded
   nodes.owner.transport.reset();
   thread.join();
   CHECK((last == "peer_lost" || last == "transfer_timeout"));
+}
+
+TEST_CASE_TEMPLATE("transport: an owner survives readers that die", World, UcxWorld, SealedWorld, LinkWorld,
+                   TlsWorld) {
+  constexpr std::size_t page_bytes = 64 << 10, pages = 256;
+  World world;
+  TestNode<World> owner(world, 1, 100, page_bytes, pages);
+  for (NodeId round = 0; round < 3; ++round) {
+    TestNode<World> reader(world, 2, 200 + round, page_bytes, pages);
+    reader.meet(owner);
+    owner.gate.shut();
+    PullBlocks pull = pull_from(owner);
+    std::vector<std::uint32_t> all(pages);
+    std::iota(all.begin(), all.end(), 0);
+    pull.blocks.push_back(block_of(owner.arena, all, all));
+    std::string outcome;
+    std::thread thread([&] { outcome = said(reader.transport->pull(pull)); });
+    CHECK(owner.gate.await_arrived(1));
+    reader.transport.reset();
+    thread.join();
+    CHECK(outcome == "transport_stopped");
+    owner.gate.open();
+  }
+  TestNode<World> last(world, 3, 300, page_bytes, pages);
+  last.meet(owner);
+  PullBlocks pull = pull_from(owner);
+  pull.blocks.push_back(block_of(owner.arena, {5}, {6}));
+  CHECK(said(last.transport->pull(pull)) == "ok 1");
+}
+
+TEST_CASE_TEMPLATE("transport: a silent peer delays neither other pulls nor its own pulls' deadlines", World,
+                   UcxWorld, SealedWorld, LinkWorld, TlsWorld) {
+  World world;
+  TestNode<World> silent(world, 1, 100), well(world, 2, 200), reader(world, 3, 300);
+  reader.meet(silent);
+  reader.meet(well);
+  silent.gate.shut();
+  PullBlocks in_vain = pull_from(silent, hasty_us), pull = pull_from(well);
+  in_vain.blocks.push_back(block_of(silent.arena, {1}, {1}));
+  pull.blocks.push_back(block_of(well.arena, {2}, {2}));
+  std::array<std::string, 2> outcomes;
+  std::thread first([&] { outcomes[0] = said(reader.transport->pull(in_vain)); });
+  std::thread second([&] { outcomes[1] = said(reader.transport->pull(in_vain)); });
+  for (int round = 0; round < 20; ++round) CHECK(said(reader.transport->pull(pull)) == "ok 1");
+  first.join();
+  second.join();
+  // The second pull to end may find that the first has closed the connection.
+  for (const std::string& outcome : outcomes)
+    CHECK((outcome == "transfer_timeout" || outcome == "peer_lost"));
+  silent.gate.open();
 }
 
 }  // namespace

@@ -199,53 +199,6 @@ TEST_CASE("ucx transport: a restarted process is reached by its new address") {
   CHECK(said(reader.transport.pull(reader.work(1, 1))) == "ok 1");
 }
 
-TEST_CASE("ucx transport: an owner survives readers that die") {
-  UcxWorld world;
-  TestNode<UcxWorld> owner(world, 1, 100, page_bytes, pages);
-  for (NodeId round = 0; round < 3; ++round) {
-    TestNode<UcxWorld> reader(world, 2, 200 + round, page_bytes, pages);
-    reader.meet(owner);
-    owner.gate.shut();
-    PullBlocks pull = pull_from(owner);
-    std::vector<std::uint32_t> all(pages);
-    std::iota(all.begin(), all.end(), 0);
-    pull.blocks.push_back(block_of(owner.arena, all, all));
-    std::string outcome;
-    std::thread thread([&] { outcome = said(reader.transport->pull(pull)); });
-    CHECK(owner.gate.await_arrived(1));
-    reader.transport.reset();
-    thread.join();
-    CHECK(outcome == "transport_stopped");
-    owner.gate.open();
-  }
-  TestNode<UcxWorld> last(world, 3, 300, page_bytes, pages);
-  last.meet(owner);
-  PullBlocks pull = pull_from(owner);
-  pull.blocks.push_back(block_of(owner.arena, {5}, {6}));
-  CHECK(said(last.transport->pull(pull)) == "ok 1");
-}
-
-TEST_CASE("ucx transport: a silent peer delays neither other pulls nor its own pulls' deadlines") {
-  UcxWorld world;
-  TestNode<UcxWorld> silent(world, 1, 100), well(world, 2, 200), reader(world, 3, 300);
-  reader.meet(silent);
-  reader.meet(well);
-  silent.gate.shut();
-  PullBlocks in_vain = pull_from(silent, hasty_us), pull = pull_from(well);
-  in_vain.blocks.push_back(block_of(silent.arena, {1}, {1}));
-  pull.blocks.push_back(block_of(well.arena, {2}, {2}));
-  std::array<std::string, 2> outcomes;
-  std::thread first([&] { outcomes[0] = said(reader.transport->pull(in_vain)); });
-  std::thread second([&] { outcomes[1] = said(reader.transport->pull(in_vain)); });
-  for (int round = 0; round < 20; ++round) CHECK(said(reader.transport->pull(pull)) == "ok 1");
-  first.join();
-  second.join();
-  // The second pull to end may find that the first has closed the connection.
-  for (const std::string& outcome : outcomes)
-    CHECK((outcome == "transfer_timeout" || outcome == "peer_lost"));
-  silent.gate.open();
-}
-
 TEST_CASE("ucx transport: a silent peer gets a new connection, and its late bytes are not written") {
   UcxWorld world;
   TestNode<UcxWorld> owner(world, 1, 100);

@@ -5,10 +5,10 @@ readers.
   tests/bench/transfer.py [--bench build/tests/transfer_bench] [--rounds 9] [--seconds 0.25] [--json FILE]
   tests/bench/transfer.py --smoke     # one short round, for ctest
 
-Each round runs all systems once, one after the other: the transport (transfer_bench), in the clear and
-sealed; a plain socket (the same program, with the system's buffers and with small ones); ucx_perftest
-with the segments that the
-transport uses. Exit status 77 if this machine has no network namespaces."""
+Each round runs all systems once, one after the other: the transports (transfer_bench), over UCX in the
+clear (pull) and sealed, over links in the clear (links) and with TLS (tls); a plain socket (the same
+program, with the system's buffers and with small ones), which is the ideal; ucx_perftest with the segments
+that the transport over UCX uses. Exit status 77 if this machine has no network namespaces."""
 import argparse
 import json
 import os
@@ -209,7 +209,7 @@ class Race:
         for what in ("checksum", "seal", "open"):
             yield what, self.ours(what, block, 1)
         for at_once in (1, SEVERAL):
-            for how in ("pull", "sealed"):
+            for how in ("pull", "sealed", "links", "tls"):
                 yield f"{how} x{at_once}", self.ours(how, block, at_once)
             yield f"socket x{at_once}", self.ours("socket", block, at_once)
             yield f"small buffers x{at_once}", self.ours("socket", block, at_once, *small)
@@ -242,6 +242,8 @@ def summary(block, results):
             "of_it": ours / others[better],
             "of_small_buffer_socket": ours / line[f"small buffers x{at_once}"]["gb_s"],
             "sealed_of_it": line[f"sealed x{at_once}"]["gb_s"] / ours,
+            "tls_of_sealed": line[f"tls x{at_once}"]["gb_s"] / line[f"sealed x{at_once}"]["gb_s"],
+            "tls_of_socket": line[f"tls x{at_once}"]["gb_s"] / line[f"socket x{at_once}"]["gb_s"],
         }
     return line
 
@@ -259,7 +261,7 @@ def show(lines):
         print(
             f"{'block':>8}",
             *(f"{name.rsplit(' ', 1)[0]:>15}" for name in names),
-            "  share of the better of socket and UCX; sealed over open",
+            "  share of the better of socket and UCX; sealed over open; TLS over sealed and over socket",
         )
         for line in lines:
             ratio = line[f"ratio x{at_once}"]
@@ -267,7 +269,8 @@ def show(lines):
                 f"{name_of(line['block']):>8}",
                 *(f"{line[name]['gb_s']:>20.2f}" for name in names),
                 f"  {100 * ratio['of_it']:.0f} % ({ratio['better'].split()[0]}); "
-                f"{100 * ratio['sealed_of_it']:.0f} %",
+                f"{100 * ratio['sealed_of_it']:.0f} %; "
+                f"{100 * ratio['tls_of_sealed']:.0f} % and {100 * ratio['tls_of_socket']:.0f} %",
             )
     print("\nlatency of one pull: us p50 / p99, and its basic operations")
     names = [name for name in lines[0] if name.endswith(" x1") and not name.startswith("ratio")]

@@ -3,10 +3,11 @@
 //   transfer_bench own [--port PORT] [--device NAME]    prints "port N", serves until its input ends
 //   transfer_bench read --from HOST:PORT --how HOW [--block BYTES] [--at-once N] [--seconds S]
 //                       [--socket-buffers BYTES] [--device NAME]
-// HOW is "pull" (Transport::pull, with checksums), "sealed" (the same, encrypted), "socket" (a request of
-// 16 bytes, then the block), or a basic operation: "checksum" (of the block, in place), "copy" (memcpy
-// within this process), "seal" and "open" (of the block, in pieces). Prints one JSON object. Every block
-// is at the same address each time, as in ucx_perftest.
+// HOW is "pull" (Transport::pull over UCX, with checksums), "sealed" (the same, encrypted), "links" (over
+// sockets as links hand them over, in the clear), "tls" (the same with TLS 1.3 and certificates), "socket"
+// (a request of 16 bytes, then the block), or a basic operation: "checksum" (of the block, in place), "copy"
+// (memcpy within this process), "seal" and "open" (of the block, in pieces). Prints one JSON object. Every
+// block is at the same address each time, as in ucx_perftest.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -21,6 +22,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -29,6 +31,8 @@
 #include <vector>
 
 #include "runtime/pool/page_arena.h"
+#include "runtime/testing/link_sockets.h"
+#include "runtime/transfer/link_transport.h"
 #include "runtime/transfer/page_seal.h"
 #include "runtime/transfer/pull_wire.h"
 #include "runtime/transfer/ucx_transport.h"
@@ -52,7 +56,7 @@ struct Options {
 
 // First message of a reader. Both sides then fill the same pages with the same numbers.
 struct ReaderHello {
-  enum Wants : std::uint64_t { pulls, a_socket, sealed_pulls };
+  enum Wants : std::uint64_t { pulls, a_socket, sealed_pulls, link_pulls, tls_pulls };
   std::uint64_t wants = pulls, page_bytes = 0, pages = 0, socket_buffers = 0;
 };
 struct BlockRequest {
@@ -154,15 +158,50 @@ std::vector<std::uint32_t> pages_from(std::size_t first, std::size_t count) {
   return pages;
 }
 
+void send_text(const Socket& to, const std::string& text) {
+  const std::uint64_t size = text.size();
+  to.send_all(&size, sizeof size);
+  to.send_all(text.data(), size);
+}
+
+std::string take_text(const Socket& from) {
+  std::uint64_t size = 0;
+  if (!from.take_all(&size, sizeof size)) throw std::runtime_error("the owner has ended");
+  std::string text(size, ' ');
+  from.take_all(text.data(), size);
+  return text;
+}
+
 // ---- the owner ----
 
 void serve_pulls(const Socket& reader, PageArena& arena, const std::string& device, bool sealed) {
   MetricRegistry metrics;
   UcxTransport transport({.devices = device, .sealed = sealed}, owner_incarnation, arena, metrics);
   const Bytes address = transport.address();
-  const std::uint64_t size = address.size();
-  reader.send_all(&size, sizeof size);
-  reader.send_all(address.data(), size);
+  send_text(reader, {address.begin(), address.end()});
+  char end = 0;
+  reader.take_all(&end, 1);
+}
+
+// One end of a connection for pages, after its handshake, which blocks.
+PageSocket page_socket(int fd, const TestTls* tls, bool calls) {
+  if (!tls) return PageSocket(fd);
+  SSL* const session = tls->side(fd, calls);
+  if (SSL_do_handshake(session) != 1) throw std::runtime_error("the TLS handshake failed");
+  return PageSocket(fd, session);
+}
+
+// The reader opens a second connection, for the pages.
+void serve_link_pulls(int listener, const Socket& reader, PageArena& arena, bool secure) {
+  const TestTls::Files files = TestTls::make_files();
+  for (const std::string* text : {&files.authority, &files.certificate, &files.key})
+    if (secure) send_text(reader, *text);
+  const TestTls tls(files);
+  MetricRegistry metrics;
+  LinkTransport transport({}, owner_incarnation, arena, metrics);
+  transport.accept(
+      2, reader_incarnation,
+      page_socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC), secure ? &tls : nullptr, false));
   char end = 0;
   reader.take_all(&end, 1);
 }
@@ -185,6 +224,8 @@ void own(const Options& options) {
         fill(arena);
         if (hello.wants == ReaderHello::a_socket)
           serve_socket(reader, arena);
+        else if (hello.wants == ReaderHello::link_pulls || hello.wants == ReaderHello::tls_pulls)
+          serve_link_pulls(listener, reader, arena, hello.wants == ReaderHello::tls_pulls);
         else
           serve_pulls(reader, arena, options.device, hello.wants == ReaderHello::sealed_pulls);
       } catch (const std::exception& error) {
@@ -250,27 +291,52 @@ struct Block {
   std::size_t page_bytes, pages;
 };
 
+ReaderHello::Wants pulls_wanted(const std::string& how) {
+  if (how == "links") return ReaderHello::link_pulls;
+  if (how == "tls") return ReaderHello::tls_pulls;
+  return how == "sealed" ? ReaderHello::sealed_pulls : ReaderHello::pulls;
+}
+
+// Returns this side's transport, which knows the owner.
+std::unique_ptr<Transport> transport_to_owner(const Options& options, const Socket& control, PageArena& arena,
+                                              MetricRegistry& metrics) {
+  if (options.how == "pull" || options.how == "sealed") {
+    const std::string address = take_text(control);
+    auto ucx = std::make_unique<UcxTransport>(UcxOptions{.devices = options.device}, reader_incarnation,
+                                              arena, metrics);
+    ucx->meet(owner_node, owner_incarnation, {address.begin(), address.end()});
+    return ucx;
+  }
+  std::shared_ptr<TestTls> tls;
+  if (options.how == "tls") {
+    TestTls::Files files;
+    for (std::string* text : {&files.authority, &files.certificate, &files.key}) *text = take_text(control);
+    tls = std::make_shared<TestTls>(files);
+  }
+  auto links = std::make_unique<LinkTransport>(LinkTransportOptions{}, reader_incarnation, arena, metrics);
+  links->dial_with(
+      [tls, from = options.from](NodeId, Incarnation, const Bytes&, const LinkTransport::TakeSocket& take) {
+        take(page_socket(connect_to(from), tls.get(), true), "");
+      });
+  links->meet(owner_node, owner_incarnation, links->address());
+  return links;
+}
+
 TransferTimes pull(const Options& options, const Block& block) {
   const Socket control(connect_to(options.from));
-  const ReaderHello hello{options.how == "sealed" ? ReaderHello::sealed_pulls : ReaderHello::pulls,
-                          block.page_bytes, block.pages, 0};
+  const ReaderHello hello{pulls_wanted(options.how), block.page_bytes, block.pages, 0};
   control.send_all(&hello, sizeof hello);
   PageArena arena(block.page_bytes, block.pages * options.at_once);
   PageArena same(block.page_bytes, block.pages);
   fill(same);
   const auto from = pages_from(0, block.pages);
   const std::uint64_t checksum = checksum_pages(same, from);
-  std::uint64_t size = 0;
-  if (!control.take_all(&size, sizeof size)) throw std::runtime_error("the owner has no transport");
-  Bytes address(size);
-  control.take_all(address.data(), size);
   MetricRegistry metrics;
-  UcxTransport transport({.devices = options.device}, reader_incarnation, arena, metrics);
-  transport.meet(owner_node, owner_incarnation, address);
+  const std::unique_ptr<Transport> transport = transport_to_owner(options, control, arena, metrics);
   return repeat(options, [&](std::size_t thread) {
     PullBlocks work{owner_node, owner_incarnation, 60'000'000, {}};
     work.blocks.push_back({{}, 1, checksum, 1, from, pages_from(thread * block.pages, block.pages)});
-    const auto outcome = transport.pull(work);
+    const auto outcome = transport->pull(work);
     const auto* pulled = std::get_if<PullResult>(&outcome);
     if (!pulled) throw std::runtime_error("pull: " + std::get<Refusal>(outcome).code);
     if (!pulled->ok[0]) throw std::runtime_error("pull: the bytes are not those that were sent");
@@ -329,7 +395,8 @@ TransferTimes seal(const Options& options) {
 
 TransferTimes measure(const Options& options) {
   const Block block(options);
-  if (options.how == "pull" || options.how == "sealed") return pull(options, block);
+  if (options.how == "pull" || options.how == "sealed" || options.how == "links" || options.how == "tls")
+    return pull(options, block);
   if (options.how == "seal" || options.how == "open") return seal(options);
   if (options.how == "socket") return take_by_socket(options, block);
   PageArena arena(block.page_bytes, block.pages), other(block.page_bytes, block.pages);
@@ -340,8 +407,9 @@ TransferTimes measure(const Options& options) {
     return repeat(options, [&](std::size_t) { sum = std::max(sum, checksum_pages(other, pages)); });
   if (options.how == "copy")
     return repeat(options, [&](std::size_t) { std::memcpy(arena.page(0), other.page(0), options.block); });
-  throw std::runtime_error("--how " + options.how +
-                           " is unknown; expected pull, sealed, socket, checksum, copy, seal or open");
+  throw std::runtime_error(
+      "--how " + options.how +
+      " is unknown; expected pull, sealed, links, tls, socket, checksum, copy, seal or open");
 }
 
 void print(const Options& options, TransferTimes measured) {

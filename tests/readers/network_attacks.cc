@@ -17,7 +17,9 @@
 #include "runtime/network/links.h"
 #include "runtime/pool/page_arena.h"
 #include "runtime/redis/redis_connection.h"
+#include "runtime/testing/link_sockets.h"
 #include "runtime/testing/store_test_folder.h"
+#include "runtime/transfer/page_connection.h"
 #include "runtime/transfer/pull_wire.h"
 #include "runtime/transfer/ucx_address.h"
 #include "runtime/wire/codec.h"
@@ -167,6 +169,26 @@ std::string parse_long_pulls() {
   if (parse_request(request)) return "taken";
   if (parse_reply(Bytes(1 << 16))) return "taken";
   return unpack_ucx_address({1, 13}, Bytes(1 << 16)) ? "taken" : "refused";
+}
+
+// A node on a connection for pages announces a message of 4 GiB to an owner, or to a reader.
+std::string announce_much(std::size_t message_max) {
+  const auto [here, there] = tcp_pair();
+  PageConnection receiver{PageSocket(here), message_max};
+  const std::uint32_t much = 0xFFFF'FFFF;
+  const bool sent = send(there, &much, sizeof much, MSG_NOSIGNAL) == sizeof much;
+  while (sent && receiver.failure().empty() && !receiver.receive()) continue;
+  close(there);
+  return "node 2 " + receiver.failure();
+}
+
+void add_pages(std::vector<Attack>& all) {
+  for (const std::size_t most : {request_bytes_max, reply_header_bytes + piece_bytes})
+    all.push_back({"pages",
+                   "a message of 4 GiB on a connection for pages",
+                   mib,
+                   [most] { return announce_much(most); },
+                   {"node 2 has sent a message of 4294967295 bytes", "expected 1.." + std::to_string(most)}});
 }
 
 void add_pull(std::vector<Attack>& all) {
@@ -326,6 +348,7 @@ std::vector<Attack> network_attacks() {
   add_server(all);
   add_links(all);
   add_codec(all);
+  add_pages(all);
   add_pull(all);
   add_redis(all);
   add_http(all);

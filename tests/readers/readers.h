@@ -74,6 +74,7 @@ inline constexpr ReaderFile reader_files[] = {
     {"runtime/store/store_rocks.cc", "store"},
     {"runtime/store/store_salvage.cc", "store"},
     {"runtime/tokenizer/tokenizer_file.cc", "whole"},
+    {"runtime/transfer/page_socket.cc", "pages"},
     {"runtime/transfer/ucx_worker.cc", "ucx"},
     {"runtime/tls/login.cc", "whole"},
     {"runtime/tls/tls_client.cc", "whole"},
