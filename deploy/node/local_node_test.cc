@@ -89,6 +89,10 @@ TEST_SUITE("single node") {
     CHECK(has_keys());
     config.set("transfer.encryption", "off");
     CHECK_FALSE(has_keys());
+    config.set("transfer.transport", "auto");  // not UCX, since there are certificates
+    LocalNode box(config, roles, &metrics);
+    REQUIRE(box.link_transport() != nullptr);
+    CHECK(box.link_transport() == box.transport());
   }
 
   TEST_CASE("single node: a damaged coordination file stops the start unless store.on_damage permits it") {
