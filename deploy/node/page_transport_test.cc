@@ -39,7 +39,7 @@ TEST_CASE("page transport: UCX gets the device with the node's address, unless d
   CHECK(devices({}, "localhost") == "lo");
   CHECK(devices(config_with("transfer.devices", "eth7"), "") == "eth7");
   CHECK(devices(config_with("transfer.devices", "all"), "127.0.0.1") == "");
-  for (const char* foreign : {"", "192.0.2.7"})
+  for (const char* foreign : {"", "203.0.113.7"})
     CHECK_THROWS_WITH_AS(devices({}, foreign), doctest::Contains("transfer.devices is empty, and no network"),
                          ConfigError);
   CHECK_THROWS_WITH_AS(devices(config_with("transfer.transports", "rc,ud,tcp"), "127.0.0.1"),

@@ -9,6 +9,7 @@ connection requests of UCX, whole and too short (45 bytes end a process whose UC
 bytes, the beginning of a TLS handshake, and nothing. Checks that
 
   - all processes are up, and every honest request is answered with 200,
+  - no process listens elsewhere than at the nodes' address,
   - no worker has loaded UCX at all, since pages travel over links,
   - no pull failed, as far as the workers' logs say.
 
@@ -41,7 +42,7 @@ SETTINGS = [
 ]
 USERS, SKIPPED = 40, 77
 UCX_MAGIC, UCX_CONNECT = 0xCAFEBABE12345678, 32  # UCX 1.13: uct_tcp_am_hdr and the id of connection messages
-LISTENING = "0A"  # state in /proc/net/tcp
+LISTENING, LOOPBACK = "0A", "0100007F"  # a state and an address in /proc/net/tcp
 
 
 # ---- what a stranger sends ----
@@ -88,8 +89,8 @@ def attack(ports, end, seed):
 # ---- the processes ----
 
 
-def listening_ports(pid):
-    """Returns the TCP ports on which a process listens."""
+def listening_at(pid):
+    """Returns the TCP addresses, as the kernel writes them, and ports on which a process listens."""
     inodes = set()
     for entry in os.listdir(f"/proc/{pid}/fd"):
         try:
@@ -98,14 +99,15 @@ def listening_ports(pid):
             continue
         if target.startswith("socket:["):
             inodes.add(target[8:-1])
-    ports = set()
+    found = set()
     for table in ("tcp", "tcp6"):
         with open(f"/proc/{pid}/net/{table}") as file:
             for line in list(file)[1:]:
                 words = line.split()
                 if words[3] == LISTENING and words[9] in inodes:
-                    ports.add(int(words[1].rsplit(":", 1)[1], 16))
-    return ports
+                    address, port = words[1].rsplit(":", 1)
+                    found.add((address, int(port, 16)))
+    return found
 
 
 def has_loaded_ucx(pid):
@@ -185,17 +187,18 @@ def run(options, folder):
             cluster.start(name, *secured)
         for name in cluster.names:
             cluster.wait_until_ready(name)
-        ports = sorted(
-            set().union(*(listening_ports(cluster.processes[name].pid) for name in cluster.names))
-        )
+        opened = set().union(*(listening_at(cluster.processes[name].pid) for name in cluster.names))
+        ports = sorted({port for _, port in opened})
+        elsewhere = sorted({address for address, _ in opened} - {LOOPBACK})
         client = Client(cluster.http_port["front"])
         sent = attack(ports, time.monotonic() + options.seconds, seed=1)
         time.sleep(0.5)  # a process that ends takes a moment
         client.stop()
         faults = list(faults_of(cluster, client, options.transport))
-        print(
-            f"{sent} messages of a stranger to {len(ports)} ports; honest requests by status: {client.statuses}"
-        )
+        if elsewhere:
+            faults.append(f"nodes listen at {elsewhere}; expected only their own address, {LOOPBACK}")
+        answers = client.statuses
+        print(f"{sent} messages of a stranger to {len(ports)} ports; honest requests by status: {answers}")
         return faults
     finally:
         cluster.end()
