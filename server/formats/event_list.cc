@@ -19,12 +19,13 @@ constexpr std::size_t values_of_event = 48;  // including member names; most eve
 
 JsonTree parse_events(std::string_view body, std::uint32_t events_max) {
   const JsonBounds bounds{.values_max = values_of_event * (std::size_t{events_max} + 1), .depth_max = 8};
-  return parse_tree(body, bounds, "events");
+  const ListLimit limits[] = {{"events", events_max, "router.history_events_max", "events"}};
+  return parse_tree(body, bounds, "events", limits);
 }
 
 class EventsReader {
  public:
-  EventsReader(std::uint32_t events_max, const ModelText& text) : events_max_(events_max), text_(text) {}
+  explicit EventsReader(const ModelText& text) : text_(text) {}
 
   AppendEvents take(const JsonTree& body) {
     if (!body.is_object()) tree_fault("wrong_type", "the body has the wrong type", "body", "an object");
@@ -49,9 +50,6 @@ class EventsReader {
   void take_events(const JsonTree& list) {
     if (!list.is_array())
       tree_fault("wrong_type", "events has the wrong type", "events", "a list of objects");
-    if (list.size() > events_max_)
-      throw Refusal{RefusalKind::too_large, "too_many_events", "there are " + std::to_string(list.size()),
-                    "events", "at most " + std::to_string(events_max_) + " (router.history_events_max)"};
     for (count_ = 0; count_ < list.size(); ++count_)
       take_event(list[count_], "events[" + std::to_string(count_) + "]");
   }
@@ -123,7 +121,6 @@ class EventsReader {
   }
 
   static constexpr std::size_t features_max = 16;  // the most of any model
-  std::uint32_t events_max_;
   const ModelText& text_;
   AppendEvents events_;
   std::size_t count_ = 0;  // events so far
@@ -135,7 +132,7 @@ class EventsReader {
 std::variant<AppendEvents, Refusal> read_events(std::string_view body, std::uint32_t events_max,
                                                 const ModelText& text) {
   try {
-    return EventsReader(events_max, text).take(parse_events(body, events_max));
+    return EventsReader(text).take(parse_events(body, events_max));
   } catch (const Refusal& refusal) {
     return refusal;
   }

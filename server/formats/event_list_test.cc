@@ -79,6 +79,15 @@ TEST_SUITE("events") {
     CHECK(fault(R"({"events":[{"item":"a"},{"item":"a"},{"item":"a"},{"item":"a"}]})") ==
           "too_many_events events");
     CHECK(fault("{\"events\":[" + std::string(4000, '[')).starts_with("too_many_values"));
+    CHECK(fault(R"({"events":[{"item":"a","tokens":[1],"tokens":[2]}]})") == "malformed_json tokens");
+    CHECK(fault(R"({"events":[],"events":[]})") == "malformed_json events");
+    CHECK(fault(R"({"events":[{"item":"a","n":1e999}]})") == "malformed_json body");
+    CHECK(fault(std::string(R"({"events":[]})") + '\0' + "x") == "malformed_json byte 14");
+  }
+
+  TEST_CASE("events: a list is refused at its first event too many, whatever follows") {
+    CHECK(fault(R"({"events":[{},{},{},{},nonsense)") == "too_many_events events");
+    CHECK(fault(R"({"events":[{},{},{}],nonsense)") == "malformed_json byte 22");
   }
 
   TEST_CASE("events: words of the vocabulary stand for tokens") {

@@ -13,6 +13,8 @@ namespace {
 
 using OrderedTree = nlohmann::ordered_json;
 
+constexpr std::uint32_t inputs_max = 64;
+
 // An input and its position in the body.
 struct Tensor {
   std::string name, datatype, where;
@@ -223,8 +225,9 @@ std::variant<InferRequest, Refusal> read_infer(std::string_view body, std::uint3
                                                std::uint32_t events_max) {
   try {
     const std::size_t values = 2 * (std::size_t{candidates_max} + events_max) + 256;
-    return infer_of(parse_tree(body, {.values_max = values, .depth_max = 8}, "inputs"), candidates_max,
-                    events_max);
+    const ListLimit limits[] = {{"inputs", inputs_max, "the most of any model", "inputs"}};
+    return infer_of(parse_tree(body, {.values_max = values, .depth_max = 8}, "inputs", limits),
+                    candidates_max, events_max);
   } catch (const Refusal& refusal) {
     return refusal;
   }

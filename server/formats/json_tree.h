@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "runtime/actor/messages.h"
+#include "runtime/wire/json.h"
 #include "runtime/wire/json_bounds.h"
 
 namespace troupe::server {
@@ -14,8 +15,10 @@ namespace troupe::server {
 using JsonTree = nlohmann::json;
 
 // Throws 415 for a compressed body, 413 too_many_values with `list` as its place, 400
-// malformed_json.
-JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char* list);
+// malformed_json. `limits`: of lists by the name of their member, enforced while the body is read
+// (runtime/wire/json.h); the refusal is 413 too_many_THINGS. Takes time linear in the body.
+JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char* list,
+                    ListLimits limits = {});
 [[noreturn]] void tree_fault(const char* code, std::string what, std::string where,
                              std::string expected);  // status 400
 std::string tree_text(const JsonTree& value, const std::string& where);

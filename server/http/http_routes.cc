@@ -6,7 +6,6 @@
 #include <array>
 #include <cctype>
 #include <concepts>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "server/formats/entity_tags.h"
 #include "server/formats/event_list.h"
 #include "server/formats/inference_protocol.h"
+#include "server/formats/json_tree.h"
 #include "server/formats/rerank.h"
 #include "server/formats/score_forms.h"
 #include "server/formats/word_tokens.h"
@@ -416,29 +416,33 @@ Refusal not_your_catalog() {
           "the tenant of http.catalog_tenant, or http.admin_routes: true"};
 }
 
-// Parses {"user":"ana","delete":true}; nullopt for any other line.
+// Parses {"user":"ana","delete":true}; nullopt for any other line. Throws Refusal for a malformed one.
 template <class Delete>
 std::optional<Delete> deletion_in(std::string_view line, std::string Delete::*id, const char* member) {
   if (line.find("\"delete\"") == line.npos ||
       !exceeded_bound(line, {.values_max = 16, .depth_max = 2}).empty())
     return std::nullopt;
-  const auto object = nlohmann::json::parse(line, nullptr, false);
-  if (!object.is_object() || object.size() != 2 || object.value("delete", nlohmann::json()) != true)
+  const JsonTree object = parse_tree(line, {.values_max = 16, .depth_max = 2}, member);
+  if (!object.is_object() || object.size() != 2 || object.value("delete", JsonTree()) != true)
     return std::nullopt;
   const auto named = object.find(member);
   if (named == object.end() || !named->is_string()) return std::nullopt;
   Delete gone;
-  gone.*id = named->template get<std::string>();
+  gone.*id = tree_text(*named, member);
   return gone;
 }
 
 template <class Put, class Delete>
 HttpRoute route_change(const HttpRequest& request, const ServerLimits& limits, const ModelText& text,
                        std::string Delete::*delete_id, const char* member) {
-  auto gone = deletion_in(request.body, delete_id, member);
-  if (!gone) return parsed<Put>(request, limits, text);
-  if constexpr (requires { gone->tenant; }) gone->tenant = request.tenant;
-  return Message{*std::move(gone)};
+  try {
+    auto gone = deletion_in(request.body, delete_id, member);
+    if (!gone) return parsed<Put>(request, limits, text);
+    if constexpr (requires { gone->tenant; }) gone->tenant = request.tenant;
+    return Message{*std::move(gone)};
+  } catch (const Refusal& refusal) {
+    return refusal;
+  }
 }
 
 constexpr std::array question_paths{

@@ -45,6 +45,22 @@ TEST_SUITE("routes") {
     CHECK(m.tenant == "acme");
   }
 
+  TEST_CASE("routes: a deletion with a key given twice is refused like any other body") {
+    const auto line = [](BulkKind kind, std::string_view body) {
+      return route_line(kind, {"POST", "/v1/users", body, ""}, {}, {});
+    };
+    for (const char* twice :
+         {R"({"user":"x","delete":true,"delete":true})", R"({"user":"x","user":"y","delete":true})",
+          R"({"delete":true,"user":"x","user":"y"})", R"({"delete":true,"user":"x"}x)"})
+      CHECK(refusal_of(line(BulkKind::users, twice)).code == "malformed_json");
+    CHECK(refusal_of(line(BulkKind::items, R"({"item":"x","item":"y","delete":true})")).code ==
+          "malformed_json");
+    CHECK(refusal_of(line(BulkKind::users, R"({"user":"a\u0000","delete":true})")).code == "wrong_type");
+    CHECK(message_of<DeleteUser>(line(BulkKind::users, R"({"delete":true,"user":"x"})")).user == "x");
+    CHECK(message_of<DeleteItem>(line(BulkKind::items, R"({"item":"x","delete":true})")).item == "x");
+    CHECK(refusal_of(line(BulkKind::users, R"({"user":"x","delete":false})")).code == "unknown_field");
+  }
+
   TEST_CASE("routes: a completion becomes a message with the header's tenant") {
     const auto m =
         message_of<CompleteRequest>(ask("POST", "/v1/completions", R"({"prompt":[1,2],"n":3})", "acme"));

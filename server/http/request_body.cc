@@ -34,6 +34,7 @@ RequestBody RequestBody::chunked(const BodyLimits& limits) {
 
 std::size_t RequestBody::take(std::string_view bytes) {
   std::size_t taken = 0;
+  drop_lines();
   while (taken < bytes.size() && !done() && !fault_) {
     if (at_ == At::length || at_ == At::data)
       taken += take_data(bytes.substr(taken));
@@ -155,24 +156,32 @@ void RequestBody::refuse(RefusalKind kind, std::string code, std::string what, s
   text_ = {};
 }
 
-// Moves the bytes after the consumed lines to the front, at most once per batch of lines that came
-// together.
 std::optional<std::string> RequestBody::next_line() {
   while (!fault_) {
-    const std::size_t end = text_.find('\n', looked_at_);
-    const bool whole = end != text_.npos || (done() && !text_.empty());
+    const std::size_t end = text_.find('\n', std::max(looked_at_, returned_));
+    const bool whole = end != text_.npos || (done() && returned_ < text_.size());
     if (!whole) {
+      drop_lines();
       looked_at_ = text_.size();
       if (text_.size() > limits_.body_bytes_max) refuse_line();
       return std::nullopt;
     }
-    std::string line = text_.substr(0, end);
-    text_.erase(0, std::min(line.size() + 1, text_.size()));
-    looked_at_ = 0;
+    std::string line = text_.substr(returned_, end == text_.npos ? end : end - returned_);
+    returned_ = std::min(returned_ + line.size() + 1, text_.size());
+    if (returned_ == text_.size()) drop_lines();
     if (line.size() > limits_.body_bytes_max) return refuse_line(), std::nullopt;
     if (line.find_first_not_of(" \t\r") != line.npos) return line;
   }
   return std::nullopt;
+}
+
+// Moves the bytes after the returned lines to the front, once for all lines that came together: moving them
+// for each line would take time quadratic in the number of lines.
+void RequestBody::drop_lines() {
+  if (returned_ == 0) return;
+  text_.erase(0, returned_);
+  looked_at_ -= std::min(looked_at_, returned_);
+  returned_ = 0;
 }
 
 void RequestBody::refuse_line() {

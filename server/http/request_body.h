@@ -34,6 +34,7 @@ class RequestBody {
 
   bool done() const { return at_ == At::done; }
   const std::optional<Refusal>& fault() const { return fault_; }
+  // The body; of one that is read by lines, empty if and only if no byte is left to return.
   const std::string& text() const { return text_; }
   // Returns the next non-empty line without its end, for a body read by lines; nullopt = more bytes
   // are needed, or no line is left. A line that is too long is a fault.
@@ -68,6 +69,7 @@ class RequestBody {
   void refuse(RefusalKind kind, std::string code, std::string what, std::string expected);
   void refuse_size();
   void refuse_line();
+  void drop_lines();
 
   BodyLimits limits_;
   At at_ = At::length;
@@ -75,7 +77,8 @@ class RequestBody {
   std::uint32_t digits_ = 0, extension_ = 0, extensions_ = 0, trailer_bytes_ = 0, trailers_ = 0;
   bool has_colon_ = false;  // the trailer has a colon
   std::string text_;
-  std::size_t looked_at_ = 0;  // text before this has no line end
+  std::size_t returned_ = 0;   // text before this was returned as lines
+  std::size_t looked_at_ = 0;  // text between `returned_` and this has no line end
   std::optional<Refusal> fault_;
 };
 

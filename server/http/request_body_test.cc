@@ -77,6 +77,22 @@ TEST_SUITE("request body") {
     CHECK(uneven.held_bytes() == 1'200);
   }
 
+  TEST_CASE("request body: lines are the same however the bytes are cut, and nothing returned is kept") {
+    const std::string lines = "a\n\nbb\r\nccc\n \ndddd\ne";
+    for (std::size_t cut = 1; cut <= lines.size(); ++cut) {
+      RequestBody body(lines.size(), {.body_bytes_max = 8, .by_lines = true});
+      std::string found;
+      for (std::size_t at = 0; at < lines.size(); at += cut) {
+        body.take(std::string_view(lines).substr(at, cut));
+        while (const auto line = body.next_line()) found += *line + "|";
+        CHECK(body.text().size() <= 4);  // the line that has not ended
+      }
+      CHECK(found == "a|bb\r|ccc|dddd|e|");
+      CHECK(body.done());
+      CHECK(body.text().empty());
+    }
+  }
+
   TEST_CASE("request body: too many bytes are refused when they are announced") {
     CHECK(fault_of("15\r\n") == "body_too_long");
     CHECK(fault_of("a\r\n0123456789\r\nb") == "body_too_long");
