@@ -226,6 +226,9 @@ constexpr MetricRow rows[] = {
     {http_refused, counter, "troupe_http_refused_total", "",
      "HTTP requests and connections that were refused, by the refusal's code.", "code"},
     {http_connections, gauge, "troupe_http_connections", "", "Open HTTP connections."},
+    {http_kept_bytes, gauge, "troupe_http_kept_bytes", "",
+     "Bytes kept for HTTP connections: requests being read, answers and results being written "
+     "(http.memory_max)."},
     {http_evicted, counter, "troupe_http_connections_evicted_total", "",
      "HTTP connections closed to free a connection slot or memory for others."},
     {http_accept_failed, counter, "troupe_http_accept_failed_total", "",

@@ -135,6 +135,7 @@ enum class Metric : std::uint16_t {
   api_keys_age,
   http_refused,
   http_connections,
+  http_kept_bytes,
   http_evicted,
   http_accept_failed,
   log_lines_dropped,

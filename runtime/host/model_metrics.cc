@@ -121,6 +121,7 @@ bool is_of_model(Metric metric) {
     case http_refused:
     case api_keys_age:
     case http_connections:
+    case http_kept_bytes:
     case http_evicted:
     case http_accept_failed:
     case log_lines_dropped:

@@ -6,9 +6,13 @@
 namespace troupe::server {
 
 std::string bulk_result(std::uint64_t line, unsigned status, std::string_view body) {
-  std::string result = "{\"line\":" + std::to_string(line) + ",\"status\":" + std::to_string(status);
+  constexpr std::size_t before_max = 64;  // of line and status
+  std::string result;
+  result.reserve(before_max + body.size());  // appending to a full string would double its memory
+  result.append("{\"line\":").append(std::to_string(line));
+  result.append(",\"status\":").append(std::to_string(status));
   if (body.size() > 2) result += ',';
-  return result.append(body.substr(body.empty() ? 0 : 1)) + (body.empty() ? "}\n" : "\n");
+  return result.append(body.substr(body.empty() ? 0 : 1)).append(body.empty() ? "}\n" : "\n");
 }
 
 std::string bulk_end(std::uint64_t lines, std::uint64_t failed) {

@@ -61,6 +61,13 @@ std::optional<ConnectionLimiter::ConnectionId> ConnectionLimiter::connection_to_
   return std::ranges::max_element(most->waiting, {}, bytes_of)->connection_id;
 }
 
+bool ConnectionLimiter::keeps_more(ConnectionId connection_id, ConnectionId other) const {
+  const auto one = connections_.find(connection_id), two = connections_.find(other);
+  if (one == connections_.end() || two == connections_.end()) return false;
+  if (one->second.from == two->second.from) return one->second.bytes > two->second.bytes;
+  return addresses_.at(one->second.from).bytes > addresses_.at(two->second.from).bytes;
+}
+
 void ConnectionLimiter::enter(ConnectionId connection_id, Origin from) {
   const bool is_new = connections_.emplace(connection_id, ConnectionState{from, 0, {}}).second;
   TROUPE_CHECK(is_new, "a connection enters once");

@@ -39,6 +39,9 @@ class ConnectionLimiter {
   // Returns the connection to close because too many bytes are kept; nullopt if they are within the
   // limit.
   std::optional<ConnectionId> connection_to_close_for_bytes() const;
+  // Returns true if a connection keeps more than another: its address does, or, of one address, itself.
+  bool keeps_more(ConnectionId connection_id, ConnectionId other) const;
+  bool has_free_bytes(std::size_t bytes) const { return bytes_ + bytes <= limits_.bytes_max; }
 
   void enter(ConnectionId connection_id, Origin from);  // adds a connection; it waits for its client
   void leave(ConnectionId connection_id);               // does nothing for unknown connections

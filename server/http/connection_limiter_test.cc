@@ -36,6 +36,22 @@ TEST_SUITE("connection limits") {
     CHECK(with({{1, there}, {2, here}}).connection_to_close() == ConnectionId{1});
   }
 
+  TEST_CASE("connection limits: the address that keeps more keeps more, and of one address the connection") {
+    ConnectionLimiter places = with({{1, here}, {2, there}, {3, there}});
+    places.set_bytes(1, 50);
+    places.set_bytes(2, 20);
+    places.set_bytes(3, 40);
+    CHECK(places.keeps_more(2, 1));  // 60 of its address
+    CHECK_FALSE(places.keeps_more(1, 3));
+    CHECK(places.keeps_more(3, 2));
+    CHECK_FALSE(places.keeps_more(3, 3));
+    CHECK_FALSE(places.keeps_more(9, 1));
+    CHECK_FALSE(places.has_free_bytes(1));
+    places.leave(1);
+    CHECK(places.has_free_bytes(40));
+    CHECK_FALSE(places.has_free_bytes(41));
+  }
+
   TEST_CASE("connection limits: a connection with a request in flight never closes") {
     ConnectionLimiter places = with({{1, here}, {2, there}, {3, there}, {4, elsewhere}});
     places.mark_serving(2);

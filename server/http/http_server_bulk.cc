@@ -2,6 +2,7 @@
 // time, and each gets a result line. Such a request may be long while memory stays bounded.
 #include "server/http/http_server_bulk.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -16,13 +17,32 @@ namespace {
 
 constexpr std::size_t bulk_read_bytes = 16 << 10;  // read at a time
 
-std::string chunk_of(const std::string& text) {
-  char size[24];
-  std::snprintf(size, sizeof size, "%zx\r\n", text.size());
-  return size + text + "\r\n";
-}
+constexpr std::size_t framing_bytes = 32;  // of a chunk, and of the body's end
 
 }  // namespace
+
+std::size_t HttpServer::Session::Bulk::held_bytes() const {
+  std::size_t bytes = out.capacity() + later.capacity();
+  for (const LineResult& result : results) bytes += result.text.capacity() + result.expected_bytes;
+  return bytes;
+}
+
+// Each result is freed once it is copied.
+void HttpServer::Session::Bulk::write_part(std::string head, const std::string& end, bool chunked,
+                                           bool last) {
+  std::size_t size = end.size();
+  for (const LineResult& result : results) size += result.text.size();
+  char chunk[24] = "";
+  if (chunked) std::snprintf(chunk, sizeof chunk, "%zx\r\n", size);
+  out = std::move(head);
+  out.reserve(out.size() + size + framing_bytes);
+  out += chunk;
+  for (LineResult& result : results) out += std::exchange(result.text, std::string());
+  results.clear();
+  out += end;
+  if (chunked) out += last ? "\r\n0\r\n\r\n" : "\r\n";
+  bytes += out.size();
+}
 
 void HttpServer::Session::begin_bulk() {
   server.metrics.record(Metric::http_requests, 1);
@@ -52,18 +72,23 @@ void HttpServer::Session::next_lines() {
   stream.expires_never();
   bulk->refusal = reject_if_key_is_gone();
   if (bulk->refusal) return write_results();
-  // Counts itself as open: answers may come while lines are still read, for example for lines that
-  // are refused at once.
-  ++bulk->open;
-  while (bulk->results.size() < Bulk::lines_at_once && !server.closing) {
+  bulk->out = std::string();
+  bulk->asks = true;  // answers may come while lines are still read, for example for refused ones
+  while (takes_line() && !server.closing) {
     std::string line = std::exchange(bulk->later, "");
     if (line.empty()) line = body->next_line().value_or("");
     if (line.empty()) break;
     ask_line(std::move(line));
     if (!bulk->later.empty()) break;
   }
-  --bulk->open;
+  bulk->asks = false;
   if (bulk->open == 0) write_results();
+}
+
+// The first line is always taken, so that the request goes on. If its result does not fit, it is refused.
+bool HttpServer::Session::takes_line() const {
+  if (bulk->results.empty()) return true;
+  return bulk->results.size() < Bulk::lines_at_once && places.has_free_bytes(bulk->result_bytes);
 }
 
 HttpRoute HttpServer::Session::route_line(const std::string& line, const ServerModel*& model) const {
@@ -88,7 +113,8 @@ void HttpServer::Session::ask_line(std::string line) {
   }
   const std::size_t index = bulk->results.size();
   ++bulk->lines, ++bulk->open;
-  bulk->results.emplace_back();
+  bulk->results.push_back({.expected_bytes = bulk->result_bytes});
+  book_bulk();
   if (const auto* refusal = std::get_if<Refusal>(&routed))
     return line_is_answered(index, Answer::of(*refusal), "");
   auto counts = count();
@@ -104,14 +130,42 @@ void HttpServer::Session::line_is_answered(std::size_t index, const Answer& answ
   if (!row.empty()) server.rates.end(row);
   if (!bulk) return;
   const std::uint64_t line = bulk->lines - bulk->results.size() + index + 1;
-  bulk->failed += answer.status >= 400;
-  bulk->results[index] = bulk_result(line, answer.status, answer.body);
-  if (--bulk->open == 0) write_results();
+  --bulk->open;
+  if (keep_result(index, bulk_result(line, answer.status, answer.body))) {
+    bulk->failed += answer.status >= 400;
+  } else {
+    const Answer refusal = Answer::of(too_much_kept(server.config));
+    bulk->results[index] = {bulk_result(line, refusal.status, refusal.body)};
+    book_bulk();
+    ++bulk->failed;
+  }
+  if (bulk->open == 0 && !bulk->asks) write_results();
+}
+
+// The result of a write is small, and is kept in any case: a refusal would say that nothing was stored.
+bool HttpServer::Session::keep_result(std::size_t index, std::string result) {
+  bulk->result_bytes = std::max(bulk->result_bytes, result.capacity());
+  bulk->results[index] = {std::move(result)};
+  if (book_bulk() || bulk->kind != BulkKind::rankings) return true;
+  bulk->results[index] = {};
+  return false;
+}
+
+// Books the bytes that are kept for the request. While those of all connections are too many, closes the
+// connections that wait for their clients and keep more than this one. Returns false if it is still too many.
+bool HttpServer::Session::book_bulk() {
+  set_bytes(buffer.capacity() + body->held_bytes() + bulk->held_bytes());
+  while (!places.has_free_bytes(0)) {
+    const auto goes = places.connection_to_close_for_bytes();
+    if (!goes || places.keeps_more(connection_id, *goes)) return false;
+    server.close_connection(*goes);
+  }
+  return true;
 }
 
 void HttpServer::Session::read_lines() {
   places.waits(connection_id);
-  places.set_bytes(connection_id, buffer.capacity() + body->held_bytes() + bulk->out.capacity());
+  set_bytes(buffer.capacity() + body->held_bytes() + bulk->held_bytes());
   while (const auto goes = places.connection_to_close_for_bytes()) {
     if (*goes == connection_id) return stream.close();
     server.close_connection(*goes);
@@ -128,31 +182,29 @@ void HttpServer::Session::read_lines() {
 // Writes the results, and the end after the last ones, after a broken body, or when the key is gone.
 // In the last two cases the connection closes, because the start of the next request is unknown.
 void HttpServer::Session::write_results() {
-  std::string text;
-  for (const std::string& result : bulk->results) text += result;
   const bool waits = !bulk->later.empty() || !body->text().empty();
   const auto& refusal = bulk->refusal ? bulk->refusal : body->fault();
   const bool broken = refusal.has_value();
   const bool last = broken || server.closing || (body->done() && !waits);
+  std::string end;
   if (broken) {
     server.metrics.record(Metric::http_refused, 1, refusal->code);
-    text += bulk_result(bulk->lines + 1, http_status(refusal->kind), Answer::of(*refusal).body);
+    end += bulk_result(bulk->lines + 1, http_status(refusal->kind), Answer::of(*refusal).body);
     ++bulk->failed;
   }
-  if (last) text += bulk_end(bulk->lines, bulk->failed);
-  if (text.empty()) return read_lines();
+  if (last) end += bulk_end(bulk->lines, bulk->failed);
+  if (end.empty() && bulk->results.empty()) return read_lines();
   const bool chunked = asked.version == 11;
   const bool stays = !broken && !server.closing && asked.keep_alive && chunked;
-  bulk->out.clear();
+  std::string head;
   if (!std::exchange(bulk->begun, true))
-    bulk->out = std::string("HTTP/1.1 200 OK\r\nServer: troupe\r\nContent-Type: application/x-ndjson\r\n") +
-                "x-request-id: " + seen.request_id + "\r\ntraceparent: " + write_traceparent(seen.trace) +
-                "\r\n" + (chunked ? "Transfer-Encoding: chunked\r\n" : "Connection: close\r\n") + "\r\n";
-  bulk->out += chunked ? chunk_of(text) : text;
-  if (last && chunked) bulk->out += "0\r\n\r\n";
-  bulk->bytes += bulk->out.size();
+    head = std::string("HTTP/1.1 200 OK\r\nServer: troupe\r\nContent-Type: application/x-ndjson\r\n") +
+           "x-request-id: " + seen.request_id + "\r\ntraceparent: " + write_traceparent(seen.trace) + "\r\n" +
+           (chunked ? "Transfer-Encoding: chunked\r\n" : "Connection: close\r\n") + "\r\n";
+  bulk->write_part(std::move(head), end, chunked, last);
   if (last) note({}, bulk->bytes);
   places.waits(connection_id);
+  set_bytes(buffer.capacity() + body->held_bytes() + bulk->held_bytes());
   stream.expires_after(microseconds(server.config.timeout_us));
   writing = true;
   stream.write(asio::buffer(bulk->out), {},

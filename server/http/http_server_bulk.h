@@ -1,8 +1,9 @@
 #pragma once
 // State of a request of many lines. A limited number of lines is with the actors at a time. When
-// all of them have results, these are written and the next lines are read. Memory is therefore
-// bounded by that many lines, and a client that does not read its results gets no more. Before each
-// of these steps the key is looked up again if the keys have changed.
+// all of them have results, these are written and the next lines are read. A client that does not
+// read its results gets no more. What is kept for the request counts in http.memory_max as it comes,
+// together with the results that are expected; a line is taken only while they fit. Before each of
+// these steps the key is looked up again if the keys have changed.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,18 +17,29 @@ namespace troupe::server {
 
 struct HttpServer::Session::Bulk {
   static constexpr std::size_t lines_at_once = 32;
+  struct LineResult {
+    std::string text;
+    std::size_t expected_bytes = 0;  // while the line has no result
+  };
+
+  // Bytes kept for the request beside the connection's buffer and the body, and bytes expected.
+  std::size_t held_bytes() const;
+  // Moves the results to `out`, between `head` and `end`; `last`: nothing follows them.
+  void write_part(std::string head, const std::string& end, bool chunked, bool last);
 
   BulkKind kind = BulkKind::users;
   std::uint64_t lines = 0, failed = 0;  // lines so far, and failed ones among them
   std::size_t open = 0;                 // current lines without a result
-  std::vector<std::string> results;     // of the current lines
+  bool asks = false;                    // lines are being sent: more may follow those that are open
+  std::size_t result_bytes = 8 << 10;   // expected of the next line's result: the largest so far
+  std::vector<LineResult> results;      // of the current lines
   std::set<std::string> subjects;       // users or items that the current lines change
   std::string later;                    // line that waits because it changes one of `subjects`
   std::string out;                      // bytes being written
   std::size_t bytes = 0;                // written so far, including `out`
   std::shared_ptr<const ApiKeys> keys;  // with which the caller was identified last; null = no keys
   std::optional<Refusal> refusal;       // of all further lines: the key is gone, or has fewer rights
-  bool begun = false, ended = false;    // the response has begun, has ended
+  bool begun = false;                   // the response has begun
 };
 
 }  // namespace troupe::server

@@ -2,6 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
 #include "server/formats/bulk_results.h"
 #include "server/testing/http_server_test.h"
 
@@ -21,6 +27,34 @@ int count(const std::string& text, const std::string& part) {
   for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
   return found;
 }
+
+const std::string by_lines = "content-type: application/x-ndjson\r\n";
+std::string rankings(int lines) { return many(rank_body + "\n", lines); }
+
+// The least memory that a server takes: for one request of each kind.
+constexpr std::size_t kept_bytes_max = 2 * (8192 + 2048) + (64 << 10);
+HttpServerConfig little_memory() {
+  HttpServerConfig config;
+  config.header_bytes_max = 8192;
+  config.body_bytes_max = 2048;
+  config.memory_bytes_max = 1;
+  return config;
+}
+
+// Watches the bytes that a server keeps for its connections.
+class KeptBytes {
+ public:
+  explicit KeptBytes(const MetricRegistry& metrics)
+      : watch_([this, &metrics](const std::stop_token& stop) {
+          while (!stop.stop_requested())
+            most_ = std::max(most_.load(), metrics.value(Metric::http_kept_bytes));
+        }) {}
+  double most() const { return most_; }
+
+ private:
+  std::atomic<double> most_ = 0;
+  std::jthread watch_;
+};
 
 TEST_SUITE("HTTP server, bulk") {
   TEST_CASE("bulk: each line has its own result, and a bad line does not stop the others") {
@@ -91,6 +125,35 @@ TEST_SUITE("HTTP server, bulk") {
     const std::string long_line = f.raw(post("/v1/users", line + std::string(4000, 'x') + "\n" + line));
     CHECK(has(long_line, R"({"line":2,"status":413,"error":{"status":413,"code":"line_too_long")"));
     CHECK(has(long_line, R"({"lines":1,"failed":1})"));
+  }
+
+  TEST_CASE("bulk: results count in http.memory_max as they come, and what does not fit is refused") {
+    Fixture f(little_memory());
+    f.version = std::string(20'000, 'v');  // in every result
+    const KeptBytes kept(f.metrics);
+    const std::string reply = f.raw(post("/v1/rank", rankings(64), by_lines));
+    const int ranked = count(reply, "\"status\":200"), refused = count(reply, "\"code\":\"overloaded\"");
+    CHECK(ranked + refused == 64);
+    CHECK(ranked >= 40);  // once the size of a result is known, only as many lines are taken as fit
+    CHECK(refused >= 1);  // of the first lines, whose results were larger than expected
+    CHECK(has(reply, "{\"lines\":64,\"failed\":" + std::to_string(refused) + "}"));
+    CHECK(kept.most() <= kept_bytes_max);
+  }
+
+  TEST_CASE("bulk: clients that do not read their results take no more than http.memory_max") {
+    Fixture f(little_memory());
+    f.version = std::string(20'000, 'v');
+    const KeptBytes kept(f.metrics);
+    std::vector<std::unique_ptr<RawClient>> silent;
+    for (int i = 0; i < 12; ++i) {
+      silent.push_back(std::make_unique<RawClient>("127.0.0.1"));
+      silent.back()->receive_little();
+      silent.back()->connect(f.http_server->port());
+      silent.back()->send(post("/v1/rank", rankings(400), by_lines));
+    }
+    for (int i = 0; i < 20; ++i) CHECK(f.call("POST", "/v1/rank", rank_body).status == 200);
+    CHECK(f.raw(post("/v1/rank", rankings(8), by_lines)).ends_with("0\r\n\r\n"));
+    CHECK(kept.most() <= kept_bytes_max);
   }
 
   TEST_CASE("bulk: an HTTP/1.0 client gets the lines and the end of the connection") {

@@ -43,12 +43,12 @@ Refusal full(const HttpServerConfig& config) {
               " from one address (http.connections_per_address_max)"};
 }
 
+}  // namespace
+
 Refusal too_much_kept(const HttpServerConfig& config) {
   return {RefusalKind::unavailable, "overloaded", "the memory for requests is at its limit", "body",
           "at most " + std::to_string(config.memory_bytes_max) + " bytes of all requests (http.memory_max)"};
 }
-
-}  // namespace
 
 HttpServer::Session::Session(Server& s, Tcp::socket socket, ConnectionLimiter& among,
                              ConnectionLimiter::ConnectionId number)
@@ -90,7 +90,7 @@ void HttpServer::Session::read() {
   head.emplace(head_limits(server.config));
   if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();
   places.waits(connection_id);
-  places.set_bytes(connection_id, buffer.capacity());
+  set_bytes(buffer.capacity());
   stream.expires_after(microseconds(server.config.timeout_us));  // for header and body together
   read_head();
 }
@@ -209,10 +209,16 @@ void HttpServer::Session::read_body() {
                    });
 }
 
+void HttpServer::Session::set_bytes(std::size_t bytes) {
+  places.set_bytes(connection_id, bytes);
+  if (&places == &server.places)
+    server.metrics.record(Metric::http_kept_bytes, static_cast<double>(places.bytes()));
+}
+
 // Updates its number of kept bytes and closes the connections that must make way. Returns false if
 // this connection is the one.
 bool HttpServer::Session::fits() {
-  places.set_bytes(connection_id, buffer.capacity() + (body ? body->held_bytes() : 0) + out_body.capacity());
+  set_bytes(buffer.capacity() + (body ? body->held_bytes() : 0) + out_body.capacity());
   while (const auto connection_to_close = places.connection_to_close_for_bytes()) {
     if (*connection_to_close == connection_id) return false;
     server.close_connection(*connection_to_close);
@@ -250,7 +256,7 @@ void HttpServer::Session::handle() {
   body.reset();
   // the answer may take a while
   if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();
-  places.set_bytes(connection_id, buffer.capacity());
+  set_bytes(buffer.capacity());
   auto then = [self = shared_from_this()](Answer answer) {
     if (answer.status == 200 && self->reads() && has_already(self->asked.if_none_match, answer.etag))
       answer = {304, "", std::move(answer.type), "", 0, std::move(answer.etag)};
@@ -296,7 +302,7 @@ void HttpServer::Session::write_later(Answer answer, std::int64_t us) {
   if (us == 0) return write(std::move(answer), asked.keep_alive);
   body.reset();
   places.waits(connection_id);
-  places.set_bytes(connection_id, buffer.capacity());
+  set_bytes(buffer.capacity());
   stream.expires_never();
   awaits_refusal = true;
   refusal_timer.expires_after(microseconds(us));

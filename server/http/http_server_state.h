@@ -30,6 +30,9 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using Tcp = asio::ip::tcp;
 
+// Refusal of a request or result for which there is no memory.
+Refusal too_much_kept(const HttpServerConfig& config);
+
 // Sets the client's x-request-id in a message that has a field for it; "" = the client gave none.
 void set_client_request_id(Message& message, std::string_view id);
 
@@ -147,6 +150,7 @@ struct HttpServer::Session : std::enable_shared_from_this<Session> {
   void head_is_read();
   void read_body();
   void read_failed(const beast::error_code& error);
+  void set_bytes(std::size_t bytes);  // kept for this connection
   bool fits();
   bool keep();
   bool is_for_health() const;
@@ -173,6 +177,9 @@ struct HttpServer::Session : std::enable_shared_from_this<Session> {
   HttpRoute route_line(const std::string& line, const ServerModel*& model) const;
   void ask_line(std::string line);
   void line_is_answered(std::size_t index, const Answer& answer, const std::string& row);
+  bool takes_line() const;
+  bool keep_result(std::size_t index, std::string result);  // false = it does not fit, and is not kept
+  bool book_bulk();
   void read_lines();
   void write_results();
 

@@ -49,6 +49,8 @@ class RawClient {
     socket_.open(Tcp::v4());
     socket_.bind({boost::asio::ip::make_address(from), 0});
   }
+  // The socket takes few bytes that were not read. Call before connect().
+  void receive_little() { socket_.set_option(boost::asio::socket_base::receive_buffer_size(4096)); }
   void connect(std::uint16_t port) { socket_.connect({boost::asio::ip::make_address("127.0.0.1"), port}); }
   void send(const std::string& bytes) { boost::asio::write(socket_, boost::asio::buffer(bytes), error_); }
   void send_no_more() { socket_.shutdown(Tcp::socket::shutdown_send, error_); }
