@@ -21,6 +21,9 @@
 
 namespace troupe::router {
 
+// Writes that a router gives to its store at a time. Each takes an executor slot while the disk syncs.
+inline constexpr std::uint32_t router_writes_at_once = 16;
+
 struct RouterConfig {
   NodeId node = 1;
   Incarnation incarnation = 1;  // first id of its requests and jobs
@@ -44,7 +47,8 @@ struct RouterConfig {
   RequestLimits limits;
   // ranking, generation, completion and score requests; more are refused
   std::uint32_t in_flight_max = 256;
-  std::uint32_t writes_in_flight_max = 256;  // writes and reads of stored data together; more are refused
+  std::uint32_t writes_in_flight_max = 256;  // writes of stored data, and as many reads; more are refused
+  std::uint32_t writes_at_once = router_writes_at_once;  // with the store; the others wait
   TenantsConfig tenants;
   Duration window{2'000};    // unanswered work allowed at a worker, per executor slot; see WorkerTableConfig
   Routing routing;           // rule that chooses a worker

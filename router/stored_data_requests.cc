@@ -1,6 +1,7 @@
 // Starts the jobs of writes and reads of stored data, and answers when they end.
 #include "router/stored_data_requests.h"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
@@ -9,10 +10,20 @@
 
 namespace troupe::router {
 
-// Refuses if no new job may start.
-std::optional<Refusal> StoredDataRequests::reject_if_jobs_full(Instant now) const {
+namespace {
+
+Refusal outcome_unknown() {
+  return {RefusalKind::unavailable, "outcome_unknown",
+          "the write had begun when its deadline passed; whether it is stored is not known", "store",
+          "to read it, or to repeat the write"};
+}
+
+}  // namespace
+
+// Refuses if no more than `jobs` of a kind may wait or run.
+std::optional<Refusal> StoredDataRequests::reject_if_jobs_full(Instant now, std::size_t jobs) const {
   if (availability_.draining()) return availability_.refusal(now);
-  if (writes_.size() + reads_.size() >= config_.jobs_max) return too_many_requests(config_.jobs_max);
+  if (jobs >= config_.jobs_max) return too_many_requests(config_.jobs_max);
   return std::nullopt;
 }
 
@@ -24,13 +35,36 @@ void StoredDataRequests::on_write(Step step, Address from, Request&& request) {
   const RequestOrigin origin{from, request.id, step.now, step.now + config_.budget};
   auto fault = validate(request, config_.form, config_.limits);
   if (fault) return outcomes_.refuse(step, origin, std::move(*fault));
-  if (auto obstacle = reject_if_jobs_full(step.now))
+  if (auto obstacle = reject_if_jobs_full(step.now, writes_.size()))
     return outcomes_.refuse(step, origin, std::move(*obstacle));
   const std::uint64_t job = step.next_id++;
   outcomes_.open(origin);
-  writes_.emplace(job, pending(origin, request));
+  PendingWrite& write = writes_.emplace(job, pending(origin, request)).first->second;
+  write.waiting = Write{std::move(request)};
+  queue_.push_back(job);
   step.effects.set_timer(timer_of(job, TimerKind::deadline), origin.deadline);
-  step.effects.start(job, Write{std::move(request)});
+  start_writes(step);
+}
+
+// A write whose time is over is not begun, whenever the timer of its deadline fires.
+void StoredDataRequests::start_writes(Step step) {
+  while (running_ < config_.writes_at_once && !queue_.empty()) {
+    const std::uint64_t job = queue_.front();
+    PendingWrite& write = writes_.at(job);
+    if (step.now >= write.origin.deadline) {
+      drop_waiting(step, job, deadline_passed());
+      continue;
+    }
+    queue_.pop_front();
+    ++running_;
+    step.effects.start(job, *std::exchange(write.waiting, std::nullopt));
+  }
+}
+
+void StoredDataRequests::drop_waiting(Step step, std::uint64_t job, Refusal refusal) {
+  std::erase(queue_, job);
+  outcomes_.refuse(step, writes_.at(job).origin, std::move(refusal));
+  writes_.erase(job);
 }
 
 // Keeps what the end of the write needs, not the whole request. New content has other names, so the
@@ -93,7 +127,7 @@ void StoredDataRequests::on_read(Step step, Address from, Request&& request) {
   const RequestOrigin origin{from, request.id, step.now, step.now + config_.budget};
   if (auto fault = validate(request, config_.form, config_.limits))
     return outcomes_.refuse(step, origin, std::move(*fault));
-  if (auto obstacle = reject_if_jobs_full(step.now))
+  if (auto obstacle = reject_if_jobs_full(step.now, reads_.size()))
     return outcomes_.refuse(step, origin, std::move(*obstacle));
   const std::uint64_t job = step.next_id++;
   outcomes_.open(origin);
@@ -118,7 +152,9 @@ void StoredDataRequests::on_was_read(Step step, const PendingRead& read, JobResu
 
 bool StoredDataRequests::on_done(Step step, std::uint64_t job, JobResult& result) {
   if (auto write = writes_.extract(job); !write.empty()) {
+    --running_;
     on_written(step, std::move(write.mapped()), result);
+    start_writes(step);
     return true;
   }
   const auto read = reads_.extract(job);
@@ -129,11 +165,27 @@ bool StoredDataRequests::on_done(Step step, std::uint64_t job, JobResult& result
 
 void StoredDataRequests::on_deadline(Step step, std::uint64_t job) {
   const auto write = writes_.find(job);
-  if (write != writes_.end() && !std::exchange(write->second.answered, true))
-    outcomes_.refuse(step, write->second.origin, deadline_passed());
+  if (write != writes_.end() && write->second.waiting)
+    drop_waiting(step, job, deadline_passed());
+  else if (write != writes_.end() && !std::exchange(write->second.answered, true))
+    outcomes_.refuse(step, write->second.origin, outcome_unknown());
   const auto read = reads_.find(job);
   if (read != reads_.end() && !std::exchange(read->second.answered, true))
     outcomes_.refuse(step, read->second.origin, deadline_passed());
+}
+
+bool StoredDataRequests::cancel(Step step, Address from, RequestId id) {
+  const auto is_of_client = [&](const auto& entry) {
+    return entry.second.origin.from == from && entry.second.origin.id == id;
+  };
+  if (const auto write = std::ranges::find_if(writes_, is_of_client); write != writes_.end()) {
+    if (write->second.waiting) drop_waiting(step, write->first, client_gone());
+    return true;
+  }
+  const auto read = std::ranges::find_if(reads_, is_of_client);
+  if (read == reads_.end()) return false;
+  if (!std::exchange(read->second.answered, true)) outcomes_.refuse(step, read->second.origin, client_gone());
+  return true;
 }
 
 template void StoredDataRequests::on_write(Step, Address, PutUser&&);

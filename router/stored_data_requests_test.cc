@@ -34,7 +34,8 @@ struct Bench {
                     flights};
   ReplayConfig recording{.keep = {1'000'000}};
   Replays replays{{recording, form}, availability, versions, workers, {members, 1}, attempts, outcomes};
-  StoredDataRequests requests{{form, limits, {1'000}, 1, blocks},
+  std::uint32_t jobs_max = 1, writes_at_once = 16;
+  StoredDataRequests requests{{form, limits, {1'000}, jobs_max, writes_at_once, blocks},
                               availability,
                               versions,
                               leader,
@@ -54,6 +55,14 @@ struct Bench {
     requests.on_write(at(0), {1, Role::server}, std::move(request));
   }
   bool done(std::uint64_t job, JobResult result) { return requests.on_done(at(5), job, result); }
+  JobResult kept;
+  JobResult& keep(JobResult result) { return kept = std::move(result); }
+  std::vector<std::uint64_t> started() const {  // jobs by the last step
+    std::vector<std::uint64_t> jobs;
+    for (const auto& effect : effects.list)
+      if (const auto* start = std::get_if<Effects::Start>(&effect)) jobs.push_back(start->job);
+    return jobs;
+  }
   template <class T>
   std::vector<T> sent() const {
     std::vector<T> found;
@@ -98,16 +107,74 @@ TEST_CASE("stored data: of a put item the block that is precomputed stays") {
   CHECK(b.sent<Forget>()[0].present == b.names.of("m").item_alone(std::vector<Token>{7}));
 }
 
-TEST_CASE("stored data: a hanging job's request is refused at its deadline, its news spreads later") {
+TEST_CASE("stored data: a write that has begun is answered outcome_unknown at its deadline, its news later") {
   Bench b;
   b.write(put(1));
   b.requests.on_deadline(b.at(1'000), 10);
-  CHECK(b.sent<Refused>().size() == 1);
+  REQUIRE(b.sent<Refused>().size() == 1);
+  CHECK(b.sent<Refused>()[0].refusal.code == "outcome_unknown");
+  CHECK(b.sent<Refused>()[0].refusal.kind == RefusalKind::unavailable);
   b.write(put(2));
   CHECK(b.sent<Refused>().at(0).refusal.code == "overloaded");  // the job still runs
   b.done(10, WriteResult{});
   CHECK(b.sent<Stored>().empty());
   CHECK(b.sent<Forget>().size() == 1);
+}
+
+TEST_CASE("stored data: further writes wait, begin in turn, and one whose time is over never begins") {
+  Bench b{.jobs_max = 8, .writes_at_once = 2};
+  for (RequestId id = 1; id <= 5; ++id) b.write(put(id));  // jobs 10 to 14
+  CHECK(b.started().empty());
+  CHECK(b.requests.writes() == 5);
+  CHECK(b.requests.running_writes() == 2);
+  b.requests.on_deadline(b.at(1'000), 12);
+  REQUIRE(b.sent<Refused>().size() == 1);
+  CHECK(b.sent<Refused>()[0].id == 3);
+  CHECK(b.sent<Refused>()[0].refusal.code == "deadline_exceeded");
+  CHECK(b.requests.writes() == 4);
+  b.requests.on_deadline(b.at(1'000), 10);
+  CHECK(b.sent<Refused>().at(0).refusal.code == "outcome_unknown");
+  b.done(11, WriteResult{.version = 1});  // the others have their time until 1'000
+  CHECK(b.started() == std::vector<std::uint64_t>{13});
+  // The timer of the last one is late: it is not begun all the same.
+  CHECK(b.requests.on_done(b.at(1'000), 13, b.keep(WriteResult{.version = 2})));
+  CHECK(b.started().empty());
+  CHECK(b.sent<Stored>() == std::vector<Stored>{{4, 2}});
+  CHECK(b.sent<Refused>().at(0).id == 5);
+  CHECK(b.sent<Refused>().at(0).refusal.code == "deadline_exceeded");
+  b.done(10, WriteResult{.version = 3});
+  CHECK(b.requests.writes() == 0);
+  CHECK(b.requests.running_writes() == 0);
+}
+
+TEST_CASE("stored data: writes that wait do not refuse reads") {
+  Bench b{.jobs_max = 1, .writes_at_once = 1};
+  b.write(put(1));
+  b.requests.on_read(b.at(0), {1, Role::server}, GetUser{.id = 9, .tenant = "t", .user = "ann"});
+  CHECK(b.started() == std::vector<std::uint64_t>{11});
+  b.requests.on_read(b.at(0), {1, Role::server}, GetUser{.id = 8, .tenant = "t", .user = "ann"});
+  CHECK(b.sent<Refused>().at(0).refusal.code == "overloaded");
+}
+
+TEST_CASE("stored data: the write of a client that has gone is dropped unless it has begun") {
+  Bench b{.jobs_max = 8, .writes_at_once = 1};
+  const Address client{1, Role::server};
+  for (RequestId id = 1; id <= 3; ++id) b.write(put(id));
+  CHECK(b.requests.cancel(b.at(1), client, 2));
+  CHECK(b.sent<Refused>().at(0).refusal.code == "client_gone");
+  CHECK_FALSE(b.requests.cancel(b.at(1), client, 2));
+  CHECK_FALSE(b.requests.cancel(b.at(1), {2, Role::server}, 3));
+  CHECK(b.requests.cancel(b.at(1), client, 1));  // it has begun
+  CHECK(b.sent<Refused>().empty());
+  b.done(10, WriteResult{.version = 1});
+  CHECK(b.sent<Stored>().size() == 1);
+  CHECK(b.sent<Forget>().size() == 1);
+  CHECK(b.started() == std::vector<std::uint64_t>{12});
+  b.requests.on_read(b.at(0), client, GetUser{.id = 9, .tenant = "t", .user = "ann"});
+  CHECK(b.requests.cancel(b.at(1), client, 9));
+  CHECK(b.sent<Refused>().size() == 1);
+  b.done(13, UserReply{.user = "ann"});
+  CHECK(b.sent<UserReply>().empty());
 }
 
 TEST_CASE("stored data: a read is answered with what the job found") {

@@ -25,8 +25,10 @@ namespace troupe::deploy {
 
 namespace {
 
-constexpr std::uint32_t router_executors = 3, cache_meta_executors = 1, store_executors = 2,
-                        scrub_executors = 1;
+// A router has executors for all writes that it gives to the store at a time, and further ones: a read for a
+// ranking never waits for a disk that syncs slowly.
+constexpr std::uint32_t read_executors = 3, router_executors = read_executors + router::router_writes_at_once,
+                        cache_meta_executors = 1, store_executors = 2, scrub_executors = 1;
 // At most one job about records runs at a time, so these never delay a request's job.
 constexpr std::uint32_t record_executors = 1;
 // Executor slots of the features beyond those of the router's executors.

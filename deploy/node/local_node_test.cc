@@ -116,7 +116,7 @@ TEST_SUITE("single node") {
     LocalNode box(demo_config(folder));
     RecordingHost host;
     box.add_to(host);
-    CHECK(host.actors() == "allocator@1:1 cache_meta@1:1 inference_worker@1:4 kv_worker@1:3 router@1:3");
+    CHECK(host.actors() == "allocator@1:1 cache_meta@1:1 inference_worker@1:4 kv_worker@1:3 router@1:19");
     CHECK(box.executors() == 3);
     CHECK(box.keeps_features());
     CHECK(box.store() != nullptr);
@@ -151,7 +151,7 @@ TEST_SUITE("single node") {
     LocalNode router(config, {.node = 1, .cache_meta = false, .worker = false, .workers = {2}}, &metrics);
     RecordingHost host;
     router.add_to(host);
-    CHECK(host.actors() == "router@1:3");
+    CHECK(host.actors() == "router@1:19");
     CHECK(router.pool_pages() == 0);
     CHECK(router.transport() == nullptr);
     LocalNode meta(config, {.node = 3, .router = false, .worker = false, .cache_metas = {3}, .workers = {2}},

@@ -15,6 +15,11 @@ Refusal deadline_passed() {
           "a larger budget or less load"};
 }
 
+Refusal client_gone() {
+  return {RefusalKind::unavailable, "client_gone", "the client has closed its connection", "client",
+          "a client that waits for the answer"};
+}
+
 void Outcomes::settle(const RequestOrigin& origin) {
   open_.erase({origin.from, origin.id});
   recent_.add(origin.from, origin.id);

@@ -19,6 +19,7 @@ struct RequestOrigin {
 
 Refusal too_many_requests(std::uint32_t most);
 Refusal deadline_passed();
+Refusal client_gone();  // nobody reads it
 
 class Outcomes {
  public:

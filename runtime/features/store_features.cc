@@ -17,20 +17,6 @@ namespace {
 constexpr std::size_t load_batch_rows = 1024;
 constexpr std::size_t items_now_max = 256;  // maximum for jobs answered without an executor slot
 
-Refusal storage_failed(StoreFault fault) {
-  return {RefusalKind::unavailable, "storage_failed", std::string(describe(fault)), "store",
-          "a working disk with free space"};
-}
-
-Refusal write_failed(const StoreFailure& failure, const Store& store) {
-  Refusal refusal = storage_failed(failure.fault);
-  if (failure.fault != StoreFault::disk_full) return refusal;
-  const std::string kept = std::to_string(store.free_bytes_min());
-  refusal.what += ": fewer than " + kept + " bytes are free, which the store keeps free";
-  refusal.expected = "a disk with more than " + kept + " bytes free";
-  return refusal;
-}
-
 Refusal data_damaged(const char* what) {
   return {RefusalKind::unavailable, "data_damaged",
           std::string("the record of this ") + what + " is damaged on the disk", what,
@@ -39,13 +25,19 @@ Refusal data_damaged(const char* what) {
 
 }  // namespace
 
+Refusal storage_failed(StoreFault fault) {
+  return {RefusalKind::unavailable, "storage_failed", std::string(describe(fault)), "store",
+          "a working disk with free space"};
+}
+
 RocksFeaturePort::RocksFeaturePort(Store& store, const FeatureLimits& limits, NameItem name_item,
                                    std::string model_version, std::size_t profile_bytes_max)
     : store_(store),
       limits_(limits),
       name_item_(std::move(name_item)),
       model_version_(std::move(model_version)),
-      profiles_(profile_bytes_max) {
+      profiles_(profile_bytes_max),
+      write_group_([this](std::span<WriteGroup::Member* const> group) { write(group); }) {
   const std::uint64_t newest_item = load_catalog();
   const bool all_were_read = unreadable_items_.empty();
   publish(load_counter(catalog_key, [&] { return NewestRow{newest_item, all_were_read}; }));
@@ -57,8 +49,7 @@ JobResult RocksFeaturePort::run(const Job& job, std::uint32_t) {
   try {
     if (const auto* wanted = std::get_if<FindFeatures>(&job)) return find(*wanted);
     if (const auto* wanted = std::get_if<ListItems>(&job)) return list_items(*wanted, catalog());
-    if (const auto* wanted = std::get_if<Write>(&job))
-      return std::visit([this](const auto& what) { return write(what); }, wanted->what);
+    if (const auto* wanted = std::get_if<Write>(&job)) return write_group_.run(*wanted);
     if (const auto* wanted = std::get_if<Read>(&job))
       return std::visit([this](const auto& what) { return read(what); }, wanted->what);
     return wrong_feature_job();
@@ -235,7 +226,7 @@ std::uint64_t RocksFeaturePort::items() const { return catalog()->size(); }
 
 std::string RocksFeaturePort::catalog_version() const { return catalog()->version(); }
 
-// ---- writes: the caller holds writing_, so the catalog does not change ----
+// ---- writes (store_writes.cc): the caller holds writing_, so the catalog does not change ----
 
 void RocksFeaturePort::publish(std::uint64_t version) {
   StoredCatalogPointer next = writer_.publish(version);  // the replaced one is freed after the lock
@@ -261,100 +252,6 @@ std::optional<Refusal> RocksFeaturePort::reject_if_item_unmet(const Condition& c
                                                               const std::string& item) const {
   const ItemNumber number = writer_.last()->find(item);
   return troupe::reject_if_unmet(condition, number == no_item ? 0 : writer_.last()->written(number));
-}
-
-// Makes a write durable before it is answered, and records that in the mark, so that a lost log is
-// noticed.
-std::optional<StoreFailure> RocksFeaturePort::store(VersionKind what, std::uint64_t version,
-                                                    std::span<const Change> changes) {
-  if (auto why = store_.mark().reserve(what, version))
-    return StoreFailure{StoreFault::failed, *std::move(why)};
-  if (auto failure = store_.write(changes, Durability::synced)) return failure;
-  store_.mark().acknowledge(what, version);
-  return {};
-}
-
-JobResult RocksFeaturePort::write_profile(const std::string& key, StoredProfile stored, WriteResult written) {
-  stored.profile.version = written.version = profiles_written_ + 1;
-  const Change changes[] = {{Column::users, key, encode_profile(stored.profile, key, stored.names)},
-                            counter_change(profiles_key, written.version)};
-  const auto failure = store(VersionKind::profiles, written.version, changes);
-  profiles_.erase(key);
-  if (failure) return write_failed(*failure, store_);
-  profiles_written_ = written.version;
-  return written;
-}
-
-JobResult RocksFeaturePort::write(const PutUser& put) {
-  const std::lock_guard lock(writing_);
-  const std::string key = user_key(put.tenant, put.user);
-  StoredProfile stored;
-  if (auto refusal = resolve(put, limits_, *writer_.last(), stored)) return *refusal;
-  if (auto refusal = reject_if_unmet(put.condition, key)) return *refusal;
-  return write_profile(key, std::move(stored), {});
-}
-
-// A client that repeats a successful append gets its answer, even if the version in its condition
-// has changed.
-JobResult RocksFeaturePort::write(const AppendEvents& events) {
-  const std::lock_guard lock(writing_);
-  const std::string key = user_key(events.tenant, events.user);
-  std::optional<StoredProfile> before;
-  if (auto refusal = read_stored(key, before)) return *refusal;
-  auto grown = append(before ? &*before : nullptr, events, limits_, *writer_.last());
-  if (auto* refusal = std::get_if<Refusal>(&grown)) return std::move(*refusal);
-  auto& [stored, counts] = std::get<AppendedProfile>(grown);
-  const std::uint64_t version = before ? before->profile.version : 0;
-  if (before && counts.appended == 0) return WriteResult{version, 0, counts.repeated, 0, counts.events};
-  if (auto refusal = troupe::reject_if_unmet(events.condition, version)) return *refusal;
-  return write_profile(key, std::move(stored), counts);
-}
-
-JobResult RocksFeaturePort::write(const DeleteUser& gone) {
-  const std::lock_guard lock(writing_);
-  const std::string key = user_key(gone.tenant, gone.user);
-  const Store::Read read = store_.read(Column::users, key, [](std::string_view) {});
-  if (read == Store::Read::failed) return storage_failed(StoreFault::failed);
-  if (read == Store::Read::missing) return unknown_user();
-  if (auto refusal = reject_if_unmet(gone.condition, key)) return *refusal;
-  const std::uint64_t version = profiles_written_ + 1;
-  const Change changes[] = {{Column::users, key}, counter_change(profiles_key, version)};
-  const auto failure = store(VersionKind::profiles, version, changes);
-  profiles_.erase(key);
-  if (failure) return write_failed(*failure, store_);
-  profiles_written_ = version;
-  return WriteResult{version};
-}
-
-JobResult RocksFeaturePort::write(const PutItem& put) {
-  const std::lock_guard lock(writing_);
-  if (auto refusal = validate_row(put, limits_)) return *refusal;
-  if (auto refusal = reject_if_item_unmet(put.condition, put.item)) return *refusal;
-  if (writer_.size() >= limits_.items_max && !writer_.contains(put.item)) return catalog_full(limits_);
-  Item item{put.item, put.title, put.tokens, put.identifier, name_item_(put.tokens)};
-  const std::uint64_t version = writer_.last()->version_number() + 1;
-  const Change changes[] = {{Column::items, put.item, encode_item(item, version, put.item)},
-                            counter_change(catalog_key, version)};
-  if (const auto failure = store(VersionKind::catalog, version, changes))
-    return write_failed(*failure, store_);
-  writer_.put(std::move(item), version);
-  publish(version);
-  unreadable_items_.remove(put.item);
-  return WriteResult{version};
-}
-
-JobResult RocksFeaturePort::write(const DeleteItem& gone) {
-  const std::lock_guard lock(writing_);
-  if (!writer_.contains(gone.item) && !unreadable_items_.contains(gone.item)) return unknown_item(gone.item);
-  if (auto refusal = reject_if_item_unmet(gone.condition, gone.item)) return *refusal;
-  const std::uint64_t version = writer_.last()->version_number() + 1;
-  const Change changes[] = {{Column::items, gone.item}, counter_change(catalog_key, version)};
-  if (const auto failure = store(VersionKind::catalog, version, changes))
-    return write_failed(*failure, store_);
-  writer_.erase(gone.item);
-  publish(version);
-  unreadable_items_.remove(gone.item);
-  return WriteResult{version};
 }
 
 }  // namespace troupe

@@ -2,8 +2,9 @@
 // Feature store on RocksDB: profiles of users and the catalog of items, kept in a Store. The whole
 // catalog is also in memory, as snapshots (stored_catalog.h), each item with the name of its
 // item-prefix block. So are recently read profiles: a request for them reads no disk, hashes
-// nothing and copies nothing. Writes are durable before they are answered. Damaged records are
-// refused (unavailable, `data_damaged`), because nobody can tell whether they existed.
+// nothing and copies nothing. Writes are durable before they are answered; those that wait for a sync
+// share the next one (write_group.h). Reads never wait for a write. Damaged records are refused (unavailable,
+// `data_damaged`), because nobody can tell whether they existed.
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "runtime/features/catalogs_in_use.h"
@@ -18,6 +20,7 @@
 #include "runtime/features/profile_cache.h"
 #include "runtime/features/stored_catalog.h"
 #include "runtime/features/unreadable_ranges.h"
+#include "runtime/features/write_group.h"
 #include "runtime/store/store.h"
 #include "runtime/store/store_rows.h"
 
@@ -53,11 +56,6 @@ class RocksFeaturePort final : public FeatureStore {
 
  private:
   JobResult find(const FindFeatures& wanted);
-  JobResult write(const PutUser& put);
-  JobResult write(const DeleteUser& gone);
-  JobResult write(const PutItem& put);
-  JobResult write(const DeleteItem& gone);
-  JobResult write(const AppendEvents& events);
   JobResult read(const GetUser& wanted);
   JobResult read(const GetItem& wanted) const;
 
@@ -75,13 +73,26 @@ class RocksFeaturePort final : public FeatureStore {
   std::optional<Refusal> read_stored(const std::string& key, std::optional<StoredProfile>& stored);
   std::optional<Refusal> reject_if_unmet(const Condition& condition, const std::string& user);
   std::optional<Refusal> reject_if_item_unmet(const Condition& condition, const std::string& item) const;
-  JobResult write_profile(const std::string& key, StoredProfile stored, WriteResult written);
-  std::optional<StoreFailure> store(VersionKind what, std::uint64_t version, std::span<const Change> changes);
   StoredCatalogPointer catalog() const;
   void publish(std::uint64_t version);
   Change change_of(const PutUser& put, const StoredProfile& stored) const;
 
-  // Store_import.cc.
+  // store_writes.cc.
+  struct PlannedWrite;
+  class PlannedGroup;
+  // Stores the writes of a group in one synced write, and answers them.
+  void write(std::span<WriteGroup::Member* const> group);
+  // Check a write against what is stored. Return what it changes, or its result if that is nothing.
+  using Plan = std::variant<PlannedWrite, JobResult>;
+  Plan plan(const PutUser& put, PlannedGroup& group);
+  Plan plan(const DeleteUser& gone, PlannedGroup& group);
+  Plan plan(const PutItem& put, PlannedGroup& group);
+  Plan plan(const DeleteItem& gone, PlannedGroup& group);
+  Plan plan(const AppendEvents& events, PlannedGroup& group);
+  std::optional<StoreFailure> store(PlannedGroup& group);
+  void publish(PlannedGroup& group);
+
+  // store_import.cc.
   void put_items(const Import& rows, std::uint64_t version, CatalogWriter& next) const;
   std::vector<StoredProfile> resolve_users(const Import& rows, const Catalog& catalog) const;
   void store_import(const Import& rows, const StoredCatalog& catalog,
@@ -105,6 +116,9 @@ class RocksFeaturePort final : public FeatureStore {
   StoredCatalogPointer catalog_;
   CatalogsInUse catalogs_in_use_;
   ProfileCache profiles_;
+  WriteGroup write_group_;
 };
+
+Refusal storage_failed(StoreFault fault);
 
 }  // namespace troupe

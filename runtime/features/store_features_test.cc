@@ -3,7 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <mutex>
+#include <set>
 #include <thread>
+#include <vector>
 
 #include "runtime/actor/block_name.h"
 #include "runtime/store/store_check.h"
@@ -333,4 +336,60 @@ TEST_CASE_FIXTURE(Shop, "store features: a write on a nearly full disk is refuse
           "the disk is full: fewer than 1152921504606846976 bytes are free, which the store keeps free");
     CHECK(refusal->expected == "a disk with more than 1152921504606846976 bytes free");
   }
+}
+
+TEST_CASE_FIXTURE(Shop, "store features: writes of many threads have one version each, and none is lost") {
+  constexpr int threads = 16, writes = 8;
+  version(item("a", {1}));
+  std::mutex mutex;
+  std::set<std::uint64_t> profiles, items;
+  const auto note = [&](std::set<std::uint64_t>& versions, const JobResult& result) {
+    const std::lock_guard lock(mutex);
+    REQUIRE(std::holds_alternative<WriteResult>(result));
+    CHECK(versions.insert(std::get<WriteResult>(result).version).second);
+  };
+  {
+    std::vector<std::jthread> all;
+    for (int t = 0; t < threads; ++t)
+      all.emplace_back([&, t] {
+        for (int i = 0; i < writes; ++i) {
+          const std::string own = "u" + std::to_string(t), shared = "s" + std::to_string(i);
+          note(profiles, write(PutUser{0, "t", own, {}, {static_cast<Token>(i + 1)}}));
+          note(profiles, write(AppendEvents{.tenant = "t", .user = shared, .tokens = {5}}));
+          note(items, write(item("i" + std::to_string(t), {static_cast<Token>(i + 1)})));
+        }
+      });
+  }
+  CHECK(profiles.size() == 2 * threads * writes);
+  CHECK(*profiles.rbegin() == 2 * threads * writes);
+  CHECK(*items.rbegin() == threads * writes + 1);
+  const auto check = [&] {
+    CHECK(port->items() == threads + 1);
+    CHECK(port->catalog_version() == "c" + std::to_string(threads * writes + 1));
+    for (int t = 0; t < threads; ++t)
+      CHECK(find("t", "u" + std::to_string(t)).user->tokens == std::vector<Token>{writes});
+    for (int i = 0; i < writes; ++i)
+      CHECK(find("t", "s" + std::to_string(i)).user->events.size() == limits.history_events_max);
+  };
+  check();
+  open(limits);
+  check();
+  CHECK(version(PutUser{0, "t", "ann", {}, {1}}) == 2 * threads * writes + 1);
+}
+
+TEST_CASE_FIXTURE(Shop, "store features: writes of one group that are refused do not fail the others") {
+  open({.vocabulary = 1000, .item_tokens_max = 8, .history_events_max = 5, .items_max = 4});
+  std::atomic<int> put = 0, full = 0;
+  {
+    std::vector<std::jthread> all;
+    for (int t = 0; t < 12; ++t)
+      all.emplace_back([&, t] {
+        const JobResult result = write(item("i" + std::to_string(t), {1}));
+        const auto* refusal = std::get_if<Refusal>(&result);
+        ++(refusal && refusal->code == "catalog_full" ? full : put);
+      });
+  }
+  CHECK(put == 4);
+  CHECK(full == 8);
+  CHECK(port->items() == 4);
 }

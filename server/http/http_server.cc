@@ -20,6 +20,7 @@
 #include "server/formats/word_tokens.h"
 #include "server/http/completions.h"
 #include "server/http/http_server_state.h"
+#include "server/http/unanswered.h"
 #include "server/observability/openapi.h"
 #include "server/observability/page.h"
 
@@ -123,10 +124,6 @@ std::optional<Refusal> reject_if_other_arrangement(Arrangement named, const Mess
                      "\", and the router served " +
                      (served.empty() ? "one without a name" : "\"" + std::string(served) + "\""),
                  "arrangement", "a router that knows arrangements; while a cluster is upgraded, some do not"};
-}
-
-Refusal stopping() {
-  return {RefusalKind::unavailable, "stopping", "the server is stopping", "server", "another server"};
 }
 
 }  // namespace
@@ -295,7 +292,7 @@ void HttpServer::Server::stop() {
   });
   for (auto& [id, left] : std::exchange(waiting, {})) {
     if (left.on_status) left.on_status(std::move(left.statuses));
-    if (left.on_answer) left.on_answer(Answer::of(stopping()));
+    if (left.on_answer) left.on_answer(Answer::of(stopping(left.writes)));
   }
   for (const auto& [connection_id, session] : sessions) {
     session->refusal_timer.cancel();
@@ -331,6 +328,7 @@ void HttpServer::Server::ask_router(Message message, const TraceContext& trace, 
   pauses.asks(tenant);
   waits.tenant = std::move(tenant);
   waits.model = model;
+  waits.writes = is_write(message);
   if (auto* rank = std::get_if<RankRequest>(&message)) {
     if (rank->request_timestamp == 0) rank->request_timestamp = since_1970_s();
     waits.named = rank->arrangement;
@@ -415,11 +413,10 @@ void HttpServer::Server::expire(RequestId id) {
   if (found == waiting.end()) return;
   if (found->second.on_status) return finish_status(id);
   const OnAnswer then = std::move(found->second.on_answer);
-  const std::int64_t us = found->second.us;
+  const Refusal refusal = no_answer(found->second.writes, found->second.us);
   pauses.answered(found->second.tenant);
   waiting.erase(found);
-  then(Answer::of(Refusal{RefusalKind::deadline_exceeded, "no_answer", "the router did not answer in time",
-                          "router", "an answer within " + std::to_string(us / 1000) + " ms"}));
+  then(Answer::of(refusal));
 }
 
 void HttpServer::Server::finish_status(RequestId id) {

@@ -71,6 +71,7 @@ struct HttpServer::Server {
     std::vector<StatusReply> statuses;
     std::size_t asked = 0;  // number of actors asked for their status
     std::int64_t us = 0;    // maximum wait
+    bool writes = false;    // what was asked may be stored although no answer has come
     std::unique_ptr<asio::steady_timer> timer;
   };
 
