@@ -274,6 +274,22 @@ TEST_CASE("router: after its own stall it hears its workers before it judges the
   CHECK(c.core.workers().alive_count({10'000}) == 3);
 }
 
+TEST_CASE("router: a single node does not lose its own worker whose heartbeats wait for a CPU") {
+  RouterConfig config = small_config();
+  config.has_worker = true;
+  RouterBench b(std::move(config));
+  b.probe.start();
+  b.beat(10, 1, beat_of(5));
+  b.send(100, 1, 20'000);
+  CHECK(b.plans() == 1);
+  b.run_until(6'000);  // five heartbeats are missing, and the router's own timers fire
+  CHECK(b.refused().empty());
+  b.execute(6'100, {1, 2});
+  CHECK(b.replies() == 1);
+  b.send(6'200, 2, 20'000);
+  CHECK(b.plans() == 1);
+}
+
 TEST_CASE("suspects: a loss noticed after the request's deadline is no strike") {
   Cluster c;
   c.send_plan(0, 1, 500);

@@ -35,6 +35,8 @@ struct RouterConfig {
   // areas by demand
   bool reports_uses_elsewhere = true;
   std::vector<NodeId> routers;  // other routers of the cluster file
+  bool has_worker = false;      // this process also has the worker of its node, like the next
+  bool has_cache_meta = false;  // and the cache-meta
   bool joined = false;          // this node is not in the cluster file, so it announces itself to the workers
   bool coordinate = false;      // a Coordination answers behind the port; false = the versions never change
   std::string model_version;    // initial model; "" = that of `names`

@@ -24,7 +24,8 @@ WorkerTableConfig worker_table(const RouterConfig& config) {
           .pace = config.pace,
           .window = config.window,
           .pass = config.costs.passes(1),
-          .routing = config.routing};
+          .routing = config.routing,
+          .own = config.has_worker ? config.node : 0};
 }
 
 Duration leader_wait(const RouterConfig& config) {
@@ -57,7 +58,7 @@ RouterCore::RouterCore(RouterConfig config)
       members_({config_.workers, config_.routers, config_.cache_metas}, config_.members_every,
                std::move(config_.members)),
       workers_(worker_table(config_), members_.workers()),
-      leader_(members_.cache_metas(), config_.heartbeat),
+      leader_(members_.cache_metas(), config_.heartbeat, config_.has_cache_meta ? config_.node : 0),
       versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
       share_(versions_, workers_),
       availability_({config_.features, leader_wait(config_)}, versions_, workers_, leader_),

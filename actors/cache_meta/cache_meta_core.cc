@@ -35,6 +35,7 @@ FollowConfig follow_config(const CacheMetaConfig& c, const std::vector<NodeId>& 
           .silent_after = {3 * c.heartbeat.us},
           .forget_after = c.silent_keep,
           .inventory_retry = c.inventory_retry,
+          .own = c.has_worker ? c.node : 0,
           .joined_later = c.joined};
 }
 

@@ -36,6 +36,7 @@ struct CacheMetaConfig {
   // From the cluster's file; routers and workers get LeaderBeat.
   std::vector<NodeId> routers{1};
   ModelActorIds actor_ids;  // where routers of several models are
+  bool has_worker = false;  // this process also has the worker of its node
   bool joined = false;      // true if this node is missing in the cluster file that others read
   // Maximum number of holdings. A block counts once for each node that holds it.
   std::size_t index_blocks_max = 4'000'000;

@@ -228,7 +228,7 @@ void FollowedWorkers::shift_silence(Duration stall) {
 void FollowedWorkers::on_tick(Instant now, Effects& effects) {
   index_.sweep(config_.swept_per_tick);
   for (auto& [node, worker] : workers_) {
-    const Duration silent = now - worker.heard;
+    const Duration silent = node == config_.own ? Duration{} : now - worker.heard;
     index_.set_named(node, !worker.lost && silent <= config_.silent_after);
     if (silent > config_.forget_after) forget(node, worker);
     if (silent > config_.forget_after && !config_.joined_later) continue;

@@ -31,6 +31,7 @@ struct FollowConfig {
   Duration silent_after{600'000};
   Duration forget_after{30'000'000};  // silence after which a worker's holdings are forgotten
   Duration inventory_retry{400'000};  // an unanswered request is repeated after this long
+  NodeId own = 0;  // worker in this process, which does not fall silent while the process lives; 0 = none
   // True if this node joined the cluster: workers do not know it and report only after they are
   // asked.
   bool joined_later = false;

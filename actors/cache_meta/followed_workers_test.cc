@@ -26,11 +26,13 @@ struct Bench {
   std::size_t early_max = 0;
   std::size_t swept = 100;
   bool joined_later = false;
+  NodeId own = 0;
   BlockIndex index{holdings_max};
   FollowedWorkers workers{{.nodes = {1, 2},
                            .silent_after = {300},
                            .forget_after = {5'000},
                            .inventory_retry = {200},
+                           .own = own,
                            .joined_later = joined_later,
                            .removals_max = 4,
                            .gap_after = {50},
@@ -343,6 +345,15 @@ TEST_CASE(
   CHECK(b.workers.syncing() == 0);  // node 2 is not asked any more either
   b.changes(6'000, 5, 6);
   CHECK(b.asked == Requests{{5, 0}});
+}
+
+TEST_CASE("followed workers: the worker of this process stays named however long it is silent") {
+  Bench b{.own = 1};
+  b.follow();
+  for (std::int64_t us = 300; us < 20'000; us += 100) b.tick(us);
+  CHECK(!holders(b.index, name(1), {}, 0, 1).empty());
+  CHECK(b.workers.capacity(1) != nullptr);
+  CHECK(b.workers.capacity(2) == nullptr);
 }
 
 TEST_CASE(

@@ -132,6 +132,8 @@ router::RouterConfig router_config(const ServedModel& model, const NodeRoles& pl
   const RouterSettings& settings = config.router;
   router::RouterConfig c;
   c.node = place.node;
+  c.has_worker = place.worker;
+  c.has_cache_meta = place.cache_meta;
   c.cache_metas = place.cache_metas;
   c.workers = place.workers;
   c.joined = place.joined;
@@ -192,6 +194,7 @@ router::RouterConfig router_config(const ServedModel& model, const NodeRoles& pl
 actors::CacheMetaConfig cache_meta_config(const Config& config, const NodeRoles& place) {
   actors::CacheMetaConfig c;
   c.node = place.node;
+  c.has_worker = place.worker;
   c.kv_nodes = place.workers;
   c.routers = place.routers;
   c.joined = place.joined;

@@ -493,6 +493,10 @@ TEST_CASE("core configs: every setting of a core reaches its own field, and ever
   }
   using Nodes = std::vector<NodeId>;
   CHECK(cores.router.node == 2);
+  CHECK(cores.router.has_worker);
+  CHECK(cores.router.has_cache_meta);
+  CHECK(cores.cache_meta.has_worker);
+  CHECK_FALSE(deploy::router_config(model, {.worker = false}).has_worker);
   CHECK(cores.router.routers == Nodes{1});
   CHECK(cores.router.cache_metas == Nodes{3, 4});
   CHECK(cores.router.workers == Nodes{2, 5});

@@ -13,8 +13,9 @@ namespace troupe::router {
 
 class LeaderView {
  public:
-  LeaderView(std::vector<NodeId> cache_metas, Duration heartbeat)
-      : cache_metas_(std::move(cache_metas)), silence_{heartbeat.us * 3} {
+  // `own`: the cache-meta in the router's own process, 0 = none. It does not fall silent (WorkerTableConfig).
+  LeaderView(std::vector<NodeId> cache_metas, Duration heartbeat, NodeId own = 0)
+      : cache_metas_(std::move(cache_metas)), silence_{heartbeat.us * 3}, own_(own) {
     if (cache_metas_.size() == 1) node_ = cache_metas_[0];
   }
 
@@ -34,7 +35,9 @@ class LeaderView {
     if (node == node_) node_ = 0;
   }
 
-  NodeId leader(Instant now) const { return now < heard_ + silence_ ? node_ : 0; }  // 0 = none
+  NodeId leader(Instant now) const {  // 0 = none
+    return now < heard_ + silence_ || node_ == own_ ? node_ : 0;
+  }
   // Returns the receivers of messages that must not be missed: the leader, or all cache-metas if no
   // leader is known.
   std::vector<NodeId> leader_or_all(Instant now) const {
@@ -45,6 +48,7 @@ class LeaderView {
  private:
   std::vector<NodeId> cache_metas_;
   Duration silence_;
+  NodeId own_;
   NodeId node_ = 0;
   std::uint64_t token_ = 0;
   Instant heard_;

@@ -15,6 +15,17 @@ TEST_CASE("leader view: a single cache-meta leads at once, but not after three s
   CHECK(view.leader({1'699}) == 4);
 }
 
+TEST_CASE("leader view: the cache-meta in the router's process does not fall silent, but may be replaced") {
+  LeaderView view({4, 5}, {100}, 4);
+  view.start({0});
+  CHECK(view.leader({0}) == 0);
+  view.hear({1}, 4, 7);
+  CHECK(view.leader({5'000'000}) == 4);
+  view.hear({5'000'000}, 5, 8);
+  CHECK(view.leader({5'000'001}) == 5);
+  CHECK(view.leader({5'000'100}) == 0);
+}
+
 TEST_CASE("leader view: none of several leads before its first beat, and important messages go to all") {
   LeaderView view({4, 5}, {100});
   view.start({0});

@@ -112,7 +112,9 @@ std::vector<NodeId> WorkerTable::tick(Instant now) {
 
 // ---- what is known ----
 
-bool WorkerTable::alive(Instant now, const Row& row) const { return !row.lost && now < row.heard + silence_; }
+bool WorkerTable::alive(Instant now, const Row& row) const {
+  return !row.lost && (row.node == config_.own || now < row.heard + silence_);
+}
 
 // Adds one heartbeat for each period since the last one, and one more for clock differences.
 std::uint64_t WorkerTable::proof_of_life(Instant now, NodeId node) const {

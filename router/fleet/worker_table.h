@@ -45,6 +45,9 @@ struct WorkerTableConfig {
   // maximum heartbeats between probes of a worker that stays slow; starts at 1
   std::uint32_t probe_gap_max = 8;
   Routing routing;
+  // The worker in the router's own process; 0 = none. It lives as long as the router does: its silence only
+  // says that the process has too little CPU.
+  NodeId own = 0;
 };
 
 // Accounts for one plan that was sent. It is given back when the plan ends.

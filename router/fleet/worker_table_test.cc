@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -86,6 +87,22 @@ TEST_CASE("worker table: a worker is not silent during the router's own stall") 
   CHECK(table.tick({10'000}).empty());
   hear(table, {10'000}, 1, heartbeat());
   CHECK(table.tick({12'000}) == std::vector<NodeId>{2});
+}
+
+TEST_CASE("worker table: the worker in the router's process does not fall silent, others do") {
+  WorkerTable table({.heartbeat = {beat_us}, .pace = {10}, .allowance = {0}, .own = 1}, {1, 2});
+  table.start({0});
+  hear(table, {100}, 1, heartbeat());
+  hear(table, {100}, 2, heartbeat());
+  // The router runs all the time, so it has no stall to forgive; the worker's heartbeat waits for a CPU.
+  for (std::int64_t us = 200; us < 5'000; us += 400) {
+    const auto silent = table.tick({us});
+    CHECK(std::ranges::find(silent, 1) == silent.end());
+  }
+  CHECK(table.usable({5'000'000}, 1, "m"));
+  CHECK_FALSE(table.usable({5'000'000}, 2, "m"));
+  CHECK(table.lose(1));
+  CHECK_FALSE(table.usable({5'000'000}, 1, "m"));
 }
 
 TEST_CASE("worker table: a worker with an overdue heartbeat comes last, until the next heartbeat") {
