@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/actor/message_id.h"
+
 namespace troupe::router {
 
 bool EarlyRequests::keep(Instant now, Received& received) {
@@ -25,6 +27,12 @@ std::optional<Received> EarlyRequests::take(Instant now) {
       },
       static_cast<AnyMessage&>(received.message));
   return received;
+}
+
+bool EarlyRequests::cancel(Address from, RequestId id) {
+  return std::erase_if(kept_, [&](const EarlyRequest& early) {
+           return early.received.from == from && id_of(early.received.message) == id;
+         }) > 0;
 }
 
 }  // namespace troupe::router

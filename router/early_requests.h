@@ -20,6 +20,8 @@ class EarlyRequests {
   bool keep(Instant now, Received& received);
   // Returns the oldest request if it is to be handled now. Its budget is what is left of it.
   std::optional<Received> take(Instant now);
+  // Drops the request of a client that has gone. Returns false if it is not kept here.
+  bool cancel(Address from, RequestId id);
   std::size_t size() const { return kept_.size(); }
 
  private:

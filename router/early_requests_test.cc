@@ -48,6 +48,17 @@ TEST_CASE("early requests: once the versions are known, all that were kept are d
   CHECK(b.take(200).first == 0);
 }
 
+TEST_CASE("early requests: the request of a client that has gone is dropped") {
+  Bench b;
+  CHECK(b.keep(0, 1));
+  CHECK(b.keep(0, 2));
+  CHECK_FALSE(b.early.cancel({2, Role::server}, 1));
+  CHECK(b.early.cancel({1, Role::server}, 1));
+  CHECK_FALSE(b.early.cancel({1, Role::server}, 1));
+  b.know();
+  CHECK(b.take(200).first == 2);
+}
+
 TEST_CASE("early requests: once the router drains nothing is kept, and what was kept is due") {
   Bench b;
   CHECK(b.keep(0, 1, 20'000));

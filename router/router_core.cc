@@ -156,6 +156,8 @@ void RouterCore::on_message(Step step, Address from, Message&& message) {
     stored_data_.on_read(step, from, std::move(*get_user));
   } else if (auto* get_item = std::get_if<GetItem>(&message)) {
     stored_data_.on_read(step, from, std::move(*get_item));
+  } else if (const auto* cancel = std::get_if<Cancel>(&message)) {
+    on_cancel(step, from, cancel->id);
   } else if (const auto* reload = std::get_if<Reload>(&message)) {
     reloads_.on_reload(step, from, *reload);
   } else if (auto* replay = std::get_if<ReplayRequest>(&message)) {
@@ -165,6 +167,12 @@ void RouterCore::on_message(Step step, Address from, Message&& message) {
   } else {
     on_news(step, from, std::move(message));
   }
+}
+
+// A client has gone. Nothing is begun for it; a request that had its outcome, or has not come, is ignored.
+void RouterCore::on_cancel(Step step, Address from, RequestId id) {
+  if (early_.cancel(from, id) || stored_data_.cancel(step, from, id)) return;
+  if (Flight* flight = flights_.find(from, id)) attempts_.cancel(step, *flight);
 }
 
 // News of the cluster, and the operator's drain and status.

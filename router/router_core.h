@@ -76,6 +76,7 @@ class RouterCore final : public Core {
 
  private:
   void on_message(Step step, Address from, Message&& message);
+  void on_cancel(Step step, Address from, RequestId id);
   void on_news(Step step, Address from, Message&& message);
   void on_timer(Step step, std::uint64_t timer);
   void on_flight_timer(Step step, Flight& flight, std::uint64_t timer);

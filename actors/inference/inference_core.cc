@@ -61,6 +61,7 @@ void InferenceCore::on_message(Instant now, Address from, Message&& message, Eff
     return lent_pages_.on_lend(*lend, effects);
   if (const auto* versions = std::get_if<Versions>(&message); versions && from.role == Role::router)
     return on_versions(now, from, *versions, effects);
+  if (const auto* cancel = std::get_if<Cancel>(&message)) return on_cancel(from, *cancel, effects);
   if (const auto* drain = std::get_if<Drain>(&message)) return on_drain(now, from, *drain, effects);
   if (const auto* request = std::get_if<StatusRequest>(&message))
     return effects.send(from, status(now, request->id));
@@ -127,6 +128,12 @@ std::optional<Refusal> InferenceCore::validate_plan(Instant now, const Execute& 
   if (schedule_.waiting(background).plans >= queue_max) return queue_full(queue_max);
   if (!background && schedule_.cannot_finish(execute, batches_)) return no_time(execute.budget_us);
   return std::nullopt;
+}
+
+// Plans that run already run to their end.
+void InferenceCore::on_cancel(Address from, const Cancel& cancel, Effects& effects) {
+  Task* const task = tasks_.find(from, cancel.id);
+  if (task && task->state != Task::State::running) refuse(*task, client_gone(), effects);
 }
 
 // ---- a plan acquires its blocks ----

@@ -70,6 +70,7 @@ class InferenceCore final : public Core {
   void on_batch_done(Instant now, JobDone&& done, Effects& effects);
   void on_batch_failed(Instant now, const RunningBatch& batch, const Refusal& refusal, Effects& effects);
   void finish(Task& task, BatchReply&& reply, std::int64_t compute_us, Effects& effects);
+  void on_cancel(Address from, const Cancel& cancel, Effects& effects);
   void refuse(Task& task, Refusal refusal, Effects& effects);
   void drop(std::span<Task* const> tasks, Effects& effects);
 

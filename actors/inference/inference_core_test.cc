@@ -179,6 +179,30 @@ TEST_CASE("inference worker: a plan whose deadline has passed is refused before 
   CHECK(b.probe.sent<Refused>().at(0).refusal.code == "deadline_exceeded");
 }
 
+TEST_CASE("inference worker: a plan whose client has gone does not begin; one that runs is answered") {
+  Bench b;
+  b.plain(0, 1);
+  const auto running = b.job();
+  b.plain(1, 2);
+  b.execute(2, 3, {block(1)});  // waits for its blocks
+  const RequestId acquiring = b.probe.sent<AcquireBlocks>().at(0).id;
+  for (const RequestId id : {1, 2, 3})
+    b.probe.receive(3, {2, Role::router}, Cancel{id});  // of another router
+  CHECK(b.probe.effects.list.empty());
+  b.probe.receive(4, router, Cancel{1});
+  CHECK(b.probe.effects.list.empty());
+  b.probe.receive(4, router, Cancel{2});
+  CHECK(b.probe.sent<Refused>().at(0).id == 2);
+  CHECK(b.probe.sent<Refused>().at(0).refusal.code == "client_gone");
+  b.probe.receive(4, router, Cancel{3});
+  CHECK(b.probe.sent<Refused>().at(0).id == 3);
+  CHECK(b.probe.sent<ReleaseBlocks>().at(0).id == acquiring);
+  b.run(5, running);
+  CHECK(b.probe.sent<Executed>().size() == 1);
+  CHECK(b.probe.started<RunBatch>().empty());
+  CHECK(b.core.check_bounds() == "");
+}
+
 TEST_CASE("inference worker: a plan past its deadline does not run even if its timer is late") {
   Bench b;
   b.plain(0, 1);

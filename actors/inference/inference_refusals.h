@@ -14,6 +14,11 @@ inline Refusal too_late() {
           "inference worker", "a larger budget or less load"};
 }
 
+inline Refusal client_gone() {
+  return {RefusalKind::unavailable, "client_gone", "the client has closed its connection", "inference worker",
+          "a client that waits for the answer"};
+}
+
 inline Refusal queue_full(std::uint32_t queue_max) {
   return {RefusalKind::unavailable, "overloaded", std::to_string(queue_max) + " plans are waiting",
           "inference worker", "a retry after a pause"};

@@ -45,6 +45,11 @@ Task* TaskTable::find(Serial serial) {
   return at == tasks_.end() ? nullptr : &at->second;
 }
 
+Task* TaskTable::find(Address from, RequestId id) {
+  const auto at = serials_.find({from, id});
+  return at == serials_.end() ? nullptr : find(at->second);
+}
+
 std::vector<Task*> TaskTable::waiting(const std::function<bool(const Task&)>& matches) {
   std::vector<Task*> found;
   for (auto& [serial, task] : tasks_)

@@ -25,6 +25,7 @@ class TaskTable {
   // Refuses a plan that was not accepted.
   void refuse_new(Address from, RequestId id, Refusal refusal, Effects& effects);
   Task* find(Serial serial);  // null: not here
+  Task* find(Address from, RequestId id);
   // Returns the matching tasks that do not run, in order of arrival.
   std::vector<Task*> waiting(const std::function<bool(const Task&)>& matches);
 

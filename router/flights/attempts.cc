@@ -155,6 +155,14 @@ void Attempts::reconsider(Step step, Flight& flight) {
   execute(step, flight);
 }
 
+void Attempts::cancel(Step step, Flight& flight) {
+  if (!flight.has_open_attempt()) return flights_.refuse(step, flight, client_gone());
+  if (std::exchange(flight.abandoned, true)) return;
+  for (const Attempt& attempt : flight.attempts)
+    if (attempt.open())
+      step.effects.send({attempt.ticket.node, Role::inference_worker}, Cancel{flight.serial});
+}
+
 void Attempts::time_out(Step step, Flight& flight) {
   for (Attempt& attempt : flight.attempts) {
     if (attempt.state != Attempt::State::waiting || step.now < attempt.late_at) continue;
@@ -169,6 +177,7 @@ void Attempts::time_out(Step step, Flight& flight) {
 // Returns false if no worker is left or the request may not be tried again. Returns true also if
 // the retry has to wait.
 bool Attempts::retry(Step step, Flight& flight, bool free, const Refusal& refusal) {
+  if (flight.abandoned) return false;
   if (flight.attempts.size() >= sends_max) return false;
   if (!free && flight.paid >= attempts_max_) return false;
   const auto option = choose_worker(step, flight);
@@ -296,6 +305,7 @@ void Attempts::fail(Step step, Flight& flight, Attempt& attempt, const Refusal& 
   attempt.state = Attempt::State::over;
   flights_.parked().wake();
   if (was_late && flight.has_open_attempt()) return;
+  if (flight.abandoned && !flight.has_open_attempt()) return flights_.refuse(step, flight, client_gone());
   if (flight.drop_prototypes()) flights_.renumber(step, flight);
   if (flight.attempts.empty()) return execute(step, flight);
   if (retry(step, flight, free, refusal) || flight.has_open_attempt()) return;

@@ -60,6 +60,9 @@ class Attempts {
   void hear_alive(Instant now, NodeId node, Incarnation process, std::uint64_t sequence);
   void hear(Instant now, const Suspect& suspect);
   void follow(std::span<const NodeId> workers) { sender_.follow(workers); }
+  // Ends the flight of a client that has gone. One that is at workers ends with its attempts there, so that
+  // a loss is still counted against it; they are told not to begin it.
+  void cancel(Step step, Flight& flight);
   // Records that a worker was lost while it computed a request of this content in the background.
   void strike(Step step, std::uint64_t fingerprint, const Loss& loss);
   bool is_suspect(Instant now, std::uint64_t fingerprint) const {

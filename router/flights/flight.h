@@ -75,6 +75,7 @@ struct Flight {
   Instant stage_began;
   std::unique_ptr<Request> request;
   bool pinned_again = false;
+  bool abandoned = false;         // its client has gone: it ends with its open attempts
   bool failed_on_device = false;  // if true, every later attempt runs alone
   std::uint64_t fingerprint = 0;  // known once the features are read
   std::vector<NodeId> workers;    // candidates at admission; the home comes first

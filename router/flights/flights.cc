@@ -26,6 +26,13 @@ Flight* Flights::find(Flight::Serial serial) {
   return at != flights_.end() ? &at->second : nullptr;
 }
 
+Flight* Flights::find(Address from, RequestId id) {
+  const auto at = std::ranges::find_if(flights_, [&](const auto& entry) {
+    return entry.second.origin.from == from && entry.second.origin.id == id;
+  });
+  return at != flights_.end() ? &at->second : nullptr;
+}
+
 void Flights::renumber(Step step, Flight& flight) {
   TROUPE_CHECK(!flight.queued && !flight.has_open_attempt(), "nobody else knows the flight by its serial");
   parked_.remove(flight.serial);

@@ -22,6 +22,7 @@ class Flights {
   // Adds an admitted flight and sets the timer of its deadline.
   Flight& add(Step step, Flight flight);
   Flight* find(Flight::Serial serial);  // null = it has ended
+  Flight* find(Address from, RequestId id);
   // Gives the flight a new serial, because a worker ignores one that it has refused. It must not be queued,
   // and has no open attempt.
   void renumber(Step step, Flight& flight);

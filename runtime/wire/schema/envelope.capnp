@@ -66,5 +66,6 @@ struct Envelope {
     itemReply @44 :Serving.ItemReply;
     replayRequest @45 :Serving.ReplayRequest;
     replayReply @46 :Serving.ReplayReply;
+    cancel @47 :Serving.Cancel;
   }
 }

@@ -5,11 +5,11 @@
 # Who talks to whom
 #   HTTP server → router       RankRequest, ScoreRequest, GenerateRequest, CompleteRequest,
 #                              PutUser, AppendEvents, GetUser, DeleteUser, PutItem, GetItem,
-#                              DeleteItem, Reload, ReplayRequest
+#                              DeleteItem, Reload, ReplayRequest; Cancel of one of them
 #   router → HTTP server       RankReply, ScoreReply, GenerateReply, CompleteReply, Stored,
 #                              Appended, UserReply, ItemReply, ReplayReply, or Refused instead of
 #                              any of them
-#   router → inference worker  Execute, answered by Executed or Refused
+#   router → inference worker  Execute, answered by Executed or Refused; Cancel of one
 #
 # Order: none is assumed. An answer carries the `id` of its request, which the sender of the request
 # chose. A request may arrive twice; an answer may be late, come twice or never. The sender gives up
@@ -465,6 +465,13 @@ struct Reload {
   catalogVersion @2 :Text $Json.name("catalog");  # "" keeps the present one
   share @3 :Float64 = 1;
   # Share of users that get the model, 0 to 1; below 1 the present model keeps serving the others.
+}
+
+struct Cancel {
+  # HTTP server → router, router → inference worker. Nobody waits for the answer to the sender's
+  # request `id`: it is dropped unless it has begun. Answered by nothing; the request keeps its one
+  # outcome, which its sender ignores.
+  id @0 :RequestId;
 }
 
 struct Stored {
