@@ -231,6 +231,8 @@ constexpr MetricRow rows[] = {
      "(http.memory_max)."},
     {http_evicted, counter, "troupe_http_connections_evicted_total", "",
      "HTTP connections closed to free a connection slot or memory for others."},
+    {http_abandoned, counter, "troupe_http_requests_abandoned_total", "",
+     "HTTP requests whose client closed its connection before the answer. They are not begun."},
     {http_accept_failed, counter, "troupe_http_accept_failed_total", "",
      "HTTP connections that could not be accepted, most likely because the limit of open files is reached."},
     {log_lines_dropped, counter, "troupe_log_lines_dropped_total", "",

@@ -137,6 +137,7 @@ enum class Metric : std::uint16_t {
   http_connections,
   http_kept_bytes,
   http_evicted,
+  http_abandoned,
   http_accept_failed,
   log_lines_dropped,
   spans_exported,

@@ -123,6 +123,7 @@ bool is_of_model(Metric metric) {
     case http_connections:
     case http_kept_bytes:
     case http_evicted:
+    case http_abandoned:
     case http_accept_failed:
     case log_lines_dropped:
     case count_:

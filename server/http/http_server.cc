@@ -44,6 +44,9 @@ ConnectionLimits connection_limits(const HttpServerConfig& config) {
           std::max<std::size_t>(config.memory_bytes_max, one_request)};
 }
 
+constexpr std::size_t bodies_waiting_max = 256;  // for a thread that reads them
+unsigned reader_threads() { return std::clamp(std::thread::hardware_concurrency() / 4, 1U, 4U); }
+
 Origin origin_of(const asio::ip::address& address) {
   if (address.is_v4()) return server::origin_of(address.to_v4().to_bytes());
   return server::origin_of(address.to_v6().to_bytes());
@@ -203,7 +206,9 @@ HttpServer::Server::Server(HttpServerConfig c, Post p, MetricRegistry& m, LogSin
       last_id(config.last_id),
       drawn((std::uint64_t{std::random_device{}()} << 32) | std::random_device{}()),
       acceptor(io),
-      pause(io) {}
+      client_watch(io),
+      pause(io),
+      readers(reader_threads(), bodies_waiting_max) {}
 
 void HttpServer::Server::bind() {
   const std::string where = config.address + ":" + std::to_string(config.port);
@@ -286,6 +291,7 @@ void HttpServer::Server::close_connection(ConnectionLimiter::ConnectionId connec
 void HttpServer::Server::stop() {
   closing = true;
   acceptor.close();
+  client_watch.cancel();
   pause.expires_after(microseconds(farewell_us_max));
   pause.async_wait([this](beast::error_code) {
     for (const auto& [connection_id, session] : sessions) session->stream.close();

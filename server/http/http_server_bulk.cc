@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "server/formats/bulk_results.h"
@@ -22,7 +24,8 @@ constexpr std::size_t framing_bytes = 32;  // of a chunk, and of the body's end
 }  // namespace
 
 std::size_t HttpServer::Session::Bulk::held_bytes() const {
-  std::size_t bytes = out.capacity() + later.capacity();
+  std::size_t bytes = out.capacity() + read_bytes;
+  for (const std::string& line : later) bytes += line.capacity();
   for (const LineResult& result : results) bytes += result.text.capacity() + result.expected_bytes;
   return bytes;
 }
@@ -62,68 +65,114 @@ std::optional<Refusal> HttpServer::Session::reject_if_key_is_gone() {
                                     limits_of(nullptr));
 }
 
-// Sends the available lines to the actors, up to the limit. Stops before a line that changes what
-// another current line changes.
+// Lines that are routed together, and what came of the first of them.
+struct HttpServer::Session::Batch {
+  std::vector<std::string> lines;
+  std::vector<RoutedBody> routed;
+};
+
+// Sends the available lines to the actors, up to the limits.
 void HttpServer::Session::next_lines() {
   const std::string_view bytes(static_cast<const char*>(buffer.data().data()), buffer.size());
   buffer.consume(body->take(bytes));
-  bulk->results.clear(), bulk->subjects.clear();
+  bulk->results.clear();
+  bulk->out = std::string();
   places.mark_serving(connection_id);
   stream.expires_never();
   bulk->refusal = reject_if_key_is_gone();
   if (bulk->refusal) return write_results();
-  bulk->out = std::string();
-  bulk->asks = true;  // answers may come while lines are still read, for example for refused ones
-  while (takes_line() && !server.closing) {
-    std::string line = std::exchange(bulk->later, "");
-    if (line.empty()) line = body->next_line().value_or("");
-    if (line.empty()) break;
-    ask_line(std::move(line));
-    if (!bulk->later.empty()) break;
+  const auto batch = std::make_shared<Batch>();
+  batch->lines = take_lines();
+  bulk->read_bytes = 0;
+  for (const std::string& line : batch->lines) bulk->read_bytes += line.size();
+  if (server.reads_at_once(bulk->read_bytes)) {
+    route_lines(*batch);
+    return ask_lines(*batch);
   }
+  book_bulk();
+  if (server.read_beside([self = shared_from_this(), batch] { self->route_lines(*batch); },
+                         [self = shared_from_this(), batch] { self->ask_lines(*batch); }))
+    return;
+  for (std::size_t i = 0; i < batch->lines.size(); ++i)
+    batch->routed.push_back({too_much_kept(server.config)});
+  ask_lines(*batch);
+}
+
+// Takes at least one line, so that the request goes on: if its result does not fit, it is refused.
+std::vector<std::string> HttpServer::Session::take_lines() {
+  std::vector<std::string> lines;
+  set_bytes(buffer.capacity() + body->held_bytes() + bulk->held_bytes());
+  for (std::size_t bytes = 0; lines.size() < Bulk::lines_at_once && bytes < Bulk::bytes_at_once;) {
+    const bool fits = places.has_free_bytes((lines.size() + 1) * bulk->result_bytes);
+    if (server.closing || (!lines.empty() && !fits)) break;
+    std::string line;
+    if (bulk->later.empty()) {
+      line = body->next_line().value_or("");
+    } else {
+      line = std::move(bulk->later.front());
+      bulk->later.pop_front();
+    }
+    if (line.empty()) break;
+    bytes += line.size();
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+// Stops before a line that changes what a line before it changes: it is routed with the next ones.
+void HttpServer::Session::route_lines(Batch& batch) const {
+  std::set<std::string> subjects;
+  for (const std::string& line : batch.lines) {
+    RoutedBody routed = route_line(line);
+    if (const auto* message = std::get_if<Message>(&routed.route)) {
+      const std::string subject = subject_of(*message);
+      if (!subject.empty() && !subjects.insert(subject).second) return;
+    }
+    batch.routed.push_back(std::move(routed));
+  }
+}
+
+RoutedBody HttpServer::Session::route_line(const std::string& line) const {
+  const HttpServerConfig& config = server.config;
+  HttpRequest request{asked.method, asked.target, line, asked.tenant};
+  auto chosen = choose_model(request, config.models);
+  if (auto* refusal = std::get_if<Refusal>(&chosen)) return {std::move(*refusal)};
+  const ChosenModel& of = std::get<ChosenModel>(chosen);
+  const ServerModel* const model = of.model;
+  if (of.in_body) request.body = of.body;
+  return {server::route_line(bulk->kind, request, limits_of(model), model ? model->text : config.text),
+          model};
+}
+
+void HttpServer::Session::ask_lines(Batch& batch) {
+  if (server.closing) batch.routed.clear();
+  const auto left = batch.lines.begin() + static_cast<std::ptrdiff_t>(batch.routed.size());
+  bulk->later.insert(bulk->later.begin(), std::make_move_iterator(left),
+                     std::make_move_iterator(batch.lines.end()));
+  batch.lines.clear();
+  bulk->read_bytes = 0;
+  bulk->asks = true;  // lines that are refused at once are answered in between
+  for (RoutedBody& routed : batch.routed) ask_line(std::move(routed));
   bulk->asks = false;
   if (bulk->open == 0) write_results();
 }
 
-// The first line is always taken, so that the request goes on. If its result does not fit, it is refused.
-bool HttpServer::Session::takes_line() const {
-  if (bulk->results.empty()) return true;
-  return bulk->results.size() < Bulk::lines_at_once && places.has_free_bytes(bulk->result_bytes);
-}
-
-HttpRoute HttpServer::Session::route_line(const std::string& line, const ServerModel*& model) const {
-  const HttpServerConfig& config = server.config;
-  HttpRequest request{asked.method, asked.target, line, asked.tenant};
-  auto chosen = choose_model(request, config.models);
-  if (auto* refusal = std::get_if<Refusal>(&chosen)) return std::move(*refusal);
-  const ChosenModel& of = std::get<ChosenModel>(chosen);
-  model = of.model;
-  if (of.in_body) request.body = of.body;
-  return server::route_line(bulk->kind, request, limits_of(model), model ? model->text : config.text);
-}
-
-void HttpServer::Session::ask_line(std::string line) {
-  const ServerModel* model = nullptr;
-  HttpRoute routed = route_line(line, model);
-  auto* message = std::get_if<Message>(&routed);
-  if (message) {
-    const std::string subject = subject_of(*message);
-    if (!subject.empty() && !bulk->subjects.insert(subject).second)
-      return void(bulk->later = std::move(line));
-  }
+void HttpServer::Session::ask_line(RoutedBody routed) {
+  auto* message = std::get_if<Message>(&routed.route);
   const std::size_t index = bulk->results.size();
   ++bulk->lines, ++bulk->open;
   bulk->results.push_back({.expected_bytes = bulk->result_bytes});
   book_bulk();
-  if (const auto* refusal = std::get_if<Refusal>(&routed))
+  if (const auto* refusal = std::get_if<Refusal>(&routed.route))
     return line_is_answered(index, Answer::of(*refusal), "");
   auto counts = count();
   if (const auto* refusal = std::get_if<Refusal>(&counts))
     return line_is_answered(index, Answer::of(*refusal), "");
   set_client_request_id(*message, asked.request_id);
-  server.ask_router(std::move(*message), seen.trace, asked.tenant, model,
+  server.ask_router(std::move(*message), seen.trace, asked.tenant, routed.model,
                     [self = shared_from_this(), index, row = std::get<std::string>(std::move(counts))](
                         const Answer& answer) { self->line_is_answered(index, answer, row); });
+  server.watch(server.last_id, connection_id);
 }
 
 void HttpServer::Session::line_is_answered(std::size_t index, const Answer& answer, const std::string& row) {

@@ -5,9 +5,9 @@
 // together with the results that are expected; a line is taken only while they fit. Before each of
 // these steps the key is looked up again if the keys have changed.
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -16,7 +16,7 @@
 namespace troupe::server {
 
 struct HttpServer::Session::Bulk {
-  static constexpr std::size_t lines_at_once = 32;
+  static constexpr std::size_t lines_at_once = 32, bytes_at_once = 256 << 10;
   struct LineResult {
     std::string text;
     std::size_t expected_bytes = 0;  // while the line has no result
@@ -33,10 +33,10 @@ struct HttpServer::Session::Bulk {
   bool asks = false;                    // lines are being sent: more may follow those that are open
   std::size_t result_bytes = 8 << 10;   // expected of the next line's result: the largest so far
   std::vector<LineResult> results;      // of the current lines
-  std::set<std::string> subjects;       // users or items that the current lines change
-  std::string later;                    // line that waits because it changes one of `subjects`
-  std::string out;                      // bytes being written
-  std::size_t bytes = 0;                // written so far, including `out`
+  std::size_t read_bytes = 0;           // of lines that are being read
+  std::deque<std::string> later;  // lines that wait because the first changes what a current one changes
+  std::string out;                // bytes being written
+  std::size_t bytes = 0;          // written so far, including `out`
   std::shared_ptr<const ApiKeys> keys;  // with which the caller was identified last; null = no keys
   std::optional<Refusal> refusal;       // of all further lines: the key is gone, or has fewer rights
   bool begun = false;                   // the response has begun

@@ -83,6 +83,7 @@ void HttpServer::Session::begin() {
 
 void HttpServer::Session::read() {
   asked = {};
+  probed = false;
   key.reset();
   seen = {};
   body.reset();
@@ -251,8 +252,21 @@ void HttpServer::Session::handle() {
   seen.bytes_in = body->text().size();
   places.mark_serving(connection_id);
   stream.expires_never();  // the server's own timer bounds the wait
-  const ServerModel* model = nullptr;
-  HttpRoute routed = route_to(model);
+  if (server.reads_at_once(seen.bytes_in)) return ask(route_body());
+  set_bytes(buffer.capacity() + body->held_bytes());
+  const auto routed = std::make_shared<RoutedBody>();
+  if (!server.read_beside([self = shared_from_this(), routed] { *routed = self->route_body(); },
+                          [self = shared_from_this(), routed] { self->ask(std::move(*routed)); }))
+    write(Answer::of(too_much_kept(server.config)), asked.keep_alive);
+}
+
+void HttpServer::Session::ask(RoutedBody routed_body) {
+  if (server.closing) return stream.close();
+  if (stream.peer() == ClientStream::Peer::gone) {
+    server.metrics.record(Metric::http_abandoned, 1);
+    return stream.close();
+  }
+  auto& [routed, model] = routed_body;
   body.reset();
   // the answer may take a while
   if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();
@@ -273,19 +287,20 @@ void HttpServer::Session::handle() {
   set_client_request_id(message, asked.request_id);
   server.ask_router(std::move(message), seen.trace, asked.tenant, model, then,
                     shaped ? std::move(shaped->body) : decltype(ShapedRequest::body){});
+  server.watch(server.last_id, connection_id);
 }
 
 // Routes the request. With several models, it chooses one and uses its limits and text.
-HttpRoute HttpServer::Session::route_to(const ServerModel*& model) const {
+RoutedBody HttpServer::Session::route_body() const {
   const HttpServerConfig& config = server.config;
   HttpRequest request{asked.method, asked.target,   body->text(),
                       asked.tenant, asked.if_match, asked.if_none_match};
   auto chosen = choose_model(request, config.models);
-  if (auto* refusal = std::get_if<Refusal>(&chosen)) return std::move(*refusal);
+  if (auto* refusal = std::get_if<Refusal>(&chosen)) return {std::move(*refusal)};
   const ChosenModel& of = std::get<ChosenModel>(chosen);
-  model = of.model;
+  const ServerModel* const model = of.model;
   if (of.in_body) request.body = of.body;
-  return route(request, limits_of(model), model ? model->text : config.text);
+  return {route(request, limits_of(model), model ? model->text : config.text), model};
 }
 
 // With keys, the key decides whether versions may be changed.
@@ -324,6 +339,7 @@ void HttpServer::Session::note(const Answer& answer, std::size_t bytes) {
 }
 
 void HttpServer::Session::write(Answer answer, bool keep_alive) {
+  if (writing) return void(held_answer.emplace(std::move(answer), keep_alive));
   end_count();
   head.reset();
   body.reset();

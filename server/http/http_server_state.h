@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/http/body_readers.h"
 #include "server/http/connection_limiter.h"
 #include "server/http/http_head.h"
 #include "server/http/http_server.h"
@@ -56,6 +57,12 @@ struct HttpServer::Answer {
   static Answer of_models(std::span<const StatusReply> routers);
 };
 
+// A body as it was routed, and its model if there are several.
+struct RoutedBody {
+  HttpRoute route = Refusal{};
+  const ServerModel* model = nullptr;
+};
+
 struct HttpServer::Server {
   using OnAnswer = std::function<void(Answer)>;
   using OnStatus = std::function<void(std::vector<StatusReply>)>;
@@ -69,9 +76,10 @@ struct HttpServer::Server {
     Arrangement named = Arrangement::unnamed;  // arrangement that a ranking must have
     OnStatus on_status;                        // called with the status of all actors
     std::vector<StatusReply> statuses;
-    std::size_t asked = 0;  // number of actors asked for their status
-    std::int64_t us = 0;    // maximum wait
-    bool writes = false;    // what was asked may be stored although no answer has come
+    std::size_t asked = 0;                       // number of actors asked for their status
+    std::int64_t us = 0;                         // maximum wait
+    bool writes = false;                         // what was asked may be stored although no answer has come
+    ConnectionLimiter::ConnectionId client = 0;  // connection that waits for the answer; 0 = none is watched
     std::unique_ptr<asio::steady_timer> timer;
   };
 
@@ -94,6 +102,13 @@ struct HttpServer::Server {
                   OnAnswer then, decltype(ShapedRequest::body) shape = {});
   static std::int64_t now_us();
   void ask_status(const std::vector<Address>& actors, OnStatus then);
+  // http_server_clients.cc
+  bool reads_at_once(std::size_t bytes) const;  // false = a body of that size is read on another thread
+  // Runs `read` on another thread and then `then` on this one. Returns false if too many bodies wait.
+  bool read_beside(std::function<void()> read, std::function<void()> then);
+  void watch(RequestId id, ConnectionLimiter::ConnectionId client);
+  void look_at_clients();
+  void cancel(RequestId id);  // nobody waits for its answer any more
   void deliver(const Message& answer);
   static Answer shaped(const Message& answer, std::variant<std::string, Refusal> body);
   void shape_by_versions(const Message& answer, const decltype(ShapedRequest::body)& shape, OnAnswer then);
@@ -130,9 +145,12 @@ struct HttpServer::Server {
   SlowestRequests slowest;
   asio::io_context io{1};  // holds the sessions; members that they use while closing are declared before it
   Tcp::acceptor acceptor;
+  asio::steady_timer client_watch;       // between looks at the clients that wait
+  bool watching = false;                 // the timer above is set
   asio::steady_timer pause;              // between attempts to accept; later the deadline of closing
   std::map<RequestId, Waiting> waiting;  // at most one per connection, and one per call
   std::thread thread;
+  BodyReaders readers;
   std::mutex calls_mutex;  // protects the members below, which all threads use
   std::vector<std::shared_ptr<Call>> calls;
   bool calls_closed = false;
@@ -165,7 +183,10 @@ struct HttpServer::Session : std::enable_shared_from_this<Session> {
   std::optional<Refusal> begin_count();
   void end_count();
   ServerLimits limits_of(const ServerModel* model) const;
-  HttpRoute route_to(const ServerModel*& model) const;
+  RoutedBody route_body() const;  // callable from a reader's thread
+  void ask(RoutedBody routed);
+  bool client_has_gone();
+  void probe();
   // refusal to repeat for a paused tenant without reading the request; null = not paused
   const TenantPauses::StoredRefusal* pause_refusal();
   void refuse_and_close(const Refusal& refusal);
@@ -175,10 +196,13 @@ struct HttpServer::Session : std::enable_shared_from_this<Session> {
   void begin_bulk();
   void next_lines();
   std::optional<Refusal> reject_if_key_is_gone();
-  HttpRoute route_line(const std::string& line, const ServerModel*& model) const;
-  void ask_line(std::string line);
+  struct Batch;
+  std::vector<std::string> take_lines();
+  void route_lines(Batch& batch) const;  // callable from a reader's thread
+  RoutedBody route_line(const std::string& line) const;
+  void ask_lines(Batch& batch);
+  void ask_line(RoutedBody routed);
   void line_is_answered(std::size_t index, const Answer& answer, const std::string& row);
-  bool takes_line() const;
   bool keep_result(std::size_t index, std::string result);  // false = it does not fit, and is not kept
   bool book_bulk();
   void read_lines();
@@ -209,6 +233,9 @@ struct HttpServer::Session : std::enable_shared_from_this<Session> {
   // true until the delayed refusal is sent: the timer may have expired before its handler runs
   bool awaits_refusal = false;
   bool writing = false;
+  bool probed = false;  // an interim response was sent to find out whether the client is gone
+  // answer that waits until the interim response is written, and whether the connection stays
+  std::optional<std::pair<Answer, bool>> held_answer;
   std::unique_ptr<Bulk> bulk;  // set while a request of many lines is served
 };
 

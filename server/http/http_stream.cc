@@ -2,6 +2,8 @@
 // of the server need not know which it is.
 #include "server/http/http_stream.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -76,6 +78,14 @@ void ClientStream::write(asio::const_buffer head, asio::const_buffer rest, Then 
 void ClientStream::shut_down(std::function<void()> then) {
   if (!over_tls()) return then();
   tls_->async_shutdown([then = std::move(then)](Error) { then(); });
+}
+
+ClientStream::Peer ClientStream::peer() {
+  if (!is_open()) return Peer::gone;
+  pollfd look{.fd = below_.plain.socket().native_handle(), .events = POLLRDHUP, .revents = 0};
+  if (::poll(&look, 1, 0) <= 0) return Peer::connected;
+  if ((look.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) return Peer::gone;
+  return (look.revents & POLLRDHUP) != 0 ? Peer::sends_no_more : Peer::connected;
 }
 
 void ClientStream::send_no_more() {

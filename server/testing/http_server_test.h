@@ -54,6 +54,11 @@ class RawClient {
   void connect(std::uint16_t port) { socket_.connect({boost::asio::ip::make_address("127.0.0.1"), port}); }
   void send(const std::string& bytes) { boost::asio::write(socket_, boost::asio::buffer(bytes), error_); }
   void send_no_more() { socket_.shutdown(Tcp::socket::shutdown_send, error_); }
+  void reset() {  // the server sees a broken connection
+    socket_.set_option(boost::asio::socket_base::linger(true, 0));
+    socket_.close();
+  }
+  void close() { socket_.close(); }
   // Returns everything received up to `text`, or until the server closed.
   std::string read_until(const std::string& text) {
     const std::size_t bytes =
@@ -82,6 +87,7 @@ struct Fixture {
   MetricRegistry metrics;
   std::atomic<bool> silent = false, full = false;  // actors never answer; tenants are overloaded
   std::atomic<int> asked = 0;
+  std::atomic<RequestId> last_ranking = 0, cancelled = 0;
   std::mutex logging;
   std::vector<std::string> logged;
   std::string why_not;                        // if set, no actor is ready
@@ -103,6 +109,11 @@ struct Fixture {
     http_server->open();
   }
   void act(Address to, const Message& message) {
+    if (const auto* cancel = std::get_if<Cancel>(&message)) {
+      cancelled = cancel->id;
+      return cancelled.notify_all();
+    }
+    if (const auto* rank = std::get_if<RankRequest>(&message)) last_ranking = rank->id;
     ++asked;
     asked.notify_all();
     const auto* asks = std::get_if<RankRequest>(&message);
