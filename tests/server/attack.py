@@ -17,6 +17,7 @@ import multiprocessing
 import os
 import random
 import re
+import select
 import selectors
 import socket
 import subprocess
@@ -48,10 +49,12 @@ class Wire:
         self.turn = 0
         self.sent, self.began = 0, time.monotonic()
 
-    def connect(self):
+    def connect(self, receive_bytes=0):
         self.turn += 1
         link = socket.socket()
         link.settimeout(2)
+        if receive_bytes:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         try:
             link.bind((self.addresses[self.turn % len(self.addresses)], 0))
             link.connect(self.server)
@@ -159,8 +162,59 @@ def repeated(requests, at_a_time=4):
     return attack
 
 
-def post(target, body, method="POST"):
-    head = f"{method} {target} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
+def unread(count, requests_first, endless_part):
+    """Returns an attack that sends lines without end on `count` connections and never reads the results.
+
+    The requests of `requests_first` are sent once before. `endless_part`: the head and what follows it again
+    and again. A connection that the server has closed is opened anew.
+    """
+
+    def attack(wire, end):
+        links, closed = {}, select.poll()  # what each connection still has to send of a part
+        for request in requests_first:
+            link = wire.connect()
+            if link and wire.send(link, request):
+                link.recv(4096)
+                link.close()
+        while time.monotonic() < end:
+            while len(links) < count:
+                link = wire.connect(receive_bytes=4096)
+                if link is None:
+                    break
+                links[link] = b""
+                wire.send(link, endless_part[0])
+                link.setblocking(False)
+                closed.register(link, select.POLLRDHUP)
+            for link in links:
+                left = links[link] or endless_part[1]
+                try:
+                    links[link] = left[link.send(left) :]
+                except OSError:
+                    links[link] = left  # full, or closed: the poll tells
+            gone = {number for number, _ in closed.poll(50)}
+            for link in [one for one in links if one.fileno() in gone]:
+                closed.unregister(link)
+                del links[link]
+                link.close()
+
+    return attack
+
+
+def unread_rankings(ranking):
+    """Rankings by lines, of a user of the attacker's own tenant."""
+    asked = json.loads(ranking)
+    candidates = asked["candidates"][:300]
+    tenant = "x-troupe-tenant: attacker\r\n"
+    user = json.dumps({"history": candidates[:3]}).encode()
+    put = post("/v1/users/attacker", user, "PUT", tenant)
+    lines = (json.dumps({"user": "attacker", "candidates": candidates}).encode() + b"\n") * 32
+    head = f"POST /v1/rank HTTP/1.1\r\nhost: localhost\r\n{tenant}content-type: application/x-ndjson\r\n"
+    head += "transfer-encoding: chunked\r\n\r\n"
+    return unread(24, [put], (head.encode(), b"%x\r\n" % len(lines) + lines + b"\r\n"))
+
+
+def post(target, body, method="POST", fields=""):
+    head = f"{method} {target} HTTP/1.1\r\nhost: localhost\r\n{fields}content-length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 
@@ -185,7 +239,8 @@ def score(items):
     return post("/v1/score", score_body(items))
 
 
-def attacks():
+def attacks(ranking='{"candidates":[]}'):
+    """Returns the attacks by name. `ranking`: the body of a ranking that the node answers."""
     line = b"POST /v1/rank HTTP/1.1\r\nhost: localhost\r\n"
     chunked = line + b"transfer-encoding: chunked\r\n\r\n"
     half = line + b"content-length: 1000000\r\n\r\n{"
@@ -196,6 +251,14 @@ def attacks():
         post("/v1/rank", b'{"junk":' + many + b"}"),
         post("/v1/users/a", b'{"history":' + many.replace(b"{}", b'""') + b"}", "PUT"),
         post("/v1/score", b'{"query":' + numbers(262_144) + b"}"),
+    ]
+    events = b'{"events":' + many + b"}"
+    double_keys = b'{"events":[{' + b",".join([b'"a":1'] * 100_000) + b"}]}"
+    events_json = [
+        post("/v1/users/x/events", events),
+        post("/v1/users/x/events", double_keys),
+        post("/v1/events", b"".join(b'{"user":"x%d",' % i + events[1:] + b"\n" for i in range(4))),
+        post("/v1/events", b'{"user":"x","events":[{}]}\n' * 30_000),
     ]
     big_score = [score(1024), score(100), score(54), score(30)]  # some of these are admitted
     return {
@@ -208,12 +271,14 @@ def attacks():
         "slow_body": crowd(2_000, half, b" ", 400_000),
         "big_json": repeated(big_json),
         "big_score": repeated(big_score, 2),
+        "events_json": repeated(events_json),
+        "bulk_unread": unread_rankings(ranking),
     }
 
 
-def run_attack(name, server, addresses, rate, seconds):
+def run_attack(name, server, addresses, rate, seconds, ranking):
     os.nice(10)
-    attacks()[name](Wire(server, addresses, rate), time.monotonic() + seconds)
+    attacks(ranking)[name](Wire(server, addresses, rate), time.monotonic() + seconds)
 
 
 # ---- the honest client ----
@@ -456,7 +521,7 @@ def main(argv):
             f"{'after MiB':>9}  exceeded"
         )
         for name in args.attacks.split(","):
-            attack = (name, node.server, args.addresses, args.gbit * 125e6, args.seconds)
+            attack = (name, node.server, args.addresses, args.gbit * 125e6, args.seconds, node.large)
             times, refused, why, most = measure(node, args.seconds, attack)
             time.sleep(1)
             row = {
