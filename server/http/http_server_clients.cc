@@ -29,7 +29,7 @@ bool HttpServer::Server::reads_at_once(std::size_t bytes) const {
   return bytes <= (texts ? text_at_once_max : read_at_once_max);
 }
 
-// What both functions hold is freed on the server's thread. The guard keeps that thread until then.
+// Frees what both functions hold on the server's thread. The guard keeps that thread until then.
 bool HttpServer::Server::read_beside(std::function<void()> read, std::function<void()> then) {
   return readers.run(
       [this, read = std::move(read), then = std::move(then), guard = asio::make_work_guard(io)]() mutable {

@@ -43,7 +43,7 @@ class ClientStream {
   void expires_never() { below_.plain.expires_never(); }
   void close() { below_.plain.close(); }
   bool is_open() { return below_.plain.socket().is_open(); }
-  // What the peer has done, without reading.
+  // State of the peer, as far as it is known without reading.
   enum class Peer : std::uint8_t { connected, sends_no_more, gone };
   Peer peer();
   void send_no_more();

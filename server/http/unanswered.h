@@ -1,6 +1,6 @@
 #pragma once
-// What a client is told whose request has no answer: one that only asked may ask again, one that wrote has to
-// find out whether the write is stored. Pure.
+// Refusals of requests that the router has not answered. A client that only asked may ask again; one that
+// wrote has to find out whether the write is stored. Pure.
 #include <cstdint>
 
 #include "runtime/actor/messages.h"

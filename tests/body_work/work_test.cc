@@ -10,7 +10,7 @@
 #include "server/http/http_routes.h"
 #include "server/http/model_choice.h"
 #include "server/http/request_body.h"
-#include "tests/work/work_count.h"
+#include "tests/body_work/work_count.h"
 
 using namespace troupe;
 using namespace troupe::server;

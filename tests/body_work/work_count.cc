@@ -1,5 +1,5 @@
 // Counts the calls that the compiler puts into every basic block of instrumented code.
-#include "tests/work/work_count.h"
+#include "tests/body_work/work_count.h"
 
 #include <atomic>
 
