@@ -397,7 +397,8 @@ TEST_CASE("readiness: a router reports not ready and the reason: no items, no wo
   b.lose(2'850, 1);
   CHECK(field_of(status(2'860), "not_ready") == "no worker serves model model 1");
   b.probe.receive(2'900, server, Drain{5});
-  CHECK(field_of(b.probe.sent<StatusReply>().at(0), "not_ready") == "it is draining");
+  CHECK(field_of(b.probe.sent<StatusReply>().at(0), "not_ready") ==
+        "it is draining: it accepts no new requests");
 }
 
 TEST_CASE("status: counts writes and reads in flight, and answers") {

@@ -247,6 +247,8 @@ void RouterCore::on_start(Step step) {
     for (const Metric metric :
          {Metric::tenant_requests, Metric::tenant_refused, Metric::tenant_work, Metric::tenant_waiting})
       step.effects.count(metric, 0, name);
+  for (const char* what : {"versions_lost", "versions_unconfirmed"})
+    if (config_.coordinate) step.effects.count(Metric::coordination_losses, 0, what);
   on_beat(step);
 }
 

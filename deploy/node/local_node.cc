@@ -62,10 +62,12 @@ std::unique_ptr<PageArena> make_arena(std::size_t page_bytes, std::size_t pages)
   }
 }
 
-// `damage` gets the error text if the coordination file was set aside.
-std::unique_ptr<Coordination> make_coordination(const Config& config, const NodeRoles& place,
-                                                std::string& damage) {
-  if (!place.is_alone() || !config.cluster.coordination.empty()) return etcd_coordination(config.cluster);
+// `damage` gets the error text if the coordination file was set aside. `on_loss`: etcd has lost data.
+std::unique_ptr<Coordination> make_coordination(
+    const Config& config, const NodeRoles& place, std::string& damage,
+    std::function<void(const std::string& what, const std::string& why)> on_loss) {
+  if (!place.is_alone() || !config.cluster.coordination.empty())
+    return etcd_coordination(config.cluster, std::move(on_loss));
   const std::filesystem::path file = std::filesystem::path(required_data_dir(config.node)) / "coordination";
   try {
     return std::make_unique<FileCoordination>(file);
@@ -106,7 +108,12 @@ LocalNode::LocalNode(Config config, NodeRoles place, MetricRegistry* metrics, co
   open_store(folder);
   if (roles_.worker) open_worker();
   for (const auto& model : models_) model->opened = {};  // a node that is no worker drops the weights
-  coordination_ = make_coordination(config_, roles_, coordination_damage_);
+  coordination_ = make_coordination(
+      config_, roles_, coordination_damage_,
+      [this](const std::string& what, const std::string& why) { report_coordination_loss(what, why); });
+  if (metrics_)
+    for (const char* what : {"emptied", "went_back", "replaced"})
+      metrics_->record(Metric::coordination_losses, 0, what);
   incarnation_ = new_incarnation(*coordination_, roles_);
   if (roles_.worker) open_transport();
   delete_other_records(folder, recorded_models());
@@ -233,6 +240,14 @@ void LocalNode::report_loss(const std::string& what) const {
   const std::vector<LogField> fields{
       {"why", what}, {"expected", "a Redis that keeps acknowledged writes; import the data again"}};
   if (log_) log_(LogLevel::error, "main", "features_lost", fields);
+}
+
+// etcd lost changes that it had acknowledged. Routers write the served versions again.
+void LocalNode::report_coordination_loss(const std::string& what, const std::string& why) const {
+  if (metrics_) metrics_->record(Metric::coordination_losses, 1, what);
+  const std::vector<LogField> fields{
+      {"what", what}, {"why", why}, {"expected", "an etcd that keeps its data; check versions and members"}};
+  if (log_) log_(LogLevel::error, "main", "coordination_lost", fields);
 }
 
 ProfilePointer LocalNode::find_profile(const ServedModel& model, const std::string& tenant,

@@ -53,11 +53,15 @@ ReadMembers members_in(const CoordinationReply& answer) {
 
 }  // namespace
 
-std::unique_ptr<Coordination> etcd_coordination(const ClusterSettings& settings) {
+std::unique_ptr<Coordination> etcd_coordination(
+    const ClusterSettings& settings,
+    std::function<void(const std::string& what, const std::string& why)> on_loss) {
   if (settings.coordination.empty())
     throw ConfigError(
         "cluster.coordination is empty; expected the URLs of etcd, because there are other nodes");
-  return std::make_unique<EtcdCoordination>(etcd_options(settings));
+  EtcdOptions options = etcd_options(settings);
+  options.on_loss = std::move(on_loss);
+  return std::make_unique<EtcdCoordination>(options);
 }
 
 MembersFile kept_members(const Config& config, Incarnation own) {

@@ -23,8 +23,11 @@
 
 namespace troupe::deploy {
 
-// Opens etcd as set by cluster.coordination and cluster.coordination_…. Throws ConfigError.
-std::unique_ptr<Coordination> etcd_coordination(const ClusterSettings& settings);
+// Opens etcd as set by cluster.coordination and cluster.coordination_…. `on_loss`: called when etcd
+// has lost data, as in EtcdOptions. Throws ConfigError.
+std::unique_ptr<Coordination> etcd_coordination(
+    const ClusterSettings& settings,
+    std::function<void(const std::string& what, const std::string& why)> on_loss = {});
 // Returns the copy of the members in the data folder. `own` is this process's incarnation; 0 =
 // unknown.
 MembersFile kept_members(const Config& config, Incarnation own = 0);

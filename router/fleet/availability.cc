@@ -2,6 +2,8 @@
 // accepts requests and reports itself ready.
 #include "router/fleet/availability.h"
 
+#include <utility>
+
 namespace troupe::router {
 
 void Availability::drain(Step step, bool on) {
@@ -11,21 +13,19 @@ void Availability::drain(Step step, bool on) {
 
 std::optional<Refusal> Availability::refusal(Instant now) const {
   if (draining_)
-    return Refusal{RefusalKind::unavailable, "draining", "the router accepts no new requests", "router",
-                   "another router"};
-  if (!versions_.current(now))
-    return Refusal{RefusalKind::unavailable, "starting", "the served versions are not known yet", "router",
-                   "a retry after a pause"};
+    return Refusal{RefusalKind::unavailable, "draining", "it is draining: it accepts no new requests",
+                   "router", "another router"};
+  if (std::string why = versions_.obstacle(now); !why.empty())
+    return Refusal{RefusalKind::unavailable, "starting", std::move(why), "router", "a retry after a pause"};
   return std::nullopt;
 }
 
 // A node that joined is not known to the leader at once; without the index, its requests would
 // recompute blocks that exist.
 std::string Availability::not_ready_reason(Instant now) const {
-  if (draining_) return "it is draining";
-  if (!versions_.known()) return "the served versions are not known yet";
+  if (const auto refused = refusal(now)) return refused->what;
   const std::string& model = versions_.versions().model_version;
-  if (!workers_.any_has(model)) return "no worker serves model " + model;
+  if (!workers_.any_has(model) || !workers_.any_usable(now, model)) return "no worker serves model " + model;
   if (leader_.leader(now) == 0 && now < began_ + leader_wait_)
     return "the leading cache-meta is not known yet";
   return features_.obstacle();

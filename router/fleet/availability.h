@@ -1,7 +1,8 @@
 #pragma once
 // Says whether this router accepts new requests, and whether it is ready for them. It refuses them
-// while an operator drains it and while the served versions are unknown. Readiness is stricter:
-// load balancers learn from it before clients do.
+// while an operator drains it and while the served versions are unknown. A router that refuses is
+// not ready, for the same reason. Readiness is stricter: load balancers learn from it before
+// clients do.
 #include <optional>
 #include <string>
 
@@ -39,7 +40,7 @@ class Availability {
   bool draining() const { return draining_; }
   // Returns true while requests have to wait for the served versions.
   bool is_starting(Instant now) const { return !draining_ && !versions_.current(now); }
-  // Returns why a new request is refused, if so.
+  // Returns why a new request is refused, if so. Admission and readiness both ask this.
   std::optional<Refusal> refusal(Instant now) const;
   std::string not_ready_reason(Instant now) const;  // "" = ready
 

@@ -21,6 +21,10 @@ std::optional<std::uint32_t> parse_share(std::string_view text) {
   return share;
 }
 
+// Heartbeats for which routers that know a newer epoch may write it again, before others write theirs.
+constexpr std::int64_t rumour_beats = 2;
+constexpr std::int64_t rumour_beats_max = 3;  // for which requests are pinned in spite of a rumour
+
 bool announces_same(const Versions& a, const Versions& b) {
   return a.next_model == b.next_model && a.next_catalog == b.next_catalog && a.next_share == b.next_share;
 }
@@ -64,10 +68,26 @@ void VersionKeeper::hear(Instant now, const Versions& heard, const WorkerTable& 
   if (now_.epoch >= heard_epoch_) behind_since_.reset();
 }
 
+std::string VersionKeeper::obstacle(Instant now) const {
+  if (!coordinate_) return "";
+  std::string why;
+  if (now_.epoch == 0) {
+    why = "the served versions are not known yet";
+  } else if (behind_since_ && now.us - behind_since_->us > rumour_beats_max * heartbeat_.us) {
+    why = "workers follow versions of epoch " + std::to_string(heard_epoch_) + ", newer than epoch " +
+          std::to_string(now_.epoch) + " known here";
+  } else {
+    return "";
+  }
+  return away_why_.empty() ? why : why + "; the coordination store: " + away_why_;
+}
+
+// An epoch that a read has disproved is no reason to refuse requests, but the key is written again
+// until all nodes follow it.
 void VersionKeeper::rumour(Step step, std::uint64_t epoch, const WorkerTable& workers) {
-  if (!coordinate_ || epoch <= now_.epoch) return;
+  if (!coordinate_ || epoch <= now_.epoch || epoch > RaiseRevisions::above_max) return;
   heard_epoch_ = std::max(heard_epoch_, epoch);
-  if (!behind_since_) behind_since_ = step.now;
+  if (!behind_since_ && epoch > disproved_epoch_) behind_since_ = step.now;
   if (rumour_read_ && step.now < *rumour_read_ + heartbeat_) return;
   rumour_read_ = step.now;
   tick(step, workers);
@@ -80,8 +100,28 @@ void VersionKeeper::tick(Step step, const WorkerTable& workers) {
 }
 
 void VersionKeeper::ask_key(Step step) {
-  question_ = Question::read;
-  step.effects.start(job_ = step.next_id++, Coordinate{ReadKey{std::string(versions_key)}});
+  start(step, Question::read, Coordinate{ReadKey{std::string(versions_key)}});
+}
+
+void VersionKeeper::start(Step step, Question question, Job work) {
+  question_ = question;
+  asked_at_ = step.now;
+  epoch_when_asked_ = now_.epoch;
+  heard_when_asked_ = heard_epoch_;
+  step.effects.start(job_ = step.next_id++, std::move(work));
+}
+
+// Logs each episode in which the Coordination does not answer once.
+void VersionKeeper::note_answer(Step step, bool answered, const JobResult& result) {
+  const auto* refusal = std::get_if<Refusal>(&result);
+  const std::string why = answered ? "" : refusal ? refusal->what : "no answer";
+  if (why.empty() != away_why_.empty()) {
+    if (why.empty()) step.effects.log(LogLevel::info, "coordination_available");
+    if (!why.empty())
+      step.effects.log(LogLevel::warning, "coordination_unavailable",
+                       {{"why", why}, {"where", refusal ? refusal->where : ""}});
+  }
+  away_why_ = why;
 }
 
 VersionKeeper::Answer VersionKeeper::on_done(Step step, std::uint64_t job, const JobResult& result,
@@ -94,7 +134,18 @@ VersionKeeper::Answer VersionKeeper::on_done(Step step, std::uint64_t job, const
     return Answer::read;
   }
   const auto* answer = std::get_if<CoordinationReply>(&result);
+  note_answer(step, answer != nullptr, result);
   if (!answer) return Answer::read;  // the Coordination is away: ask again with the next heartbeat
+  if (question == Question::raise) {
+    if (now_.epoch > 0) write(step, now_, raised_over_);
+    return Answer::read;
+  }
+  const bool lost = shows_a_loss(question, *answer), disproved = disproves_a_rumour(question, *answer);
+  if (disproved) adopt(step, *answer, workers);
+  if (lost || (disproved && now_.epoch == answer->revision)) {
+    write_again(step, *answer, lost);
+    return Answer::read;
+  }
   const bool written = question == Question::write && answer->ok;
   if (written && wish_ && wish_->job == job) wish_->in_place = true;
   adopt(step, *answer, workers);
@@ -102,11 +153,51 @@ VersionKeeper::Answer VersionKeeper::on_done(Step step, std::uint64_t job, const
   if (wish_ && wish_->earlier_job != job && !std::exchange(wish_->confirmed, true))
     wish_->changes |= target() != now_ || written;
   if (question == Question::read && answer->revision == 0) {
-    write(step, now_, 0);  // nothing was served before: write the initial versions
+    if (!leaves_to_others()) write(step, now_, 0);  // nothing was served before: the initial versions
   } else {
     advance(step, workers);
   }
   return written ? Answer::written : Answer::read;
+}
+
+// Another node has reported a newer epoch so lately that those who know its versions may still write
+// them again, if the Coordination has lost them.
+bool VersionKeeper::leaves_to_others() const {
+  return behind_since_ && asked_at_.us - behind_since_->us < rumour_beats * heartbeat_.us;
+}
+
+// Reads are linearizable: a read that began after an epoch was written shows it or a newer one,
+// unless the Coordination has lost it. A write that fails shows the key, too.
+bool VersionKeeper::shows_a_loss(Question question, const CoordinationReply& answer) const {
+  if (question == Question::write && answer.ok) return false;
+  if (epoch_when_asked_ == 0 || answer.revision > epoch_when_asked_ || leaves_to_others()) return false;
+  if (answer.revision < epoch_when_asked_) return true;
+  const auto read = parse_versions(answer.revision, answer.value);
+  return read && now_.epoch == read->epoch && *read != now_;
+}
+
+bool VersionKeeper::disproves_a_rumour(Question question, const CoordinationReply& answer) const {
+  if (question != Question::read || answer.revision == 0 || heard_when_asked_ <= answer.revision)
+    return false;
+  return heard_when_asked_ <= disproved_epoch_ || (behind_since_ && !leaves_to_others());
+}
+
+// Raises the revisions above everything that was seen or heard, then writes the versions followed
+// now over the key that was read. Tells of each loss once.
+void VersionKeeper::write_again(Step step, const CoordinationReply& answer, bool lost) {
+  if (lost && now_.epoch > restored_epoch_) {
+    step.effects.log(LogLevel::warning, "versions_lost", {{"epoch", now_.epoch}, {"read", answer.revision}});
+    step.effects.count(Metric::coordination_losses, 1, "versions_lost");
+  } else if (!lost && heard_when_asked_ > disproved_epoch_) {
+    step.effects.log(LogLevel::warning, "versions_unconfirmed",
+                     {{"heard", heard_when_asked_}, {"read", answer.revision}});
+    step.effects.count(Metric::coordination_losses, 1, "versions_unconfirmed");
+  }
+  if (lost) restored_epoch_ = std::max(restored_epoch_, now_.epoch);
+  disproved_epoch_ = std::max(disproved_epoch_, heard_when_asked_);
+  if (heard_epoch_ <= disproved_epoch_) behind_since_.reset();
+  raised_over_ = answer.revision;
+  start(step, Question::raise, Coordinate{RaiseRevisions{std::max(now_.epoch, heard_when_asked_)}});
 }
 
 void VersionKeeper::on_catalog_found(const JobResult& result) {
@@ -130,8 +221,8 @@ bool VersionKeeper::advance(Step step, const WorkerTable& workers) {
   if (now_.epoch == 0) return false;  // the key must be read first
   if (wish_ && !wish_->catalog_known && !wish_->catalog_wrong) {
     if (std::exchange(catalog_asked_, true)) return false;
-    question_ = Question::find_catalog;  // a catalog that the port does not know is never flipped to
-    step.effects.start(job_ = step.next_id++, FindFeatures{.catalog_version = wish_->catalog});
+    // A catalog that the port does not know is never flipped to.
+    start(step, Question::find_catalog, FindFeatures{.catalog_version = wish_->catalog});
     return true;
   }
   const auto next = next_step(step.now, workers);
@@ -140,14 +231,13 @@ bool VersionKeeper::advance(Step step, const WorkerTable& workers) {
 }
 
 void VersionKeeper::write(Step step, const Versions& next, Revision expected) {
-  question_ = Question::write;
-  job_ = step.next_id++;
+  start(step, Question::write,
+        Coordinate{WriteKey{std::string(versions_key), versions_text(next), expected}});
   if (wish_ && next == target()) {
     wish_->job = job_;
     wish_->over = expected;
     wish_->changes = true;
   }
-  step.effects.start(job_, Coordinate{WriteKey{std::string(versions_key), versions_text(next), expected}});
 }
 
 std::optional<Versions> VersionKeeper::next_step(Instant now, const WorkerTable& workers) {

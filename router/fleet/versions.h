@@ -15,6 +15,11 @@
 // announcement back when a worker can never load the model, or when the wait deadline of a wish has
 // passed and not every worker had it. A later wish replaces an earlier one and everything that it
 // announced. At most one question to the Coordination is in flight.
+//
+// A Coordination that lost its data, or went back to an older copy, shows an older epoch than this
+// keeper follows, or than workers report. The keeper then raises the revisions and writes the key
+// again, so that all nodes follow it: with the versions that it followed, or, if another node
+// reports a newer epoch that a later read does not confirm, with those that it read.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -47,11 +52,10 @@ class VersionKeeper {
   // Returns false until the key was read once: the versions from the start may be outdated.
   bool known() const { return !coordinate_ || now_.epoch > 0; }
 
-  // Returns false until known, and also while a newer epoch has been rumoured for more than three
-  // heartbeats: no request may then be pinned to these versions.
-  bool current(Instant now) const {
-    return known() && (!behind_since_ || now.us - behind_since_->us <= 3 * heartbeat_.us);
-  }
+  // Returns why no request may be pinned to these versions, or "": they are not known yet, or a
+  // newer epoch has been rumoured for more than three heartbeats and neither read nor disproved.
+  std::string obstacle(Instant now) const;
+  bool current(Instant now) const { return obstacle(now).empty(); }
 
   void hear(Instant now, const Versions& heard, const WorkerTable& workers);
   // Some node follows this epoch. If it is newer, the key is read, at most once per heartbeat.
@@ -94,7 +98,7 @@ class VersionKeeper {
     Revision over = 0;
     Instant since;
   };
-  enum class Question : std::uint8_t { none, read, write, find_catalog };
+  enum class Question : std::uint8_t { none, read, write, find_catalog, raise };
   bool advance(Step step, const WorkerTable& workers);  // returns true if it asked something
   std::optional<Versions> next_step(Instant now, const WorkerTable& workers);
   std::optional<Versions> next_of_wish();
@@ -109,15 +113,27 @@ class VersionKeeper {
   void write(Step step, const Versions& next, Revision expected);
   void ask_key(Step step);
   void adopt(Step step, const CoordinationReply& answer, const WorkerTable& workers);
+  void start(Step step, Question question, Job work);
+  void note_answer(Step step, bool answered, const JobResult& result);
+  bool leaves_to_others() const;
+  bool shows_a_loss(Question question, const CoordinationReply& answer) const;
+  bool disproves_a_rumour(Question question, const CoordinationReply& answer) const;
+  void write_again(Step step, const CoordinationReply& answer, bool lost);
 
   Versions now_;
   bool coordinate_;
   Duration heartbeat_, wait_deadline_;
-  std::uint64_t heard_epoch_ = 0;  // highest epoch heard
+  std::uint64_t heard_epoch_ = 0;      // highest epoch heard
+  std::uint64_t disproved_epoch_ = 0;  // highest epoch heard that a later read did not confirm
+  std::uint64_t restored_epoch_ = 0;   // highest epoch that the Coordination had lost
   std::optional<Instant> behind_since_, rumour_read_;
+  std::string away_why_;        // why the Coordination did not answer the last question; "" = it did
   bool catalog_asked_ = false;  // since the last tick
   Question question_ = Question::none;
   std::uint64_t job_ = 0;
+  Instant asked_at_;  // of the question
+  std::uint64_t epoch_when_asked_ = 0, heard_when_asked_ = 0;
+  Revision raised_over_ = 0;  // revision of the key to write once the revisions are raised
   std::optional<PendingWish> wish_;
   std::optional<WithdrawnWish> withdrawn_;
   std::uint64_t announced_epoch_ = 0;  // of the versions that were seen last

@@ -5,6 +5,10 @@
 // over the whole store and are never reused, so the revision at which a node became leader is its
 // fencing token. There are no locks: losing a lease only demotes its holder.
 //
+// A store may lose its data, or go back to an older copy. Then keys are absent or have smaller
+// revisions than before. Whoever knows a larger revision raises the numbers (RaiseRevisions), so
+// that later changes count as newer than everything that was seen before the loss.
+//
 // Cores ask through a port (the job `Coordinate`), one question at a time. Adapters:
 // FileCoordination (single node), EtcdCoordination (cluster) and the simulation's.
 #include <cstdint>
@@ -46,8 +50,13 @@ struct OpenLease {
 struct KeepLease {  // renews the lease; fails if it has ended
   LeaseId lease = 0;
 };
+// Makes the revisions of all later changes larger than `above`; the keys keep theirs.
+struct RaiseRevisions {
+  static constexpr Revision above_max = Revision{1} << 62;
+  Revision above = 0;  // at most `above_max`
+};
 struct Coordinate {
-  std::variant<ReadKey, WatchKey, WriteKey, EraseKey, OpenLease, KeepLease> what;
+  std::variant<ReadKey, WatchKey, WriteKey, EraseKey, OpenLease, KeepLease, RaiseRevisions> what;
 };
 
 // Answer to a Coordinate job. `ok`: the request was done. A read of an absent key is ok and has

@@ -201,6 +201,15 @@ constexpr MetricRow rows[] = {
     {features_lost, counter, "troupe_features_lost_total", "",
      "Times that Redis lacked profiles or items that it had acknowledged, for example after a restart "
      "or failover."},
+    {coordination_losses, counter, "troupe_coordination_losses_total", "",
+     "Times that the coordination store lacked something that it had acknowledged, by what was noticed: "
+     "emptied, went_back or replaced (seen by this node's connection), versions_lost or "
+     "versions_unconfirmed (seen by a router).",
+     "what"},
+    {store_refuses, gauge, "troupe_store_refuses", "",
+     "1 while a store that this node needs is away or refuses, by store (coordination, reads or writes of "
+     "features) and reason: the store's own error code, or away.",
+     "store,reason"},
     {features_cached, counter, "troupe_features_total", "from=\"cache\"", features_help},
     {features_stale, counter, "troupe_features_total", "from=\"stale\"", features_help},
     {features_missing, counter, "troupe_features_total", "from=\"missing\"", features_help},

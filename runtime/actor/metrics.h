@@ -119,6 +119,8 @@ enum class Metric : std::uint16_t {
   device_pages,
   device_pages_used,
   features_lost,
+  coordination_losses,
+  store_refuses,
   features_cached,
   features_stale,
   features_missing,

@@ -149,6 +149,23 @@ TEST_SUITE("coordination contract") {
       }
   }
 
+  TEST_CASE_TEMPLATE("coordination: raised revisions are above the given one, and unchanged keys keep theirs",
+                     World, Rules, File, Etcd) {
+    World w;
+    if (!w.here) return;
+    const Revision seen = ask(w.a, WriteKey{"k", "v", 0}).revision;
+    const Revision above = seen + 100'000;
+    CHECK(ask(w.a, RaiseRevisions{above}).ok);
+    CHECK(ask(w.b, RaiseRevisions{above - 1}).ok);  // changes nothing
+    CHECK(ask(w.b, ReadKey{"k"}).revision == seen);
+    CHECK(ask(w.b, WriteKey{"l", "v", 0}).revision > above);
+    CHECK_FALSE(ask(w.b, WriteKey{"k", "w", above}).ok);
+    const Revision next = ask(w.b, WriteKey{"k", "w", seen}).revision;
+    CHECK(next > above);
+    CHECK(ask(w.a, EraseKey{"k", next}).ok);
+    CHECK(code_of(w.a, RaiseRevisions{RaiseRevisions::above_max + 1}) == "bad_revision");
+  }
+
   TEST_CASE_TEMPLATE("coordination: keys and values are any bytes, also empty or long", World, Rules, File,
                      Etcd) {
     World w;

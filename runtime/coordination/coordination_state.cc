@@ -32,6 +32,10 @@ std::optional<Refusal> CoordinationState::reject_if_invalid(const Coordinate& qu
   if (open && (open->ttl_us < 1 || open->ttl_us > ttl_us_max))
     return Refusal{RefusalKind::malformed, "bad_lease", "a lease of " + std::to_string(open->ttl_us) + " us",
                    "coordination", "1.." + std::to_string(ttl_us_max) + " us"};
+  const auto* raise = std::get_if<RaiseRevisions>(&question.what);
+  if (raise && raise->above > RaiseRevisions::above_max)
+    return Refusal{RefusalKind::malformed, "bad_revision", "revisions above " + std::to_string(raise->above),
+                   "coordination", "at most " + std::to_string(RaiseRevisions::above_max)};
   return std::nullopt;
 }
 
@@ -109,6 +113,11 @@ std::variant<CoordinationReply, Refusal> CoordinationState::answer(const KeepLea
   if (found == leases_.end()) return CoordinationReply{};
   found->second.end_us = now_us_ + found->second.ttl_us;
   return CoordinationReply{true, 0, "", keep.lease};
+}
+
+std::variant<CoordinationReply, Refusal> CoordinationState::answer(const RaiseRevisions& raise) {
+  skip(raise.above);
+  return CoordinationReply{true};
 }
 
 void CoordinationState::end_lease(LeaseId lease) {

@@ -33,8 +33,8 @@ class CoordinationState {
 
   CoordinationState() = default;
   // Returns the refusal of requests that are invalid in any state: malformed "bad_lease" (a ttl
-  // outside 1..ttl_us_max), too_large "coordination_full" (a key and value that are too large by
-  // themselves).
+  // outside 1..ttl_us_max), malformed "bad_revision" (numbers raised above their bound), too_large
+  // "coordination_full" (a key and value that are too large by themselves).
   static std::optional<Refusal> reject_if_invalid(const Coordinate& question);
 
   // Restores saved state: keys without leases, and the counter. Key revisions above `last` raise
@@ -67,6 +67,7 @@ class CoordinationState {
   std::variant<CoordinationReply, Refusal> answer(const EraseKey& erase);
   std::variant<CoordinationReply, Refusal> answer(const OpenLease& open);
   std::variant<CoordinationReply, Refusal> answer(const KeepLease& keep);
+  std::variant<CoordinationReply, Refusal> answer(const RaiseRevisions& raise);
   std::variant<CoordinationReply, Refusal> answer(const ReadKey& read) { return show(true, read.key); }
   std::variant<CoordinationReply, Refusal> answer(const WatchKey& watch) { return show(true, watch.key); }
   CoordinationReply show(bool ok, const std::string& key) const;

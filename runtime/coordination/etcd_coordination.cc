@@ -1,10 +1,12 @@
 // Keeps a cluster's small shared state (who leads, who is a member) in etcd. It tries etcd's
 // endpoints in order within a time limit, and logs in again when needed. A change that may have
-// been sent is never repeated, since its outcome is unknown.
+// been sent is never repeated, since its outcome is unknown. An etcd that lost data is noticed, and
+// its revisions are raised above those seen before.
 #include "runtime/coordination/etcd_coordination.h"
 
 #include <algorithm>
 #include <limits>
+#include <random>
 #include <stdexcept>
 #include <thread>
 
@@ -14,6 +16,12 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::milliseconds look_every(50);  // interval between the reads of a watch
+constexpr std::string_view history_key = "history";
+// Other nodes may have seen newer changes than this one before the loss.
+constexpr Revision raise_margin = 1'000;
+constexpr int raise_tries = 5, guard_tries = 5;
+// Silence of the known etcd cluster after which another one is followed.
+constexpr std::chrono::seconds cluster_rest(1);
 // Etcd's numbers are signed.
 constexpr std::uint64_t number_max = std::numeric_limits<std::int64_t>::max();
 
@@ -47,12 +55,47 @@ const std::string* key_out_of_range(const Coordinate& question) {
   return erase && erase->expected > number_max ? &erase->key : nullptr;
 }
 
+bool is_of_lease(const Coordinate& question) {
+  return std::holds_alternative<OpenLease>(question.what) || std::holds_alternative<KeepLease>(question.what);
+}
+
+// Returns the revision that a change replaces; nullopt for other questions.
+std::optional<Revision> expected_by(const Coordinate& question) {
+  if (const auto* write = std::get_if<WriteKey>(&question.what)) return write->expected;
+  const auto* erase = std::get_if<EraseKey>(&question.what);
+  return erase ? std::optional(erase->expected) : std::nullopt;
+}
+
+// Returns the question with etcd's revision in place of its number, or nullopt and the key if no
+// change can have that number.
+std::optional<Coordinate> in_etcd(Coordinate question, const EtcdHistory& history, std::string& key) {
+  bool is_possible = true;
+  std::visit(
+      [&](auto& what) {
+        if constexpr (requires { what.expected; }) {
+          key = what.key;
+          const auto revision = history.etcd_of(what.expected);
+          is_possible = revision.has_value();
+          what.expected = revision.value_or(0);
+        }
+      },
+      question.what);
+  return is_possible ? std::optional(std::move(question)) : std::nullopt;
+}
+
+std::uint64_t draw_id() {
+  std::random_device random;
+  const std::uint64_t id = (std::uint64_t{random()} << 32) | random();
+  return std::max<std::uint64_t>(1, id);
+}
+
 }  // namespace
 
 EtcdCoordination::EtcdCoordination(const EtcdOptions& options)
     : prefix_(options.prefix),
       limit_(options.limit_us),
       login_(options.login),
+      on_loss_(options.on_loss),
       endpoints_(endpoints_of(options.endpoints, options.tls)) {
   refuse_mixed(endpoints_, options.tls != nullptr);
   if (!prefix_.ends_with('/'))
@@ -91,8 +134,44 @@ EtcdCoordination::Answer EtcdCoordination::show_unchanged(const std::string& key
   return answer;
 }
 
+// A change that was not made although its key is as expected failed at the guard: the history has
+// changed. It is sent again with the history that was read since.
 EtcdCoordination::Answer EtcdCoordination::ask_before(const Coordinate& question, Clock::time_point end) {
-  const EtcdQuestion asked = etcd_question(question, prefix_);
+  if (const auto* raise = std::get_if<RaiseRevisions>(&question.what)) return raise_above(raise->above, end);
+  for (int tries = 1;; ++tries) {
+    bool guard_failed = false;
+    Answer answer = ask_once(question, end, guard_failed);
+    if (!guard_failed) return answer;
+    if (tries == guard_tries)
+      return unavailable("other nodes changed the history of revisions at the same time", "etcd");
+  }
+}
+
+EtcdCoordination::Answer EtcdCoordination::ask_once(const Coordinate& question, Clock::time_point end,
+                                                    bool& guard_failed) {
+  const KnownHistory before = known();
+  std::string key;
+  const auto translated = in_etcd(question, before.history, key);
+  if (!translated) return show_unchanged(key, end);
+  const bool is_guarded = before.read_at > 0 && expected_by(question);
+  const auto guard =
+      is_guarded ? std::optional(EtcdGuard{std::string(history_key), before.key}) : std::nullopt;
+  const Attempt attempt = send(*translated, guard, end);
+  const auto* write = std::get_if<WriteKey>(&question.what);
+  if (attempt.no_lease && write) return show_unchanged(write->key, end);
+  const auto* reply = std::get_if<CoordinationReply>(&attempt.answer);
+  if (!reply || is_of_lease(question)) return attempt.answer;
+  if (is_guarded && reply->ok) note_made(before, attempt.store);
+  Answer answer = numbered(question, *reply, attempt.store, end);
+  const auto* shown = std::get_if<CoordinationReply>(&answer);
+  guard_failed = is_guarded && shown && !shown->ok && shown->revision == *expected_by(question);
+  return answer;
+}
+
+EtcdCoordination::Attempt EtcdCoordination::send(const Coordinate& question,
+                                                 const std::optional<EtcdGuard>& guard,
+                                                 Clock::time_point end) {
+  const EtcdQuestion asked = etcd_question(question, prefix_, guard);
   const std::size_t count = endpoints_.size(), first = preferred();
   Attempt attempt;
   std::size_t at = first;
@@ -105,10 +184,113 @@ EtcdCoordination::Answer EtcdCoordination::ask_before(const Coordinate& question
     if (attempt.sent && asked.changes) break;
   }
   prefer(at);
-  const auto* write = std::get_if<WriteKey>(&question.what);
-  if (attempt.no_lease && write) return show_unchanged(write->key, end);
-  return attempt.answer;
+  return attempt;
 }
+
+// ---- revisions that never go back ----
+
+// Returns the answer with Troupe's revisions in place of etcd's. Reads the history first if etcd has
+// changed since. `store`: etcd's revision in the answer.
+EtcdCoordination::Answer EtcdCoordination::numbered(const Coordinate& question, CoordinationReply reply,
+                                                    Revision store, Clock::time_point end) {
+  const KnownHistory before = known();
+  const bool is_made = expected_by(question) && reply.ok;
+  if (store != before.read_at)
+    if (auto refusal = read_history(end)) return *std::move(refusal);
+  const KnownHistory now = known();
+  std::string why;
+  const std::string what = loss_since(before, now, why);
+  if (now.history.number_of(now.read_at) < before.highest) {
+    const Answer raised = raise_above(before.highest + raise_margin, end);
+    if (std::holds_alternative<Refusal>(raised)) return unavailable(why, "etcd");
+  }
+  if (!what.empty()) {
+    if (on_loss_) on_loss_(what, why);
+    if (is_made) return unavailable("it is unknown whether the change lasts, because " + why, "etcd");
+  }
+  if (is_made && now.history.id() == 0) begin_history(end);
+  const KnownHistory last = known();
+  reply.revision = last.history.number_of(reply.revision);
+  const std::lock_guard held(mutex_);
+  known_.highest =
+      std::max({known_.highest, last.history.number_of(store), last.history.number_of(last.read_at)});
+  return reply;
+}
+
+// Returns what etcd has lost, or "".
+std::string EtcdCoordination::loss_since(const KnownHistory& before, const KnownHistory& now,
+                                         std::string& why) const {
+  const Revision number = now.history.number_of(now.read_at);
+  const bool goes_back = number < before.highest;
+  if (goes_back)
+    why = "the store went back from revision " + std::to_string(before.highest) + " to " +
+          std::to_string(number);
+  if (before.history.id() != 0 && now.history.id() != before.history.id()) {
+    if (!goes_back) why = "the store has another history than before";
+    return "emptied";
+  }
+  return goes_back ? "went_back" : "";
+}
+
+// A change that required the history to be as known shows that it is so at the change's revision.
+void EtcdCoordination::note_made(const KnownHistory& before, Revision store) {
+  const std::lock_guard held(mutex_);
+  if (known_.key == before.key && known_.read_at == before.read_at && store > known_.read_at)
+    known_.read_at = store;
+}
+
+std::optional<Refusal> EtcdCoordination::read_history(Clock::time_point end) {
+  const std::unique_lock alone(reads_history_, end);
+  if (!alone.owns_lock()) return unavailable("no answer in time", "etcd");
+  const Attempt attempt = send(Coordinate{ReadKey{std::string(history_key)}}, std::nullopt, end);
+  if (const auto* refusal = std::get_if<Refusal>(&attempt.answer)) return *refusal;
+  const auto& reply = std::get<CoordinationReply>(attempt.answer);
+  EtcdHistory history;
+  if (reply.revision > 0) {
+    auto parsed = EtcdHistory::parse(reply.value);
+    if (!parsed)
+      return unavailable("its value is no history of revisions",
+                         "etcd key " + prefix_ + std::string(history_key));
+    history = *std::move(parsed);
+  }
+  const std::lock_guard held(mutex_);
+  known_.history = std::move(history);
+  known_.key = reply.revision;
+  known_.read_at = attempt.store;
+  return std::nullopt;
+}
+
+EtcdCoordination::Answer EtcdCoordination::raise_above(Revision above, Clock::time_point end) {
+  for (int tries = 0; tries < raise_tries; ++tries) {
+    if (auto refusal = read_history(end)) return *std::move(refusal);
+    const KnownHistory now = known();
+    if (now.history.number_of(now.read_at + 1) > above) return CoordinationReply{true};
+    EtcdHistory next = now.history;
+    if (next.id() == 0) next.set_id(draw_id());
+    next.raise(now.read_at, above);
+    const WriteKey write{std::string(history_key), next.text(), now.key};
+    const Attempt attempt = send(Coordinate{write}, std::nullopt, end);
+    if (std::holds_alternative<Refusal>(attempt.answer)) return attempt.answer;
+  }
+  return unavailable("other nodes changed the history of revisions at the same time", "etcd");
+}
+
+// Gives etcd a history, by which its loss is noticed even if its revisions have grown since. If that
+// fails, the next change does it.
+void EtcdCoordination::begin_history(Clock::time_point end) {
+  EtcdHistory history;
+  history.set_id(draw_id());
+  const WriteKey write{std::string(history_key), history.text(), 0};
+  const Attempt attempt = send(Coordinate{write}, std::nullopt, end);
+  if (std::holds_alternative<CoordinationReply>(attempt.answer)) read_history(end);
+}
+
+EtcdCoordination::KnownHistory EtcdCoordination::known() const {
+  const std::lock_guard held(mutex_);
+  return known_;
+}
+
+// ---- one endpoint ----
 
 // Logs in first if etcd requires it.
 EtcdCoordination::Attempt EtcdCoordination::try_at(EtcdEndpoint& endpoint, const Coordinate& question,
@@ -151,7 +333,6 @@ EtcdCoordination::Attempt EtcdCoordination::try_once(EtcdEndpoint& endpoint, con
                                                      const EtcdQuestion& asked, const std::string& token,
                                                      Clock::time_point connected_by,
                                                      Clock::time_point answered_by) {
-  const Revision before = highest();
   const auto reply = endpoint.post(asked.path, asked.body, token, connected_by, answered_by);
   const std::string where = endpoint.url() + asked.path;
   if (const auto* silence = std::get_if<EtcdNoReply>(&reply))
@@ -159,35 +340,33 @@ EtcdCoordination::Attempt EtcdCoordination::try_once(EtcdEndpoint& endpoint, con
   const auto& [status, body] = std::get<EtcdReply>(reply);
   const auto answer = etcd_answer(question, prefix_, status, body);
   if (const auto* fault = std::get_if<EtcdFault>(&answer))
-    return {unavailable(fault->what, where), fault->no_lease, !fault->no_login, fault->no_lease,
+    return {unavailable(fault->what, where),
+            0,
+            fault->no_lease,
+            !fault->no_login,
+            fault->no_lease,
             fault->no_login};
   const auto& understood = std::get<EtcdAnswer>(answer);
-  if (const auto strange = note(question, understood, before))
+  if (const auto strange = note_cluster(understood.cluster))
     return {.answer = unavailable(*strange, where), .sent = true};
-  return {understood.said, true, true};
+  return {understood.said, understood.revision, true, true};
 }
 
-// Checks the answer's cluster and revision. For keys, etcd's members answer as of what all had
-// agreed on before the question arrived. For leases, a member may answer as of an earlier moment.
-std::optional<std::string> EtcdCoordination::note(const Coordinate& question, const EtcdAnswer& answer,
-                                                  Revision before) {
-  const bool of_lease =
-      std::holds_alternative<OpenLease>(question.what) || std::holds_alternative<KeepLease>(question.what);
-  const std::lock_guard held(mutex_);
-  if (cluster_ == 0) cluster_ = answer.cluster;
-  if (answer.cluster != cluster_)
-    return "this is etcd cluster " + std::to_string(answer.cluster) + ", before it was " +
-           std::to_string(cluster_);
-  if (!of_lease && answer.revision < before)
-    return "the store went back from revision " + std::to_string(before) + " to " +
-           std::to_string(answer.revision);
-  highest_ = std::max(highest_, answer.revision);
+// Returns why the answer of this etcd cluster is not accepted, if so.
+std::optional<std::string> EtcdCoordination::note_cluster(std::uint64_t cluster) {
+  std::string why;
+  {
+    const std::lock_guard held(mutex_);
+    const Clock::time_point now = Clock::now();
+    if (cluster_ != 0 && cluster != cluster_) {
+      why = "this is etcd cluster " + std::to_string(cluster) + ", before it was " + std::to_string(cluster_);
+      if (now - answered_at_ < cluster_rest) return why;
+    }
+    cluster_ = cluster;
+    answered_at_ = now;
+  }
+  if (!why.empty() && on_loss_) on_loss_("replaced", why);
   return std::nullopt;
-}
-
-Revision EtcdCoordination::highest() const {
-  const std::lock_guard held(mutex_);
-  return highest_;
 }
 
 std::size_t EtcdCoordination::preferred() const {

@@ -1,7 +1,7 @@
 #pragma once
-// Coordination of a cluster: etcd v3 over its JSON gateway. A key's revision is etcd's
-// mod_revision, so revisions rise over the whole etcd. A change is one transaction that compares
-// the revision; reads are linearizable; a LeaseId is etcd's. Clusters that share an etcd have
+// Coordination of a cluster: etcd v3 over its JSON gateway. A key's revision is etcd's mod_revision,
+// as etcd_history.h maps it, so revisions rise over the whole etcd. A change is one transaction that
+// compares the revision; reads are linearizable; a LeaseId is etcd's. Clusters that share an etcd have
 // different prefixes.
 //
 // Time: each question is answered within the limit or refused. After a refusal it is unknown
@@ -22,10 +22,15 @@
 // rejects it (it keeps one for five minutes). A rejected question has changed nothing and is asked
 // once more.
 //
-// An etcd that was wiped, restored from an old copy or replaced could reuse revisions. Its
-// answers are refused.
+// An etcd that was wiped, restored from an old copy or replaced counts revisions anew. The history,
+// one key in etcd, is read whenever etcd's revision differs from the one at which it was read last,
+// and every change requires that it has not changed since. An adapter that finds another history, or
+// smaller revisions than it has seen, raises the numbers above those and reports the loss. A change
+// that was made before it noticed is refused as unavailable. Another etcd cluster is followed once
+// the known one has been silent for a second: until then it is one that `endpoints` should not name.
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -33,6 +38,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/coordination/etcd_history.h"
 #include "runtime/coordination/etcd_http.h"
 #include "runtime/coordination/etcd_messages.h"
 
@@ -45,6 +51,9 @@ struct EtcdOptions {
   std::int64_t limit_us = 2'000'000;               // per question; a watch has its wait in addition
   std::shared_ptr<const TlsClient> tls = nullptr;  // for https endpoints; null: the system's authorities
   Login login = {};                                // no user: etcd requires no login
+  // Called once for each loss of data that is noticed: "emptied", "went_back" or "replaced", and why.
+  // May be called by any thread that asks.
+  std::function<void(const std::string& what, const std::string& why)> on_loss = {};
 };
 
 // Thread-safe; each calling thread may have a question in flight.
@@ -64,6 +73,7 @@ class EtcdCoordination final : public Coordination {
 
   struct Attempt {
     Answer answer;
+    Revision store = 0;       // etcd's revision; 0 = unknown
     bool understood = false;  // false: another endpoint may succeed
     bool sent = false;        // the endpoint may have executed the question
     bool no_lease = false, no_login = false;
@@ -71,15 +81,29 @@ class EtcdCoordination final : public Coordination {
 
   Answer watch(const WatchKey& key);
   Answer ask_before(const Coordinate& question, Clock::time_point end);
+  Answer ask_once(const Coordinate& question, Clock::time_point end, bool& guard_failed);
   Answer show_unchanged(const std::string& key, Clock::time_point end);
+  Attempt send(const Coordinate& question, const std::optional<EtcdGuard>& guard, Clock::time_point end);
+  Answer raise_above(Revision above, Clock::time_point end);
+  Answer numbered(const Coordinate& question, CoordinationReply reply, Revision store, Clock::time_point end);
+  std::optional<Refusal> read_history(Clock::time_point end);
+  void begin_history(Clock::time_point end);
   Attempt try_at(EtcdEndpoint& endpoint, const Coordinate& question, const EtcdQuestion& asked,
                  Clock::time_point connected_by, Clock::time_point answered_by);
   Attempt try_once(EtcdEndpoint& endpoint, const Coordinate& question, const EtcdQuestion& asked,
                    const std::string& token, Clock::time_point connected_by, Clock::time_point answered_by);
   std::optional<Attempt> log_in(EtcdEndpoint& endpoint, std::string& token, Clock::time_point connected_by,
                                 Clock::time_point answered_by);
-  std::optional<std::string> note(const Coordinate& question, const EtcdAnswer& answer, Revision before);
-  Revision highest() const;
+  std::optional<std::string> note_cluster(std::uint64_t cluster);
+  struct KnownHistory {
+    EtcdHistory history;
+    Revision key = 0;      // etcd's revision of its key; 0 = absent
+    Revision read_at = 0;  // etcd's revision when it was read; 0 = never
+    Revision highest = 0;  // number of the newest change that any answer showed
+  };
+  KnownHistory known() const;
+  void note_made(const KnownHistory& before, Revision store);
+  std::string loss_since(const KnownHistory& before, const KnownHistory& now, std::string& why) const;
   std::size_t preferred() const;
   void prefer(std::size_t endpoint);
   Refusal unavailable(const std::string& what, const std::string& where) const;
@@ -87,12 +111,15 @@ class EtcdCoordination final : public Coordination {
   const std::string prefix_;
   const std::chrono::microseconds limit_;
   const Login login_;
+  const std::function<void(const std::string& what, const std::string& why)> on_loss_;
   std::vector<std::unique_ptr<EtcdEndpoint>> endpoints_;
   mutable std::mutex mutex_;
   std::size_t preferred_ = 0;  // endpoint asked first; this and the members below are guarded by mutex_
-  std::uint64_t cluster_ = 0;  // etcd cluster id in the first answer
-  Revision highest_ = 0;       // highest store revision in any answer
-  std::string token_;          // result of the last login
+  std::uint64_t cluster_ = 0;  // etcd cluster id in the last answer that was accepted
+  Clock::time_point answered_at_;
+  KnownHistory known_;
+  std::string token_;               // result of the last login
+  std::timed_mutex reads_history_;  // so that an earlier read does not replace a later one
 };
 
 }  // namespace troupe

@@ -279,7 +279,7 @@ TEST_CASE("etcd coordination: a sent change is not sent to another endpoint, a r
   CHECK(good.requests() == 0);
   EtcdCoordination at(options);
   CHECK(ask(at, ReadKey{"k"}).revision == 0);
-  CHECK(good.requests() == 1);
+  CHECK(good.requests() == 2);  // the key, and the history of revisions
   CHECK(broken.requests() == 4);
   CHECK(ask(at, ReadKey{"k"}).revision == 0);  // the endpoint that answered is now asked first
   CHECK(broken.requests() == 4);
@@ -310,7 +310,8 @@ TEST_CASE(
   CHECK(ask(reads, ReadKey{"k"}).ok);
 }
 
-TEST_CASE("etcd coordination: an etcd whose revisions go back, or another cluster, is refused") {
+TEST_CASE(
+    "etcd coordination: revisions that go back and cannot be raised, or another cluster's, are refused") {
   std::atomic<int> revision = 9, cluster = 1;
   FakeServer changing([&](int socket) {
     say(socket, ok_with(R"({"header":{"cluster_id":")" + std::to_string(cluster) + R"(","revision":")" +
@@ -319,11 +320,89 @@ TEST_CASE("etcd coordination: an etcd whose revisions go back, or another cluste
   EtcdCoordination at({.endpoints = changing.endpoint(), .limit_us = long_us});
   CHECK(ask(at, ReadKey{"k"}).ok);
   revision = 8;
-  CHECK(refusal_of(at, ReadKey{"k"}).what == "the store went back from revision 9 to 8");
+  const auto back = at.ask({ReadKey{"k"}});
+  REQUIRE(std::holds_alternative<Refusal>(back));
+  CHECK(std::get<Refusal>(back).what == "the store went back from revision 9 to 8");
   revision = 10;
   CHECK(ask(at, ReadKey{"k"}).ok);
   cluster = 2;
   CHECK(refusal_of(at, ReadKey{"k"}).what == "this is etcd cluster 2, before it was 1");
+}
+
+// Notes the losses that an adapter reports.
+struct Losses {
+  std::mutex mutex;
+  std::vector<std::string> what;
+  EtcdOptions options(const EtcdServer& etcd) {
+    EtcdOptions options{etcd.endpoint(), "/troupe/t/", long_us};
+    options.on_loss = [this](const std::string& which, const std::string& why) {
+      CHECK(why != "");
+      const std::lock_guard held(mutex);
+      what.push_back(which);
+    };
+    return options;
+  }
+};
+
+TEST_CASE("etcd coordination: after etcd lost its data, revisions are above all that were seen before") {
+  EtcdServer etcd;
+  if (lacks(etcd)) return;
+  Losses losses;
+  EtcdCoordination old(losses.options(etcd)), other(losses.options(etcd));
+  Revision seen = 0;
+  for (int i = 0; i < 40; ++i) seen = ask(old, WriteKey{"versions", "m" + std::to_string(i), seen}).revision;
+  CHECK(ask(other, ReadKey{"versions"}).revision == seen);
+  etcd.crash();
+  etcd.empty();
+  etcd.start();
+  EtcdCoordination fresh(losses.options(etcd));  // a process that was started since
+  const Revision low = ask(fresh, WriteKey{"fresh", "1", 0}).revision;
+  CHECK(low < seen);
+  CHECK_FALSE(ask(old, WriteKey{"versions", "stale", seen}).ok);
+  const CoordinationReply lost = ask(old, ReadKey{"versions"});
+  CHECK(lost.revision == 0);
+  const Revision again = ask(old, WriteKey{"versions", "m39", 0}).revision;
+  CHECK(again > seen);
+  for (EtcdCoordination* at : {&old, &other, &fresh}) {
+    CHECK(ask(*at, ReadKey{"versions"}).revision == again);
+    CHECK(ask(*at, ReadKey{"fresh"}).revision == low);  // not changed since the loss
+  }
+  CHECK(ask(fresh, WriteKey{"fresh", "2", low}).revision > again);
+  CHECK(losses.what == std::vector<std::string>{"emptied", "emptied"});  // old and other, each once
+}
+
+TEST_CASE("etcd coordination: an etcd that was restored from a copy shows older keys with their revisions") {
+  EtcdServer etcd;
+  if (lacks(etcd)) return;
+  Losses losses;
+  EtcdCoordination old(losses.options(etcd));
+  Revision copied = 0;
+  for (int i = 0; i < 10; ++i) copied = ask(old, WriteKey{"versions", "m1", copied}).revision;
+  etcd.crash();
+  etcd.copy();
+  etcd.start();
+  Revision seen = copied;
+  for (int i = 0; i < 20; ++i) seen = ask(old, WriteKey{"versions", "m2", seen}).revision;
+  etcd.crash();
+  etcd.restore();
+  etcd.start();
+  const CoordinationReply restored = ask(old, ReadKey{"versions"});
+  CHECK(restored.revision == copied);
+  CHECK(restored.value == "m1");
+  CHECK_FALSE(ask(old, WriteKey{"versions", "m3", seen}).ok);
+  CHECK(ask(old, WriteKey{"versions", "m2", copied}).revision > seen);
+  CHECK(losses.what == std::vector<std::string>{"went_back"});
+}
+
+TEST_CASE("etcd coordination: a history that is none is refused with its key") {
+  EtcdServer& etcd = shared_etcd();
+  if (lacks(etcd)) return;
+  EtcdCoordination writer({etcd.endpoint(), "/troupe/", long_us});
+  CHECK(ask(writer, WriteKey{"bad/history", "none", 0}).ok);
+  EtcdCoordination at({etcd.endpoint(), "/troupe/bad/", long_us});
+  const auto answer = at.ask({ReadKey{"k"}});
+  REQUIRE(std::holds_alternative<Refusal>(answer));
+  CHECK(std::get<Refusal>(answer).where == "etcd key /troupe/bad/history");
 }
 
 }  // namespace etcd_coordination_test

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "kernels/base/check.h"
 #include "runtime/wire/json_bounds.h"
 #include "runtime/wire/json_text.h"
 
@@ -29,39 +30,52 @@ std::string quoted(std::string_view name, std::string_view value) {  // neither 
 
 std::string quoted(std::string_view name, std::uint64_t value) { return quoted(name, std::to_string(value)); }
 
-// Makes a transaction: does `change` if the key's revision is `expected` (0 = absent), else returns
-// the key.
-EtcdQuestion transaction(const std::string& key, Revision expected, const std::string& change) {
+std::string has_revision(const std::string& key, Revision expected) {
+  return "{\"target\":\"MOD\",\"result\":\"EQUAL\"," + key + "," + quoted("mod_revision", expected) + "}";
+}
+
+// Condition of a transaction beside that on its own key: ",{…}", or "".
+std::string guarded_by(const std::optional<EtcdGuard>& guard, const std::string& prefix) {
+  return guard ? "," + has_revision(quoted("key", to_base64(prefix + guard->key)), guard->revision) : "";
+}
+
+// Makes a transaction: does `change` if the key's revision is `expected` (0 = absent) and the guard
+// holds, else returns the key.
+EtcdQuestion transaction(const std::string& key, Revision expected, const std::string& guard,
+                         const std::string& change) {
   return {"/v3/kv/txn",
-          "{\"compare\":[{\"target\":\"MOD\",\"result\":\"EQUAL\"," + key + "," +
-              quoted("mod_revision", expected) + "}],\"success\":[{" + change +
+          "{\"compare\":[" + has_revision(key, expected) + guard + "],\"success\":[{" + change +
               "}],\"failure\":[{\"request_range\":{" + key + "}}]}",
           true};
 }
 
-// One overload for each question; `prefix` precedes our keys.
-EtcdQuestion asked(const ReadKey& read, const std::string& prefix) {
+// One overload for each question; `prefix` precedes our keys, `guard` is a further condition.
+EtcdQuestion asked(const ReadKey& read, const std::string& prefix, const std::string&) {
   return {"/v3/kv/range", "{" + quoted("key", to_base64(prefix + read.key)) + "}"};
 }
-EtcdQuestion asked(const WatchKey& watch, const std::string& prefix) {
-  return asked(ReadKey{watch.key}, prefix);
+EtcdQuestion asked(const WatchKey& watch, const std::string& prefix, const std::string& guard) {
+  return asked(ReadKey{watch.key}, prefix, guard);
 }
-EtcdQuestion asked(const WriteKey& write, const std::string& prefix) {
+EtcdQuestion asked(const WriteKey& write, const std::string& prefix, const std::string& guard) {
   const std::string key = quoted("key", to_base64(prefix + write.key));
-  return transaction(key, write.expected,
+  return transaction(key, write.expected, guard,
                      "\"request_put\":{" + key + "," + quoted("value", to_base64(write.value)) + "," +
                          quoted("lease", write.lease) + "}");
 }
-EtcdQuestion asked(const EraseKey& erase, const std::string& prefix) {
+EtcdQuestion asked(const EraseKey& erase, const std::string& prefix, const std::string& guard) {
   const std::string key = quoted("key", to_base64(prefix + erase.key));
-  return transaction(key, erase.expected, "\"request_delete_range\":{" + key + "}");
+  return transaction(key, erase.expected, guard, "\"request_delete_range\":{" + key + "}");
 }
-EtcdQuestion asked(const OpenLease& open, const std::string&) {
+EtcdQuestion asked(const OpenLease& open, const std::string&, const std::string&) {
   const auto seconds = static_cast<std::uint64_t>((open.ttl_us + 999'999) / 1'000'000);
   return {"/v3/lease/grant", "{" + quoted("TTL", seconds) + "}", true};
 }
-EtcdQuestion asked(const KeepLease& keep, const std::string&) {
+EtcdQuestion asked(const KeepLease& keep, const std::string&, const std::string&) {
   return {"/v3/lease/keepalive", "{" + quoted("ID", keep.lease) + "}"};
+}
+EtcdQuestion asked(const RaiseRevisions&, const std::string&, const std::string&) {
+  TROUPE_CHECK(false, "etcd is not asked to raise revisions; its caller reads and writes the history");
+  return {};
 }
 
 // ---- answers ----
@@ -183,6 +197,11 @@ CoordinationReply answered(JsonMembers& members, const Value& body, const KeepLe
   return {true, 0, "", keep.lease};
 }
 
+CoordinationReply answered(JsonMembers& members, const Value&, const RaiseRevisions&, const std::string&) {
+  members.expect(false, "another question");
+  return {};
+}
+
 // Returns null for invalid JSON, and for more values or levels than a genuine response has.
 Value parse(std::string_view body) {
   if (!exceeded_bound(body, bounds).empty()) return {};
@@ -208,8 +227,10 @@ EtcdFault fault_of(unsigned status, const Value& body) {
 
 }  // namespace
 
-EtcdQuestion etcd_question(const Coordinate& question, const std::string& prefix) {
-  return std::visit([&](const auto& what) { return asked(what, prefix); }, question.what);
+EtcdQuestion etcd_question(const Coordinate& question, const std::string& prefix,
+                           const std::optional<EtcdGuard>& guard) {
+  const std::string condition = guarded_by(guard, prefix);
+  return std::visit([&](const auto& what) { return asked(what, prefix, condition); }, question.what);
 }
 
 std::variant<EtcdAnswer, EtcdFault> etcd_answer(const Coordinate& question, const std::string& prefix,

@@ -6,6 +6,7 @@
 // A response is accepted only if etcd gives it to this very question. Anything else is a fault
 // that names the member and what was expected.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -19,9 +20,15 @@ struct EtcdQuestion {
   std::string path, body;
   bool changes = false;  // not idempotent: must not be sent twice
 };
+// A change that takes place only if this key, too, has the revision (0 = absent).
+struct EtcdGuard {
+  std::string key;  // without the prefix
+  Revision revision = 0;
+};
 // Encodes a question; a WatchKey as if its wait were over. Leases are rounded up to whole seconds.
-// Numbers must be below 2^63.
-EtcdQuestion etcd_question(const Coordinate& question, const std::string& prefix);
+// Numbers must be below 2^63. RaiseRevisions is no question to etcd (etcd_history.h).
+EtcdQuestion etcd_question(const Coordinate& question, const std::string& prefix,
+                           const std::optional<EtcdGuard>& guard = std::nullopt);
 
 struct EtcdAnswer {
   CoordinationReply said;

@@ -66,6 +66,9 @@ TEST_CASE("etcd messages: questions are JSON with keys behind the prefix and num
   CHECK(json["success"][0]["request_put"]["value"] == "dg==");
   CHECK(json["failure"][0]["request_range"]["key"] == "L3Ryb3VwZS90L2s=");
   CHECK(nlohmann::json::accept(etcd_question(erase_k, prefix).body));
+  const auto guarded = nlohmann::json::parse(etcd_question(erase_k, prefix, EtcdGuard{"k", 8}).body);
+  CHECK(guarded["compare"].size() == 2);
+  CHECK(guarded["compare"][1]["mod_revision"] == "8");
   CHECK(nlohmann::json::parse(etcd_question(read_k, prefix).body)["key"] == "L3Ryb3VwZS90L2s=");
   CHECK(!etcd_question(read_k, prefix).changes);
   CHECK(!etcd_question(keep_five, prefix).changes);

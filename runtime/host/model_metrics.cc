@@ -100,6 +100,8 @@ bool is_of_model(Metric metric) {
     case user_page_less:
     case row_page_less:
     case features_lost:
+    case coordination_losses:
+    case store_refuses:
     case index_blocks:
     case index_users:
     case store_damages:

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -80,6 +81,13 @@ class EtcdServer {
     if (child_ > 0) waitpid(child_, nullptr, 0);
     child_ = 0;
   }
+  // While it is down: loses its data, keeps a copy of them, or goes back to the copy.
+  void empty() const { std::filesystem::remove_all(data()); }
+  void copy() const { std::filesystem::copy(data(), kept(), std::filesystem::copy_options::recursive); }
+  void restore() const {
+    empty();
+    std::filesystem::copy(kept(), data(), std::filesystem::copy_options::recursive);
+  }
   void freeze() {
     kill(child_, SIGSTOP);
     waitpid(child_, nullptr, WUNTRACED);  // until it has stopped
@@ -87,12 +95,14 @@ class EtcdServer {
   void thaw() { kill(child_, SIGCONT); }
 
  private:
+  std::string data() const { return folder_.path() / "data"; }
+  std::string kept() const { return folder_.path() / "kept"; }
   static std::string url(std::uint16_t port) { return "http://127.0.0.1:" + std::to_string(port); }
 
   // Uses half of etcd's default timeouts, so that it grants leases of one second.
   [[noreturn]] void become_etcd() const {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const std::string data = folder_.path() / "data", log = folder_.path() / "log";
+    const std::string data = this->data(), log = folder_.path() / "log";
     std::vector<std::string> arguments{"etcd",
                                        "--name=t",
                                        "--data-dir=" + data,
