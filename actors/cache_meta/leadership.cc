@@ -63,8 +63,11 @@ void Leadership::on_lease(Instant now, const CoordinationReply& answer, Effects&
 void Leadership::on_read(Instant now, const CoordinationReply& answer, Effects& effects) {
   const bool ours = answer.revision != 0 && lease_ != 0 && answer.value == name_;
   token_ = ours ? answer.revision : 0;
-  if (ours || draining_) return;
-  if (answer.revision != 0) {
+  if (draining_ || (ours && !answer.outdated)) return;
+  if (ours) {
+    // Other nodes know larger tokens, of a leader before the store lost its data.
+    ask(now, WriteKey{leader_key, name_, answer.revision, lease_}, effects);
+  } else if (answer.revision != 0) {
     lease_ = 0;  // another cache-meta leads: let our lease end
   } else if (lease_ == 0) {
     ask(now, OpenLease{lease_length_.us}, effects);

@@ -230,5 +230,21 @@ TEST_CASE("leadership: under refusals, delays and losses at most one leads at a 
   }
 }
 
+TEST_CASE("leadership: a leader of an emptied store gets a token above those of leaders before the loss") {
+  Bench b(2);
+  b.run(2 * beat);
+  REQUIRE(b.leaders() == Leaders{0});
+  const std::uint64_t low = b.metas[0].token();
+  b.state.ask(b.now, Coordinate{RaiseRevisions{70}});  // by a node that knows a larger revision
+  b.run(2 * beat);
+  CHECK(b.leaders() == Leaders{0});
+  CHECK(low < 70);
+  CHECK(b.metas[0].token() > 70);
+  CHECK(b.metas[0].token() == b.key().revision);
+  const std::uint64_t raised = b.metas[0].token();
+  b.run(4 * beat);
+  CHECK(b.metas[0].token() == raised);
+}
+
 }  // namespace leadership_test
 }  // namespace troupe::actors

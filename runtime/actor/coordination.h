@@ -66,6 +66,7 @@ struct CoordinationReply {
   Revision revision = 0;  // of the key, now
   std::string value;      // of the key, now
   LeaseId lease = 0;      // the new lease, for OpenLease
+  bool outdated = false;  // the key was last changed before revisions were raised
 };
 
 class Coordination {

@@ -158,7 +158,9 @@ TEST_SUITE("coordination contract") {
     CHECK(ask(w.a, RaiseRevisions{above}).ok);
     CHECK(ask(w.b, RaiseRevisions{above - 1}).ok);  // changes nothing
     CHECK(ask(w.b, ReadKey{"k"}).revision == seen);
+    CHECK(ask(w.b, ReadKey{"k"}).outdated);
     CHECK(ask(w.b, WriteKey{"l", "v", 0}).revision > above);
+    CHECK_FALSE(ask(w.b, ReadKey{"l"}).outdated);
     CHECK_FALSE(ask(w.b, WriteKey{"k", "w", above}).ok);
     const Revision next = ask(w.b, WriteKey{"k", "w", seen}).revision;
     CHECK(next > above);

@@ -75,7 +75,8 @@ void CoordinationState::keep_as(const CoordinationState& other) {
 CoordinationReply CoordinationState::show(bool ok, const std::string& key) const {
   const auto found = keys_.find(key);
   if (found == keys_.end()) return {ok, 0, "", 0};
-  return {ok, found->second.revision, found->second.value, 0};
+  const Key& shown = found->second;
+  return {ok, shown.revision, shown.value, 0, shown.revision <= raised_after_};
 }
 
 std::variant<CoordinationReply, Refusal> CoordinationState::answer(const WriteKey& write) {
@@ -116,6 +117,7 @@ std::variant<CoordinationReply, Refusal> CoordinationState::answer(const KeepLea
 }
 
 std::variant<CoordinationReply, Refusal> CoordinationState::answer(const RaiseRevisions& raise) {
+  if (raise.above > last_) raised_after_ = last_;
   skip(raise.above);
   return CoordinationReply{true};
 }

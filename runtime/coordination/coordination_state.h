@@ -79,6 +79,7 @@ class CoordinationState {
   std::size_t bytes_ = 0;
   std::int64_t now_us_ = 0;
   Revision last_ = 0;
+  Revision raised_after_ = 0;  // last number before they were raised
 };
 
 }  // namespace troupe

@@ -164,7 +164,9 @@ EtcdCoordination::Answer EtcdCoordination::ask_once(const Coordinate& question, 
   if (is_guarded && reply->ok) note_made(before, attempt.store);
   Answer answer = numbered(question, *reply, attempt.store, end);
   const auto* shown = std::get_if<CoordinationReply>(&answer);
-  guard_failed = is_guarded && shown && !shown->ok && shown->revision == *expected_by(question);
+  // In another history the same number may mean another value: its caller has to read it first.
+  const bool is_same = before.history.id() == 0 || known().history.id() == before.history.id();
+  guard_failed = is_guarded && is_same && shown && !shown->ok && shown->revision == *expected_by(question);
   return answer;
 }
 
@@ -210,6 +212,7 @@ EtcdCoordination::Answer EtcdCoordination::numbered(const Coordinate& question, 
   }
   if (is_made && now.history.id() == 0) begin_history(end);
   const KnownHistory last = known();
+  reply.outdated = last.history.is_before_raise(reply.revision);
   reply.revision = last.history.number_of(reply.revision);
   const std::lock_guard held(mutex_);
   known_.highest =

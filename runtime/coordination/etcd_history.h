@@ -30,6 +30,10 @@ class EtcdHistory {
   void set_id(std::uint64_t id) { id_ = id; }
 
   Revision number_of(Revision etcd) const;  // 0 stays 0; `etcd` is below 2^63
+  // Returns true for a revision (above 0) before the last raise.
+  bool is_before_raise(Revision etcd) const {
+    return etcd > 0 && !raises_.empty() && etcd <= raises_.back().after;
+  }
   // Returns etcd's revision, or nullopt if no change of this history can have the number.
   std::optional<Revision> etcd_of(Revision number) const;
   // Makes the numbers of changes after etcd's revision `now` larger than `above`.
