@@ -32,7 +32,7 @@ struct StoreBench : Bench {
   void start_warm(std::vector<StoredBlock> blocks) {  // as many as the pool takes
     start(std::move(blocks));
     for (const auto& load : probe.started<LoadBlocks>())
-      probe.done(2, load.first, BlockLoadResult{std::vector<std::uint8_t>(load.second.blocks.size(), 1)});
+      probe.done(2, load.first, BlockLoadResult{std::vector(load.second.blocks.size(), BlockLoad::sound)});
   }
   void start(std::vector<StoredBlock> blocks) {
     probe.start();
@@ -96,11 +96,11 @@ TEST_CASE("store: a warm start fills the item area, system prompt first, and the
   CHECK(loads[0].second.blocks[0].checksum == 1'009);
   CHECK(loads[1].second.blocks.size() == 1);  // three pages in total
   CHECK_FALSE(b.ready(2));
-  b.probe.done(3, loads[0].first, BlockLoadResult{{1, 1}});
+  b.probe.done(3, loads[0].first, BlockLoadResult{{BlockLoad::sound, BlockLoad::sound}});
   CHECK(b.sent_changes().added.size() == 2);
   CHECK(b.probe.counted(Metric::item_blocks_loaded) == 2);
   CHECK_FALSE(b.ready(4));
-  b.probe.done(5, loads[1].first, BlockLoadResult{{1}});
+  b.probe.done(5, loads[1].first, BlockLoadResult{{BlockLoad::sound}});
   CHECK(b.ready(6));
   CHECK(b.acquire(7, {item(1)}).at(0).grant == Grant::read);
 }
@@ -110,7 +110,7 @@ TEST_CASE("store: a block with wrong bytes on disk is dropped, erased and comput
   b.start({stored(1), stored(2)});
   const auto load = b.probe.started<LoadBlocks>().at(0);
   CHECK(b.acquire(2, {item(1)}).empty());  // waits for the load
-  b.probe.done(3, load.first, BlockLoadResult{{0, 1}});
+  b.probe.done(3, load.first, BlockLoadResult{{BlockLoad::corrupt, BlockLoad::sound}});
   CHECK(b.probe.counted(Metric::blocks_corrupt) == 1);
   REQUIRE(b.probe.started<EraseBlocks>().size() == 1);
   CHECK(b.probe.started<EraseBlocks>()[0].second.names == std::vector<BlockName>{name(1)});
@@ -246,7 +246,7 @@ TEST_CASE("store: the worker is not ready before the listing, whatever other job
   b.probe.done(2, b.probe.started<SaveBlock>().at(0).first, BlockSaveResult{true, ""});
   CHECK_FALSE(b.ready(3));
   b.probe.done(4, listing, StoredList{{stored(1)}});
-  b.probe.done(5, b.probe.started<LoadBlocks>().at(0).first, BlockLoadResult{{1}});
+  b.probe.done(5, b.probe.started<LoadBlocks>().at(0).first, BlockLoadResult{{BlockLoad::sound}});
   CHECK(b.ready(6));
 }
 
@@ -254,7 +254,7 @@ TEST_CASE("store: a disk that refuses saves is still read") {
   StoreBench b;
   b.start({stored(1), stored(2), stored(3), stored(4)});
   for (const auto& load : b.probe.started<LoadBlocks>())
-    b.probe.done(2, load.first, BlockLoadResult{std::vector<std::uint8_t>(load.second.blocks.size(), 1)});
+    b.probe.done(2, load.first, BlockLoadResult{std::vector(load.second.blocks.size(), BlockLoad::sound)});
   b.write(3, item(5));
   b.probe.done(4, b.probe.started<SaveBlock>().at(0).first, BlockSaveResult{false, "not now"});
   CHECK(b.acquire(5, {item(4)}).empty());
@@ -305,7 +305,7 @@ TEST_CASE("store: an evicted block is loaded from disk instead of being computed
   CHECK(b.acquire(6, {item(1)}).empty());
   const auto loads = b.probe.started<LoadBlocks>();
   REQUIRE(loads.size() == 1);
-  b.probe.done(7, loads[0].first, BlockLoadResult{{1}});
+  b.probe.done(7, loads[0].first, BlockLoadResult{{BlockLoad::sound}});
   const auto answers = b.probe.sent<BlocksAcquired>();
   REQUIRE(answers.size() == 1);
   CHECK(answers[0].grants[0].grant == Grant::read);
@@ -340,7 +340,7 @@ TEST_CASE("store: during a back-off blocks are computed instead of loaded") {
 TEST_CASE("store: a forgotten owner's blocks are erased from disk, even one being saved") {
   StoreBench b;
   b.start({stored(1)});
-  b.probe.done(2, b.probe.started<LoadBlocks>().at(0).first, BlockLoadResult{{1}});
+  b.probe.done(2, b.probe.started<LoadBlocks>().at(0).first, BlockLoadResult{{BlockLoad::sound}});
   b.forget(3, Forget{SegmentKind::item, "item 1", 1});
   CHECK(b.probe.started<EraseBlocks>().at(0).second.names == std::vector<BlockName>{name(1)});
   b.write(4, item(2));
@@ -356,7 +356,7 @@ TEST_CASE("store: a block of another node is pulled rather than loaded") {
   StoreBench b;
   b.start({stored(1), stored(2), stored(3), stored(4)});
   for (const auto& load : b.probe.started<LoadBlocks>())
-    b.probe.done(2, load.first, BlockLoadResult{std::vector<std::uint8_t>(load.second.blocks.size(), 1)});
+    b.probe.done(2, load.first, BlockLoadResult{std::vector(load.second.blocks.size(), BlockLoad::sound)});
   CHECK(b.acquire(3, {at(2, item(4))}).empty());
   CHECK(b.probe.started<LoadBlocks>().empty());
   CHECK(b.probe.sent<AcquireBlocks>().size() == 1);

@@ -97,6 +97,11 @@ void PersistentTier::note_saved(StoredBlock block) {
   stored_.add(std::move(block));
 }
 
+void PersistentTier::note_gone(const StoredBlock& block) {
+  const StoredBlock* known = stored_.find(block.name);
+  if (known && known->checksum == block.checksum) stored_.erase(block.name);
+}
+
 // ---- erasures that failed ----
 
 void PersistentTier::note_not_erased(const std::vector<BlockName>& names) {

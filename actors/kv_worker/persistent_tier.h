@@ -85,6 +85,8 @@ class PersistentTier {
   // First come, first served; nullopt if nothing may be saved now.
   std::optional<BlockName> next_save(Instant now);
   void note_saved(StoredBlock block);
+  // The store has not got this block, or another one by that name. A block saved since stays known.
+  void note_gone(const StoredBlock& block);
   // Returns the blocks to erase from a full tier: the oldest known, except those to be kept.
   std::vector<BlockName> oldest(const std::function<bool(const BlockName&)>& is_kept) const {
     return stored_.oldest(bounds_.evict_blocks, is_kept);

@@ -28,16 +28,18 @@ void TierLoads::on_loaded(Instant now, const PersistentTier::LoadJob& ended, con
     tier_.stop_warm();
   }
   const auto* loaded = std::get_if<BlockLoadResult>(&result);
-  TROUPE_CHECK(!loaded || loaded->ok.size() == ended.blocks.size(), "the store answers for each block");
+  TROUPE_CHECK(!loaded || loaded->found.size() == ended.blocks.size(), "the store answers for each block");
   std::vector<BlockName> bad;
   for (std::size_t i = 0; i < ended.blocks.size(); ++i) {
     const auto& [stored, generation, pinned] = ended.blocks[i];
-    if (loaded && loaded->ok[i] && pool_.commit(stored.name, generation, stored.checksum, true)) {
+    const bool is_sound = loaded && loaded->found[i] == BlockLoad::sound;
+    if (is_sound && pool_.commit(stored.name, generation, stored.checksum, true)) {
       effects.count(Metric::item_blocks_loaded);
       pending_.finish(stored.name, generation, false, effects);
       continue;
     }
-    if (loaded && !loaded->ok[i]) bad.push_back(stored.name);
+    if (loaded && loaded->found[i] == BlockLoad::corrupt) bad.push_back(stored.name);
+    if (loaded && loaded->found[i] == BlockLoad::gone) tier_.note_gone(stored);
     if (pool_.abandon(stored.name, generation)) pending_.fail(stored.name, generation, effects);
   }
   if (bad.empty()) return;

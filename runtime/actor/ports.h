@@ -288,8 +288,11 @@ struct LoadBlocks {
   };
   std::vector<One> blocks;
 };
+// What became of one block: its bytes were read and match the checksum; they are damaged; or the
+// store does not have it, or has another one by that name, because it was erased or saved meanwhile.
+enum class BlockLoad : std::uint8_t { corrupt, sound, gone };
 struct BlockLoadResult {
-  std::vector<std::uint8_t> ok;  // per block: 1 if the bytes were read and match the checksum
+  std::vector<BlockLoad> found;  // per block
 };
 struct EraseBlocks {
   std::vector<BlockName> names;

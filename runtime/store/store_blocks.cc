@@ -167,22 +167,33 @@ JobResult BlockStorePort::load(const LoadBlocks& job) {
   for (const LoadBlocks::One& one : job.blocks)
     if (!in_arena(one.pages)) return bad_pages();
   BlockLoadResult loaded;
-  for (const LoadBlocks::One& one : job.blocks) loaded.ok.push_back(load_one(one));
+  for (const LoadBlocks::One& one : job.blocks) loaded.found.push_back(load_one(one));
   return loaded;
 }
 
-bool BlockStorePort::load_one(const LoadBlocks::One& one) {
+// A header and bytes of different saves, or a header whose bytes were erased since, look like damage.
+// The second look keeps other jobs from writing.
+BlockLoad BlockStorePort::load_one(const LoadBlocks::One& one) {
+  const BlockLoad first = try_load(one);
+  if (first != BlockLoad::corrupt) return first;
+  const std::lock_guard lock(writing_);
+  const BlockLoad found = try_load(one);
+  if (found == BlockLoad::corrupt) quarantine(one.name);
+  return found;
+}
+
+BlockLoad BlockStorePort::try_load(const LoadBlocks::One& one) {
   Header header;
   Store::Read read = read_header(one.name, header);
   if (read == Store::Read::found) {
     const StoredBlock& block = header.block;
     if (block.tokens != one.tokens || block.checksum != one.checksum || header.pages != one.pages.size())
-      return false;  // sound, but not the requested block
+      return BlockLoad::gone;  // sound, but not the requested block
     read = load_bytes(one, block.checksum);
-    if (read == Store::Read::missing) read = Store::Read::corrupt;  // a header without bytes
+    if (read == Store::Read::missing) return BlockLoad::corrupt;  // a header without bytes
   }
-  if (read == Store::Read::corrupt) quarantine(one.name);
-  return read == Store::Read::found;
+  if (read == Store::Read::missing) return BlockLoad::gone;
+  return read == Store::Read::found ? BlockLoad::sound : BlockLoad::corrupt;
 }
 
 // Sums the pages after the copy: only the bytes that arrived count.
@@ -222,9 +233,9 @@ std::optional<StoreFailure> BlockStorePort::erase_keys(const std::string& header
   return store_.write(changes, Durability::buffered);
 }
 
+// Requires writing_.
 void BlockStorePort::quarantine(const BlockName& name) {
   ++quarantined_;
-  const std::lock_guard lock(writing_);
   erase_one(name);  // if the disk refuses, the block is found damaged again later
 }
 

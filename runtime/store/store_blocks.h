@@ -1,7 +1,8 @@
 #pragma once
 // Persistent tier of one node's blocks: saves arena pages to a Store and loads them back. It is a
 // cache on a disk that may corrupt data: a block that does not match its length, key and checksum
-// is erased and counted, and the answer is a miss. Only blocks of the loaded model and layout are
+// is erased and counted, and the answer is a miss. A block that another job erased or saved anew
+// while it was being loaded is a miss, too, and is no damage. Only blocks of the loaded model and layout are
 // visible; others are erased when the port starts.
 #include <atomic>
 #include <cstdint>
@@ -49,7 +50,8 @@ class BlockStorePort final : public Port {
   std::string encode(const SaveBlock& job, std::string_view key) const;
   static std::optional<Header> decode(std::string_view key, std::string_view value);
   Store::Read read_header(const BlockName& name, Header& header) const;
-  bool load_one(const LoadBlocks::One& one);
+  BlockLoad load_one(const LoadBlocks::One& one);
+  BlockLoad try_load(const LoadBlocks::One& one);
   Store::Read load_bytes(const LoadBlocks::One& one, std::uint64_t checksum);
   std::optional<StoreFailure> erase_one(const BlockName& name);
   std::optional<StoreFailure> erase_keys(const std::string& header_key);

@@ -216,23 +216,24 @@ JobResult SimStorePort::load(const LoadBlocks& load) {
     if (!hold(pages_, one.pages, one.tokens)) return bad_pages();
   if (disk_.faults().failing) return storage_failed();
   BlockLoadResult loaded;
-  for (const LoadBlocks::One& one : load.blocks) loaded.ok.push_back(load_one(one));
+  for (const LoadBlocks::One& one : load.blocks) loaded.found.push_back(load_one(one));
   return loaded;
 }
 
-bool SimStorePort::load_one(const LoadBlocks::One& one) {
+BlockLoad SimStorePort::load_one(const LoadBlocks::One& one) {
   const SimDisk::Record* record = disk_.find(one.name);
-  if (!record || loses_load()) return false;
+  if (!record) return BlockLoad::gone;
+  if (loses_load()) return BlockLoad::corrupt;
   if (!identical(record->block.name, one.name) || record->pages.size() != one.pages.size()) {
     quarantine(one.name);
-    return false;
+    return BlockLoad::corrupt;
   }
-  if (record->block.tokens != one.tokens) return false;  // valid, but not the requested size
+  if (record->block.tokens != one.tokens) return BlockLoad::gone;  // valid, but not the requested size
   for (std::size_t i = 0; i < one.pages.size(); ++i) pages_.copy(one.pages[i], record->pages[i]);
-  if (record->block.checksum != one.checksum) return false;
-  if (pages_.checksum(one.pages) == one.checksum) return true;
+  if (record->block.checksum != one.checksum) return BlockLoad::gone;
+  if (pages_.checksum(one.pages) == one.checksum) return BlockLoad::sound;
   quarantine(one.name);
-  return false;
+  return BlockLoad::corrupt;
 }
 
 JobResult SimStorePort::erase(const EraseBlocks& erase) {

@@ -86,7 +86,7 @@ class SimStorePort final : public SimPort {
   JobResult list();
   JobResult save(const SaveBlock& save);
   JobResult load(const LoadBlocks& load);
-  bool load_one(const LoadBlocks::One& one);
+  BlockLoad load_one(const LoadBlocks::One& one);
   JobResult erase(const EraseBlocks& erase);
   JobResult check(const CheckBlocks& check);
   Duration time_of(const CheckBlocks& check) const;

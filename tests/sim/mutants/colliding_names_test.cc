@@ -76,7 +76,7 @@ TEST_CASE("colliding names: of two stored blocks one is loaded as itself, and ne
   REQUIRE(loads.size() == 1);
   REQUIRE(loads[0].second.blocks.size() == 1);
   CHECK(identical(loads[0].second.blocks[0].name, other.name));
-  b.probe.done(2, loads[0].first, BlockLoadResult{{0}});
+  b.probe.done(2, loads[0].first, BlockLoadResult{{BlockLoad::corrupt}});
   REQUIRE(b.probe.started<EraseBlocks>().size() == 1);
   b.write(3, item(2));
   const std::uint64_t save = b.probe.started<SaveBlock>().at(0).first;
