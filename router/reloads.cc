@@ -8,6 +8,9 @@
 namespace troupe::router {
 namespace {
 
+// Workers find a model version as a folder by that name, and no file has a longer one.
+constexpr std::size_t file_name_bytes_max = 255;
+
 std::optional<Refusal> find_fault_of_share(const Reload& reload, const std::string& present) {
   if (reload.share == 1) return std::nullopt;
   const auto fault = [](std::string what, std::string expected) {
@@ -39,6 +42,10 @@ std::optional<Refusal> Reloads::refusal_of(const Reload& reload) const {
       (reload.model_version + reload.catalog_version).find('\n') != std::string::npos)
     return Refusal{RefusalKind::malformed, "bad_version", "a version is too long or has a line break", "body",
                    "at most " + std::to_string(config_.version_bytes_max) + " bytes in one line"};
+  if (reload.model_version.size() > file_name_bytes_max)
+    return Refusal{RefusalKind::malformed, "bad_version",
+                   "the model version has " + std::to_string(reload.model_version.size()) + " bytes", "model",
+                   "at most " + std::to_string(file_name_bytes_max) + " bytes, as the name of a folder"};
   const std::string& present = versions_.versions().model_version;
   if (auto fault = find_fault_of_share(reload, present)) return fault;
   if (!config_.coordinate)

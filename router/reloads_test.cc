@@ -16,6 +16,9 @@ struct Bench : FlightBench {
                   flights,
                   outcomes};
 
+  Reloads of_any_length{
+      {.coordinate = true, .version_bytes_max = 512}, versions, share, workers, flights, outcomes};
+
   std::string ask(const Reload& reload) {
     effects = {};
     reloads.on_reload(at(0), client, reload);
@@ -35,6 +38,25 @@ TEST_CASE("reloads: a reload without a version, with a bad one, or during anothe
   CHECK(b.reloads.in_progress());
   CHECK(b.ask({6, "m3"}) == "busy");
   CHECK(b.ask({5, "m2"}) == "");  // a copy
+}
+
+TEST_CASE("reloads: a model version that is longer than a folder's name can be is refused at once") {
+  Bench b;
+  RequestId id = 70;
+  for (const std::size_t bytes : {255, 256, 512}) {
+    CAPTURE(bytes);
+    b.effects = {};
+    b.of_any_length.on_reload(b.at(0), b.client, {id++, "", std::string(bytes, 'c')});
+    CHECK(b.sent<Refused>().empty());  // the name of a catalog, which is no folder
+    b.of_any_length.advance(b.at(200'000'000));
+    b.effects = {};
+    b.of_any_length.on_reload(b.at(0), b.client, {id++, std::string(bytes, 'm')});
+    const auto refused = b.sent<Refused>();
+    CHECK(refused.size() == (bytes > 255 ? 1 : 0));
+    if (bytes > 255) CHECK(refused.at(0).refusal.code == "bad_version");
+    CHECK(b.of_any_length.in_progress() == (bytes <= 255));
+    b.of_any_length.advance(b.at(400'000'000));
+  }
 }
 
 TEST_CASE("reloads: one that does not end in time is refused at its deadline") {

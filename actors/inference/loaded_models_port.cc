@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "kernels/base/check.h"
@@ -14,6 +15,16 @@ namespace {
 Refusal cannot_load(RefusalKind kind, const char* code, const std::string& model_version, std::string what,
                     const char* expected) {
   return {kind, code, std::move(what), "model " + model_version, expected};
+}
+
+// Returns true if the operating system will not answer otherwise until somebody changes the file.
+bool is_lasting(const std::error_code& error) {
+  for (const std::errc lasting :
+       {std::errc::no_such_file_or_directory, std::errc::filename_too_long, std::errc::not_a_directory,
+        std::errc::is_a_directory, std::errc::too_many_symbolic_link_levels, std::errc::permission_denied,
+        std::errc::operation_not_permitted, std::errc::invalid_argument, std::errc::file_too_large})
+    if (error == lasting) return true;
+  return false;
 }
 
 std::string layout_text(const kernels::PageLayout& layout) {
@@ -70,6 +81,11 @@ JobResult LoadedModels::load(const std::string& model_version) try {
   return cannot_load(RefusalKind::unavailable, "no_memory", model_version,
                      "there is not enough memory for this model",
                      "enough memory for two models during a change");
+} catch (const std::system_error& error) {
+  const bool lasts = is_lasting(error.code());
+  return cannot_load(lasts ? RefusalKind::unprocessable : RefusalKind::unavailable,
+                     lasts ? "bad_model" : "load_failed", model_version, error.what(),
+                     "a model directory that can be read");
 } catch (const std::exception& error) {
   return cannot_load(RefusalKind::unavailable, "load_failed", model_version, error.what(),
                      "a model that can be loaded");

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "kernels/decoder/decoder.h"
 
 namespace troupe::actors {
@@ -42,6 +45,21 @@ TEST_CASE("loaded models: without a loader, or with another page layout, a load 
   LoadedModels m = models([](const std::string&) { return decoder(2); });
   CHECK(std::get<Refusal>(m.load("two")).code == "other_layout");
   CHECK(m.find("two") == nullptr);
+}
+
+TEST_CASE(
+    "loaded models: a file that cannot be opened as it is, is a final refusal; other failures are not") {
+  const auto kind = [](std::errc error) {
+    LoadedModels m = models([error](const std::string&) -> LoadedModel {
+      throw std::filesystem::filesystem_error("status", "two", std::make_error_code(error));
+    });
+    return std::get<Refusal>(m.load("two")).kind;
+  };
+  for (const std::errc lasting : {std::errc::filename_too_long, std::errc::not_a_directory,
+                                  std::errc::too_many_symbolic_link_levels, std::errc::permission_denied})
+    CHECK(kind(lasting) == RefusalKind::unprocessable);
+  for (const std::errc passing : {std::errc::io_error, std::errc::too_many_files_open})
+    CHECK(kind(passing) == RefusalKind::unavailable);
 }
 
 }  // namespace loaded_models_port_test

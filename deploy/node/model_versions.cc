@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "deploy/node/prompt_file.h"
@@ -24,8 +25,10 @@ std::filesystem::path directory_of(const std::filesystem::path& folder, const st
     kernels::throw_load_error(folder, "there is no version " + kernels::in_quotes(version),
                               "the name of a folder in it");
   const std::filesystem::path directory = folder / version;
-  if (!std::filesystem::is_directory(directory))
-    kernels::throw_load_error(directory, "no such folder", "the model directory of that version");
+  std::error_code why;
+  if (!std::filesystem::is_directory(directory, why))
+    kernels::throw_load_error(directory, why ? why.message() : "no such folder",
+                              "the model directory of that version");
   return directory;
 }
 

@@ -136,6 +136,17 @@ TEST_SUITE("model versions") {
     CHECK(versions.refusal() == "");
   }
 
+  TEST_CASE("version loader: a name that no folder can have is refused for good") {
+    Versions versions;
+    for (const std::string& name : {std::string(256, 'm'), std::string("loop"), std::string("file")}) {
+      CAPTURE(name.size());
+      if (name == "loop") std::filesystem::create_symlink("loop", versions.folder.path() / "loop");
+      if (name == "file") versions.folder.write("file", "no folder");
+      versions.version = name;
+      CHECK(versions.refusal() != "");  // a LoadError, which is final
+    }
+  }
+
   TEST_CASE("version loader: a form of the same words is another one if the vocabulary gives other tokens") {
     Versions versions;
     const std::string vocabulary = demo_model() + "/vocab.json";
