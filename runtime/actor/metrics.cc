@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kernels/base/check.h"
+#include "runtime/actor/utf8.h"
 
 namespace troupe {
 namespace {
@@ -35,7 +36,7 @@ constexpr std::string_view row_bytes_help =
 constexpr std::string_view rows_fetched_help =
     "Rows of sharded tables that missed in the pool's row pages, by where they were found: this node's "
     "memory, another node's memory, or the table.";
-constexpr std::string_view by_tenant = "tenant";
+constexpr std::string_view by_tenant = "tenant", other_values = "(others)";
 constexpr std::string_view features_help =
     "Requests answered without reading the user from the store, by what was used: a cached profile, a "
     "stale one, or none.";
@@ -377,7 +378,7 @@ using LabelledSamples = std::map<std::string, double, std::less<>>;  // samples 
 // last one.
 double& sample_of(LabelledSamples& samples, std::string_view label_value) {
   if (const auto at = samples.find(label_value); at != samples.end()) return at->second;
-  return samples[samples.size() + 1 < label_values_max ? std::string(label_value) : "(others)"];
+  return samples[std::string(samples.size() + 1 < label_values_max ? label_value : other_values)];
 }
 
 std::string_view take_part(std::string_view& text, char end) {
@@ -387,15 +388,27 @@ std::string_view take_part(std::string_view& text, char end) {
   return part;
 }
 
+// Escapes a label value. A scraper refuses the whole text for one invalid byte, so control characters
+// become blanks, and bytes that are no UTF-8 become U+FFFD, whoever sent them.
+void append_label_value(std::string& out, std::string_view value) {
+  while (!value.empty()) {
+    const std::size_t length = utf8_length(value);
+    const std::string_view character = value.substr(0, std::max<std::size_t>(1, length));
+    if (character == "\\" || character == "\"") out += '\\';
+    if (length == 0)
+      out += "\xef\xbf\xbd";  // U+FFFD
+    else
+      out += is_control(character) ? " " : character;
+    value.remove_prefix(character.size());
+  }
+}
+
 // Returns labels with their values as they stand between the braces.
 std::string quoted(std::string_view labels, std::string_view values) {
   std::string out;
   while (!labels.empty()) {
     out.append(out.empty() ? "" : ",").append(take_part(labels, ',')).append("=\"");
-    for (const char c : labels.empty() ? values : take_part(values, '\t')) {
-      if (c == '\\' || c == '"') out += '\\';
-      out += c == '\n' ? ' ' : c;
-    }
+    append_label_value(out, labels.empty() ? values : take_part(values, '\t'));
     out += '"';
   }
   return out;
@@ -438,12 +451,41 @@ struct MetricRegistry::State {
   std::array<Series, metric_count> series;
   std::mutex mutex;  // guards the members below
   std::array<LabelledSamples, metric_count> named;
+  std::map<std::string, std::uint64_t, std::less<>> tenants;  // with samples of their own, by last use
+  std::uint64_t uses = 0;
   std::array<std::vector<Exemplar>, metric_count> exemplars;  // one per bucket, or empty
 
   void keep_example(std::size_t index, std::size_t bucket, double amount, const TraceContext& trace) {
     const std::lock_guard lock(mutex);
     exemplars[index].resize(series[index].buckets.size());
     exemplars[index][bucket] = {trace, amount, since_1970_s()};
+  }
+
+  // Returns the label value under which this tenant is counted. A name that nobody answered takes no
+  // sample from the others, whoever invents it.
+  std::string_view counted_tenant(Metric metric, double amount, std::string_view tenant) {
+    if (tenant.empty()) return tenant;
+    const auto known = tenants.find(tenant);
+    const bool is_listed = metric == tenant_requests && amount == 0;
+    if (metric != tenant_answered && !is_listed) return known == tenants.end() ? other_values : tenant;
+    if (known == tenants.end() && tenants.size() + 2 >= label_values_max) forget_tenant();
+    tenants[std::string(tenant)] = ++uses;
+    return tenant;
+  }
+
+  // Adds the samples of the tenant that was not answered for longest to those of the others.
+  void forget_tenant() {
+    const auto oldest =
+        std::ranges::min_element(tenants, {}, [](const auto& tenant) { return tenant.second; });
+    for (const MetricRow& row : rows) {
+      if (row.by != by_tenant) continue;
+      LabelledSamples& samples = named[static_cast<std::size_t>(row.metric)];
+      const auto sample = samples.find(oldest->first);
+      if (sample == samples.end()) continue;
+      if (row.kind == counter) samples[std::string(other_values)] += sample->second;
+      samples.erase(sample);
+    }
+    tenants.erase(oldest);
   }
 };
 
@@ -465,7 +507,10 @@ void MetricRegistry::record(Metric metric, double amount, std::string_view label
   Series& series = state_->series[index];
   if (!rows[index].by.empty()) {
     const std::lock_guard lock(state_->mutex);
-    double& sample = sample_of(state_->named[index], label_value);
+    LabelledSamples& samples = state_->named[index];
+    double& sample = rows[index].by == by_tenant
+                         ? samples[std::string(state_->counted_tenant(metric, amount, label_value))]
+                         : sample_of(samples, label_value);
     sample = rows[index].kind == counter ? sample + amount : amount;
   } else if (rows[index].kind == counter) {
     series.value.fetch_add(amount, std::memory_order_relaxed);

@@ -164,7 +164,9 @@ struct MetricRow {
   std::string_view help;
   // Name of a variable label, e.g. "tenant": each of the first `label_values_max` label values gets a
   // sample of its own; "(others)" collects all further ones. Several labels are separated by commas
-  // ("route,status"), their values by tabs.
+  // ("route,status"), their values by tabs. A tenant has samples of its own from its first answered
+  // request on, or once 0 requests are recorded for it; of more than `label_values_max` tenants, those
+  // answered lately have them.
   std::string_view by = {};
 };
 inline constexpr std::size_t label_values_max = 64;

@@ -4,10 +4,13 @@
 
 #include <cmath>
 #include <map>
+#include <random>
 #include <set>
 #include <sstream>
 #include <thread>
 #include <vector>
+
+#include "runtime/actor/utf8.h"
 
 using namespace troupe;
 
@@ -80,8 +83,93 @@ TEST_CASE("metrics: the text has help and type once per name, and every labelled
   CHECK(text.ends_with("\n"));
 }
 
+TEST_CASE("metrics: names of tenants that nobody answered take no samples from tenants that are served") {
+  MetricRegistry registry;
+  registry.record(Metric::tenant_requests, 0, "listed");
+  for (std::size_t i = 0; i < 10 * label_values_max; ++i)
+    registry.record(Metric::tenant_refused, 1, "invented " + std::to_string(i));
+  CHECK(registry.value(Metric::tenant_refused, "(others)") == 10 * label_values_max);
+  registry.record(Metric::tenant_refused, 1, "listed");
+  CHECK(registry.value(Metric::tenant_refused, "listed") == 1);
+  registry.record(Metric::tenant_answered, 1, "served");
+  registry.record(Metric::tenant_refused, 2, "served");
+  CHECK(registry.value(Metric::tenant_refused, "served") == 2);
+}
+
+TEST_CASE("metrics: tenants that are answered lately have samples, and the sum over all never falls") {
+  MetricRegistry registry;
+  for (std::size_t i = 0; i < 10 * label_values_max; ++i) {
+    registry.record(Metric::tenant_answered, 1, "busy");
+    registry.record(Metric::tenant_answered, 1, "once " + std::to_string(i));
+    CHECK(registry.value(Metric::tenant_answered) == 2 * (i + 1));
+  }
+  CHECK(registry.value(Metric::tenant_answered, "busy") == 10 * label_values_max);
+  CHECK(registry.value(Metric::tenant_answered, "once " + std::to_string(10 * label_values_max - 1)) == 1);
+  CHECK(registry.value(Metric::tenant_answered, "once 0") == 0);
+  registry.record(Metric::tenant_answered, 1, "");
+  const std::string text = registry.render();
+  std::size_t samples = 0;
+  for (std::size_t at = 0; (at = text.find("\ntroupe_tenant_answered_total{", at)) != text.npos; ++at)
+    ++samples;
+  CHECK(samples == label_values_max);
+}
+
+// Checks what a Prometheus scraper checks of a sample line: "name{label=\"value\",…} number", valid
+// UTF-8, and only the escapes \\ \" \n.
+bool is_sample(std::string_view line) {
+  for (std::string_view rest = line; !rest.empty();) {
+    const std::size_t length = utf8_length(rest);
+    if (length == 0 || is_control(rest.substr(0, length))) return false;
+    rest.remove_prefix(length);
+  }
+  std::size_t at = line.find_first_of("{ ");
+  if (at == 0 || at == line.npos) return false;
+  if (line[at] == '{') {
+    for (++at; at < line.size() && line[at] != '}';) {
+      at = line.find("=\"", at);
+      if (at == line.npos) return false;
+      for (at += 2; at < line.size() && line[at] != '"'; ++at)
+        if (line[at] == '\\' &&
+            (++at == line.size() || std::string_view("\\\"n").find(line[at]) == line.npos))
+          return false;
+      if (at++ >= line.size()) return false;
+      if (at < line.size() && line[at] == ',') ++at;
+    }
+    if (++at >= line.size()) return false;
+  }
+  std::string_view number = line.substr(at + 1);
+  number = number.substr(0, number.find(' '));
+  return line[at] == ' ' && !number.empty() && number.find_first_not_of("0123456789.e+-InfNa") == number.npos;
+}
+
+TEST_CASE("metrics: whatever bytes label values have, each line is a sample in valid UTF-8") {
+  const unsigned seed = 13;
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  for (int run = 0; run < 100; ++run) {
+    MetricRegistry registry;
+    for (int i = 0; i < 40; ++i) {
+      std::string value(random() % 12, '\0');
+      for (char& c : value)
+        c = static_cast<char>(random() % 2 == 0 ? random() : "\\\"\n\t}{, \xc3\xa9"[random() % 10]);
+      registry.record(Metric::tenant_answered, 1, value);
+      registry.record(Metric::http_refused, 1, value);
+      registry.record(Metric::http_responses, 1, value + "\t" + value);
+    }
+    for (const MetricForm form : {MetricForm::prometheus, MetricForm::openmetrics}) {
+      std::istringstream lines(registry.render(form));
+      for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with("# ")) continue;
+        CAPTURE(line);
+        REQUIRE(is_sample(line));
+      }
+    }
+  }
+}
+
 TEST_CASE("metrics: a metric by tenant has a sample for each of the first tenants and one for all others") {
   MetricRegistry registry;
+  for (const char* tenant : {"a\"b", ""}) registry.record(Metric::tenant_answered, 1, tenant);
   registry.record(Metric::tenant_requests, 2, "a\"b");
   registry.record(Metric::tenant_requests, 3, "a\"b");
   registry.record(Metric::tenant_waiting, 5, "");
@@ -90,18 +178,20 @@ TEST_CASE("metrics: a metric by tenant has a sample for each of the first tenant
   CHECK(has_line(registry.render(), "troupe_tenant_requests_total{tenant=\"a\\\"b\"} 5"));
   CHECK(has_line(registry.render(), "troupe_tenant_waiting{tenant=\"\"} 4"));
   for (std::size_t i = 0; i < 10 * label_values_max; ++i)
-    registry.record(Metric::tenant_requests, 1, "invented " + std::to_string(i));
+    registry.record(Metric::http_refused, 1, "code " + std::to_string(i));
   const std::string text = registry.render();
   std::size_t samples = 0;
-  for (std::size_t at = 0; (at = text.find("\ntroupe_tenant_requests_total{", at)) != text.npos; ++at)
-    ++samples;
+  for (std::size_t at = 0; (at = text.find("\ntroupe_http_refused_total{", at)) != text.npos; ++at) ++samples;
   CHECK(samples == label_values_max);
-  CHECK(registry.value(Metric::tenant_requests, "(others)") ==
-        10 * label_values_max - (label_values_max - 2));
+  CHECK(registry.value(Metric::http_refused, "(others)") == 10 * label_values_max - (label_values_max - 1));
 }
 
-TEST_CASE("metrics: line breaks in a tenant's name are replaced") {
+TEST_CASE("metrics: line breaks and bytes that are no UTF-8 in a tenant's name are replaced") {
   MetricRegistry registry;
+  registry.record(Metric::tenant_answered, 1, "caf\xe9 caf\xc3\xa9");
+  CHECK(
+      has_line(registry.render(), "troupe_tenant_answered_total{tenant=\"caf\xef\xbf\xbd caf\xc3\xa9\"} 1"));
+  registry.record(Metric::tenant_requests, 0, "a\nb\\c");
   registry.record(Metric::tenant_requests, 1, "a\nb\\c");
   CHECK(has_line(registry.render(), "troupe_tenant_requests_total{tenant=\"a b\\\\c\"} 1"));
 }

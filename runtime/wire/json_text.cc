@@ -4,25 +4,10 @@
 
 #include <cstdint>
 
+#include "runtime/actor/utf8.h"
+
 namespace troupe {
 namespace {
-
-// Returns the length in bytes of the valid UTF-8 character at the start of `text` (not empty); 0 if
-// there is none. The bounds of the second byte exclude overlong forms, surrogates and code points
-// above U+10FFFF (RFC 3629 §4).
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  const std::uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-  if (length == 0 || text.size() < length) return 0;
-  const std::uint8_t low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-  const std::uint8_t high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-  if (byte(1) < low || byte(1) > high) return 0;
-  for (std::size_t i = 2; i < length; ++i)
-    if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
-  return length;
-}
 
 void append_escaped(std::string& out, char c) {
   constexpr char digits[] = "0123456789abcdef";

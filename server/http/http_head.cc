@@ -6,6 +6,8 @@
 #include <boost/beast.hpp>
 #include <iterator>
 
+#include "server/formats/tenant_name.h"
+
 namespace troupe::server {
 
 namespace {
@@ -66,6 +68,7 @@ std::optional<Refusal> header_fault(const http::request_header<>& header) {
   if (header.count(http::field::authorization) > 1)
     return Refusal{RefusalKind::malformed, "repeated_key", "the request has several keys", "authorization",
                    "at most one"};
+  if (auto fault = find_tenant_fault(view(header[tenant_header]))) return fault;
   return host_fault(header);
 }
 

@@ -94,6 +94,9 @@ TEST_SUITE("request head") {
     CHECK(fault_of("GET /x HTTP/1.0\r\n\r\n") == "");
     CHECK(fault_of(get + host + host + "\r\n") == "bad_host");
     CHECK(fault_of(get + host + "x-troupe-tenant: a\r\nx-troupe-tenant: b\r\n\r\n") == "repeated_tenant");
+    CHECK(fault_of(get + host + "x-troupe-tenant: caf\xe9\r\n\r\n") == "bad_tenant");
+    CHECK(fault_of(get + host + "x-troupe-tenant: a\tb\r\n\r\n") == "bad_tenant");
+    CHECK(fault_of(get + host + "x-troupe-tenant: caf\xc3\xa9\r\n\r\n") == "");
     CHECK(fault_of(get + host + "content-length: 101\r\n\r\n") == "body_too_long");
     CHECK(fault_of(get + host + "authorization: a\r\nauthorization: b\r\n\r\n") == "repeated_key");
     CHECK(fault_of(get + host + "transfer-encoding: gzip\r\n\r\n") == "transfer_encoding");

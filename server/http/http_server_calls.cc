@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "server/formats/http_refusal.h"
+#include "server/formats/tenant_name.h"
 #include "server/http/http_server_state.h"
 
 namespace troupe::server {
@@ -56,6 +57,10 @@ class HttpServer::Call : public std::enable_shared_from_this<Call> {
 
  private:
   std::optional<Refusal> ask(Server& server) {
+    if (auto refusal = find_tenant_fault(asked_.tenant)) {
+      asked_.tenant.clear();
+      return refusal;
+    }
     const ApiKey* key = nullptr;
     if (server.keys) {
       auto found = server.keys->find(asked_.authorization, asked_.tenant);

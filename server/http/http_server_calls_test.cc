@@ -41,6 +41,15 @@ TEST_SUITE("HTTP server, calls") {
     CHECK(reply.body == "ana of acme");
   }
 
+  TEST_CASE("calls: a tenant's name that is no UTF-8 is refused") {
+    Fixture f;
+    ServerCall call = ranking("ana");
+    call.tenant = "caf\xe9";
+    const ServerReply reply = ask(*f.http_server, std::move(call)).get();
+    CHECK(reply.refused == RefusalKind::malformed);
+    CHECK(reply.code == "bad_tenant");
+  }
+
   TEST_CASE("calls: a refusal is returned with its code") {
     Fixture f;
     const ServerReply reply = ask(*f.http_server, ranking("nobody")).get();
