@@ -91,6 +91,7 @@ StoredDataRequests::PendingWrite StoredDataRequests::pending(const RequestOrigin
 
 void StoredDataRequests::on_written(Step step, PendingWrite write, JobResult& result) {
   const auto* written = std::get_if<WriteResult>(&result);
+  episode_.note(step, std::get_if<Refusal>(&result));
   const bool changed = written && (written->appended > 0 || !write.appends);
   if (changed) spread_news(step, write);
   if (write.answered) return;

@@ -94,6 +94,7 @@ class StoredDataRequests {
   std::deque<std::uint64_t> queue_;               // jobs of the writes that wait, oldest first
   std::size_t running_ = 0;                       // writes with the store
   std::map<std::uint64_t, PendingRead> reads_;
+  StoreEpisode episode_{"writes", true};
 };
 
 }  // namespace troupe::router

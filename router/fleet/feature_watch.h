@@ -5,6 +5,7 @@
 #include <string>
 
 #include "router/fleet/step.h"
+#include "router/fleet/store_episode.h"
 #include "runtime/actor/ports.h"
 
 namespace troupe::router {
@@ -27,6 +28,7 @@ class FeatureWatch {
     if (job_ == 0 || job != job_) return false;
     job_ = 0;
     next_ = step.now + config_.every;
+    episode_.note(step, std::get_if<Refusal>(&result));
     note(step, obstacle_in(result));
     return true;
   }
@@ -62,6 +64,7 @@ class FeatureWatch {
   Instant next_;
   bool known_ = false;
   Obstacle obstacle_;
+  StoreEpisode episode_{"reads", false};  // `note` logs
 };
 
 }  // namespace troupe::router

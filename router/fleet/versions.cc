@@ -114,6 +114,7 @@ void VersionKeeper::start(Step step, Question question, Job work) {
 // Logs each episode in which the Coordination does not answer once.
 void VersionKeeper::note_answer(Step step, bool answered, const JobResult& result) {
   const auto* refusal = std::get_if<Refusal>(&result);
+  episode_.note(step, answered ? nullptr : refusal);
   const std::string why = answered ? "" : refusal ? refusal->what : "no answer";
   if (why.empty() != away_why_.empty()) {
     if (why.empty()) step.effects.log(LogLevel::info, "coordination_available");

@@ -26,6 +26,7 @@
 #include <string_view>
 
 #include "router/fleet/step.h"
+#include "router/fleet/store_episode.h"
 #include "router/fleet/worker_table.h"
 
 namespace troupe::router {
@@ -127,6 +128,7 @@ class VersionKeeper {
   std::uint64_t disproved_epoch_ = 0;  // highest epoch heard that a later read did not confirm
   std::uint64_t restored_epoch_ = 0;   // highest epoch that the Coordination had lost
   std::optional<Instant> behind_since_, rumour_read_;
+  StoreEpisode episode_{"coordination", false};  // `note_answer` logs
   std::string away_why_;        // why the Coordination did not answer the last question; "" = it did
   bool catalog_asked_ = false;  // since the last tick
   Question question_ = Question::none;

@@ -2,6 +2,7 @@
 #include "router/flights/outcomes.h"
 
 #include <string>
+#include <utility>
 
 namespace troupe::router {
 
@@ -37,9 +38,26 @@ void Outcomes::refuse(Step step, const RequestOrigin& origin, Refusal refusal) {
     step.effects.count(Metric::requests_expired);
   else
     step.effects.count(Metric::requests_refused, 1, refusal.code);
+  if (refusal.kind == RefusalKind::unavailable && refusal.code != "draining") log_refusal(step, refusal);
   ++refused_;
   settle(origin);
   step.effects.send(origin.from, Refused{origin.id, std::move(refusal)});
+}
+
+void Outcomes::log_refusal(Step step, const Refusal& refusal) {
+  if (logged_.size() >= logged_codes_max && !logged_.contains(refusal.code)) return;
+  const auto [logged, is_first] = logged_.try_emplace(refusal.code);
+  auto& [at, suppressed] = logged->second;
+  if (!is_first && step.now < at + log_every) {
+    ++suppressed;
+    return;
+  }
+  at = step.now;
+  step.effects.log(LogLevel::warning, "requests_refused",
+                   {{"code", refusal.code},
+                    {"why", refusal.what},
+                    {"expected", refusal.expected},
+                    {"suppressed", std::exchange(suppressed, 0)}});
 }
 
 }  // namespace troupe::router

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <vector>
+
 namespace troupe::router {
 namespace outcomes_test {
 
@@ -45,6 +47,30 @@ TEST_CASE("outcomes: faults of workers and ports are refused as unavailable, the
     CHECK(b.refusal().kind == sent);
   }
   CHECK(b.outcomes.refused() == 4);
+}
+
+TEST_CASE("outcomes: refusals that an operator could act on are logged once per code in ten seconds") {
+  Bench b;
+  std::vector<std::string> lines;
+  const auto refuse = [&](std::int64_t us, RefusalKind kind, const char* code) {
+    b.effects = {};
+    b.outcomes.refuse({{us}, b.next_id, b.effects}, b.origin(1), {kind, code, "why"});
+    for (const auto& effect : b.effects.list)
+      if (const auto* log = std::get_if<Effects::Log>(&effect)) {
+        CHECK(log->level == LogLevel::warning);
+        lines.push_back(log->fields[0].value + " " + log->fields[3].value);
+      }
+  };
+  using enum RefusalKind;
+  for (int i = 0; i < 1'000; ++i) refuse(i, unavailable, "no_worker");
+  refuse(500, unavailable, "overloaded");
+  refuse(500, internal, "device_failed");
+  refuse(500, not_found, "unknown_user");  // the client's
+  refuse(500, unavailable, "draining");    // the operator's own
+  refuse(9'999'999, unavailable, "no_worker");
+  refuse(10'000'000, unavailable, "no_worker");
+  CHECK(lines ==
+        std::vector<std::string>{"no_worker 0", "overloaded 0", "device_failed 0", "no_worker 1000"});
 }
 
 }  // namespace outcomes_test
