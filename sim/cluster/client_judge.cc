@@ -202,6 +202,7 @@ void ClientJudge::judge_reload(const SentRequest& asked, const Reload& reload, c
     return;
   }
   if (!exists) return report(4, asked, "is answered as done, but there is no such model");
+  if (cluster_.coordination().lost_at() >= asked.sent) return;  // the store has lost the reload
   served_.note();
   const Versions now = cluster_.versions();
   const bool is_share = reload.share < 1;

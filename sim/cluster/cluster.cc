@@ -191,6 +191,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation, std::uint32_
     const double wait_us = charge_ ? scenario_.hardware->device.host.wait_us : 0;
     options.latency_min = options.latency_max = {static_cast<std::int64_t>(wait_us)};
   }
+  coordination_.forget(node.id);
   auto feature =
       std::make_unique<SimFeaturePort>(std::move(options), world_, catalogs_, coordination_, node.features);
   router::RouterConfig c = scenario_.served ? scenario_.served->router : simulated_router(node);
@@ -217,6 +218,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation, std::uint32_
 }
 
 ActorSpec Cluster::make_cache_meta(Node& node, Incarnation incarnation) {
+  coordination_.forget(node.id);
   node.coordination =
       std::make_unique<CoordinationPort>(node.id, coordination_, [this] { return host_.now(); });
   actors::CacheMetaConfig c = scenario_.served ? scenario_.served->cache_meta : drawn_cache_meta();
@@ -456,7 +458,12 @@ Versions Cluster::versions(std::uint32_t model) const {
   const auto& keys = const_cast<SimCoordination&>(coordination_).state().keys();
   const auto at = keys.find(own_keys(model) + "versions");
   const Versions first{0, first_version(model), world_.options().catalogs.front(), "", ""};
-  if (at == keys.end()) return first;
+  if (at == keys.end()) {
+    const auto& before = coordination_.keys_before_loss();
+    const auto lost = before.find(own_keys(model) + "versions");
+    if (lost == before.end()) return first;
+    return router::parse_versions(lost->second.revision, lost->second.value).value_or(first);
+  }
   return router::parse_versions(at->second.revision, at->second.value).value_or(first);
 }
 

@@ -14,15 +14,17 @@ void ServedVersions::note() {
   for (std::uint32_t model = 0; model < served_.size(); ++model) {
     const Versions now = cluster_.versions(model);
     std::vector<Since>& served = served_[model];
-    if (served.empty() || served.back().versions.epoch != now.epoch) served.push_back({now, cluster_.now()});
+    if (served.empty() || served.back().versions != now)
+      served.push_back({now, cluster_.now(), !served.empty() && now.epoch < served.back().versions.epoch});
   }
 }
 
 // Routers have a few heartbeats to learn of new versions; a router that is cut off or paused may need
-// longer.
+// longer. After a loss of the coordination store's data they have ten to agree again.
 bool ServedVersions::served_for(const SentRequest& asked, std::size_t index) const {
-  const std::int64_t grace = 4 * cluster_.scenario().heartbeat.us;
   const std::vector<Since>& served = served_[asked.model];
+  const bool is_lost = index + 1 < served.size() && served[index + 1].is_loss;
+  const std::int64_t grace = (is_lost ? 10 : 4) * cluster_.scenario().heartbeat.us;
   return !asked.must_succeed || index + 1 == served.size() ||
          served[index + 1].from.us + grace >= asked.sent.us;
 }

@@ -14,6 +14,7 @@ class ServedVersions {
   struct Since {
     Versions versions;
     Instant from;
+    bool is_loss = false;  // the coordination store went back to them
   };
 
   // Notes each change of the coordination store.

@@ -16,11 +16,31 @@ bool AuthorityInjector::slow_coordination(const FaultChange& change) {
 
 bool AuthorityInjector::block_coordination(const FaultChange& change) {
   const NodeId asker = change.fault.node;
-  cluster_.coordination().faults().away = faults_.strongest_fault(change.fault.kind, 0) != nullptr;
+  refresh_away();
   refresh_cut_off();
   if (asker == 0) return true;
   const Node& node = cluster_.node(asker);
   return cluster_.host().alive(asker) && (node.is_router || node.is_cache_meta);  // other nodes never ask
+}
+
+void AuthorityInjector::refresh_away() {
+  cluster_.coordination().faults().away =
+      faults_.strongest_fault(FaultKind::coordination_away, 0) != nullptr ||
+      faults_.count(FaultKind::coordination_emptied) > 0 ||
+      faults_.count(FaultKind::coordination_restored) > 0;
+}
+
+// The restarted router sees what is left of the data, while workers still follow what was lost.
+bool AuthorityInjector::lose_coordination(const FaultChange& change) {
+  refresh_away();
+  if (change.on) return true;
+  SimCoordination& coordination = cluster_.coordination();
+  if (change.fault.kind == FaultKind::coordination_restored && coordination.has_copy())
+    coordination.go_back_to_copy(cluster_.now());
+  else
+    coordination.lose_data(cluster_.now());
+  processes_.bring_back(change.fault.node);
+  return true;
 }
 
 void AuthorityInjector::refresh_cut_off() {
@@ -36,6 +56,7 @@ void AuthorityInjector::refresh_cut_off() {
 
 void AuthorityInjector::note_leader() {
   if (const actors::CacheMetaCore* leader = cluster_.leader()) last_token_ = leader->token();
+  if (!cluster_.coordination().has_copy()) cluster_.coordination().keep_copy();
 }
 
 bool AuthorityInjector::depose(const FaultChange& change) {

@@ -24,13 +24,15 @@ class AuthorityInjector {
   // Effects; each returns true if the fault found something to act on.
   bool block_coordination(const FaultChange& change);
   bool slow_coordination(const FaultChange& change);
+  bool lose_coordination(const FaultChange& change);
   bool depose(const FaultChange& change);
   bool forge_command(const FaultChange& change);
   bool swap_model(const FaultChange& change);
   bool stop_model_loads(const FaultChange& change);
   bool swap_catalog(const FaultChange& change);
 
-  // Remembers the leader's fencing token, whose successors make it stale. Called before each fault.
+  // Remembers the leader's fencing token, whose successors make it stale, and copies the coordination
+  // store, unless there is a copy. Called before each fault.
   void note_leader();
 
  private:
@@ -42,6 +44,7 @@ class AuthorityInjector {
     bool late = false;  // its messages to workers take longer than its lease
   };
 
+  void refresh_away();
   void refresh_cut_off();
   bool depose_leader(std::size_t index);
   void end_deposed(std::size_t index);

@@ -107,6 +107,8 @@ constexpr Case lasting[] = {
     {FaultKind::coordination_away, 1},
     {FaultKind::disk_slow, 4},
     {FaultKind::coordination_slow, 0},
+    {FaultKind::coordination_emptied, 1},
+    {FaultKind::coordination_restored, 1},
     {FaultKind::torn_save, 4},
     {FaultKind::two_leaders, 0},
     {FaultKind::load_failing, 4},

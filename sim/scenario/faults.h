@@ -64,6 +64,10 @@ enum class FaultDuration : std::uint8_t {
     "the coordination store is unreachable for one node or for all")                                         \
   X(coordination_slow, everywhere, nothing, harmless, brief, authority.slow_coordination,                    \
     "the coordination store answers slowly")                                                                 \
+  X(coordination_emptied, router, nothing, at_router, brief, authority.lose_coordination,                    \
+    "the coordination store is away, comes back without data, and a router is restarted")                    \
+  X(coordination_restored, router, nothing, at_router, brief, authority.lose_coordination,                   \
+    "the coordination store is away, comes back as an older copy, and a router is restarted")                \
   X(two_leaders, leader, two_cache_metas, harmless, past_lease, authority.depose,                            \
     "a cache-meta that lost the lead still sends commands, or its commands arrive late")                     \
   X(stale_leader, everywhere, nothing, harmless, again, authority.forge_command,                             \

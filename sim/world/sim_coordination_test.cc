@@ -26,6 +26,35 @@ TEST_CASE("sim coordination: requests see the state at their end, and watches wa
   CHECK(all.time_of({0}, 1, ask_key) == Duration{400});
 }
 
+TEST_CASE("sim coordination: after a loss, revisions are above all that a running process has seen") {
+  for (const bool restored : {false, true}) {
+    CAPTURE(restored);
+    SimCoordination all = coordination();
+    const auto ask = [&](NodeId node, const decltype(Coordinate::what)& what, std::int64_t us = 0) {
+      return std::get<CoordinationReply>(all.ask({us}, node, Coordinate{what}));
+    };
+    const Revision copied = ask(1, WriteKey{"k", "copied", 0}).revision;
+    all.keep_copy();
+    const Revision seen = ask(1, WriteKey{"k", "lost", copied}).revision;
+    restored ? all.go_back_to_copy({0}) : all.lose_data({0});
+    CHECK(all.keys_before_loss().at("k").value == "lost");
+    const CoordinationReply left = ask(2, ReadKey{"k"});
+    CHECK(left.revision == (restored ? copied : 0));
+    CHECK_FALSE(ask(1, WriteKey{"k", "stale", seen}).ok);
+    CHECK(ask(1, WriteKey{"k", "again", left.revision}).revision > seen);
+  }
+}
+
+TEST_CASE("sim coordination: if every process that asks was restarted, the others raise within a second") {
+  SimCoordination all = coordination();
+  for (Revision seen = 0, i = 0; i < 50; ++i)
+    seen = std::get<CoordinationReply>(all.ask({0}, 1, {WriteKey{"k", "v", seen}})).revision;
+  all.lose_data({0});
+  all.forget(1);
+  CHECK(std::get<CoordinationReply>(all.ask({500'000}, 1, {WriteKey{"l", "v", 0}})).revision < 50);
+  CHECK(std::get<CoordinationReply>(all.ask({1'000'000}, 1, {WriteKey{"m", "v", 0}})).revision > 50);
+}
+
 TEST_CASE(
     "sim coordination: a node that is cut off is refused after the timeout, as are all nodes while it is "
     "away") {
