@@ -123,7 +123,7 @@ TEST_SUITE("trace stats") {
                                    Described{"movielens-100k", 0.427, 0.076, 0.417, 0.645}}) {
       const auto folder = std::filesystem::path(TROUPE_ROOT_DIR) / "../shared/data" / known.name;
       if (!std::filesystem::exists(folder)) {
-        MESSAGE("skipped: ../shared/data/", known.name, " is not there");
+        MESSAGE("skipped: ../shared/data/", std::string(known.name), " is not there");
         continue;
       }
       CAPTURE(known.name);
