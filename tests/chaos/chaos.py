@@ -56,8 +56,9 @@ PARTS = (
     "cables",
     "swaps",
     "members",
+    "etcd",
     "kills",
-)  # cables, swaps and members are among the faults, as few and brief ones
+)  # cables, swaps, members and etcd are among the faults, as few and brief ones
 
 
 class Chaos:
@@ -294,6 +295,8 @@ class Chaos:
             faults.swaps()
         elif "members" in self.options.parts:
             faults.members()
+        elif "etcd" in self.options.parts:
+            faults.etcd()
         elif "brief" in self.options.parts:
             faults.brief()
         elif "few" in self.options.parts:

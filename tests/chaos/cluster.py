@@ -289,6 +289,17 @@ class Cluster:
         if status != 0:
             self.deaths.append((time.monotonic(), name, f"was asked to end, and ended with {status}"))
 
+    def restart_and_wait(self, name, limit=20):
+        """Restarts a node in order, until it serves again."""
+        served = self._begins(name)
+        self.end(name)
+        self.start(name)
+        until = time.monotonic() + limit
+        while self._begins(name) == served:
+            if time.monotonic() > until:
+                raise RuntimeError(f"{name} does not serve after {limit} s; see {self.folder}/{name}.out")
+            time.sleep(0.1)
+
     def raise_dead(self):
         """Restarts what ended by itself, as systemd would."""
         with self.lock:
@@ -459,6 +470,15 @@ class Cluster:
         """Empties the folder of a node that is not running, as with a new disk."""
         for entry in os.scandir(self.data(name)):
             shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.remove(entry.path)
+
+    def copy_folder(self, name):
+        """Copies the folder of a process that is not running."""
+        shutil.rmtree(self.data(f"{name}-copy"), ignore_errors=True)
+        shutil.copytree(self.data(name), self.data(f"{name}-copy"))
+
+    def restore_folder(self, name):
+        """Puts the copy into the empty folder of a process that is not running."""
+        shutil.copytree(self.data(f"{name}-copy"), self.data(name), dirs_exist_ok=True)
 
     def damage_disk(self, name):
         """Overwrites bytes in the middle of each table and log of a node that is not running."""

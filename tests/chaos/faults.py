@@ -62,6 +62,34 @@ class Faults:
             expect="lossless",
         )
 
+    # ---- the data of etcd ----
+
+    def lose_etcd(self, how):
+        """Kills etcd; it comes back without data, or as a copy made before a node was restarted."""
+
+        def begin():
+            if how == "restored":
+                self.copy_etcd()
+                self.cluster.restart_and_wait(self.chaos.busiest())  # writes what the copy lacks
+            self.cluster.kill("etcd")
+            self.cluster.empty_folder("etcd")
+            if how == "restored":
+                self.cluster.restore_folder("etcd")
+
+        self.chaos.fault(f"etcd {how}", begin, lambda: self.cluster.start("etcd"), expect="served")
+
+    def copy_etcd(self):
+        self.cluster.kill("etcd")
+        self.cluster.copy_folder("etcd")
+        self.cluster.start("etcd")
+
+    def etcd(self, names=tuple(ROLES)):
+        """Loses etcd's data, then restarts nodes one after the other, while workers follow what was lost."""
+        for how in ("emptied", "restored"):
+            self.lose_etcd(how)
+            for name in names:
+                self.roll(name)
+
     # ---- versions ----
 
     def swap(self, kill=None):
@@ -388,6 +416,7 @@ class Faults:
         self.slow(self.chaos.busiest())
         self.cables()
         self.kill("etcd", expect="served")
+        self.etcd(names=("router-1", "router-2"))
         self.kill("redis", expect="away")
         self.damaged(self.chaos.busiest())
         self.truncated(self.chaos.busiest())
