@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds watch_interval{100};  // between looks at the clients that wait
 constexpr unsigned client_gone_status = 499;              // only logs and metrics have it
-constexpr std::string_view probe = "HTTP/1.1 100 Continue\r\n\r\n";
+constexpr std::string_view probe_line = "HTTP/1.1 100 Continue\r\n\r\n";
 // Bodies up to this size are read on the server's thread; words and texts take longer than numbers.
 constexpr std::size_t read_at_once_max = 32 << 10, text_at_once_max = 4 << 10;
 
@@ -92,7 +92,7 @@ bool HttpServer::Session::client_has_gone() {
 
 void HttpServer::Session::probe() {
   probed = writing = true;
-  stream.write(asio::buffer(probe), {}, [self = shared_from_this()](beast::error_code, std::size_t) {
+  stream.write(asio::buffer(probe_line), {}, [self = shared_from_this()](beast::error_code, std::size_t) {
     self->writing = false;
     if (auto held = std::exchange(self->held_answer, std::nullopt))
       self->write(std::move(held->first), held->second);
