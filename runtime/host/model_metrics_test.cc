@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
 using namespace troupe;
 
 namespace {
@@ -17,6 +20,7 @@ std::size_t times(const std::string& text, const std::string& part) {
 TEST_CASE("model metrics: each metric of several models is described once, with a sample per model") {
   MetricRegistry node, games, news;
   node.record(Metric::http_requests, 9);
+  for (MetricRegistry* registry : {&node, &news}) registry->record(Metric::tenant_requests, 0, "ads");
   node.record(Metric::tenant_refused, 1, "ads");
   games.record(Metric::requests_rank, 3);
   games.record(Metric::request_seconds, 0.002);
@@ -24,15 +28,15 @@ TEST_CASE("model metrics: each metric of several models is described once, with 
   news.record(Metric::tenant_requests, 2, "ads");
   const ModelMetrics models[] = {{"games", &games}, {"news", &news}};
   const std::string text = "\n" + render(node, models);
-  for (const char* line :
-       {"troupe_http_requests_total 9", "troupe_requests_total{model=\"games\",kind=\"rank\"} 3",
-        "troupe_requests_total{model=\"news\",kind=\"generate\"} 4",
-        "troupe_requests_total{model=\"news\",kind=\"rank\"} 0",
-        "troupe_request_seconds_count{model=\"games\"} 1",
-        "troupe_tenant_requests_total{model=\"news\",tenant=\"ads\"} 2",
-        "troupe_tenant_refused_total{tenant=\"ads\"} 1"}) {
+  for (const std::string& line : std::vector<std::string>{
+           "troupe_http_requests_total 9", "troupe_requests_total{model=\"games\",kind=\"rank\"} 3",
+           "troupe_requests_total{model=\"news\",kind=\"generate\"} 4",
+           "troupe_requests_total{model=\"news\",kind=\"rank\"} 0",
+           "troupe_request_seconds_count{model=\"games\"} 1",
+           "troupe_tenant_requests_total{model=\"news\",tenant=\"ads\"} 2",
+           "troupe_tenant_refused_total{tenant=\"ads\"} 1"}) {
     CAPTURE(line);
-    CHECK(times(text, "\n" + std::string(line) + "\n") == 1);
+    CHECK(times(text, "\n" + line + "\n") == 1);
   }
   for (const MetricRow& row : metric_table())
     CHECK(times(text, "# TYPE " + std::string(row.name) + " ") == 1);

@@ -22,6 +22,7 @@
 
 #include "runtime/network/certificates.h"
 #include "runtime/network/links.h"
+#include "runtime/testing/etcd_test_server.h"
 #include "runtime/testing/transport_test.h"
 
 namespace troupe {
@@ -72,7 +73,9 @@ class Node {
                    }};
 
  public:
-  Node(NodeId number, std::vector<PeerAddress> peers, const Authority* authority, bool has_pages = true)
+  // `port` = 0: any free one.
+  Node(NodeId number, std::vector<PeerAddress> peers, const Authority* authority, bool has_pages = true,
+       std::uint16_t port = 0)
       : id(number), incarnation(100 * number), arena(16 << 10, 256) {
     fill(arena, incarnation);
     if (has_pages)
@@ -80,6 +83,7 @@ class Node {
     ClusterOptions options;
     options.node = number;
     options.name = name_of(number);
+    options.port = port;
     options.incarnation = incarnation;
     options.heartbeat = {50'000};
     options.peers = std::move(peers);
@@ -134,7 +138,7 @@ class Node {
   std::unique_ptr<Links> links;
 };
 
-PeerAddress listed(NodeId node) { return {node, name_of(node), "127.0.0.1", 1}; }
+PeerAddress listed(NodeId node, std::uint16_t port = 1) { return {node, name_of(node), "127.0.0.1", port}; }
 
 // A connection of somebody who is no node.
 class Stranger {
@@ -158,8 +162,9 @@ TEST_CASE("page links: nodes pull from each other over the links' ports, with ce
   const Authority authority("blue");
   for (const Authority* with : {&authority, static_cast<const Authority*>(nullptr)}) {
     CAPTURE(with != nullptr);
-    Node one(1, {listed(2)}, with);
-    Node two(2, {one.address()}, with);
+    const std::uint16_t port = free_port();
+    Node one(1, {listed(2, port)}, with);
+    Node two(2, {one.address()}, with, true, port);
     REQUIRE(one.await("met 2"));
     REQUIRE(two.await("met 1"));
     // The node with the lower number may open connections for pages, too.
