@@ -67,6 +67,7 @@ TEST_CASE("cancel: a worker is told, and its refusal ends the request without a 
 
 TEST_CASE("cancel: a worker that is lost by a request counts against it although its client has gone") {
   Gone b(two_workers());
+  for (const NodeId node : {1, 2}) b.beat(0, node, beat_of(5));
   b.send(0, 1, 50'000);
   REQUIRE(b.plans() == 1);
   b.cancel(1, 1);

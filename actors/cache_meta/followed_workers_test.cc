@@ -352,8 +352,8 @@ TEST_CASE("followed workers: the worker of this process stays named however long
   b.follow();
   for (std::int64_t us = 300; us < 20'000; us += 100) b.tick(us);
   CHECK(!holders(b.index, name(1), {}, 0, 1).empty());
-  CHECK(b.workers.capacity(1) != nullptr);
-  CHECK(b.workers.capacity(2) == nullptr);
+  CHECK(b.has(1));
+  CHECK(!b.has(2));
 }
 
 TEST_CASE(

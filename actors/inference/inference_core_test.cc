@@ -22,6 +22,7 @@ Versions: router here, router elsewhere
 Drain: everybody
 StatusRequest: everybody
 LendPages: kv_worker here
+Cancel: everybody
 )");
 }
 

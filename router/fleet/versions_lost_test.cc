@@ -4,8 +4,7 @@
 namespace troupe::router {
 namespace versions_test {
 
-// What a router sees that was started on an etcd without data while a worker follows what was served
-// before.
+// A router that was started on an etcd without data, while a worker follows the versions served before.
 TEST_CASE("versions: an epoch that a worker reports and no read confirms lapses, and all nodes follow anew") {
   Bench b;
   b.round();

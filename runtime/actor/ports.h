@@ -288,7 +288,7 @@ struct LoadBlocks {
   };
   std::vector<One> blocks;
 };
-// What became of one block: its bytes were read and match the checksum; they are damaged; or the
+// Outcome of a block: its bytes were read and match the checksum; they are damaged; or the
 // store does not have it, or has another one by that name, because it was erased or saved meanwhile.
 enum class BlockLoad : std::uint8_t { corrupt, sound, gone };
 struct BlockLoadResult {

@@ -63,7 +63,7 @@ void SimCoordination::lose_data(Instant now) {
 
 void SimCoordination::go_back_to_copy(Instant now) { replace(now, copy_, copied_last_); }
 
-void SimCoordination::raise(Instant now, const Seen& seen) {
+void SimCoordination::raise(Instant now, const SeenRevisions& seen) {
   Revision above = seen.highest > state_.last() ? seen.highest + raise_margin : 0;
   if (polled_by_ && now >= *polled_by_) {
     polled_by_.reset();
@@ -76,7 +76,7 @@ std::variant<CoordinationReply, Refusal> SimCoordination::ask(Instant now, NodeI
                                                               const Coordinate& question) {
   const bool answer_lost = chance(random_, faults_.answers_lost);
   if (!reaches(asker)) return unreachable();
-  Seen& seen = seen_[asker];
+  SeenRevisions& seen = seen_[asker];
   raise(now, seen);
   // A change for another history than that of the data is not made, whatever its revision.
   const std::string* key = changed_key(question);

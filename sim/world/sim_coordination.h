@@ -51,7 +51,7 @@ class SimCoordination {
   std::function<void()> on_change;
 
  private:
-  struct Seen {
+  struct SeenRevisions {
     std::uint64_t history = 0;  // 0: none
     Revision highest = 0;
   };
@@ -59,14 +59,14 @@ class SimCoordination {
   static constexpr Duration poll{1'000'000};  // of the members, by every process
 
   void replace(Instant now, CoordinationState::Keys keys, Revision last);
-  void raise(Instant now, const Seen& seen);
+  void raise(Instant now, const SeenRevisions& seen);
   bool reaches(NodeId asker) const { return !faults_.away && !faults_.cut_off.contains(asker); }
 
   CoordinationState state_;
   CoordinationState::Keys copy_, before_loss_;
   Revision copied_last_ = 0, lost_last_ = 0;
   std::uint64_t history_ = 1;  // of the data: another one after they were lost
-  std::map<NodeId, Seen> seen_;
+  std::map<NodeId, SeenRevisions> seen_;
   std::optional<Instant> polled_by_;  // when the processes that do not ask here have raised the revisions
   Instant lost_at_{-1};
   RandomStream random_;
