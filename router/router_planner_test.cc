@@ -20,6 +20,8 @@ struct World {
   std::uint32_t history = 20;  // in tokens
   double approximate = -1, usual = 0;
   bool prototypes = false;
+  bool prefixes_kept = false;  // instead: the blocks of the item prefix, and no others
+  double user_uses = 0, item_uses = 0;
   placement::UnitCosts costs{.token_operations = 1};
   placement::Pace pace{.us_per_operation = 1};
 };
@@ -41,6 +43,18 @@ World draw_world(std::mt19937& random) {
   return world;
 }
 
+BlocksFound found_in(const World& world, const LookupBlocks& asked) {
+  BlocksFound found{.id = asked.id};
+  const auto prefix = std::ranges::find(asked.blocks, SegmentKind::item, &BlockQuery::kind);
+  for (const BlockQuery& block : asked.blocks) {
+    const bool kept = world.prefixes_kept ? block.name == prefix->name : block.name.bytes[1] < world.kept_of;
+    found.counts.push_back(kept);
+    found.uses.push_back(block.kind == SegmentKind::user ? world.user_uses : world.item_uses);
+    if (kept) found.holders.push_back(1);
+  }
+  return found;
+}
+
 RankReply answered(const World& world, const std::string& policy) {
   RouterConfig config = small_config();
   config.form.positions_max = 100;
@@ -57,16 +71,7 @@ RankReply answered(const World& world, const std::string& policy) {
   b.probe.receive(0, server, request);
   for (const auto& [started, work] : b.probe.started<FindFeatures>()) b.job = started;
   b.find(1, test_features(world.history));
-  if (policy != "recompute") {
-    BlocksFound found{.id = b.asked.id};
-    for (const BlockQuery& block : b.asked.blocks) {
-      const bool kept = block.name.bytes[1] < world.kept_of;
-      found.counts.push_back(kept);
-      found.uses.push_back(0);
-      if (kept) found.holders.push_back(1);
-    }
-    b.probe.receive(2, meta, found);
-  }
+  if (policy != "recompute") b.probe.receive(2, meta, found_in(world, b.asked));
   const Execute plan = b.plan();
   b.probe.receive(3, worker, b.answer({1, 2}, std::vector<std::uint8_t>(plan.plan.segments.size())));
   REQUIRE(b.replies() == 1);
@@ -120,6 +125,18 @@ TEST_CASE(
   CHECK(full.approximate == 0);
   CHECK(full.history_cut == 0);
   CHECK(answered(world, "blocks+30").history_cut > 0);
+}
+
+// An approximate plan has blocks of the user and of items. Items return with each request, the user seldom.
+TEST_CASE("planner: blocks of items that are wanted often make no user's block worth its cost") {
+  World world{.approximate = 1, .costs = {.token_operations = 1, .layers = 8}};
+  world.prefixes_kept = true;
+  world.item_uses = 20;
+  world.user_uses = 0.2;
+  CHECK(answered(world, "planner").plan == "item");
+  world.user_uses = 20;
+  const std::string plan = answered(world, "planner").plan;
+  CHECK((plan == "user" || plan == "blocks"));
 }
 
 }  // namespace router_planner_test

@@ -103,14 +103,19 @@ std::size_t WorkerChoice::plan_at(Instant now, NodeId node, const Flight& flight
   const placement::Pace pace = workers_.pace(node);
   const bool no_prototypes = has_wrong_prototypes(now, node);
   constexpr double never = std::numeric_limits<double>::infinity();
+  const auto kept = [&](const PlanCost& cost, SegmentKind kind) -> KeptBlocks {
+    const double uses = cost.uses(kind, *flight.held);
+    if (uses <= 0) return {};
+    return {uses, pace.us(cost.with_held(kind, node, *flight.held))};
+  };
   std::vector<PlanWeight> weights;
   weights.reserve(flight.plans.size());
   for (const PlanOption& plan : flight.plans)
     if (no_prototypes && needs_prototypes(plan))
-      weights.push_back({never, never, 0});
+      weights.push_back({never});
     else
-      weights.push_back({pace.us(plan.cost.at(node, *flight.held)), pace.us(plan.cost.all_held()),
-                         plan.cost.uses(*flight.held)});
+      weights.push_back({pace.us(plan.cost.at(node, *flight.held)), kept(plan.cost, SegmentKind::user),
+                         kept(plan.cost, SegmentKind::item)});
   return weigh_plans(weights);
 }
 

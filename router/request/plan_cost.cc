@@ -25,7 +25,7 @@ PlanCost::PlanCost(const placement::UnitCosts& costs, const Candidate& candidate
       rest_ += computed;
       if (chosen < tokens) rest_ += costs.reused(tokens - chosen);
     } else if (is_asked_for(candidate.blocks[i])) {
-      asked_.push_back({computed, costs.reused(tokens)});
+      asked_.push_back({segments[i].kind, computed, costs.reused(tokens)});
     } else {
       rest_ += costs.reused(tokens);
       common += computed;
@@ -45,10 +45,7 @@ PlanCost::PlanCost(const placement::UnitCosts& costs, const Candidate& candidate
 
 Work PlanCost::at(NodeId node, const HeldBlocks& held) const {
   Work work = rest_;
-  for (std::size_t i = 0; i < asked_.size(); ++i) {
-    const double missing = held.missing(first_ + i, node);
-    work += asked_[i].computed * missing + asked_[i].reused * (1 - missing);
-  }
+  for (std::size_t i = 0; i < asked_.size(); ++i) work += asked_[i].at(held.missing(first_ + i, node));
   return work;
 }
 
@@ -77,10 +74,17 @@ std::vector<BlockUse> PlanCost::users_blocks(const Candidate& candidate, const p
   return uses;
 }
 
-double PlanCost::uses(const HeldBlocks& held) const {
+Work PlanCost::with_held(SegmentKind kind, NodeId node, const HeldBlocks& held) const {
+  Work work = rest_;
+  for (std::size_t i = 0; i < asked_.size(); ++i)
+    work += asked_[i].at(asked_[i].kind == kind ? 0 : held.missing(first_ + i, node));
+  return work;
+}
+
+double PlanCost::uses(SegmentKind kind, const HeldBlocks& held) const {
   double uses = 0, missing = 0;
   for (std::size_t i = 0; i < asked_.size(); ++i) {
-    if (held.is_kept(first_ + i)) continue;
+    if (asked_[i].kind != kind || held.is_kept(first_ + i)) continue;
     uses += held.uses(first_ + i);
     ++missing;
   }

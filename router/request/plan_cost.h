@@ -27,13 +27,18 @@ class PlanCost {
   double hit(NodeId node, const HeldBlocks& held) const;
   // Returns, for each of the user's blocks, the time that a hit saves a worker of that pace.
   std::vector<BlockUse> users_blocks(const Candidate& candidate, const placement::Pace& pace) const;
-  // Returns the expected mean number of later uses of the blocks that no node keeps yet; 0 if all
-  // are kept.
-  double uses(const HeldBlocks& held) const;
+  // Returns the expected mean number of later uses of the blocks of this kind, user or item, that no
+  // node keeps yet; 0 if all are kept.
+  double uses(SegmentKind kind, const HeldBlocks& held) const;
+  // Returns the work at that node if all blocks of this kind were there, and the others where they
+  // are now.
+  placement::Work with_held(SegmentKind kind, NodeId node, const HeldBlocks& held) const;
 
  private:
   struct Block {
+    SegmentKind kind = SegmentKind::item;
     placement::Work computed, reused;
+    placement::Work at(double missing) const { return computed * missing + reused * (1 - missing); }
   };
   std::size_t first_;
   std::vector<Block> asked_;

@@ -42,6 +42,18 @@ HeldBlocks held(std::vector<NodeId> user, std::vector<NodeId> item) {
   return *HeldBlocks::of(std::move(found), 11, 0.25);
 }
 
+// The same for the plan `blocks`, whose user block comes after the items' blocks.
+HeldBlocks held_by_blocks(const std::vector<NodeId>& user, const std::vector<NodeId>& item) {
+  BlocksFound found;
+  for (int i = 0; i < 11; ++i) {
+    const std::vector<NodeId>& holders = i < 10 ? item : user;
+    found.counts.push_back(static_cast<std::uint8_t>(holders.size()));
+    found.holders.insert(found.holders.end(), holders.begin(), holders.end());
+    found.uses.push_back(i == 0 ? 4 : i == 10 ? 3 : 0);
+  }
+  return *HeldBlocks::of(std::move(found), 11, 0.25);
+}
+
 double tokens(const placement::Work& work) { return work.operations; }
 
 constexpr double tail = 3;  // instruction and discriminant are always computed
@@ -114,13 +126,33 @@ TEST_CASE("plan cost: prototypes are read, written and read again, and what they
   CHECK(cost.all_held().bytes == 7 + 2 * (4 + 3 * 40 + 28));
 }
 
-TEST_CASE("plan cost: uses are the mean over the blocks that no node keeps") {
+TEST_CASE("plan cost: uses are the mean over the blocks of a kind that no node keeps") {
   const Request request(100);
   const PlanCost user({}, request.plan("user"), 0), item({}, request.plan("item"), 1);
-  CHECK(user.uses(held({}, {})) == 3);
-  CHECK(user.uses(held({1}, {})) == 0);
-  CHECK(item.uses(held({}, {})) == doctest::Approx(0.4));
-  CHECK(item.uses(held({}, {1})) == 0);
+  CHECK(user.uses(SegmentKind::user, held({}, {})) == 3);
+  CHECK(user.uses(SegmentKind::user, held({1}, {})) == 0);
+  CHECK(user.uses(SegmentKind::item, held({}, {})) == 0);
+  CHECK(item.uses(SegmentKind::item, held({}, {})) == doctest::Approx(0.4));
+  CHECK(item.uses(SegmentKind::item, held({}, {1})) == 0);
+  CHECK(item.uses(SegmentKind::user, held({}, {})) == 0);
+}
+
+TEST_CASE("plan cost: blocks of users and of items are told apart in a plan that has both") {
+  const PlanCost both({}, Request(100).plan("blocks"), 0);
+  REQUIRE(both.asked() == 11);
+  CHECK(both.uses(SegmentKind::user, held_by_blocks({}, {})) == 3);
+  CHECK(both.uses(SegmentKind::user, held_by_blocks({1}, {})) == 0);
+  CHECK(both.uses(SegmentKind::item, held_by_blocks({}, {})) == doctest::Approx(0.4));
+  CHECK(both.uses(SegmentKind::item, held_by_blocks({}, {1})) == 0);
+  // With all blocks of one kind there, those of the other count as they are.
+  const double all = tokens(both.all_held());
+  const auto with = [&](SegmentKind kind, const HeldBlocks& now) {
+    return tokens(both.with_held(kind, 1, now));
+  };
+  CHECK(with(SegmentKind::user, held_by_blocks({}, {})) == all + 50);
+  CHECK(with(SegmentKind::user, held_by_blocks({}, {1})) == all);
+  CHECK(with(SegmentKind::item, held_by_blocks({}, {})) == all + 100);
+  CHECK(with(SegmentKind::item, held_by_blocks({2}, {})) == all + 25);
 }
 
 }  // namespace plan_cost_test

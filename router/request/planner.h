@@ -3,15 +3,21 @@
 // asks which side is longer and how hot the user is. The planner asks what each plan would cost
 // there now, and what it would leave for later requests.
 //
-//   cost(plan)  = predicted time of the remaining work there (plan_cost.h);
-//                 a block that another node has counts as its transfer (held_blocks.h)
-//   gain(plan)  = uses · max(0, least cost now − cost if what this plan keeps had been there)
-//   chosen      = the plan with the smallest cost − gain; on a tie the first
+//   cost(plan)    = predicted time of the remaining work there (plan_cost.h);
+//                   a block that another node has counts as its transfer (held_blocks.h)
+//   gain(blocks)  = uses · max(0, least cost now − cost if these blocks had been there)
+//   chosen        = the plan with the smallest cost − gain(user's blocks) − gain(items' blocks);
+//                   on a tie the first
+//
+// If a plan keeps both kinds of blocks, each kind gains by itself, and the other one counts as it is now.
+// Other users want the items' blocks again, without having this user's block. The user wants theirs again
+// with other items. With one mean number of uses for both, a user's block would seem to return as often as
+// the items' blocks.
 //
 // Where the request allows approximate plans, they are weighed like all others. They compute as
 // many of their tokens as the request wants exact.
 //
-// Uses is how often such a request is expected again while the block lives. For a user's block the
+// Uses is how often such a block is expected to be wanted again while it lives. For a user's block the
 // index gives it: how often such blocks returned within what the memory holds
 // (placement/popularity/return_rate.h). For item blocks it is their earlier uses in the window, if
 // pages are free. A block that some node already keeps gains nothing. The KV-cache worker decides
@@ -24,11 +30,18 @@
 
 namespace troupe::router {
 
-struct PlanWeight {
-  double cost = 0;       // in any unit, the same for all
-  double kept_cost = 0;  // cost if all its blocks had been there
-  double uses = 0;       // expected uses of the blocks that no node keeps yet
+// Blocks of one kind that a plan leaves for later requests.
+struct KeptBlocks {
+  double uses = 0;  // expected uses of those that no node keeps yet
+  double cost = 0;  // of the plan if all of this kind had been there
 };
+struct PlanWeight {
+  double cost = 0;  // in any unit, the same for all
+  KeptBlocks user = {}, items = {};
+};
+inline double gain(const KeptBlocks& kept, double least) {
+  return kept.uses * std::max(0.0, least - kept.cost);
+}
 // Returns the index of the chosen plan; requires at least one.
 inline std::size_t weigh_plans(std::span<const PlanWeight> plans) {
   TROUPE_CHECK(!plans.empty(), "the planner has a plan to choose");
@@ -36,7 +49,7 @@ inline std::size_t weigh_plans(std::span<const PlanWeight> plans) {
   std::size_t chosen = 0;
   double lowest = 0;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    const double net = plans[i].cost - plans[i].uses * std::max(0.0, least - plans[i].kept_cost);
+    const double net = plans[i].cost - gain(plans[i].user, least) - gain(plans[i].items, least);
     if (i > 0 && !(net < lowest)) continue;
     chosen = i;
     lowest = net;
