@@ -49,7 +49,7 @@ void HttpServer::Session::Bulk::write_part(std::string head, const std::string& 
 
 void HttpServer::Session::begin_bulk() {
   server.metrics.record(Metric::http_requests, 1);
-  out_head = std::string(), out_body = std::string();
+  release(out_head), release(out_body);
   next_lines();
 }
 
@@ -76,7 +76,7 @@ void HttpServer::Session::next_lines() {
   const std::string_view bytes(static_cast<const char*>(buffer.data().data()), buffer.size());
   buffer.consume(body->take(bytes));
   bulk->results.clear();
-  bulk->out = std::string();
+  release(bulk->out);
   places.mark_serving(connection_id);
   stream.expires_never();
   bulk->refusal = reject_if_key_is_gone();

@@ -87,7 +87,7 @@ void HttpServer::Session::read() {
   key.reset();
   seen = {};
   body.reset();
-  out_head = std::string(), out_body = std::string();  // assigning {} would keep their memory
+  release(out_head), release(out_body);
   head.emplace(head_limits(server.config));
   if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();
   places.waits(connection_id);
@@ -343,7 +343,7 @@ void HttpServer::Session::write(Answer answer, bool keep_alive) {
   end_count();
   head.reset();
   body.reset();
-  out_head = std::string(), out_body = std::string();  // assigning {} would keep their memory
+  release(out_head), release(out_body);
   places.waits(connection_id);
   std::size_t length = answer.body.size();
   if (asked.method != "HEAD") out_body = std::move(answer.body);

@@ -34,6 +34,9 @@ using Tcp = asio::ip::tcp;
 // Refusal of a request or result for which there is no memory.
 Refusal too_much_kept(const HttpServerConfig& config);
 
+// Frees the memory of a text; an assignment of an empty one keeps it.
+inline void release(std::string& text) { std::string().swap(text); }
+
 // Sets the client's x-request-id in a message that has a field for it; "" = the client gave none.
 void set_client_request_id(Message& message, std::string_view id);
 
