@@ -147,15 +147,19 @@ TEST_SUITE("HTTP server, bulk") {
     f.version = std::string(version_bytes, 'v');
     const KeptBytes kept(f.metrics);
     std::vector<std::unique_ptr<RawClient>> silent;
-    for (int i = 0; i < 12; ++i) {
+    constexpr int clients = 12;
+    for (int i = 0; i < clients; ++i) {
       silent.push_back(std::make_unique<RawClient>("127.0.0.1"));
       silent.back()->receive_little();
       silent.back()->connect(f.http_server->port());
       silent.back()->send(post("/v1/rank", rankings(400), by_lines));
     }
-    for (int i = 0; i < 20; ++i) CHECK(f.call("POST", "/v1/rank", rank_body).status == 200);
+    int answered = 0;
+    for (int i = 0; i < 20; ++i) answered += f.call("POST", "/v1/rank", rank_body).status == 200;
+    CHECK(answered >= 10);  // refused only while all that is kept belongs to requests that are being answered
     CHECK(f.raw(post("/v1/rank", rankings(8), by_lines)).ends_with("0\r\n\r\n"));
-    CHECK(kept.most() <= kept_bytes_max);
+    // Each client may have one line whose result is only expected.
+    CHECK(kept.most() <= kept_bytes_max + clients * version_bytes);
   }
 
   TEST_CASE("bulk: an HTTP/1.0 client gets the lines and the end of the connection") {
