@@ -18,6 +18,8 @@ fi
 cuda=-UTROUPE_CUDA
 if [ $# -gt 0 ] && [ "$preset" != cuda ]; then cuda=-DTROUPE_CUDA=OFF; fi
 architectures=-UTROUPE_CUDA_ARCHITECTURES
-[ -z "${TROUPE_CUDA_ARCHITECTURES:-}" ] || architectures=-DTROUPE_CUDA_ARCHITECTURES=$TROUPE_CUDA_ARCHITECTURES
+if [ -n "${TROUPE_CUDA_ARCHITECTURES:-}" ]; then
+  architectures=-DTROUPE_CUDA_ARCHITECTURES=$TROUPE_CUDA_ARCHITECTURES
+fi
 cmake --preset "$preset" $cuda "$architectures" >/dev/null
 cmake --build --preset "$preset" --parallel "$(nproc)" ${1:+--target "$@"}

@@ -196,7 +196,10 @@ GenerateRequest generate_of(const RankRequest& rank) {
   if (list < 0.2) {
     request.allow = rank.candidates;
   } else {
-    request.exclude_seen = chance(random, 0.3);
+    // Drawn for the user: where a history names no items, the device cannot tell requests apart that differ
+    // in this alone, and would count one request where routers count two.
+    RandomStream of_user(hash_of(rank.tenant), hash_of(rank.user));
+    request.exclude_seen = chance(of_user, 0.3);
     if (list < 0.5) request.deny = rank.candidates;
   }
   request.logprobs = chance(random, 0.25);
