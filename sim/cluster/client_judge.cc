@@ -316,7 +316,7 @@ void ClientJudge::judge_appended(const SentRequest& asked, const Appended& appen
     report(4, asked,
            "reports that " + std::to_string(appended.appended + appended.repeated) +
                " events were appended, of " + std::to_string(events->tokens.size()));
-  if (!stored_.note_appended(*events) && appended.appended > 0)
+  if (!stored_.note_appended(*events, asked.sent, cluster_.now(), appended.appended > 0))
     report(4, asked, "appends events that were already appended");
 }
 

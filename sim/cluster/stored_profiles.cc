@@ -3,6 +3,7 @@
 #include "sim/cluster/stored_profiles.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::sim {
 
@@ -64,10 +65,13 @@ void StoredProfiles::learn(const SentRequest& asked, std::uint64_t version, Inst
   if (const auto* events = std::get_if<AppendEvents>(&asked.request)) learn(events->tenant, events->user);
 }
 
-bool StoredProfiles::note_appended(const AppendEvents& events) {
+bool StoredProfiles::note_appended(const AppendEvents& events, Instant sent, Instant now, bool are_new) {
   const UserKey user{events.tenant, events.user};
   if (events.event_ids.empty() || put_.contains(user)) return true;
-  return appended_[user].insert(events.event_ids.front()).second;
+  const auto [at, is_first] = appended_[user].try_emplace(events.event_ids.front(), AppendedEvent{now});
+  AppendedEvent& event = at->second;
+  if (!are_new) return true;
+  return !std::exchange(event.was_new, true) && (is_first || sent <= event.answered);
 }
 
 }  // namespace troupe::sim

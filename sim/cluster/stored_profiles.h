@@ -22,9 +22,10 @@ class StoredProfiles {
   void note_sent(SentRequest& asked, const WorldData& world);
   // Learns from the answer to a write that this version is stored.
   void learn(const SentRequest& asked, std::uint64_t version, Instant now);
-  // Notes that events were appended; false = they were appended before. Unknown for users that were put or
-  // deleted.
-  bool note_appended(const AppendEvents& events);
+  // Notes the answer to an append. `are_new`: it says that the events were not there before. Returns false if
+  // another answer said so too, or had come when this append was sent. Of appends at the same time either may
+  // be answered first. Unknown for users that were put or deleted.
+  bool note_appended(const AppendEvents& events, Instant sent, Instant now, bool are_new);
 
  private:
   using UserKey = std::pair<std::string, std::string>;  // tenant, user
@@ -39,8 +40,12 @@ class StoredProfiles {
   // The same versions with the times since when they are known.
   std::map<UserKey, std::vector<std::pair<Instant, std::uint64_t>>> known_since_;
   std::map<std::tuple<std::string, std::string, NodeId>, std::uint64_t> known_by_;  // the same, per router
+  struct AppendedEvent {
+    Instant answered;      // for the first time
+    bool was_new = false;  // an answer said that it was new
+  };
   // First event of each answered append, of users without a later put.
-  std::map<UserKey, std::set<std::string>> appended_;
+  std::map<UserKey, std::map<std::string, AppendedEvent>> appended_;
   std::set<UserKey> put_;  // users put or deleted: appended events may be gone
 };
 

@@ -46,11 +46,17 @@ TEST_CASE(
 
 TEST_CASE("stored profiles: the same events are appended once, and unknown after the user was put") {
   StoredProfiles stored({});
-  const AppendEvents events{.user = "u1", .tokens = {1}, .event_ids = {"e1"}};
-  CHECK(stored.note_appended(events));
-  CHECK_FALSE(stored.note_appended(events));
+  const auto note = [&](const char* id, std::int64_t sent, std::int64_t now, bool are_new) {
+    return stored.note_appended({.user = "u1", .tokens = {1}, .event_ids = {id}}, {sent}, {now}, are_new);
+  };
+  CHECK(note("e1", 1, 2, true));
+  CHECK_FALSE(note("e1", 1, 3, true));
+  CHECK(note("e2", 1, 5, false));
+  CHECK(note("e2", 4, 6, true));  // sent before that answer
+  CHECK(note("e3", 1, 5, false));
+  CHECK_FALSE(note("e3", 6, 7, true));
   const WorldData world{WorldOptions{}};
   SentRequest put = sent(PutUser{.user = "u1"});
   stored.note_sent(put, world);
-  CHECK(stored.note_appended(events));
+  CHECK(note("e1", 8, 9, true));
 }
