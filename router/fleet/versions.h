@@ -4,7 +4,8 @@
 // Every router reads it once per heartbeat and follows the highest epoch that it hears of. An
 // operator's wish is carried out in steps, each a compare-and-set:
 //
-//   announce the next model, and the catalog that comes with it → every live worker has the model → flip both
+//   announce the next model, and the catalog that comes with it → every live worker has the model →
+//   flip both
 //
 // A next model for only a share of users stays announced after every worker has it. Those users are
 // pinned to it by their hash (share_position in fingerprint.h), the others to the current model.
