@@ -1,6 +1,5 @@
-// Contains the HTTP server's core: it accepts connections, forwards requests to the router, and
-// matches replies and timeouts to them. Also answers questions about health, models and the
-// cluster.
+// Contains the HTTP server's core: it forwards requests to the router, and matches replies and
+// timeouts to them. Also answers questions about health, models and the cluster.
 #include "server/http/http_server.h"
 
 #include <algorithm>
@@ -30,10 +29,7 @@ using std::chrono::microseconds;
 
 namespace {
 
-constexpr std::int64_t status_us_max = 1'000'000;   // wait for the actors' status
-constexpr std::int64_t accept_pause_us = 100'000;   // after the system had no socket to give
-constexpr std::int64_t accept_log_us = 10'000'000;  // between log lines about that
-constexpr std::int64_t farewell_us_max = 300'000;   // for the last responses when the server closes
+constexpr std::int64_t status_us_max = 1'000'000;  // wait for the actors' status
 constexpr ConnectionLimits health_reserve_limits{
     .connections_max = 64, .connections_per_address_max = 16, .bytes_max = 4 << 20};
 
@@ -46,11 +42,6 @@ ConnectionLimits connection_limits(const HttpServerConfig& config) {
 
 constexpr std::size_t bodies_waiting_max = 256;  // for a thread that reads them
 unsigned reader_threads() { return std::clamp(std::thread::hardware_concurrency() / 4, 1U, 4U); }
-
-Origin origin_of(const asio::ip::address& address) {
-  if (address.is_v4()) return server::origin_of(address.to_v4().to_bytes());
-  return server::origin_of(address.to_v6().to_bytes());
-}
 
 std::string field_of(const StatusReply& reply, std::string_view name) {
   const auto at = std::ranges::find(reply.fields, name, &StatusField::name);
@@ -209,103 +200,6 @@ HttpServer::Server::Server(HttpServerConfig c, Post p, MetricRegistry& m, LogSin
       client_watch(io),
       pause(io),
       readers(reader_threads(), bodies_waiting_max) {}
-
-void HttpServer::Server::bind() {
-  const std::string where = config.address + ":" + std::to_string(config.port);
-  beast::error_code error;
-  const asio::ip::address address = asio::ip::make_address(config.address, error);
-  if (error)
-    throw ServerError("http.address: " + config.address + " is not an IP address; expected e.g. 127.0.0.1");
-  const Tcp::endpoint endpoint(address, config.port);
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error)
-    throw ServerError("http: cannot listen on " + where + " (" + error.message() + "); expected a free port");
-  config.port = acceptor.local_endpoint().port();  // the chosen port, if 0 asked for any
-}
-
-void HttpServer::Server::accept() {
-  acceptor.async_accept([this](beast::error_code error, Tcp::socket socket) {
-    if (!acceptor.is_open()) return;
-    if (error) return accept_failed(error);
-    accepted_since = true;
-    take(std::move(socket));
-    accept();
-  });
-}
-
-// Most likely no file descriptors are left. The server treats this as full, and the longest waiting
-// connection closes. If another thread took its descriptor, the next attempt follows after a pause.
-void HttpServer::Server::accept_failed(const beast::error_code& error) {
-  metrics.record(Metric::http_accept_failed, 1);
-  ++accepts_failed;
-  const auto now = std::chrono::steady_clock::now();
-  if (log && now - failure_logged >= microseconds(accept_log_us)) {
-    const std::vector<LogField> fields{{"why", error.message()},
-                                       {"times", std::exchange(accepts_failed, 0)},
-                                       {"connections", sessions.size()},
-                                       {"expected", "more open files than connections (LimitNOFILE)"}};
-    log(LogLevel::error, "door", "accept_failed", fields);
-    failure_logged = now;
-  }
-  const auto connection_to_close = places.connection_to_close();
-  if (connection_to_close) close_connection(*connection_to_close);
-  if (connection_to_close && std::exchange(accepted_since, false)) return accept();
-  pause.expires_after(microseconds(accept_pause_us));
-  pause.async_wait([this](beast::error_code) {
-    if (acceptor.is_open()) accept();
-  });
-}
-
-void HttpServer::Server::take(Tcp::socket socket) {
-  beast::error_code error;
-  const Tcp::endpoint client = socket.remote_endpoint(error);
-  if (error) return;  // the client is gone already
-  socket.set_option(Tcp::no_delay(true), error);
-  const Origin from = origin_of(client.address());
-  ConnectionLimiter& among = free_connection(places, from) ? places : health_reserve;
-  if (!free_connection(among, from))
-    return metrics.record(Metric::http_refused, 1, "too_many_connections");  // the socket closes
-  const ConnectionLimiter::ConnectionId connection_id = ++last_connection;
-  among.enter(connection_id, from);
-  std::make_shared<Session>(*this, std::move(socket), among, connection_id)->begin();
-}
-
-bool HttpServer::Server::free_connection(ConnectionLimiter& among, Origin from) {
-  while (!among.has_capacity(from)) {
-    const auto connection_to_close = among.connection_to_close_for(from);
-    if (!connection_to_close) return false;
-    close_connection(*connection_to_close);
-  }
-  return true;
-}
-
-void HttpServer::Server::close_connection(ConnectionLimiter::ConnectionId connection_id) {
-  metrics.record(Metric::http_evicted, 1);
-  sessions.at(connection_id)->end();
-}
-
-// Answers all waiting requests with a refusal. The loop ends with the last session.
-void HttpServer::Server::stop() {
-  closing = true;
-  acceptor.close();
-  client_watch.cancel();
-  pause.expires_after(microseconds(farewell_us_max));
-  pause.async_wait([this](beast::error_code) {
-    for (const auto& [connection_id, session] : sessions) session->stream.close();
-  });
-  for (auto& [id, left] : std::exchange(waiting, {})) {
-    if (left.on_status) left.on_status(std::move(left.statuses));
-    if (left.on_answer) left.on_answer(Answer::of(stopping(left.writes)));
-  }
-  for (const auto& [connection_id, session] : sessions) {
-    session->refusal_timer.cancel();
-    if (!session->awaits_refusal && !session->writing) session->stream.close();
-  }
-  if (sessions.empty()) pause.cancel();
-}
 
 HttpServer::Server::Waiting& HttpServer::Server::wait(std::int64_t us) {
   const RequestId id = ++last_id;
