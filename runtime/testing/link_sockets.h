@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -129,6 +131,7 @@ class LinkSockets {
     if (address.size() == 4 + sizeof number) std::memcpy(&number, address.data() + 4, sizeof number);
     std::lock_guard lock(mutex_);
     ++dialled_;
+    changed_.notify_all();
     const auto owner = transports_.find(number);
     if (owner == transports_.end()) return take(PageSocket(), "nobody has this address");
     auto [here, there] = page_sockets(tls_.get());
@@ -139,10 +142,16 @@ class LinkSockets {
     std::lock_guard lock(mutex_);
     return dialled_;
   }
+  // Waits for that many connections; false after a minute.
+  bool await_dialled(int count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return dialled_ >= count; });
+  }
 
  private:
   const std::unique_ptr<TestTls> tls_;
   std::mutex mutex_;
+  std::condition_variable changed_;
   std::map<std::uint64_t, LinkTransport*> transports_;
   std::uint64_t last_ = 0;
   int dialled_ = 0;

@@ -230,7 +230,7 @@ TEST_SUITE("bad input over HTTP") {
     const std::filesystem::path ballast = disk.path() / "ballast";
     std::ofstream(ballast) << std::string(150 << 20, 'x');
     check_refused(box.ask("PUT", "/v1/users/late", put),
-                  {503, "storage_failed", "store", "a working disk with free space"});
+                  {503, "storage_failed", "store", "a disk with more than 67108864 bytes free"});
     box.check_steady();
     CHECK(box.ask("POST", "/v1/rank", R"({"user":"early","candidates":["item-1"]})").status == 200);
     check_refused(box.ask("POST", "/v1/rank", R"({"user":"late","candidates":["item-1"]})"),
