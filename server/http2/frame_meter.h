@@ -43,8 +43,9 @@ class FrameMeter {
   std::int64_t filled_us_ = INT64_MIN;  // time up to which the budget has grown
   std::uint64_t skip_ = preface_bytes;  // bytes before the next frame
   unsigned char head_[head_bytes] = {};
-  std::size_t in_head_ = 0;         // bytes of the next frame's head
-  std::uint64_t header_block_ = 0;  // bytes of the present header block
+  std::size_t in_head_ = 0;          // bytes of the next frame's head
+  std::uint64_t header_block_ = 0;   // bytes of the present header block
+  std::uint32_t continuations_ = 0;  // its CONTINUATION frames
   std::uint64_t frames_ = 0;
 };
 
