@@ -158,8 +158,9 @@ std::string library_fault(const std::string& path, const std::string& header) {
       {"boost/asio",
        {"server/http/http_", "server/testing/", "runtime/network/link", "runtime/coordination/etcd_http"}},
       {"boost/beast", {"server/http/http_", "server/testing/", "runtime/coordination/etcd_http"}},
-      {"grpc", {"server/grpc/grpc_server"}},
-      {"google/protobuf", {"server/grpc/grpc_server"}},
+      {"grpcpp/", {"nothing"}},  // gRPC is served over nghttp2
+      {"nghttp2/", {"server/http2/http2_session", "server/testing/"}},
+      {"google/protobuf", {"server/grpc/grpc_messages"}},
       {"boost/context", {"kernels/cuda/simt/emulator"}},
       {"capnp/", {"runtime/wire/codec", "runtime/wire/json", "runtime/wire/generator/"}},
       {"kj/", {"runtime/wire/codec", "runtime/wire/json"}},

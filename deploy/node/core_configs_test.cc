@@ -342,6 +342,7 @@ std::vector<Default> defaults_of_edges() {
           {"http.catalog_tenant", http_server.limits.catalog_tenant},
           {"http.header_bytes_max", http_server.header_bytes_max},
           {"http.body_bytes_max", http_server.body_bytes_max},
+          {"http.streams_max", http_server.streams_max},
           {"http.timeout", http_server.timeout_us},
           {"http.admin_routes", http_server.limits.admin_routes},
           {"http.tenant_rate", http_server.tenant_limit.rate},

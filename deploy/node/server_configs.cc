@@ -1,4 +1,4 @@
-// Turns settings into the configurations of a node's HTTP and gRPC servers, and reads the files of
+// Turns settings into the configuration of a node's server of HTTP and gRPC, and reads the files of
 // certificates and API keys that they name.
 #include "deploy/node/server_configs.h"
 
@@ -7,13 +7,16 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "deploy/data/version.h"
 #include "deploy/node/shared_keys.h"
 #include "runtime/config/whole_file.h"
 #include "runtime/network/certificates.h"
+#include "server/grpc/grpc_service.h"
 
 namespace troupe::deploy {
 namespace {
@@ -37,12 +40,12 @@ server::ServerLimits http_limits(const Config& config, const ModelFacts& model) 
   return limits;
 }
 
-// Resolves a host name of this machine, such as localhost.
-std::string address_of(const std::string& name) {
+// Resolves a host name of this machine, such as localhost. `setting` begins errors.
+std::string address_of(const std::string& setting, const std::string& name) {
   const addrinfo hints{.ai_flags = AI_PASSIVE, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   addrinfo* found = nullptr;
   if (getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0 || !found)
-    throw ConfigError("http.address is \"" + name +
+    throw ConfigError(setting + " is \"" + name +
                       "\", which is neither an IP address nor a name that this machine can look up; expected "
                       "an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them");
   char text[NI_MAXHOST] = {};
@@ -65,6 +68,21 @@ server::ServedHosts served_hosts(const HttpSettings& settings, const std::string
   } catch (const server::HostsError& error) {
     throw ConfigError(error.what());
   }
+}
+
+// Splits "HOST:PORT"; an IPv6 address stands in brackets.
+std::pair<std::string, std::uint16_t> listening_address(const std::string& setting, const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  unsigned port = 0;
+  const char* const end = text.data() + text.size();
+  const auto read =
+      colon == text.npos ? std::from_chars_result{} : std::from_chars(text.data() + colon + 1, end, port);
+  const bool is_port = colon != text.npos && read.ec == std::errc() && read.ptr == end && port <= 0xffff;
+  std::string host = text.substr(0, is_port ? colon : 0);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host.empty())
+    throw ConfigError(setting + " is \"" + text + "\"; expected HOST:PORT, such as 127.0.0.1:8081");
+  return {address_of(setting, host), static_cast<std::uint16_t>(port)};
 }
 
 // `router` is the node whose routers are asked.
@@ -110,7 +128,7 @@ std::shared_ptr<const server::ApiKeys> http_keys(const HttpSettings& settings) {
 server::HttpServerConfig http_config(const Config& config, const NodeRoles& place, const LocalNode& box,
                                      std::function<std::string()> obstacle) {
   server::HttpServerConfig http_server;
-  http_server.address = address_of(config.http.address);
+  http_server.address = address_of("http.address", config.http.address);
   http_server.hosts = served_hosts(config.http, http_server.address);
   http_server.obstacle = std::move(obstacle);
   http_server.port = static_cast<std::uint16_t>(config.http.port);
@@ -132,24 +150,19 @@ server::HttpServerConfig http_config(const Config& config, const NodeRoles& plac
   http_server.models = http_models(box, router_of(place));
   http_server.actor_ids = box.actor_ids();
   http_server.router = {router_of(place), Role::router};
+  http_server.streams_max = config.http.streams_max;
+  http_server.rpc = std::make_shared<server::GrpcService>(
+      server::GrpcConfig{.message_bytes_max = http_server.body_bytes_max,
+                         .limits = http_server.limits,
+                         .models = http_server.models});
+  if (!config.grpc.listen.empty())
+    std::tie(http_server.rpc_address, http_server.rpc_port) =
+        listening_address("grpc.listen", config.grpc.listen);
   http_server.version = version();
   http_server.last_id = box.incarnation();
   http_server.access_log = server::access_log(word_of(config.http.access_log));
   http_server.sampled_share = config.telemetry.sampled;
   return http_server;
-}
-
-server::GrpcConfig grpc_config(const Config& config, const NodeRoles& place, const LocalNode& box) {
-  return {.listen = config.grpc.listen,
-          .certificate = http_certificate(config.http),
-          .message_bytes_max = static_cast<std::uint32_t>(config.http.body_bytes_max),
-          .metadata_bytes_max = static_cast<std::uint32_t>(config.http.header_bytes_max),
-          .calls_max = config.http.connections_max,
-          .memory_bytes_max = config.http.memory_max,
-          .idle_us_max = config.http.timeout.us,
-          .answer_us_max = answer_us_max(config),
-          .limits = http_limits(config, box.model()),
-          .models = http_models(box, router_of(place))};
 }
 
 }  // namespace troupe::deploy

@@ -1,5 +1,5 @@
 #pragma once
-// Configurations of a node's HTTP and gRPC servers, made of settings and of the models that the node
+// Configuration of a node's server of HTTP and gRPC, made of settings and of the models that the node
 // serves.
 #include <functional>
 #include <memory>
@@ -7,7 +7,6 @@
 
 #include "deploy/node/local_node.h"
 #include "server/auth/api_keys.h"
-#include "server/grpc/grpc_server.h"
 #include "server/http/http_server.h"
 
 namespace troupe::deploy {
@@ -20,7 +19,4 @@ std::shared_ptr<const server::ApiKeys> http_keys(const HttpSettings& settings);
 // `obstacle` says why the node cannot serve yet; "" = it can.
 server::HttpServerConfig http_config(const Config& config, const NodeRoles& roles, const LocalNode& node,
                                      std::function<std::string()> obstacle);
-// The gRPC server has the limits of the HTTP server.
-server::GrpcConfig grpc_config(const Config& config, const NodeRoles& roles, const LocalNode& node);
-
 }  // namespace troupe::deploy

@@ -1,4 +1,4 @@
-// Runs a node with its HTTP and gRPC servers from the start until a signal. Reloads log level,
+// Runs a node with its server of HTTP and gRPC from the start until a signal. Reloads log level,
 // certificates and keys at SIGHUP, and drains the node at SIGTERM.
 #include "deploy/node/serving.h"
 
@@ -27,7 +27,6 @@
 #include "runtime/config/log.h"
 #include "runtime/network/caf_host.h"
 #include "runtime/profiling/process_figures.h"
-#include "server/grpc/grpc_server.h"
 #include "server/http/http_server.h"
 
 namespace troupe::deploy {
@@ -142,7 +141,6 @@ class ServingProcess {
     capture_socket_.reset();  // reads profiles
     if (shared_keys_) shared_keys_->stop();
     http_server_.close();
-    grpc_.reset();
     if (box_.transport()) box_.transport()->stop();  // threads of the host call it
     host_.stop();
   }
@@ -153,12 +151,6 @@ class ServingProcess {
     http_server_.open();
     if (shared_keys_)
       shared_keys_->start([this](SharedKeys::Keys keys) { http_server_.renew(std::move(keys)); });
-    if (!serving_.config.grpc.listen.empty())
-      grpc_ =
-          std::make_unique<server::GrpcServer>(grpc_config(serving_.config, serving_.place, box_),
-                                               [this](server::ServerCall call, server::OnServerReply then) {
-                                                 http_server_.ask(std::move(call), std::move(then));
-                                               });
     print_started();
     int signal = signals_.wait();
     for (; signal == SIGHUP; signal = signals_.wait()) reload();
@@ -335,7 +327,6 @@ class ServingProcess {
       const server::ServerCertificate certificate = http_certificate(serving_.config.http);
       shared_keys_ ? http_server_.renew(certificate)
                    : http_server_.renew(certificate, http_keys(serving_.config.http));
-      if (grpc_) grpc_->renew(certificate);
       if (shared_keys_) shared_keys_->read_now();
       return "";
     } catch (const std::exception& error) {
@@ -347,7 +338,7 @@ class ServingProcess {
     const bool tls = !serving_.config.http.tls_certificate.empty();
     std::cout << "troupe serves on " << (tls ? "https://" : "http://") << serving_.config.http.address << ":"
               << http_server_.port();
-    if (grpc_) std::cout << ", over gRPC on port " << grpc_->port() << ",";
+    if (http_server_.rpc_port() > 0) std::cout << ", over gRPC on port " << http_server_.rpc_port() << ",";
     if (serving_.cluster)
       std::cout << " as node " << serving_.name << " (" << role_words(serving_.place) << "), port "
                 << host_.port();
@@ -391,7 +382,6 @@ class ServingProcess {
   NodeDrain drain_;
   CafHost host_;
   server::HttpServer http_server_;
-  std::unique_ptr<server::GrpcServer> grpc_;       // null: no gRPC
   std::unique_ptr<MembershipWatcher> membership_;  // null: a single node
   std::vector<std::unique_ptr<ControlSocket>> controls_;
   std::unique_ptr<CaptureSocket> capture_socket_;

@@ -409,6 +409,9 @@ TROUPE_SETTING(http, memory_max, size, "8MiB", "64KiB..16GiB", "",
                "bytes is dropped.")
 TROUPE_SETTING(http, header_bytes_max, size, "8KiB", "1KiB..1MiB", "", "Maximum size of a request's header.")
 TROUPE_SETTING(http, body_bytes_max, size, "1MiB", "1KiB..1GiB", "", "Maximum size of a request's body.")
+TROUPE_SETTING(http, streams_max, integer, "64", "1..1000", "requests",
+               "Maximum number of open requests on one connection over HTTP/2, which gRPC uses. Further ones "
+               "wait at the client.")
 TROUPE_SETTING(http, timeout, duration, "10s", "10ms..10min", "",
                "Time limit for a client to send a request or to receive its response.")
 TROUPE_SETTING(http, tls_certificate, text, "", "", "",
@@ -444,9 +447,8 @@ TROUPE_SECTION_END
 
 TROUPE_SECTION(GrpcSettings, grpc)
 TROUPE_SETTING(grpc, listen, text, "", "", "",
-               "Address and port of the gRPC server for rankings, scores and generations, such as "
-               "127.0.0.1:8081. Certificate, keys and limits are those of http. Refused by a program that "
-               "was built without gRPC. Empty: no gRPC.")
+               "Further address and port that serve only gRPC, such as 127.0.0.1:8081. Certificate, keys "
+               "and limits are those of http, whose own port serves gRPC, too. Empty: no such address.")
 TROUPE_SECTION_END
 
 TROUPE_SECTION(TelemetrySettings, telemetry)

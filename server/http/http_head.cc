@@ -21,15 +21,6 @@ constexpr const char* tenant_header = "x-troupe-tenant";
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
-// Returns the text if it can appear in a response and in log lines: visible characters, bounded
-// length; else "".
-std::string short_text(std::string_view text) {
-  constexpr std::size_t bytes_max = 128;
-  const bool fits =
-      text.size() <= bytes_max && std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
-  return fits ? std::string(text) : "";
-}
-
 Refusal header_too_long(const HeadLimits& limits) {
   return {RefusalKind::header_too_large, "header_too_long", "the header is too long", "header",
           "at most " + std::to_string(limits.header_bytes_max) + " bytes (http.header_bytes_max)"};
@@ -81,6 +72,13 @@ BrowserHeaders browser_headers(const http::request_header<>& header) {
 }
 
 }  // namespace
+
+std::string short_text(std::string_view text) {
+  constexpr std::size_t bytes_max = 128;
+  const bool fits =
+      text.size() <= bytes_max && std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
+  return fits ? std::string(text) : "";
+}
 
 struct RequestHead::Parser {
   http::request_parser<http::empty_body> http;  // parses only the head

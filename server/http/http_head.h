@@ -19,6 +19,10 @@ struct HeadLimits {
   BodyLimits body;
 };
 
+// Returns the text if it can appear in a response and in log lines: visible characters, bounded
+// length; else "".
+std::string short_text(std::string_view text);
+
 class RequestHead {
  public:
   explicit RequestHead(const HeadLimits& limits);

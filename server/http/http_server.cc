@@ -193,10 +193,12 @@ HttpServer::Server::Server(HttpServerConfig c, Post p, MetricRegistry& m, LogSin
       places(connection_limits(config)),
       security(make_tls_context(config.certificate)),
       keys(config.keys),
+      in_flight(config.connections_max, config.connections_per_address_max),
       health_reserve(health_reserve_limits),
       last_id(config.last_id),
       drawn((std::uint64_t{std::random_device{}()} << 32) | std::random_device{}()),
       acceptor(io),
+      rpc_acceptor(io),
       client_watch(io),
       pause(io),
       readers(reader_threads(), bodies_waiting_max) {}
@@ -218,9 +220,9 @@ std::int64_t HttpServer::Server::now_us() {
       .count();
 }
 
-void HttpServer::Server::ask_router(Message message, const TraceContext& trace, std::string tenant,
-                                    const ServerModel* model, OnAnswer then,
-                                    decltype(ShapedRequest::body) shape) {
+RequestId HttpServer::Server::ask_router(Message message, const TraceContext& trace, std::string tenant,
+                                         const ServerModel* model, OnAnswer then,
+                                         decltype(ShapedRequest::body) shape) {
   const bool is_reload = std::holds_alternative<Reload>(message);
   Waiting& waits = wait(is_reload ? config.reload_us_max : config.answer_us_max);
   waits.on_answer = std::move(then);
@@ -233,9 +235,11 @@ void HttpServer::Server::ask_router(Message message, const TraceContext& trace, 
     if (rank->request_timestamp == 0) rank->request_timestamp = since_1970_s();
     waits.named = rank->arrangement;
   }
-  set_id(message, last_id);
+  const RequestId id = last_id;
+  set_id(message, id);
   set_trace(message, trace);
   post(model ? model->router : config.router, std::move(message));
+  return id;
 }
 
 std::variant<std::string, Refusal> HttpServer::Server::begin_count(const ApiKey* key,
@@ -444,7 +448,8 @@ HttpServer::HttpServer(HttpServerConfig config, Post post, MetricRegistry& metri
 HttpServer::~HttpServer() { close(); }
 
 void HttpServer::open() {
-  server_->accept();
+  server_->accept(server_->acceptor);
+  if (server_->rpc_acceptor.is_open()) server_->accept(server_->rpc_acceptor);
   server_->thread = std::thread([server = server_.get()] { server->io.run(); });
 }
 
@@ -481,13 +486,16 @@ void HttpServer::follow(std::vector<Address> actors, std::map<NodeId, std::strin
 }
 
 void HttpServer::close() {
-  if (!server_->thread.joinable()) return server_->end_calls();
+  if (!server_->thread.joinable()) return;
   asio::post(server_->io, [server = server_.get()] { server->stop(); });
   server_->thread.join();
-  server_->end_calls();
 }
 
 std::uint16_t HttpServer::port() const { return server_->config.port; }
+
+std::uint16_t HttpServer::rpc_port() const {
+  return server_->rpc_acceptor.is_open() ? server_->config.rpc_port : 0;
+}
 
 void HttpServer::deliver(Message answer) {
   asio::post(server_->io, [server = server_.get(), answer = std::move(answer)] { server->deliver(answer); });

@@ -1,9 +1,11 @@
 #pragma once
-// HTTP server (Boost.Beast): turns requests into messages for the router and its answers into
-// responses. One thread owns every socket; answers from the actors are posted to it. Every kind of
-// input has a limit before any byte is kept: headers, body, the parts between chunks, and the
-// memory for all connections together. Every request gets exactly one response, at the latest
-// `answer_us_max` after its last byte; a reload within `reload_us_max`.
+// HTTP server (Boost.Beast, and nghttp2 for HTTP/2): turns requests into messages for the router and
+// its answers into responses. A connection begins with HTTP/2's preface, or chooses it by ALPN, or
+// speaks HTTP/1.1; both serve the same requests. gRPC is served over HTTP/2 (rpc_service.h). One thread owns
+// every socket; answers from the actors are posted to it. Every kind of input has a limit before any byte is
+// kept: headers, body, the parts between chunks, and the memory for all connections together. Every request
+// gets exactly one response, at the latest `answer_us_max` after its last byte; a reload within
+// `reload_us_max`.
 //
 // Connections are bounded in total and per address. At the limit, the connection that has waited
 // longest closes, of the address with the most (connection_limiter.h). A new connection is refused
@@ -26,8 +28,8 @@
 #include "server/auth/cross_origin.h"
 #include "server/auth/rate_limits.h"
 #include "server/http/http_routes.h"
-#include "server/http/http_server_calls.h"
 #include "server/http/model_choice.h"
+#include "server/http/rpc_service.h"
 #include "server/observability/observed_request.h"
 
 namespace troupe::server {
@@ -45,7 +47,12 @@ struct ServerCertificate {
 
 struct HttpServerConfig {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 8080;  // 0 = any free port
+  std::uint16_t port = 8080;              // 0 = any free port
+  std::shared_ptr<const RpcService> rpc;  // answers gRPC; null = none
+  // A further address that serves only `rpc`; "" = none.
+  std::string rpc_address;
+  std::uint16_t rpc_port = 0;      // 0 = any free port
+  std::uint32_t streams_max = 64;  // open requests of one connection over HTTP/2
   std::uint32_t connections_max = 1024;
   std::uint32_t connections_per_address_max = 256;
   std::uint64_t memory_bytes_max = 8 << 20;  // of requests and responses in flight; at least one of each
@@ -103,19 +110,17 @@ class HttpServer {
   // afterwards. A second call does nothing.
   void close();
 
-  // Callable from any thread. The call is always answered: after `close` with the refusal that the
-  // server stops.
-  void ask(ServerCall call, OnServerReply then);
-
   std::uint16_t port() const;
+  std::uint16_t rpc_port() const;  // 0 = there is no further address
   // takes an actor's answer to a message that the server posted; callable from any thread
   void deliver(Message answer);
 
  private:
-  struct Answer;   // contents of a response
-  struct Server;   // state of the server's one thread
-  struct Session;  // one connection
-  class Call;      // a request that came by another protocol
+  struct Answer;           // contents of a response
+  struct Server;           // state of the server's one thread
+  struct Exchange;         // one request and its answer
+  struct Session;          // one connection
+  struct Http2Connection;  // what a connection over HTTP/2 has besides
   std::unique_ptr<Server> server_;
 };
 

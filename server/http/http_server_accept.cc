@@ -1,4 +1,5 @@
 // Accepts connections while there are places for them, and closes them all at the end.
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -20,37 +21,46 @@ Origin origin_of(const asio::ip::address& address) {
   return server::origin_of(address.to_v6().to_bytes());
 }
 
-}  // namespace
-
-void HttpServer::Server::bind() {
-  const std::string where = config.address + ":" + std::to_string(config.port);
+// Returns the port, which is chosen by the system if 0 asks for any. `setting` begins errors.
+std::uint16_t listen(Tcp::acceptor& acceptor, const std::string& setting, const std::string& at,
+                     std::uint16_t port) {
+  const std::string where = at + ":" + std::to_string(port);
   beast::error_code error;
-  const asio::ip::address address = asio::ip::make_address(config.address, error);
+  const asio::ip::address address = asio::ip::make_address(at, error);
   if (error)
-    throw ServerError("http.address: " + config.address + " is not an IP address; expected e.g. 127.0.0.1");
-  const Tcp::endpoint endpoint(address, config.port);
+    throw ServerError(setting + ".address: " + at + " is not an IP address; expected e.g. 127.0.0.1");
+  const Tcp::endpoint endpoint(address, port);
   acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error)
-    throw ServerError("http: cannot listen on " + where + " (" + error.message() + "); expected a free port");
-  config.port = acceptor.local_endpoint().port();  // the chosen port, if 0 asked for any
+    throw ServerError(setting + ": cannot listen on " + where + " (" + error.message() +
+                      "); expected a free port");
+  return acceptor.local_endpoint().port();
 }
 
-void HttpServer::Server::accept() {
-  acceptor.async_accept([this](beast::error_code error, Tcp::socket socket) {
-    if (!acceptor.is_open()) return;
-    if (error) return accept_failed(error);
+}  // namespace
+
+void HttpServer::Server::bind() {
+  config.port = listen(acceptor, "http", config.address, config.port);
+  if (!config.rpc_address.empty())
+    config.rpc_port = listen(rpc_acceptor, "grpc", config.rpc_address, config.rpc_port);
+}
+
+void HttpServer::Server::accept(Tcp::acceptor& from) {
+  from.async_accept([this, &from](beast::error_code error, Tcp::socket socket) {
+    if (!from.is_open()) return;
+    if (error) return accept_failed(from, error);
     accepted_since = true;
-    take(std::move(socket));
-    accept();
+    take(std::move(socket), &from == &rpc_acceptor);
+    accept(from);
   });
 }
 
 // Most likely no file descriptors are left. The server treats this as full, and the longest waiting
 // connection closes. If another thread took its descriptor, the next attempt follows after a pause.
-void HttpServer::Server::accept_failed(const beast::error_code& error) {
+void HttpServer::Server::accept_failed(Tcp::acceptor& from, const beast::error_code& error) {
   metrics.record(Metric::http_accept_failed, 1);
   ++accepts_failed;
   const auto now = std::chrono::steady_clock::now();
@@ -64,14 +74,14 @@ void HttpServer::Server::accept_failed(const beast::error_code& error) {
   }
   const auto connection_to_close = places.connection_to_close();
   if (connection_to_close) close_connection(*connection_to_close);
-  if (connection_to_close && std::exchange(accepted_since, false)) return accept();
+  if (connection_to_close && std::exchange(accepted_since, false)) return accept(from);
   pause.expires_after(microseconds(accept_pause_us));
-  pause.async_wait([this](beast::error_code) {
-    if (acceptor.is_open()) accept();
+  pause.async_wait([this, &from](beast::error_code) {
+    if (from.is_open()) accept(from);
   });
 }
 
-void HttpServer::Server::take(Tcp::socket socket) {
+void HttpServer::Server::take(Tcp::socket socket, bool rpc_only) {
   beast::error_code error;
   const Tcp::endpoint client = socket.remote_endpoint(error);
   if (error) return;  // the client is gone already
@@ -82,7 +92,10 @@ void HttpServer::Server::take(Tcp::socket socket) {
     return metrics.record(Metric::http_refused, 1, "too_many_connections");  // the socket closes
   const ConnectionLimiter::ConnectionId connection_id = ++last_connection;
   among.enter(connection_id, from);
-  std::make_shared<Session>(*this, std::move(socket), among, connection_id)->begin();
+  const auto session = std::make_shared<Session>(*this, std::move(socket), among, connection_id);
+  session->from = from;
+  session->rpc_only = rpc_only;
+  session->begin();
 }
 
 bool HttpServer::Server::free_connection(ConnectionLimiter& among, Origin from) {
@@ -103,6 +116,7 @@ void HttpServer::Server::close_connection(ConnectionLimiter::ConnectionId connec
 void HttpServer::Server::stop() {
   closing = true;
   acceptor.close();
+  rpc_acceptor.close();
   client_watch.cancel();
   pause.expires_after(microseconds(farewell_us_max));
   pause.async_wait([this](beast::error_code) {
@@ -113,6 +127,7 @@ void HttpServer::Server::stop() {
     if (left.on_answer) left.on_answer(Answer::of(stopping(left.writes)));
   }
   for (const auto& [connection_id, session] : sessions) {
+    session->stop_http2();
     session->refusal_timer.cancel();
     if (!session->awaits_refusal && !session->writing) session->stream.close();
   }

@@ -23,7 +23,7 @@ constexpr std::size_t framing_bytes = 32;  // of a chunk, and of the body's end
 
 }  // namespace
 
-std::size_t HttpServer::Session::Bulk::held_bytes() const {
+std::size_t HttpServer::Exchange::Bulk::held_bytes() const {
   std::size_t bytes = out.capacity() + read_bytes;
   for (const std::string& line : later) bytes += line.capacity();
   for (const LineResult& result : results) bytes += result.text.capacity() + result.expected_bytes;
@@ -31,8 +31,8 @@ std::size_t HttpServer::Session::Bulk::held_bytes() const {
 }
 
 // Each result is freed once it is copied.
-void HttpServer::Session::Bulk::write_part(std::string head, const std::string& end, bool chunked,
-                                           bool last) {
+void HttpServer::Exchange::Bulk::write_part(std::string head, const std::string& end, bool chunked,
+                                            bool last) {
   std::size_t size = end.size();
   for (const LineResult& result : results) size += result.text.size();
   char chunk[24] = "";
@@ -55,21 +55,15 @@ void HttpServer::Session::begin_bulk() {
 
 // A request of many lines may outlive its key. Refuses the lines that were not sent yet if the keys
 // changed and the key was revoked, or may no longer do this.
-std::optional<Refusal> HttpServer::Session::reject_if_key_is_gone() {
-  if (bulk->keys == server.keys) return std::nullopt;
-  bulk->keys = server.keys;
+std::optional<Refusal> HttpServer::Exchange::reject_if_key_is_gone(Bulk& bulk) {
+  if (bulk.keys == server.keys) return std::nullopt;
+  bulk.keys = server.keys;
   if (const auto refusal = identify_caller())
     return Refusal{refusal->kind, "key_revoked", "the key of this request was revoked, or has another tenant",
                    "authorization", "a valid key, and a request of the lines from this one on"};
-  return reject_if_bulk_not_allowed(bulk->kind, {asked.method, asked.target, "", asked.tenant},
+  return reject_if_bulk_not_allowed(bulk.kind, {asked.method, asked.target, "", asked.tenant},
                                     limits_of(nullptr));
 }
-
-// Lines that are routed together, and what came of the first of them.
-struct HttpServer::Session::Batch {
-  std::vector<std::string> lines;
-  std::vector<RoutedBody> routed;
-};
 
 // Sends the available lines to the actors, up to the limits.
 void HttpServer::Session::next_lines() {
@@ -79,18 +73,18 @@ void HttpServer::Session::next_lines() {
   release(bulk->out);
   places.mark_serving(connection_id);
   stream.expires_never();
-  bulk->refusal = reject_if_key_is_gone();
+  bulk->refusal = reject_if_key_is_gone(*bulk);
   if (bulk->refusal) return write_results();
   const auto batch = std::make_shared<Batch>();
-  batch->lines = take_lines();
-  bulk->read_bytes = 0;
-  for (const std::string& line : batch->lines) bulk->read_bytes += line.size();
+  set_bytes(buffer.capacity() + body->held_bytes() + bulk->held_bytes());
+  batch->lines = take_lines(*bulk, *body, places);
+  bulk->read_bytes = batch->bytes();
   if (server.reads_at_once(bulk->read_bytes)) {
-    route_lines(*batch);
+    route_lines(*bulk, *batch);
     return ask_lines(*batch);
   }
   book_bulk();
-  if (server.read_beside([self = shared_from_this(), batch] { self->route_lines(*batch); },
+  if (server.read_beside([self = shared_from_this(), batch] { self->route_lines(*self->bulk, *batch); },
                          [self = shared_from_this(), batch] { self->ask_lines(*batch); }))
     return;
   for (std::size_t i = 0; i < batch->lines.size(); ++i)
@@ -99,18 +93,18 @@ void HttpServer::Session::next_lines() {
 }
 
 // Takes at least one line, so that the request goes on: if its result does not fit, it is refused.
-std::vector<std::string> HttpServer::Session::take_lines() {
+std::vector<std::string> HttpServer::Exchange::take_lines(Bulk& bulk, RequestBody& body,
+                                                          const ConnectionLimiter& among) const {
   std::vector<std::string> lines;
-  set_bytes(buffer.capacity() + body->held_bytes() + bulk->held_bytes());
   for (std::size_t bytes = 0; lines.size() < Bulk::lines_at_once && bytes < Bulk::bytes_at_once;) {
-    const bool fits = places.has_free_bytes((lines.size() + 1) * bulk->result_bytes);
+    const bool fits = among.has_free_bytes((lines.size() + 1) * bulk.result_bytes);
     if (server.closing || (!lines.empty() && !fits)) break;
     std::string line;
-    if (bulk->later.empty()) {
-      line = body->next_line().value_or("");
+    if (bulk.later.empty()) {
+      line = body.next_line().value_or("");
     } else {
-      line = std::move(bulk->later.front());
-      bulk->later.pop_front();
+      line = std::move(bulk.later.front());
+      bulk.later.pop_front();
     }
     if (line.empty()) break;
     bytes += line.size();
@@ -120,10 +114,10 @@ std::vector<std::string> HttpServer::Session::take_lines() {
 }
 
 // Stops before a line that changes what a line before it changes: it is routed with the next ones.
-void HttpServer::Session::route_lines(Batch& batch) const {
+void HttpServer::Exchange::route_lines(const Bulk& bulk, Batch& batch) const {
   std::set<std::string> subjects;
   for (const std::string& line : batch.lines) {
-    RoutedBody routed = route_line(line);
+    RoutedBody routed = route_line(bulk, line);
     if (const auto* message = std::get_if<Message>(&routed.route)) {
       const std::string subject = subject_of(*message);
       if (!subject.empty() && !subjects.insert(subject).second) return;
@@ -132,7 +126,7 @@ void HttpServer::Session::route_lines(Batch& batch) const {
   }
 }
 
-RoutedBody HttpServer::Session::route_line(const std::string& line) const {
+RoutedBody HttpServer::Exchange::route_line(const Bulk& bulk, const std::string& line) const {
   const HttpServerConfig& config = server.config;
   HttpRequest request{asked.method, asked.target, line, asked.tenant};
   auto chosen = choose_model(request, config.models);
@@ -140,16 +134,18 @@ RoutedBody HttpServer::Session::route_line(const std::string& line) const {
   const ChosenModel& of = std::get<ChosenModel>(chosen);
   const ServerModel* const model = of.model;
   if (of.in_body) request.body = of.body;
-  return {server::route_line(bulk->kind, request, limits_of(model), model ? model->text : config.text),
-          model};
+  return {server::route_line(bulk.kind, request, limits_of(model), model ? model->text : config.text), model};
+}
+
+void HttpServer::Exchange::Bulk::keep_lines(Batch& batch) {
+  const auto left = batch.lines.begin() + static_cast<std::ptrdiff_t>(batch.routed.size());
+  later.insert(later.begin(), std::make_move_iterator(left), std::make_move_iterator(batch.lines.end()));
+  batch.lines.clear();
 }
 
 void HttpServer::Session::ask_lines(Batch& batch) {
   if (server.closing) batch.routed.clear();
-  const auto left = batch.lines.begin() + static_cast<std::ptrdiff_t>(batch.routed.size());
-  bulk->later.insert(bulk->later.begin(), std::make_move_iterator(left),
-                     std::make_move_iterator(batch.lines.end()));
-  batch.lines.clear();
+  bulk->keep_lines(batch);
   bulk->read_bytes = 0;
   bulk->asks = true;  // lines that are refused at once are answered in between
   for (RoutedBody& routed : batch.routed) ask_line(std::move(routed));
@@ -169,10 +165,11 @@ void HttpServer::Session::ask_line(RoutedBody routed) {
   if (const auto* refusal = std::get_if<Refusal>(&counts))
     return line_is_answered(index, Answer::of(*refusal), "");
   set_client_request_id(*message, asked.request_id);
-  server.ask_router(std::move(*message), seen.trace, asked.tenant, routed.model,
-                    [self = shared_from_this(), index, row = std::get<std::string>(std::move(counts))](
-                        const Answer& answer) { self->line_is_answered(index, answer, row); });
-  server.watch(server.last_id, connection_id);
+  const RequestId id =
+      server.ask_router(std::move(*message), seen.trace, asked.tenant, routed.model,
+                        [self = shared_from_this(), index, row = std::get<std::string>(std::move(counts))](
+                            const Answer& answer) { self->line_is_answered(index, answer, row); });
+  server.watch(id, connection_id);
 }
 
 void HttpServer::Session::line_is_answered(std::size_t index, const Answer& answer, const std::string& row) {
@@ -231,7 +228,7 @@ void HttpServer::Session::read_lines() {
 // Writes the results, and the end after the last ones, after a broken body, or when the key is gone.
 // In the last two cases the connection closes, because the start of the next request is unknown.
 void HttpServer::Session::write_results() {
-  const bool waits = !bulk->later.empty() || !body->text().empty();
+  const bool waits = bulk->waits(*body);
   const auto& refusal = bulk->refusal ? bulk->refusal : body->fault();
   const bool broken = refusal.has_value();
   const bool last = broken || server.closing || (body->done() && !waits);

@@ -15,7 +15,7 @@
 
 namespace troupe::server {
 
-struct HttpServer::Session::Bulk {
+struct HttpServer::Exchange::Bulk {
   static constexpr std::size_t lines_at_once = 32, bytes_at_once = 256 << 10;
   struct LineResult {
     std::string text;
@@ -26,6 +26,9 @@ struct HttpServer::Session::Bulk {
   std::size_t held_bytes() const;
   // Moves the results to `out`, between `head` and `end`; `last`: nothing follows them.
   void write_part(std::string head, const std::string& end, bool chunked, bool last);
+  // Keeps the lines that were not routed for the next batch.
+  void keep_lines(Batch& batch);
+  bool waits(const RequestBody& body) const { return !later.empty() || !body.text().empty(); }
 
   BulkKind kind = BulkKind::users;
   std::uint64_t lines = 0, failed = 0;  // lines so far, and failed ones among them
@@ -40,6 +43,18 @@ struct HttpServer::Session::Bulk {
   std::shared_ptr<const ApiKeys> keys;  // with which the caller was identified last; null = no keys
   std::optional<Refusal> refusal;       // of all further lines: the key is gone, or has fewer rights
   bool begun = false;                   // the response has begun
+};
+
+// Lines that are routed together, and what came of the first of them.
+struct HttpServer::Exchange::Batch {
+  std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (const std::string& line : lines) sum += line.size();
+    return sum;
+  }
+
+  std::vector<std::string> lines;
+  std::vector<RoutedBody> routed;
 };
 
 }  // namespace troupe::server

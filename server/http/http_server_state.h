@@ -5,7 +5,6 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +18,7 @@
 #include "server/http/http_server.h"
 #include "server/http/http_server_tls.h"
 #include "server/http/http_stream.h"
+#include "server/http/in_flight_limiter.h"
 #include "server/http/request_body.h"
 #include "server/http/tenant_pauses.h"
 #include "server/observability/observed_request.h"
@@ -33,6 +33,8 @@ using Tcp = asio::ip::tcp;
 
 // Refusal of a request or result for which there is no memory.
 Refusal too_much_kept(const HttpServerConfig& config);
+Refusal only_rpc();                            // it came to the address for gRPC
+Refusal full(const HttpServerConfig& config);  // all connections are being served
 
 // Frees the memory of a text; an assignment of an empty one keeps it.
 inline void release(std::string& text) { std::string().swap(text); }
@@ -89,9 +91,9 @@ struct HttpServer::Server {
   Server(HttpServerConfig config, Post post, MetricRegistry& metrics, LogSink log);
 
   void bind();
-  void accept();
-  void accept_failed(const beast::error_code& error);
-  void take(Tcp::socket socket);
+  void accept(Tcp::acceptor& from);
+  void accept_failed(Tcp::acceptor& from, const beast::error_code& error);
+  void take(Tcp::socket socket, bool rpc_only);
   bool free_connection(ConnectionLimiter& places, Origin from);
   void close_connection(ConnectionLimiter::ConnectionId connection_id);
   void stop();
@@ -99,10 +101,9 @@ struct HttpServer::Server {
   // Counts the request by its key if the key has its own limits, else by its tenant. Returns the
   // name to end it with, or a refusal.
   std::variant<std::string, Refusal> begin_count(const ApiKey* key, const std::string& tenant);
-  void take_calls();  // handles requests that came by another protocol
-  void end_calls();   // answers those that are left when the server closes
-  void ask_router(Message message, const TraceContext& trace, std::string tenant, const ServerModel* model,
-                  OnAnswer then, decltype(ShapedRequest::body) shape = {});
+  // Returns the id of the request.
+  RequestId ask_router(Message message, const TraceContext& trace, std::string tenant,
+                       const ServerModel* model, OnAnswer then, decltype(ShapedRequest::body) shape = {});
   static std::int64_t now_us();
   void ask_status(const std::vector<Address>& actors, OnStatus then);
   // http_server_clients.cc
@@ -135,6 +136,7 @@ struct HttpServer::Server {
   std::shared_ptr<asio::ssl::context> security;  // for new connections; null = no TLS
   std::shared_ptr<const ApiKeys> keys;
   RateLimits rates;
+  InFlightLimiter in_flight;  // requests over HTTP/2
   ConnectionLimiter
       health_reserve;  // reserve for health and metrics, used when no other connection can close
   std::map<ConnectionLimiter::ConnectionId, Session*> sessions;
@@ -147,37 +149,25 @@ struct HttpServer::Server {
   std::uint64_t drawn;  // state of the generator for trace and span ids
   SlowestRequests slowest;
   asio::io_context io{1};  // holds the sessions; members that they use while closing are declared before it
-  Tcp::acceptor acceptor;
+  Tcp::acceptor acceptor, rpc_acceptor;  // the second is open only if there is an rpc_address
   asio::steady_timer client_watch;       // between looks at the clients that wait
   bool watching = false;                 // the timer above is set
   asio::steady_timer pause;              // between attempts to accept; later the deadline of closing
-  std::map<RequestId, Waiting> waiting;  // at most one per connection, and one per call
+  std::map<RequestId, Waiting> waiting;  // as many as connections, and as `in_flight` allows
   std::thread thread;
   BodyReaders readers;
-  std::mutex calls_mutex;  // protects the members below, which all threads use
-  std::vector<std::shared_ptr<Call>> calls;
-  bool calls_closed = false;
 };
 
-// Serves the requests of one connection one after the other; a pipelined request waits in the
-// socket.
-struct HttpServer::Session : std::enable_shared_from_this<Session> {
-  Session(Server& server, Tcp::socket socket, ConnectionLimiter& among,
-          ConnectionLimiter::ConnectionId connection_id);
-  ~Session();
+// One request with its caller, over whatever protocol it came: it is checked, counted, routed and
+// logged the same way.
+struct HttpServer::Exchange {
+  explicit Exchange(Server& s) : server(s) {}
+  ~Exchange() { end_count(); }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
 
-  void begin();
-  void read();
-  void read_head();
-  void head_is_read();
-  void read_body();
-  void read_failed(const beast::error_code& error);
-  void set_bytes(std::size_t bytes);  // kept for this connection
-  bool fits();
-  bool keep();
-  bool is_for_health() const;
+  void begin_request();
   bool reads() const { return asked.method == "GET" || asked.method == "HEAD"; }
-  void handle();
   std::optional<Refusal> reject_if_of_other_site() const;
   std::optional<Refusal> identify_caller();           // finds the tenant by the request's key
   std::optional<std::string> visible_tenant() const;  // whose requests the caller may see; nullopt = all
@@ -185,24 +175,64 @@ struct HttpServer::Session : std::enable_shared_from_this<Session> {
   std::variant<std::string, Refusal> count();
   std::optional<Refusal> begin_count();
   void end_count();
+  bool asks_for_health() const;
   ServerLimits limits_of(const ServerModel* model) const;
-  RoutedBody route_body() const;  // callable from a reader's thread
-  void ask(RoutedBody routed);
-  bool client_has_gone();
-  void probe();
+  RoutedBody route_body(std::string_view body) const;  // callable from a reader's thread
   // refusal to repeat for a paused tenant without reading the request; null = not paused
   const TenantPauses::StoredRefusal* pause_refusal();
-  void refuse_and_close(const Refusal& refusal);
+  // Asks the actors, or answers what the server knows itself. Returns the id under which the router was
+  // asked; 0 = it was not.
+  RequestId dispatch(RoutedBody routed, Server::OnAnswer then);
+  RequestId ask(ServerCall call, Server::OnAnswer then);
+  Answer unless_known(Answer answer) const;  // 304 if the client has that version already
+  // fields of a response, except those about its body's length and the connection
+  std::vector<std::pair<std::string, std::string>> fields_of(const Answer& answer) const;
+  void note(const Answer& answer, std::size_t bytes);
 
   // http_server_bulk.cc: requests of many lines
   struct Bulk;
+  struct Batch;
+  std::optional<Refusal> reject_if_key_is_gone(Bulk& bulk);
+  std::vector<std::string> take_lines(Bulk& bulk, RequestBody& body, const ConnectionLimiter& among) const;
+  void route_lines(const Bulk& bulk, Batch& batch) const;  // callable from a reader's thread
+  RoutedBody route_line(const Bulk& bulk, const std::string& line) const;
+
+  Server& server;  // outlives every exchange: it owns the loop that holds them
+  RequestHead::HeadFields asked;
+  std::optional<ApiKey> key;         // key of the request
+  std::vector<std::string> counted;  // names under which the rate limits count it
+  ObservedRequest seen;              // filled while the request is handled
+  std::chrono::steady_clock::time_point began;
+};
+
+// Serves the requests of one connection one after the other; a pipelined request waits in the
+// socket.
+struct HttpServer::Session : HttpServer::Exchange, std::enable_shared_from_this<Session> {
+  Session(Server& server, Tcp::socket socket, ConnectionLimiter& among,
+          ConnectionLimiter::ConnectionId connection_id);
+  ~Session();
+
+  void begin();
+  void read();
+  void read_head();
+  bool takes_http2();  // true once the client has begun to speak HTTP/2
+  void begin_http2(std::string_view bytes);
+  void head_is_read();
+  void read_body();
+  void read_failed(const beast::error_code& error);
+  void set_bytes(std::size_t bytes);  // kept for this connection
+  bool fits();
+  bool keep();
+  bool is_for_health() const;
+  void handle();
+  void ask(RoutedBody routed);
+  bool client_has_gone();
+  void probe();
+  void refuse_and_close(const Refusal& refusal);
+
+  // http_server_bulk.cc: requests of many lines
   void begin_bulk();
   void next_lines();
-  std::optional<Refusal> reject_if_key_is_gone();
-  struct Batch;
-  std::vector<std::string> take_lines();
-  void route_lines(Batch& batch) const;  // callable from a reader's thread
-  RoutedBody route_line(const std::string& line) const;
   void ask_lines(Batch& batch);
   void ask_line(RoutedBody routed);
   void line_is_answered(std::size_t index, const Answer& answer, const std::string& row);
@@ -212,25 +242,18 @@ struct HttpServer::Session : std::enable_shared_from_this<Session> {
   void write_results();
 
   void write_later(Answer answer, std::int64_t us);
-  void begin_request();
-  void note(const Answer& answer, std::size_t bytes);
   void write(Answer answer, bool keep_alive);
   void close();
   void drain();
-  void end();  // closes at once and frees its slot
+  void end();         // closes at once and frees its slot
+  void stop_http2();  // tells the client that the server closes
 
-  Server& server;  // outlives every session: it owns the loop that holds them
   ConnectionLimiter& places;
   const ConnectionLimiter::ConnectionId connection_id;
   ClientStream stream;
   beast::flat_buffer buffer;
   std::optional<RequestHead> head;  // set while the head is read
   std::optional<RequestBody> body;
-  RequestHead::HeadFields asked;
-  std::optional<ApiKey> key;         // key of the request
-  std::vector<std::string> counted;  // names under which the rate limits count it
-  ObservedRequest seen;              // filled while the request is handled
-  std::chrono::steady_clock::time_point began;
   std::string out_head, out_body;    // of a response until it is written
   asio::steady_timer refusal_timer;  // delays a refusal
   // true until the delayed refusal is sent: the timer may have expired before its handler runs
@@ -240,6 +263,10 @@ struct HttpServer::Session : std::enable_shared_from_this<Session> {
   // answer that waits until the interim response is written, and whether the connection stays
   std::optional<std::pair<Answer, bool>> held_answer;
   std::unique_ptr<Bulk> bulk;  // set while a request of many lines is served
+  Origin from = 0;
+  bool rpc_only = false;                   // it came to the address that serves only gRPC
+  bool is_first = true;                    // no request was read yet
+  std::unique_ptr<Http2Connection> http2;  // set once the client speaks HTTP/2
 };
 
 }  // namespace troupe::server

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 
 namespace troupe::server {
@@ -54,6 +55,13 @@ void ClientStream::shake_hands(std::function<void(Error)> then) {
     below_.left = UINT64_MAX;
     then(error);
   });
+}
+
+bool ClientStream::chose_http2() {
+  const unsigned char* name = nullptr;
+  unsigned bytes = 0;
+  if (over_tls()) SSL_get0_alpn_selected(tls_->native_handle(), &name, &bytes);
+  return std::string_view(reinterpret_cast<const char*>(name), bytes) == "h2";
 }
 
 void ClientStream::read_some(asio::mutable_buffer to, Then then) {

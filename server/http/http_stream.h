@@ -27,6 +27,7 @@ class ClientStream {
 
   bool over_tls() const { return tls_.has_value() && !stays_plain_; }
   bool spoke_plainly() const { return below_.spoke_plainly; }  // the first byte does not begin a handshake
+  bool chose_http2();                                          // in the handshake, by ALPN
   void stay_plain() { stays_plain_ = true; }                   // so that the client can be told so
 
   void shake_hands(std::function<void(Error)> then);

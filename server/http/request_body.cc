@@ -32,11 +32,25 @@ RequestBody RequestBody::chunked(const BodyLimits& limits) {
   return body;
 }
 
+RequestBody RequestBody::until_end(const BodyLimits& limits) {
+  RequestBody body(0, limits);
+  body.at_ = At::open;
+  return body;
+}
+
+void RequestBody::end() {
+  if (done() || fault_) return;
+  if (at_ == At::open) return void(at_ = At::done);
+  refuse(RefusalKind::malformed, "bad_http", "the body ended before its length", "the whole body");
+}
+
 std::size_t RequestBody::take(std::string_view bytes) {
   std::size_t taken = 0;
   drop_lines();
   while (taken < bytes.size() && !done() && !fault_) {
-    if (at_ == At::length || at_ == At::data)
+    if (at_ == At::open)
+      taken += take_open(bytes.substr(taken));
+    else if (at_ == At::length || at_ == At::data)
       taken += take_data(bytes.substr(taken));
     else
       take_byte(bytes[taken++]);
@@ -51,6 +65,14 @@ std::size_t RequestBody::take_data(std::string_view bytes) {
   left_ -= size;
   if (left_ == 0) at_ = at_ == At::length ? At::done : At::data_cr;
   return size;
+}
+
+std::size_t RequestBody::take_open(std::string_view bytes) {
+  if (!limits_.by_lines && bytes.size() > limits_.body_bytes_max - text_.size())
+    return refuse_size(), bytes.size();
+  reserve_bytes(bytes.size());
+  text_.append(bytes);
+  return bytes.size();
 }
 
 // Grows the buffer to at most twice what came and little more than may come. A larger body gets a

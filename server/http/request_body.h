@@ -27,10 +27,13 @@ class RequestBody {
  public:
   RequestBody(std::uint64_t length, const BodyLimits& limits);  // a length beyond the limit is a fault
   static RequestBody chunked(const BodyLimits& limits);
+  static RequestBody until_end(const BodyLimits& limits);  // of any length, until `end`
 
   // Consumes bytes from the front and returns how many belong to the body; the others belong to the
   // next request. Consumes nothing more once it is done or has a fault.
   std::size_t take(std::string_view bytes);
+
+  void end();  // the sender has sent all of it: it is done, or has a fault if its length was longer
 
   bool done() const { return at_ == At::done; }
   const std::optional<Refusal>& fault() const { return fault_; }
@@ -44,6 +47,7 @@ class RequestBody {
  private:
   enum class At : std::uint8_t {
     length,
+    open,
     size,
     extension,
     size_end,
@@ -63,6 +67,7 @@ class RequestBody {
   void take_line_start(char c);
   void take_trailer(char c);
   std::size_t take_data(std::string_view bytes);
+  std::size_t take_open(std::string_view bytes);
   void size_is_read();
   void expect(char c, char wanted, At then);
   void reserve_bytes(std::size_t bytes);

@@ -1,0 +1,67 @@
+// Reads the fields of a request over HTTP/2. HTTP/2 itself has checked that the method and the path
+// are there once, and that no field is of HTTP/1.1's connections.
+#include "server/http/http2_head.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace troupe::server {
+
+namespace {
+
+constexpr const char* tenant_field = "x-troupe-tenant";
+
+std::string_view first_of(const Http2Fields& fields, std::string_view name) {
+  const auto found = std::ranges::find(fields, name, &Http2Fields::value_type::first);
+  return found == fields.end() ? std::string_view() : std::string_view(found->second);
+}
+
+bool is_repeated(const Http2Fields& fields, std::string_view name) {
+  return std::ranges::count(fields, name, &Http2Fields::value_type::first) > 1;
+}
+
+}  // namespace
+
+std::optional<Refusal> read_http2_head(const Http2Fields& fields, RequestHead::HeadFields& asked) {
+  asked.method = first_of(fields, ":method");
+  asked.target = first_of(fields, ":path");
+  asked.tenant = first_of(fields, tenant_field);
+  asked.if_match = first_of(fields, "if-match");
+  asked.if_none_match = first_of(fields, "if-none-match");
+  asked.authorization = first_of(fields, "authorization");
+  asked.content_type = first_of(fields, "content-type");
+  asked.accept = first_of(fields, "accept");
+  asked.request_id = short_text(first_of(fields, "x-request-id"));
+  asked.traceparent = short_text(first_of(fields, "traceparent"));
+  asked.keep_alive = true;
+  if (asked.target.empty())
+    return Refusal{RefusalKind::malformed, "bad_http", "the request has no path", ":path", "a path"};
+  if (is_repeated(fields, tenant_field))
+    return Refusal{RefusalKind::malformed, "repeated_tenant", "the request names several tenants",
+                   tenant_field, "at most one"};
+  if (is_repeated(fields, "authorization"))
+    return Refusal{RefusalKind::malformed, "repeated_key", "the request has several keys", "authorization",
+                   "at most one"};
+  return std::nullopt;
+}
+
+Refusal refusal_of(Http2Event::Fault fault, std::uint32_t header_bytes_max) {
+  if (fault == Http2Event::Fault::malformed)
+    return {RefusalKind::malformed, "bad_http", "a field has a byte that fields cannot have", "header",
+            "fields of HTTP"};
+  if (fault == Http2Event::Fault::too_many_fields)
+    return {RefusalKind::header_too_large, "header_too_long", "the header has too many fields", "header",
+            "at most 100"};
+  return {RefusalKind::header_too_large, "header_too_long", "the header is too long", "header",
+          "at most " + std::to_string(header_bytes_max) + " bytes (http.header_bytes_max)"};
+}
+
+std::optional<std::uint64_t> content_length(const Http2Fields& fields) {
+  const std::string_view text = first_of(fields, "content-length");
+  std::uint64_t length = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), length);
+  if (text.empty() || read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
+  return length;
+}
+
+}  // namespace troupe::server
