@@ -7,34 +7,13 @@
 
 #include "server/formats/http_refusal.h"
 #include "server/grpc/grpc_framing.h"
+#include "server/testing/grpc_bytes.h"
 
 using namespace troupe;
 using namespace troupe::server;
+using namespace troupe::server::grpc_test;
 
 namespace grpc_service_test {
-
-// ---- messages by hand ----
-
-std::string varint(std::uint64_t value) {
-  std::string bytes;
-  for (; value >= 128; value /= 128) bytes += static_cast<char>(value % 128 + 128);
-  return bytes + static_cast<char>(value);
-}
-std::string text_field(int number, const std::string& value) {
-  return varint(static_cast<std::uint64_t>(number) << 3 | 2) + varint(value.size()) + value;
-}
-std::string number_field(int number, std::uint64_t value) {
-  return varint(static_cast<std::uint64_t>(number) << 3) + varint(value);
-}
-std::string ranking(const std::string& user = "ana", int candidates = 1) {
-  std::string bytes = text_field(1, user);
-  for (int i = 0; i < candidates; ++i) bytes += text_field(2, "c" + std::to_string(i));
-  return bytes;
-}
-
-const std::string rank = "/troupe.v1.Troupe/Rank", score = "/troupe.v1.Troupe/Score",
-                  generate = "/troupe.v1.Troupe/Generate", health = "/grpc.health.v1.Health/Check",
-                  reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 
 struct Called {
   std::unique_ptr<RpcCall> call;

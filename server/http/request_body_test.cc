@@ -129,6 +129,43 @@ TEST_SUITE("request body") {
     }
     CHECK(fault_of(std::string_view("1;\0", 3)) == "bad_http");
   }
+
+  TEST_CASE("request body: a body without a length lasts until its end, within the limit") {
+    RequestBody body = RequestBody::until_end(small);
+    CHECK(body.take("abc") == 3);
+    CHECK(body.take("def") == 3);
+    CHECK_FALSE(body.done());
+    body.end();
+    CHECK(body.done());
+    CHECK(body.text() == "abcdef");
+    CHECK(body.take("more") == 0);
+    RequestBody large = RequestBody::until_end(small);
+    large.take(std::string(20, 'x'));
+    CHECK_FALSE(large.fault());
+    large.take("x");
+    REQUIRE(large.fault());
+    CHECK(large.fault()->code == "body_too_long");
+    large.end();
+    CHECK_FALSE(large.done());
+    RequestBody empty = RequestBody::until_end(small);
+    empty.end();
+    CHECK(empty.done());
+    RequestBody shorter(5, small);
+    shorter.take("abc");
+    shorter.end();
+    REQUIRE(shorter.fault());
+    CHECK(shorter.fault()->code == "bad_http");
+    BodyLimits by_lines = small;
+    by_lines.by_lines = true;
+    RequestBody lines = RequestBody::until_end(by_lines);
+    lines.take("one\ntw");
+    CHECK(lines.next_line() == "one");
+    CHECK(lines.next_line() == std::nullopt);
+    lines.take("o");
+    lines.end();
+    CHECK(lines.next_line() == "two");
+    CHECK(lines.next_line() == std::nullopt);
+  }
 }
 
 }  // namespace request_body_test

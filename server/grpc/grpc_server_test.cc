@@ -1,0 +1,192 @@
+// gRPC through the whole server, over sockets.
+#include <doctest/doctest.h>
+
+#include "server/grpc/grpc_framing.h"
+#include "server/grpc/grpc_service.h"
+#include "server/testing/grpc_bytes.h"
+#include "server/testing/http2_client.h"
+#include "server/testing/http_server_test.h"
+
+using namespace troupe;
+using namespace troupe::server;
+using namespace troupe::server::grpc_test;
+using namespace troupe::server::http2_test;
+using namespace troupe::server::http_server_test;
+
+namespace grpc_server_test {
+
+HttpServerConfig with_grpc(HttpServerConfig config = {}) {
+  config.rpc = std::make_shared<GrpcService>(GrpcConfig{.message_bytes_max = config.body_bytes_max});
+  return config;
+}
+
+Http2Fields call_of(const std::string& method, Http2Fields more = {}) {
+  more.insert(more.begin(), {{"content-type", "application/grpc"}, {"te", "trailers"}});
+  return post(method, more);
+}
+
+// Trailers of an answer, which has only those if it is a refusal.
+std::string trailer(const PeerAnswer& answer, const std::string& name) {
+  const auto& fields = answer.trailers.empty() ? answer.fields : answer.trailers;
+  return fields.contains(name) ? fields.at(name) : "";
+}
+std::string status(const PeerAnswer& answer) { return trailer(answer, "grpc-status"); }
+std::string code(const PeerAnswer& answer) { return trailer(answer, "troupe-code"); }
+
+TEST_SUITE("gRPC server") {
+  TEST_CASE("gRPC server: a ranking reaches the router with its tenant, and is answered with a message") {
+    Fixture f(with_grpc());
+    Http2Client client(f.http_server->port());
+    const PeerAnswer ranked =
+        client.call(call_of(rank, {{"x-troupe-tenant", "acme"}}), grpc_message(ranking("ana")));
+    CHECK(ranked.status == "200");
+    CHECK(ranked.fields.at("content-type") == "application/grpc");
+    CHECK(status(ranked) == "0");
+    CHECK(has(ranked.body, text_field(1, "ana")));
+    CHECK(has(ranked.body, text_field(3, "acme")));              // where the fixture puts the tenant
+    CHECK(client.call(get("/v2/health/live")).status == "200");  // the connection serves HTTP, too
+    std::vector<Http2StreamId> streams;
+    for (int i = 0; i < 40; ++i) streams.push_back(client.ask(call_of(rank), grpc_message(ranking())));
+    for (const Http2StreamId stream : streams) CHECK(status(client.answer(stream)) == "0");
+  }
+
+  TEST_CASE("gRPC server: a refusal has its status and details in trailers") {
+    Fixture f(with_grpc());
+    Http2Client client(f.http_server->port());
+    const PeerAnswer unknown = client.call(call_of(rank), grpc_message(ranking("nobody")));
+    CHECK(unknown.status == "200");
+    CHECK(status(unknown) == "5");
+    CHECK(code(unknown) == "unknown_user");
+    CHECK(trailer(unknown, "troupe-where") == "user");
+    CHECK(has(trailer(unknown, "grpc-message"), "no such user"));
+    CHECK(status(client.call(call_of("/troupe.v1.Troupe/None"), "")) == "12");
+    CHECK(code(client.call(call_of(rank), grpc_message("\xff\xff"))) == "bad_message");
+    CHECK(status(client.call(call_of(rank), grpc_message(std::string(2 << 20, 'x')))) == "8");
+    CHECK(code(client.call(call_of(rank, {{"grpc-timeout", std::string(2'000, 'x')}}))) == "bad_timeout");
+    CHECK(status(client.call(call_of(rank, {{"grpc-encoding", "gzip"}}), grpc_message(ranking()))) == "12");
+    CHECK(status(client.call(call_of(rank, {{"grpc-timeout", "99999999H"}}), grpc_message(ranking()))) ==
+          "0");
+    CHECK(code(client.call(call_of(rank, {{"x-troupe-tenant", "a"}, {"x-troupe-tenant", "b"}}))) ==
+          "repeated_tenant");
+  }
+
+  TEST_CASE("gRPC server: a ranking of another arrangement than the named one is refused") {
+    Fixture f(with_grpc());
+    Http2Client client(f.http_server->port());
+    const std::string named = grpc_message(ranking() + text_field(14, "item_first"));
+    CHECK(code(client.call(call_of(rank), named)) ==
+          "wrong_arrangement");  // of a router that ignores the name
+    f.serves = Arrangement::item_first;
+    CHECK(status(client.call(call_of(rank), named)) == "0");
+  }
+
+  TEST_CASE("gRPC server: with keys a call needs one, which sets its tenant; health needs none") {
+    HttpServerConfig config;
+    ApiKeys keys;
+    const NewKey made = make_key({.tenant = "acme"});
+    keys.add(made.key);
+    config.keys = std::make_shared<const ApiKeys>(std::move(keys));
+    Fixture f(with_grpc(config));
+    Http2Client client(f.http_server->port());
+    const std::pair<std::string, std::string> key{"authorization", "Bearer " + made.text};
+    CHECK(code(client.call(call_of(rank), grpc_message(ranking()))) == "no_key");
+    CHECK(status(client.answer(client.ask(call_of(rank), "", false))) == "16");  // before its message
+    CHECK(has(client.call(call_of(rank, {key}), grpc_message(ranking())).body, "acme"));
+    CHECK(code(client.call(call_of(rank, {key, {"x-troupe-tenant", "other"}}), grpc_message(ranking()))) ==
+          "not_your_tenant");
+    CHECK(code(client.call(call_of(rank, {key, key}), grpc_message(ranking()))) == "repeated_key");
+    CHECK(code(client.call(call_of(rank, {key}), grpc_message(ranking("ana", 2'000)))) ==
+          "too_many_candidates");
+    CHECK(code(client.call(call_of(rank), grpc_message(ranking("ana", 2'000)))) == "no_key");
+    CHECK(status(client.call(call_of(reflection), grpc_message(text_field(7, "")))) == "16");
+    CHECK(status(client.call(call_of(health), grpc_message(""))) == "0");
+  }
+
+  TEST_CASE("gRPC server: a tenant's limit counts calls like requests, and a waiting one goes on") {
+    HttpServerConfig config;
+    config.tenant_limit.at_once = 1;
+    Fixture f(with_grpc(config));
+    f.silent = true;
+    Http2Client client(f.http_server->port());
+    const Http2StreamId first = client.ask(call_of(rank), grpc_message(ranking()));
+    f.asked.wait(0);
+    CHECK(code(client.call(call_of(rank), grpc_message(ranking()))) == "too_many_at_once");
+    CHECK(client.call(post("/v1/rank"), rank_body).status == "429");
+    f.http_server->deliver(RankReply{1, "ana"});
+    CHECK(status(client.answer(first)) == "0");
+  }
+
+  TEST_CASE("gRPC server: health tells what readiness tells") {
+    Fixture f(with_grpc());
+    Http2Client client(f.http_server->port());
+    CHECK(client.call(call_of(health), grpc_message("")).body == grpc_message(number_field(1, 1)));
+    f.why_not = "the catalog has no items";
+    CHECK(client.call(call_of(health), grpc_message("")).body == grpc_message(number_field(1, 2)));
+    CHECK(status(client.call(call_of(health), grpc_message(text_field(1, "other")))) == "5");
+    CHECK(status(client.call(call_of("/grpc.health.v1.Health/Watch"), grpc_message(""))) == "12");
+  }
+
+  TEST_CASE("gRPC server: reflection answers each message of its stream as it comes") {
+    Fixture f(with_grpc());
+    Http2Client client(f.http_server->port());
+    const Http2StreamId stream = client.ask(call_of(reflection), grpc_message(text_field(7, "")), false);
+    CHECK(client.waits_for(stream, "grpc.health.v1.Health"));
+    client.send(stream, grpc_message(text_field(4, "troupe.v1.Troupe.Rank")));
+    CHECK(client.waits_for(stream, "RankRequest"));
+    client.send(stream, "", true);
+    CHECK(status(client.answer(stream)) == "0");
+  }
+
+  TEST_CASE("gRPC server: messages that never come are given up, and their memory is bounded") {
+    HttpServerConfig config;
+    config.timeout_us = 300'000;
+    Fixture f(with_grpc(config));
+    Http2Client client(f.http_server->port());
+    const Http2StreamId half = client.ask(call_of(rank), grpc_message(ranking()).substr(0, 7), false);
+    CHECK(client.answer(half).ended);
+    CHECK(f.asked == 0);
+    // Fields of 8 KiB on every stream, from one address: the bound of all is kept.
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (int i = 0; i < 50; ++i) {
+      clients.push_back(std::make_unique<RawClient>(f.http_server->port()));
+      std::string bytes = preface();
+      for (std::uint32_t k = 0; k < 100; ++k)
+        bytes += http2_test::head(2 * k + 1, call_of(rank, {{"y", std::string(7'800, 'y')}}));
+      clients.back()->send(bytes);
+    }
+    Http2Client honest(f.http_server->port(), "127.0.0.2");
+    CHECK(status(honest.call(call_of(rank), grpc_message(ranking()))) == "0");
+  }
+
+  TEST_CASE("gRPC server: its own address serves nothing else, and without the service there is no gRPC") {
+    HttpServerConfig config = with_grpc();
+    config.rpc_address = "127.0.0.1";
+    Fixture f(config);
+    REQUIRE(f.http_server->rpc_port() > 0);
+    CHECK(f.http_server->rpc_port() != f.http_server->port());
+    Http2Client client(f.http_server->rpc_port());
+    CHECK(status(client.call(call_of(rank), grpc_message(ranking()))) == "0");
+    CHECK(client.call(get("/metrics")).status == "404");
+    CHECK(has(client.call(post("/v1/rank"), rank_body).body, "only_grpc"));
+    RawClient plain(f.http_server->rpc_port());
+    plain.send(live + end);
+    CHECK(has(plain.read_all(), "only_grpc"));
+    Fixture without;
+    Http2Client other(without.http_server->port());
+    CHECK(other.call(call_of(rank), grpc_message(ranking())).status == "404");
+    CHECK(without.http_server->rpc_port() == 0);
+  }
+
+  TEST_CASE("gRPC server: a closing server answers waiting calls") {
+    Fixture f(with_grpc());
+    f.silent = true;
+    Http2Client client(f.http_server->port());
+    const Http2StreamId waits = client.ask(call_of(rank), grpc_message(ranking()));
+    f.asked.wait(0);
+    f.http_server->close();
+    CHECK(code(client.answer(waits)) == "stopping");
+    CHECK(status(client.answer(waits)) == "14");
+  }
+}
+
+}  // namespace grpc_server_test

@@ -1,0 +1,64 @@
+#include "server/http/http2_head.h"
+
+#include <doctest/doctest.h>
+
+#include "server/http/in_flight_limiter.h"
+
+using namespace troupe;
+using namespace troupe::server;
+
+namespace http2_head_test {
+
+TEST_SUITE("HTTP/2 heads") {
+  TEST_CASE("HTTP/2 head: fields become those of a request") {
+    RequestHead::HeadFields asked;
+    CHECK(!read_http2_head({{":method", "PUT"},
+                            {":path", "/v1/users/a"},
+                            {"x-troupe-tenant", "acme"},
+                            {"authorization", "Bearer k"},
+                            {"if-match", "\"7\""},
+                            {"x-request-id", "mine"},
+                            {"traceparent", "not visible \x01"},
+                            {"content-length", "12"}},
+                           asked));
+    CHECK(asked.method == "PUT");
+    CHECK(asked.target == "/v1/users/a");
+    CHECK(asked.tenant == "acme");
+    CHECK(asked.authorization == "Bearer k");
+    CHECK(asked.if_match == "\"7\"");
+    CHECK(asked.request_id == "mine");
+    CHECK(asked.traceparent.empty());
+    CHECK(content_length({{"content-length", "12"}}) == 12);
+    for (const char* text : {"", "-1", "x", "1x", "99999999999999999999999"})
+      CHECK(content_length({{"content-length", text}}) == std::nullopt);
+  }
+
+  TEST_CASE("HTTP/2 head: several tenants or keys, no path, and heads over a limit are refused") {
+    RequestHead::HeadFields asked;
+    const auto code = [&](Http2Fields fields) { return read_http2_head(fields, asked)->code; };
+    CHECK(code({{":path", "/"}, {"x-troupe-tenant", "a"}, {"x-troupe-tenant", "a"}}) == "repeated_tenant");
+    CHECK(code({{":path", "/"}, {"authorization", "a"}, {"authorization", "b"}}) == "repeated_key");
+    CHECK(code({{":method", "GET"}}) == "bad_http");
+    using Fault = Http2Event::Fault;
+    CHECK(refusal_of(Fault::too_long, 99).kind == RefusalKind::header_too_large);
+    CHECK(refusal_of(Fault::too_long, 99).expected == "at most 99 bytes (http.header_bytes_max)");
+    CHECK(refusal_of(Fault::too_many_fields, 99).kind == RefusalKind::header_too_large);
+    CHECK(refusal_of(Fault::malformed, 99).kind == RefusalKind::malformed);
+  }
+
+  TEST_CASE("in flight: requests are bounded in total and per address") {
+    InFlightLimiter limiter(3, 2);
+    CHECK(limiter.enter(1));
+    CHECK(limiter.enter(1));
+    CHECK_FALSE(limiter.enter(1));
+    CHECK(limiter.enter(2));
+    CHECK_FALSE(limiter.enter(3));
+    limiter.leave(1);
+    CHECK(limiter.enter(3));
+    CHECK(limiter.count() == 3);
+    limiter.leave(9);
+    CHECK(limiter.count() == 3);
+  }
+}
+
+}  // namespace http2_head_test
