@@ -42,6 +42,10 @@ std::optional<std::string> GrpcMessages::next() {
   return message;
 }
 
+bool GrpcMessages::has_surplus() const {
+  return text_.size() >= prefix_bytes && text_.size() - prefix_bytes > length_of(text_);
+}
+
 std::string grpc_message(std::string_view bytes) {
   std::string text(1, '\0');
   for (const int shift : {24, 16, 8, 0}) text += static_cast<char>(bytes.size() >> shift & 0xff);

@@ -38,6 +38,7 @@ class GrpcMessages {
   std::optional<std::string> next();
   Fault fault() const { return fault_; }
   bool is_within_message() const { return !text_.empty(); }
+  bool has_surplus() const;  // bytes after the first message have come
   std::size_t held_bytes() const { return text_.capacity(); }
 
  private:

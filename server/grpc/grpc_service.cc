@@ -130,7 +130,7 @@ class GrpcCall final : public RpcCall {
 
   RpcActions receive(std::string_view bytes, std::size_t unsent) override {
     messages_.take(bytes);
-    if (method_.kind != Kind::reflection) return faults();
+    if (method_.kind != Kind::reflection) return messages_.has_surplus() ? refuse(bad_count()) : faults();
     RpcActions actions;
     while (const auto message = messages_.next()) {
       if (unsent + actions.bytes.size() > unsent_max)

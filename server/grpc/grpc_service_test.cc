@@ -151,6 +151,11 @@ TEST_SUITE("gRPC service") {
     CHECK(call(rank, grpc_message(ranking()) + grpc_message(ranking())).status() == "12");
     CHECK(call(rank, grpc_message(std::string(2'000, 'x')), {}, {.message_bytes_max = 1'000}).status() ==
           "8");
+    const auto surplus = GrpcService({}).find_call(
+        {{":method", "POST"}, {":path", rank}, {"content-type", "application/grpc"}});
+    CHECK_FALSE(surplus->receive(grpc_message(ranking()), 0).trailers);
+    CHECK(surplus->receive("x", 0).trailers);  // at once, before more of it is kept
+    CHECK(surplus->held_bytes() < 100);
     std::string odd = grpc_message(ranking());
     odd[0] = 9;
     CHECK(call(rank, odd).code() == "bad_message");

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Attacks the HTTP server of a running node in several ways, one after the other, while an honest client
-ranks.
+"""Attacks the server of a running node over HTTP/1.1, HTTP/2 and gRPC, in one way after the other, while an
+honest client ranks.
 
   tests/server/attack.py --troupe build/deploy/troupe                 # starts its own node on the demo world
   tests/server/attack.py --server 127.0.0.1:8080 --pid PID --user u --candidates a,b    # a running node
@@ -24,6 +24,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import attack_http2
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BLOCK = b"x" * (64 << 10)
@@ -273,6 +275,7 @@ def attacks(ranking='{"candidates":[]}'):
         "big_score": repeated(big_score, 2),
         "events_json": repeated(events_json),
         "bulk_unread": unread_rankings(ranking),
+        **attack_http2.attacks(),
     }
 
 
@@ -517,7 +520,7 @@ def main(argv):
         before = resident(node.pid)
         print(f"alone: P50 {at(alone, .5):.2f} ms, P99 {at(alone, .99):.2f} ms, resident {before:.1f} MiB")
         print(
-            f"{'attack':<12} {'P50 ms':>8} {'P99 ms':>8} {'refused':>8} {'most MiB':>9} "
+            f"{'attack':<20} {'P50 ms':>8} {'P99 ms':>8} {'refused':>8} {'most MiB':>9} "
             f"{'after MiB':>9}  exceeded"
         )
         for name in args.attacks.split(","):
@@ -548,7 +551,7 @@ def main(argv):
             rows.append(row)
             faults += beyond
             print(
-                f"{name:<12} {row['p50_ms']:8.2f} {row['p99_ms']:8.2f} {refused:8} {most:9.1f} "
+                f"{name:<20} {row['p50_ms']:8.2f} {row['p99_ms']:8.2f} {refused:8} {most:9.1f} "
                 f"{row['after_mib']:9.1f}  {', '.join(beyond) or '-'}",
                 flush=True,
             )

@@ -27,8 +27,8 @@ std::span<const Target> all_targets();
 const Target* find_target(std::string_view name);
 
 // Each is defined in a file *_target.cc.
-extern const Target http_target, json_target, completions_target, codec_target, frames_target, pull_target,
-    redis_target, etcd_target;
+extern const Target http_target, http2_target, grpc_target, json_target, completions_target, codec_target,
+    frames_target, pull_target, redis_target, etcd_target;
 extern const Target records_target, logs_target, config_target, cluster_target, weights_target, model_target,
     traces_target, texts_target, scores_target, keys_target;
 
