@@ -1,5 +1,5 @@
 #pragma once
-// Forwards the requests of a node's HTTP and gRPC servers to actors. Requests for a router go to one
+// Forwards the requests of a node's server of HTTP and gRPC to actors. Requests for a router go to one
 // that is connected, if this node has none. Requests that go to this node's own routers can be
 // captured on the way (`troupe trace capture`).
 #include <functional>
