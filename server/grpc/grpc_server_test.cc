@@ -9,11 +9,12 @@
 
 using namespace troupe;
 using namespace troupe::server;
-using namespace troupe::server::grpc_test;
-using namespace troupe::server::http2_test;
 using namespace troupe::server::http_server_test;
 
 namespace grpc_server_test {
+
+using namespace troupe::server::grpc_test;
+using namespace troupe::server::http2_test;
 
 HttpServerConfig with_grpc(HttpServerConfig config = {}) {
   config.rpc = std::make_shared<GrpcService>(GrpcConfig{.message_bytes_max = config.body_bytes_max});

@@ -11,9 +11,10 @@
 
 using namespace troupe;
 using namespace troupe::server;
-using namespace troupe::server::grpc_test;
 
 namespace grpc_service_test {
+
+using namespace troupe::server::grpc_test;
 
 struct Called {
   std::unique_ptr<RpcCall> call;

@@ -7,10 +7,11 @@
 
 using namespace troupe;
 using namespace troupe::server;
-using namespace troupe::server::http2_test;
 using namespace troupe::server::http_server_test;
 
 namespace http_server_http2_test {
+
+using namespace troupe::server::http2_test;
 
 const Http2Fields rank = post("/v1/rank");
 

@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <deque>
-#include <future>
 #include <nlohmann/json.hpp>
 
 #include "server/observability/page.h"
+#include "server/testing/http2_client.h"
 #include "server/testing/http_server_test.h"
 
 using namespace troupe;
@@ -24,6 +24,50 @@ std::string header_of(const std::string& reply, const std::string& name) {
   const std::size_t begin = at + name.size() + 4;
   return reply.substr(begin, reply.find("\r\n", begin) - begin);
 }
+
+// A call whose answer is plain text. The body "fault" makes a request with a fault.
+class TextCall : public RpcCall {
+ public:
+  std::string_view route() const override { return "/call"; }
+  bool needs_key() const override { return true; }
+  RpcActions begin() override { return {}; }
+  RpcActions receive(std::string_view bytes, std::size_t) override {
+    body_ += bytes;
+    return {};
+  }
+  RpcActions end(std::int64_t) override {
+    ServerCall call{.kind = "rank",
+                    .asked = {Message{RankRequest{.user = "ana", .candidates = {"a"}}},
+                              [](const Message&, const AnsweringModel&,
+                                 std::int64_t) -> std::variant<std::string, Refusal> { return "seven"; }}};
+    if (body_ == "fault")
+      call.fault =
+          Refusal{RefusalKind::too_large, "too_many_candidates", "there are many", "candidates", "fewer"};
+    return {.call = std::move(call)};
+  }
+  RpcActions replied(const ServerReply& reply, std::int64_t) override {
+    return {.bytes = reply.body, .trailers = Http2Fields{{"status", reply.code}}};
+  }
+  RpcActions is_ready(bool) override { return {}; }
+  RpcActions refuse(const Refusal& refusal) override {
+    return {.trailers = Http2Fields{{"status", refusal.code}}, .refusal = refusal};
+  }
+  std::size_t held_bytes() const override { return body_.capacity(); }
+
+ private:
+  std::string body_;
+};
+
+class TextService : public RpcService {
+ public:
+  std::unique_ptr<RpcCall> find_call(const Http2Fields&) const override {
+    return std::make_unique<TextCall>();
+  }
+  const Http2Fields& answer_fields() const override {
+    static const Http2Fields none;
+    return none;
+  }
+};
 
 // An HTTP server whose log lines and messages are kept.
 struct Watched {
@@ -142,19 +186,14 @@ TEST_SUITE("HTTP server, observability") {
         header_of(w.rank("traceparent: " + parent.substr(0, 53) + "00\r\n"), "traceparent").ends_with("-00"));
   }
 
-  TEST_CASE("access log: a call by another protocol has a line too") {
+  TEST_CASE("access log: a call of messages has a line too") {
     HttpServerConfig config;
     config.access_log = AccessLog::all;
+    config.rpc = std::make_shared<TextService>();
     Watched w(config);
-    std::promise<ServerReply> answer;
-    ServerCall call{.route = "/call",
-                    .kind = "rank",
-                    .asked = {Message{RankRequest{.user = "ana", .candidates = {"a"}}}, {}}};
-    call.request_id = "r-18";
-    call.asked.body = [](const Message&, const AnsweringModel&,
-                         std::int64_t) -> std::variant<std::string, Refusal> { return "seven"; };
-    w.http_server->ask(std::move(call), [&](ServerReply reply) { answer.set_value(std::move(reply)); });
-    CHECK(answer.get_future().get().body == "seven");
+    http2_test::Http2Client client(w.http_server->port());
+    const auto answer = client.call(http2_test::post("/", {{"x-request-id", "r-18"}}), "ask");
+    CHECK(answer.body == "seven");
     const std::lock_guard lock(w.mutex);
     REQUIRE(w.lines.size() == 1);
     CHECK(w.field(0, "route") == "/call");
@@ -167,15 +206,13 @@ TEST_SUITE("HTTP server, observability") {
   TEST_CASE("access log: a call's line says who asked, as what, and how it was refused") {
     HttpServerConfig config;
     config.access_log = AccessLog::all;
+    config.rpc = std::make_shared<TextService>();
     Watched w(config);
-    std::promise<ServerReply> answer;
-    ServerCall call{.route = "/call", .kind = "rank", .asked = {Message{RankRequest{.user = "ana"}}, {}}};
-    call.tenant = "acme", call.request_id = "r1", call.traceparent = parent, call.bytes_in = 9;
-    call.fault =
-        Refusal{RefusalKind::too_large, "too_many_candidates", "there are many", "candidates", "fewer"};
-    w.http_server->ask(std::move(call), [&](ServerReply reply) { answer.set_value(std::move(reply)); });
-    const ServerReply reply = answer.get_future().get();
-    CHECK(reply.refused == RefusalKind::too_large);
+    http2_test::Http2Client client(w.http_server->port());
+    const auto answer = client.call(
+        http2_test::post("/", {{"x-troupe-tenant", "acme"}, {"x-request-id", "r1"}, {"traceparent", parent}}),
+        "fault");
+    CHECK(answer.trailers.at("status") == "too_many_candidates");
     const std::lock_guard lock(w.mutex);
     REQUIRE(w.lines.size() == 1);
     CHECK(w.field(0, "method") == "POST");
@@ -184,8 +221,8 @@ TEST_SUITE("HTTP server, observability") {
     CHECK(w.field(0, "trace_id") == trace);
     CHECK(w.field(0, "status") == "413");
     CHECK(w.field(0, "code") == "too_many_candidates");
-    CHECK(w.field(0, "bytes_in") == "9");
-    CHECK(w.field(0, "bytes_out") == std::to_string(reply.body.size()));
+    CHECK(w.field(0, "bytes_in") == "5");
+    CHECK(w.field(0, "bytes_out") == std::to_string(answer.body.size()));
     CHECK(w.metrics.value(Metric::http_refused, "too_many_candidates") == 1);
     CHECK(w.metrics.value(Metric::http_requests) == 1);
   }

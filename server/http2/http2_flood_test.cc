@@ -7,9 +7,10 @@
 #include "server/testing/http2_peer.h"
 
 using namespace troupe::server;
-using namespace troupe::server::http2_test;
 
 namespace http2_flood_test {
+
+using namespace troupe::server::http2_test;
 
 constexpr std::size_t piece_bytes = 8 << 10;  // as a connection reads
 constexpr std::size_t kept_bytes_max = 640 << 10;

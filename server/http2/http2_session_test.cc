@@ -7,9 +7,10 @@
 #include "server/testing/http2_peer.h"
 
 using namespace troupe::server;
-using namespace troupe::server::http2_test;
 
 namespace http2_session_test {
+
+using namespace troupe::server::http2_test;
 
 // A session and a client, joined without sockets. Bodies are consumed at once.
 struct Joined {
