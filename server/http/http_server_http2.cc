@@ -21,9 +21,14 @@ constexpr std::int64_t last_bytes_us = 500'000;   // to drop what the client sti
 constexpr std::int64_t ages = 60;                 // maximum age of a connection in http.timeout
 
 Http2Limits http2_limits(const HttpServerConfig& config) {
-  return {.streams_max = config.streams_max,
-          .head_bytes_max = config.header_bytes_max,
-          .heads_bytes_max = 16 * config.header_bytes_max};
+  constexpr std::uint32_t frame_bytes = 16 << 10;  // of a client's frame at most
+  Http2Limits limits{.streams_max = config.streams_max,
+                     .head_bytes_max = config.header_bytes_max,
+                     .heads_bytes_max = 16 * config.header_bytes_max};
+  FrameLimits& frames = limits.frames;
+  frames.header_block_bytes_max = std::max(frames.header_block_bytes_max, 2 * config.header_bytes_max);
+  frames.continuations_max = std::max(frames.continuations_max, 2 * config.header_bytes_max / frame_bytes);
+  return limits;
 }
 
 Refusal too_many_in_flight(const HttpServerConfig& config) {

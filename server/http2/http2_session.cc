@@ -161,6 +161,7 @@ struct Http2Session::Callbacks {
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, stream_closed);
     nghttp2_option_set_no_auto_window_update(option, 1);
     nghttp2_option_set_no_closed_streams(option, 1);
+    nghttp2_option_set_max_continuations(option, self->limits_.frames.continuations_max);
     const int failed = nghttp2_session_server_new2(&made, callbacks, self, option);
     nghttp2_session_callbacks_del(callbacks);
     nghttp2_option_del(option);

@@ -208,6 +208,19 @@ TEST_SUITE("HTTP/2 session") {
     CHECK(events.front().fault == Http2Event::Fault::malformed);
   }
 
+  TEST_CASE("HTTP/2: where the limit allows it, a head may come in many frames") {
+    Http2Limits limits{.head_bytes_max = 1 << 20, .heads_bytes_max = 4 << 20};
+    limits.frames.header_block_bytes_max = 2 << 20, limits.frames.continuations_max = 128;
+    Http2Session session(limits);
+    std::string bytes = preface() + frame(headers, 0, 1, hpack(post("/a")));
+    for (int i = 0; i < 40; ++i)
+      bytes += frame(more, i == 39 ? end_headers : 0, 1, hpack({{"y", std::string(9'000, 'y')}}));
+    session.receive(bytes, 0);
+    const std::vector<Http2Event> events = session.take_events();
+    REQUIRE(events.size() == 1);
+    CHECK(events.front().fields.size() == 44);
+  }
+
   TEST_CASE("HTTP/2: fields of all open requests have a bound, which released ones do not touch") {
     Joined j({.head_bytes_max = 1000, .heads_bytes_max = 1500});
     const Http2Fields much = post("/a", {{"y", std::string(900, 'y')}});
