@@ -94,8 +94,6 @@ void HttpServer::Http2Connection::read() {
 
 void HttpServer::Http2Connection::receive(std::string_view bytes) {
   protocol.receive(bytes, Server::now_us());
-  if (protocol.is_flooded() && !std::exchange(told, true))
-    server.metrics.record(Metric::http_refused, 1, "http2_flood");
   handle_events();
   pump();
 }
@@ -117,6 +115,8 @@ void HttpServer::Http2Connection::handle_events() {
           closed(event);
       }
   handling = false;
+  if (protocol.is_flooded() && !std::exchange(told, true))
+    server.metrics.record(Metric::http_refused, 1, "http2_flood");
   update_state();
 }
 
