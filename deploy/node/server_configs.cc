@@ -158,6 +158,7 @@ server::HttpServerConfig http_config(const Config& config, const NodeRoles& plac
   if (!config.grpc.listen.empty())
     std::tie(http_server.rpc_address, http_server.rpc_port) =
         listening_address("grpc.listen", config.grpc.listen);
+  http_server.rpc_hosts = served_hosts(config.http, http_server.rpc_address);
   http_server.version = version();
   http_server.last_id = box.incarnation();
   http_server.access_log = server::access_log(word_of(config.http.access_log));

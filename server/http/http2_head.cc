@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "server/formats/tenant_name.h"
+
 namespace troupe::server {
 
 namespace {
@@ -20,21 +22,25 @@ bool is_repeated(const Http2Fields& fields, std::string_view name) {
   return std::ranges::count(fields, name, &Http2Fields::value_type::first) > 1;
 }
 
-}  // namespace
+// No browser sends two origins, so they count as one of no site.
+BrowserHeaders browser_fields(const Http2Fields& fields) {
+  const std::string_view authority = first_of(fields, ":authority");
+  return {.host = std::string(authority.empty() ? first_of(fields, "host") : authority),
+          .origin = is_repeated(fields, "origin") ? "null" : std::string(first_of(fields, "origin")),
+          .fetch_site = std::string(first_of(fields, "sec-fetch-site"))};
+}
 
-std::optional<Refusal> read_http2_head(const Http2Fields& fields, RequestHead::HeadFields& asked) {
-  asked.method = first_of(fields, ":method");
-  asked.target = first_of(fields, ":path");
-  asked.tenant = first_of(fields, tenant_field);
-  asked.if_match = first_of(fields, "if-match");
-  asked.if_none_match = first_of(fields, "if-none-match");
-  asked.authorization = first_of(fields, "authorization");
-  asked.content_type = first_of(fields, "content-type");
-  asked.accept = first_of(fields, "accept");
-  asked.request_id = short_text(first_of(fields, "x-request-id"));
-  asked.traceparent = short_text(first_of(fields, "traceparent"));
-  asked.keep_alive = true;
-  if (asked.target.empty())
+// `host` may repeat what :authority says (RFC 9113 §8.3.1).
+std::optional<Refusal> host_fault(const Http2Fields& fields) {
+  const std::string_view authority = first_of(fields, ":authority"), host = first_of(fields, "host");
+  const bool differs = !authority.empty() && !host.empty() && host != authority;
+  if (!differs && !is_repeated(fields, "host")) return std::nullopt;
+  return Refusal{RefusalKind::malformed, "bad_host", "the request names several hosts", ":authority",
+                 "exactly one host"};
+}
+
+std::optional<Refusal> fields_fault(const Http2Fields& fields) {
+  if (first_of(fields, ":path").empty())
     return Refusal{RefusalKind::malformed, "bad_http", "the request has no path", ":path", "a path"};
   if (is_repeated(fields, tenant_field))
     return Refusal{RefusalKind::malformed, "repeated_tenant", "the request names several tenants",
@@ -42,6 +48,27 @@ std::optional<Refusal> read_http2_head(const Http2Fields& fields, RequestHead::H
   if (is_repeated(fields, "authorization"))
     return Refusal{RefusalKind::malformed, "repeated_key", "the request has several keys", "authorization",
                    "at most one"};
+  if (auto fault = find_tenant_fault(first_of(fields, tenant_field))) return fault;
+  return host_fault(fields);
+}
+
+}  // namespace
+
+// The tenant of a request that is refused is not kept: its name may be no UTF-8, and stands in logs.
+std::optional<Refusal> read_http2_head(const Http2Fields& fields, RequestHead::HeadFields& asked) {
+  asked.method = first_of(fields, ":method");
+  asked.target = first_of(fields, ":path");
+  asked.if_match = first_of(fields, "if-match");
+  asked.if_none_match = first_of(fields, "if-none-match");
+  asked.authorization = first_of(fields, "authorization");
+  asked.content_type = first_of(fields, "content-type");
+  asked.accept = first_of(fields, "accept");
+  asked.browser = browser_fields(fields);
+  asked.request_id = short_text(first_of(fields, "x-request-id"));
+  asked.traceparent = short_text(first_of(fields, "traceparent"));
+  asked.keep_alive = true;
+  if (auto fault = fields_fault(fields)) return fault;
+  asked.tenant = first_of(fields, tenant_field);
   return std::nullopt;
 }
 

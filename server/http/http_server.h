@@ -64,6 +64,7 @@ struct HttpServerConfig {
   ServerCertificate certificate;
   std::shared_ptr<const ApiKeys> keys;  // every request needs a key, except health checks; null = no keys
   ServedHosts hosts;                    // Host names of requests, except health checks
+  ServedHosts rpc_hosts;                // same of requests that come to rpc_address
   RateLimit tenant_limit;               // of each tenant, unless its key has other limits
   ServerLimits limits;
   ModelText text = {};                 // of the model

@@ -14,7 +14,6 @@ namespace troupe::server {
 namespace {
 
 constexpr std::chrono::milliseconds watch_interval{100};  // between looks at the clients that wait
-constexpr unsigned client_gone_status = 499;              // only logs and metrics have it
 constexpr std::string_view probe_line = "HTTP/1.1 100 Continue\r\n\r\n";
 // Bodies up to this size are read on the server's thread; words and texts take longer than numbers.
 constexpr std::size_t read_at_once_max = 32 << 10, text_at_once_max = 4 << 10;
@@ -68,15 +67,20 @@ void HttpServer::Server::look_at_clients() {
   if (!left.empty()) watch(left.front(), waiting.at(left.front()).client);
 }
 
-// The router drops the request unless it has begun. The answer ends what was counted for the request; it is
-// logged, and nobody reads it.
-void HttpServer::Server::cancel(RequestId id) {
+// The router drops the request unless it has begun, and answers it.
+bool HttpServer::Server::withdraw(RequestId id) {
   const auto found = waiting.find(id);
-  if (found == waiting.end() || !found->second.on_answer) return;
-  const auto waits = waiting.extract(found);
+  if (found == waiting.end() || !found->second.on_answer) return false;
   metrics.record(Metric::http_abandoned, 1);
+  post(found->second.model ? found->second.model->router : config.router, Cancel{id});
+  return true;
+}
+
+// The answer ends what was counted for the request; it is logged, and nobody reads it.
+void HttpServer::Server::cancel(RequestId id) {
+  if (!withdraw(id)) return;
+  const auto waits = waiting.extract(id);
   pauses.answered(waits.mapped().tenant);
-  post(waits.mapped().model ? waits.mapped().model->router : config.router, Cancel{id});
   waits.mapped().on_answer({.status = client_gone_status, .code = "client_gone"});
 }
 

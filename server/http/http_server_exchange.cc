@@ -52,9 +52,9 @@ void HttpServer::Exchange::begin_request() {
 }
 
 // Load balancers ask for health by any name.
-std::optional<Refusal> HttpServer::Exchange::reject_if_of_other_site() const {
-  const ServedHosts& served = server.config.hosts;
-  if (!asks_health(asked.target))
+std::optional<Refusal> HttpServer::Exchange::reject_if_of_other_site(const ServedHosts& served,
+                                                                     bool for_health) const {
+  if (!for_health)
     if (auto refusal = reject_if_unknown_host(asked.browser.host, served)) return refusal;
   if (auto refusal = reject_if_foreign_origin(asked.method, asked.browser, served)) return refusal;
   return reject_if_form_body(asked.method, asked.content_type, asked.browser);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "server/http/http2_head.h"
+#include "server/http/unanswered.h"
 
 namespace troupe::server {
 
@@ -57,7 +58,14 @@ void HttpServer::Http2Connection::Stream::actors_answered(Answer answer) {
   if (open) --open->http2->flights;
   if (open && !gone) return open->http2->answered(*this, std::move(answer));
   end_count();
+  answer.status = client_gone_status, answer.code = "client_gone";
   note(answer, 0);
+}
+
+// What the actors have begun goes on, and counts until they have answered: resets are cheap for a client.
+void HttpServer::Http2Connection::Stream::withdraw() {
+  gone = true;
+  for (const RequestId request : std::exchange(requests, {})) server.withdraw(request);
 }
 
 // ---- the connection ----
@@ -67,7 +75,10 @@ HttpServer::Http2Connection::Http2Connection(Session& s)
   began_us = idle_since_us = Server::now_us();
 }
 
-HttpServer::Http2Connection::~Http2Connection() = default;
+HttpServer::Http2Connection::~Http2Connection() {
+  if (server.closing) return;  // all requests have their answers
+  for (const auto& [id, stream] : streams) stream->withdraw();
+}
 
 void HttpServer::Http2Connection::begin(std::string_view bytes) {
   start_timer(std::max<std::int64_t>(server.config.timeout_us / 4, 1'000));
@@ -206,7 +217,7 @@ std::size_t HttpServer::Http2Connection::held_bytes() const {
   std::size_t bytes = in.capacity() + out.capacity() + protocol.held_bytes();
   for (const auto& [id, stream] : streams) {
     if (stream->body) bytes += stream->body->held_bytes();
-    if (stream->rpc) bytes += stream->rpc->held_bytes();
+    if (stream->rpc) bytes += stream->beside_bytes > 0 ? stream->beside_bytes : stream->rpc->held_bytes();
     if (stream->bulk) bytes += stream->bulk->held_bytes();
   }
   return bytes;
@@ -242,6 +253,9 @@ std::optional<Refusal> HttpServer::Http2Connection::begin_stream(Stream& stream,
   if (session.rpc_only && !stream.rpc) return only_rpc();
   const bool for_health = stream.rpc ? !stream.rpc->needs_key() : stream.asks_for_health();
   if (&session.places == &server.health_reserve && !for_health) return full(config);
+  const bool of_load_balancer = stream.rpc ? !stream.rpc->needs_key() : asks_health(stream.asked.target);
+  const ServedHosts& served = session.rpc_only ? config.rpc_hosts : config.hosts;
+  if (auto refusal = stream.reject_if_of_other_site(served, of_load_balancer)) return refusal;
   if (!stream.rpc || stream.rpc->needs_key())
     if (auto refusal = stream.identify_caller()) return refusal;
   if (!fits()) return too_much_kept(config);
@@ -295,6 +309,7 @@ void HttpServer::Http2Connection::request_ended(Http2StreamId id) {
     return;
   }
   if (stream->at != Stream::At::reading) return;
+  if (stream->rpc && !server.reads_at_once(stream->rpc->held_bytes())) return read_call(*stream);
   if (stream->rpc) return act(*stream, stream->rpc->end(stream->elapsed_us()));
   stream->body->end();
   if (stream->body->fault()) return refuse(*stream, Refusal(*stream->body->fault()));
@@ -305,7 +320,7 @@ void HttpServer::Http2Connection::request_ended(Http2StreamId id) {
 void HttpServer::Http2Connection::closed(const Http2Event& event) {
   const auto found = streams.find(event.stream);
   if (found == streams.end()) return;
-  found->second->gone = true;
+  found->second->withdraw();
   streams.erase(found);
   if (event.answered) session.places.waits(session.connection_id), is_waiting = true;
   if (streams.empty()) idle_since_us = Server::now_us();
@@ -325,23 +340,46 @@ void HttpServer::Http2Connection::handle(Stream& stream) {
   if (auto refusal = stream.begin_count()) return refuse(stream, *refusal);
   if (const TenantPauses::StoredRefusal* reported = stream.pause_refusal())
     return delay(stream, Answer::of(*reported));
-  RoutedBody routed = stream.route_body(stream.body->text());
   stream.seen.bytes_in = stream.body->text().size();
-  stream.body.reset();
   if (!enter_flight(stream)) {
     if (!stream.asks_for_health()) return refuse(stream, too_many_in_flight(server.config));
     stream.at = Stream::At::serving;
     ++flights;
   }
-  RequestHead::HeadFields& asked = stream.asked;
-  for (std::string* field : {&asked.authorization, &asked.target, &asked.content_type, &asked.if_match})
-    *field = std::string();
-  if (asked.tenant.size() + asked.if_none_match.size() <= forgotten_bytes_max)
-    protocol.release_head(stream.id);
+  if (server.reads_at_once(stream.seen.bytes_in)) return ask(stream, stream.route_body(stream.body->text()));
   update_state();
-  stream.dispatch(std::move(routed), [kept = stream.shared_from_this()](Answer answer) {
-    kept->actors_answered(std::move(answer));
-  });
+  session.set_bytes(held_bytes());
+  const auto routed = std::make_shared<RoutedBody>();
+  const auto kept = stream.shared_from_this();
+  if (!server.read_beside([kept, routed] { *routed = kept->route_body(kept->body->text()); },
+                          [kept, routed] { kept->is_read(std::move(*routed)); }))
+    stream.actors_answered(Answer::of(too_much_kept(server.config)));
+}
+
+// Asks the actors unless the client has gone meanwhile.
+void HttpServer::Http2Connection::Stream::is_read(RoutedBody routed) {
+  const auto open = session.lock();
+  if (server.closing) return actors_answered(Answer::of(stopping(false)));
+  if (open && !gone) return open->http2->ask(*this, std::move(routed));
+  leave_flight();
+  if (open) --open->http2->flights;
+  abandon();
+}
+
+void HttpServer::Http2Connection::Stream::abandon() {
+  server.metrics.record(Metric::http_abandoned, 1);
+  end_count();
+  note({.status = client_gone_status, .code = "client_gone"}, 0);
+}
+
+void HttpServer::Http2Connection::ask(Stream& stream, RoutedBody routed) {
+  stream.body.reset();
+  release_head(stream);
+  update_state();
+  const auto kept = stream.shared_from_this();
+  const RequestId request =
+      kept->dispatch(std::move(routed), [kept](Answer answer) { kept->actors_answered(std::move(answer)); });
+  if (request != 0) kept->requests.push_back(request);
 }
 
 void HttpServer::Http2Connection::delay(Stream& stream, Answer answer) {
@@ -358,6 +396,17 @@ void HttpServer::Http2Connection::delay(Stream& stream, Answer answer) {
         const auto open = kept->session.lock();
         if (open && !kept->gone) open->http2->answered(*kept, std::move(answer));
       });
+}
+
+// Forgets the fields that are not needed once the request is routed.
+void HttpServer::Http2Connection::release_head(Stream& stream) {
+  RequestHead::HeadFields& asked = stream.asked;
+  asked.browser = {};
+  for (std::string* field : {&asked.authorization, &asked.target, &asked.content_type, &asked.if_match})
+    *field = std::string();
+  const std::size_t kept =
+      asked.method.size() + asked.tenant.size() + asked.if_none_match.size() + asked.accept.size();
+  if (kept <= forgotten_bytes_max) protocol.release_head(stream.id);
 }
 
 // ---- calls of gRPC ----
@@ -394,11 +443,34 @@ void HttpServer::Http2Connection::call_router(Stream& stream, ServerCall call) {
   if (const auto* reported = server.pauses.find(stream.asked.tenant, Server::now_us()))
     return delay(stream, Answer::of(*reported));
   if (!enter_flight(stream)) return refuse(stream, too_many_in_flight(server.config));
-  stream.asked.authorization = std::string();
-  if (stream.asked.tenant.size() <= forgotten_bytes_max) protocol.release_head(stream.id);
+  release_head(stream);
   update_state();
-  stream.ask(std::move(call),
-             [kept = stream.shared_from_this()](Answer answer) { kept->actors_answered(std::move(answer)); });
+  const auto kept = stream.shared_from_this();
+  const RequestId request =
+      kept->ask(std::move(call), [kept](Answer answer) { kept->actors_answered(std::move(answer)); });
+  if (request != 0) kept->requests.push_back(request);
+}
+
+// Reads a large message on another thread. Until then nothing else uses the call.
+void HttpServer::Http2Connection::read_call(Stream& stream) {
+  stream.at = Stream::At::serving;
+  stream.deadline_us = 0;
+  stream.beside_bytes = stream.rpc->held_bytes();
+  update_state();
+  const auto actions = std::make_shared<RpcActions>();
+  const auto kept = stream.shared_from_this();
+  const auto then = [kept, actions] {
+    kept->beside_bytes = 0;
+    const auto open = kept->session.lock();
+    if (!open || kept->gone) return kept->abandon();
+    if (kept->server.closing) return open->http2->refuse(*kept, stopping(false));
+    open->http2->act(*kept, std::move(*actions));
+  };
+  const std::int64_t elapsed_us = stream.elapsed_us();
+  if (server.read_beside([kept, actions, elapsed_us] { *actions = kept->rpc->end(elapsed_us); }, then))
+    return;
+  stream.beside_bytes = 0;
+  refuse(stream, too_much_kept(server.config));
 }
 
 void HttpServer::Http2Connection::ask_readiness(Stream& stream) {

@@ -42,6 +42,9 @@ struct HttpServer::Http2Connection {
 
   // steps of one request
   void handle(Stream& stream);
+  void ask(Stream& stream, RoutedBody routed);
+  void release_head(Stream& stream);
+  void read_call(Stream& stream);
   void act(Stream& stream, RpcActions actions);
   void call_router(Stream& stream, ServerCall call);
   void ask_readiness(Stream& stream);
@@ -107,8 +110,14 @@ struct HttpServer::Http2Connection::Stream : HttpServer::Exchange, std::enable_s
   std::unique_ptr<Exchange::Bulk> bulk;        // a request of many lines
   std::size_t unconsumed = 0;                  // bytes of `bulk` that still fill the client's window
   std::unique_ptr<asio::steady_timer> pacing;  // delays a refusal
+  std::vector<RequestId> requests;             // of it or its current lines; some may be answered
+  std::size_t beside_bytes = 0;                // of `rpc` while another thread reads it; 0 = none does
   bool in_flight = false, has_begun = false, noted = false;
   bool gone = false;  // the client no longer waits: the request need not be begun
+
+  void withdraw();                  // the client has gone
+  void is_read(RoutedBody routed);  // by another thread
+  void abandon();                   // logs that the client has gone before the actors were asked
 };
 
 }  // namespace troupe::server

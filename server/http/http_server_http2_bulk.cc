@@ -36,6 +36,7 @@ void HttpServer::Http2Connection::begin_bulk(Stream& stream, BulkKind kind) {
 void HttpServer::Http2Connection::next_lines(Stream& stream) {
   Exchange::Bulk& bulk = *stream.bulk;
   bulk.results.clear();
+  stream.requests.clear();
   stream.at = Stream::At::serving;
   stream.deadline_us = 0;
   bulk.refusal = stream.reject_if_key_is_gone(bulk);
@@ -100,15 +101,17 @@ void HttpServer::Http2Connection::ask_line(Stream& stream, RoutedBody routed) {
   }
   auto& message = std::get<Message>(routed.route);
   set_client_request_id(message, stream.asked.request_id);
-  server.ask_router(std::move(message), stream.seen.trace, stream.asked.tenant, routed.model,
-                    [kept = stream.shared_from_this(), index, row](const Answer& answer) {
-                      kept->server.in_flight.leave(kept->from);
-                      kept->server.rates.end(row);
-                      const auto open = kept->session.lock();
-                      if (!open || kept->gone) return;
-                      open->http2->line_is_answered(*kept, index, answer);
-                      open->http2->pump();
-                    });
+  const auto request =
+      server.ask_router(std::move(message), stream.seen.trace, stream.asked.tenant, routed.model,
+                        [kept = stream.shared_from_this(), index, row](const Answer& answer) {
+                          kept->server.in_flight.leave(kept->from);
+                          kept->server.rates.end(row);
+                          const auto open = kept->session.lock();
+                          if (!open || kept->gone) return;
+                          open->http2->line_is_answered(*kept, index, answer);
+                          open->http2->pump();
+                        });
+  stream.requests.push_back(request);
 }
 
 void HttpServer::Http2Connection::line_is_answered(Stream& stream, std::size_t index, const Answer& answer) {

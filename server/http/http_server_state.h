@@ -31,6 +31,8 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using Tcp = asio::ip::tcp;
 
+inline constexpr unsigned client_gone_status = 499;  // only logs and metrics have it
+
 // Refusal of a request or result for which there is no memory.
 Refusal too_much_kept(const HttpServerConfig& config);
 Refusal only_rpc();                            // it came to the address for gRPC
@@ -112,7 +114,10 @@ struct HttpServer::Server {
   bool read_beside(std::function<void()> read, std::function<void()> then);
   void watch(RequestId id, ConnectionLimiter::ConnectionId client);
   void look_at_clients();
-  void cancel(RequestId id);  // nobody waits for its answer any more
+  // Tells the router that nobody waits for the answer any more. The request counts until its answer has
+  // come. Returns false if it has come.
+  bool withdraw(RequestId id);
+  void cancel(RequestId id);  // as withdraw(), and the request counts no more
   void deliver(const Message& answer);
   static Answer shaped(const Message& answer, std::variant<std::string, Refusal> body);
   void shape_by_versions(const Message& answer, const decltype(ShapedRequest::body)& shape, OnAnswer then);
@@ -168,7 +173,7 @@ struct HttpServer::Exchange {
 
   void begin_request();
   bool reads() const { return asked.method == "GET" || asked.method == "HEAD"; }
-  std::optional<Refusal> reject_if_of_other_site() const;
+  std::optional<Refusal> reject_if_of_other_site(const ServedHosts& served, bool for_health) const;
   std::optional<Refusal> identify_caller();           // finds the tenant by the request's key
   std::optional<std::string> visible_tenant() const;  // whose requests the caller may see; nullopt = all
   // counts against the rate limits; returns the name to end it with, or a refusal
