@@ -103,6 +103,49 @@ TEST_SUITE("gRPC server") {
     CHECK(status(client.call(call_of(health), grpc_message(""))) == "0");
   }
 
+  TEST_CASE("gRPC server: the rules of HTTP for hosts, tenants' names and rights of keys hold for calls") {
+    HttpServerConfig config = with_grpc();
+    config.hosts = ServedHosts::parse("", true);
+    ApiKeys keys;
+    const NewKey acme = make_key({.tenant = "acme"}), scrape = make_key({.scrape = true});
+    keys.add(acme.key), keys.add(scrape.key);
+    config.keys = std::make_shared<const ApiKeys>(std::move(keys));
+    config.rpc_address = "127.0.0.1";
+    Fixture f(config);
+    const std::pair<std::string, std::string> key{"authorization", "Bearer " + acme.text};
+    const auto at = [](const std::string& host, Http2Fields fields) {
+      for (auto& [name, value] : fields)
+        if (name == ":authority") value = host;
+      return fields;
+    };
+    Http2Client client(f.http_server->port()), rpc(f.http_server->rpc_port());
+    CHECK(status(client.call(at("localhost", call_of(rank, {key})), grpc_message(ranking()))) == "0");
+    CHECK(code(client.call(call_of(rank, {key}), grpc_message(ranking()))) == "unknown_host");
+    CHECK(status(rpc.call(call_of(rank, {key}), grpc_message(ranking()))) == "0");  // has hosts of its own
+    CHECK(status(client.call(call_of(health), grpc_message(""))) == "0");           // by any name
+    const Http2Fields bad = call_of(rank, {key, {"x-troupe-tenant", "caf\xe9"}});
+    CHECK(code(client.call(at("localhost", bad), grpc_message(ranking()))) == "bad_tenant");
+    const Http2Fields scrapes = call_of(rank, {{"authorization", "Bearer " + scrape.text}});
+    CHECK(status(client.call(at("localhost", scrapes), grpc_message(ranking()))) == "7");
+    CHECK(f.asked == 2);
+  }
+
+  TEST_CASE("gRPC server: a large message is answered like a small one, and a reset call is withdrawn") {
+    HttpServerConfig config = with_grpc();
+    config.answer_us_max = 60'000'000;
+    Fixture f(config);
+    Http2Client client(f.http_server->port());
+    const std::string large = grpc_message(ranking() + text_field(99, std::string(200'000, 'x')));
+    CHECK(status(client.call(call_of(rank), large)) == "0");
+    CHECK(code(client.call(call_of(rank), large + "x")) == "bad_message_count");
+    f.silent = true;
+    const Http2StreamId call = client.ask(call_of(rank), large);
+    while (f.asked < 2) f.asked.wait(f.asked);
+    client.cancel(call);
+    f.cancelled.wait(0);
+    CHECK(f.cancelled == f.last_ranking);
+  }
+
   TEST_CASE("gRPC server: a tenant's limit counts calls like requests, and a waiting one goes on") {
     HttpServerConfig config;
     config.tenant_limit.at_once = 1;

@@ -33,12 +33,30 @@ TEST_SUITE("HTTP/2 heads") {
       CHECK(content_length({{"content-length", text}}) == std::nullopt);
   }
 
+  TEST_CASE("HTTP/2 head: a browser's fields, with the host from :authority or `host`") {
+    RequestHead::HeadFields asked;
+    CHECK(!read_http2_head({{":path", "/"}, {":authority", "a:1"}, {"host", "a:1"}, {"origin", "http://a:1"}},
+                           asked));
+    CHECK(asked.browser.host == "a:1");
+    CHECK(asked.browser.origin == "http://a:1");
+    CHECK(!read_http2_head(
+        {{":path", "/"}, {"host", "b"}, {"origin", "a"}, {"origin", "a"}, {"sec-fetch-site", "none"}},
+        asked));
+    CHECK(asked.browser.host == "b");
+    CHECK(asked.browser.origin == "null");
+    CHECK(asked.browser.fetch_site == "none");
+  }
+
   TEST_CASE("HTTP/2 head: several tenants or keys, no path, and heads over a limit are refused") {
     RequestHead::HeadFields asked;
     const auto code = [&](Http2Fields fields) { return read_http2_head(fields, asked)->code; };
     CHECK(code({{":path", "/"}, {"x-troupe-tenant", "a"}, {"x-troupe-tenant", "a"}}) == "repeated_tenant");
     CHECK(code({{":path", "/"}, {"authorization", "a"}, {"authorization", "b"}}) == "repeated_key");
     CHECK(code({{":method", "GET"}}) == "bad_http");
+    CHECK(code({{":path", "/"}, {":authority", "a"}, {"host", "b"}}) == "bad_host");
+    CHECK(code({{":path", "/"}, {"host", "a"}, {"host", "a"}}) == "bad_host");
+    CHECK(code({{":path", "/"}, {"x-troupe-tenant", "caf\xe9"}}) == "bad_tenant");
+    CHECK(asked.tenant.empty());
     using Fault = Http2Event::Fault;
     CHECK(refusal_of(Fault::too_long, 99).kind == RefusalKind::header_too_large);
     CHECK(refusal_of(Fault::too_long, 99).expected == "at most 99 bytes (http.header_bytes_max)");

@@ -7,12 +7,12 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 2, 3, 4, 6, 8, 9
 END_STREAM, END_HEADERS = 1, 4
 RANK = "/troupe.v1.Troupe/Rank"
-JSON = ((":method", "POST"), (":scheme", "http"), (":path", "/v1/rank"), (":authority", "x"))
+JSON = ((":method", "POST"), (":scheme", "http"), (":path", "/v1/rank"), (":authority", "localhost"))
 CALL = (
     (":method", "POST"),
     (":scheme", "http"),
     (":path", RANK),
-    (":authority", "x"),
+    (":authority", "localhost"),
     ("content-type", "application/grpc"),
     ("te", "trailers"),
 )
