@@ -31,7 +31,7 @@ BrowserHeaders browser_fields(const Http2Fields& fields) {
 }
 
 // `host` may repeat what :authority says (RFC 9113 §8.3.1).
-std::optional<Refusal> host_fault(const Http2Fields& fields) {
+std::optional<Refusal> authority_fault(const Http2Fields& fields) {
   const std::string_view authority = first_of(fields, ":authority"), host = first_of(fields, "host");
   const bool differs = !authority.empty() && !host.empty() && host != authority;
   if (!differs && !is_repeated(fields, "host")) return std::nullopt;
@@ -49,7 +49,7 @@ std::optional<Refusal> fields_fault(const Http2Fields& fields) {
     return Refusal{RefusalKind::malformed, "repeated_key", "the request has several keys", "authorization",
                    "at most one"};
   if (auto fault = find_tenant_fault(first_of(fields, tenant_field))) return fault;
-  return host_fault(fields);
+  return authority_fault(fields);
 }
 
 }  // namespace
