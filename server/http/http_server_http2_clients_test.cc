@@ -95,7 +95,8 @@ TEST_SUITE("HTTP server over HTTP/2, clients") {
     {
       Http2Client client(port_of(f));
       client.ask(post("/v1/rank"), rank_body);
-      client.ask(post("/v1/rank", {{"content-type", "application/x-ndjson"}}), rank_body + "\n" + rank_body);
+      client.ask(post("/v1/rank", {{"content-type", "application/x-ndjson"}}),
+                 rank_body + "\n" + rank_body + "\n");
       while (f.asked < 3) f.asked.wait(f.asked);
     }
     while (f.metrics.value(Metric::http_abandoned) < 3) f.call("GET", "/v2/health/live");

@@ -26,6 +26,11 @@ class Http2Client {
     peer.send(stream, bytes, ends);
     flush();
   }
+  // Sends the rest of a body that is larger than the server's window, unless the stream is closed.
+  void finish_sending(Http2StreamId stream) {
+    while (peer.has_unsent(stream) && !peer.answer(stream).ended && step()) {
+    }
+  }
   void cancel(Http2StreamId stream) {
     peer.cancel(stream);
     flush();

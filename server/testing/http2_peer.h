@@ -125,6 +125,8 @@ class Http2Peer {
     nghttp2_session_mem_recv(session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   }
   PeerAnswer& answer(Http2StreamId stream) { return answers_[stream]; }
+  // Returns true while the server's window holds bytes of the body back.
+  bool has_unsent(Http2StreamId stream) const { return !bodies_.at(stream).text.empty(); }
   bool goes_away() const { return goes_away_; }
   std::uint32_t goaway_error() const { return goaway_error_; }
 
