@@ -77,6 +77,21 @@ TEST_SUITE("HTTP/2 heads") {
     limiter.leave(9);
     CHECK(limiter.count() == 3);
   }
+
+  TEST_CASE("in flight: an address whose requests are mostly abandoned gets no further ones") {
+    InFlightLimiter limiter(100, 8);
+    for (int i = 0; i < 4; ++i) CHECK(limiter.enter(1));
+    limiter.abandon(1);
+    CHECK(limiter.enter(1));
+    limiter.abandon(1);
+    CHECK_FALSE(limiter.enter(1));
+    CHECK(limiter.enter(2));
+    limiter.leave(1);
+    CHECK_FALSE(limiter.enter(1));
+    limiter.leave(1, true);
+    CHECK(limiter.enter(1));
+    CHECK(limiter.count() == 5);
+  }
 }
 
 }  // namespace http2_head_test

@@ -65,7 +65,8 @@ void HttpServer::Http2Connection::Stream::actors_answered(Answer answer) {
 // What the actors have begun goes on, and counts until they have answered: resets are cheap for a client.
 void HttpServer::Http2Connection::Stream::withdraw() {
   gone = true;
-  for (const RequestId request : std::exchange(requests, {})) server.withdraw(request);
+  for (const RequestId request : std::exchange(requests, {}))
+    if (server.withdraw(request)) ++abandoned, server.in_flight.abandon(from);
 }
 
 // ---- the connection ----

@@ -95,7 +95,11 @@ struct HttpServer::Http2Connection::Stream : HttpServer::Exchange, std::enable_s
   ~Stream() { leave_flight(); }
 
   void leave_flight() {
-    if (std::exchange(in_flight, false)) server.in_flight.leave(from);
+    if (std::exchange(in_flight, false)) end_flight();
+  }
+  void end_flight() {  // of its request, or of one line
+    server.in_flight.leave(from, abandoned > 0);
+    if (abandoned > 0) --abandoned;
   }
   std::int64_t elapsed_us() const;
   void actors_answered(Answer answer);  // to the request, or for a stream that is gone
@@ -111,6 +115,7 @@ struct HttpServer::Http2Connection::Stream : HttpServer::Exchange, std::enable_s
   std::size_t unconsumed = 0;                  // bytes of `bulk` that still fill the client's window
   std::unique_ptr<asio::steady_timer> pacing;  // delays a refusal
   std::vector<RequestId> requests;             // of it or its current lines; some may be answered
+  std::uint32_t abandoned = 0;                 // requests that were withdrawn and are not answered
   std::size_t beside_bytes = 0;                // of `rpc` while another thread reads it; 0 = none does
   bool in_flight = false, has_begun = false, noted = false;
   bool gone = false;  // the client no longer waits: the request need not be begun

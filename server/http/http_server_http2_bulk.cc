@@ -104,7 +104,7 @@ void HttpServer::Http2Connection::ask_line(Stream& stream, RoutedBody routed) {
   const auto request =
       server.ask_router(std::move(message), stream.seen.trace, stream.asked.tenant, routed.model,
                         [kept = stream.shared_from_this(), index, row](const Answer& answer) {
-                          kept->server.in_flight.leave(kept->from);
+                          kept->end_flight();
                           kept->server.rates.end(row);
                           const auto open = kept->session.lock();
                           if (!open || kept->gone) return;

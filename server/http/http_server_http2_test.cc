@@ -143,11 +143,12 @@ TEST_SUITE("HTTP server over HTTP/2") {
     Fixture f(config);
     f.silent = true;
     Http2Client client(port_of(f));
+    std::vector<Http2StreamId> streams;
     for (int i = 0; i < 4; ++i) {
-      const Http2StreamId stream = client.ask(rank, rank_body);
+      streams.push_back(client.ask(rank, rank_body));
       while (f.asked <= i) f.asked.wait(i);
-      client.cancel(stream);
     }
+    for (const Http2StreamId stream : streams) client.cancel(stream);
     CHECK(client.call(rank, rank_body).status == "503");
     CHECK(has(client.call(rank, rank_body).body, "overloaded"));
     CHECK(client.call(get("/v2/health/live")).status == "200");

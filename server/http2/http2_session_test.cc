@@ -16,7 +16,7 @@ using namespace troupe::server::http2_test;
 struct Joined {
   explicit Joined(const Http2Limits& limits = {}) : session(limits) {}
 
-  struct Seen {
+  struct Request {
     Http2Fields fields;
     Http2Event::Fault fault = Http2Event::Fault::none;
     std::string body;
@@ -25,7 +25,7 @@ struct Joined {
 
   void note() {
     for (Http2Event& event : session.take_events()) {
-      Seen& of = seen[event.stream];
+      Request& of = seen[event.stream];
       switch (event.kind) {
         case Http2Event::Kind::head:
           of.head = true, of.fields = std::move(event.fields), of.fault = event.fault;
@@ -59,7 +59,7 @@ struct Joined {
 
   Http2Session session;
   Http2Peer peer;
-  std::map<Http2StreamId, Seen> seen;
+  std::map<Http2StreamId, Request> seen;
   std::int64_t now_us = 0;
   bool consumes = true;
 };
@@ -269,24 +269,24 @@ TEST_SUITE("HTTP/2 session") {
                               head(3, get("/b"), true) + frame(data, end_stream, 1, "two");
     for (const std::size_t step : {1UL, 2UL, 7UL, 1000UL}) {
       Http2Session session({});
-      std::string told;
+      std::string reported;
       for (std::size_t at = 0; at < bytes.size(); at += step) {
         const std::string piece = bytes.substr(at, step);
         session.receive(piece, 0);
         for (const Http2Event& event : session.take_events()) {
-          if (event.kind == Http2Event::Kind::data && told.ends_with("data 1 "))
-            told += event.data;
+          if (event.kind == Http2Event::Kind::data && reported.ends_with("data 1 "))
+            reported += event.data;
           else if (event.kind == Http2Event::Kind::data)
-            told += "data 1 " + std::string(event.data);
+            reported += "data 1 " + std::string(event.data);
           else
-            told += (event.kind == Http2Event::Kind::head ? "head " : "end ") + std::to_string(event.stream) +
+            reported += (event.kind == Http2Event::Kind::head ? "head " : "end ") + std::to_string(event.stream) +
                     " ";
         }
       }
-      std::erase(told, '\n');
-      CHECK(told.starts_with("head 1 data 1 "));
-      CHECK(told.ends_with("end 1 "));
-      CHECK(told.find("head 3 end 3 ") != told.npos);
+      std::erase(reported, '\n');
+      CHECK(reported.starts_with("head 1 data 1 "));
+      CHECK(reported.ends_with("end 1 "));
+      CHECK(reported.find("head 3 end 3 ") != reported.npos);
     }
   }
 }

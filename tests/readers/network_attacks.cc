@@ -203,7 +203,7 @@ void add_pull(std::vector<Attack>& all) {
 
 std::string ask_redis(const Endless& what) {
   EndlessServer server(what);
-  const RedisDeadline deadline = std::chrono::steady_clock::now() + 5s;
+  const RedisDeadline deadline = std::chrono::steady_clock::now() + 30s;
   auto opened = RedisConnection::open({.host = "127.0.0.1", .port = server.port()}, deadline);
   if (auto* failure = std::get_if<RedisFailure>(&opened)) return failure->why;
   const RedisCommand commands[] = {{"GET", "a"}};

@@ -51,7 +51,9 @@ def begun():
 def dropped(link):
     """Reads and drops what the server has sent; False once it has closed the connection."""
     try:
-        while select.select([link], [], [], 0)[0]:
+        readable = select.poll()  # takes more descriptors than select()
+        readable.register(link, select.POLLIN)
+        while readable.poll(0):
             if not link.recv(65536):
                 return False
         return True

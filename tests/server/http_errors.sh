@@ -331,12 +331,14 @@ echo "== the documents"
 "$troupe" config | sed -nE 's/^([a-z]+):$/\1/p; s/^  ([a-z_]+):.*/  \1/p' |
   awk '/^[a-z]/ { section = $1; next } { print section "." $1 }' >"$work/settings"
 unknown=
-# docs/reference/model-formats.md names tensors, such as `model.norm`, and no settings.
+# docs/reference/model-formats.md names tensors, such as `model.norm`, and no settings. grpc.health and
+# grpc.reflection are services of gRPC.
 for document in $(cd "$root" && find README.md docs deploy -name '*.md' ! -name model-formats.md); do
   for setting in $(grep -oE '`[a-z]+\.[a-z_]+[^`]*`' "$root/$document" |
     grep -oE '`[a-z]+\.[a-z_]+' | tr -d '`' | sort -u); do
     section=${setting%%.*}
     grep -qE "^$section\\." "$work/settings" || continue
+    [[ $setting =~ ^grpc\.(health|reflection)$ ]] && continue
     [[ $setting =~ \.(json|jsonl|tsv|yaml|safetensors|h|cc)$ ]] && continue
     grep -qx "$setting" "$work/settings" || unknown+="$document names $setting; there is no such setting"$'\n'
   done
