@@ -32,6 +32,8 @@ class BackgroundCapacity {
 
   std::size_t size() const { return capacity_.size(); }
   bool has(NodeId node) const { return capacity_.contains(node); }
+  // Returns true if it has not said that it is ready since it was added or lost.
+  bool is_unknown(NodeId node) const { return capacity_.at(node) == NodeCapacity::unknown; }
   bool some_ready() const;
   // Returns true if it may take blocks of the walk now or once ready: it is not known to be full or
   // to lack the model, and does not leave.

@@ -18,8 +18,8 @@ CurrentAssignment::CurrentAssignment(const RefreshConfig& config, std::shared_pt
 
 // An away node stays away until it is heard; nodes that are not in the list are forgotten.
 void CurrentAssignment::follow(const std::vector<NodeId>& nodes) {
-  if (!plan_ || nodes.empty()) return;
-  plan_ = std::make_shared<const ItemAssignment>(plan_->over(nodes));
+  if (nodes.empty()) return;
+  if (plan_) plan_ = std::make_shared<const ItemAssignment>(plan_->over(nodes));
   std::erase_if(away_, [&](NodeId node) { return std::ranges::count(nodes, node) == 0; });
   std::erase_if(silent_since_,
                 [&](const auto& silent) { return std::ranges::count(nodes, silent.first) == 0; });

@@ -70,8 +70,7 @@ void Precompute::on_timer(Step step) {
   if (is_idle()) progressed_ = step.now;
   watch_nodes(step);
   read_plan(step);
-  if (stage_ == Stage::walking || !missing_.empty() || !changed_.empty() || !behind_.empty())
-    capacity_.ask(step);
+  capacity_.ask(step);  // also after the walk: a restarted node must be ready before the next one
   // the index is silent: request all of them; existing blocks are not rewritten
   if (lookup_ && step.now >= lookup_->deadline) {
     want_all(step.now, lookup_->items);
@@ -111,11 +110,12 @@ void Precompute::follow(Step step, const std::string& model_version, const std::
   capacity_.renew();
   running_.clear();
   missing_.clear_all_blame();
-  walk_again();
+  walk_again(step.now);
   work(step);
 }
 
-void Precompute::walk_again() {
+// Nodes that are not ready stay behind: the index may still name their blocks of before a restart.
+void Precompute::walk_again(Instant now) {
   stage_ = Stage::walking;
   walk_due_ = false;
   done_logged_ = false;
@@ -127,14 +127,14 @@ void Precompute::walk_again() {
   changed_.clear();  // the walk will find them
   missed_.clear();
   missing_.clear();
-  behind_.clear();
+  std::erase_if(behind_, [&](NodeId node) { return capacity_.is_ready(now, node, names_.model_version()); });
 }
 
 void Precompute::lose(Step step, std::span<const NodeId> nodes) {
   if (nodes.empty()) return;
   for (const NodeId node : nodes) {
     capacity_.lose(node);
-    if (assignment_.planned() && capacity_.has(node)) behind_.insert(node);
+    if (capacity_.has(node)) behind_.insert(node);  // its blocks may be gone
   }
   for (auto at = running_.begin(); at != running_.end();) {
     const bool there = std::find(nodes.begin(), nodes.end(), at->second.node) != nodes.end();
@@ -163,8 +163,9 @@ bool Precompute::takes_chunks(Instant now, NodeId node, bool refreshed) const {
 }
 
 bool Precompute::may_catch_up(Instant now) const {
-  return std::ranges::any_of(
-      behind_, [&](NodeId node) { return capacity_.is_ready(now, node, names_.model_version()); });
+  return now >= catch_up_from_ && std::ranges::any_of(behind_, [&](NodeId node) {
+           return capacity_.is_ready(now, node, names_.model_version());
+         });
 }
 
 // Returns the node for the first missing items that can go somewhere now. Items of a node whose
@@ -213,7 +214,7 @@ void Precompute::work(Step step) {
   }
   if (stage_ != Stage::walking && running_.empty() &&
       ((walk_due_ && capacity_.some_ready()) || may_catch_up(step.now)))
-    walk_again();
+    walk_again(step.now);
   if (stage_ != Stage::walking || list_job_ != 0) return;
   if (!last_listed_) {
     step.effects.start(list_job_ = step.next_id++, ListItems{walked_, config_.page_items});
@@ -318,6 +319,9 @@ void Precompute::blame_loss(Step step, const BackgroundJob& chunk) {
 bool Precompute::on_status(Step step, const StatusReply& reply) {
   if (stage_ == Stage::off || reply.role != Role::kv_worker || !capacity_.has(reply.node)) return false;
   if (!reply.ready) return true;
+  // Without an assignment another node might compute what the index does not know of this one yet.
+  if (!assignment_.planned() && behind_.contains(reply.node) && capacity_.is_unknown(reply.node))
+    catch_up_from_ = step.now + config_.settle;
   capacity_.hear_ready(reply.node);
   work(step);
   return true;

@@ -20,9 +20,11 @@
 // Blocks that a node does not take now are left out. After the walk, when that node takes blocks,
 // the catalog is walked once more. The assignment changes while requests are served
 // (current_assignment.h). A hot item is brought to all nodes and a put item to its own; there they
-// evict the least recently used blocks, which the walk may not do. When a node is away or back, the
-// catalog is walked once more; blocks at their node stay untouched. No block is dropped: a block
-// that belongs elsewhere is evicted when its pages are needed.
+// evict the least recently used blocks, which the walk may not do. Blocks at their node stay
+// untouched. No block is dropped: a block that belongs elsewhere is evicted when its pages are needed.
+//
+// A node that is lost may have lost its blocks, with an assignment or without. The catalog is walked
+// once more when it is ready again, or when it is away for so long that others stand in for it.
 //
 // An item may kill the worker that computes it. The items of a chunk that was refused, lost or not
 // answered are suspects. They are tried again in chunks of half the size (one by one after a loss),
@@ -66,6 +68,9 @@ struct PrecomputeConfig {
   Duration lookup_wait{1'000'000};
   Duration budget{30'000'000};  // of a background plan
   Duration stalled_after{5'000'000};
+  // After a lost node is ready again, until the index should know its blocks. Not awaited with an
+  // assignment, where the node itself is asked for them.
+  Duration settle{1'000'000};
   Duration plan_every{0};  // period of reading the plan of the assignment anew; 0 = never
   RefreshConfig refresh;
 };
@@ -104,7 +109,14 @@ class Precompute {
   void follow_members(Step step, std::set<NodeId> leaving);
   // Returns true if no item's block is missing at its assigned nodes, and none was left out for a
   // node that has not started yet. Such a node is awaited until others stand in for it.
-  bool is_migration_done() const;
+  bool is_migration_done() const { return migration().is_done; }
+  struct MigrationProgress {
+    bool is_done = false;
+    std::uint64_t blocks = 0;     // known to be missing, or being computed or pulled
+    std::uint64_t items = 0;      // of the catalog that the present walk has passed
+    std::vector<NodeId> awaited;  // nodes that are not ready to take their blocks
+  };
+  MigrationProgress migration() const;
 
   // Return false if the answer belongs to another question.
   bool on_status(Step step, const StatusReply& reply);
@@ -149,7 +161,7 @@ class Precompute {
   void look_up(Step step, std::vector<Wanted> items);
   bool may_start() const;
   void compute_chunk(Step step, NodeId node);
-  void walk_again();
+  void walk_again(Instant now);
   void watch_nodes(Step step);
   void read_plan(Step step);
   bool follow_plan(Step step, std::shared_ptr<const ItemAssignment> plan);
@@ -199,7 +211,8 @@ class Precompute {
   std::deque<Item> changed_;                   // put, hot or missed items, not looked up yet
   std::set<std::string, std::less<>> missed_;  // ids of items that requests missed, until they are computed
   std::uint32_t unkept_ = 0;  // chunks after the walk, the last ones, of which nothing was kept
-  std::set<NodeId> behind_;   // nodes for which blocks were left out
+  std::set<NodeId> behind_;   // nodes for which blocks were left out, and lost ones
+  Instant catch_up_from_;     // no walk for nodes in `behind_` begins before
   std::set<NodeId> leaving_;
   std::map<std::uint64_t, BackgroundJob> running_;
   Instant paused_until_;

@@ -117,8 +117,9 @@ void Precompute::follow_members(Step step, std::set<NodeId> leaving) {
 // Items may belong to other nodes than before.
 void Precompute::reassign(Step step) {
   if (stage_ == Stage::off) return;
-  if (stage_ == Stage::walking) walk_again();  // from the beginning: passed items may belong elsewhere now
-  walk_due_ = stage_ != Stage::walking;        // a walk that has just restarted is enough
+  if (stage_ == Stage::walking)
+    walk_again(step.now);                // from the beginning: passed items may belong elsewhere now
+  walk_due_ = stage_ != Stage::walking;  // a walk that has just restarted is enough
   work(step);
 }
 
@@ -159,17 +160,28 @@ bool Precompute::follow_plan(Step step, std::shared_ptr<const ItemAssignment> pl
   return true;
 }
 
-// Returns true if all item blocks are where they belong without the leaving nodes. A node that is
-// away or takes no work is not waited for.
-bool Precompute::is_migration_done() const {
+// It is done once all item blocks are where they belong without the leaving nodes. A node that is
+// away or takes no work is not waited for, and neither is a walk that no node could take blocks of.
+Precompute::MigrationProgress Precompute::migration() const {
+  if (stage_ == Stage::off) return {.is_done = true};
   const auto is_awaited = [this](NodeId node) {
     return capacity_.may_take(node, names_.model_version()) && !assignment_.is_away(node);
   };
-  return stage_ == Stage::off || (is_idle() && !walk_due_ && std::ranges::none_of(behind_, is_awaited));
+  const bool walk_awaited = walk_due_ && std::ranges::any_of(workers_.nodes(), is_awaited);
+  const bool node_awaited = std::ranges::any_of(behind_, is_awaited);
+  MigrationProgress progress{.is_done = is_idle() && !walk_awaited && !node_awaited};
+  if (progress.is_done) return progress;
+  progress.blocks = missing_.size();
+  for (const auto& [id, chunk] : running_) progress.blocks += chunk.items.size();
+  progress.items = stage_ == Stage::walking ? walked_ : 0;
+  for (const NodeId node : workers_.nodes())
+    if (is_awaited(node) && (behind_.contains(node) || capacity_.is_unknown(node)))
+      progress.awaited.push_back(node);
+  return progress;
 }
 
 void Precompute::watch_nodes(Step step) {
-  if (stage_ == Stage::off || !assignment_.planned()) return;
+  if (stage_ == Stage::off) return;
   for (const NodeId node : workers_.nodes()) {
     const bool alive = workers_.alive(step.now, node);
     if (!assignment_.see(step.now, node, alive)) continue;

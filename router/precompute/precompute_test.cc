@@ -386,7 +386,8 @@ struct BadItems {
                          .running_max = 2,
                          .pause = {5},
                          .lookup_wait = {100},
-                         .budget = {1'000}},
+                         .budget = {1'000},
+                         .settle = {0}},
                         workers,
                         leader,
                         form,
@@ -405,27 +406,30 @@ struct BadItems {
   Effects effects;
   Step step() { return {{now}, next_id, effects}; }
   void take_effects() {
+    std::vector<std::uint64_t> listings;
     for (auto& effect : effects.list) {
       if (auto* send = std::get_if<Effects::Send>(&effect)) {
         if (auto* chunk = std::get_if<Execute>(&send->message)) running.push_back({send->to.node, *chunk});
+      } else if (const auto* listing = std::get_if<Effects::Start>(&effect)) {
+        listings.push_back(listing->job);
       } else if (const auto* log = std::get_if<Effects::Log>(&effect)) {
         if (log->event == "precompute_gives_up") given_up.insert(log->fields.front().value);
       }
     }
     effects = {};
     CHECK(precompute.check_bounds() == "");
+    for (const std::uint64_t job : listings) list(job), take_effects();
+  }
+  void list(std::uint64_t job) {
+    std::vector<Item> items;
+    for (int n = 0; n < 40; ++n) items.push_back(item(n));
+    precompute.on_listed(step(), job, list_of(items, true));
   }
   void start() {
     workers.start({0});
     precompute.start(step());
     for (const NodeId node : {1, 2, 3, 4})
       precompute.on_status(step(), StatusReply{1, node, Role::kv_worker, true});
-    std::uint64_t job = 0;
-    for (const auto& effect : effects.list)
-      if (const auto* listing = std::get_if<Effects::Start>(&effect)) job = listing->job;
-    std::vector<Item> items;
-    for (int n = 0; n < 40; ++n) items.push_back(item(n));
-    precompute.on_listed(step(), job, list_of(items, true));
     take_effects();
   }
   void answer(NodeId node, const Execute& chunk) {
