@@ -87,6 +87,25 @@ void report_precompute(Instant now, const Precompute& precompute, StatusReply& r
   add(reply, "items_given_up", precompute.items_given_up());
 }
 
+std::string list_text(const std::vector<NodeId>& nodes) {
+  std::string text;
+  for (const NodeId node : nodes) text += (text.empty() ? "" : " ") + std::to_string(node);
+  return text;
+}
+
+// Reports which workers leave, and what is still to be done before their item blocks are elsewhere.
+void report_migration(const RouterStatus& router, StatusReply& reply) {
+  const Precompute::MigrationProgress migration = router.precompute.migration();
+  add(reply, "handed_on", migration.is_done ? "yes" : "no");
+  std::vector<NodeId> leaving = router.members.workers();
+  std::erase_if(leaving, [&](NodeId node) { return !router.members.is_leaving(node); });
+  if (!leaving.empty()) add(reply, "leaving_workers", list_text(leaving));
+  if (migration.is_done) return;
+  add(reply, "item_blocks_to_copy", migration.blocks);
+  add(reply, "items_looked_up", migration.items);
+  if (!migration.awaited.empty()) add(reply, "awaited_workers", list_text(migration.awaited));
+}
+
 void report_verification(const AnswerVerifier& verifier, StatusReply& reply) {
   if (!verifier.is_on()) return;
   add(reply, "answers_verified", verifier.equal() + verifier.different() + verifier.unstable());
@@ -151,7 +170,7 @@ StatusReply RouterStatus::reply(Instant now, RequestId id) const {
   report_requests(*this, reply);
   if (has_members) {
     add(reply, "members_epoch", members.epoch());
-    add(reply, "handed_on", precompute.is_migration_done() ? "yes" : "no");
+    report_migration(*this, reply);
   }
   report_precompute(now, precompute, reply);
   report_placement(now, *this, reply);

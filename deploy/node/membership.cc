@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "deploy/node/leave_progress.h"
 #include "runtime/coordination/etcd_coordination.h"
 #include "runtime/tls/login.h"
 #include "runtime/tls/tls_client.h"
@@ -16,7 +17,8 @@ namespace {
 
 constexpr std::chrono::seconds poll_interval{1}, arrival_timeout{10};
 constexpr std::chrono::milliseconds arrival_poll_interval{50}, retry_interval{100};
-constexpr int tries_max = 20;  // other nodes may change the members at the same time
+constexpr Duration progress_ttl{60'000'000};  // time for `troupe leave` to read the last progress
+constexpr int tries_max = 20;                 // other nodes may change the members at the same time
 
 EtcdOptions etcd_options(const ClusterSettings& settings) {
   const std::string& urls = settings.coordination;
@@ -213,6 +215,7 @@ void MembershipWatcher::run(const std::stop_token& ended) {
   while (!ended.stop_requested()) {
     poll();
     if (known_.members.joining.contains(own_)) report_arrival();
+    write_progress();
     const bool joins = known_.members.joining.contains(own_);
     std::unique_lock lock(mutex_);
     ended_.wait_for(
@@ -291,7 +294,38 @@ void MembershipWatcher::report_arrival() {
   }
 }
 
-std::string MembershipWatcher::end() {
+void MembershipWatcher::publish(std::string progress) {
+  const std::lock_guard lock(mutex_);
+  progress_ = std::move(progress);
+}
+
+// An unreachable etcd keeps the former progress; the next round tries again. The lease ends when this
+// process does, and the key with it.
+void MembershipWatcher::write_progress() {
+  std::string progress;
+  {
+    const std::lock_guard lock(mutex_);
+    progress = progress_;
+  }
+  if (progress.empty()) return;
+  const auto ask = [this](Coordinate question) {
+    const auto answer = coordination_.ask(std::move(question));
+    const auto* reply = std::get_if<CoordinationReply>(&answer);
+    return reply ? *reply : CoordinationReply{};
+  };
+  if (progress_lease_ != 0 && !ask({KeepLease{progress_lease_}}).ok) progress_lease_ = 0;
+  if (progress_lease_ != 0 && progress == progress_written_) return;
+  if (progress_lease_ == 0) progress_lease_ = ask({OpenLease{progress_ttl.us}}).lease;
+  if (progress_lease_ == 0) return;
+  const CoordinationReply written =
+      ask({WriteKey{leave_key(own_), progress, progress_revision_, progress_lease_}});
+  progress_revision_ = written.revision;
+  if (written.ok) progress_written_ = std::move(progress);
+}
+
+std::string MembershipWatcher::end(std::string progress) {
+  publish(std::move(progress));
+  write_progress();
   try {
     change_members(coordination_, [this](ClusterMembers members) -> MembersChange {
       return without(std::move(members), file_, own_);

@@ -101,8 +101,11 @@ class MembershipWatcher {
   // leaving nodes.
   std::vector<NodeId> there(NodeRole role) const;
   std::vector<NodeId> staying(NodeRole role) const;
-  // Removes this node from the members. Called after stop(). Returns "" or the error.
-  std::string end();
+  // Publishes what this node, which leaves, still waits for (leave_progress.h). Its thread writes it.
+  void publish(std::string progress);
+  // Publishes `progress` and removes this node from the members. Called after stop(). Returns "" or the
+  // error.
+  std::string end(std::string progress);
 
  private:
   void run(const std::stop_token& ended);
@@ -110,6 +113,7 @@ class MembershipWatcher {
   void take(const CoordinationReply& read);
   void follow();
   void report_arrival();
+  void write_progress();
   bool is_member(const ClusterMembers& members) const;
 
   Coordination& coordination_;
@@ -123,7 +127,11 @@ class MembershipWatcher {
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::atomic<Revision> leaves_since_ = 0;
   mutable std::mutex mutex_;
-  ClusterMembers seen_;  // copy of known_ for other threads; guarded by mutex_
+  ClusterMembers seen_;           // copy of known_ for other threads; guarded by mutex_
+  std::string progress_;          // to be written; guarded by mutex_
+  std::string progress_written_;  // this and the next two: used by its thread only
+  Revision progress_revision_ = 0;
+  LeaseId progress_lease_ = 0;
   std::condition_variable_any ended_;
   std::jthread thread_;  // last member: destroyed first
 };

@@ -229,10 +229,28 @@ TEST_SUITE("membership") {
     CHECK(reported == 1);
     CHECK(leaves == 1);
     CHECK(membership.leaves_since() > 0);
-    CHECK(membership.end() == "");
+    CHECK(membership.end("last words") == "");
     CHECK(read_members(store).members.left == std::set<NodeId>{2});
+    CHECK(store.state.keys().at("leaving/2").value == "last words");
     store.away = true;
-    CHECK(membership.end().find("etcd is away") != std::string::npos);
+    CHECK(membership.end("").find("etcd is away") != std::string::npos);
+  }
+
+  TEST_CASE("membership: a node publishes what it waits for under its own key, which ends with its lease") {
+    Store store;
+    MembershipWatcher membership(store, 2, file, {});
+    store.state.ask(0, {WriteKey{"leaving/2", "of its former process"}});
+    store.away = true;
+    CHECK(membership.end("lost").find("etcd is away") != std::string::npos);
+    store.away = false;
+    membership.end("first");  // finds the former process's words
+    membership.end("second");
+    const auto& written = store.state.keys().at("leaving/2");
+    CHECK(written.value == "second");
+    CHECK(written.lease != 0);
+    const Revision revision = written.revision;
+    membership.end("second");
+    CHECK(store.state.keys().at("leaving/2").revision == revision);
   }
 
   TEST_CASE(

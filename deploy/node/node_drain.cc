@@ -41,37 +41,59 @@ bool NodeDrain::drain(Address actor, const std::string& model, TimePoint limit) 
   return true;
 }
 
-bool NodeDrain::migrate_blocks(const MembershipWatcher& members, const ConnectedPeers& peers,
-                               const NodeSettings& settings) {
+bool NodeDrain::migrate_blocks(const ClusterView& cluster, const NodeSettings& settings) {
   const auto begin = Clock::now();
   const auto is_past = [begin](Duration time) {
     return Clock::now() >= begin + std::chrono::microseconds(time.us);
   };
   bool whole = false;
-  while (!(whole = is_migrated(members, peers, begin)) || !is_past(settings.leave_time_min)) {
+  while (!(whole = is_migrated(cluster, begin)) || !is_past(settings.leave_time_min)) {
     if (is_past(settings.leave_time_max)) break;
-    ask_to_migrate(members, peers);
+    ask_to_migrate(cluster);
+    cluster.report(progress(cluster));
     if (wait_(leave_question)) break;
   }
   return whole;
 }
 
-void NodeDrain::ask_to_migrate(const MembershipWatcher& members, const ConnectedPeers& peers) {
-  for (const NodeId router : members.staying(NodeRole::router))
+void NodeDrain::ask_to_migrate(const ClusterView& cluster) {
+  for (const NodeId router : cluster.staying(NodeRole::router))
     for (std::size_t model = 0; model < models_.size(); ++model)
       post_({actor_id(router, model), Role::router}, StatusRequest{next_++});
   if (!roles_.worker) return;
-  std::vector<NodeId> workers = members.staying(NodeRole::worker);  // those that are connected
-  std::erase_if(workers, [&](NodeId node) { return !peers.has(node); });
+  std::vector<NodeId> workers = cluster.staying(NodeRole::worker);
+  std::erase_if(workers, [&](NodeId node) { return !cluster.is_connected(node); });
   post_({roles_.node, Role::kv_worker}, Drain{next_++, true, std::move(workers)});
 }
 
 // For the first 10 s, also awaits routers that are not connected: they may be about to start.
-bool NodeDrain::is_migrated(const MembershipWatcher& members, const ConnectedPeers& peers, TimePoint since) {
+bool NodeDrain::is_migrated(const ClusterView& cluster, TimePoint since) {
   const bool awaits_all = Clock::now() < since + router_start_time;
   const bool users = !roles_.worker || reports_.have(Role::kv_worker, "");
-  return users && reports_.handed_on(members.staying(NodeRole::router), models_, members.leaves_since(),
-                                     [&](NodeId router) { return awaits_all || peers.has(router); });
+  return users &&
+         reports_.handed_on(cluster.staying(NodeRole::router), models_, cluster.leaves_since(),
+                            [&](NodeId router) { return awaits_all || cluster.is_connected(router); });
+}
+
+LeaveProgress NodeDrain::progress(const ClusterView& cluster) {
+  const DrainReports::UserBlocks users = reports_.user_blocks();
+  LeaveProgress progress{
+      .phase = LeaveProgress::Phase::migrates, .user_blocks = users.all, .user_blocks_open = users.open};
+  const ModelActorIds ids{static_cast<std::uint32_t>(models_.size())};
+  for (const NodeId router : cluster.staying(NodeRole::router)) {
+    for (const std::string& model : models_) {
+      const auto report = reports_.report_of(router, model, cluster.leaves_since());
+      if (report.migrated) continue;
+      LeaveProgress::Router waits{.name = cluster.name_of(router),
+                                  .model = model,
+                                  .heard = report.heard,
+                                  .blocks = report.blocks,
+                                  .items = report.items};
+      for (const NodeId node : report.awaited) waits.awaited.push_back(cluster.name_of(ids.node_of(node)));
+      progress.routers.push_back(std::move(waits));
+    }
+  }
+  return progress;
 }
 
 }  // namespace troupe::deploy

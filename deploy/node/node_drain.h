@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "deploy/node/drain_reports.h"
-#include "deploy/node/membership.h"
+#include "deploy/node/leave_progress.h"
 #include "deploy/node/node_roles.h"
 #include "runtime/actor/model_actor_ids.h"
 #include "runtime/config/settings.h"
@@ -31,17 +31,25 @@ class NodeDrain {
   // need the leading cache-meta. Returns false if another signal came.
   bool drain_all(Duration limit);
 
+  // What the leaving node sees of its cluster, asked anew each time.
+  struct ClusterView {
+    std::function<std::vector<NodeId>(NodeRole)> staying;  // members that neither leave nor are this node
+    std::function<bool(NodeId)> is_connected;
+    std::function<Revision()> leaves_since;  // revision of the members at which this node began to leave
+    std::function<std::string(NodeId)> name_of;
+    std::function<void(const LeaveProgress&)> report;
+  };
   // Migrates this node's blocks: routers copy item blocks to their new workers, and the KV-cache
-  // worker offers user blocks to the users' new homes. Returns true if all are migrated; another
-  // signal ends the wait.
-  bool migrate_blocks(const MembershipWatcher& members, const ConnectedPeers& peers,
-                      const NodeSettings& settings);
+  // worker offers user blocks to the users' new homes. Reports what is waited for each time that it asks
+  // them. Returns true if all are migrated; another signal ends the wait.
+  bool migrate_blocks(const ClusterView& cluster, const NodeSettings& settings);
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
   bool drain(Address actor, const std::string& model, TimePoint limit);
-  void ask_to_migrate(const MembershipWatcher& members, const ConnectedPeers& peers);
-  bool is_migrated(const MembershipWatcher& members, const ConnectedPeers& peers, TimePoint since);
+  void ask_to_migrate(const ClusterView& cluster);
+  bool is_migrated(const ClusterView& cluster, TimePoint since);
+  LeaveProgress progress(const ClusterView& cluster);
   NodeId actor_id(NodeId node, std::size_t model) const;
 
   const NodeRoles roles_;

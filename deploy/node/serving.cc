@@ -93,6 +93,8 @@ std::vector<std::string> names_of_models(const LocalNode& node) {
   return names;
 }
 
+constexpr std::chrono::seconds leave_log_interval{10};
+
 class ServingProcess {
  public:
   ServingProcess(ServingOptions serving, const Signals& signals)
@@ -125,7 +127,7 @@ class ServingProcess {
       if (serving_.place.router && model->features->items() == 0) log_no_items(log_, *model);
     }
     if (serving_.place.router) open_capture();
-    if (serving_.cluster) join();
+    if (serving_.cluster) name_nodes(std::map(serving_.names)), join();
     box_.add_to(host_);
     host_.set_server(http_address(), [this](Address, Message answer) {
       auto* status = std::get_if<StatusReply>(&answer);
@@ -254,6 +256,23 @@ class ServingProcess {
                                                         kept_members(serving_.config, box_.incarnation()));
   }
 
+  std::string node_name(NodeId node) const {
+    const std::lock_guard lock(names_mutex_);
+    const auto name = serving_.names.find(node);
+    return name == serving_.names.end() ? std::to_string(node) : name->second;
+  }
+
+  // Makes the log name nodes, also where it has the number of an actor of one of several models.
+  void name_nodes(const std::map<NodeId, std::string>& names) {
+    std::map<NodeId, std::string> known;
+    const ModelActorIds ids = box_.actor_ids();
+    for (const auto& [node, name] : names)
+      for (std::uint32_t model = 0; model < ids.models; ++model) known[ids.number(node, model)] = name;
+    log_.name_nodes(std::move(known));
+    const std::lock_guard lock(names_mutex_);
+    serving_.names = names;
+  }
+
   // Updates the nodes and actors that the HTTP server shows.
   void publish_members(const std::vector<PeerAddress>& peers) {
     std::map<NodeId, std::string> names{{serving_.place.node, serving_.name}};
@@ -262,6 +281,7 @@ class ServingProcess {
     place.routers = membership_->there(NodeRole::router);
     place.cache_metas = membership_->there(NodeRole::cache_meta);
     place.workers = membership_->there(NodeRole::worker);
+    name_nodes(names);
     http_server_.follow(box_.actors(place), std::move(names));
   }
 
@@ -354,22 +374,42 @@ class ServingProcess {
       write_output(serving_.port_file, std::to_string(http_server_.port()) + "\n");
   }
 
+  // Tells `troupe leave` and `troupe members` what is waited for, and the log from time to time.
+  void report_leave(const LeaveProgress& progress) {
+    membership_->publish(json_of(progress).dump());
+    const auto now = std::chrono::steady_clock::now();
+    if (progress.phase != LeaveProgress::Phase::migrates || now < leave_logged_ + leave_log_interval) return;
+    leave_logged_ = now;
+    log_(LogLevel::info, "main", "leave_waits", LogFields{{"why", text_of(progress)}});
+  }
+
+  NodeDrain::ClusterView cluster_view() {
+    return {.staying = [this](NodeRole role) { return membership_->staying(role); },
+            .is_connected = [this](NodeId node) { return peers_.has(node); },
+            .leaves_since = [this] { return membership_->leaves_since(); },
+            .name_of = [this](NodeId node) { return node_name(node); },
+            .report = [this](const LeaveProgress& progress) { report_leave(progress); }};
+  }
+
   void drain_and_stop() {
     ending_ = true;
+    if (membership_ && membership_->leaves_since() != 0) report_leave({});
     http_server_.retire();
     const std::chrono::microseconds notice(serving_.config.node.drain_notice.us);
     const bool hurried = (notice.count() > 0 && signals_.arrived_within(notice)) ||
                          !drain_.drain_all(serving_.config.node.drain_limit);
     if (!membership_ || membership_->leaves_since() == 0) return;
     const bool whole = !hurried && (!serving_.place.worker ||  // only workers have blocks to migrate
-                                    drain_.migrate_blocks(*membership_, peers_, serving_.config.node));
+                                    drain_.migrate_blocks(cluster_view(), serving_.config.node));
     membership_->stop();
-    const std::string fault = membership_->end();
+    const LeaveProgress last{.phase = LeaveProgress::Phase::left, .whole = whole};
+    const std::string fault = membership_->end(json_of(last).dump());
     log_(fault.empty() ? LogLevel::info : LogLevel::error, "main", "left",
          LogFields{{"handed_on", whole ? "yes" : "no"}, {"why", fault.empty() ? "asked to" : fault}});
   }
 
   ServingOptions serving_;
+  mutable std::mutex names_mutex_;  // guards serving_.names once the members are followed
   const Signals& signals_;
   ConnectedPeers peers_;
   Log log_;
@@ -377,7 +417,8 @@ class ServingProcess {
   std::unique_ptr<SpanExporter> exporter_;   // null: no spans are sent
   std::unique_ptr<SharedKeys> shared_keys_;  // null: keys are in a file, or there are none
   LocalNode box_;
-  std::atomic<bool> ending_ = false;  // draining, or about to drain
+  std::atomic<bool> ending_ = false;                    // draining, or about to drain
+  std::chrono::steady_clock::time_point leave_logged_;  // when `leave_waits` was logged last
   RequestForwarder forwarder_;
   NodeDrain drain_;
   CafHost host_;

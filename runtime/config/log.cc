@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <cstdio>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -98,6 +100,23 @@ std::function<std::string(std::uint64_t)> lost_line(const std::string& node) {
 struct Log::Shared {
   std::atomic<LogLevel> least;
   LogWriter writer;
+  std::mutex mutex = {};
+  std::map<NodeId, std::string> names = {};  // guarded by mutex
+
+  // Returns the fields with a `node_name` for each `node` whose name is known.
+  std::vector<LogField> named(std::span<const LogField> fields) {
+    std::vector<LogField> named;
+    const std::lock_guard lock(mutex);
+    for (const LogField& field : fields) {
+      named.push_back(field);
+      NodeId node = 0;
+      if (!field.is_number || field.name != "node") continue;
+      std::from_chars(field.value.data(), field.value.data() + field.value.size(), node);
+      if (const auto name = names.find(node); name != names.end())
+        named.push_back({"node_name", name->second});
+    }
+    return named;
+  }
 };
 
 Log::Log(LogOptions options)
@@ -109,7 +128,13 @@ Log::Log(LogOptions options)
 void Log::operator()(LogLevel level, std::string_view actor, std::string_view event,
                      std::span<const LogField> fields) const {
   if (level < shared_->least) return;
-  shared_->writer.push(log_line(std::chrono::system_clock::now(), level, node_, actor, event, fields));
+  shared_->writer.push(
+      log_line(std::chrono::system_clock::now(), level, node_, actor, event, shared_->named(fields)));
+}
+
+void Log::name_nodes(std::map<NodeId, std::string> names) const {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->names = std::move(names);
 }
 
 void Log::set_least(LogLevel least) const { shared_->least = least; }

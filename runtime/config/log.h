@@ -3,6 +3,7 @@
 // node, the actor, the event (`event`, a stable snake_case word) and its fields. Values are numbers
 // if the field is one, otherwise strings; they may hold any bytes and never break the line.
 #include <chrono>
+#include <map>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -35,6 +36,9 @@ class Log {
   explicit Log(LogOptions options);  // throws LogError
   void operator()(LogLevel level, std::string_view actor, std::string_view event,
                   std::span<const LogField> fields = {}) const;
+  // From now on a line whose field `node` is one of these numbers also has the node's name, in a field
+  // `node_name`. Applies to all copies.
+  void name_nodes(std::map<NodeId, std::string> names) const;
   void set_least(LogLevel least) const;               // applies to all copies, from now on
   bool flush(std::chrono::milliseconds limit) const;  // waits until all lines are written or lost
   std::uint64_t dropped() const;                      // lines that were lost since the start

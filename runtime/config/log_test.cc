@@ -49,6 +49,26 @@ TEST_CASE("log: numbers are written as JSON numbers") {
         R"("us":9223372036854775808,"left":-3,"text":"3"})");
 }
 
+TEST_CASE("log: a line that concerns a known node has its name, in all copies of the log") {
+  const Folder folder;
+  const Log log({LogLevel::info, "front", folder.file()});
+  const Log copy = log;
+  const std::vector<LogField> fields{{"node", 3}, {"us", 4}};
+  copy(LogLevel::info, "a", "before", fields);
+  log.name_nodes({{3, "worker-1"}, {4, "worker-2"}});
+  copy(LogLevel::info, "a", "after", fields);
+  copy(LogLevel::info, "a", "unknown", std::vector<LogField>{{"node", 9}});
+  copy(LogLevel::info, "a", "text", std::vector<LogField>{{"node", "3"}});
+  CHECK(log.flush(patient));
+  const auto lines = folder.lines();
+  REQUIRE(lines.size() == 4);
+  CHECK_FALSE(lines[0].contains("node_name"));
+  CHECK(lines[1].at("node_name") == "worker-1");
+  CHECK(lines[1].at("us") == 4);
+  CHECK_FALSE(lines[2].contains("node_name"));
+  CHECK_FALSE(lines[3].contains("node_name"));
+}
+
 TEST_CASE("log: a full file is renamed, all files have mode 0600, and only a few renamed files are kept") {
   const Folder folder;
   const Log log({LogLevel::info, "", folder.file(), 1000, 2});
