@@ -1,17 +1,14 @@
 // `troupe node` runs one node of a cluster until a signal, with the roles in the cluster's file, or
-// as a node that joins. `troupe leave` removes a node for good; `troupe members` lists the members.
+// as a node that joins.
 #include <chrono>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "deploy/commands/commands.h"
-#include "deploy/data/text_file.h"
 #include "deploy/models/model_families.h"
 #include "deploy/node/cluster_file.h"
 #include "deploy/node/served_model.h"
 #include "deploy/node/serving.h"
-#include "deploy/reports/table.h"
 
 namespace troupe::deploy {
 
@@ -72,6 +69,8 @@ std::map<NodeId, std::string> names_of(const std::vector<ClusterNode>& nodes) {
 ReadMembers enter(const NodeCommandOptions& options, const std::vector<ClusterNode>& file,
                   const ClusterMembers& seen, ClusterNode& own) {
   if (!options.join.empty()) validate_join(file, own);
+  own.name = options.name;
+  validate_certificates(own);
   if (roles_of(file, file.front()).is_alone()) return {};
   const std::unique_ptr<Coordination> coordination = etcd_coordination(own.config.cluster);
   await_coordination(*coordination, etcd_timeout,
@@ -97,6 +96,21 @@ void look_for_models(const ClusterNode& own) {
   for (const NamedModel& model : own.models) look(model.config);
 }
 
+// Takes a node whose start failed out of the members, if it has not arrived yet. Its number stays used,
+// because others may have seen it.
+void take_back_join(const std::vector<ClusterNode>& file, const ClusterNode& own) {
+  try {
+    const std::vector<Member> members = members_of(file);
+    change_members(*etcd_coordination(own.config.cluster), [&](ClusterMembers now) -> MembersChange {
+      if (!now.joining.contains(own.node)) return now;
+      return without(std::move(now), members, own.node);
+    });
+  } catch (const std::exception& error) {
+    std::cerr << own.name << " stays in the members: " << error.what()
+              << "; remove it with troupe leave --gone\n";
+  }
+}
+
 int run_node(const NodeCommandOptions& options) {
   const std::vector<ClusterNode> file = load_cluster(options.config_file);
   ClusterNode own = own_node(options, file);
@@ -111,70 +125,22 @@ int run_node(const NodeCommandOptions& options) {
   place.joined = !options.join.empty();
   place.members = known;
   place.seen = kept.incarnation;
-  return serve_until_signal(
-      {.config = own.config,
-       .models = own.models,
-       .place = std::move(place),
-       .cluster = cluster_place_of(present, own),
-       .file = members_of(file),
-       .name = own.name,
-       .names = names_of(present),
-       .reload = [options] { return own_node(options, load_cluster(options.config_file)).config; },
-       .port_file = options.port_file});
-}
-
-// ---- members ----
-
-struct MembersOptions {
-  std::string config_file, name, json;
-  bool gone = false;
-};
-
-NodeId number_of(const std::vector<Member>& file, const ClusterMembers& members, const std::string& name) {
-  for (const Member& node : file)
-    if (node.name == name) return node.node;
-  if (const Member* joined = members.find(name)) return joined->node;
-  throw std::runtime_error("there is no node \"" + name +
-                           "\" in the cluster; expected a name that troupe members lists");
-}
-
-int run_leave(const MembersOptions& options) {
-  const std::vector<ClusterNode> file = load_cluster(options.config_file);
-  const std::vector<Member> all = members_of(file);
-  const std::unique_ptr<Coordination> coordination = etcd_coordination(file.front().config.cluster);
-  const ReadMembers known = change_members(*coordination, [&](ClusterMembers now) -> MembersChange {
-    const NodeId node = number_of(all, now, options.name);
-    return options.gone ? MembersChange(without(std::move(now), all, node))
-                        : with_leaving(std::move(now), all, options.name);
-  });
-  std::cout << options.name
-            << (options.gone ? " is no longer a member\n"
-                             : " is leaving; it stops when others have its blocks (troupe members)\n");
-  return 0;
-}
-
-int run_members(const MembersOptions& options) {
-  const std::vector<ClusterNode> file = load_cluster(options.config_file);
-  const ReadMembers known = read_members(*etcd_coordination(file.front().config.cluster));
-  Table table({{"node", Table::Align::right}, {"name"}, {"address"}, {"roles"}, {"since"}});
-  nlohmann::json json = nlohmann::json::array();
-  for (const ClusterNode& node : with_members(file, known.members, file.front())) {
-    std::string roles;
-    for (const NodeRole role : node.roles) roles += (roles.empty() ? "" : ", ") + std::string(name_of(role));
-    const std::string since = known.members.leaving.contains(node.node)   ? "leaves"
-                              : known.members.joining.contains(node.node) ? "joins"
-                              : known.members.find(node.node)             ? "joined"
-                                                                          : "the file";
-    const std::string address = node.host + ":" + std::to_string(node.port);
-    table.row({std::to_string(node.node), node.name, address, roles, since});
-    json.push_back(
-        {{"node", node.node}, {"name", node.name}, {"address", address}, {"roles", roles}, {"since", since}});
+  ServingOptions serving{
+      .config = own.config,
+      .models = own.models,
+      .place = std::move(place),
+      .cluster = cluster_place_of(present, own),
+      .file = members_of(file),
+      .name = own.name,
+      .names = names_of(present),
+      .reload = [options] { return own_node(options, load_cluster(options.config_file)).config; },
+      .port_file = options.port_file};
+  try {
+    return serve_until_signal(std::move(serving));
+  } catch (...) {
+    if (!options.join.empty()) take_back_join(file, own);
+    throw;
   }
-  if (options.json.empty())
-    table.print(std::cout);
-  else
-    write_output(options.json, nlohmann::json{{"epoch", known.revision}, {"members", json}}.dump(2) + "\n");
-  return 0;
 }
 
 }  // namespace
@@ -198,22 +164,6 @@ void add_node(Command app) {
   command.add_option("--port-file", options->port_file,
                      "Write the HTTP port to this file once the server listens");
   command.runs([options] { return run_node(*options); });
-}
-
-void add_members(Command app) {
-  auto leave = std::make_shared<MembersOptions>();
-  Command command = app.add_command(
-      "leave", "Remove a node from a running cluster: it drains, others copy its blocks, and it stops");
-  command.add_option("--config", leave->config_file, "File of the cluster (YAML)").required();
-  command.add_option("--name", leave->name, "Name of the node to remove").required();
-  command.add_flag("--gone", leave->gone, "The node is dead and does not return: remove it at once");
-  command.runs([leave] { return run_leave(*leave); });
-  auto members = std::make_shared<MembersOptions>();
-  command = app.add_command(
-      "members", "List the members of a running cluster: nodes of the file, joined and leaving nodes");
-  command.add_option("--config", members->config_file, "File of the cluster (YAML)").required();
-  command.add_option("--json", members->json, "Write JSON to this file, or - for standard output");
-  command.runs([members] { return run_members(*members); });
 }
 
 }  // namespace troupe::deploy

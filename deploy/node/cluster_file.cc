@@ -12,6 +12,7 @@
 #include <set>
 
 #include "deploy/node/features.h"
+#include "runtime/network/links.h"
 
 namespace troupe::deploy {
 namespace {
@@ -40,6 +41,10 @@ std::string list_of(const std::vector<NamedModel>& models) {
 bool is_ip_address(const std::string& text) {
   unsigned char bytes[16];
   return inet_pton(AF_INET, text.c_str(), bytes) == 1 || inet_pton(AF_INET6, text.c_str(), bytes) == 1;
+}
+
+TlsFiles tls_files(const std::filesystem::path& folder, const std::string& name) {
+  return {folder / "ca.pem", folder / (name + ".pem"), folder / (name + ".key")};
 }
 
 }  // namespace
@@ -99,6 +104,18 @@ void validate_join(const std::vector<ClusterNode>& file, const ClusterNode& own)
     throw ConfigError("features.store is empty; expected a Redis on all routers, because a router joins");
 }
 
+void validate_certificates(const ClusterNode& own) {
+  const std::string& folder = own.config.cluster.certificates;
+  if (folder.empty()) return;
+  try {
+    check_tls_files(tls_files(folder, own.name));
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(std::string(error.what()) + ". Where the authority's ca.key is, `troupe certs " +
+                      folder + " --node " + own.name + "` makes " + own.name + ".pem and " + own.name +
+                      ".key; the node needs them and ca.pem in " + folder);
+  }
+}
+
 NodeRoles roles_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own) {
   NodeRoles place{.node = own.node,
                   .router = has(own, NodeRole::router),
@@ -132,10 +149,8 @@ ClusterOptions cluster_place_of(const std::vector<ClusterNode>& nodes, const Clu
   place.heartbeat = config.cluster.heartbeat;
   for (const ClusterNode& node : nodes)
     if (node.node != own.node) place.peers.push_back({node.node, node.name, node.host, node.port});
-  if (const std::string& folder = config.cluster.certificates; !folder.empty()) {
-    const std::filesystem::path path(folder);
-    place.tls = {path / "ca.pem", path / (own.name + ".pem"), path / (own.name + ".key")};
-  }
+  if (const std::string& folder = config.cluster.certificates; !folder.empty())
+    place.tls = tls_files(folder, own.name);
   return place;
 }
 

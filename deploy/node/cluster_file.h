@@ -19,6 +19,9 @@ std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, cons
 // Checks that a node with these roles and settings may join the nodes of the file. Runs before the
 // node contacts the cluster. Throws ConfigError.
 void validate_join(const std::vector<ClusterNode>& file, const ClusterNode& own);
+// Checks that the node has certificates that it can use, if the cluster has any. Runs before the node
+// contacts the cluster. Throws ConfigError, which says how to make them.
+void validate_certificates(const ClusterNode& own);
 NodeRoles roles_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own);
 // The caller fills in incarnation and greeting.
 ClusterOptions cluster_place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own);

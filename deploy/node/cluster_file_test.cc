@@ -3,7 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
+
+#include "runtime/network/certificates.h"
+#include "runtime/testing/store_test_folder.h"
 
 namespace troupe::deploy {
 namespace {
@@ -123,6 +127,39 @@ TEST_CASE(
   worker.roles = {NodeRole::worker};
   nodes = {{1, "box", "10.0.0.1", 7000, {NodeRole::router, NodeRole::cache_meta, NodeRole::worker}, {}}};
   CHECK(refusal(worker).find("one node with all roles; expected several nodes") != std::string::npos);
+}
+
+TEST_CASE("cluster file: a node without usable certificates is refused, and told how to make them") {
+  const TestFolder folder;
+  ClusterNode own = three_nodes()[2];
+  validate_certificates(own);  // the cluster has none
+  own.config.set("cluster.certificates", folder.path().string());
+  const auto refusal = [&]() -> std::string {
+    try {
+      validate_certificates(own);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder.path() / name) << text;
+  };
+  const Certificate authority = make_authority("troupe", 1), made = make_certificate(authority, "w", 1);
+  CHECK(refusal().find("ca.pem") != std::string::npos);
+  write("ca.pem", authority.certificate);
+  const std::string missing = refusal();
+  CHECK(missing.find("w.pem") != std::string::npos);
+  CHECK(missing.find("`troupe certs " + folder.path().string() + " --node w` makes w.pem and w.key") !=
+        std::string::npos);
+  write("w.pem", made.certificate);
+  CHECK(refusal().find("w.key") != std::string::npos);
+  write("w.key", make_certificate(authority, "x", 1).key);
+  CHECK(refusal().find("w.key: ") != std::string::npos);
+  write("w.key", made.key);
+  CHECK(refusal() == "");
+  write("w.pem", "nonsense");
+  CHECK(refusal().find("w.pem: ") != std::string::npos);
 }
 
 TEST_CASE("cluster file: a joined node keeps the roles that it joined with") {

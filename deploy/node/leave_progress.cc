@@ -40,8 +40,7 @@ std::string leave_key(NodeId node) { return "leaving/" + std::to_string(node); }
 std::string text_of(const LeaveProgress& progress) {
   if (progress.phase == LeaveProgress::Phase::drains) return "finishes its requests";
   if (progress.phase == LeaveProgress::Phase::left)
-    return progress.whole ? "has left; others have its blocks"
-                          : "has left; not all of its blocks were copied, they are computed again";
+    return progress.whole ? "has left" : "has left; blocks that were not copied are computed again";
   std::string text;
   if (progress.user_blocks_open > 0)
     text = std::to_string(progress.user_blocks_open) + " of " + std::to_string(progress.user_blocks) +

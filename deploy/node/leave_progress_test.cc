@@ -14,7 +14,9 @@ TEST_CASE("leave progress: it says who is waited for, and how many blocks remain
   CHECK(text_of({.phase = LeaveProgress::Phase::migrates, .user_blocks = 40}) ==
         "others have its blocks; waits for node.leave_time_min");
   CHECK(text_of({}) == "finishes its requests");
-  CHECK(text_of({.phase = LeaveProgress::Phase::left, .whole = true}) == "has left; others have its blocks");
+  CHECK(text_of({.phase = LeaveProgress::Phase::left, .whole = true}) == "has left");
+  CHECK(text_of({.phase = LeaveProgress::Phase::left}) ==
+        "has left; blocks that were not copied are computed again");
 }
 
 TEST_CASE("leave progress: what was written is read, and nothing else is") {

@@ -17,6 +17,10 @@
 
 namespace troupe {
 
+// Throws std::runtime_error if a node could not use these certificates: a file cannot be read, or has
+// another content.
+void check_tls_files(const TlsFiles& files);
+
 class Links {
  public:
   // Called on the links' own thread; must not block.

@@ -80,7 +80,7 @@ class Cluster:
             f"  coordination: http://{keeper}:2379",
             "" if self.clear else f"  certificates: {self.folder}/certificates",
             f"  heartbeat: {int(HEARTBEAT * 1000)}ms",
-            f"features: {{store: \"redis://{keeper}:6379\", on_outage: last_known, time_limit: 400ms}}",
+            f'features: {{store: "redis://{keeper}:6379", on_outage: last_known, time_limit: 400ms}}',
             *self._model_lines(),
             f"http: {{address: 0.0.0.0, port: 8080, api_keys: {self.folder}/keys.jsonl}}",
             f"pool: {{memory: 48MiB, placement: {self._placement()}}}",
@@ -392,7 +392,16 @@ class Cluster:
         return out.read_text(errors="replace").count("troupe serves on") if out.exists() else 0
 
     def send_away(self, *words):
-        self.hosts.inside("router-1", self.troupe, "leave", "--config", self.file, "--name", JOINER, *words)
+        self.hosts.inside(
+            "router-1",
+            self.troupe,
+            "leave",
+            "--config",
+            self.file,
+            "--name",
+            JOINER,
+            *(words or ("--no-wait",)),
+        )
 
     def leave(self, limit=60):
         """Lets the joining node leave, and waits for its end; returns "" or what is wrong."""

@@ -134,7 +134,7 @@ def pages_of_users(cluster, name):
 
 def end_of_leaver(cluster, leaver):
     """Returns the exit status of a node that was asked to leave, or a text if it does not end."""
-    loopback.run(cluster.troupe, "leave", "--config", cluster.file, "--name", leaver)
+    loopback.run(cluster.troupe, "leave", "--config", cluster.file, "--name", leaver, "--no-wait")
     process = cluster.processes.pop(leaver)
     try:
         return process.wait(timeout=60)
@@ -218,7 +218,7 @@ def check_haste(cluster, faults):
     """Checks a signal, then a request to leave, then another signal."""
     process = cluster.processes.pop(HASTY)
     process.terminate()
-    loopback.run(cluster.troupe, "leave", "--config", cluster.file, "--name", HASTY)
+    loopback.run(cluster.troupe, "leave", "--config", cluster.file, "--name", HASTY, "--no-wait")
     # Longer than node.drain_notice: if the leave counted as a second signal, the node would have ended.
     time.sleep(4)
     if process.poll() is not None or members(cluster).get(HASTY, {}).get("since") != "leaves":
