@@ -91,6 +91,9 @@ CommandHelp help_of(const CLI::App& app) {
 }  // namespace
 
 Option Option::required() { return option_->required(), *this; }
+Option Option::optional_value(const std::string& initial) {
+  return option_->default_str(initial)->expected(0, 1), *this;
+}
 Option Option::default_shown() { return option_->capture_default_str(), *this; }
 Option Option::comma_separated() {
   option_->delimiter(',');

@@ -21,6 +21,7 @@ class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
   Option required();
+  Option optional_value(const std::string& initial);  // which the option has if it is given without one
   Option default_shown();    // shows the current value of the variable it fills as default
   Option comma_separated();  // for a list
   Option one_of(std::vector<std::string> words);

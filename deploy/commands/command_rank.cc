@@ -1,4 +1,4 @@
-// `troupe rank` and `troupe status`: print replies of a running server for people.
+// `troupe rank`: asks a running server to rank, and prints its replies for people.
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -10,7 +10,6 @@
 #include "deploy/data/dataset.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"
-#include "runtime/pool/pool_areas.h"
 
 namespace troupe::deploy {
 
@@ -143,59 +142,6 @@ int run_rank(const RankOptions& options) {
   return 0;
 }
 
-// Prints one line per area of each node's pool: compute time that its pages saved, as allocator
-// agents report it.
-void print_savings(const json& actors) {
-  Table table({{"node", Table::Align::right},
-               {"area"},
-               {"pages", Table::Align::right},
-               {"hits", Table::Align::right},
-               {"misses", Table::Align::right},
-               {"saved ms", Table::Align::right},
-               {"us a page", Table::Align::right},
-               {"a page more, us/s", Table::Align::right},
-               {"a page less, us/s", Table::Align::right}});
-  bool any = false;
-  for (const json& actor : actors) {
-    if (actor.at("role") != "allocator") continue;
-    std::map<std::string, std::string> fields;
-    for (const json& field : actor.at("fields")) fields[field.at("name")] = field.at("value");
-    for (const AreaRow& area : area_table) {
-      const auto field = [&](const char* what) { return fields[std::string(area.name) + what]; };
-      if (!fields.contains(std::string(area.name) + "_saved_ms")) continue;
-      any = true;
-      table.row({actor.at("node").dump(), std::string(area.name), field("_pages"), field("_hits"),
-                 field("_misses"), field("_saved_ms"), field("_saved_us_per_page"),
-                 field("_page_more_us_per_s"), field("_page_less_us_per_s")});
-    }
-  }
-  if (!any) return;
-  std::cout << "\nTime saved by each page\n";
-  table.print(std::cout);
-}
-
-int run_status(const ServerOptions& server, const std::string& json_file) {
-  const json cluster = call(server, "GET", "/v1/cluster", nullptr);
-  if (!json_file.empty()) {
-    write_output(json_file, cluster.dump() + "\n");
-    return 0;
-  }
-  Table table(
-      {{"node", Table::Align::right}, {"actor"}, {"ready"}, {"what"}, {"value", Table::Align::right}});
-  for (const json& actor : cluster.at("actors")) {
-    std::string node = actor.at("node").dump(), role = actor.at("role").get<std::string>(),
-                ready = actor.at("ready").get<bool>() ? "yes" : "no";
-    for (const json& field : actor.at("fields")) {
-      table.row(
-          {node, role, ready, field.at("name").get<std::string>(), field.at("value").get<std::string>()});
-      node = role = ready = "";
-    }
-  }
-  table.print(std::cout);
-  print_savings(cluster.at("actors"));
-  return 0;
-}
-
 }  // namespace
 
 void add_rank(Command app) {
@@ -228,18 +174,6 @@ void add_rank(Command app) {
                   "Write the reply as JSON to this file, or - for standard output")
       .excludes(requests);
   command.runs([options] { return run_rank(*options); });
-}
-
-void add_status(Command app) {
-  struct StatusOptions {
-    ServerOptions server;
-    std::string json_file;
-  };
-  auto options = std::make_shared<StatusOptions>();
-  Command command = app.add_command("status", "Show the actors of a running server");
-  options->server.add_to(command);
-  command.add_option("--json", options->json_file, "Write JSON to this file, or - for standard output");
-  command.runs([options] { return run_status(options->server, options->json_file); });
 }
 
 }  // namespace troupe::deploy

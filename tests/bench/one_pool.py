@@ -225,7 +225,7 @@ def main():
             )
             if SPLITS[name][2]:
                 said = subprocess.run(
-                    [asked.troupe, "status", "--server", f"127.0.0.1:{node.link.port}"],
+                    [asked.troupe, "status", "--all", "--server", f"127.0.0.1:{node.link.port}"],
                     capture_output=True,
                     text=True,
                 ).stdout

@@ -141,9 +141,11 @@ class Cluster:
             raise RuntimeError("the cluster has been ended")
 
     def ready_workers(self):
-        status = self.hosts.inside("front", self.troupe, "status", "--server", "127.0.0.1:8080", check=False)
-        rows = [line.split() for line in status.splitlines()]
-        return sum(1 for row in rows if len(row) > 2 and row[1].startswith("inference") and "yes" in row)
+        told = self.hosts.inside(
+            "front", self.troupe, "status", "--json", "-", "--server", "127.0.0.1:8080", check=False
+        )
+        actors = json.loads(told)["actors"] if told.startswith("{") else []
+        return sum(actor["role"] == "inference_worker" and actor["ready"] for actor in actors)
 
     def await_workers(self, count):
         for _ in range(300):

@@ -314,16 +314,15 @@ class Chaos:
     def blocks_pulled(self):
         """Returns the blocks pulled by the workers that run now, since their last start."""
         return sum(
-            int(line.split()[-1])
-            for line in self.cluster.status("router-2").splitlines()
-            if "blocks_pulled" in line
+            int(value)
+            for _, _, fields in self.cluster.status("router-2")
+            for field, value in fields
+            if field == "blocks_pulled"
         )
 
     def wait_until_up(self):
         for _ in range(150):
-            table = self.cluster.status("router-1").split("Time saved by each page")[0]  # that of the actors
-            actors = [line for line in table.splitlines() if line[:4].strip().isdigit()]
-            if len(actors) == self.asking.actors(2, 2, 4):
+            if len(self.cluster.status("router-1")) == self.asking.actors(2, 2, 4):
                 return
             time.sleep(0.2)
         raise RuntimeError(f"the cluster does not start: see {self.folder}")

@@ -161,17 +161,24 @@ class Cluster:
         return {"authorization": f"Bearer {self.keys[tenant]}"}
 
     def status(self, name):
-        """Returns what `troupe status` at that node says of all actors."""
-        return self.hosts.inside(
+        """Returns what `troupe status` at that node says of the actors: (number, role, fields as pairs)."""
+        told = self.hosts.inside(
             name,
             self.troupe,
             "status",
+            "--json",
+            "-",
             "--server",
             "127.0.0.1:8080",
             "--key-file",
             f"{self.folder}/key",
             check=False,
         )
+        actors = json.loads(told)["actors"] if told.startswith("{") else []
+        return [
+            (actor["node"], actor["role"], [(field["name"], field["value"]) for field in actor["fields"]])
+            for actor in actors
+        ]
 
     # ---- processes ----
 
@@ -420,12 +427,10 @@ class Cluster:
 
     def _cache_metas(self, name):
         """Returns (number, field, value) of the cache-metas, asked at that node."""
-        actor = ""
-        for row in (line.split() for line in self.status(name).splitlines() if line.strip()):
-            if len(row) > 2 and row[0].isdigit():
-                actor = row[1] + "@" + row[0]
-            if actor.startswith("cache_meta") and len(row) > 1:
-                yield int(actor.split("@")[1]), *row[-2:]
+        for number, role, fields in self.status(name):
+            if role == "cache_meta":
+                for field, value in fields:
+                    yield number, field, value
 
     def leader(self):
         """Returns the number of the leading cache-meta."""
