@@ -68,11 +68,12 @@ void add_status(Command app) {
       "status", "Show the state of a running server and its cluster: nodes, load, hits, versions, warnings");
   options->server.add_to(command);
   Option all = command.add_flag("--all", options->all, "Show every field of every actor");
-  Option watch = command
-                     .add_option("--watch", options->watch,
-                                 "Show it again every so many seconds, until the command is ended")
-                     .optional_value("2")
-                     .between(0.1, 3'600.0);
+  Option watch =
+      command
+          .add_option("--watch", options->watch,
+                      "Show it again every so many seconds (2 without a number), until the command is ended")
+          .optional_value("2")
+          .between(0.1, 3'600.0);
   command.add_option("--json", options->json_file, "Write JSON to this file, or - for standard output")
       .excludes(all)
       .excludes(watch);

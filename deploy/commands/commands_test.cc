@@ -8,8 +8,11 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
+#include <tuple>
 
 #include "deploy/testing/command_run_test.h"
 #include "kernels/climber/climber_reference.h"
@@ -285,6 +288,30 @@ TEST_SUITE("commands") {
     CHECK(run({"keys", "revoke", location, ids[0]}).err.find("within http.api_keys_refresh") !=
           std::string::npos);
     CHECK(run({"keys", "revoke", location, ids[1]}).err.find("was the last") != std::string::npos);
+  }
+
+  TEST_CASE("commands: an option with an optional value has its initial one if it is given without") {
+    const auto parsed = [](std::vector<std::string> words) {
+      words.insert(words.begin(), {"program", "look"});
+      std::vector<char*> argv;
+      for (std::string& word : words) argv.push_back(word.data());
+      std::optional<double> every;
+      bool all = false;
+      CommandLine line("program", "", "");
+      Command look = line.program().add_command("look", "Look");
+      look.add_option("--watch", every, "Look again").optional_value("2").between(0.1, 60.0);
+      look.add_flag("--all", all, "Look at all");
+      look.runs([] { return 0; });
+      const CapturedStream out(std::cout), err(std::cerr);
+      Action chosen;
+      const std::optional<int> ended = line.parse(static_cast<int>(argv.size()), argv.data(), chosen);
+      return std::tuple(ended.value_or(0), every, all);
+    };
+    CHECK(parsed({}) == std::tuple(0, std::optional<double>(), false));
+    CHECK(parsed({"--watch"}) == std::tuple(0, std::optional(2.0), false));
+    CHECK(parsed({"--watch", "--all"}) == std::tuple(0, std::optional(2.0), true));
+    CHECK(parsed({"--watch", "0.5"}) == std::tuple(0, std::optional(0.5), false));
+    CHECK(std::get<0>(parsed({"--watch", "0"})) == 2);
   }
 
   TEST_CASE("commands: a command of troupe-lab is refused with its present name") {
