@@ -477,6 +477,9 @@ TEST_CASE("members: a joined worker is used once heard, a removed one never, and
   b.send(2'003, 2);
   CHECK(b.node == 6);
   CHECK(members_field(b, 2'004, "handed_on") == "yes");
+  report_members(b, 3'000, 6,
+                 "last 7\njoined 6 10.0.0.6 7000 w6\njoined 7 10.0.0.7 7000 w7\nleaving 6\nleft 1\n");
+  CHECK(members_field(b, 3'001, "leaving_workers") == "6");
 }
 
 TEST_CASE(
