@@ -67,8 +67,8 @@ class LeaveFollower {
       std::this_thread::sleep_for(follow_interval);
     }
     const auto last = progress_of(coordination_, node_);
-    const bool told = last && last->phase == LeaveProgress::Phase::left;
-    say(told ? text_of(*last) : "has left");
+    const bool is_said = last && last->phase == LeaveProgress::Phase::left;
+    say(is_said ? text_of(*last) : "has left");
   }
 
  private:

@@ -60,7 +60,7 @@ class DrainReports {
     return drained_.contains({role, model});
   }
 
-  // What a router of one model has said of the migration of item blocks.
+  // Last report of a router of one model about the migration of item blocks.
   struct RouterReport {
     bool heard = false, migrated = false;  // migrated: with the members at `since` or later
     std::uint64_t blocks = 0, items = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// What a leaving node still waits for. It writes this to the Coordination, bound to a lease, so that
-// `troupe leave` and `troupe members` can show it from anywhere. It is advice for people: nothing is
+// Describes what a leaving node still waits for. The node writes this to the Coordination, bound to a lease,
+// so that `troupe leave` and `troupe members` can show it from anywhere. It is advice for people: nothing is
 // decided by it.
 #include <cstdint>
 #include <nlohmann/json.hpp>

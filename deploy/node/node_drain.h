@@ -31,7 +31,7 @@ class NodeDrain {
   // need the leading cache-meta. Returns false if another signal came.
   bool drain_all(Duration limit);
 
-  // What the leaving node sees of its cluster, asked anew each time.
+  // View of the cluster from the leaving node, asked anew each time.
   struct ClusterView {
     std::function<std::vector<NodeId>(NodeRole)> staying;  // members that neither leave nor are this node
     std::function<bool(NodeId)> is_connected;

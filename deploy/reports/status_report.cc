@@ -34,7 +34,7 @@ std::string name_of(const json& names, std::uint64_t node) {
 }
 
 // The fields of one actor.
-struct Actor {
+struct ActorFields {
   std::uint64_t node = 0;
   std::string role;
   bool ready = false;
@@ -48,10 +48,10 @@ struct Actor {
   std::uint64_t number(std::string_view name) const { return number_in(text(name)); }
 };
 
-std::vector<Actor> actors_of(const json& cluster) {
-  std::vector<Actor> actors;
+std::vector<ActorFields> actors_of(const json& cluster) {
+  std::vector<ActorFields> actors;
   for (const json& document : cluster.at("actors")) {
-    Actor actor{document.at("node"), document.at("role"), document.at("ready"), {}};
+    ActorFields actor{document.at("node"), document.at("role"), document.at("ready"), {}};
     for (const json& field : document.at("fields"))
       actor.fields.emplace_back(field.at("name"), field.at("value"));
     actors.push_back(std::move(actor));
@@ -60,15 +60,15 @@ std::vector<Actor> actors_of(const json& cluster) {
 }
 
 // One line of the summary: a node with what its actors say, over all models.
-struct Node {
+struct NodeLine {
   std::set<std::string> roles;
   bool ready = true, leads = false;
-  std::uint64_t lanes = 0, busy = 0, waiting = 0, flights = 0;
+  std::uint64_t slots = 0, busy = 0, waiting = 0, flights = 0;
   std::uint64_t hits[2] = {}, misses[2] = {};  // of item blocks and of user blocks
   std::uint64_t pages = 0, pages_used = 0;
 };
 
-void add(Node& node, const Actor& actor) {
+void add(NodeLine& node, const ActorFields& actor) {
   node.roles.insert(actor.role);
   node.ready = node.ready && actor.ready;
   node.leads = node.leads || (actor.role == "cache_meta" && actor.text("leader") == "yes");
@@ -76,7 +76,7 @@ void add(Node& node, const Actor& actor) {
     node.flights += actor.number("requests_in_flight");
     node.waiting += actor.number("requests_waiting");
   } else if (actor.role == "inference_worker") {
-    node.lanes += actor.number("lanes");
+    node.slots += actor.number("lanes");
     node.busy += actor.number("lanes_busy");
     node.waiting += actor.number("plans_waiting");
   } else if (actor.role == "kv_worker") {
@@ -92,7 +92,7 @@ void add(Node& node, const Actor& actor) {
   }
 }
 
-std::string roles_text(const Node& node) {
+std::string roles_text(const NodeLine& node) {
   std::string text;
   for (const std::string_view role : role_order) {
     if (!node.roles.contains(std::string(role))) continue;
@@ -103,11 +103,11 @@ std::string roles_text(const Node& node) {
   return text;
 }
 
-std::string load_text(const Node& node) {
+std::string load_text(const NodeLine& node) {
   std::string text;
   if (node.roles.contains("router")) text = std::to_string(node.flights) + " in flight";
   if (node.roles.contains("inference_worker"))
-    text += (text.empty() ? "" : ", ") + std::to_string(node.busy) + " of " + std::to_string(node.lanes) +
+    text += (text.empty() ? "" : ", ") + std::to_string(node.busy) + " of " + std::to_string(node.slots) +
             " executors busy";
   return node.waiting == 0 ? text : text + ", " + std::to_string(node.waiting) + " waiting";
 }
@@ -123,9 +123,9 @@ class Summary {
       : names_(cluster.value("names", json::object())),
         silent_(cluster.value("silent", json::array())),
         actors_(actors_of(cluster)) {
-    for (const Actor& actor : actors_) add(nodes_[actor.node], actor);
+    for (const ActorFields& actor : actors_) add(nodes_[actor.node], actor);
     for (const json& actor : silent_) {
-      Node& node = nodes_[actor.at("node")];
+      NodeLine& node = nodes_[actor.at("node")];
       node.ready = false;
       node.roles.insert(actor.at("role").get<std::string>());
     }
@@ -164,7 +164,7 @@ class Summary {
   void find_warnings() {
     for (const json& actor : silent_)
       warn(name(actor.at("node")) + " does not answer (" + actor.at("role").get<std::string>() + ")");
-    for (const Actor& actor : actors_) {
+    for (const ActorFields& actor : actors_) {
       const std::string who = name(actor.node);
       const std::string why = actor.text("not_ready");
       if (!actor.ready) warn(who + " is not ready (" + actor.role + ")" + (why.empty() ? "" : ": " + why));
@@ -181,7 +181,7 @@ class Summary {
   }
 
   // Workers that a router lost or finds slow are in its lines "NUMBER: lost, heard …".
-  void find_router_warnings(const Actor& router, const std::string& who) {
+  void find_router_warnings(const ActorFields& router, const std::string& who) {
     for (const auto& [field, value] : router.fields) {
       if (field != "worker") continue;
       const std::size_t colon = value.find(": ");
@@ -210,7 +210,7 @@ class Summary {
 
   void find_version_warnings() {
     std::map<std::string, std::set<std::string>> epochs;
-    for (const Actor& actor : actors_)
+    for (const ActorFields& actor : actors_)
       if (actor.role == "router") epochs[actor.text("model")].insert(actor.text("versions_epoch"));
     for (const auto& [model, seen] : epochs)
       if (seen.size() > 1)
@@ -220,9 +220,9 @@ class Summary {
 
   // A line per model: what its first router serves, and how far precomputing is on all routers.
   void print_models(std::ostream& out) const {
-    std::set<std::string> told;
-    for (const Actor& router : actors_) {
-      if (router.role != "router" || !told.insert(router.text("model")).second) continue;
+    std::set<std::string> shown;
+    for (const ActorFields& router : actors_) {
+      if (router.role != "router" || !shown.insert(router.text("model")).second) continue;
       const std::string catalog = router.text("catalog_version"), next = router.text("next_model");
       out << "model " << (router.text("model").empty() ? "" : router.text("model") + " ")
           << shortened(router.text("model_version"), version_shown) << " (" << router.text("model_serves")
@@ -240,7 +240,7 @@ class Summary {
 
   std::string precompute_text(const std::string& model) const {
     std::map<std::string, std::string> states;  // state to the names of its routers
-    for (const Actor& router : actors_)
+    for (const ActorFields& router : actors_)
       if (router.role == "router" && router.text("model") == model) {
         std::string& routers = states[router.text("precompute")];
         routers += (routers.empty() ? "" : ", ") + name(router.node);
@@ -254,7 +254,7 @@ class Summary {
 
   void print_requests(std::ostream& out) const {
     std::map<std::string, std::uint64_t> sums;
-    for (const Actor& router : actors_)
+    for (const ActorFields& router : actors_)
       if (router.role == "router")
         for (const char* what :
              {"requests_answered", "requests_refused", "requests_in_flight", "requests_waiting", "retries"})
@@ -265,7 +265,7 @@ class Summary {
   }
 
   void print_nodes(std::ostream& out) const {
-    std::vector<std::pair<std::uint64_t, const Node*>> shown;
+    std::vector<std::pair<std::uint64_t, const NodeLine*>> shown;
     for (const auto& [number, node] : nodes_) shown.emplace_back(number, &node);
     std::ranges::stable_partition(shown, [](const auto& node) { return !node.second->ready; });
     const std::size_t left_out = shown.size() - std::min(shown.size(), nodes_shown);
@@ -286,14 +286,14 @@ class Summary {
   }
 
   const json names_, silent_;
-  const std::vector<Actor> actors_;
-  std::map<std::uint64_t, Node> nodes_;
+  const std::vector<ActorFields> actors_;
+  std::map<std::uint64_t, NodeLine> nodes_;
   std::vector<std::string> warnings_;
 };
 
 // Prints one line per area of each node's pool: compute time that its pages saved, as allocator
 // agents report it.
-void print_savings(const json& names, const std::vector<Actor>& actors, std::ostream& out) {
+void print_savings(const json& names, const std::vector<ActorFields>& actors, std::ostream& out) {
   Table table({{"node", Table::Align::right},
                {"area"},
                {"pages", Table::Align::right},
@@ -304,7 +304,7 @@ void print_savings(const json& names, const std::vector<Actor>& actors, std::ost
                {"a page more, us/s", Table::Align::right},
                {"a page less, us/s", Table::Align::right}});
   bool any = false;
-  for (const Actor& actor : actors) {
+  for (const ActorFields& actor : actors) {
     if (actor.role != "allocator") continue;
     for (const AreaRow& area : area_table) {
       const std::string of(area.name);
@@ -327,10 +327,10 @@ void print_status_summary(const json& cluster, std::ostream& out) { Summary(clus
 
 void print_status_fields(const json& cluster, std::ostream& out) {
   const json names = cluster.value("names", json::object());
-  const std::vector<Actor> actors = actors_of(cluster);
+  const std::vector<ActorFields> actors = actors_of(cluster);
   Table table(
       {{"node", Table::Align::right}, {"actor"}, {"ready"}, {"what"}, {"value", Table::Align::right}});
-  for (const Actor& actor : actors) {
+  for (const ActorFields& actor : actors) {
     std::string node = name_of(names, actor.node), role = actor.role, ready = actor.ready ? "yes" : "no";
     for (const auto& [field, value] : actor.fields) {
       table.row({node, role, ready, field, value});

@@ -1,5 +1,5 @@
 #pragma once
-// What `troupe status` prints of /v1/cluster: a summary of about ten lines, or every field of every
+// Prints /v1/cluster for `troupe status`: a summary of about ten lines, or every field of every
 // actor. Nodes appear by their names where the server knows them.
 #include <cstddef>
 #include <nlohmann/json.hpp>
