@@ -5,9 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <utility>
+
+#include "runtime/config/units.h"
 
 namespace troupe::deploy {
 
@@ -118,7 +121,17 @@ Option Option::between_integers(std::int64_t least, std::int64_t most) {
   });
   return *this;
 }
-Option Option::in_bytes() { return option_->transform(CLI::AsSizeValue(true)), *this; }
+Option Option::in_bytes() {
+  option_->type_name("SIZE");
+  option_->transform([](const std::string& text) {
+    const std::optional<double> bytes = parse_size(text);
+    if (!bytes || *bytes != std::floor(*bytes) || *bytes >= 0x1p53)
+      throw CLI::ValidationError(
+          "", "the value is \"" + text + "\"; expected a size, " + std::string(size_forms));
+    return std::to_string(static_cast<std::uint64_t>(*bytes));
+  });
+  return *this;
+}
 Option Option::needs(Option other) { return option_->needs(other.option_), *this; }
 Option Option::needs(const std::string& other) { return option_->needs(other), *this; }
 Option Option::excludes(Option other) { return option_->excludes(other.option_), *this; }

@@ -29,7 +29,7 @@ class Option {
   Option between(std::integral auto least, std::integral auto most) {
     return between_integers(static_cast<std::int64_t>(least), static_cast<std::int64_t>(most));
   }
-  Option in_bytes();  // accepts suffixes, such as 150GB or 64GiB
+  Option in_bytes();  // a size with a unit (runtime/config/units.h), such as 150GB or 64Gi
   Option needs(Option other);
   Option needs(const std::string& other);
   Option excludes(Option other);

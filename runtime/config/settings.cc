@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/base/check.h"
+#include "runtime/config/units.h"
 
 namespace troupe {
 namespace {
@@ -59,14 +60,6 @@ constexpr Setting settings[] = {
 #include "runtime/config/settings_table.h"
 };
 
-struct Unit {
-  std::string_view name;
-  double factor;
-};
-constexpr Unit size_units[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
-                               {"TiB", 0x1p40}, {"B", 1},        {"", 1}};
-constexpr Unit duration_units[] = {{"us", 1}, {"ms", 1e3}, {"s", 1e6}, {"min", 60e6}, {"h", 3600e6}};
-
 template <class Number>
 std::optional<double> parse_number(std::string_view text) {
   Number value = 0;
@@ -75,20 +68,10 @@ std::optional<double> parse_number(std::string_view text) {
   return static_cast<double>(value);
 }
 
-std::optional<double> parse_with_unit(std::string_view text, std::span<const Unit> units) {
-  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
-  std::string_view unit = text.substr(digits);
-  if (unit.starts_with(' ')) unit.remove_prefix(1);
-  const auto number = parse_number<double>(text.substr(0, digits));
-  const auto found = std::ranges::find(units, unit, &Unit::name);
-  if (!number || found == units.end()) return std::nullopt;
-  return *number * found->factor;
-}
-
 // Bounds and values of every kind of number fit a double exactly: all are below 2^53.
 std::optional<double> parse_amount(SettingKind kind, std::string_view text) {
-  if (kind == size) return parse_with_unit(text, size_units);
-  if (kind == duration) return parse_with_unit(text, duration_units);
+  if (kind == size) return parse_size(text);
+  if (kind == duration) return parse_duration_us(text);
   return kind == real || kind == share ? parse_number<double>(text) : parse_number<std::int64_t>(text);
 }
 
@@ -175,9 +158,9 @@ std::string expected_of(const Setting& setting) {
         range += " | " + std::string(*word);
       return range;
     case size:
-      return range + " (B, KiB, MiB, GiB, TiB)";
+      return range + " (" + std::string(size_forms) + ")";
     case duration:
-      return range + " (us, ms, s, min, h)";
+      return range + " (" + std::string(duration_forms) + ")";
     case integer:
       return range + (setting.unit.empty() ? "" : " " + std::string(setting.unit));
     case real:

@@ -47,14 +47,17 @@ TEST_CASE("settings: sizes and durations are parsed with their units") {
   CHECK(parsed<std::int64_t>("pool.memory", "16TiB") == std::int64_t{1} << 44);
   CHECK(parsed<std::int64_t>("pool.memory", "2097152") == 2 << 20);
   CHECK(parsed<std::int64_t>("pool.memory", "2097152B") == 2 << 20);
+  CHECK(parsed<std::int64_t>("pool.memory", "2Gi") == std::int64_t{2} << 30);
+  CHECK(parsed<std::int64_t>("pool.memory", "2GB") == 2'000'000'000);
   CHECK(parsed<std::int64_t>("router.deadline", "1500us") == 1500);
+  CHECK(parsed<std::int64_t>("router.deadline", "1m") == 60'000'000);
   CHECK(parsed<std::int64_t>("router.deadline", "1.5s") == 1'500'000);
   for (const char* text :
-       {"", "MiB", "1MB", "1 mib", "-1MiB", "1MiB2", "1.2.3MiB", "nan", "inf", "0x10MiB", "1048576.5"}) {
+       {"", "MiB", "1MB", "1 kib", "-1MiB", "1MiB2", "1.2.3MiB", "nan", "inf", "0x10MiB", "1048576.5"}) {
     CAPTURE(text);
     CHECK(!takes("pool.memory", text));
   }
-  for (const char* text : {"5", "0s", "1m", "-5s", "11min", "1.0000001ms"}) {
+  for (const char* text : {"5", "0s", "1M", "-5s", "11min", "1.0000001ms"}) {
     CAPTURE(text);
     CHECK(!takes("router.deadline", text));
   }

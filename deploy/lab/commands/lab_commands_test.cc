@@ -48,6 +48,10 @@ TEST_SUITE("lab commands") {
         run({"plan", "--memory", "1GB", "--items", "10", "--zipf", "1", "--user-tokens", "0.5"});
     CHECK(ran.status != 0);
     CHECK(ran.err.find("not in range 1") != std::string::npos);
+    const CommandRun sized = run({"plan", "--memory", "1Gx", "--items", "10", "--zipf", "1"});
+    CHECK(sized.status == 2);
+    CHECK(sized.err.find("the value is \"1Gx\"; expected a size, such as 512MiB, 16Gi or 16GB") !=
+          std::string::npos);
   }
 
   TEST_CASE(
