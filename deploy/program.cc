@@ -26,9 +26,35 @@ Program troupe_program() {
       .about =
           "Troupe serves generative recommenders: it ranks and generates items for users, and reuses keys "
           "and values that it computed before. The program troupe-lab measures, simulates and plans.",
-      .commands = {add_serve, add_node, add_members, add_certs, add_keys, add_rank, add_explain, add_generate,
-                   add_replay, add_status, add_import, add_verify, add_check, add_backup, add_restore,
-                   add_prototypes, add_trace_capture, add_logits, add_config},
+      .groups = {{"Serve", {add_serve, add_node, add_config}},
+                 {"Data", {add_import, add_check, add_backup, add_restore, add_prototypes}},
+                 {"Ask a server", {add_rank, add_explain, add_generate}},
+                 {"Operate", {add_status, add_members, add_certs, add_keys, add_replay, add_trace_capture}},
+                 {"Measure", {add_verify, add_logits}}},
+      .examples = {"troupe serve --model deploy/demo/model --data-dir data --set pool.memory=4GiB",
+                   "troupe node --config cluster.yaml --name worker-1",
+                   "troupe config",
+                   "troupe import --model deploy/demo/model --data deploy/demo/world --data-dir data",
+                   "troupe check data",
+                   "troupe backup data /backup/monday",
+                   "troupe restore /backup/monday data",
+                   "troupe prototypes --model model --data world --out prototypes.bin",
+                   "troupe rank --user ana --candidates camp-0001,camp-0002",
+                   "troupe explain --user ana --candidates camp-0001,camp-0002",
+                   "troupe generate --user ana --top 10",
+                   "troupe status --server 127.0.0.1:8080",
+                   "troupe leave --config cluster.yaml --name worker-3",
+                   "troupe members --config cluster.yaml",
+                   "troupe certs certificates --config cluster.yaml",
+                   "troupe keys add keys.txt --tenant shop",
+                   "troupe keys list keys.txt",
+                   "troupe keys revoke keys.txt 0123456789abcdef",
+                   "troupe replay 4bf92f3577b34da6a3ce929d0e0e4736",
+                   "troupe trace capture --data-dir data --out trace.jsonl --seconds 60",
+                   "troupe verify --model deploy/demo/model --data deploy/demo/world",
+                   "troupe logits --model deploy/demo/model --tokens 1,2,3",
+                   "troupe manual /usr/local/share/man",
+                   "troupe completion"},
       // lab_commands_test.cc compares this list with the commands of troupe-lab.
       .elsewhere = {
           .program = "troupe-lab",
@@ -37,8 +63,13 @@ Program troupe_program() {
 }
 
 void declare_commands(CommandLine& line, const Program& program) {
-  for (const auto add : program.commands) add(line.program());
+  for (const CommandGroup& group : program.groups) {
+    for (const auto add : group.commands) add(line.program());
+    line.end_group(group.title);
+  }
   add_manual(line.program(), program.name, [&line] { return line.describe(); });
+  line.end_group("Documentation");
+  for (const std::string& example : program.examples) line.add_example(example);
 }
 
 namespace {

@@ -8,9 +8,16 @@
 
 namespace troupe::deploy {
 
-struct Program {
-  std::string name, about;                      // about: the text above the options in --help
+// Commands that the help lists under one title.
+struct CommandGroup {
+  std::string title;
   std::vector<void (*)(Command app)> commands;  // each declares one command, or a few that belong together
+};
+
+struct Program {
+  std::string name, about;  // about: the text above the options in --help
+  std::vector<CommandGroup> groups;
+  std::vector<std::string> examples;  // one command line for each command
   CommandsElsewhere elsewhere;
 };
 

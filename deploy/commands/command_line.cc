@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 #include <utility>
 
 #include "runtime/config/units.h"
@@ -15,6 +16,9 @@
 namespace troupe::deploy {
 
 namespace {
+
+constexpr std::string_view example_head = "Example:\n  ";
+constexpr const char* ungrouped = "Subcommands";  // CLI11's title of commands without a group
 
 // Edit distance: letters to change, insert or remove.
 std::size_t distance(std::string_view from, std::string_view to) {
@@ -38,28 +42,74 @@ std::string command_elsewhere(const std::string& name, const std::string& comman
          elsewhere.program + " " + command + "`";
 }
 
+// Returns the nearest of some names, if it is near enough for a slip of the pen; "" = none is.
+std::string nearest_of(const std::vector<std::string>& names, const std::string& word) {
+  std::string nearest;
+  for (const std::string& name : names) {
+    const std::size_t far = distance(word, name);
+    if (far <= 2 && (nearest.empty() || far < distance(word, nearest))) nearest = name;
+  }
+  return nearest;
+}
+
+// Returns the command that the words named, and its path: "troupe keys add".
+std::pair<const CLI::App*, std::string> named_command(const CLI::App& app) {
+  const CLI::App* at = &app;
+  std::string path = app.get_name();
+  // A word after an unknown one may be a command, too.
+  for (; at->remaining().empty() && !at->get_subcommands().empty(); path += " " + at->get_name())
+    at = at->get_subcommands().front();
+  return {at, path};
+}
+
+std::string commands_of(const CLI::App& app) {
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands(nullptr))
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  return known;
+}
+
 // Returns an error text for an unknown command; "" if the error is another one.
 std::string unknown_command(const CLI::App& app, const CommandsElsewhere& elsewhere) {
-  const CLI::App* at = &app;
-  std::string above;  // the words before the unknown one
-  // A word after the unknown one may be a command, too.
-  for (; at->remaining().empty() && !at->get_subcommands().empty(); above += at->get_name() + " ")
-    at = at->get_subcommands().front();
+  const auto [at, path] = named_command(app);
   const std::vector<std::string> left = at->remaining();
   const std::vector<const CLI::App*> commands = at->get_subcommands(nullptr);
   if (commands.empty() || left.empty() || left.front().starts_with('-')) return "";
   const std::string& word = left.front();
+  const std::string above = path == app.get_name() ? "" : path.substr(app.get_name().size() + 1) + " ";
   if (std::string there = command_elsewhere(app.get_name(), above + word, elsewhere); !there.empty())
     return there;
-  std::string known, nearest;
-  for (const CLI::App* command : commands) {
-    const std::string& name = command->get_name();
-    known += (known.empty() ? "" : ", ") + name;
-    const bool is_near = distance(word, name) <= 2;
-    if (is_near && (nearest.empty() || distance(word, name) < distance(word, nearest))) nearest = name;
-  }
-  return app.get_name() + ": there is no command \"" + word + "\"; expected one of " + known +
+  std::vector<std::string> names;
+  for (const CLI::App* command : commands) names.push_back(command->get_name());
+  const std::string nearest = nearest_of(names, word);
+  return app.get_name() + ": there is no command \"" + word + "\"; expected one of " + commands_of(*at) +
          (nearest.empty() ? "" : ". Did you mean " + nearest + "?");
+}
+
+// Returns what is wrong with the first word that the command does not take; "" if it takes all.
+std::string unknown_word(const CLI::App& command) {
+  const std::vector<std::string> left = command.remaining();
+  if (left.empty()) return "";
+  const std::string word = left.front().substr(0, left.front().find('='));
+  if (!word.starts_with('-') || word.size() < 2) return "\"" + left.front() + "\" was not expected";
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  const std::string nearest = nearest_of(names, word);
+  return "there is no option " + word + (nearest.empty() ? "" : "; did you mean " + nearest + "?");
+}
+
+// Returns an error of the command line: which command, what is wrong, and where its options are.
+std::string usage_error(const CLI::App& app, const std::string& what) {
+  const auto [at, path] = named_command(app);
+  std::string text = unknown_word(*at);
+  if (text.empty() && !at->get_subcommands(nullptr).empty() && at->get_subcommands().empty())
+    text = "no command is named; expected one of " + commands_of(*at);
+  if (text.empty()) text = what;
+  return path + ": " + text + "\nRun `" + path + " --help` for its " +
+         (at->get_subcommands(nullptr).empty() ? "options" : "commands") + ".";
 }
 
 // Parses CLI11's type text "TEXT:{a,b}" into kind of value and permitted words.
@@ -86,6 +136,8 @@ OptionHelp help_of(const CLI::Option& option) {
 
 CommandHelp help_of(const CLI::App& app) {
   CommandHelp help{app.get_name(), app.get_description(), {}, {}};
+  if (const std::string footer = app.get_footer(); footer.starts_with(example_head))
+    help.example = footer.substr(example_head.size());
   for (const CLI::Option* option : app.get_options()) help.options.push_back(help_of(*option));
   for (const CLI::App* command : app.get_subcommands(nullptr)) help.commands.push_back(help_of(*command));
   return help;
@@ -122,15 +174,15 @@ Option Option::between_integers(std::int64_t least, std::int64_t most) {
   return *this;
 }
 Option Option::in_bytes() {
-  option_->type_name("SIZE");
-  option_->transform([](const std::string& text) {
+  const auto to_bytes = [](std::string& text) -> std::string {
     const std::optional<double> bytes = parse_size(text);
     if (!bytes || *bytes != std::floor(*bytes) || *bytes >= 0x1p53)
-      throw CLI::ValidationError(
-          "", "the value is \"" + text + "\"; expected a size, " + std::string(size_forms));
-    return std::to_string(static_cast<std::uint64_t>(*bytes));
-  });
-  return *this;
+      return "the value is \"" + text + "\"; expected a size, " + std::string(size_forms);
+    text = std::to_string(static_cast<std::uint64_t>(*bytes));
+    return "";
+  };
+  option_->type_name("SIZE");
+  return option_->transform(CLI::Validator(to_bytes, "")), *this;
 }
 Option Option::needs(Option other) { return option_->needs(other.option_), *this; }
 Option Option::needs(const std::string& other) { return option_->needs(other), *this; }
@@ -165,16 +217,35 @@ CommandHelp CommandLine::describe() const { return help_of(*app_); }
 
 Command CommandLine::program() { return {app_.get(), &chosen_}; }
 
+void CommandLine::end_group(const std::string& title) {
+  for (CLI::App* command : app_->get_subcommands(nullptr))
+    if (command->get_group() == ungrouped) command->group(title);
+}
+
+void CommandLine::add_example(const std::string& line) {
+  CLI::App* at = app_.get();
+  std::istringstream words(line);
+  std::string word;
+  for (words >> word; words >> word;) {
+    const auto below =
+        at->get_subcommands([&](const CLI::App* command) { return command->check_name(word); });
+    if (below.empty()) break;
+    at = below.front();
+  }
+  at->footer(std::string(example_head) + line);
+}
+
 std::optional<int> CommandLine::parse(int argc, char** argv, Action& chosen) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (const std::string word = unknown_command(*app_, elsewhere_);
-        error.get_exit_code() != 0 && !word.empty()) {
+    if (const std::string word = unknown_command(*app_, elsewhere_); !word.empty()) {
       std::cerr << word << "\n";
       return 2;
     }
-    return app_->exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app_->exit(error);
+    std::cerr << usage_error(*app_, error.what()) << "\n";
+    return 2;
   }
   chosen = chosen_;
   return std::nullopt;

@@ -53,6 +53,7 @@ struct CommandHelp {
   std::string name, help;
   std::vector<OptionHelp> options;
   std::vector<CommandHelp> commands;
+  std::string example = {};  // a command line that works as it stands, up to names; "" = none
 };
 
 using Action = std::function<int()>;  // returns the exit status
@@ -90,6 +91,10 @@ class CommandLine {
               CommandsElsewhere elsewhere = {});
   ~CommandLine();
   Command program();
+  // Lists the commands that were added since the last call under this title in the program's help.
+  void end_group(const std::string& title);
+  // Shows a command line in the help of its command, the one that its words name.
+  void add_example(const std::string& line);
   // Parses the command line. Returns the exit status if nothing is to run: an error was printed, or
   // help was requested. Otherwise sets `chosen`.
   std::optional<int> parse(int argc, char** argv, Action& chosen);

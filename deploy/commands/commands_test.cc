@@ -314,6 +314,56 @@ TEST_SUITE("commands") {
     CHECK(std::get<0>(parsed({"--watch", "0"})) == 2);
   }
 
+  TEST_CASE("commands: every command has an example in its help, which the program takes") {
+    CHECK(commands_without_example(troupe_program()).empty());
+    const std::vector<std::string> refused = examples_refused(troupe_program());
+    for (const std::string& error : refused) CHECK_MESSAGE(false, error);
+    const std::string help = run({"import", "--help"}).out;
+    CHECK(help.find("\nExample:\n  troupe import --model ") != std::string::npos);
+  }
+
+  TEST_CASE("commands: help lists all commands in groups") {
+    const std::string help = run({"--help"}).out;
+    std::size_t last = 0;
+    for (const char* title : {"\nServe:\n", "\nData:\n", "\nAsk a server:\n", "\nOperate:\n", "\nMeasure:\n",
+                              "\nDocumentation:\n"}) {
+      const std::size_t at = help.find(title);
+      CHECK_MESSAGE((at != std::string::npos && at > last), title);
+      last = at;
+    }
+    CHECK(help.find("Subcommands:") == std::string::npos);
+  }
+
+  TEST_CASE("commands: an error names its command, the first unknown word, and the nearest option") {
+    const auto error_of = [](std::vector<std::string> words) {
+      const CommandRun ran = run(std::move(words));
+      CHECK(ran.status == 2);
+      return ran.err;
+    };
+    const std::string end = "Run `troupe import --help` for its options.\n";
+    CHECK(error_of({"import", "--modle", "x"}) ==
+          "troupe import: there is no option --modle; did you mean --model?\n" + end);
+    CHECK(error_of({"import", "--modle=x"}) ==
+          "troupe import: there is no option --modle; did you mean --model?\n" + end);
+    CHECK(error_of({"import", "--somewhere", "x", "--modle", "y"}) ==
+          "troupe import: there is no option --somewhere\n" + end);
+    CHECK(error_of({"import", "stray", "--modle"}) == "troupe import: \"stray\" was not expected\n" + end);
+    CHECK(error_of({"keys", "add"}) ==
+          "troupe keys add: file is required\nRun `troupe keys add --help` for its options.\n");
+    CHECK(error_of({"keys"}) ==
+          "troupe keys: no command is named; expected one of add, list, revoke\n"
+          "Run `troupe keys --help` for its commands.\n");
+    CHECK(error_of({"serve", "--port", "many"}).starts_with("troupe serve: "));
+  }
+
+  TEST_CASE("commands: help of a command that another program has, or none, is not the program's help") {
+    const auto run_help = [](const char* command) { return run({command, "--help"}); };
+    CHECK(run_help("bench").err == "troupe: `troupe bench` is now `troupe-lab bench`\n");
+    CHECK(run_help("bench").status == 2);
+    CHECK(run_help("imprt").err.ends_with("Did you mean import?\n"));
+    CHECK(run_help("import").status == 0);
+  }
+
   TEST_CASE("commands: a command of troupe-lab is refused with its present name") {
     const auto error_of = [](std::vector<std::string> words) { return run(std::move(words)).err; };
     CHECK(error_of({"sim", "--seeds", "1..2"}) == "troupe: `troupe sim` is now `troupe-lab sim`\n");

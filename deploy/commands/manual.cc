@@ -60,6 +60,7 @@ void append_page(std::vector<ManualPage>& pages, const CommandHelp& command, con
     out += ".TP\n\\fB" + roff(below.name) + "\\fR\n" + roff(below.help) + "\n";
   if (!command.options.empty()) out += ".SH OPTIONS\n";
   for (const OptionHelp& option : command.options) append_option(out, option);
+  if (!command.example.empty()) out += ".SH EXAMPLES\n" + roff(command.example) + "\n";
   out += ".SH SEE ALSO\n";
   if (const std::size_t space = path.find(' '); space != path.npos)
     out += ".BR " + roff(path.substr(0, space)) + " (1),\n";

@@ -16,7 +16,8 @@ CommandHelp small_program() {
                     {{"convert",
                       "Of a data set",
                       {{{"--kind"}, "WORD", ".dotted - help\\", "a", true, false, {"a", "b"}}},
-                      {}}}};
+                      {},
+                      "troupe trace convert --kind a"}}};
   return {"troupe", "A program", {{{"-h", "--help"}, "", "Says this", "", false, true, {}}}, {trace}};
 }
 
@@ -37,6 +38,7 @@ TEST_CASE("manual: each command has a page with its options, and no text becomes
   CHECK(has(page(pages, "troupe.1"), "\\fBtrace\\fR\nMake, capture and measure request traces"));
   CHECK(has(page(pages, "troupe-trace-convert.1"),
             "\\fB\\-\\-kind\\fR \\fIWORD\\fR\n\\&.dotted \\- help\\e [a] Must be given."));
+  CHECK(has(page(pages, "troupe-trace-convert.1"), ".SH EXAMPLES\ntroupe trace convert \\-\\-kind a\n"));
   CHECK(has(page(pages, "troupe-trace-convert.1"), ".SH NAME\ntroupe\\-trace\\-convert \\- Of a data set"));
 }
 

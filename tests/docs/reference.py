@@ -86,9 +86,15 @@ def settings(troupe):
 
 
 def subcommands(text):
-    """Returns the names below "Subcommands:" of a help text."""
-    _, found, below = text.partition("\nSubcommands:\n")
-    return re.findall(r"^  ([a-z][\w-]*)(?= {2,}|$)", below, re.M) if found else []
+    """Returns the names of the commands in a help text: all sections but the arguments have commands."""
+    others = ("Positionals", "Options", "Example")
+    sections = re.findall(r"^([A-Z][\w ]*):\n((?:  .*\n?)*)", text, re.M)
+    return [
+        name
+        for title, lines in sections
+        if title not in others
+        for name in re.findall(r"^  ([a-z][\w-]*)(?= {2,}|$)", lines, re.M)
+    ]
 
 
 def commands(troupe):

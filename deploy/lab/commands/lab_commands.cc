@@ -33,7 +33,21 @@ Program lab_program() {
       .about =
           "Measures, simulates and plans Troupe: benchmarks, simulated clusters, placements and capacity, "
           "request traces, models for benchmarks, and training. The program troupe serves.",
-      .commands = {add_bench, add_sim, add_plan, add_trace_making, add_train},
+      .groups = {{"Measure", {add_bench}},
+                 {"Simulate and plan", {add_sim, add_plan}},
+                 {"Data", {add_trace_making, add_train}}},
+      .examples = {"troupe-lab bench engine --shape small --threads 2",
+                   "troupe-lab bench prefill --shape small --threads 2",
+                   "troupe-lab bench suffix --shape small --threads 2", "troupe-lab bench rank",
+                   "troupe-lab bench accuracy --model model --data world", "troupe-lab bench generate",
+                   "troupe-lab bench plans --model model --data world", "troupe-lab bench calibrate",
+                   "troupe-lab bench serve --url http://127.0.0.1:8080 --trace trace.jsonl",
+                   "troupe-lab bench make-model --shape tiny --out model", "troupe-lab sim --seeds 1..20",
+                   "troupe-lab plan --data world --memory 64GiB --nodes 4",
+                   "troupe-lab trace convert --data world --out trace.jsonl",
+                   "troupe-lab trace generate --out trace.jsonl --requests 1000 --users 100 --items 500",
+                   "troupe-lab trace stats trace.jsonl", "troupe-lab train --out split.txt",
+                   "troupe-lab manual /usr/local/share/man", "troupe-lab completion"},
       .elsewhere = {.program = "troupe", .commands = troupe_commands()}};
 }
 

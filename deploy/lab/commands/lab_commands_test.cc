@@ -216,6 +216,12 @@ TEST_SUITE("lab commands") {
         std::invalid_argument);
   }
 
+  TEST_CASE("commands: every command has an example in its help, which the program takes") {
+    CHECK(commands_without_example(lab_program()).empty());
+    const std::vector<std::string> refused = examples_refused(lab_program());
+    for (const std::string& error : refused) CHECK_MESSAGE(false, error);
+  }
+
   TEST_CASE("commands: troupe knows the commands of troupe-lab, and no command is in both programs") {
     const auto commands_of = [](const Program& program) {
       CommandLine line(program.name, "", "");
