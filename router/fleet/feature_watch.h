@@ -46,7 +46,9 @@ class FeatureWatch {
     if (const auto* refusal = std::get_if<Refusal>(&result)) return {refusal->code, refusal->what};
     const auto* list = std::get_if<ItemList>(&result);
     if (list && list->items.empty() && list->last && config_.needs_items)
-      return {"no_items", "the catalog has no items"};
+      return {"no_items",
+              "the catalog has no items; expected some (troupe import, or PUT /v1/items/{id}), or "
+              "router.needs_items: false if only texts or tokens are ranked and scored"};
     return {};
   }
   // Logs each change of the error code once, even if the text varies.

@@ -321,7 +321,7 @@ TROUPE_SETTING(router, frequency_window, duration, "300s", "1s..24h", "",
                "Sliding window over which accesses of a user or item are counted.")
 TROUPE_SETTING(router, needs_items, boolean, "true", "", "",
                "Whether a router whose catalog has no items reports not-ready. Use false for a router that "
-               "only serves scores.")
+               "only serves scores, or rankings of texts.")
 
 TROUPE_SETTING(router, pull_share, real, "0.25", "0..1", "",
                "Time to pull a block from another node, as a share of the time to compute it, until it has "
