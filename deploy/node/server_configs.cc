@@ -125,6 +125,26 @@ std::shared_ptr<const server::ApiKeys> http_keys(const HttpSettings& settings) {
   }
 }
 
+std::vector<std::string> model_names(std::string_view list) {
+  constexpr std::size_t bytes_max = 256;
+  std::vector<std::string> names;
+  for (std::size_t at = 0; !list.empty() && at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    std::string_view name = list.substr(at, end - at);
+    name.remove_prefix(std::min(name.find_first_not_of(' '), name.size()));
+    name = name.substr(0, name.find_last_not_of(' ') + 1);
+    const bool is_plain =
+        std::ranges::all_of(name, [](unsigned char c) { return c > ' ' && c != '"' && c < 0x7f; });
+    if (name.empty() || name.size() > bytes_max || !is_plain || std::ranges::count(names, name) > 0)
+      throw ConfigError("model.name has \"" + std::string(name.substr(0, 100)) +
+                        "\"; expected different names of at most 256 characters without blanks, separated by "
+                        "commas, such as Qwen/Qwen3-Reranker-0.6B");
+    names.emplace_back(name);
+    at = end + 1;
+  }
+  return names;
+}
+
 server::HttpServerConfig http_config(const Config& config, const NodeRoles& place, const LocalNode& box,
                                      std::function<std::string()> obstacle) {
   server::HttpServerConfig http_server;
@@ -159,6 +179,7 @@ server::HttpServerConfig http_config(const Config& config, const NodeRoles& plac
     std::tie(http_server.rpc_address, http_server.rpc_port) =
         listening_address("grpc.listen", config.grpc.listen);
   http_server.rpc_hosts = served_hosts(config.http, http_server.rpc_address);
+  http_server.model_names = model_names(config.model.name);
   http_server.version = version();
   http_server.last_id = box.incarnation();
   http_server.access_log = server::access_log(word_of(config.http.access_log));

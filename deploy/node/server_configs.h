@@ -4,6 +4,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "deploy/node/local_node.h"
 #include "server/auth/api_keys.h"
@@ -15,6 +17,9 @@ namespace troupe::deploy {
 server::ServerCertificate http_certificate(const HttpSettings& settings);  // empty: plain HTTP
 // Returns null without keys, and if they are in a Redis.
 std::shared_ptr<const server::ApiKeys> http_keys(const HttpSettings& settings);
+
+// Splits the names of model.name. Throws ConfigError.
+std::vector<std::string> model_names(std::string_view list);
 
 // `obstacle` says why the node cannot serve yet; "" = it can.
 server::HttpServerConfig http_config(const Config& config, const NodeRoles& roles, const LocalNode& node,

@@ -142,6 +142,8 @@ class FileReader {
     if (!config_.model.directory.empty())
       fail(list.Mark(),
            "there is model.directory and a list of models; expected each model's directory in the list");
+    if (!config_.model.name.empty())
+      fail(list.Mark(), "there is model.name and a list of models; expected each model's name in the list");
     std::vector<NamedModel> models;
     for (const auto& entry : list) models.push_back(read_model(entry));
     check_consistency(models, list);
@@ -193,7 +195,7 @@ class FileReader {
              "a model's settings may be of sections model, router, inference and features; expected "
              "all others outside the list, for all models together");
     if (const YAML::Node model = settings["model"]; model && model.IsMap())
-      for (const char* key : {"directory", "prompt"})
+      for (const char* key : {"directory", "prompt", "name"})
         if (model[key])
           fail(model[key].Mark(),
                std::string(key) + " is in a model's settings; expected it beside the model's name");
@@ -333,7 +335,7 @@ SingleNodeFile read_single_node(const std::string& text, const std::string& path
 SingleNodeFile load_single_node(const std::string& path) { return read_single_node(contents(path), path); }
 
 void override_for_all_models(SingleNodeFile& box, std::string_view setting, std::string_view value) {
-  const bool of_each = setting == "model.directory" || setting == "model.prompt";
+  const bool of_each = setting == "model.directory" || setting == "model.prompt" || setting == "model.name";
   if (of_each && !box.models.empty())
     throw ConfigError(std::string(setting) + " differs between models; expected it in the list of models");
   box.config.set(setting, value);

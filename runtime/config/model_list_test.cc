@@ -88,6 +88,7 @@ TEST_CASE("model list: an invalid list is refused at the wrong line") {
   CHECK(fails("models: {a: /a}", "box.yaml:1: ", "models is not a list"));
   CHECK(fails("models: []", "box.yaml:1: ", "models is not a list"));
   CHECK(fails("model: {directory: /m}\n" + list, "box.yaml:", "model.directory and a list of models"));
+  CHECK(fails("model: {name: a/b}\n" + list, "box.yaml:", "model.name and a list of models"));
   CHECK(fails("node: {data_dir: /da}\n" + list, "box.yaml:3: ", "a folder of its own"));
 }
 

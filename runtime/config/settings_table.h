@@ -51,6 +51,10 @@ TROUPE_SECTION_END
 TROUPE_SECTION(ModelSettings, model)
 TROUPE_SETTING(model, directory, text, "", "", "",
                "Hugging Face model directory with config.json and safetensors. Must be set to serve.")
+TROUPE_SETTING(model, name, text, "", "", "",
+               "Names by which clients may ask for the model beside its version, separated by commas, such "
+               "as Qwen/Qwen3-Reranker-0.6B. Answers show the first. Empty: none. In a list of models, each "
+               "entry has its own name.")
 TROUPE_SETTING(model, prompt, text, "", "", "", "Prompt file. Empty: the one in the model directory.")
 TROUPE_SETTING(model, prototypes, text, "", "", "",
                "File of prototypes that stand in for history tokens (troupe prototypes), made for this "
@@ -432,9 +436,9 @@ TROUPE_SETTING(http, tenant_rate, real, "0", "0..1000000", "requests/s",
 TROUPE_SETTING(http, tenant_requests_max, integer, "0", "0..1000000", "requests",
                "Maximum number of unanswered requests of one tenant at this HTTP server, unless its key "
                "sets another. 0: no limit.")
-TROUPE_CHOICE(http, access_log, AccessLog, off,
-              "Requests that are logged (event request, level info): none, those answered with status 400 "
-              "or above, or all.",
+TROUPE_CHOICE(http, access_log, AccessLog, errors,
+              "Requests that are logged (event request, level info): none; those answered with status 400 "
+              "or above, at most 10 lines per second after a burst of 100; or all.",
               off, errors, all)
 TROUPE_SETTING(http, admin_routes, boolean, "false", "", "",
                "Serve /v1/models/reload and /v1/catalog/reload, and let every tenant put and delete items: "

@@ -102,14 +102,75 @@ TEST_SUITE("foreign formats") {
     CHECK(rerank_fault(R"({"query":"u","documents":["a","b","c","d"]})") ==
           "413 too_many_candidates documents");
     CHECK(rerank_fault(R"({"query":"u","documents":["a"],"top_n":0})") == "400 wrong_type top_n");
-    CHECK(rerank_fault(R"({"query":"u","documents":["a"],"max_tokens_per_doc":512})") ==
-          "400 unsupported_value max_tokens_per_doc");
+    CHECK(rerank_fault(R"({"query":"u","documents":["a"],"max_tokens_per_doc":-1})") ==
+          "400 wrong_type max_tokens_per_doc");
+    CHECK(rerank_fault(R"({"query":"u","documents":["a"],"max_chunks_per_doc":10})") ==
+          "400 unsupported_value max_chunks_per_doc");
+    CHECK(rerank_fault(R"({"query":"u","documents":["a"],"rank_fields":["title"]})") ==
+          "400 unsupported_value rank_fields");
     CHECK(rerank_fault(R"({"query":"u","documents":["a"],"docs":[]})") == "400 unknown_field docs");
     CHECK(rerank_fault(R"({"query":"u","documents":["a"],"unknown":"drop"})") == "400 bad_unknown unknown");
     CHECK(rerank_fault(R"({"query":"u","documents":["a"],"unknown":"skip"})") == "");
     CHECK(rerank_fault(R"({"query":"u","query":"v","documents":["a"]})") == "400 malformed_json query");
     CHECK(rerank_fault("{\"query\":\"u\",\"documents\":[" + std::string(400, '['))
               .starts_with("413 too_many_values"));
+  }
+
+  TEST_CASE("rerank: what Cohere's clients of both versions can send is taken") {
+    CHECK(rerank_fault(R"({"query":"u","documents":["a"],"model":"m","top_n":null,"rank_fields":null,
+                           "return_documents":null,"max_chunks_per_doc":null})") == "");
+    CHECK(rerank_fault(R"({"query":"u","documents":[{"text":"a"},{"id":"b"}],"rank_fields":["text"]})") ==
+          "");
+    CHECK(rerank_of(R"({"query":"u","documents":["a"],"max_tokens_per_doc":4096})").document_tokens_max ==
+          4096);
+    CHECK(rerank_fault(R"({"query":"u","documents":["a",{"title":"x","text":"y"}]})") ==
+          "400 wrong_type documents[1]");
+  }
+
+  TEST_CASE("rerank: a body with texts has TEI's form, and its answer is a list") {
+    const Rerank asked = rerank_of(R"({"query":"ana","texts":["a","b"],"raw_scores":false,"return_text":true,
+                                       "truncate":true,"truncation_direction":"Right"})");
+    CHECK(asked.documents == std::vector<std::string>{"a", "b"});
+    CHECK(nlohmann::json::parse(rerank_body(asked, ranked, "m")) ==
+          nlohmann::json::parse(
+              R"([{"index":1,"score":0.7,"text":"Bee"},{"index":0,"score":0.3,"text":"Ay"}])"));
+    CHECK(nlohmann::json::parse(rerank_body(rerank_of(R"({"query":"ana","texts":["b"]})"),
+                                            RankReply{.items = {{"b", "Bee", 2, 1}}}, "")) ==
+          nlohmann::json::parse(R"([{"index":0,"score":1.0}])"));
+    CHECK(rerank_fault(R"({"query":"u","texts":["a"],"raw_scores":true})") ==
+          "400 unsupported_value raw_scores");
+    CHECK(rerank_fault(R"({"query":"u","texts":["a",7]})") == "400 wrong_type texts[1]");
+    CHECK(rerank_fault(R"({"query":"u","texts":["a"],"top_n":1})") == "400 unknown_field top_n");
+    CHECK(rerank_fault(R"({"query":"u","texts":["a"],"documents":["a"]})") == "400 unknown_field texts");
+    CHECK(rerank_fault(R"({"texts":["a"]})") == "400 missing_field query");
+  }
+
+  TEST_CASE("inference protocol: data of the binary extension is refused by name") {
+    const std::string user = R"({"name":"user","shape":[1],"datatype":"BYTES")";
+    CHECK(infer_fault("{\"inputs\":[" + user + R"(,"parameters":{"binary_data_size":7}}]})") ==
+          "400 unsupported_value inputs[0].parameters.binary_data_size");
+    CHECK(infer_fault("{\"inputs\":[" + user + R"(,"parameters":{"binary_data_size":7}}]})" +
+                      std::string("\x03\x00\x00\x00"
+                                  "ana",
+                                  7)) == "400 unsupported_value parameters.binary_data_size");
+    const std::string data = R"(,"data":["ana"]})";
+    CHECK(infer_fault("{\"inputs\":[" + user + data + R"(],"parameters":{"binary_data_output":true}})") ==
+          "400 unsupported_value parameters.binary_data_output");
+    CHECK(infer_fault("{\"inputs\":[" + user + data +
+                      R"(],"outputs":[{"name":"items","parameters":{"binary_data":true}}]})") ==
+          "400 unsupported_value outputs[0].parameters.binary_data");
+    CHECK(infer_fault("{\"inputs\":[" + user + R"(,"parameters":{"content_type":"str"},"data":["ana"]}]})") ==
+          "400 unknown_field inputs[0].parameters.content_type");
+  }
+
+  TEST_CASE("inference protocol: parameters that its clients can send are taken") {
+    const InferRequest asked = infer_of(
+        R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","parameters":{},"data":["ana"]},
+                      {"name":"candidates","shape":[1],"datatype":"BYTES","data":["a"]}],
+            "outputs":[{"name":"scores","parameters":{"binary_data":false}}],
+            "parameters":{"binary_data_output":false,"priority":0,"timeout":2000000}})");
+    CHECK(std::get<RankRequest>(asked.request).budget_us == 2'000'000);
+    CHECK(asked.candidates == "inputs[1].data");
   }
 
   TEST_CASE("inference protocol: a ranking's scores come in candidate order, or best first with top_k") {

@@ -26,6 +26,25 @@ void flatten(const JsonTree& data, const std::string& where, std::vector<JsonTre
   for (const JsonTree& element : data) flatten(element, where, out);
 }
 
+constexpr std::string_view binary_help =
+    "data as JSON: of tritonclient, set_data_from_numpy(…, binary_data=False) and "
+    "InferRequestedOutput(…, binary_data=False)";
+
+[[noreturn]] void refuse_binary(const std::string& where) {
+  tree_fault("unsupported_value", "the binary extension is not supported", where, std::string(binary_help));
+}
+
+// Parameters of a tensor: those of the binary extension may say that there is none.
+void take_tensor_parameters(const JsonTree& parameters, const std::string& where) {
+  if (!parameters.is_object())
+    tree_fault("wrong_type", where + " has the wrong type", where, "an object, or none");
+  for (const auto& [name, value] : parameters.items()) {
+    const std::string at = where + "." + name;
+    if (name == "binary_data_size" || (name == "binary_data" && value != false)) refuse_binary(at);
+    if (name != "binary_data") tree_fault("unknown_field", "the parameter is unknown", at, "none");
+  }
+}
+
 Tensor tensor_of(const JsonTree& value, const std::string& where) {
   if (!value.is_object())
     tree_fault("wrong_type", where + " has the wrong type", where, "a tensor: name, shape, datatype, data");
@@ -42,7 +61,9 @@ Tensor tensor_of(const JsonTree& value, const std::string& where) {
     else if (name == "shape" && member.is_array())
       for (const JsonTree& length : member)
         elements *= static_cast<std::uint64_t>(tree_number(length, at, 0, UINT16_MAX));
-    else if (name != "parameters")
+    else if (name == "parameters")
+      take_tensor_parameters(member, at);
+    else
       tree_fault(name == "shape" ? "wrong_type" : "unknown_field", at + " is unknown, or has the wrong type",
                  at, "name, shape, datatype, data");
   }
@@ -129,8 +150,15 @@ void take_parameters(const JsonTree& parameters, InferRequest& out) {
   for (const auto& [name, value] : parameters.items()) {
     auto* rank = std::get_if<RankRequest>(&out.request);
     const std::string where = "parameters." + name;
+    if (name == "binary_data_output" && value != false) refuse_binary(where);
+    if (name == "binary_data_output" || (name == "priority" && value == 0)) continue;
+    if (name == "timeout") {
+      std::visit([&](auto& m) { m.budget_us = tree_number(value, where, 0, INT64_MAX); }, out.request);
+      continue;
+    }
     if (!rank || (name != "policy" && name != "arrangement"))
-      tree_fault("unknown_field", "the parameter is unknown", where, "policy or arrangement, for a ranker");
+      tree_fault("unknown_field", "the parameter is unknown", where,
+                 "timeout, and for a ranker policy or arrangement");
     if (name == "policy") {
       rank->policy = tree_text(value, where);
     } else if (auto fault = read_word(tree_text(value, where), rank->arrangement)) {
@@ -154,19 +182,25 @@ InferRequest infer_of(const JsonTree& tree, std::uint32_t candidates_max, std::u
                  "each input once");
   }
   const bool ranks = std::ranges::find(inputs, "candidates", &Tensor::name) != inputs.end();
-  if (ranks)
+  if (ranks) {
     out.request = ranking_of(inputs, candidates_max, events_max);
-  else
+    out.candidates = std::ranges::find(inputs, "candidates", &Tensor::name)->where + ".data";
+  } else {
     out.request = generation_of(inputs);
+  }
   for (const auto& [name, value] : tree.items()) {
     if (name == "id")
       out.id = tree_text(value, name);
     else if (name == "parameters")
       take_parameters(value, out);
     else if (name == "outputs" && value.is_array())
-      for (const JsonTree& wanted : value)
+      for (const JsonTree& wanted : value) {
+        if (wanted.is_object() && wanted.contains("parameters"))
+          take_tensor_parameters(wanted.at("parameters"),
+                                 "outputs[" + std::to_string(out.outputs.size()) + "].parameters");
         out.outputs.push_back(
             tree_text(wanted.is_object() && wanted.contains("name") ? wanted.at("name") : wanted, "outputs"));
+      }
     else if (name != "inputs")
       tree_fault("unknown_field", "there is no such field", name, "id, inputs, outputs or parameters");
   }
@@ -229,7 +263,10 @@ std::variant<InferRequest, Refusal> read_infer(std::string_view body, std::uint3
     return infer_of(parse_tree(body, {.values_max = values, .depth_max = 8}, "inputs", limits),
                     candidates_max, events_max);
   } catch (const Refusal& refusal) {
-    return refusal;
+    // Binary data follows the JSON, which then does not end where the body does.
+    if (refusal.code != "malformed_json" || body.find("\"binary_data_size\"") == body.npos) return refusal;
+    return Refusal{refusal.kind, "unsupported_value", "the binary extension is not supported",
+                   "parameters.binary_data_size", std::string(binary_help)};
   }
 }
 

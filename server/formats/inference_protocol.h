@@ -10,8 +10,9 @@
 //   its outputs            items BYTES, log_probabilities FP64, best first
 //
 // Data may be nested according to the shape. The supported `parameters` members are a ranker's policy
-// and arrangement. `outputs` may name the wanted outputs. Refusals are those of json.h with `where` as
-// "inputs[1].data[2]".
+// and arrangement, and `timeout` (microseconds) and `priority` (0) of all requests. Data of the binary
+// extension is refused by name. `outputs` may name the wanted outputs. Refusals are those of json.h with
+// `where` as "inputs[1].data[2]".
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@ struct InferRequest {
   std::variant<RankRequest, GenerateRequest> request;  // without tenant
   std::string id;                                      // the client's; "" = none
   std::vector<std::string> outputs;                    // wanted outputs; empty = all
+  std::string candidates = {};  // where the body has a ranking's candidates: "inputs[1].data"
 };
 std::variant<InferRequest, Refusal> read_infer(std::string_view body, std::uint32_t candidates_max,
                                                std::uint32_t events_max);

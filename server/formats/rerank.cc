@@ -1,4 +1,4 @@
-// Translates between the rerank API of Cohere, Jina and vLLM and this server's ranking requests.
+// Translates between the rerank APIs of Cohere, Jina, vLLM and TEI and this server's ranking requests.
 // The query names a user, or is a text for models that rank texts.
 #include "server/formats/rerank.h"
 
@@ -15,7 +15,19 @@ namespace troupe::server {
 namespace {
 
 constexpr std::string_view rerank_members =
-    "query, documents, top_n, return_documents, model, unknown, policy, arrangement or budget_us";
+    "query, documents, top_n, return_documents, rank_fields, max_tokens_per_doc, model, unknown, policy, "
+    "arrangement or budget_us";
+constexpr std::string_view tei_members =
+    "query, texts, raw_scores, return_text, truncate, truncation_direction, model or budget_us";
+
+bool rerank_flag(const std::string& name, const JsonTree& value) {
+  if (!value.is_boolean()) tree_fault("wrong_type", name + " has the wrong type", name, "true or false");
+  return value.get<bool>();
+}
+
+[[noreturn]] void refuse_value(const std::string& name, const std::string& expected) {
+  tree_fault("unsupported_value", name + " has a value that is not supported", name, expected);
+}
 
 std::string document_of(const JsonTree& value, const std::string& where) {
   if (!value.is_object()) return tree_text(value, where);
@@ -39,11 +51,11 @@ void reject_if_not_apart(const RankRequest& request) {
 }
 
 // Returns true if query and documents are texts for a model that ranks texts.
-bool has_texts(const JsonTree& tree) {
+bool has_texts(const JsonTree& tree, const std::string& list) {
   const auto names_item = [](const JsonTree& document) {
     return document.is_object() && document.contains("id");
   };
-  return tree.at("query").is_string() && std::ranges::none_of(tree.at("documents"), names_item);
+  return tree.at("query").is_string() && std::ranges::none_of(tree.at(list), names_item);
 }
 
 void take_query(const JsonTree& value, RankRequest& request) {
@@ -57,10 +69,34 @@ void take_query(const JsonTree& value, RankRequest& request) {
     request.history.push_back(tree_text(item, "query[" + std::to_string(request.history.size()) + "]"));
 }
 
-void take_member(const std::string& name, const JsonTree& value, std::uint32_t candidates_max, Rerank& out) {
-  if (value.is_null()) return;
-  if (name == "query") return take_query(value, out.request);
-  if (name == "model") return void(out.model = tree_text(value, name));
+void take_documents(const JsonTree& value, std::uint32_t candidates_max, Rerank& out) {
+  if (!value.is_array())
+    tree_fault("wrong_type", out.list + " has the wrong type", out.list, "a list of texts or of item ids");
+  if (value.size() > candidates_max)
+    throw Refusal{RefusalKind::too_large, "too_many_candidates", "there are " + std::to_string(value.size()),
+                  out.list, "at most " + std::to_string(candidates_max) + " (router.candidates_max)"};
+  for (const JsonTree& document : value)
+    out.documents.push_back(
+        document_of(document, out.list + "[" + std::to_string(out.documents.size()) + "]"));
+}
+
+// A document has one field, so the fields to rank by can only name that one.
+void require_rank_fields(const std::string& name, const JsonTree& value) {
+  if (value != JsonTree::array({"text"}) && value != JsonTree::array({"id"}))
+    refuse_value(name, "[\"text\"], [\"id\"], or none");
+}
+
+// Takes a member that both forms have, or that is this server's own. Returns false for others.
+bool take_common_member(const std::string& name, const JsonTree& value, std::uint32_t candidates_max,
+                        Rerank& out) {
+  if (name == "query") return take_query(value, out.request), true;
+  if (name == out.list) return take_documents(value, candidates_max, out), true;
+  if (name == "model") return out.model = tree_text(value, name), true;
+  if (name == "budget_us") return out.request.budget_us = tree_number(value, name, 0, INT64_MAX), true;
+  return false;
+}
+
+void take_cohere_member(const std::string& name, const JsonTree& value, Rerank& out) {
   if (name == "policy") return void(out.request.policy = tree_text(value, name));
   if (name == "unknown") {
     if (auto fault = read_word(tree_text(value, name), out.request.unknown)) throw *std::move(fault);
@@ -72,26 +108,33 @@ void take_member(const std::string& name, const JsonTree& value, std::uint32_t c
   }
   if (name == "top_n")
     return void(out.request.top_k = static_cast<std::uint32_t>(tree_number(value, name, 1, UINT32_MAX)));
-  if (name == "budget_us") return void(out.request.budget_us = tree_number(value, name, 0, INT64_MAX));
-  if (name == "return_documents") {
-    if (!value.is_boolean()) tree_fault("wrong_type", name + " has the wrong type", name, "true or false");
-    return void(out.return_documents = value.get<bool>());
-  }
-  if (name == "documents") {
-    if (!value.is_array()) tree_fault("wrong_type", name + " has the wrong type", name, "a list of item ids");
-    if (value.size() > candidates_max)
-      throw Refusal{RefusalKind::too_large, "too_many_candidates",
-                    "there are " + std::to_string(value.size()), name,
-                    "at most " + std::to_string(candidates_max) + " (router.candidates_max)"};
-    for (const JsonTree& document : value)
-      out.documents.push_back(
-          document_of(document, "documents[" + std::to_string(out.documents.size()) + "]"));
+  if (name == "return_documents") return void(out.return_documents = rerank_flag(name, value));
+  if (name == "rank_fields") return require_rank_fields(name, value);
+  if (name == "max_tokens_per_doc")
+    return void(out.document_tokens_max =
+                    static_cast<std::uint32_t>(tree_number(value, name, 0, UINT32_MAX)));
+  if (name == "priority" && value == 0) return;
+  if (name == "max_chunks_per_doc" || name == "priority" || name == "truncate_prompt_tokens")
+    refuse_value(name, "null, or none");
+  tree_fault("unknown_field", "there is no such field", name, std::string(rerank_members));
+}
+
+void take_tei_member(const std::string& name, const JsonTree& value, Rerank& out) {
+  if (name == "return_text") return void(out.return_documents = rerank_flag(name, value));
+  if (name == "truncate") return void(rerank_flag(name, value));
+  if (name == "truncation_direction" &&
+      (value == "Right" || value == "Left" || value == "right" || value == "left"))
+    return;
+  if (name == "raw_scores") {
+    if (rerank_flag(name, value)) refuse_value(name, "false: scores are probabilities");
     return;
   }
-  if (name == "max_tokens_per_doc" || name == "max_chunks_per_doc" || name == "rank_fields" ||
-      name == "priority" || name == "truncate_prompt_tokens")
-    tree_fault("unsupported_value", name + " has a value that is not supported", name, "null, or none");
-  tree_fault("unknown_field", "there is no such field", name, std::string(rerank_members));
+  tree_fault("unknown_field", "there is no such field", name, std::string(tei_members));
+}
+
+void take_member(const std::string& name, const JsonTree& value, std::uint32_t candidates_max, Rerank& out) {
+  if (value.is_null() || take_common_member(name, value, candidates_max, out)) return;
+  out.list == "texts" ? take_tei_member(name, value, out) : take_cohere_member(name, value, out);
 }
 
 }  // namespace
@@ -104,15 +147,16 @@ std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t c
     const JsonTree tree = parse_tree(body, {.values_max = values, .depth_max = 4}, "documents");
     if (!tree.is_object()) tree_fault("wrong_type", "the body has the wrong type", "body", "an object");
     Rerank out;
+    if (tree.contains("texts") && !tree.contains("documents")) out.list = "texts";
+    const std::string members(out.list == "texts" ? tei_members : rerank_members);
     for (const auto& [name, value] : tree.items()) take_member(name, value, candidates_max, out);
-    for (const char* needed : {"query", "documents"})
-      if (!tree.contains(needed))
-        tree_fault("missing_field", std::string("the body has no ") + needed, needed,
-                   std::string(rerank_members));
+    for (const std::string& needed : {std::string("query"), out.list})
+      if (!tree.contains(needed)) tree_fault("missing_field", "the body has no " + needed, needed, members);
     out.request.candidates = out.documents;
-    if (text.ranks_texts() && has_texts(tree)) {
+    if (text.ranks_texts() && has_texts(tree, out.list)) {
       reject_if_not_apart(out.request);
-      out.texts = score_pairs(text, {"query", {out.request.user}}, {"documents", out.documents}, limits);
+      out.texts = score_pairs(text, {"query", {out.request.user}},
+                              {out.list, out.documents, out.document_tokens_max}, limits);
       out.texts->budget_us = out.request.budget_us;
     }
     return out;
@@ -130,6 +174,17 @@ nlohmann::ordered_json body_of(RequestId id, const std::string& model, nlohmann:
           {"results", std::move(results)},
           {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}},
           {"meta", {{"api_version", {{"version", "2"}}}, {"billed_units", {{"search_units", 1}}}}}};
+}
+
+// A list of positions and scores; `text`: of a position, in TEI's form.
+std::string tei_body(const Rerank& asked, const nlohmann::ordered_json& results) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const nlohmann::ordered_json& result : results) {
+    nlohmann::ordered_json row{{"index", result.at("index")}, {"score", result.at("relevance_score")}};
+    if (asked.return_documents) row["text"] = result.at("document").at("text");
+    list.push_back(std::move(row));
+  }
+  return list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string written(const nlohmann::ordered_json& body) {
@@ -150,6 +205,7 @@ std::string rerank_body(const Rerank& asked, const ScoreReply& reply, const std:
     if (asked.return_documents) result["document"] = {{"text", asked.documents[index]}};
     results.push_back(std::move(result));
   }
+  if (asked.list == "texts") return tei_body(asked, results);
   return written(
       body_of(reply.id, model.empty() ? reply.model_version : model, std::move(results), reply.tokens_total));
 }
@@ -163,6 +219,7 @@ std::string rerank_body(const Rerank& asked, const RankReply& reply, const std::
     if (asked.return_documents) result["document"] = {{"id", item.id}, {"text", item.title}};
     results.push_back(std::move(result));
   }
+  if (asked.list == "texts") return tei_body(asked, results);
   nlohmann::ordered_json body =
       body_of(reply.id, model.empty() ? reply.model_version : model, std::move(results), reply.tokens_total);
   if (!reply.skipped.empty()) body["skipped"] = reply.skipped;

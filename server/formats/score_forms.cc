@@ -113,6 +113,7 @@ class ScoreReader {
           "several_queries",
           "there are " + std::to_string(queries.texts.size()) + ", and the model ranks items of its catalog",
           queries.name, "one: a user's id");
+    asked_.candidates = documents.name;
     asked_.request =
         RankRequest{.user = queries.texts.front(), .candidates = documents.texts, .budget_us = budget_us_};
   }

@@ -31,6 +31,7 @@ struct ForeignScore {
   ScoreForm form = ScoreForm::pairs;
   std::variant<ScoreRequest, RankRequest> request;  // without tenant
   std::string model;                                // requested model; "" = any served one
+  std::string candidates = {};                      // name of a ranking's candidates in the body
 };
 std::variant<ForeignScore, Refusal> read_score(ScoreForm form, std::string_view body, const ModelText& model,
                                                const ScoreLimits& limits);

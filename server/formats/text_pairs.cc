@@ -18,9 +18,13 @@ class PairWriter {
   }
   void add(const TextList& list, std::size_t index, std::vector<Token>& out) {
     const std::size_t before = out.size();
-    add_text_tokens(model_, list.texts[index],
-                    list.texts.size() == 1 ? list.name : list.name + "[" + std::to_string(index) + "]",
-                    before + left_, out);
+    const std::string where =
+        list.texts.size() == 1 ? list.name : list.name + "[" + std::to_string(index) + "]";
+    add_text_tokens(model_, list.texts[index], where, before + left_, out);
+    if (list.tokens_max > 0 && out.size() - before > list.tokens_max)
+      throw Refusal{RefusalKind::too_large, "too_many_tokens",
+                    "the text has " + std::to_string(out.size() - before) + " tokens, and none is cut", where,
+                    "at most " + std::to_string(list.tokens_max) + " (max_tokens_per_doc)"};
     left_ -= out.size() - before;
   }
 

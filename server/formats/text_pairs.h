@@ -18,6 +18,7 @@ struct ScoreLimits {
 struct TextList {
   std::string name;  // name of the body's member
   std::vector<std::string> texts;
+  std::uint32_t tokens_max = 0;  // of each text; 0 = no limit
 };
 
 // Takes one query for all documents, or one for each. Throws Refusal: 400 wrong_count, 413

@@ -15,12 +15,11 @@
 #include "runtime/wire/json_text.h"
 #include "server/formats/entity_tags.h"
 #include "server/formats/event_list.h"
-#include "server/formats/inference_protocol.h"
 #include "server/formats/json_tree.h"
-#include "server/formats/rerank.h"
 #include "server/formats/score_forms.h"
 #include "server/formats/word_tokens.h"
 #include "server/http/completions.h"
+#include "server/http/dialect_routes.h"
 #include "server/http/request_body.h"
 
 namespace troupe::server {
@@ -34,11 +33,11 @@ Refusal not_found(std::string_view target) {
   return {RefusalKind::not_found, "no_such_path",
           "nothing is served at " + std::string(target.substr(0, 100)), "path",
           "/v1/rank, /v1/score, /score, /generative_scoring, /v1/generate, /v1/completions, /v1/rerank, "
-          "/v1/users/{id}, /v1/users/{id}/events, "
+          "/rerank, /tokenize, /v1/users/{id}, /v1/users/{id}/events, "
           "/v1/items/{id}, /v1/users, /v1/items, /v1/events, /v1/models, "
           "/v1/models/reload, /v1/catalog/reload, /v1/replay, "
           "/v1/cluster, /v1/slowest, /openapi.json, /, /v2, /v2/models/{model}, /v2/models/{model}/infer, "
-          "/v2/health/live, /v2/health/ready or /metrics"};
+          "/info, /health, /livez, /readyz, /v2/health/live, /v2/health/ready or /metrics"};
 }
 
 Refusal wrong_method(std::string_view method, std::string_view expected) {
@@ -232,90 +231,11 @@ HttpRoute route_user(const HttpRequest& request, std::string_view rest, const Se
   return route_entry(request, rest, limits, text, &PutUser::user, &GetUser::user, &DeleteUser::user);
 }
 
-ScoreLimits score_limits(const ServerLimits& limits) {
-  const bool by_memory = limits.pass_tokens_max < limits.request_tokens_max;
-  return {limits.score_items_max, limits.score_labels_max,
-          std::min(limits.pass_tokens_max, limits.request_tokens_max),
-          by_memory ? "inference.memory_max" : "router.request_tokens_max"};
-}
-
-Refusal other_answer() {
-  return {RefusalKind::internal, "wrong_answer", "the router answered with the wrong kind of message",
-          "router", "an answer to the request"};
-}
-
-template <class M>
-Message with_tenant(M message, std::string_view tenant) {
-  message.tenant = tenant;
-  return Message{std::move(message)};
-}
-
-HttpRoute route_rerank(const HttpRequest& request, const ServerLimits& limits, const ModelText& text) {
-  auto read =
-      read_rerank(request.body, limits.candidates_max, limits.history_events_max, text, score_limits(limits));
-  if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
-  auto& asked = std::get<Rerank>(read);
-  Message message = asked.texts ? with_tenant(*std::exchange(asked.texts, std::nullopt), request.tenant)
-                                : with_tenant(asked.request, request.tenant);
-  asked.request.candidates.clear();
-  return ShapedRequest{std::move(message),
-                       [asked = std::move(asked)](const Message& reply, const AnsweringModel& model,
-                                                  std::int64_t) -> std::variant<std::string, Refusal> {
-                         const auto* ranked = std::get_if<RankReply>(&reply);
-                         const auto* scored = std::get_if<ScoreReply>(&reply);
-                         if (!ranked && !scored) return other_answer();
-                         if (auto other = reject_if_other_model(
-                                 asked.model, model, ranked ? ranked->model_version : scored->model_version))
-                           return *other;
-                         return ranked ? rerank_body(asked, *ranked, model.name)
-                                       : rerank_body(asked, *scored, model.name);
-                       }};
-}
-
-// Routes a score request in vLLM's or SGLang's form.
-HttpRoute route_foreign_score(ScoreForm form, const HttpRequest& request, const ServerLimits& limits,
-                              const ModelText& text) {
-  auto read = read_score(form, request.body, text, score_limits(limits));
-  if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
-  auto& asked = std::get<ForeignScore>(read);
-  Message message = std::visit([&](auto& m) { return with_tenant(m, request.tenant); }, asked.request);
-  // its answer needs nothing more of it
-  if (auto* scores = std::get_if<ScoreRequest>(&asked.request)) *scores = {};
-  return ShapedRequest{std::move(message),
-                       [asked = std::move(asked)](const Message& reply, const AnsweringModel& model,
-                                                  std::int64_t now_s) -> std::variant<std::string, Refusal> {
-                         const auto* ranked = std::get_if<RankReply>(&reply);
-                         const auto* scored = std::get_if<ScoreReply>(&reply);
-                         if (!ranked && !scored) return other_answer();
-                         const std::string& version = ranked ? ranked->model_version : scored->model_version;
-                         if (auto other = reject_if_other_model(asked.model, model, version)) return *other;
-                         return score_body(asked, reply, model.name.empty() ? version : model.name, now_s);
-                       }};
-}
-
 HttpRoute route_score(std::string_view path, const HttpRequest& request, const ServerLimits& limits,
                       const ModelText& text) {
   const ScoreForm form = score_form(path, request.body);
   return form == ScoreForm::ours ? parsed<ScoreRequest>(request, limits)
                                  : route_foreign_score(form, request, limits, text);
-}
-
-HttpRoute route_infer(const HttpRequest& request, std::string named, const ServerLimits& limits) {
-  auto read = read_infer(request.body, limits.candidates_max, limits.history_events_max);
-  if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
-  auto& asked = std::get<InferRequest>(read);
-  Message message = std::visit([&](auto& m) { return with_tenant(m, request.tenant); }, asked.request);
-  return ShapedRequest{std::move(message),
-                       [asked = std::move(asked), named = std::move(named)](
-                           const Message& reply, const AnsweringModel& model,
-                           std::int64_t) -> std::variant<std::string, Refusal> {
-                         std::string version;
-                         if (const auto* rank = std::get_if<RankReply>(&reply)) version = rank->model_version;
-                         if (const auto* generate = std::get_if<GenerateReply>(&reply))
-                           version = generate->model_version;
-                         if (auto other = reject_if_other_model(named, model, version)) return *other;
-                         return infer_body(asked, reply, named);
-                       }};
 }
 
 // Matches /v2/models/{model}[/versions/{version}][/ready|/infer]
@@ -375,7 +295,7 @@ HttpRoute route_replay(const HttpRequest& request, const ServerLimits& limits) {
 }
 
 bool may_change_items(const HttpRequest& request, const ServerLimits& limits) {
-  const bool changes = request.method != "GET" && request.method != "HEAD";
+  const bool changes = request.method != "GET" && request.method != "HEAD" && request.method != "OPTIONS";
   return !changes || limits.admin_routes || request.tenant == limits.catalog_tenant;
 }
 
@@ -391,7 +311,11 @@ constexpr std::array computed_paths{
     ComputedPath{"/v1/rank", "rank"},         ComputedPath{"/v1/score", "score"},
     ComputedPath{"/score", "score"},          ComputedPath{"/generative_scoring", "score"},
     ComputedPath{"/v1/generate", "generate"}, ComputedPath{"/v1/completions", "complete"},
-    ComputedPath{"/v1/rerank", "rank"},       ComputedPath{"/v2/rerank", "rank"}};
+    ComputedPath{"/v1/rerank", "rank"},       ComputedPath{"/v2/rerank", "rank"},
+    ComputedPath{"/rerank", "rank"}};
+constexpr std::array<std::string_view, 2> tokenize_paths{"/tokenize", "/v1/tokenize"};
+bool is_tokenize(std::string_view path) { return std::ranges::count(tokenize_paths, path) > 0; }
+
 const ComputedPath* find_computed(std::string_view path) {
   const auto at = std::ranges::find(computed_paths, path, &ComputedPath::path);
   return at == computed_paths.end() ? nullptr : &*at;
@@ -445,9 +369,17 @@ HttpRoute route_change(const HttpRequest& request, const ServerLimits& limits, c
   }
 }
 
+// Orchestrators restart what is not live, so the paths of their liveness probes never ask for more.
+// /health and /ping are of inference servers, whose callers wait until a model can answer.
 constexpr std::array question_paths{
     QuestionPath{"/v2/health/live", ServerQuestion::live, KeyRight::ask},
     QuestionPath{"/v2/health/ready", ServerQuestion::ready, KeyRight::ask},
+    QuestionPath{"/livez", ServerQuestion::live, KeyRight::ask},
+    QuestionPath{"/healthz", ServerQuestion::live, KeyRight::ask},
+    QuestionPath{"/readyz", ServerQuestion::ready, KeyRight::ask},
+    QuestionPath{"/health", ServerQuestion::ready, KeyRight::ask},
+    QuestionPath{"/ping", ServerQuestion::ready, KeyRight::ask},
+    QuestionPath{"/info", ServerQuestion::info, KeyRight::ask},
     QuestionPath{"/metrics", ServerQuestion::metrics, KeyRight::metrics},
     QuestionPath{"/v1/cluster", ServerQuestion::cluster, KeyRight::admin},
     QuestionPath{"/v1/models", ServerQuestion::models, KeyRight::ask},
@@ -455,6 +387,11 @@ constexpr std::array question_paths{
     QuestionPath{"/", ServerQuestion::page, KeyRight::admin},
     QuestionPath{"/v1/slowest", ServerQuestion::slowest, KeyRight::ask},  // of the key's tenant
     QuestionPath{"/openapi.json", ServerQuestion::openapi, KeyRight::ask}};
+
+// haproxy's default check is OPTIONS /. It needs no key, and its answer is that of readiness.
+bool asks_for_options(std::string_view method, std::string_view path) {
+  return method == "OPTIONS" && (path == "/" || path == "*");
+}
 
 }  // namespace
 
@@ -465,6 +402,7 @@ std::optional<Refusal> reject_if_other_model(const std::string& asked, const Ans
     names = known.versions;
     if (std::ranges::count(names, version) == 0) names.push_back(version);
     names.push_back("troupe");
+    names.insert(names.begin(), known.aliases.begin(), known.aliases.end());
   }
   if (asked.empty() || std::ranges::count(names, asked) > 0) return std::nullopt;
   std::string expected;
@@ -473,9 +411,12 @@ std::optional<Refusal> reject_if_other_model(const std::string& asked, const Ans
                  expected + "or none"};
 }
 
-bool asks_health(std::string_view target) {
-  const std::string_view whole = origin_form(target);
-  return whole.substr(0, whole.find('?')).starts_with("/v2/health/");
+bool asks_health(std::string_view method, std::string_view target) {
+  const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
+  if (path.starts_with("/v2/health/") || asks_for_options(method, path)) return true;
+  const auto question = std::ranges::find(question_paths, path, &QuestionPath::path);
+  return question != question_paths.end() &&
+         (question->question == ServerQuestion::live || question->question == ServerQuestion::ready);
 }
 
 KeyRight needed_right(std::string_view target) {
@@ -498,6 +439,8 @@ std::string_view route_name(std::string_view target) {
     return path.ends_with("/ready")   ? "/v2/models/{model}/ready"
            : path.ends_with("/infer") ? "/v2/models/{model}/infer"
                                       : "/v2/models/{model}";
+  for (const std::string_view tokenize : tokenize_paths)
+    if (path == tokenize) return tokenize;
   const ComputedPath* computed = find_computed(path);
   return computed ? computed->path : "other";
 }
@@ -519,6 +462,7 @@ std::optional<std::string_view> asked_of_model(std::string_view method, std::str
   if (of_entry && (method != "POST" || path.ends_with(events_end))) return "";
   if (path.starts_with(models_path) || find_bulk(path)) return "";
   if (method != "POST") return std::nullopt;
+  if (is_tokenize(path)) return "tokenize";
   if (path == "/v1/models/reload" || path == "/v1/catalog/reload" || path == "/v1/replay") return "";
   const ComputedPath* computed = find_computed(path);
   return computed ? std::optional(computed->kind) : std::nullopt;
@@ -551,7 +495,9 @@ HttpRoute route_line(BulkKind kind, const HttpRequest& request, const ServerLimi
   return Message{std::move(events)};
 }
 
-HttpRoute route(const HttpRequest& request, const ServerLimits& limits, const ModelText& text) {
+namespace {
+
+HttpRoute route_method(const HttpRequest& request, const ServerLimits& limits, const ModelText& text) {
   const std::string_view target = origin_form(request.target);
   const std::string_view path = target.substr(0, target.find('?'));
   for (const QuestionPath& q : question_paths)
@@ -568,6 +514,9 @@ HttpRoute route(const HttpRequest& request, const ServerLimits& limits, const Mo
     if (path.ends_with("/rerank")) return route_rerank(request, limits, text);
     return parsed<RankRequest>(request, limits);
   }
+  if (is_tokenize(path))
+    return request.method == "POST" ? route_tokenize(request, limits, text)
+                                    : wrong_method(request.method, "POST");
   if (path == "/v2/") return ServerQuestion::server;
   if (path == "/v1/models/reload") return route_reload(request, limits, &Reload::model_version, "model");
   if (path == "/v1/catalog/reload") return route_reload(request, limits, &Reload::catalog_version, "catalog");
@@ -580,6 +529,20 @@ HttpRoute route(const HttpRequest& request, const ServerLimits& limits, const Mo
     return route_entry(request, path.substr(items_path.size()), limits, text, &PutItem::item, &GetItem::item,
                        &DeleteItem::item);
   return not_found(path);
+}
+
+}  // namespace
+
+// OPTIONS is answered with the methods of the path, which a request of another method is refused
+// with. There are no CORS fields, so a browser keeps pages of other sites away.
+HttpRoute route(const HttpRequest& request, const ServerLimits& limits, const ModelText& text) {
+  const std::string_view target = origin_form(request.target);
+  if (asks_for_options(request.method, target.substr(0, target.find('?')))) return ServerQuestion::ready;
+  HttpRoute routed = route_method(request, limits, text);
+  const auto* refusal = std::get_if<Refusal>(&routed);
+  if (request.method != "OPTIONS" || !refusal || refusal->kind != RefusalKind::wrong_method) return routed;
+  return KnownAnswer{.body = "{\"allow\":\"" + refusal->expected + ", OPTIONS\"}",
+                     .allow = refusal->expected + ", OPTIONS"};
 }
 
 }  // namespace troupe::server

@@ -25,7 +25,8 @@ enum class ServerQuestion : std::uint8_t {
   server,
   page,
   slowest,
-  openapi
+  openapi,
+  info  // the model, in the form of TEI
 };
 
 // Question for a model's metadata (Open Inference Protocol), or for its readiness.
@@ -40,6 +41,10 @@ struct AnsweringModel {
   // its versions, if they were requested: the current one, and the next one while a share of
   // users has it
   std::vector<std::string> versions;
+  std::vector<std::string> aliases = {};  // further names of the node's one model (model.name)
+
+  // Returns the name that answers show; "" = the version.
+  std::string shown() const { return name.empty() && !aliases.empty() ? aliases.front() : name; }
 };
 
 // A message whose answer has its own form. `body` writes it, or returns a refusal. `now_s`: seconds
@@ -49,6 +54,13 @@ struct ShapedRequest {
   std::function<std::variant<std::string, Refusal>(const Message& reply, const AnsweringModel& model,
                                                    std::int64_t now_s)>
       body;
+  std::string candidates = {};  // the request's own name for its candidates, in refusals; "" = that
+};
+
+// An answer that needs no actor.
+struct KnownAnswer {
+  std::string body;
+  std::string allow;  // methods of the path, for OPTIONS; "" = not said
 };
 
 struct HttpRequest {
@@ -75,9 +87,10 @@ struct ServerLimits {
 template <class M>
 std::vector<ListLimit> list_limits(const ServerLimits& limits);
 
-using HttpRoute = std::variant<Message, ServerQuestion, Refusal, ModelQuestion, ShapedRequest>;
+using HttpRoute = std::variant<Message, ServerQuestion, Refusal, ModelQuestion, ShapedRequest, KnownAnswer>;
 
-bool asks_health(std::string_view target);       // served without a key
+// Returns true for the probes of orchestrators and load balancers, which are served without a key.
+bool asks_health(std::string_view method, std::string_view target);
 KeyRight needed_right(std::string_view target);  // of the key, where the server has keys
 // Returns the route without the parts that the client chose: "/v1/users/{id}"; "other" = no such
 // route.

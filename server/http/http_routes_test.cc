@@ -264,6 +264,75 @@ TEST_SUITE("routes") {
     }
   }
 
+  TEST_CASE("routes: probes of orchestrators, load balancers and inference servers are questions of health") {
+    struct Probe {
+      const char *method, *target;
+      ServerQuestion question;
+    };
+    const Probe probes[] = {
+        {"GET", "/livez", ServerQuestion::live},          {"GET", "/healthz", ServerQuestion::live},
+        {"GET", "/readyz", ServerQuestion::ready},        {"GET", "/health", ServerQuestion::ready},
+        {"GET", "/ping", ServerQuestion::ready},          {"HEAD", "/readyz", ServerQuestion::ready},
+        {"OPTIONS", "/", ServerQuestion::ready},          {"OPTIONS", "*", ServerQuestion::ready},
+        {"GET", "/readyz?verbose", ServerQuestion::ready}};
+    for (const Probe& probe : probes) {
+      CAPTURE(probe.target);
+      CHECK(std::get<ServerQuestion>(ask(probe.method, probe.target)) == probe.question);
+      CHECK(asks_health(probe.method, probe.target));
+    }
+    for (const char* other : {"/", "/metrics", "/info", "/v1/models", "/health/x", "/v1/rank"})
+      CHECK_FALSE(asks_health("GET", other));
+    CHECK_FALSE(asks_health("OPTIONS", "/v1/rank"));
+    CHECK(refusal_of(ask("POST", "/health")).kind == RefusalKind::wrong_method);
+  }
+
+  TEST_CASE("routes: OPTIONS gives the methods of every path that is served, and changes nothing") {
+    const auto allowed = [](std::string_view target) {
+      return std::get<KnownAnswer>(ask("OPTIONS", target)).allow;
+    };
+    CHECK(allowed("/v1/rank") == "POST, OPTIONS");
+    CHECK(allowed("/metrics") == "GET, HEAD, OPTIONS");
+    CHECK(allowed("/v1/users/a") == "PUT, GET, HEAD, DELETE, OPTIONS");
+    CHECK(allowed("/v1/items/a") == "PUT, GET, HEAD, DELETE, OPTIONS");
+    for (const ApiPath& path : api_paths()) {
+      CAPTURE(path.path);
+      std::string target(path.path), method(path.method);
+      std::ranges::transform(method, method.begin(),
+                             [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+      if (const std::size_t at = target.find("{id}"); at != target.npos) target.replace(at, 4, "a");
+      if (target == "/") continue;
+      const HttpRoute routed = ask("OPTIONS", target, "", "", true);
+      REQUIRE(std::holds_alternative<KnownAnswer>(routed));
+      CHECK(std::get<KnownAnswer>(routed).allow.find(method) != std::string::npos);
+    }
+    CHECK(refusal_of(ask("OPTIONS", "/nowhere")).kind == RefusalKind::not_found);
+  }
+
+  TEST_CASE("routes: refusals of the router name candidates as the request does") {
+    const auto name_in = [](const char* target, const char* body) {
+      return std::get<ShapedRequest>(ask("POST", target, body)).candidates;
+    };
+    CHECK(name_in("/v1/rerank", R"({"query":"u","documents":["a"]})") == "documents");
+    CHECK(name_in("/rerank", R"({"query":"u","texts":["a"]})") == "texts");
+    CHECK(name_in("/score", R"({"text_1":"u","text_2":["a"]})") == "text_2");
+    CHECK(name_in("/v2/models/m/infer",
+                  R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["u"]},
+                      {"name":"candidates","shape":[1],"datatype":"BYTES","data":["a"]}]})") ==
+          "inputs[1].data");
+  }
+
+  TEST_CASE("routes: a model of several names is shown by the first, and is refused by none of them") {
+    const AnsweringModel model{"", {"v1"}, {"Qwen/Reranker", "small"}};
+    CHECK(model.shown() == "Qwen/Reranker");
+    for (const char* name : {"", "Qwen/Reranker", "small", "v1", "troupe"})
+      CHECK_FALSE(reject_if_other_model(name, model, "v1"));
+    const auto other = reject_if_other_model("large", model, "v1");
+    REQUIRE(other);
+    CHECK(other->expected == "Qwen/Reranker, small, v1, troupe, or none");
+    CHECK(AnsweringModel{"games", {}, {}}.shown() == "games");
+    CHECK(AnsweringModel{}.shown() == "");
+  }
+
   TEST_CASE("routes: the number of route names is fixed, whatever clients request") {
     CHECK(route_name("/v1/rank?model=a") == "/v1/rank");
     CHECK(route_name("http://x/v1/users/a%20b") == "/v1/users/{id}");

@@ -108,6 +108,13 @@ void set_trace(Message& message, const TraceContext& trace) {
       message);
 }
 
+// Names the candidate at fault as the request does: candidates[3] is documents[3] of a reranking.
+Refusal with_own_name(Refusal refusal, const std::string& candidates) {
+  constexpr std::string_view ours = "candidates";
+  if (refusal.where.starts_with(ours)) refusal.where.replace(0, ours.size(), candidates);
+  return refusal;
+}
+
 // A router of an earlier version does not know that a request can name an arrangement, and serves another.
 std::optional<Refusal> reject_if_other_arrangement(Arrangement named, const Message& answer) {
   const auto* rank = std::get_if<RankReply>(&answer);
@@ -159,7 +166,8 @@ HttpServer::Answer HttpServer::Answer::of(const Message& message, const ModelTex
                     "router", "a reply"});
 }
 
-HttpServer::Answer HttpServer::Answer::of_models(std::span<const StatusReply> routers) {
+HttpServer::Answer HttpServer::Answer::of_models(std::span<const StatusReply> routers,
+                                                 const std::vector<std::string>& aliases) {
   if (routers.empty())
     return of(Refusal{RefusalKind::unavailable, "not_ready", "the router does not answer", "router",
                       "a router that answers"});
@@ -174,7 +182,8 @@ HttpServer::Answer HttpServer::Answer::of_models(std::span<const StatusReply> ro
   };
   for (const StatusReply& router : routers) {
     const std::string name = field_of(router, "model"), version = field_of(router, "model_version");
-    add(router, name.empty() ? version : name, name.empty() ? "" : version);
+    for (const std::string& alias : aliases) add(router, alias, version);
+    if (aliases.empty()) add(router, name.empty() ? version : name, name.empty() ? "" : version);
     if (const std::string share = field_of(router, "next_share");
         !share.empty()) {  // two models share the users
       const std::string next = field_of(router, "next_model");
@@ -183,6 +192,27 @@ HttpServer::Answer HttpServer::Answer::of_models(std::span<const StatusReply> ro
     }
   }
   return {200, text + "]}"};
+}
+
+HttpServer::Answer HttpServer::Answer::of_info(std::span<const StatusReply> routers,
+                                               const HttpServerConfig& config) {
+  if (routers.empty()) return of_models(routers, {});
+  const StatusReply& router = routers.front();
+  const std::string name = field_of(router, "model"), version = field_of(router, "model_version");
+  const bool reranks = (config.models.empty() ? config.text : config.models.front().text).ranks_texts();
+  const ServerLimits& limits = config.models.empty() ? config.limits : config.models.front().limits;
+  std::string text = R"({"model_id":)";
+  append_json_string(text, AnsweringModel{name, {}, config.model_names}.shown().empty()
+                               ? version
+                               : AnsweringModel{name, {}, config.model_names}.shown());
+  append_json_string(text += R"(,"model_sha":)", version);
+  text += R"(,"model_type":)";
+  text += reranks ? R"({"reranker":{"id2label":{"0":"yes"},"label2id":{"yes":0}}})" : "{}";
+  text += R"(,"max_input_length":)" + std::to_string(limits.prompt_tokens_max) +
+          R"(,"max_client_batch_size":)" +
+          std::to_string(reranks ? limits.score_items_max : limits.candidates_max);
+  append_json_string(text += R"(,"version":)", config.version);
+  return {200, text + "}"};
 }
 
 HttpServer::Server::Server(HttpServerConfig c, Post p, MetricRegistry& m, LogSink l)
@@ -222,11 +252,12 @@ std::int64_t HttpServer::Server::now_us() {
 
 RequestId HttpServer::Server::ask_router(Message message, const TraceContext& trace, std::string tenant,
                                          const ServerModel* model, OnAnswer then,
-                                         decltype(ShapedRequest::body) shape) {
+                                         decltype(ShapedRequest::body) shape, std::string candidates) {
   const bool is_reload = std::holds_alternative<Reload>(message);
   Waiting& waits = wait(is_reload ? config.reload_us_max : config.answer_us_max);
   waits.on_answer = std::move(then);
   waits.shape = std::move(shape);
+  waits.candidates = std::move(candidates);
   pauses.asks(tenant);
   waits.tenant = std::move(tenant);
   waits.model = model;
@@ -276,11 +307,15 @@ void HttpServer::Server::deliver(const Message& answer) {
   const ServerModel* const model = found->second.model;
   const ModelText& text = model ? model->text : config.text;
   const auto shape = std::move(found->second.shape);
+  const std::string candidates = std::move(found->second.candidates);
   const Arrangement named = found->second.named;
   waiting.erase(found);
   if (const auto refusal = reject_if_other_arrangement(named, answer)) return then(Answer::of(*refusal));
+  if (const auto* refused = std::get_if<Refused>(&answer); refused && !candidates.empty())
+    return then(Answer::of(with_own_name(refused->refusal, candidates)));
   if (shape && !std::holds_alternative<Refused>(answer)) {
-    auto body = shape(answer, {.name = model ? model->name : ""}, since_1970_s());
+    auto body =
+        shape(answer, {.name = model ? model->name : "", .aliases = config.model_names}, since_1970_s());
     const auto* refusal = std::get_if<Refusal>(&body);
     if (refusal && refusal->code == "unknown_model" && !model) return shape_by_versions(answer, shape, then);
     return then(shaped(answer, std::move(body)));
@@ -288,6 +323,7 @@ void HttpServer::Server::deliver(const Message& answer) {
   if (const auto* completed = std::get_if<CompleteReply>(&answer)) {
     CompleteReply reply = *completed;
     if (model) reply.model_version = model->name;  // as the client knows it
+    if (!model && !config.model_names.empty()) reply.model_version = config.model_names.front();
     return then({.body = completion_body(reply, text, since_1970_s()), .run = run_of("complete", reply)});
   }
   then(Answer::of(answer, text));
@@ -303,13 +339,14 @@ HttpServer::Answer HttpServer::Server::shaped(const Message& answer,
 // that share the users, or an unknown name.
 void HttpServer::Server::shape_by_versions(const Message& answer, const decltype(ShapedRequest::body)& shape,
                                            OnAnswer then) {
-  ask_status(
-      {config.router}, [answer, shape, then = std::move(then)](const std::vector<StatusReply>& replies) {
-        if (replies.empty())
-          return then(Answer::of(Refusal{RefusalKind::unavailable, "not_ready", "the router does not answer",
-                                         "router", "a router that answers"}));
-        then(shaped(answer, shape(answer, {.versions = versions_of(replies.front())}, since_1970_s())));
-      });
+  ask_status({config.router}, [answer, shape, aliases = config.model_names,
+                               then = std::move(then)](const std::vector<StatusReply>& replies) {
+    if (replies.empty())
+      return then(Answer::of(Refusal{RefusalKind::unavailable, "not_ready", "the router does not answer",
+                                     "router", "a router that answers"}));
+    then(shaped(answer, shape(answer, {.versions = versions_of(replies.front()), .aliases = aliases},
+                              since_1970_s())));
+  });
 }
 
 void HttpServer::Server::expire(RequestId id) {
@@ -371,7 +408,13 @@ TraceContext HttpServer::Server::new_trace(std::string_view traceparent, std::ui
 
 void HttpServer::Server::note(ObservedRequest seen) {
   metrics.record(Metric::http_responses, 1, seen.route + "\t" + std::to_string(seen.status));
-  if (log && is_logged(config.access_log, seen)) log(LogLevel::info, "door", "request", access_fields(seen));
+  if (log && is_logged(config.access_log, seen) &&
+      (config.access_log == AccessLog::all || error_lines.take(now_us()))) {
+    std::vector<LogField> fields = access_fields(seen);
+    if (const std::uint64_t left_out = error_lines.take_left_out(); left_out > 0)
+      fields.push_back({"left_out", left_out});
+    log(LogLevel::info, "door", "request", fields);
+  }
   if (seen.trace.sampled && config.on_sampled) config.on_sampled(seen);
   if (!seen.run.kind.empty() || seen.status >= 500) slowest.add(now_us(), std::move(seen));
 }
@@ -394,9 +437,15 @@ void HttpServer::Server::answer_question(ServerQuestion question, std::string_vi
   if (question == ServerQuestion::openapi) return then({200, openapi()});
   if (question == ServerQuestion::slowest) return then({200, slowest.to_json(now_us(), tenant)});
   if (question == ServerQuestion::models)
-    return ask_status(routers_of(config), [then = std::move(then)](const std::vector<StatusReply>& replies) {
-      then(Answer::of_models(replies));
-    });
+    return ask_status(routers_of(config),
+                      [this, then = std::move(then)](const std::vector<StatusReply>& replies) {
+                        then(Answer::of_models(replies, config.model_names));
+                      });
+  if (question == ServerQuestion::info)
+    return ask_status(routers_of(config),
+                      [this, then = std::move(then)](const std::vector<StatusReply>& replies) {
+                        then(Answer::of_info(replies, config));
+                      });
   if (question == ServerQuestion::cluster)
     return ask_status(config.actors, [this, then = std::move(then)](const std::vector<StatusReply>& replies) {
       then({200, cluster_json(replies)});
@@ -418,7 +467,8 @@ void HttpServer::Server::answer_question(ServerQuestion question, std::string_vi
 
 void HttpServer::Server::answer_model_question(const ModelQuestion& question, const ServerModel* model,
                                                OnAnswer then) {
-  ask_status({model ? model->router : config.router}, [question, then = std::move(then)](
+  ask_status({model ? model->router : config.router}, [question, aliases = config.model_names,
+                                                       then = std::move(then)](
                                                           const std::vector<StatusReply>& replies) {
     if (replies.empty())
       return then(Answer::of(Refusal{RefusalKind::unavailable, "not_ready", "the router does not answer",
@@ -426,9 +476,11 @@ void HttpServer::Server::answer_model_question(const ModelQuestion& question, co
     const StatusReply& router = replies.front();
     const std::string name = field_of(router, "model");
     std::string version = field_of(router, "model_version");
-    if (const auto other = reject_if_other_model(question.model, {name, versions_of(router)}, version))
+    if (const auto other =
+            reject_if_other_model(question.model, {name, versions_of(router), aliases}, version))
       return then(Answer::of(*other));
-    if (name.empty() && question.model != "troupe") version = question.model;
+    const std::vector<std::string> versions = versions_of(router);
+    if (name.empty() && std::ranges::count(versions, question.model) > 0) version = question.model;
     if (!question.ready)
       return then({200, model_metadata(question.model, version, field_of(router, "model_serves"))});
     if (!router.ready)

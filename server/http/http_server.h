@@ -77,10 +77,11 @@ struct HttpServerConfig {
   std::vector<ServerModel> models;
   ModelActorIds actor_ids;                         // per-model actor ids
   std::function<std::string(MetricForm)> metrics;  // text of /metrics; null = the server's own registry
+  std::vector<std::string> model_names;            // of the one model, beside its version (model.name)
   std::string version;                             // of the program, shown in /v2
   // names of the cluster's nodes; a node without one is shown by number
   std::map<NodeId, std::string> names;
-  AccessLog access_log = AccessLog::off;
+  AccessLog access_log = AccessLog::off;  // the setting has another default
   double sampled_share = 0;  // fraction of requests to record among those whose client sent no trace
   // Called for each recorded request once it is answered, on the server's thread; it must return
   // quickly.

@@ -61,7 +61,7 @@ std::optional<Refusal> HttpServer::Exchange::reject_if_of_other_site(const Serve
 }
 
 std::optional<Refusal> HttpServer::Exchange::identify_caller() {
-  if (!server.keys || asks_health(asked.target)) return std::nullopt;
+  if (!server.keys || asks_health(asked.method, asked.target)) return std::nullopt;
   auto found = server.keys->find(asked.authorization, asked.tenant);
   if (auto* refusal = std::get_if<Refusal>(&found)) return std::move(*refusal);
   auto& asker = std::get<ApiKeys::Caller>(found);
@@ -77,7 +77,7 @@ std::optional<std::string> HttpServer::Exchange::visible_tenant() const {
 }
 
 std::variant<std::string, Refusal> HttpServer::Exchange::count() {
-  if (asks_health(asked.target)) return "";
+  if (asks_health(asked.method, asked.target)) return "";
   return server.begin_count(key ? &*key : nullptr, asked.tenant);
 }
 
@@ -101,7 +101,9 @@ const TenantPauses::StoredRefusal* HttpServer::Exchange::pause_refusal() {
 RoutedBody HttpServer::Exchange::route_body(std::string_view body) const {
   const HttpServerConfig& config = server.config;
   HttpRequest request{asked.method, asked.target, body, asked.tenant, asked.if_match, asked.if_none_match};
-  auto chosen = choose_model(request, config.models);
+  auto chosen = config.models.empty()
+                    ? std::variant<ChosenModel, Refusal>(without_served_name(request, config.model_names))
+                    : choose_model(request, config.models);
   if (auto* refusal = std::get_if<Refusal>(&chosen)) return {std::move(*refusal)};
   const ChosenModel& of = std::get<ChosenModel>(chosen);
   const ServerModel* const model = of.model;
@@ -140,6 +142,8 @@ RequestId HttpServer::Exchange::dispatch(RoutedBody routed_body, Server::OnAnswe
   if (const auto* refusal = std::get_if<Refusal>(&routed)) return then(Answer::of(*refusal)), 0;
   if (const auto* question = std::get_if<ServerQuestion>(&routed))
     return server.answer_question(*question, asked.accept, visible_tenant(), std::move(then)), 0;
+  if (auto* known = std::get_if<KnownAnswer>(&routed))
+    return then({.body = std::move(known->body), .allow = std::move(known->allow)}), 0;
   if (const auto* question = std::get_if<ModelQuestion>(&routed))
     return server.answer_model_question(*question, model, std::move(then)), 0;
   if (model) seen.model = model->name;
@@ -147,7 +151,8 @@ RequestId HttpServer::Exchange::dispatch(RoutedBody routed_body, Server::OnAnswe
   Message& message = shaped ? shaped->message : std::get<Message>(routed);
   set_client_request_id(message, asked.request_id);
   return server.ask_router(std::move(message), seen.trace, asked.tenant, model, std::move(then),
-                           shaped ? std::move(shaped->body) : decltype(ShapedRequest::body){});
+                           shaped ? std::move(shaped->body) : decltype(ShapedRequest::body){},
+                           shaped ? std::move(shaped->candidates) : "");
 }
 
 RequestId HttpServer::Exchange::ask(ServerCall call, Server::OnAnswer then) {

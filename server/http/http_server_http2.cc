@@ -254,7 +254,8 @@ std::optional<Refusal> HttpServer::Http2Connection::begin_stream(Stream& stream,
   if (session.rpc_only && !stream.rpc) return only_rpc();
   const bool for_health = stream.rpc ? !stream.rpc->needs_key() : stream.asks_for_health();
   if (&session.places == &server.health_reserve && !for_health) return full(config);
-  const bool of_load_balancer = stream.rpc ? !stream.rpc->needs_key() : asks_health(stream.asked.target);
+  const bool of_load_balancer =
+      stream.rpc ? !stream.rpc->needs_key() : asks_health(stream.asked.method, stream.asked.target);
   const ServedHosts& served = session.rpc_only ? config.rpc_hosts : config.hosts;
   if (auto refusal = stream.reject_if_of_other_site(served, of_load_balancer)) return refusal;
   if (!stream.rpc || stream.rpc->needs_key())

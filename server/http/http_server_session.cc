@@ -120,7 +120,7 @@ void HttpServer::Session::head_is_read() {
   body = head->body(by_lines.has_value());
   head.reset();
   if (&places == &server.health_reserve && !is_for_health()) return refuse_and_close(full(server.config));
-  if (auto refusal = reject_if_of_other_site(server.config.hosts, asks_health(asked.target)))
+  if (auto refusal = reject_if_of_other_site(server.config.hosts, asks_health(asked.method, asked.target)))
     return refuse_and_close(*refusal);
   if (auto refusal = identify_caller()) return refuse_and_close(*refusal);
   if (by_lines) {

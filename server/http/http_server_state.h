@@ -61,7 +61,10 @@ struct HttpServer::Answer {
   static Answer of(const Message& message, const ModelText& text = {});
   // Writes OpenAI's list of models, with the request kinds of each; a refusal if no router
   // answered.
-  static Answer of_models(std::span<const StatusReply> routers);
+  // `aliases`: further names of a model without a name.
+  static Answer of_models(std::span<const StatusReply> routers, const std::vector<std::string>& aliases);
+  // Writes the model in the form of TEI.
+  static Answer of_info(std::span<const StatusReply> routers, const HttpServerConfig& config);
 };
 
 // A body as it was routed, and its model if there are several.
@@ -78,6 +81,7 @@ struct HttpServer::Server {
   struct Waiting {
     OnAnswer on_answer;                        // called with the router's answer
     decltype(ShapedRequest::body) shape;       // form of the answer; null = the message's own
+    std::string candidates;                    // the request's name for its candidates; "" = that
     std::string tenant;                        // tenant of the request
     const ServerModel* model = nullptr;        // the model that was asked, if there are several
     Arrangement named = Arrangement::unnamed;  // arrangement that a ranking must have
@@ -105,7 +109,8 @@ struct HttpServer::Server {
   std::variant<std::string, Refusal> begin_count(const ApiKey* key, const std::string& tenant);
   // Returns the id of the request.
   RequestId ask_router(Message message, const TraceContext& trace, std::string tenant,
-                       const ServerModel* model, OnAnswer then, decltype(ShapedRequest::body) shape = {});
+                       const ServerModel* model, OnAnswer then, decltype(ShapedRequest::body) shape = {},
+                       std::string candidates = {});
   static std::int64_t now_us();
   void ask_status(const std::vector<Address>& actors, OnStatus then);
   // http_server_clients.cc
@@ -153,6 +158,7 @@ struct HttpServer::Server {
   RequestId last_id;
   std::uint64_t drawn;  // state of the generator for trace and span ids
   SlowestRequests slowest;
+  ErrorLines error_lines;
   asio::io_context io{1};  // holds the sessions; members that they use while closing are declared before it
   Tcp::acceptor acceptor, rpc_acceptor;  // the second is open only if there is an rpc_address
   asio::steady_timer client_watch;       // between looks at the clients that wait

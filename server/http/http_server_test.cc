@@ -46,6 +46,72 @@ TEST_SUITE("HTTP server") {
     CHECK(has(unknown.body, "v1, v2, troupe, or none"));
   }
 
+  TEST_CASE("HTTP server: a model may be asked by its configured names, and answers show the first") {
+    HttpServerConfig config;
+    config.model_names = {"Qwen/Reranker", "small"};
+    Fixture f(config);
+    f.version = "v1";
+    const auto rerank = [&](const std::string& model) {
+      return f.call("POST", "/v1/rerank", R"({"query":"ana","documents":["a"],"model":")" + model + "\"}");
+    };
+    for (const char* name : {"Qwen/Reranker", "small", "v1", "troupe"}) {
+      const HttpReply reply = rerank(name);
+      CHECK(reply.status == 200);
+      CHECK(has(reply.body, R"("model":"Qwen/Reranker")"));
+    }
+    CHECK(has(rerank("large").body, "Qwen/Reranker, small, v1, troupe, or none"));
+    CHECK(f.call("POST", "/v1/rank", R"({"user":"ana","candidates":["a"],"model":"small"})").status == 200);
+    const HttpReply models = f.call("GET", "/v1/models");
+    CHECK(has(models.body, R"({"id":"Qwen/Reranker","object":"model")"));
+    CHECK(has(models.body, R"({"id":"small","object":"model")"));
+    CHECK(has(models.body, R"("version":"v1")"));
+    CHECK(has(f.call("GET", "/v2/models/small").body, R"("versions":["v1"])"));
+    CHECK(f.call("GET", "/v2/models/Qwen%2FReranker/ready").status == 200);
+    CHECK(f.call("GET", "/v2/models/large").status == 404);
+    CHECK(has(f.call("GET", "/info").body, R"("model_id":"Qwen/Reranker","model_sha":"v1")"));
+  }
+
+  TEST_CASE("HTTP server: probes need no key and no host, and OPTIONS / tells readiness") {
+    HttpServerConfig config;
+    ApiKeys keys;
+    keys.add(make_key({.tenant = "acme"}).key);
+    config.keys = std::make_shared<const ApiKeys>(std::move(keys));
+    Fixture f(config);
+    for (const char* target : {"/livez", "/healthz", "/readyz", "/health", "/ping"}) {
+      CHECK(f.call("GET", target, "").status == 200);
+      CHECK(f.raw("HEAD " + std::string(target) + " HTTP/1.1\r\nhost: lb\r\nconnection: close\r\n\r\n")
+                .starts_with("HTTP/1.1 200 "));
+    }
+    CHECK(f.call("GET", "/info", "").status == 401);
+    CHECK(f.call("OPTIONS", "/v1/rank", "").status == 401);
+    CHECK(f.raw("OPTIONS / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 200 "));  // haproxy's default
+    f.why_not = "the catalog has no items";
+    CHECK(f.call("OPTIONS", "/", "").status == 503);
+    CHECK(f.call("GET", "/ping", "").status == 503);
+    CHECK(f.call("GET", "/healthz", "").status == 200);
+  }
+
+  TEST_CASE("HTTP server: OPTIONS lists a path's methods, and gives pages of other sites nothing") {
+    Fixture f;
+    const std::string answer = f.raw(
+        "OPTIONS /v1/rank HTTP/1.1\r\nhost: x\r\norigin: http://evil.example\r\n"
+        "access-control-request-method: POST\r\nconnection: close\r\n\r\n");
+    CHECK(answer.starts_with("HTTP/1.1 200 "));
+    CHECK(has(answer, "\r\nAllow: POST, OPTIONS\r\n"));
+    CHECK_FALSE(has(answer, "ccess-control-allow"));
+  }
+
+  TEST_CASE("HTTP server: a refusal names the document at fault as the request does") {
+    Fixture f;
+    const HttpReply reply =
+        f.call("POST", "/v1/rerank", R"({"query":"ana","documents":["a","b","c","nothing"]})");
+    CHECK(reply.status == 404);
+    CHECK(has(reply.body, R"("where":"documents[3]")"));
+    CHECK(has(reply.body, R"("param":"documents[3]")"));
+    CHECK(has(f.call("POST", "/v1/rank", R"({"user":"ana","candidates":["a","nothing"]})").body,
+              R"("where":"candidates[1]")"));
+  }
+
   TEST_CASE("HTTP server: a refusal keeps its status and code") {
     Fixture f;
     const HttpReply reply = f.call("POST", "/v1/rank", R"({"user":"nobody","candidates":["a"]})");

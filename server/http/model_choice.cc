@@ -18,9 +18,11 @@ struct Kind {
 constexpr Kind kinds[] = {{"rank", "rank candidates", "not_a_ranker"},
                           {"score", "score labels", "not_a_scorer"},
                           {"generate", "generate items", "not_a_generator"},
-                          {"complete", "complete prompts", "not_a_generator"}};
+                          {"complete", "complete prompts", "not_a_generator"},
+                          {"tokenize", "tokenize texts", "no_tokenizer"}};
 
 bool serves(const ServerModel& model, std::string_view kind) {
+  if (kind == "tokenize") return model.text.tokenizer != nullptr;
   for (std::string_view rest = model.serves; !rest.empty();) {
     const std::size_t comma = std::min(rest.find(", "), rest.size());
     if (rest.substr(0, comma) == kind) return true;
@@ -186,6 +188,15 @@ std::variant<ChosenModel, Refusal> choose_model(const HttpRequest& request,
   const auto chosen = choose(named.name, *kind, models);
   if (const auto* refusal = std::get_if<Refusal>(&chosen)) return *refusal;
   return ChosenModel{std::get<const ServerModel*>(chosen), std::move(named.body), named.in_body};
+}
+
+ChosenModel without_served_name(const HttpRequest& request, std::span<const std::string> names) {
+  const std::optional<std::string_view> kind = asked_of_model(request.method, request.target);
+  if (names.empty() || !kind || kind->empty()) return {};
+  auto read = name_in_body(request.body);
+  auto* named = std::get_if<Named>(&read);
+  if (!named || !named->name || std::ranges::find(names, *named->name) == names.end()) return {};
+  return {nullptr, std::move(named->body), true};
 }
 
 std::variant<const ServerModel*, Refusal> choose_model(const std::string& name, std::string_view kind,

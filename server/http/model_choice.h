@@ -33,6 +33,9 @@ struct ChosenModel {
 };
 std::variant<ChosenModel, Refusal> choose_model(const HttpRequest& request,
                                                 std::span<const ServerModel> models);
+// Of the node's one model: returns the request's body without `model`, if it is one of these names.
+// What is wrong with the body is left to its parser.
+ChosenModel without_served_name(const HttpRequest& request, std::span<const std::string> names);
 // Chooses by name ("" = none) and by the request kind; null if the node's one model has no name.
 std::variant<const ServerModel*, Refusal> choose_model(const std::string& name, std::string_view kind,
                                                        std::span<const ServerModel> models);

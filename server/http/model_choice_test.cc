@@ -85,6 +85,23 @@ TEST_SUITE("model choice") {
     CHECK(asked("POST", "/v1/score", "{}", {}) == "none");
   }
 
+  TEST_CASE("model choice: a body that has a name of the one model loses it, all others stay") {
+    const std::vector<std::string> names{"Qwen/Reranker", "small"};
+    const auto body_of = [&](const char* target, const char* body) {
+      const ChosenModel chosen = without_served_name({"POST", target, body, ""}, names);
+      CHECK(chosen.model == nullptr);
+      return chosen.in_body ? chosen.body : "";
+    };
+    CHECK(body_of("/v1/rank", R"({"model":"small","a":1})") == R"({                "a":1})");
+    CHECK(body_of("/v1/rerank", R"({"model":"Qwen/Reranker"})") == R"({                       })");
+    CHECK(body_of("/tokenize", R"({"model":"small"})") == R"({               })");
+    CHECK(body_of("/v1/rank", R"({"model":"other","a":1})") == "");
+    CHECK(body_of("/v1/rank", R"({"model":null})") == "");
+    CHECK(body_of("/v1/rank", R"({"model":"small","model":"small"})") == "");
+    CHECK(body_of("/v1/users", R"({"model":"small"})") == "");
+    CHECK_FALSE(without_served_name({"POST", "/v1/rank", R"({"model":"small"})", ""}, {}).in_body);
+  }
+
   TEST_CASE("model choice: removing the member keeps the body's length and its validity") {
     CHECK(rest_of(R"({"model":"news","a":1})") == R"({               "a":1})");
     CHECK(rest_of(R"({"a":1, "model" : "news" })") == R"({"a":1                   })");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "kernels/base/check.h"
 #include "runtime/wire/json_text.h"
@@ -85,6 +86,17 @@ AccessLog access_log(std::string_view name) {
 bool is_logged(AccessLog which, const ObservedRequest& request) {
   return which == AccessLog::all || (which == AccessLog::errors && request.status >= 400);
 }
+
+bool ErrorLines::take(std::int64_t now_us) {
+  const double grown = static_cast<double>(std::max<std::int64_t>(now_us - last_us_, 0)) * per_second / 1e6;
+  left_ = std::min<double>(left_ + grown, burst);
+  last_us_ = now_us;
+  if (left_ < 1) return ++left_out_, false;
+  left_ -= 1;
+  return true;
+}
+
+std::uint64_t ErrorLines::take_left_out() { return std::exchange(left_out_, 0); }
 
 std::vector<LogField> access_fields(const ObservedRequest& request) {
   std::vector<LogField> fields{{"request_id", request.request_id},

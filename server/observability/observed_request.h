@@ -34,6 +34,22 @@ struct ObservedRequest {
 enum class AccessLog : std::uint8_t { off, errors, all };
 AccessLog access_log(std::string_view name);  // values of http.access_log; another name is a bug
 bool is_logged(AccessLog which, const ObservedRequest& request);
+
+// Bounds the lines about errors, so that a flood of refusals does not fill the disk: a burst, and then a
+// few per second. The next line tells how many were left out.
+class ErrorLines {
+ public:
+  static constexpr std::uint32_t burst = 100, per_second = 10;
+
+  bool take(std::int64_t now_us);  // false = this one is left out, and counted
+  std::uint64_t take_left_out();   // number since the last call
+
+ private:
+  double left_ = burst;
+  std::int64_t last_us_ = 0;
+  std::uint64_t left_out_ = 0;
+};
+
 std::vector<LogField> access_fields(const ObservedRequest& request);
 
 // Formats a request's spans as OTLP JSON: the server's span, with one child per stage. Returns

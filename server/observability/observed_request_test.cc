@@ -43,6 +43,21 @@ TEST_SUITE("observed requests") {
     CHECK(is_logged(access_log("all"), {.status = 200}));
   }
 
+  TEST_CASE(
+      "access log: a flood of errors has a burst of lines, then a few per second, and the rest counted") {
+    ErrorLines lines;
+    std::uint32_t written = 0;
+    for (int i = 0; i < 1000; ++i) written += lines.take(5'000'000);
+    CHECK(written == ErrorLines::burst);
+    CHECK(lines.take_left_out() == 1000 - ErrorLines::burst);
+    CHECK(lines.take_left_out() == 0);
+    CHECK(lines.take(5'100'000));
+    CHECK_FALSE(lines.take(5'100'000));
+    for (int i = 0; i < 1000; ++i) written += lines.take(7'100'000);
+    CHECK(written == ErrorLines::burst + 2 * ErrorLines::per_second);
+    CHECK_FALSE(lines.take(0));  // a clock that goes back
+  }
+
   TEST_CASE("spans: a request has the server's span, with one child for each stage in order") {
     const auto spans = nlohmann::json::parse("[" + spans_of(ranked()) + "]");
     REQUIRE(spans.size() == 4);

@@ -1,5 +1,6 @@
 #pragma once
 // An HTTP server with actors that a test plays, and a client with full control over its bytes.
+#include <algorithm>
 #include <atomic>
 #include <boost/asio.hpp>
 #include <memory>
@@ -125,6 +126,13 @@ struct Fixture {
       if (m->user == "nobody")
         return http_server->deliver(
             Refused{m->id, {RefusalKind::not_found, "unknown_user", "no such user", "user", "a known user"}});
+      const auto missing = std::ranges::find(m->candidates, "nothing");
+      if (missing != m->candidates.end()) {
+        const std::string at = std::to_string(missing - m->candidates.begin());
+        return http_server->deliver(Refused{m->id,
+                                            {RefusalKind::not_found, "unknown_item", "no such item",
+                                             "candidates[" + at + "]", "a known item"}});
+      }
       RankReply reply;
       reply.id = m->id;
       reply.user = m->user;
