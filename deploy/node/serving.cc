@@ -19,6 +19,7 @@
 #include "deploy/node/node_drain.h"
 #include "deploy/node/request_forwarder.h"
 #include "deploy/node/server_configs.h"
+#include "deploy/node/service_notifier.h"
 #include "deploy/node/shared_keys.h"
 #include "deploy/node/signals.h"
 #include "deploy/node/store_reports.h"
@@ -139,6 +140,7 @@ class ServingProcess {
   }
   // On every way out, stops requests first, then replies to an HTTP server that is being destroyed.
   ~ServingProcess() {
+    notifier_.stop();
     if (membership_) membership_->stop();
     capture_socket_.reset();  // reads profiles
     if (shared_keys_) shared_keys_->stop();
@@ -154,8 +156,14 @@ class ServingProcess {
     if (shared_keys_)
       shared_keys_->start([this](SharedKeys::Keys keys) { http_server_.renew(std::move(keys)); });
     print_started();
+    notifier_.ready([this] { http_server_.run([this] { notifier_.alive(); }); });
     int signal = signals_.wait();
-    for (; signal == SIGHUP; signal = signals_.wait()) reload();
+    for (; signal == SIGHUP; signal = signals_.wait()) {
+      notifier_.reloading();
+      reload();
+      notifier_.reloaded();
+    }
+    notifier_.stopping();
     log_(LogLevel::info, "main", "stopping", std::vector<LogField>{{"signal", signal}});
     drain_and_stop();
   }
@@ -414,6 +422,7 @@ class ServingProcess {
   ConnectedPeers peers_;
   Log log_;
   MetricRegistry metrics_;
+  ServiceNotifier notifier_;                 // the HTTP server's thread uses it, so it outlives the server
   std::unique_ptr<SpanExporter> exporter_;   // null: no spans are sent
   std::unique_ptr<SharedKeys> shared_keys_;  // null: keys are in a file, or there are none
   LocalNode box_;

@@ -537,6 +537,8 @@ void HttpServer::follow(std::vector<Address> actors, std::map<NodeId, std::strin
              });
 }
 
+void HttpServer::run(std::function<void()> action) { asio::post(server_->io, std::move(action)); }
+
 void HttpServer::close() {
   if (!server_->thread.joinable()) return;
   asio::post(server_->io, [server = server_.get()] { server->stop(); });

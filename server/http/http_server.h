@@ -108,6 +108,8 @@ class HttpServer {
   void renew(std::shared_ptr<const ApiKeys> keys);
   // Replaces the actors and names of the cluster. Callable from any thread.
   void follow(std::vector<Address> actors, std::map<NodeId, std::string> names);
+  // Calls `action` on the server's thread, if that still runs. Callable from any thread.
+  void run(std::function<void()> action);
   // Answers waiting clients with 503, closes every connection and ends the thread. Posts nothing
   // afterwards. A second call does nothing.
   void close();
