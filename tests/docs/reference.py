@@ -263,9 +263,16 @@ def http(served):
                 lines += ["", f"- Body: {body}"]
             else:
                 lines.append("")
+            errors = [
+                status for status, reply in operation.get("responses", {}).items() if "$ref" in reply
+            ]
             for status, reply in operation.get("responses", {}).items():
+                if "$ref" in reply:
+                    continue
                 kinds = content_of(reply, components)
                 lines.append(f"- {status}: {reply.get('description', '')}{f' {kinds}' if kinds else ''}")
+            if errors:
+                lines.append(f"- Error statuses with [codes](errors.md): {', '.join(errors)}")
     lines += ["", "## Schemas"]
     for name, schema in components.items():
         lines += ["", f"### {name}", ""]
