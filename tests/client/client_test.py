@@ -3,14 +3,17 @@
 
   tests/client/client_test.py --troupe build/deploy/troupe [--bodies 2000] [--seed 1]
 
-A node serves the demo world. Each function of the client is called. Then valid and mangled bodies go to
-every path. Each answer is checked against its schema: status 200 against that of the path, others against
-that of errors. Exit status 1 on any difference.
+A node serves the demo world. Each function of the client is called, and each path of the document must have
+one. A client that openapi_client.py generates from the document is compiled and sends its examples. The codes
+of its error types are those of docs/reference/errors.md. Then valid and mangled bodies go to every path. Each
+answer is checked against its schema: status 200 against that of the path, others against that of the status,
+whose codes it must have. Exit status 1 on any difference.
 """
 import argparse
 import json
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,7 +21,9 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "deploy" / "client"))
-from troupe import Client, TroupeError
+from troupe import OPERATIONS, Client, TroupeError
+
+import openapi_client
 
 DEMO = ROOT / "deploy" / "demo"
 faults = []
@@ -47,6 +52,10 @@ def fault_of(value, schema, schemas, where="body"):
     """Returns what violates the schema, or an empty text."""
     if "$ref" in schema:
         return fault_of(value, schemas[schema["$ref"].rsplit("/", 1)[1]], schemas, where)
+    if "allOf" in schema:
+        return next((f for one in schema["allOf"] if (f := fault_of(value, one, schemas, where))), "")
+    if "const" in schema and value != schema["const"]:
+        return f"{where} is {value!r:.60}, expected {schema['const']!r}"
     if "anyOf" in schema:
         faults = [fault_of(value, one, schemas, where) for one in schema["anyOf"]]
         return "" if "" in faults else faults[0]
@@ -96,10 +105,16 @@ class Checked:
         reply = connection.getresponse()
         text = reply.read()
         connection.close()
-        schema = responses.get(str(reply.status), responses["default"])["content"]["application/json"][
-            "schema"
-        ]
+        response = responses.get(str(reply.status), responses["default"])
+        content = openapi_client.resolved(self.api, response)["content"]
+        schema = content["application/json"]["schema"]
         fault = fault_of(json.loads(text), schema, self.schemas)
+        if not fault and "$ref" in response:
+            code = json.loads(text)["error"]["code"]
+            if code not in openapi_client.codes_of(self.api, response):
+                fault = f"has the code {code}, which the status does not list"
+        elif not fault and reply.status != 200:
+            fault = f"has the status {reply.status}, which the path does not list"
         expect(not fault, f"{method} {target} {body!r:.80}: {reply.status} {fault}")
         self.counts[reply.status] = self.counts.get(reply.status, 0) + 1
         return reply.status, json.loads(text)
@@ -138,6 +153,65 @@ def use_client(troupe, ids):
             (error.status, error.code, error.where) == (404, "unknown_user", "user"),
             f"the refusal has its code: {error}",
         )
+    troupe.put_user("eve/é", history=ids[:3], event_ids=["e1", "e2", "e3"])
+    got = troupe.get_user("eve/é")
+    expect(got["history"] == ids[:3], "a user is read")
+    appended = troupe.append_events("eve/é", [{"item": ids[3], "id": "e4"}, {"item": ids[0], "id": "e1"}])
+    expect((appended["appended"], appended["repeated"]) == (1, 1), "events are appended once")
+    try:
+        troupe.put_user("eve/é", history=[], if_match=got["version"])
+        expect(False, "a condition that does not hold is refused")
+    except TroupeError as error:
+        expect(error.code == "changed_meanwhile", "a conditional write says that the user has changed")
+    users = [{"user": f"u{i}", "history": ids[:2]} for i in range(1500)]
+    expect([row["status"] for row in troupe.put_users(users)] == [200] * 1500, "many users are put")
+    rows = list(troupe.append_many([{"user": "u1", "events": [{"item": i}]} for i in (ids[4], "no such")]))
+    expect([row["status"] for row in rows] == [200, 422], "each line of many events has its result")
+    rows = list(troupe.put_items([{"item": "x/1", "tokens": [5], "identifier": 7}]))
+    expect(
+        rows[0]["status"] == 200 and troupe.get_item("x/1")["tokens"] == [5],
+        "many items are put, one is read",
+    )
+    rows = list(troupe.rank_many([{"user": "u1", "candidates": ids[:2]}, {"user": "u0", "candidates": []}]))
+    expect([row["status"] for row in rows] == [200, 400], "many rankings")
+    anyone = troupe.rank(history=ids[:2], candidates=ids[3:5])
+    expect(len(anyone["items"]) == 2 and anyone["user"] == "", "a history is ranked without a profile")
+    reranked = troupe.rerank("u1", ids[:3], top_n=1, return_documents=True)
+    expect(reranked["results"][0]["document"]["text"] != "", "documents are reranked")
+    try:
+        troupe.rerank("u1", [*ids[:3], "no such"])
+        expect(False, "an unknown document is refused")
+    except TroupeError as error:
+        expect(error.where == "documents[3]", "one bad document of many is named")
+    expect(len(troupe.score_texts("u1", ids[:2])["data"]) == 2, "scores in vLLM's form")
+    expect(len(troupe.generative_score([1], [[2], [3]], [4, 5])["data"]) == 2, "generative scores")
+    tensors = [
+        {"name": "user", "shape": [1], "datatype": "BYTES", "data": ["u1"]},
+        {"name": "candidates", "shape": [2], "datatype": "BYTES", "data": ids[:2]},
+    ]
+    expect(len(troupe.infer("troupe", tensors)["outputs"]) == 3, "tensors are answered")
+    for refused, code in (
+        (lambda: troupe.generate("u1"), "not_a_generator"),
+        (lambda: troupe.complete([1, 2]), "not_a_generator"),
+        (lambda: troupe.tokenize("a"), "no_tokenizer"),
+        (lambda: troupe.reload_model("x"), "admin_routes_off"),
+        (lambda: troupe.reload_catalog("c2"), "admin_routes_off"),
+        (lambda: troupe.replay("r-1"), "replay_off"),
+    ):
+        try:
+            refused()
+            expect(False, f"a ranker answers {code}")
+        except TroupeError as error:
+            expect(error.code == code, f"a ranker refuses with {code}: {error}")
+    version = troupe.models()[0]["id"]
+    expect(troupe.model_metadata(version)["versions"] == [version], "a model has metadata")
+    expect(
+        troupe.info()["model_sha"] == version and troupe.server()["name"] == "troupe", "the server says who"
+    )
+    expect(troupe.is_live() and troupe.is_model_ready(), "health is told")
+    expect(
+        "troupe_http_requests_total" in troupe.metrics() and "<html" in troupe.page(), "texts are returned"
+    )
     expect(
         troupe.models()[0]["object"] == "model" and troupe.is_ready() and troupe.slowest(),
         "status requests are answered",
@@ -149,6 +223,51 @@ def use_client(troupe, ids):
     )
     troupe._connection.sock.close()  # simulates a broken connection
     expect(troupe.is_ready() or troupe.models(), "a broken connection is reopened")
+
+
+def compare_operations(api):
+    """Checks that the client has a method for each operation, and no others."""
+    served = {f"{method} {path}" for path, of in api["paths"].items() for method in of}
+    expect(served == set(OPERATIONS), f"the client has every operation: {sorted(served ^ set(OPERATIONS))}")
+    missing = [name for name in OPERATIONS.values() if not callable(getattr(Client, name, None))]
+    expect(not missing, f"the client's methods exist: {missing}")
+    for name in set(OPERATIONS.values()):
+        hints = getattr(Client, name).__annotations__
+        expect("return" in hints, f"{name} has types")
+
+
+# Codes of errors.md that no response over HTTP has: those of gRPC.
+ONLY_GRPC = {
+    "bad_message",
+    "bad_timeout",
+    "unknown_service",
+    "answers_unread",
+    "unknown_method",
+    "compressed",
+}
+ONLY_GRPC |= {"bad_message_count"}
+
+
+def compare_codes(api):
+    """Checks that the codes of the document's errors are those of docs/reference/errors.md."""
+    text = (ROOT / "docs" / "reference" / "errors.md").read_text().split("## Codes that only logs show")[0]
+    told, status = set(), ""
+    for line in text.splitlines():
+        if found := re.match(r"## (\d{3})", line):
+            status = found[1]
+        if not line.startswith("| ") or not status:
+            continue
+        cells = line.split(" | ")
+        of = cells[0].strip("| ") if re.match(r"\| \d{3} ", line) else status
+        column = cells[1] if of == cells[0].strip("| ") else cells[0]
+        told |= {(of, code) for code in re.findall(r"`(\w+)`", column)}
+    told = {(of, code) for of, code in told if code not in ONLY_GRPC}
+    listed = {
+        (name.removeprefix("Error"), code)
+        for name, response in api["components"]["responses"].items()
+        for code in openapi_client.codes_of(api, response)
+    }
+    expect(told == listed, f"errors.md and the document have the same codes: {sorted(told ^ listed)}")
 
 
 def mangled(draw, body):
@@ -226,6 +345,9 @@ def fuzz(checked, ids, bodies, seed):
             lambda: {"title": "t", "tokens": [1, 2], "identifier": 3},
         ),
         ("POST", "/v1/models/reload", "/v1/models/reload", lambda: {"model": "x"}),
+        ("POST", "/v1/rerank", "/v1/rerank", lambda: {"query": "ana", "documents": draw.sample(ids, 3)}),
+        ("POST", "/rerank", "/rerank", lambda: {"query": "ana", "texts": draw.sample(ids, 3)}),
+        ("POST", "/tokenize", "/tokenize", lambda: {"prompt": "a"}),
     ]
     for _ in range(bodies):
         method, path, target, body = draw.choice(sound)
@@ -237,6 +359,12 @@ def fuzz(checked, ids, bodies, seed):
         "/v2/health/live",
         "/v2/health/ready",
         "/openapi.json",
+        "/info",
+        "/livez",
+        "/healthz",
+        "/readyz",
+        "/health",
+        "/ping",
     ):
         expect(checked.ask("GET", path, path, None)[0] == 200, f"GET {path}")
 
@@ -268,7 +396,13 @@ def main():
             with Client("127.0.0.1:" + (folder / "port").read_text().strip()) as troupe:
                 while not troupe.is_ready():
                     time.sleep(0.05)
+                api = troupe.openapi()
+                compare_operations(api)
+                compare_codes(api)
                 use_client(troupe, ids)
+                openapi_client.use(
+                    "http://127.0.0.1:" + (folder / "port").read_text().strip(), api, fault_of, expect
+                )
                 checked = Checked(troupe)
                 fuzz(checked, ids, arguments.bodies, arguments.seed)
                 print(

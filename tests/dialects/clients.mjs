@@ -41,6 +41,16 @@ check(best.results.length === 1 && best.results[0].index === all.results[0].inde
 const old = new CohereClient({ token: key, environment: url, maxRetries: 0 });
 const named = await old.rerank({ query: "ana", documents, returnDocuments: true });
 check(named.results[0].document.text.length > 0, "v1 returns documents: titles of the items");
+const one = await refusal(() => client.rerank({ model: "troupe", query: "ana", documents: [...documents, "nothing"] }));
+check(one.status === 404 && one.body.includes('"where":"documents[3]"'), "one unknown document of four is named");
+const long = await client.rerank({ model: "troupe", query: "ana", documents, maxTokensPerDoc: 4096 });
+check(long.results.length === 3, "v2 may bound the tokens of a document");
+const fields = await old.rerank({ query: "ana", documents: documents.map((text) => ({ text })),
+  rankFields: ["text"], topN: 2, returnDocuments: false });
+check(fields.results.length === 2, "v1 takes documents with the field that it ranks by");
+const chunks = await refusal(() => old.rerank({ query: "ana", documents, maxChunksPerDoc: 10 }));
+check(chunks.status === 400 && chunks.body.includes('"where":"max_chunks_per_doc"'),
+  "v1's chunks are refused by name");
 const nobody = await refusal(() => client.rerank({ model: "troupe", query: "nobody", documents }));
 check(nobody.status === 404 && nobody.body.includes("unknown_user"), "an unknown user is 404");
 const other = await refusal(() => client.rerank({ model: "rerank-v4.0-pro", query: "ana", documents }));

@@ -11,6 +11,7 @@ names its folder. Exit status 1 on any difference; 77 if node or the package is 
 that need neither.
 """
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -104,6 +105,8 @@ def try_protocol(node):
             ),
             f"POST {path[:23]}…: the scores of /v1/rank, in the order of the candidates",
         )
+    try_published(node, asked, check)
+    try_other_servers(node, candidates, check)
     check(node.ask("/v2/models/other/infer", asked)[0] == 404, "an infer of an unknown model is 404")
     status, reply = node.ask(
         "/v2/models/troupe/infer",
@@ -114,6 +117,74 @@ def try_protocol(node):
         "a shape that differs from the data's is 400 and names its position",
     )
     return wrong
+
+
+def try_published(node, asked, check):
+    """Requests as the protocol's text and its clients (kserve, tritonclient) write them."""
+    infer = "/v2/models/troupe/infer"
+    wanted = [{"name": "scores", "parameters": {"binary_data": False}}]
+    more = {"parameters": {"timeout": 5_000_000, "priority": 0, "binary_data_output": False}}
+    nested = [
+        asked["inputs"][0],
+        {**asked["inputs"][1], "shape": [1, 3], "data": [asked["inputs"][1]["data"]]},
+    ]
+    status, reply = node.ask(infer, {**asked, **more, "inputs": nested, "outputs": wanted})
+    check(
+        status == 200 and [output["name"] for output in reply["outputs"]] == ["scores"],
+        "parameters, a nested tensor and wanted outputs",
+    )
+    status, reply = node.ask(infer, {**asked, "parameters": {"binary_data_output": True}})
+    check(
+        status == 400 and reply["error"]["where"] == "parameters.binary_data_output",
+        "binary outputs are refused by name",
+    )
+    sized = {
+        "name": "user",
+        "shape": [1],
+        "datatype": "BYTES",
+        "parameters": {"binary_data_size": 7},
+    }
+    request = urllib.request.Request(
+        node.url + infer,
+        json.dumps({"inputs": [sized]}).encode() + b"\x03\x00\x00\x00ana",
+        {**node.headers, "Inference-Header-Content-Length": "1"},
+    )
+    try:
+        urllib.request.urlopen(request, timeout=60)
+        check(False, "binary inputs are refused")
+    except urllib.error.HTTPError as error:
+        reply = json.loads(error.read())["error"]
+        check(
+            "binary" in reply["message"] and "JSON" in reply["expected"], "binary inputs are refused by name"
+        )
+    unknown = texts("candidates", ["camp-0001", "nothing"])
+    status, reply = node.ask(infer, {"inputs": [asked["inputs"][0], unknown]})
+    check(
+        status == 404 and reply["error"]["where"] == "inputs[1].data[1]",
+        "an unknown candidate is named by its position in the tensor",
+    )
+
+
+def try_other_servers(node, candidates, check):
+    """What clients of TEI and vLLM ask for."""
+    ranked = node.ask("/v1/rerank", {"query": "ana", "documents": candidates})[1]["results"]
+    status, reply = node.ask("/rerank", {"query": "ana", "texts": candidates, "raw_scores": False})
+    check(
+        status == 200 and [row["index"] for row in reply] == [row["index"] for row in ranked],
+        "TEI's /rerank: a list of positions and scores",
+    )
+    status, reply = node.ask("/rerank", {"query": "ana", "texts": candidates, "return_text": True})
+    check(status == 200 and all(row["text"] for row in reply), "with texts, if they are wanted")
+    status, reply = node.ask("/rerank", {"query": "ana", "texts": candidates, "raw_scores": True})
+    check(status == 400 and reply["error"]["where"] == "raw_scores", "raw scores are refused by name")
+    status, reply = node.ask("/rerank", {"model": "troupe", "query": "ana", "documents": candidates})
+    check(status == 200 and len(reply["results"]) == 3, "vLLM's /rerank")
+    version = node.ask("/v1/models")[1]["data"][0]["id"]
+    status, reply = node.ask("/info")
+    check(status == 200 and reply["model_sha"] == version, "TEI's /info")
+    check(node.ask("/health", headers={})[0] == 200, "their /health, without a key")
+    status, reply = node.ask("/tokenize", {"prompt": "a"})
+    check(status == 422 and reply["error"]["code"] == "no_tokenizer", "/tokenize wants a tokenizer")
 
 
 def install(folder):

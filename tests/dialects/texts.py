@@ -130,7 +130,17 @@ class Node(Served):
         subprocess.run(
             [troupe, "import", *common, "--data", self.at("world")], check=True, stdout=subprocess.DEVNULL
         )
-        self.serve([troupe, "serve", *common, "--set", "pool.memory=16MiB"])
+        self.serve(
+            [
+                troupe,
+                "serve",
+                *common,
+                "--set",
+                "pool.memory=16MiB",
+                "--set",
+                "model.name=Qwen/Qwen3-Reranker-0.6B",
+            ]
+        )
 
 
 def near(a, b):
@@ -188,6 +198,36 @@ def try_texts(node):
         and near([row["relevance_score"] for row in reply["results"]], sorted(pairs, reverse=True)),
         "a reranking of texts, best first",
     )
+
+    status, reply = node.ask("/rerank", {"query": "red", "texts": ["blue", "red"], "truncate": True})
+    check(
+        status == 200
+        and reply[0]["index"] == best
+        and near([row["score"] for row in reply], sorted(pairs, reverse=True)),
+        "TEI's form of the same",
+    )
+    asked = {"query": "red", "documents": ["blue", "red", "blue", "red blue"], "max_tokens_per_doc": 1}
+    status, reply = node.ask("/v1/rerank", asked)
+    check(
+        status == 413 and reply["error"]["where"] == "documents[3]",
+        "a document with too many tokens is named, and none is cut",
+    )
+    for path in ("/tokenize", "/v1/tokenize"):
+        status, reply = node.ask(path, {"prompt": "liked red", "return_token_strs": True})
+        check(
+            status == 200
+            and reply["tokens"] == [*liked, *red]
+            and reply["count"] == len(reply["token_strs"]),
+            f"{path} gives the tokens of a text",
+        )
+    check(node.ask("/info")[1]["model_type"].get("reranker") is not None, "TEI's /info says that it reranks")
+    named = {"model": "Qwen/Qwen3-Reranker-0.6B", "query": "red", "documents": ["blue", "red"]}
+    status, reply = node.ask("/v1/rerank", named)
+    check(
+        status == 200 and reply["model"] == named["model"] == node.ask("/v1/models")[1]["data"][0]["id"],
+        "clients may use the model's published name (model.name)",
+    )
+    check(node.ask("/v1/rerank", {**named, "model": "other"})[0] == 404, "another name is 404")
 
     labels = [YES, NO, 9]
     rows = truth(list(b"is it "), [[*red, 33], [*blue, 33]], labels)
