@@ -213,7 +213,9 @@ std::string text_fault(const std::string& path, const std::string& line) {
   if (path == "tests/tidy_test.cc") return "";
   for (const char* word : {"/root/", "/home/", "/work/", "TODO", "FIXME"})
     if (line.find(word) != std::string::npos) return std::string("contains ") + word;
-  if (is_code(path) && line.find("getenv") != std::string::npos) return "reads the environment";
+  // A service manager names its socket in the environment only.
+  if (is_code(path) && path != "deploy/node/service_notifier.cc" && line.find("getenv") != std::string::npos)
+    return "reads the environment";
   return "";
 }
 

@@ -33,7 +33,7 @@ struct ChosenModel {
 };
 std::variant<ChosenModel, Refusal> choose_model(const HttpRequest& request,
                                                 std::span<const ServerModel> models);
-// Of the node's one model: returns the request's body without `model`, if it is one of these names.
+// Returns the request's body without `model`, if that is one of these names of the node's one model.
 // What is wrong with the body is left to its parser.
 ChosenModel without_served_name(const HttpRequest& request, std::span<const std::string> names);
 // Chooses by name ("" = none) and by the request kind; null if the node's one model has no name.

@@ -43,7 +43,8 @@ constexpr ApiError errors[] = {
      "too_many_events too_many_values too_many_texts too_many_features too_many_inputs too_wide id_too_long "
      "too_much_memory extension_too_long",
      R"j("code":"too_many_candidates","message":"candidates has more than 5 elements","where":"candidates",)j"
-     R"j("expected":"at most 5 (router.candidates_max)","type":"invalid_request_error","param":"candidates")j"},
+     R"j("expected":"at most 5 (router.candidates_max)","type":"invalid_request_error",)j"
+     R"j("param":"candidates")j"},
     {415, "The body is compressed, or is a browser's form.", "content_encoding form_body",
      R"j("code":"content_encoding","message":"the body is compressed (gzip)","where":"body",)j"
      R"j("expected":"JSON as plain text","type":"invalid_request_error","param":"body")j"},
@@ -70,7 +71,8 @@ constexpr ApiError errors[] = {
      R"j("where":"router","expected":"an answer to the request","type":"server_error","param":"router")j"},
     {501, "The body has another transfer coding than chunked.", "transfer_encoding",
      R"j("code":"transfer_encoding","message":"the transfer coding is not supported",)j"
-     R"j("where":"transfer-encoding","expected":"chunked","type":"server_error","param":"transfer-encoding")j"},
+     R"j("where":"transfer-encoding","expected":"chunked","type":"server_error",)j"
+     R"j("param":"transfer-encoding")j"},
     {503, "The server cannot answer now; repeat it after Retry-After.",
      "overloaded busy replaced draining stopping starting not_ready too_many_connections no_worker "
      "worker_lost "

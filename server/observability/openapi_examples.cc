@@ -13,8 +13,8 @@ constexpr std::string_view lines_done = R"({"line":1,"status":200,"version":501}
 
 constexpr ApiExample examples[] = {
     {"post", "/v1/rank", R"({"user":"ana","candidates":["camp-0001","camp-0002"],"top_k":1})",
-     R"({"user":"ana","items":[{"id":"camp-0002","title":"Fernhollow Easy-Use Insulated Food Jar, Berry Red",)"
-     R"("score":3.785,"probability":0.558}],"policy":"planner","plan":"item","tokens_total":40,)"
+     R"({"user":"ana","items":[{"id":"camp-0002","title":"Fernhollow Easy-Use Insulated Food Jar, Berry )"
+     R"(Red","score":3.785,"probability":0.558}],"policy":"planner","plan":"item","tokens_total":40,)"
      R"("tokens_computed":26,"tokens_reused":14,"blocks_reused":3,"blocks_written":0,"history_cut":0,)"
      R"("model_version":"fddb2b42","catalog_version":"c1","profile_version":1,"node":1,"timings":{)"
      R"("features":479,"lookup":111,"blocks":512,"queue":0,"compute":456,"total":1685,"pull":0,)"
@@ -22,7 +22,8 @@ constexpr ApiExample examples[] = {
      R"("arrangement":"item_first"})"},
     {"post", "/v1/generate", R"({"user":"7","top_k":2,"exclude_seen":true})", ""},
     {"post", "/v1/score",
-     R"({"query":[1,2,3],"items":[{"tokens":[5,6]},{"tokens":[7]}],"label_tokens":[8,9],"apply_softmax":true})",
+     R"({"query":[1,2,3],"items":[{"tokens":[5,6]},{"tokens":[7]}],"label_tokens":[8,9],)"
+     R"("apply_softmax":true})",
      ""},
     {"post", "/score", R"({"text_1":"ana","text_2":["camp-0001","camp-0002"]})",
      R"({"id":"score-7","object":"list","created":1795454017,"model":"fddb2b42","data":[{"index":0,)"
@@ -81,7 +82,8 @@ constexpr ApiExample examples[] = {
      R"("shape":[2],"datatype":"BYTES","data":["camp-0001","camp-0002"]}]})",
      R"({"model_name":"troupe","model_version":"fddb2b42","outputs":[{"name":"items","datatype":"BYTES",)"
      R"("shape":[2],"data":["camp-0001","camp-0002"]},{"name":"scores","datatype":"FP64","shape":[2],)"
-     R"("data":[3.552,3.785]},{"name":"probabilities","datatype":"FP64","shape":[2],"data":[0.442,0.558]}]})"},
+     R"("data":[3.552,3.785]},{"name":"probabilities","datatype":"FP64","shape":[2],)"
+     R"("data":[0.442,0.558]}]})"},
     {"get", "/v2/health/live", "", R"({"live":true})"},
     {"get", "/v2/health/ready", "", R"({"ready":true})"},
 };

@@ -1,7 +1,8 @@
 """Generates a small Python client from an OpenAPI document, as code generators do, and uses it.
 
-The generated module has an exception for each error status, with its codes, and a function for each operation.
-client_test.py compiles it and sends the document's examples through it to a node on the demo world.
+The generated module has an exception for each error status, with its codes, and a function for each
+operation. client_test.py compiles it and sends the document's examples through it to a node on the demo
+world.
 """
 
 import keyword
@@ -76,14 +77,14 @@ def generate(document):
             kind = next(iter(body["content"])) if body else "application/json"
             arguments = ", ".join(["base", *places, *(["body"] if body else [])])
             quoted = re.sub(r"{(\w+)}", r"{urllib.parse.quote(\1, safe='')}", path)
+            passed = f"base, {method.upper()!r}, f{quoted!r}, {'body' if body else None}, {kind!r}"
             lines.append(
-                f"\n\ndef {name}({arguments}):\n    {operation['summary']!r}\n"
-                f"    return call(base, {method.upper()!r}, f{quoted!r}, {'body' if body else None}, {kind!r})"
+                f"\n\ndef {name}({arguments}):\n    {operation['summary']!r}\n    return call({passed})"
             )
     return "\n".join(lines) + "\n", operations
 
 
-# What a ranker on the demo world refuses, though the request is right.
+# Operations that a ranker on the demo world refuses, though the request is right, and the codes.
 REFUSED = {
     "post_v1_generate": "not_a_generator",
     "post_v1_completions": "unknown_word",

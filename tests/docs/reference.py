@@ -77,9 +77,9 @@ def settings(troupe):
             "A setting is read from the YAML file of `--config`, or from `--set NAME=VALUE`, which wins.",
             "A setting that is left out has its default. `troupe config` prints a file with all of them.",
             "",
-            "A size is a number with a unit: with an `i` a power of 1024 (`16Gi`, `16GiB`), without it of 1000",
-            "(`16G`, `16GB`). A duration is a number with `us`, `ms`, `s`, `m` or `min`, `h` or `d`, or several",
-            "(`1h30m`). Options of commands that are sizes take the same.",
+            "A size is a number with a unit: with an `i` a power of 1024 (`16Gi`, `16GiB`), without it a",
+            "power of 1000 (`16G`, `16GB`). A duration is a number with `us`, `ms`, `s`, `m` or `min`, `h`",
+            "or `d`, or several (`1h30m`). Options of commands that are sizes take the same.",
             *lines,
             "",
         ]

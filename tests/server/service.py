@@ -6,7 +6,8 @@
 The unit must pass `systemd-analyze verify` (package systemd), also as the unit of a single node that the
 Debian package makes of it. The node is started with a socket of this test: it must say READY once its port
 answers, WATCHDOG while it serves, RELOADING and READY at SIGHUP, STOPPING at SIGTERM, and no WATCHDOG while
-it is stopped. Exit status 1 on any difference; the unit's part is skipped with a line without systemd-analyze.
+it is stopped. Exit status 1 on any difference. Without systemd-analyze the unit's part is skipped with a
+line.
 """
 import argparse
 import os
