@@ -66,6 +66,8 @@ const std::vector<Shape>& served_shapes() {
       {"POST", "/v1/completions", around(R"({"prompt":)", "#", "}")},
       {"POST", "/v1/rerank", around(R"({"query":"u","documents":)", "\"item #\"", "}")},
       {"POST", "/v1/rerank", around(R"({"query":"u","documents":)", R"({"id":"item #"})", "}")},
+      {"POST", "/rerank", around(R"({"query":"u","texts":)", "\"item #\"", "}")},
+      {"POST", "/tokenize", around(R"({"prompt":)", "\"text #\"", "}")},
       {"POST", "/v2/models/m/infer",
        around(
            R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["u"]},{"name":"candidates",)"

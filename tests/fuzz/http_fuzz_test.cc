@@ -114,6 +114,9 @@ const std::vector<std::string> targets{"/",
                                        "/ /",
                                        "/\xff",
                                        "/metrics",
+                                       "/tokenize",
+                                       "/rerank",
+                                       "/readyz",
                                        "/v2/health/ready"};
 const std::vector<std::string> versions{"HTTP/1.0", "HTTP/1.1", "HTTP/0.9", "HTTP/2.0", "HTTP/1.10",
                                         "HTTP/1",   "ICY",      "",         "http/1.1"};

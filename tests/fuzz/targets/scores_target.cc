@@ -1,5 +1,5 @@
-// Parses bodies of /v1/score in other servers' forms, and of /v1/rerank. An accepted body is within its
-// bounds, has tokens of the model's vocabulary, and survives the wire; a refusal has a text.
+// Parses bodies of /v1/score in other servers' forms, and of /rerank and /tokenize. An accepted body is
+// within its bounds, has tokens of the model's vocabulary, and survives the wire; a refusal has a text.
 #include <numeric>
 
 #include "runtime/wire/codec.h"
@@ -7,6 +7,7 @@
 #include "server/formats/http_refusal.h"
 #include "server/formats/rerank.h"
 #include "server/formats/score_forms.h"
+#include "server/formats/tokenization.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {
@@ -62,6 +63,8 @@ void run(Input input) {
   const std::uint8_t choice = take_choice(input) % 4;
   const std::string_view body = text_of(input);
   if (choice == 3) {
+    const auto tokens = server::tokenized(body, model(), 64);
+    if (const auto* refusal = std::get_if<Refusal>(&tokens)) check_refusal(*refusal);
     const auto read = server::read_rerank(body, 4, 5, model(), limits);
     if (const auto* refusal = std::get_if<Refusal>(&read)) return check_refusal(*refusal);
     const auto& asked = std::get<server::Rerank>(read);
@@ -84,6 +87,9 @@ std::vector<std::string> seeds() {
          R"({"query":[1],"items":[[2,3],[4]],"label_token_ids":[7],"apply_softmax":true,"item_first":true})"),
       of(2, R"({"query":"q","items":[[5]],"label_token_ids":[9],"add_special_tokens":false})"),
       of(3, R"({"query":"q","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true})"),
+      of(3, R"({"query":"q","documents":[{"text":"a"}],"rank_fields":["text"],"max_tokens_per_doc":1})"),
+      of(3, R"({"query":"q","texts":["a","b"],"truncate":true,"return_text":true,"raw_scores":false})"),
+      of(3, R"({"prompt":["a","b"],"add_special_tokens":false,"return_token_strs":true})"),
       of(3, R"({"query":{"history":["x"]},"documents":[{"id":"a"}],"unknown":"skip"})")};
 }
 
