@@ -10,6 +10,7 @@
 #include "deploy/models/climber_family.h"
 #include "deploy/models/decoder_family.h"
 #include "deploy/models/hstu_family.h"
+#include "kernels/checkpoint/file_kind.h"
 #include "kernels/checkpoint/json_file.h"
 
 namespace troupe::deploy {
@@ -33,6 +34,11 @@ const ModelFamilies& all_families() {
 
 const ModelFamily& family_of(const ModelFamilies& families, const std::filesystem::path& directory) {
   std::error_code unreadable;
+  if (std::filesystem::is_regular_file(directory, unreadable)) {
+    const std::string_view kind = kernels::kind_of_file(directory);
+    kernels::throw_load_error(directory, "a file" + (kind.empty() ? "" : ", " + std::string(kind)),
+                              "a model directory, with config.json and *.safetensors");
+  }
   if (!std::filesystem::is_directory(directory, unreadable))
     kernels::throw_load_error(
         directory, "no such folder",

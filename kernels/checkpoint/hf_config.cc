@@ -5,6 +5,7 @@
 #include <array>
 
 #include "kernels/base/check.h"
+#include "kernels/checkpoint/config_members.h"
 #include "kernels/checkpoint/json_file.h"
 
 namespace troupe::kernels {
@@ -36,6 +37,17 @@ Family read_family(const JsonFields& fields) {
   for (const NamedFamily& known : kFamilies)
     if (model_type == known.model_type) return known.family;
   fields.fault("model_type", "one of \"qwen2\", \"qwen3\", \"llama\"");
+}
+
+// A checkpoint of another class has another head or another mask, such as Qwen3ForRewardModel, though
+// its model_type is the same.
+void check_architecture(const JsonFields& fields, Family family) {
+  const nlohmann::json* const names = fields.find("architectures");
+  if (!names) return;
+  const std::string known = kFamilies[static_cast<std::size_t>(family)].architecture;
+  if (!names->is_array() || names->empty()) fields.fault("architectures", "[" + in_quotes(known) + "]");
+  for (const nlohmann::json& name : *names)
+    if (name != known) fields.fault("architectures", "[" + in_quotes(known) + "], found " + describe(name));
 }
 
 void read_shape(const JsonFields& fields, DecoderConfig& config) {
@@ -93,6 +105,9 @@ void read_rope(const std::filesystem::path& file, const JsonFields& fields, Deco
     config.rope_theta = rope.maybe_number("rope_theta", kThetaLeast, kThetaMost).value_or(config.rope_theta);
     if (rope.maybe_number("partial_rotary_factor", 0, 1).value_or(1) != 1)
       rope.fault("partial_rotary_factor", "1: all of a head is rotated");
+    constexpr std::array<std::string_view, 5> other_kinds{"factor", "low_freq_factor", "high_freq_factor",
+                                                          "original_max_position_embeddings", "type"};
+    rope.refuse_others(other_kinds);
   }
   if (fields.maybe_number("partial_rotary_factor", 0, 1).value_or(1) != 1)
     fields.fault("partial_rotary_factor", "1: all of a head is rotated");
@@ -113,6 +128,7 @@ void refuse_windows(const JsonFields& fields, const DecoderConfig& config) {
 }
 
 void refuse_what_is_not_computed(const JsonFields& fields) {
+  for (const NeutralMember& member : neutral_members) member.check(fields);
   if (fields.maybe_text("hidden_act").value_or("silu") != "silu") fields.fault("hidden_act", "\"silu\"");
   if (fields.maybe_boolean("mlp_bias").value_or(false)) fields.fault("mlp_bias", "false");
   if (fields.has("quantization_config"))
@@ -140,6 +156,7 @@ DecoderConfig decoder_config_of(const std::filesystem::path& file, const nlohman
   const JsonFields fields(file, document);
   DecoderConfig config;
   config.family = read_family(fields);
+  check_architecture(fields, config.family);
   read_shape(fields, config);
   config.rms_epsilon = fields.maybe_number("rms_norm_eps", 1e-12, 1e-1).value_or(config.rms_epsilon);
   read_rope(file, fields, config);
@@ -149,6 +166,7 @@ DecoderConfig decoder_config_of(const std::filesystem::path& file, const nlohman
   config.tied_embeddings = fields.maybe_boolean("tie_word_embeddings").value_or(false);
   refuse_windows(fields, config);
   refuse_what_is_not_computed(fields);
+  refuse_other_members(fields, window_members);
   return config;
 }
 

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "kernels/checkpoint/config_members.h"
 #include "kernels/testing/takes_test.h"
 #include "kernels/testing/test_folder.h"
 
@@ -186,6 +187,70 @@ TEST_CASE("hf config: an error names the key, what was found and what was expect
   CHECK(
       fault(with({{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}}})) ==
       "config.json: rope_scaling.rope_type is \"yarn\"; expected one of \"default\", \"linear\", \"llama3\"");
+}
+
+TEST_CASE("hf config: a member that changes the mathematics is refused by name unless it is neutral") {
+  CHECK(
+      fault(with({{"logits_scaling", 8}})) ==
+      "config.json: logits_scaling is 8; expected 1, or no such member: the mathematics that it asks for is "
+      "not implemented");
+  CHECK(
+      fault(with({{"is_causal", false}})).starts_with("config.json: is_causal is false; expected true, or"));
+  CHECK(
+      fault(with({{"auto_map", {{"AutoModel", "modeling.X"}}}})) ==
+      "config.json: auto_map is an object; expected no such member: the mathematics that it asks for is not "
+      "implemented");
+  for (const NeutralMember& member : neutral_members) {
+    const std::string name(member.name);
+    CAPTURE(name);
+    using Value = NeutralMember::Value;
+    const json neutral = member.neutral == Value::no     ? json(false)
+                         : member.neutral == Value::yes  ? json(true)
+                         : member.neutral == Value::one  ? json(1.0)
+                         : member.neutral == Value::zero ? json(0)
+                                                         : json(nullptr);
+    CHECK(fault(with({{name, neutral}})) == "");
+    CHECK(fault(with({{name, nullptr}})) == "");
+    for (const json& other : {json(member.neutral != Value::yes), json(0.5), json("x"), json::object()})
+      if (other != neutral) CHECK(fault(with({{name, other}})).starts_with("config.json: " + name + " is "));
+  }
+}
+
+TEST_CASE("hf config: a member that nobody knows is refused by name, at the top and inside") {
+  CHECK(fault(with({{"new_norm", "tanh"}})) ==
+        "config.json: \"new_norm\" is \"tanh\"; expected only members that are read or known to be harmless, "
+        "as another one may change what the model computes; remove it if it does not");
+  CHECK(fault(with({{"new_norm", nullptr}})) == "");
+  CHECK(fault(with({{"pruned_heads", {{"0", {1}}}}})).starts_with("config.json: pruned_heads is an object"));
+  CHECK(fault(with({{"pruned_heads", json::object()}})) == "");
+  CHECK(fault(with({{"rope_scaling", {{"type", "linear"}, {"factor", 2}, {"mscale", 0.5}}}}))
+            .starts_with("config.json: rope_scaling.\"mscale\" is 0.5; expected only members"));
+  // What transformers writes beside the mathematics.
+  CHECK(fault(with({{"_name_or_path", "x"},
+                    {"transformers_version", "4.57.1"},
+                    {"use_cache", true},
+                    {"attention_dropout", 0.1},
+                    {"bos_token_id", 1},
+                    {"eos_token_id", {1, 2}},
+                    {"initializer_range", 0.02},
+                    {"max_window_layers", 28},
+                    {"sliding_window", 32},
+                    {"use_sliding_window", false},
+                    {"pretraining_tp", 1},
+                    {"torch_dtype", "bfloat16"},
+                    {"dtype", "bfloat16"}})) == "");
+}
+
+TEST_CASE("hf config: a checkpoint of another class than the causal model is refused by its name") {
+  CHECK(fault(with({{"architectures", {"LlamaForCausalLM"}}})) == "");
+  CHECK(fault(with({{"architectures", {"LlamaForSequenceClassification"}}})) ==
+        "config.json: architectures is an array; expected [\"LlamaForCausalLM\"], found "
+        "\"LlamaForSequenceClassification\"");
+  CHECK(fault(with({{"model_type", "qwen3"}, {"architectures", {"Qwen3ForRewardModel"}}})) ==
+        "config.json: architectures is an array; expected [\"Qwen3ForCausalLM\"], found "
+        "\"Qwen3ForRewardModel\"");
+  CHECK(fault(with({{"architectures", json::array()}})) ==
+        "config.json: architectures is an array; expected [\"LlamaForCausalLM\"]");
 }
 
 TEST_CASE("hf config: wrong types, values out of range and features not implemented are refused") {

@@ -2,11 +2,13 @@
 // field by field. Every error names the file, the key, what was found and what was expected.
 #include "kernels/checkpoint/json_file.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <set>
 #include <sstream>
 #include <vector>
+
+#include "kernels/checkpoint/file_kind.h"
 
 namespace troupe::kernels {
 namespace {
@@ -80,7 +82,8 @@ json parse_json(const std::filesystem::path& file, std::string_view text, std::s
   try {
     return json::parse(text.begin(), text.end(), ParseWatch(file, values_max));
   } catch (const json::parse_error& error) {
-    throw_load_error(file, "no valid JSON at byte " + std::to_string(error.byte), "a JSON document");
+    throw_load_error(file, "no valid JSON at byte " + std::to_string(error.byte) + kind_remark(text),
+                     "a JSON document");
   } catch (const json::exception&) {  // a number that no double can hold
     throw_load_error(file, "a number is out of range", "numbers that a double can hold");
   }
@@ -109,6 +112,7 @@ JsonFields::JsonFields(const std::filesystem::path& file, const json& object, st
 }
 
 const json* JsonFields::find(std::string_view key) const {
+  if (!read_.contains(key)) read_.emplace(key);
   const auto found = object_.find(key);
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }
@@ -156,6 +160,15 @@ std::optional<std::string> JsonFields::maybe_text(std::string_view key) const {
   if (!value) return std::nullopt;
   if (!value->is_string()) fault(key, "a string");
   return value->get<std::string>();
+}
+
+void JsonFields::refuse_others(std::span<const std::string_view> harmless) const {
+  for (const auto& [key, value] : object_.items())
+    if (!value.is_null() && !read_.contains(key) &&
+        std::find(harmless.begin(), harmless.end(), key) == harmless.end())
+      throw_load_error(file_, path_of(in_quotes(key)) + " is " + describe(value),
+                       "only members that are read or known to be harmless, as another one may change what "
+                       "the model computes; remove it if it does not");
 }
 
 void JsonFields::fault(std::string_view key, const std::string& expected) const {

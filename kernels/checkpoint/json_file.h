@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -37,7 +39,8 @@ nlohmann::json read_json_file(const std::filesystem::path& file, std::uint64_t b
                               std::size_t values_max = json_values_max);
 
 // The fields of one JSON object. An absent optional field and a null one both count as without a
-// value. Holds references to the file name and the object, which must outlive it.
+// value. Holds references to the file name and the object, which must outlive it. Remembers which
+// fields were read, so that the others can be refused.
 class JsonFields {
  public:
   // `where` is the key of the object inside the file; empty for the file's top level.
@@ -54,6 +57,9 @@ class JsonFields {
   std::optional<bool> maybe_boolean(std::string_view key) const;
   std::optional<std::string> maybe_text(std::string_view key) const;
 
+  // Throws LoadError for a field that has a value and was neither read nor is in `harmless`.
+  void refuse_others(std::span<const std::string_view> harmless = {}) const;
+
   // Throws LoadError: the value of `key` is not the expected one.
   [[noreturn]] void fault(std::string_view key, const std::string& expected) const;
 
@@ -63,6 +69,7 @@ class JsonFields {
   const std::filesystem::path& file_;
   const nlohmann::json& object_;
   std::string where_;
+  mutable std::set<std::string, std::less<>> read_;  // fields that find() was asked for
 };
 
 }  // namespace troupe::kernels

@@ -3,10 +3,12 @@
 #include "kernels/checkpoint/model.h"
 
 #include <fstream>
+#include <optional>
 #include <set>
 
 #include "kernels/base/check.h"
 #include "kernels/checkpoint/decoder_tensors.h"
+#include "kernels/checkpoint/file_kind.h"
 #include "kernels/checkpoint/hf_config.h"
 #include "kernels/checkpoint/json_file.h"
 #include "kernels/checkpoint/safetensors.h"
@@ -15,6 +17,7 @@ namespace troupe::kernels {
 namespace {
 
 constexpr char kWeightsFile[] = "model.safetensors", kIndexFile[] = "model.safetensors.index.json";
+constexpr char kHead[] = "lm_head.weight", kEmbedding[] = "model.embed_tokens.weight";
 constexpr std::uint64_t kIndexBytesMax = std::uint64_t{64} << 20;
 constexpr std::size_t kIndexValuesMax = 2'000'000;
 
@@ -23,6 +26,11 @@ struct Checkpoint {
   std::filesystem::path named_by;  // file that an error about a missing tensor names
   std::vector<SafetensorsFile> files;
   std::map<std::string, const SafetensorsFile*> place;  // tensor name → one of `files`
+  std::string embedding_name = kEmbedding;              // under which the embedding is stored
+
+  const std::string& stored_name(const std::string& name) const {
+    return name == kEmbedding ? embedding_name : name;
+  }
 };
 
 bool plain_file_name(const std::string& name) {
@@ -86,15 +94,59 @@ Checkpoint open_checkpoint(const std::filesystem::path& directory) {
   if (single && sharded)
     throw_load_error(directory, std::string("has both ") + kWeightsFile + " and " + kIndexFile,
                      "one of them");
+  refuse_other_weights(directory);
   return sharded ? open_sharded(directory / kIndexFile) : open_single(directory / kWeightsFile);
 }
 
-// Buffers of older checkpoints, and a copy of the embedding that tying makes redundant.
+// Buffers of older checkpoints, and the head, which check_tied_head() has found equal.
 bool ignored(const DecoderConfig& config, const std::string& name) {
-  return name.ends_with(".rotary_emb.inv_freq") || (config.tied_embeddings && name == "lm_head.weight");
+  return name.ends_with(".rotary_emb.inv_freq") || (config.tied_embeddings && name == kHead);
 }
 
 using Slots = std::vector<TensorSlot<DecoderWeights>>;
+
+// Of a tied model: libraries that save shared tensors once may keep the head's name.
+void name_embedding(const DecoderConfig& config, Checkpoint& checkpoint) {
+  const auto head = checkpoint.place.find(kHead);
+  if (!config.tied_embeddings || checkpoint.place.contains(kEmbedding) || head == checkpoint.place.end())
+    return;
+  checkpoint.embedding_name = kHead;
+  checkpoint.place[kEmbedding] = head->second;
+}
+
+// Returns the first row in which two tensors of this shape differ, or nothing. Values that are not
+// finite differ from everything.
+std::optional<std::uint64_t> first_difference(const SafetensorsFile& a_file, const StoredTensor& a,
+                                              const SafetensorsFile& b_file, const StoredTensor& b) {
+  const std::uint64_t rows = a.shape[0], width = a.shape[1];
+  std::vector<float> a_row(width), b_row(width);
+  for (std::uint64_t row = 0; row < rows; ++row) {
+    const bool finite = a_file.read(a, row * width, a_row) && b_file.read(b, row * width, b_row);
+    if (!finite || a_row != b_row) return row;
+  }
+  return std::nullopt;
+}
+
+// A head beside a tied embedding must be its copy: training may have untied it, and then all scores
+// come from it.
+void check_tied_head(const DecoderConfig& config, const Checkpoint& checkpoint) {
+  const auto head = checkpoint.place.find(kHead), embedding = checkpoint.place.find(kEmbedding);
+  if (!config.tied_embeddings || head == checkpoint.place.end() || embedding == checkpoint.place.end() ||
+      checkpoint.embedding_name == kHead)
+    return;
+  const StoredTensor &stored = head->second->tensors().at(kHead),
+                     &wanted = embedding->second->tensors().at(kEmbedding);
+  const std::string tensor = "tensor " + in_quotes(kHead);
+  const std::string expected = "a copy of " + in_quotes(kEmbedding) + ", as tie_word_embeddings is true in " +
+                               kConfigFile + "; make it false to use this head";
+  if (stored.shape != wanted.shape)
+    throw_load_error(head->second->path(), tensor + " has shape " + shape_text(stored.shape), expected);
+  if (!has_values(stored) || !has_values(wanted))
+    throw_load_error(head->second->path(), tensor + " has dtype " + stored.dtype, expected);
+  if (const auto row = first_difference(*head->second, stored, *embedding->second, wanted))
+    throw_load_error(head->second->path(),
+                     tensor + " differs from the embedding in row " + std::to_string(*row), expected);
+}
 
 void check_tensors(const DecoderConfig& config, const Slots& slots, const Checkpoint& checkpoint) {
   std::set<std::string_view> known;
@@ -104,7 +156,7 @@ void check_tensors(const DecoderConfig& config, const Slots& slots, const Checkp
     if (found == checkpoint.place.end())
       throw_load_error(checkpoint.named_by, "tensor " + in_quotes(slot.name) + " is missing",
                        "shape " + shape_text(slot.shape));
-    const StoredTensor& stored = found->second->tensors().at(slot.name);
+    const StoredTensor& stored = found->second->tensors().at(checkpoint.stored_name(slot.name));
     if (stored.shape != slot.shape)
       throw_load_error(found->second->path(),
                        "tensor " + in_quotes(slot.name) + " has shape " + shape_text(stored.shape),
@@ -167,10 +219,13 @@ DecoderModel read_decoder(const std::filesystem::path& directory) {
   DecoderModel model;
   model.config = read_decoder_config(directory);
   model.weights = empty_weights(model.config);
-  const Checkpoint checkpoint = open_checkpoint(directory);
+  Checkpoint checkpoint = open_checkpoint(directory);
+  name_embedding(model.config, checkpoint);
   const Slots slots = decoder_tensors(model.config, model.weights);
   check_tensors(model.config, slots, checkpoint);
-  for (const auto& slot : slots) *slot.values = checkpoint.place.at(slot.name)->values(slot.name);
+  check_tied_head(model.config, checkpoint);
+  for (const auto& slot : slots)
+    *slot.values = checkpoint.place.at(slot.name)->values(checkpoint.stored_name(slot.name));
   model.version = decoder_version(model.config, model.weights);
   return model;
 }

@@ -2,11 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "kernels/base/float_formats.h"
 #include "kernels/checkpoint/decoder_tensors.h"
+#include "kernels/checkpoint/safetensors.h"
 #include "kernels/testing/test_folder.h"
 
 namespace troupe::kernels {
@@ -151,7 +154,75 @@ TEST_CASE("checkpoint: a tensor that does not match the configuration is refused
         "that the model of config.json has");
 }
 
-TEST_CASE("checkpoint: a tied model's own lm_head and rotary buffers are ignored, and no other tensor is") {
+// Writes a tied model's tensors, with an lm_head.weight whose value at `changed` is another one.
+std::string fault_of_tied_head(std::optional<std::size_t> changed, StoredAs head_stored_as,
+                               std::uint32_t columns) {
+  const TestFolder folder;
+  const DecoderModel model = random_decoder(small(Family::qwen2), 3);
+  write_decoder(model, folder.path(), StoredAs::f32);
+  std::vector<NamedTensor> tensors;
+  for (const auto& slot : decoder_tensors(model.config, model.weights))
+    tensors.push_back({slot.name, slot.shape, *slot.values});
+  std::vector<float> head(model.weights.embedding.values.begin(),
+                          model.weights.embedding.values.begin() + std::ptrdiff_t{15} * columns);
+  if (changed) head[*changed] += 0.25f;
+  const NamedTensor other[] = {{"lm_head.weight", {15, columns}, head}};
+  write_safetensors(folder.path() / "model-00002-of-00002.safetensors", other, head_stored_as);
+  write_safetensors(folder.path() / "model-00001-of-00002.safetensors", tensors, StoredAs::f32);
+  std::string map = "\"lm_head.weight\": \"model-00002-of-00002.safetensors\"";
+  for (const NamedTensor& tensor : tensors)
+    map += ", \"" + tensor.name + "\": \"model-00001-of-00002.safetensors\"";
+  folder.write("model.safetensors.index.json", "{\"weight_map\": {" + map + "}}");
+  std::filesystem::remove(folder.path() / "model.safetensors");
+  const std::string message = load_error_of([&] { read_decoder(folder.path()); });
+  return message.substr(std::min(message.size(), message.find("tensor ")));
+}
+
+TEST_CASE("checkpoint: a head beside a tied embedding is its copy, or is refused by name") {
+  const std::string expected =
+      "; expected a copy of \"model.embed_tokens.weight\", as tie_word_embeddings is true in config.json; "
+      "make it false to use this head";
+  CHECK(fault_of_tied_head({}, StoredAs::f32, 12) == "");
+  CHECK(fault_of_tied_head(0, StoredAs::f32, 12) ==
+        "tensor \"lm_head.weight\" differs from the embedding in row 0" + expected);
+  CHECK(fault_of_tied_head(15 * 12 - 1, StoredAs::f32, 12) ==
+        "tensor \"lm_head.weight\" differs from the embedding in row 14" + expected);
+  CHECK(fault_of_tied_head({}, StoredAs::bf16, 12).find("differs from the embedding") != std::string::npos);
+  CHECK(fault_of_tied_head({}, StoredAs::f32, 11) ==
+        "tensor \"lm_head.weight\" has shape [15, 11]" + expected);
+}
+
+TEST_CASE("checkpoint: a tied embedding that is stored under the head's name is read") {
+  const TestFolder folder;
+  const DecoderModel model = random_decoder(small(Family::qwen2), 3);
+  write_decoder(model, folder.path(), StoredAs::f32);
+  std::vector<NamedTensor> tensors;
+  for (const auto& slot : decoder_tensors(model.config, model.weights))
+    tensors.push_back(
+        {slot.name == "model.embed_tokens.weight" ? "lm_head.weight" : slot.name, slot.shape, *slot.values});
+  write_safetensors(folder.path() / "model.safetensors", tensors, StoredAs::f32);
+  const DecoderModel read = read_decoder(folder.path());
+  CHECK(read.weights.embedding.values == model.weights.embedding.values);
+  CHECK(read.version == model.version);
+}
+
+TEST_CASE("checkpoint: a folder with weights of another kind is refused by their name and kind") {
+  const auto with = [](const char* name, const std::string& bytes) {
+    return fault_after(Family::llama, 1, [&](const TestFolder& folder) {
+      std::filesystem::remove(folder.path() / "model.safetensors");
+      folder.write(name, bytes);
+    });
+  };
+  CHECK(with("pytorch_model.bin", "PK\x03\x04 and more") ==
+        ": has no model.safetensors, but \"pytorch_model.bin\", a zip archive, as torch.save writes it (.pt, "
+        ".bin); expected model.safetensors, or several files with model.safetensors.index.json, as "
+        "save_pretrained of transformers writes them");
+  CHECK(with("model-q4.gguf", "GGUF").find("a GGUF file of llama.cpp") != std::string::npos);
+  CHECK(with("adapter_model.safetensors", "x").find("\"adapter_model.safetensors\";") != std::string::npos);
+  CHECK(with("notes.txt", "x").find("open failed") != std::string::npos);
+}
+
+TEST_CASE("checkpoint: rotary buffers and a tied model's copied head are ignored, and no other tensor is") {
   const auto renamed = [](const char* name, bool tied) {
     return fault_after(Family::llama, 1, [&](const TestFolder& folder) {
       if (tied)
@@ -159,7 +230,7 @@ TEST_CASE("checkpoint: a tied model's own lm_head and rotary buffers are ignored
       replace(folder, "model.safetensors", "lm_head.weight", name);
     });
   };
-  CHECK(renamed("lm_head.weight", true) == "");
+  CHECK(renamed("lm_head.weight", true).find("differs from the embedding in row 0") != std::string::npos);
   CHECK(renamed("lm_head.weighs", true).find("unknown tensor") != std::string::npos);
   CHECK(renamed("lm_head.weighs", false).find("\"lm_head.weight\" is missing") != std::string::npos);
 }

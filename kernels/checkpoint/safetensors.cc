@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "kernels/base/float_formats.h"
+#include "kernels/checkpoint/file_kind.h"
 #include "kernels/checkpoint/json_file.h"
 
 namespace troupe::kernels {
@@ -20,7 +21,7 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr std::uint64_t kHeaderBytesMax = 100'000'000;  // the format's own limit
 constexpr std::size_t kHeaderValuesMax = 4'000'000;     // a dozen for each tensor
-constexpr std::size_t kLengthBytes = 8, kRankMax = 8;
+constexpr std::size_t kLengthBytes = 8, kRankMax = 8, kBeginningBytes = 512;
 
 struct Dtype {
   std::string_view name;
@@ -106,23 +107,39 @@ bool widen_all(const std::byte* in, std::span<float> out, Widen widen) {
 
 }  // namespace
 
+bool has_values(const StoredTensor& tensor) {
+  return tensor.dtype == "F32" || tensor.dtype == "F16" || tensor.dtype == "BF16";
+}
+
 Safetensors::Safetensors(const std::filesystem::path& file, std::span<const std::byte> bytes) : path_(file) {
   read_header(bytes);
   check_tiling();
 }
 
+// Refuses a file of another kind before its bytes are taken for a header.
+void Safetensors::refuse_other_kinds(std::string_view bytes) const {
+  const std::string_view kind = kind_of_bytes(bytes.substr(0, kBeginningBytes));
+  if (!kind.empty()) throw_load_error(path_, "it is " + std::string(kind), "a safetensors file");
+}
+
 void Safetensors::read_header(std::span<const std::byte> bytes) {
+  const std::string_view whole(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::uint64_t header_bytes = 0;
+  if (bytes.size() >= kLengthBytes) std::memcpy(&header_bytes, bytes.data(), kLengthBytes);
+  // A length that fits, before an object, is a safetensors file's, whatever its bytes spell.
+  if (bytes.size() <= kLengthBytes || header_bytes > bytes.size() - kLengthBytes ||
+      whole[kLengthBytes] != '{')
+    refuse_other_kinds(whole);
   if (bytes.size() < kLengthBytes)
     throw_load_error(path_, std::to_string(bytes.size()) + " bytes long",
                      "8 bytes of header length and a header");
-  std::uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, bytes.data(), kLengthBytes);
   const std::uint64_t most = std::min<std::uint64_t>(kHeaderBytesMax, bytes.size() - kLengthBytes);
   if (header_bytes > most)
-    throw_load_error(path_, "the header length is " + std::to_string(header_bytes),
-                     "at most " + std::to_string(most) + " in this file");
+    throw_load_error(
+        path_, "the header length is " + std::to_string(header_bytes),
+        "at most " + std::to_string(most) + " in this file, which is no safetensors file or was cut short");
   data_ = bytes.subspan(kLengthBytes + header_bytes);
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, header_bytes);
+  const std::string_view text = whole.substr(kLengthBytes, header_bytes);
   const nlohmann::json header = parse_json(path_, text, kHeaderValuesMax);
   if (!header.is_object()) throw_load_error(path_, "the header is " + describe(header), "an object");
   for (const auto& [name, entry] : header.items())
@@ -155,7 +172,7 @@ std::vector<float> Safetensors::values(const std::string& name) const {
   std::uint64_t elements = 0;
   checked_bytes(tensor.shape, 1, elements);
   std::vector<float> result;
-  if (tensor.dtype != "F32" && tensor.dtype != "F16" && tensor.dtype != "BF16")
+  if (!has_values(tensor))
     throw_load_error(path_, "tensor " + in_quotes(name) + " has dtype " + tensor.dtype, "F32, F16 or BF16");
   result.resize(elements);
   if (!read(tensor, 0, result))

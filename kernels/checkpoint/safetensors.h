@@ -8,6 +8,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/checkpoint/mapped_file.h"
@@ -20,6 +21,8 @@ struct StoredTensor {
   std::vector<std::uint64_t> shape;
   std::uint64_t begin = 0, end = 0;  // bytes, relative to the first byte after the header
 };
+
+bool has_values(const StoredTensor& tensor);  // true of F32, F16 and BF16, which are read as float32
 
 // A parsed view of a file's bytes, which must outlive it.
 class Safetensors {
@@ -38,6 +41,7 @@ class Safetensors {
   bool read(const StoredTensor& tensor, std::uint64_t first, std::span<float> out) const;
 
  private:
+  void refuse_other_kinds(std::string_view bytes) const;
   void read_header(std::span<const std::byte> bytes);
   void check_tiling() const;
 

@@ -55,9 +55,10 @@ TEST_CASE("safetensors: a header may have metadata, scalars, empty tensors and t
 }
 
 TEST_CASE("safetensors: a header that does not match the file is refused with what is wrong") {
-  CHECK(fault("") == "0 bytes long; expected 8 bytes of header length and a header");
+  CHECK(fault("") == "it is an empty file; expected a safetensors file");
   CHECK(fault(std::string(8, '\xff')) ==
-        "the header length is 18446744073709551615; expected at most 0 in this file");
+        "the header length is 18446744073709551615; expected at most 0 in this file, which is no "
+        "safetensors file or was cut short");
   CHECK(fault(file_of("{", "")) == "no valid JSON at byte 2; expected a JSON document");
   CHECK(fault(file_of("[]", "")) == "the header is an array; expected an object");
   CHECK(fault(file_of(R"({"a":1})", "")) == "tensor \"a\" is 1; expected an object");
@@ -74,6 +75,38 @@ TEST_CASE("safetensors: a header that does not match the file is refused with wh
   CHECK(one(entry("\"F32\"", "[1]", "[0,4]")) == "8 bytes of data; expected the tensors' 4");
   CHECK(one(entry("\"F32\"", "[1]", "[4,8]")) ==
         "tensor \"a\" begins at byte 4; expected 0, where the data before it ends");
+}
+
+TEST_CASE("safetensors: a file of another kind is refused, and the error says what it is") {
+  const auto kind = [](std::string bytes) {
+    bytes += std::string(600, ' ');
+    const std::string text = fault(bytes), expected = "; expected a safetensors file";
+    REQUIRE(text.starts_with("it is "));
+    REQUIRE(text.ends_with(expected));
+    return text.substr(6, text.size() - 6 - expected.size());
+  };
+  CHECK(kind("PK\x03\x04") == "a zip archive, as torch.save writes it (.pt, .bin)");
+  CHECK(kind("\x80\x02}q") == "a pickle, as older versions of torch.save write it");
+  CHECK(kind("<!DOCTYPE html><html>") == "an HTML page, as a download without access gives it");
+  CHECK(kind("\n <HTML>") == "an HTML page, as a download without access gives it");
+  CHECK(kind("version https://git-lfs.github.com/spec/v1\noid sha256:0\n") ==
+        "a pointer of git-lfs, in place of the file itself: run git lfs pull");
+  CHECK(kind("GGUF\x03") == "a GGUF file of llama.cpp");
+  CHECK(kind("\x1f\x8b") == "compressed by gzip");
+  CHECK(kind("\x89HDF\r\n\x1a\n") == "an HDF5 file, as Keras and TensorFlow write it");
+  CHECK(kind("<?xml version='1.0'?><Error>") == "an XML document, as an error of an object store");
+  CHECK(kind("{\"error\": \"Repository not found\"}") ==
+        "a server's error in JSON, in place of the download");
+  CHECK(kind("") == "only white space");
+  CHECK(fault(std::string(2000, '\0')) ==
+        "it is only zeros, as a download that was cut short leaves them; expected a safetensors file");
+}
+
+TEST_CASE("safetensors: a header's length may spell the beginning of another kind of file") {
+  std::string header = "{}";
+  header.resize(0x8b1f, ' ');  // as bytes: 1f 8b, which begin a gzip file
+  CHECK(fault(file_of(header, "")) == "");
+  CHECK(fault(file_of("{}" + std::string(0x280 - 2, ' '), "")) == "");  // 80 02, a pickle
 }
 
 TEST_CASE("safetensors: numbers of the wrong kind and products that overflow are refused") {

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "kernels/checkpoint/config_members.h"
 #include "kernels/checkpoint/hf_config.h"
 #include "kernels/checkpoint/json_file.h"
 
@@ -50,6 +51,7 @@ void read_towers(const std::filesystem::path& file, const JsonFields& fields, Cl
     if (!(*blocks)[k].is_object()) fields.fault("blocks", "an array of objects");
     const JsonFields block(file, (*blocks)[k], where);
     config.towers.push_back({read_strategy(block), count(block, "max_sequence_length", kPositionsMax)});
+    block.refuse_others();
   }
 }
 
@@ -74,6 +76,7 @@ void read_temperature(const std::filesystem::path& file, const JsonFields& field
   config.temperature_hidden = count(temperature, "hidden", kSmallMax);
   expect(temperature, "activation", "tanh");
   expect(temperature, "form", "sqrt(head_dim) * exp(mlp)");
+  temperature.refuse_others();
 }
 
 void read_width(const JsonFields& fields, ClimberConfig& config) {
@@ -110,6 +113,7 @@ ClimberConfig read_climber_config(const std::filesystem::path& directory) {
   expect(fields, "attention_mask", "causal_history_independent_candidates");
   expect(fields, "fusion", "elementwise_sigmoid_gate");
   if (fields.maybe_integer("pad_item_id", 0, kItemsMax).value_or(0) != 0) fields.fault("pad_item_id", "0");
+  refuse_other_members(fields);
   return config;
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/base/check.h"
 #include "kernels/base/hash.h"
 #include "kernels/checkpoint/decoder_tensors.h"
+#include "kernels/checkpoint/file_kind.h"
 #include "kernels/checkpoint/hf_config.h"
 #include "kernels/checkpoint/json_file.h"
 #include "kernels/checkpoint/random_values.h"
@@ -165,6 +166,7 @@ ClimberModel read_climber(const std::filesystem::path& directory, ItemRows items
   ClimberModel model;
   model.config = read_climber_config(directory);
   model.weights = empty_weights(model.config);
+  refuse_other_weights(directory);
   const auto opened = std::make_shared<const SafetensorsFile>(directory / kWeights);
   const SafetensorsFile& file = *opened;
   const auto slots = tensors_of(model.config, model.weights);

@@ -71,6 +71,14 @@ TEST_CASE("climber config: an error names the bad value and what was expected") 
         std::string::npos);
   CHECK(fault_of([](auto& d) { d["hidden_activation"] = "gelu"; }) ==
         "hidden_activation is \"gelu\"; expected \"silu\", the only value supported");
+  CHECK(
+      fault_of([](auto& d) { d["gate_bias"] = 1; }).starts_with("\"gate_bias\" is 1; expected only members"));
+  CHECK(fault_of([](auto& d) {
+          d["blocks"][1]["shift"] = 3;
+        }).starts_with("blocks[1].\"shift\" is 3; expected only members"));
+  CHECK(fault_of([](auto& d) {
+          d["temperature"]["floor"] = 1;
+        }).starts_with("temperature.\"floor\" is 1; expected only members"));
   CHECK(fault_of([](auto& d) { d["model_type"] = "qwen2"; }) ==
         "model_type is \"qwen2\"; expected \"climber\"");
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/checkpoint/config_members.h"
 #include "kernels/checkpoint/json_file.h"
 
 namespace troupe::kernels {
@@ -58,6 +59,7 @@ void read_head(const std::filesystem::path& file, const JsonFields& fields, Hstu
   config.head_hidden = count(inner, "hidden", width_max);
   config.tasks = count(inner, "num_tasks", 1024);
   must_be(inner, "activation", "silu");
+  inner.refuse_others();
 }
 
 void read_bias(const std::filesystem::path& file, const JsonFields& fields, HstuConfig& config) {
@@ -70,10 +72,13 @@ void read_bias(const std::filesystem::path& file, const JsonFields& fields, Hstu
   must_hold(inner, "per_layer", true);
   must_hold(inner, "shared_by_heads", true);
   inner.integer("max_positions", config.positions, config.positions);
+  const std::uint64_t position_buckets = 2 * std::uint64_t{config.positions} - 1;
+  inner.maybe_integer("num_position_buckets", position_buckets, position_buckets);
   config.time_buckets = count(inner, "num_time_buckets", 1024);
   config.bucket_divisor = inner.number("time_bucket_divisor", 1e-3, 100);
   if (config.bucket_divisor * config.time_buckets > 43)  // e^43 seconds fit 63 bits
     inner.fault("num_time_buckets", "at most 43 divided by time_bucket_divisor");
+  inner.refuse_others();
 }
 
 }  // namespace
@@ -95,13 +100,16 @@ HstuConfig hstu_config_of(const std::filesystem::path& file, const nlohmann::jso
   must_be(fields, "position_embedding", "absolute");
   if (!config.production) {
     read_bias(file, fields, config);
+    refuse_other_members(fields);
     return config;
   }
   if (fields.has("relative_attention_bias")) fields.fault("relative_attention_bias", "null in this layer");
+  if (fields.has("target_aware")) must_hold(fields, "target_aware", true);
   config.context_tokens = static_cast<std::uint32_t>(
       fields.maybe_integer("contextual_sequence_length", 0, config.positions - 1).value_or(0));
   config.window =
       static_cast<std::uint32_t>(fields.maybe_integer("max_attention_length", 0, positions_max).value_or(0));
+  refuse_other_members(fields);
   return config;
 }
 

@@ -115,6 +115,20 @@ TEST_SUITE("configuration of hstu") {
           "config.json: relative_attention_bias.max_positions is 12; expected an integer from 11 to 11");
     CHECK(error_with("/task_head/hidden", "six") ==
           "config.json: task_head.hidden is \"six\"; expected an integer from 1 to 65536");
+    const std::string others =
+        "; expected only members that are read or known to be harmless, as another one may change what the "
+        "model computes; remove it if it does not";
+    CHECK(error_with("/rotary", true) == "config.json: \"rotary\" is true" + others);
+    CHECK(error_with("/max_attention_length", 7) ==  // of the production layer alone
+          "config.json: \"max_attention_length\" is 7" + others);
+    CHECK(error_with("/task_head/gate", "tanh") == "config.json: task_head.\"gate\" is \"tanh\"" + others);
+    CHECK(error_with("/relative_attention_bias/window", 4) ==
+          "config.json: relative_attention_bias.\"window\" is 4" + others);
+    CHECK(error_with("/relative_attention_bias/num_position_buckets", 21).empty());
+    CHECK(
+        error_with("/relative_attention_bias/num_position_buckets", 20) ==
+        "config.json: relative_attention_bias.num_position_buckets is 20; expected an integer from 21 to 21");
+    CHECK(error_with("/transformers_version", "4.1").empty());
     CHECK(error_with("/temperature", nullptr) ==
           "config.json: temperature is null; expected a number from 9.9999999999999995e-07 to 1000000");
   }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "kernels/base/hash.h"
+#include "kernels/checkpoint/file_kind.h"
 #include "kernels/checkpoint/json_file.h"
 #include "kernels/checkpoint/safetensors.h"
 #include "kernels/checkpoint/version_hash.h"
@@ -229,6 +230,7 @@ HstuModel read_hstu(const std::filesystem::path& directory, ItemRows items) {
   }
   HstuModel model{config, {}, nullptr, {}};
   const TensorTable table(config, model.weights);
+  refuse_other_weights(directory);
   const auto file = std::make_shared<const SafetensorsFile>(directory / weights_file);
   read_tensors(*file, table.all(), items);
   if (items == ItemRows::apart)

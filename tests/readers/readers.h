@@ -45,6 +45,7 @@ inline constexpr ReaderFile reader_files[] = {
     {"deploy/data/request_trace.cc", "lines"},
     {"deploy/lab/traces/trace_from_data.cc", "lines"},
     {"kernels/testing/test_fence.cc", "", "memory of its own, and no file"},
+    {"kernels/checkpoint/file_kind.cc", "", "the first 512 bytes of a file, which are only compared"},
     {"kernels/checkpoint/hf_config.cc", "json"},
     {"kernels/checkpoint/json_file.cc", "json"},
     {"kernels/checkpoint/mapped_file.cc", "mapped"},
