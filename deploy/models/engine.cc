@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <thread>
 
 #include "deploy/models/device_engine.h"
 #include "kernels/decoder/unconstrained.h"
+#include "runtime/profiling/process_limits.h"
 
 namespace troupe::deploy {
 namespace {
@@ -16,10 +16,8 @@ constexpr std::uint32_t device_executors = 2;  // one copies while the other com
 
 using Beams = InferenceSettings::Beams;
 
-// Returns a setting; 0 stands for one per core.
-std::uint32_t count_or_cores(std::uint32_t setting) {
-  return setting > 0 ? setting : std::max(1u, std::thread::hardware_concurrency());
-}
+// Returns a setting; 0 stands for one per core that this process may use.
+std::uint32_t count_or_cores(std::uint32_t setting) { return setting > 0 ? setting : usable_cores(); }
 
 bool drops_unknown_paths(Beams beams) { return beams == Beams::unconstrained || beams == Beams::plain; }
 

@@ -66,6 +66,7 @@ std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder,
   options.wait_replicas = settings.wait_replicas;
   options.refuses = std::move(calls.refuses);
   options.on_loss = std::move(calls.on_loss);
+  options.on_risk = std::move(calls.on_risk);
   return std::make_unique<RedisFeaturePort>(std::move(options), limits, std::move(name_item));
 }
 

@@ -29,6 +29,7 @@ CachedFeatureOptions cached_feature_options(const FeatureSettings& settings);  /
 struct RedisCalls {
   std::function<std::string(const std::string& made_for)> refuses;
   std::function<void(const std::string& what)> on_loss;
+  std::function<void(const std::string& what)> on_risk;
 };
 
 // `folder` must outlive the result; it may be null if the features are in Redis. `connections` is the

@@ -10,6 +10,7 @@
 #include "deploy/node/core_configs.h"
 #include "deploy/node/feature_ownership.h"
 #include "deploy/node/membership.h"
+#include "deploy/node/memory_needs.h"
 #include "deploy/node/model_compute.h"
 #include "deploy/node/node_cores.h"
 #include "deploy/node/page_transport.h"
@@ -18,6 +19,7 @@
 #include "kernels/base/check.h"
 #include "runtime/coordination/incarnation.h"
 #include "runtime/host/model_metrics.h"
+#include "runtime/profiling/process_limits.h"
 #include "runtime/store/store_cache.h"
 #include "runtime/store/store_rows.h"
 
@@ -58,7 +60,8 @@ std::unique_ptr<PageArena> make_arena(std::size_t page_bytes, std::size_t pages)
     return std::make_unique<PageArena>(page_bytes, pages);
   } catch (const std::bad_alloc&) {
     throw ConfigError("pool.memory: " + std::to_string(pages) + " pages of " + std::to_string(page_bytes) +
-                      " bytes cannot be mapped; expected a pool that fits this machine's memory");
+                      " bytes cannot be mapped; expected a pool that fits this machine's memory, of which " +
+                      mebibytes(machine_memory_available()) + " are free");
   }
 }
 
@@ -150,7 +153,9 @@ void LocalNode::open_store(const std::filesystem::path& folder) {
 void LocalNode::open_worker() {
   std::size_t page_bytes = 0;
   for (const auto& model : models_) page_bytes = std::max(page_bytes, model->facts.layout.page_bytes());
-  arena_ = make_arena(page_bytes, pages_of(config_.pool, page_bytes));
+  const std::size_t pages = pages_of(config_.pool, page_bytes);
+  if (const auto limit = memory_limit()) reject_if_too_large(memory_needs(config_, models_, roles_), *limit);
+  arena_ = make_arena(page_bytes, pages);
   blocks_ = std::make_unique<BlockStorePort>(*store_, *arena_, shared_name_context(models_, page_bytes),
                                              config_.pool.store_bytes_max);
   for (const auto& model : models_) {
@@ -185,7 +190,8 @@ void LocalNode::open_router(ServedModel& model) {
       {[&model, present](const std::string& noted) {
          return describe_mismatch(noted, present, model.config);
        },
-       [this](const std::string& what) { report_loss(what); }},
+       [this](const std::string& what) { report_loss(what); },
+       [this](const std::string& what) { report_eviction_risk(what); }},
       model.name);
   model.features = std::make_unique<CachedFeatures>(std::move(store), cached);
   claim_rows(*model.features, present, model.config, [this](const std::string& what) {
@@ -240,6 +246,14 @@ void LocalNode::report_loss(const std::string& what) const {
   const std::vector<LogField> fields{
       {"why", what}, {"expected", "a Redis that keeps acknowledged writes; import the data again"}};
   if (log_) log_(LogLevel::error, "main", "features_lost", fields);
+}
+
+// Redis drops rows as soon as it has too little memory.
+void LocalNode::report_eviction_risk(const std::string& what) const {
+  const std::vector<LogField> fields{
+      {"why", what},
+      {"expected", "maxmemory-policy noeviction, with which a full Redis refuses writes and loses nothing"}};
+  if (log_) log_(LogLevel::warning, "main", "features_may_be_evicted", fields);
 }
 
 // etcd lost changes that it had acknowledged. Routers write the served versions again.

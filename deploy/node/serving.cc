@@ -28,6 +28,7 @@
 #include "runtime/config/log.h"
 #include "runtime/network/caf_host.h"
 #include "runtime/profiling/process_figures.h"
+#include "runtime/profiling/process_limits.h"
 #include "server/http/http_server.h"
 
 namespace troupe::deploy {
@@ -96,6 +97,21 @@ std::vector<std::string> names_of_models(const LocalNode& node) {
 
 constexpr std::chrono::seconds leave_log_interval{10};
 
+// Tells what the surroundings of the process leave it, where that is less than the machine.
+void log_limits(const Log& log) {
+  const CpuLimits cores = cpu_limits();
+  const std::optional<MemoryLimit> memory = memory_limit();
+  if (cores.reason().empty() && !memory) return;
+  LogFields fields{{"cores", cores.usable()}, {"cores_of_machine", cores.machine}};
+  if (!cores.reason().empty()) fields.push_back({"because_of", cores.reason()});
+  if (memory) {
+    fields.push_back({"memory_limit", memory->bytes});
+    fields.push_back({"memory_free", memory->free()});
+    fields.push_back({"memory_file", memory->file});
+  }
+  log(LogLevel::info, "main", "limits", fields);
+}
+
 class ServingProcess {
  public:
   ServingProcess(ServingOptions serving, const Signals& signals)
@@ -128,6 +144,7 @@ class ServingProcess {
       if (serving_.place.router && model->features->items() == 0) log_no_items(log_, *model);
     }
     if (serving_.place.router) open_capture();
+    log_limits(log_);
     if (serving_.cluster) name_nodes(std::map(serving_.names)), join();
     box_.add_to(host_);
     host_.set_server(http_address(), [this](Address, Message answer) {
@@ -372,6 +389,9 @@ class ServingProcess {
                 << host_.port();
     std::cout << " with " << box_.executors() << " executors, " << box_.pool_pages() << " pages";
     if (!box_.has_names() && serving_.place.router) std::cout << " and " << box_.items() << " items";
+    const CpuLimits cores = cpu_limits();
+    if (const std::string reason = cores.reason(); !reason.empty())
+      std::cout << ", on " << cores.usable() << " of " << cores.machine << " cores because of " << reason;
     if (box_.has_names())
       for (const auto& model : box_.models())
         std::cout << "\n  " << model->name << " serves " << model->serves()

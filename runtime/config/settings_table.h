@@ -362,10 +362,11 @@ TROUPE_SECTION_END
 
 TROUPE_SECTION(InferenceSettings, inference)
 TROUPE_SETTING(inference, executors, integer, "0", "0..256", "threads",
-               "Number of batches computed at a time. 0: one per core, or two on a GPU.")
+               "Number of batches computed at a time. 0: one per core that the process may use (its affinity "
+               "mask and the CPU quota of its cgroup), or two on a GPU.")
 TROUPE_SETTING(inference, cores, integer, "0", "0..1024", "cores",
                "Cores that all batches may use together; a batch is spread over cores that other batches "
-               "leave idle. 0: all.")
+               "leave idle. 0: all that the process may use.")
 TROUPE_SETTING(inference, batch_tokens_max, integer, "4096", "1..1048576", "tokens",
                "Maximum number of computed tokens per batch; a larger request runs alone. While every "
                "executor runs a request of more than three full batches, one batch of small requests runs "

@@ -8,12 +8,12 @@
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
-#include <thread>
 #include <utility>
 
 #include "kernels/base/check.h"
 #include "runtime/network/caf_executor_slot.h"
 #include "runtime/network/caf_shell.h"
+#include "runtime/profiling/process_limits.h"
 
 namespace troupe {
 
@@ -32,8 +32,7 @@ constexpr unsigned cores_per_thread = 4, threads_max = 4;
 // The throughput is the number of messages that an actor handles in a row; it keeps a busy actor
 // from starving the others.
 caf::actor_system_config& configure(caf::actor_system_config& config, std::uint32_t threads) {
-  if (threads == 0)
-    threads = std::clamp(std::thread::hardware_concurrency() / cores_per_thread, 1u, threads_max);
+  if (threads == 0) threads = std::clamp(usable_cores() / cores_per_thread, 1u, threads_max);
   config.set("scheduler.policy", caf::atom("sharing"));
   config.set("scheduler.max-threads", std::size_t{threads});
   config.set("scheduler.max-throughput", std::size_t{64});

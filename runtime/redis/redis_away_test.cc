@@ -41,6 +41,7 @@ struct Impostor {
       : answers(std::move(a)), server([this](int peer) {
           std::string greeting;
           for (std::size_t i = 0; i < redis_scripts().size(); ++i) greeting += bulk("sha");
+          greeting += bulk("maxmemory_policy:noeviction\r\n") + bulk("evicted_keys:0\r\n");
           greeting += bulk("role:master\r\n") + bulk("run_id:1\r\n");
           std::string heard;  // a greeting may arrive in parts
           while (heard.find("\r\nserver\r\n") == std::string::npos) {

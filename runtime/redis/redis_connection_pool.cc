@@ -3,6 +3,7 @@
 #include "runtime/redis/redis_connection_pool.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace troupe {
 namespace {
@@ -17,6 +18,29 @@ std::string field_of(const RedisReply& info, const std::string& name) {
   if (at == std::string::npos) return "";
   const std::size_t begin = at + name.size() + 1;
   return info.text.substr(begin, std::min<std::size_t>(info.text.find_first_of("\r\n", begin) - begin, 64));
+}
+
+std::uint64_t number_of(const RedisReply& info, const std::string& name) {
+  const std::string text = field_of(info, name);
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+const RedisCommand ask_memory[] = {{"INFO", "memory"}, {"INFO", "stats"}};
+
+RedisStanding standing_of(const std::string& run, const RedisReply& memory, const RedisReply& stats) {
+  return {run, field_of(memory, "maxmemory_policy"), number_of(memory, "maxmemory"),
+          number_of(stats, "evicted_keys")};
+}
+
+// Returns why a server that is no plain Redis cannot be used, or "". A cluster has each key on one of its
+// nodes, so a script could not touch all that it must change at once.
+std::string other_mode(const RedisReply& server) {
+  const std::string mode = field_of(server, "redis_mode");
+  if (mode == "cluster") return "it is a Redis Cluster; expected one Redis, with or without replicas";
+  if (mode == "sentinel") return "it is a Redis Sentinel; expected the Redis that it watches";
+  return "";
 }
 
 bool lost_scripts(const RedisReply& reply) {
@@ -39,11 +63,17 @@ bool ReconnectGate::enter(RedisDeadline now) {
   return trying_ = true;
 }
 
-void ReconnectGate::leave(RedisDeadline now, bool connected) {
+void ReconnectGate::leave(RedisDeadline now, bool connected, const std::string& why) {
   const std::lock_guard lock(mutex_);
+  why_ = why;
   away_ = !connected;
   trying_ = false;
   next_try_ = now + pause_;
+}
+
+std::string ReconnectGate::last_why() const {
+  const std::lock_guard lock(mutex_);
+  return why_;
 }
 
 RedisConnectionPool::RedisConnectionPool(RedisConnectionPoolOptions options, std::vector<std::string> scripts)
@@ -56,11 +86,15 @@ OrRedisFailure<RedisConnectionPool::Session> RedisConnectionPool::take(std::uint
   Session session(*this, connections_[slot % connections_.size()]);
   std::unique_ptr<RedisConnection>& connection = session.slot_->connection;
   if (connection && !connection->is_quiet()) connection.reset();
+  if (connection && !ask_standing(*session.slot_)) connection.reset();
   if (connection) return session;
-  if (!gate_.enter(Clock::now())) return RedisFailure{"it was unreachable a moment ago"};
-  auto made = connect(session.slot_->run);
+  if (!gate_.enter(Clock::now())) {
+    const std::string why = gate_.last_why();
+    return RedisFailure{"it was unreachable a moment ago" + (why.empty() ? "" : ": " + why)};
+  }
+  auto made = connect(*session.slot_);
   auto* open = std::get_if<std::unique_ptr<RedisConnection>>(&made);
-  gate_.leave(Clock::now(), open != nullptr);
+  gate_.leave(Clock::now(), open != nullptr, open ? "" : std::get<RedisFailure>(made).why);
   if (!open) return std::get<RedisFailure>(std::move(made));
   connection = std::move(*open);
   return session;
@@ -75,6 +109,7 @@ std::vector<RedisCommand> RedisConnectionPool::greeting() const {
     commands.push_back({"AUTH", address.password});
   if (address.database != 0) commands.push_back({"SELECT", std::to_string(address.database)});
   add_scripts(commands);
+  commands.insert(commands.end(), std::begin(ask_memory), std::end(ask_memory));
   commands.push_back({"INFO", "replication"});
   commands.push_back({"INFO", "server"});
   return commands;
@@ -84,7 +119,17 @@ void RedisConnectionPool::add_scripts(std::vector<RedisCommand>& commands) const
   for (const std::string& script : scripts_) commands.push_back({"SCRIPT", "LOAD", script});
 }
 
-OrRedisFailure<std::unique_ptr<RedisConnection>> RedisConnectionPool::connect(std::string& run) const {
+bool RedisConnectionPool::ask_standing(Slot& slot) const {
+  const RedisDeadline now = Clock::now();
+  if (!options_.on_standing || now - slot.standing_at < options_.standing_every) return true;
+  slot.standing_at = now;
+  auto answer = slot.connection->run(ask_memory, now + options_.time_limit);
+  const auto* replies = std::get_if<std::vector<RedisReply>>(&answer);
+  if (replies) options_.on_standing(standing_of(slot.run, (*replies)[0], (*replies)[1]));
+  return replies != nullptr;
+}
+
+OrRedisFailure<std::unique_ptr<RedisConnection>> RedisConnectionPool::connect(Slot& slot) const {
   const RedisDeadline deadline = Clock::now() + options_.time_limit;
   auto made = RedisConnection::open(options_.address, deadline);
   auto* connection = std::get_if<std::unique_ptr<RedisConnection>>(&made);
@@ -94,12 +139,16 @@ OrRedisFailure<std::unique_ptr<RedisConnection>> RedisConnectionPool::connect(st
   if (auto* failure = std::get_if<RedisFailure>(&answer))
     return RedisFailure{failure->why};  // the greeting changes nothing
   const auto& replies = std::get<std::vector<RedisReply>>(answer);
+  if (std::string why = other_mode(replies.back()); !why.empty()) return RedisFailure{std::move(why)};
   for (std::size_t i = 0; i < replies.size(); ++i)
     if (replies[i].is(Kind::error))
       return RedisFailure{"it answers " + commands[i].front() + " with " + error_code(replies[i])};
   if (field_of(replies[replies.size() - 2], "role") != "master") return RedisFailure{"it is a replica"};
-  run = field_of(replies.back(), "run_id");
-  if (run.empty()) return RedisFailure{"it does not tell its run_id"};
+  slot.run = field_of(replies.back(), "run_id");
+  if (slot.run.empty()) return RedisFailure{"it does not tell its run_id"};
+  slot.standing_at = Clock::now();
+  if (options_.on_standing)
+    options_.on_standing(standing_of(slot.run, replies[replies.size() - 4], replies[replies.size() - 3]));
   return made;
 }
 

@@ -3,6 +3,7 @@
 // failure, so that no reply is ever taken for another command's. While the server is unreachable,
 // one slot at a time tries again after a pause; the others fail at once.
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "runtime/redis/redis_connection.h"
+#include "runtime/redis/redis_evictions.h"
 
 namespace troupe {
 
@@ -19,11 +21,14 @@ class ReconnectGate {
  public:
   explicit ReconnectGate(std::chrono::microseconds pause) : pause_(pause) {}
   bool enter(RedisDeadline now);  // true: connect, then call leave()
-  void leave(RedisDeadline now, bool connected);
+  // `why` is the reason of a failed attempt.
+  void leave(RedisDeadline now, bool connected, const std::string& why = "");
+  std::string last_why() const;  // of the attempt that failed last
 
  private:
   const std::chrono::microseconds pause_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::string why_;
   bool away_ = false, trying_ = false;
   RedisDeadline next_try_;
 };
@@ -33,6 +38,10 @@ struct RedisConnectionPoolOptions {
   std::uint32_t connections = 1;
   std::chrono::microseconds time_limit{200'000};  // limit for connecting, and for each pipeline
   std::chrono::microseconds reconnect_pause{50'000};
+  // Called with the server's standing at each connect, and at most this often while connections are
+  // used; from any slot. May be empty.
+  std::function<void(const RedisStanding&)> on_standing = {};
+  std::chrono::microseconds standing_every{5'000'000};
 };
 
 class RedisConnectionPool {
@@ -40,6 +49,7 @@ class RedisConnectionPool {
     std::mutex mutex;
     std::unique_ptr<RedisConnection> connection;
     std::string run;
+    RedisDeadline standing_at;  // when the standing was asked for last
   };
 
  public:
@@ -75,7 +85,8 @@ class RedisConnectionPool {
   OrRedisFailure<Session> take(std::uint32_t slot);
 
  private:
-  OrRedisFailure<std::unique_ptr<RedisConnection>> connect(std::string& run) const;
+  OrRedisFailure<std::unique_ptr<RedisConnection>> connect(Slot& slot) const;
+  bool ask_standing(Slot& slot) const;  // returns false if the connection failed
   std::vector<RedisCommand> greeting() const;
   void add_scripts(std::vector<RedisCommand>& commands) const;
 

@@ -23,8 +23,10 @@ std::string random_text() {
   return text;
 }
 
-RedisConnectionPoolOptions connection_options(const RedisFeatureOptions& options) {
-  return {options.address, options.connections, options.time_limit, options.reconnect_pause};
+RedisConnectionPoolOptions connection_options(const RedisFeatureOptions& options,
+                                              std::function<void(const RedisStanding&)> on_standing) {
+  return {options.address, options.connections, options.time_limit, options.reconnect_pause,
+          std::move(on_standing)};
 }
 
 RedisCatalog::Options catalog_options(const RedisFeatureOptions& options) {
@@ -76,10 +78,17 @@ RedisFeaturePort::RedisFeaturePort(RedisFeatureOptions options, const FeatureLim
       model_version_(std::move(model_version)),
       nonce_(random_text()),
       keys_(options_.prefix),
-      connections_(connection_options(options_), redis_scripts()),
+      connections_(connection_options(options_, [this](const RedisStanding& now) { note_standing(now); }),
+                   redis_scripts()),
       catalog_(limits_, name_item_, catalog_options(options_)),
       profiles_(options_.last_known_bytes_max) {
   ask(0, "");
+}
+
+void RedisFeaturePort::note_standing(const RedisStanding& now) {
+  const RedisEvictions::Told told = evictions_.note(now);
+  if (!told.risk.empty() && options_.on_risk) options_.on_risk(told.risk);
+  if (!told.loss.empty() && options_.on_loss) options_.on_loss(told.loss);
 }
 
 JobResult RedisFeaturePort::run(const Job& job, std::uint32_t connection) {

@@ -23,9 +23,9 @@
 // all is lost. `wait_replicas` requires that many replicas to have the write in memory, otherwise
 // the answer is `outcome_unknown`. After a restart or failover of Redis, routers read the whole
 // catalog again: its last writes may be missing, and routers that never saw them may reuse their
-// versions. A router that saw them continues above them and reports the loss. `maxmemory-policy
-// noeviction` is assumed: an evicted user is an unknown user. The connection is encrypted only with
-// rediss:// addresses.
+// versions. A router that saw them continues above them and reports the loss. An evicted user is an
+// unknown user: a `maxmemory-policy` that may evict is reported at connect, and evictions as a loss,
+// within seconds of use. The connection is encrypted only with rediss:// addresses.
 //
 // Required Redis permissions: AUTH, SELECT, INFO, SCRIPT LOAD, EVALSHA, WAIT, and commands on
 // keys below the prefix.
@@ -70,6 +70,8 @@ struct RedisFeatureOptions {
   std::function<std::string(const std::string& made_for)> refuses;
   // Redis lacks writes it had; called from any slot
   std::function<void(const std::string& what)> on_loss;
+  // Redis may evict rows; said once for each run and policy, from any slot
+  std::function<void(const std::string& what)> on_risk;
 };
 
 class RedisFeaturePort final : public FeatureStore {
@@ -101,6 +103,7 @@ class RedisFeaturePort final : public FeatureStore {
   std::uint64_t bad_records() const override { return catalog_.bad_records(); }
 
  private:
+  void note_standing(const RedisStanding& now);
   OrRedisFailure<StorePoint> ask(std::uint32_t connection, const std::string& user);
   OrRedisFailure<StorePoint> ask(RedisConnectionPool::Session& session, const std::string& user,
                                  RedisPipeline* behind = nullptr);
@@ -151,6 +154,7 @@ class RedisFeaturePort final : public FeatureStore {
   const std::string model_version_;
   const std::string nonce_;  // becomes the store's origin if this process writes first
   const RedisKeys keys_;
+  RedisEvictions evictions_;  // before `connections_`, which report to it
   RedisConnectionPool connections_;
   RedisCatalog catalog_;
   RedisMemory memory_;

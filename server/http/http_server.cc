@@ -10,6 +10,7 @@
 
 #include "kernels/base/hash.h"
 #include "runtime/actor/message_id.h"
+#include "runtime/profiling/process_limits.h"
 #include "runtime/wire/json.h"
 #include "runtime/wire/json_text.h"
 #include "server/formats/entity_tags.h"
@@ -41,7 +42,7 @@ ConnectionLimits connection_limits(const HttpServerConfig& config) {
 }
 
 constexpr std::size_t bodies_waiting_max = 256;  // for a thread that reads them
-unsigned reader_threads() { return std::clamp(std::thread::hardware_concurrency() / 4, 1U, 4U); }
+unsigned reader_threads() { return std::clamp(usable_cores() / 4, 1U, 4U); }
 
 std::string field_of(const StatusReply& reply, std::string_view name) {
   const auto at = std::ranges::find(reply.fields, name, &StatusField::name);

@@ -62,6 +62,7 @@ inline constexpr ReaderFile reader_files[] = {
     {"runtime/coordination/file_coordination.cc", "coordination"},
     {"runtime/coordination/members_file.cc", "whole"},
     {"runtime/profiling/process_figures.cc", "", of_kernel},
+    {"runtime/profiling/process_limits.cc", "", of_kernel},
     {"runtime/pool/page_arena.cc", "", "memory of its own, and no file"},
     {"runtime/network/certificates.cc", "certificates"},
     {"runtime/network/link_connection.cc", "links"},

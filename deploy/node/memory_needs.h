@@ -1,0 +1,33 @@
+#pragma once
+// Compares the memory that a worker may come to need with the limit of its cgroup. The pool is mapped
+// at once and filled later: without this check, a node that does not fit is ready, and is killed hours
+// after the start.
+#include <cstdint>
+#include <string>
+
+#include "deploy/node/node_cores.h"
+#include "deploy/node/node_roles.h"
+#include "deploy/node/served_model.h"
+#include "runtime/config/config.h"
+#include "runtime/profiling/process_limits.h"
+
+namespace troupe::deploy {
+
+// What is still to be used after the weights have been read; they count as used already.
+struct MemoryNeeds {
+  std::uint64_t pool = 0;                        // pool.memory
+  std::uint64_t passes = 0;                      // inference.memory_max of all models
+  std::uint64_t caches = 0;                      // features.cache_memory of all models
+  std::uint64_t requests = 0;                    // http.memory_max
+  std::uint64_t rest = std::uint64_t{64} << 20;  // stores, threads, and what the allocator keeps
+  std::uint64_t beside_pool() const { return passes + caches + requests + rest; }
+};
+
+MemoryNeeds memory_needs(const Config& config, const ServedModels& models, const NodeRoles& roles);
+
+// Throws ConfigError if the needs exceed what is free of the limit.
+void reject_if_too_large(const MemoryNeeds& needs, const MemoryLimit& limit);
+
+std::string mebibytes(std::uint64_t bytes);  // "153 MiB", rounded down
+
+}  // namespace troupe::deploy

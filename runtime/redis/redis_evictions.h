@@ -1,0 +1,52 @@
+#pragma once
+// Judges whether a Redis may drop acknowledged rows to free memory, and notices when it does. An
+// evicted user is an unknown user, and nothing else tells of it.
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+namespace troupe {
+
+// What INFO tells of a server's memory, by run of its process.
+struct RedisStanding {
+  std::string run;              // run_id
+  std::string policy;           // maxmemory_policy; "" = the server does not tell
+  std::uint64_t maxmemory = 0;  // bytes; 0 = no limit yet
+  std::uint64_t evicted = 0;    // keys since the start of the run
+};
+
+// Troupe's keys have no time to live, so volatile-* policies evict none of them.
+inline bool may_evict(const std::string& policy) { return policy.starts_with("allkeys-"); }
+
+// Thread-safe.
+class RedisEvictions {
+ public:
+  struct Told {
+    std::string risk;  // "" unless the server may evict and this was not said of its run and policy yet
+    std::string loss;  // "" unless keys were evicted since the last standing
+  };
+  Told note(const RedisStanding& now) {
+    const std::lock_guard lock(mutex_);
+    const bool same_run = now.run == run_;
+    const std::uint64_t before = same_run ? evicted_ : 0;
+    Told told;
+    if (may_evict(now.policy)) {
+      if (!same_run || now.policy != policy_)
+        told.risk = "maxmemory-policy " + now.policy + (now.maxmemory == 0 ? ", though maxmemory is 0" : "");
+      // The first standing cannot tell whose keys were evicted before.
+      if (now.evicted > before && (same_run || run_.empty()))
+        told.loss = std::to_string(now.evicted - before) + " keys evicted" +
+                    (same_run ? "" : " before this process came") + ", maxmemory-policy " + now.policy;
+    }
+    run_ = now.run, policy_ = now.policy;
+    evicted_ = now.evicted > before ? now.evicted : before;  // standings of two slots may arrive swapped
+    return told;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string run_, policy_;
+  std::uint64_t evicted_ = 0;
+};
+
+}  // namespace troupe
