@@ -12,6 +12,8 @@ install(DIRECTORY ${TROUPE_ROOT}/deploy/demo DESTINATION ${share}
         PATTERN "*.py" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY ${TROUPE_ROOT}/deploy/examples DESTINATION ${share} PATTERN "check.sh" EXCLUDE)
 install(DIRECTORY ${TROUPE_ROOT}/deploy/monitoring DESTINATION ${share})
+install(FILES ${TROUPE_ROOT}/deploy/systemd/gpu.conf ${TROUPE_ROOT}/deploy/systemd/troupe.logrotate
+        DESTINATION ${share}/systemd)
 install(FILES ${TROUPE_ROOT}/README.md ${TROUPE_ROOT}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${TROUPE_ROOT}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

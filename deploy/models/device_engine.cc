@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "actors/inference/device_pages_port.h"
+#include "deploy/models/device_absence.h"
 #include "kernels/cuda/engine/climber.h"
 #include "kernels/cuda/engine/decoder.h"
 #include "kernels/cuda/engine/hstu.h"
@@ -71,14 +72,27 @@ void check_weights(const ModelSettings& settings) {
                       "; expected f32 on a GPU (which stores weights as model.device_format)");
 }
 
+// The driver may fail with an unspecific error where some of its devices are hidden.
+int count_devices(const DeviceChoice& choice) {
+  try {
+    return cuda::device_count();
+  } catch (const cuda::DeviceError& error) {
+    const std::string why = why_no_device();
+    throw ConfigError(name_of(choice) + ": " + error.what() + (why.empty() ? "" : ": " + why) +
+                      "; expected cpu, or a GPU that this process can use");
+  }
+}
+
 void check_device(const DeviceChoice& choice) {
   if (choice.kind != device_kind)
     throw ConfigError("model.device is " + choice.kind + "; expected cpu or " + device_kind);
-  const int count = cuda::device_count();
-  if (count == 0)
-    throw ConfigError(
-        name_of(choice) +
-        ": there is no CUDA device (no driver, or no GPU); expected cpu, or a machine with a GPU");
+  const int count = count_devices(choice);
+  if (count == 0) {
+    const std::string why = why_no_device();
+    throw ConfigError(name_of(choice) + ": there is no CUDA device" +
+                      (why.empty() ? " (CUDA_VISIBLE_DEVICES, or libcuda.so.1 is not found)" : ": " + why) +
+                      "; expected cpu, or a machine with a GPU");
+  }
   if (choice.number >= count)
     throw ConfigError(name_of(choice) + ": there are " + std::to_string(count) +
                       " devices; expected a smaller number");

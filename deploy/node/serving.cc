@@ -1,5 +1,5 @@
 // Runs a node with its server of HTTP and gRPC from the start until a signal. Reloads log level,
-// certificates and keys at SIGHUP, and drains the node at SIGTERM.
+// certificates and keys and reopens its logs at SIGHUP, and drains the node at SIGTERM.
 #include "deploy/node/serving.h"
 
 #include <malloc.h>
@@ -22,6 +22,7 @@
 #include "deploy/node/service_notifier.h"
 #include "deploy/node/shared_keys.h"
 #include "deploy/node/signals.h"
+#include "deploy/node/standard_files.h"
 #include "deploy/node/store_reports.h"
 #include "deploy/tracing/capture_socket.h"
 #include "deploy/tracing/span_exporter.h"
@@ -352,7 +353,8 @@ class ServingProcess {
     }
     const std::string bad_certificates = host_.renew_certificates(), http_fault = renew_http_server();
     log_.set_least(level);
-    for (const std::string& why : {fault, bad_certificates, http_fault})
+    const std::string log_fault = reopen_logs();
+    for (const std::string& why : {fault, bad_certificates, http_fault, log_fault})
       if (!why.empty()) log_(LogLevel::error, "main", "reload_failed", std::vector<LogField>{{"why", why}});
     const bool has_certificates = serving_.cluster && serving_.cluster->tls;
     log_(LogLevel::warning, "main", "reloaded",
@@ -362,6 +364,18 @@ class ServingProcess {
                                                                            : "as before"},
                                {"door", http_fault.empty() ? "certificate and keys read again" : "as before"},
                                {"other_knobs", "with the next start"}});
+  }
+
+  // Opens the log file and redirected standard streams by their names, which logrotate may have given to
+  // new files. Returns "" or the first error; what failed stays as it was.
+  std::string reopen_logs() {
+    std::string fault = standard_files_.reopen();
+    try {
+      log_.reopen();
+    } catch (const LogError& error) {
+      fault = error.what();
+    }
+    return fault;
   }
 
   // Reads again the files that were named at the start. Returns "" or the error, with which nothing
@@ -438,6 +452,7 @@ class ServingProcess {
 
   ServingOptions serving_;
   mutable std::mutex names_mutex_;  // guards serving_.names once the members are followed
+  const StandardFiles standard_files_;
   const Signals& signals_;
   ConnectedPeers peers_;
   Log log_;

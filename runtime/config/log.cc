@@ -70,12 +70,22 @@ spdlog::sink_ptr open_file(const LogOptions& options) {
   }
 }
 
-// Flushes each line: a process that crashes loses only those that were not written yet.
-WriteLine line_file(const LogOptions& options) {
-  const spdlog::sink_ptr sink = open_file(options);
-  sink->set_pattern("%v");
-  return [sink](std::string_view line, const std::atomic<bool>& given_up) {
-    if (given_up) return false;
+// A log file that can be opened anew while the log's thread writes: logrotate renames the file and sends
+// SIGHUP, after which lines belong into a new file of the old name.
+class LogFile {
+ public:
+  explicit LogFile(LogOptions options) : options_(std::move(options)) { reopen(); }
+
+  // Throws LogError, and then goes on with the open file.
+  void reopen() {
+    const spdlog::sink_ptr opened = open_file(options_);
+    opened->set_pattern("%v");
+    const std::lock_guard lock(mutex_);
+    sink_ = opened;
+  }
+  // Flushes each line: a process that crashes loses only those that were not written yet.
+  bool write(std::string_view line) {
+    const spdlog::sink_ptr sink = present();
     try {
       sink->log({"troupe", spdlog::level::info, spdlog::string_view_t(line.data(), line.size())});
       sink->flush();
@@ -83,7 +93,26 @@ WriteLine line_file(const LogOptions& options) {
     } catch (const spdlog::spdlog_ex&) {  // such as a full disk
       return false;
     }
+  }
+
+ private:
+  spdlog::sink_ptr present() {
+    const std::lock_guard lock(mutex_);
+    return sink_;
+  }
+  const LogOptions options_;
+  std::mutex mutex_;  // protects `sink_`, which the log's thread uses without it
+  spdlog::sink_ptr sink_;
+};
+
+WriteLine line_file(std::shared_ptr<LogFile> file) {
+  return [file = std::move(file)](std::string_view line, const std::atomic<bool>& given_up) {
+    return !given_up && file->write(line);
   };
+}
+
+std::shared_ptr<LogFile> log_file(const LogOptions& options) {
+  return options.file.empty() ? nullptr : std::make_shared<LogFile>(options);
 }
 
 std::function<std::string(std::uint64_t)> lost_line(const std::string& node) {
@@ -99,9 +128,15 @@ std::function<std::string(std::uint64_t)> lost_line(const std::string& node) {
 
 struct Log::Shared {
   std::atomic<LogLevel> least;
+  std::shared_ptr<LogFile> file;  // null: standard error
   LogWriter writer;
   std::mutex mutex = {};
   std::map<NodeId, std::string> names = {};  // guarded by mutex
+
+  Shared(const LogOptions& options, std::shared_ptr<LogFile> opened)
+      : least(options.least),
+        file(std::move(opened)),
+        writer(file ? line_file(file) : line_stream(STDERR_FILENO), lost_line(options.node)) {}
 
   // Returns the fields with a `node_name` for each `node` whose name is known.
   std::vector<LogField> named(std::span<const LogField> fields) {
@@ -120,10 +155,7 @@ struct Log::Shared {
 };
 
 Log::Log(LogOptions options)
-    : node_(std::move(options.node)),
-      shared_(new Shared{
-          options.least,
-          {options.file.empty() ? line_stream(STDERR_FILENO) : line_file(options), lost_line(node_)}}) {}
+    : node_(options.node), shared_(std::make_shared<Shared>(options, log_file(options))) {}
 
 void Log::operator()(LogLevel level, std::string_view actor, std::string_view event,
                      std::span<const LogField> fields) const {
@@ -138,6 +170,10 @@ void Log::name_nodes(std::map<NodeId, std::string> names) const {
 }
 
 void Log::set_least(LogLevel least) const { shared_->least = least; }
+
+void Log::reopen() const {
+  if (shared_->file) shared_->file->reopen();
+}
 
 bool Log::flush(std::chrono::milliseconds limit) const { return shared_->writer.flush(limit); }
 

@@ -39,7 +39,10 @@ class Log {
   // From now on a line whose field `node` is one of these numbers also has the node's name, in a field
   // `node_name`. Applies to all copies.
   void name_nodes(std::map<NodeId, std::string> names) const;
-  void set_least(LogLevel least) const;               // applies to all copies, from now on
+  void set_least(LogLevel least) const;  // applies to all copies, from now on
+  // Opens the log file anew, as after logrotate has renamed it; later lines are written there. Throws
+  // LogError, and then goes on with the open file. Does nothing to standard error.
+  void reopen() const;
   bool flush(std::chrono::milliseconds limit) const;  // waits until all lines are written or lost
   std::uint64_t dropped() const;                      // lines that were lost since the start
 

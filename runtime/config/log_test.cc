@@ -121,6 +121,41 @@ TEST_CASE("log: the lowest level may change while the log is in use, and the fil
         (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
 }
 
+TEST_CASE("log: a file that was renamed is written until the log reopens its name") {
+  const Folder folder;
+  for (const std::uint64_t file_bytes_max : {0, 1 << 20}) {
+    const std::string renamed = folder.file() + ".old";
+    const Log log({LogLevel::info, "", folder.file(), file_bytes_max});
+    log(LogLevel::info, "a", "first");
+    CHECK(log.flush(patient));
+    std::filesystem::rename(folder.file(), renamed);
+    log(LogLevel::info, "a", "second");
+    CHECK(log.flush(patient));
+    CHECK_FALSE(std::filesystem::exists(folder.file()));
+    log.reopen();
+    log(LogLevel::info, "a", "third");
+    CHECK(log.flush(patient));
+    CHECK(bytes_of(renamed).find("second") != std::string::npos);
+    REQUIRE(folder.lines().size() == 1);
+    CHECK(folder.lines()[0]["event"] == "third");
+    CHECK((std::filesystem::status(folder.file()).permissions() & std::filesystem::perms::all) ==
+          (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+    std::filesystem::remove(folder.file());
+  }
+}
+
+TEST_CASE("log: a file that cannot be reopened is reported, and the open one stays in use") {
+  const Folder folder;
+  const Log log({LogLevel::info, "", folder.file()});
+  const std::string renamed = folder.file() + ".old";
+  std::filesystem::rename(folder.file(), renamed);
+  std::filesystem::create_directory(folder.file());
+  CHECK_THROWS_AS(log.reopen(), LogError);
+  log(LogLevel::info, "a", "kept");
+  CHECK(log.flush(patient));
+  CHECK(bytes_of(renamed).find("kept") != std::string::npos);
+}
+
 TEST_CASE("log: lines of several threads are not mixed") {
   const Folder folder;
   const Log log({LogLevel::info, "", folder.file()});
