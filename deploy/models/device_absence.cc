@@ -31,7 +31,8 @@ std::string why_no_device(const std::filesystem::path& root) {
     const int opened = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
     const int error = errno;
     if (opened < 0)
-      return file.string() + " cannot be opened (" + std::generic_category().message(error) + ")" + let_through;
+      return file.string() + " cannot be opened (" + std::generic_category().message(error) + ")" +
+             let_through;
     ::close(opened);
   }
   return "";

@@ -17,7 +17,8 @@ TEST_CASE("device absence: the error says what is missing, and names the drop-in
   folder.write("proc/driver/nvidia/version", "NVRM");
   const std::string control = (root / "dev/nvidiactl").string(), memory = (root / "dev/nvidia-uvm").string();
   const std::string drop_in =
-      "; under systemd install the drop-in deploy/systemd/gpu.conf, which lets the unit use NVIDIA's devices; "
+      "; under systemd install the drop-in deploy/systemd/gpu.conf, which lets the unit use NVIDIA's "
+      "devices; "
       "give a container the GPU (docker run --gpus all, or nvidia.com/gpu in Kubernetes)";
   CHECK(why() == "the NVIDIA driver is loaded, but this process has no " + control + drop_in);
   folder.write("dev/nvidiactl", "");

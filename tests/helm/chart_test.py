@@ -159,6 +159,25 @@ class Chart(unittest.TestCase):
             self.assertIn(found["Service", "shop"]["spec"]["ports"][0]["targetPort"], ports)
             self.assertEqual("volumeClaimTemplates" in one["spec"], bool(of["storage"]))
 
+    def test_the_values_for_gpus_give_workers_alone_a_gpu(self):
+        def merged(base, over):
+            both = isinstance(base, dict) and isinstance(over, dict)
+            return {k: merged(base.get(k), over.get(k, base.get(k))) for k in base | over} if both else over
+
+        values = merged(VALUES, yaml.safe_load((CHART / "values-gpu.yaml").read_text()))
+        self.assertEqual(find_fault(values, SCHEMA), "")
+        found = documents(values)
+        for role in VALUES["nodes"]:
+            pod = found["StatefulSet", f"shop-{role}"]["spec"]["template"]["spec"]
+            limits = pod["containers"][0]["resources"]["limits"]
+            self.assertEqual(limits.get("nvidia.com/gpu"), 1 if role == "worker" else None)
+            self.assertEqual(pod.get("runtimeClassName"), "nvidia" if role == "worker" else None)
+            self.assertEqual("tolerations" in pod, role == "worker")
+            self.assertTrue(pod["containers"][0]["image"].endswith("-cuda"))
+        config = yaml.safe_load(found["ConfigMap", "shop-cluster"]["data"]["cluster.yaml"])
+        self.assertEqual(config["model"]["device"], "cuda:0")
+        self.assertEqual(config["model"]["directory"], VALUES["settings"]["model"]["directory"])
+
     def test_pods_restart_when_the_cluster_file_changes_and_secrets_are_mounted(self):
         digest = lambda values: documents(values)["StatefulSet", "shop-router"]["spec"]["template"][
             "metadata"

@@ -1,37 +1,26 @@
 // Gives the engine memory, streams, events and recorded graphs of a GPU, through the CUDA runtime.
 // The emulator has a twin of this file (simt/device_emulated.cc).
-#include <algorithm>
-#include <iterator>
-
 #include "kernels/cuda/device/cuda_error.h"
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/device_losses.h"
 #include "kernels/cuda/device/device_lost.h"
 
 namespace troupe::kernels::cuda {
-namespace {
 
-// Errors after which, by the runtime's documentation, the process must end before the device can be
-// used again.
-constexpr cudaError_t losses[] = {cudaErrorECCUncorrectable,
-                                  cudaErrorNvlinkUncorrectable,
-                                  cudaErrorIllegalAddress,
-                                  cudaErrorLaunchTimeout,
-                                  cudaErrorAssert,
-                                  cudaErrorHardwareStackError,
-                                  cudaErrorIllegalInstruction,
-                                  cudaErrorMisalignedAddress,
-                                  cudaErrorInvalidAddressSpace,
-                                  cudaErrorInvalidPc,
-                                  cudaErrorLaunchFailure};
-
-}  // namespace
+static_assert(is_device_loss(cudaErrorECCUncorrectable) && is_device_loss(cudaErrorNvlinkUncorrectable) &&
+              is_device_loss(cudaErrorIllegalAddress) && is_device_loss(cudaErrorLaunchTimeout) &&
+              is_device_loss(cudaErrorContextIsDestroyed) && is_device_loss(cudaErrorAssert) &&
+              is_device_loss(cudaErrorHardwareStackError) && is_device_loss(cudaErrorIllegalInstruction) &&
+              is_device_loss(cudaErrorMisalignedAddress) && is_device_loss(cudaErrorInvalidAddressSpace) &&
+              is_device_loss(cudaErrorInvalidPc) && is_device_loss(cudaErrorLaunchFailure));
+static_assert(!is_device_loss(cudaErrorMemoryAllocation) && !is_device_loss(cudaErrorNotReady));
 
 // Clears the error that the runtime also keeps for the next call, which would be a launch that is
 // not at fault.
 void cuda_failed(const char* call, cudaError_t error) {
   (void)cudaGetLastError();
   const std::string what = std::string(call) + ": " + cudaGetErrorString(error);
-  if (std::find(std::begin(losses), std::end(losses), error) != std::end(losses)) device_lost(what);
+  if (is_device_loss(static_cast<int>(error))) device_lost(what);
   throw DeviceError(what);
 }
 

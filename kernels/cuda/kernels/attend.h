@@ -53,7 +53,7 @@ enum class ScorePolicy : std::uint8_t { softmax, silu };
 std::string attend_fault(const KvLayout& layout, std::uint32_t heads);
 
 // Selects the kernel, for tests and benchmarks. `hopper` needs a device of capability 90, or the
-// emulator; head sizes without a Hopper version use mma.sync.
+// emulator; head sizes without a Hopper version, and builds without sm_90a, use mma.sync.
 enum class AttendPath : std::uint8_t { by_device, mma, hopper };
 
 // Returns the machine for plans over these pages: the tiles that fit the device's shared memory.

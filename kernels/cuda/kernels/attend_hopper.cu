@@ -240,8 +240,17 @@ constexpr DeviceAttendVersion versions[] = {
     version_of<Silu, 64, 1>(silu, f16),         version_of<Silu, 64, 2>(silu, f16),
     version_of<Silu, 128, 1>(silu, f16),        version_of<Silu, 128, 2>(silu, f16)};
 
+// Code for sm_90a is a trap if the build leaves that architecture out.
+#if defined(TROUPE_EMULATED) || defined(TROUPE_CUDA_HOPPER)
+constexpr bool is_built = true;
+#else
+constexpr bool is_built = false;
+#endif
+
 }  // namespace
 
-std::span<const DeviceAttendVersion> hopper_attend_versions() { return versions; }
+std::span<const DeviceAttendVersion> hopper_attend_versions() {
+  return is_built ? std::span<const DeviceAttendVersion>(versions) : std::span<const DeviceAttendVersion>();
+}
 
 }  // namespace troupe::kernels::cuda

@@ -31,7 +31,7 @@ struct DeviceAttendVersion {
   void (*run)(const AttendPass&, const AttendLayer&, const KvOffsets&, Stream&);
 };
 
-// For head_dim 64 and 128 on sm_90a.
+// For head_dim 64 and 128 on sm_90a; empty if the build leaves that architecture out.
 std::span<const DeviceAttendVersion> hopper_attend_versions();
 
 }  // namespace troupe::kernels::cuda
