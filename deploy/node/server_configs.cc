@@ -40,14 +40,27 @@ server::ServerLimits http_limits(const Config& config, const ModelFacts& model) 
   return limits;
 }
 
-// Resolves a host name of this machine, such as localhost. `setting` begins errors.
-std::string address_of(const std::string& setting, const std::string& name) {
+// True of "127.0.0.1:8080" and "[::1]:8080".
+bool has_port(const std::string& given) {
+  const std::size_t colon = given.rfind(':');
+  return colon != given.npos && colon + 1 < given.size() &&
+         given.find_first_not_of("0123456789", colon + 1) == given.npos &&
+         (given.find(':') == colon || given[colon - 1] == ']');
+}
+
+// Resolves an IP address, which may stand in brackets as in a URL, or a host name of this machine, such as
+// localhost. `setting` begins errors.
+std::string address_of(const std::string& setting, const std::string& given) {
+  const bool in_brackets = given.starts_with('[') && given.ends_with(']');
+  const std::string name = in_brackets ? given.substr(1, given.size() - 2) : given;
   const addrinfo hints{.ai_flags = AI_PASSIVE, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   addrinfo* found = nullptr;
   if (getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0 || !found)
-    throw ConfigError(setting + " is \"" + name +
+    throw ConfigError(setting + " is \"" + given +
                       "\", which is neither an IP address nor a name that this machine can look up; expected "
-                      "an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them");
+                      "an address of this machine, such as 127.0.0.1, or 0.0.0.0 (IPv4) or :: (IPv4 and "
+                      "IPv6) for all of them" +
+                      (has_port(given) ? "; the port is a setting of its own" : ""));
   char text[NI_MAXHOST] = {};
   getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
   freeaddrinfo(found);

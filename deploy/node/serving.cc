@@ -113,6 +113,11 @@ void log_limits(const Log& log) {
   log(LogLevel::info, "main", "limits", fields);
 }
 
+// Puts an IPv6 address into brackets, as URLs have it.
+std::string url_host(const std::string& address) {
+  return address.find(':') == address.npos ? address : "[" + address + "]";
+}
+
 class ServingProcess {
  public:
   ServingProcess(ServingOptions serving, const Signals& signals)
@@ -395,8 +400,8 @@ class ServingProcess {
 
   void print_started() const {
     const bool tls = !serving_.config.http.tls_certificate.empty();
-    std::cout << "troupe serves on " << (tls ? "https://" : "http://") << serving_.config.http.address << ":"
-              << http_server_.port();
+    std::cout << "troupe serves on " << (tls ? "https://" : "http://") << url_host(http_server_.address())
+              << ":" << http_server_.port();
     if (http_server_.rpc_port() > 0) std::cout << ", over gRPC on port " << http_server_.rpc_port() << ",";
     if (serving_.cluster)
       std::cout << " as node " << serving_.name << " (" << role_words(serving_.place) << "), port "

@@ -392,8 +392,10 @@ TROUPE_SETTING(inference, queue_max, integer, "1024", "1..1000000", "requests",
 TROUPE_SECTION_END
 
 TROUPE_SECTION(HttpSettings, http)
-TROUPE_SETTING(http, address, text, "127.0.0.1", "", "",
-               "Address on which the HTTP server listens; 0.0.0.0 makes it reachable from other machines.")
+TROUPE_SETTING(
+    http, address, text, "127.0.0.1", "", "",
+    "Address on which the HTTP server listens: an IP address, or a name of this machine, which is looked "
+    "up once. 0.0.0.0 makes it reachable from other machines over IPv4, :: over IPv4 and IPv6.")
 TROUPE_SETTING(http, port, integer, "8080", "0..65535", "", "Port of the HTTP server. 0: any free port.")
 TROUPE_SETTING(http, hosts, text, "", "", "",
                "Host names under which clients reach the HTTP server, separated by commas, such as "

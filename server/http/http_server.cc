@@ -546,6 +546,7 @@ void HttpServer::close() {
   server_->thread.join();
 }
 
+const std::string& HttpServer::address() const { return server_->config.address; }
 std::uint16_t HttpServer::port() const { return server_->config.port; }
 
 std::uint16_t HttpServer::rpc_port() const {

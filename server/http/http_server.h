@@ -114,6 +114,7 @@ class HttpServer {
   // afterwards. A second call does nothing.
   void close();
 
+  const std::string& address() const;  // the IP address that it listens on
   std::uint16_t port() const;
   std::uint16_t rpc_port() const;  // 0 = there is no further address
   // takes an actor's answer to a message that the server posted; callable from any thread

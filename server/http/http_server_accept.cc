@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "server/http/http_listening.h"
 #include "server/http/http_server_state.h"
 #include "server/http/unanswered.h"
 
@@ -21,31 +22,12 @@ Origin origin_of(const asio::ip::address& address) {
   return server::origin_of(address.to_v6().to_bytes());
 }
 
-// Returns the port, which is chosen by the system if 0 asks for any. `setting` begins errors.
-std::uint16_t listen(Tcp::acceptor& acceptor, const std::string& setting, const std::string& at,
-                     std::uint16_t port) {
-  const std::string where = at + ":" + std::to_string(port);
-  beast::error_code error;
-  const asio::ip::address address = asio::ip::make_address(at, error);
-  if (error)
-    throw ServerError(setting + ".address: " + at + " is not an IP address; expected e.g. 127.0.0.1");
-  const Tcp::endpoint endpoint(address, port);
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error)
-    throw ServerError(setting + ": cannot listen on " + where + " (" + error.message() +
-                      "); expected a free port");
-  return acceptor.local_endpoint().port();
-}
-
 }  // namespace
 
 void HttpServer::Server::bind() {
-  config.port = listen(acceptor, "http", config.address, config.port);
+  config.port = listen_on(acceptor, "http", config.address, config.port);
   if (!config.rpc_address.empty())
-    config.rpc_port = listen(rpc_acceptor, "grpc", config.rpc_address, config.rpc_port);
+    config.rpc_port = listen_on(rpc_acceptor, "grpc", config.rpc_address, config.rpc_port);
 }
 
 void HttpServer::Server::accept(Tcp::acceptor& from) {

@@ -212,6 +212,9 @@ refused port-80a '"80a"' '--port' 'expected a whole number from 0 to 65535' \
 refused address-nosuch 'neither an IP address nor a name' 'http.address' \
   'expected an address of this machine' \
   "$troupe" serve --model "$model" --data-dir "$work/a" --address nosuch.invalid --port 0
+refused address-with-port 'neither an IP address nor a name' 'http.address' \
+  'the port is a setting of its own' \
+  "$troupe" serve --model "$model" --data-dir "$work/a" --address 127.0.0.1:9 --port 0
 refused cluster-file "cluster's file" 'four-nodes.yaml:[0-9]+' 'troupe node --config' \
   "$troupe" serve --config "$root/deploy/examples/four-nodes.yaml"
 plain=$work/plain-model
