@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "deploy/models/climber_family.h"
@@ -41,7 +42,10 @@ const ModelFamily& family_of(const ModelFamilies& families, const std::filesyste
   }
   if (!std::filesystem::is_directory(directory, unreadable))
     kernels::throw_load_error(
-        directory, "no such folder",
+        directory,
+        unreadable && unreadable != std::errc::no_such_file_or_directory
+            ? "cannot be looked up: " + unreadable.message()
+            : "no such folder",
         "a model directory on this machine, with config.json and *.safetensors; models of a "
         "hub are not downloaded");
   const std::filesystem::path file = directory / "config.json";

@@ -124,6 +124,25 @@ TEST_SUITE("model families") {
     CHECK_THROWS_AS(facts_of(kernels::small_hstu(2), bytes), ConfigError);
   }
 
+  TEST_CASE("model families: what is no model directory is refused, and the error says what it is") {
+    const kernels::TestFolder folder;
+    folder.write("model.gguf", "GGUF\x03");
+    folder.write("notes", "a text");
+    const auto fault = [&](const std::string& name) {
+      const std::string said =
+          kernels::load_error_of([&] { family_of(all_families(), folder.path() / name); });
+      return said.substr(0, said.find("; expected")).substr(folder.path().string().size());
+    };
+    CHECK(fault("model.gguf") == "/model.gguf: a file, a GGUF file of llama.cpp");
+    CHECK(fault("notes") == "/notes: a file");
+    CHECK(fault("notes/below") == "/notes/below: cannot be looked up: Not a directory");
+    CHECK(fault("nothing") == "/nothing: no such folder");
+    folder.write("config.json", "<!doctype html>\n<title>Access denied</title>");
+    CHECK(fault("") ==
+          "/config.json: no valid JSON at byte 1 (it is an HTML page, as a download without access "
+          "gives it)");
+  }
+
   TEST_CASE("model families: chosen by model_type; a missing or unknown one is refused with the known ones") {
     CHECK(error_of(R"({"model_type":"llama"})").empty());
     for (const char* config : {R"({})", R"({"model_type":"bert"})"}) {

@@ -3,9 +3,11 @@
 #include "kernels/checkpoint/json_file.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <vector>
 
 #include "kernels/checkpoint/file_kind.h"
@@ -91,13 +93,21 @@ json parse_json(const std::filesystem::path& file, std::string_view text, std::s
 
 json read_json_file(const std::filesystem::path& file, std::uint64_t bytes_max, std::size_t values_max) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) throw_load_error(file, "no such file", "a JSON file");
+  if (!std::filesystem::is_regular_file(file, error)) {
+    const bool hidden = error && error != std::errc::no_such_file_or_directory &&
+                        error != std::errc::not_a_directory;  // such as in a folder without access
+    throw_load_error(file, hidden ? "cannot be looked up: " + error.message() : "no such file",
+                     "a JSON file");
+  }
   const std::uintmax_t size = std::filesystem::file_size(file, error);
   if (error) throw_load_error(file, "cannot be read: " + error.message(), "a readable file");
   if (size > bytes_max)
     throw_load_error(file, std::to_string(size) + " bytes long",
                      "at most " + std::to_string(bytes_max) + " bytes");
+  errno = 0;
   std::ifstream in(file, std::ios::binary);
+  if (!in.is_open())
+    throw_load_error(file, "cannot be opened: " + std::generic_category().message(errno), "a readable file");
   std::string text(size, '\0');
   if (!in.read(text.data(), static_cast<std::streamsize>(size)))
     throw_load_error(file, "cannot be read", std::to_string(size) + " readable bytes");

@@ -46,7 +46,7 @@ TEST_CASE("vocabulary: duplicate names, empty names and files that are no JSON o
         "vocab.json: key \"x\" occurs twice in one object; expected unique keys");
   CHECK(fault(R"({"": 1})") == "vocab.json: an empty name; expected names of at least one character");
   CHECK(fault("[]") == "vocab.json: the top level is an array; expected an object");
-  CHECK(fault("") == "vocab.json: no valid JSON at byte 1; expected a JSON document");
+  CHECK(fault("") == "vocab.json: no valid JSON at byte 1 (it is an empty file); expected a JSON document");
   CHECK(fault(std::string(100000, '[')) == "vocab.json: nested too deep; expected at most 32 levels");
   CHECK(fault("{\"\xff\": 1}") != "");
   const TestFolder empty;

@@ -124,9 +124,9 @@ TEST_SUITE("configuration of hstu") {
     CHECK(error_with("/task_head/gate", "tanh") == "config.json: task_head.\"gate\" is \"tanh\"" + others);
     CHECK(error_with("/relative_attention_bias/window", 4) ==
           "config.json: relative_attention_bias.\"window\" is 4" + others);
-    CHECK(error_with("/relative_attention_bias/num_position_buckets", 21).empty());
+    CHECK(error_with("/relative_attention_bias/num_position_buckets", 21u).empty());
     CHECK(
-        error_with("/relative_attention_bias/num_position_buckets", 20) ==
+        error_with("/relative_attention_bias/num_position_buckets", 20u) ==
         "config.json: relative_attention_bias.num_position_buckets is 20; expected an integer from 21 to 21");
     CHECK(error_with("/transformers_version", "4.1").empty());
     CHECK(error_with("/temperature", nullptr) ==

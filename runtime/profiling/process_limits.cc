@@ -95,8 +95,9 @@ std::vector<Path> group_folders(const Path& root, std::string_view controller) {
   if (!group || !mount) return {};
   std::string below = *group;
   if (mount->of != "/") below = below.starts_with(mount->of) ? below.substr(mount->of.size()) : "";
-  const Path top = root / mount->at.relative_path();
-  Path folder = (top / Path(below).relative_path()).lexically_normal();
+  const Path top = (root / mount->at.relative_path()).lexically_normal();
+  const Path way = Path(below).relative_path();
+  Path folder = way.empty() ? top : (top / way).lexically_normal();
   std::error_code error;
   if (below.find("..") != below.npos || !std::filesystem::is_directory(folder, error)) folder = top;
   std::vector<Path> folders{folder};
