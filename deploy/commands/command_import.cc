@@ -28,6 +28,11 @@ struct ImportOptions {
 const std::map<std::string, HistoryPart> history_parts{
     {"all", HistoryPart::all}, {"before-test", HistoryPart::before_test}, {"train", HistoryPart::train}};
 
+void warn_of_store(const std::string& what) {
+  std::cerr << "troupe: warning: Redis may drop rows that it has acknowledged: " << what
+            << "; expected maxmemory-policy noeviction\n";
+}
+
 const NamedModel& find_model(const std::vector<NamedModel>& models, const std::string& name) {
   std::string names;
   for (const NamedModel& model : models) {
@@ -197,7 +202,7 @@ int run_import(const ImportOptions& options) {
   const auto features = open_features(
       config, folder.get(), feature_limits(config.router, model.facts), 1,
       [](auto) { return BlockName{}; },  // block names are not needed
-      {}, options.served);
+      {.on_loss = warn_of_store, .on_risk = warn_of_store}, options.served);
   if (options.adopt) return adopt(*features, model.made_for, config);
   const bool users_gone = drops_users(*features, model.made_for, config, options.replace);
   const UnknownItemEvents unknown =

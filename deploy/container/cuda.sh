@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Adds NVIDIA's repository of Debian 12 to an image, and for "build" installs the compiler and the headers that
-# the CUDA backend needs. Used by the Dockerfile with --build-arg CUDA=VERSION; without a version it does nothing.
+# Adds NVIDIA's repository of Debian 12 to an image, and for "build" installs the compiler and the headers
+# that the CUDA backend needs. Used by the Dockerfile with --build-arg CUDA=VERSION; without a version it does
+# nothing.
 #   deploy/container/cuda.sh build|run [VERSION]      # such as 13-0
 set -euo pipefail
 what=${1:?expected build or run}
@@ -16,4 +17,5 @@ dpkg -i /tmp/keyring.deb
 rm /tmp/keyring.deb
 apt-get update -qq
 [ "$what" = run ] && exit 0
-apt-get install -y -qq --no-install-recommends "cuda-nvcc-$version" "cuda-cudart-dev-$version" "libcublas-dev-$version"
+apt-get install -y -qq --no-install-recommends \
+  "cuda-nvcc-$version" "cuda-cudart-dev-$version" "libcublas-dev-$version"

@@ -13,7 +13,7 @@
 
 namespace troupe::deploy {
 
-// What is still to be used after the weights have been read; they count as used already.
+// Bytes that may still be used after the weights have been read; these count as used already.
 struct MemoryNeeds {
   std::uint64_t pool = 0;                        // pool.memory
   std::uint64_t passes = 0;                      // inference.memory_max of all models

@@ -1,7 +1,7 @@
 #pragma once
-// What becomes of the members of a config.json that no reader of a family asks for. Each member is
-// used, known to leave the numbers unchanged, or refused by name. Checkpoints differ from a family's
-// plain mathematics by such members, and a member that is ignored gives wrong scores in silence.
+// Judges the members of a config.json that no reader of a family asks for. Each member is used, known to
+// leave the numbers unchanged, or refused by name. Checkpoints differ from a family's plain mathematics by
+// such members, and a member that is ignored gives wrong scores in silence.
 #include <array>
 #include <span>
 #include <string_view>

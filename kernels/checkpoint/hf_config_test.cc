@@ -225,7 +225,7 @@ TEST_CASE("hf config: a member that nobody knows is refused by name, at the top 
   CHECK(fault(with({{"pruned_heads", json::object()}})) == "");
   CHECK(fault(with({{"rope_scaling", {{"type", "linear"}, {"factor", 2}, {"mscale", 0.5}}}}))
             .starts_with("config.json: rope_scaling.\"mscale\" is 0.5; expected only members"));
-  // What transformers writes beside the mathematics.
+  // Members that transformers writes beside the mathematics.
   CHECK(fault(with({{"_name_or_path", "x"},
                     {"transformers_version", "4.57.1"},
                     {"use_cache", true},

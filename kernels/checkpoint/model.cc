@@ -105,7 +105,7 @@ bool ignored(const DecoderConfig& config, const std::string& name) {
 
 using Slots = std::vector<TensorSlot<DecoderWeights>>;
 
-// Of a tied model: libraries that save shared tensors once may keep the head's name.
+// Finds a tied embedding under the head's name: libraries that save shared tensors once may keep that.
 void name_embedding(const DecoderConfig& config, Checkpoint& checkpoint) {
   const auto head = checkpoint.place.find(kHead);
   if (!config.tied_embeddings || checkpoint.place.contains(kEmbedding) || head == checkpoint.place.end())

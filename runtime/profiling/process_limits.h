@@ -1,6 +1,6 @@
 #pragma once
-// What this process may use of its machine: cores, by its affinity mask and the quota of its control
-// groups (cgroups), and memory, by their limits. In a container these are far below the machine's.
+// Limits of what this process may use of its machine: cores, by its affinity mask and the quota of its
+// control groups (cgroups), and memory, by their limits. In a container these are far below the machine's.
 // Both versions of cgroups are read, each with all parents, because the smallest limit holds.
 #include <cstdint>
 #include <filesystem>

@@ -61,7 +61,8 @@ TEST_CASE("redis lanes: a replica, a missing database and a server without a rol
   RedisConnectionPool replica({.address = server.address(), .time_limit = std::chrono::seconds(5)}, {});
   CHECK(taken_from(replica) == "it is a replica");
   FakeServer mute([](int peer) {
-    while (!FakeServer::hear(peer).empty()) FakeServer::tell(peer, "$1\r\nx\r\n$1\r\nx\r\n$11\r\nrole:master\r\n$1\r\nx\r\n");
+    while (!FakeServer::hear(peer).empty())
+      FakeServer::tell(peer, "$1\r\nx\r\n$1\r\nx\r\n$11\r\nrole:master\r\n$1\r\nx\r\n");
   });
   RedisConnectionPool hidden({.address = mute.address(), .time_limit = std::chrono::seconds(5)}, {});
   CHECK(taken_from(hidden) == "it does not tell its run_id");

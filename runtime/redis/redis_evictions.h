@@ -7,7 +7,7 @@
 
 namespace troupe {
 
-// What INFO tells of a server's memory, by run of its process.
+// Figures of a server's memory, as INFO gives them.
 struct RedisStanding {
   std::string run;              // run_id
   std::string policy;           // maxmemory_policy; "" = the server does not tell
@@ -21,26 +21,26 @@ inline bool may_evict(const std::string& policy) { return policy.starts_with("al
 // Thread-safe.
 class RedisEvictions {
  public:
-  struct Told {
+  struct Notes {
     std::string risk;  // "" unless the server may evict and this was not said of its run and policy yet
     std::string loss;  // "" unless keys were evicted since the last standing
   };
-  Told note(const RedisStanding& now) {
+  Notes note(const RedisStanding& now) {
     const std::lock_guard lock(mutex_);
     const bool same_run = now.run == run_;
     const std::uint64_t before = same_run ? evicted_ : 0;
-    Told told;
+    Notes notes;
     if (may_evict(now.policy)) {
       if (!same_run || now.policy != policy_)
-        told.risk = "maxmemory-policy " + now.policy + (now.maxmemory == 0 ? ", though maxmemory is 0" : "");
+        notes.risk = "maxmemory-policy " + now.policy + (now.maxmemory == 0 ? ", though maxmemory is 0" : "");
       // The first standing cannot tell whose keys were evicted before.
       if (now.evicted > before && (same_run || run_.empty()))
-        told.loss = std::to_string(now.evicted - before) + " keys evicted" +
-                    (same_run ? "" : " before this process came") + ", maxmemory-policy " + now.policy;
+        notes.loss = std::to_string(now.evicted - before) + " keys evicted" +
+                     (same_run ? "" : " before this process came") + ", maxmemory-policy " + now.policy;
     }
     run_ = now.run, policy_ = now.policy;
     evicted_ = now.evicted > before ? now.evicted : before;  // standings of two slots may arrive swapped
-    return told;
+    return notes;
   }
 
  private:

@@ -44,26 +44,26 @@ TEST_CASE("redis evictions: keys that were evicted since the last standing are a
 TEST_CASE("redis evictions: a pool tells the standing at connect, and again while it is used") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server({"--maxmemory-policy", "allkeys-lru", "--maxmemory", "100mb"});
-  std::vector<RedisStanding> told;
+  std::vector<RedisStanding> standings;
   RedisConnectionPool pool({.address = server.address(),
                             .time_limit = std::chrono::seconds(5),
-                            .on_standing = [&](const RedisStanding& now) { told.push_back(now); },
+                            .on_standing = [&](const RedisStanding& now) { standings.push_back(now); },
                             .standing_every = std::chrono::microseconds(0)},
                            {"return 1"});
   const auto take = [&] { return std::holds_alternative<RedisFailure>(pool.take(0)) ? "failed" : "taken"; };
   CHECK(take() == std::string("taken"));
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].policy == "allkeys-lru");
-  CHECK(told[0].maxmemory == 100 << 20);
-  CHECK(told[0].evicted == 0);
-  CHECK(told[0].run.size() == 40);
+  REQUIRE(standings.size() == 1);
+  CHECK(standings[0].policy == "allkeys-lru");
+  CHECK(standings[0].maxmemory == 100 << 20);
+  CHECK(standings[0].evicted == 0);
+  CHECK(standings[0].run.size() == 40);
   for (int i = 0; i < 200; ++i) server.say({"SET", "k" + std::to_string(i), std::string(4096, 'x')});
   server.say({"CONFIG", "SET", "maxmemory", "1mb"});
   server.say({"SET", "one", "more"});
   CHECK(take() == std::string("taken"));
-  REQUIRE(told.size() == 2);
-  CHECK(told[1].evicted > 0);
-  CHECK(told[1].run == told[0].run);
+  REQUIRE(standings.size() == 2);
+  CHECK(standings[1].evicted > 0);
+  CHECK(standings[1].run == standings[0].run);
 }
 
 TEST_CASE("redis evictions: a Redis Cluster and a Sentinel are refused by name, and the reason is kept") {

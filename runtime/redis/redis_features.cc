@@ -86,9 +86,9 @@ RedisFeaturePort::RedisFeaturePort(RedisFeatureOptions options, const FeatureLim
 }
 
 void RedisFeaturePort::note_standing(const RedisStanding& now) {
-  const RedisEvictions::Told told = evictions_.note(now);
-  if (!told.risk.empty() && options_.on_risk) options_.on_risk(told.risk);
-  if (!told.loss.empty() && options_.on_loss) options_.on_loss(told.loss);
+  const RedisEvictions::Notes notes = evictions_.note(now);
+  if (!notes.risk.empty() && options_.on_risk) options_.on_risk(notes.risk);
+  if (!notes.loss.empty() && options_.on_loss) options_.on_loss(notes.loss);
 }
 
 JobResult RedisFeaturePort::run(const Job& job, std::uint32_t connection) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests cmake/cuda_architectures.cmake: which lists of CUDA architectures a configuration takes, which of them
-have the kernels for Hopper, and what the error says about the others. Needs cmake and no nvcc."""
+"""Tests cmake/cuda_architectures.cmake: which lists of CUDA architectures a configuration takes, which of
+them have the kernels for Hopper, and what the error says about the others. Needs cmake and no nvcc."""
 import os
 import subprocess
 import tempfile

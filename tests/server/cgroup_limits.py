@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Runs nodes in a cgroup of 512 MiB with one core's worth of time. A node serves within its limits, or refuses
-to start and says what does not fit.
+"""Runs nodes in a cgroup of 512 MiB with one core's worth of time. A node serves within its limits, or
+refuses to start and says what does not fit.
 
   tests/server/cgroup_limits.py --troupe build/deploy/troupe [--seconds 600]
 
   too large      a pool of 2 GiB is refused at the start, by its name and with what is free of which limit
-  as advised     with the pool.memory that this error names, the node fills its pool under load for SECONDS: all
-                 requests are answered, no process of the cgroup is killed, and memory stays below the limit
+  as advised     with the pool.memory that this error names, the node fills its pool under load for SECONDS:
+                 all requests are answered, no process of the cgroup is killed, and memory stays below the
+                 limit
   cores          the start line says how many cores the node uses of how many, and it has few threads
 
 Needs root and writable cgroups with the controllers of memory and CPU, of either version; otherwise it names
@@ -164,7 +165,7 @@ class Load:
         row = self.rows[n % len(self.rows)]
         items = row["candidates"]
         turn = n // len(self.rows) % len(items)
-        history = (items[turn:] + items[:turn])[::-1 if n % 2 else 1]
+        history = (items[turn:] + items[:turn])[:: -1 if n % 2 else 1]
         return json.dumps({"history": history[:60], "candidates": items, "policy": "user"})
 
     def _run(self, client):
@@ -221,8 +222,8 @@ def run(troupe, seconds, folder, group, check):
         return
     started = next((row for row in node.said().splitlines() if "serves on" in row), "")
     cores = os.cpu_count() or 1
-    told = cores == 1 or f"on 1 of {cores} cores because of the CPU quota" in started
-    check(told and "with 1 executors" in started, "the start line tells the cores", started)
+    is_said = cores == 1 or f"on 1 of {cores} cores because of the CPU quota" in started
+    check(is_said and "with 1 executors" in started, "the start line tells the cores", started)
     most = [0]
     answers = Load(port, seconds).run(lambda: most.__setitem__(0, max(most[0], group.used())))
     threads = node.threads() if node.process.poll() is None else 0

@@ -6,7 +6,7 @@
 
 namespace troupe::kernels::cuda {
 
-// By number, because older toolkits lack the newer names.
+// Numbers, because older toolkits lack the newer names.
 inline constexpr std::array<int, 16> device_losses{214,   // cudaErrorECCUncorrectable
                                                    220,   // cudaErrorNvlinkUncorrectable
                                                    226,   // cudaErrorContained

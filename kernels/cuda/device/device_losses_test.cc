@@ -6,7 +6,7 @@ using namespace troupe::kernels::cuda;
 
 TEST_SUITE("cuda device losses") {
   TEST_CASE("device losses: errors that need a new process are losses, and errors of one call are not") {
-    // Those of which driver_types.h says that the process must be terminated and relaunched.
+    // Errors of which driver_types.h says that the process must be terminated and relaunched.
     for (const int error : {226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911}) {
       CAPTURE(error);
       CHECK(is_device_loss(error));
