@@ -89,6 +89,17 @@ std::uint64_t draw_id() {
   return std::max<std::uint64_t>(1, id);
 }
 
+// Returns the first endpoint's refusal, and in it the other endpoints' reasons where they are others: the
+// first may say what to mend, such as a login, while the last says only that a machine is away.
+Refusal first_of_all(std::vector<Refusal> refusals) {
+  Refusal first = refusals.front();
+  std::string others;
+  for (const Refusal& refusal : refusals)
+    if (refusal.what != first.what) others += "; " + refusal.where + ": " + refusal.what;
+  first.what += others;
+  return first;
+}
+
 }  // namespace
 
 EtcdCoordination::EtcdCoordination(const EtcdOptions& options)
@@ -176,16 +187,21 @@ EtcdCoordination::Attempt EtcdCoordination::send(const Coordinate& question,
   const EtcdQuestion asked = etcd_question(question, prefix_, guard);
   const std::size_t count = endpoints_.size(), first = preferred();
   Attempt attempt;
+  std::vector<Refusal> refusals;
   std::size_t at = first;
   for (std::size_t left = count; left > 0; --left) {
     const Clock::time_point now = Clock::now();
     const Clock::time_point share = now + (end - now) / static_cast<int>(left);
     attempt = try_at(*endpoints_[at], question, asked, share, asked.changes ? end : share);
     if (attempt.understood) break;
+    if (const auto* refusal = std::get_if<Refusal>(&attempt.answer)) refusals.push_back(*refusal);
     at = (at + 1) % count;
     if (attempt.sent && asked.changes) break;
   }
   prefer(at);
+  const bool is_outcome_unknown = attempt.sent && asked.changes;  // the last reason says why
+  if (!attempt.understood && !refusals.empty() && !is_outcome_unknown)
+    attempt.answer = first_of_all(std::move(refusals));
   return attempt;
 }
 

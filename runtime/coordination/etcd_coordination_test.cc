@@ -310,6 +310,24 @@ TEST_CASE(
   CHECK(ask(reads, ReadKey{"k"}).ok);
 }
 
+TEST_CASE("etcd coordination: when no endpoint answers, the refusal has the first one's reason, and others") {
+  const auto refusal_at = [](const std::string& endpoints) {
+    EtcdCoordination at({.endpoints = endpoints, .limit_us = 2 * short_us});
+    return refusal_of(at, ReadKey{"k"});
+  };
+  const std::string absent_one = "http://127.0.0.1:" + std::to_string(free_port());
+  const Refusal both = refusal_at(absent_one + ",http://127.0.0.1:1");
+  CHECK(both.what == "Connection refused");
+  CHECK(both.where.starts_with(absent_one + "/"));
+  FakeServer silent([](int socket) {
+    char byte = 0;
+    recv(socket, &byte, 1, 0);  // until the client closes
+  });
+  const Refusal mixed = refusal_at(absent_one + "," + silent.endpoint());
+  CHECK(mixed.what.starts_with("Connection refused; " + silent.endpoint() + "/"));
+  CHECK(mixed.where.starts_with(absent_one + "/"));
+}
+
 TEST_CASE(
     "etcd coordination: revisions that go back and cannot be raised, or another cluster's, are refused") {
   std::atomic<int> revision = 9, cluster = 1;

@@ -56,11 +56,15 @@ OrRedisFailure<std::unique_ptr<RedisConnection>> RedisConnection::open(const Red
   if (const int fault =
           getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &wanted, &found))
     return RedisFailure{std::string("its name is not known: ") + gai_strerror(fault)};
-  std::string why = "it has no address";
+  std::string why;  // of the first address: the name of a machine often has a second one that nobody serves
   int made = -1;
-  for (const addrinfo* at = found; at && made < 0; at = at->ai_next) made = start_connect(*at, deadline, why);
+  for (const addrinfo* at = found; at && made < 0; at = at->ai_next) {
+    std::string failed;
+    made = start_connect(*at, deadline, failed);
+    if (made < 0 && why.empty()) why = std::move(failed);
+  }
   freeaddrinfo(found);
-  if (made < 0) return RedisFailure{"cannot connect: " + why};
+  if (made < 0) return RedisFailure{"cannot connect: " + (why.empty() ? "it has no address" : why)};
   std::unique_ptr<RedisConnection> connection(new RedisConnection(made, limits));
   if (!address.tls) return connection;
   if (!address.trust) return RedisFailure{"the TLS trust files were not read"};

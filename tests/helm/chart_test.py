@@ -277,7 +277,7 @@ class Templates(unittest.TestCase):
         return Renderer({"t": text}, values or {}, "r").file("t")
 
     def test_white_space_scopes_and_pipelines(self):
-        self.assertEqual(self.render('a {{- "b" -}}  c'), "abc")
+        self.assertEqual(self.render("a {{- \"b\" -}}  c"), "abc")
         self.assertEqual(
             self.render(
                 "{{ range $k, $v := .Values }}{{ $k }}={{ $v.n | int }};{{ end }}",
@@ -287,7 +287,7 @@ class Templates(unittest.TestCase):
         )
         self.assertEqual(
             self.render(
-                '{{ if eq .Values.x "y" }}1{{ else }}2{{ end }}{{ if not .Values.z }}3{{ end }}', {"x": "n"}
+                "{{ if eq .Values.x \"y\" }}1{{ else }}2{{ end }}{{ if not .Values.z }}3{{ end }}", {"x": "n"}
             ),
             "23",
         )
