@@ -216,6 +216,9 @@ std::string text_fault(const std::string& path, const std::string& line) {
   // A service manager names its socket in the environment only.
   if (is_code(path) && path != "deploy/node/service_notifier.cc" && line.find("getenv") != std::string::npos)
     return "reads the environment";
+  if (is_code(path) && !starts_with_any(path, {"tests/", "kernels/cuda/bench/"}) &&
+      line.find("hardware_concurrency") != std::string::npos)
+    return "counts the cores of the machine; expected usable_cores(), which knows masks and quotas";
   return "";
 }
 
@@ -348,6 +351,7 @@ TEST_SUITE("tidy") {
           1 + std::size(readers::reader_files));
     CHECK(text_fault("a.md", "ends in a space ") != "");
     CHECK(text_fault("a.sh", "cd /home/x") != "");
+    CHECK(text_fault("deploy/a.cc", "n = std::thread::hardware_concurrency();") != "");
     CHECK(faults_of({"kernels/long.cc", std::vector<std::string>(801, "x")}).size() == 1);
     CHECK(orphan_headers({{"kernels/a.h", {}}, {"kernels/b.cc", {"#include \"kernels/c.h\""}}}).size() == 1);
   }

@@ -4,7 +4,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <thread>
 
 #include "deploy/data/text_file.h"
 #include "deploy/data/version.h"
@@ -12,6 +11,7 @@
 #include "deploy/lab/what_if/deployment_trial.h"
 #include "deploy/reports/table.h"
 #include "placement/cost/device_profiles.h"
+#include "runtime/profiling/process_limits.h"
 
 namespace troupe::deploy {
 
@@ -78,15 +78,14 @@ bool is_served(const PlanServeOptions& options) {
 }
 
 DeploymentInput world_of(const PlanServeOptions& options) {
-  DeploymentInput world{
-      .config = options.box.load(),
-      .data = options.data,
-      .trace = options.serve.trace,
-      .requests_max = options.serve.requests,
-      .speed = options.serve.speed,
-      .cores = options.cores > 0 ? options.cores : std::max(1U, std::thread::hardware_concurrency()),
-      .link = placement::find_link(options.serve.link),
-      .seed = options.serve.seed};
+  DeploymentInput world{.config = options.box.load(),
+                        .data = options.data,
+                        .trace = options.serve.trace,
+                        .requests_max = options.serve.requests,
+                        .speed = options.serve.speed,
+                        .cores = options.cores > 0 ? options.cores : usable_cores(),
+                        .link = placement::find_link(options.serve.link),
+                        .seed = options.serve.seed};
   world.config.set("pool.memory", std::to_string(options.serve.memory_bytes));
   return world;
 }

@@ -13,6 +13,7 @@
 #include "deploy/lab/commands/command_sim.h"
 #include "deploy/lab/experiments/experiment.h"
 #include "deploy/reports/table.h"
+#include "runtime/profiling/process_limits.h"
 
 namespace troupe::deploy {
 
@@ -107,7 +108,7 @@ int run_sim_experiments(const SimCommandOptions& options) {
   if (!options.json.empty()) check_output(options.json);
   const std::vector<Experiment> experiments = read_experiments(options.experiments);
   std::vector<ExperimentOutcome> outcomes(experiments.size());
-  const unsigned threads = options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
+  const unsigned threads = options.threads > 0 ? options.threads : usable_cores();
   std::atomic<std::size_t> next{0}, done{0};
   {
     Progress progress("experiments", experiments.size());

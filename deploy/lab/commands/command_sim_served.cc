@@ -5,7 +5,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <thread>
 
 #include "deploy/data/device_option.h"
 #include "deploy/data/text_file.h"
@@ -18,6 +17,7 @@
 #include "deploy/lab/what_if/host_fit.h"
 #include "deploy/reports/table.h"
 #include "placement/cost/device_profiles.h"
+#include "runtime/profiling/process_limits.h"
 
 namespace troupe::deploy {
 
@@ -31,7 +31,7 @@ placement::DeviceProfile device_for(const SimCommandOptions& options) {
   return options.device == not_given.device ? placement::find_device("cpu") : device_of(options.device);
 }
 std::uint32_t cores_for(const SimCommandOptions& options) {
-  return options.cores > 0 ? options.cores : std::max(1U, std::thread::hardware_concurrency());
+  return options.cores > 0 ? options.cores : usable_cores();
 }
 
 struct ServedOutcome {

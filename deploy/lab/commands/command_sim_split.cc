@@ -14,6 +14,7 @@
 #include "deploy/lab/commands/command_sim.h"
 #include "deploy/lab/experiments/split_experiment.h"
 #include "deploy/reports/table.h"
+#include "runtime/profiling/process_limits.h"
 
 namespace troupe::deploy {
 namespace {
@@ -121,7 +122,7 @@ std::string requests_key(const SplitExperiment& e) {
 
 void run_some(const std::vector<std::size_t>& chosen, unsigned threads,
               const std::function<void(std::size_t)>& run) {
-  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+  if (threads == 0) threads = usable_cores();
   std::atomic<std::size_t> next{0};
   std::vector<std::jthread> workers;
   for (unsigned t = 0; t < std::min<std::size_t>(threads, chosen.size()); ++t)

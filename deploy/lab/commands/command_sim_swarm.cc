@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
-#include <thread>
 
 #include "deploy/data/text_file.h"
 #include "deploy/data/version.h"
 #include "deploy/lab/commands/command_sim.h"
 #include "deploy/reports/table.h"
+#include "runtime/profiling/process_limits.h"
 #include "sim/runs/run.h"
 #include "sim/runs/swarm.h"
 
@@ -211,7 +211,7 @@ int run_sim_swarm(const SimCommandOptions& options) {
   sim::SwarmOptions swarm;
   parse_seeds(options.seeds, swarm);
   swarm.limits = draw_limits(options);
-  swarm.threads = options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+  swarm.threads = options.threads > 0 ? options.threads : usable_cores();
   if (!options.json.empty()) check_output(options.json);
   sim::SwarmResult result;
   {
