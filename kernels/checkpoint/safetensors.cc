@@ -73,6 +73,19 @@ bool checked_bytes(std::span<const std::uint64_t> shape, std::uint64_t element_b
   return true;
 }
 
+// Returns the end of the data that a header describes. Malformed entries are left to read_entry().
+std::uint64_t described_end(const nlohmann::json& header) {
+  std::uint64_t end = 0;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    const auto offsets = entry.is_object() ? entry.find("data_offsets") : entry.end();
+    if (offsets != entry.end() && offsets->is_array() && offsets->size() == 2 &&
+        (*offsets)[1].is_number_unsigned())
+      end = std::max(end, (*offsets)[1].get<std::uint64_t>());
+  }
+  return end;
+}
+
 StoredTensor read_entry(const JsonFields& fields, std::uint64_t data_bytes) {
   StoredTensor tensor;
   tensor.dtype = fields.maybe_text("dtype").value_or("");
@@ -142,6 +155,10 @@ void Safetensors::read_header(std::span<const std::byte> bytes) {
   const std::string_view text = whole.substr(kLengthBytes, header_bytes);
   const nlohmann::json header = parse_json(path_, text, kHeaderValuesMax);
   if (!header.is_object()) throw_load_error(path_, "the header is " + describe(header), "an object");
+  if (const std::uint64_t end = described_end(header); end > data_.size())
+    throw_load_error(
+        path_, "has " + std::to_string(data_.size()) + " bytes of data",
+        std::to_string(end) + ", by its header: the file was cut short, or the header is damaged");
   for (const auto& [name, entry] : header.items())
     if (name == "__metadata__")
       JsonFields(path_, entry, name);

@@ -69,7 +69,9 @@ TEST_CASE("safetensors: a header that does not match the file is refused with wh
   CHECK(one(entry("\"F33\"", "[2]", "[0,8]")) ==
         "tensor \"a\".dtype is \"F33\"; expected a type of the safetensors format");
   CHECK(one(entry("\"F32\"", "[2]", "[0,9]")) ==
-        "tensor \"a\".data_offsets is an array; expected [begin, end] with begin <= end <= 8, found [0, 9]");
+        "has 8 bytes of data; expected 9, by its header: the file was cut short, or the header is damaged");
+  CHECK(one(entry("\"F32\"", "[2]", "[8,0]")) ==
+        "tensor \"a\".data_offsets is an array; expected [begin, end] with begin <= end <= 8, found [8, 0]");
   CHECK(one(entry("\"F32\"", "[3]", "[0,8]")) ==
         "tensor \"a\".shape is an array; expected what 8 bytes of F32 hold, found [3]");
   CHECK(one(entry("\"F32\"", "[1]", "[0,4]")) == "8 bytes of data; expected the tensors' 4");

@@ -7,6 +7,8 @@
                  the reader goes on it gets a line of each
   reader goes    the pipe of standard error is closed: every request is answered, lost lines are counted
   no streams     the node starts without standard streams: /dev/null stands in for them
+  renamed log    the log file, or the file of standard error, is renamed as logrotate does it: after SIGHUP all
+                 lines are in a new file of the old name
   no output      a command whose reader has gone ends with status 1, and by no signal
 
 Exit status 1 if one of these is not so.
@@ -31,7 +33,7 @@ REQUESTS = 500  # their lines are about four times what a pipe holds
 class Node:
     """A node on the demo world, with the given standard streams."""
 
-    def __init__(self, troupe, folder, command=(), **streams):
+    def __init__(self, troupe, folder, command=(), more_settings=(), **streams):
         self.port_file = os.path.join(folder, "port")
         common = ["--model", f"{ROOT}/deploy/demo/model", "--data-dir", os.path.join(folder, "data")]
         world = f"{ROOT}/deploy/demo/world"
@@ -39,6 +41,7 @@ class Node:
         serve = [troupe, "serve", *common, "--port", "0", "--port-file", self.port_file]
         # On a busy machine the node would refuse requests that miss their deadline.
         settings = ["http.access_log=all", "router.deadline=10min", "router.deadline_max=10min"]
+        settings += more_settings
         sets = [word for setting in settings for word in ("--set", setting)]
         self.process = subprocess.Popen([*command, *serve, *sets], **streams)
         with open(f"{world}/items.jsonl") as items, open(f"{world}/users.jsonl") as users:
@@ -137,6 +140,51 @@ def without_streams(troupe, folder, faults):
         faults.expect("status at the end", node.end(), 0)
 
 
+def lines_of_requests(path):
+    if not os.path.exists(path):
+        return 0
+    with open(path) as file:
+        return sum('"route":"/v1/rank"' in line for line in file)
+
+
+def wait_for_lines(path, count):
+    end = time.monotonic() + ANSWER_S
+    while lines_of_requests(path) < count and time.monotonic() < end:
+        time.sleep(0.05)
+    return lines_of_requests(path)
+
+
+def wait_for_reload(path):
+    end = time.monotonic() + ANSWER_S
+    while time.monotonic() < end:
+        if os.path.exists(path):
+            with open(path) as file:
+                if '"event":"reloaded"' in file.read():
+                    return
+        time.sleep(0.05)
+
+
+def with_renamed_log(troupe, folder, faults):
+    for what in ("log file", "standard error"):
+        own = os.path.join(folder, what.split()[0])
+        os.mkdir(own)
+        log, renamed = os.path.join(own, "troupe.log"), os.path.join(own, "troupe.log.1")
+        settings = [f"node.log_file={log}"] if what == "log file" else []
+        with open(os.devnull if settings else log, "a") as errors:
+            node = Node(troupe, own, more_settings=settings, stdout=subprocess.DEVNULL, stderr=errors)
+        with node:
+            node.wait_for_port()
+            node.rank(5)
+            faults.expect(f"renamed {what}: lines before", wait_for_lines(log, 5), 5)
+            os.rename(log, renamed)
+            node.process.send_signal(signal.SIGHUP)
+            wait_for_reload(log)
+            node.rank(7)
+            faults.expect(f"renamed {what}: lines in the new file", wait_for_lines(log, 7), 7)
+            faults.expect(f"renamed {what}: lines in the old one", lines_of_requests(renamed), 5)
+            faults.expect("status at the end", node.end(), 0)
+
+
 def without_reader_of_output(troupe, faults):
     with subprocess.Popen([troupe, "config"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
         command.stdout.close()
@@ -152,7 +200,7 @@ def main(argv):
     )
     parser.add_argument("--troupe", required=True)
     troupe, faults = parser.parse_args(argv).troupe, Faults()
-    for run in (with_failing_reader, with_gone_reader, without_streams):
+    for run in (with_failing_reader, with_gone_reader, without_streams, with_renamed_log):
         with tempfile.TemporaryDirectory(prefix="troupe-streams-") as folder:
             run(troupe, folder, faults)
     without_reader_of_output(troupe, faults)
