@@ -86,8 +86,12 @@ OrRedisFailure<RedisConnectionPool::Session> RedisConnectionPool::take(std::uint
   Session session(*this, connections_[slot % connections_.size()]);
   std::unique_ptr<RedisConnection>& connection = session.slot_->connection;
   if (connection && !connection->is_quiet()) connection.reset();
-  if (connection && !ask_standing(*session.slot_)) connection.reset();
-  if (connection) return session;
+  if (connection) {
+    auto failed = ask_standing(*session.slot_);
+    if (!failed) return session;
+    session.drop();
+    return *std::move(failed);
+  }
   if (!gate_.enter(Clock::now())) {
     const std::string why = gate_.last_why();
     return RedisFailure{"it was unreachable a moment ago" + (why.empty() ? "" : ": " + why)};
@@ -119,14 +123,15 @@ void RedisConnectionPool::add_scripts(std::vector<RedisCommand>& commands) const
   for (const std::string& script : scripts_) commands.push_back({"SCRIPT", "LOAD", script});
 }
 
-bool RedisConnectionPool::ask_standing(Slot& slot) const {
+std::optional<RedisFailure> RedisConnectionPool::ask_standing(Slot& slot) const {
   const RedisDeadline now = Clock::now();
-  if (!options_.on_standing || now - slot.standing_at < options_.standing_every) return true;
+  if (!options_.on_standing || now - slot.standing_at < options_.standing_every) return std::nullopt;
   slot.standing_at = now;
   auto answer = slot.connection->run(ask_memory, now + options_.time_limit);
-  const auto* replies = std::get_if<std::vector<RedisReply>>(&answer);
-  if (replies) options_.on_standing(standing_of(slot.run, (*replies)[0], (*replies)[1]));
-  return replies != nullptr;
+  if (const auto* failure = std::get_if<RedisFailure>(&answer)) return RedisFailure{failure->why};
+  const auto& replies = std::get<std::vector<RedisReply>>(answer);
+  options_.on_standing(standing_of(slot.run, replies[0], replies[1]));
+  return std::nullopt;
 }
 
 OrRedisFailure<std::unique_ptr<RedisConnection>> RedisConnectionPool::connect(Slot& slot) const {

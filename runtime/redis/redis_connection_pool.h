@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -86,7 +87,8 @@ class RedisConnectionPool {
 
  private:
   OrRedisFailure<std::unique_ptr<RedisConnection>> connect(Slot& slot) const;
-  bool ask_standing(Slot& slot) const;  // returns false if the connection failed
+  // Asks if it is time to. Returns a failure of the connection.
+  std::optional<RedisFailure> ask_standing(Slot& slot) const;
   std::vector<RedisCommand> greeting() const;
   void add_scripts(std::vector<RedisCommand>& commands) const;
 
