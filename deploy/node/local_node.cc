@@ -103,6 +103,8 @@ LocalNode::LocalNode(Config config, NodeRoles place, MetricRegistry* metrics, co
     models.push_back({"", config_});
   else
     reject_single_model_settings(config_, models, roles_.is_alone());
+  const auto limit = memory_limit();
+  if (limit) reject_if_weights_too_large(models, *limit);
   models_ = read_models(std::move(models), families_, roles_.node);
   const std::filesystem::path folder = required_data_dir(config_.node);
   if (roles_.routers.size() > 1 && keeps_features())

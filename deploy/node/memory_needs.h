@@ -4,6 +4,7 @@
 // after the start.
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "deploy/node/node_cores.h"
 #include "deploy/node/node_roles.h"
@@ -24,6 +25,10 @@ struct MemoryNeeds {
 };
 
 MemoryNeeds memory_needs(const Config& config, const ServedModels& models, const NodeRoles& roles);
+
+// Throws ConfigError if the weights' files alone, which are read into memory, exceed what is free of the
+// limit. Called before they are read.
+void reject_if_weights_too_large(const std::vector<NamedModel>& models, const MemoryLimit& limit);
 
 // Throws ConfigError if the needs exceed what is free of the limit.
 void reject_if_too_large(const MemoryNeeds& needs, const MemoryLimit& limit);

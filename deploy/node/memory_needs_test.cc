@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/testing/test_folder.h"
+
 namespace troupe::deploy {
 namespace {
 
@@ -34,6 +36,30 @@ TEST_CASE("memory needs: a pool that exceeds what is free of the cgroup's limit 
   CHECK(
       fault(needs, {200 * mib, 40 * mib, file}).ends_with("expected a higher limit, or less for the others"));
   CHECK(fault(needs, {200 * mib, 400 * mib, file}).find("0 MiB are free") != std::string::npos);
+}
+
+TEST_CASE("memory needs: weights that exceed what is free of the limit are refused before they are read") {
+  const kernels::TestFolder folder;
+  folder.write("model-00001-of-00002.safetensors", std::string(2 * mib, 'x'));
+  folder.write("model-00002-of-00002.safetensors", std::string(mib, 'x'));
+  folder.write("notes.txt", std::string(4 * mib, 'x'));
+  std::vector<NamedModel> models{{"", {}}};
+  models[0].config.set("model.directory", folder.path().string());
+  const auto said = [&](const MemoryLimit& limit) -> std::string {
+    try {
+      reject_if_weights_too_large(models, limit);
+      return "";
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+  };
+  CHECK(said({4 * mib, mib, "/x/memory.max"}) == "");
+  CHECK(said({4 * mib, mib + 1, "/x/memory.max"}) ==
+        folder.path().string() +
+            ": the weights have 3 MiB; 2 MiB are free of the cgroup's memory limit of 4 MiB (/x/memory.max); "
+            "expected a higher limit, or a smaller model");
+  models[0].config.set("model.tables", "mapped");
+  CHECK(said({4 * mib, 3 * mib, "/x/memory.max"}) == "");
 }
 
 TEST_CASE("memory needs: every model has working memory on the CPU, and a cache where there is a router") {
