@@ -114,6 +114,8 @@ class Typist:
             .replace(str(ROOT.parent / "shared"), "SHARED")
             .replace(str(ROOT), "ROOT")
         )
+        # The line about cgroups and masks is there only where they limit the process.
+        said = re.sub(r'^.*"event":"limits".*(\n|$)', "", said, flags=re.M)
         if said and not said.endswith("\n"):
             said += "\n"
         return said + (f"(status {done.returncode})\n" if done.returncode else "")

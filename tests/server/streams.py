@@ -7,8 +7,8 @@
                  the reader goes on it gets a line of each
   reader goes    the pipe of standard error is closed: every request is answered, lost lines are counted
   no streams     the node starts without standard streams: /dev/null stands in for them
-  renamed log    the log file, or the file of standard error, is renamed as logrotate does it: after SIGHUP all
-                 lines are in a new file of the old name
+  renamed log    the log file, or the file of standard error, is renamed as logrotate does it: after SIGHUP
+                 all lines are in a new file of the old name
   no output      a command whose reader has gone ends with status 1, and by no signal
 
 Exit status 1 if one of these is not so.
