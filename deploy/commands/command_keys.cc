@@ -232,8 +232,8 @@ void add_keys(Command app) {
   add.add_flag("--any-tenant", options->key.any_tenant,
                "Let requests name any tenant in a header, for gateways");
   add.add_flag("--admin", options->key.admin,
-               "Permit changes of versions and of the catalog, and what shows all tenants: /metrics, "
-               "/v1/cluster, /");
+               "Permit changes of versions and of the catalog, and what shows all tenants: /metrics "
+               "and /v1/cluster, which the page at / reads");
   add.add_flag("--scrape", options->key.scrape, "Permit GET /metrics and nothing else");
   add.add_option("--rate", options->key.rate, "Maximum requests per second; 0: http.tenant_rate")
       .between(0.0, 1e6);

@@ -107,7 +107,8 @@ std::optional<Refusal> reject_without_right(const ApiKey& key, KeyRight right) {
   const auto refused = [](const char* code, const char* what, const char* expected) {
     return Refusal{RefusalKind::forbidden, code, what, "authorization", expected};
   };
-  if (key.admin || (right == KeyRight::metrics && key.scrape)) return std::nullopt;
+  if (right == KeyRight::none || key.admin) return std::nullopt;
+  if (right == KeyRight::metrics && key.scrape) return std::nullopt;
   if (right == KeyRight::metrics)
     return refused("needs_scrape_key", "metrics show the names and the load of all tenants",
                    "a key made with --scrape or --admin");

@@ -37,6 +37,7 @@ struct ApiKey {
 
 // Right that a request needs of its key.
 enum class KeyRight : std::uint8_t {
+  none,     // whoever asks, with a key or without
   ask,      // for the key's tenant
   metrics,  // of all tenants
   admin     // sees all tenants

@@ -88,12 +88,14 @@ TEST_SUITE("API keys") {
         scraper{.scrape = true};
     for (const ApiKey& key : {acme, gateway}) {
       CHECK(refused(key, KeyRight::ask) == "");
+      CHECK(refused(key, KeyRight::none) == "");
       CHECK(refused(key, KeyRight::metrics) == "needs_scrape_key");
       CHECK(refused(key, KeyRight::admin) == "needs_admin_key");
     }
     for (const KeyRight right : {KeyRight::ask, KeyRight::metrics, KeyRight::admin})
       CHECK(refused(admin, right) == "");
     CHECK(refused(scraper, KeyRight::metrics) == "");
+    CHECK(refused(scraper, KeyRight::none) == "");
     CHECK(refused(scraper, KeyRight::ask) == "only_metrics");
     CHECK(refused(scraper, KeyRight::admin) == "needs_admin_key");
     ApiKeys keys;

@@ -302,7 +302,9 @@ bool may_change_items(const HttpRequest& request, const ServerLimits& limits) {
 struct QuestionPath {
   std::string_view path;
   ServerQuestion question;
-  KeyRight right;  // KeyRight::ask only if the answer shows no other tenant's names or load
+  // KeyRight::none only for a text that is the same everywhere; KeyRight::ask only if the answer shows no
+  // other tenant's names or load
+  KeyRight right;
 };
 struct ComputedPath {
   std::string_view path, kind;
@@ -372,19 +374,19 @@ HttpRoute route_change(const HttpRequest& request, const ServerLimits& limits, c
 // Orchestrators restart what is not live, so the paths of their liveness probes never ask for more.
 // /health and /ping are of inference servers, whose callers wait until a model can answer.
 constexpr std::array question_paths{
-    QuestionPath{"/v2/health/live", ServerQuestion::live, KeyRight::ask},
-    QuestionPath{"/v2/health/ready", ServerQuestion::ready, KeyRight::ask},
-    QuestionPath{"/livez", ServerQuestion::live, KeyRight::ask},
-    QuestionPath{"/healthz", ServerQuestion::live, KeyRight::ask},
-    QuestionPath{"/readyz", ServerQuestion::ready, KeyRight::ask},
-    QuestionPath{"/health", ServerQuestion::ready, KeyRight::ask},
-    QuestionPath{"/ping", ServerQuestion::ready, KeyRight::ask},
+    QuestionPath{"/v2/health/live", ServerQuestion::live, KeyRight::none},
+    QuestionPath{"/v2/health/ready", ServerQuestion::ready, KeyRight::none},
+    QuestionPath{"/livez", ServerQuestion::live, KeyRight::none},
+    QuestionPath{"/healthz", ServerQuestion::live, KeyRight::none},
+    QuestionPath{"/readyz", ServerQuestion::ready, KeyRight::none},
+    QuestionPath{"/health", ServerQuestion::ready, KeyRight::none},
+    QuestionPath{"/ping", ServerQuestion::ready, KeyRight::none},
     QuestionPath{"/info", ServerQuestion::info, KeyRight::ask},
     QuestionPath{"/metrics", ServerQuestion::metrics, KeyRight::metrics},
     QuestionPath{"/v1/cluster", ServerQuestion::cluster, KeyRight::admin},
     QuestionPath{"/v1/models", ServerQuestion::models, KeyRight::ask},
     QuestionPath{"/v2", ServerQuestion::server, KeyRight::ask},
-    QuestionPath{"/", ServerQuestion::page, KeyRight::admin},
+    QuestionPath{"/", ServerQuestion::page, KeyRight::none},
     QuestionPath{"/v1/slowest", ServerQuestion::slowest, KeyRight::ask},  // of the key's tenant
     QuestionPath{"/openapi.json", ServerQuestion::openapi, KeyRight::ask}};
 
@@ -417,6 +419,10 @@ bool asks_health(std::string_view method, std::string_view target) {
   const auto question = std::ranges::find(question_paths, path, &QuestionPath::path);
   return question != question_paths.end() &&
          (question->question == ServerQuestion::live || question->question == ServerQuestion::ready);
+}
+
+bool is_open(std::string_view method, std::string_view target) {
+  return asks_health(method, target) || needed_right(target) == KeyRight::none;
 }
 
 KeyRight needed_right(std::string_view target) {

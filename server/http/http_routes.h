@@ -91,6 +91,8 @@ using HttpRoute = std::variant<Message, ServerQuestion, Refusal, ModelQuestion, 
 
 // Returns true for the probes of orchestrators and load balancers, which are served without a key.
 bool asks_health(std::string_view method, std::string_view target);
+// Returns true for what is served without a key: these probes and the live page.
+bool is_open(std::string_view method, std::string_view target);
 KeyRight needed_right(std::string_view target);  // of the key, where the server has keys
 // Returns the route without the parts that the client chose: "/v1/users/{id}"; "other" = no such
 // route.

@@ -62,7 +62,7 @@ struct HttpServerConfig {
   std::int64_t answer_us_max = 10'400'000;   // from a request's last byte to its response
   std::int64_t reload_us_max = 120'400'000;  // same for a reload; the router's own bound and a margin
   ServerCertificate certificate;
-  std::shared_ptr<const ApiKeys> keys;  // every request needs a key, except health checks; null = no keys
+  std::shared_ptr<const ApiKeys> keys;  // every request needs a key, except is_open(); null = no keys
   ServedHosts hosts;                    // Host names of requests, except health checks
   ServedHosts rpc_hosts;                // same of requests that come to rpc_address
   RateLimit tenant_limit;               // of each tenant, unless its key has other limits

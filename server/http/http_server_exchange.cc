@@ -60,8 +60,10 @@ std::optional<Refusal> HttpServer::Exchange::reject_if_of_other_site(const Serve
   return reject_if_form_body(asked.method, asked.content_type, asked.browser);
 }
 
+// Without a key, a tenant's name proves nothing: the request counts for no tenant.
 std::optional<Refusal> HttpServer::Exchange::identify_caller() {
-  if (!server.keys || asks_health(asked.method, asked.target)) return std::nullopt;
+  if (!server.keys) return std::nullopt;
+  if (is_open(asked.method, asked.target)) return asked.tenant.clear(), std::nullopt;
   auto found = server.keys->find(asked.authorization, asked.tenant);
   if (auto* refusal = std::get_if<Refusal>(&found)) return std::move(*refusal);
   auto& asker = std::get<ApiKeys::Caller>(found);
@@ -77,7 +79,8 @@ std::optional<std::string> HttpServer::Exchange::visible_tenant() const {
 }
 
 std::variant<std::string, Refusal> HttpServer::Exchange::count() {
-  if (asks_health(asked.method, asked.target)) return "";
+  if (asks_health(asked.method, asked.target) || (server.keys && is_open(asked.method, asked.target)))
+    return "";
   return server.begin_count(key ? &*key : nullptr, asked.tenant);
 }
 

@@ -190,10 +190,29 @@ TEST_SUITE("HTTP server with keys") {
     CHECK(has(k.f.raw(post_rank("authorization: Bearer nonsense\r\n")), "WWW-Authenticate: Bearer"));
   }
 
+  TEST_CASE("keys: the page opens without a key, so that it can ask for one, and counts for no tenant") {
+    Keyed k;
+    for (const char* path : {"/", "/?from=bookmark", "http://x/"}) {
+      CAPTURE(path);
+      for (const NewKey* key : std::initializer_list<const NewKey*>{nullptr, &k.acme, &k.scraper}) {
+        const HttpReply page = k.ask(key, "GET", path);
+        CHECK(page.status == 200);
+        CHECK(has(page.body, "This server requires an API key"));
+      }
+    }
+    CHECK(k.ask(nullptr, "GET", "/", "", "acme").status == 200);
+    CHECK(k.ask(nullptr, "POST", "/").status == 405);
+    for (int again = 0; again < 3; ++again) CHECK(k.ask(&k.slow, "GET", "/").status == 200);
+    CHECK(k.ask(&k.slow, "POST", "/v1/rank", rank_body).status == 200);  // nothing was counted before
+    CHECK(k.ask(&k.slow, "POST", "/v1/rank", rank_body).status == 429);
+    for (const char* path : {"/v1/cluster", "/v1/slowest", "/openapi.json", "//", "/index.html"})
+      CHECK_MESSAGE(k.ask(nullptr, "GET", path).status == 401, path);
+  }
+
   TEST_CASE("keys: what shows all tenants is served to an admin's key, and metrics to a scrape key") {
     Keyed k;
     for (const char* path :
-         {"/", "/v1/cluster", "/metrics", "/v1/cluster?x", "/metrics?x=1", "http://x/metrics"}) {
+         {"/v1/cluster", "/metrics", "/v1/cluster?x", "/metrics?x=1", "http://x/metrics"}) {
       CAPTURE(path);
       CHECK(k.ask(&k.acme, "GET", path).status == 403);
       CHECK(k.ask(&k.admin, "GET", path).status == 200);

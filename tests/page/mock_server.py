@@ -231,8 +231,19 @@ class Cluster:
         return {"requests": requests}
 
 
-def make_server(kind, port=0):
+def entry(key):
+    """A page of the same site that keeps a key as the login form does, and goes on to the live page."""
+    return f"<script>sessionStorage.setItem('troupe-key', {json.dumps(key)}); location.replace('/')</script>"
+
+
+def make_server(kind, port=0, key=None, asked=None):
+    """With `key`, a request of data needs that key: 401 without one, 403 with "user". `asked` gets the paths."""
     cluster, html = Cluster(kind), PAGE.read_text()
+
+    def refusal(path, authorization):
+        if not key or not path.startswith("/v1/") or authorization == "Bearer " + key:
+            return 0
+        return 403 if authorization == "Bearer user" else 401
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -241,12 +252,16 @@ def make_server(kind, port=0):
                 "/v1/cluster": lambda: json.dumps(cluster.cluster()),
                 "/v1/slowest": lambda: json.dumps(cluster.slowest()),
             }
+            if asked is not None:
+                asked.append(self.path)
+            if self.path.startswith("/enter?"):
+                answers[self.path] = lambda: entry(self.path.partition("?")[2])
             answer = answers.get(self.path)
-            body = (answer() if answer else "{}").encode()
-            self.send_response(200 if answer else 404)
-            self.send_header(
-                "content-type", "text/html; charset=utf-8" if self.path == "/" else "application/json"
-            )
+            refused = refusal(self.path, self.headers.get("authorization"))
+            body = (answer() if answer and not refused else "{}").encode()
+            self.send_response(refused or (200 if answer else 404))
+            is_page = not self.path.startswith("/v1/")
+            self.send_header("content-type", "text/html; charset=utf-8" if is_page else "application/json")
             if self.path == "/":
                 self.send_header("content-security-policy", security_of(html))
             self.send_header("content-length", str(len(body)))

@@ -62,15 +62,38 @@ def play(kind, pictures):
     return document, console
 
 
+def check_keys():
+    """A server with keys: the page opens, asks for a key, keeps it in its tab, and does not try a bad one again."""
+    asked = []
+    server = mock_server.make_server("idle", key="good", asked=asked)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for path, words, form in (
+        ("/", "Enter a key made with --admin", True),
+        ("/enter?bad", "does not belong to this server, or was revoked", True),
+        ("/enter?user", "may not see the whole cluster", True),
+        ("/enter?good", "All 8 nodes are healthy.", False),
+    ):
+        asked.clear()
+        body = body_of(browser.document(f"http://127.0.0.1:{server.server_port}{path}")[0])
+        expect(words in body, f"keys: {path}: the page says {words}")
+        expect(
+            bool(re.search('<form class="card" id="login">', body)) == form, f"keys: {path}: the form is {form}"
+        )
+        tries = asked.count("/v1/cluster")
+        expect(tries == 1 if form else tries > 1, f"keys: {path}: {tries} tries")
+    server.shutdown()
+
+
 class Node:
-    def __init__(self, troupe, folder):
+    def __init__(self, troupe, folder, *settings):
         port_file = folder / "port"
         model = ["--model", DEMO / "model", "--data-dir", folder / "data"]
         subprocess.run(
             [troupe, "import", *model, "--data", DEMO / "world"], check=True, stdout=subprocess.DEVNULL
         )
         self.process = subprocess.Popen(
-            [troupe, "serve", *model, "--port", "0", "--port-file", port_file], stdout=subprocess.DEVNULL
+            [troupe, "serve", *model, *settings, "--port", "0", "--port-file", port_file],
+            stdout=subprocess.DEVNULL
         )
         while not port_file.exists() or not port_file.read_text().strip():
             if self.process.poll() is not None:
@@ -125,6 +148,20 @@ def check_node(troupe, pictures):
             browser.shoot(f"http://127.0.0.1:{node.port}/", pictures / "page-box.png", seconds=30)
 
 
+def check_node_with_keys(troupe):
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        add = [troupe, "keys", "add", folder / "keys.jsonl", "--admin"]
+        key = subprocess.run(add, check=True, capture_output=True, text=True).stdout.strip()
+        with Node(troupe, folder, "--set", f"http.api_keys={folder / 'keys.jsonl'}") as node:
+            expect(node.ask("GET", "/")[0] == 200, "with keys: GET / is the page")
+            expect(node.ask("GET", "/v1/cluster")[0] == 401, "with keys: its data needs a key")
+            status = node.ask("GET", "/v1/cluster", authorization="Bearer " + key)[0]
+            expect(status == 200, "with keys: an admin's key opens it")
+            document, _ = browser.document(f"http://127.0.0.1:{node.port}/")
+            expect('<form class="card" id="login">' in document, "with keys: the page asks for one")
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -153,7 +190,9 @@ def main():
         for word in words:
             expect(word in body_of(document), f"{kind}: the page says {word}")
         expect("Uncaught" not in console, f"{kind}: the page's script runs without an error")
+    check_keys()
     check_node(arguments.troupe, arguments.pictures)
+    check_node_with_keys(arguments.troupe)
     return 1 if faults else 0
 
 
