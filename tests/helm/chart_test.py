@@ -29,6 +29,7 @@ CHART = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "helm" / "troup
 TROUPE = os.environ.get("TROUPE", "")
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+OPTIONAL = {"settings.http", "settings.http.tls_certificate", "settings.http.api_keys"}
 FILES = {path.name: path.read_text() for path in sorted((CHART / "templates").iterdir())}
 
 
@@ -111,7 +112,7 @@ class Chart(unittest.TestCase):
     def test_templates_use_every_value_and_no_other(self):
         text = "\n".join(FILES.values())
         used = {match.rstrip(".") for match in re.findall(r"\.Values\.([A-Za-z._]+)", text)}
-        for name in used - {"settings.http", "settings.http.tls_certificate"}:  # optional values
+        for name in used - OPTIONAL:  # optional values
             at = VALUES
             for part in name.split("."):
                 self.assertIn(part, at, name)
@@ -222,6 +223,39 @@ class Chart(unittest.TestCase):
                 self.assertEqual(
                     probe.get("scheme", "HTTP"), "HTTPS" if "tls_certificate" in http else "HTTP"
                 )
+
+    def test_the_monitor_finds_the_nodes_and_has_the_key_that_servers_require(self):
+        def monitor(http=None, **values):
+            monitoring = {**VALUES["monitoring"], "serviceMonitor": True, **values}
+            found = documents(self.with_values(monitoring=monitoring, settings__http=http or {}))
+            return found, found["ServiceMonitor", "shop"]["spec"]["endpoints"][0]
+
+        keys = {"api_keys": "/run/troupe/secrets/keys/keys.jsonl"}
+        tls = {"tls_certificate": "/run/troupe/secrets/door/tls.crt"}
+        self.assertNotIn(("ServiceMonitor", "shop"), documents(VALUES))
+        found, plain = monitor()
+        self.assertNotIn("authorization", plain)
+        labels = found["Service", "shop-nodes"]["metadata"]["labels"]
+        wanted = found["ServiceMonitor", "shop"]["spec"]["selector"]["matchLabels"]
+        self.assertLessEqual(wanted.items(), labels.items())
+        self.assertEqual(labels[found["ServiceMonitor", "shop"]["spec"]["jobLabel"]], "troupe")
+        self.assertIn(plain["port"], [port["name"] for port in found["Service", "shop-nodes"]["spec"]["ports"]])
+        with self.assertRaisesRegex(TemplateError, "monitoring.scrapeKeySecret is missing"):
+            monitor(keys)
+        _, keyed = monitor({**keys, **tls}, scrapeKeySecret="scrape", tlsConfig={"serverName": "shop"})
+        self.assertEqual(keyed["authorization"], {"credentials": {"name": "scrape", "key": "key"}})
+        self.assertEqual((keyed["scheme"], keyed["tlsConfig"]), ("https", {"serverName": "shop"}))
+
+    def test_every_shipped_monitor_sends_the_scrapers_key(self):
+        folder = CHART.parent.parent / "monitoring"
+        read = lambda name: yaml.safe_load((folder / name).read_text())
+        secret = read("service-monitor.yaml")["spec"]["endpoints"][0]["authorization"]["credentials"]
+        made = read("kustomization.yaml")["secretGenerator"][0]
+        self.assertEqual(secret["name"], made["name"])
+        self.assertIn(secret["key"], [literal.partition("=")[0] for literal in made["literals"]])
+        scrape = read("prometheus.yaml")["scrape_configs"][0]
+        self.assertEqual(scrape["job_name"], "troupe")
+        self.assertIn("credentials_file", scrape["authorization"])
 
     def test_kustomize_and_helm_run_the_same_pods(self):
         """Their pods may differ in names, images and values only."""

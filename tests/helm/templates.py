@@ -22,7 +22,14 @@ def printf(form, *values):
     return form % values
 
 
+def required(message, value):
+    if not value:
+        raise TemplateError(message)
+    return value
+
+
 FUNCTIONS = {
+    "required": required,
     "toYaml": to_yaml,
     "printf": printf,
     "print": lambda *values: "".join(str(value) for value in values),
