@@ -14,14 +14,17 @@
 #include "deploy/node/local_node.h"
 #include "deploy/node/prompt_file.h"
 #include "deploy/verify/form_file.h"
+#include "server/formats/tenant_name.h"
 
 namespace troupe::deploy {
 
 namespace {
 
+constexpr std::uint32_t tenant_bytes_max = 256;  // as of an API key
+
 struct ImportOptions {
   ConfigOptions box;
-  std::string data, node, served, history = "all";
+  std::string data, node, served, tenant, history = "all";
   bool replace = false, skip_unknown = false, adopt = false;
 };
 
@@ -171,7 +174,17 @@ ImportRows read_rows(const ImportOptions& options, const ImportModel& model) {
       read_user_rows(options.data, history_parts.at(options.history), features)};
   reject_duplicates(rows.items);
   reject_duplicates(rows.users);
+  for (PutUser& user : rows.users.rows) user.tenant = options.tenant;
   return rows;
+}
+
+// Requests name the tenant in the same words, so its name is checked in the same way.
+void reject_if_bad_tenant(const std::string& tenant) {
+  if (const auto fault = server::find_tenant_fault(tenant, "--tenant"))
+    throw ConfigError("--tenant: " + fault->what + "; expected " + fault->expected);
+  if (tenant.size() > tenant_bytes_max)
+    throw ConfigError("--tenant has " + std::to_string(tenant.size()) + " bytes; expected at most " +
+                      std::to_string(tenant_bytes_max));
 }
 
 // Removes events of unknown items and returns them. Refuses any unless `skip_unknown`.
@@ -182,11 +195,13 @@ UnknownItemEvents remove_unknown(ImportRows& rows, const KnowsItem& knows, bool 
   return unknown;
 }
 
-void tell(const ImportRows& rows, const UnknownItemEvents& unknown, FeatureStore& features,
-          const Config& config, std::uint64_t items_gone, bool users_gone, bool reads_identifiers) {
-  std::cout << "imported " << rows.items.rows.size() << " items and " << rows.users.rows.size()
-            << " users into " << features_location(config) << "; catalog " << features.catalog_version()
-            << " has " << features.items() << " items\n";
+void tell(const ImportOptions& options, const ImportRows& rows, const UnknownItemEvents& unknown,
+          FeatureStore& features, const Config& config, std::uint64_t items_gone, bool users_gone,
+          bool reads_identifiers) {
+  std::cout << "imported " << rows.items.rows.size() << " items and " << rows.users.rows.size() << " users"
+            << (options.tenant.empty() ? "" : " of tenant " + options.tenant) << " into "
+            << features_location(config) << "; catalog " << features.catalog_version() << " has "
+            << features.items() << " items\n";
   if (items_gone > 0) std::cout << items_gone << " items of the former catalog were removed\n";
   if (users_gone) std::cout << "all former users were removed: they belonged to another model\n";
   if (unknown.events > 0) std::cout << describe_left_out(unknown) << "\n";
@@ -196,6 +211,7 @@ void tell(const ImportRows& rows, const UnknownItemEvents& unknown, FeatureStore
 
 int run_import(const ImportOptions& options) {
   const Config config = config_of(options);
+  reject_if_bad_tenant(options.tenant);
   const ImportModel model = read_model(config);
   ImportRows rows = options.adopt ? ImportRows{} : read_rows(options, model);
   const std::unique_ptr<Store> folder = open_folder(config);
@@ -217,7 +233,7 @@ int run_import(const ImportOptions& options) {
                     .where = [&rows](std::string_view kind, std::size_t row) {
                       return kind == "item" ? rows.items.where(row) : rows.users.where(row);
                     }});
-  tell(rows, unknown, *features, config, options.replace ? before - stay : 0, users_gone,
+  tell(options, rows, unknown, *features, config, options.replace ? before - stay : 0, users_gone,
        model.reads_identifiers);
   std::cout << model.declared << " (`troupe verify` checks it)\n";
   return 0;
@@ -236,6 +252,9 @@ void add_import(Command app) {
       .needs("--config");
   command.add_option("--served", options->served, "Model to import for, if the cluster serves several")
       .needs("--node");
+  command.add_option("--tenant", options->tenant,
+                     "Tenant of the users, as API keys and x-troupe-tenant name it; default: the default "
+                     "tenant. Items belong to all");
   command
       .add_option("--history", options->history, "Part of sequences.tsv to import: all, before-test or train")
       .one_of({"all", "before-test", "train"})

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <set>
 #include <stdexcept>
 
 #include "deploy/commands/commands.h"
@@ -98,7 +99,8 @@ std::string today() {
 // ---- keys in a Redis ----
 
 struct RedisKeys {
-  explicit RedisKeys(const KeysOptions& options) : address(parse_redis_url(options.file)) {
+  explicit RedisKeys(const KeysOptions& options)
+      : address(parse_redis_url(options.file)), cluster(options.cluster) {
     complete(address, options.tls, options.login);
     where = describe(address);
     keys.emplace(RedisApiKeysOptions{.address = address, .cluster = options.cluster});
@@ -124,11 +126,23 @@ struct RedisKeys {
     if (const auto* failure = std::get_if<RedisFailure>(&erased)) fail(failure->why);
     return std::get<bool>(erased);
   }
+  // Returns a warning if this Redis has nothing of the cluster, so that perhaps no server will read the key.
+  std::string unknown_cluster() {
+    const auto found = keys->clusters();
+    const auto* names = std::get_if<std::set<std::string>>(&found);
+    if (!names || names->contains(cluster)) return "";
+    std::string others;
+    for (const std::string& name : *names) others += (others.empty() ? "" : ", ") + name;
+    return where + " has neither keys nor data of a cluster named " + cluster +
+           (others.empty() ? "" : "; it has those of " + others) +
+           ". Servers read only the keys of their cluster.name: give that as --cluster";
+  }
   bool is_empty() {
     const auto lines = keys->read();
     return std::holds_alternative<std::map<std::string, std::string>>(lines) && std::get<0>(lines).empty();
   }
   RedisAddress address;
+  std::string cluster;
   std::string where;  // address without its login
   std::optional<RedisApiKeys> keys;
 };
@@ -164,6 +178,8 @@ int run_add(const KeysOptions& options) {
         "such a key reads metrics and nothing else");
   wanted.made = today();
   const server::NewKey made = server::make_key(wanted);
+  const std::string warning = options.in_redis() ? RedisKeys(options).unknown_cluster() : "";
+  if (!warning.empty()) std::cerr << "troupe: warning: " << warning << "\n";
   options.in_redis() ? RedisKeys(options).put(made.key) : put_into_file(options, made.key);
   std::cerr << "troupe: key " << made.key.id << " is in " << location_of(options) << "; servers take it "
             << when(options) << ". This is the only time it is shown:\n";

@@ -19,6 +19,7 @@
 #include "kernels/testing/small_climber_test.h"
 #include "kernels/testing/test_folder.h"
 #include "runtime/store/store.h"
+#include "runtime/store/store_rows.h"
 #include "runtime/testing/redis_test_server.h"
 
 using namespace troupe;
@@ -234,6 +235,26 @@ TEST_SUITE("commands") {
     }
   }
 
+  TEST_CASE("import: --tenant names the owner of the users, in the words of requests") {
+    const TestFolder folder;
+    const auto import_as = [&](const std::string& tenant) {
+      return run({"import", "--model", demo("model"), "--data-dir", folder.path() / "data", "--data",
+                  demo("world"), "--tenant", tenant});
+    };
+    CHECK_THROWS_WITH_AS(import_as("caf\xe9"), doctest::Contains("--tenant: the tenant's name is no UTF-8"),
+                         ConfigError);
+    CHECK_THROWS_WITH_AS(import_as(std::string(300, 'a')), doctest::Contains("--tenant has 300 bytes"),
+                         ConfigError);
+    CHECK(import_as("acme").out.find("500 users of tenant acme into ") != std::string::npos);
+    const Store store(folder.path() / "data", {});
+    const auto has = [&](const char* tenant) {
+      return store.read(Column::users, user_key(tenant, "ana"), [](std::string_view) {}) ==
+             Store::Read::found;
+    };
+    CHECK(has("acme"));
+    CHECK_FALSE(has(""));
+  }
+
   TEST_CASE("keys: a scrape key is listed as one, and is no other kind of key") {
     const TestFolder folder;
     const std::string location = folder.path() / "keys";
@@ -277,11 +298,17 @@ TEST_SUITE("commands") {
     if (!RedisTestServer::is_installed()) return;
     const RedisTestServer redis;
     const std::string location = "redis://127.0.0.1:" + std::to_string(redis.address().port);
+    CHECK(run({"keys", "add", location, "--cluster", "shop"})
+              .err.starts_with("troupe: warning: " + location +
+                               "/0 has neither keys nor data of a cluster "
+                               "named shop. Servers read"));
+    CHECK(run({"keys", "add", location, "--cluster", "shop"}).err.starts_with("troupe: key "));
+    const std::string forgotten = run({"keys", "add", location}).err;
+    CHECK(forgotten.find("of a cluster named troupe; it has those of shop. Servers") != std::string::npos);
     std::vector<std::string> ids;
-    for (int i = 0; i < 2; ++i) {
-      const std::string said = run({"keys", "add", location}).err;
-      REQUIRE(said.starts_with("troupe: key "));
-      ids.push_back(said.substr(12, said.find(' ', 12) - 12));
+    for (const std::string& said : {forgotten, run({"keys", "add", location}).err}) {
+      const std::size_t at = said.find("troupe: key ") + 12;
+      ids.push_back(said.substr(at, said.find(' ', at) - at));
     }
     const std::string listed = run({"keys", "list", location}).out;
     for (const std::string& id : ids) CHECK(listed.find(id) != std::string::npos);

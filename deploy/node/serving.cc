@@ -222,7 +222,8 @@ class ServingProcess {
     const std::string& place = serving_.config.http.api_keys;
     if (!keys_in_redis(place)) return nullptr;
     const std::chrono::microseconds refresh(serving_.config.http.api_keys_refresh.us);
-    return std::make_unique<SharedKeys>(shared_keys_options(serving_.config, place), refresh, log_);
+    return std::make_unique<SharedKeys>(shared_keys_options(serving_.config, place), refresh, log_,
+                                        keys_command(serving_.config, place));
   }
 
   void add_store_health(StatusReply& router) {

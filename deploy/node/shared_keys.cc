@@ -2,6 +2,9 @@
 // while it does not answer.
 #include "deploy/node/shared_keys.h"
 
+#include <algorithm>
+#include <cctype>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -19,6 +22,15 @@ RedisApiKeysOptions shared_keys_options(const Config& config, const std::string&
 
 namespace {
 
+// Quotes a word for a shell, if it has to be.
+std::string shell_word(const std::string& word) {
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) || std::strchr("._-/:@,+=", c); };
+  if (!word.empty() && std::ranges::all_of(word, is_plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) c == '\'' ? quoted += "'\\''" : quoted += c;
+  return quoted + "'";
+}
+
 // Anyone who may write into the hash can choose the field's name, so it is escaped and shortened.
 std::string shown(const std::string& field) {
   constexpr std::size_t bytes_max = 32;
@@ -29,6 +41,21 @@ std::string shown(const std::string& field) {
 }
 
 }  // namespace
+
+// The address is shown without its login: a password stays out of logs, and comes from a file.
+std::string keys_command(const Config& config, const std::string& place) {
+  std::string command = "troupe keys add " + shell_word(describe(parse_redis_url(place))) + " --cluster " +
+                        shell_word(config.cluster.name);
+  const FeatureSettings& features = config.features;
+  const bool has_login = place.find('@') != place.npos;
+  if (!features.login.empty() || has_login)
+    command += " --login " + (features.login.empty() ? "FILE" : shell_word(features.login));
+  for (const auto& [flag, file] : {std::pair{" --authority ", features.authority},
+                                   {" --certificate ", features.certificate},
+                                   {" --key ", features.key}})
+    if (!file.empty()) command += flag + shell_word(file);
+  return command;
+}
 
 std::shared_ptr<const server::ApiKeys> keys_of(const std::map<std::string, std::string>& lines,
                                                const std::string& where) {
@@ -50,11 +77,13 @@ std::shared_ptr<const server::ApiKeys> keys_of(const std::map<std::string, std::
   return keys;
 }
 
-SharedKeys::SharedKeys(const RedisApiKeysOptions& options, std::chrono::microseconds every, LogSink log)
+SharedKeys::SharedKeys(const RedisApiKeysOptions& options, std::chrono::microseconds every, LogSink log,
+                       const std::string& made_by)
     : redis_(options), where_(describe(options.address)), every_(every), log_(std::move(log)) {
   if (const std::string why = refresh(); !why.empty())
     throw ConfigError("http.api_keys: " + where_ + ": " + why +
-                      "; expected a Redis with keys (troupe keys add " + where_ + ")");
+                      "; expected a Redis with keys of the cluster " + options.cluster + " (" + made_by +
+                      ")");
 }
 
 SharedKeys::~SharedKeys() { stop(); }

@@ -21,6 +21,10 @@ bool keys_in_redis(const std::string& place);  // true for a Redis address, fals
 // ConfigError.
 RedisApiKeysOptions shared_keys_options(const Config& config, const std::string& place);
 
+// Returns the command that adds a key which servers with this configuration read: it works as it is, in
+// the folder of the configuration.
+std::string keys_command(const Config& config, const std::string& place);
+
 // Parses key records, one per line, by key id. Throws ConfigError that names `where` and the field
 // of a malformed record.
 std::shared_ptr<const server::ApiKeys> keys_of(const std::map<std::string, std::string>& lines,
@@ -32,8 +36,9 @@ class SharedKeys {
   using OnChange = std::function<void(Keys)>;  // called on its thread
 
   // Reads the keys once. Throws ConfigError if that fails: an HTTP server without keys could admit
-  // nobody.
-  SharedKeys(const RedisApiKeysOptions& options, std::chrono::microseconds every, LogSink log);
+  // nobody. `made_by`: the command that adds a key, for the error.
+  SharedKeys(const RedisApiKeysOptions& options, std::chrono::microseconds every, LogSink log,
+             const std::string& made_by = "troupe keys add …");
   ~SharedKeys();
   SharedKeys(const SharedKeys&) = delete;
 

@@ -130,6 +130,24 @@ TEST_SUITE("shared keys") {
     }
   }
 
+  TEST_CASE("shared keys: the start's error names the cluster and a command that works as it is") {
+    Config config;
+    config.cluster.name = "blue";
+    CHECK(keys_command(config, "redis://:sesame@r:7") ==
+          "troupe keys add redis://r:7/0 --cluster blue --login FILE");
+    config.cluster.name = "our shop";
+    config.features.login = "redis.login", config.features.authority = "ca.pem";
+    CHECK(keys_command(config, "rediss://r") ==
+          "troupe keys add rediss://r:6379/0 --cluster 'our shop' --login redis.login --authority ca.pem");
+    if (!RedisTestServer::is_installed()) return;
+    Bench b;
+    CHECK_THROWS_WITH_AS(
+        SharedKeys(b.options, often, b.log(), "troupe keys add … --cluster blue"),
+        doctest::Contains("expected a Redis with keys of the cluster blue (troupe keys add … "
+                          "--cluster blue)"),
+        ConfigError);
+  }
+
   TEST_CASE("shared keys: a record under another key's field is refused") {
     server::ApiKeys one;
     const server::NewKey made = server::make_key({.tenant = "acme"});

@@ -10,6 +10,7 @@
 #include "router/fleet/fingerprint.h"
 #include "router/request/plans.h"
 #include "router/request/request.h"
+#include "router/request/request_check.h"
 #include "runtime/actor/user_home.h"
 
 namespace troupe::router {
@@ -113,9 +114,7 @@ std::optional<Refusal> Generation::take(const PromptForm& form, const RequestLim
                                         const Features& features) {
   TROUPE_CHECK(features.items.size() == request_.allow.size() + request_.deny.size(),
                "the feature port answers for each item");
-  if (!features.user)
-    return Refusal{RefusalKind::not_found, "unknown_user", "user \"" + request_.user + "\" has no profile",
-                   "user", "a user that was put or imported"};
+  if (!features.user) return user_without_profile(request_.user, request_.tenant);
   catalog_ = features.catalog;
   paths_ = catalog_->paths();
   profile_version_ = features.user->version;

@@ -9,6 +9,7 @@
 #include "router/request/explanation.h"
 #include "router/request/ranking.h"
 #include "router/request/request.h"
+#include "router/request/request_check.h"
 #include "runtime/actor/user_home.h"
 
 namespace troupe::router {
@@ -121,9 +122,7 @@ std::optional<Refusal> find_unknown(const RankRequest& request, const Features& 
   const std::vector<std::string>& candidates = request.candidates;
   TROUPE_CHECK(features.items.size() == candidates.size() + request.history.size(),
                "the feature port answers for each item");
-  if (!features.user && request.history.empty())
-    return Refusal{RefusalKind::not_found, "unknown_user", "user \"" + request.user + "\" has no profile",
-                   "user", "a user that was put or imported"};
+  if (!features.user && request.history.empty()) return user_without_profile(request.user, request.tenant);
   for (std::size_t i = 0; i < request.history.size(); ++i)
     if (features.items[candidates.size() + i] == no_item)
       return Refusal{RefusalKind::unprocessable, "unknown_item",

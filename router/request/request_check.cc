@@ -301,4 +301,13 @@ Fault validate(const DeleteItem& remove, const PromptForm&, const RequestLimits&
   return bad_id(remove.item, "item", limits, false);
 }
 
+Refusal user_without_profile(const std::string& user, const std::string& tenant) {
+  if (tenant.empty())
+    return {RefusalKind::not_found, "unknown_user", "user \"" + user + "\" has no profile", "user",
+            "a user that was put or imported"};
+  return {RefusalKind::not_found, "unknown_user",
+          "user \"" + user + "\" of tenant \"" + tenant + "\" has no profile", "user",
+          "a user that was put as this tenant, or imported with --tenant"};
+}
+
 }  // namespace troupe::router

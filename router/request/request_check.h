@@ -4,6 +4,7 @@
 // exist.
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "router/request/prompt.h"
@@ -47,5 +48,8 @@ std::optional<Refusal> validate(const DeleteUser& remove, const PromptForm& form
 std::optional<Refusal> validate(const PutItem& put, const PromptForm& form, const RequestLimits& limits);
 std::optional<Refusal> validate(const DeleteItem& remove, const PromptForm& form,
                                 const RequestLimits& limits);
+
+// Refusal of a request for a user without a profile. It names the tenant, to whom the id belongs.
+Refusal user_without_profile(const std::string& user, const std::string& tenant);
 
 }  // namespace troupe::router

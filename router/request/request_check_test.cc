@@ -46,6 +46,14 @@ TEST_CASE("request check: a ranking request is checked field by field") {
   CHECK(check([](auto& r) { r.task = "click"; }) == "malformed unknown_task");
 }
 
+TEST_CASE("request check: a user without a profile is named together with the tenant") {
+  const Refusal of_default = user_without_profile("ann", ""), of_acme = user_without_profile("ann", "acme");
+  CHECK(of_default.what == "user \"ann\" has no profile");
+  CHECK(of_acme.what == "user \"ann\" of tenant \"acme\" has no profile");
+  CHECK(of_acme.expected.find("--tenant") != std::string::npos);
+  CHECK(of_acme.code == of_default.code);
+}
+
 TEST_CASE("request check: a towers model has scenarios and tasks, and scores no labels") {
   PromptForm towers{
       .positions_max = 20, .vocabulary = 100, .arrangements = {Arrangement::towers}, .scenarios = 2};

@@ -21,9 +21,13 @@ Refusal wrong_feature_job() {
           "FindFeatures, Write, Read, ListItems"};
 }
 
-Refusal unknown_user() {
-  return {RefusalKind::not_found, "unknown_user", "no such user", "user",
-          "the id of a user that was put before"};
+// Ids of users are those of a tenant: the same id of another tenant is another user.
+Refusal unknown_user(const std::string& tenant) {
+  if (tenant.empty())
+    return {RefusalKind::not_found, "unknown_user", "no such user", "user",
+            "the id of a user that was put before"};
+  return {RefusalKind::not_found, "unknown_user", "tenant \"" + tenant + "\" has no such user", "user",
+          "the id of a user that was put before as this tenant"};
 }
 
 Refusal unknown_item(const std::string& item) {

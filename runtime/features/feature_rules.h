@@ -15,7 +15,7 @@
 namespace troupe {
 
 Refusal wrong_feature_job();
-Refusal unknown_user();
+Refusal unknown_user(const std::string& tenant);
 Refusal unknown_item(const std::string& item);
 Refusal catalog_full(const FeatureLimits& limits);
 

@@ -164,7 +164,7 @@ RocksFeaturePort::Plan RocksFeaturePort::plan(const DeleteUser& gone, PlannedGro
   const std::string key = user_key(gone.tenant, gone.user);
   const Store::Read read = store_.read(Column::users, key, [](std::string_view) {});
   if (read == Store::Read::failed) return JobResult(storage_failed(StoreFault::failed));
-  if (read == Store::Read::missing) return JobResult(unknown_user());
+  if (read == Store::Read::missing) return JobResult(unknown_user(gone.tenant));
   if (auto refusal = reject_if_unmet(gone.condition, key)) return JobResult(*refusal);
   return PlannedWrite{VersionKind::profiles, {group.next(VersionKind::profiles)}, {Column::users, key}};
 }

@@ -2,6 +2,7 @@
 // limited, so that servers can always read all keys.
 #include "runtime/redis/redis_api_keys.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe {
@@ -10,7 +11,9 @@ namespace {
 using Kind = RedisReply::Kind;
 using Lines = std::map<std::string, std::string>;
 
-constexpr std::size_t frame_bytes = 32;  // overhead of a field and its value in a reply
+constexpr std::string_view keys_begin = "troupe:";  // of every cluster, before its name
+constexpr int scan_rounds_max = 100;                // of 1,000 keys each
+constexpr std::size_t frame_bytes = 32;             // overhead of a field and its value in a reply
 
 std::string refuse_if_over_limits(const Lines& lines, const std::string& id, const std::string& line) {
   std::size_t count = 1, bytes = id.size() + line.size() + frame_bytes;
@@ -27,7 +30,8 @@ std::string refuse_if_over_limits(const Lines& lines, const std::string& id, con
 }  // namespace
 
 RedisApiKeys::RedisApiKeys(const RedisApiKeysOptions& options)
-    : key_("troupe:" + options.cluster + ":api_keys"),
+    : cluster_(options.cluster),
+      key_(std::string(keys_begin) + cluster_ + ":api_keys"),
       connections_({.address = options.address, .connections = 1, .time_limit = options.time_limit}, {}) {}
 
 OrRedisFailure<RedisReply> RedisApiKeys::ask(RedisCommand command) {
@@ -69,6 +73,28 @@ std::string RedisApiKeys::put(const std::string& id, const std::string& line) {
   const auto answer = ask({"HSET", key_, id, line});
   const auto* failure = std::get_if<RedisFailure>(&answer);
   return failure ? failure->why : "";
+}
+
+OrRedisFailure<std::set<std::string>> RedisApiKeys::clusters() {
+  std::set<std::string> names;
+  auto there = ask({"EXISTS", key_, std::string(keys_begin) + cluster_ + ":meta"});
+  if (auto* failure = std::get_if<RedisFailure>(&there)) return std::move(*failure);
+  if (std::get<RedisReply>(there).integer > 0) names.insert(cluster_);
+  std::string cursor = "0";
+  for (int round = 0; round < scan_rounds_max; ++round) {
+    auto answer = ask({"SCAN", cursor, "MATCH", std::string(keys_begin) + "*", "COUNT", "1000"});
+    if (auto* failure = std::get_if<RedisFailure>(&answer)) return std::move(*failure);
+    const RedisReply& found = std::get<RedisReply>(answer);
+    if (!found.is(Kind::list) || found.list.size() != 2 || !found.list[1].is(Kind::list))
+      return RedisFailure{"it does not answer with keys"};
+    for (const RedisReply& key : found.list[1].list) {
+      const std::string rest = key.text.substr(std::min(keys_begin.size(), key.text.size()));
+      if (const std::size_t end = rest.find(':'); end != rest.npos) names.insert(rest.substr(0, end));
+    }
+    cursor = found.list[0].text;
+    if (cursor == "0") break;
+  }
+  return names;
 }
 
 OrRedisFailure<bool> RedisApiKeys::erase(const std::string& id) {

@@ -3,6 +3,7 @@
 // value is the key's line (server/auth/api_keys.h), which contains no secret and which callers
 // parse.
 #include <map>
+#include <set>
 #include <string>
 
 #include "runtime/redis/redis_connection_pool.h"
@@ -28,11 +29,14 @@ class RedisApiKeys {
   // since servers could then read no keys at all. Two concurrent calls may exceed them by one key.
   std::string put(const std::string& id, const std::string& line);
   OrRedisFailure<bool> erase(const std::string& id);  // false: it was absent
+  // Returns the names of clusters that have data or keys in this Redis, as far as a bounded look shows
+  // them; the cluster of these keys is found for sure.
+  OrRedisFailure<std::set<std::string>> clusters();
 
  private:
   OrRedisFailure<RedisReply> ask(RedisCommand command);
 
-  const std::string key_;
+  const std::string cluster_, key_;
   RedisConnectionPool connections_;
 };
 
