@@ -255,6 +255,7 @@ void RouterCore::on_start(Step step) {
 // Runs once per heartbeat: detects silent workers, asks the Coordination, advances a reload.
 void RouterCore::on_beat(Step step) {
   const std::vector<NodeId> silent = workers_.tick(step.now);
+  lost_workers_.tick(step, workers_, members_);
   tenants_.set_slots(workers_.live_slots(step.now));
   lose_workers(step, silent, "is silent");
   flights_.parked().wake();
@@ -307,7 +308,7 @@ void RouterCore::on_peer_lost(Step step, NodeId node) {
   leader_.lose(node);
   replays_.lose_router(step, node);
   if (!workers_.has(node)) return;
-  if (workers_.lose(node)) step.effects.log(LogLevel::warning, "worker_lost", {{"node", node}});
+  if (workers_.lose(node)) lost_workers_.lose(step, node);
   lose_workers(step, {&node, 1}, "is gone");
 }
 
@@ -382,7 +383,8 @@ StatusReply RouterCore::status(Instant now, RequestId id) const {
                              .stored_data = stored_data_,
                              .precompute = precompute_,
                              .verifier = verifier_,
-                             .replays = replays_};
+                             .replays = replays_,
+                             .lost_workers = lost_workers_};
   return sources.reply(now, id);
 }
 

@@ -20,6 +20,7 @@
 #include "router/early_requests.h"
 #include "router/fleet/availability.h"
 #include "router/fleet/leader_view.h"
+#include "router/fleet/lost_workers.h"
 #include "router/fleet/model_share.h"
 #include "router/fleet/versions.h"
 #include "router/fleet/worker_table.h"
@@ -98,6 +99,7 @@ class RouterCore final : public Core {
   StallDetector stall_detector_;
   MemberWatch members_;
   WorkerTable workers_;
+  LostWorkers lost_workers_;
   LeaderView leader_;
   VersionKeeper versions_;
   ModelShare share_;

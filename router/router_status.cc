@@ -39,6 +39,18 @@ void report_versions(const RouterStatus& router, StatusReply& reply) {
   add(reply, "versions_epoch", served.epoch);
 }
 
+// Adds a field for each reason why the router serves worse than it should, though it may be ready.
+void report_degraded(const RouterStatus& router, StatusReply& reply) {
+  const auto degraded = [&](const std::string& what, const std::string& why) {
+    if (!why.empty()) add(reply, "degraded", what + why);
+  };
+  degraded("requests are answered with profiles and items as known last: ",
+           router.availability.stale_features());
+  degraded("writes of profiles and items fail: ", router.stored_data.write_fault());
+  degraded("the served versions cannot be read: ", router.versions.away());
+  degraded("", router.lost_workers.describe());
+}
+
 void report_tenants(const Tenants& tenants, StatusReply& reply) {
   for (const Tenants::Tenant* tenant : tenants.busiest(tenants_shown))
     add(reply, "tenant",
@@ -166,6 +178,7 @@ StatusReply RouterStatus::reply(Instant now, RequestId id) const {
   const std::string reason = availability.not_ready_reason(now);
   StatusReply reply{id, node, Role::router, reason.empty(), {}};
   if (!reason.empty()) add(reply, "not_ready", reason);
+  report_degraded(*this, reply);
   report_versions(*this, reply);
   report_requests(*this, reply);
   if (has_members) {

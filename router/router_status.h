@@ -2,6 +2,7 @@
 // Describes the router to observers: readiness, versions, load, and what happened lately. The order
 // of the fields is that of the status page.
 #include "router/fleet/availability.h"
+#include "router/fleet/lost_workers.h"
 #include "router/flights/answers.h"
 #include "router/flights/attempts.h"
 #include "router/flights/planning.h"
@@ -37,6 +38,7 @@ struct RouterStatus {
   const Precompute& precompute;
   const AnswerVerifier& verifier;
   const Replays& replays;
+  const LostWorkers& lost_workers;
 
   StatusReply reply(Instant now, RequestId id) const;
 };

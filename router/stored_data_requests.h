@@ -56,6 +56,8 @@ class StoredDataRequests {
   std::size_t writes() const { return writes_.size(); }  // that wait or run
   std::size_t running_writes() const { return running_; }
   std::size_t reads() const { return reads_.size(); }  // running jobs
+  // Returns the reason for which the store refused the last write; "" = it did not.
+  const std::string& write_fault() const { return episode_.reason(); }
 
  private:
   // A write that lives until its job ends, even after its client was answered at the deadline.

@@ -226,6 +226,8 @@ StatusReply KvWorkerCore::status(Instant now, RequestId id) const {
   field("leader_token", leader_.token());
   const bool in_back_off = config_.store && tier_.is_in_back_off(now);
   reply.fields.push_back({"store", !config_.store ? "off" : in_back_off ? "resting after a failure" : "on"});
+  if (in_back_off)
+    reply.fields.push_back({"degraded", "blocks are neither saved nor loaded, since the disk failed"});
   if (!config_.store) return reply;
   field("blocks_stored", tier_.stored().blocks());
   field("saves_waiting", tier_.saves());

@@ -124,6 +124,7 @@ TEST_CASE("store: a store that cannot be listed does not keep the worker from be
   b.probe.done(1, b.probe.started<ListStored>().at(0).first, disk_is_away);
   CHECK(b.ready(2));
   CHECK(field_of(b.probe.sent<StatusReply>().at(0), "store") == "resting after a failure");
+  CHECK(field_of(b.probe.sent<StatusReply>().at(0), "degraded").starts_with("blocks are neither saved"));
   CHECK(b.acquire(3, {item(1)}).at(0).grant == Grant::write);
   CHECK(b.ready(600));
   CHECK(field_of(b.probe.sent<StatusReply>().at(0), "store") == "on");

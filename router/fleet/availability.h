@@ -43,6 +43,8 @@ class Availability {
   // Returns why a new request is refused, if so. Admission and readiness both ask this.
   std::optional<Refusal> refusal(Instant now) const;
   std::string not_ready_reason(Instant now) const;  // "" = ready
+  // Returns why requests are answered with profiles and items as known last; "" = they are not.
+  const std::string& stale_features() const { return features_.stale(); }
 
  private:
   Duration leader_wait_;

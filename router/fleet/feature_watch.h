@@ -1,9 +1,11 @@
 #pragma once
 // Watches whether the feature store can answer: it periodically asks the port for the catalog's
 // first item. If the store is away or the catalog is empty, every ranking would be refused.
-// Readiness reports this, so that load balancers learn of it before clients do.
+// Readiness reports this, so that load balancers learn of it before clients do. A port may answer as
+// known last while the store is away (features.on_outage): the router is then ready, but degraded.
 #include <string>
 
+#include "router/fleet/episode_log.h"
 #include "router/fleet/step.h"
 #include "router/fleet/store_episode.h"
 #include "runtime/actor/ports.h"
@@ -28,7 +30,10 @@ class FeatureWatch {
     if (job_ == 0 || job != job_) return false;
     job_ = 0;
     next_ = step.now + config_.every;
-    episode_.note(step, std::get_if<Refusal>(&result));
+    const auto* list = std::get_if<ItemList>(&result);
+    note_stale(step, list ? list->stale : "");
+    const Refusal outage{RefusalKind::unavailable, "features_unavailable", stale_};
+    episode_.note(step, stale_.empty() ? std::get_if<Refusal>(&result) : &outage);
     note(step, obstacle_in(result));
     return true;
   }
@@ -37,6 +42,8 @@ class FeatureWatch {
     if (config_.every.us <= 0) return "";
     return known_ ? obstacle_.why : "the catalog has not been read yet";
   }
+  // Returns why answers are as known last; "" = they are as in the store, or there are none.
+  const std::string& stale() const { return stale_; }
 
  private:
   struct Obstacle {
@@ -50,6 +57,18 @@ class FeatureWatch {
               "the catalog has no items; expected some (troupe import, or PUT /v1/items/{id}), or "
               "router.needs_items: false if only texts or tokens are ranked and scored"};
     return {};
+  }
+  void note_stale(Step step, const std::string& why) {
+    if (why.empty() || !known_) fresh_ = step.now;
+    if (why.empty()) {
+      away_.ended(step);
+    } else {
+      away_.lasts(step,
+                  {{"why", why}, {"meanwhile", "requests are answered as known last, writes are refused"}});
+    }
+    if (!why.empty() || !stale_.empty())
+      step.effects.count(Metric::features_age, static_cast<double>((step.now - fresh_).us) / 1e6);
+    stale_ = why;
   }
   // Logs each change of the error code once, even if the text varies.
   void note(Step step, Obstacle obstacle) {
@@ -66,6 +85,9 @@ class FeatureWatch {
   Instant next_;
   bool known_ = false;
   Obstacle obstacle_;
+  std::string stale_;
+  Instant fresh_;  // last answer that was not stale
+  EpisodeLog away_{"features_away", "features_back"};
   StoreEpisode episode_{"reads", false};  // `note` logs
 };
 

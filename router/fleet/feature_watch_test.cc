@@ -79,6 +79,39 @@ TEST_CASE("feature watch: each change is logged once") {
   CHECK(bench.lines() == 2);
 }
 
+TEST_CASE("feature watch: answers as known last leave the router ready, and leave a trace") {
+  Bench bench;
+  ItemList as_known = std::get<ItemList>(full);
+  as_known.stale = "the shared feature store is away: gone";
+  const auto age = [&] {
+    double value = 0;
+    for (const auto& effect : bench.effects.list)
+      if (const auto* count = std::get_if<Effects::Count>(&effect))
+        if (count->metric == Metric::features_age) value = count->amount;
+    return value;
+  };
+  const auto reads = [&] {
+    double value = 0;
+    for (const auto& effect : bench.effects.list)
+      if (const auto* count = std::get_if<Effects::Count>(&effect))
+        if (count->metric == Metric::store_refuses && count->label_value == "reads\taway")
+          value = count->amount;
+    return value;
+  };
+  REQUIRE(bench.hear(5'000'000, full));
+  for (std::int64_t us : {6'000'000, 7'000'000}) REQUIRE(bench.hear(us, as_known));
+  CHECK(bench.watch.obstacle().empty());
+  CHECK(bench.watch.stale() == "the shared feature store is away: gone");
+  CHECK(age() == 2);
+  CHECK(reads() == 1);
+  CHECK(bench.lines() == 1);
+  REQUIRE(bench.hear(8'000'000, full));
+  CHECK(bench.watch.stale().empty());
+  CHECK(age() == 0);
+  CHECK(reads() == 0);
+  CHECK(bench.lines() == 2);
+}
+
 TEST_CASE("feature watch: a period of 0 disables the check and reports no obstacle") {
   Bench bench(FeatureWatchConfig{});
   CHECK_FALSE(bench.hear(0, empty));

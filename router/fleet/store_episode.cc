@@ -42,13 +42,14 @@ std::string store_reason(const Refusal& refusal) {
 void StoreEpisode::note(Step step, const Refusal* refusal) {
   const bool fails = refusal && refusal->kind == RefusalKind::unavailable;
   const std::string before = std::exchange(reason_, fails ? store_reason(*refusal) : "");
-  if (reason_ == before) return;
-  if (!before.empty()) step.effects.count(Metric::store_refuses, 0, store_ + "\t" + before);
-  if (!reason_.empty()) step.effects.count(Metric::store_refuses, 1, store_ + "\t" + reason_);
+  if (reason_ != before) {
+    if (!before.empty()) step.effects.count(Metric::store_refuses, 0, store_ + "\t" + before);
+    if (!reason_.empty()) step.effects.count(Metric::store_refuses, 1, store_ + "\t" + reason_);
+    if (!before.empty() && !reason_.empty()) log_.changed();
+  }
   if (!logs_) return;
-  if (reason_.empty()) return step.effects.log(LogLevel::info, "store_serves", {{"store", store_}});
-  step.effects.log(LogLevel::warning, "store_refuses",
-                   {{"store", store_}, {"reason", reason_}, {"why", refusal->what}});
+  if (reason_.empty()) return log_.ended(step);
+  log_.lasts(step, {{"reason", reason_}, {"why", refusal->what}});
 }
 
 }  // namespace troupe::router

@@ -3,6 +3,7 @@
 // the episode, with the store's own word for the reason, such as READONLY or OOM.
 #include <string>
 
+#include "router/fleet/episode_log.h"
 #include "router/fleet/step.h"
 
 namespace troupe::router {
@@ -13,7 +14,7 @@ std::string store_reason(const Refusal& refusal);
 
 class StoreEpisode {
  public:
-  // `store`: "coordination", "reads" or "writes". `logs`: log its begin and end.
+  // `store`: "coordination", "reads" or "writes". `logs`: log its begin and end, as failing writes.
   StoreEpisode(std::string store, bool logs) : store_(std::move(store)), logs_(logs) {}
 
   // Notes an answer of the store; null: it did what was asked. Only a refusal as unavailable is part
@@ -22,11 +23,10 @@ class StoreEpisode {
   const std::string& reason() const { return reason_; }  // "" = no episode
 
  private:
-  void set(Step step, double value) const;
-
   std::string store_;
   bool logs_;
   std::string reason_;
+  EpisodeLog log_{"writes_fail", "writes_succeed"};
 };
 
 }  // namespace troupe::router

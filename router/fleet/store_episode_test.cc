@@ -35,7 +35,8 @@ TEST_CASE("store episode: each episode is logged once, and its metric is 1 while
   const Refusal oom = away("it answers with OOM"), gone = away("gone"),
                 conflict{RefusalKind::conflict, "precondition_failed", "another version"};
   for (int i = 0; i < 3; ++i) episode.note(step, &oom);
-  for (int i = 0; i < 3; ++i) episode.note(step, &gone);
+  const Step later{{11'000'000}, next_id, effects};
+  for (int i = 0; i < 3; ++i) episode.note(later, &gone);
   episode.note(step, &conflict);  // the store has answered
   episode.note(step, nullptr);
   std::vector<std::string> logs, counts;
@@ -44,7 +45,7 @@ TEST_CASE("store episode: each episode is logged once, and its metric is 1 while
     if (const auto* count = std::get_if<Effects::Count>(&effect))
       counts.push_back(count->label_value + (count->amount > 0 ? " 1" : " 0"));
   }
-  CHECK(logs == std::vector<std::string>{"store_refuses", "store_refuses", "store_serves"});
+  CHECK(logs == std::vector<std::string>{"writes_fail", "writes_fail", "writes_succeed"});
   CHECK(counts ==
         std::vector<std::string>{"writes\tOOM 1", "writes\tOOM 0", "writes\taway 1", "writes\taway 0"});
 }

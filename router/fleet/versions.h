@@ -57,6 +57,8 @@ class VersionKeeper {
   // Returns why no request may be pinned to these versions, or "": they are not known yet, or a
   // newer epoch has been rumoured for more than three heartbeats and neither read nor disproved.
   std::string obstacle(Instant now) const;
+  // Returns why the Coordination did not answer the last question; "" = it did.
+  const std::string& away() const { return away_why_; }
   bool current(Instant now) const { return obstacle(now).empty(); }
 
   void hear(Instant now, const Versions& heard, const WorkerTable& workers);

@@ -211,6 +211,11 @@ constexpr MetricRow rows[] = {
      "1 while a store that this node needs is away or refuses, by store (coordination, reads or writes of "
      "features) and reason: the store's own error code, or away.",
      "store,reason"},
+    {features_age, gauge, "troupe_features_age_seconds", "",
+     "Time since the feature store answered last, while it is away and requests are answered as known last "
+     "(features.on_outage); otherwise 0."},
+    {workers_lost, gauge, "troupe_workers_lost", "",
+     "Workers of the cluster, without those that leave, that this router does not hear."},
     {features_cached, counter, "troupe_features_total", "from=\"cache\"", features_help},
     {features_stale, counter, "troupe_features_total", "from=\"stale\"", features_help},
     {features_missing, counter, "troupe_features_total", "from=\"missing\"", features_help},
@@ -248,6 +253,16 @@ constexpr MetricRow rows[] = {
     {log_lines_dropped, counter, "troupe_log_lines_dropped_total", "",
      "Log lines that were lost because they came faster than they could be written, or could not be "
      "written."},
+    {disk_bytes, gauge, "troupe_disk_bytes", "",
+     "Size of the file system of a folder: data (node.data_dir) or log (of node.log_file).", "folder"},
+    {disk_free_bytes, gauge, "troupe_disk_free_bytes", "",
+     "Bytes of the file system of a folder that this process may still write.", "folder"},
+    {certificate_expires, gauge, "troupe_certificate_expires_seconds", "",
+     "Time until a certificate in use expires; negative afterwards: http (http.tls_certificate), node or "
+     "authority (cluster.certificates). Of a chain, the first to expire.",
+     "of"},
+    {certificate_lifetime, gauge, "troupe_certificate_lifetime_seconds", "",
+     "Time for which such a certificate was issued.", "of"},
     {spans_exported, counter, "troupe_spans_exported_total", "",
      "Spans of sampled requests that the collector accepted."},
     {spans_lost, counter, "troupe_spans_lost_total", "",

@@ -75,6 +75,8 @@ struct ItemList {
   CatalogPointer catalog;
   std::vector<ItemNumber> items;
   bool last = false;
+  // Why this is the catalog as it was known last: the store does not answer. "" = the store's own answer.
+  std::string stale = {};
 };
 
 // ---- compute (inference worker)

@@ -128,6 +128,10 @@ bool is_of_model(Metric metric) {
     case http_abandoned:
     case http_accept_failed:
     case log_lines_dropped:
+    case disk_bytes:
+    case disk_free_bytes:
+    case certificate_expires:
+    case certificate_lifetime:
     case count_:
       return false;
     default:

@@ -181,7 +181,7 @@ TEST_CASE_FIXTURE(Shop, "feature stores: an invalid write is refused by field na
   CHECK(refused(DeleteUser{0, "t", "ann"}) == "not_found unknown_user user");
   for (const auto& [tenant, what] : {std::pair{"t", "tenant \"t\" has no such user"}, {"", "no such user"}}) {
     CHECK(std::get<Refusal>(port->run(Write{DeleteUser{0, tenant, "ann"}}, 0)).what == what);
-    CHECK(std::get<Refusal>(port->run(GetUser{0, tenant, "ann"}, 0)).what == what);
+    CHECK(std::get<Refusal>(port->run(Read{GetUser{0, tenant, "ann"}}, 0)).what == what);
   }
   CHECK(refused(DeleteItem{0, "b"}) == "not_found unknown_item item");
   CHECK_FALSE(find("t", "ann").user);

@@ -260,6 +260,9 @@ JobResult RedisFeaturePort::list(const ListItems& wanted, std::uint32_t connecti
     if (options_.when_away == WhenAway::refuse) return unavailable(away->why);
     if (catalog_.mirror().position().run.empty())
       return unavailable(away->why + ", and its catalog is not known here");
+    ItemList known = list_items(wanted, catalog_.mirror().present());
+    known.stale = unavailable(away->why).what;
+    return known;
   }
   return list_items(wanted, catalog_.mirror().present());
 }

@@ -30,6 +30,8 @@ using std::chrono::microseconds;
 
 namespace {
 
+using Reasons = std::vector<std::string>;
+
 constexpr std::int64_t status_us_max = 1'000'000;  // wait for the actors' status
 constexpr ConnectionLimits health_reserve_limits{
     .connections_max = 64, .connections_per_address_max = 16, .bytes_max = 4 << 20};
@@ -63,6 +65,22 @@ std::string why_not_ready(const StatusReply& reply) {
                           (model.empty() ? "" : " of model " + model) + " is not ready";
   const std::string why = field_of(reply, "not_ready");
   return why.empty() ? who : who + ": " + why;
+}
+
+// Adds the reasons for which actors serve worse than they should, each once: routers of several models may
+// say the same.
+std::string ready_json(const std::vector<StatusReply>& replies, Reasons degraded) {
+  for (const StatusReply& reply : replies)
+    for (const StatusField& field : reply.fields)
+      if (field.name == "degraded" && std::ranges::count(degraded, field.value) == 0)
+        degraded.push_back(field.value);
+  if (degraded.empty()) return R"({"ready":true})";
+  std::string text = R"({"ready":true,"degraded":[)";
+  for (const std::string& reason : degraded) {
+    if (!text.ends_with('[')) text += ',';
+    append_json_string(text, reason);
+  }
+  return text + "]}";
 }
 
 // Identifies the actor of a status: with several models, all routers are on one node.
@@ -456,12 +474,12 @@ void HttpServer::Server::answer_question(ServerQuestion question, std::string_vi
                                    "cluster", "another node"}));
   const auto& asked = config.must_be_ready.empty() ? config.actors : config.must_be_ready;
   const std::string obstacle = config.obstacle ? config.obstacle() : "";
-  ask_status(asked, [count = asked.size(), obstacle,
+  ask_status(asked, [count = asked.size(), obstacle, degraded = config.degraded ? config.degraded() : Reasons(),
                      then = std::move(then)](std::vector<StatusReply> replies) {
     std::string missing = replies.size() < count ? "an actor does not answer" : obstacle;
     for (const StatusReply& r : replies)
       if (!r.ready) missing = why_not_ready(r);
-    if (missing.empty()) return then({200, "{\"ready\":true}"});
+    if (missing.empty()) return then({200, ready_json(replies, degraded)});
     then(Answer::of(Refusal{RefusalKind::unavailable, "not_ready", missing, "cluster", "every actor ready"}));
   });
 }

@@ -72,6 +72,9 @@ struct HttpServerConfig {
   std::vector<Address> must_be_ready;  // actors that /v2/health/ready asks; empty = all of `actors`
   std::function<std::string()>
       obstacle;  // returns why this node is not ready, whatever its actors say; "" = no such reason
+  // Returns why this node is ready, but serves worse than it should, beside what its actors say; null = no
+  // such reasons.
+  std::function<std::vector<std::string>()> degraded;
   Address router;
   // Several models, each with its router; empty = one model, described by the fields above.
   std::vector<ServerModel> models;

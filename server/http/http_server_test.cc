@@ -204,6 +204,25 @@ TEST_SUITE("HTTP server") {
     CHECK(has(node.body, "no router is connected"));
   }
 
+  TEST_CASE("HTTP server: a ready answer lists why the node serves worse than it should, each reason once") {
+    std::vector<std::string> reasons;
+    HttpServerConfig config;
+    config.degraded = [&] { return reasons; };
+    Fixture f(config);
+    const auto ask = [&] { return f.call("GET", "/v2/health/ready"); };
+    CHECK(ask().body == R"({"ready":true})");
+    reasons = {"the disk is full"};
+    f.degraded = "1 of 2 workers are lost: \"node\" 3";  // said by two actors
+    const HttpReply reply = ask();
+    CHECK(reply.status == 200);
+    CHECK(reply.body ==
+          R"({"ready":true,"degraded":["the disk is full","1 of 2 workers are lost: \"node\" 3"]})");
+    f.why_not = "draining";
+    CHECK(ask().status == 503);
+    f.why_not.clear(), f.degraded.clear(), reasons.clear();
+    CHECK(ask().body == R"({"ready":true})");
+  }
+
   TEST_CASE("HTTP server: hostile bytes get a typed answer and the server keeps serving") {
     HttpServerConfig config;
     config.header_bytes_max = 1024;

@@ -127,7 +127,7 @@ constexpr std::pair<const char*, const char*> by_hand[] = {
     {"Live", R"({"type":"object","required":["live"],"additionalProperties":false,"properties":{)"
              R"("live":{"type":"boolean"}}})"},
     {"Ready", R"({"type":"object","required":["ready"],"additionalProperties":false,"properties":{)"
-              R"("ready":{"type":"boolean"}}})"},
+              R"("ready":{"type":"boolean"},"degraded":{"type":"array","items":{"type":"string"}}}})"},
     {"RerankBody",
      R"({"type":"object","required":["query"],"properties":{"query":{"anyOf":[{"type":"string"},{)"
      R"("type":"array","items":{"type":"string"}},{"type":"object"}]},"documents":{"type":"array","items":{)"

@@ -92,6 +92,7 @@ struct Fixture {
   std::mutex logging;
   std::vector<std::string> logged;
   std::string why_not;                        // if set, no actor is ready
+  std::string degraded;                       // why all actors serve worse than they should
   std::string version, next;                  // the router's version, and the next one of a share of users
   std::vector<std::string> written;           // users and items, in order
   Arrangement serves = Arrangement::unnamed;  // arrangement of every ranking; unnamed = an older router
@@ -159,6 +160,7 @@ struct Fixture {
     } else if (auto* s = std::get_if<StatusRequest>(&message)) {
       StatusReply status{s->id, 1, to.role, why_not.empty(), {{"in_flight", "0"}}};
       if (!why_not.empty()) status.fields.push_back({"not_ready", why_not});
+      if (!degraded.empty()) status.fields.push_back({"degraded", degraded});
       if (!version.empty()) status.fields.push_back({"model_version", version});
       if (!next.empty())
         status.fields.insert(status.fields.end(), {{"next_model", next}, {"next_share", "0.5"}});
