@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <mutex>
 
@@ -17,6 +18,7 @@
 #include "deploy/node/control_socket.h"
 #include "deploy/node/feature_ownership.h"
 #include "deploy/node/node_drain.h"
+#include "deploy/node/node_watch.h"
 #include "deploy/node/request_forwarder.h"
 #include "deploy/node/server_configs.h"
 #include "deploy/node/service_notifier.h"
@@ -82,6 +84,15 @@ LogOptions log_options(const NodeSettings& settings, const std::string& name) {
           .files_max = settings.log_files};
 }
 
+// Returns the folders that this process writes to and whose disks may fill.
+std::vector<WatchedFolder> watched_folders(const NodeSettings& settings) {
+  std::vector<WatchedFolder> folders;
+  if (!settings.data_dir.empty()) folders.push_back({"data", settings.data_dir});
+  if (!settings.log_file.empty())
+    folders.push_back({"log", std::filesystem::path(settings.log_file).parent_path()});
+  return folders;
+}
+
 void log_no_items(const Log& log, const ServedModel& model) {
   std::vector<LogField> fields{
       {"where", features_location(model.config)},
@@ -125,6 +136,7 @@ class ServingProcess {
         signals_(signals),
         peers_(serving_.place.router, serving_.place.routers),
         log_(log_options(serving_.config.node, serving_.name)),
+        watch_(watched_folders(serving_.config.node), metrics_, log_),
         exporter_(make_exporter()),
         shared_keys_(make_shared_keys()),
         box_(serving_.config, serving_.place, &metrics_, all_families(), log_, std::move(serving_.models)),
@@ -155,8 +167,11 @@ class ServingProcess {
     box_.add_to(host_);
     host_.set_server(http_address(), [this](Address, Message answer) {
       auto* status = std::get_if<StatusReply>(&answer);
-      if (status && status->role == Role::router && status->node == serving_.place.node)
+      if (status && status->role == Role::router && status->node == serving_.place.node) {
         add_store_health(*status);
+        for (std::string& reason : watch_.degraded())
+          status->fields.push_back({"degraded", std::move(reason)});
+      }
       forwarder_.note_reply(answer);
       if (!drain_.take(answer)) http_server_.deliver(std::move(answer));
     });
@@ -173,6 +188,8 @@ class ServingProcess {
   }
 
   void run() {
+    watch_certificates(true, true);
+    watch_.start();
     host_.start();
     if (membership_) follow_members();
     http_server_.open();
@@ -199,6 +216,7 @@ class ServingProcess {
     server::HttpServerConfig http_server =
         http_config(serving_.config, serving_.place, box_, [this] { return peers_.obstacle(); });
     if (shared_keys_) http_server.keys = shared_keys_->keys();
+    http_server.degraded = [this] { return watch_.degraded(); };
     http_server.metrics = [this](MetricForm form) {
       record_process(metrics_);
       metrics_.follow(Metric::log_lines_dropped, static_cast<double>(log_.dropped()));
@@ -358,6 +376,7 @@ class ServingProcess {
       fault = error.what();
     }
     const std::string bad_certificates = host_.renew_certificates(), http_fault = renew_http_server();
+    watch_certificates(bad_certificates.empty(), http_fault.empty());
     log_.set_least(level);
     const std::string log_fault = reopen_logs();
     for (const std::string& why : {fault, bad_certificates, http_fault, log_fault})
@@ -382,6 +401,19 @@ class ServingProcess {
       fault = error.what();
     }
     return fault;
+  }
+
+  // Tells the watch which certificates are in use now; `nodes` and `http` say which files were just read.
+  void watch_certificates(bool nodes, bool http) {
+    const auto& tls = serving_.cluster ? serving_.cluster->tls : std::nullopt;
+    try {
+      if (nodes && tls) watch_.set("authority", validity_of(read_pem(tls->authority)));
+      if (nodes && tls) watch_.set("node", validity_of(read_pem(tls->certificate)));
+      const std::string& chain = serving_.config.http.tls_certificate;
+      if (http && !chain.empty()) watch_.set("http", validity_of(read_pem(chain)));
+    } catch (const std::exception& error) {  // it was replaced in this moment; SIGHUP reads it again
+      log_(LogLevel::warning, "main", "certificate_unread", LogFields{{"why", error.what()}});
+    }
   }
 
   // Reads again the files that were named at the start. Returns "" or the error, with which nothing
@@ -464,6 +496,7 @@ class ServingProcess {
   Log log_;
   MetricRegistry metrics_;
   ServiceNotifier notifier_;                 // the HTTP server's thread uses it, so it outlives the server
+  NodeWatch watch_;
   std::unique_ptr<SpanExporter> exporter_;   // null: no spans are sent
   std::unique_ptr<SharedKeys> shared_keys_;  // null: keys are in a file, or there are none
   LocalNode box_;

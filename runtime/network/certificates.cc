@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <ctime>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "runtime/config/whole_file.h"
@@ -102,6 +104,12 @@ Cert make_body(const Key& key, const std::string& name, int days) {
   return certificate;
 }
 
+std::int64_t seconds_of(const ASN1_TIME* time) {
+  tm parts{};
+  if (ASN1_TIME_to_tm(time, &parts) != 1) fail("a date cannot be read");
+  return timegm(&parts);
+}
+
 void sign(const Cert& certificate, X509* issuer, EVP_PKEY* key) {
   if (X509_set_issuer_name(certificate.get(), X509_get_subject_name(issuer)) != 1 ||
       X509_sign(certificate.get(), key, EVP_sha256()) == 0)
@@ -111,6 +119,19 @@ void sign(const Cert& certificate, X509* issuer, EVP_PKEY* key) {
 }  // namespace
 
 std::string read_pem(const std::string& path) { return read_whole_file(path, pem_bytes_max, "a PEM file"); }
+
+CertificateValidity validity_of(const std::string& pem) {
+  const Memory text = memory_of(pem);
+  std::optional<CertificateValidity> first;
+  while (const Cert one{PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr)}) {
+    const CertificateValidity valid{seconds_of(X509_get0_notBefore(one.get())),
+                                    seconds_of(X509_get0_notAfter(one.get()))};
+    if (!first || valid.until_s < first->until_s) first = valid;
+  }
+  if (!first) fail("no certificate can be read; expected PEM");
+  ERR_clear_error();  // the end of the text is an error to OpenSSL
+  return *first;
+}
 
 Certificate make_authority(const std::string& cluster, int days) {
   check_name(cluster);
