@@ -30,7 +30,7 @@ if [ ! -e $policy ]; then
 fi
 DEBIAN_FRONTEND=noninteractive \
   "${become[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-for server in etcd redis-server haproxy nginx; do
+for server in etcd redis-server haproxy nginx prometheus; do
   if [[ " ${missing[*]} " == *" $server"* ]]; then
     "${become[@]}" systemctl disable -q $server 2>/dev/null || true
   fi

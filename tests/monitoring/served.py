@@ -1,0 +1,88 @@
+"""A single node that serves the demo world, for tests of what operators see of it."""
+import http.client
+import json
+import pathlib
+import signal
+import ssl
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEMO = ROOT / "deploy" / "demo"
+
+
+class Node:
+    def __init__(self, troupe, folder, *settings, data=None, tls=False, log="log"):
+        """`settings`: of the node, as NAME=VALUE. `data`: the data folder, if not a new one. `tls`: serves HTTPS."""
+        self.folder, self.tls, self.log_file = folder, tls, folder / log
+        self.port_file = folder / "port"
+        self.port_file.unlink(missing_ok=True)
+        self.model = ["--model", DEMO / "model", "--data-dir", data or folder / "data"]
+        self.settings = [word for setting in settings for word in ("--set", setting)]
+        self.troupe = troupe
+        add = [troupe, "import", *self.model, *self.settings, "--data", DEMO / "world"]
+        subprocess.run(add, check=True, stdout=subprocess.DEVNULL)
+        words = ["--set", f"node.log_file={self.log_file}", "--port", "0", "--port-file", self.port_file]
+        self.process = subprocess.Popen(
+            [troupe, "serve", *self.model, *self.settings, *words], stdout=subprocess.DEVNULL
+        )
+        self.port = self._port()
+        self.until(lambda: self.ask("GET", "/v2/health/ready")[0] == 200, "the node is ready")
+
+    def _port(self):
+        while not self.port_file.exists() or not self.port_file.read_text().strip():
+            if self.process.poll() is not None:
+                raise RuntimeError("troupe serve ended")
+            time.sleep(0.05)
+        return int(self.port_file.read_text())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+
+    def ask(self, method, path, body=None):
+        if self.tls:
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            link = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=context)
+        else:
+            link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        link.request(method, path, None if body is None else json.dumps(body))
+        reply = link.getresponse()
+        answer = reply.status, reply.read().decode()
+        link.close()
+        return answer
+
+    def rank(self, count):
+        rows = (DEMO / "world" / "requests.jsonl").read_text().splitlines()
+        statuses = []
+        for i in range(count):
+            row = json.loads(rows[i % len(rows)])
+            body = {"user": row["user"], "candidates": row["candidates"][:10]}
+            statuses.append(self.ask("POST", "/v1/rank", body)[0])
+        return statuses
+
+    def metrics(self):
+        return self.ask("GET", "/metrics")[1]
+
+    def degraded(self):
+        """Returns the reasons in the readiness; None if the node is not ready."""
+        status, text = self.ask("GET", "/v2/health/ready")
+        return json.loads(text).get("degraded", []) if status == 200 else None
+
+    def events(self, name):
+        if not self.log_file.exists():
+            return []
+        lines = [json.loads(line) for line in self.log_file.read_text().splitlines()]
+        return [line for line in lines if line["event"] == name]
+
+    def until(self, holds, what, seconds=20):
+        end = time.monotonic() + seconds
+        while not holds():
+            if time.monotonic() > end:
+                raise RuntimeError("not within " + str(seconds) + " s: " + what)
+            time.sleep(0.1)
