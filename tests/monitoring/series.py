@@ -89,13 +89,16 @@ class Node:
             value, slope = self.series[series][0]
             self.fault(series, *change(value + slope * HEALTHY, slope))
 
-    def show(self, scrape, later):
-        """From the fault on, the node shows what it really did: `later` is half a minute after `scrape`."""
+    def show(self, scrape, later, seconds):
+        """From the fault on, the node shows what it really did: `later` is `seconds` after `scrape`."""
         values, kinds = samples_of(scrape)
         after, _ = samples_of(later)
         for series, value in values.items():
-            is_counter = kind_of(series, kinds) == "counter"
-            self.fault(series, value, 2 * max(0, after.get(series, value) - value) if is_counter else 0)
+            if series == "process_start_time_seconds":
+                continue
+            grows = kind_of(series, kinds) == "counter" or series.partition("{")[0].endswith("_age_seconds")
+            growth = max(0, after.get(series, value) - value) * 60 / seconds
+            self.fault(series, value, growth if grows else 0)
 
     def vanish(self):
         """The node is not scraped any more."""
@@ -160,6 +163,12 @@ def fire(cases):
                 yaml.safe_dump({"rule_files": [str(ALERTS)], "evaluation_interval": "1m", "tests": [test]})
             )
         return {cases[i][0]: _problem(pathlib.Path(folder, f"{i}.yaml")) for i in range(len(tests))}
+
+
+def fired(nodes):
+    """Returns the names of the alerts that fire in the end."""
+    problem = fire([("fired", nodes, {"none": 1}, USUAL)])["fired"]
+    return set(re.findall(r'alertname=\\?"(\w+)\\?"', problem)) - {"none"}
 
 
 def _problem(file):
