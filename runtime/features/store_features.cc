@@ -205,7 +205,8 @@ std::optional<Refusal> RocksFeaturePort::read_stored(const std::string& key,
 JobResult RocksFeaturePort::read(const GetUser& wanted) {
   std::optional<StoredProfile> stored;
   if (auto refusal = read_stored(user_key(wanted.tenant, wanted.user), stored)) return *refusal;
-  return stored ? JobResult(reply_of(wanted.user, *std::move(stored))) : JobResult(unknown_user(wanted.tenant));
+  return stored ? JobResult(reply_of(wanted.user, *std::move(stored)))
+                : JobResult(unknown_user(wanted.tenant));
 }
 
 JobResult RocksFeaturePort::read(const GetItem& wanted) const {

@@ -238,7 +238,8 @@ JobResult RedisFeaturePort::read(const GetUser& wanted, std::uint32_t connection
   const auto asked = ask(connection, key);
   if (const auto* away = std::get_if<RedisFailure>(&asked)) return unavailable(away->why);
   auto stored = stored_of(std::get<StorePoint>(asked), key);
-  return stored ? JobResult(reply_of(wanted.user, *std::move(stored))) : JobResult(unknown_user(wanted.tenant));
+  return stored ? JobResult(reply_of(wanted.user, *std::move(stored)))
+                : JobResult(unknown_user(wanted.tenant));
 }
 
 JobResult RedisFeaturePort::read(const GetItem& wanted, std::uint32_t connection) {
@@ -410,7 +411,8 @@ JobResult RedisFeaturePort::write(const DeleteUser& gone, std::uint32_t connecti
   if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
   const auto& done = std::get<WriteOutcome>(outcome);
   if (done.what == What::unmet) return unmet(gone.condition, done);
-  return done.what == What::written ? JobResult(WriteResult{done.version}) : JobResult(unknown_user(gone.tenant));
+  return done.what == What::written ? JobResult(WriteResult{done.version})
+                                    : JobResult(unknown_user(gone.tenant));
 }
 
 // Invalidates what this router read before its own write.

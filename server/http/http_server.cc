@@ -474,7 +474,8 @@ void HttpServer::Server::answer_question(ServerQuestion question, std::string_vi
                                    "cluster", "another node"}));
   const auto& asked = config.must_be_ready.empty() ? config.actors : config.must_be_ready;
   const std::string obstacle = config.obstacle ? config.obstacle() : "";
-  ask_status(asked, [count = asked.size(), obstacle, degraded = config.degraded ? config.degraded() : Reasons(),
+  ask_status(asked, [count = asked.size(), obstacle,
+                     degraded = config.degraded ? config.degraded() : Reasons(),
                      then = std::move(then)](std::vector<StatusReply> replies) {
     std::string missing = replies.size() < count ? "an actor does not answer" : obstacle;
     for (const StatusReply& r : replies)

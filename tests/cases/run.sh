@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs the cases of ../shared/cases: small inputs that once went wrong. Each stands for a kind of fault that operators
-# reported of other systems; its README there says what is right. Prints a table, and what a wrong case said.
+# Runs the cases of ../shared/cases: small inputs that once went wrong. Each stands for a kind of fault that
+# operators reported of other systems; its README there says what is right. Prints a table, and what a wrong
+# case said.
 #   TROUPE=build/deploy/troupe tests/cases/run.sh [--brief] [NAME…]
-# NAME begins a case's name, such as 03. --brief: only those of a second or two. Exit status 1 if a case is wrong; 77
-# without ../shared/cases. A case whose program or right is missing here is left out, with a line.
+# NAME begins a case's name, such as 03. --brief: only those of a second or two. Exit status 1 if a case is
+# wrong; 77 without ../shared/cases. A case that needs what this machine lacks is left out, with a line.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 TROUPE=$(realpath "${TROUPE:-$root/build/deploy/troupe}")
@@ -27,10 +28,13 @@ wanted() {  # whether this case is to run
   return 1
 }
 
-# The cases say `echo … >$CG/…`; cgroups of version 1 have a folder for each kind, those of version 2 one for all.
-cgroup() {  # prints the folder to use for memory or cpu, or nothing
+# Prints the folder to use for memory or cpu, or nothing. Cgroups of version 1 have a folder for each kind,
+# those of version 2 one for all.
+cgroup() {
   if [ -e "/sys/fs/cgroup/$1/tasks" ]; then echo "/sys/fs/cgroup/$1/troupe-case"
-  elif grep -qw "$1" /sys/fs/cgroup/cgroup.subtree_control 2>/dev/null; then echo /sys/fs/cgroup/troupe-case; fi
+  elif grep -qw "$1" /sys/fs/cgroup/cgroup.subtree_control 2>/dev/null; then
+    echo /sys/fs/cgroup/troupe-case
+  fi
 }
 
 lacks() {  # prints what this machine lacks for the case, or nothing
@@ -49,8 +53,8 @@ lacks() {  # prints what this machine lacks for the case, or nothing
   esac
 }
 
-# Case 13 only prints: with a quota of half the cores, the shipped settings have to give as few threads as cores and
-# executors for that many.
+# Case 13 only prints: with a quota of half the cores, the defaults have to give as few threads as settings
+# for half the cores do.
 threads_agree() { # its output
   local counts; counts=$(sed -n "s/^knobs '.*': \([0-9]*\) threads$/\1/p" <<<"$1" | sort -u | wc -l)
   [ "$counts" -eq 1 ] || { echo "WRONG: the threads differ: the quota is not looked at"; return 1; }

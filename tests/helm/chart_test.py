@@ -239,7 +239,9 @@ class Chart(unittest.TestCase):
         wanted = found["ServiceMonitor", "shop"]["spec"]["selector"]["matchLabels"]
         self.assertLessEqual(wanted.items(), labels.items())
         self.assertEqual(labels[found["ServiceMonitor", "shop"]["spec"]["jobLabel"]], "troupe")
-        self.assertIn(plain["port"], [port["name"] for port in found["Service", "shop-nodes"]["spec"]["ports"]])
+        self.assertIn(
+            plain["port"], [port["name"] for port in found["Service", "shop-nodes"]["spec"]["ports"]]
+        )
         with self.assertRaisesRegex(TemplateError, "monitoring.scrapeKeySecret is missing"):
             monitor(keys)
         _, keyed = monitor({**keys, **tls}, scrapeKeySecret="scrape", tlsConfig={"serverName": "shop"})

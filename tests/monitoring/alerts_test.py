@@ -5,17 +5,15 @@
 
 - Each alert of deploy/monitoring/alerts.yaml has a severity, a summary and a runbook, which is a section of
   docs/guides/troubleshooting.md, with commands; each section there is of an alert.
-- `promtool test rules` (Debian package prometheus) evaluates the alerts on series of two nodes: healthy ones, which
-  were scraped from a node under load, and then those of a fault of faults.py. Each alert has at least one.
+- `promtool test rules` (Debian package prometheus) evaluates the alerts on series of two nodes: healthy
+  ones, which were scraped from a node under load, and then those of a fault of faults.py. Each alert has
+  at least one.
 
 Exit status 77, after the first check, without promtool.
 """
 import argparse
-import http.client
-import json
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
@@ -94,10 +92,14 @@ def check_faults(scrapes, only):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--only", help="only faults whose name has this text")
-    parser.add_argument("--table", type=pathlib.Path, help="write the table of faults and alerts to this file")
+    parser.add_argument(
+        "--table", type=pathlib.Path, help="write the table of faults and alerts to this file"
+    )
     arguments = parser.parse_args()
     check_runbook()
     if not series.promtool():

@@ -106,7 +106,8 @@ def nothing(nodes):
     pass
 
 
-# The fault, its change, the alerts that fire and how many of each, and the minutes after which they are looked at.
+# The fault, its change, the alerts that fire and how many of each, and the minutes after which they are
+# looked at.
 FAULTS = [
     ("two healthy nodes under load", nothing, {}),
     ("a node was away and is back", lambda nodes: nodes[0].restart(30), {}, 40),
@@ -139,7 +140,12 @@ FAULTS = [
         grows("troupe_blocks_corrupt_total", 1),
         {"TroupeCorruptBlocks": 1},
     ),
-    ("saved blocks are damaged at a start", found_at_start("troupe_blocks_corrupt_total"), {"TroupeCorruptBlocks": 1}, 40),
+    (
+        "saved blocks are damaged at a start",
+        found_at_start("troupe_blocks_corrupt_total"),
+        {"TroupeCorruptBlocks": 1},
+        40,
+    ),
     (
         "an answer differs",
         grows('troupe_verified_answers_total{result="different"}', 1),
@@ -160,7 +166,12 @@ FAULTS = [
         grows("troupe_store_damages_total", 1),
         {"TroupeStoreDamaged": 1},
     ),
-    ("a damaged store lost rows at a start", found_at_start("troupe_store_losses_total"), {"TroupeStoreDamaged": 1}, 40),
+    (
+        "a damaged store lost rows at a start",
+        found_at_start("troupe_store_losses_total"),
+        {"TroupeStoreDamaged": 1},
+        40,
+    ),
     (
         "Redis lost writes",
         grows("troupe_features_lost_total", 1),

@@ -4,10 +4,10 @@
   tests/monitoring/outages_test.py --troupe build/deploy/troupe [--only disk]
 
 A trace is a line in the log at the outage's begin and one at its end, a metric, a reason in the readiness,
-which is gone afterwards, and, with promtool (Debian package prometheus), the alert of deploy/monitoring/alerts.yaml
-that fires on what was scraped. Outages: Redis away while a router answers as known last; etcd away; a
-worker killed; a disk full (as root); a certificate that expires; a node killed. Each is left out, with a
-line, where this machine lacks what it needs.
+which is gone afterwards, and, with promtool (Debian package prometheus), the alert of
+deploy/monitoring/alerts.yaml that fires on what was scraped. Outages: Redis away while a router answers as
+known last; etcd away; a worker killed; a disk full (as root); a certificate that expires; a node killed.
+Each is left out, with a line, where this machine lacks what it needs.
 """
 import argparse
 import pathlib
@@ -46,7 +46,7 @@ def expect(holds, what):
 
 
 def expect_alerts(what, healthy, during, wanted):
-    """`healthy`: two scrapes of before; `during`: two of the outage and the seconds between them; None = gone."""
+    """`healthy`: two scrapes of before; `during`: two of the outage, and the seconds between; None = gone."""
     if not series.promtool():
         return print(f"      {what}: alerts are left out, there is no promtool (apt-get install prometheus)")
     nodes = [series.Node(f"10.0.0.{i}:8080", *healthy) for i in (1, 2)]
@@ -100,7 +100,10 @@ def redis_away(troupe, folder):
             expect_alerts("Redis away, a write", healthy, during, wanted)
             redis = start()
             node.until(lambda: node.events("features_back"), "features_back is logged")
-            node.until(lambda: node.ask("PUT", "/v1/users/new", {"history": ["camp-0001"]})[0] == 200, "a write succeeds")
+            node.until(
+                lambda: node.ask("PUT", "/v1/users/new", {"history": ["camp-0001"]})[0] == 200,
+                "a write succeeds",
+            )
             node.until(lambda: node.degraded() == [], "the readiness names no reason any more")
             expect(node.events("writes_succeed") != [], "Redis back: writes_succeed is logged")
     finally:
@@ -165,7 +168,9 @@ def disk_full(troupe, folder):
             expect("storage_failed" in put()[1], "disk: a write is 503 storage_failed")
             node.until(lambda: node.events("disk_filling"), "disk_filling is logged", SOON)
             reasons = " ".join(node.degraded())
-            expect("writes of profiles and items fail: storage_failed" in reasons, "disk: the readiness says so")
+            expect(
+                "writes of profiles and items fail: storage_failed" in reasons, "disk: the readiness says so"
+            )
             expect("the disk of" in reasons, "disk: the readiness names the disk")
             expect(len(node.events("writes_fail")) == 1, "disk: writes_fail is logged once")
             expect(set(node.rank(10)) == {200}, "disk: requests are answered")
@@ -226,7 +231,9 @@ OUTAGES = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True, type=pathlib.Path)
     parser.add_argument("--only", choices=OUTAGES)
     arguments = parser.parse_args()

@@ -81,14 +81,6 @@ class Node:
             value = begin + step * HEALTHY
         before[1] = (value, slope)
 
-    def fault_each(self, pattern, change):
-        """Calls `change(value, slope)` for each series that matches, for its value and slope with the fault."""
-        found = [series for series in self.series if re.fullmatch(pattern, series)]
-        assert found, f"no series matches {pattern}"
-        for series in found:
-            value, slope = self.series[series][0]
-            self.fault(series, *change(value + slope * HEALTHY, slope))
-
     def show(self, scrape, later, seconds):
         """From the fault on, the node shows what it really did: `later` is `seconds` after `scrape`."""
         values, kinds = samples_of(scrape)
@@ -107,7 +99,7 @@ class Node:
         self.series["up"][1] = (0, 0)
 
     def restart(self, minutes):
-        """The fault begins with so many minutes in which the node is not scraped, after which it starts again."""
+        """The fault begins with so many minutes without a scrape, after which the node starts again."""
         self.away = minutes
         self.fault("process_start_time_seconds", 60 * (HEALTHY + minutes))
 
@@ -138,13 +130,16 @@ def names_of_alerts():
 
 
 def fire(cases):
-    """Evaluates the alerts. `cases`: (name, nodes, expected alerts, minutes of the fault). Returns what promtool
-    says is wrong, by case; "" = nothing."""
+    """Evaluates the alerts. `cases`: (name, nodes, expected alerts, minutes of the fault). Returns by case
+    what promtool says is wrong; "" = nothing."""
     firing = 'count by (alertname) (ALERTS{alertstate="firing"})'
     used = set(re.findall(r"[a-z_]+", ALERTS.read_text()))
     tests = []
     for name, nodes, expected, minutes in cases:
-        at_end = [{"labels": f'{{alertname="{alert}"}}', "value": count} for alert, count in sorted(expected.items())]
+        at_end = [
+            {"labels": f'{{alertname="{alert}"}}', "value": count}
+            for alert, count in sorted(expected.items())
+        ]
         tests.append(
             {
                 "name": name,

@@ -13,7 +13,7 @@ DEMO = ROOT / "deploy" / "demo"
 
 class Node:
     def __init__(self, troupe, folder, *settings, data=None, tls=False, log="log"):
-        """`settings`: of the node, as NAME=VALUE. `data`: the data folder, if not a new one. `tls`: serves HTTPS."""
+        """`settings`: NAME=VALUE. `data`: the data folder, if not a new one. `tls`: serves HTTPS."""
         self.folder, self.tls, self.log_file = folder, tls, folder / log
         self.port_file = folder / "port"
         self.port_file.unlink(missing_ok=True)

@@ -237,7 +237,7 @@ def entry(key):
 
 
 def make_server(kind, port=0, key=None, asked=None):
-    """With `key`, a request of data needs that key: 401 without one, 403 with "user". `asked` gets the paths."""
+    """With `key`, data needs that key: 401 without one, 403 with "user". `asked` gets the paths."""
     cluster, html = Cluster(kind), PAGE.read_text()
 
     def refusal(path, authorization):

@@ -63,7 +63,7 @@ def play(kind, pictures):
 
 
 def check_keys():
-    """A server with keys: the page opens, asks for a key, keeps it in its tab, and does not try a bad one again."""
+    """Where there are keys, the page opens, asks for one, keeps it, and does not try a bad one again."""
     asked = []
     server = mock_server.make_server("idle", key="good", asked=asked)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -77,7 +77,8 @@ def check_keys():
         body = body_of(browser.document(f"http://127.0.0.1:{server.server_port}{path}")[0])
         expect(words in body, f"keys: {path}: the page says {words}")
         expect(
-            bool(re.search('<form class="card" id="login">', body)) == form, f"keys: {path}: the form is {form}"
+            bool(re.search('<form class="card" id="login">', body)) == form,
+            f"keys: {path}: the form is {form}",
         )
         tries = asked.count("/v1/cluster")
         expect(tries == 1 if form else tries > 1, f"keys: {path}: {tries} tries")
@@ -93,7 +94,7 @@ class Node:
         )
         self.process = subprocess.Popen(
             [troupe, "serve", *model, *settings, "--port", "0", "--port-file", port_file],
-            stdout=subprocess.DEVNULL
+            stdout=subprocess.DEVNULL,
         )
         while not port_file.exists() or not port_file.read_text().strip():
             if self.process.poll() is not None:
