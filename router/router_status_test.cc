@@ -32,6 +32,38 @@ TEST_CASE("status: counts the requests in flight, and those that had their outco
   CHECK(value_of(reply, "drained") == "(none)");
 }
 
+TEST_CASE("status: a write that fails degrades the router until one is stored") {
+  RouterBench b;
+  b.beat(0, 1, beat_of(5));
+  const auto write = [&](std::int64_t us, RequestId id, const JobResult& result) {
+    b.probe.receive(us, server, DeleteUser{id, "t", "ann"});
+    b.probe.done(us, b.probe.started<Write>().back().first, result);
+  };
+  CHECK(value_of(status_of(b, 1), "degraded") == "(none)");
+  write(2, 5, Refusal{RefusalKind::unavailable, "storage_failed", "the disk is full"});
+  const StatusReply failing = status_of(b, 3);
+  CHECK(failing.ready);
+  CHECK(value_of(failing, "degraded") == "writes of profiles and items fail: storage_failed");
+  write(4, 6, WriteResult{7});
+  CHECK(value_of(status_of(b, 5), "degraded") == "(none)");
+}
+
+TEST_CASE("status: a silent worker degrades the router, and is logged") {
+  RouterBench b(cluster_config({1, 2}));
+  b.probe.start();
+  for (const NodeId node : {1U, 2U}) b.beat(1, node, beat_of(5));
+  double lost = 0;
+  for (std::int64_t us = 1'000; us <= 6'000; us += 1'000) {
+    b.beat(us, 1, beat_of(5));
+    b.run_until(us);
+    lost += b.probe.counted(Metric::workers_lost);
+  }
+  const StatusReply reply = status_of(b, 6'001);
+  CHECK(reply.ready);
+  CHECK(value_of(reply, "degraded") == "1 of 2 workers are lost: node 2");
+  CHECK(lost == 1);
+}
+
 TEST_CASE("status: names the placement, and Algorithm 1's decision once there is one, which is logged") {
   RouterConfig config = cluster_config({1, 2});
   config.places = std::make_shared<const ItemAssignment>(config.workers);

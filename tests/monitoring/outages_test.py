@@ -167,7 +167,7 @@ def disk_full(troupe, folder):
             node.until(lambda: put()[0] == 503, "writes fail")
             expect("storage_failed" in put()[1], "disk: a write is 503 storage_failed")
             node.until(lambda: node.events("disk_filling"), "disk_filling is logged", SOON)
-            reasons = " ".join(node.degraded())
+            reasons = " ".join(node.degraded(with_disk=True))
             expect(
                 "writes of profiles and items fail: storage_failed" in reasons, "disk: the readiness says so"
             )
@@ -211,7 +211,7 @@ def cluster_loses(troupe, folder):
         expect('"event":"worker_lost"' in log(), "a worker killed: worker_lost is logged")
         expect_alerts("a worker killed", healthy, scrapes_during(metrics, load), {"TroupeWorkerLost"})
         cluster.start("worker-2")
-        cluster.wait("the worker is back", lambda: ready()[1] == '{"ready":true}')
+        cluster.wait("the worker is back", lambda: "lost" not in ready()[1] and ready()[0] == 200)
         expect('"event":"worker_back"' in log(), "a worker back: worker_back is logged")
         cluster.kill("etcd")
         cluster.wait("the loss is told", lambda: "the served versions cannot be read" in ready()[1])

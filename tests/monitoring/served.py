@@ -69,10 +69,13 @@ class Node:
     def metrics(self):
         return self.ask("GET", "/metrics")[1]
 
-    def degraded(self):
-        """Returns the reasons in the readiness; None if the node is not ready."""
+    def degraded(self, with_disk=False):
+        """Returns the reasons in the readiness, without this machine's disk; None if the node is not ready."""
         status, text = self.ask("GET", "/v2/health/ready")
-        return json.loads(text).get("degraded", []) if status == 200 else None
+        if status != 200:
+            return None
+        reasons = json.loads(text).get("degraded", [])
+        return [reason for reason in reasons if with_disk or not reason.startswith("the disk of")]
 
     def events(self, name):
         if not self.log_file.exists():
