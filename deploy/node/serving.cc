@@ -495,7 +495,7 @@ class ServingProcess {
   ConnectedPeers peers_;
   Log log_;
   MetricRegistry metrics_;
-  ServiceNotifier notifier_;                 // the HTTP server's thread uses it, so it outlives the server
+  ServiceNotifier notifier_;  // the HTTP server's thread uses it, so it outlives the server
   NodeWatch watch_;
   std::unique_ptr<SpanExporter> exporter_;   // null: no spans are sent
   std::unique_ptr<SharedKeys> shared_keys_;  // null: keys are in a file, or there are none

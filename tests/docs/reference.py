@@ -267,9 +267,7 @@ def http(served):
                 lines += ["", f"- Body: {body}"]
             else:
                 lines.append("")
-            errors = [
-                status for status, reply in operation.get("responses", {}).items() if "$ref" in reply
-            ]
+            errors = [status for status, reply in operation.get("responses", {}).items() if "$ref" in reply]
             for status, reply in operation.get("responses", {}).items():
                 if "$ref" in reply:
                     continue
