@@ -18,9 +18,6 @@ FeatureLimits feature_limits(const RouterSettings& settings, const ModelFacts& m
   if (model.items_are_tokens()) limits.item_tokens_max = 1;  // an item is one token
   limits.event_features = model.event_features;
   limits.history_events_max = settings.history_events_max;
-  // Limits histories to what fits a prompt. Models with towers have no such limit: each tower reads
-  // an unknown number of events.
-  if (model.towers.empty()) limits.history_tokens_max = model.limits.positions_max;
   return limits;
 }
 

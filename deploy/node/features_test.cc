@@ -9,7 +9,9 @@ using namespace troupe;
 using namespace troupe::deploy;
 
 TEST_SUITE("features") {
-  TEST_CASE("feature limits: a profile has at most the events and tokens that fit the model") {
+  TEST_CASE(
+      "feature limits: an item has at most the tokens that fit the model, a profile any events up to the "
+      "setting") {
     Config config;
     config.set("router.history_events_max", "77");
     ModelFacts model;
@@ -18,7 +20,6 @@ TEST_SUITE("features") {
     FeatureLimits limits = feature_limits(config.router, model);
     CHECK(limits.vocabulary == 500);
     CHECK(limits.item_tokens_max == 64);
-    CHECK(limits.history_tokens_max == 64);
     CHECK(limits.history_events_max == 77);
     CHECK(limits.event_features.empty());
     model.event_features = {EventFeature{}};
@@ -26,10 +27,7 @@ TEST_SUITE("features") {
     limits = feature_limits(config.router, model);
     CHECK(limits.item_tokens_max == 1);
     CHECK(limits.event_features.size() == 1);
-    CHECK(limits.history_tokens_max == 64);
-    const auto of_any = FeatureLimits{}.history_tokens_max;
-    model.towers = {Tower{}};
-    CHECK(feature_limits(config.router, model).history_tokens_max == of_any);
+    CHECK(limits.history_events_max == 77);
   }
 
   TEST_CASE("feature options: damage handling and profile expiry follow the settings") {

@@ -1,5 +1,5 @@
 // Computes a user's profile after new events are appended: repeated events are skipped, late ones
-// inserted by time, and the oldest dropped at the limits. It also checks the conditions of
+// inserted by time, and the oldest dropped at the limit. It also checks the conditions of
 // conditional writes.
 #include "runtime/features/append_events.h"
 
@@ -79,14 +79,10 @@ void sort_events(std::vector<ProfileEvent>& events, const FeatureLimits& limits)
       std::ranges::stable_sort(events, {}, [f](const ProfileEvent& event) { return event.features[f]; });
 }
 
-// Returns how many of the oldest events exceed the limits.
+// Returns how many of the oldest events exceed the limit. What fits the served model's prompt does not
+// count: another model may read more, and each request cuts its own prompt.
 std::size_t events_over_limit(const std::vector<ProfileEvent>& events, const FeatureLimits& limits) {
-  std::uint64_t kept = 0, tokens = 0;
-  for (; kept < std::min<std::uint64_t>(events.size(), limits.history_events_max); ++kept) {
-    tokens += events[events.size() - 1 - kept].tokens.size();
-    if (limits.history_tokens_max > 0 && tokens > limits.history_tokens_max) break;
-  }
-  return events.size() - kept;
+  return events.size() - std::min<std::size_t>(events.size(), limits.history_events_max);
 }
 
 // Returns the new events as a PutUser of them alone.

@@ -6,8 +6,8 @@
 // a client that does not know whether its append succeeded repeats it.
 // Order: where the model's events have times, a late event is inserted in time order, after those
 // of the same time.
-// Limits: the newest events are kept, at most FeatureLimits::history_events_max of them with at
-// most FeatureLimits::history_tokens_max tokens.
+// Limit: the newest FeatureLimits::history_events_max events are kept. The length of the served model
+// removes nothing here; a request cuts its prompt when it reads the profile.
 #include <cstdint>
 #include <optional>
 #include <variant>

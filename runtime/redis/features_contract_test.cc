@@ -348,7 +348,7 @@ AppendEvents append_of(const std::string& user, std::vector<std::string> items,
 }
 
 TEST_CASE_FIXTURE(
-    Shop, "feature stores: events append to an old or new profile, and the newest that fit are kept") {
+    Shop, "feature stores: events append to an old or new profile, and the newest up to the limit are kept") {
   version(item("a", {1, 2})), version(item("b", {3}));
   const auto counts = [&](AppendEvents events) {
     const auto w = std::get<WriteResult>(write(std::move(events)));
@@ -359,12 +359,23 @@ TEST_CASE_FIXTURE(
   CHECK(*find("t", "ann").user == Profile{2, {3, 1, 2, 3}, {1, 2, 1}});
   CHECK(counts(append_of("ann", {"b", "b", "a"})) == std::vector<std::uint64_t>{3, 3, 0, 1, 5});
   CHECK(*find("t", "ann").user == Profile{3, {1, 2, 3, 3, 3, 1, 2}, {2, 1, 1, 1, 2}});
-  FeatureLimits short_ones = limits;
-  short_ones.history_tokens_max = 4;
-  open(short_ones);
-  CHECK(counts(append_of("ann", {"b"})) == std::vector<std::uint64_t>{4, 1, 0, 3, 3});
-  CHECK(*find("t", "ann").user == Profile{4, {3, 1, 2, 3}, {1, 2, 1}});
   CHECK(refused(append_of("ann", {"b", "none"})) == "unprocessable unknown_item events[1].item");
+}
+
+TEST_CASE_FIXTURE(Shop, "feature stores: appending for a model of short prompts keeps the stored events") {
+  FeatureLimits wide = limits;
+  wide.history_events_max = 100;
+  open(wide);
+  version(item("a", {1, 2, 3, 4, 5}));
+  version(PutUser{0, "t", "ann", std::vector<std::string>(60, "a")});
+  FeatureLimits narrow = wide;
+  narrow.item_tokens_max = 6;  // positions of a model whose prompt has room for one event
+  open(narrow);
+  const auto grown = std::get<WriteResult>(write(append_of("ann", {"a"})));
+  CHECK(grown.dropped == 0);
+  CHECK(grown.events == 61);
+  open(wide);
+  CHECK(find("t", "ann").user->events.size() == 61);
 }
 
 TEST_CASE_FIXTURE(Shop, "feature stores: a repeated event is skipped, whatever happened to its item") {

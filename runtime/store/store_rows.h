@@ -26,7 +26,6 @@ struct FeatureLimits {
   std::uint32_t item_tokens_max = 0;
   // A history given as tokens has at most this × item_tokens_max tokens.
   std::uint32_t history_events_max = 0;
-  std::uint64_t history_tokens_max = 0;  // limit for histories that grow by appended events; 0 = none
   std::uint64_t items_max = 10'000'000;  // items in the catalog, which is kept in memory
   std::size_t id_bytes_max = 256;        // for ids of tenants (may be empty), users and items (may not)
   std::size_t title_bytes_max = 4096;

@@ -371,8 +371,8 @@ struct PutUser {
 
 struct AppendEvents {
   # HTTP server → router. Answered by Appended or Refused. Appends events to a user's history, which
-  # need not exist; the newest that fit are kept. An event whose id is among the kept ones is skipped
-  # as known. Members are those of PutUser; over HTTP it has another form
+  # need not exist; the newest up to the limit are kept. An event whose id is among the kept ones is
+  # skipped as known. Members are those of PutUser; over HTTP it has another form
   # (server/formats/event_list.h).
   id @0 :RequestId $internal;
   tenant @1 :Text $internal;
