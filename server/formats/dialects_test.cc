@@ -197,6 +197,25 @@ TEST_SUITE("foreign formats") {
           nlohmann::json::parse(R"([{"name":"items","datatype":"BYTES","shape":[2],"data":["b","a"]}])"));
   }
 
+  TEST_CASE("inference protocol: an output that the model does not have is refused, naming those it has") {
+    const auto asking = [](const std::string& inputs, const std::string& outputs) {
+      return read_infer("{\"inputs\":[" + inputs + "],\"outputs\":" + outputs + "}", 3, 5);
+    };
+    const std::string user = R"({"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]})",
+                      ranks = user + R"(,{"name":"candidates","shape":[1],"datatype":"BYTES","data":["a"]})";
+    CHECK(fault_in(asking(ranks, R"([{"name":"nosuch"}])")) == "400 unknown_output outputs[0]");
+    CHECK(std::get<Refusal>(asking(ranks, R"(["scores","nosuch"])")).expected ==
+          "one of items, scores, probabilities");
+    CHECK(std::get<Refusal>(asking(user, R"(["scores"])")).expected == "one of items, log_probabilities");
+    CHECK(fault_in(asking(ranks, R"(["items","items"])")) == "400 unknown_output outputs[1]");
+    CHECK(fault_in(asking(ranks, R"({"name":"items"})")) == "400 wrong_type outputs");
+    CHECK(fault_in(asking(ranks, R"([{"shape":[1]}])")) == "400 unknown_field outputs[0].shape");
+    CHECK(fault_in(asking(ranks, "[{}]")) == "400 missing_field outputs[0].name");
+    CHECK(fault_in(asking(ranks, "[7]")) == "400 wrong_type outputs[0]");
+    const auto read = asking(ranks, R"([{"name":"scores","parameters":{"binary_data":true}},"items"])");
+    CHECK(std::get<InferRequest>(read).outputs == std::vector<std::string>{"scores", "items"});
+  }
+
   TEST_CASE("inference protocol: inputs with only a user ask for generated items") {
     const InferRequest asked =
         infer_of(R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},

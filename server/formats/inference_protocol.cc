@@ -3,10 +3,13 @@
 #include "server/formats/inference_protocol.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
 #include "server/formats/json_tree.h"
+#include "server/formats/quoted.h"
 
 namespace troupe::server {
 namespace {
@@ -168,6 +171,53 @@ void take_parameters(const JsonTree& parameters, InferRequest& out) {
   }
 }
 
+struct OutputName {
+  const char *name, *datatype;
+};
+constexpr std::array ranking_outputs{OutputName{"items", "BYTES"}, OutputName{"scores", "FP64"},
+                                     OutputName{"probabilities", "FP64"}};
+constexpr std::array generation_outputs{OutputName{"items", "BYTES"},
+                                        OutputName{"log_probabilities", "FP64"}};
+
+std::span<const OutputName> outputs_of(const InferRequest& asked) {
+  if (std::holds_alternative<RankRequest>(asked.request)) return ranking_outputs;
+  return generation_outputs;
+}
+
+// Reads {"name":"scores"} or "scores". `parameters` of an output choose its encoding (binary_data) and are
+// not read: the answer is always JSON, as the protocol allows.
+std::string output_name(const JsonTree& wanted, const std::string& where) {
+  if (!wanted.is_object()) return tree_text(wanted, where);
+  for (const auto& [name, value] : wanted.items())
+    if (name != "name" && (name != "parameters" || !value.is_object()))
+      tree_fault("unknown_field", "there is no such field", where + "." + name, "name or parameters");
+  if (!wanted.contains("name"))
+    tree_fault("missing_field", where + " has no name", where + ".name", "the name of an output");
+  return tree_text(wanted.at("name"), where + ".name");
+}
+
+void take_outputs(const JsonTree& list, InferRequest& out) {
+  if (!list.is_array())
+    tree_fault("wrong_type", "outputs has the wrong type", "outputs", "a list of outputs");
+  std::string known;
+  for (const OutputName& output : outputs_of(out))
+    known += (known.empty() ? "" : ", ") + std::string(output.name);
+  for (const JsonTree& wanted : list) {
+    const std::string where = "outputs[" + std::to_string(out.outputs.size()) + "]";
+    if (wanted.is_object() && wanted.contains("parameters"))
+      take_tensor_parameters(wanted.at("parameters"), where + ".parameters");
+    std::string name = output_name(wanted, where);
+    if (std::ranges::find(outputs_of(out), name, [](const OutputName& o) {
+          return std::string_view(o.name);
+        }) == outputs_of(out).end())
+      tree_fault("unknown_output", "the model has no output " + in_quotes(name), where, "one of " + known);
+    if (std::ranges::count(out.outputs, name) > 0)
+      tree_fault("unknown_output", "output " + in_quotes(name) + " is named twice", where,
+                 "each output once");
+    out.outputs.push_back(std::move(name));
+  }
+}
+
 InferRequest infer_of(const JsonTree& tree, std::uint32_t candidates_max, std::uint32_t events_max) {
   if (!tree.is_object()) tree_fault("wrong_type", "the body has the wrong type", "body", "an object");
   InferRequest out;
@@ -193,14 +243,8 @@ InferRequest infer_of(const JsonTree& tree, std::uint32_t candidates_max, std::u
       out.id = tree_text(value, name);
     else if (name == "parameters")
       take_parameters(value, out);
-    else if (name == "outputs" && value.is_array())
-      for (const JsonTree& wanted : value) {
-        if (wanted.is_object() && wanted.contains("parameters"))
-          take_tensor_parameters(wanted.at("parameters"),
-                                 "outputs[" + std::to_string(out.outputs.size()) + "].parameters");
-        out.outputs.push_back(
-            tree_text(wanted.is_object() && wanted.contains("name") ? wanted.at("name") : wanted, "outputs"));
-      }
+    else if (name == "outputs")
+      take_outputs(value, out);
     else if (name != "inputs")
       tree_fault("unknown_field", "there is no such field", name, "id, inputs, outputs or parameters");
   }

@@ -11,8 +11,8 @@
 //
 // Data may be nested according to the shape. The supported `parameters` members are a ranker's policy
 // and arrangement, and `timeout` (microseconds) and `priority` (0) of all requests. Data of the binary
-// extension is refused by name. `outputs` may name the wanted outputs. Refusals are those of json.h with
-// `where` as "inputs[1].data[2]".
+// extension is refused by name. `outputs` may name the wanted outputs, each once. Refusals are those of
+// json.h with `where` as "inputs[1].data[2]", and unknown_output, which names the outputs that there are.
 #include <cstdint>
 #include <string>
 #include <string_view>
