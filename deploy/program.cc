@@ -17,6 +17,7 @@
 #include "deploy/commands/commands.h"
 #include "deploy/data/version.h"
 #include "deploy/reports/table.h"
+#include "runtime/wire/json_text.h"
 
 namespace troupe::deploy {
 
@@ -104,10 +105,10 @@ int run_program(int argc, char** argv, const Program& program) {
   try {
     return run_and_flush(chosen);
   } catch (const std::filesystem::filesystem_error& error) {
-    std::cerr << program.name << ": " << shortened(error.path1().string(), 100) << ": "
+    std::cerr << program.name << ": " << terminal_text(shortened(error.path1().string(), 100)) << ": "
               << error.code().message() << "; expected a path that can be looked up\n";
   } catch (const std::exception& error) {
-    std::cerr << program.name << ": " << error.what() << "\n";
+    std::cerr << program.name << ": " << terminal_text(error.what(), true) << "\n";
   }
   return 1;
 }

@@ -7,6 +7,7 @@
 #include "deploy/commands/server_call.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"
+#include "runtime/wire/json_text.h"
 
 namespace troupe::deploy {
 namespace {
@@ -40,7 +41,8 @@ void print(const json& reply) {
                shortened(item.at("title").get<std::string>(), 60),
                fixed(item.at("log_probability").get<double>(), 4)});
   table.print(std::cout);
-  if (const auto reason = reply.at("reason").get<std::string>(); !reason.empty()) std::cout << reason << "\n";
+  if (const auto reason = reply.at("reason").get<std::string>(); !reason.empty())
+    std::cout << terminal_text(reason) << "\n";
   std::cout << "width " << reply.at("width") << ", tokens " << reply.at("tokens_total") << ": computed "
             << reply.at("tokens_computed") << ", reused " << reply.at("tokens_reused") << "; "
             << fixed(reply.at("timings").at("total").get<double>() / 1000, 2) << " ms\n";

@@ -10,6 +10,7 @@
 #include "deploy/data/dataset.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"
+#include "runtime/wire/json_text.h"
 
 namespace troupe::deploy {
 
@@ -61,10 +62,10 @@ void print_items(const json& reply) {
 }
 
 void print_summary(const json& reply) {
-  std::cout << "plan " << reply.at("plan").get<std::string>() << " (policy "
-            << reply.at("policy").get<std::string>() << "), tokens " << reply.at("tokens_total")
-            << ": computed " << reply.at("tokens_computed") << ", reused " << reply.at("tokens_reused")
-            << "; " << milliseconds(reply) << " ms\n";
+  std::cout << "plan " << terminal_text(reply.at("plan").get<std::string>()) << " (policy "
+            << terminal_text(reply.at("policy").get<std::string>()) << "), tokens "
+            << reply.at("tokens_total") << ": computed " << reply.at("tokens_computed") << ", reused "
+            << reply.at("tokens_reused") << "; " << milliseconds(reply) << " ms\n";
   if (reply.at("history_cut").get<std::uint64_t>() > 0)
     std::cout << "the oldest " << reply.at("history_cut")
               << " events of the history did not fit and were left out\n";
@@ -85,7 +86,7 @@ class HistoryPrinter {
     std::cout << events.size() << " events, the latest (oldest first):\n";
     for (std::size_t i = events.size() - std::min(events.size(), shown); i < events.size(); ++i) {
       const auto title = titles_.find(events[i]);
-      std::cout << "    " << (title == titles_.end() ? events[i] : title->second) << "\n";
+      std::cout << "    " << terminal_text(title == titles_.end() ? events[i] : title->second) << "\n";
     }
   }
 
@@ -111,7 +112,7 @@ int rank_file(const RankOptions& options) {
     for (std::uint32_t round = 1; round <= options.rounds; ++round) {
       const json reply = rank(options, rows[u].user, rows[u].candidates);
       if (round == 1 && !options.costs_only) {
-        std::cout << "\n" << rows[u].user << ": ";
+        std::cout << "\n" << terminal_text(rows[u].user) << ": ";
         histories.print(rows[u].user);
         std::cout << "recommended:\n";
         print_items(reply);

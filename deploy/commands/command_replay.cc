@@ -6,6 +6,7 @@
 #include "deploy/commands/server_call.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"
+#include "runtime/wire/json_text.h"
 
 namespace troupe::deploy {
 namespace {
@@ -33,7 +34,7 @@ void print(const json& reply) {
                scientific(replayed - recorded)});
   }
   table.print(std::cout);
-  const auto word = [&](const char* name) { return reply.at(name).get<std::string>(); };
+  const auto word = [&](const char* name) { return terminal_text(reply.at(name).get<std::string>()); };
   std::cout << word("kind") << (word("user").empty() ? "" : " for user " + word("user")) << ", plan "
             << word("plan") << ", model " << word("model_version")
             << (word("catalog_version").empty() ? "" : ", catalog " + word("catalog_version")) << "\n"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "deploy/reports/table.h"
+#include "runtime/wire/json_text.h"
 
 namespace troupe::deploy {
 namespace {
@@ -32,7 +33,7 @@ std::string visible(const std::string& text) {
     else
       out += byte < ' ' || byte == 0x7f ? '?' : c;
   }
-  return out;
+  return terminal_text(out);
 }
 
 std::string text_in(const json& object, const char* member) { return object.value(member, std::string()); }

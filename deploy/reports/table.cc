@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <iostream>
 
+#include "runtime/wire/json_text.h"
+
 namespace troupe::deploy {
 
 namespace {
@@ -27,6 +29,7 @@ void print_cell(std::ostream& out, const std::string& text, std::size_t to, Tabl
 
 void Table::row(std::vector<std::string> cells) {
   cells.resize(columns_.size());
+  for (std::string& cell : cells) cell = terminal_text(cell);
   rows_.push_back(std::move(cells));
 }
 

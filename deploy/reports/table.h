@@ -1,6 +1,7 @@
 #pragma once
 // Plain-text tables: columns as wide as their widest cell, numbers aligned to the right. Widths
-// count code points, which fits the titles and units that we print.
+// count code points, which fits the titles and units that we print. Control characters of cells are
+// escaped.
 #include <cstdint>
 #include <ostream>
 #include <string>

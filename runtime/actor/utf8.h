@@ -30,4 +30,14 @@ inline bool is_control(std::string_view character) {
   return character.size() == 2 && byte(0) == 0xc2 && byte(1) < 0xa0;
 }
 
+// Returns true for a character, as utf8_length delimits it, that reorders the text around it in a terminal
+// (Unicode's bidirectional controls: U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069).
+inline bool reorders_text(std::string_view character) {
+  if (character == "\xd8\x9c") return true;
+  if (character.size() != 3 || character[0] != '\xe2') return false;
+  const auto last = static_cast<std::uint8_t>(character[2]);
+  if (character[1] == '\x80') return last == 0x8e || last == 0x8f || (last >= 0xaa && last <= 0xae);
+  return character[1] == '\x81' && last >= 0xa6 && last <= 0xa9;
+}
+
 }  // namespace troupe

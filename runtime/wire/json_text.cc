@@ -3,6 +3,7 @@
 #include "runtime/wire/json_text.h"
 
 #include <cstdint>
+#include <cstdio>
 
 #include "runtime/actor/utf8.h"
 
@@ -40,6 +41,16 @@ void append_escaped(std::string& out, char c) {
   }
 }
 
+// Returns the number of a valid UTF-8 character of at most three bytes.
+unsigned code_point(std::string_view character) {
+  const auto bits = [&](std::size_t i, unsigned mask) {
+    return static_cast<std::uint8_t>(character[i]) & mask;
+  };
+  if (character.size() == 1) return bits(0, 0x7f);
+  if (character.size() == 2) return bits(0, 0x1f) << 6 | bits(1, 0x3f);
+  return bits(0, 0x0f) << 12 | bits(1, 0x3f) << 6 | bits(2, 0x3f);
+}
+
 // Returns the length of the prefix that needs no escaping.
 std::size_t plain_length(std::string_view text) {
   std::size_t length = 0;
@@ -57,6 +68,26 @@ std::string printable(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
   return text;
+}
+
+std::string terminal_text(std::string_view text, bool keeps_lines) {
+  std::string out;
+  char code[8];
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const std::string_view character = text.substr(0, length == 0 ? 1 : length);
+    if (length == 0) {
+      std::snprintf(code, sizeof code, "\\x%02x", static_cast<unsigned>(static_cast<std::uint8_t>(text[0])));
+      out += code;
+    } else if ((is_control(character) || reorders_text(character)) && !(keeps_lines && text[0] == '\n')) {
+      std::snprintf(code, sizeof code, "\\u%04x", code_point(character));
+      out += code;
+    } else {
+      out += character;
+    }
+    text.remove_prefix(character.size());
+  }
+  return out;
 }
 
 bool is_utf8(std::string_view text) {

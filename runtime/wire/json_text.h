@@ -14,6 +14,11 @@ void append_json_string(std::string& out, std::string_view text);
 // become '?'.
 std::string printable(std::string text);
 
+// Returns text for a terminal: control characters, characters that reorder text, and bytes that are not
+// UTF-8 are written as \u001b or \xff. Ids and titles are other people's texts. `keeps_lines`: line feeds
+// stay.
+std::string terminal_text(std::string_view text, bool keeps_lines = false);
+
 bool is_utf8(std::string_view text);  // RFC 3629: no overlong forms, no surrogates
 
 }  // namespace troupe

@@ -51,6 +51,17 @@ TEST_CASE("JSON text: printable text has no control characters") {
   CHECK(printable(std::string(1, '\0')) == "?");
 }
 
+TEST_CASE("JSON text: a terminal gets no control characters, no reordering and no other bytes") {
+  CHECK(terminal_text("a\x1b[2J\x07\x7f\n\t\xc3\xbc") == "a\\u001b[2J\\u0007\\u007f\\u000a\\u0009\xc3\xbc");
+  CHECK(terminal_text("\xc2\x9b"
+                      "2J\xc2\xa0") == "\\u009b2J\xc2\xa0");  // C1 is a control sequence, too
+  CHECK(terminal_text("\xe2\x80\xae"
+                      "gpj\xe2\x81\xa6\xd8\x9c\xe2\x80\xa6") == "\\u202egpj\\u2066\\u061c\xe2\x80\xa6");
+  CHECK(terminal_text("\xff\xc3") == "\\xff\\xc3");
+  CHECK(terminal_text("a\nb\r", true) == "a\nb\\u000d");
+  CHECK(terminal_text(std::string_view("\0", 1)) == "\\u0000");
+}
+
 TEST_CASE("JSON text: is_utf8 rejects overlong forms, surrogates and truncated characters") {
   CHECK(is_utf8(""));
   CHECK(is_utf8("aé€😀"));

@@ -184,8 +184,7 @@ std::span<const OutputName> outputs_of(const InferRequest& asked) {
   return generation_outputs;
 }
 
-// Reads {"name":"scores"} or "scores". `parameters` of an output choose its encoding (binary_data) and are
-// not read: the answer is always JSON, as the protocol allows.
+// Reads {"name":"scores"} or "scores".
 std::string output_name(const JsonTree& wanted, const std::string& where) {
   if (!wanted.is_object()) return tree_text(wanted, where);
   for (const auto& [name, value] : wanted.items())
