@@ -300,6 +300,10 @@ PromptForm read_prompt_form(const std::filesystem::path& model_directory,
   return form;
 }
 
+ControlTokens controls_in_texts(const ModelSettings& settings) {
+  return settings.control_tokens ? ControlTokens::as_tokens : ControlTokens::as_text;
+}
+
 std::unique_ptr<const Tokenizer> read_tokenizer_if_any(const std::filesystem::path& model_directory,
                                                        const kernels::PlanLimits& limits) {
   const std::filesystem::path file = model_directory / "tokenizer.json";

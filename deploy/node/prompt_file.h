@@ -52,6 +52,8 @@ PromptForm read_prompt_form(const std::filesystem::path& model_directory,
 // Returns the model directory's tokenizer.json; null if there is none. Throws LoadError.
 std::unique_ptr<const Tokenizer> read_tokenizer_if_any(const std::filesystem::path& model_directory,
                                                        const kernels::PlanLimits& limits);
+// Returns what control tokens in texts of users and merchants become (model.control_tokens).
+ControlTokens controls_in_texts(const ModelSettings& settings);
 // Returns the model directory's vocab.json; empty if there is none: catalogs then hold token ids,
 // not names.
 kernels::Vocabulary read_vocabulary_if_any(const std::filesystem::path& model_directory,

@@ -56,6 +56,12 @@ TROUPE_SETTING(model, name, text, "", "", "",
                "as Qwen/Qwen3-Reranker-0.6B. Answers show the first. Empty: none. In a list of models, each "
                "entry has its own name.")
 TROUPE_SETTING(model, prompt, text, "", "", "", "Prompt file. Empty: the one in the model directory.")
+TROUPE_SETTING(model, control_tokens, boolean, "false", "", "",
+               "Whether texts of users and merchants (tokens of items, documents, queries) may contain the "
+               "control tokens of tokenizer.json. false: the name of such a token in a text is encoded as "
+               "its characters. true: it becomes the token, as by default with Hugging Face's tokenizers. "
+               "Prompts of /v1/completions and of scores in SGLang's form may contain them in any case. The "
+               "same on all nodes and for imports.")
 TROUPE_SETTING(model, prototypes, text, "", "", "",
                "File of prototypes that stand in for history tokens (troupe prototypes), made for this "
                "model; the same on all nodes. Empty: none.")

@@ -10,7 +10,8 @@
 namespace troupe {
 
 Tokenizer::Tokenizer(TokenizerParts parts)
-    : merges_(parts.bytes, parts.merges),
+    : bytes_(parts.bytes),
+      merges_(parts.bytes, parts.merges),
       added_(1),
       pieces_(std::move(parts.pieces)),
       composes_(parts.composes),
@@ -29,15 +30,15 @@ Tokenizer::Tokenizer(TokenizerParts parts)
     merges_.encode(text, work, merged);
     words_.emplace(text, Word{token, parts.whole_words || (merged.size() == 1 && merged.front() == token)});
   }
-  for (const auto& [text, token] : parts.added) {
-    keep(text, token);
-    add(text, token);
+  for (const AddedToken& added : parts.added) {
+    keep(added.text, added.token);
+    add(added);
   }
 }
 
-void Tokenizer::add(const std::string& text, Token token) {
+void Tokenizer::add(const AddedToken& added) {
   std::uint32_t node = 0;
-  for (const char c : text) {
+  for (const char c : added.text) {
     std::uint32_t next = step(node, c);
     if (next == 0) {
       next = static_cast<std::uint32_t>(added_.size());
@@ -47,7 +48,17 @@ void Tokenizer::add(const std::string& text, Token token) {
     }
     node = next;
   }
-  added_[node].token = token;
+  added_[node].token = added.token;
+  added_[node].is_control = added.is_control;
+  if (!added.is_control) return;
+  const auto at = static_cast<std::size_t>(added.token);
+  if (controls_.size() <= at) controls_.resize(at + 1);
+  controls_[at] = true;
+}
+
+bool Tokenizer::is_control(Token token) const {
+  const auto at = static_cast<std::size_t>(token);
+  return at < controls_.size() && controls_[at];
 }
 
 std::uint32_t Tokenizer::step(std::uint32_t node, char c) const {
@@ -56,28 +67,30 @@ std::uint32_t Tokenizer::step(std::uint32_t node, char c) const {
   return at == next.end() || at->first != c ? 0 : at->second;
 }
 
-// Returns the length of the longest added token at the start of `text`; 0 = none.
-std::size_t Tokenizer::added_at(std::string_view text, Token& token) const {
+// Returns the length of the longest added token at the start of `text`; 0 = none. With as_text, control
+// tokens do not count.
+std::size_t Tokenizer::added_at(std::string_view text, ControlTokens controls, Token& token) const {
   std::size_t longest = 0;
   std::uint32_t node = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     node = step(node, text[i]);
     if (node == 0) break;
     if (!added_[node].token) continue;
+    if (added_[node].is_control && controls == ControlTokens::as_text) continue;
     longest = i + 1;
     token = *added_[node].token;
   }
   return longest;
 }
 
-Tokenizer::Fault Tokenizer::encode(std::string_view text, std::size_t tokens_max,
-                                   std::vector<Token>& out) const {
+Tokenizer::Fault Tokenizer::encode(std::string_view text, std::size_t tokens_max, std::vector<Token>& out,
+                                   ControlTokens controls) const {
   if (!is_utf8(text)) return Fault::no_text;
-  Job job{.out = out, .tokens_max = tokens_max};
+  Job job{.out = out, .tokens_max = tokens_max, .controls = controls};
   std::size_t begin = 0;  // start of the text before the next added token
   for (std::size_t at = 0; at < text.size();) {
     Token token = 0;
-    const std::size_t bytes = added_at(text.substr(at), token);
+    const std::size_t bytes = added_at(text.substr(at), controls, token);
     if (bytes == 0) {
       ++at;
       continue;
@@ -108,13 +121,31 @@ bool Tokenizer::encode_pieces(std::string_view text, std::size_t level, Job& job
 
 bool Tokenizer::encode_piece(std::string_view piece, Job& job) const {
   const auto word = words_.find(piece);
+  const std::size_t before = job.out.size();
   if (word != words_.end() && word->second.whole)
     job.out.push_back(word->second.token);
   else
     merges_.encode(piece, job.work, job.out);
+  if (job.controls == ControlTokens::as_text) spell_controls(job.out, before);
   if (job.out.size() <= job.tokens_max) return true;
   job.fault = Fault::too_many;
   return false;
+}
+
+// Replaces control tokens from `begin` on by the tokens of their bytes: a control token may be a word of the
+// vocabulary, too.
+void Tokenizer::spell_controls(std::vector<Token>& out, std::size_t begin) const {
+  const auto from = out.begin() + static_cast<std::ptrdiff_t>(begin);
+  if (std::none_of(from, out.end(), [&](Token token) { return is_control(token); })) return;
+  const std::vector<Token> made(from, out.end());
+  out.resize(begin);
+  for (const Token token : made) {
+    if (!is_control(token)) {
+      out.push_back(token);
+      continue;
+    }
+    for (const char c : text(token)) out.push_back(bytes_[static_cast<std::uint8_t>(c)]);
+  }
 }
 
 const std::string& Tokenizer::text(Token token) const {
@@ -130,7 +161,7 @@ std::string Tokenizer::decode(std::span<const Token> tokens) const {
 
 std::optional<Token> Tokenizer::find(std::string_view wanted) const {
   Token token = 0;
-  if (!wanted.empty() && added_at(wanted, token) == wanted.size()) return token;
+  if (!wanted.empty() && added_at(wanted, ControlTokens::as_tokens, token) == wanted.size()) return token;
   const auto word = words_.find(wanted);
   return word == words_.end() ? std::nullopt : std::optional(word->second.token);
 }

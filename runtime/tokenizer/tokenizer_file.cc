@@ -203,7 +203,10 @@ class Reader {
       const bool same = word != parts_.words.end() && word->second == token;
       if (!same && !taken_.insert(token).second)
         fault(where + ".id " + std::to_string(token) + " is already used", "distinct ids");
-      parts_.added.emplace_back(text, token);
+      const Json& special = of(one, "special");
+      if (!special.is_boolean() && !special.is_null())
+        fault(where + ".special is " + shown(special), "true or false");
+      parts_.added.push_back({text, token, special.is_null() || special.get<bool>()});
     }
   }
 

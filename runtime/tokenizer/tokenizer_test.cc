@@ -129,6 +129,37 @@ TEST_SUITE("tokenizer") {
     CHECK_FALSE(tokenizer.find("ab c"));
   }
 
+  TEST_CASE("tokenizer: control tokens in other people's texts are encoded as their characters") {
+    const auto as_text = [](const Tokenizer& with, const std::string& text) {
+      std::vector<Token> out;
+      REQUIRE(with.encode(text, 1000, out, ControlTokens::as_text) == Tokenizer::Fault::none);
+      return out;
+    };
+    std::vector<Token> characters;
+    for (const char c : std::string("<|end|>")) characters.push_back(c);
+    CHECK(as_text(tokenizer, "<|end|>") == characters);
+    CHECK(as_text(tokenizer, "ab") == std::vector<Token>{256});
+    Json file = small();
+    file["added_tokens"][0]["special"] = false;  // an ordinary word; the other one remains a control token
+    CHECK(as_text(made(file), "<|end|>>") == std::vector<Token>{264, '>'});
+    CHECK(encoded(made(file), "<|end|>>") == std::vector<Token>{265});
+    file["added_tokens"][0]["special"] = 1;
+    CHECK(fault(file).find("added_tokens[0].special is 1") != std::string::npos);
+  }
+
+  TEST_CASE("tokenizer: a control token that merges or the vocabulary could make is spelled, too") {
+    Json file = small();
+    file["added_tokens"].push_back({{"id", 258}, {"content", "abc"}});
+    file["added_tokens"].push_back({{"id", 263}, {"content", "xyz"}});
+    file["model"]["ignore_merges"] = true;
+    const Tokenizer both = made(file);
+    std::vector<Token> out;
+    REQUIRE(both.encode("abc xyz", 1000, out, ControlTokens::as_text) == Tokenizer::Fault::none);
+    CHECK(out == std::vector<Token>{'a', 'b', 'c', ' ', 'x', 'y', 'z'});
+    out.clear();
+    CHECK(both.encode("abc", 2, out, ControlTokens::as_text) == Tokenizer::Fault::too_many);
+  }
+
   TEST_CASE("tokenizer: too many tokens and invalid UTF-8 are refused") {
     std::vector<Token> out{1, 2};
     CHECK(tokenizer.encode("abc abc", 5, out) == Tokenizer::Fault::none);

@@ -4,12 +4,18 @@
 
 namespace troupe::server {
 
+std::optional<Token> ModelText::find(std::string_view name) const {
+  if (const auto token = words ? words->find(std::string(name)) : std::nullopt) return token;
+  if (const auto token = tokenizer ? tokenizer->find(name) : std::nullopt) return token;
+  return item_names ? item_names->find(std::string(name)) : std::nullopt;
+}
+
 void add_text_tokens(const ModelText& model, std::string_view text, const std::string& where,
-                     std::size_t tokens_max, std::vector<Token>& out) {
+                     std::size_t tokens_max, std::vector<Token>& out, ControlTokens controls) {
   if (!model.tokenizer)
     throw Refusal{RefusalKind::unprocessable, "no_tokenizer",
                   "the model has no tokenizer.json to turn text into tokens", where, "a list of token ids"};
-  const Tokenizer::Fault fault = model.tokenizer->encode(text, tokens_max, out);
+  const Tokenizer::Fault fault = model.tokenizer->encode(text, tokens_max, out, controls);
   if (fault == Tokenizer::Fault::none) return;
   const std::string most = std::to_string(tokens_max);
   if (fault == Tokenizer::Fault::too_many)

@@ -20,7 +20,7 @@ class PairWriter {
     const std::size_t before = out.size();
     const std::string where =
         list.texts.size() == 1 ? list.name : list.name + "[" + std::to_string(index) + "]";
-    add_text_tokens(model_, list.texts[index], where, before + left_, out);
+    add_text_tokens(model_, list.texts[index], where, before + left_, out, model_.controls_in_texts);
     if (list.tokens_max > 0 && out.size() - before > list.tokens_max)
       throw Refusal{RefusalKind::too_large, "too_many_tokens",
                     "the text has " + std::to_string(out.size() - before) + " tokens, and none is cut", where,

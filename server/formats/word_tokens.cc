@@ -74,7 +74,7 @@ class WordRewriter {
 
   std::string tokens_of(std::string_view literal) const {
     std::vector<Token> tokens;
-    add_text_tokens(text_, text_in(literal), "tokens", tokens_max_, tokens);
+    add_text_tokens(text_, text_in(literal), "tokens", tokens_max_, tokens, text_.controls_in_texts);
     std::string list = "[";
     for (const Token token : tokens) list += (list.size() > 1 ? "," : "") + std::to_string(token);
     return list + "]";
@@ -82,8 +82,7 @@ class WordRewriter {
 
   Token token_of(std::string_view literal) const {
     const std::string word = text_in(literal);
-    if (const auto token = text_.words ? text_.words->find(word) : std::nullopt) return *token;
-    if (const auto token = text_.tokenizer ? text_.tokenizer->find(word) : std::nullopt) return *token;
+    if (const auto token = text_.find(word)) return *token;
     throw Refusal{RefusalKind::unprocessable, "unknown_word",
                   in_quotes(word) + " is not in the model's vocabulary",
                   depth_ == 1 ? "identifier" : "tokens[" + std::to_string(element_) + "]",
