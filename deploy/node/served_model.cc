@@ -19,6 +19,12 @@ std::string of(const std::string& name) { return name.empty() ? "" : "model " + 
 
 }  // namespace
 
+server::ModelText ServedModel::text() const {
+  server::ModelText text{&vocabulary, tokenizer.get(), &prompt, controls_in_texts(config.model)};
+  if (facts.items_are_tokens()) text.item_names = &item_names;
+  return text;
+}
+
 void describe_model(ServedModel& model, const ModelFamilies& families) {
   const Config& config = model.config;
   if (config.router.deadline > config.router.deadline_max)
@@ -29,6 +35,7 @@ void describe_model(ServedModel& model, const ModelFamilies& families) {
   const ModelFamily& family = family_of(families, directory);
   model.facts = family.describe(directory, config);
   model.vocabulary = read_vocabulary_if_any(directory, model.facts.limits);
+  if (model.facts.items_are_tokens()) model.item_names = names_of_items(model.facts);
   model.tokenizer = read_tokenizer_if_any(directory, model.facts.limits);
   const std::string& prompt = config.model.prompt;
   model.prompt = read_prompt_form(

@@ -37,6 +37,7 @@ struct ServedModel {
   ModelFacts facts;
   NameContext names;
   kernels::Vocabulary vocabulary;
+  kernels::Vocabulary item_names;              // <item_1>, … of a model whose tokens are items
   std::unique_ptr<const Tokenizer> tokenizer;  // null: the model has none
   PromptForm prompt;
   std::shared_ptr<const kernels::Prototypes> prototypes;  // null: the model has none
@@ -52,7 +53,7 @@ struct ServedModel {
   std::unique_ptr<PlacementPort> placement_port;  // in front of both; null: pool.placement is no file
   MetricRegistry metrics;  // of one model among several: counts of its router and inference worker
 
-  server::ModelText text() const { return {&vocabulary, tokenizer.get(), &prompt}; }
+  server::ModelText text() const;
   bool has_sharded_table() const;  // its item embedding is spread over the workers' pools
   Port* router_port() const {
     if (placement_port) return placement_port.get();

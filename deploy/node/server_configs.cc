@@ -32,6 +32,7 @@ server::ServerLimits http_limits(const Config& config, const ModelFacts& model) 
   limits.request_tokens_max = config.router.request_tokens_max;
   limits.history_events_max = config.router.history_events_max;
   limits.prompt_tokens_max = static_cast<std::uint32_t>(model.limits.positions_max);
+  for (const EventFeature& feature : model.event_features) limits.event_features.push_back(feature.name);
   if (model.pass_tokens_max > 0)
     limits.pass_tokens_max =
         static_cast<std::uint32_t>(std::min<std::size_t>(model.pass_tokens_max, UINT32_MAX));

@@ -11,6 +11,7 @@
 
 #include "router/request/allowed_plans.h"
 #include "router/request/policy.h"
+#include "runtime/actor/row_rules.h"
 
 namespace troupe::router {
 namespace {
@@ -18,14 +19,7 @@ namespace {
 using Fault = std::optional<Refusal>;
 
 Fault bad_id(const std::string& id, std::string_view field, const RequestLimits& limits, bool may_be_empty) {
-  if (id.empty() && !may_be_empty)
-    return Refusal{RefusalKind::malformed, "empty_" + std::string(field), "the id is empty",
-                   std::string(field), "an id"};
-  if (id.size() > limits.id_bytes_max)
-    return Refusal{RefusalKind::too_large, "id_too_long",
-                   "the id has " + std::to_string(id.size()) + " bytes", std::string(field),
-                   "at most " + std::to_string(limits.id_bytes_max)};
-  return std::nullopt;
+  return id.empty() && may_be_empty ? std::nullopt : reject_id(id, field, limits.id_bytes_max);
 }
 
 Fault bad_user(const std::string& tenant, const std::string& user, const RequestLimits& limits) {
@@ -60,8 +54,7 @@ Fault too_much_memory(std::uint64_t tokens, const RequestLimits& limits) {
 Fault bad_tokens(std::span<const Token> tokens, std::uint32_t vocabulary, const std::string& where) {
   for (std::size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] < 0 || static_cast<std::uint32_t>(tokens[i]) >= vocabulary)
-      return Refusal{RefusalKind::unprocessable, "unknown_token", "token " + std::to_string(tokens[i]),
-                     where + "[" + std::to_string(i) + "]", "0.." + std::to_string(vocabulary - 1)};
+      return reject_token(tokens[i], vocabulary, where + "[" + std::to_string(i) + "]");
   return std::nullopt;
 }
 
@@ -138,6 +131,7 @@ Fault repeated(const std::vector<std::string>& candidates) {
 
 Fault validate(const RankRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = other_model(form, false)) return fault;
+  if (Fault fault = reject_values(request)) return fault;
   if (Fault fault = bad_asker(request, form, limits)) return fault;
   if (Fault fault = bad_count(request.candidates.size(), limits.candidates_max, "router.candidates_max",
                               "candidates", "candidates"))
@@ -154,10 +148,6 @@ Fault validate(const RankRequest& request, const PromptForm& form, const Request
                    "no prototypes in it, as the server has none (model.prototypes)"};
   if (Fault fault = reject_if_not_allowed(policy ? &*policy : nullptr, request.arrangement, form))
     return fault;
-  if (request.request_timestamp < 0)
-    return Refusal{RefusalKind::malformed, "bad_timestamp",
-                   "the time is " + std::to_string(request.request_timestamp), "request_timestamp",
-                   "seconds since 1970; 0 or absent means now"};
   if (!(request.approximate <= 1) || (request.approximate < 0 && request.approximate != -1))
     return Refusal{RefusalKind::malformed, "bad_approximate",
                    "approximate is " + std::to_string(request.approximate), "approximate",
@@ -174,6 +164,7 @@ Fault validate(const RankRequest& request, const PromptForm& form, const Request
 
 Fault validate(const GenerateRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = other_model(form, true)) return fault;
+  if (Fault fault = reject_values(request)) return fault;
   if (Fault fault = bad_user(request.tenant, request.user, limits)) return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;
   if (Fault fault = bad_list(request.allow.size(), "allow", limits)) return fault;
@@ -252,6 +243,7 @@ namespace {
 template <class Write>
 Fault bad_events(const Write& write, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = bad_user(write.tenant, write.user, limits)) return fault;
+  if (Fault fault = reject_values(write)) return fault;
   if (!write.history.empty() && !write.tokens.empty())
     return Refusal{RefusalKind::malformed, "ambiguous_history", "both history and tokens are given",
                    "history", "one of the two"};
@@ -289,11 +281,12 @@ Fault validate(const DeleteUser& remove, const PromptForm&, const RequestLimits&
 
 Fault validate(const PutItem& put, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = bad_id(put.item, "item", limits, false)) return fault;
+  if (Fault fault = reject_values(put)) return fault;
   if (put.tokens.empty())
     return Refusal{RefusalKind::malformed, "empty_item", "the item has no tokens", "tokens",
                    "at least one token"};
   if (Fault fault = bad_tokens(put.tokens, form.vocabulary, "tokens")) return fault;
-  if (Fault fault = bad_tokens(std::span(&put.identifier, 1), form.vocabulary, "identifier")) return fault;
+  if (Fault fault = reject_token(put.identifier, form.vocabulary, "identifier")) return fault;
   return bad_length(positions_without_history(form, put.tokens.size()), form, "tokens");
 }
 

@@ -42,6 +42,10 @@ TEST_CASE("request check: a ranking request is checked field by field") {
   CHECK(check([](auto& r) { r.policy = "blocks+30:lambda0.5"; }) == "malformed unknown_policy");
   CHECK(check([](auto& r) { r.policy = "all_blocks+30:prototypes"; }) == "malformed no_prototypes");
   CHECK(check([](auto& r) { r.budget_us = -1; }) == "malformed bad_budget");
+  CHECK(check([](auto& r) { r.request_timestamp = -1; }) == "malformed bad_timestamp");
+  CHECK(check([](auto& r) { r.request_timestamp = 881251100000; }) == "sound");
+  CHECK(check([](auto& r) { r.request_timestamp = 1588687728923; }) == "malformed bad_timestamp");
+  CHECK(check([](auto& r) { r.user = std::string("a\0", 2); }) == "malformed wrong_type");
   CHECK(check([](auto& r) { r.scenario = 1; }) == "malformed bad_scenario");
   CHECK(check([](auto& r) { r.task = "click"; }) == "malformed unknown_task");
 }
@@ -179,7 +183,7 @@ TEST_CASE("request check: profiles and items are checked before they are stored"
   CHECK_FALSE(validate(PutItem{1, "a", "", {5}, 99}, form, limits).has_value());
   CHECK(validate(PutItem{1, "", "", {5}, 99}, form, limits)->code == "empty_item");
   CHECK(validate(PutItem{1, "a", "", {}, 99}, form, limits)->code == "empty_item");
-  CHECK(validate(PutItem{1, "a", "", {5}, 100}, form, limits)->where == "identifier[0]");
+  CHECK(validate(PutItem{1, "a", "", {5}, 100}, form, limits)->where == "identifier");
   CHECK(validate(PutItem{1, "a", "", {5}, -1}, form, limits)->code == "unknown_token");
   CHECK_FALSE(validate(PutItem{1, "a", "", std::vector<Token>(16, 5), 9}, form, limits).has_value());
   CHECK(validate(PutItem{1, "a", "", std::vector<Token>(17, 5), 9}, form, limits)->code == "too_long");

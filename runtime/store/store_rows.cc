@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/actor/row_rules.h"
 #include "runtime/store/store_record.h"
 
 namespace troupe {
@@ -24,25 +25,10 @@ std::string at(const char* field, std::size_t index) {
   return std::string(field) + "[" + std::to_string(index) + "]";
 }
 
-Fault check_id(std::string_view id, const char* field, const FeatureLimits& limits) {
-  if (id.empty()) return refuse("bad_id", "the id is empty", field, "1 byte or more");
-  if (id.size() <= limits.id_bytes_max) return {};
-  return refuse("bad_id", "the id has " + std::to_string(id.size()) + " bytes", field,
-                up_to(limits.id_bytes_max, "bytes"));
-}
-
-bool in_vocabulary(Token token, const FeatureLimits& limits) {
-  return token >= 0 && token < limits.vocabulary;
-}
-
-Refusal bad_token(Token token, std::string where, const FeatureLimits& limits) {
-  return refuse("bad_token", "token " + std::to_string(token) + " is outside the vocabulary",
-                std::move(where), "0.." + std::to_string(limits.vocabulary - 1));
-}
-
 Fault check_tokens(std::span<const Token> tokens, const FeatureLimits& limits) {
   for (std::size_t i = 0; i < tokens.size(); ++i)
-    if (!in_vocabulary(tokens[i], limits)) return bad_token(tokens[i], at("tokens", i), limits);
+    if (tokens[i] < 0 || tokens[i] >= limits.vocabulary)
+      return reject_token(tokens[i], limits.vocabulary, at("tokens", i));
   return {};
 }
 
@@ -117,8 +103,8 @@ Fault check_event_ids(std::span<const std::string> ids, std::size_t events, cons
 template <class Write>
 Fault check_events(const Write& write, const FeatureLimits& limits, bool in_order) {
   if (!write.tenant.empty())
-    if (Fault fault = check_id(write.tenant, "tenant", limits)) return fault;
-  if (Fault fault = check_id(write.user, "user", limits)) return fault;
+    if (Fault fault = reject_id(write.tenant, "tenant", limits.id_bytes_max)) return fault;
+  if (Fault fault = reject_id(write.user, "user", limits.id_bytes_max)) return fault;
   if (!write.history.empty() && !write.tokens.empty())
     return refuse("bad_history", "the history is given twice", "history, tokens",
                   "item ids or tokens, not both");
@@ -169,7 +155,7 @@ Fault validate_row(const AppendEvents& events, const FeatureLimits& limits) {
 }
 
 Fault validate_row(const PutItem& put, const FeatureLimits& limits) {
-  if (Fault fault = check_id(put.item, "item", limits)) return fault;
+  if (Fault fault = reject_id(put.item, "item", limits.id_bytes_max)) return fault;
   if (put.title.size() > limits.title_bytes_max)
     return refuse("bad_title", "the title has " + std::to_string(put.title.size()) + " bytes", "title",
                   up_to(limits.title_bytes_max, "bytes"));
@@ -177,8 +163,7 @@ Fault validate_row(const PutItem& put, const FeatureLimits& limits) {
   if (put.tokens.size() > limits.item_tokens_max)
     return too_many(put.tokens.size(), "tokens", limits.item_tokens_max, "tokens");
   if (Fault fault = check_tokens(put.tokens, limits)) return fault;
-  if (!in_vocabulary(put.identifier, limits)) return bad_token(put.identifier, "identifier", limits);
-  return {};
+  return reject_token(put.identifier, limits.vocabulary, "identifier");
 }
 
 std::string user_key(std::string_view tenant, std::string_view user) {

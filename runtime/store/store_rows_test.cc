@@ -35,28 +35,28 @@ TEST_CASE("store rows: a valid item, user and empty profile are accepted") {
 
 TEST_CASE("store rows: a refused item names its field") {
   const auto of = [](auto spoil) { return fault_of(good_item(), spoil); };
-  CHECK(of([](PutItem& i) { i.item = ""; }) == "unprocessable bad_id item");
-  CHECK(of([](PutItem& i) { i.item = std::string(257, 'x'); }) == "unprocessable bad_id item");
+  CHECK(of([](PutItem& i) { i.item = ""; }) == "malformed empty_item item");
+  CHECK(of([](PutItem& i) { i.item = std::string(257, 'x'); }) == "too_large id_too_long item");
   CHECK(of([](PutItem& i) { i.item = std::string(256, 'x'); }) == "");
   CHECK(of([](PutItem& i) { i.title = std::string(4097, 'x'); }) == "unprocessable bad_title title");
   CHECK(of([](PutItem& i) { i.tokens = {}; }) == "unprocessable no_tokens tokens");
   CHECK(of([](PutItem& i) { i.tokens = {1, 2, 3, 4, 5}; }) == "unprocessable too_many_tokens tokens");
-  CHECK(of([](PutItem& i) { i.tokens = {0, 99, 100}; }) == "unprocessable bad_token tokens[2]");
-  CHECK(of([](PutItem& i) { i.tokens = {0, -1}; }) == "unprocessable bad_token tokens[1]");
-  CHECK(of([](PutItem& i) { i.identifier = -1; }) == "unprocessable bad_token identifier");
-  CHECK(of([](PutItem& i) { i.identifier = 100; }) == "unprocessable bad_token identifier");
+  CHECK(of([](PutItem& i) { i.tokens = {0, 99, 100}; }) == "unprocessable unknown_token tokens[2]");
+  CHECK(of([](PutItem& i) { i.tokens = {0, -1}; }) == "unprocessable unknown_token tokens[1]");
+  CHECK(of([](PutItem& i) { i.identifier = -1; }) == "unprocessable unknown_token identifier");
+  CHECK(of([](PutItem& i) { i.identifier = 100; }) == "unprocessable unknown_token identifier");
 }
 
 TEST_CASE("store rows: a refused user names its field") {
   const auto of = [](auto spoil) { return fault_of(good_user(), spoil); };
-  CHECK(of([](PutUser& u) { u.user = ""; }) == "unprocessable bad_id user");
-  CHECK(of([](PutUser& u) { u.tenant = std::string(257, 'x'); }) == "unprocessable bad_id tenant");
+  CHECK(of([](PutUser& u) { u.user = ""; }) == "malformed empty_user user");
+  CHECK(of([](PutUser& u) { u.tenant = std::string(257, 'x'); }) == "too_large id_too_long tenant");
   CHECK(of([](PutUser& u) { u.history = {"film"}; }) == "unprocessable bad_history history, tokens");
   CHECK(of([](PutUser& u) { u.tokens = {}, u.history.assign(4, "film"); }) ==
         "unprocessable too_many_events history");
   CHECK(of([](PutUser& u) { u.tokens.assign(12, 1); }) == "");
   CHECK(of([](PutUser& u) { u.tokens.assign(13, 1); }) == "unprocessable too_many_tokens tokens");
-  CHECK(of([](PutUser& u) { u.tokens = {1, 100}; }) == "unprocessable bad_token tokens[1]");
+  CHECK(of([](PutUser& u) { u.tokens = {1, 100}; }) == "unprocessable unknown_token tokens[1]");
 }
 
 TEST_CASE("store rows: events need exactly the model's features, one value per event") {
@@ -163,7 +163,7 @@ TEST_CASE("store rows: each bound holds up to its number") {
   CHECK(of_user([](PutUser& u) { u.tokens = {}, u.history.assign(3, "film"); }) == "");
   CHECK(of_user([](PutUser& u) { u.tokens.assign(12, 99); }) == "");
   CHECK(of_user([](PutUser& u) { u.user = std::string(256, 'x'), u.tenant = u.user; }) == "");
-  CHECK(of_user([](PutUser& u) { u.user = std::string(257, 'x'); }) == "unprocessable bad_id user");
+  CHECK(of_user([](PutUser& u) { u.user = std::string(257, 'x'); }) == "too_large id_too_long user");
   CHECK(of_user([](PutUser& u) { u.event_ids = {"a", std::string(256, 'x'), ""}; }) == "");
   CHECK(of_user([](PutUser& u) {
           u.event_ids = {"a", std::string(257, 'x'), ""};
@@ -185,7 +185,7 @@ TEST_CASE(
   events.features[0].values[1] = -1;
   CHECK(validate_row(events, timed)->expected == "a number from 0 to 1000");
   events.user = "";
-  CHECK(validate_row(events, timed)->code == "bad_id");
+  CHECK(validate_row(events, timed)->code == "empty_user");
 }
 
 TEST_CASE(

@@ -4,6 +4,7 @@
 
 #include <capnp/message.h>
 
+#include "runtime/actor/row_rules.h"
 #include "runtime/wire/codec_fields.h"
 #include "runtime/wire/codec_scratch.h"
 #include "runtime/wire/json_schema.h"
@@ -62,24 +63,21 @@ Fault reject_if_unknown_word<schema::GenerateRequest>(schema::GenerateRequest::R
   return read_word(text_of(body.getFeatures()), read.features);
 }
 
-// Detects gzip: curl and proxies may compress unasked.
-bool is_compressed(std::string_view body) { return body.starts_with("\x1f\x8b"); }
-
 template <class Wire, class M>
-Fault read_body(std::string_view body, M& out, ListLimits limits) {
-  if (is_compressed(body))
-    return Refusal{RefusalKind::unsupported_media, "content_encoding", "the body is compressed (gzip)",
-                   "body", "JSON as plain text"};
+Fault read_body(std::string_view body, M& out, ListLimits limits, const json::Spellings& spellings = {}) {
   capnp::MallocMessageBuilder builder;
   auto root = builder.initRoot<Wire>();
   try {
-    json::read(body, root, limits);
+    json::read(body, root, limits, spellings);
   } catch (const Refusal& refusal) {
     return refusal;
   }
   if (Fault fault = reject_if_missing<Wire>(body, root.asReader())) return fault;
   if (Fault fault = reject_if_unknown_word<Wire>(root.asReader())) return fault;
-  codec::get(root.asReader(), out);
+  M read;
+  codec::get(root.asReader(), read);
+  if (Fault fault = reject_values(read)) return fault;
+  out = std::move(read);
   return std::nullopt;
 }
 
@@ -111,17 +109,26 @@ std::optional<Refusal> from_json(std::string_view body, ScoreRequest& out, ListL
 std::optional<Refusal> from_json(std::string_view body, GenerateRequest& out, ListLimits limits) {
   return read_body<schema::GenerateRequest>(body, out, limits);
 }
-std::optional<Refusal> from_json(std::string_view body, PutUser& out, ListLimits limits) {
-  return read_body<schema::PutUser>(body, out, limits);
+std::optional<Refusal> from_json(std::string_view body, PutUser& out, ListLimits limits,
+                                 std::span<const std::string> features) {
+  return read_body<schema::PutUser>(body, out, limits, {.id = "user", .features = features});
 }
 std::optional<Refusal> from_json(std::string_view body, PutItem& out, ListLimits limits) {
-  return read_body<schema::PutItem>(body, out, limits);
+  return read_body<schema::PutItem>(body, out, limits, {.id = "item"});
 }
 std::optional<Refusal> from_json(std::string_view body, Reload& out, ListLimits limits) {
   return read_body<schema::Reload>(body, out, limits);
 }
 std::optional<Refusal> from_json(std::string_view body, ReplayRequest& out, ListLimits limits) {
   return read_body<schema::ReplayRequest>(body, out, limits);
+}
+
+Refusal refuse_length(const ListLimit& limit) {
+  const std::string most = std::to_string(limit.max), list(limit.list);
+  return {RefusalKind::too_large,
+          limit.code.empty() ? "too_many_" + std::string(limit.things) : std::string(limit.code),
+          list + " has more than " + most + " elements", list,
+          "at most " + most + " (" + std::string(limit.setting) + ")"};
 }
 
 std::string to_json(const RankReply& reply) { return body_of<schema::RankReply>(reply); }

@@ -7,10 +7,11 @@
 //
 // Integers are plain JSON numbers, exact up to 64 bits; a reader that keeps numbers as doubles
 // loses digits above 2^53. A score that is not finite is null. Refusals (malformed) are:
-//   malformed_json   not JSON, not UTF-8, or a repeated key; where: "byte 17"
+//   malformed_json   not JSON, not UTF-8, with a byte order mark, or a repeated key; where: "byte 17"
 //   unknown_field    where: "items[3].colour"
 //   missing_field    where: "history or tokens" of a user, "tokens" or "identifier" of an item
 //   wrong_type       another type, out of range, or a string with U+0000; where: "candidates[3]"
+//   bad_timestamp    a time that is out of range, such as one in milliseconds (runtime/actor/row_rules.h)
 //   unknown_freshness, bad_unknown   the word of an option (runtime/actor/request_options.h)
 //   unknown_arrangement              the word of an arrangement (runtime/actor/arrangement.h)
 // and, for a list that has more elements than its limit, too_many_THINGS (too_large). Such a list is
@@ -36,13 +37,18 @@ struct ListLimit {
   std::string_view code = {};  // a code to use instead; "" = too_many_THINGS
 };
 using ListLimits = std::span<const ListLimit>;
+Refusal refuse_length(const ListLimit& limit);
 
 // Parses `body` into `out`. On a refusal `out` is unchanged. Members missing from the body get
 // their defaults.
 std::optional<Refusal> from_json(std::string_view body, RankRequest& out, ListLimits limits = {});
 std::optional<Refusal> from_json(std::string_view body, ScoreRequest& out, ListLimits limits = {});
 std::optional<Refusal> from_json(std::string_view body, GenerateRequest& out, ListLimits limits = {});
-std::optional<Refusal> from_json(std::string_view body, PutUser& out, ListLimits limits = {});
+// "id" may stand for "user", and each of `features` may have a member of its own beside "features":
+// {"id":"ana","history":["50"],"timestamps":[881250949]}.
+std::optional<Refusal> from_json(std::string_view body, PutUser& out, ListLimits limits = {},
+                                 std::span<const std::string> features = {});
+// "id" may stand for "item".
 std::optional<Refusal> from_json(std::string_view body, PutItem& out, ListLimits limits = {});
 std::optional<Refusal> from_json(std::string_view body, Reload& out, ListLimits limits = {});
 std::optional<Refusal> from_json(std::string_view body, ReplayRequest& out, ListLimits limits = {});

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "kernels/base/check.h"
+#include "runtime/actor/row_rules.h"
+#include "runtime/wire/json_fault.h"
 #include "runtime/wire/json_text.h"
 
 namespace troupe::json {
@@ -64,30 +66,82 @@ struct Path {
   }
 };
 
-[[noreturn]] void wrong_type(const Value& value, const Path& path, std::string expected) {
+std::string place_of(const Path& path) {
   std::string where = path.text();
-  if (where.empty()) where = "body";
-  std::string what = where + " is " + (value.is_number() ? value.dump() : value.type_name());
-  throw Refusal{RefusalKind::malformed, "wrong_type", std::move(what), std::move(where), std::move(expected)};
+  return where.empty() ? "body" : where;
 }
 
+[[noreturn]] void wrong_value(std::string_view found, const Path& path, std::string expected) {
+  std::string where = place_of(path);
+  throw Refusal{RefusalKind::malformed, "wrong_type", where + " is " + std::string(found), std::move(where),
+                std::move(expected)};
+}
+[[noreturn]] void wrong_type(const Value& value, const Path& path, std::string expected) {
+  wrong_value(value.is_number() ? value.dump() : value.type_name(), path, std::move(expected));
+}
+
+// Returns the member that a value belongs to; that of its list, if it is an element.
+std::string_view member_of(const Path& path) {
+  if (!path.key.empty() || path.parent == nullptr) return path.key;
+  return path.parent->key;
+}
+
+bool has_rule(const NumberRule& rule) { return rule.least != INT64_MIN || rule.most != INT64_MAX; }
+
+std::string expected_of(Type type) {
+  switch (type.which()) {
+    case capnp::schema::Type::BOOL:
+      return "true or false";
+    case capnp::schema::Type::INT32:
+      return "an integer from -2147483648 to 2147483647";
+    case capnp::schema::Type::UINT32:
+      return "an integer from 0 to 4294967295";
+    case capnp::schema::Type::INT64:
+      return "an integer from -9223372036854775808 to 9223372036854775807";
+    case capnp::schema::Type::UINT64:
+      return "an integer from 0 to 18446744073709551615";
+    case capnp::schema::Type::FLOAT64:
+      return "a number that a double can hold";
+    case capnp::schema::Type::TEXT:
+      return "a string";
+    case capnp::schema::Type::LIST:
+      return "an array";
+    default:
+      return "an object";
+  }
+}
+
+// Refuses a number that is not written as a whole number, is out of range, or does not belong here.
+[[noreturn]] void refuse_written(std::string_view written, Type type, const Path& path) {
+  const NumberRule rule = number_rule(member_of(path));
+  if (has_rule(rule)) {
+    auto read = read_number(written, rule, place_of(path));
+    if (auto* refusal = std::get_if<Refusal>(&read)) throw std::move(*refusal);
+  }
+  wrong_value(written.substr(0, quoted_bytes_max), path, expected_of(type));
+}
+
+bool is_integer(Type type) { return type.isInt32() || type.isUInt32() || type.isInt64() || type.isUInt64(); }
+
 template <class Integer>
-DynamicValue::Reader integer(const Value& value, const Path& path) {
-  using Limits = std::numeric_limits<Integer>;
-  const bool fits = value.is_number_unsigned()
-                        ? std::in_range<Integer>(value.get<std::uint64_t>())
-                        : value.is_number_integer() && std::in_range<Integer>(value.get<std::int64_t>());
-  if (!fits)
-    wrong_type(value, path,
-               "an integer from " + std::to_string(Limits::min()) + " to " + std::to_string(Limits::max()));
+DynamicValue::Reader integer(const Value& value, Type type, const Path& path) {
+  const NumberRule rule = number_rule(member_of(path));
+  if (!value.is_number_integer()) {
+    if (has_rule(rule)) throw no_number(value.type_name(), rule, place_of(path));
+    refuse_written(value.type_name(), type, path);
+  }
+  const bool fits = value.is_number_unsigned() ? std::in_range<Integer>(value.get<std::uint64_t>())
+                                               : std::in_range<Integer>(value.get<std::int64_t>());
+  if (!fits) refuse_written(value.dump(), type, path);
+  if (has_rule(rule))
+    if (auto fault = reject_number(value.get<std::int64_t>(), rule, place_of(path))) throw *std::move(fault);
   return value.get<Integer>();
 }
 
 DynamicValue::Reader text(const Value& value, const Path& path) {
   if (!value.is_string()) wrong_type(value, path, "a string");
   const auto& string = value.get_ref<const std::string&>();
-  // Ids become parts of keys and names elsewhere; those need not support a NUL.
-  if (string.find('\0') != string.npos) wrong_type(value, path, "a string without U+0000");
+  if (auto fault = reject_text(string, place_of(path))) throw *std::move(fault);
   return capnp::Text::Reader(string.data(), string.size());
 }
 
@@ -97,13 +151,13 @@ DynamicValue::Reader scalar(const Value& value, Type type, const Path& path) {
       if (!value.is_boolean()) wrong_type(value, path, "true or false");
       return value.get<bool>();
     case capnp::schema::Type::INT32:
-      return integer<std::int32_t>(value, path);
+      return integer<std::int32_t>(value, type, path);
     case capnp::schema::Type::UINT32:
-      return integer<std::uint32_t>(value, path);
+      return integer<std::uint32_t>(value, type, path);
     case capnp::schema::Type::INT64:
-      return integer<std::int64_t>(value, path);
+      return integer<std::int64_t>(value, type, path);
     case capnp::schema::Type::UINT64:
-      return integer<std::uint64_t>(value, path);
+      return integer<std::uint64_t>(value, type, path);
     case capnp::schema::Type::FLOAT64:
       if (!value.is_number()) wrong_type(value, path, "a number");
       return value.get<double>();
@@ -138,19 +192,15 @@ std::string_view shown(std::string_view key) { return key.empty() ? "\"\"" : key
 
 // ---- Text to values
 
-[[noreturn]] void malformed(std::string what, std::size_t byte) {
-  throw Refusal{RefusalKind::malformed, "malformed_json", std::move(what), "byte " + std::to_string(byte),
-                "a JSON object"};
-}
-
 // Builds a value from the parser's events, along the schema and within the limits of lists. A value
 // that a message cannot hold is refused where it begins, before more of it is read and kept, so the
 // schema also bounds the depth. The library's own callback parser takes time quadratic in the
 // length of an array.
 class TreeBuilder {
  public:
-  TreeBuilder(StructSchema root_schema, std::span<const ListLimit> limits)
-      : schema_(root_schema), limits_(limits), elements_(limits.size()) {}
+  TreeBuilder(std::string_view body, StructSchema root_schema, std::span<const ListLimit> limits,
+              const Spellings& spellings)
+      : body_(body), schema_(root_schema), limits_(limits), spellings_(spellings), elements_(limits.size()) {}
 
   Value root;
 
@@ -158,7 +208,12 @@ class TreeBuilder {
   bool boolean(bool value) { return put(value); }
   bool number_integer(std::int64_t value) { return put(value); }
   bool number_unsigned(std::uint64_t value) { return put(value); }
-  bool number_float(double value, const std::string&) { return put(value); }
+  bool number_float(double value, const std::string& written) {
+    const Type type = type_here();
+    put(value);
+    if (is_integer(type)) at_path([&](const Path& path) { refuse_written(written, type, path); });
+    return true;
+  }
   bool string(std::string& value) { return put(std::move(value)); }
   bool binary(Value::binary_t&) { return false; }
   bool start_object(std::size_t) { return open(Value::object()); }
@@ -167,21 +222,25 @@ class TreeBuilder {
   bool end_array() { return close(); }
   bool key(std::string& name) {
     Open& object = open_.back();
+    if (open_.size() == 1 && !spellings_.id.empty() && name == "id") name = spellings_.id;
     const auto [slot, is_new] = object.value->get_ref<Value::object_t&>().emplace(name, nullptr);
     if (!is_new)
       throw Refusal{RefusalKind::malformed, "malformed_json", "a key is given twice",
                     name.substr(0, quoted_bytes_max), "it once"};
     object.member = slot;
-    at_path([&](const Path& path) { object.field = field_named(name, object.type.asStruct(), path); });
+    if (open_.size() == 1 && is_feature(name))
+      object.field = values_of_features();
+    else
+      at_path([&](const Path& path) { object.field = field_named(name, object.type.asStruct(), path); });
     return true;
   }
-  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception& error) {
-    // Extracts the middle part, of bounded length, from "[json.exception.…] parse error at …: what;
-    // last read: '…'".
-    std::string_view what = error.what();
-    if (const auto end = what.find("] "); end != what.npos) what.remove_prefix(end + 2);
-    what = what.substr(0, what.find("; last read"));
-    malformed(std::string(what.substr(0, 2 * quoted_bytes_max)), byte);
+  bool parse_error(std::size_t byte, const std::string& token, const nlohmann::detail::exception& error) {
+    constexpr int out_of_range_number = 406;
+    if (error.id != out_of_range_number) refuse_json(body_, byte);
+    const Type type = type_here();
+    put(0.0);
+    at_path([&](const Path& path) { refuse_written(token, type, path); });
+    return false;
   }
 
  private:
@@ -207,12 +266,7 @@ class TreeBuilder {
   void count_element(const Open& array) {
     if (array.limit == SIZE_MAX) return;
     const ListLimit& limit = limits_[array.limit];
-    if (++elements_[array.limit] <= limit.max) return;
-    const std::string most = std::to_string(limit.max);
-    throw Refusal{RefusalKind::too_large,
-                  limit.code.empty() ? "too_many_" + std::string(limit.things) : std::string(limit.code),
-                  std::string(limit.list) + " has more than " + most + " elements", std::string(limit.list),
-                  "at most " + most + " (" + std::string(limit.setting) + ")"};
+    if (++elements_[array.limit] > limit.max) throw refuse_length(limit);
   }
 
   bool open(Value value) {
@@ -228,6 +282,15 @@ class TreeBuilder {
   bool close() {
     open_.pop_back();
     return true;
+  }
+
+  bool is_feature(std::string_view name) const {
+    return std::ranges::find(spellings_.features, name) != spellings_.features.end();
+  }
+  // Returns the field of a feature's values, which a feature's own member has, too.
+  StructSchema::Field values_of_features() const {
+    const auto list = schema_.asStruct().getFieldByName("features").getType().asList();
+    return list.getElementType().asStruct().getFieldByName("values");
   }
 
   // Returns the type of the next value.
@@ -256,16 +319,18 @@ class TreeBuilder {
     use(path.back());
   }
 
+  std::string_view body_;
   Type schema_;
   std::span<const ListLimit> limits_;
+  const Spellings& spellings_;
   std::vector<std::size_t> elements_;  // elements counted so far for each limit
   std::vector<Open> open_;             // from the root inwards; a parent does not grow while a child is open
 };
 
-Value parse(std::string_view body, StructSchema schema, std::span<const ListLimit> limits) {
-  // The library takes a NUL for the end of the text and would not look at what follows.
-  if (const auto nul = body.find('\0'); nul != body.npos) malformed("the body has a NUL byte", nul + 1);
-  TreeBuilder builder(schema, limits);
+Value parse(std::string_view body, StructSchema schema, std::span<const ListLimit> limits,
+            const Spellings& spellings) {
+  reject_if_not_text(body);
+  TreeBuilder builder(body, schema, limits, spellings);
   Value::sax_parse(body.begin(), body.end(), &builder);
   return std::move(builder.root);
 }
@@ -411,8 +476,33 @@ class Writer {
 
 }  // namespace
 
-void read(std::string_view body, DynamicStruct::Builder out, std::span<const ListLimit> limits) {
-  read_struct(parse(body, out.getSchema(), limits), out, Path{});
+namespace {
+
+// Moves features that have members of their own to the list of features.
+void gather_features(Value& root, std::span<const std::string> names) {
+  if (!root.is_object()) return;
+  for (const std::string& name : names) {
+    const auto own = root.find(name);
+    if (own == root.end()) continue;
+    const Path place{nullptr, {}}, at{&place, name};
+    if (!own->is_array()) wrong_type(*own, at, "an array");
+    for (std::size_t i = 0; i < own->size(); ++i)
+      integer<std::int64_t>((*own)[i], capnp::schema::Type::INT64, Path{&at, {}, i});
+    Value feature{{"name", name}, {"values", std::move(*own)}};
+    root.erase(own);
+    Value& list = root.emplace("features", Value::array()).first.value();
+    if (!list.is_array()) wrong_type(list, Path{&place, "features"}, "an array");
+    list.push_back(std::move(feature));
+  }
+}
+
+}  // namespace
+
+void read(std::string_view body, DynamicStruct::Builder out, std::span<const ListLimit> limits,
+          const Spellings& spellings) {
+  Value root = parse(body, out.getSchema(), limits, spellings);
+  gather_features(root, spellings.features);
+  read_struct(root, out, Path{});
 }
 
 void write(DynamicStruct::Reader from, std::string& out) { Writer(out).write(from); }

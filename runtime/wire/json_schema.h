@@ -13,8 +13,15 @@
 
 namespace troupe::json {
 
+// Other spellings of members in rows.
+struct Spellings {
+  std::string_view id;                         // member that "id" stands for; "" = none
+  std::span<const std::string> features = {};  // features of events that have members of their own
+};
+
 // Throws Refusal. Members of `out` that the body does not name stay unchanged.
-void read(std::string_view body, capnp::DynamicStruct::Builder out, std::span<const ListLimit> limits);
+void read(std::string_view body, capnp::DynamicStruct::Builder out, std::span<const ListLimit> limits,
+          const Spellings& spellings = {});
 
 void write(capnp::DynamicStruct::Reader from, std::string& out);
 

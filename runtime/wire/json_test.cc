@@ -124,10 +124,75 @@ TEST_CASE("JSON: malformed text is refused with the position of the error") {
   CHECK(refusal_of("{\"user\":\"\xff\"}") == "malformed_json byte 10");
   CHECK(refusal_of("{\"user\":\"\\ud800\"}").starts_with("malformed_json byte"));
   CHECK(refusal_of("{\"user\":\"a\nb\"}") == "malformed_json byte 11");
-  for (const char* number : {"01", "1.", "+1", "NaN", "Infinity", "1e999", "0x1", "- 1"}) {
+  for (const char* number : {"01", "1.", "+1", "NaN", "Infinity", "0x1", "- 1"}) {
     CAPTURE(number);
     CHECK(refusal_of(std::string("{\"top_k\":") + number + "}").starts_with("malformed_json byte"));
   }
+}
+
+TEST_CASE("JSON: the position of the error says what stands there, in our own words") {
+  const auto what = [](std::string_view body) {
+    RankRequest request;
+    return from_json(body, request)->what;
+  };
+  CHECK(what("{\"user\":\"a\",}") == "found '}', which JSON does not have there");
+  CHECK(what("{\"user\"") == "the text ends too early");
+  CHECK(what("") == "the text ends too early");
+  CHECK(what("{\"user\":\"a\nb\"}") == "found the control character \\x0a");
+  CHECK(what("{\"user\":\"\xff\"}") == "the text is not UTF-8");
+  CHECK(what("\xef\xbb\xbf{}") == "the text begins with a byte order mark");
+  CHECK(what(std::string_view("{}\0", 3)) == "the text has a NUL byte");
+  CHECK(what("{\"user\":\xc3\xbc}") == "found the byte \\xc3");
+  for (const char* bad : {"", "[", "{", "{]", "{\"a\":nul}", "{\"user\":tru", "{\"top_k\":1e999}"})
+    CHECK(what(bad).find("json.exception") == std::string::npos);
+}
+
+TEST_CASE("JSON: times have one range, and say when they look like milliseconds") {
+  const std::string features[] = {"timestamps", "dwell"};
+  const auto refusal_of_user = [&](const std::string& members) {
+    PutUser user;
+    const auto refusal = from_json("{\"history\":[\"a\",\"b\"]," + members + "}", user, {}, features);
+    return refusal ? refusal->code + ": " + refusal->what + "; " + refusal->expected : "";
+  };
+  const std::string expected = "; seconds since 1970, a whole number from 0 to 1099511627776";
+  CHECK(refusal_of_user(R"("timestamps":[0,1099511627776])") == "");
+  CHECK(refusal_of_user(R"("timestamps":[1,1099511627777])") ==
+        "bad_timestamp: timestamps[1] is 1099511627777, which looks like milliseconds" + expected);
+  CHECK(refusal_of_user(R"("timestamps":[1588687728923000,1])") ==
+        "bad_timestamp: timestamps[0] is 1588687728923000, which looks like microseconds" + expected);
+  CHECK(refusal_of_user(R"("timestamps":[-1])") == "bad_timestamp: timestamps[0] is -1" + expected);
+  CHECK(refusal_of_user(R"("timestamps":[18446744073709551615])") ==
+        "bad_timestamp: timestamps[0] is 18446744073709551615" + expected);
+  CHECK(refusal_of_user(R"("timestamps":[881250949.90])") ==
+        "wrong_type: timestamps[0] is 881250949.90" + expected);
+  CHECK(refusal_of_user(R"("timestamps":[1e999])") == "wrong_type: timestamps[0] is 1e999" + expected);
+  CHECK(refusal_of_user(R"("timestamps":["7"])") == "wrong_type: timestamps[0] is string" + expected);
+  CHECK(refusal_of_user(R"("timestamps":7)").starts_with("wrong_type: timestamps is 7"));
+  CHECK(refusal_of_user(R"("features":null,"timestamps":[7])").starts_with("wrong_type: features is null"));
+  CHECK(refusal_of_user(R"("features":[{"name":"timestamps","values":[1588687728923]}])") ==
+        "bad_timestamp: timestamps[0] is 1588687728923, which looks like milliseconds" + expected);
+  CHECK(refusal_of_user(R"("dwell":[-7,9007199254740993])") == "");
+  CHECK(refusal_of_user(R"("actions":[1])").starts_with("unknown_field: "));
+  RankRequest request;
+  CHECK(from_json(R"({"request_timestamp":881251100000000})", request)->code == "bad_timestamp");
+  CHECK(from_json(R"({"request_timestamp":1.5})", request)->expected == expected.substr(2));
+}
+
+TEST_CASE("JSON: a row has its id under either name, and features under their own") {
+  const std::string features[] = {"timestamps"};
+  PutUser by_names, by_list;
+  CHECK_FALSE(from_json(R"({"id":"ana","history":["a"],"timestamps":[7]})", by_names, {}, features));
+  CHECK_FALSE(from_json(R"({"user":"ana","history":["a"],"features":[{"name":"timestamps","values":[7]}]})",
+                        by_list, {}, features));
+  CHECK(by_names == by_list);
+  CHECK(by_names.user == "ana");
+  PutItem item;
+  CHECK_FALSE(from_json(R"({"id":"i","tokens":[1],"identifier":2})", item));
+  CHECK(item.item == "i");
+  CHECK(refusal_of<PutItem>(R"({"id":"i","item":"i","tokens":[1],"identifier":2})") == "malformed_json item");
+  const ListLimit limits[] = {{"values", 2, "some setting", "events"}};
+  CHECK(from_json(R"({"history":[],"timestamps":[1,2,3]})", by_names, limits, features)->code ==
+        "too_many_events");
 }
 
 TEST_CASE("JSON: a hundred thousand brackets do not exhaust the stack") {
@@ -194,7 +259,7 @@ TEST_CASE("JSON: every member of a client's message has a JSON form") {
 
 TEST_CASE("JSON: a value of another type or out of range is refused with its position") {
   for (const char* value : {"-1", "4294967296", "1.5", "1.0", "1e2", "\"7\"", "null", "[]", "{}", "true",
-                            "18446744073709551616", "1e300"}) {
+                            "18446744073709551616", "1e300", "1e999"}) {
     CAPTURE(value);
     CHECK(refusal_of(std::string("{\"top_k\":") + value + "}") == "wrong_type top_k");
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/actor/row_rules.h"
 #include "runtime/wire/json_text.h"
 #include "server/formats/json_tree.h"
 #include "server/formats/quoted.h"
@@ -20,7 +21,7 @@ constexpr std::size_t values_of_event = 48;  // including member names; most eve
 JsonTree parse_events(std::string_view body, std::uint32_t events_max) {
   const JsonBounds bounds{.values_max = values_of_event * (std::size_t{events_max} + 1), .depth_max = 8};
   const ListLimit limits[] = {{"events", events_max, "router.history_events_max", "events"}};
-  return parse_tree(body, bounds, "events", limits);
+  return parse_tree(body, bounds, "events", limits, Fractions::refused);
 }
 
 class EventsReader {
@@ -43,6 +44,7 @@ class EventsReader {
       tree_fault("missing_field", "the body has no events", "events",
                  "a list of events, oldest first: {\"id\": its own, \"item\": an item's}");
     finish();
+    if (auto fault = reject_values(events_)) throw *std::move(fault);
     return std::move(events_);
   }
 
@@ -86,8 +88,7 @@ class EventsReader {
       tree_fault("wrong_type", where + "[0] has the wrong type", where + "[0]",
                  "a token's number, or its word");
     const auto& word = value.get_ref<const std::string&>();
-    auto token = text_.words ? text_.words->find(word) : std::nullopt;
-    if (!token && text_.tokenizer) token = text_.tokenizer->find(word);
+    const auto token = text_.find(word);
     if (!token)
       throw Refusal{RefusalKind::unprocessable, "unknown_word",
                     in_quotes(word) + " is not in the model's vocabulary", where + "[0]",
@@ -99,13 +100,16 @@ class EventsReader {
     auto at = std::ranges::find(events_.features, name, &Feature::name);
     const bool is_new = at == events_.features.end();
     const bool fits = !is_new || (count_ == 0 && events_.features.size() < features_max);
-    if (!value.is_number_integer() || (value.is_number_unsigned() && value > INT64_MAX) || !fits)
+    if (!fits)
       tree_fault(
-          fits ? "wrong_type" : "unknown_field",
-          where + (fits ? " has the wrong type" : " is not in every event"), where,
+          "unknown_field", where + " is not in every event", where,
           "id, item, tokens, or a number that the model reads, such as timestamp or action, in every event");
+    const NumberRule rule = number_rule(name);
+    if (!value.is_number_integer()) throw no_number(value.type_name(), rule, where);
+    auto number = read_number(value.dump(), rule, where);
+    if (auto* refusal = std::get_if<Refusal>(&number)) throw std::move(*refusal);
     if (is_new) at = events_.features.insert(at, {std::move(name), {}});
-    at->values.push_back(value.get<std::int64_t>());
+    at->values.push_back(std::get<std::int64_t>(number));
   }
 
   void finish() {

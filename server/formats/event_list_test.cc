@@ -33,7 +33,7 @@ std::string fault(const std::string& body) {
 TEST_SUITE("events") {
   TEST_CASE("events: a list of events becomes columns") {
     const AppendEvents events =
-        events_of(R"({"events":[{"id":"e1","item":"50","timestamp":7,"action":2},{"item":"9","action":-1,)"
+        events_of(R"({"events":[{"id":"e1","item":"50","timestamp":7,"dwell":2},{"item":"9","dwell":-1,)"
                   R"("timestamp":8}]})");
     CHECK(events.history == std::vector<std::string>{"50", "9"});
     CHECK(events.event_ids == std::vector<std::string>{"e1", ""});
@@ -81,8 +81,28 @@ TEST_SUITE("events") {
     CHECK(fault("{\"events\":[" + std::string(4000, '[')).starts_with("too_many_values"));
     CHECK(fault(R"({"events":[{"item":"a","tokens":[1],"tokens":[2]}]})") == "malformed_json tokens");
     CHECK(fault(R"({"events":[],"events":[]})") == "malformed_json events");
-    CHECK(fault(R"({"events":[{"item":"a","n":1e999}]})") == "malformed_json body");
+    CHECK(fault(R"({"events":[{"item":"a","n":1e999}]})") == "wrong_type events[0].n");
     CHECK(fault(std::string(R"({"events":[]})") + '\0' + "x") == "malformed_json byte 14");
+  }
+
+  TEST_CASE("events: times and other numbers follow the rules of all rows") {
+    const auto what = [](const std::string& number) {
+      const auto read =
+          read_events("{\"events\":[{\"item\":\"a\",\"timestamp\":" + number + "}]}", events_max, nullptr);
+      const auto* refusal = std::get_if<Refusal>(&read);
+      return refusal ? refusal->code + ": " + refusal->what : "";
+    };
+    CHECK(what("1099511627776") == "");
+    CHECK(what("1588687728923") ==
+          "bad_timestamp: events[0].timestamp is 1588687728923, which looks like milliseconds");
+    CHECK(what("-1") == "bad_timestamp: events[0].timestamp is -1");
+    CHECK(what("18446744073709551615") == "bad_timestamp: events[0].timestamp is 18446744073709551615");
+    CHECK(what("881250949.90") == "wrong_type: events[0].timestamp is 881250949.90");
+    CHECK(what("1e300") == "wrong_type: events[0].timestamp is 1e300");
+    CHECK(what("\"2020-05-05T14:08:48Z\"") == "wrong_type: events[0].timestamp is string");
+    CHECK(fault(R"({"events":[{"item":"a","action":-1}]})") == "wrong_type events[0].action");
+    CHECK(fault(R"({"events":[{"item":"a"},{"tokens":[1.5]}]})") == "wrong_type events[1].tokens[0]");
+    CHECK(fault("\xef\xbb\xbf{\"events\":[]}") == "malformed_json byte 1");
   }
 
   TEST_CASE("events: a list is refused at its first event too many, whatever follows") {

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/actor/row_rules.h"
+#include "runtime/wire/json_fault.h"
 #include "runtime/wire/json_text.h"
 #include "server/formats/quoted.h"
 
@@ -25,7 +27,8 @@ namespace {
 // disagree about which one counts, and a list at its first element too many.
 class TreeBuilder {
  public:
-  explicit TreeBuilder(ListLimits limits) : limits_(limits), elements_(limits.size()) {}
+  TreeBuilder(std::string_view body, ListLimits limits, Fractions fractions)
+      : body_(body), limits_(limits), elements_(limits.size()), fractions_(fractions) {}
 
   JsonTree root;
 
@@ -33,7 +36,10 @@ class TreeBuilder {
   bool boolean(bool value) { return put(value); }
   bool number_integer(std::int64_t value) { return put(value); }
   bool number_unsigned(std::uint64_t value) { return put(value); }
-  bool number_float(double value, const std::string&) { return put(value); }
+  bool number_float(double value, const std::string& written) {
+    if (fractions_ == Fractions::refused) refuse_written(written);
+    return put(value);
+  }
   bool string(std::string& value) { return put(std::move(value)); }
   bool binary(JsonTree::binary_t&) { return false; }
   bool start_object(std::size_t) { return open(JsonTree::object()); }
@@ -47,12 +53,13 @@ class TreeBuilder {
     object.member = slot;
     return true;
   }
-  bool parse_error(std::size_t byte, const std::string&, const JsonTree::exception& error) {
+  bool parse_error(std::size_t byte, const std::string& token, const JsonTree::exception& error) {
     constexpr int out_of_range_number = 406;
-    if (error.id == out_of_range_number)
-      tree_fault("malformed_json", "a number is out of range", "body", "numbers that a double can hold");
-    tree_fault("malformed_json", "the body is not valid JSON", "byte " + std::to_string(byte),
-               "a JSON object");
+    if (error.id != out_of_range_number) refuse_json(body_, byte);
+    if (fractions_ == Fractions::refused) refuse_written(token);
+    const std::string where = place();
+    tree_fault("wrong_type", where + " is " + token.substr(0, quoted_bytes_max), where,
+               "a number that a double can hold");
   }
 
  private:
@@ -74,12 +81,31 @@ class TreeBuilder {
     return &parent.value->emplace_back(std::move(value));
   }
   void count_element(const Open& array) {
-    if (array.limit == SIZE_MAX || ++elements_[array.limit] <= limits_[array.limit].max) return;
+    if (array.limit == SIZE_MAX) return;
     const ListLimit& limit = limits_[array.limit];
-    const std::string most = std::to_string(limit.max);
-    throw Refusal{RefusalKind::too_large, "too_many_" + std::string(limit.things),
-                  std::string(limit.list) + " has more than " + most + " elements", std::string(limit.list),
-                  "at most " + most + " (" + std::string(limit.setting) + ")"};
+    if (++elements_[array.limit] > limit.max) throw refuse_length(limit);
+  }
+  // Returns the position of the next value, as "events[3].timestamp".
+  std::string place() const {
+    std::string where;
+    for (const Open& open : open_)
+      if (open.value->is_array())
+        where += "[" + std::to_string(open.value->size() - (&open == &open_.back() ? 0 : 1)) + "]";
+      else
+        where += (where.empty() ? "" : ".") + open.member->first.substr(0, quoted_bytes_max);
+    return where.empty() ? "body" : where;
+  }
+  std::string_view member_here() const {
+    for (auto open = open_.rbegin(); open != open_.rend(); ++open)
+      if (open->value->is_object()) return open->member->first;
+    return "";
+  }
+  // Refuses a number that is no whole number of 64 bits.
+  [[noreturn]] void refuse_written(std::string_view written) const {
+    const NumberRule rule = number_rule(member_here());
+    auto read = read_number(written, rule, place());
+    if (auto* refusal = std::get_if<Refusal>(&read)) throw std::move(*refusal);
+    throw no_number(written, rule, place());
   }
   bool open(JsonTree value) {
     const std::size_t limit = value.is_array() ? limit_here() : SIZE_MAX;
@@ -96,25 +122,22 @@ class TreeBuilder {
     return found == limits_.end() ? SIZE_MAX : static_cast<std::size_t>(found - limits_.begin());
   }
 
+  std::string_view body_;
   ListLimits limits_;
   std::vector<std::size_t> elements_;  // elements counted so far for each limit
-  std::vector<Open> open_;             // from the root inwards; a parent does not grow while a child is open
+  Fractions fractions_;
+  std::vector<Open> open_;  // from the root inwards; a parent does not grow while a child is open
 };
 
 }  // namespace
 
-JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char* list, ListLimits limits) {
-  if (body.starts_with("\x1f\x8b"))
-    throw Refusal{RefusalKind::unsupported_media, "content_encoding", "the body is compressed (gzip)", "body",
-                  "JSON as plain text"};
-  // The library takes a NUL for the end of the text and would not look at what follows.
-  if (const auto nul = body.find('\0'); nul != body.npos)
-    tree_fault("malformed_json", "the body has a NUL byte", "byte " + std::to_string(nul + 1),
-               "a JSON object");
+JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char* list, ListLimits limits,
+                    Fractions fractions) {
+  reject_if_not_text(body);
   if (const std::string excess = exceeded_bound(body, bounds); !excess.empty())
     throw Refusal{RefusalKind::too_large, "too_many_values", "the body has " + excess, list,
                   "a shorter list"};
-  TreeBuilder builder(limits);
+  TreeBuilder builder(body, limits, fractions);
   JsonTree::sax_parse(body.begin(), body.end(), &builder);
   return std::move(builder.root);
 }
@@ -122,8 +145,7 @@ JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char*
 std::string tree_text(const JsonTree& value, const std::string& where) {
   if (!value.is_string()) tree_fault("wrong_type", where + " has the wrong type", where, "a string");
   const auto& text = value.get_ref<const std::string&>();
-  if (text.find('\0') != text.npos)
-    tree_fault("wrong_type", where + " contains U+0000", where, "a string without it");
+  if (auto fault = reject_text(text, where)) throw *std::move(fault);
   return text;
 }
 

@@ -14,11 +14,15 @@ namespace troupe::server {
 
 using JsonTree = nlohmann::json;
 
+// Whether numbers may have fractions, or be beyond 64 bits. Where all numbers of a body are whole, they are
+// refused as they are read, because the tree does not keep how they were written.
+enum class Fractions : std::uint8_t { taken, refused };
+
 // Throws 415 for a compressed body, 413 too_many_values with `list` as its place, 400
 // malformed_json. `limits`: of lists by the name of their member, enforced while the body is read
 // (runtime/wire/json.h); the refusal is 413 too_many_THINGS. Takes time linear in the body.
-JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char* list,
-                    ListLimits limits = {});
+JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char* list, ListLimits limits = {},
+                    Fractions fractions = Fractions::taken);
 [[noreturn]] void tree_fault(const char* code, std::string what, std::string where,
                              std::string expected);  // status 400
 std::string tree_text(const JsonTree& value, const std::string& where);

@@ -5,6 +5,7 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
 #include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/unknown_field_set.h>
 
 #include <algorithm>
 #include <array>
@@ -13,7 +14,8 @@
 
 #include "health.pb.h"      // NOLINT
 #include "reflection.pb.h"  // NOLINT
-#include "troupe.pb.h"      // NOLINT
+#include "runtime/actor/row_rules.h"
+#include "troupe.pb.h"  // NOLINT
 
 namespace troupe::server {
 namespace {
@@ -100,19 +102,11 @@ ListSizes sizes_of(const v1::GenerateRequest& asked) {
   return {{"allow", count(asked.allow())}, {"deny", count(asked.deny())}};
 }
 
-Refusal long_list(const ListLimit& limit) {
-  const std::string most = std::to_string(limit.max), name(limit.list);
-  return {RefusalKind::too_large,
-          limit.code.empty() ? "too_many_" + std::string(limit.things) : std::string(limit.code),
-          name + " has more than " + most + " elements", name,
-          "at most " + most + " (" + std::string(limit.setting) + ")"};
-}
-
 // Applies the same list limits as for an HTTP body.
 std::optional<Refusal> find_long_list(const ListSizes& sizes, const std::vector<ListLimit>& limits) {
   for (const ListLimit& limit : limits)
     for (const ListSize& size : sizes)
-      if (size.list == limit.list && size.elements > limit.max) return long_list(limit);
+      if (size.list == limit.list && size.elements > limit.max) return refuse_length(limit);
   return std::nullopt;
 }
 
@@ -220,11 +214,37 @@ bool count_fields(std::string_view message, std::map<int, std::size_t>& counts) 
   }
 }
 
+template <class ProtoMessage>
+Refusal unknown_field(int number) {
+  const auto* const field = ProtoMessage::descriptor()->FindFieldByNumber(number);
+  return {RefusalKind::malformed, "unknown_field",
+          field ? "the field has another type" : "there is no such field",
+          field ? field->name() : "field " + std::to_string(number),
+          "the fields of " + ProtoMessage::descriptor()->full_name() + " in troupe.proto"};
+}
+
+// Finds fields that the parser did not know, or whose wire type is another.
+template <class ProtoMessage>
+std::optional<Refusal> find_unknown(const ProtoMessage& asked) {
+  const proto::UnknownFieldSet& unknown = asked.GetReflection()->GetUnknownFields(asked);
+  if (unknown.empty()) return std::nullopt;
+  return unknown_field<ProtoMessage>(unknown.field(0).number());
+}
+std::optional<Refusal> find_unknown_inside(const v1::ScoreRequest& asked) {
+  for (const v1::TokenList& item : asked.items())
+    if (auto fault = find_unknown(item)) return fault;
+  return std::nullopt;
+}
+template <class ProtoMessage>
+std::optional<Refusal> find_unknown_inside(const ProtoMessage&) {
+  return std::nullopt;
+}
+
 // An element takes up to 50 times its bytes once it is parsed, so elements are counted before. The
-// largest limit of any model counts here, and the model's own after parsing.
+// largest limit of any model counts here, and the model's own after parsing. A field that the schema does not
+// have is refused like an unknown member of a JSON body: a newer client's option is not silently ignored.
 template <class ProtoMessage, class RouterMessage>
 std::optional<Refusal> find_too_many(const std::map<int, std::size_t>& counts, const GrpcConfig& config) {
-  constexpr std::size_t unknown_max = 100;
   std::vector<ListLimit> limits = list_limits<RouterMessage>(config.limits);
   for (const ServerModel& model : config.models) {
     const std::vector<ListLimit> others = list_limits<RouterMessage>(model.limits);
@@ -232,16 +252,14 @@ std::optional<Refusal> find_too_many(const std::map<int, std::size_t>& counts, c
       if (others[i].max > limits[i].max) limits[i] = others[i];
   }
   ListSizes sizes;
-  std::size_t unknown = 0;
   for (const auto& [number, times] : counts) {
     const proto::FieldDescriptor* const field = ProtoMessage::descriptor()->FindFieldByNumber(number);
-    if (!field)
-      unknown += times;
-    else if (field->is_repeated())
+    if (!field) return unknown_field<ProtoMessage>(number);
+    if (field->is_repeated())
       sizes.push_back({field->name(), times});
+    else if (times > 1)
+      return Refusal{RefusalKind::malformed, "bad_message", "a key is given twice", field->name(), "it once"};
   }
-  if (unknown > unknown_max)
-    return bad_message(ProtoMessage::descriptor()->full_name(), "it has too many unknown fields");
   return find_long_list(sizes, limits);
 }
 
@@ -290,6 +308,9 @@ std::variant<ServerCall, Refusal> read_call(const char* kind, std::string_view m
   if (!asked.ParseFromArray(message.data(), static_cast<int>(message.size())))
     return bad_message(name, "it cannot be parsed");
   call.model = asked.model();
+  call.fault = find_unknown(asked);
+  if (!call.fault) call.fault = find_unknown_inside(asked);
+  if (call.fault) return call;
   call.fault = find_long_list(sizes_of(asked), list_limits<RouterMessage>(limits_of(call, config)));
   if (call.fault) return call;
   ParsedMessage parsed = message_of(asked);
@@ -297,6 +318,8 @@ std::variant<ServerCall, Refusal> read_call(const char* kind, std::string_view m
     call.fault = std::move(*fault);
     return call;
   }
+  call.fault = reject_values(std::get<RouterMessage>(std::get<Message>(parsed)));
+  if (call.fault) return call;
   call.asked = {std::get<Message>(std::move(parsed)), reply_as<Kind, Reply>(call.model)};
   set_budget(call.asked.message, budget_us);
   return call;

@@ -190,7 +190,13 @@ TEST_SUITE("gRPC service") {
     CHECK(fault(score, items) == "too_many_items");
     CHECK(fault(score, text_field(3, std::string(1'000, '\1'))) == "too_many_labels");
     CHECK(fault(rank, text_field(1, "a") + text_field(10, "sideways")) == "unknown_freshness");
-    CHECK(fault(rank, unknown) == "bad_message");
+    CHECK(fault(rank, unknown) == "unknown_field");
+    CHECK(fault(rank, number_field(99, 1)) == "unknown_field");
+    CHECK(fault(rank, text_field(3, "5")) == "unknown_field");  // top_k is a number
+    CHECK(fault(rank, number_field(3, 5) + number_field(3, 6)) == "bad_message");
+    CHECK(fault(score, text_field(2, number_field(9, 1))) == "unknown_field");
+    CHECK(fault(rank, number_field(6, 1588687728923)) == "bad_timestamp");
+    CHECK(fault(rank, text_field(2, std::string(1, '\0'))) == "wrong_type");
     GrpcConfig two;
     two.limits.candidates_max = 1;
     two.models = {{.name = "small", .serves = "rank", .limits = {.candidates_max = 2}},

@@ -16,8 +16,8 @@
 #include "server/formats/entity_tags.h"
 #include "server/formats/event_list.h"
 #include "server/formats/json_tree.h"
+#include "server/formats/row_bodies.h"
 #include "server/formats/score_forms.h"
-#include "server/formats/word_tokens.h"
 #include "server/http/completions.h"
 #include "server/http/dialect_routes.h"
 #include "server/http/request_body.h"
@@ -114,13 +114,6 @@ std::vector<ListLimit> list_limits(const ServerLimits& limits) {
              by_memory ? "inference.memory_max" : "router.request_tokens_max", "tokens",
              by_memory ? "too_much_memory" : ""}};
   }
-  if constexpr (std::same_as<M, PutUser>)
-    return {{"history", limits.history_events_max, "router.history_events_max", "events"},
-            {"tokens", limits.history_events_max, "router.history_events_max", "events"},
-            {"event_ids", limits.history_events_max, "router.history_events_max", "events"},
-            {"features", 16, "16, the most of any model", "features"},
-            {"values", 16 * limits.history_events_max, "16 times router.history_events_max", "events"}};
-  if constexpr (std::same_as<M, PutItem>) return {of_prompt};
   return {};
 }
 
@@ -130,35 +123,30 @@ template std::vector<ListLimit> list_limits<GenerateRequest>(const ServerLimits&
 
 namespace {
 
-bool names_token(const Refusal& refusal) {
-  return refusal.where.starts_with("tokens[") || refusal.where == "tokens" || refusal.where == "identifier";
+RowLimits row_limits(const ServerLimits& limits) {
+  return {limits.history_events_max, limits.prompt_tokens_max, limits.event_features};
 }
 
-// Adds an explanation to frequent mistakes.
+// Adds an explanation to a frequent mistake.
 template <class M>
 Refusal explained(Refusal refusal) {
   if constexpr (requires(M m) { m.tenant; })
     if (refusal.code == "unknown_field" && refusal.where == "tenant")
       return {RefusalKind::malformed, "tenant_in_body", "the body names a tenant", "tenant",
               "the header x-troupe-tenant"};
-  if constexpr (std::is_same_v<M, PutItem>) {
-    if (refusal.code == "wrong_type" && names_token(refusal))
-      refusal.expected += "; words and texts are for models with a vocab.json or a tokenizer.json";
-    if (refusal.code == "unknown_field" && refusal.where == "id")
-      refusal.expected += "; the id belongs in the path, /v1/items/{id}";
-  }
   return refusal;
 }
 
 template <class M>
 HttpRoute parsed(const HttpRequest& request, const ServerLimits& limits, const ModelText& text = {}) {
   M message;
-  std::optional<Refusal> refusal = from_json(request.body, message, list_limits<M>(limits));
-  if (refusal && refusal->code == "wrong_type" && (text.words || text.tokenizer) && names_token(*refusal)) {
-    const auto numbers = with_numbers(request.body, text, limits.prompt_tokens_max);
-    if (const auto* unknown = std::get_if<Refusal>(&numbers)) return *unknown;
-    refusal = from_json(std::get<std::string>(numbers), message, list_limits<M>(limits));
-  }
+  std::optional<Refusal> refusal;
+  if constexpr (std::same_as<M, PutUser>)
+    refusal = read_user(request.body, message, row_limits(limits), text);
+  else if constexpr (std::same_as<M, PutItem>)
+    refusal = read_item(request.body, message, row_limits(limits), text);
+  else
+    refusal = from_json(request.body, message, list_limits<M>(limits));
   if (refusal) return explained<M>(*refusal);
   if constexpr (requires { message.tenant; }) message.tenant = request.tenant;
   return Message{std::move(message)};
@@ -342,7 +330,8 @@ Refusal not_your_catalog() {
           "the tenant of http.catalog_tenant, or http.admin_routes: true"};
 }
 
-// Parses {"user":"ana","delete":true}; nullopt for any other line. Throws Refusal for a malformed one.
+// Parses {"user":"ana","delete":true}, or with "id"; nullopt for any other line. Throws Refusal for a
+// malformed one.
 template <class Delete>
 std::optional<Delete> deletion_in(std::string_view line, std::string Delete::*id, const char* member) {
   if (line.find("\"delete\"") == line.npos ||
@@ -351,7 +340,7 @@ std::optional<Delete> deletion_in(std::string_view line, std::string Delete::*id
   const JsonTree object = parse_tree(line, {.values_max = 16, .depth_max = 2}, member);
   if (!object.is_object() || object.size() != 2 || object.value("delete", JsonTree()) != true)
     return std::nullopt;
-  const auto named = object.find(member);
+  const auto named = object.contains("id") ? object.find("id") : object.find(member);
   if (named == object.end() || !named->is_string()) return std::nullopt;
   Delete gone;
   gone.*id = tree_text(*named, member);

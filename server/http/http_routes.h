@@ -78,7 +78,8 @@ struct ServerLimits {
   std::uint32_t prompt_tokens_max = 262'144;  // positions of the model
   std::uint32_t pass_tokens_max = 262'144;    // tokens that a worker has memory for
   std::uint32_t id_bytes_max = 256;
-  bool admin_routes = false;   // true = models and catalogs can be changed here
+  std::vector<std::string> event_features;  // of the model, such as "timestamps"
+  bool admin_routes = false;                // true = models and catalogs can be changed here
   std::string catalog_tenant;  // tenant that may change items without admin routes; "" = the default tenant
 };
 

@@ -57,6 +57,10 @@ TEST_SUITE("routes") {
           "malformed_json");
     CHECK(refusal_of(line(BulkKind::users, R"({"user":"a\u0000","delete":true})")).code == "wrong_type");
     CHECK(message_of<DeleteUser>(line(BulkKind::users, R"({"delete":true,"user":"x"})")).user == "x");
+    CHECK(message_of<DeleteUser>(line(BulkKind::users, R"({"delete":true,"id":"x"})")).user == "x");
+    CHECK(message_of<PutUser>(line(BulkKind::users, R"({"id":"x","history":["a"]})")).user == "x");
+    CHECK(message_of<PutItem>(line(BulkKind::items, R"({"id":"x","tokens":[1],"identifier":1})")).item ==
+          "x");
     CHECK(message_of<DeleteItem>(line(BulkKind::items, R"({"item":"x","delete":true})")).item == "x");
     CHECK(refusal_of(line(BulkKind::users, R"({"user":"x","delete":false})")).code == "unknown_field");
   }

@@ -237,7 +237,7 @@ refused no-data-option '--data is missing' '--data' 'expected a folder with a ca
 echo "== requests"
 answered item-without-identifier 400 'missing_field' '"where":"identifier"' 'row' \
   -X PUT -d '{"tokens":[1]}' "$at/v1/items/new"
-answered line-of-items-jsonl 400 'there is no such field' '"where":"id"' '/v1/items/\{id\}' \
+answered line-of-items-jsonl 400 'id_mismatch' '"where":"body"' 'the id in the path' \
   -X PUT -d "$(head -1 "$world/items.jsonl")" "$at/v1/items/new"
 answered item-with-names 422 'not in the model.s vocabulary' 'identifier' 'a word of vocab.json' \
   -X PUT -d '{"tokens":["<a_8>"],"identifier":"item_1"}' "$at/v1/items/new"

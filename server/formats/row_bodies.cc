@@ -1,0 +1,58 @@
+// Reads users and items from JSON, for HTTP and for files.
+#include "server/formats/row_bodies.h"
+
+#include "server/formats/word_tokens.h"
+
+namespace troupe::server {
+namespace {
+
+bool names_token(const Refusal& refusal) {
+  return refusal.where.starts_with("tokens[") || refusal.where == "tokens" || refusal.where == "identifier";
+}
+
+// Reads a row whose tokens may be words or a text. Rows of numbers, which are most, are parsed once.
+template <class Row, class Read>
+std::optional<Refusal> read_with_words(std::string_view json, Row& out, std::size_t tokens_max,
+                                       const ModelText& text, const Read& read) {
+  std::optional<Refusal> refusal = read(json, out);
+  if (!refusal || refusal->code != "wrong_type" || !names_token(*refusal)) return refusal;
+  if (text.reads_names()) {
+    const auto numbers = with_numbers(json, text, tokens_max);
+    if (const auto* unknown = std::get_if<Refusal>(&numbers)) return *unknown;
+    refusal = read(std::get<std::string>(numbers), out);
+  }
+  if (refusal && refusal->code == "wrong_type" && names_token(*refusal))
+    refusal->expected += "; words and texts are for models with a vocab.json or a tokenizer.json";
+  return refusal;
+}
+
+}  // namespace
+
+std::vector<ListLimit> user_limits(const RowLimits& limits) {
+  const std::uint32_t most = limits.history_events_max;
+  return {{"history", most, "router.history_events_max", "events"},
+          {"tokens", most, "router.history_events_max", "events"},
+          {"event_ids", most, "router.history_events_max", "events"},
+          {"features", 16, "16, the most of any model", "features"},
+          {"values", 16 * most, "16 times router.history_events_max", "events"}};
+}
+
+std::vector<ListLimit> item_limits(const RowLimits& limits) {
+  return {{"tokens", limits.prompt_tokens_max, "the model's positions", "tokens"}};
+}
+
+std::optional<Refusal> read_user(std::string_view json, PutUser& out, const RowLimits& limits,
+                                 const ModelText& text) {
+  return read_with_words(json, out, limits.prompt_tokens_max, text, [&](std::string_view body, PutUser& row) {
+    return from_json(body, row, user_limits(limits), limits.event_features);
+  });
+}
+
+std::optional<Refusal> read_item(std::string_view json, PutItem& out, const RowLimits& limits,
+                                 const ModelText& text) {
+  return read_with_words(json, out, limits.prompt_tokens_max, text, [&](std::string_view body, PutItem& row) {
+    return from_json(body, row, item_limits(limits));
+  });
+}
+
+}  // namespace troupe::server

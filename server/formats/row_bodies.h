@@ -1,0 +1,31 @@
+#pragma once
+// Reads users and items from JSON: the body of a PUT, a line over HTTP, or a line of a file. Words of the
+// model's vocabulary and texts of its tokenizer stand for tokens. Pure.
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/wire/json.h"
+#include "server/formats/model_text.h"
+
+namespace troupe::server {
+
+// Lists of rows as long as these are read.
+struct RowLimits {
+  std::uint32_t history_events_max = 10'000;  // router.history_events_max
+  std::uint32_t prompt_tokens_max = 262'144;  // positions of the model
+  std::vector<std::string> event_features;    // of the model; each has a member of its own
+};
+std::vector<ListLimit> user_limits(const RowLimits& limits);
+std::vector<ListLimit> item_limits(const RowLimits& limits);
+
+// Parse `json` into `out`. The id may be missing. Refusals are those of runtime/wire/json.h, unknown_word,
+// and those of add_text_tokens; on one, `out` is unchanged.
+std::optional<Refusal> read_user(std::string_view json, PutUser& out, const RowLimits& limits,
+                                 const ModelText& text);
+std::optional<Refusal> read_item(std::string_view json, PutItem& out, const RowLimits& limits,
+                                 const ModelText& text);
+
+}  // namespace troupe::server
