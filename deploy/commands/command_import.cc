@@ -68,8 +68,9 @@ Config config_of(const ImportOptions& options) {
 // Parts of a model that reading rows requires.
 struct ImportModel {
   ModelFacts facts;
-  kernels::Vocabulary vocabulary;
+  kernels::Vocabulary vocabulary, item_names;
   std::unique_ptr<const Tokenizer> tokenizer;  // null: the model has none
+  ControlTokens controls = ControlTokens::as_text;
   ModelFingerprints made_for;
   bool reads_identifiers = true;  // an item's score is the logit of its identifier
   std::string declared;           // what its form declares, as a sentence
@@ -80,7 +81,9 @@ ImportModel read_model(const Config& config) {
   const ModelFamily& family = family_of(all_families(), directory);
   ImportModel model{.facts = family.describe(directory, config)};
   model.vocabulary = read_vocabulary_if_any(directory, model.facts.limits);
+  if (model.facts.items_are_tokens()) model.item_names = names_of_items(model.facts);
   model.tokenizer = read_tokenizer_if_any(directory, model.facts.limits);
+  model.controls = controls_in_texts(config.model);
   const std::string& prompt = config.model.prompt;
   const PromptForm form = read_prompt_form(
       directory, prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt), model.facts,
@@ -164,14 +167,21 @@ struct ImportRows {
   DataRows<PutUser> users;
 };
 
-ImportRows read_rows(const ImportOptions& options, const ImportModel& model) {
-  const bool items_are_tokens = model.facts.items_are_tokens();
-  std::vector<std::string> features;
-  for (const EventFeature& feature : model.facts.event_features) features.push_back(feature.name);
-  ImportRows rows{
-      read_item_rows(options.data, items_are_tokens ? names_of_items(model.facts) : model.vocabulary,
-                     model.tokenizer.get()),
-      read_user_rows(options.data, history_parts.at(options.history), features)};
+// Rows have the limits of the server of this configuration, so that a file has what it would take.
+RowReading reading_for(const ImportModel& model, const RouterSettings& settings) {
+  RowReading reading{.text = {&model.vocabulary, model.tokenizer.get(), nullptr, model.controls}};
+  if (model.facts.items_are_tokens()) reading.text.item_names = &model.item_names;
+  reading.limits = {
+      settings.history_events_max, static_cast<std::uint32_t>(model.facts.limits.positions_max), {}};
+  for (const EventFeature& feature : model.facts.event_features)
+    reading.limits.event_features.push_back(feature.name);
+  return reading;
+}
+
+ImportRows read_rows(const ImportOptions& options, const ImportModel& model, const Config& config) {
+  const RowReading reading = reading_for(model, config.router);
+  ImportRows rows{read_item_rows(options.data, reading),
+                  read_user_rows(options.data, history_parts.at(options.history), reading)};
   reject_duplicates(rows.items);
   reject_duplicates(rows.users);
   for (PutUser& user : rows.users.rows) user.tenant = options.tenant;
@@ -213,7 +223,7 @@ int run_import(const ImportOptions& options) {
   const Config config = config_of(options);
   reject_if_bad_tenant(options.tenant);
   const ImportModel model = read_model(config);
-  ImportRows rows = options.adopt ? ImportRows{} : read_rows(options, model);
+  ImportRows rows = options.adopt ? ImportRows{} : read_rows(options, model, config);
   const std::unique_ptr<Store> folder = open_folder(config);
   const auto features = open_features(
       config, folder.get(), feature_limits(config.router, model.facts), 1,

@@ -5,18 +5,16 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "deploy/data/json_row.h"
+#include "runtime/actor/row_rules.h"
 #include "runtime/wire/json_text.h"
 
 namespace troupe::deploy {
 
 namespace {
-
-using nlohmann::json;
 
 std::optional<std::filesystem::path> find_file(const std::filesystem::path& folder, const std::string& name) {
   for (const std::string& candidate : {name, name + ".gz"})
@@ -24,34 +22,29 @@ std::optional<std::filesystem::path> find_file(const std::filesystem::path& fold
   return std::nullopt;
 }
 
-Token token_named(const TextFile& file, const kernels::Vocabulary& vocabulary, const std::string& name) {
-  const std::optional<Token> token = vocabulary.find(name);
+constexpr std::size_t id_bytes_max = 256;
+
+Token token_named(const TextFile& file, const server::ModelText& text, const std::string& name,
+                  const char* column) {
+  const std::optional<Token> token = text.find(name);
   if (!token) {
     std::string quoted;
     append_json_string(quoted, std::string_view(name).substr(0, 60));
-    file.fail("token " + quoted + " is unknown", "a token of the model's vocab.json");
+    file.fail(Refusal{RefusalKind::unprocessable, "unknown_word",
+                      quoted + " is not in the model's vocabulary", column,
+                      "a word of vocab.json or tokenizer.json, or a token's number"});
   }
   return *token;
 }
 
-Token token_of(const TextFile& file, const kernels::Vocabulary& vocabulary, const json& value) {
-  if (value.is_string()) return token_named(file, vocabulary, value.get<std::string>());
-  const bool is_id =
-      value.is_number_unsigned() && value.get<std::uint64_t>() <= std::numeric_limits<Token>::max();
-  if (!is_id)
-    file.fail("token " + value.dump().substr(0, 60) + " is no token", "a token id or name of the vocabulary");
-  return value.get<Token>();
-}
-
 // Maps "240,118,21,18" to <a_240> <b_118> <c_21> <d_18>.
-std::vector<Token> semantic_id(const TextFile& file, const kernels::Vocabulary& vocabulary,
-                               std::string_view codes) {
+std::vector<Token> semantic_id(const TextFile& file, const server::ModelText& text, std::string_view codes) {
   std::vector<Token> tokens;
   char level = 'a';
   for (std::string_view code : split(codes, ',')) {
-    const std::uint64_t value = parse_number(file, code, "semantic ID code", 1 << 20);
+    const std::uint64_t value = parse_number(file, code, "sid", 1 << 20);
     tokens.push_back(
-        token_named(file, vocabulary, std::string("<") + level + "_" + std::to_string(value) + ">"));
+        token_named(file, text, std::string("<") + level + "_" + std::to_string(value) + ">", "sid"));
     ++level;
   }
   return tokens;
@@ -59,11 +52,27 @@ std::vector<Token> semantic_id(const TextFile& file, const kernels::Vocabulary& 
 
 // Parses token ids, such as "879 6235 30".
 std::vector<Token> listed_tokens(const TextFile& file, std::string_view list) {
+  constexpr NumberRule any_token{.least = std::numeric_limits<Token>::min(),
+                                 .most = std::numeric_limits<Token>::max()};
   std::vector<Token> tokens;
   for (std::string_view token : split(list, ' '))
-    tokens.push_back(
-        static_cast<Token>(parse_number(file, token, "token", std::numeric_limits<Token>::max())));
+    tokens.push_back(static_cast<Token>(
+        parse_number(file, token, "tokens[" + std::to_string(tokens.size()) + "]", any_token)));
   return tokens;
+}
+
+void reject(const TextFile& file, const std::optional<Refusal>& refusal) {
+  if (refusal) file.fail(*refusal);
+}
+
+// A list of a table's row is as long as one of a JSON row may be.
+void reject_length(const TextFile& file, std::size_t count, const ListLimit& limit) {
+  if (count > limit.max) file.fail(refuse_length(limit));
+}
+
+void reject_history(const TextFile& file, const PutUser& user, const RowReading& reading) {
+  reject(file, reject_id(user.user, "user", id_bytes_max));
+  reject_length(file, user.history.size(), server::user_limits(reading.limits).front());
 }
 
 // Returns the column of titles; catalogs without titles have an ASIN instead.
@@ -78,12 +87,13 @@ ImportError no_catalog(const std::filesystem::path& folder) {
                      ": there is no catalog; expected items.jsonl or items.tsv, plain or .gz");
 }
 
-DataRows<PutItem> read_tsv_items(const std::filesystem::path& path, const kernels::Vocabulary& vocabulary) {
+DataRows<PutItem> read_tsv_items(const std::filesystem::path& path, const RowReading& reading) {
   TsvFile tsv(path);
   const std::size_t id = tsv.column("item_id");
   const std::optional<std::size_t> sid =
       tsv.has_column("sid") ? std::optional(tsv.column("sid")) : std::nullopt;
-  if (!sid && vocabulary.find("<a_0>"))
+  const server::ModelText& text = reading.text;
+  if (!sid && text.find("<a_0>"))
     tsv.file().fail("there is no column sid",
                     "semantic IDs, because the model's vocab.json has tokens for them");
   const std::optional<std::size_t> listed =
@@ -95,10 +105,13 @@ DataRows<PutItem> read_tsv_items(const std::filesystem::path& path, const kernel
     PutItem item;
     item.item = fields[id];
     if (title) item.title = fields[*title];
-    item.identifier = vocabulary.find("<item_" + item.item + ">").value_or(-1);
-    item.tokens = sid      ? semantic_id(tsv.file(), vocabulary, fields[*sid])
+    reject(tsv.file(), reject_id(item.item, "item", id_bytes_max));
+    const std::string name = "<item_" + item.item + ">";
+    item.identifier = text.find(name).value_or(-1);
+    item.tokens = sid      ? semantic_id(tsv.file(), text, fields[*sid])
                   : listed ? listed_tokens(tsv.file(), fields[*listed])
-                           : std::vector{token_named(tsv.file(), vocabulary, "<item_" + item.item + ">")};
+                           : std::vector{token_named(tsv.file(), text, name, "item_id")};
+    reject_length(tsv.file(), item.tokens.size(), server::item_limits(reading.limits).front());
     // generators have no identifier tokens
     if (item.identifier < 0) item.identifier = item.tokens.back();
     items.add(std::move(item), tsv.file().line_number());
@@ -106,7 +119,8 @@ DataRows<PutItem> read_tsv_items(const std::filesystem::path& path, const kernel
   return items;
 }
 
-DataRows<PutUser> read_sequences(const std::filesystem::path& path, HistoryPart part) {
+DataRows<PutUser> read_sequences(const std::filesystem::path& path, HistoryPart part,
+                                 const RowReading& reading) {
   TsvFile tsv(path);
   const std::size_t id = tsv.column("user_id"), items = tsv.column("items");
   const std::size_t counts[] = {tsv.column("n_train"), tsv.column("n_valid"), tsv.column("n_test")};
@@ -125,6 +139,7 @@ DataRows<PutUser> read_sequences(const std::filesystem::path& path, HistoryPart 
     if (keep > user.history.size())
       tsv.file().fail("the counts exceed the number of items", "n_train + n_valid + n_test items");
     user.history.resize(keep);
+    reject_history(tsv.file(), user, reading);
     users.add(std::move(user), tsv.file().line_number());
   }
   return users;
@@ -137,7 +152,8 @@ std::string_view rating_column(const std::string& feature) {
 }
 
 // A user's row has the number of the user's first line.
-DataRows<PutUser> read_ratings(const std::filesystem::path& path, std::span<const std::string> features) {
+DataRows<PutUser> read_ratings(const std::filesystem::path& path, const RowReading& reading) {
+  const std::vector<std::string>& features = reading.limits.event_features;
   TsvFile tsv(path);
   const std::size_t user = tsv.column("user_id"), item = tsv.column("item_id"),
                     time = tsv.column("timestamp");
@@ -149,9 +165,9 @@ DataRows<PutUser> read_ratings(const std::filesystem::path& path, std::span<cons
     columns.push_back(tsv.column(std::string(rating_column(feature)).c_str()));
   }
   struct Event {
-    std::uint64_t time = 0;
+    std::int64_t time = 0;
     std::string item;
-    std::vector<std::uint64_t> values;  // one per feature
+    std::vector<std::int64_t> values;  // one per feature
   };
   struct Events {
     std::uint64_t line = 0;
@@ -160,14 +176,17 @@ DataRows<PutUser> read_ratings(const std::filesystem::path& path, std::span<cons
   std::map<std::string, Events> events;
   std::vector<std::string_view> fields;
   while (tsv.next(fields)) {
+    reject(tsv.file(), reject_id(fields[user], "user", id_bytes_max));
     Events& own = events[std::string(fields[user])];
     if (own.line == 0) own.line = tsv.file().line_number();
     Event& event = own.list.emplace_back();
-    event.time = parse_number(tsv.file(), fields[time], "timestamp", std::uint64_t{1} << 40);
+    event.time = parse_number(tsv.file(), fields[time], "timestamp", number_rule("timestamp"));
     event.item = fields[item];
-    for (std::size_t i = 0; i < columns.size(); ++i)
-      event.values.push_back(
-          parse_number(tsv.file(), fields[columns[i]], features[i].c_str(), std::uint64_t{1} << 40));
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const std::string_view column = rating_column(features[i]);
+      event.values.push_back(parse_number(tsv.file(), fields[columns[i]], column, number_rule(column)));
+    }
+    reject_length(tsv.file(), own.list.size(), server::user_limits(reading.limits).front());
   }
   DataRows<PutUser> users{path};
   for (auto& [name, own] : events) {
@@ -178,75 +197,45 @@ DataRows<PutUser> read_ratings(const std::filesystem::path& path, std::span<cons
     for (const std::string& feature : features) put.features.push_back({feature, {}});
     for (Event& event : own.list) {
       put.history.push_back(std::move(event.item));
-      for (std::size_t i = 0; i < features.size(); ++i)
-        put.features[i].values.push_back(static_cast<std::int64_t>(event.values[i]));
+      for (std::size_t i = 0; i < features.size(); ++i) put.features[i].values.push_back(event.values[i]);
     }
     users.add(std::move(put), own.line);
   }
   return users;
 }
 
-// Reads one JSON object per line. `read` gets the object and throws nlohmann errors for wrong
-// types.
+// Calls `read(file, line)` for each line that is not blank. A Refusal is a fault of the line.
 template <class Read>
 void for_each_line(const std::filesystem::path& path, Read read) {
   TextFile file(path);
   std::string line;
   while (file.next(line)) {
-    if (line.empty()) continue;
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
     try {
-      read(file, parse_row(file, line));
-    } catch (const json::exception& error) {
-      file.fail(error.what(), "one JSON object in the documented format");
+      read(file, line);
+    } catch (const Refusal& refusal) {
+      file.fail(refusal);
     }
   }
 }
 
-std::vector<Token> tokens_in(const TextFile& file, const Tokenizer* tokenizer, const std::string& text) {
-  constexpr std::size_t tokens_max = 1 << 20;
-  std::vector<Token> tokens;
-  if (!tokenizer) file.fail("tokens are a text, but the model has no tokenizer.json", "a list of tokens");
-  const Tokenizer::Fault fault = tokenizer->encode(text, tokens_max, tokens);
-  if (fault == Tokenizer::Fault::too_slow)
-    file.fail(
-        "the text of tokens takes the tokenizer too long, because of its expression or of combining marks",
-        "another text, or a list of tokens");
-  if (fault != Tokenizer::Fault::none)
-    file.fail("the text of tokens has too many tokens or is not UTF-8",
-              "at most " + std::to_string(tokens_max) + " tokens");
-  return tokens;
-}
-
-DataRows<PutItem> read_jsonl_items(const std::filesystem::path& path, const kernels::Vocabulary& vocabulary,
-                                   const Tokenizer* tokenizer) {
+DataRows<PutItem> read_jsonl_items(const std::filesystem::path& path, const RowReading& reading) {
   DataRows<PutItem> items{path};
-  for_each_line(path, [&](const TextFile& file, const json& line) {
+  for_each_line(path, [&](const TextFile& file, const std::string& line) {
     PutItem item;
-    item.item = line.at("id").get<std::string>();
-    item.title = line.value("title", "");
-    const json &tokens = line.at("tokens"), &identifier = line.at("identifier");
-    if (tokens.is_string())
-      item.tokens = tokens_in(file, tokenizer, tokens.get_ref<const std::string&>());
-    else
-      for (const json& value : tokens.get_ref<const json::array_t&>())
-        item.tokens.push_back(token_of(file, vocabulary, value));
-    const auto named = identifier.is_string() && tokenizer
-                           ? tokenizer->find(identifier.get_ref<const std::string&>())
-                           : std::nullopt;
-    item.identifier = named ? *named : token_of(file, vocabulary, identifier);
+    reject(file, server::read_item(line, item, reading.limits, reading.text));
+    reject(file, reject_id(item.item, "item", id_bytes_max));
     items.add(std::move(item), file.line_number());
   });
   return items;
 }
 
-DataRows<PutUser> read_jsonl_users(const std::filesystem::path& path, std::span<const std::string> features) {
+DataRows<PutUser> read_jsonl_users(const std::filesystem::path& path, const RowReading& reading) {
   DataRows<PutUser> users{path};
-  for_each_line(path, [&](const TextFile& file, const json& line) {
+  for_each_line(path, [&](const TextFile& file, const std::string& line) {
     PutUser user;
-    user.user = line.at("id").get<std::string>();
-    user.history = line.at("history").get<std::vector<std::string>>();
-    for (const std::string& feature : features)
-      user.features.push_back({feature, line.at(feature).get<std::vector<std::int64_t>>()});
+    reject(file, server::read_user(line, user, reading.limits, reading.text));
+    reject(file, reject_id(user.user, "user", id_bytes_max));
     users.add(std::move(user), file.line_number());
   });
   return users;
@@ -254,12 +243,6 @@ DataRows<PutUser> read_jsonl_users(const std::filesystem::path& path, std::span<
 
 // Values of a history's events, and of a request, that models whose tokens are items read.
 constexpr const char* event_values[] = {"timestamps", "actions"};
-constexpr std::uint64_t event_value_max = std::uint64_t{1} << 40;
-
-std::int64_t number_in(const TextFile& file, std::string_view text, std::string_view name) {
-  return static_cast<std::int64_t>(parse_number(file, text, name, event_value_max));
-}
-
 // Reads the optional columns of an evaluation file.
 void read_values(const TsvFile& tsv, const std::vector<std::string_view>& fields, EvaluationRow& row) {
   for (const char* name : event_values) {
@@ -267,14 +250,17 @@ void read_values(const TsvFile& tsv, const std::vector<std::string_view>& fields
     Feature& feature = row.features.emplace_back(Feature{name, {}});
     if (const std::string_view list = fields[tsv.column(name)]; !list.empty())
       for (std::string_view value : split(list, ' '))
-        feature.values.push_back(number_in(tsv.file(), value, name));
+        feature.values.push_back(parse_number(tsv.file(), value,
+                                              name + ("[" + std::to_string(feature.values.size())) + "]",
+                                              number_rule(name)));
     if (feature.values.size() != row.history.size())
       tsv.file().fail(std::string(name) + " has " + std::to_string(feature.values.size()) + " numbers",
                       std::to_string(row.history.size()) + ", one for each event of the history");
   }
   for (auto [name, value] :
        {std::pair("request_timestamp", &row.request_timestamp), std::pair("scenario", &row.scenario)})
-    if (tsv.has_column(name)) *value = number_in(tsv.file(), fields[tsv.column(name)], name);
+    if (tsv.has_column(name))
+      *value = parse_number(tsv.file(), fields[tsv.column(name)], name, number_rule(name));
 }
 
 std::vector<EvaluationRow> read_tsv_evaluation(const std::filesystem::path& path) {
@@ -296,41 +282,87 @@ std::vector<EvaluationRow> read_tsv_evaluation(const std::filesystem::path& path
   return rows;
 }
 
+std::vector<std::string> texts_in(const server::JsonTree& list, const std::string& where) {
+  if (!list.is_array()) server::tree_fault("wrong_type", where + " has the wrong type", where, "an array");
+  std::vector<std::string> texts;
+  for (const server::JsonTree& text : list)
+    texts.push_back(server::tree_text(text, where + "[" + std::to_string(texts.size()) + "]"));
+  return texts;
+}
+
+std::int64_t number_in(const server::JsonTree& value, const std::string& where, const NumberRule& rule) {
+  if (!value.is_number_integer()) throw no_number(value.type_name(), rule, where);
+  auto read = read_number(value.dump(), rule, where);
+  if (auto* refusal = std::get_if<Refusal>(&read)) throw std::move(*refusal);
+  return std::get<std::int64_t>(read);
+}
+
+// Reads one member of a line of requests.jsonl.
+void read_member(const std::string& name, const server::JsonTree& value, EvaluationRow& row,
+                 std::string& truth) {
+  if (name == "user") {
+    row.user = server::tree_text(value, name);
+  } else if (name == "true_item") {
+    truth = server::tree_text(value, name);
+  } else if (name == "history") {
+    row.history = texts_in(value, name);
+  } else if (name == "candidates") {
+    row.candidates = texts_in(value, name);
+  } else if (name == "request_timestamp") {
+    row.request_timestamp = number_in(value, name, number_rule(name));
+  } else if (name == "scenario") {
+    row.scenario = number_in(value, name, number_rule(name));
+  } else if (std::ranges::find(event_values, name) != std::end(event_values)) {
+    if (!value.is_array()) server::tree_fault("wrong_type", name + " has the wrong type", name, "an array");
+    std::vector<std::int64_t>& values = row.features.emplace_back(Feature{name, {}}).values;
+    for (const server::JsonTree& number : value)
+      values.push_back(
+          number_in(number, name + "[" + std::to_string(values.size()) + "]", number_rule(name)));
+  } else {
+    server::tree_fault("unknown_field", "there is no such field", name,
+                       "one of user, history, candidates, true_item, timestamps, actions, request_timestamp, "
+                       "scenario");
+  }
+}
+
 std::vector<EvaluationRow> read_jsonl_evaluation(const std::filesystem::path& path) {
   std::vector<EvaluationRow> rows;
-  for_each_line(path, [&](const TextFile& file, const json& line) {
+  for_each_line(path, [&](const TextFile& file, const std::string& line) {
+    const server::JsonTree object = parse_row(file, line, server::Fractions::refused);
+    if (!object.is_object()) server::tree_fault("wrong_type", "body is no object", "body", "an object");
     EvaluationRow& row = rows.emplace_back();
-    row.user = line.at("user").get<std::string>();
-    row.history = line.value("history", std::vector<std::string>{});
-    row.candidates = line.at("candidates").get<std::vector<std::string>>();
-    const std::string truth = line.at("true_item").get<std::string>();
+    std::string truth;
+    for (const auto& [name, value] : object.items()) read_member(name, value, row, truth);
+    for (const char* needed : {"user", "candidates", "true_item"})
+      if (!object.contains(needed))
+        server::tree_fault("missing_field", std::string("the line has no ") + needed, needed,
+                           "user, candidates and true_item");
+    // features in one order, whatever that of the line
+    std::ranges::sort(row.features, {}, [](const Feature& feature) {
+      return std::ranges::find(event_values, feature.name) - std::begin(event_values);
+    });
     const auto found = std::find(row.candidates.begin(), row.candidates.end(), truth);
     if (found == row.candidates.end()) file.fail("true_item is not a candidate", "one of the candidates");
     row.true_index = static_cast<std::size_t>(found - row.candidates.begin());
-    for (const char* name : event_values)
-      if (line.contains(name)) row.features.push_back({name, line[name].get<std::vector<std::int64_t>>()});
-    row.request_timestamp = line.value("request_timestamp", std::int64_t{0});
-    row.scenario = line.value("scenario", std::int64_t{0});
   });
   return rows;
 }
 
 }  // namespace
 
-DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary,
-                                 const Tokenizer* tokenizer) {
-  if (const auto lines = find_file(folder, "items.jsonl"))
-    return read_jsonl_items(*lines, vocabulary, tokenizer);
-  if (const auto table = find_file(folder, "items.tsv")) return read_tsv_items(*table, vocabulary);
+DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const RowReading& reading) {
+  if (const auto lines = find_file(folder, "items.jsonl")) return read_jsonl_items(*lines, reading);
+  if (const auto table = find_file(folder, "items.tsv")) return read_tsv_items(*table, reading);
   throw no_catalog(folder);
 }
 
 DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPart part,
-                                 std::span<const std::string> features) {
-  if (const auto lines = find_file(folder, "users.jsonl")) return read_jsonl_users(*lines, features);
+                                 const RowReading& reading) {
+  const std::vector<std::string>& features = reading.limits.event_features;
+  if (const auto lines = find_file(folder, "users.jsonl")) return read_jsonl_users(*lines, reading);
   const auto sequences = find_file(folder, "sequences.tsv");
-  if (sequences && features.empty()) return read_sequences(*sequences, part);
-  if (const auto ratings = find_file(folder, "ratings.tsv")) return read_ratings(*ratings, features);
+  if (sequences && features.empty()) return read_sequences(*sequences, part, reading);
+  if (const auto ratings = find_file(folder, "ratings.tsv")) return read_ratings(*ratings, reading);
   if (sequences)
     throw ImportError(sequences->string() + ": has no " + features.front() +
                       " of events, which the model needs; expected ratings.tsv, plain or .gz");
@@ -338,18 +370,28 @@ DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPar
 }
 
 std::vector<PutItem> read_items(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary) {
-  return read_item_rows(folder, vocabulary).rows;
+  return read_item_rows(folder, {.text = server::ModelText(&vocabulary)}).rows;
 }
 
+// Without a model it is unknown which features count: those of any model may stand in a line.
 std::vector<PutUser> read_users(const std::filesystem::path& folder, HistoryPart part) {
-  return read_user_rows(folder, part).rows;
+  RowReading reading;
+  if (find_file(folder, "users.jsonl"))
+    reading.limits.event_features.assign(std::begin(event_values), std::end(event_values));
+  std::vector<PutUser> users = read_user_rows(folder, part, reading).rows;
+  for (PutUser& user : users) user.features.clear();
+  return users;
 }
 
 std::map<std::string, std::string> read_titles(const std::filesystem::path& folder) {
   std::map<std::string, std::string> titles;
   if (const auto lines = find_file(folder, "items.jsonl")) {
-    for_each_line(*lines, [&](const TextFile&, const json& line) {
-      titles[line.at("id").get<std::string>()] = line.value("title", "");
+    for_each_line(*lines, [&](const TextFile& file, const std::string& line) {
+      const server::JsonTree item = parse_row(file, line);
+      if (!item.is_object() || !item.contains("id"))
+        server::tree_fault("missing_field", "the line has no id", "id", "an item");
+      titles[server::tree_text(item.at("id"), "id")] =
+          item.contains("title") ? server::tree_text(item.at("title"), "title") : "";
     });
     return titles;
   }

@@ -10,7 +10,6 @@
 // <item_…>.
 #include <filesystem>
 #include <map>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +17,7 @@
 #include "deploy/data/text_file.h"
 #include "kernels/checkpoint/vocabulary.h"
 #include "runtime/actor/messages.h"
-#include "runtime/tokenizer/tokenizer.h"
+#include "server/formats/row_bodies.h"
 
 namespace troupe::deploy {
 
@@ -40,15 +39,21 @@ struct DataRows {
   }
 };
 
-// All readers throw ImportError with the file, the line, the fault and what was expected. With a
-// `tokenizer`, `tokens` of items.jsonl may be a text.
-DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary,
-                                 const Tokenizer* tokenizer = nullptr);
-// `features` names the values that histories have for each event besides its item. They come from
-// ratings.tsv ("timestamps", and "actions", which are its ratings) or from fields of these names in
-// users.jsonl.
+// What readers of rows take from the model and from the configuration. By default lists may be as long as
+// any configuration allows.
+struct RowReading {
+  server::ModelText text = {};
+  // `event_features` names the values that histories have for each event besides its item. They come from
+  // ratings.tsv ("timestamps", and "actions", which are its ratings) or from members of these names in
+  // users.jsonl.
+  server::RowLimits limits = {.history_events_max = 1'000'000, .prompt_tokens_max = 1 << 20};
+};
+
+// All readers throw ImportError with the file, the line, the field, the fault and what was expected. A line
+// of JSON is read as by the HTTP server (server/formats/row_bodies.h).
+DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const RowReading& reading);
 DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPart part,
-                                 std::span<const std::string> features = {});
+                                 const RowReading& reading);
 std::vector<PutItem> read_items(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary);
 // Returns an empty list if the folder has no users. Their items are not looked up here.
 std::vector<PutUser> read_users(const std::filesystem::path& folder, HistoryPart part);

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <zlib.h>
 
+#include <fstream>
+#include <iterator>
 #include <random>
 
 #include "runtime/testing/store_test_folder.h"
@@ -66,7 +68,9 @@ TEST_SUITE("dataset") {
   TEST_CASE("dataset: events have the model's features, from ratings or fields of their names") {
     Folder f;
     f.write("ratings.tsv", "user_id\titem_id\trating\ttimestamp\nu\t1\t5\t20\nu\t0\t3\t10\n");
-    const std::string wanted[] = {"actions", "timestamps"}, unknown[] = {"dwell"};
+    RowReading wanted, unknown;
+    wanted.limits.event_features = {"actions", "timestamps"};
+    unknown.limits.event_features = {"dwell"};
     CHECK(read_user_rows(f.path(), HistoryPart::all, wanted).rows[0].features ==
           std::vector<Feature>{{"actions", {3, 5}}, {"timestamps", {10, 20}}});
     CHECK_THROWS_WITH_AS(
@@ -110,9 +114,11 @@ TEST_SUITE("dataset") {
   TEST_CASE("dataset: an error names file and line") {
     Folder f;
     f.write("items.tsv", "item_id\tsid\n0\t1,2\n1\t9,2\n");
-    CHECK(error_of(f).find("items.tsv:3: token \"<a_9>\"") != std::string::npos);
+    CHECK(error_of(f).find("items.tsv:3: sid: \"<a_9>\" is not in the model's vocabulary") !=
+          std::string::npos);
     f.write("items.tsv", "item_id\tsid\n0\t1,x\n");
-    CHECK(error_of(f).find("items.tsv:2: semantic ID code") != std::string::npos);
+    CHECK(error_of(f).find("items.tsv:2: sid is x; expected a whole number from 0 to 1048576") !=
+          std::string::npos);
     f.write("items.tsv", "item_id\tsid\n0\n");
     CHECK(error_of(f).find("1 fields; expected 2") != std::string::npos);
     f.write("items.tsv", "");
@@ -125,11 +131,11 @@ TEST_SUITE("dataset") {
 
   TEST_CASE("dataset: a token is a name or a whole number, nothing similar") {
     Folder f;
-    for (const char* bad : {"1.5", "true", "-1", "null", "[1]", "2147483648", "18446744073709551615",
-                            "\"<x>\"", "\"\\u0000\""}) {
+    for (const char* bad :
+         {"1.5", "true", "null", "[1]", "2147483648", "18446744073709551615", "\"<x>\"", "\"\\u0000\""}) {
       CAPTURE(bad);
       f.write("items.jsonl", std::string(R"({"id":"i","tokens":[)") + bad + R"(],"identifier":1})");
-      CHECK(error_of(f).starts_with("items.jsonl:1: token "));
+      CHECK(error_of(f).starts_with("items.jsonl:1: tokens[0]"));
       CHECK(error_of(f).find("; expected ") != std::string::npos);
     }
     for (const char* bad : {"7", "\"<a_1>\"", "null"}) {
@@ -144,6 +150,103 @@ TEST_SUITE("dataset") {
     f.write_gzip("items.tsv.gz", std::string(100'000, 'a'));
     std::filesystem::resize_file(f.path() / "items.tsv.gz", 60);
     CHECK(error_of(f).find("items.tsv.gz") != std::string::npos);
+  }
+
+  TEST_CASE("dataset: a gzip file is read whole or refused, whatever member is damaged") {
+    const Folder f;
+    const auto member = [&](const std::string& text) {
+      f.write_gzip("member", text);
+      std::ifstream file(f.path() / "member", std::ios::binary);
+      return std::string(std::istreambuf_iterator<char>(file), {});
+    };
+    const std::string first = member("item_id\n0\n"), second = member("1\n");
+    const auto items_of = [&](const std::string& bytes) {
+      f.write("items.tsv.gz", bytes);
+      const std::string error = error_of(f);
+      return error.empty() ? std::to_string(read_items(f.path(), vocabulary(f)).size()) : error;
+    };
+    const std::string damaged =
+        ": the compressed data is damaged or truncated; expected a whole text or gzip file";
+    CHECK(items_of(first) == "1");
+    CHECK(items_of(first + second) == "2");
+    CHECK(items_of(first + second + std::string(1'000, '\0')) == "2");  // the end of a tape's block
+    std::string bad = second;
+    bad[0] = '\0';
+    CHECK(items_of(first + bad) == "items.tsv.gz:3" + damaged);
+    bad = second;
+    bad[bad.size() - 8] = static_cast<char>(bad[bad.size() - 8] ^ 1);  // its checksum
+    CHECK(items_of(first + bad).ends_with(damaged));
+    CHECK(items_of(first + "rest").ends_with(damaged));
+    CHECK(items_of(first + second.substr(0, 5)).ends_with(damaged));
+    CHECK(items_of(first + std::string(3, '\0') + second).ends_with(damaged));
+    for (std::size_t end = 2; end < first.size(); ++end)
+      CHECK(items_of(first.substr(0, end)).ends_with(damaged));
+    std::string large = "item_id\n";
+    for (int i = 0; i < 40'000; ++i) large += "1\n\n\r\n";
+    large += "0";
+    CHECK(items_of(member(large)) == "40001");
+    CHECK_THROWS_WITH_AS(read_evaluation(f.path()), doctest::Contains("the file cannot be read"),
+                         ImportError);
+  }
+
+  TEST_CASE("dataset: lines end with LF or CR LF, blank ones are no rows, and a byte order mark is refused") {
+    const Folder f;
+    const std::string row = R"({"id":"u","history":["a"]})";
+    const auto users_of = [&](const std::string& text) {
+      f.write("users.jsonl", text);
+      try {
+        return std::to_string(read_user_rows(f.path(), HistoryPart::all, {}).rows.size());
+      } catch (const ImportError& error) {
+        return std::string(error.what());
+      }
+    };
+    CHECK(users_of(row + "\r\n\r\n \t\n" + row) == "2");
+    CHECK(users_of("") == "0");
+    CHECK(users_of("\xef\xbb\xbf" + row) ==
+          "users.jsonl:1: the file begins with a byte order mark; expected UTF-8 without one");
+    CHECK(users_of("\n\xef\xbb\xbf" + row).starts_with("users.jsonl:2: byte 1: the text begins with"));
+    CHECK(users_of(row + row).starts_with("users.jsonl:1: byte 27: found '{'"));
+    CHECK(users_of(row + "\n{") == "users.jsonl:2: byte 2: the text ends too early; expected a JSON object");
+    CHECK(users_of(R"({"id":"u","history":["a"],"histroy":[]})")
+              .starts_with("users.jsonl:1: histroy: there is no such field; expected one of user, history"));
+    CHECK(users_of(R"({"id":"u"})").starts_with("users.jsonl:1: history or tokens: the body has no"));
+    CHECK(users_of(R"({"history":[]})") == "users.jsonl:1: user: the id is empty; expected an id");
+    CHECK(users_of(R"({"id":7,"history":[]})") == "users.jsonl:1: user is 7; expected a string");
+    CHECK(users_of("7") == "users.jsonl:1: the line is 7; expected an object");
+    f.write("items.tsv", "item_id\titem_id\n0\t0\n");
+    CHECK(error_of(f) == "items.tsv:1: column item_id is given twice; expected each column once");
+    f.write("items.tsv", "item_id\ttitle\n0\t\xff\n");
+    CHECK(error_of(f) == "items.tsv:2: title is not UTF-8; expected UTF-8");
+    f.write("items.tsv", "item_id\ttitle\n\tA tent\n");
+    CHECK(error_of(f) == "items.tsv:2: item: the id is empty; expected an id");
+  }
+
+  TEST_CASE("dataset: numbers of histories are not bent, in lines or in tables") {
+    const Folder f;
+    RowReading timed;
+    timed.limits.event_features = {"timestamps"};
+    const auto error_with = [&](const std::string& number, bool table) {
+      if (table)
+        f.write("ratings.tsv", "user_id\titem_id\trating\ttimestamp\nu\t1\t5\t" + number + "\n");
+      else
+        f.write("users.jsonl", R"({"id":"u","history":["1"],"timestamps":[)" + number + "]}");
+      try {
+        CHECK(read_user_rows(f.path(), HistoryPart::all, timed).rows[0].features[0].values.size() == 1);
+      } catch (const ImportError& error) {
+        return std::string(error.what());
+      }
+      return std::string();
+    };
+    const std::string expected = "; expected seconds since 1970, a whole number from 0 to 1099511627776";
+    for (const bool table : {true, false}) {
+      std::filesystem::remove(f.path() / "users.jsonl");
+      const std::string where = table ? "ratings.tsv:2: timestamp is " : "users.jsonl:1: timestamps[0] is ";
+      CHECK(error_with("1099511627776", table) == "");
+      for (const char* bad : {"881250949.9", "1e3", "1e300", "-1", "18446744073709551615"})
+        CHECK(error_with(bad, table) == where + bad + expected);
+      CHECK(error_with("1588687728923", table) ==
+            where + "1588687728923, which looks like milliseconds" + expected);
+    }
   }
 
   TEST_CASE("evaluation rows: are the same from a table and from lines") {

@@ -5,8 +5,8 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
+#include <array>
+#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <stdexcept>
@@ -16,54 +16,159 @@
 
 namespace troupe::deploy {
 
-struct TextFile::Gzip {
-  gzFile file = nullptr;
-  ~Gzip() {
-    if (file) gzclose(file);
+// Bytes of a plain file, or of all members of a gzip file. What a library for gzip files takes for the end,
+// such as a damaged second member, is damage here: the file is read whole or refused.
+class TextFile::Source {
+ public:
+  explicit Source(const std::filesystem::path& path) : file_(std::fopen(path.c_str(), "rb")) {
+    if (!file_)
+      throw ImportError(path.string() + ": cannot be opened; expected a readable text or gzip file");
   }
+  ~Source() {
+    if (is_gzip_) inflateEnd(&stream_);
+    std::fclose(file_);
+  }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  // Replaces `out` by the next bytes. Returns false at the end. Sets `fault` if there is no more to read.
+  bool read(std::string& out, const char*& fault) {
+    out.clear();
+    if (begin_ == end_ && !refill(fault)) {
+      if (in_member_) fault = damaged;
+      return false;
+    }
+    if (!std::exchange(is_begun_, true)) begin_reading();
+    if (is_gzip_) return inflate_some(out, fault);
+    out.assign(reinterpret_cast<const char*>(input_.data()) + begin_, end_ - begin_);
+    begin_ = end_;
+    return true;
+  }
+
+ private:
+  static constexpr const char* damaged = "the compressed data is damaged or truncated";
+  static constexpr int any_window_gzip = 15 + 16;  // the largest window; gzip's header and checksum
+
+  bool refill(const char*& fault) {
+    begin_ = 0;
+    end_ = std::fread(input_.data(), 1, input_.size(), file_);
+    if (end_ == 0 && std::ferror(file_)) fault = "the file cannot be read";
+    return end_ > 0;
+  }
+
+  void begin_reading() {
+    const bool has_mark = end_ - begin_ >= 2 && input_[begin_] == 0x1f && input_[begin_ + 1] == 0x8b;
+    is_gzip_ = in_member_ = has_mark && inflateInit2(&stream_, any_window_gzip) == Z_OK;
+  }
+
+  // Ends at bytes, at the end, or at a fault.
+  bool inflate_some(std::string& out, const char*& fault) {
+    for (;;) {
+      if (begin_ == end_ && !refill(fault)) {
+        if (in_member_) fault = damaged;
+        return false;
+      }
+      if (!in_member_ && !begin_member(fault)) {
+        if (fault) return false;
+        continue;
+      }
+      out.resize(input_.size());
+      const std::size_t made = inflate_into(out, fault);
+      out.resize(made);
+      if (fault || made > 0) return !fault;
+    }
+  }
+
+  // A member may follow another one. Zeros may fill up the last block of a tape.
+  bool begin_member(const char*& fault) {
+    while (begin_ < end_ && input_[begin_] == 0) ++begin_, is_padded_ = true;
+    if (begin_ == end_) return false;
+    if (is_padded_ || inflateReset(&stream_) != Z_OK) {
+      fault = damaged;
+      return false;
+    }
+    return in_member_ = true;
+  }
+
+  std::size_t inflate_into(std::string& out, const char*& fault) {
+    stream_.next_in = input_.data() + begin_;
+    stream_.avail_in = static_cast<uInt>(end_ - begin_);
+    stream_.next_out = reinterpret_cast<Bytef*>(out.data());
+    stream_.avail_out = static_cast<uInt>(out.size());
+    const int code = ::inflate(&stream_, Z_NO_FLUSH);
+    begin_ = end_ - stream_.avail_in;
+    if (code == Z_STREAM_END)
+      in_member_ = false;
+    else if (code != Z_OK && code != Z_BUF_ERROR)
+      fault = damaged;
+    return out.size() - stream_.avail_out;
+  }
+
+  std::FILE* file_;
+  z_stream stream_{};
+  std::array<Bytef, 64 << 10> input_{};
+  std::size_t begin_ = 0, end_ = 0;  // the part of `input_` that was not read yet
+  bool is_begun_ = false, is_gzip_ = false, in_member_ = false, is_padded_ = false;
 };
 
 TextFile::TextFile(std::filesystem::path path)
-    : position_{path.filename().string()}, gzip_(std::make_unique<Gzip>()) {
-  gzip_->file = gzopen(path.c_str(), "rb");
-  if (!gzip_->file)
-    throw ImportError(path.string() + ": cannot be opened; expected a readable text or gzip file");
-  gzbuffer(gzip_->file, 256 << 10);
-}
+    : position_{path.filename().string()}, source_(std::make_unique<Source>(path)) {}
 
 TextFile::~TextFile() = default;
 
 bool TextFile::next(std::string& line) {
   line.clear();
-  char chunk[16 << 10];
-  for (z_off_t before = gztell(gzip_->file); gzgets(gzip_->file, chunk, sizeof chunk);) {
-    line += chunk;
-    const z_off_t after = gztell(gzip_->file);
-    if (static_cast<std::size_t>(after - std::exchange(before, after)) != std::strlen(chunk)) {
+  bool ends = false;
+  while (!ends) {
+    if (at_ == bytes_.size() && !read_more()) break;
+    const std::size_t end = std::min(bytes_.find('\n', at_), bytes_.size());
+    line.append(bytes_, at_, end - at_);
+    if (std::find(bytes_.begin() + static_cast<std::ptrdiff_t>(at_),
+                  bytes_.begin() + static_cast<std::ptrdiff_t>(end),
+                  '\0') != bytes_.begin() + static_cast<std::ptrdiff_t>(end)) {
       ++position_.line;
       fail("the line has a NUL byte", "text");
     }
-    if (!line.empty() && line.back() == '\n') break;
     if (line.size() > line_bytes_max) {
       ++position_.line;
       fail("the line is too long", "at most 16 MiB");
     }
+    ends = end < bytes_.size();
+    at_ = end + (ends ? 1 : 0);
   }
-  int code = Z_OK;
-  gzerror(gzip_->file, &code);
-  if (code != Z_OK && code != Z_STREAM_END) {
-    ++position_.line;
-    fail("the compressed data is damaged or truncated", "a whole gzip file");
-  }
-  if (line.empty()) return false;
+  if (!ends && line.empty()) return false;
   ++position_.line;
-  while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
+  if (position_.line == 1 && line.starts_with("\xef\xbb\xbf"))
+    fail("the file begins with a byte order mark", "UTF-8 without one");
+  if (line.ends_with('\r')) line.pop_back();
   return true;
+}
+
+bool TextFile::read_more() {
+  const char* fault = nullptr;
+  at_ = 0;
+  const bool more = source_->read(bytes_, fault);
+  if (fault) {
+    ++position_.line;
+    fail(fault, "a whole text or gzip file");
+  }
+  return more;
 }
 
 void LinePosition::fail(std::string_view what, std::string_view expected) const {
   throw ImportError(printable(file + ":" + std::to_string(line) + ": " + std::string(what) + "; expected " +
                               std::string(expected)));
+}
+
+// The field stands before the fault, unless the fault begins with it. A line has no body.
+void LinePosition::fail(const Refusal& refusal) const {
+  std::string what = refusal.what;
+  if (refusal.where == "body")
+    what = what.starts_with("body ") ? "the line " + what.substr(5) : what;
+  else if (!what.starts_with(refusal.where))
+    what = refusal.where + ": " + what;
+  throw ImportError(
+      printable(file + ":" + std::to_string(line) + ": " + what + "; expected " + refusal.expected), refusal);
 }
 
 std::string name_of_path(const std::string& path) {
@@ -83,17 +188,24 @@ std::vector<std::string_view> split(std::string_view line, char separator) {
 
 std::uint64_t parse_number(const TextFile& file, std::string_view text, std::string_view name,
                            std::uint64_t max) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value > max)
-    file.fail(std::string(name) + " is \"" + std::string(text.substr(0, 40)) + "\"",
-              "a whole number of at most " + std::to_string(max));
-  return value;
+  const NumberRule rule{.least = 0,
+                        .most = static_cast<std::int64_t>(std::min<std::uint64_t>(max, INT64_MAX))};
+  return static_cast<std::uint64_t>(parse_number(file, text, name, rule));
+}
+
+std::int64_t parse_number(const TextFile& file, std::string_view text, std::string_view name,
+                          const NumberRule& rule) {
+  const auto read = read_number(text, rule, std::string(name));
+  if (const auto* refusal = std::get_if<Refusal>(&read)) file.fail(*refusal);
+  return std::get<std::int64_t>(read);
 }
 
 TsvFile::TsvFile(std::filesystem::path path) : file_(std::move(path)) {
   if (!file_.next(line_)) file_.fail("the file is empty", "a header line");
-  for (std::string_view name : split(line_, '\t')) header_.emplace_back(name);
+  for (std::string_view name : split(line_, '\t')) {
+    if (has_column(name)) file_.fail("column " + std::string(name) + " is given twice", "each column once");
+    header_.emplace_back(name);
+  }
 }
 
 bool TsvFile::has_column(std::string_view name) const {
@@ -108,10 +220,16 @@ std::size_t TsvFile::column(std::string_view name) const {
 }
 
 bool TsvFile::next(std::vector<std::string_view>& fields) {
-  if (!file_.next(line_)) return false;
+  do {
+    if (!file_.next(line_)) return false;
+  } while (line_.empty());
   fields = split(line_, '\t');
   if (fields.size() != header_.size())
     file_.fail("the line has " + std::to_string(fields.size()) + " fields", std::to_string(header_.size()));
+  for (std::size_t i = 0; i < fields.size(); ++i)
+    if (!is_utf8(fields[i]))
+      file_.fail(Refusal{RefusalKind::malformed, "malformed_text", header_[i] + " is not UTF-8", header_[i],
+                         "UTF-8"});
   return true;
 }
 

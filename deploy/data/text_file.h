@@ -4,16 +4,23 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "runtime/actor/row_rules.h"
 
 namespace troupe::deploy {
 
 // Fault of a file that cannot be imported: "items.tsv.gz:17: …; expected …".
 struct ImportError : std::runtime_error {
   using std::runtime_error::runtime_error;
+  ImportError(const std::string& text, Refusal reason)
+      : std::runtime_error(text), refusal(std::move(reason)) {}
+  std::optional<Refusal> refusal;  // of a row, as another reader of the same row gives it
 };
 
 // Position of a line reader.
@@ -21,6 +28,7 @@ struct LinePosition {
   std::string file;
   std::uint64_t line = 0;                                                          // from 1
   [[noreturn]] void fail(std::string_view what, std::string_view expected) const;  // throws ImportError
+  [[noreturn]] void fail(const Refusal& refusal) const;                            // of a row
 };
 
 class TextFile {
@@ -28,7 +36,8 @@ class TextFile {
   explicit TextFile(std::filesystem::path path);  // throws ImportError
   ~TextFile();
 
-  // Returns false at the end. Throws ImportError for a damaged file or a line over
+  // Returns false at the end. A line ends with LF or CR LF; the last one may have no end. Throws ImportError
+  // for a file that cannot be read as a whole, a byte order mark, a NUL byte, or a line over
   // `line_bytes_max`.
   bool next(std::string& line);
   // position of the last line; valid as long as the file
@@ -38,23 +47,32 @@ class TextFile {
   [[noreturn]] void fail(std::string_view what, std::string_view expected) const {
     position_.fail(what, expected);
   }
+  [[noreturn]] void fail(const Refusal& refusal) const { position_.fail(refusal); }
 
   static constexpr std::size_t line_bytes_max = 16 << 20;
 
  private:
-  struct Gzip;
+  class Source;
+  bool read_more();  // false at the end
+
   LinePosition position_;
-  std::unique_ptr<Gzip> gzip_;
+  std::unique_ptr<Source> source_;
+  std::string bytes_;   // the part of the file that was read last
+  std::size_t at_ = 0;  // in `bytes_`, behind the last line
 };
 
 // Returns the last name of a path: "a" of x/a and of x/a/.
 std::string name_of_path(const std::string& path);
 
 std::vector<std::string_view> split(std::string_view line, char separator);
+// Reads a whole number of a column, as runtime/actor/row_rules.h says. `name` is the field in errors.
 std::uint64_t parse_number(const TextFile& file, std::string_view text, std::string_view name,
                            std::uint64_t max);
+std::int64_t parse_number(const TextFile& file, std::string_view text, std::string_view name,
+                          const NumberRule& rule);
 
-// Tab-separated file with a header line. Columns are found by name.
+// Tab-separated file with a header line. Columns are found by name, each name stands there once. Empty lines
+// are no rows. Fields are UTF-8.
 class TsvFile {
  public:
   explicit TsvFile(std::filesystem::path path);

@@ -168,7 +168,7 @@ std::vector<GoldenLine> read_golden(const std::filesystem::path& path, std::span
       else
         read_golden_request(file, line, features, tasks, golden);
     } catch (const json::exception& error) {
-      file.fail(error.what(), expected_line);
+      fail_row(file, error, expected_line);
     }
   }
   if (lines.empty())

@@ -54,7 +54,7 @@ std::vector<RowOrigin> origins_of(const std::filesystem::path& path) {
   std::string text;
   if (!is_lines) file.next(text);  // header
   while (file.next(text))
-    if (!is_lines || !text.empty())
+    if (is_lines ? text.find_first_not_of(" \t\r") != text.npos : !text.empty())
       origins.push_back({name + ":" + std::to_string(file.line_number()),
                          !is_lines || parse_row(file, text).contains("history")});
   return origins;
@@ -197,9 +197,7 @@ std::filesystem::path evaluation_of(const std::filesystem::path& model, const st
 
 VerifiedData::VerifiedData(const std::filesystem::path& folder, const ServedModel& model)
     : model_(model), folder_(folder) {
-  const bool items_are_tokens = model.facts.items_are_tokens();
-  DataRows<PutItem> rows = read_item_rows(
-      folder, items_are_tokens ? names_of_items(model.facts) : model.vocabulary, model.tokenizer.get());
+  DataRows<PutItem> rows = read_item_rows(folder, {.text = model.text()});
   for (std::size_t i = 0; i < rows.rows.size(); ++i) {
     PutItem& row = rows.rows[i];
     if (!by_id_.emplace(row.item, i).second)
@@ -257,7 +255,9 @@ std::vector<std::string> VerifiedData::event_features() const {
 }
 
 std::vector<PutUser> VerifiedData::users(HistoryPart part) const {
-  return read_user_rows(folder_, part, event_features()).rows;
+  RowReading reading;
+  reading.limits.event_features = event_features();
+  return read_user_rows(folder_, part, reading).rows;
 }
 
 VerifiedRequests read_verified_requests(const VerifiedData& data, const RequestChoice& choice) {

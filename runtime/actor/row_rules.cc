@@ -16,6 +16,8 @@ constexpr std::size_t quoted_bytes_max = 64;
 constexpr NumberRule time_rule{.least = 0, .most = row_time_max, .is_time = true};
 constexpr NumberRule action_rule{.least = 0, .most = std::int64_t{1} << 40};
 
+constexpr NumberRule scenario_rule{.least = 0, .most = UINT32_MAX};
+
 struct NamedRule {
   std::string_view name;
   NumberRule rule;
@@ -23,7 +25,8 @@ struct NamedRule {
 // A feature has its plural name in a profile and its singular in an event.
 constexpr std::array named_rules{NamedRule{"timestamps", time_rule},        NamedRule{"timestamp", time_rule},
                                  NamedRule{"request_timestamp", time_rule}, NamedRule{"actions", action_rule},
-                                 NamedRule{"action", action_rule},          NamedRule{"rating", action_rule}};
+                                 NamedRule{"action", action_rule},          NamedRule{"rating", action_rule},
+                                 NamedRule{"scenario", scenario_rule}};
 
 // True for -?(0|[1-9][0-9]*).
 bool is_whole(std::string_view written) {

@@ -93,13 +93,13 @@ std::string expected_of(Type type) {
     case capnp::schema::Type::BOOL:
       return "true or false";
     case capnp::schema::Type::INT32:
-      return "an integer from -2147483648 to 2147483647";
+      return "a whole number from -2147483648 to 2147483647";
     case capnp::schema::Type::UINT32:
-      return "an integer from 0 to 4294967295";
+      return "a whole number from 0 to 4294967295";
     case capnp::schema::Type::INT64:
-      return "an integer from -9223372036854775808 to 9223372036854775807";
+      return "a whole number from -9223372036854775808 to 9223372036854775807";
     case capnp::schema::Type::UINT64:
-      return "an integer from 0 to 18446744073709551615";
+      return "a whole number from 0 to 18446744073709551615";
     case capnp::schema::Type::FLOAT64:
       return "a number that a double can hold";
     case capnp::schema::Type::TEXT:

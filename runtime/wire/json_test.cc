@@ -276,7 +276,7 @@ TEST_CASE("JSON: a value of another type or out of range is refused with its pos
   RankRequest request;
   const auto refusal = from_json(R"({"top_k":-1})", request);
   CHECK(refusal->what == "top_k is -1");
-  CHECK(refusal->expected == "an integer from 0 to 4294967295");
+  CHECK(refusal->expected == "a whole number from 0 to 4294967295");
 }
 
 TEST_CASE("JSON: a value that a message cannot hold is refused before the rest is read") {

@@ -279,7 +279,7 @@ TEST_SUITE("bad input at the start") {
                  "{\"id\":\"a\",\"tokens\":[4],\"identifier\":5}\n"
                  "{\"id\":\"b\",\"tokens\":[\"<c_9>\"],\"identifier\":5}\n");
     CHECK_THROWS_WITH_AS(deploy::read_items(folder.path(), vocabulary),
-                         doctest::Contains("items.jsonl:2: token \"<c_9>\""), deploy::ImportError);
+                         doctest::Contains("items.jsonl:2: tokens[0]: \"<c_9>\""), deploy::ImportError);
     folder.write("items.jsonl",
                  "{\"id\":\"a\",\"tokens\":[4],\"identifier\":5}\n"
                  "{\"id\":\"b\",\"tokens\":[64],\"identifier\":5}\n");

@@ -276,10 +276,12 @@ void add_lines(std::vector<Attack>& all) {
   endless("lines", "times.tsv", [](const Path& file) { const deploy::Arrivals times(file, 1, 1); });
   endless("lines", "counts.tsv", [](const Path& file) { deploy::read_popularity(file, {}); });
 
-  const ReaderCase row{"lines", "items.jsonl", 2 * line_max, items,
-                       "one JSON object in the documented format"};
-  add_text(all, row, "eight million numbers", "[" + repeated("0,", 15 * mib) + "0]", {":1:", "values"});
-  add_text(all, row, "sixteen million levels", repeated("[", 15 * mib), {":1:", "levels"});
+  const ReaderCase row{"lines", "items.jsonl", 2 * line_max, items, "; expected "};
+  add_text(all, row, "eight million numbers", "[" + repeated("0,", 15 * mib) + "0]",
+           {":1: the line is array", "an object"});
+  add_text(all, row, "eight million tokens", "{\"tokens\":[" + repeated("0,", 15 * mib) + "0]}",
+           {":1:", "tokens has more than 1048576 elements"});
+  add_text(all, row, "sixteen million levels", repeated("[", 15 * mib), {":1: the line is array"});
   const ReaderCase plan{"lines", "items.jsonl", 2 * line_max,
                         [](const Path& file) { deploy::read_plan_catalog(file.parent_path()); },
                         "; expected "};

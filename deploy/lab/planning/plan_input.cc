@@ -34,7 +34,7 @@ PlanCatalog read_lines(const std::filesystem::path& path) {
       const nlohmann::json item = parse_row(file, line);
       add_item(catalog, file, item.at("id").get<std::string>(), item.at("tokens").size());
     } catch (const nlohmann::json::exception& error) {
-      file.fail(error.what(), "one JSON object with id and tokens");
+      fail_row(file, error, "one JSON object with id and tokens");
     }
   }
   return catalog;

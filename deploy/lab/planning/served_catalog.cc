@@ -23,11 +23,9 @@ std::vector<Item> items_of(const Catalog& catalog) {
 }
 
 std::vector<Item> imported_items(const std::filesystem::path& data, const ServedModel& model) {
-  const kernels::Vocabulary vocabulary =
-      model.facts.items_are_tokens() ? names_of_items(model.facts) : model.vocabulary;
   std::vector<Item> items;
   std::unordered_map<std::string, std::size_t> known;
-  for (PutItem& put : read_item_rows(data, vocabulary, model.tokenizer.get()).rows) {
+  for (PutItem& put : read_item_rows(data, {.text = model.text()}).rows) {
     const auto [at, is_new] = known.emplace(put.item, items.size());
     if (is_new) items.emplace_back();
     items[at->second] = {put.item, put.title, {put.tokens.begin(), put.tokens.end()}, put.identifier, {}};

@@ -44,7 +44,7 @@ std::vector<double> read_lines(const std::filesystem::path& path) {
   while (file.next(line)) try {
       add_time(file, parse_row(file, line).at("timestamp").get<double>(), times);
     } catch (const nlohmann::json::exception& error) {
-      file.fail(error.what(), "a JSON object with a number \"timestamp\"");
+      fail_row(file, error, "a JSON object with a number \"timestamp\"");
     }
   return times;
 }
