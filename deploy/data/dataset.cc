@@ -22,8 +22,6 @@ std::optional<std::filesystem::path> find_file(const std::filesystem::path& fold
   return std::nullopt;
 }
 
-constexpr std::size_t id_bytes_max = 256;
-
 Token token_named(const TextFile& file, const server::ModelText& text, const std::string& name,
                   const char* column) {
   const std::optional<Token> token = text.find(name);
@@ -55,6 +53,7 @@ std::vector<Token> listed_tokens(const TextFile& file, std::string_view list) {
   constexpr NumberRule any_token{.least = std::numeric_limits<Token>::min(),
                                  .most = std::numeric_limits<Token>::max()};
   std::vector<Token> tokens;
+  if (list.empty()) file.fail(no_tokens());
   for (std::string_view token : split(list, ' '))
     tokens.push_back(static_cast<Token>(
         parse_number(file, token, "tokens[" + std::to_string(tokens.size()) + "]", any_token)));
@@ -71,7 +70,7 @@ void reject_length(const TextFile& file, std::size_t count, const ListLimit& lim
 }
 
 void reject_history(const TextFile& file, const PutUser& user, const RowReading& reading) {
-  reject(file, reject_id(user.user, "user", id_bytes_max));
+  reject(file, reject_id(user.user, "user", row_id_bytes_max));
   reject_length(file, user.history.size(), server::user_limits(reading.limits).front());
 }
 
@@ -105,7 +104,7 @@ DataRows<PutItem> read_tsv_items(const std::filesystem::path& path, const RowRea
     PutItem item;
     item.item = fields[id];
     if (title) item.title = fields[*title];
-    reject(tsv.file(), reject_id(item.item, "item", id_bytes_max));
+    reject(tsv.file(), reject_id(item.item, "item", row_id_bytes_max));
     const std::string name = "<item_" + item.item + ">";
     item.identifier = text.find(name).value_or(-1);
     item.tokens = sid      ? semantic_id(tsv.file(), text, fields[*sid])
@@ -176,7 +175,7 @@ DataRows<PutUser> read_ratings(const std::filesystem::path& path, const RowReadi
   std::map<std::string, Events> events;
   std::vector<std::string_view> fields;
   while (tsv.next(fields)) {
-    reject(tsv.file(), reject_id(fields[user], "user", id_bytes_max));
+    reject(tsv.file(), reject_id(fields[user], "user", row_id_bytes_max));
     Events& own = events[std::string(fields[user])];
     if (own.line == 0) own.line = tsv.file().line_number();
     Event& event = own.list.emplace_back();
@@ -224,7 +223,7 @@ DataRows<PutItem> read_jsonl_items(const std::filesystem::path& path, const RowR
   for_each_line(path, [&](const TextFile& file, const std::string& line) {
     PutItem item;
     reject(file, server::read_item(line, item, reading.limits, reading.text));
-    reject(file, reject_id(item.item, "item", id_bytes_max));
+    reject(file, reject_id(item.item, "item", row_id_bytes_max));
     items.add(std::move(item), file.line_number());
   });
   return items;
@@ -235,7 +234,7 @@ DataRows<PutUser> read_jsonl_users(const std::filesystem::path& path, const RowR
   for_each_line(path, [&](const TextFile& file, const std::string& line) {
     PutUser user;
     reject(file, server::read_user(line, user, reading.limits, reading.text));
-    reject(file, reject_id(user.user, "user", id_bytes_max));
+    reject(file, reject_id(user.user, "user", row_id_bytes_max));
     users.add(std::move(user), file.line_number());
   });
   return users;
@@ -283,7 +282,7 @@ std::vector<EvaluationRow> read_tsv_evaluation(const std::filesystem::path& path
 }
 
 std::vector<std::string> texts_in(const server::JsonTree& list, const std::string& where) {
-  if (!list.is_array()) server::tree_fault("wrong_type", where + " has the wrong type", where, "an array");
+  if (!list.is_array()) server::tree_type_fault(list, where, "an array");
   std::vector<std::string> texts;
   for (const server::JsonTree& text : list)
     texts.push_back(server::tree_text(text, where + "[" + std::to_string(texts.size()) + "]"));
@@ -313,7 +312,7 @@ void read_member(const std::string& name, const server::JsonTree& value, Evaluat
   } else if (name == "scenario") {
     row.scenario = number_in(value, name, number_rule(name));
   } else if (std::ranges::find(event_values, name) != std::end(event_values)) {
-    if (!value.is_array()) server::tree_fault("wrong_type", name + " has the wrong type", name, "an array");
+    if (!value.is_array()) server::tree_type_fault(value, name, "an array");
     std::vector<std::int64_t>& values = row.features.emplace_back(Feature{name, {}}).values;
     for (const server::JsonTree& number : value)
       values.push_back(
@@ -329,7 +328,7 @@ std::vector<EvaluationRow> read_jsonl_evaluation(const std::filesystem::path& pa
   std::vector<EvaluationRow> rows;
   for_each_line(path, [&](const TextFile& file, const std::string& line) {
     const server::JsonTree object = parse_row(file, line, server::Fractions::refused);
-    if (!object.is_object()) server::tree_fault("wrong_type", "body is no object", "body", "an object");
+    if (!object.is_object()) server::tree_type_fault(object, "body", "an object");
     EvaluationRow& row = rows.emplace_back();
     std::string truth;
     for (const auto& [name, value] : object.items()) read_member(name, value, row, truth);

@@ -282,9 +282,7 @@ Fault validate(const DeleteUser& remove, const PromptForm&, const RequestLimits&
 Fault validate(const PutItem& put, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = bad_id(put.item, "item", limits, false)) return fault;
   if (Fault fault = reject_values(put)) return fault;
-  if (put.tokens.empty())
-    return Refusal{RefusalKind::malformed, "empty_item", "the item has no tokens", "tokens",
-                   "at least one token"};
+  if (put.tokens.empty()) return no_tokens();
   if (Fault fault = bad_tokens(put.tokens, form.vocabulary, "tokens")) return fault;
   if (Fault fault = reject_token(put.identifier, form.vocabulary, "identifier")) return fault;
   return bad_length(positions_without_history(form, put.tokens.size()), form, "tokens");

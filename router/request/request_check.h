@@ -10,6 +10,7 @@
 #include "router/request/prompt.h"
 #include "runtime/actor/messages.h"
 #include "runtime/actor/ports.h"
+#include "runtime/actor/row_rules.h"
 
 namespace troupe::router {
 
@@ -19,9 +20,9 @@ struct RequestLimits {
   std::uint32_t completion_tokens_max = 256;
   std::uint32_t score_items_max = 1'024;
   std::uint32_t score_labels_max = 256;
-  std::uint32_t request_tokens_max = 262'144;  // of all segments of a plan together
-  std::uint32_t history_max = 10'000;          // events or tokens of a profile
-  std::uint32_t id_bytes_max = 512;            // of a tenant, user or item id
+  std::uint32_t request_tokens_max = 262'144;     // of all segments of a plan together
+  std::uint32_t history_max = 10'000;             // events or tokens of a profile
+  std::uint32_t id_bytes_max = row_id_bytes_max;  // of a tenant, user or item id
   // Default for requests that do not say: maximum share of a prompt's tokens that a policy which
   // weighs plans may leave approximate. 0 = approximate answers only on request.
   double approximate = 0;

@@ -118,6 +118,10 @@ Fault reject_text(std::string_view text, const std::string& where) {
                  "a string without U+0000"};
 }
 
+Refusal no_tokens() {
+  return {RefusalKind::malformed, "empty_item", "the item has no tokens", "tokens", "at least one token"};
+}
+
 Fault reject_token(Token token, std::int64_t vocabulary, const std::string& where) {
   if (token >= 0 && token < vocabulary) return std::nullopt;
   return Refusal{RefusalKind::unprocessable, "unknown_token",

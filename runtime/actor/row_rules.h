@@ -14,6 +14,7 @@
 
 namespace troupe {
 
+inline constexpr std::size_t row_id_bytes_max = 256;  // of the id of a tenant, user, item or event
 // The largest time in seconds. Times of today in milliseconds are above it.
 inline constexpr std::int64_t row_time_max = std::int64_t{1} << 40;
 
@@ -39,6 +40,7 @@ Refusal no_number(std::string_view found, const NumberRule& rule, const std::str
 std::optional<Refusal> reject_id(std::string_view id, std::string_view kind, std::size_t bytes_max);
 // Refuses a text with U+0000: ids become parts of keys and names elsewhere, which need not support it.
 std::optional<Refusal> reject_text(std::string_view text, const std::string& where);
+Refusal no_tokens();  // of an item
 std::optional<Refusal> reject_token(Token token, std::int64_t vocabulary, const std::string& where);
 
 // Refuse values that no model takes. Limits of a model or of the configuration are checked later, by the

@@ -177,7 +177,7 @@ TEST_CASE_FIXTURE(Shop, "feature stores: an invalid write is refused by field na
   version(item("a", {1}));
   CHECK(refused(history("ann", {"a", "a", "x", "y"})) == "unprocessable unknown_item history[2]");
   CHECK(refused(PutUser{0, "t", "ann", {}, {1, 1000}}) == "unprocessable unknown_token tokens[1]");
-  CHECK(refused(item("b", {})) == "unprocessable no_tokens tokens");
+  CHECK(refused(item("b", {})) == "malformed empty_item tokens");
   CHECK(refused(DeleteUser{0, "t", "ann"}) == "not_found unknown_user user");
   for (const auto& [tenant, what] : {std::pair{"t", "tenant \"t\" has no such user"}, {"", "no such user"}}) {
     CHECK(std::get<Refusal>(port->run(Write{DeleteUser{0, tenant, "ann"}}, 0)).what == what);

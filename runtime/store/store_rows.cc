@@ -159,7 +159,7 @@ Fault validate_row(const PutItem& put, const FeatureLimits& limits) {
   if (put.title.size() > limits.title_bytes_max)
     return refuse("bad_title", "the title has " + std::to_string(put.title.size()) + " bytes", "title",
                   up_to(limits.title_bytes_max, "bytes"));
-  if (put.tokens.empty()) return refuse("no_tokens", "the item has no tokens", "tokens", "1 token or more");
+  if (put.tokens.empty()) return no_tokens();
   if (put.tokens.size() > limits.item_tokens_max)
     return too_many(put.tokens.size(), "tokens", limits.item_tokens_max, "tokens");
   if (Fault fault = check_tokens(put.tokens, limits)) return fault;

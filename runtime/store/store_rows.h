@@ -11,6 +11,7 @@
 
 #include "runtime/actor/messages.h"
 #include "runtime/actor/ports.h"
+#include "runtime/actor/row_rules.h"
 
 namespace troupe {
 
@@ -27,7 +28,8 @@ struct FeatureLimits {
   // A history given as tokens has at most this × item_tokens_max tokens.
   std::uint32_t history_events_max = 0;
   std::uint64_t items_max = 10'000'000;  // items in the catalog, which is kept in memory
-  std::size_t id_bytes_max = 256;        // for ids of tenants (may be empty), users and items (may not)
+  std::size_t id_bytes_max =
+      row_id_bytes_max;  // for ids of tenants (may be empty), users and items (may not)
   std::size_t title_bytes_max = 4096;
   // A history with events has all of these and no others.
   std::vector<EventFeature> event_features = {};

@@ -39,7 +39,7 @@ TEST_CASE("store rows: a refused item names its field") {
   CHECK(of([](PutItem& i) { i.item = std::string(257, 'x'); }) == "too_large id_too_long item");
   CHECK(of([](PutItem& i) { i.item = std::string(256, 'x'); }) == "");
   CHECK(of([](PutItem& i) { i.title = std::string(4097, 'x'); }) == "unprocessable bad_title title");
-  CHECK(of([](PutItem& i) { i.tokens = {}; }) == "unprocessable no_tokens tokens");
+  CHECK(of([](PutItem& i) { i.tokens = {}; }) == "malformed empty_item tokens");
   CHECK(of([](PutItem& i) { i.tokens = {1, 2, 3, 4, 5}; }) == "unprocessable too_many_tokens tokens");
   CHECK(of([](PutItem& i) { i.tokens = {0, 99, 100}; }) == "unprocessable unknown_token tokens[2]");
   CHECK(of([](PutItem& i) { i.tokens = {0, -1}; }) == "unprocessable unknown_token tokens[1]");

@@ -29,7 +29,7 @@ class EventsReader {
   explicit EventsReader(const ModelText& text) : text_(text) {}
 
   AppendEvents take(const JsonTree& body) {
-    if (!body.is_object()) tree_fault("wrong_type", "the body has the wrong type", "body", "an object");
+    if (!body.is_object()) tree_type_fault(body, "body", "an object");
     for (const auto& [name, value] : body.items())
       if (name == "user")
         events_.user = tree_text(value, name);
@@ -50,14 +50,13 @@ class EventsReader {
 
  private:
   void take_events(const JsonTree& list) {
-    if (!list.is_array())
-      tree_fault("wrong_type", "events has the wrong type", "events", "a list of objects");
+    if (!list.is_array()) tree_type_fault(list, "events", "a list of objects");
     for (count_ = 0; count_ < list.size(); ++count_)
       take_event(list[count_], "events[" + std::to_string(count_) + "]");
   }
 
   void take_event(const JsonTree& event, const std::string& where) {
-    if (!event.is_object()) tree_fault("wrong_type", where + " has the wrong type", where, "an object");
+    if (!event.is_object()) tree_type_fault(event, where, "an object");
     if (!event.contains("item") && !event.contains("tokens"))
       tree_fault("missing_field", where + " has no item", where + ".item", "an item's id");
     std::string id;

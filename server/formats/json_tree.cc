@@ -49,7 +49,7 @@ class TreeBuilder {
   bool key(std::string& name) {
     Open& object = open_.back();
     const auto [slot, is_new] = object.value->get_ref<JsonTree::object_t&>().emplace(name, nullptr);
-    if (!is_new) tree_fault("malformed_json", "a key is given twice", name, "each key once");
+    if (!is_new) tree_fault("malformed_json", "a key is given twice", name, "it once");
     object.member = slot;
     return true;
   }
@@ -142,8 +142,13 @@ JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char*
   return std::move(builder.root);
 }
 
+void tree_type_fault(const JsonTree& value, const std::string& where, std::string expected) {
+  tree_fault("wrong_type", where + " is " + (value.is_number() ? value.dump() : value.type_name()), where,
+             std::move(expected));
+}
+
 std::string tree_text(const JsonTree& value, const std::string& where) {
-  if (!value.is_string()) tree_fault("wrong_type", where + " has the wrong type", where, "a string");
+  if (!value.is_string()) tree_type_fault(value, where, "a string");
   const auto& text = value.get_ref<const std::string&>();
   if (auto fault = reject_text(text, where)) throw *std::move(fault);
   return text;
@@ -154,8 +159,8 @@ std::int64_t tree_number(const JsonTree& value, const std::string& where, std::i
   const bool whole =
       value.is_number_integer() && !(value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX);
   if (!whole || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
-    tree_fault("wrong_type", where + " has the wrong type", where,
-               "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+    tree_type_fault(value, where,
+                    "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   return value.get<std::int64_t>();
 }
 

@@ -25,6 +25,8 @@ JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char*
                     Fractions fractions = Fractions::taken);
 [[noreturn]] void tree_fault(const char* code, std::string what, std::string where,
                              std::string expected);  // status 400
+// Refuses a value of another type or out of range (wrong_type), and says what it is.
+[[noreturn]] void tree_type_fault(const JsonTree& value, const std::string& where, std::string expected);
 std::string tree_text(const JsonTree& value, const std::string& where);
 std::int64_t tree_number(const JsonTree& value, const std::string& where, std::int64_t least,
                          std::int64_t most);

@@ -21,7 +21,7 @@ std::optional<Refusal> read_with_words(std::string_view json, Row& out, std::siz
     if (const auto* unknown = std::get_if<Refusal>(&numbers)) return *unknown;
     refusal = read(std::get<std::string>(numbers), out);
   }
-  if (refusal && refusal->code == "wrong_type" && names_token(*refusal))
+  if (refusal && refusal->what.ends_with(" is string"))
     refusal->expected += "; words and texts are for models with a vocab.json or a tokenizer.json";
   return refusal;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/actor/messages.h"
+#include "runtime/actor/row_rules.h"
 #include "runtime/wire/json.h"
 #include "server/auth/api_keys.h"
 #include "server/formats/model_text.h"
@@ -77,7 +78,7 @@ struct ServerLimits {
   std::uint32_t request_tokens_max = 262'144;
   std::uint32_t prompt_tokens_max = 262'144;  // positions of the model
   std::uint32_t pass_tokens_max = 262'144;    // tokens that a worker has memory for
-  std::uint32_t id_bytes_max = 256;
+  std::uint32_t id_bytes_max = row_id_bytes_max;
   std::vector<std::string> event_features;  // of the model, such as "timestamps"
   bool admin_routes = false;                // true = models and catalogs can be changed here
   std::string catalog_tenant;  // tenant that may change items without admin routes; "" = the default tenant
