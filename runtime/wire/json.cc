@@ -4,6 +4,7 @@
 
 #include <capnp/message.h>
 
+#include "kernels/base/check.h"
 #include "runtime/actor/row_rules.h"
 #include "runtime/wire/codec_fields.h"
 #include "runtime/wire/codec_scratch.h"
@@ -140,6 +141,18 @@ std::string to_json(const UserReply& reply) { return body_of<schema::UserReply>(
 std::string to_json(const ItemReply& reply) { return body_of<schema::ItemReply>(reply); }
 std::string to_json(const ReplayReply& reply) { return body_of<schema::ReplayReply>(reply); }
 
+namespace {
+
+// A row may have its id under this name, too.
+void add_id(std::string& schema) {
+  constexpr std::string_view members = "\"properties\":{";
+  const std::size_t at = schema.find(members);
+  TROUPE_CHECK(at != schema.npos, "a row has members");
+  schema.insert(at + members.size(), R"("id":{"type":"string"},)");
+}
+
+}  // namespace
+
 std::map<std::string, std::string> body_schemas() {
   std::map<std::string, std::string> schemas;
   json::describe(capnp::Schema::from<schema::RankRequest>(), false, schemas);
@@ -156,6 +169,7 @@ std::map<std::string, std::string> body_schemas() {
   json::describe(capnp::Schema::from<schema::Appended>(), true, schemas);
   json::describe(capnp::Schema::from<schema::ReplayReply>(), true, schemas);
   json::describe(capnp::Schema::from<schema::StatusReply>(), true, schemas);
+  for (const char* row : {"PutUser", "PutItem"}) add_id(schemas.at(row));
   return schemas;
 }
 
