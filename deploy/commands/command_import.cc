@@ -14,6 +14,7 @@
 #include "deploy/node/local_node.h"
 #include "deploy/node/prompt_file.h"
 #include "deploy/verify/form_file.h"
+#include "runtime/wire/json_text.h"
 #include "server/formats/tenant_name.h"
 
 namespace troupe::deploy {
@@ -214,7 +215,7 @@ void tell(const ImportOptions& options, const ImportRows& rows, const UnknownIte
             << features.items() << " items\n";
   if (items_gone > 0) std::cout << items_gone << " items of the former catalog were removed\n";
   if (users_gone) std::cout << "all former users were removed: they belonged to another model\n";
-  if (unknown.events > 0) std::cout << describe_left_out(unknown) << "\n";
+  if (unknown.events > 0) std::cout << terminal_text(describe_left_out(unknown)) << "\n";
   const std::string warning = reads_identifiers ? describe_shared_identifiers(rows.items) : "";
   if (!warning.empty()) std::cout << warning << "\n";
 }

@@ -39,7 +39,7 @@ struct DataRows {
   }
 };
 
-// What readers of rows take from the model and from the configuration. By default lists may be as long as
+// The parts of a model and of the configuration that readers of rows need. By default lists may be as long as
 // any configuration allows.
 struct RowReading {
   server::ModelText text = {};

@@ -1,5 +1,5 @@
 #pragma once
-// What the values of a row may be: ids, whole numbers, times, tokens and features of users, items, events
+// Rules for the values of a row: ids, whole numbers, times, tokens and features of users, items, events
 // and requests. Every reader of rows uses these functions, whether a row comes as JSON over HTTP, as a line
 // of a file, as a table or over gRPC, so that the same row has the same meaning or the same refusal
 // everywhere. docs/reference/rows.md lists the decisions. Pure.
@@ -23,8 +23,8 @@ struct NumberRule {
   std::int64_t least = INT64_MIN, most = INT64_MAX;
   bool is_time = false;  // in seconds since 1970
 };
-// Returns the rule of a member or column by its name: "timestamps", "request_timestamp", "actions", …. Other
-// names have no rule of their own: any whole number of 64 bits.
+// Returns the rule of a member or column by its name, such as "timestamps" or "actions". Other names have no
+// rule of their own: any whole number of 64 bits.
 NumberRule number_rule(std::string_view name);
 std::string expected_number(const NumberRule& rule);  // "a whole number from 0 to 7"
 

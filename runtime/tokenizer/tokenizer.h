@@ -30,7 +30,7 @@ struct AddedToken {
   bool is_control = true;  // "special" in the file, or not said there
 };
 
-// What encode makes of a control token's text: the token, or the characters.
+// Meaning of a control token's name in a text that is encoded: the token, or its characters.
 enum class ControlTokens : std::uint8_t { as_tokens, as_text };
 
 // Checked content of a file: ids start at 0, each id has one text, every byte is a word, and merges

@@ -107,6 +107,28 @@ TEST_SUITE("score forms") {
           "400 several_queries text_1");
   }
 
+  TEST_CASE("score pairs: control tokens in texts are characters, unless the configuration permits them") {
+    const auto controls_in = [](ScoreForm kind, const std::string& body, const ModelText& model) {
+      const auto read = read_score(kind, body, model, limits);
+      REQUIRE(std::holds_alternative<ForeignScore>(read));
+      const auto& request = std::get<ScoreRequest>(std::get<ForeignScore>(read).request);
+      std::vector<Token> tokens = request.query;
+      for (const TokenList& item : request.items)
+        tokens.insert(tokens.end(), item.tokens.begin(), item.tokens.end());
+      return std::ranges::count(tokens, 256);
+    };
+    const ModelText permits(nullptr, &bytes(), &form, ControlTokens::as_tokens);
+    const std::string pairs = R"({"text_1":"<s>","text_2":"<s>"})";
+    const auto none = controls_in(ScoreForm::pairs, R"({"text_1":"q","text_2":"d"})", reads);
+    CHECK(controls_in(ScoreForm::pairs, pairs, reads) == none);
+    CHECK(controls_in(ScoreForm::pairs, pairs, permits) == none + 2);
+    const std::string prompt = R"({"query":"<s>q","items":["a"],"label_token_ids":[9],"apply_softmax":true})";
+    CHECK(controls_in(ScoreForm::lists, prompt, reads) == 2);  // its own, and the template's
+    CHECK(std::get<std::string>(with_numbers(R"({"tokens":"<s>"})", reads, 9)) ==
+          R"({"tokens":[60,115,62]})");
+    CHECK(std::get<std::string>(with_numbers(R"({"tokens":"<s>"})", permits, 9)) == R"({"tokens":[256]})");
+  }
+
   TEST_CASE("rerank: pairs of texts are candidates apart, and no other arrangement may be named") {
     const auto named = [](const std::string& arrangement, const ModelText& model) {
       return read_rerank(R"({"query":"q","documents":["a","b"],"arrangement":")" + arrangement + "\"}", 3, 5,

@@ -65,7 +65,7 @@ Outcome refused(const char* reader, const Refusal& refusal, const DrawnRow& row)
   std::string found = refusal.what;
   if (found.starts_with(refusal.where)) found.erase(0, refusal.where.size());
   return {reader, std::nullopt,
-          Said{refusal.code, canonical_field(refusal.where, row), std::move(found), refusal.expected}};
+          Reason{refusal.code, canonical_field(refusal.where, row), std::move(found), refusal.expected}};
 }
 
 // ---- values in one form ----
@@ -230,8 +230,9 @@ Outcome read_grpc(const DrawnRow& row) {
 
 std::string Outcome::text() const {
   if (value) return reader + ": a value of id " + value->id.substr(0, 40);
-  if (!said) return reader + ": the file is refused";
-  return reader + ": " + said->code + " | " + said->field + " |" + said->found + " | " + said->expected;
+  if (!reason) return reader + ": the file is refused";
+  return reader + ": " + reason->code + " | " + reason->field + " |" + reason->found + " | " +
+         reason->expected;
 }
 
 std::vector<Outcome> read_everywhere(const DrawnRow& row, const std::string& folder) {

@@ -23,15 +23,15 @@ struct Value {
 };
 
 // A refusal without what belongs to the reader: the position in the text, and a column's name.
-struct Said {
+struct Reason {
   std::string code, field, found, expected;
-  bool operator==(const Said&) const = default;
+  bool operator==(const Reason&) const = default;
 };
 
 struct Outcome {
   std::string reader;
   std::optional<Value> value;
-  std::optional<Said> said;  // missing for a fault of a whole file
+  std::optional<Reason> reason;  // missing for a fault of a whole file
   std::string text() const;
 };
 

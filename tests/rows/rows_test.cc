@@ -32,7 +32,7 @@ std::string disagreement(const DrawnRow& row, const std::vector<Outcome>& outcom
     if (row.fault.empty() && *outcome.value != *outcomes.front().value)
       return outcome.reader + " and " + outcomes.front().reader + " read different values";
     if (row.fault.empty() || row.agreement == Agreement::refused) continue;
-    if (!outcome.said || !outcomes.front().said || *outcome.said != *outcomes.front().said)
+    if (!outcome.reason || !outcomes.front().reason || *outcome.reason != *outcomes.front().reason)
       return outcome.reader + " and " + outcomes.front().reader + " refuse it for different reasons";
   }
   return "";
@@ -109,8 +109,8 @@ TEST_CASE("rows: each decision refuses a row of its own") {
     const std::string json = std::string(R"({"id":"u",)") + decision.members + "}";
     for (const Outcome& outcome : read_text(json, (folder.path() / "rows").string())) {
       CAPTURE(outcome.text());
-      REQUIRE(outcome.said);
-      CHECK(outcome.said->code + " " + outcome.said->field == decision.expected);
+      REQUIRE(outcome.reason);
+      CHECK(outcome.reason->code + " " + outcome.reason->field == decision.expected);
     }
   }
 }
