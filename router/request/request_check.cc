@@ -131,7 +131,8 @@ Fault repeated(const std::vector<std::string>& candidates) {
 
 Fault validate(const RankRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = other_model(form, false)) return fault;
-  if (Fault fault = reject_values(request)) return fault;
+  constexpr const char* time = "request_timestamp";
+  if (Fault fault = reject_number(request.request_timestamp, number_rule(time), time)) return fault;
   if (Fault fault = bad_asker(request, form, limits)) return fault;
   if (Fault fault = bad_count(request.candidates.size(), limits.candidates_max, "router.candidates_max",
                               "candidates", "candidates"))
@@ -164,7 +165,6 @@ Fault validate(const RankRequest& request, const PromptForm& form, const Request
 
 Fault validate(const GenerateRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = other_model(form, true)) return fault;
-  if (Fault fault = reject_values(request)) return fault;
   if (Fault fault = bad_user(request.tenant, request.user, limits)) return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;
   if (Fault fault = bad_list(request.allow.size(), "allow", limits)) return fault;
