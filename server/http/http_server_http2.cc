@@ -62,7 +62,8 @@ void HttpServer::Http2Connection::Stream::actors_answered(Answer answer) {
   note(answer, 0);
 }
 
-// What the actors have begun goes on, and counts until they have answered: resets are cheap for a client.
+// A request that the actors have begun goes on, and counts until they have answered: resets are cheap for a
+// client.
 void HttpServer::Http2Connection::Stream::withdraw() {
   gone = true;
   for (const RequestId request : std::exchange(requests, {}))
@@ -127,7 +128,7 @@ void HttpServer::Http2Connection::handle_events() {
           closed(event);
       }
   handling = false;
-  if (protocol.is_flooded() && !std::exchange(told, true))
+  if (protocol.is_flooded() && !std::exchange(reported, true))
     server.metrics.record(Metric::http_refused, 1, "http2_flood");
   update_state();
 }

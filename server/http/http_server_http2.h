@@ -1,5 +1,5 @@
 #pragma once
-// What a connection over HTTP/2 has besides its Session: the protocol's state and its open requests.
+// The parts of a connection over HTTP/2 besides its Session: the protocol's state and its open requests.
 // The memory of all of them counts as the connection's. The connection waits for its client while a
 // request is being received or an answer sent, and may then close for another; it does not while the
 // actors have all of its requests.
@@ -82,7 +82,7 @@ struct HttpServer::Http2Connection {
   std::map<Http2StreamId, std::shared_ptr<Stream>> streams;
   std::string in, out;        // bytes being read, being written
   std::uint32_t flights = 0;  // requests that the actors have, also of closed streams
-  bool reading = false, handling = false, going = false, ending = false, is_waiting = true, told = false;
+  bool reading = false, handling = false, going = false, ending = false, is_waiting = true, reported = false;
   std::int64_t began_us = 0, idle_since_us = 0;
   asio::steady_timer timer;
 };

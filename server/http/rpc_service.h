@@ -29,7 +29,7 @@ struct ServerReply {
   unsigned retry_after_s = 0;
 };
 
-// What the server does next. A call ends with its trailers.
+// The next actions of the server. A call ends with its trailers.
 struct RpcActions {
   std::string bytes;                    // to send
   std::optional<ServerCall> call;       // to ask; the reply goes to replied()

@@ -279,8 +279,8 @@ TEST_SUITE("HTTP/2 session") {
           else if (event.kind == Http2Event::Kind::data)
             reported += "data 1 " + std::string(event.data);
           else
-            reported += (event.kind == Http2Event::Kind::head ? "head " : "end ") + std::to_string(event.stream) +
-                    " ";
+            reported += (event.kind == Http2Event::Kind::head ? "head " : "end ") +
+                        std::to_string(event.stream) + " ";
         }
       }
       std::erase(reported, '\n');

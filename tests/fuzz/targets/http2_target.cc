@@ -20,10 +20,10 @@ constexpr Http2Limits limits{.streams_max = 4,
                              .frames = {.burst = 40, .per_second = 10, .header_block_bytes_max = 1'024}};
 constexpr std::size_t kept_max = 256 << 10;  // the library's tables and buffers are the most of it
 
-struct Seen {
+struct Request {
   std::size_t heads = 0, ends = 0, bytes = 0;
   bool over = false, flooded = false;
-  bool operator==(const Seen&) const = default;
+  bool operator==(const Request&) const = default;
 };
 
 void check_head(const Http2Event& event) {
@@ -41,10 +41,10 @@ void answer(Http2Session& session, Http2StreamId stream) {
   session.end_answer(stream, {{"grpc-status", "0"}});
 }
 
-Seen read(std::string_view bytes, std::size_t step) {
+Request read(std::string_view bytes, std::size_t step) {
   const MemoryWatch memory;
   Http2Session session(limits);
-  Seen seen;
+  Request seen;
   for (std::size_t at = 0; at < bytes.size() && !session.is_over(); at += step) {
     session.receive(bytes.substr(at, step), 0);
     for (const Http2Event& event : session.take_events()) {
@@ -72,7 +72,7 @@ void run(Input input) {
   if (begins) bytes = http2_preface;
   bytes += text_of(input);
   read(bytes, bytes.size() + 1);
-  const Seen once = read(bytes, step), again = read(bytes, step);
+  const Request once = read(bytes, step), again = read(bytes, step);
   TROUPE_CHECK(once == again, "equal bytes have different outcomes");
 }
 
