@@ -252,6 +252,7 @@ class Chaos:
             self.models,
             f"{self.folder}/versions" if self.swaps else None,
             self.options.placement,
+            self.options.transport,
         )
         self.cluster.up()
         self.wait_until_up()
@@ -410,6 +411,7 @@ def read_options():
     parser.add_argument(
         "--placement", default="hash", help="pool.placement, or metis: a plan of METIS and affinity routing"
     )
+    parser.add_argument("--transport", default="auto", help="transfer.transport")
     parser.add_argument("--kills", type=int, default=100, help="kills of each role, in the part kills")
     parser.add_argument("--json", help="write the table here")
     parser.add_argument("--folder", help="folder for data and logs; default: removed if all checks pass")

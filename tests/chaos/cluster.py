@@ -45,6 +45,7 @@ class Cluster:
         models=(),
         versions=None,
         placement="hash",
+        transport="auto",
     ):
         """Prepares the folder and the cluster file.
 
@@ -53,7 +54,7 @@ class Cluster:
         catalog, so each has a router, too. `models`: name, directory, data and settings of each of
         several models; () = the demo's. `versions`: a folder of versions of the model; the first one is
         served at first. `placement`: pool.placement, or "metis" for a plan that groups items, with which
-        requests go to the worker that has most of their items.
+        requests go to the worker that has most of their items. `transport`: transfer.transport.
         """
         self.hosts, self.troupe, self.demo, self.folder = hosts, troupe, demo, folder
         self.program = dict.fromkeys([*ROLES, JOINER], first or troupe)
@@ -64,10 +65,13 @@ class Cluster:
         self.file = os.path.join(folder, "cluster.yaml")
         self.clear, self.prompt, self.catalog, self.models = clear, prompt, catalog, list(models)
         self.versions = versions
-        self.placement = placement
+        self.placement, self.transport = placement, transport
         self.keys = {}  # by tenant
         self.joiner_like = None  # the node whose roles the joining node has; None = a worker
         self._write_file()
+
+    def pulls_over_ucx(self):
+        return self.transport == "ucx" or (self.transport == "auto" and self.clear)
 
     def data(self, name):
         return os.path.join(self.folder, name)
@@ -83,6 +87,7 @@ class Cluster:
             f'features: {{store: "redis://{keeper}:6379", on_outage: last_known, time_limit: 400ms}}',
             *self._model_lines(),
             f"http: {{address: 0.0.0.0, port: 8080, api_keys: {self.folder}/keys.jsonl}}",
+            f"transfer: {{transport: {self.transport}}}",
             f"pool: {{memory: 48MiB, placement: {self._placement()}}}",
             "inference: {executors: 1, cores: 1}",
             # Requests go to the worker to which blocks are assigned, so a worker that lost its blocks

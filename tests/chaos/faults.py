@@ -427,17 +427,10 @@ class Faults:
         self.stop(self.cluster.leader())
         self.cut("router-1")
 
-    def few(self):
-        """The faults that test catalogs most: a worker that must read one, a router that uses former ones."""
-        self.kill(self.chaos.busiest())
-        self.kill("redis", expect="away")
-
-    def brief(self):
-        """One fault of each sort."""
-        self.kill(self.chaos.busiest())
-        self.kill("router-1")
-        self.roll(self.chaos.busiest())
-        self.bad_cable("bits flipped in links", self.chaos.busiest(), "flipped", flip=0.02, ports=[LINK_PORT])
+    def damage_transfers(self):
+        """Pages that go over the links are protected as these are."""
+        if not self.cluster.pulls_over_ucx():
+            return
         self.bad_cable(
             "restarted, bits flipped in transfers",
             self.chaos.busiest(),
@@ -447,6 +440,20 @@ class Faults:
             spared=[*UNGUARDED, LINK_PORT],
             least=1000,
         )
+
+    def few(self):
+        """The faults that test catalogs most: a worker that must read one, a router that uses former ones."""
+        self.kill(self.chaos.busiest())
+        self.damage_transfers()
+        self.kill("redis", expect="away")
+
+    def brief(self):
+        """One fault of each sort."""
+        self.kill(self.chaos.busiest())
+        self.kill("router-1")
+        self.roll(self.chaos.busiest())
+        self.bad_cable("bits flipped in links", self.chaos.busiest(), "flipped", flip=0.02, ports=[LINK_PORT])
+        self.damage_transfers()
         self.kill("redis", expect="away")
         self.harmed(self.chaos.busiest())
         self.cut(self.chaos.busiest())
@@ -459,15 +466,7 @@ class Faults:
             "5 % lost, 5 % doubled, 5 % late", self.chaos.busiest(), "lost", lose=0.05, double=0.05, hold=0.05
         )
         self.bad_cable("bits flipped in links", self.chaos.busiest(), "flipped", flip=0.02, ports=[LINK_PORT])
-        self.bad_cable(
-            "restarted, bits flipped in transfers",
-            self.chaos.busiest(),
-            "flipped",
-            restart=True,
-            flip=0.01,
-            spared=[*UNGUARDED, LINK_PORT],
-            least=1000,
-        )
+        self.damage_transfers()
         self.bad_cable(
             "connections reset, cut short", "router-1", "reset", reset=0.005, cut=0.005, ports=[LINK_PORT]
         )
