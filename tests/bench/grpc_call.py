@@ -10,6 +10,7 @@ the rounds: the server's CPU time per call (of its process, so with the ranking 
 and calls per second, which the client bounds. Needs Debian's python3-grpcio; exits with 77 without.
 """
 import argparse
+import atexit
 import concurrent.futures
 import http.client
 import json
@@ -155,6 +156,7 @@ def main():
     cells = []
     with tempfile.TemporaryDirectory() as work:
         nodes = {}
+        atexit.register(lambda: [node.end() for node in nodes.values()])
         for name in ("old", "new"):
             folder = pathlib.Path(work) / name
             folder.mkdir()
@@ -183,8 +185,6 @@ def main():
                     f"{new['p50_us']:5.0f} | {old['per_s']:6.0f} {new['per_s']:6.0f}",
                     flush=True,
                 )
-        for node in nodes.values():
-            node.end()
     if options.json:
         host = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count()}
         pathlib.Path(options.json).write_text(
