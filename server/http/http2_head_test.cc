@@ -79,7 +79,7 @@ TEST_SUITE("HTTP/2 heads") {
   }
 
   TEST_CASE("in flight: an address whose requests are mostly abandoned gets no further ones") {
-    InFlightLimiter limiter(100, 8);
+    InFlightLimiter limiter(100, 16);
     for (int i = 0; i < 4; ++i) CHECK(limiter.enter(1));
     limiter.abandon(1);
     CHECK(limiter.enter(1));

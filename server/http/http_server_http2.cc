@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "server/http/http2_head.h"
 #include "server/http/unanswered.h"
@@ -38,6 +40,13 @@ Refusal too_many_in_flight(const HttpServerConfig& config) {
               std::to_string(config.connections_per_address_max) +
               " from one address (http.connections_per_address_max), " + std::to_string(config.streams_max) +
               " on one connection (http.streams_max)"};
+}
+
+std::set<Http2StreamId> closed_streams(const std::vector<Http2Event>& events) {
+  std::set<Http2StreamId> streams;
+  for (const Http2Event& event : events)
+    if (event.kind == Http2Event::Kind::closed) streams.insert(event.stream);
+  return streams;
 }
 
 std::string lower(std::string text) {
@@ -113,10 +122,12 @@ void HttpServer::Http2Connection::receive(std::string_view bytes) {
 
 void HttpServer::Http2Connection::handle_events() {
   if (std::exchange(handling, true)) return;
-  for (auto events = protocol.take_events(); !events.empty(); events = protocol.take_events())
+  for (auto events = protocol.take_events(); !events.empty(); events = protocol.take_events()) {
+    const std::set<Http2StreamId> resets = closed_streams(events);
     for (Http2Event& event : events) switch (event.kind) {
         case Http2Event::Kind::head:
-          head(event);
+          // A request that is reset by the bytes that bring it is not begun.
+          if (!resets.contains(event.stream)) head(event);
           break;
         case Http2Event::Kind::data:
           data(event);
@@ -127,6 +138,7 @@ void HttpServer::Http2Connection::handle_events() {
         case Http2Event::Kind::closed:
           closed(event);
       }
+  }
   handling = false;
   if (protocol.is_flooded() && !std::exchange(reported, true))
     server.metrics.record(Metric::http_refused, 1, "http2_flood");

@@ -89,6 +89,16 @@ TEST_SUITE("HTTP server over HTTP/2, clients") {
     CHECK(f.metrics.value(Metric::http_abandoned) == 1);
   }
 
+  TEST_CASE("HTTP/2 clients: a request that is reset by the bytes that bring it is not begun") {
+    Fixture f;
+    RawClient client(port_of(f));
+    client.send(preface() + http2_test::head(1, post("/v1/rank")) +
+                frame(http2_test::data, end_stream, 1, rank_body) + http2_test::reset(1) +
+                http2_test::head(3, get("/v2/health/live"), true));
+    CHECK(has(client.read_until("\"live\":true"), "\"live\":true"));
+    CHECK(f.asked == 0);
+  }
+
   TEST_CASE("HTTP/2 clients: the requests and lines of a broken connection are withdrawn, each once") {
     Fixture f(patient());
     f.silent = true;

@@ -1,8 +1,8 @@
 #pragma once
 // Counts the requests over HTTP/2 that the actors have: in total, and of each client's address. Over
 // HTTP/1.1 the connections are their bound, since each has one; the bounds are therefore the same. A
-// request whose client has gone still counts until the actors have answered it. While a quarter of an
-// address's requests are such, it gets no further ones: to open and reset requests is cheap. Pure.
+// request whose client has gone still counts until the actors have answered it. While an eighth
+// of an address's requests are such, it gets no further ones: to open and reset requests is cheap. Pure.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@ namespace troupe::server {
 class InFlightLimiter {
  public:
   InFlightLimiter(std::uint32_t max, std::uint32_t per_address_max)
-      : max_(max), per_address_max_(per_address_max), abandoned_max_(std::max(per_address_max / 4, 1U)) {}
+      : max_(max), per_address_max_(per_address_max), abandoned_max_(std::max(per_address_max / 8, 1U)) {}
 
   // Returns false if there is no capacity; otherwise leave() must follow.
   bool enter(Origin from) {
