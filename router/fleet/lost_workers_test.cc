@@ -51,7 +51,7 @@ TEST_CASE("lost workers: a worker that falls silent is missed until it is heard 
   CHECK(b.lines() == Lines{"worker_lost 3"});
   CHECK(b.gauge() == 1);
   CHECK(b.lost.describe() == "1 of 2 workers are lost: node 3");
-  b.hear(13 * beat_us, 3);
+  for (const NodeId node : {3, 4}) b.hear(13 * beat_us, node);
   b.beat(13 * beat_us);
   CHECK(b.lines() == Lines{"worker_lost 3", "worker_back 3"});
   CHECK(b.gauge() == 0);

@@ -165,7 +165,7 @@ TEST_CASE("request check: a refusal says what is wrong, where, and what was expe
   request.items[1].tokens[1] = 100;
   const auto fault = validate(request, form, limits);
   REQUIRE(fault.has_value());
-  CHECK(fault->what == "token 100");
+  CHECK(fault->what == "token 100 is outside the vocabulary");
   CHECK(fault->where == "items[1][1]");
   CHECK(fault->expected == "0..99");
 }
