@@ -231,7 +231,8 @@ TEST_SUITE("dataset") {
       else
         f.write("users.jsonl", R"({"id":"u","history":["1"],"timestamps":[)" + number + "]}");
       try {
-        CHECK(read_user_rows(f.path(), HistoryPart::all, timed).rows[0].features[0].values.size() == 1);
+        const auto rows = read_user_rows(f.path(), HistoryPart::all, timed).rows;
+        CHECK(rows.at(0).features.at(0).values.size() == 1);
       } catch (const ImportError& error) {
         return std::string(error.what());
       }

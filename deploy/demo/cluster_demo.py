@@ -167,8 +167,8 @@ class Cluster:
             roles = "router, cache_meta" if name == FRONT else "worker"
             http_port = self.page_port if name == FRONT else free_port()
             lines.append(
-                f"  - {{node: {number}, name: {name}, host: {ADDRESS}, port: {free_port()}, roles: [{roles}], "
-                f"settings: {{node: {{data_dir: {self.folder / name}}}, http: {{port: {http_port}}}}}}}"
+                f"  - {{node: {number}, name: {name}, host: {ADDRESS}, port: {free_port()}, "
+                f"roles: [{roles}], settings: {{node: {{data_dir: {self.folder / name}}}, http: {{port: {http_port}}}}}}}"
             )
         self.file.write_text("\n".join(lines) + "\n")
 

@@ -13,13 +13,13 @@ bool names_token(const Refusal& refusal) {
 // Reads a row whose tokens may be words or a text. Rows of numbers, which are most, are parsed once.
 template <class Row, class Read>
 std::optional<Refusal> read_with_words(std::string_view json, Row& out, std::size_t tokens_max,
-                                       const ModelText& text, const Read& read) {
-  std::optional<Refusal> refusal = read(json, out);
+                                       const ModelText& text, const Read& read_row) {
+  std::optional<Refusal> refusal = read_row(json, out);
   if (!refusal || refusal->code != "wrong_type" || !names_token(*refusal)) return refusal;
   if (text.reads_names()) {
     const auto numbers = with_numbers(json, text, tokens_max);
     if (const auto* unknown = std::get_if<Refusal>(&numbers)) return *unknown;
-    refusal = read(std::get<std::string>(numbers), out);
+    refusal = read_row(std::get<std::string>(numbers), out);
   }
   if (refusal && refusal->what.ends_with(" is string"))
     refusal->expected += "; words and texts are for models with a vocab.json or a tokenizer.json";

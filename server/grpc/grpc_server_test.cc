@@ -135,7 +135,9 @@ TEST_SUITE("gRPC server") {
     config.answer_us_max = 60'000'000;
     Fixture f(config);
     Http2Client client(f.http_server->port());
-    const std::string large = grpc_message(ranking() + text_field(99, std::string(200'000, 'x')));
+    std::string message = ranking();
+    for (int i = 0; i < 900; ++i) message += text_field(2, std::string(240, 'x') + std::to_string(i));
+    const std::string large = grpc_message(message);
     CHECK(status(client.call(call_of(rank), large)) == "0");
     CHECK(code(client.call(call_of(rank), large + "x")) == "bad_message_count");
     f.silent = true;

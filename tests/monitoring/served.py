@@ -70,7 +70,7 @@ class Node:
         return self.ask("GET", "/metrics")[1]
 
     def degraded(self, with_disk=False):
-        """Returns the reasons in the readiness, without this machine's disk; None if the node is not ready."""
+        """Returns the reasons in the readiness, without this machine's disk; None if it is not ready."""
         status, text = self.ask("GET", "/v2/health/ready")
         if status != 200:
             return None
