@@ -168,7 +168,8 @@ class Cluster:
             http_port = self.page_port if name == FRONT else free_port()
             lines.append(
                 f"  - {{node: {number}, name: {name}, host: {ADDRESS}, port: {free_port()}, "
-                f"roles: [{roles}], settings: {{node: {{data_dir: {self.folder / name}}}, http: {{port: {http_port}}}}}}}"
+                f"roles: [{roles}], settings: {{node: {{data_dir: {self.folder / name}}}, "
+                f"http: {{port: {http_port}}}}}}}"
             )
         self.file.write_text("\n".join(lines) + "\n")
 

@@ -157,7 +157,7 @@ TEST_SUITE("foreign formats") {
     CHECK(infer_fault("{\"inputs\":[" + user + data + R"(],"parameters":{"binary_data_output":true}})") ==
           "400 unsupported_value parameters.binary_data_output");
     CHECK(infer_fault("{\"inputs\":[" + user + data +
-                      R"(],"outputs":[{"name":"items","parameters":{"binary_data":false}}]})") ==
+                      R"(],"outputs":[{"name":"items","parameters":{"binary_data":true}}]})") ==
           "400 unsupported_value outputs[0].parameters.binary_data");
     CHECK(infer_fault("{\"inputs\":[" + user + R"(,"parameters":{"content_type":"str"},"data":["ana"]}]})") ==
           "400 unknown_field inputs[0].parameters.content_type");
@@ -212,7 +212,7 @@ TEST_SUITE("foreign formats") {
     CHECK(fault_in(asking(ranks, R"([{"shape":[1]}])")) == "400 unknown_field outputs[0].shape");
     CHECK(fault_in(asking(ranks, "[{}]")) == "400 missing_field outputs[0].name");
     CHECK(fault_in(asking(ranks, "[7]")) == "400 wrong_type outputs[0]");
-    const auto read = asking(ranks, R"([{"name":"scores","parameters":{"binary_data":true}},"items"])");
+    const auto read = asking(ranks, R"([{"name":"scores","parameters":{"binary_data":false}},"items"])");
     CHECK(std::get<InferRequest>(read).outputs == std::vector<std::string>{"scores", "items"});
   }
 
