@@ -43,9 +43,20 @@ void require(const rocksdb::Status& status, const fs::path& where) {
   fail(error == ENOSPC ? StoreFault::disk_full : StoreFault::failed, where, status_text(error));
 }
 
+// The root of a new volume has a folder lost+found, which belongs to the file system.
+bool is_empty_folder(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) return false;
+  fs::directory_iterator entries(folder, error);
+  return !error && std::all_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    std::error_code unknown;
+    return entry.path().filename() == "lost+found" && entry.is_directory(unknown);
+  });
+}
+
 void require_empty(const fs::path& folder) {
   std::error_code error;
-  if (!fs::exists(folder, error) || (fs::is_directory(folder, error) && fs::is_empty(folder, error))) return;
+  if (!fs::exists(folder, error) || is_empty_folder(folder)) return;
   throw StoreError(
       StoreFault::cannot_create,
       folder.string() + ": it is not empty; expected an empty folder, or a path where nothing is yet");

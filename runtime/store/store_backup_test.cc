@@ -87,6 +87,16 @@ TEST_CASE_FIXTURE(BackedUp, "backup: a folder that is not empty is refused for b
                        doctest::Contains("it is not empty"), StoreError);
 }
 
+TEST_CASE_FIXTURE(BackedUp, "backup: the root of a new volume is an empty folder") {
+  fs::create_directories(other / "lost+found");
+  restore_backup(backup, other);
+  CHECK(check_store(other, ~std::uint64_t{0}).is_whole());
+  const fs::path volume = folder.path() / "volume";
+  fs::create_directories(volume / "lost+found");
+  fs::create_directories(volume / "other");
+  CHECK_THROWS_WITH_AS(restore_backup(backup, volume), doctest::Contains("it is not empty"), StoreError);
+}
+
 TEST_CASE_FIXTURE(BackedUp, "backup: a damaged or missing file is named and the restore refused") {
   for (const auto& entry : fs::recursive_directory_iterator(backup)) {
     if (!entry.is_regular_file() || entry.file_size() == 0) continue;
