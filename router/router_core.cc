@@ -308,7 +308,7 @@ void RouterCore::on_peer_lost(Step step, NodeId node) {
   leader_.lose(node);
   replays_.lose_router(step, node);
   if (!workers_.has(node)) return;
-  if (workers_.lose(node)) lost_workers_.lose(step, node);
+  if (workers_.lose(node)) lost_workers_.lose(step, node, members_);
   lose_workers(step, {&node, 1}, "is gone");
 }
 

@@ -17,7 +17,8 @@ void LostWorkers::report(Step step, NodeId node, Worker& worker) const {
              {"why", worker.disconnected ? "its process or the connection to it is gone" : "it is silent"}});
 }
 
-void LostWorkers::lose(Step step, NodeId node) {
+void LostWorkers::lose(Step step, NodeId node, const MemberWatch& members) {
+  if (members.is_leaving(node)) return;
   Worker& worker = workers_[node];
   worker.disconnected = true;
   report(step, node, worker);

@@ -19,7 +19,7 @@ class LostWorkers {
   static constexpr Duration start_time{10'000'000};  // for a worker that was never heard
 
   // The connection to a worker is gone, so that its silence need not be awaited.
-  void lose(Step step, NodeId node);
+  void lose(Step step, NodeId node, const MemberWatch& members);
   // Called once per heartbeat, after WorkerTable::tick().
   void tick(Step step, const WorkerTable& workers, const MemberWatch& members);
 

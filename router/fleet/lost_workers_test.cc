@@ -62,12 +62,25 @@ TEST_CASE("lost workers: a broken connection is reported at once, and as such") 
   Bench b;
   for (const NodeId node : {3, 4}) b.hear(0, node);
   REQUIRE(b.workers.lose(4));
-  b.lost.lose(b.at(10), 4);
+  b.lost.lose(b.at(10), 4, b.members);
   b.hear(beat_us, 3);
   b.beat(beat_us);
   CHECK(b.lines() == Lines{"worker_lost 4"});
   const auto& fields = std::get<Effects::Log>(b.effects.list.front()).fields;
   CHECK(fields.at(1).value == "its process or the connection to it is gone");
+}
+
+TEST_CASE("lost workers: a leaving worker that disconnects is not missed") {
+  Bench b;
+  const MemberWatch leaving{{{3, 4}, {8}, {9}}, {0}, {.members = {.leaving = {4}}, .revision = 1}};
+  for (const NodeId node : {3, 4}) b.hear(0, node);
+  REQUIRE(b.workers.lose(4));
+  b.lost.lose(b.at(10), 4, leaving);
+  b.hear(beat_us, 3);
+  b.workers.tick({beat_us});
+  b.lost.tick(b.at(beat_us), b.workers, leaving);
+  CHECK(b.lines().empty());
+  CHECK(b.lost.count() == 0);
 }
 
 TEST_CASE("lost workers: a worker that was never heard has time to start") {
