@@ -1,6 +1,7 @@
 #pragma once
 // Judges whether a Redis may drop acknowledged rows to free memory, and notices when it does. An
 // evicted user is an unknown user, and nothing else tells of it.
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -23,23 +24,22 @@ class RedisEvictions {
  public:
   struct Notes {
     std::string risk;  // "" unless the server may evict and this was not said of its run and policy yet
-    std::string loss;  // "" unless keys were evicted since the last standing
+    std::string loss;  // "" unless keys were evicted since the last standing of this run
   };
   Notes note(const RedisStanding& now) {
     const std::lock_guard lock(mutex_);
     const bool same_run = now.run == run_;
-    const std::uint64_t before = same_run ? evicted_ : 0;
     Notes notes;
     if (may_evict(now.policy)) {
       if (!same_run || now.policy != policy_)
         notes.risk = "maxmemory-policy " + now.policy + (now.maxmemory == 0 ? ", though maxmemory is 0" : "");
-      // The first standing cannot tell whose keys were evicted before.
-      if (now.evicted > before && (same_run || run_.empty()))
-        notes.loss = std::to_string(now.evicted - before) + " keys evicted" +
-                     (same_run ? "" : " before this process came") + ", maxmemory-policy " + now.policy;
+      // The first standing of a run cannot tell whose keys were evicted before.
+      if (same_run && now.evicted > evicted_)
+        notes.loss = std::to_string(now.evicted - evicted_) + " keys evicted, maxmemory-policy " + now.policy;
     }
+    // Standings of two slots may arrive swapped.
+    evicted_ = same_run ? std::max(evicted_, now.evicted) : now.evicted;
     run_ = now.run, policy_ = now.policy;
-    evicted_ = now.evicted > before ? now.evicted : before;  // standings of two slots may arrive swapped
     return notes;
   }
 
