@@ -34,10 +34,7 @@ class TextFile::Source {
   // Replaces `out` by the next bytes. Returns false at the end. Sets `fault` if there is no more to read.
   bool read(std::string& out, const char*& fault) {
     out.clear();
-    if (begin_ == end_ && !refill(fault)) {
-      if (in_member_) fault = damaged;
-      return false;
-    }
+    if (begin_ == end_ && !refill(fault)) return false;
     if (!std::exchange(is_begun_, true)) begin_reading();
     if (is_gzip_) return inflate_some(out, fault);
     out.assign(reinterpret_cast<const char*>(input_.data()) + begin_, end_ - begin_);
@@ -49,10 +46,11 @@ class TextFile::Source {
   static constexpr const char* damaged = "the compressed data is damaged or truncated";
   static constexpr int any_window_gzip = 15 + 16;  // the largest window; gzip's header and checksum
 
+  // Sets `fault` if reading fails, or if the file ends within a member.
   bool refill(const char*& fault) {
     begin_ = 0;
     end_ = std::fread(input_.data(), 1, input_.size(), file_);
-    if (end_ == 0 && std::ferror(file_)) fault = "the file cannot be read";
+    if (end_ == 0) fault = std::ferror(file_) ? "the file cannot be read" : in_member_ ? damaged : nullptr;
     return end_ > 0;
   }
 
@@ -64,10 +62,7 @@ class TextFile::Source {
   // Ends at bytes, at the end, or at a fault.
   bool inflate_some(std::string& out, const char*& fault) {
     for (;;) {
-      if (begin_ == end_ && !refill(fault)) {
-        if (in_member_) fault = damaged;
-        return false;
-      }
+      if (begin_ == end_ && !refill(fault)) return false;
       if (!in_member_ && !begin_member(fault)) {
         if (fault) return false;
         continue;
