@@ -33,7 +33,7 @@ struct LeaveProgress {
 
 // Key of the Coordination under which that node's progress is.
 std::string leave_key(NodeId node);
-// Returns a text for people, such as "migrates: 3 of 40 user blocks remain; front-1: 37 item blocks …".
+// Returns a text for people, such as "waits for 3 of 40 user blocks to copy; front-1: 37 item blocks …".
 std::string text_of(const LeaveProgress& progress);
 nlohmann::json json_of(const LeaveProgress& progress);
 // Returns nullopt if the text is not what json_of() wrote.

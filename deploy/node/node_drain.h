@@ -21,8 +21,12 @@ class NodeDrain {
   // Waits for the time; true if a signal arrived that asks for an immediate end.
   using WaitForSignal = std::function<bool(std::chrono::microseconds)>;
 
+  using TimePoint = std::chrono::steady_clock::time_point;
+  using Now = std::function<TimePoint()>;
+
   // `models` are the names of the node's models, in their order; {""} for an unnamed one.
-  NodeDrain(NodeRoles roles, std::vector<std::string> models, Post post, WaitForSignal wait);
+  NodeDrain(NodeRoles roles, std::vector<std::string> models, Post post, WaitForSignal wait,
+            Now now = std::chrono::steady_clock::now);
 
   // Takes a reply of an actor; false: it belongs to someone else. Called by the host's threads.
   bool take(const Message& reply) { return reports_.take(reply); }
@@ -45,17 +49,20 @@ class NodeDrain {
   bool migrate_blocks(const ClusterView& cluster, const NodeSettings& settings);
 
  private:
-  using TimePoint = std::chrono::steady_clock::time_point;
   bool drain(Address actor, const std::string& model, TimePoint limit);
   void ask_to_migrate(const ClusterView& cluster);
+  bool is_awaited(NodeId router, const ClusterView& cluster, TimePoint since) const;
+  bool are_items_migrated(const ClusterView& cluster, TimePoint since);
   bool is_migrated(const ClusterView& cluster, TimePoint since);
-  LeaveProgress progress(const ClusterView& cluster);
+  std::vector<NodeId> routers_to_report(const ClusterView& cluster, TimePoint since);
+  LeaveProgress progress(const ClusterView& cluster, TimePoint since);
   NodeId actor_id(NodeId node, std::size_t model) const;
 
   const NodeRoles roles_;
   const std::vector<std::string> models_;
   const Post post_;
   const WaitForSignal wait_;
+  const Now now_;
   DrainReports reports_;
   RequestId next_ = first_own_id;
 };

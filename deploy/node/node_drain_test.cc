@@ -69,6 +69,9 @@ struct Leaver {
   Revision members_epoch = 7;
   std::uint64_t user_blocks_open = 0;
   std::vector<LeaveProgress> reports;
+  std::set<NodeId> disconnected{5};
+  std::set<NodeId> silent;  // routers that do not answer
+  NodeDrain::TimePoint now{};
   std::function<void()> on_wait = [] {};
   NodeDrain drain{{.node = 3, .router = false, .cache_meta = false},
                   {""},
@@ -76,7 +79,8 @@ struct Leaver {
                   [this](std::chrono::microseconds) {
                     on_wait();
                     return ++waits >= waits_max;
-                  }};
+                  },
+                  [this] { return now; }};
   NodeSettings settings;
 
   Leaver() { settings.leave_time_min = {0}, settings.leave_time_max = long_limit; }
@@ -84,6 +88,7 @@ struct Leaver {
   void answer(Address to, const Message& message) {
     posted.push_back({to, message});
     if (to.role == Role::router) {
+      if (silent.contains(to.node)) return;
       const bool done = migrated.contains(to.node);
       StatusReply reply{std::get<StatusRequest>(message).id, to.node, to.role, true, {}};
       reply.fields = {{"members_epoch", std::to_string(members_epoch)}, {"handed_on", done ? "yes" : "no"}};
@@ -108,7 +113,7 @@ struct Leaver {
              [](NodeRole role) {
                return role == NodeRole::router ? std::vector<NodeId>{1, 2} : std::vector<NodeId>{4, 5};
              },
-         .is_connected = [](NodeId node) { return node != 5; },
+         .is_connected = [this](NodeId node) { return !disconnected.contains(node); },
          .leaves_since = [] { return Revision{7}; },
          .name_of = [](NodeId node) { return "node-" + std::to_string(node); },
          .report = [this](const LeaveProgress& progress) { reports.push_back(progress); }},
@@ -152,6 +157,32 @@ TEST_CASE("node drain: a router that follows older members has not migrated what
   CHECK(leaver.migrate());
   CHECK(leaver.waits == 4);
   CHECK(leaver.reports[0].routers.size() == 2);
+}
+
+TEST_CASE("node drain: a router that is not connected is reported only as long as it is awaited") {
+  Leaver leaver;
+  leaver.disconnected = {2};
+  leaver.silent = {2};
+  leaver.on_wait = [&] {
+    if (leaver.waits == 1) leaver.now += std::chrono::seconds(10);
+    if (leaver.waits == 2) leaver.migrated = {1};
+  };
+  CHECK(leaver.migrate());
+  REQUIRE(leaver.reports.size() >= 3);
+  REQUIRE(leaver.reports[0].routers.size() == 2);
+  CHECK(leaver.reports[0].routers[1] == LeaveProgress::Router{"node-2", "", false, 0, 0, {}});
+  REQUIRE(leaver.reports[2].routers.size() == 1);
+  CHECK(leaver.reports[2].routers[0].name == "node-1");
+}
+
+TEST_CASE("node drain: where no router is connected, one of them is awaited") {
+  Leaver leaver;
+  leaver.disconnected = leaver.silent = {1, 2};
+  leaver.on_wait = [&] { leaver.now += std::chrono::seconds(10); };
+  leaver.waits_max = 3;
+  CHECK_FALSE(leaver.migrate());
+  REQUIRE(leaver.reports.size() == 3);
+  CHECK(leaver.reports[2].routers.size() == 2);
 }
 
 TEST_CASE("node drain: a migration ends at its limit or at another signal, and is then not whole") {
