@@ -70,6 +70,9 @@ void ServiceNotifier::reloading() const {
 }
 void ServiceNotifier::reloaded() const { send("READY=1"); }
 void ServiceNotifier::stopping() const { send("STOPPING=1\nSTATUS=drains"); }
+void ServiceNotifier::extend(Microseconds time, const std::string& what) const {
+  send("EXTEND_TIMEOUT_USEC=" + std::to_string(time.count()) + "\nSTATUS=" + what);
+}
 void ServiceNotifier::alive() const { send("WATCHDOG=1"); }
 
 void ServiceNotifier::watch(const std::function<void()>& ask) {

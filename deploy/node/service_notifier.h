@@ -20,12 +20,15 @@ class ServiceNotifier {
   ServiceNotifier(std::string socket, Microseconds watchdog);
   ~ServiceNotifier() { stop(); }
 
-  // `ask` is called at half of the watchdog's time. It must have the process's main thread call
-  // `alive`, so that a process which is stuck stays silent.
+  // `ask` is called at half of the watchdog's time. It must have the HTTP server's thread call
+  // `alive`, so that a process whose server is stuck stays silent.
   void ready(std::function<void()> ask);
   void reloading() const;
   void reloaded() const;
   void stopping() const;
+  // Asks for this much time from now on, if the manager would end the process earlier (TimeoutStopSec).
+  // `what` is done meanwhile.
+  void extend(Microseconds time, const std::string& what) const;
   void alive() const;  // callable from any thread
   void stop();         // calls `ask` no more
 

@@ -65,6 +65,14 @@ TEST_SUITE("service notifier") {
     }
   }
 
+  TEST_CASE("service notifier: a node that leaves asks for more time than the manager gives for a stop") {
+    const kernels::TestFolder folder;
+    ManagerSocket manager((folder.path() / "notify").string());
+    const ServiceNotifier notifier(manager.name(), {});
+    notifier.extend(std::chrono::minutes(2), "leaves: finishes its requests");
+    CHECK(manager.next() == "EXTEND_TIMEOUT_USEC=120000000\nSTATUS=leaves: finishes its requests");
+  }
+
   TEST_CASE("service notifier: the watchdog is told as long as the process answers, and not otherwise") {
     const kernels::TestFolder folder;
     ManagerSocket manager((folder.path() / "notify").string());

@@ -108,6 +108,8 @@ std::vector<std::string> names_of_models(const LocalNode& node) {
 }
 
 constexpr std::chrono::seconds leave_log_interval{10};
+// Time that a leaving node asks its service manager for with each report of its progress.
+constexpr std::chrono::microseconds leave_extension{60'000'000};
 
 // Tells what the surroundings of the process leave it, where that is less than the machine.
 void log_limits(const Log& log) {
@@ -392,13 +394,13 @@ class ServingProcess {
   }
 
   // Opens the log file and redirected standard streams by their names, which logrotate may have given to
-  // new files. Returns "" or the first error; what failed stays as it was.
+  // new files. Returns "" or the errors; what failed stays as it was.
   std::string reopen_logs() {
     std::string fault = standard_files_.reopen();
     try {
       log_.reopen();
     } catch (const LogError& error) {
-      fault = error.what();
+      fault += (fault.empty() ? "" : "; ") + std::string(error.what());
     }
     return fault;
   }
@@ -454,9 +456,15 @@ class ServingProcess {
       write_output(serving_.port_file, std::to_string(http_server_.port()) + "\n");
   }
 
-  // Tells `troupe leave` and `troupe members` what is waited for, and the log from time to time.
+  // Tells `troupe leave` and `troupe members` what is waited for, and the log from time to time. A leave
+  // takes up to node.leave_time_max, so the service manager must not end the process as after other stops.
   void report_leave(const LeaveProgress& progress) {
     membership_->publish(json_of(progress).dump());
+    std::chrono::microseconds time = leave_extension;
+    if (progress.phase == LeaveProgress::Phase::drains)
+      time += std::chrono::microseconds(serving_.config.node.drain_notice.us +
+                                        serving_.config.node.drain_limit.us);
+    notifier_.extend(time, "leaves: " + text_of(progress));
     const auto now = std::chrono::steady_clock::now();
     if (progress.phase != LeaveProgress::Phase::migrates || now < leave_logged_ + leave_log_interval) return;
     leave_logged_ = now;
