@@ -113,6 +113,8 @@ LocalNode::LocalNode(Config config, NodeRoles place, MetricRegistry* metrics, co
   open_store(folder);
   if (roles_.worker) open_worker();
   for (const auto& model : models_) model->opened = {};  // a node that is no worker drops the weights
+  if (const auto left = memory_limit(); left && !roles_.worker)
+    reject_if_too_large(memory_needs(config_, models_, roles_), *left);
   coordination_ = make_coordination(
       config_, roles_, coordination_damage_,
       [this](const std::string& what, const std::string& why) { report_coordination_loss(what, why); });

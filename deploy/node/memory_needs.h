@@ -1,7 +1,7 @@
 #pragma once
-// Compares the memory that a worker may come to need with the limit of its cgroup. The pool is mapped
-// at once and filled later: without this check, a node that does not fit is ready, and is killed hours
-// after the start.
+// Compares the memory that a node may come to need with the limit of its cgroup. A worker's pool is mapped
+// at once and filled later, and a router's caches fill with its users: without this check, a node that does
+// not fit is ready, and is killed hours after the start.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ namespace troupe::deploy {
 
 // Bytes that may still be used after the weights have been read; these count as used already.
 struct MemoryNeeds {
-  std::uint64_t pool = 0;                        // pool.memory
+  std::uint64_t pool = 0;                        // pool.memory; 0 = no worker
   std::uint64_t passes = 0;                      // inference.memory_max of all models
   std::uint64_t caches = 0;                      // features.cache_memory of all models
   std::uint64_t requests = 0;                    // http.memory_max
@@ -26,8 +26,9 @@ struct MemoryNeeds {
 
 MemoryNeeds memory_needs(const Config& config, const ServedModels& models, const NodeRoles& roles);
 
-// Throws ConfigError if the weights' files alone, which are read into memory, exceed what is free of the
-// limit. Called before they are read.
+// Throws ConfigError if the weights alone exceed what is free of the limit: all nodes read them into memory,
+// each element as float32, except for an item embedding that model.tables leaves on disk. Called before they
+// are read.
 void reject_if_weights_too_large(const std::vector<NamedModel>& models, const MemoryLimit& limit);
 
 // Throws ConfigError if the needs exceed what is free of the limit.

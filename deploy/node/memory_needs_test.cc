@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/checkpoint/safetensors.h"
 #include "kernels/testing/test_folder.h"
 
 namespace troupe::deploy {
@@ -38,11 +39,26 @@ TEST_CASE("memory needs: a pool that exceeds what is free of the cgroup's limit 
   CHECK(fault(needs, {200 * mib, 400 * mib, file}).find("0 MiB are free") != std::string::npos);
 }
 
+TEST_CASE("memory needs: a node without a pool that exceeds what is free is refused by what it has") {
+  const MemoryNeeds needs{.caches = 64 * mib, .requests = 8 * mib, .rest = 64 * mib};
+  CHECK(fault(needs, {200 * mib, 64 * mib, "/x/memory.max"}) == "");
+  CHECK(fault(needs, {200 * mib, 65 * mib, "/x/memory.max"}) ==
+        "this node needs 64 MiB of features.cache_memory, 8 MiB of http.memory_max and 64 MiB for everything "
+        "else; 135 MiB are free of the cgroup's memory limit of 200 MiB (/x/memory.max); expected a higher "
+        "limit, or less for the others");
+}
+
 TEST_CASE("memory needs: weights that exceed what is free of the limit are refused before they are read") {
   const kernels::TestFolder folder;
-  folder.write("model-00001-of-00002.safetensors", std::string(2 * mib, 'x'));
-  folder.write("model-00002-of-00002.safetensors", std::string(mib, 'x'));
+  const std::vector<float> table(mib / 2), matrix(mib / 4);  // 2 MiB and 1 MiB as float32
+  const auto write = [&](const char* name, kernels::StoredAs stored_as) {
+    const std::vector<kernels::NamedTensor> tensors{{"item_embedding.weight", {mib / 2}, table},
+                                                    {"layer", {mib / 4}, matrix}};
+    kernels::write_safetensors(folder.path() / name, tensors, stored_as);
+  };
+  write("model.safetensors", kernels::StoredAs::bf16);
   folder.write("notes.txt", std::string(4 * mib, 'x'));
+  folder.write("damaged.safetensors", std::string(4 * mib, 'x'));  // which reading refuses
   std::vector<NamedModel> models{{"", {}}};
   models[0].config.set("model.directory", folder.path().string());
   const auto said = [&](const MemoryLimit& limit) -> std::string {
@@ -56,10 +72,16 @@ TEST_CASE("memory needs: weights that exceed what is free of the limit are refus
   CHECK(said({4 * mib, mib, "/x/memory.max"}) == "");
   CHECK(said({4 * mib, mib + 1, "/x/memory.max"}) ==
         folder.path().string() +
-            ": the weights have 3 MiB; 2 MiB are free of the cgroup's memory limit of 4 MiB (/x/memory.max); "
+            ": the weights take 3 MiB as float32; 2 MiB are free of the cgroup's memory limit of 4 MiB "
+            "(/x/memory.max); "
             "expected a higher limit, or a smaller model");
-  models[0].config.set("model.tables", "mapped");
+  models[0].config.set("model.tables", "mapped");  // the table stays on disk
   CHECK(said({4 * mib, 3 * mib, "/x/memory.max"}) == "");
+  CHECK(said({4 * mib, 3 * mib + 1, "/x/memory.max"}) != "");
+  models[0].config.set("model.tables", "memory");
+  write("model.safetensors", kernels::StoredAs::f32);
+  CHECK(said({4 * mib, mib, "/x/memory.max"}) == "");
+  CHECK(said({4 * mib, mib + 1, "/x/memory.max"}) != "");
 }
 
 TEST_CASE("memory needs: every model has working memory on the CPU, and a cache where there is a router") {
@@ -79,10 +101,15 @@ TEST_CASE("memory needs: every model has working memory on the CPU, and a cache 
   CHECK(needs.passes == 10 * mib);
   CHECK(needs.caches == 14 * mib);
   CHECK(needs.requests == 11 * mib);
-  roles.router = false;
+  roles.router = false, roles.worker = true;
   CHECK(memory_needs(config, models, roles).caches == 0);
   models.front()->config.set("model.device", "cuda");
   CHECK(memory_needs(config, models, roles).passes == 5 * mib);
+  roles.router = true, roles.worker = false;
+  const MemoryNeeds router = memory_needs(config, models, roles);
+  CHECK(router.pool == 0);
+  CHECK(router.passes == 0);
+  CHECK(router.caches == 14 * mib);
 }
 
 }  // namespace
