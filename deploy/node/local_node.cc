@@ -83,6 +83,11 @@ std::unique_ptr<Coordination> make_coordination(
   }
 }
 
+std::unique_ptr<Core> with_reasons(std::unique_ptr<Core> core, const DegradedReasons& reasons) {
+  if (!reasons) return core;
+  return std::make_unique<DegradedStatus>(std::move(core), reasons);
+}
+
 }  // namespace
 
 void make_data_folder(const std::filesystem::path& folder) {
@@ -300,27 +305,30 @@ std::string LocalNode::render_metrics(const MetricRegistry& own, MetricForm form
   return render(own, models, form);
 }
 
-void LocalNode::add_to(Host& host) {
+void LocalNode::add_to(Host& host, const DegradedReasons& reasons) {
   const NodeCores cores(config_, roles_, models_, incarnation_, arena_.get());
   if (roles_.router)
     for (const auto& model : models_)
       host.add({{model->number, Role::router},
-                model->as_model_actor(cores.router(*model), actor_ids()),
+                with_reasons(model->as_model_actor(cores.router(*model), actor_ids()),
+                             model == models_.front() ? reasons : nullptr),
                 model->router_port(),
                 router_executors + (model->record_port ? record_executors : 0)});
   if (roles_.cache_meta)
-    host.add(
-        {{roles_.node, Role::cache_meta}, cores.cache_meta(), cache_meta_port_.get(), cache_meta_executors});
-  if (roles_.worker) add_worker_to(host, cores);
+    host.add({{roles_.node, Role::cache_meta},
+              with_reasons(cores.cache_meta(), roles_.router || roles_.worker ? nullptr : reasons),
+              cache_meta_port_.get(),
+              cache_meta_executors});
+  if (roles_.worker) add_worker_to(host, cores, roles_.router ? nullptr : reasons);
 }
 
-void LocalNode::add_worker_to(Host& host, const NodeCores& cores) {
+void LocalNode::add_worker_to(Host& host, const NodeCores& cores, const DegradedReasons& reasons) {
   const NodeId node = roles_.node;
   const ItemArea items = sized_item_area(cores.has_row_area());
   const actors::KvWorkerConfig kv = cores.kv_worker(items);
   log_areas(kv.pool, items);
   host.add({{node, Role::kv_worker},
-            std::make_unique<actors::KvWorkerCore>(kv),
+            with_reasons(std::make_unique<actors::KvWorkerCore>(kv), reasons),
             kv_port_.get(),
             block_executors(kv)});
   for (const auto& model : models_)

@@ -20,6 +20,7 @@
 #include "deploy/data/dataset.h"
 #include "deploy/models/model_families.h"
 #include "deploy/node/coordination_port.h"
+#include "deploy/node/degraded_status.h"
 #include "deploy/node/features.h"
 #include "deploy/node/item_area.h"
 #include "deploy/node/kv_worker_port.h"
@@ -52,8 +53,10 @@ class LocalNode {
                      std::vector<NamedModel> models = {});
   ~LocalNode();
 
-  // Adds the actors to the host. Called once. This object must outlive the host's stop().
-  void add_to(Host& host);
+  // Adds the actors to the host. Called once. This object must outlive the host's stop(). `reasons`: why the
+  // process is degraded, which one actor's status shows: a router's, or else the KV-cache worker's or
+  // cache-meta's. Empty: none.
+  void add_to(Host& host, const DegradedReasons& reasons = {});
 
   static Address address(Role role) { return {1, role}; }  // of a single node
   Incarnation incarnation() const { return incarnation_; }
@@ -100,7 +103,7 @@ class LocalNode {
   void report_loss(const std::string& what) const;
   void report_eviction_risk(const std::string& what) const;
   void report_coordination_loss(const std::string& what, const std::string& why) const;
-  void add_worker_to(Host& host, const NodeCores& cores);
+  void add_worker_to(Host& host, const NodeCores& cores, const DegradedReasons& reasons);
   ItemArea sized_item_area(bool has_rows);
   void log_areas(const PagePoolSizes& pool, const ItemArea& items) const;
   ServedModel& first() const { return *models_.front(); }

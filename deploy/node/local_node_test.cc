@@ -21,6 +21,13 @@ class RecordingHost final : public Host {
   void add(ActorSpec actor) override {
     CHECK(actor.core != nullptr);
     CHECK(slots.emplace(name_of(actor.address), actor.slots).second);
+    Effects effects;
+    actor.core->step({1}, Received{{1, Role::server}, StatusRequest{7}}, effects);
+    for (const auto& effect : effects.list)
+      if (const auto* send = std::get_if<Effects::Send>(&effect))
+        if (const auto* status = std::get_if<StatusReply>(&send->message))
+          for (const StatusField& field : status->fields)
+            if (field.name == "degraded" && field.value == reason) degraded += name_of(actor.address) + " ";
     CHECK((actor.port == nullptr) == (actor.address.role == Role::allocator));
   }
   void set_server(Address, ServerHandler) override {}
@@ -34,6 +41,10 @@ class RecordingHost final : public Host {
       text += (text.empty() ? "" : " ") + name + ":" + std::to_string(of_it);
     return text;
   }
+
+  static constexpr const char* reason = "the disk of /data fills";
+  static std::vector<std::string> reasons() { return {reason}; }
+  std::string degraded;  // actors whose status has the reason
 
  private:
   std::map<std::string, std::uint32_t> slots;
@@ -115,7 +126,8 @@ TEST_SUITE("single node") {
     const TestFolder folder;
     LocalNode box(demo_config(folder));
     RecordingHost host;
-    box.add_to(host);
+    box.add_to(host, RecordingHost::reasons);
+    CHECK(host.degraded == "router@1 ");
     CHECK(host.actors() == "allocator@1:1 cache_meta@1:1 inference_worker@1:4 kv_worker@1:3 router@1:19");
     CHECK(box.executors() == 3);
     CHECK(box.keeps_features());
@@ -143,7 +155,8 @@ TEST_SUITE("single node") {
       LocalNode worker(config, {.node = 2, .router = false, .cache_meta = false, .workers = {1, 2}},
                        &metrics);
       RecordingHost host;
-      worker.add_to(host);
+      worker.add_to(host, RecordingHost::reasons);
+      CHECK(host.degraded == "kv_worker@2 ");
       CHECK(host.actors() == "allocator@2:1 inference_worker@2:4 kv_worker@2:7");
       CHECK_FALSE(worker.keeps_features());
       CHECK(worker.store() != nullptr);
@@ -151,13 +164,15 @@ TEST_SUITE("single node") {
     LocalNode router(config, {.node = 1, .cache_meta = false, .worker = false, .workers = {2}}, &metrics);
     RecordingHost host;
     router.add_to(host);
+    CHECK(host.degraded == "");
     CHECK(host.actors() == "router@1:19");
     CHECK(router.pool_pages() == 0);
     CHECK(router.transport() == nullptr);
     LocalNode meta(config, {.node = 3, .router = false, .worker = false, .cache_metas = {3}, .workers = {2}},
                    &metrics);
     RecordingHost other;
-    meta.add_to(other);
+    meta.add_to(other, RecordingHost::reasons);
+    CHECK(other.degraded == "cache_meta@3 ");
     CHECK(other.actors() == "cache_meta@3:1");
     CHECK(meta.store() == nullptr);
     CHECK_THROWS_WITH_AS(

@@ -166,14 +166,11 @@ class ServingProcess {
     if (serving_.place.router) open_capture();
     log_limits(log_);
     if (serving_.cluster) name_nodes(std::map(serving_.names)), join();
-    box_.add_to(host_);
+    box_.add_to(host_, [this] { return watch_.degraded(); });
     host_.set_server(http_address(), [this](Address, Message answer) {
       auto* status = std::get_if<StatusReply>(&answer);
-      if (status && status->role == Role::router && status->node == serving_.place.node) {
+      if (status && status->role == Role::router && status->node == serving_.place.node)
         add_store_health(*status);
-        for (std::string& reason : watch_.degraded())
-          status->fields.push_back({"degraded", std::move(reason)});
-      }
       forwarder_.note_reply(answer);
       if (!drain_.take(answer)) http_server_.deliver(std::move(answer));
     });

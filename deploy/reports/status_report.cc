@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 
 #include "deploy/reports/table.h"
 #include "runtime/pool/pool_areas.h"
+#include "runtime/wire/json_text.h"
 
 namespace troupe::deploy {
 namespace {
@@ -157,7 +159,8 @@ class Summary {
     return text;
   }
 
-  void warn(const std::string& text) {
+  void warn(const std::string& line) {
+    const std::string text = terminal_text(line);  // it has other people's texts
     if (std::ranges::find(warnings_, text) == warnings_.end()) warnings_.push_back(text);
   }
 
@@ -172,8 +175,8 @@ class Summary {
       if (actor.role == "inference_worker" && actor.text("draining") == "yes") warn(who + " drains");
       if (actor.number("blocks_corrupt") > 0)
         warn(who + " found " + actor.text("blocks_corrupt") + " corrupt blocks");
-      if (actor.text("store") == "resting after a failure")
-        warn(who + ": its disk tier rests after a failure");
+      for (const auto& [field, value] : actor.fields)
+        if (field == "degraded") warn(who + ": " + value);
       for (const char* fault : {"store_damaged", "store_lost", "store_set_aside"})
         if (const std::string text = actor.text(fault); !text.empty()) warn(who + ": " + text);
     }
@@ -218,23 +221,26 @@ class Summary {
              "; this ends within a heartbeat unless one is cut off");
   }
 
-  // A line per model: what its first router serves, and how far precomputing is on all routers.
+  // Prints a line per model: what its first router serves, and how far precomputing is on all routers. Models
+  // and catalogs have other people's names.
   void print_models(std::ostream& out) const {
     std::set<std::string> shown;
     for (const ActorFields& router : actors_) {
       if (router.role != "router" || !shown.insert(router.text("model")).second) continue;
       const std::string catalog = router.text("catalog_version"), next = router.text("next_model");
-      out << "model " << (router.text("model").empty() ? "" : router.text("model") + " ")
-          << shortened(router.text("model_version"), version_shown) << " (" << router.text("model_serves")
-          << ")";
-      if (!catalog.empty()) out << ", catalog " << shortened(catalog, version_shown);
+      std::ostringstream line;
+      line << "model " << (router.text("model").empty() ? "" : router.text("model") + " ")
+           << shortened(router.text("model_version"), version_shown) << " (" << router.text("model_serves")
+           << ")";
+      if (!catalog.empty()) line << ", catalog " << shortened(catalog, version_shown);
       if (!next.empty()) {
         const std::string share = router.text("next_share");
-        out << ", next " << shortened(next, version_shown)
-            << (share.empty() ? " is loading" : " for " + share + " of the users");
+        line << ", next " << shortened(next, version_shown)
+             << (share.empty() ? " is loading" : " for " + share + " of the users");
       }
-      out << "; precompute " << precompute_text(router.text("model")) << ", placement "
-          << router.text("placement") << "\n";
+      line << "; precompute " << precompute_text(router.text("model")) << ", placement "
+           << router.text("placement");
+      out << terminal_text(line.str()) << "\n";
     }
   }
 

@@ -91,6 +91,30 @@ TEST_CASE("status: what is wrong is a warning that names the node") {
     CHECK(has(text, warning));
 }
 
+TEST_CASE("status: each reason for which an actor is degraded is a warning, once") {
+  json sick = cluster();
+  const std::string filling = "the disk of /data fills",
+                    failed = "blocks are not saved, since the disk failed";
+  sick["actors"].push_back(actor(
+      3, "kv_worker", {{"store", "resting after a failure"}, {"degraded", failed}, {"degraded", filling}}));
+  const std::string text = summary(sick);
+  CAPTURE(text);
+  CHECK(text.starts_with("3 of 3 nodes are ready, 2 warnings\n"));
+  CHECK(has(text, "! worker-2: " + filling + "\n"));
+  CHECK(has(text, "! worker-2: " + failed + "\n"));
+}
+
+TEST_CASE("status: control characters of names and reasons do not reach the terminal") {
+  json sick = cluster();
+  sick["actors"][0] = router(1, {{"degraded", "catalog \x1b[2J"}});
+  sick["actors"][0]["fields"][2]["value"] = "c\x1b]0;x";  // catalog_version
+  const std::string text = summary(sick);
+  CAPTURE(text);
+  CHECK(has(text, "! front: catalog \\u001b[2J\n"));
+  CHECK(has(text, "catalog c\\u001b]0;x; precompute"));
+  CHECK_FALSE(has(text, "\x1b"));
+}
+
 TEST_CASE("status: routers that disagree are told apart") {
   json two = cluster();
   two["actors"].push_back(router(4, {}));
