@@ -77,15 +77,14 @@ class EventsReader {
 
   // An event put as tokens is a single token, as in a profile of tokens.
   void take_token(const JsonTree& list, const std::string& where) {
-    if (!list.is_array() || list.size() != 1)
-      tree_fault("wrong_type", where + " has the wrong type", where,
-                 "a list of one token: an event that is not an item is one token");
+    constexpr const char* expected = "a list of one token: an event that is not an item is one token";
+    if (!list.is_array()) tree_type_fault(list, where, expected);
+    if (list.size() != 1)
+      tree_fault("wrong_type", where + " has " + std::to_string(list.size()) + " elements", where, expected);
     const JsonTree& value = list.front();
     if (value.is_number_integer() && value >= 0 && value <= std::numeric_limits<Token>::max())
       return events_.tokens.push_back(value.get<Token>());
-    if (!value.is_string())
-      tree_fault("wrong_type", where + "[0] has the wrong type", where + "[0]",
-                 "a token's number, or its word");
+    if (!value.is_string()) tree_type_fault(value, where + "[0]", "a token's number, or its word");
     const auto& word = value.get_ref<const std::string&>();
     const auto token = text_.find(word);
     if (!token)

@@ -39,8 +39,7 @@ constexpr std::string_view binary_help =
 
 // Parameters of a tensor: those of the binary extension may say that there is none.
 void take_tensor_parameters(const JsonTree& parameters, const std::string& where) {
-  if (!parameters.is_object())
-    tree_fault("wrong_type", where + " has the wrong type", where, "an object, or none");
+  if (!parameters.is_object()) tree_type_fault(parameters, where, "an object, or none");
   for (const auto& [name, value] : parameters.items()) {
     const std::string at = where + "." + name;
     if (name == "binary_data_size" || (name == "binary_data" && value != false)) refuse_binary(at);
@@ -49,8 +48,7 @@ void take_tensor_parameters(const JsonTree& parameters, const std::string& where
 }
 
 Tensor tensor_of(const JsonTree& value, const std::string& where) {
-  if (!value.is_object())
-    tree_fault("wrong_type", where + " has the wrong type", where, "a tensor: name, shape, datatype, data");
+  if (!value.is_object()) tree_type_fault(value, where, "a tensor: name, shape, datatype, data");
   Tensor tensor{.where = where};
   std::uint64_t elements = 1;
   for (const auto& [name, member] : value.items()) {
@@ -61,14 +59,15 @@ Tensor tensor_of(const JsonTree& value, const std::string& where) {
       tensor.datatype = tree_text(member, at);
     else if (name == "data")
       flatten(member, at, tensor.data);
-    else if (name == "shape" && member.is_array())
+    else if (name == "shape" && !member.is_array())
+      tree_type_fault(member, at, "a list of whole numbers");
+    else if (name == "shape")
       for (const JsonTree& length : member)
         elements *= static_cast<std::uint64_t>(tree_number(length, at, 0, UINT16_MAX));
     else if (name == "parameters")
       take_tensor_parameters(member, at);
     else
-      tree_fault(name == "shape" ? "wrong_type" : "unknown_field", at + " is unknown, or has the wrong type",
-                 at, "name, shape, datatype, data");
+      tree_fault("unknown_field", "there is no such field", at, "name, shape, datatype, data or parameters");
   }
   for (const char* needed : {"name", "shape", "datatype", "data"})
     if (!value.contains(needed))
@@ -97,8 +96,11 @@ std::vector<std::string> texts_of(const Tensor& tensor, std::uint32_t most, cons
 
 std::int64_t number_of(const Tensor& tensor, std::int64_t most) {
   const bool is_whole = tensor.datatype.starts_with("INT") || tensor.datatype.starts_with("UINT");
-  if (!is_whole || tensor.data.size() != 1)
-    tree_fault("wrong_type", tensor.name + " has the wrong type", tensor.where, "one INT64");
+  if (!is_whole)
+    tree_fault("wrong_type", tensor.name + " has the datatype " + tensor.datatype, tensor.where, "one INT64");
+  if (tensor.data.size() != 1)
+    tree_fault("wrong_type", tensor.name + " has " + std::to_string(tensor.data.size()) + " elements",
+               tensor.where, "one INT64");
   return tree_number(tensor.data.front(), tensor.where + ".data[0]", 0, most);
 }
 
@@ -148,8 +150,7 @@ GenerateRequest generation_of(const std::vector<Tensor>& inputs) {
 }
 
 void take_parameters(const JsonTree& parameters, InferRequest& out) {
-  if (!parameters.is_object())
-    tree_fault("wrong_type", "parameters has the wrong type", "parameters", "an object");
+  if (!parameters.is_object()) tree_type_fault(parameters, "parameters", "an object");
   for (const auto& [name, value] : parameters.items()) {
     auto* rank = std::get_if<RankRequest>(&out.request);
     const std::string where = "parameters." + name;
@@ -196,8 +197,7 @@ std::string output_name(const JsonTree& wanted, const std::string& where) {
 }
 
 void take_outputs(const JsonTree& list, InferRequest& out) {
-  if (!list.is_array())
-    tree_fault("wrong_type", "outputs has the wrong type", "outputs", "a list of outputs");
+  if (!list.is_array()) tree_type_fault(list, "outputs", "a list of outputs");
   std::string known;
   for (const OutputName& output : outputs_of(out))
     known += (known.empty() ? "" : ", ") + std::string(output.name);
@@ -218,7 +218,7 @@ void take_outputs(const JsonTree& list, InferRequest& out) {
 }
 
 InferRequest infer_of(const JsonTree& tree, std::uint32_t candidates_max, std::uint32_t events_max) {
-  if (!tree.is_object()) tree_fault("wrong_type", "the body has the wrong type", "body", "an object");
+  if (!tree.is_object()) tree_type_fault(tree, "body", "an object");
   InferRequest out;
   if (!tree.contains("inputs") || !tree.at("inputs").is_array())
     tree_fault("missing_field", "the body has no list `inputs`", "inputs", "a list of tensors");

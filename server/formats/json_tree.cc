@@ -154,6 +154,11 @@ std::string tree_text(const JsonTree& value, const std::string& where) {
   return text;
 }
 
+bool tree_flag(const JsonTree& value, const std::string& where) {
+  if (!value.is_boolean()) tree_type_fault(value, where, "true or false");
+  return value.get<bool>();
+}
+
 std::int64_t tree_number(const JsonTree& value, const std::string& where, std::int64_t least,
                          std::int64_t most) {
   const bool whole =

@@ -28,6 +28,7 @@ JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char*
 // Refuses a value of another type or out of range (wrong_type), and says what it is.
 [[noreturn]] void tree_type_fault(const JsonTree& value, const std::string& where, std::string expected);
 std::string tree_text(const JsonTree& value, const std::string& where);
+bool tree_flag(const JsonTree& value, const std::string& where);
 std::int64_t tree_number(const JsonTree& value, const std::string& where, std::int64_t least,
                          std::int64_t most);
 

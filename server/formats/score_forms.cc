@@ -56,7 +56,7 @@ class ScoreReader {
     const std::size_t values =
         std::size_t{limits_.tokens_max} + 4 * (std::size_t{limits_.items_max} + limits_.labels_max) + 64;
     tree_ = parse_tree(body, {.values_max = values, .depth_max = 4}, "items");
-    if (!tree_.is_object()) tree_fault("wrong_type", "the body has the wrong type", "body", "an object");
+    if (!tree_.is_object()) tree_type_fault(tree_, "body", "an object");
     if (asked_.form == ScoreForm::pairs)
       take_pairs();
     else
@@ -83,8 +83,7 @@ class ScoreReader {
     const JsonTree& value = tree_.at(name);
     TextList list{name, {}};
     if (value.is_string()) return list.texts.push_back(tree_text(value, name)), list;
-    if (!value.is_array())
-      tree_fault("wrong_type", list.name + " has the wrong type", name, "a text, or a list of texts");
+    if (!value.is_array()) tree_type_fault(value, list.name, "a text, or a list of texts");
     for (const JsonTree& text : value)
       list.texts.push_back(tree_text(text, list.name + "[" + std::to_string(list.texts.size()) + "]"));
     return list;
@@ -137,14 +136,8 @@ class ScoreReader {
 
   static Part part_of(const JsonTree& value, const std::string& where) {
     if (value.is_string()) return {tree_text(value, where), {}, true, where};
-    if (!value.is_array())
-      tree_fault("wrong_type", where + " has the wrong type", where, "a text, or a list of token ids");
+    if (!value.is_array()) tree_type_fault(value, where, "a text, or a list of token ids");
     return {"", token_list(value, where), false, where};
-  }
-
-  bool flag(const std::string& name, const JsonTree& value) const {
-    if (!value.is_boolean()) tree_fault("wrong_type", name + " has the wrong type", name, "true or false");
-    return value.get<bool>();
   }
 
   void take_member(const std::string& name, const JsonTree& value) {
@@ -157,11 +150,11 @@ class ScoreReader {
     else if (name == "label_token_ids")
       take_labels(value);
     else if (name == "apply_softmax")
-      softmax_ = flag(name, value);
+      softmax_ = tree_flag(value, name);
     else if (name == "item_first")
-      item_first_ = flag(name, value);
+      item_first_ = tree_flag(value, name);
     else if (name == "add_special_tokens" && asked_.form == ScoreForm::generative)
-      special_ = flag(name, value);
+      special_ = tree_flag(value, name);
     else if (!take_common(name, value))
       tree_fault("unknown_field", "there is no such field", name,
                  "query, items, label_token_ids, apply_softmax, item_first, model or budget_us");
@@ -169,8 +162,7 @@ class ScoreReader {
 
   void take_items(const JsonTree& value) {
     if (!value.is_array())
-      tree_fault("wrong_type", "items has the wrong type", "items",
-                 "a text, or a list of texts or of lists of token ids");
+      tree_type_fault(value, "items", "a text, or a list of texts or of lists of token ids");
     if (value.size() > limits_.items_max)
       throw Refusal{RefusalKind::too_large, "too_many_items", "there are " + std::to_string(value.size()),
                     "items", "at most " + std::to_string(limits_.items_max) + " (router.score_items_max)"};
@@ -179,9 +171,9 @@ class ScoreReader {
   }
 
   void take_labels(const JsonTree& value) {
-    if (!value.is_array() || value.empty())
-      tree_fault("wrong_type", "label_token_ids has the wrong type", "label_token_ids",
-                 "a list of token ids, at least one");
+    constexpr const char* expected = "a list of token ids, at least one";
+    if (!value.is_array()) tree_type_fault(value, "label_token_ids", expected);
+    if (value.empty()) tree_fault("wrong_type", "label_token_ids is empty", "label_token_ids", expected);
     if (value.size() > limits_.labels_max)
       throw Refusal{RefusalKind::too_large, "too_many_labels", "there are " + std::to_string(value.size()),
                     "label_token_ids",

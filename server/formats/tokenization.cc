@@ -18,11 +18,6 @@ struct Tokenization {
   bool is_list = false, special = true, with_text = false;
 };
 
-bool tokenize_flag(const std::string& name, const JsonTree& value) {
-  if (!value.is_boolean()) tree_fault("wrong_type", name + " has the wrong type", name, "true or false");
-  return value.get<bool>();
-}
-
 // The node's one model has its versions as names, which share their tokenizer.
 void require_own_model(const std::string& name) {
   const bool is_version = name.size() == version_digits &&
@@ -45,8 +40,8 @@ void take_prompt(const JsonTree& value, Tokenization& out) {
 void take_tokenize_member(const std::string& name, const JsonTree& value, Tokenization& out) {
   if (name == "prompt") return take_prompt(value, out);
   if (value.is_null()) return;
-  if (name == "add_special_tokens") return void(out.special = tokenize_flag(name, value));
-  if (name == "return_token_strs") return void(out.with_text = tokenize_flag(name, value));
+  if (name == "add_special_tokens") return void(out.special = tree_flag(value, name));
+  if (name == "return_token_strs") return void(out.with_text = tree_flag(value, name));
   if (name == "model") return require_own_model(tree_text(value, name));
   if (name == "inputs" || name == "messages")
     tree_fault("unsupported_value", name + " is not supported", name, "prompt: a text, or a list of texts");
@@ -86,7 +81,7 @@ std::variant<std::string, Refusal> tokenized(std::string_view body, const ModelT
                                              std::uint32_t tokens_max) {
   try {
     const JsonTree tree = parse_tree(body, {.values_max = texts_max + 64, .depth_max = 3}, "prompt");
-    if (!tree.is_object()) tree_fault("wrong_type", "the body has the wrong type", "body", "an object");
+    if (!tree.is_object()) tree_type_fault(tree, "body", "an object");
     Tokenization asked;
     for (const auto& [name, value] : tree.items()) take_tokenize_member(name, value, asked);
     if (!tree.contains("prompt"))

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/formats/json_tree.h"
 #include "server/formats/quoted.h"
 
 namespace troupe::server {
@@ -18,10 +19,6 @@ using Value = nlohmann::json;
 using OrderedValue = nlohmann::ordered_json;
 
 constexpr std::uint32_t usual_tokens = 16;  // OpenAI's default
-
-[[noreturn]] void wrong_type(std::string where, const std::string& expected) {
-  throw Refusal{RefusalKind::malformed, "wrong_type", where + " has the wrong type", where, expected};
-}
 
 // OpenAI members that have no effect here, with their accepted default values; null is always
 // accepted.
@@ -98,7 +95,7 @@ class Reader {
   bool string(std::string& value) { return take(std::move(value)); }
   bool binary(Value::binary_t&) { return false; }
   bool start_object(std::size_t) {
-    if (begun_) refuse_nested("another value");
+    if (begun_) refuse_nested(Value::object(), "another value");
     return begun_ = true;
   }
   bool end_object() { return true; }
@@ -127,7 +124,7 @@ class Reader {
   static const std::vector<Member>& members();
 
   bool take(const Value& value);
-  [[noreturn]] void refuse_nested(const std::string& expected) const;
+  [[noreturn]] void refuse_nested(const Value& value, const std::string& expected) const;
   void take_element(const Value& value);
   void begin_prompt();
   void add_token(Token token);
@@ -136,11 +133,11 @@ class Reader {
   Number number(const Value& value) const;
 
   void model(const Value& value) {
-    if (!value.is_string()) wrong_type(key_, "a string");
+    if (!value.is_string()) tree_type_fault(value, key_, "a string");
     request.model = value.get<std::string>();
   }
   void prompt(const Value& value) {
-    if (!value.is_string()) wrong_type(key_, "a list of token ids, or a string");
+    if (!value.is_string()) tree_type_fault(value, key_, "a list of token ids, or a string");
     add_text(value.get_ref<const std::string&>());
   }
   void max_tokens(const Value& value) { request.max_tokens = number<std::uint32_t>(value); }
@@ -148,7 +145,7 @@ class Reader {
   void beam_width(const Value& value) { request.beam_width = number<std::uint32_t>(value); }
   void budget_us(const Value& value) { request.budget_us = number<std::int64_t>(value); }
   void items(const Value& value) {
-    if (!value.is_boolean()) wrong_type(key_, "true or false");
+    if (!value.is_boolean()) tree_type_fault(value, key_, "true or false");
     request.items = value.get<bool>();
   }
   void logprobs(const Value& value) {
@@ -196,7 +193,7 @@ bool Reader::key(std::string& name) {
 }
 
 bool Reader::take(const Value& value) {
-  if (!begun_) wrong_type("body", "an object");
+  if (!begun_) tree_type_fault(value, "body", "an object");
   if (lists_ > 0) return take_element(value), true;
   if (const Inert* inert = find_inert(key_)) {
     if (!value.is_null() && std::ranges::find(inert->defaults, value) == inert->defaults.end())
@@ -209,17 +206,18 @@ bool Reader::take(const Value& value) {
   return true;
 }
 
-void Reader::refuse_nested(const std::string& expected) const {
+void Reader::refuse_nested(const Value& value, const std::string& expected) const {
   if (const Inert* inert = find_inert(key_)) unsupported(*inert);
-  wrong_type(key_, expected);
+  tree_type_fault(value, key_, expected);
 }
 
 bool Reader::start_array(std::size_t) {
-  if (!begun_) wrong_type("body", "an object");
-  if (key_ != "prompt") refuse_nested("another value");
+  if (!begun_) tree_type_fault(Value::array(), "body", "an object");
+  if (key_ != "prompt") refuse_nested(Value::array(), "another value");
   if (lists_ == 1) begin_prompt();
   if (lists_ > 1 || (lists_ == 1 && !request.prompt.empty()))
-    wrong_type(key_, "a list of token ids, or of one such list");
+    tree_fault("wrong_type", key_ + " has lists where tokens are expected", key_,
+               "a list of token ids, or of one such list");
   ++lists_;
   return true;
 }
@@ -238,7 +236,7 @@ void Reader::take_element(const Value& value) {
     return add_text(value.get_ref<const std::string&>());
   }
   const bool fits = value.is_number_integer() && value >= 0 && value <= std::numeric_limits<Token>::max();
-  if (!fits || in_list_of_prompts) wrong_type(where, "a token id, like the other elements");
+  if (!fits || in_list_of_prompts) tree_type_fault(value, where, "a token id, like the other elements");
   add_token(value.get<Token>());
 }
 
@@ -264,7 +262,9 @@ void Reader::add_text(const std::string& text) {
 template <class Number>
 Number Reader::number(const Value& value) const {
   const bool fits = value.is_number_unsigned() && std::in_range<Number>(value.get<std::uint64_t>());
-  if (!fits) wrong_type(key_, "an integer from 0 to " + std::to_string(std::numeric_limits<Number>::max()));
+  if (!fits)
+    tree_type_fault(value, key_,
+                    "a whole number from 0 to " + std::to_string(std::numeric_limits<Number>::max()));
   return value.get<Number>();
 }
 

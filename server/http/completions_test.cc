@@ -131,6 +131,10 @@ TEST_CASE("completions: an invalid body is refused") {
   CHECK(refusal_of(R"({"prompt":[1],"prompt":[2]})") == "400 malformed_json prompt");
   CHECK(with(R"("colour":1)") == "400 unknown_field colour");
   CHECK(with(R"("n":-1)") == "400 wrong_type n");
+  const auto number = read(R"({"prompt":[1],"n":-1})");
+  REQUIRE(std::holds_alternative<Refusal>(number));
+  CHECK(std::get<Refusal>(number).what == "n is -1");
+  CHECK(std::get<Refusal>(number).expected == "a whole number from 0 to 4294967295");
   CHECK(with(R"("n":1.5)") == "400 wrong_type n");
   CHECK(with(R"("n":[1])") == "400 wrong_type n");
   CHECK(with(R"("n":4294967296)") == "400 wrong_type n");

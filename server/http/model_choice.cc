@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/wire/json_text.h"
 #include "server/formats/quoted.h"
 
 namespace troupe::server {
@@ -119,7 +120,8 @@ std::variant<Named, Refusal> name_in_body(std::string_view body) {
   if (!found.model) return Named{};
   const ModelMember& member = *found.model;
   if (member.value.empty() || member.value.front() != '"' || member.value.size() < 2)
-    return Refusal{RefusalKind::malformed, "wrong_type", "model has the wrong type", "model",
+    return Refusal{RefusalKind::malformed, "wrong_type",
+                   "model is " + printable(std::string(member.value.substr(0, quoted_bytes_max))), "model",
                    "the name of a model, as text"};
   Named named{std::string(member.value.substr(1, member.value.size() - 2)), std::string(body), true};
   // Blanks keep the positions of errors in the rest of the body.
