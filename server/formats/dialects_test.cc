@@ -104,6 +104,8 @@ TEST_SUITE("foreign formats") {
     CHECK(rerank_fault(R"({"query":"u","documents":["a"],"top_n":0})") == "400 wrong_type top_n");
     CHECK(rerank_fault(R"({"query":"u","documents":["a"],"max_tokens_per_doc":-1})") ==
           "400 wrong_type max_tokens_per_doc");
+    CHECK(rerank_fault(R"({"query":"u","documents":["a"],"max_tokens_per_doc":4096})") ==
+          "400 unsupported_value max_tokens_per_doc");  // ids have no texts to bound
     CHECK(rerank_fault(R"({"query":"u","documents":["a"],"max_chunks_per_doc":10})") ==
           "400 unsupported_value max_chunks_per_doc");
     CHECK(rerank_fault(R"({"query":"u","documents":["a"],"rank_fields":["title"]})") ==
@@ -116,13 +118,41 @@ TEST_SUITE("foreign formats") {
               .starts_with("413 too_many_values"));
   }
 
+  TEST_CASE("foreign formats: a value of the wrong type is named with what it is") {
+    const auto said = [](const auto& read) {
+      const auto* refusal = std::get_if<Refusal>(&read);
+      return refusal ? refusal->code + ": " + refusal->what : "";
+    };
+    const auto rerank = [&](const std::string& body) { return said(read_rerank(body, 3, 5)); };
+    CHECK(rerank("[]") == "wrong_type: body is array");
+    CHECK(rerank(R"({"query":7,"documents":["a"]})") == "wrong_type: query is 7");
+    CHECK(rerank(R"({"query":"u","documents":"a"})") == "wrong_type: documents is string");
+    CHECK(rerank(R"({"query":"u","documents":[{"title":"x"}]})") ==
+          "wrong_type: documents[0] is an object with other members");
+    CHECK(rerank(R"({"query":"u","documents":["a"],"return_documents":1})") ==
+          "wrong_type: return_documents is 1");
+    CHECK(rerank(R"({"query":"u","texts":["a"],"raw_scores":"no"})") == "wrong_type: raw_scores is string");
+    const auto infer = [&](const std::string& body) { return said(read_infer(body, 3, 5)); };
+    const auto tensor = [](const std::string& more) {
+      return R"({"inputs":[{"name":"top_k","datatype":"INT64",)" + more + "}]}";
+    };
+    CHECK(infer("7") == "wrong_type: body is 7");
+    CHECK(infer(R"({"inputs":["x"]})") == "wrong_type: inputs[0] is string");
+    CHECK(infer(tensor(R"("shape":1,"data":[1])")) == "wrong_type: inputs[0].shape is 1");
+    CHECK(infer(tensor(R"("shape":[2],"data":[1,2])")) == "wrong_type: top_k has 2 elements");
+    CHECK(infer(R"({"inputs":[{"name":"top_k","datatype":"FP32","shape":[1],"data":[1]}]})") ==
+          "wrong_type: top_k has the datatype FP32");
+    CHECK(infer(R"({"inputs":[],"parameters":[]})") == "wrong_type: parameters is array");
+    CHECK(infer(R"({"inputs":[],"outputs":{}})") == "wrong_type: outputs is object");
+  }
+
   TEST_CASE("rerank: what Cohere's clients of both versions can send is taken") {
     CHECK(rerank_fault(R"({"query":"u","documents":["a"],"model":"m","top_n":null,"rank_fields":null,
                            "return_documents":null,"max_chunks_per_doc":null})") == "");
     CHECK(rerank_fault(R"({"query":"u","documents":[{"text":"a"},{"id":"b"}],"rank_fields":["text"]})") ==
           "");
-    CHECK(rerank_of(R"({"query":"u","documents":["a"],"max_tokens_per_doc":4096})").document_tokens_max ==
-          4096);
+    CHECK(rerank_fault(R"({"query":"u","documents":["a"],"max_tokens_per_doc":0})") == "");
+    CHECK(rerank_fault(R"({"query":"u","documents":["a"],"max_tokens_per_doc":null})") == "");
     CHECK(rerank_fault(R"({"query":"u","documents":["a",{"title":"x","text":"y"}]})") ==
           "400 wrong_type documents[1]");
   }

@@ -20,11 +20,6 @@ constexpr std::string_view rerank_members =
 constexpr std::string_view tei_members =
     "query, texts, raw_scores, return_text, truncate, truncation_direction, model or budget_us";
 
-bool rerank_flag(const std::string& name, const JsonTree& value) {
-  if (!value.is_boolean()) tree_fault("wrong_type", name + " has the wrong type", name, "true or false");
-  return value.get<bool>();
-}
-
 [[noreturn]] void refuse_value(const std::string& name, const std::string& expected) {
   tree_fault("unsupported_value", name + " has a value that is not supported", name, expected);
 }
@@ -33,7 +28,7 @@ std::string document_of(const JsonTree& value, const std::string& where) {
   if (!value.is_object()) return tree_text(value, where);
   const auto id = value.find(value.contains("id") ? "id" : "text");
   if (id == value.end() || value.size() != 1)
-    tree_fault("wrong_type", where + " has the wrong type", where,
+    tree_fault("wrong_type", where + " is an object with other members", where,
                "an item's id: a text, or an object with `id` or `text`");
   return tree_text(*id, where);
 }
@@ -62,16 +57,13 @@ void take_query(const JsonTree& value, RankRequest& request) {
   if (value.is_string()) return void(request.user = tree_text(value, "query"));
   const bool is_object = value.is_object() && value.size() == 1 && value.contains("history");
   const JsonTree& list = is_object ? value.at("history") : value;
-  if (!list.is_array())
-    tree_fault("wrong_type", "query has the wrong type", "query",
-               "a user's id, or a history: a list of item ids");
+  if (!list.is_array()) tree_type_fault(list, "query", "a user's id, or a history: a list of item ids");
   for (const JsonTree& item : list)
     request.history.push_back(tree_text(item, "query[" + std::to_string(request.history.size()) + "]"));
 }
 
 void take_documents(const JsonTree& value, std::uint32_t candidates_max, Rerank& out) {
-  if (!value.is_array())
-    tree_fault("wrong_type", out.list + " has the wrong type", out.list, "a list of texts or of item ids");
+  if (!value.is_array()) tree_type_fault(value, out.list, "a list of texts or of item ids");
   if (value.size() > candidates_max)
     throw Refusal{RefusalKind::too_large, "too_many_candidates", "there are " + std::to_string(value.size()),
                   out.list, "at most " + std::to_string(candidates_max) + " (router.candidates_max)"};
@@ -108,7 +100,7 @@ void take_cohere_member(const std::string& name, const JsonTree& value, Rerank& 
   }
   if (name == "top_n")
     return void(out.request.top_k = static_cast<std::uint32_t>(tree_number(value, name, 1, UINT32_MAX)));
-  if (name == "return_documents") return void(out.return_documents = rerank_flag(name, value));
+  if (name == "return_documents") return void(out.return_documents = tree_flag(value, name));
   if (name == "rank_fields") return require_rank_fields(name, value);
   if (name == "max_tokens_per_doc")
     return void(out.document_tokens_max =
@@ -120,13 +112,13 @@ void take_cohere_member(const std::string& name, const JsonTree& value, Rerank& 
 }
 
 void take_tei_member(const std::string& name, const JsonTree& value, Rerank& out) {
-  if (name == "return_text") return void(out.return_documents = rerank_flag(name, value));
-  if (name == "truncate") return void(rerank_flag(name, value));
+  if (name == "return_text") return void(out.return_documents = tree_flag(value, name));
+  if (name == "truncate") return void(tree_flag(value, name));
   if (name == "truncation_direction" &&
       (value == "Right" || value == "Left" || value == "right" || value == "left"))
     return;
   if (name == "raw_scores") {
-    if (rerank_flag(name, value)) refuse_value(name, "false: scores are probabilities");
+    if (tree_flag(value, name)) refuse_value(name, "false: scores are probabilities");
     return;
   }
   tree_fault("unknown_field", "there is no such field", name, std::string(tei_members));
@@ -145,7 +137,7 @@ std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t c
   try {
     const std::size_t values = 4 * (std::size_t{candidates_max} + events_max) + 64;
     const JsonTree tree = parse_tree(body, {.values_max = values, .depth_max = 4}, "documents");
-    if (!tree.is_object()) tree_fault("wrong_type", "the body has the wrong type", "body", "an object");
+    if (!tree.is_object()) tree_type_fault(tree, "body", "an object");
     Rerank out;
     if (tree.contains("texts") && !tree.contains("documents")) out.list = "texts";
     const std::string members(out.list == "texts" ? tei_members : rerank_members);
@@ -158,6 +150,8 @@ std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t c
       out.texts = score_pairs(text, {"query", {out.request.user}},
                               {out.list, out.documents, out.document_tokens_max}, limits);
       out.texts->budget_us = out.request.budget_us;
+    } else if (out.document_tokens_max > 0) {
+      refuse_value("max_tokens_per_doc", "0, null, or none: the documents are ids of items");
     }
     return out;
   } catch (const Refusal& refusal) {

@@ -9,7 +9,8 @@
 //   top_n             number of results; absent or null = all
 //   return_documents  each result has `document`: the item's id, and its title as `text`
 //   rank_fields       of documents that are objects: ["text"] or ["id"]
-//   max_tokens_per_doc  documents with more tokens are refused, as none is cut; 0 = no limit
+//   max_tokens_per_doc  texts with more tokens are refused, as none is cut; 0 = no limit. Ids of items
+//                     have no texts to bound, so beside them only 0 is taken
 //   model             as for completions
 //   unknown, policy, arrangement, budget_us   as for rankings; pairs of texts have one arrangement,
 //                     candidates_apart

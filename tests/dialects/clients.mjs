@@ -43,8 +43,9 @@ const named = await old.rerank({ query: "ana", documents, returnDocuments: true 
 check(named.results[0].document.text.length > 0, "v1 returns documents: titles of the items");
 const one = await refusal(() => client.rerank({ model: "troupe", query: "ana", documents: [...documents, "nothing"] }));
 check(one.status === 404 && one.body.includes('"where":"documents[3]"'), "one unknown document of four is named");
-const long = await client.rerank({ model: "troupe", query: "ana", documents, maxTokensPerDoc: 4096 });
-check(long.results.length === 3, "v2 may bound the tokens of a document");
+const long = await refusal(() => client.rerank({ model: "troupe", query: "ana", documents, maxTokensPerDoc: 4096 }));
+check(long.status === 400 && long.body.includes('"where":"max_tokens_per_doc"'),
+  "v2's bound of a document's tokens is refused by name, as items' ids have none");
 const fields = await old.rerank({ query: "ana", documents: documents.map((text) => ({ text })),
   rankFields: ["text"], topN: 2, returnDocuments: false });
 check(fields.results.length === 2, "v1 takes documents with the field that it ranks by");
