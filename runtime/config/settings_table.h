@@ -433,9 +433,9 @@ TROUPE_SETTING(http, tls_certificate, text, "", "", "",
 TROUPE_SETTING(http, tls_key, text, "", "", "", "PEM file of the key of http.tls_certificate.")
 TROUPE_SETTING(http, api_keys, text, "", "", "",
                "API keys: a file made by `troupe keys`, or redis://host… or rediss://… (login and "
-               "certificates as for features.store). Every request except / and /v2/health/ then needs a "
-               "key, which determines its tenant. Empty: no keys, and the header x-troupe-tenant names the "
-               "tenant. Read again at SIGHUP.")
+               "certificates as for features.store). Every request except / and the health probes "
+               "then needs a key, which determines its tenant. Empty: no keys, and the header "
+               "x-troupe-tenant names the tenant. Read again at SIGHUP.")
 TROUPE_SETTING(http, api_keys_refresh, duration, "10s", "100ms..1h", "",
                "Interval at which keys in a Redis are read. While it is unreachable or has no keys, the "
                "keys read last stay valid.")

@@ -14,9 +14,10 @@ constexpr ApiError errors[] = {
      "unknown_arrangement other_arrangement other_policy no_prototypes bad_approximate bad_budget "
      "bad_scenario "
      "bad_timestamp bad_unknown unknown_task unknown_freshness too_narrow several_prompts several_queries "
-     "which_model bad_condition bad_request_id bad_tenant empty_reload bad_version bad_share",
+     "which_model bad_condition bad_request_id bad_tenant empty_reload bad_version bad_share "
+     "unknown_output",
      R"j("code":"wrong_type","message":"top_k is -1","where":"top_k",)j"
-     R"j("expected":"an integer from 0 to 4294967295","type":"invalid_request_error","param":"top_k")j"},
+     R"j("expected":"a whole number from 0 to 4294967295","type":"invalid_request_error","param":"top_k")j"},
     {401, "The server has keys, and the request has none that is valid.", "no_key bad_key key_revoked",
      R"j("code":"no_key","message":"the request has no API key","where":"authorization",)j"
      R"j("expected":"Bearer KEY","type":"authentication_error","param":"authorization")j"},
@@ -49,9 +50,9 @@ constexpr ApiError errors[] = {
      R"j("code":"content_encoding","message":"the body is compressed (gzip)","where":"body",)j"
      R"j("expected":"JSON as plain text","type":"invalid_request_error","param":"body")j"},
     {422, "The request is understood and not possible; do not repeat it unchanged.",
-     "unknown_item unknown_token bad_token unknown_word no_words no_tokenizer unreadable_text bad_id "
-     "bad_title "
-     "bad_history bad_event_ids no_tokens missing_feature unknown_feature bad_feature too_many_events "
+     "unknown_item unknown_token unknown_word no_words no_tokenizer unreadable_text "
+     "bad_title bad_history bad_event_ids no_tokens missing_feature unknown_feature bad_feature "
+     "too_many_events "
      "too_many_tokens catalog_full repeated_candidate too_long too_long_to_explain too_large bad_plan "
      "not_a_ranker not_a_generator not_a_scorer empty_catalog nothing_allowed versions_fixed model_refused "
      "wrong_catalog poison",
