@@ -133,7 +133,7 @@ def claim_breaches(name, text, missing):
     flat = re.sub(r"\s+", " ", text).lower()
     for feature in missing:
         if feature in flat:
-            yield f"{name}: says \"{feature}\", which docs/not-yet.md lists as missing"
+            yield f'{name}: says "{feature}", which docs/not-yet.md lists as missing'
 
 
 def missing_features(text):
@@ -146,8 +146,46 @@ def commit_breaches(name, text, known):
             if re.search(r"[a-f]", commit) and not known(commit) and "not reproducible" not in line:
                 yield (
                     f"{name}:{number}: commit {commit} is not in the history; "
-                    "expected one that is, or \"not reproducible\""
+                    'expected one that is, or "not reproducible"'
                 )
+
+
+def status_breaches(name, text):
+    """The summary of `troupe status` has no fields, so what is searched for fields needs --all."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if re.search(r"troupe status\b[^|`]*\|\s*grep", line) and "--all" not in line.split("|")[0]:
+            yield f"{name}:{number}: greps the summary of troupe status for fields; expected --all"
+
+
+def listed_codes(listing):
+    """Returns the codes of each status in server/observability/openapi_errors.cc."""
+    rows = re.findall(r'\{(\d{3}), "[^"]*",\s*((?:"[^"]*"\s*)+),', listing)
+    return {status: set(" ".join(re.findall(r'"([^"]*)"', codes)).split()) for status, codes in rows}
+
+
+def code_breaches(listing, sources):
+    """Each listed code must be in the sources, whole or made of one of their prefixes, and each code of
+    foreign forms, which all have status 400, must be listed."""
+    listed, made = listed_codes(listing), tuple(re.findall(r'"((?:empty|no|too_many)_)"', sources))
+    for status, codes in listed.items():
+        for code in sorted(codes):
+            if f'"{code}"' not in sources and not (made and code.startswith(made)):
+                yield f"openapi_errors.cc: {code} is listed for {status}, and nothing sends it"
+    for code in sorted(set(re.findall(r'tree_fault\(\s*"(\w+)"', sources)) - listed.get("400", set())):
+        yield f"openapi_errors.cc: {code} is sent with 400, and not listed"
+
+
+def sources_of_codes():
+    files = [
+        path
+        for top in ("actors", "deploy", "router", "runtime", "server")
+        for path in (ROOT / top).rglob("*.*")
+    ]
+    return "\n".join(
+        path.read_text()
+        for path in sorted(files)
+        if path.suffix in (".cc", ".h") and "_test" not in path.name and path.name != "openapi_errors.cc"
+    )
 
 
 class Rules(unittest.TestCase):
@@ -185,6 +223,19 @@ class Rules(unittest.TestCase):
     def test_anchors(self):
         self.assertEqual(anchor_of("Keys, TLS and `troupe certs`"), "keys-tls-and-troupe-certs")
 
+    def test_status(self):
+        self.assertEqual(len(list(status_breaches("a", "troupe status --server N | grep -E 'degraded'"))), 1)
+        self.assertEqual(list(status_breaches("a", "troupe status --all --server N | grep worker")), [])
+        self.assertEqual(list(status_breaches("a", "| `troupe status` shows | it |")), [])
+
+    def test_codes(self):
+        listing = '{400, "It is so.",\n "wrong_type no_items "\n "old_code",\n R"j(x)j"}'
+        sources = 'tree_fault("wrong_type", tree_fault("new_code", "no_" + list'
+        found = list(code_breaches(listing, sources))
+        self.assertEqual(len(found), 2)
+        self.assertIn("old_code", found[0])
+        self.assertIn("new_code", found[1])
+
 
 def markdown_files():
     listed = subprocess.run(
@@ -214,6 +265,9 @@ def known_commit(commit):
 def tree_breaches():
     pages = markdown_files()
     missing = missing_features(pages.get("docs/not-yet.md", ""))
+    yield from code_breaches(
+        (ROOT / "server" / "observability" / "openapi_errors.cc").read_text(), sources_of_codes()
+    )
     in_git = subprocess.run(["git", "rev-parse"], cwd=ROOT, capture_output=True).returncode == 0
     whole, long = 0, 0
     if not in_git:
@@ -223,6 +277,7 @@ def tree_breaches():
         yield from path_breaches(ROOT, name, text)
         yield from width_breaches(name, text)
         yield from length_breaches(name, text)
+        yield from status_breaches(name, text)
         if name not in ("docs/not-yet.md", "CHANGELOG.md"):
             yield from claim_breaches(name, text, missing)
         if in_git and name.startswith("tests/bench/results/"):
