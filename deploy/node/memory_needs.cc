@@ -26,7 +26,8 @@ std::uint64_t elements_of(const kernels::StoredTensor& tensor) {
 std::uint64_t bytes_in_memory(const std::filesystem::path& file, bool with_table) {
   std::uint64_t bytes = 0;
   try {
-    for (const auto& [name, tensor] : kernels::SafetensorsFile(file).tensors())
+    const kernels::SafetensorsFile opened(file);
+    for (const auto& [name, tensor] : opened.tensors())
       if (with_table || name != item_table) bytes += sizeof(float) * elements_of(tensor);
   } catch (const kernels::LoadError&) {
     return 0;
