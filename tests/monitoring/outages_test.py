@@ -50,8 +50,8 @@ def without_disks(scrape):
 def expect_alerts(what, healthy, during, wanted, beside=frozenset(), with_disks=False):
     """`healthy`: two scrapes of before; `during`: two of the outage, and the seconds between; None = gone.
 
-    `beside`: alerts that this outage may have, besides the `wanted` ones. `with_disks`: the outage is one of a
-    disk; for others, this machine's own disks, which may be full, count as healthy.
+    `beside`: alerts that this outage may have, besides the `wanted` ones. `with_disks`: the outage is one
+    of a disk; for others, this machine's own disks, which may be full, count as healthy.
     """
     if not series.promtool():
         return print(f"      {what}: alerts are left out, there is no promtool (apt-get install prometheus)")
