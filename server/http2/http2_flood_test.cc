@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <memory>
 
 #include "server/http2/http2_session.h"
 #include "server/testing/http2_peer.h"
@@ -91,22 +92,62 @@ TEST_SUITE("HTTP/2 floods") {
     CHECK(session.is_over());
   }
 
-  TEST_CASE("floods: fields that grow when decoded keep little, and the request is refused") {
-    Http2Session session({});
-    // One field of 3 KB into the table, then hundreds of references to it of one byte each.
-    const std::string large =
-        std::string("\x40", 1) + hpack_length(1) + "y" + hpack_length(3000) + std::string(3000, 'y');
-    std::string bytes = preface();
-    for (std::uint32_t i = 0; i < 8; ++i)
-      bytes += frame(headers, end_headers, 2 * i + 1,
-                     hpack(post("/a")) + (i == 0 ? large : "") + std::string(4000, '\xbe'));
+  // Requests of 30 KB, each with references of one byte to a field of `bytes` in HPACK's table. Returns
+  // the session after them.
+  std::unique_ptr<Http2Session> after_references(std::size_t bytes, char filler, bool as_trailers = false) {
+    const std::string large = std::string("\x40\x01y", 3) + hpack_length(bytes) + std::string(bytes, filler);
+    const std::string many(15'000, '\xbe');
+    auto session = std::make_unique<Http2Session>(Http2Limits{});
+    session->receive(preface() + head(1, post("/a"), true), 0);
+    for (std::uint32_t i = 1; i <= 8; ++i) {
+      const std::uint32_t id = 2 * i + 1;
+      const std::string first = i == 1 ? large : "";
+      if (as_trailers)
+        session->receive(head(id, post("/a")) + frame(headers, end_stream, id, first + many) +
+                             frame(more, end_headers, id, many),
+                         0);
+      else
+        session->receive(
+            frame(headers, 0, id, hpack(post("/a")) + first + many) + frame(more, end_headers, id, many), 0);
+    }
+    return session;
+  }
+
+  TEST_CASE("floods: references to HPACK's table cost bounded work, and their requests are reset") {
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{4}, std::size_t{4'000}})
+      for (const char filler : {'y', '\x01'})  // the second is no byte of a field
+        for (const bool as_trailers : {false, true}) {
+          CAPTURE(bytes), CAPTURE(filler), CAPTURE(as_trailers);
+          const auto session = after_references(bytes, filler, as_trailers);
+          CHECK(session->checked_fields() <= 8 * 4 * 110);
+          CHECK(session->checked_bytes() <= 8 * ((64 << 10) + 5'000));
+          CHECK(session->held_bytes() < 64 << 10);
+          std::string out;
+          session->take_output(out, 1 << 20);
+          CHECK(session->stream_count() == 1);  // the one before them
+          CHECK_FALSE(session->is_over());
+          session->receive(head(101, get("/b"), true), 0);
+          const std::vector<Http2Event> events = session->take_events();
+          CHECK(events.back().kind == Http2Event::Kind::end);
+          CHECK(events.back().stream == 101);
+        }
+  }
+
+  TEST_CASE("floods: requests that are reset for their references to HPACK's table end the connection") {
+    const std::string large = std::string("\x40\x01y", 3) + hpack_length(4'000) + std::string(4'000, 'y');
+    CHECK(is_flood(frame(headers, end_headers | end_stream, 1, hpack(get("/a")) + large), [](auto i) {
+      return frame(headers, end_headers | end_stream, 2 * i + 3,
+                   hpack(get("/a")) + std::string(4'000, '\xbe'));
+    }));
+  }
+
+  TEST_CASE("floods: fields of refused requests cost bounded work") {
+    Http2Session session({.streams_max = 1});
+    std::string bytes = preface() + head(1, post("/a"));
+    for (std::uint32_t i = 1; i <= 8; ++i)
+      bytes += frame(headers, end_headers, 2 * i + 1, hpack(post("/a")) + std::string(16'000, '\x90'));
     session.receive(bytes, 0);
-    std::size_t too_long = 0;
-    for (const Http2Event& event : session.take_events())
-      too_long += event.kind == Http2Event::Kind::head && event.fault == Http2Event::Fault::too_long &&
-                  event.fields.empty();
-    CHECK(too_long == 8);
-    CHECK(session.held_bytes() < 64 << 10);
+    CHECK(session.checked_fields() <= 9 * 4 * 110);
   }
 
   TEST_CASE("floods: a client that pings now and then, or is answered, is served on") {

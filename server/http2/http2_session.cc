@@ -17,6 +17,7 @@ constexpr std::size_t session_bytes = 16 << 10;  // about what nghttp2 keeps of 
 constexpr std::size_t stream_bytes = 1 << 10;    // of an open request without its fields and its body
 constexpr std::size_t queued_bytes = 128;        // of a frame that waits to be sent
 constexpr std::size_t kept_out_bytes = 16 << 10;
+constexpr std::uint32_t checks_per_field = 4;  // fields that are checked for each allowed one
 
 const std::uint8_t* bytes_of(std::string_view text) {
   return reinterpret_cast<const std::uint8_t*>(text.data());
@@ -61,14 +62,20 @@ struct Http2Session::Callbacks {
   static int header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name,
                     std::size_t name_bytes, const std::uint8_t* value, std::size_t value_bytes, std::uint8_t,
                     void* self) {
-    static_cast<Http2Session*>(self)->take_field(frame->hd.stream_id, text_of(name, name_bytes),
-                                                 text_of(value, value_bytes));
+    auto& session = *static_cast<Http2Session*>(self);
+    if (!session.check_field(frame->hd.stream_id, name_bytes + value_bytes))
+      return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    session.take_field(frame->hd.stream_id, text_of(name, name_bytes), text_of(value, value_bytes));
     return 0;
   }
 
-  static int invalid_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t*, std::size_t,
-                            const std::uint8_t*, std::size_t, std::uint8_t, void* self) {
-    Stream* const stream = static_cast<Http2Session*>(self)->find(frame->hd.stream_id);
+  static int invalid_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t*,
+                            std::size_t name_bytes, const std::uint8_t*, std::size_t value_bytes,
+                            std::uint8_t, void* self) {
+    auto& session = *static_cast<Http2Session*>(self);
+    if (!session.check_field(frame->hd.stream_id, name_bytes + value_bytes))
+      return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    Stream* const stream = session.find(frame->hd.stream_id);
     if (stream && !stream->has_head) stream->fault = Http2Event::Fault::malformed;
     return 0;
   }
@@ -220,6 +227,22 @@ Http2Session::Stream* Http2Session::find(Http2StreamId stream) {
   return found == streams_.end() ? nullptr : &found->second;
 }
 
+// Counts a field that was decoded and checked. Returns false once those of a request are so many that it
+// is reset: nghttp2 still decodes the others, but checks and reports none. Heads without references to
+// HPACK's table never get there by their bytes, since Huffman's code makes them at most 1.6 times as long.
+bool Http2Session::check_field(Http2StreamId id, std::size_t bytes) {
+  ++checked_fields_, checked_bytes_ += bytes;
+  Stream* const stream = find(id);
+  if (!stream) return true;
+  ++stream->field_count, stream->field_bytes += bytes;
+  const std::uint64_t bytes_max = 2 * std::uint64_t{limits_.frames.header_block_bytes_max};
+  if (stream->field_count <= checks_per_field * limits_.fields_max && stream->field_bytes <= bytes_max)
+    return true;
+  drop_head(*stream);
+  stream->fields = Http2Fields();
+  return false;
+}
+
 // A request whose fields exceed a limit keeps none of them, and is answered with the reason. If all
 // requests of the connection have too many, the client may repeat it later.
 void Http2Session::take_field(Http2StreamId id, std::string_view name, std::string_view value) {
@@ -227,7 +250,7 @@ void Http2Session::take_field(Http2StreamId id, std::string_view name, std::stri
   if (!stream || stream->refused || stream->has_head) return;  // fields after the body are dropped
   const std::size_t bytes = name.size() + value.size();
   if (stream->fault != Http2Event::Fault::none) return;
-  if (++stream->field_count > limits_.fields_max) stream->fault = Http2Event::Fault::too_many_fields;
+  if (stream->field_count > limits_.fields_max) stream->fault = Http2Event::Fault::too_many_fields;
   if (stream->head_bytes + bytes > limits_.head_bytes_max) stream->fault = Http2Event::Fault::too_long;
   if (stream->fault != Http2Event::Fault::none) {
     drop_head(*stream);

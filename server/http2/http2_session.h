@@ -5,8 +5,9 @@
 //
 // Everything that a client can make it keep has a bound: open requests, the fields of one request
 // and of all open ones, header blocks, received bytes that are not consumed yet, and frames that
-// wait to be sent. A client that floods it, or that resets more requests than it lets finish, is
-// disconnected (GOAWAY with ENHANCE_YOUR_CALM).
+// wait to be sent. So has the work on the fields of one request: a reference of one byte to the table
+// of HPACK decodes to thousands. A client that floods it, or that resets more requests than it lets
+// finish, is disconnected (GOAWAY with ENHANCE_YOUR_CALM).
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -91,12 +92,16 @@ class Http2Session {
   std::size_t unsent_bytes(Http2StreamId stream) const;  // of its answer
   std::size_t queued() const;                            // frames that wait to be sent
   std::size_t held_bytes() const;                        // memory of it all
+  // Fields of requests that were decoded and checked so far, and their bytes.
+  std::uint64_t checked_fields() const { return checked_fields_; }
+  std::uint64_t checked_bytes() const { return checked_bytes_; }
 
  private:
   struct Stream {
-    Http2Fields fields;          // until the head is complete
-    std::size_t head_bytes = 0;  // that count
-    std::uint32_t field_count = 0;
+    Http2Fields fields;             // until the head is complete
+    std::size_t head_bytes = 0;     // that count
+    std::uint32_t field_count = 0;  // of all fields, kept or not, and of trailers
+    std::uint64_t field_bytes = 0;  // of them, decoded
     Http2Event::Fault fault = Http2Event::Fault::none;
     bool refused = false;                        // was reset before its head was complete
     bool has_head = false, has_request = false;  // received completely
@@ -110,6 +115,7 @@ class Http2Session {
   struct Library;  // nghttp2's session
 
   Stream* find(Http2StreamId stream);
+  bool check_field(Http2StreamId stream, std::size_t bytes);
   void take_field(Http2StreamId stream, std::string_view name, std::string_view value);
   void take_frame(Http2StreamId stream, bool is_head, bool last);
   void submit(Http2StreamId stream, unsigned status, const Http2Fields& fields, bool has_body);
@@ -124,6 +130,7 @@ class Http2Session {
   std::vector<Http2Event> events_;
   std::size_t heads_bytes_ = 0;
   std::uint64_t answered_ = 0, resets_ = 0;
+  std::uint64_t checked_fields_ = 0, checked_bytes_ = 0;
   bool over_ = false, flooded_ = false;
   std::unique_ptr<Library> library_;  // destroyed first: it calls back
 };
