@@ -55,7 +55,7 @@ struct Http2Session::Callbacks {
     const Http2StreamId id = frame->hd.stream_id;
     const bool is_full = session.streams_.size() >= session.limits_.streams_max;
     session.streams_[id];
-    if (is_full) session.refuse(id);
+    if (is_full || session.refusing_) session.refuse(id);
     return 0;
   }
 
@@ -341,7 +341,9 @@ void Http2Session::consume(Http2StreamId id, std::size_t bytes) {
   if (find(id)) nghttp2_session_consume_stream(library_->session, id, bytes);
 }
 
+// The last request that GOAWAY names is fixed here, not when it is sent.
 void Http2Session::refuse_further() {
+  refusing_ = true;
   nghttp2_submit_goaway(library_->session, NGHTTP2_FLAG_NONE,
                         nghttp2_session_get_last_proc_stream_id(library_->session), NGHTTP2_NO_ERROR, nullptr,
                         0);

@@ -82,7 +82,8 @@ class Http2Session {
   void consume(Http2StreamId stream, std::size_t bytes);
   // Its fields no longer count: the caller has dropped them.
   void release_head(Http2StreamId stream);
-  // Tells the client that no further request is accepted; open ones go on.
+  // Tells the client that no further request is accepted; open ones go on. Those that come before it
+  // knows are refused: they can be repeated.
   void refuse_further();
 
   bool is_over() const;                         // the last output is to be sent, then the connection closes
@@ -131,7 +132,7 @@ class Http2Session {
   std::size_t heads_bytes_ = 0;
   std::uint64_t answered_ = 0, resets_ = 0;
   std::uint64_t checked_fields_ = 0, checked_bytes_ = 0;
-  bool over_ = false, flooded_ = false;
+  bool over_ = false, flooded_ = false, refusing_ = false;
   std::unique_ptr<Library> library_;  // destroyed first: it calls back
 };
 

@@ -189,6 +189,22 @@ TEST_SUITE("HTTP/2 session") {
     CHECK_FALSE(j.session.has_streams());
   }
 
+  TEST_CASE("HTTP/2: a request that comes before GOAWAY is sent is refused, and not begun") {
+    Joined j;
+    const Http2StreamId one = j.peer.ask(get("/a"));
+    j.run();
+    j.session.refuse_further();
+    const Http2StreamId late = j.peer.ask(post("/b"), "body");
+    j.run();  // the server receives first
+    CHECK_FALSE(j.seen[late].head);
+    CHECK_FALSE(j.seen[late].end);
+    CHECK(j.peer.answer(late).error == NGHTTP2_REFUSED_STREAM);
+    CHECK(j.peer.goes_away());
+    j.session.answer(one, 200, {}, "done");
+    j.run();
+    CHECK(j.peer.answer(one).body == "done");
+  }
+
   TEST_CASE("HTTP/2: too long, too many and malformed fields are reported, and none is kept") {
     Joined j({.head_bytes_max = 200, .fields_max = 10});
     Http2Fields many;
