@@ -71,6 +71,26 @@ TEST_SUITE("gRPC server") {
           "repeated_tenant");
   }
 
+  TEST_CASE("gRPC server: metadata over a limit, and malformed ones, are refused with a status of gRPC") {
+    Fixture f(with_grpc());
+    Http2Client client(f.http_server->port());
+    const PeerAnswer is_long =
+        client.call(call_of(rank, {{"y", std::string(9'000, 'y')}}), grpc_message(ranking()));
+    CHECK(is_long.status == "200");
+    CHECK(is_long.fields.at("content-type") == "application/grpc");
+    CHECK(status(is_long) == "8");
+    CHECK(code(is_long) == "header_too_long");
+    Http2Fields late = post(rank, {{"y", std::string(9'000, 'y')}, {"content-type", "application/grpc"}});
+    CHECK(status(client.call(late, grpc_message(ranking()))) == "8");
+    Http2Fields many = call_of(rank);
+    for (int i = 0; i < 120; ++i) many.emplace_back("y", "z");
+    CHECK(status(client.call(many, grpc_message(ranking()))) == "8");
+    const PeerAnswer malformed = client.call(call_of(rank, {{"x", "a\x01z"}}), grpc_message(ranking()));
+    CHECK(status(malformed) == "3");
+    CHECK(code(malformed) == "bad_http");
+    CHECK(f.asked == 0);
+  }
+
   TEST_CASE("gRPC server: a ranking of another arrangement than the named one is refused") {
     Fixture f(with_grpc());
     Http2Client client(f.http_server->port());

@@ -50,6 +50,7 @@ GrpcCode code_of(RefusalKind kind) {
     case RefusalKind::unprocessable:
       return GrpcCode::failed_precondition;
     case RefusalKind::over_quota:
+    case RefusalKind::header_too_large:
       return GrpcCode::resource_exhausted;
     case RefusalKind::unsupported:
     case RefusalKind::unsupported_media:

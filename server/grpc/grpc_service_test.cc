@@ -109,7 +109,7 @@ TEST_SUITE("gRPC service") {
   TEST_CASE("gRPC: each kind of refusal has its status, with code, place and time to wait") {
     const std::map<RefusalKind, std::string> expected{
         {RefusalKind::malformed, "3"},         {RefusalKind::too_large, "3"},
-        {RefusalKind::header_too_large, "3"},  {RefusalKind::unauthenticated, "16"},
+        {RefusalKind::header_too_large, "8"},  {RefusalKind::unauthenticated, "16"},
         {RefusalKind::forbidden, "7"},         {RefusalKind::not_found, "5"},
         {RefusalKind::unprocessable, "9"},     {RefusalKind::precondition_failed, "9"},
         {RefusalKind::over_quota, "8"},        {RefusalKind::unavailable, "14"},

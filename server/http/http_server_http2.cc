@@ -255,11 +255,8 @@ HttpServer::Http2Connection::Stream* HttpServer::Http2Connection::find(Http2Stre
 
 std::optional<Refusal> HttpServer::Http2Connection::begin_stream(Stream& stream, Http2Event& event) {
   const HttpServerConfig& config = server.config;
-  std::optional<Refusal> fault;
-  if (event.fault != Http2Event::Fault::none)
-    fault = refusal_of(event.fault, config.header_bytes_max);
-  else
-    fault = read_http2_head(event.fields, stream.asked);
+  std::optional<Refusal> fault = read_http2_head(event.fields, stream.asked);
+  if (event.fault != Http2Event::Fault::none) fault = refusal_of(event.fault, config.header_bytes_max);
   stream.begin_request();
   if (config.rpc) stream.rpc = config.rpc->find_call(event.fields);
   if (stream.rpc) stream.seen.route = stream.rpc->route();

@@ -83,6 +83,12 @@ TEST_SUITE("HTTP server over HTTP/2") {
     Http2Fields many = rank;
     for (int i = 0; i < 120; ++i) many.emplace_back("y", "z");
     CHECK(client.call(many).status == "431");
+    Http2Fields head = get("/v2/health/live");
+    head.front().second = "HEAD";
+    head.emplace_back("y", std::string(9'000, 'y'));
+    CHECK(client.call(head).status == "431");
+    CHECK(client.call(head).body.empty());
+    CHECK(client.call(head).fields.at("content-length") != "0");
     CHECK(client.call(post("/v1/rank", {{"x-troupe-tenant", "a"}, {"x-troupe-tenant", "b"}})).status ==
           "400");
     CHECK(client.call(post("/v1/rank", {{"authorization", "a"}, {"authorization", "b"}})).status == "400");

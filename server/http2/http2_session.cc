@@ -38,6 +38,14 @@ std::vector<nghttp2_nv> pairs_of(const Http2Fields& fields) {
   return pairs;
 }
 
+// A field that the answer to a faulty head depends on: a HEAD request gets no body, gRPC gets trailers.
+// Those of one request are no more than `stream_bytes` counts.
+bool shapes_answer(const Http2Fields::value_type& field) {
+  constexpr std::size_t bytes_max = 128;
+  const auto& [name, value] = field;
+  return value.size() <= bytes_max && (name == ":method" || name == ":path" || name == "content-type");
+}
+
 bool is_last(const nghttp2_frame_hd& head) { return (head.flags & NGHTTP2_FLAG_END_STREAM) != 0; }
 
 }  // namespace
@@ -76,7 +84,7 @@ struct Http2Session::Callbacks {
     if (!session.check_field(frame->hd.stream_id, name_bytes + value_bytes))
       return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     Stream* const stream = session.find(frame->hd.stream_id);
-    if (stream && !stream->has_head) stream->fault = Http2Event::Fault::malformed;
+    if (stream) session.fail_head(*stream, Http2Event::Fault::malformed);
     return 0;
   }
 
@@ -243,19 +251,31 @@ bool Http2Session::check_field(Http2StreamId id, std::size_t bytes) {
   return false;
 }
 
-// A request whose fields exceed a limit keeps none of them, and is answered with the reason. If all
-// requests of the connection have too many, the client may repeat it later.
+// A request whose fields exceed a limit is answered with the reason. Of its fields it keeps those that
+// the answer depends on, each once.
+void Http2Session::fail_head(Stream& stream, Http2Event::Fault fault) {
+  if (stream.has_head || stream.fault != Http2Event::Fault::none) return;
+  stream.fault = fault;
+  drop_head(stream);
+  for (const auto& field : std::exchange(stream.fields, Http2Fields())) keep_for_answer(stream, field);
+}
+
+void Http2Session::keep_for_answer(Stream& stream, Http2Fields::value_type field) {
+  if (!shapes_answer(field)) return;
+  const bool has =
+      std::ranges::any_of(stream.fields, [&](const auto& kept) { return kept.first == field.first; });
+  if (!has) stream.fields.push_back(std::move(field));
+}
+
+// If all requests of the connection have too many fields, the client may repeat it later.
 void Http2Session::take_field(Http2StreamId id, std::string_view name, std::string_view value) {
   Stream* const stream = find(id);
   if (!stream || stream->refused || stream->has_head) return;  // fields after the body are dropped
   const std::size_t bytes = name.size() + value.size();
-  if (stream->fault != Http2Event::Fault::none) return;
-  if (stream->field_count > limits_.fields_max) stream->fault = Http2Event::Fault::too_many_fields;
-  if (stream->head_bytes + bytes > limits_.head_bytes_max) stream->fault = Http2Event::Fault::too_long;
-  if (stream->fault != Http2Event::Fault::none) {
-    drop_head(*stream);
-    return void(stream->fields = Http2Fields());
-  }
+  if (stream->head_bytes + bytes > limits_.head_bytes_max) fail_head(*stream, Http2Event::Fault::too_long);
+  if (stream->field_count > limits_.fields_max) fail_head(*stream, Http2Event::Fault::too_many_fields);
+  if (stream->fault != Http2Event::Fault::none)
+    return keep_for_answer(*stream, {std::string(name), std::string(value)});
   if (heads_bytes_ + bytes > limits_.heads_bytes_max) return refuse(id);
   heads_bytes_ += bytes;
   stream->head_bytes += bytes;

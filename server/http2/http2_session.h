@@ -39,7 +39,7 @@ struct Http2Limits {
 
 struct Http2Event {
   enum class Kind : std::uint8_t {
-    head,   // a request begins: `fields`, or `fault`
+    head,   // a request begins: its `fields`, or `fault` and those that its answer depends on
     data,   // bytes of its body
     end,    // the request is complete
     closed  // the stream is gone; nothing can be sent any more
@@ -122,6 +122,8 @@ class Http2Session {
   void submit(Http2StreamId stream, unsigned status, const Http2Fields& fields, bool has_body);
   void refuse(Http2StreamId stream);
   void drop_head(Stream& stream);
+  void fail_head(Stream& stream, Http2Event::Fault fault);
+  static void keep_for_answer(Stream& stream, Http2Fields::value_type field);
   void count_reset();
   void end(bool flooded);
 

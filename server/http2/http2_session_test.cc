@@ -205,7 +205,7 @@ TEST_SUITE("HTTP/2 session") {
     CHECK(j.peer.answer(one).body == "done");
   }
 
-  TEST_CASE("HTTP/2: too long, too many and malformed fields are reported, and none is kept") {
+  TEST_CASE("HTTP/2: too long, too many and malformed fields are reported, and the rest is not kept") {
     Joined j({.head_bytes_max = 200, .fields_max = 10});
     Http2Fields many;
     for (int i = 0; i < 8; ++i) many.emplace_back("a", "b");
@@ -214,14 +214,33 @@ TEST_SUITE("HTTP/2 session") {
     j.run();
     CHECK(j.seen[is_long].fault == Http2Event::Fault::too_long);
     CHECK(j.seen[has_many].fault == Http2Event::Fault::too_many_fields);
-    CHECK(j.seen[is_long].fields.empty());
-    CHECK(j.seen[has_many].fields.empty());
+    const Http2Fields kept{{":method", "POST"}, {":path", "/a"}};
+    CHECK(j.seen[is_long].fields == kept);
+    CHECK(j.seen[has_many].fields == kept);
     CHECK(j.seen[good].fault == Http2Event::Fault::none);
     Http2Session session({});
     session.receive(preface() + head(1, post("/a", {{"x-a", std::string("a\0b", 3)}}), true), 0);
     const std::vector<Http2Event> events = session.take_events();
     REQUIRE(!events.empty());
     CHECK(events.front().fault == Http2Event::Fault::malformed);
+    CHECK(events.front().fields == kept);
+  }
+
+  TEST_CASE("HTTP/2: a faulty head keeps its content type wherever it stands, once and if it is short") {
+    Joined j({.head_bytes_max = 200});
+    const std::pair<std::string, std::string> big{"y", std::string(200, 'y')}, type{"content-type", "a/b"},
+        other{"content-type", "c/d"}, is_long{"content-type", std::string(150, 'z')};
+    const Http2StreamId before = j.peer.ask(post("/a", {type, big})),
+                        after = j.peer.ask(post("/a", {big, type})),
+                        twice = j.peer.ask(post("/a", {type, big, other})),
+                        none = j.peer.ask(post("/" + std::string(150, 'p'), {big, is_long}));
+    j.run();
+    const Http2Fields kept{{":method", "POST"}, {":path", "/a"}, type};
+    for (const Http2StreamId stream : {before, after, twice}) {
+      CHECK(j.seen[stream].fault == Http2Event::Fault::too_long);
+      CHECK(j.seen[stream].fields == kept);
+    }
+    CHECK(j.seen[none].fields == Http2Fields{{":method", "POST"}});
   }
 
   TEST_CASE("HTTP/2: where the limit allows it, a head may come in many frames") {
