@@ -28,6 +28,11 @@ TEST_SUITE("HTTP/2 heads") {
     CHECK(asked.if_match == "\"7\"");
     CHECK(asked.request_id == "mine");
     CHECK(asked.traceparent.empty());
+    CHECK_FALSE(asked.waits);
+    CHECK(!read_http2_head({{":path", "/"}, {"expect", "100-Continue"}}, asked));
+    CHECK(asked.waits);
+    CHECK(!read_http2_head({{":path", "/"}, {"expect", "200-ok"}}, asked));
+    CHECK_FALSE(asked.waits);
     CHECK(content_length({{"content-length", "12"}}) == 12);
     for (const char* text : {"", "-1", "x", "1x", "99999999999999999999999"})
       CHECK(content_length({{"content-length", text}}) == std::nullopt);

@@ -280,6 +280,12 @@ void HttpServer::Http2Connection::head(Http2Event& event) {
   set_deadline(stream);
   update_state();
   if (auto refusal = begin_stream(stream, event)) return refuse(stream, *refusal);
+  begin_body(stream, event);
+  // A client that waits for it gets a refusal instead where the head is enough for one.
+  if (stream.asked.waits && stream.at == Stream::At::reading) protocol.ask_for_body(stream.id);
+}
+
+void HttpServer::Http2Connection::begin_body(Stream& stream, const Http2Event& event) {
   if (stream.rpc) return act(stream, stream.rpc->begin());
   if (const auto by_lines = bulk_kind(stream.asked.method, stream.asked.target, stream.asked.content_type))
     return begin_bulk(stream, *by_lines);

@@ -36,6 +36,7 @@ struct HttpServer::Http2Connection {
   // events of the protocol
   void handle_events();
   void head(Http2Event& event);
+  void begin_body(Stream& stream, const Http2Event& event);
   void data(const Http2Event& event);
   void request_ended(Http2StreamId id);
   void closed(const Http2Event& event);

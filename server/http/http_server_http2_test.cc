@@ -96,6 +96,31 @@ TEST_SUITE("HTTP server over HTTP/2") {
     CHECK(f.asked == 1);
   }
 
+  TEST_CASE("HTTP/2 server: a client that waits to send its body is told to, or gets a refusal instead") {
+    HttpServerConfig config;
+    config.body_bytes_max = 1'000;
+    config.timeout_us = 2'000'000;
+    Fixture f(config);
+    Http2Client client(port_of(f));
+    const std::pair<std::string, std::string> waits{"expect", "100-continue"};
+    for (const char* path : {"/v1/rank", "/v1/users"}) {
+      const Http2StreamId stream = client.ask(post(path, {waits}), "", false);
+      CHECK(client.status(stream) == "100");
+      client.send(stream, path == std::string("/v1/rank") ? rank_body : "{\"user\":\"a\",\"tokens\":[1]}\n",
+                  true);
+      CHECK(client.answer(stream).status == "200");
+      CHECK_FALSE(client.answer(stream).body.empty());
+    }
+    const Http2StreamId too_long =
+        client.ask(post("/v1/rank", {waits, {"content-length", "5000"}}), "", false);
+    CHECK(client.status(too_long) == "413");
+    const Http2StreamId unknown = client.ask(post("/v1/rank", {waits, {"host", "other"}}), "", false);
+    CHECK(client.status(unknown) == "400");
+    const Http2StreamId whole = client.ask(post("/v1/rank", {waits}), rank_body);
+    CHECK(client.answer(whole).status == "200");
+    CHECK(client.answer(whole).fields.contains("content-type"));  // no interim answer came before it
+  }
+
   TEST_CASE("HTTP/2 server: keys are needed as over HTTP/1.1, and checked before the body") {
     ApiKeys keys;
     const NewKey acme = make_key({.tenant = "acme"});

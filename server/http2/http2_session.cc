@@ -353,6 +353,13 @@ void Http2Session::end_answer(Http2StreamId id, Http2Fields trailers) {
   nghttp2_session_resume_data(library_->session, id);
 }
 
+void Http2Session::ask_for_body(Http2StreamId id) {
+  const Stream* const stream = find(id);
+  if (!stream || stream->answering || stream->refused || stream->has_request) return;
+  const nghttp2_nv pair = pair_of(":status", "100");
+  nghttp2_submit_headers(library_->session, NGHTTP2_FLAG_NONE, id, nullptr, &pair, 1, nullptr);
+}
+
 void Http2Session::reset(Http2StreamId id) {
   if (find(id)) nghttp2_submit_rst_stream(library_->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
 }

@@ -75,6 +75,8 @@ class Http2Session {
   void begin_answer(Http2StreamId stream, unsigned status, const Http2Fields& fields);
   void write(Http2StreamId stream, std::string_view bytes);
   void end_answer(Http2StreamId stream, Http2Fields trailers);
+  // Asks for the body of a request that waits for that (status 100), unless it is complete already.
+  void ask_for_body(Http2StreamId stream);
   // Ends the request without an answer.
   void reset(Http2StreamId stream);
 

@@ -50,6 +50,12 @@ class Http2Client {
       if (peer.answer(stream).ended || !step()) return false;
     return true;
   }
+  // Waits for a status, also an interim one, and returns it.
+  std::string status(Http2StreamId stream) {
+    while (peer.answer(stream).status.empty() && !peer.answer(stream).ended && step()) {
+    }
+    return peer.answer(stream).status;
+  }
   void wait_until_closed() {
     while (step()) {
     }
