@@ -301,8 +301,10 @@ void HttpServer::Http2Connection::data(const Http2Event& event) {
   if (stream && stream->bulk && !stream->noted) {
     stream->body->take(event.data);
     stream->unconsumed += event.data.size();
-    if (stream->at == Stream::At::reading) next_lines(*stream);
-    return;
+    if (stream->at != Stream::At::reading) return;
+    if (fits()) return next_lines(*stream);
+    stream->bulk->refusal = too_much_kept(server.config);
+    return write_results(*stream);
   }
   protocol.consume(event.stream, event.data.size());
   if (!stream || stream->at != Stream::At::reading) return;

@@ -181,6 +181,7 @@ void HttpServer::Http2Connection::write_results(Stream& stream) {
   stream.noted = true;
   stream.note({}, bulk.bytes);
   protocol.end_answer(stream.id, {});
+  stream.body.reset();
 }
 
 }  // namespace troupe::server

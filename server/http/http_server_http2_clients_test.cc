@@ -160,6 +160,29 @@ TEST_SUITE("HTTP server over HTTP/2, clients") {
     CHECK(f.written.size() == 5'000);
   }
 
+  TEST_CASE("HTTP/2 clients: lines that do not end are bounded by the memory for requests") {
+    HttpServerConfig config = patient();
+    config.memory_bytes_max = 1 << 20, config.body_bytes_max = 512 << 10;
+    Fixture f(config);
+    Http2Client client(port_of(f));
+    std::vector<Http2StreamId> streams;
+    for (int i = 0; i < 8; ++i) {
+      streams.push_back(client.ask(post("/v1/users"), std::string(400'000, 'x'), false));
+      client.finish_sending(streams.back());
+    }
+    int refused = 0;
+    for (const Http2StreamId stream : streams) {
+      if (!client.peer.answer(stream).ended) continue;
+      ++refused;
+      CHECK(has(client.peer.answer(stream).body, "\"status\":503"));
+      CHECK(has(client.peer.answer(stream).body, "http.memory_max"));
+      CHECK(has(client.peer.answer(stream).body, R"({"lines":0,"failed":1})"));
+    }
+    CHECK(refused >= 5);
+    CHECK(f.metrics.value(Metric::http_kept_bytes) <= 1 << 20);
+    CHECK(client.call(post("/v1/rank"), rank_body).status == "200");  // refused lines keep nothing
+  }
+
   TEST_CASE("HTTP/2 clients: a write whose outcome is open when the server closes is told so") {
     Fixture f(patient());
     f.silent = true;
