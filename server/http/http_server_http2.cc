@@ -348,11 +348,15 @@ void HttpServer::Http2Connection::closed(const Http2Event& event) {
 
 bool HttpServer::Http2Connection::enter_flight(Stream& stream) {
   if (flights >= server.config.streams_max || !server.in_flight.enter(stream.from)) return false;
-  ++flights;
   stream.in_flight = true;
+  begin_flight(stream);
+  return true;
+}
+
+void HttpServer::Http2Connection::begin_flight(Stream& stream) {
+  ++flights;
   stream.at = Stream::At::serving;
   stream.deadline_us = 0;  // the server's own timer bounds the wait
-  return true;
 }
 
 void HttpServer::Http2Connection::handle(Stream& stream) {
@@ -363,8 +367,7 @@ void HttpServer::Http2Connection::handle(Stream& stream) {
   stream.seen.bytes_in = stream.body->text().size();
   if (!enter_flight(stream)) {
     if (!stream.asks_for_health()) return refuse(stream, too_many_in_flight(server.config));
-    stream.at = Stream::At::serving;
-    ++flights;
+    begin_flight(stream);
   }
   if (server.reads_at_once(stream.seen.bytes_in)) return ask(stream, stream.route_body(stream.body->text()));
   update_state();

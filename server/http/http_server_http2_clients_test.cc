@@ -160,6 +160,18 @@ TEST_SUITE("HTTP server over HTTP/2, clients") {
     CHECK(f.written.size() == 5'000);
   }
 
+  TEST_CASE("HTTP/2 clients: health that is asked beyond the limits may take longer than http.timeout") {
+    HttpServerConfig config = patient();
+    config.timeout_us = 100'000, config.connections_per_address_max = 1;
+    Fixture f(config);
+    f.silent = true;
+    Http2Client client(port_of(f));
+    client.ask(post("/v1/rank"), rank_body);
+    f.asked.wait(0);
+    CHECK(client.call(post("/v1/rank"), rank_body).status == "503");
+    CHECK(client.call(get("/v2/health/ready")).status == "503");  // once the actors are given up
+  }
+
   TEST_CASE("HTTP/2 clients: lines that do not end are bounded by the memory for requests") {
     HttpServerConfig config = patient();
     config.memory_bytes_max = 1 << 20, config.body_bytes_max = 512 << 10;
