@@ -50,8 +50,8 @@ struct HttpServer::Http2Connection {
   void call_router(Stream& stream, ServerCall call);
   void ask_readiness(Stream& stream);
   void delay(Stream& stream, Answer answer);
-  bool enter_flight(Stream& stream);  // false = there is no capacity
-  void begin_flight(Stream& stream);  // also of health beyond the capacity
+  bool enter_flight(Stream& stream);             // false = there is no capacity
+  void begin_flight(Stream& stream);             // also of health beyond the capacity
   void answered(Stream& stream, Answer answer);  // by the actors
   void answer(Stream& stream, Answer answer);
   void refuse(Stream& stream, const Refusal& refusal);
