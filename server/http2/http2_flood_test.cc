@@ -117,7 +117,9 @@ TEST_SUITE("HTTP/2 floods") {
     for (const std::size_t bytes : {std::size_t{0}, std::size_t{4}, std::size_t{4'000}})
       for (const char filler : {'y', '\x01'})  // the second is no byte of a field
         for (const bool as_trailers : {false, true}) {
-          CAPTURE(bytes), CAPTURE(filler), CAPTURE(as_trailers);
+          CAPTURE(bytes);
+          CAPTURE(filler);
+          CAPTURE(as_trailers);
           const auto session = after_references(bytes, filler, as_trailers);
           CHECK(session->checked_fields() <= 8 * 4 * 110);
           CHECK(session->checked_bytes() <= 8 * ((64 << 10) + 5'000));
