@@ -193,6 +193,26 @@ TEST_SUITE("gRPC server") {
     CHECK(status(client.call(call_of("/grpc.health.v1.Health/Watch"), grpc_message(""))) == "12");
   }
 
+  TEST_CASE("gRPC server: health counts as a request of its connection, and is logged if its client goes") {
+    HttpServerConfig config = with_grpc();
+    config.streams_max = 1;
+    Fixture f(config);
+    f.silent = true;
+    Http2Client client(f.http_server->port());
+    const Http2StreamId reset = client.ask(call_of(health), grpc_message(""));
+    while (f.asked < 2) f.asked.wait(f.asked);  // both actors
+    client.cancel(reset);
+    f.silent = false;
+    CHECK(code(client.call(call_of(rank), grpc_message(ranking()))) == "overloaded");
+    CHECK(status(client.call(call_of(health), grpc_message(""))) == "0");  // beyond the bound, too
+    for (RequestId id = 0; id < 20; ++id)
+      for (const Address& actor : {router_address, meta_address})
+        f.http_server->deliver(StatusReply{id, 1, actor.role, true, {}});
+    while (f.metrics.value(Metric::http_responses, std::string(health) + "\t499") == 0)
+      f.call("GET", "/v2/health/live");
+    CHECK(status(client.call(call_of(rank), grpc_message(ranking()))) == "0");
+  }
+
   TEST_CASE("gRPC server: reflection answers each message of its stream as it comes") {
     Fixture f(with_grpc());
     Http2Client client(f.http_server->port());

@@ -3,16 +3,19 @@
 #include "server/http/http2_head.h"
 
 #include <algorithm>
-#include <boost/beast/core/string.hpp>
 #include <charconv>
 
 #include "server/formats/tenant_name.h"
 
 namespace troupe::server {
 
-namespace beast = boost::beast;
-
 namespace {
+
+bool asks_to_wait(std::string_view expect) {
+  return std::ranges::equal(expect, std::string_view("100-continue"), {}, [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  });
+}
 
 constexpr const char* tenant_field = "x-troupe-tenant";
 
@@ -70,7 +73,7 @@ std::optional<Refusal> read_http2_head(const Http2Fields& fields, RequestHead::H
   asked.request_id = short_text(first_of(fields, "x-request-id"));
   asked.traceparent = short_text(first_of(fields, "traceparent"));
   asked.keep_alive = true;
-  asked.waits = beast::iequals(first_of(fields, "expect"), "100-continue");
+  asked.waits = asks_to_wait(first_of(fields, "expect"));
   if (auto fault = fields_fault(fields)) return fault;
   asked.tenant = first_of(fields, tenant_field);
   return std::nullopt;

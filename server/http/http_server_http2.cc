@@ -62,10 +62,18 @@ std::int64_t HttpServer::Http2Connection::Stream::elapsed_us() const {
 }
 
 void HttpServer::Http2Connection::Stream::actors_answered(Answer answer) {
+  if (const auto open = finish_flight()) return open->http2->answered(*this, std::move(answer));
+  note_gone(std::move(answer));
+}
+
+std::shared_ptr<HttpServer::Session> HttpServer::Http2Connection::Stream::finish_flight() {
   leave_flight();
-  const auto open = session.lock();
+  auto open = session.lock();
   if (open) --open->http2->flights;
-  if (open && !gone) return open->http2->answered(*this, std::move(answer));
+  return gone ? nullptr : open;
+}
+
+void HttpServer::Http2Connection::Stream::note_gone(Answer answer) {
   end_count();
   answer.status = client_gone_status, answer.code = "client_gone";
   note(answer, 0);
@@ -384,15 +392,13 @@ void HttpServer::Http2Connection::Stream::is_read(RoutedBody routed) {
   const auto open = session.lock();
   if (server.closing) return actors_answered(Answer::of(stopping(false)));
   if (open && !gone) return open->http2->ask(*this, std::move(routed));
-  leave_flight();
-  if (open) --open->http2->flights;
+  finish_flight();
   abandon();
 }
 
 void HttpServer::Http2Connection::Stream::abandon() {
   server.metrics.record(Metric::http_abandoned, 1);
-  end_count();
-  note({.status = client_gone_status, .code = "client_gone"}, 0);
+  note_gone({});
 }
 
 void HttpServer::Http2Connection::ask(Stream& stream, RoutedBody routed) {
@@ -413,6 +419,7 @@ void HttpServer::Http2Connection::delay(Stream& stream, Answer answer) {
   if (us == 0) return answered(stream, std::move(answer));
   stream.at = Stream::At::delayed;
   stream.deadline_us = 0;
+  update_state();
   stream.pacing = std::make_unique<asio::steady_timer>(server.io, microseconds(us));
   stream.pacing->async_wait(
       [kept = stream.shared_from_this(), answer = std::move(answer)](beast::error_code) mutable {
@@ -498,11 +505,12 @@ void HttpServer::Http2Connection::read_call(Stream& stream) {
 
 void HttpServer::Http2Connection::ask_readiness(Stream& stream) {
   server.metrics.record(Metric::http_requests, 1);
-  stream.at = Stream::At::serving;
-  stream.deadline_us = 0;
-  auto then = [kept = stream.shared_from_this()](const Answer& answer) {
-    const auto open = kept->session.lock();
-    if (open && !kept->gone) open->http2->act(*kept, kept->rpc->is_ready(answer.status == 200));
+  if (!enter_flight(stream)) begin_flight(stream);
+  update_state();
+  auto then = [kept = stream.shared_from_this()](Answer answer) {
+    if (const auto open = kept->finish_flight())
+      return open->http2->act(*kept, kept->rpc->is_ready(answer.status == 200));
+    kept->note_gone(std::move(answer));
   };
   server.answer_question(ServerQuestion::ready, "", std::nullopt, std::move(then));
 }

@@ -125,6 +125,9 @@ struct HttpServer::Http2Connection::Stream : HttpServer::Exchange, std::enable_s
   void withdraw();                  // the client has gone
   void is_read(RoutedBody routed);  // by another thread
   void abandon();                   // logs that the client has gone before the actors were asked
+  // Ends what enter_flight() began. Returns the connection; null = the client has gone.
+  std::shared_ptr<Session> finish_flight();
+  void note_gone(Answer answer);  // logs that the client has gone
 };
 
 }  // namespace troupe::server

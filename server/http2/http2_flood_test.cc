@@ -92,11 +92,11 @@ TEST_SUITE("HTTP/2 floods") {
     CHECK(session.is_over());
   }
 
-  // Requests of 30 KB, each with references of one byte to a field of `bytes` in HPACK's table. Returns
+  // Requests of 24 KB, each with references of one byte to a field of `bytes` in HPACK's table. Returns
   // the session after them.
   std::unique_ptr<Http2Session> after_references(std::size_t bytes, char filler, bool as_trailers = false) {
     const std::string large = std::string("\x40\x01y", 3) + hpack_length(bytes) + std::string(bytes, filler);
-    const std::string many(15'000, '\xbe');
+    const std::string many(12'000, '\xbe');
     auto session = std::make_unique<Http2Session>(Http2Limits{});
     session->receive(preface() + head(1, post("/a"), true), 0);
     for (std::uint32_t i = 1; i <= 8; ++i) {
