@@ -13,11 +13,13 @@ from compared import Compared
 UP_WITHIN_S = 60
 EVICTING_MIN = 10  # requests with different users, so that something is evicted
 PLENTY, SCARCE = "pool.memory=256MiB", "pool.memory=1MiB"
+# Writes wait for the disk, which other tests use, too.
+PATIENT = ["router.deadline=20s", "router.deadline_max=40s"]
 
 
 class Node:
     def __init__(self, troupe, folder, world):
-        self.troupe, self.folder, self.settings = troupe, folder, [PLENTY]
+        self.troupe, self.folder, self.settings = troupe, folder, [PLENTY, *PATIENT]
         if world.form_file:
             self.settings.append(f"model.prompt={world.form_file}")
         self.common = ["--model", world.directory, "--data-dir", os.path.join(folder, "data")]
