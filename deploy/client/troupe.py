@@ -258,8 +258,8 @@ class Client:
         return self._lines("/v1/users", users)
 
     def put_items(self, items: Iterable[Mapping[str, Any]]) -> Iterator[Json]:
-        """Puts many items, {"item": …, "tokens": …, "identifier": …}, or deletes them. Yields a result for
-        each."""
+        """Puts many items, {"item": …, "tokens": …, "identifier": …}, or deletes them. Yields a result
+        for each."""
         return self._lines("/v1/items", items)
 
     def get_item(self, item: str) -> Json:

@@ -6,26 +6,13 @@
 #include "server/formats/json_tree.h"
 #include "server/formats/rerank.h"
 #include "server/formats/word_tokens.h"
+#include "server/testing/byte_tokenizer.h"
 
 using namespace troupe;
 using namespace troupe::server;
 
 namespace score_forms_test {
 
-// Tokenizer where every byte is a token with its number. "<s>" is 256 and precedes a separate text.
-const Tokenizer& bytes() {
-  static const Tokenizer made = [] {
-    TokenizerParts parts;
-    for (int byte = 0; byte < 256; ++byte) {
-      parts.words.emplace(std::string(1, static_cast<char>(byte)), byte);
-      parts.bytes[static_cast<std::size_t>(byte)] = byte;
-    }
-    parts.added = {{"<s>", 256}};
-    parts.before = {256};
-    return Tokenizer(std::move(parts));
-  }();
-  return made;
-}
 PromptForm scoring_form() {
   PromptForm form;
   form.system = {1, 2};
@@ -37,7 +24,7 @@ PromptForm scoring_form() {
   return form;
 }
 const PromptForm form = scoring_form();
-const ModelText reads(nullptr, &bytes(), &form), catalog(nullptr, nullptr, nullptr);
+const ModelText reads(nullptr, &byte_tokenizer(), &form), catalog(nullptr, nullptr, nullptr);
 const ScoreLimits limits{.items_max = 3, .labels_max = 2, .tokens_max = 20};
 
 ForeignScore asked_of(ScoreForm of, const std::string& body, const ModelText& model = reads) {
@@ -117,7 +104,7 @@ TEST_SUITE("score forms") {
         tokens.insert(tokens.end(), item.tokens.begin(), item.tokens.end());
       return std::ranges::count(tokens, 256);
     };
-    const ModelText permits(nullptr, &bytes(), &form, ControlTokens::as_tokens);
+    const ModelText permits(nullptr, &byte_tokenizer(), &form, ControlTokens::as_tokens);
     const std::string pairs = R"({"text_1":"<s>","text_2":"<s>"})";
     const auto none = controls_in(ScoreForm::pairs, R"({"text_1":"q","text_2":"d"})", reads);
     CHECK(controls_in(ScoreForm::pairs, pairs, reads) == none);

@@ -4,25 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "server/testing/byte_tokenizer.h"
+
 using namespace troupe;
 using namespace troupe::server;
 
 namespace tokenization_test {
-
-// Tokenizer where every byte is a token with its number. "<s>" is 256 and precedes a separate text.
-const Tokenizer& byte_tokenizer() {
-  static const Tokenizer made = [] {
-    TokenizerParts parts;
-    for (int byte = 0; byte < 256; ++byte) {
-      parts.words.emplace(std::string(1, static_cast<char>(byte)), byte);
-      parts.bytes[static_cast<std::size_t>(byte)] = byte;
-    }
-    parts.added = {{"<s>", 256}};
-    parts.before = {256};
-    return Tokenizer(std::move(parts));
-  }();
-  return made;
-}
 
 nlohmann::json tokens_of(const std::string& body) {
   const auto read = tokenized(body, ModelText(nullptr, &byte_tokenizer()), 8);

@@ -34,7 +34,7 @@ struct ChosenModel {
 std::variant<ChosenModel, Refusal> choose_model(const HttpRequest& request,
                                                 std::span<const ServerModel> models);
 // Returns the request's body without `model`, if that is one of these names of the node's one model.
-// What is wrong with the body is left to its parser.
+// A faulty body is left to its parser.
 ChosenModel without_served_name(const HttpRequest& request, std::span<const std::string> names);
 // Chooses by name ("" = none) and by the request kind; null if the node's one model has no name.
 std::variant<const ServerModel*, Refusal> choose_model(const std::string& name, std::string_view kind,

@@ -39,7 +39,7 @@ std::vector<nghttp2_nv> pairs_of(const Http2Fields& fields) {
 }
 
 // A field that the answer to a faulty head depends on: a HEAD request gets no body, gRPC gets trailers.
-// Those of one request are no more than `stream_bytes` counts.
+// Such fields of one request are no more than `stream_bytes` counts.
 bool shapes_answer(const Http2Fields::value_type& field) {
   constexpr std::size_t bytes_max = 128;
   const auto& [name, value] = field;
