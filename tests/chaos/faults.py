@@ -436,7 +436,7 @@ class Faults:
             self.chaos.busiest(),
             "flipped",
             restart=True,
-            flip=0.01,
+            flip=0.3,
             spared=[*UNGUARDED, LINK_PORT],
             least=1000,
         )
