@@ -16,14 +16,6 @@ namespace {
 
 using OrderedTree = nlohmann::ordered_json;
 
-constexpr std::uint32_t inputs_max = 64;
-
-// An input and its position in the body.
-struct Tensor {
-  std::string name, datatype, where;
-  std::vector<JsonTree> data;  // flattened
-};
-
 void flatten(const JsonTree& data, const std::string& where, std::vector<JsonTree>& out) {
   if (!data.is_array()) return out.push_back(data);
   for (const JsonTree& element : data) flatten(element, where, out);
@@ -47,9 +39,9 @@ void take_tensor_parameters(const JsonTree& parameters, const std::string& where
   }
 }
 
-Tensor tensor_of(const JsonTree& value, const std::string& where) {
+InferTensor tensor_of(const JsonTree& value, const std::string& where) {
   if (!value.is_object()) tree_type_fault(value, where, "a tensor: name, shape, datatype, data");
-  Tensor tensor{.where = where};
+  InferTensor tensor{.where = where, .data_where = where + ".data"};
   std::uint64_t elements = 1;
   for (const auto& [name, member] : value.items()) {
     const std::string at = where + "." + name;
@@ -62,8 +54,7 @@ Tensor tensor_of(const JsonTree& value, const std::string& where) {
     else if (name == "shape" && !member.is_array())
       tree_type_fault(member, at, "a list of whole numbers");
     else if (name == "shape")
-      for (const JsonTree& length : member)
-        elements *= static_cast<std::uint64_t>(tree_number(length, at, 0, UINT16_MAX));
+      elements = shape_elements(member, at);
     else if (name == "parameters")
       take_tensor_parameters(member, at);
     else
@@ -72,15 +63,11 @@ Tensor tensor_of(const JsonTree& value, const std::string& where) {
   for (const char* needed : {"name", "shape", "datatype", "data"})
     if (!value.contains(needed))
       tree_fault("missing_field", where + " has no " + needed, where + "." + needed, "a complete tensor");
-  if (elements != tensor.data.size())
-    tree_fault("wrong_type",
-               "the shape has " + std::to_string(elements) + " elements and the data " +
-                   std::to_string(tensor.data.size()),
-               where + ".shape", "the same number in both");
+  reject_if_other_size(elements, tensor);
   return tensor;
 }
 
-std::vector<std::string> texts_of(const Tensor& tensor, std::uint32_t most, const char* setting) {
+std::vector<std::string> texts_of(const InferTensor& tensor, std::uint32_t most, const char* setting) {
   if (tensor.datatype != "BYTES")
     tree_fault("wrong_type", tensor.name + " has the datatype " + tensor.datatype, tensor.where + ".datatype",
                "BYTES");
@@ -90,34 +77,34 @@ std::vector<std::string> texts_of(const Tensor& tensor, std::uint32_t most, cons
                   "at most " + std::to_string(most) + " (" + setting + ")"};
   std::vector<std::string> texts;
   for (const JsonTree& element : tensor.data)
-    texts.push_back(tree_text(element, tensor.where + ".data[" + std::to_string(texts.size()) + "]"));
+    texts.push_back(tree_text(element, tensor.data_where + "[" + std::to_string(texts.size()) + "]"));
   return texts;
 }
 
-std::int64_t number_of(const Tensor& tensor, std::int64_t most) {
+std::int64_t number_of(const InferTensor& tensor, std::int64_t most) {
   const bool is_whole = tensor.datatype.starts_with("INT") || tensor.datatype.starts_with("UINT");
   if (!is_whole)
     tree_fault("wrong_type", tensor.name + " has the datatype " + tensor.datatype, tensor.where, "one INT64");
   if (tensor.data.size() != 1)
     tree_fault("wrong_type", tensor.name + " has " + std::to_string(tensor.data.size()) + " elements",
                tensor.where, "one INT64");
-  return tree_number(tensor.data.front(), tensor.where + ".data[0]", 0, most);
+  return tree_number(tensor.data.front(), tensor.data_where + "[0]", 0, most);
 }
 
-std::string user_of(const Tensor& tensor) {
+std::string user_of(const InferTensor& tensor) {
   std::vector<std::string> users = texts_of(tensor, 1, "one user per request");
   if (users.empty()) tree_fault("wrong_type", "user is empty", tensor.where, "one text");
   return std::move(users.front());
 }
 
-[[noreturn]] void unknown_input(const Tensor& tensor, const char* expected) {
+[[noreturn]] void unknown_input(const InferTensor& tensor, const char* expected) {
   tree_fault("unknown_field", "unknown input " + tensor.name, tensor.where + ".name", expected);
 }
 
-RankRequest ranking_of(const std::vector<Tensor>& inputs, std::uint32_t candidates_max,
+RankRequest ranking_of(const std::vector<InferTensor>& inputs, std::uint32_t candidates_max,
                        std::uint32_t events_max) {
   RankRequest rank;
-  for (const Tensor& tensor : inputs)
+  for (const InferTensor& tensor : inputs)
     if (tensor.name == "user")
       rank.user = user_of(tensor);
     else if (tensor.name == "history")
@@ -135,9 +122,9 @@ RankRequest ranking_of(const std::vector<Tensor>& inputs, std::uint32_t candidat
   return rank;
 }
 
-GenerateRequest generation_of(const std::vector<Tensor>& inputs) {
+GenerateRequest generation_of(const std::vector<InferTensor>& inputs) {
   GenerateRequest generate;
-  for (const Tensor& tensor : inputs)
+  for (const InferTensor& tensor : inputs)
     if (tensor.name == "user")
       generate.user = user_of(tensor);
     else if (tensor.name == "top_k")
@@ -217,26 +204,35 @@ void take_outputs(const JsonTree& list, InferRequest& out) {
   }
 }
 
-InferRequest infer_of(const JsonTree& tree, std::uint32_t candidates_max, std::uint32_t events_max) {
-  if (!tree.is_object()) tree_type_fault(tree, "body", "an object");
+void reject_if_repeated(const std::vector<InferTensor>& inputs) {
+  if (std::ranges::count(inputs, inputs.back().name, &InferTensor::name) > 1)
+    tree_fault("malformed_json", inputs.back().name + " is given twice", inputs.back().where,
+               "each input once");
+}
+
+InferRequest request_of(const std::vector<InferTensor>& inputs, std::uint32_t candidates_max,
+                        std::uint32_t events_max) {
   InferRequest out;
-  if (!tree.contains("inputs") || !tree.at("inputs").is_array())
-    tree_fault("missing_field", "the body has no list `inputs`", "inputs", "a list of tensors");
-  std::vector<Tensor> inputs;
-  for (const JsonTree& input : tree.at("inputs")) {
-    inputs.push_back(tensor_of(input, "inputs[" + std::to_string(inputs.size()) + "]"));
-    const auto same = std::ranges::count(inputs, inputs.back().name, &Tensor::name);
-    if (same > 1)
-      tree_fault("malformed_json", inputs.back().name + " is given twice", inputs.back().where,
-                 "each input once");
-  }
-  const bool ranks = std::ranges::find(inputs, "candidates", &Tensor::name) != inputs.end();
-  if (ranks) {
+  const auto candidates = std::ranges::find(inputs, "candidates", &InferTensor::name);
+  if (candidates != inputs.end()) {
     out.request = ranking_of(inputs, candidates_max, events_max);
-    out.candidates = std::ranges::find(inputs, "candidates", &Tensor::name)->where + ".data";
+    out.candidates = candidates->data_where;
   } else {
     out.request = generation_of(inputs);
   }
+  return out;
+}
+
+InferRequest infer_of(const JsonTree& tree, std::uint32_t candidates_max, std::uint32_t events_max) {
+  if (!tree.is_object()) tree_type_fault(tree, "body", "an object");
+  if (!tree.contains("inputs") || !tree.at("inputs").is_array())
+    tree_fault("missing_field", "the body has no list `inputs`", "inputs", "a list of tensors");
+  std::vector<InferTensor> inputs;
+  for (const JsonTree& input : tree.at("inputs")) {
+    inputs.push_back(tensor_of(input, "inputs[" + std::to_string(inputs.size()) + "]"));
+    reject_if_repeated(inputs);
+  }
+  InferRequest out = request_of(inputs, candidates_max, events_max);
   for (const auto& [name, value] : tree.items()) {
     if (name == "id")
       out.id = tree_text(value, name);
@@ -250,26 +246,12 @@ InferRequest infer_of(const JsonTree& tree, std::uint32_t candidates_max, std::u
   return out;
 }
 
-class Outputs {
- public:
-  explicit Outputs(const InferRequest& asked) : asked_(asked) {}
-  template <class T>
-  void add(const char* name, const char* datatype, const std::vector<T>& data) {
-    if (!asked_.outputs.empty() && std::ranges::find(asked_.outputs, name) == asked_.outputs.end()) return;
-    list_.push_back({{"name", name}, {"datatype", datatype}, {"shape", {data.size()}}, {"data", data}});
-  }
-  OrderedTree take() { return std::move(list_); }
-
- private:
-  const InferRequest& asked_;
-  OrderedTree list_ = OrderedTree::array();
-};
-
-void add_ranking(const RankRequest& asked, const RankReply& reply, Outputs& outputs) {
-  std::vector<std::string> items;
-  std::vector<double> scores, probabilities;
+std::vector<InferOutput> ranking_data(const RankRequest& asked, const RankReply& reply) {
+  InferOutput items{"items", "BYTES"}, scores{"scores", "FP64"}, probabilities{"probabilities", "FP64"};
   const auto add = [&](const RankedItem& item) {
-    items.push_back(item.id), scores.push_back(item.score), probabilities.push_back(item.probability);
+    items.texts.push_back(item.id);
+    scores.numbers.push_back(item.score);
+    probabilities.numbers.push_back(item.probability);
   };
   std::unordered_map<std::string_view, const RankedItem*> by_id;
   for (const RankedItem& item : reply.items) by_id.emplace(item.id, &item);
@@ -278,18 +260,16 @@ void add_ranking(const RankRequest& asked, const RankReply& reply, Outputs& outp
   else
     for (const std::string& candidate : asked.candidates)
       if (const auto at = by_id.find(candidate); at != by_id.end()) add(*at->second);
-  outputs.add("items", "BYTES", items);
-  outputs.add("scores", "FP64", scores);
-  outputs.add("probabilities", "FP64", probabilities);
+  return {std::move(items), std::move(scores), std::move(probabilities)};
 }
 
-void add_generation(const GenerateReply& reply, Outputs& outputs) {
-  std::vector<std::string> items;
-  std::vector<double> log_probabilities;
-  for (const GeneratedItem& item : reply.items)
-    items.push_back(item.id), log_probabilities.push_back(item.log_probability);
-  outputs.add("items", "BYTES", items);
-  outputs.add("log_probabilities", "FP64", log_probabilities);
+std::vector<InferOutput> generation_data(const GenerateReply& reply) {
+  InferOutput items{"items", "BYTES"}, log_probabilities{"log_probabilities", "FP64"};
+  for (const GeneratedItem& item : reply.items) {
+    items.texts.push_back(item.id);
+    log_probabilities.numbers.push_back(item.log_probability);
+  }
+  return {std::move(items), std::move(log_probabilities)};
 }
 
 OrderedTree tensor_metadata(const char* name, const char* datatype, int length) {
@@ -298,11 +278,48 @@ OrderedTree tensor_metadata(const char* name, const char* datatype, int length) 
 
 }  // namespace
 
+std::size_t infer_values_max(std::uint32_t candidates_max, std::uint32_t events_max) {
+  return 2 * (std::size_t{candidates_max} + events_max) + 256;
+}
+
+std::uint64_t shape_elements(const JsonTree& shape, const std::string& where) {
+  std::uint64_t elements = 1;
+  for (const JsonTree& length : shape)
+    elements *= static_cast<std::uint64_t>(tree_number(length, where, 0, UINT16_MAX));
+  return elements;
+}
+
+void reject_if_other_size(std::uint64_t shape_elements, const InferTensor& tensor) {
+  if (shape_elements != tensor.data.size())
+    tree_fault("wrong_type",
+               "the shape has " + std::to_string(shape_elements) + " elements and the data " +
+                   std::to_string(tensor.data.size()),
+               tensor.where + ".shape", "the same number in both");
+}
+
+std::variant<InferRequest, Refusal> make_infer(InferParts parts, std::uint32_t candidates_max,
+                                               std::uint32_t events_max) {
+  try {
+    std::vector<InferTensor> inputs;
+    for (InferTensor& input : parts.inputs) {
+      inputs.push_back(std::move(input));
+      reject_if_repeated(inputs);
+    }
+    InferRequest out = request_of(inputs, candidates_max, events_max);
+    out.id = std::move(parts.id);
+    if (!parts.outputs.is_null()) take_outputs(parts.outputs, out);
+    if (!parts.parameters.is_null()) take_parameters(parts.parameters, out);
+    return out;
+  } catch (const Refusal& refusal) {
+    return refusal;
+  }
+}
+
 std::variant<InferRequest, Refusal> read_infer(std::string_view body, std::uint32_t candidates_max,
                                                std::uint32_t events_max) {
   try {
-    const std::size_t values = 2 * (std::size_t{candidates_max} + events_max) + 256;
-    const ListLimit limits[] = {{"inputs", inputs_max, "the most of any model", "inputs"}};
+    const std::size_t values = infer_values_max(candidates_max, events_max);
+    const ListLimit limits[] = {{"inputs", infer_inputs_max, "the most of any model", "inputs"}};
     return infer_of(parse_tree(body, {.values_max = values, .depth_max = 8}, "inputs", limits),
                     candidates_max, events_max);
   } catch (const Refusal& refusal) {
@@ -313,19 +330,39 @@ std::variant<InferRequest, Refusal> read_infer(std::string_view body, std::uint3
   }
 }
 
+std::vector<InferOutput> infer_outputs(const InferRequest& asked, const Message& reply) {
+  std::vector<InferOutput> outputs;
+  if (const auto* rank = std::get_if<RankReply>(&reply))
+    outputs = ranking_data(std::get<RankRequest>(asked.request), *rank);
+  else if (const auto* generate = std::get_if<GenerateReply>(&reply))
+    outputs = generation_data(*generate);
+  if (!asked.outputs.empty())
+    std::erase_if(outputs, [&](const InferOutput& output) {
+      return std::ranges::find(asked.outputs, output.name) == asked.outputs.end();
+    });
+  return outputs;
+}
+
+std::string infer_version(const Message& reply) {
+  if (const auto* rank = std::get_if<RankReply>(&reply)) return rank->model_version;
+  if (const auto* generate = std::get_if<GenerateReply>(&reply)) return generate->model_version;
+  return "";
+}
+
 std::string infer_body(const InferRequest& asked, const Message& reply, const std::string& model) {
-  Outputs outputs(asked);
-  std::string version;
-  if (const auto* rank = std::get_if<RankReply>(&reply)) {
-    add_ranking(std::get<RankRequest>(asked.request), *rank, outputs);
-    version = rank->model_version;
-  } else if (const auto* generate = std::get_if<GenerateReply>(&reply)) {
-    add_generation(*generate, outputs);
-    version = generate->model_version;
-  }
+  const std::string version = infer_version(reply);
   OrderedTree body{{"model_name", model.empty() ? version : model}, {"model_version", version}};
   if (!asked.id.empty()) body["id"] = asked.id;
-  body["outputs"] = outputs.take();
+  OrderedTree outputs = OrderedTree::array();
+  for (const InferOutput& output : infer_outputs(asked, reply)) {
+    OrderedTree tensor{{"name", output.name}, {"datatype", output.datatype}, {"shape", {output.size()}}};
+    if (std::string_view(output.datatype) == "BYTES")
+      tensor["data"] = output.texts;
+    else
+      tensor["data"] = output.numbers;
+    outputs.push_back(std::move(tensor));
+  }
+  body["outputs"] = std::move(outputs);
   return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

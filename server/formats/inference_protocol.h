@@ -11,9 +11,11 @@
 //
 // Data may be nested according to the shape. The supported `parameters` members are a ranker's policy
 // and arrangement, and `timeout` (microseconds) and `priority` (0) of all requests. Data of the binary
-// extension is refused by name. `outputs` may name the wanted outputs, each once. Refusals are those of
-// json.h with `where` as "inputs[1].data[2]", and unknown_output, which names the outputs that there are.
+// extension of HTTP is refused by name; server/grpc/grpc_inference.h reads the protocol's messages. `outputs`
+// may name the wanted outputs, each once. Refusals are those of json.h with `where` as "inputs[1].data[2]",
+// and unknown_output, which names the outputs that there are.
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -31,6 +33,37 @@ struct InferRequest {
 };
 std::variant<InferRequest, Refusal> read_infer(std::string_view body, std::uint32_t candidates_max,
                                                std::uint32_t events_max);
+
+// A request in either form, JSON or messages, before its names and values are checked.
+struct InferTensor {
+  std::string name, datatype;
+  std::string where, data_where;          // "inputs[1]" and "inputs[1].data", for refusals
+  std::vector<nlohmann::json> data = {};  // texts or numbers, flattened
+};
+struct InferParts {
+  std::vector<InferTensor> inputs;
+  std::string id;
+  nlohmann::json outputs, parameters;  // a list and an object; null = none
+};
+std::variant<InferRequest, Refusal> make_infer(InferParts parts, std::uint32_t candidates_max,
+                                               std::uint32_t events_max);
+// Numbers, texts and names that a request may have in all.
+std::size_t infer_values_max(std::uint32_t candidates_max, std::uint32_t events_max);
+inline constexpr std::uint32_t infer_inputs_max = 64;
+
+// Both throw Refusal.
+std::uint64_t shape_elements(const nlohmann::json& shape, const std::string& where);
+void reject_if_other_size(std::uint64_t shape_elements, const InferTensor& tensor);
+
+struct InferOutput {
+  const char *name, *datatype;
+  std::vector<std::string> texts = {};  // of BYTES
+  std::vector<double> numbers = {};     // of FP64
+  std::size_t size() const { return texts.size() + numbers.size(); }
+};
+// Returns the wanted outputs.
+std::vector<InferOutput> infer_outputs(const InferRequest& asked, const Message& reply);
+std::string infer_version(const Message& reply);  // version of the model that answered; "" = another answer
 
 // `model`: name that the client uses.
 std::string infer_body(const InferRequest& asked, const Message& reply, const std::string& model);

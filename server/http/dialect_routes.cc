@@ -92,11 +92,8 @@ HttpRoute route_infer(const HttpRequest& request, std::string named, const Serve
                        [asked = std::move(asked), named = std::move(named)](
                            const Message& reply, const AnsweringModel& model,
                            std::int64_t) -> std::variant<std::string, Refusal> {
-                         std::string version;
-                         if (const auto* rank = std::get_if<RankReply>(&reply)) version = rank->model_version;
-                         if (const auto* generate = std::get_if<GenerateReply>(&reply))
-                           version = generate->model_version;
-                         if (auto other = reject_if_other_model(named, model, version)) return *other;
+                         if (auto other = reject_if_other_model(named, model, infer_version(reply)))
+                           return *other;
                          return infer_body(asked, reply, named);
                        },
                        std::move(list)};
