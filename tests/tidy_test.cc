@@ -160,7 +160,7 @@ std::string library_fault(const std::string& path, const std::string& header) {
       {"boost/beast", {"server/http/http_", "server/testing/", "runtime/coordination/etcd_http"}},
       {"grpcpp/", {"nothing"}},  // gRPC is served over nghttp2
       {"nghttp2/", {"server/http2/http2_session", "server/testing/"}},
-      {"google/protobuf", {"server/grpc/grpc_messages"}},
+      {"google/protobuf", {"server/grpc/grpc_messages", "server/grpc/grpc_inference"}},
       {"boost/context", {"kernels/cuda/simt/emulator"}},
       {"capnp/", {"runtime/wire/codec", "runtime/wire/json", "runtime/wire/generator/"}},
       {"kj/", {"runtime/wire/codec", "runtime/wire/json"}},

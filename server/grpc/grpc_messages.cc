@@ -1,5 +1,5 @@
-// Converts gRPC's messages. Everything that depends on protobuf is in this file, because it compiles
-// slowly.
+// Converts gRPC's messages. What depends on protobuf is in this file and grpc_inference.cc, because it
+// compiles slowly.
 #include "server/grpc/grpc_messages.h"
 
 #include <google/protobuf/descriptor.h>
@@ -12,8 +12,9 @@
 #include <map>
 #include <utility>
 
-#include "health.pb.h"      // NOLINT
-#include "reflection.pb.h"  // NOLINT
+#include "health.pb.h"          // NOLINT
+#include "open_inference.pb.h"  // NOLINT
+#include "reflection.pb.h"      // NOLINT
 #include "runtime/actor/row_rules.h"
 #include "troupe.pb.h"  // NOLINT
 
@@ -263,16 +264,6 @@ std::optional<Refusal> find_too_many(const std::map<int, std::size_t>& counts, c
   return find_long_list(sizes, limits);
 }
 
-void set_budget(Message& message, std::int64_t left_us) {
-  std::visit(
-      [&](auto& m) {
-        if constexpr (requires { m.budget_us; })
-          if (left_us > 0 && m.budget_us >= 0 && (m.budget_us == 0 || m.budget_us > left_us))
-            m.budget_us = left_us;
-      },
-      message);
-}
-
 template <class Kind, class Reply>
 decltype(ShapedRequest::body) reply_as(const std::string& model) {
   return [model](const Message& answer, const AnsweringModel& known,
@@ -287,12 +278,6 @@ decltype(ShapedRequest::body) reply_as(const std::string& model) {
     put(*of_kind, &made);
     return made.SerializeAsString();
   };
-}
-
-const ServerLimits& limits_of(const ServerCall& call, const GrpcConfig& config) {
-  const auto chosen = choose_model(call.model, call.kind, config.models);
-  const auto* const model = std::get_if<const ServerModel*>(&chosen);
-  return model && *model ? (*model)->limits : config.limits;
 }
 
 template <class RouterMessage, class ProtoMessage, class Kind, class Reply>
@@ -344,7 +329,8 @@ void put_file(reflection::ServerReflectionResponse& to, const proto::FileDescrip
   to.mutable_file_descriptor_response()->add_file_descriptor_proto(schema.SerializeAsString());
 }
 
-const std::array services{v1::RankRequest::descriptor, grpc::health::v1::HealthCheckRequest::descriptor,
+const std::array services{v1::RankRequest::descriptor, ::inference::ModelInferRequest::descriptor,
+                          grpc::health::v1::HealthCheckRequest::descriptor,
                           reflection::ServerReflectionRequest::descriptor};
 
 void put_services(reflection::ServerReflectionResponse& to) {
@@ -356,6 +342,22 @@ void put_services(reflection::ServerReflectionResponse& to) {
 }
 
 }  // namespace
+
+void set_budget(Message& message, std::int64_t left_us) {
+  std::visit(
+      [&](auto& m) {
+        if constexpr (requires { m.budget_us; })
+          if (left_us > 0 && m.budget_us >= 0 && (m.budget_us == 0 || m.budget_us > left_us))
+            m.budget_us = left_us;
+      },
+      message);
+}
+
+const ServerLimits& limits_of(const ServerCall& call, const GrpcConfig& config) {
+  const auto chosen = choose_model(call.model, call.kind, config.models);
+  const auto* const model = std::get_if<const ServerModel*>(&chosen);
+  return model && *model ? (*model)->limits : config.limits;
+}
 
 std::variant<ServerCall, Refusal> read_grpc_call(GrpcMethod method, std::string_view message,
                                                  const GrpcConfig& config, std::int64_t budget_us) {
@@ -385,7 +387,9 @@ std::string write_health_reply(bool is_serving) {
   return reply.SerializeAsString();
 }
 
-bool has_health(std::string_view service) { return service.empty() || service == "troupe.v1.Troupe"; }
+bool has_health(std::string_view service) {
+  return service.empty() || service == "troupe.v1.Troupe" || service == "inference.GRPCInferenceService";
+}
 
 std::optional<std::string> answer_reflection(std::string_view message) {
   constexpr int unimplemented = 12;

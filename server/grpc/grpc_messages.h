@@ -1,7 +1,7 @@
 #pragma once
 // gRPC's messages and what they mean: requests of troupe.proto become requests for the router, and its
-// replies become messages; health and reflection. Pure. Only this file's .cc includes protobuf, which
-// compiles slowly.
+// replies become messages; health and reflection. Pure. Only this file's .cc and grpc_inference.cc include
+// protobuf, which compiles slowly.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,6 +27,10 @@ enum class GrpcMethod : std::uint8_t { rank, score, generate };
 // unknown option is the call's `fault`. `message_budget_us`: 0 = the request's own.
 std::variant<ServerCall, Refusal> read_grpc_call(GrpcMethod method, std::string_view message,
                                                  const GrpcConfig& config, std::int64_t budget_us);
+
+const ServerLimits& limits_of(const ServerCall& call,
+                              const GrpcConfig& config);  // of the model that it names
+void set_budget(Message& message, std::int64_t left_us);  // unless its own is less; 0 = no deadline
 
 // Health: the service that is asked; nullopt = not such a message.
 std::optional<std::string> read_health_request(std::string_view message);

@@ -213,6 +213,65 @@ TEST_SUITE("gRPC server") {
     CHECK(status(client.call(call_of(rank), grpc_message(ranking()))) == "0");
   }
 
+  TEST_CASE("gRPC server: the Open Inference Protocol is answered with its tenants, keys and statuses") {
+    HttpServerConfig config;
+    config.version = "1.2";
+    ApiKeys keys;
+    const NewKey acme = make_key({.tenant = "acme"});
+    keys.add(acme.key);
+    config.keys = std::make_shared<const ApiKeys>(std::move(keys));
+    Fixture f(with_grpc(config));
+    f.version = "v1";
+    Http2Client client(f.http_server->port());
+    const std::string service = "/inference.GRPCInferenceService/";
+    const auto ask = [&](const std::string& method, const std::string& message, bool has_key = true) {
+      const Http2Fields key{{"authorization", "Bearer " + acme.text}};
+      return client.call(call_of(service + method, has_key ? key : Http2Fields{}), grpc_message(message));
+    };
+    const auto tensor = [](const std::string& name, const std::string& text) {
+      return text_field(5, text_field(1, name) + text_field(2, "BYTES") + text_field(3, "\1") +
+                               text_field(5, text_field(8, text)));
+    };
+    const std::string model = text_field(1, "troupe");
+    const std::string ranks = model + tensor("user", "ana") + tensor("candidates", "a");
+    CHECK(ask("ServerLive", "", false).body == grpc_message(number_field(1, 1)));
+    CHECK(ask("ServerReady", "", false).body == grpc_message(number_field(1, 1)));
+    for (const char* method : {"ServerMetadata", "ModelReady", "ModelMetadata", "ModelInfer"})
+      CHECK(code(ask(method, ranks, false)) == "no_key");
+    CHECK(ask("ServerMetadata", "").body == grpc_message(text_field(1, "troupe") + text_field(2, "1.2")));
+    CHECK(ask("ModelReady", model).body == grpc_message(number_field(1, 1)));
+    CHECK(has(ask("ModelMetadata", text_field(1, "v1")).body, text_field(1, "v1") + text_field(2, "v1")));
+    CHECK(code(ask("ModelMetadata", text_field(1, "other"))) == "unknown_model");
+    const PeerAnswer ranked = ask("ModelInfer", ranks);
+    CHECK(status(ranked) == "0");
+    CHECK(has(ranked.body, model + text_field(2, "v1")));
+    CHECK(code(ask("ModelInfer", text_field(1, "other") + tensor("user", "ana") +
+                                     tensor("candidates", "a"))) == "unknown_model");
+    const PeerAnswer missing =
+        ask("ModelInfer", model + tensor("user", "ana") + tensor("candidates", "nothing"));
+    CHECK(status(missing) == "5");
+    CHECK(trailer(missing, "troupe-where") == "inputs[1].contents.bytes_contents[0]");
+    CHECK(code(ask("ModelInfer", model + tensor("user", "nobody") + tensor("candidates", "a"))) ==
+          "unknown_user");
+    f.why_not = "the catalog has no items";
+    CHECK(ask("ModelReady", model).body == grpc_message(""));
+    CHECK(ask("ServerReady", "", false).body == grpc_message(""));
+  }
+
+  TEST_CASE("gRPC server: a tenant's limit counts questions about models like requests") {
+    HttpServerConfig config;
+    config.tenant_limit.at_once = 1;
+    Fixture f(with_grpc(config));
+    f.silent = true;
+    Http2Client client(f.http_server->port());
+    const Http2StreamId first = client.ask(call_of(rank), grpc_message(ranking()));
+    f.asked.wait(0);
+    const std::string ready = "/inference.GRPCInferenceService/ModelReady";
+    CHECK(code(client.call(call_of(ready), grpc_message(text_field(1, "troupe")))) == "too_many_at_once");
+    f.http_server->deliver(RankReply{1, "ana"});
+    CHECK(status(client.answer(first)) == "0");
+  }
+
   TEST_CASE("gRPC server: reflection answers each message of its stream as it comes") {
     Fixture f(with_grpc());
     Http2Client client(f.http_server->port());

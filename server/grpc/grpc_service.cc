@@ -10,6 +10,7 @@
 
 #include "server/formats/http_refusal.h"
 #include "server/grpc/grpc_framing.h"
+#include "server/grpc/grpc_inference.h"
 
 namespace troupe::server {
 namespace {
@@ -19,7 +20,22 @@ constexpr std::size_t unsent_max = 256 << 10;    // of answers to a stream of re
 constexpr std::int64_t day_us = 86'400'000'000;  // a longer deadline is none
 constexpr std::string_view content_type = "application/grpc";
 
-enum class Kind : std::uint8_t { unknown, rank, score, generate, health, reflection };
+enum class Kind : std::uint8_t {
+  unknown,
+  rank,
+  score,
+  generate,
+  health,
+  reflection,
+  // of the Open Inference Protocol
+  server_live,
+  server_ready,
+  server_metadata,
+  model_ready,
+  model_metadata,
+  infer,
+  stream_infer  // refused by name
+};
 
 struct MethodName {
   std::string_view path;
@@ -29,6 +45,13 @@ constexpr std::array methods{
     MethodName{"/troupe.v1.Troupe/Rank", Kind::rank},
     MethodName{"/troupe.v1.Troupe/Score", Kind::score},
     MethodName{"/troupe.v1.Troupe/Generate", Kind::generate},
+    MethodName{"/inference.GRPCInferenceService/ServerLive", Kind::server_live},
+    MethodName{"/inference.GRPCInferenceService/ServerReady", Kind::server_ready},
+    MethodName{"/inference.GRPCInferenceService/ServerMetadata", Kind::server_metadata},
+    MethodName{"/inference.GRPCInferenceService/ModelReady", Kind::model_ready},
+    MethodName{"/inference.GRPCInferenceService/ModelMetadata", Kind::model_metadata},
+    MethodName{"/inference.GRPCInferenceService/ModelInfer", Kind::infer},
+    MethodName{"/inference.GRPCInferenceService/ModelStreamInfer", Kind::stream_infer},
     MethodName{"/grpc.health.v1.Health/Check", Kind::health},
     MethodName{"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Kind::reflection},
     MethodName{"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Kind::reflection}};
@@ -114,14 +137,21 @@ class GrpcCall final : public RpcCall {
   }
 
   std::string_view route() const override { return method_.path; }
-  bool needs_key() const override { return method_.kind != Kind::health; }
+  bool needs_key() const override {
+    return method_.kind != Kind::health && method_.kind != Kind::server_live &&
+           method_.kind != Kind::server_ready;
+  }
   std::size_t held_bytes() const override { return messages_.held_bytes(); }
 
   RpcActions begin() override {
     if (!is_post_) return refuse(unsupported("wrong_method", "the method is not POST", ":method", "POST"));
     if (method_.kind == Kind::unknown)
       return refuse(unsupported("unknown_method", "there is no such method", ":path",
-                                "a method of troupe.v1.Troupe, grpc.health.v1.Health/Check or reflection"));
+                                "a method of troupe.v1.Troupe or inference.GRPCInferenceService, "
+                                "grpc.health.v1.Health/Check or reflection"));
+    if (method_.kind == Kind::stream_infer)
+      return refuse(unsupported("unknown_method", "ModelStreamInfer is not served: there are no streams",
+                                ":path", "/inference.GRPCInferenceService/ModelInfer"));
     if (is_packed_) return refuse(compressed());
     if (bad_timeout_)
       return refuse({RefusalKind::malformed, "bad_timeout", "the timeout is not one of gRPC", "grpc-timeout",
@@ -153,20 +183,24 @@ class GrpcCall final : public RpcCall {
     if (!message || messages_.is_within_message()) return refuse(bad_count());
     messages_ = GrpcMessages(config_->message_bytes_max);  // its memory is no longer needed
     if (method_.kind == Kind::health) return ask_health(*message);
+    if (method_.kind >= Kind::server_live && method_.kind < Kind::infer) return ask_server(*message);
     if (timeout_us_ && *timeout_us_ <= elapsed_us) return refuse(too_late());
     return ask_router(*message, elapsed_us);
   }
 
   // A deadline that has passed wins over every other reason.
   RpcActions replied(const ServerReply& reply, std::int64_t elapsed_us) override {
-    if (!reply.refused) return {.bytes = grpc_message(reply.body), .trailers = ok_trailers()};
+    if (!reply.refused) return {.bytes = grpc_message(answer_of(reply.body)), .trailers = ok_trailers()};
+    if (method_.kind == Kind::model_ready && reply.code == "not_ready") return is_ready(false);
     const Refusal refusal = refusal_of(reply);
     const bool over = timeout_us_ && *timeout_us_ <= elapsed_us;
     return {.trailers = trailers_of(over ? GrpcCode::deadline_exceeded : code_of(refusal.kind), refusal)};
   }
 
   RpcActions is_ready(bool ready) override {
-    return {.bytes = grpc_message(write_health_reply(ready)), .trailers = ok_trailers()};
+    return {.bytes = grpc_message(method_.kind == Kind::health ? write_health_reply(ready)
+                                                               : write_ready_reply(ready)),
+            .trailers = ok_trailers()};
   }
 
   RpcActions refuse(const Refusal& refusal) override { return refuse(refusal, code_of(refusal.kind)); }
@@ -185,9 +219,36 @@ class GrpcCall final : public RpcCall {
     const GrpcMethod method = method_.kind == Kind::rank    ? GrpcMethod::rank
                               : method_.kind == Kind::score ? GrpcMethod::score
                                                             : GrpcMethod::generate;
-    auto call = read_grpc_call(method, message, *config_, budget_us);
+    auto call = method_.kind == Kind::infer ? read_infer_call(message, *config_, budget_us)
+                                            : read_grpc_call(method, message, *config_, budget_us);
     if (const auto* refusal = std::get_if<Refusal>(&call)) return refuse(*refusal);
     return {.call = std::get<ServerCall>(std::move(call))};
+  }
+
+  // Asks what the server answers itself.
+  RpcActions ask_server(const std::string& message) {
+    if (method_.kind == Kind::model_ready || method_.kind == Kind::model_metadata) {
+      auto question = read_model_question(message, method_.kind == Kind::model_ready);
+      if (const auto* refusal = std::get_if<Refusal>(&question)) return refuse(*refusal);
+      return {.question = std::get<ModelQuestion>(std::move(question))};
+    }
+    if (const auto refusal = reject_if_not_empty(message)) return refuse(*refusal);
+    if (method_.kind == Kind::server_live) return is_ready(true);
+    if (method_.kind == Kind::server_ready) return {.asks_readiness = true};
+    return {.question = ServerQuestion::server};
+  }
+
+  std::string answer_of(const std::string& body) const {
+    switch (method_.kind) {
+      case Kind::server_metadata:
+        return write_server_metadata(body);
+      case Kind::model_metadata:
+        return write_model_metadata(body);
+      case Kind::model_ready:
+        return write_ready_reply(true);
+      default:
+        return body;
+    }
   }
 
   RpcActions ask_health(const std::string& message) {
@@ -195,7 +256,7 @@ class GrpcCall final : public RpcCall {
     if (!service) return refuse(bad_message());
     if (has_health(*service)) return {.asks_readiness = true};
     return refuse({RefusalKind::not_found, "unknown_service", "there is no such service", "service",
-                   "\"\" or troupe.v1.Troupe"});
+                   "\"\", troupe.v1.Troupe or inference.GRPCInferenceService"});
   }
 
   // Refuses a message that can not be accepted, as soon as its length has come.

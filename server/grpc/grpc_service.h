@@ -1,7 +1,7 @@
 #pragma once
-// Serves gRPC over the HTTP server's HTTP/2: rankings, scores and generations (troupe.proto),
-// grpc.health.v1.Health/Check and reflection (v1 and v1alpha). After parsing, a call is handled like
-// an HTTP request. Pure.
+// Serves gRPC over the HTTP server's HTTP/2: rankings, scores and generations (troupe.proto), the Open
+// Inference Protocol (open_inference.proto), grpc.health.v1.Health/Check and reflection (v1 and v1alpha).
+// After parsing, a call is handled like an HTTP request. Pure.
 //
 // The limits are those of the HTTP server: bytes of a message (none is decompressed), of metadata,
 // and list elements, which are counted before they are parsed.

@@ -223,9 +223,12 @@ TEST_SUITE("gRPC service") {
                       none = text_field(4, "troupe.v1.None"), file = text_field(3, "troupe.proto");
     const Called made = call(reflection, grpc_message(list) + grpc_message(symbol));
     CHECK(made.status() == "0");
-    for (const char* text : {"troupe.v1.Troupe", "grpc.health.v1.Health",
+    for (const char* text : {"troupe.v1.Troupe", "inference.GRPCInferenceService", "grpc.health.v1.Health",
                              "grpc.reflection.v1.ServerReflection", "RankRequest", "task_scores"})
       CHECK(made.last.bytes.find(text) != std::string::npos);
+    const std::string inference = text_field(4, "inference.GRPCInferenceService.ModelInfer");
+    CHECK(call(reflection, grpc_message(inference)).last.bytes.find("raw_input_contents") !=
+          std::string::npos);
     CHECK(call(reflection, grpc_message(file)).last.bytes.find("RankRequest") != std::string::npos);
     CHECK(call(reflection, grpc_message(none)).last.bytes.find("no such") != std::string::npos);
     CHECK(call(reflection, "").status() == "0");

@@ -170,6 +170,15 @@ RequestId HttpServer::Exchange::ask(ServerCall call, Server::OnAnswer then) {
   return dispatch({std::move(call.asked), std::get<const ServerModel*>(chosen)}, std::move(then));
 }
 
+RequestId HttpServer::Exchange::ask(RpcQuestion question, Server::OnAnswer then) {
+  if (const auto* of_server = std::get_if<ServerQuestion>(&question))
+    return dispatch({*of_server}, std::move(then));
+  auto& of_model = std::get<ModelQuestion>(question);
+  auto chosen = choose_model(of_model.model, "", server.config.models);
+  if (auto* refusal = std::get_if<Refusal>(&chosen)) return then(Answer::of(*refusal)), 0;
+  return dispatch({std::move(of_model), std::get<const ServerModel*>(chosen)}, std::move(then));
+}
+
 HttpServer::Answer HttpServer::Exchange::unless_known(Answer answer) const {
   if (answer.status == 200 && reads() && has_already(asked.if_none_match, answer.etag))
     return {304, "", std::move(answer.type), "", 0, std::move(answer.etag)};

@@ -443,6 +443,11 @@ void HttpServer::Http2Connection::release_head(Stream& stream) {
 
 void HttpServer::Http2Connection::act(Stream& stream, RpcActions actions) {
   if (actions.call) return call_router(stream, std::move(*actions.call));
+  if (actions.question) {
+    server.metrics.record(Metric::http_requests, 1);
+    if (auto refusal = stream.begin_count()) return refuse(stream, *refusal);
+    return ask_actors(stream, std::move(*actions.question));
+  }
   if (actions.asks_readiness) return ask_readiness(stream);
   const Http2Fields& fields = server.config.rpc->answer_fields();
   if (!actions.bytes.empty()) {
@@ -472,12 +477,17 @@ void HttpServer::Http2Connection::call_router(Stream& stream, ServerCall call) {
   if (auto refusal = stream.begin_count()) return refuse(stream, *refusal);
   if (const auto* reported = server.pauses.find(stream.asked.tenant, Server::now_us()))
     return delay(stream, Answer::of(*reported));
+  ask_actors(stream, std::move(call));
+}
+
+template <class Question>
+void HttpServer::Http2Connection::ask_actors(Stream& stream, Question question) {
   if (!enter_flight(stream)) return refuse(stream, too_many_in_flight(server.config));
   release_head(stream);
   update_state();
   const auto kept = stream.shared_from_this();
   const RequestId request =
-      kept->ask(std::move(call), [kept](Answer answer) { kept->actors_answered(std::move(answer)); });
+      kept->ask(std::move(question), [kept](Answer answer) { kept->actors_answered(std::move(answer)); });
   if (request != 0) kept->requests.push_back(request);
 }
 

@@ -48,6 +48,8 @@ struct HttpServer::Http2Connection {
   void read_call(Stream& stream);
   void act(Stream& stream, RpcActions actions);
   void call_router(Stream& stream, ServerCall call);
+  template <class Question>
+  void ask_actors(Stream& stream, Question question);
   void ask_readiness(Stream& stream);
   void delay(Stream& stream, Answer answer);
   bool enter_flight(Stream& stream);             // false = there is no capacity

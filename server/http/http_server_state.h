@@ -195,6 +195,7 @@ struct HttpServer::Exchange {
   // asked; 0 = it was not.
   RequestId dispatch(RoutedBody routed, Server::OnAnswer then);
   RequestId ask(ServerCall call, Server::OnAnswer then);
+  RequestId ask(RpcQuestion question, Server::OnAnswer then);
   Answer unless_known(Answer answer) const;  // 304 if the client has that version already
   // fields of a response, except those about its body's length and the connection
   std::vector<std::pair<std::string, std::string>> fields_of(const Answer& answer) const;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "server/http/http_routes.h"
 #include "server/http2/http2_session.h"
@@ -22,6 +23,9 @@ struct ServerCall {
   std::optional<Refusal> fault = {};  // found in the request; sent after the check of its rate
 };
 
+// A question that the server answers itself. The reply's body is that of HTTP.
+using RpcQuestion = std::variant<ServerQuestion, ModelQuestion>;
+
 struct ServerReply {
   std::optional<RefusalKind> refused = {};  // nullopt = answered
   std::string body;                         // in the form of `asked`, or a refusal in JSON
@@ -33,6 +37,7 @@ struct ServerReply {
 struct RpcActions {
   std::string bytes;                    // to send
   std::optional<ServerCall> call;       // to ask; the reply goes to replied()
+  std::optional<RpcQuestion> question;  // to answer; the reply goes to replied()
   bool asks_readiness = false;          // the answer goes to is_ready()
   std::optional<Http2Fields> trailers;  // to send after `bytes`
   std::optional<Refusal> refusal;       // why it ends, for the log; not set for what replied() was given

@@ -4,6 +4,7 @@
 
 #include "server/grpc/grpc_framing.h"
 #include "server/grpc/grpc_service.h"
+#include "server/testing/grpc_bytes.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {
@@ -27,7 +28,10 @@ const char* const paths[] = {"/troupe.v1.Troupe/Rank",
                              "/troupe.v1.Troupe/Generate",
                              "/grpc.health.v1.Health/Check",
                              "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-                             "/troupe.v1.Troupe/None"};
+                             "/troupe.v1.Troupe/None",
+                             "/inference.GRPCInferenceService/ModelInfer",
+                             "/inference.GRPCInferenceService/ModelMetadata",
+                             "/inference.GRPCInferenceService/ServerLive"};
 
 struct Outcome {
   std::string status, code;
@@ -69,7 +73,8 @@ Outcome read(const Http2Fields& head, std::string_view bytes, std::size_t step) 
   outcome.asks = actions.call.has_value();
   outcome.faulty = actions.call && actions.call->fault;
   if (actions.call) check_call(*actions.call);
-  TROUPE_CHECK(actions.trailers || actions.call || actions.asks_readiness, "a call that does not go on");
+  TROUPE_CHECK(actions.trailers || actions.call || actions.question || actions.asks_readiness,
+               "a call that does not go on");
   return outcome;
 }
 
@@ -92,6 +97,21 @@ void run(Input input) {
   read(head, body, step);
 }
 
+// A ranking of the Open Inference Protocol, with its data in `contents` or raw.
+std::string infer(bool is_raw) {
+  using namespace server::grpc_test;
+  const auto tensor = [&](const std::string& name, const std::string& text) {
+    const std::string contents = is_raw ? "" : text_field(5, text_field(8, text));
+    return text_field(5, text_field(1, name) + text_field(2, "BYTES") + text_field(3, "\1") + contents);
+  };
+  std::string message = text_field(1, "m") + tensor("user", "ana") + tensor("candidates", "a") +
+                        text_field(4, text_field(1, "timeout") + text_field(2, number_field(2, 9)));
+  if (is_raw)
+    for (const std::string text : {"ana", "a"})
+      message += text_field(7, std::string{static_cast<char>(text.size()), 0, 0, 0} + text);
+  return grpc_message(message);
+}
+
 std::vector<std::string> seeds() {
   const std::string none("\0", 1), rank = grpc_message(
                                        "\x0a\x03"
@@ -108,6 +128,10 @@ std::vector<std::string> seeds() {
           std::string("\4\1\0", 3) + grpc_message(std::string("\x3a\0", 2)) +
               grpc_message(std::string("\x22\x10") + "troupe.v1.Troupe"),
           std::string("\5\1\0", 3) + rank,
+          std::string("\6\1\0", 3) + infer(false),
+          std::string("\6\1\0", 3) + infer(true),
+          std::string("\7\1\0", 3) + grpc_message(std::string("\x0a\1m")),
+          std::string("\x8\1\0", 3) + grpc_message(""),
           std::string("\0\1\0", 3) + std::string("\1\0\0\0\1x", 6),
           std::string("\0\1\0", 3) + std::string("\0\xff\xff\xff\xff", 5)};
 }
