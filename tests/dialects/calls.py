@@ -3,9 +3,9 @@
 
   tests/dialects/calls.py --troupe build/deploy/troupe
 
-Uses Debian's python3-grpcio and messages that protoc generates from server/grpc/troupe.proto. Covers
-rankings, scores, keys, deadlines, refusals, health and reflection. Exit status 1 on any difference; 77 if
-grpc or protoc is missing.
+Uses Debian's python3-grpcio and messages that protoc generates from server/grpc/*.proto. Covers rankings,
+scores, the Open Inference Protocol (inference_calls.py), keys, deadlines, refusals, health and reflection.
+Exit status 1 on any difference; 77 if grpc or protoc is missing.
 """
 import argparse
 import os
@@ -29,7 +29,8 @@ def messages(folder):
         return None, "python3-grpcio is not installed"
     schema = os.path.join(ROOT, "server", "grpc")
     try:
-        names = [os.path.join(schema, name + ".proto") for name in ("troupe", "health", "reflection")]
+        files = ("troupe", "open_inference", "health", "reflection")
+        names = [os.path.join(schema, name + ".proto") for name in files]
         subprocess.run(["protoc", "-I", schema, "--python_out=" + folder, *names], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         return None, "protoc: " + str(error)
@@ -212,7 +213,7 @@ def try_standard_services(node, channel, check):
         listed, file = list(method(iter(requests), timeout=30, metadata=metadata))
         names = [service.name for service in listed.list_services_response.service]
         check(
-            "troupe.v1.Troupe" in names
+            {"troupe.v1.Troupe", "inference.GRPCInferenceService"} <= set(names)
             and "grpc.health.v1.Health" in names
             and b"RankRequest" in file.file_descriptor_response.file_descriptor_proto[0],
             f"reflection {version} lists the services and their schemas",
@@ -244,6 +245,7 @@ def try_http2(node, check):
 
 def try_calls(node, pb):
     import grpc
+    import inference_calls  # imports what protoc made
 
     wrong = []
 
@@ -418,6 +420,7 @@ def try_calls(node, pb):
     answer = call("Rank", asked, pb.RankReply, timeout=3e8)
     check(not isinstance(answer, grpc.RpcError), "a deadline in years is none")
     try_standard_services(node, channel, check)
+    inference_calls.try_all(node, channel, ask_http, check)
     call(
         "Rank",
         asked,
