@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes outages on real nodes, and checks that each leaves its trace.
 
-  tests/monitoring/outages_test.py --troupe build/deploy/troupe [--only disk]
+  tests/monitoring/outages_test.py --troupe build/deploy/troupe [--only disk] [--table FILE]
 
 A trace is a line in the log at the outage's begin and one at its end, a metric, a reason in the readiness,
 which is gone afterwards, and, with promtool (Debian package prometheus), the alert of
@@ -30,7 +30,7 @@ import series
 import served
 
 SOON = 25  # seconds: the watch of disks and certificates looks every ten
-wrong = []
+wrong, table = [], []
 
 
 class Missing(Exception):
@@ -61,6 +61,7 @@ def expect_alerts(what, healthy, during, wanted, beside=frozenset(), with_disks=
         during = (without_disks(during[0]), without_disks(during[1]), during[2])
     nodes[0].show(*during) if during else nodes[0].vanish()
     found = series.fired(nodes)
+    table.append((what, ", ".join(sorted(found)) or "–"))
     expect(not before, f"{what}: no alert before{''.join(', but ' + one for one in sorted(before))}")
     expect(wanted <= found <= wanted | beside, f"{what}: {', '.join(sorted(found)) or 'no alert'} fires")
 
@@ -250,6 +251,7 @@ def main():
     )
     parser.add_argument("--troupe", required=True, type=pathlib.Path)
     parser.add_argument("--only", choices=OUTAGES)
+    parser.add_argument("--table", type=pathlib.Path, help="write the outages and the alerts that fired")
     arguments = parser.parse_args()
     made = 0
     for name, outage in OUTAGES.items():
@@ -263,6 +265,9 @@ def main():
                 print(f"left out: {name}, this machine lacks {lacks}")
             except (RuntimeError, OSError) as error:
                 expect(False, f"{name}: {error}")
+    if arguments.table:
+        rows = "".join(f"| {outage} | {alerts} |\n" for outage, alerts in table)
+        arguments.table.write_text("| outage | alerts that fired |\n| --- | --- |\n" + rows)
     return 1 if wrong else 0 if made else 77
 
 
