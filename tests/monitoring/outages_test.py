@@ -207,7 +207,10 @@ def cluster_loses(troupe, folder):
     """A worker is killed and started again, and then etcd."""
     if lacks := loopback.missing():
         raise Missing(lacks)
-    settings = [f"model: {{directory: {served.DEMO / 'model'}}}", "pool: {memory: 64MiB}"]
+    versions = folder / "versions"  # with it, a router reads in etcd which version it is to serve
+    versions.mkdir()
+    model = f"model: {{directory: {served.DEMO / 'model'}, versions: {versions}}}"
+    settings = [model, "pool: {memory: 64MiB}"]
     cluster = loopback.Cluster(troupe, folder, 2, settings)
     router = cluster.http_port["front"]
     metrics = lambda: loopback.ask(router, "GET", "/metrics")[1]
