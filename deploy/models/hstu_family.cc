@@ -29,7 +29,7 @@ placement::ModelShape cost_of(const kernels::HstuConfig& config, kernels::KvForm
           .heads = config.heads,
           .kv_heads = config.heads,
           .head_dim = config.head_dim,
-          .intermediate = config.production ? config.width() : std::max(1u, config.width() / 3),
+          .intermediate = config.production() ? config.width() : std::max(1u, config.width() / 3),
           .rows_read = 1,
           .weight_bytes = 4,
           .kv_bytes = static_cast<double>(kernels::value_bytes(kv)),
@@ -120,7 +120,7 @@ nlohmann::json hstu_logits(const std::filesystem::path& directory, const nlohman
   const auto executor = kernels::make_cpu_hstu(std::move(model), {.page_tokens = 16});
   const auto readouts = executor->run({&asked, 1}).at(0).readouts;
   std::size_t next = 0;
-  if (!config.production) answer["next_item_logits"] = readouts[next++];
+  if (!config.production()) answer["next_item_logits"] = readouts[next++];
   for (std::size_t i = 0; config.tasks > 0 && i < read.candidates.size(); ++i)
     answer["task_logits"].push_back(readouts[next++].front());
   return answer;

@@ -16,7 +16,8 @@ PlanLimits plan_limits(const DecoderConfig& config) {
 PageLayout page_layout(const KvLayout& layout) {
   return {layout.page_bytes(), layout.page_tokens,
           "keys and values of " + std::to_string(layout.layers) + " layers, " +
-              std::to_string(layout.kv_heads) + " heads of " + std::to_string(layout.head_dim) + ", " +
+              std::to_string(layout.kv_heads) + " heads of " + std::to_string(layout.head_dim) +
+              (layout.value_dim > 0 ? " and " + std::to_string(layout.value_dim) : "") + ", " +
               std::string(format_name(layout.format))};
 }
 

@@ -25,70 +25,55 @@ std::size_t hstu_chunk_rows(std::size_t rows, std::uint32_t workers) {
 
 constexpr double hstu_copies_cost = 20;  // operations in the time of copying one value
 
-float length_of(const float* values, std::size_t count) {
-  double squares = 0;
-  for (std::size_t i = 0; i < count; ++i) squares += double{values[i]} * values[i];
-  return static_cast<float>(std::sqrt(squares));
+// Puts rows of further tokens one behind the other.
+Matrix stacked(std::vector<Matrix> tables, Matrix last) {
+  Matrix all{0, last.columns, {}};
+  tables.push_back(std::move(last));
+  for (Matrix& table : tables) {
+    if (table.rows == 0) continue;
+    all.columns = table.columns;
+    all.rows += table.rows;
+    all.values.insert(all.values.end(), table.values.begin(), table.values.end());
+  }
+  return all;
 }
 
-// Scale of next-item logits: 1 / (length of the item's row × temperature).
-float scale_of(const HstuConfig& c, const float* item) {
-  return 1 / (std::max(length_of(item, c.hidden), float(c.l2_epsilon)) * float(c.temperature));
+PackedHead pack_head(const HstuConfig& c, HstuWeights& weights, const Linear::Form& form,
+                     WeightMemory& memory) {
+  PackedHead head{{}, c.head_activation};
+  if (c.tasks == 0) return head;
+  if (!c.nvidia()) {
+    head.layers.emplace_back(std::move(weights.fc1), std::move(weights.fc1_bias), form, memory);
+    head.layers.emplace_back(std::move(weights.fc2), std::move(weights.fc2_bias), form, memory);
+  }
+  for (std::size_t i = 0; i < weights.head.size(); ++i)
+    head.layers.emplace_back(std::move(weights.head[i]), std::move(weights.head_bias[i]), form, memory);
+  return head;
 }
 
 }  // namespace
-
-PlanLimits plan_limits(const HstuConfig& config) {
-  PlanLimits limits{static_cast<std::int32_t>(config.vocabulary),
-                    static_cast<std::int32_t>(config.positions)};
-  limits.features = config.features();
-  limits.heads = config.tasks;
-  limits.state = config.hidden;
-  limits.moves = false;
-  return limits;
-}
-
-KvLayout kv_layout(const HstuConfig& config, std::uint32_t page_tokens, KvFormat format) {
-  return {config.layers, config.heads, config.head_dim, page_tokens, format};
-}
-
-HstuPassMemory pass_memory(const HstuConfig& config, const DecoderOptions& options) {
-  const std::size_t mixed = (config.production ? 3 : 1) * std::size_t{config.width()};
-  const std::size_t widths = config.hidden + 5 * std::size_t{config.width()} + mixed;
-  const std::size_t packed = std::size_t{2} * config.head_dim * std::min(options.cores, config.heads);
-  const KvLayout layout = kv_layout(config, options.page_tokens, options.kv);
-  const std::size_t planned = 24 * sizeof(std::uint32_t) + 2 * (config.time_buckets + 1) * sizeof(BucketStep);
-  HstuPassMemory memory;
-  memory.row_bytes =
-      (widths + packed) * sizeof(float) + planned + 2 * layout.kv_heads * layout.vector_bytes();
-  memory.steps_max = std::size_t{2} * (config.time_buckets + 1);
-  memory.tokens_max = memory.tokens_kept = SIZE_MAX;
-  if (options.memory_bytes == 0) return memory;
-  const std::size_t share = options.memory_bytes / std::max(1u, options.executors);
-  const std::size_t batch = std::max(1u, options.batch_tokens), longest = config.positions;
-  memory.tokens_kept = std::max(share / memory.row_bytes, batch);
-  memory.tokens_max = std::max({options.memory_bytes / memory.row_bytes, batch, longest});
-  return memory;
-}
 
 PackedHstu pack_hstu(HstuModel model, const Linear::Form& form) {
   const HstuConfig& c = model.config;
   HstuWeights& weights = model.weights;
   TROUPE_CHECK(weights.layers.size() == c.layers,
                "hstu: expected as many layers of weights as the configuration has");
-  PackedHstu packed{c,
-                    TimeBuckets(c.bucket_divisor, c.time_buckets),
-                    std::move(weights.items),
-                    std::move(weights.positions),
-                    std::move(model.items),
-                    {},
-                    {},
-                    {},
-                    {}};
-  TROUPE_CHECK(packed.items.rows == c.vocabulary && packed.items.columns == c.hidden,
+  PackedHstu packed;
+  packed.config = c;
+  packed.buckets = TimeBuckets(c.bucket_divisor, c.time_buckets);
+  packed.items = std::move(weights.items);
+  packed.positions = std::move(weights.positions);
+  if (c.nvidia())
+    packed.further = stacked(std::move(weights.contexts), std::move(weights.actions));
+  else
+    packed.actions = std::move(weights.actions);
+  packed.table = std::move(model.items);
+  TROUPE_CHECK(packed.items.rows == c.vocabulary && packed.items.columns == c.item_columns(),
                "hstu: expected one row of features per item");
   TROUPE_CHECK(!packed.table || (packed.table->rows() == c.vocabulary && packed.table->columns() == c.hidden),
                "hstu: expected a table with one row of features per item");
+  TROUPE_CHECK(!packed.table || c.actions + c.contexts() == 0,
+               "hstu: a table of items apart holds no actions and no contextual features");
   WeightMemory memory;
   for (HstuLayer& layer : weights.layers)
     packed.layers.push_back({Linear(std::move(layer.uvqk), std::move(layer.uvqk_bias), form, memory),
@@ -96,12 +81,9 @@ PackedHstu pack_hstu(HstuModel model, const Linear::Form& form) {
                              std::move(layer.position_weight), std::move(layer.time_weight),
                              std::move(layer.input_norm), std::move(layer.input_norm_bias),
                              std::move(layer.output_norm), std::move(layer.output_norm_bias)});
-  if (c.tasks > 0) {
-    packed.fc1.emplace(std::move(weights.fc1), std::move(weights.fc1_bias), form, memory);
-    packed.fc2.emplace(std::move(weights.fc2), std::move(weights.fc2_bias), form, memory);
-  }
+  packed.head = pack_head(c, weights, form, memory);
   for (std::size_t item = 0; !packed.table && item < c.vocabulary; ++item)
-    packed.item_scales.push_back(scale_of(c, &packed.items.values[item * c.hidden]));
+    packed.item_scales.push_back(item_scale_of(c, &packed.items.values[item * c.item_columns()]));
   return packed;
 }
 
@@ -116,9 +98,10 @@ CpuHstu::CpuHstu(std::shared_ptr<const PackedHstu> weights, std::shared_ptr<cons
       options_(options),
       memory_(pass_memory(c_, options)),
       layout_(kv_layout(c_, options.page_tokens, options.kv)),
-      pages_(page_layout(layout_)),
+      pages_(page_layout(c_, options)),
       kernels_(kernels),
-      planner_(plan_limits(c_), layout_, c_.context_tokens),
+      event_tokens_(c_, layout_),
+      planner_(token_limits(c_), layout_, c_.softmax ? c_.positions : c_.context_tokens),
       kv_(layout_),
       no_turns_({}),
       bias_(c_, weights_->buckets),
@@ -144,7 +127,7 @@ std::string CpuHstu::run_pass(std::span<const Request> requests, std::span<Reply
 
 // Frees a large pass's memory, so that the next large pass may be any executor's.
 void CpuHstu::free_memory() {
-  const std::size_t rows = memory_.tokens_kept;
+  const std::size_t rows = memory_.tokens_kept * c_.event_tokens();
   state_.shrink(rows * c_.hidden);
   uvqk_.shrink(rows * uvqk_width());
   mixed_.shrink(rows * c_.width());
@@ -153,7 +136,7 @@ void CpuHstu::free_memory() {
   gathered_ = {};
   read_items_ = {};
   for (HstuWorkspace& w : workspaces_) w.attend = {};
-  planner_ = BatchPlanner(plan_limits(c_), layout_, c_.context_tokens);
+  planner_ = BatchPlanner(token_limits(c_), layout_, c_.softmax ? c_.positions : c_.context_tokens);
   batch_ = nullptr;
 }
 
@@ -163,7 +146,7 @@ std::string CpuHstu::compute(std::span<const Request> requests, std::span<Reply>
   Team::Pass pass(team_);
   {
     PartTimer timer(timed(workspaces_[0], &PassTimes::planning));
-    batch_ = &planner_.plan(requests);
+    batch_ = &planner_.plan(c_.event_tokens() > 1 ? event_tokens_.of(requests) : requests);
     if (std::string beyond = bias_.note(*batch_, memory_.steps_max); !beyond.empty()) return beyond;
     start(pass.workers());
   }
@@ -188,7 +171,7 @@ void CpuHstu::start(std::uint32_t workers) {
   uvqk_.reserve(rows_ * uvqk_width());
   mixed_.reserve(rows_ * c_.width());
   for (HstuWorkspace& workspace : workspaces_)  // a core that is busy now may join this pass later
-    workspace.normed.reserve(chunk_rows_ * std::max<std::size_t>(c_.hidden, mixed_width()));
+    workspace.normed.reserve(chunk_rows_ * std::max(c_.hidden, c_.mixed()));
   kv_.reserve(batch_->rows());
 }
 
@@ -211,7 +194,7 @@ void CpuHstu::gather_items() {
 template <class Work>
 void CpuHstu::for_rows(Team::Pass& pass, Work&& work) {
   const std::size_t chunks = (rows_ + chunk_rows_ - 1) / chunk_rows_;
-  const double row_operations = 2.0 * c_.hidden * static_cast<double>(uvqk_width() + mixed_width());
+  const double row_operations = 2.0 * c_.hidden * static_cast<double>(c_.projected() + c_.mixed());
   pass.run(chunks, static_cast<double>(rows_) * row_operations, [&](std::size_t chunk, std::uint32_t worker) {
     const std::size_t begin = chunk * chunk_rows_;
     work(HstuRows{begin, std::min(chunk_rows_, rows_ - begin)}, workspaces_[worker]);
@@ -230,28 +213,40 @@ void CpuHstu::run_rows(Team::Pass& pass, std::uint32_t layer) {
   });
 }
 
+const float* CpuHstu::embedding(Token token) const {
+  const auto row = static_cast<std::size_t>(token);
+  return row < c_.vocabulary ? &weights_->items.values[row * c_.item_columns()]
+                             : &weights_->further.values[(row - c_.vocabulary) * c_.hidden];
+}
+
 void CpuHstu::embed(HstuRows rows, HstuWorkspace& w) {
   PartTimer timer(timed(w, &PassTimes::embedding));
-  const float scale = std::sqrt(static_cast<float>(c_.hidden));
+  const float scale = c_.scales_input ? std::sqrt(static_cast<float>(c_.hidden)) : 1;
+  const std::size_t columns = c_.item_columns(), features = token_limits(c_).features;
   for (std::size_t row = rows.begin; row < rows.begin + rows.count; ++row) {
-    const float* const position =
-        &weights_->positions.values[std::size_t{batch_->positions[row]} * c_.hidden];
     float* const out = state_.data() + row * c_.hidden;
-    const float* const item =
-        weights_->table ? out
-                        : &weights_->items.values[static_cast<std::size_t>(batch_->tokens[row]) * c_.hidden];
-    for (std::size_t i = 0; i < c_.hidden; ++i) out[i] = scale * item[i] + position[i];
+    const float* const item = weights_->table ? out : embedding(batch_->tokens[row]);
+    for (std::size_t i = 0; i < columns; ++i) out[i] = scale * item[i];
+    if (columns < c_.hidden) {
+      const auto action = static_cast<std::size_t>(batch_->features[(row + 1) * features - 1]);
+      const float* const of_action = &weights_->actions.values[action * c_.action_dim];
+      for (std::size_t i = columns; i < c_.hidden; ++i) out[i] = scale * of_action[i - columns];
+    }
+    if (c_.positions == 0) continue;
+    const std::size_t at = std::min(batch_->positions[row], c_.positions - 1);
+    const float* const position = &weights_->positions.values[at * c_.hidden];
+    for (std::size_t i = 0; i < c_.hidden; ++i) out[i] += position[i];
   }
 }
 
 void CpuHstu::make_projections(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w) {
-  const std::size_t width = c_.width(), stride = uvqk_width();
+  const std::size_t width = c_.width(), keys = 2 * width + c_.query_width(), stride = uvqk_width();
   float* const uvqk = uvqk_.data() + rows.begin * stride;
   NormTask norm{.in = state(rows.begin), .out = w.normed.data()};
   norm.in_stride = norm.out_stride = norm.width = c_.hidden;
   norm.rows = rows.count;
   norm.epsilon = static_cast<float>(c_.epsilon);
-  if (c_.production) norm.weight = layer.input_norm.data(), norm.bias = layer.input_norm_bias.data();
+  if (c_.norms_input()) norm.weight = layer.input_norm.data(), norm.bias = layer.input_norm_bias.data();
   {
     PartTimer timer(timed(w, &PassTimes::elementwise));
     kernels_.gates->norm(norm);
@@ -262,10 +257,10 @@ void CpuHstu::make_projections(const PackedHstuLayer& layer, HstuRows rows, Hstu
   }
   {
     PartTimer timer(timed(w, &PassTimes::elementwise));
-    kernels_.gates->silu(uvqk, stride, rows.count, c_.production ? width : stride);
+    if (c_.activated() > 0) kernels_.gates->silu(uvqk, stride, rows.count, c_.activated());
   }
   PartTimer timer(timed(w, &PassTimes::keys_values));
-  kv_.store(static_cast<std::uint32_t>(rows.begin), static_cast<std::uint32_t>(rows.count), uvqk + 3 * width,
+  kv_.store(static_cast<std::uint32_t>(rows.begin), static_cast<std::uint32_t>(rows.count), uvqk + keys,
             uvqk + width, stride);
 }
 
@@ -275,9 +270,10 @@ void CpuHstu::run_attention(Team::Pass& pass, std::uint32_t layer) {
   if (is_last(layer)) keep_read_rows();
   const AttentionParts& attention = is_last(layer) ? read_rows_ : all_rows_;
   const std::size_t parts = attention.parts.size();
-  double operations = 4 * attention.pairs * c_.width();
+  const double widths = c_.width() + c_.query_width();
+  double operations = 2 * attention.pairs * widths;
   for (const KeptSegment& segment : batch_->kept)
-    operations += hstu_copies_cost * segment.tokens * 2 * c_.width();
+    operations += hstu_copies_cost * segment.tokens * widths;
   pass.run(parts + batch_->kept.size(), operations, [&](std::size_t part, std::uint32_t worker) {
     HstuWorkspace& w = workspaces_[worker];
     if (part < parts) return attend_part(attention.parts[part], layer, w);
@@ -295,7 +291,7 @@ void CpuHstu::keep_read_rows() {
     const std::size_t from = read_rows[to];
     if (from == to) continue;
     std::copy_n(state_.data() + from * c_.hidden, c_.hidden, state_.data() + to * c_.hidden);
-    std::copy_n(uvqk_.data() + from * stride, 3 * c_.width(), uvqk_.data() + to * stride);
+    std::copy_n(uvqk_.data() + from * stride, 2 * c_.width() + c_.query_width(), uvqk_.data() + to * stride);
   }
   rows_ = read_rows.size();
 }
@@ -314,19 +310,20 @@ void CpuHstu::attend_part(const AttentionPart& part, std::uint32_t layer, HstuWo
   task.out_stride = width;
   task.rows = static_cast<std::uint32_t>(rows);
   task.head_dim = c_.head_dim;
+  task.value_dim = c_.numbers_of_value();
   task.scale = static_cast<float>(c_.scale);
   task.factor = static_cast<float>(1 / c_.normaliser);
   task.context_begin = interval(of_rows.context_begin);
   task.tail_begin = interval(of_rows.tail_begin);
   task.tail_end = interval(is_last(layer) ? batch_->read.end : batch_->visible_end);
   task.queries = uvqk_.data() + begin * task.query_stride + 2 * width + std::size_t{part.head} * c_.head_dim;
-  task.out = mixed_.data() + begin * width + std::size_t{part.head} * c_.head_dim;
+  task.out = mixed_.data() + begin * width + std::size_t{part.head} * task.value_dim;
   kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin),
               no_turns_, layer, part.head, w.context);
   task.context = w.context;
   w.tail.assign(1, kv_.rows(part.head, group.row_begin, *std::ranges::max_element(task.tail_end)));
   task.tail = w.tail;
-  if (!c_.production) {
+  if (c_.biased()) {
     const PackedHstuLayer& weights = weights_->layers[layer];
     task.bias.by_distance = weights.position_weight.data() + c_.positions - 1;
     task.bias.by_bucket = weights.time_weight;
@@ -336,117 +333,67 @@ void CpuHstu::attend_part(const AttentionPart& part, std::uint32_t layer, HstuWo
     task.bias.step_begin = interval(of_rows.step_begin);
     task.bias.step_end = interval(of_rows.step_end);
   }
-  kernels_.attend(task, w.attend);
+  if (!c_.softmax) return kernels_.attend(task, w.attend);
+  attend_softmax(std::move(task), part, is_last(layer), w);
 }
 
-// Adds the output projection of the gated, normed heads to the state; in the production layer, of
-// gates, heads and gated heads side by side.
-void CpuHstu::add_output(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w) {
-  const std::size_t width = c_.width(), stride = uvqk_width(), out_stride = mixed_width();
+// Adds what the softmax needs beside the pairs: rows' indices and times, and the request's time.
+void CpuHstu::attend_softmax(SiluAttendTask task, const AttentionPart& part, bool read, HstuWorkspace& w) {
+  const RowGroup& group = batch_->groups[part.group];
+  const std::size_t features = c_.features();
+  WholeSoftmaxTask whole;
+  w.row_times.clear();
+  w.row_at.clear();
+  for (std::uint32_t r = part.row_begin; r < part.row_end; ++r) {
+    const std::uint32_t row = read ? batch_->read.rows[r] : r;
+    w.row_at.push_back(static_cast<std::int32_t>(row - group.row_begin));
+    if (c_.biased()) w.row_times.push_back(batch_->features[row * features + 1]);
+  }
+  if (c_.biased()) whole.now = batch_->features[(group.row_end - 1) * features + 1];
+  whole.pairs = std::move(task);
+  whole.positions = c_.positions;
+  whole.row_at = w.row_at;
+  whole.row_times = w.row_times;
+  whole.buckets = &weights_->buckets;
+  attend_whole(whole, w.softmax);
+}
+
+// Writes the input of the output projection: gated, normed heads; in the production layer gates, heads and
+// gated heads side by side; with `concat` gates, normed heads and their product.
+void CpuHstu::mix(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w) {
+  const std::size_t width = c_.width(), stride = uvqk_width(), out_stride = c_.mixed();
   const float* const gates = uvqk_.data() + rows.begin * stride;
   const float* const heads = mixed_.data() + rows.begin * width;
+  float* const out = w.normed.data();
+  NormTask norm{.in = heads, .out = out + (out_stride - width), .gate = gates};
+  norm.in_stride = norm.width = width;
+  norm.gate_stride = stride;
+  norm.out_stride = out_stride;
+  norm.rows = rows.count;
+  norm.epsilon = static_cast<float>(c_.epsilon);
+  if (c_.norms_output()) norm.weight = layer.output_norm.data(), norm.bias = layer.output_norm_bias.data();
+  if (c_.concat) norm.out = out + width, norm.gate = nullptr;
+  kernels_.gates->norm(norm);
+  for (std::size_t r = 0; out_stride > width && r < rows.count; ++r) {
+    float* const row = out + r * out_stride;
+    std::copy_n(gates + r * stride, width, row);
+    if (c_.production()) std::copy_n(heads + r * width, width, row + width);
+    for (std::size_t i = 0; c_.concat && i < width; ++i) row[2 * width + i] = row[i] * row[width + i];
+  }
+}
+
+// Adds the output projection to the state, or puts it in its place.
+void CpuHstu::add_output(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w) {
   {
     PartTimer timer(timed(w, &PassTimes::elementwise));
-    NormTask norm{.in = heads, .out = w.normed.data() + (out_stride - width), .gate = gates};
-    norm.in_stride = norm.width = width;
-    norm.gate_stride = stride;
-    norm.out_stride = out_stride;
-    norm.rows = rows.count;
-    norm.epsilon = static_cast<float>(c_.epsilon);
-    if (c_.production) norm.weight = layer.output_norm.data(), norm.bias = layer.output_norm_bias.data();
-    kernels_.gates->norm(norm);
-    for (std::size_t r = 0; c_.production && r < rows.count; ++r) {
-      std::copy_n(gates + r * stride, width, w.normed.data() + r * out_stride);
-      std::copy_n(heads + r * width, width, w.normed.data() + r * out_stride + width);
-    }
+    mix(layer, rows, w);
   }
   PartTimer timer(timed(w, &PassTimes::linear));
-  layer.output.add(w.normed.data(), state_.data() + rows.begin * c_.hidden, rows.count);
-}
-
-void CpuHstu::read(std::span<const Request> requests, std::span<Reply> replies) {
-  PartTimer timer(timed(workspaces_[0], &PassTimes::readout));
-  for (std::size_t i = 0; i < requests.size(); ++i)
-    replies[i].readouts.resize(requests[i].plan->readouts.size());
-  const std::span<const BatchReadout> all = batch_->readouts;
-  for (std::size_t first = 0; first < all.size();) {
-    std::vector<float>& out = replies[all[first].request].readouts[all[first].index];
-    if (all[first].what == Readout::What::state) {
-      out.assign(state(all[first].read_row), state(all[first].read_row) + c_.hidden);
-      ++first;
-    } else if (all[first].what == Readout::What::head) {
-      read_head(all[first++], out);
-    } else {
-      const std::size_t end = end_of_alike(first);
-      read_next_items(first, end, replies);
-      first = end;
-    }
-  }
-}
-
-// Returns the end of the readouts from `first` on that ask for logits of the same items; a readout
-// of another kind is a run of one.
-std::size_t CpuHstu::end_of_alike(std::size_t first) const {
-  const std::span<const BatchReadout> all = batch_->readouts;
-  const auto reads_items = [](const BatchReadout& readout) {
-    return readout.what != Readout::What::state && readout.what != Readout::What::head;
-  };
-  std::size_t end = first + 1;
-  if (!reads_items(all[first])) return end;
-  while (end < all.size() && reads_items(all[end]) &&
-         std::ranges::equal(all[end].vocabulary_rows, all[first].vocabulary_rows))
-    ++end;
-  return end;
-}
-
-void CpuHstu::read_head(const BatchReadout& readout, std::vector<float>& out) {
-  thread_local std::vector<float> normed, inner, logits;
-  normed.resize(c_.hidden);
-  inner.resize(c_.head_hidden);
-  logits.resize(c_.tasks);
-  NormTask norm{.in = state(readout.read_row), .out = normed.data()};
-  norm.rows = 1;
-  norm.width = c_.hidden;
-  norm.epsilon = static_cast<float>(c_.epsilon);
-  kernels_.gates->norm(norm);
-  weights_->fc1->run(normed.data(), inner.data(), 1);
-  kernels_.gates->silu(inner.data(), c_.head_hidden, 1, c_.head_hidden);
-  weights_->fc2->run(inner.data(), logits.data(), 1);
-  out.assign(1, logits[readout.head]);
-}
-
-// Computes logits of the same items for the readouts [first, end).
-void CpuHstu::read_next_items(std::size_t first, std::size_t end, std::span<Reply> replies) {
-  const std::span<const BatchReadout> all = batch_->readouts;
-  std::span<const Token> rows = all[first].vocabulary_rows;
-  const Matrix& items = weights_->table ? read_items_ : weights_->items;
-  if (weights_->table) {
-    const float* const gathered = state_.data() + gathered_at_[first] * c_.hidden;
-    read_items_ = {
-        static_cast<std::uint32_t>(rows.size()), c_.hidden, {gathered, gathered + rows.size() * c_.hidden}};
-    read_item_rows_.resize(rows.size());
-    std::iota(read_item_rows_.begin(), read_item_rows_.end(), 0);
-    rows = read_item_rows_;
-  }
-  readout_states_.clear();
-  readout_out_.clear();
-  for (std::size_t i = first; i < end; ++i) {
-    std::vector<float>& out = replies[all[i].request].readouts[all[i].index];
-    out.resize(rows.size());
-    readout_states_.push_back(state(all[i].read_row));
-    readout_out_.push_back(out.data());
-  }
-  kernels_.readout(readout_states_, items, rows, readout_out_);
-  for (std::size_t s = 0; s < readout_out_.size(); ++s) {
-    const float length =
-        std::max(length_of(readout_states_[s], c_.hidden), static_cast<float>(c_.l2_epsilon));
-    for (std::size_t i = 0; i < rows.size(); ++i) readout_out_[s][i] *= item_scale(items, rows[i]) / length;
-  }
-}
-
-float CpuHstu::item_scale(const Matrix& items, Token row) const {
-  const auto at = static_cast<std::size_t>(row);
-  return weights_->table ? scale_of(c_, &items.values[at * c_.hidden]) : weights_->item_scales[at];
+  float* const state = state_.data() + rows.begin * c_.hidden;
+  if (c_.residual)
+    layer.output.add(w.normed.data(), state, rows.count);
+  else
+    layer.output.run(w.normed.data(), state, rows.count);
 }
 
 void CpuHstu::collect_times() {

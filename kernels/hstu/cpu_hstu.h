@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,8 +17,10 @@
 #include "kernels/cpu/engine/team.h"
 #include "kernels/cpu/products/linear.h"
 #include "kernels/decoder/decoder_batch.h"
+#include "kernels/hstu/event_tokens.h"
 #include "kernels/hstu/hstu.h"
 #include "kernels/hstu/pair_bias.h"
+#include "kernels/hstu/whole_softmax.h"
 #include "kernels/operations/gate.h"
 #include "kernels/operations/readout.h"
 #include "kernels/operations/silu_attend.h"
@@ -38,19 +39,29 @@ struct PackedHstuLayer {
   std::vector<float> position_weight, time_weight;
   std::vector<float> input_norm, input_norm_bias, output_norm, output_norm_bias;
 };
+// The task head: a norm, and linear layers with an activation between them.
+struct PackedHead {
+  std::vector<Linear> layers;
+  HstuHeadActivation activation = HstuHeadActivation::silu;
+};
 
 // Packed weights, immutable, shared by every executor of the process.
 struct PackedHstu {
   HstuConfig config;
-  TimeBuckets buckets;
+  TimeBuckets buckets{1, 0};
   Matrix items, positions;
+  Matrix further;  // rows of tokens behind the items: of contextual features, of actions
+  Matrix actions;  // research: rows beside those of the items
   // null: `items` has the rows; otherwise each pass gathers its own rows
   std::shared_ptr<EmbeddingTable> table;
-  std::vector<float> item_scales;  // [item]: 1 / (length of the row × temperature)
+  std::vector<float> item_scales;  // [item]
   std::vector<PackedHstuLayer> layers;
-  std::optional<Linear> fc1, fc2;
+  PackedHead head;
 };
 PackedHstu pack_hstu(HstuModel model, const Linear::Form& form);
+// Returns what an item's product with a state is multiplied by to give a next-item logit of a state of unit length:
+// 1 / (length of the row × temperature).
+float item_scale_of(const HstuConfig& config, const float* item);
 
 // For tests: takes its kernels and teams explicitly.
 std::unique_ptr<Executor> make_cpu_hstu(HstuModel model, const DecoderOptions& options,
@@ -63,6 +74,7 @@ class CpuHstu final : public Executor {
           const HstuKernels& kernels);
 
   PlanLimits limits() const override { return plan_limits(c_); }
+  std::string fault(const Plan& plan) const override { return plan_fault(c_, plan); }
   const PageLayout& layout() const override { return pages_; }
   using Executor::run;
   void run(std::span<const Request> requests, std::vector<Reply>& replies) override;
@@ -80,6 +92,9 @@ class CpuHstu final : public Executor {
     FloatBuffer normed;  // [rows of a chunk] × input of the output projection, or hidden
     AttendScratch attend;
     std::vector<KvRun> context, tail;
+    std::vector<double> softmax;
+    std::vector<std::int64_t> row_times;
+    std::vector<std::int32_t> row_at;
     PassTimes times;
   };
   std::string run_pass(std::span<const Request> requests, std::span<Reply> replies);
@@ -96,16 +111,20 @@ class CpuHstu final : public Executor {
   void make_projections(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w);
   void keep_read_rows();
   void attend_part(const AttentionPart& part, std::uint32_t layer, HstuWorkspace& w);
+  void attend_softmax(SiluAttendTask task, const AttentionPart& part, bool read, HstuWorkspace& w);
+  void mix(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w);
   void add_output(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w);
   void read(std::span<const Request> requests, std::span<Reply> replies);
   void read_head(const BatchReadout& readout, std::vector<float>& out);
+  void compute_head(const float* state);
+  void norm_states(std::span<const BatchReadout> readouts);
   void read_next_items(std::size_t first, std::size_t end, std::span<Reply> replies);
   float item_scale(const Matrix& items, Token row) const;
   void collect_times();
 
   bool is_last(std::uint32_t layer) const { return layer + 1 == c_.layers; }
-  std::size_t uvqk_width() const { return std::size_t{4} * c_.width(); }
-  std::size_t mixed_width() const { return c_.production ? std::size_t{3} * c_.width() : c_.width(); }
+  std::size_t uvqk_width() const { return c_.projected(); }
+  const float* embedding(Token token) const;
   const float* state(std::size_t row) const { return state_.data() + row * c_.hidden; }
   double* timed(HstuWorkspace& w, double PassTimes::*part) const {
     return times_ == nullptr ? nullptr : &(w.times.*part);
@@ -121,6 +140,7 @@ class CpuHstu final : public Executor {
   const KvLayout layout_;
   const PageLayout pages_;
   const HstuKernels kernels_;
+  EventTokens event_tokens_;
   BatchPlanner planner_;
   LayerKv kv_;
   RopeTable no_turns_;
@@ -139,8 +159,11 @@ class CpuHstu final : public Executor {
   std::vector<std::size_t> gathered_at_;  // [readout]: row of its first item
   Matrix read_items_;
   std::vector<Token> read_item_rows_;
+  std::vector<float> normed_states_;  // [readout] × item_columns
   std::vector<const float*> readout_states_;
   std::vector<float*> readout_out_;
+  std::uint32_t head_row_ = UINT32_MAX;  // whose task logits these are
+  std::vector<float> head_in_, head_out_;
   std::vector<HstuWorkspace> workspaces_;  // [worker]
 };
 

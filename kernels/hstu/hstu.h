@@ -3,14 +3,16 @@
 // number is its row of the item embedding. This folder has its CPU executor.
 //
 // A plan's tokens are items at positions. In the research layer each token has two features: its own time,
-// and the time of the next event (the request's time for the last event and for candidates). A token
-// attends to what its segment sees and, inside the segment, causally. The production layer's window counts
-// positions; its context tokens (those at positions below their number) see all of their segment.
+// and the time of the next event (the request's time for the last event and for candidates). A model that
+// reads actions has the event's action as another feature; a candidate's is -1. A token attends to what its
+// segment sees and, inside the segment, causally. The production layer's window counts positions; context
+// tokens (those at positions below their number) see all of their segment. With a softmax a plan is one
+// segment (whole_softmax.h).
 //
 // Readouts of a token:
 //   - head h: the task's logit of a candidate, which is a segment of one token behind the history, at the
 //     position after it;
-//   - rows: next-item logits of these items, from states of unit length, divided by the temperature;
+//   - rows: next-item logits of these items: their similarity to the state, divided by the temperature;
 //   - state: the state after the last layer.
 //
 // So rows 0 … h-2 of a history of h tokens are a block that later requests may use, as they depend on times
@@ -26,7 +28,11 @@
 namespace troupe::kernels {
 
 PlanLimits plan_limits(const HstuConfig& config);
+// The layout of tokens; a page of `page_tokens` events has more of them where an event is two tokens.
 KvLayout kv_layout(const HstuConfig& config, std::uint32_t page_tokens, KvFormat format);
+PageLayout page_layout(const HstuConfig& config, const DecoderOptions& options);
+// Returns what the model does not accept of a plan within its limits; empty: nothing.
+std::string plan_fault(const HstuConfig& config, const Plan& plan);
 
 // Memory of a pass beside weights and pages, as a function of computed tokens; like pass_memory of
 // the decoders.

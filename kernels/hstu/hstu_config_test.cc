@@ -163,7 +163,7 @@ TEST_SUITE("configuration of hstu") {
     CHECK(std::equal(model.weights.items.values.begin(), model.weights.items.values.end(),
                      longer.weights.items.values.begin()));
     CHECK(longer.version != model.version);
-    config.production = true, config.time_buckets = 0;
+    config.kind = HstuLayerKind::stu, config.time_buckets = 0;
     CHECK(generated_hstu(config).weights.layers[0].output.columns == 24);
   }
 

@@ -30,36 +30,60 @@ class TensorTable {
  public:
   explicit TensorTable(const HstuConfig& config, HstuWeights& weights) {
     weights.layers.resize(config.layers);
-    matrix(std::string(item_tensor), weights.items, config.vocabulary, config.hidden);
-    matrix("position_embedding.weight", weights.positions, config.positions, config.hidden);
+    matrix(std::string(item_tensor), weights.items, config.vocabulary, config.item_columns());
+    if (config.positions > 0)
+      matrix("position_embedding.weight", weights.positions, config.positions, config.hidden);
+    if (config.actions > 0)
+      matrix("action_embedding.weight", weights.actions, config.actions,
+             config.action_dim > 0 ? config.action_dim : config.hidden);
+    weights.contexts.resize(config.contexts());
+    for (std::uint32_t k = 0; k < config.contexts(); ++k)
+      matrix("context_embedding." + std::to_string(k) + ".weight", weights.contexts[k],
+             config.context_rows[k], config.hidden);
     for (std::uint32_t l = 0; l < config.layers; ++l)
       layer("layers." + std::to_string(l) + ".", config, weights.layers[l]);
-    if (config.tasks == 0) return;
+    if (config.tasks > 0) head(config, weights);
+  }
+  const std::vector<TensorPlace>& all() const { return places_; }
+
+ private:
+  void head(const HstuConfig& config, HstuWeights& weights) {
+    if (config.nvidia()) return layered_head(config, weights);
     matrix("task_head.fc1.weight", weights.fc1, config.head_hidden, config.hidden);
     vector("task_head.fc1.bias", weights.fc1_bias, config.head_hidden);
     matrix("task_head.fc2.weight", weights.fc2, config.tasks, config.head_hidden);
     vector("task_head.fc2.bias", weights.fc2_bias, config.tasks);
   }
-  const std::vector<TensorPlace>& all() const { return places_; }
-
- private:
+  void layered_head(const HstuConfig& config, HstuWeights& weights) {
+    const std::size_t layers = config.head_layers.size() + 1;
+    weights.head.resize(layers);
+    weights.head_bias.resize(layers);
+    std::uint32_t inputs = config.hidden;
+    for (std::size_t i = 0; i < layers; ++i) {
+      const std::uint32_t outputs = i + 1 < layers ? config.head_layers[i] : config.tasks;
+      const std::string prefix = "task_head.layers." + std::to_string(i);
+      matrix(prefix + ".weight", weights.head[i], outputs, inputs);
+      if (config.head_bias) vector(prefix + ".bias", weights.head_bias[i], outputs);
+      inputs = outputs;
+    }
+  }
   void layer(const std::string& prefix, const HstuConfig& config, HstuLayer& layer) {
-    const std::uint32_t width = config.width();
-    matrix(prefix + "uvqk_proj.weight", layer.uvqk, 4 * width, config.hidden);
-    if (!config.production) {
-      matrix(prefix + "output_proj.weight", layer.output, config.hidden, width);
-      vector(prefix + "output_proj.bias", layer.output_bias, config.hidden);
+    matrix(prefix + "uvqk_proj.weight", layer.uvqk, config.projected(), config.hidden);
+    if (config.adds_projected()) vector(prefix + "uvqk_proj.bias", layer.uvqk_bias, config.projected());
+    matrix(prefix + "output_proj.weight", layer.output, config.hidden, config.mixed());
+    if (config.adds_output()) vector(prefix + "output_proj.bias", layer.output_bias, config.hidden);
+    if (config.biased()) {
       vector(prefix + "relative_attention_bias.position_weight", layer.position_weight,
              2 * config.positions - 1);
       vector(prefix + "relative_attention_bias.time_weight", layer.time_weight, config.time_buckets + 1);
-      return;
     }
-    vector(prefix + "uvqk_proj.bias", layer.uvqk_bias, 4 * width);
-    matrix(prefix + "output_proj.weight", layer.output, config.hidden, 3 * width);
-    vector(prefix + "input_norm.weight", layer.input_norm, config.hidden);
-    vector(prefix + "input_norm.bias", layer.input_norm_bias, config.hidden);
-    vector(prefix + "output_norm.weight", layer.output_norm, width);
-    vector(prefix + "output_norm.bias", layer.output_norm_bias, width);
+    if (config.norms_input()) {
+      vector(prefix + "input_norm.weight", layer.input_norm, config.hidden);
+      vector(prefix + "input_norm.bias", layer.input_norm_bias, config.hidden);
+    }
+    if (!config.norms_output()) return;
+    vector(prefix + "output_norm.weight", layer.output_norm, config.width());
+    vector(prefix + "output_norm.bias", layer.output_norm_bias, config.width());
   }
   void matrix(std::string name, Matrix& matrix, std::uint32_t rows, std::uint32_t columns) {
     matrix.rows = rows;
@@ -92,7 +116,7 @@ Drawn drawn(const HstuConfig& config, std::string_view name) {
   if (name.ends_with(".bias") || name == "position_embedding.weight" || name == "task_head.fc2.weight")
     return {-2, 0};
   if (name.find("relative_attention_bias") != name.npos) return {0, 0};
-  return {name.ends_with("output_proj.weight") && config.production ? -5 : -4, 0};
+  return {name.ends_with("output_proj.weight") && config.production() ? -5 : -4, 0};
 }
 
 int drawn_integer(std::uint64_t seed, std::uint64_t index) {
@@ -124,7 +148,7 @@ void generate(const HstuConfig& config, const TensorPlace& place) {
 class GeneratedItems final : public EmbeddingTable {
  public:
   explicit GeneratedItems(const HstuConfig& config)
-      : rows_(config.vocabulary), columns_(config.hidden), values_(config, item_tensor) {}
+      : rows_(config.vocabulary), columns_(config.item_columns()), values_(config, item_tensor) {}
   std::uint32_t rows() const override { return rows_; }
   std::uint32_t columns() const override { return columns_; }
   void fetch(std::span<const Token> rows, float* out) override {
@@ -184,19 +208,48 @@ void read_tensors(const SafetensorsFile& file, const std::vector<TensorPlace>& p
                        "only tensors that the model of config.json has");
 }
 
-// Returns all fields of a configuration that affect the numbers, as text.
+// Returns the fields that configurations have had from the beginning, as text.
 std::string text_of(const HstuConfig& c) {
-  const nlohmann::json all{c.production,   c.layers,         c.hidden,     c.heads,       c.head_dim,
+  const nlohmann::json all{c.production(), c.layers,         c.hidden,     c.heads,       c.head_dim,
                            c.vocabulary,   c.positions,      c.normaliser, c.scale,       c.epsilon,
                            c.time_buckets, c.bucket_divisor, c.l2_epsilon, c.temperature, c.head_hidden,
                            c.tasks,        c.context_tokens, c.window};
   return all.dump();
 }
 
+// Returns all other fields that affect the numbers.
+nlohmann::json further_fields(const HstuConfig& c) {
+  return {{"nvidia", c.nvidia()},
+          {"value_dim", c.value_dim},
+          {"history_max", c.history_max},
+          {"softmax", c.softmax},
+          {"projections_silu", c.projections_silu},
+          {"concat", c.concat},
+          {"pair_bias", c.pair_bias},
+          {"actions", c.actions},
+          {"action_dim", c.action_dim},
+          {"output_norm", c.output_norm},
+          {"output_epsilon", c.output_epsilon},
+          {"item_l2", c.item_l2},
+          {"head_layers", c.head_layers},
+          {"head_activation", c.head_activation},
+          {"head_bias", c.head_bias},
+          {"head_epsilon", c.head_epsilon},
+          {"input_affine", c.input_affine},
+          {"output_affine", c.output_affine},
+          {"uvqk_bias", c.uvqk_bias},
+          {"residual", c.residual},
+          {"scales_input", c.scales_input},
+          {"context_rows", c.context_rows}};
+}
+
+// Models without further fields keep the version that they had before these existed.
 VersionHash begun_version(const HstuConfig& config) {
   VersionHash hash;
   hash.part("troupe hstu 1");
   hash.part(text_of(config));
+  const nlohmann::json further = further_fields(config);
+  if (further != further_fields(HstuConfig())) hash.part(further.dump());
   return hash;
 }
 
@@ -235,7 +288,7 @@ HstuModel read_hstu(const std::filesystem::path& directory, ItemRows items) {
   read_tensors(*file, table.all(), items);
   if (items == ItemRows::apart)
     model.items =
-        std::make_shared<MappedTable>(file, std::string(item_tensor), config.vocabulary, config.hidden);
+        std::make_shared<MappedTable>(file, std::string(item_tensor), config.vocabulary, config.item_columns());
   VersionHash hash = begun_version(config);
   if (items == ItemRows::apart) file->expect_scattered_reads();
   for (const TensorPlace& place : table.all()) {

@@ -16,19 +16,23 @@ namespace troupe::kernels {
 
 struct HstuLayer {
   Matrix uvqk;                         // rows: gates, values, queries, keys, each head by head
-  std::vector<float> uvqk_bias;        // production
-  Matrix output;                       // research: [hidden, width]; production: [hidden, 3 * width]
+  std::vector<float> uvqk_bias;        // stu; NVIDIA
+  Matrix output;                       // [hidden, mixed]
   std::vector<float> output_bias;      // research
   std::vector<float> position_weight;  // research: [2 * positions - 1], by key's minus row's position
   std::vector<float> time_weight;      // research: [time_buckets + 1]
-  std::vector<float> input_norm, input_norm_bias, output_norm, output_norm_bias;  // production
+  std::vector<float> input_norm, input_norm_bias, output_norm, output_norm_bias;  // stu; NVIDIA
 };
 
 struct HstuWeights {
   Matrix items, positions;
+  Matrix actions;                // [actions, hidden]; research: [actions, action_dim]
+  std::vector<Matrix> contexts;  // NVIDIA: a table of each contextual feature
   std::vector<HstuLayer> layers;
   Matrix fc1, fc2;  // of the task head; empty without tasks
   std::vector<float> fc1_bias, fc2_bias;
+  std::vector<Matrix> head;  // NVIDIA: of the task head, instead of fc1 and fc2
+  std::vector<std::vector<float>> head_bias;
 };
 
 struct HstuModel {

@@ -24,7 +24,7 @@ std::string HstuBias::note(const DecoderBatch& batch, std::size_t steps_max) {
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     note_keys(batch, batch.groups[g], groups_[g]);
     if (c_.window > 0) note_window(batch.groups[g], groups_[g]);
-    if (c_.features() == 0) continue;
+    if (!c_.biased()) continue;
     if (std::string beyond = note_steps(batch, batch.groups[g], groups_[g], allowed); !beyond.empty())
       return beyond;
   }
@@ -39,12 +39,12 @@ void HstuBias::free_memory() {
 }
 
 void HstuBias::note_keys(const DecoderBatch& batch, const RowGroup& group, Group& keys) const {
-  const std::size_t features = c_.features();
+  const std::size_t features = c_.event_tokens() > 1 ? 0 : c_.features();
   keys.key_positions.clear();
   keys.key_times.clear();
   const auto add = [&](std::uint32_t position, const std::int64_t* of_token) {
     keys.key_positions.push_back(static_cast<std::int32_t>(position));
-    if (features > 0) keys.key_times.push_back(of_token[0]);
+    if (c_.biased()) keys.key_times.push_back(of_token[0]);
   };
   const auto add_rows = [&](std::uint32_t begin, std::uint32_t end) {
     for (std::uint32_t row = begin; row < end; ++row)

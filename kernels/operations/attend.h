@@ -18,8 +18,8 @@
 
 namespace troupe::kernels {
 
-// `tokens` keys and values in a row, stored as `format`: token t's key begins t*stride values
-// behind the first one's, its value likewise.
+// `tokens` keys and values in a row, stored as `format`: token t's key begins t*stride numbers
+// behind the first one's, its value t*value_stride.
 struct KvRun {
   const void* keys = nullptr;
   const void* values = nullptr;
@@ -29,6 +29,9 @@ struct KvRun {
   // [head_dim/2] each: the angles by which the keys are rotated; null = not rotated
   const float* cosines = nullptr;
   const float* sines = nullptr;
+  std::uint32_t value_stride = 0;  // 0: stride
+
+  std::uint32_t stride_of_values() const { return value_stride > 0 ? value_stride : stride; }
 };
 
 struct AttendTask {

@@ -41,12 +41,15 @@ struct SiluAttendTask {
   float* out = nullptr;            // row r at out + r*out_stride; every value is written
   std::size_t query_stride = 0, out_stride = 0;
   std::uint32_t rows = 0;
-  std::uint32_t head_dim = 0;                    // 1..256
+  std::uint32_t head_dim = 0;                    // of queries and keys, 1..256
+  std::uint32_t value_dim = 0;                   // of values and outputs, 0..256; 0: head_dim
   float scale = 1, factor = 1;                   // of scores; of sums, instead of a softmax's normaliser
   std::span<const KvRun> context, tail;          // without angles: keys are used as stored
   std::span<const std::uint32_t> context_begin;  // [rows]; empty: 0
   std::span<const std::uint32_t> tail_begin, tail_end;  // [rows]
   PairBias bias;
+
+  std::uint32_t numbers_of_value() const { return value_dim > 0 ? value_dim : head_dim; }
 };
 
 using SiluAttend = void(const SiluAttendTask& task, AttendScratch& scratch);

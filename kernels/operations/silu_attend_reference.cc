@@ -12,7 +12,7 @@ namespace {
 
 struct SeenToken {
   const KvRun* run;
-  std::size_t at;  // index of its first number in the run's keys and values
+  std::size_t at;  // in the run
 };
 
 double stored_number(const void* numbers, KvFormat format, std::size_t i) {
@@ -34,12 +34,12 @@ double bias_of(const PairBias& bias, std::uint32_t row, std::uint32_t key) {
 void silu_attend_reference(const SiluAttendTask& task, AttendScratch&) {
   std::vector<SeenToken> keys;
   for (const KvRun& run : task.context)
-    for (std::size_t t = 0; t < run.tokens; ++t) keys.push_back({&run, t * run.stride});
+    for (std::size_t t = 0; t < run.tokens; ++t) keys.push_back({&run, t});
   const std::size_t context = keys.size();
   for (const KvRun& run : task.tail)
-    for (std::size_t t = 0; t < run.tokens; ++t) keys.push_back({&run, t * run.stride});
+    for (std::size_t t = 0; t < run.tokens; ++t) keys.push_back({&run, t});
   for (std::uint32_t row = 0; row < task.rows; ++row) {
-    std::vector<double> sum(task.head_dim, 0.0);
+    std::vector<double> sum(task.numbers_of_value(), 0.0);
     const float* const query = task.queries + row * task.query_stride;
     for (std::size_t k = 0; k < keys.size(); ++k) {
       const bool seen = k < context ? task.context_begin.empty() || k >= task.context_begin[row]
@@ -48,13 +48,13 @@ void silu_attend_reference(const SiluAttendTask& task, AttendScratch&) {
       const KvRun& run = *keys[k].run;
       double dot = 0;
       for (std::uint32_t i = 0; i < task.head_dim; ++i)
-        dot += double(query[i]) * stored_number(run.keys, run.format, keys[k].at + i);
+        dot += double(query[i]) * stored_number(run.keys, run.format, keys[k].at * run.stride + i);
       const double z = dot * task.scale + bias_of(task.bias, row, static_cast<std::uint32_t>(k));
       const double weight = std::isfinite(z) ? z / (1 + std::exp(-z)) : NAN;
-      for (std::uint32_t i = 0; i < task.head_dim; ++i)
-        sum[i] += weight * stored_number(run.values, run.format, keys[k].at + i);
+      for (std::size_t i = 0; i < sum.size(); ++i)
+        sum[i] += weight * stored_number(run.values, run.format, keys[k].at * run.stride_of_values() + i);
     }
-    for (std::uint32_t i = 0; i < task.head_dim; ++i)
+    for (std::size_t i = 0; i < sum.size(); ++i)
       task.out[row * task.out_stride + i] = float(sum[i] * task.factor);
   }
 }

@@ -83,7 +83,7 @@ HstuConfig small_config(std::mt19937& random, bool production) {
     return some.begin()[random() % some.size()];
   };
   HstuConfig c;
-  c.production = production;
+  if (production) c.kind = kernels::HstuLayerKind::stu;
   c.layers = 1 + random() % 3;
   c.hidden = one_of({8, 24, 64});
   c.heads = one_of({1, 2});

@@ -21,7 +21,8 @@ struct Reference {
 // The plan must be sound (kernels::validate).
 Reference compute(const kernels::HstuModel& model, const kernels::Plan& plan);
 
-// Returns mask[t][u]: token t of the plan, counted over all segments, sees token u.
-std::vector<std::vector<bool>> visibility(const kernels::HstuConfig& config, const kernels::Plan& plan);
+// Returns mask[t][u]: token t, counted over all segments, sees token u.
+std::vector<std::vector<bool>> visibility(const kernels::HstuModel& model,
+                                          const kernels::Plan& plan);
 
 }  // namespace troupe::hstu

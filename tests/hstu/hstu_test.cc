@@ -84,7 +84,7 @@ HstuConfig small_config(std::mt19937& random, bool production) {
     return some.begin()[random() % some.size()];
   };
   HstuConfig c;
-  c.production = production;
+  if (production) c.kind = kernels::HstuLayerKind::stu;
   c.layers = 1 + random() % 3;
   c.hidden = one_of({8, 24, 64, 65});
   c.heads = one_of({1, 2, 3});
@@ -207,13 +207,14 @@ TEST_SUITE("hstu") {
     const nlohmann::json golden = nlohmann::json::parse(std::ifstream(*folder / "golden-stu.json"));
     for (const nlohmann::json& mask : golden.at("masks")) {
       HstuConfig config;
-      config.production = true;
+      config.kind = kernels::HstuLayerKind::stu;
+      config.tasks = 1;
       config.context_tokens = mask.at("contextual_sequence_length");
       config.window = mask.at("max_attention_length");
       const std::size_t rows = mask.at("rows"), targets = mask.at("num_targets");
       HstuRequest request{
           std::vector<kernels::Token>(rows - targets, 1), {}, 0, std::vector<kernels::Token>(targets, 1)};
-      const auto sees = visibility(config, hstu_plan(config, request));
+      const auto sees = visibility({config, {}, nullptr, {}}, hstu_plan(config, request));
       for (std::size_t r = 0; r < rows; ++r) {
         std::string text;
         for (const bool one : sees[r]) text += one ? '1' : '0';
@@ -278,8 +279,8 @@ TEST_SUITE("hstu") {
     std::mt19937 random(seed);
     for (int round = 0; round < 12; ++round) {
       HstuConfig config = small_config(random, round % 3 == 2);
-      if (config.production && random() % 2 == 0) config.window = 1 + random() % 20;
-      if (config.production && random() % 2 == 0) config.context_tokens = 1 + random() % 4;
+      if (config.production() && random() % 2 == 0) config.window = 1 + random() % 20;
+      if (config.production() && random() % 2 == 0) config.context_tokens = 1 + random() % 4;
       const HstuModel model = generated_hstu(config);
       std::vector<Plan> plans;
       for (const std::size_t events : {std::size_t{1}, std::size_t{2}, std::size_t{7 + random() % 100}})

@@ -47,7 +47,7 @@ class LayerKv {
 
   KvLayout layout_;
   std::uint32_t rows_ = 0;
-  FloatBuffer buffer_;  // bytes: [kv_head][keys: rows × head_dim | values: rows × head_dim]
+  FloatBuffer buffer_;  // bytes: [kv_head][keys: rows × head_dim | values: rows × value_dim]
 };
 
 }  // namespace troupe::kernels

@@ -328,7 +328,8 @@ bool attend_all(const AttendTask& task, AttendScratch& scratch) {
   const bool twice = task.mass != nullptr;
   const bool in_place = vectors <= kInPlaceRows && width == task.head_dim && !twice;
   const bool one_block = vectors <= kBlockRows && !twice;
-  Panels context(task.context, task.head_dim, width), tail(task.tail, task.head_dim, width);
+  Panels context(task.context, task.head_dim, width, task.head_dim),
+      tail(task.tail, task.head_dim, width, task.head_dim);
   const std::size_t slots = one_block ? 1 : context.panels() + tail.panels();
   const std::size_t block_floats = RowBlock::storage_floats(vectors, task.head_dim),
                     key_floats = kPanel * task.head_dim;

@@ -80,8 +80,13 @@ class TokenReader {
 
 class Panels {
  public:
-  Panels(std::span<const KvRun> runs, std::size_t head_dim, std::size_t width)
-      : reader_(runs), tokens_(count_tokens(runs)), head_dim_(head_dim), width_(width) {}
+  // `width`: numbers of a packed value; `value_dim`: of a stored one.
+  Panels(std::span<const KvRun> runs, std::size_t head_dim, std::size_t width, std::size_t value_dim)
+      : reader_(runs),
+        tokens_(count_tokens(runs)),
+        head_dim_(head_dim),
+        width_(width),
+        value_dim_(value_dim) {}
 
   std::size_t tokens() const { return tokens_; }
   std::size_t panels() const { return (tokens_ + kPanel - 1) / kPanel; }
@@ -105,7 +110,7 @@ class Panels {
   void pack_on_demand(float* wide_keys, float* slot, bool values = false) {
     wide_keys_ = wide_keys;
     slots_ = slot;
-    packs_values_ = values || width_ != head_dim_;
+    packs_values_ = values || width_ != value_dim_;
     packing_ = Packing::on_demand;
   }
   void leave_in_place(float* wide_keys, float* slot) {
@@ -138,12 +143,15 @@ class Panels {
     next.read(std::min(kPanel, tokens_ - index * kPanel), [&](const KvRun& run, std::size_t from,
                                                               std::size_t tokens) {
       const std::size_t value_bytes = run.format == KvFormat::f32 ? sizeof(float) : sizeof(std::uint16_t);
-      for (const void* rows : {run.keys, run.values})
+      const auto note = [&](const void* rows, std::size_t stride, std::size_t numbers) {
         for (std::size_t t = from; t < from + tokens; ++t) {
-          const char* const row = static_cast<const char*>(rows) + t * run.stride * value_bytes;
-          for (std::size_t byte = 0; byte < head_dim_ * value_bytes; byte += kLineBytes)
+          const char* const row = static_cast<const char*>(rows) + t * stride * value_bytes;
+          for (std::size_t byte = 0; byte < numbers * value_bytes; byte += kLineBytes)
             ahead_[ahead_count_++] = row + byte;
         }
+      };
+      note(run.keys, run.stride, head_dim_);
+      note(run.values, run.stride_of_values(), value_dim_);
     });
   }
   std::span<const char* const> ahead(std::size_t step, std::size_t steps) const {
@@ -178,8 +186,9 @@ class Panels {
 
   void point_to_rows(const KvRun& run, std::size_t from, std::size_t tokens, std::size_t at) {
     const float* key = static_cast<const float*>(run.keys) + from * run.stride;
-    const float* value = static_cast<const float*>(run.values) + from * run.stride;
-    for (const std::size_t end = at + tokens; at < end; ++at, key += run.stride, value += run.stride) {
+    const std::size_t value_stride = run.stride_of_values();
+    const float* value = static_cast<const float*>(run.values) + from * value_stride;
+    for (const std::size_t end = at + tokens; at < end; ++at, key += run.stride, value += value_stride) {
       panel_.key_rows[at] = key;
       panel_.value_rows[at] = value;
     }
@@ -189,11 +198,12 @@ class Panels {
   void widen_rows(const KvRun& run, std::size_t from, std::size_t tokens, std::size_t at,
                   float* wide_values) {
     const auto* key = static_cast<const std::uint16_t*>(run.keys) + from * run.stride;
-    const auto* value = static_cast<const std::uint16_t*>(run.values) + from * run.stride;
-    for (const std::size_t end = at + tokens; at < end; ++at, key += run.stride, value += run.stride) {
+    const std::size_t value_stride = run.stride_of_values();
+    const auto* value = static_cast<const std::uint16_t*>(run.values) + from * value_stride;
+    for (const std::size_t end = at + tokens; at < end; ++at, key += run.stride, value += value_stride) {
       float *const wide_key = wide_keys_ + at * head_dim_, *const wide_value = wide_values + at * width_;
       widen_row<kFormat>(key, head_dim_, wide_key);
-      widen_row<kFormat>(value, head_dim_, wide_value);
+      widen_row<kFormat>(value, value_dim_, wide_value);
       panel_.key_rows[at] = wide_key;
       panel_.value_rows[at] = wide_value;
     }
@@ -223,13 +233,13 @@ class Panels {
   void pack_values(float* to) {
     panel_.values = to;
     for (std::size_t t = 0; t < kPanel; ++t, to += width_) {
-      if (panel_.value_rows[t] != to) std::memcpy(to, panel_.value_rows[t], head_dim_ * sizeof(float));
-      std::fill(to + head_dim_, to + width_, 0.0f);
+      if (panel_.value_rows[t] != to) std::memcpy(to, panel_.value_rows[t], value_dim_ * sizeof(float));
+      std::fill(to + value_dim_, to + width_, 0.0f);
     }
   }
 
   TokenReader reader_;
-  std::size_t tokens_, head_dim_, width_;
+  std::size_t tokens_, head_dim_, width_, value_dim_;
   float *wide_keys_ = nullptr, *slots_ = nullptr;
   Packing packing_ = Packing::none;
   bool packs_values_ = false;

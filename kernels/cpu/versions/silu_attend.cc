@@ -168,7 +168,7 @@ struct SiluTile {
 class SiluBlock {
  public:
   SiluBlock(const SiluAttendTask& task, bool in_place, float* storage)
-      : task_(task), in_place_(in_place), width_(round_up(task.head_dim, kLanes)) {
+      : task_(task), in_place_(in_place), width_(round_up(task.numbers_of_value(), kLanes)) {
     for (SiluTile& tile : tiles_) {
       tile.queries = storage;
       tile.weights = tile.queries + round_up(kTileRows * task.head_dim, kPanel);
@@ -177,9 +177,9 @@ class SiluBlock {
       storage = tile.out + kTileRows * width_;
     }
   }
-  static std::size_t storage_floats(std::size_t head_dim) {
+  static std::size_t storage_floats(std::size_t head_dim, std::size_t value_dim) {
     return kSiluTiles *
-           (round_up(kTileRows * head_dim, kPanel) + kTileRows * (2 * kPanel + round_up(head_dim, kLanes)));
+           (round_up(kTileRows * head_dim, kPanel) + kTileRows * (2 * kPanel + round_up(value_dim, kLanes)));
   }
 
   // Starts with query rows [first, end).
@@ -369,7 +369,7 @@ class SiluBlock {
       const Vec sum = hn::Mul(hn::Load(d, from), factor);
       sum_of_zeros = hn::MulAdd(sum, hn::Zero(d), sum_of_zeros);
       hn::Store(sum, d, lanes);
-      std::memcpy(out + column, lanes, std::min(kLanes, task_.head_dim - column) * sizeof(float));
+      std::memcpy(out + column, lanes, std::min(kLanes, task_.numbers_of_value() - column) * sizeof(float));
     }
     return hn::AllTrue(d, hn::Eq(sum_of_zeros, hn::Zero(d)));
   }
@@ -384,12 +384,14 @@ class SiluBlock {
 
 // Returns false if an output is infinite or NaN.
 inline bool silu_attend_all(const SiluAttendTask& task, AttendScratch& scratch) {
-  const std::size_t rows = task.rows, width = round_up(task.head_dim, kLanes);
-  const bool in_place = rows <= kSiluInPlaceRows && width == task.head_dim;
+  const std::size_t rows = task.rows, value_dim = task.numbers_of_value(), width = round_up(value_dim, kLanes);
+  const bool in_place =
+      rows <= kSiluInPlaceRows && width == value_dim && round_up(task.head_dim, kLanes) == task.head_dim;
   const bool one_block = rows <= kSiluBlockRows;
-  Panels context(task.context, task.head_dim, width), tail(task.tail, task.head_dim, width);
+  Panels context(task.context, task.head_dim, width, value_dim),
+      tail(task.tail, task.head_dim, width, value_dim);
   const std::size_t slots = one_block ? 1 : context.panels() + tail.panels();
-  const std::size_t block_floats = SiluBlock::storage_floats(task.head_dim),
+  const std::size_t block_floats = SiluBlock::storage_floats(task.head_dim, value_dim),
                     key_floats = kPanel * task.head_dim;
   float* const storage = reserve(scratch, block_floats + key_floats + slots * context.slot_floats());
   float* const wide_keys = storage + block_floats;
@@ -435,7 +437,7 @@ void silu_attend(const SiluAttendTask& task, AttendScratch& scratch) {
   for (std::size_t row = 0; row < task.rows; ++row) {
     const SiluAttendTask alone = silu_one_row(task, row);
     const bool finite =
-        std::all_of(alone.out, alone.out + task.head_dim, [](float x) { return std::isfinite(x); });
+        std::all_of(alone.out, alone.out + task.numbers_of_value(), [](float x) { return std::isfinite(x); });
     if (!finite) silu_attend_all(alone, scratch);
   }
 }

@@ -83,7 +83,7 @@ class CudaHstu final : public Executor {
   void ended(double PassTimes::*part) {
     if (times_ != nullptr) marks_.end(stream_, part);
   }
-  std::uint32_t output_inputs() const { return c_.production ? 3 * c_.width() : c_.width(); }
+  std::uint32_t output_inputs() const { return c_.production() ? 3 * c_.width() : c_.width(); }
 
   const std::shared_ptr<const DeviceHstu> weights_;
   const HstuConfig& c_;

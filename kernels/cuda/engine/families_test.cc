@@ -49,7 +49,7 @@ double difference(const Reply& found, const Reply& expected) {
 
 HstuConfig hstu_config(bool production) {
   HstuConfig c;
-  c.production = production;
+  if (production) c.kind = kernels::HstuLayerKind::stu;
   c.layers = 2, c.hidden = 64, c.heads = 2, c.head_dim = 64;
   c.vocabulary = 200, c.positions = 260, c.normaliser = 260, c.scale = 0.125, c.temperature = 0.05;
   c.head_hidden = 16, c.tasks = 2;

@@ -267,7 +267,7 @@ void CudaHstu::make_heads(std::uint32_t layer, const AttendRows& rows) {
                     .query_at = 2 * width,
                     .key_at = 3 * width,
                     .value_at = width,
-                    .silu = !c_.production,
+                    .silu = !c_.production(),
                     .gates = uvqk_.as<float>(),
                     .slots = packed_.slots,
                     .queries = rows.queries,
@@ -291,7 +291,7 @@ void CudaHstu::attend(std::uint32_t layer, const AttendRows& rows) {
                        .out_f32 = mixed_.as<float>(),
                        .softening = ScorePolicy::silu,
                        .factor = static_cast<float>(1 / c_.normaliser)};
-  if (!c_.production)
+  if (!c_.production())
     of_layer.by_distance = weights.position_weight + (c_.positions - 1),
     of_layer.by_bucket = weights.time_weight;
   cuda::attend(layout_, rows.pass, of_layer, stream_);
@@ -305,7 +305,7 @@ void CudaHstu::add_output(std::uint32_t layer, const AttendRows& rows) {
   const std::uint32_t width = c_.width();
   RowTransform gated = to_product(rows.count, output_inputs());
   gated.in = mixed_.as<float>(), gated.in_stride = width, gated.width = width;
-  if (c_.production) {
+  if (c_.production()) {
     RowTransform plain = gated;
     plain.column = width;
     transform_rows(plain, stream_);
@@ -315,7 +315,7 @@ void CudaHstu::add_output(std::uint32_t layer, const AttendRows& rows) {
   gated.gate = RowGate::times, gated.gates = uvqk_.as<float>(), gated.gate_stride = 4 * width;
   gated.gate_rows = rows.gate_rows;
   transform_rows(gated, stream_);
-  if (c_.production) put_gates(rows);
+  if (c_.production()) put_gates(rows);
   multiply(rows.count, output_inputs(), c_.hidden, ProductOut::add_f32, weights.output, weights.output_bias,
            rows.state);
 }

@@ -1,0 +1,77 @@
+// What an HSTU model accepts and takes: limits of plans, pages, and memory of passes.
+#include <algorithm>
+
+#include "kernels/hstu/event_tokens.h"
+#include "kernels/hstu/hstu.h"
+#include "kernels/operations/silu_attend.h"
+
+namespace troupe::kernels {
+namespace {
+
+std::string action_fault(const HstuConfig& config, const Segment& segment, std::size_t number) {
+  const std::size_t features = config.features(), tokens = segment.tokens.size();
+  for (std::size_t i = 0; i < tokens; ++i) {
+    const std::int64_t action = segment.features[(i + 1) * features - 1];
+    const bool context = segment.start + static_cast<std::int64_t>(i) < config.contexts();
+    const bool none = action == -1 && config.nvidia() && (context || tokens == 1);
+    if (none || (!context && action >= 0 && action < static_cast<std::int64_t>(config.actions))) continue;
+    return "segment " + std::to_string(number) + ", token " + std::to_string(i) + ": action " +
+           std::to_string(action) + "; expected " +
+           (context ? "-1, for a contextual feature" : "0 to " + std::to_string(config.actions - 1));
+  }
+  return "";
+}
+
+}  // namespace
+
+PlanLimits plan_limits(const HstuConfig& config) {
+  PlanLimits limits = token_limits(config);
+  limits.vocabulary = static_cast<std::int32_t>(config.vocabulary + config.context_vocabulary());
+  limits.positions_max = static_cast<std::int32_t>(config.contexts() + config.history() + 1);
+  limits.features = config.features();
+  return limits;
+}
+
+std::string plan_fault(const HstuConfig& config, const Plan& plan) {
+  if (config.softmax && (plan.segments.size() != 1 || plan.segments[0].start != 0))
+    return "a plan of " + std::to_string(plan.segments.size()) +
+           " segments; expected the whole history as one segment, as each row depends on all of it";
+  for (std::size_t s = 0; config.actions > 0 && s < plan.segments.size(); ++s)
+    if (std::string fault = action_fault(config, plan.segments[s], s); !fault.empty()) return fault;
+  return "";
+}
+
+KvLayout kv_layout(const HstuConfig& config, std::uint32_t page_tokens, KvFormat format) {
+  return {config.layers, config.heads,    config.head_dim, page_tokens * config.event_tokens(),
+          format,        config.value_dim};
+}
+
+PageLayout page_layout(const HstuConfig& config, const DecoderOptions& options) {
+  PageLayout layout = page_layout(kv_layout(config, options.page_tokens, options.kv));
+  layout.page_tokens = options.page_tokens;
+  if (config.event_tokens() > 1) layout.content += ", two tokens of each event";
+  return layout;
+}
+
+HstuPassMemory pass_memory(const HstuConfig& config, const DecoderOptions& options) {
+  const std::size_t widths = std::size_t{config.hidden} + config.projected() + config.width() + config.mixed();
+  const std::size_t packed =
+      std::size_t{config.head_dim + config.numbers_of_value()} * std::min(options.cores, config.heads);
+  const KvLayout layout = kv_layout(config, options.page_tokens, options.kv);
+  const std::size_t planned = 24 * sizeof(std::uint32_t) + 2 * (config.time_buckets + 1) * sizeof(BucketStep);
+  HstuPassMemory memory;
+  memory.row_bytes = (widths + packed) * sizeof(float) + planned +
+                     layout.kv_heads * (layout.vector_bytes() + layout.value_vector_bytes());
+  memory.row_bytes *= config.event_tokens();
+  memory.steps_max = std::size_t{2} * (config.time_buckets + 1);
+  memory.tokens_max = memory.tokens_kept = SIZE_MAX;
+  if (options.memory_bytes == 0) return memory;
+  const std::size_t share = options.memory_bytes / std::max(1u, options.executors);
+  const std::size_t batch = std::max(1u, options.batch_tokens),
+                    longest = std::size_t{config.contexts()} + config.history() + 1;
+  memory.tokens_kept = std::max(share / memory.row_bytes, batch);
+  memory.tokens_max = std::max({options.memory_bytes / memory.row_bytes, batch, longest});
+  return memory;
+}
+
+}  // namespace troupe::kernels
