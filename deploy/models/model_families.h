@@ -37,6 +37,9 @@ struct ModelFacts {
   std::vector<Tower> towers = {};
   std::uint32_t scenarios = 1;
   std::vector<std::string> tasks = {};
+  bool next_items = false;
+  double temperature = 1;
+  bool whole_history = false;
   bool items_are_tokens() const { return arrangement != Arrangement::unnamed; }
   std::uint32_t table_columns = 0;  // columns of embedding tables that are not in memory; 0 = none
 };

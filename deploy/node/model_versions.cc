@@ -80,6 +80,9 @@ std::string form_differences(const PromptForm& form, const PromptForm& served) {
   add(!same_towers(form.towers, served.towers), "towers");
   add(form.scenarios != served.scenarios, "scenarios");
   add(form.tasks != served.tasks, "tasks");
+  add(form.next_items != served.next_items, "next items");
+  add(form.temperature != served.temperature, "temperature");
+  add(form.whole_history != served.whole_history, "whole history");
   add(form.positions_max < served.positions_max, "positions");
   add(form.vocabulary < served.vocabulary, "vocabulary");
   return names;

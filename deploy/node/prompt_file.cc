@@ -297,6 +297,9 @@ PromptForm read_prompt_form(const std::filesystem::path& model_directory,
   form.towers = facts.towers;
   form.scenarios = facts.scenarios;
   form.tasks = facts.tasks;
+  form.next_items = facts.next_items;
+  form.temperature = facts.temperature;
+  form.whole_history = facts.whole_history;
   return form;
 }
 

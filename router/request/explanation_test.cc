@@ -284,6 +284,37 @@ TEST_CASE("explanation: a reply has one only if the request asks for it, without
   CHECK(reply.explanation.segments.at(0).block == to_hex(*names.system()));
 }
 
+TEST_CASE("explanation: a model of next items says which rows it read, and refuses a user without events") {
+  PromptForm form{.positions_max = 64, .vocabulary = 1'000, .arrangements = {Arrangement::history}};
+  form.next_items = true;
+  form.temperature = 0.5;
+  const BlockNames names(form, context);
+  const auto all = std::make_shared<const ListedCatalog>(three_items(), "catalog 5");
+  const auto taken = [&](std::size_t events, std::optional<Refusal>& refusal) {
+    auto request =
+        take_rank(RankRequest{.user = "ann", .candidates = {"a", "c"}, .explain = true}, policy("planner"));
+    const Features features{std::make_shared<const Profile>(history_of(events)), all,
+                            all->find_all(request->features()->items), Features::Source::store};
+    refusal = request->take(form, {}, features);
+    return request;
+  };
+  std::optional<Refusal> refusal;
+  const auto request = taken(3, refusal);
+  REQUIRE_FALSE(refusal);
+  const Candidate sent = std::move(request->candidates(form, names).front());
+  RunResult run{.rows = {{{2, 3}}}, .plan = sent.name, .sent = &sent};
+  const auto reply = std::get<RankReply>(request->reply(std::move(run)));
+  REQUIRE(reply.explanation.scores.size() == 2);
+  CHECK(reply.explanation.scores[1].item == "c");
+  CHECK(reply.explanation.scores[1].rows.size() == 1);
+  CHECK(reply.items[0].id == "c");
+  CHECK(reply.items[0].score == 1.5);
+  taken(0, refusal);
+  REQUIRE(refusal);
+  CHECK(refusal->code == "empty_history");
+  CHECK(refusal->message == "user \"ann\" has no events");
+}
+
 TEST_CASE("explanation: a request is refused if it is too long for one, and only then") {
   PromptForm form = ranker();
   form.positions_max = 100'000;

@@ -14,31 +14,41 @@ constexpr std::int64_t in_all_towers = -1;
 
 // Builds the prompt of models whose tokens are items (kernels/hstu/hstu.h). It has no frame: the
 // user's events one after the other, then the candidates. Each candidate sees all events and
-// itself, and the model's tasks are read there.
+// itself, and the model's tasks are read there. A model of next items has no candidates in its prompt: their
+// rows are read at the last event.
 //
 //   history: blocks of PromptForm::history_part events as long as another event follows them, then the
 //            other events but the last, the last event, and the candidates, all at the position after the
-//            history
+//            history; or the whole history as one segment
 //
 // If events have times, a token's features are its own time and the time of the event after it; for
 // the last event and the candidates that is the request's time. Only those depend on the request's
-// time, and a growing history keeps all its whole blocks.
+// time, and a growing history keeps all its whole blocks. If the model reads actions, an event's action
+// follows; a candidate's is -1. A whole history that has times depends on the request's and is not a block.
 class HistoryWriter {
  public:
   explicit HistoryWriter(const RankPrompt& prompt) : prompt_(prompt), events_(prompt.history.size()) {
     made_.name = "history";
     const auto times = std::ranges::find(prompt.features, "timestamps", &Feature::name);
     if (times != prompt.features.end()) times_ = times->values;
+    const auto actions = std::ranges::find(prompt.features, "actions", &Feature::name);
+    if (actions != prompt.features.end()) actions_ = actions->values;
     TROUPE_CHECK(!timed_ || times_.size() == events_, "every event has a time");
+    TROUPE_CHECK(!acted_ || actions_.size() == events_, "every event has an action");
     if (now_ == 0 && !times_.empty()) now_ = times_.back();
   }
 
   Candidate write() && {
-    const std::size_t last = events_ > 0 ? events_ - 1 : 0;
+    const bool whole = prompt_.form.whole_history;
+    const std::size_t last = whole || events_ == 0 ? 0 : events_ - 1;
     for (std::size_t begin = 0; begin < last; begin += part_)
       add_events(begin, std::min(last, begin + part_), true);
-    if (events_ > 0) add_events(last, events_, false);
-    for (const ItemView& item : prompt_.items) add_candidate(item);
+    if (events_ > 0) add_events(last, events_, whole && !timed_ && !prompt_.form.next_items);
+    if (prompt_.form.next_items) {
+      read_next_items();
+    } else {
+      for (const ItemView& item : prompt_.items) add_candidate(item);
+    }
     return std::move(made_);
   }
 
@@ -50,9 +60,10 @@ class HistoryWriter {
                     .tokens = prompt_.history.part(begin, end - begin),
                     .start = static_cast<std::int32_t>(begin),
                     .sees = VisibleSegments::all_before(count())};
-    for (std::size_t i = begin; timed_ && i < end; ++i) {
-      segment.features.push_back(times_[i]);
-      segment.features.push_back(i + 1 < events_ ? times_[i + 1] : now_);
+    for (std::size_t i = begin; i < end; ++i) {
+      if (timed_) segment.features.push_back(times_[i]);
+      if (timed_) segment.features.push_back(i + 1 < events_ ? times_[i + 1] : now_);
+      if (acted_) segment.features.push_back(actions_[i]);
     }
     made_.blocks.emplace_back();
     if (reused && prompt_.names != nullptr) {
@@ -65,6 +76,14 @@ class HistoryWriter {
     history_ = count();
   }
 
+  void read_next_items() {
+    TROUPE_CHECK(events_ > 0, "a model of next items reads a history of at least one event");
+    const auto last = static_cast<std::uint32_t>(made_.plan.segments.back().tokens.size() - 1);
+    Readout readout{.segment = history_ - 1, .offset = last};
+    for (const ItemView& item : prompt_.items) readout.rows.push_back(item.tokens.front());
+    made_.plan.readouts.push_back(std::move(readout));
+  }
+
   void add_candidate(const ItemView& item) {
     add_task_readouts(prompt_.form, count(), made_.plan);
     Segment segment{.kind = SegmentKind::item,
@@ -72,6 +91,7 @@ class HistoryWriter {
                     .start = static_cast<std::int32_t>(events_),
                     .sees = VisibleSegments::all_before(history_)};
     if (timed_) segment.features = {now_, now_};
+    if (acted_) segment.features.push_back(-1);
     made_.plan.segments.push_back(std::move(segment));
     made_.blocks.emplace_back();
   }
@@ -79,9 +99,10 @@ class HistoryWriter {
   const RankPrompt& prompt_;
   const std::size_t events_;
   const std::size_t part_ = prompt_.form.history_part > 0 ? prompt_.form.history_part : SIZE_MAX / 2;
-  const bool timed_ = prompt_.form.token_features > 0;  // true also for a user without events
+  const bool timed_ = prompt_.form.token_features > 1;  // true also for a user without events
+  const bool acted_ = prompt_.form.token_features % 2 == 1;
   std::int64_t now_ = prompt_.now;
-  std::span<const std::int64_t> times_;
+  std::span<const std::int64_t> times_, actions_;
   std::uint32_t history_ = 0;  // segments of the history
   std::vector<BlockName> before_;
   Candidate made_;

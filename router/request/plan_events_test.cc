@@ -101,6 +101,54 @@ TEST_CASE("history plan: events and candidates have no frame, and all but the la
   CHECK(cut.features[0].values[0] == 1'032);
 }
 
+TEST_CASE("history plan: a model of next items reads the candidates' rows at the last event") {
+  PromptForm form{.positions_max = 11,
+                  .vocabulary = 50'000,
+                  .arrangements = {Arrangement::history},
+                  .token_features = 3,
+                  .next_items = true,
+                  .history_part = 4};
+  const Profile profile{1,
+                        {20, 21, 22, 23, 24, 25},
+                        std::vector<std::uint32_t>(6, 1),
+                        {{"actions", {5, 4, 3, 2, 1, 0}}, {"timestamps", {10, 11, 12, 13, 14, 15}}}};
+  const std::vector<Item> items = items_of(3);
+  const std::vector<ItemView> seen = views(items);
+  const auto build = [&] {
+    const BlockNames names(form, context);
+    const FittedHistory history = fit_history(form, profile, 1);
+    return find_plan("history")->build({.form = form,
+                                        .names = &names,
+                                        .tenant = "t",
+                                        .user = "ann",
+                                        .history = history.tokens,
+                                        .items = seen,
+                                        .features = history.features,
+                                        .now = 99});
+  };
+  Candidate made = build();
+  REQUIRE(made.plan.segments.size() == 3);  // 4, 1 and the last event
+  CHECK(made.plan.segments[1].features == std::vector<std::int64_t>{14, 15, 1});
+  CHECK(made.plan.segments[2].features == std::vector<std::int64_t>{15, 99, 0});
+  CHECK(made.plan.readouts == std::vector{Readout{.segment = 2, .rows = {100, 101, 102}}});
+  CHECK(made.blocks[1].name);
+  CHECK_FALSE(made.blocks[2].name);
+
+  form.whole_history = true;
+  made = build();
+  REQUIRE(made.plan.segments.size() == 1);
+  CHECK(made.plan.readouts == std::vector{Readout{.segment = 0, .offset = 5, .rows = {100, 101, 102}}});
+  CHECK_FALSE(made.blocks[0].name);  // its last row is read
+
+  form.next_items = false;  // candidates see the history, whose tokens have no times: a block
+  form.token_features = 1;
+  made = build();
+  REQUIRE(made.plan.segments.size() == 4);
+  CHECK(made.blocks[0].name);
+  CHECK(made.plan.segments[0].features == std::vector<std::int64_t>{5, 4, 3, 2, 1, 0});
+  CHECK(made.plan.segments[3].features == std::vector<std::int64_t>{-1});
+}
+
 TEST_CASE("towers plan: towers take events by action, each in its own blocks, and candidates see them all") {
   PromptForm form{.positions_max = 7,
                   .vocabulary = 50'000,

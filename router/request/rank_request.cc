@@ -96,7 +96,8 @@ class Ranking final : public Request {
   std::uint64_t profile_version_ = 0;
   double approximate_max_ = 1;  // of the prompt's tokens
   bool scores_each_ = false;
-  std::vector<std::string> tasks_;                    // like PromptForm::tasks
+  std::vector<std::string> tasks_;  // like PromptForm::tasks
+  double temperature_ = 1;
   std::unique_ptr<const PromptForm> explained_form_;  // if the request wants an explanation
   Features::Source of_ = Features::Source::store;
 };
@@ -142,6 +143,14 @@ std::optional<Refusal> find_unknown(const RankRequest& request, const Features& 
                      : "items of the catalog, or unknown: skip, to rank the others"};
 }
 
+Refusal empty_history(const RankRequest& request) {
+  const bool own = !request.history.empty() || request.user.empty();
+  return {RefusalKind::unprocessable, "empty_history",
+          own ? "the history is empty" : "user \"" + request.user + "\" has no events",
+          own ? "history" : "user",
+          "at least one event, because the model scores items by its state after the last one"};
+}
+
 // Builds the profile of a request with its own history and no user.
 Profile profile_of(std::span<const ItemNumber> history, const Catalog& catalog) {
   Profile profile;
@@ -175,6 +184,8 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
                      : policy_->weighs         ? limits.approximate
                                                : 1;
   tasks_ = form.tasks;
+  temperature_ = form.temperature;
+  if (form.next_items && profile.events.empty()) return empty_history(request_);
   if (request_.explain) explained_form_ = std::make_unique<const PromptForm>(form);
   std::size_t least = SIZE_MAX;
   for (const PlanKind* plan : allowed_plans(policy_, request_.arrangement, form, approximate_max_ > 0)) {
@@ -251,7 +262,8 @@ Message Ranking::reply(RunResult&& result) {
       items_, scores_each_ ? yes_less_no(result.rows) : all_scores(std::move(result.rows)), request_.top_k,
       {.count = std::max<std::size_t>(1, tasks_.size()),
        .ordering = request_.task.empty() ? 0 : static_cast<std::size_t>(task - tasks_.begin()),
-       .reported = !tasks_.empty()});
+       .reported = !tasks_.empty(),
+       .temperature = temperature_});
   reply.tasks = std::move(tasks_);
   reply.policy = policy_.name();
   reply.plan = result.plan;

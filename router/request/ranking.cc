@@ -31,6 +31,7 @@ std::vector<RankedItem> rank_items(std::span<const ItemView> items, std::span<co
   std::vector<double> scores(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) scores[i] = all_scores[i * tasks.count + tasks.ordering];
   const std::vector<double> probabilities = softmax(scores);
+  for (double& score : scores) score *= tasks.temperature;
   std::vector<std::uint32_t> order(items.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
   const std::size_t shown = top_k > 0 ? std::min<std::size_t>(top_k, order.size()) : order.size();

@@ -16,10 +16,12 @@ bool all_finite(std::span<const double> values);
 std::vector<double> softmax(std::span<const double> scores);
 
 // Layout of the scores: `count` consecutive scores per item, one of which orders the items. `reported`:
-// return all of them.
+// return all of them. The model's values are scores divided by `temperature`; probabilities are those of the
+// values.
 struct Tasks {
   std::size_t count = 1, ordering = 0;
   bool reported = false;
+  double temperature = 1;
 };
 // Returns items best first, ties by candidate order: the first `top_k`, or all if it is 0. Scores
 // must be finite. The probabilities are over all items, returned or not.

@@ -40,6 +40,15 @@ TEST_CASE("ranking: with several tasks the requested one orders, and all scores 
   CHECK(rank_items(views(list), std::vector<double>{1, 2}, 0)[0].task_scores.empty());
 }
 
+TEST_CASE("ranking: with a temperature the values are scores divided by it, and give the probabilities") {
+  const auto list = items({"a", "b"});
+  const auto ranked =
+      rank_items(views(list), std::vector<double>{0, std::log(3.0)}, 0, {.temperature = 0.05});
+  CHECK(ranked[0].id == "b");
+  CHECK(ranked[0].score == doctest::Approx(0.05 * std::log(3.0)));
+  CHECK(ranked[0].probability == doctest::Approx(0.75));
+}
+
 TEST_CASE("ranking: top_k cuts the list but not the probabilities") {
   const auto list = items({"a", "b", "c"});
   const auto ranked = rank_items(views(list), std::vector<double>{0, 0, std::log(2.0)}, 1);

@@ -46,7 +46,14 @@ struct PromptForm {
   // Declared arrangements, the first among them, of which a policy may choose one per request: the
   // model's answers are equally good under each. Empty = the first alone.
   std::vector<Arrangement> interchangeable = {};
-  std::uint32_t token_features = 0;  // features per token of models whose tokens are items
+  // Features per token of models whose tokens are items. Arrangement `history`: 0 = none, 1 = the event's
+  // action, 2 = its time and that of the next event, 3 = both times, then the action.
+  std::uint32_t token_features = 0;
+  // For models whose tokens are items: candidates are scored by their similarity to the state of the last
+  // event, as the next item, and are no tokens of the prompt. A user without events has no such state.
+  bool next_items = false;
+  double temperature = 1;      // a similarity is the model's logit times the temperature
+  bool whole_history = false;  // events depend on later ones: a history is one segment, not parts
   std::vector<Tower> towers = {};
   std::uint32_t scenarios = 1;  // scenarios that requests may name, counted from 0
   std::vector<std::string> tasks =

@@ -51,7 +51,7 @@ constexpr ApiError errors[] = {
      R"j("expected":"JSON as plain text","type":"invalid_request_error","param":"body")j"},
     {422, "The request is understood and not possible; do not repeat it unchanged.",
      "unknown_item unknown_token unknown_word no_words no_tokenizer unreadable_text "
-     "bad_title bad_history bad_event_ids missing_feature unknown_feature bad_feature "
+     "bad_title bad_history empty_history bad_event_ids missing_feature unknown_feature bad_feature "
      "too_many_events "
      "too_many_tokens catalog_full repeated_candidate too_long too_long_to_explain too_large bad_plan "
      "not_a_ranker not_a_generator not_a_scorer empty_catalog nothing_allowed versions_fixed model_refused "

@@ -111,9 +111,10 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
   if (reply.history_cut != truth->history_cut)
     return differs("history_cut", reply.history_cut, truth->history_cut);
   if (std::string fault = compare_tokens(reply, truth->tokens); !fault.empty()) return fault;
-  return compare(reply.items,
-                 router::rank_items(views(items), truth->scores, request.top_k,
-                                    {.count = form_.tasks_read(), .reported = !form_.tasks.empty()}));
+  return compare(reply.items, router::rank_items(views(items), truth->scores, request.top_k,
+                                                 {.count = form_.tasks_read(),
+                                                  .reported = !form_.tasks.empty(),
+                                                  .temperature = form_.temperature}));
 }
 
 const std::vector<Item>& Oracle::items_of(const std::string& catalog) {

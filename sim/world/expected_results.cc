@@ -220,6 +220,14 @@ void read_tasks(const PromptForm& form, std::size_t start, const std::vector<Seg
   ranking.tokens = values.tokens();
 }
 
+// Returns what a model of next items reads at the last event: one number per item, by its token.
+void read_next_items(const SegmentValue& last, std::span<const Item> items, const Values& values,
+                     const ToyFamily& family, ExpectedRanking& ranking) {
+  for (const Item& item : items)
+    ranking.scores.push_back(family.logits_of(last, 0, {item.tokens.data(), 1}).scores.front());
+  ranking.tokens = values.tokens();
+}
+
 // Adds the values of events in parts of the form's length, each of which sees those before it.
 void add_parts(const PromptForm& form, TokenRun events, Values& values, std::vector<SegmentValue>& seen) {
   const std::size_t part = form.history_part > 0 ? form.history_part : events.size();
@@ -240,7 +248,10 @@ ExpectedRanking ranking_of_history(const PromptForm& form, std::string_view mode
     add_parts(form, events.first(events.size() - 1), values, seen);
     values.add(events.last(1), events.size() - 1, seen, seen);
   }
-  read_tasks(form, events.size(), seen, items, values, family, ranking);
+  if (form.next_items)
+    read_next_items(seen.back(), items, values, family, ranking);
+  else
+    read_tasks(form, events.size(), seen, items, values, family, ranking);
   return ranking;
 }
 
