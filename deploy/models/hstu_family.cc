@@ -20,16 +20,17 @@ namespace {
 // Seconds since 1970; JSON readers represent integers up to this bound exactly.
 constexpr std::int64_t times_max = std::int64_t{1} << 53;
 
-// Approximates HSTU by a decoder. A layer has five matrices of hidden × width in the research layer
-// and seven in the production layer. A decoder with as many heads has four, plus three of hidden ×
-// intermediate.
+// Approximates HSTU by a decoder with as many heads, whose layers have four matrices of hidden × width and
+// three of hidden × intermediate: together as many numbers as the projections of this layer. A model that
+// reads an event as two tokens has twice the layers.
 placement::ModelShape cost_of(const kernels::HstuConfig& config, kernels::KvFormat kv) {
-  return {.layers = config.layers,
+  const std::uint32_t numbers = config.projected() + config.mixed(), of_heads = 4 * config.query_width();
+  return {.layers = config.layers * config.event_tokens(),
           .hidden = config.hidden,
           .heads = config.heads,
           .kv_heads = config.heads,
-          .head_dim = config.head_dim,
-          .intermediate = config.production() ? config.width() : std::max(1u, config.width() / 3),
+          .head_dim = (config.head_dim + config.numbers_of_value() + 1) / 2,
+          .intermediate = std::max(1u, (numbers - std::min(numbers, of_heads)) / 3),
           .rows_read = 1,
           .weight_bytes = 4,
           .kv_bytes = static_cast<double>(kernels::value_bytes(kv)),
@@ -45,24 +46,42 @@ kernels::DecoderOptions options_of(const Config& config) {
   return options;
 }
 
+// Refuses what requests cannot give the model, and tables that it cannot have apart.
+void reject_if_not_served(const std::filesystem::path& directory, const kernels::HstuConfig& model,
+                          const Config& config) {
+  if (model.contexts() > 0)
+    kernels::throw_load_error(
+        directory / "config.json", "context_vocabulary has " + std::to_string(model.contexts()) + " tables",
+        "none, because requests carry no contextual features (`troupe logits` takes them)");
+  if (items_of(config.model) == kernels::ItemRows::apart && model.actions > 0)
+    throw ConfigError("model.tables is " + std::string(word_of(config.model.tables)) +
+                      "; expected memory for a model that reads actions");
+}
+
+std::vector<EventFeature> event_features_of(const kernels::HstuConfig& model) {
+  std::vector<EventFeature> features;
+  if (model.biased())
+    features.push_back({.name = "timestamps", .ascending = true, .least = -times_max, .most = times_max});
+  if (model.actions > 0) features.push_back({.name = "actions", .least = 0, .most = model.actions - 1});
+  return features;
+}
+
 ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& config) {
   const kernels::HstuConfig model = kernels::read_hstu_config(directory);
   const kernels::DecoderOptions options = options_of(config);
   const kernels::HstuPassMemory memory = pass_memory(model, options);
-  if (model.tasks == 0)
-    kernels::throw_load_error(directory / "config.json", "task_head is missing",
-                              "a task head, because requests read its tasks");
-  ModelFacts facts{plan_limits(model), page_layout(kv_layout(model, options.page_tokens, options.kv)),
-                   cost_of(model, options.kv)};
+  reject_if_not_served(directory, model, config);
+  ModelFacts facts{plan_limits(model), page_layout(model, options), cost_of(model, options.kv)};
   if (device_choice(config.model).on_cpu())
     facts.pass_tokens_max = memory.tokens_max, facts.token_bytes = memory.row_bytes;
   facts.arrangement = Arrangement::history;
   if (items_of(config.model) == kernels::ItemRows::apart) facts.table_columns = model.hidden;
   for (std::uint32_t task = 0; model.tasks > 1 && task < model.tasks; ++task)
     facts.tasks.push_back("task_" + std::to_string(task));
-  if (model.features() > 0)
-    facts.event_features = {
-        {.name = "timestamps", .ascending = true, .least = -times_max, .most = times_max}};
+  facts.next_items = model.tasks == 0;
+  if (facts.next_items) facts.temperature = model.temperature;
+  facts.whole_history = model.whole_history();
+  facts.event_features = event_features_of(model);
   return facts;
 }
 
@@ -101,18 +120,53 @@ void read_times(const nlohmann::json& request, kernels::HstuRequest& read) {
   read.now = request_integer(request, "request_timestamp", {read.times.back(), times_max});
 }
 
-// Computes the logits of {"item_ids": […], "timestamps": […], "request_timestamp": …,
-// "candidate_ids": […]}. Uses the newest events if the history is too long.
+void keep_newest(std::vector<std::int64_t>& values, std::size_t most) {
+  if (values.size() > most) values.erase(values.begin(), values.end() - static_cast<std::ptrdiff_t>(most));
+}
+
+void read_actions(const nlohmann::json& request, const kernels::HstuConfig& config,
+                  kernels::HstuRequest& read) {
+  read.actions = request_integers(request, "actions", {0, config.actions - 1});
+  if (read.actions.size() != read.items.size())
+    throw std::invalid_argument("actions has " + std::to_string(read.actions.size()) + " numbers; expected " +
+                                std::to_string(read.items.size()) + ", as many as item_ids");
+}
+
+void read_contexts(const nlohmann::json& request, const kernels::HstuConfig& config,
+                   kernels::HstuRequest& read) {
+  const std::vector<std::int64_t> rows = request_integers(request, "context", {0, UINT32_MAX});
+  if (rows.size() != config.contexts())
+    throw std::invalid_argument("context has " + std::to_string(rows.size()) + " numbers; expected " +
+                                std::to_string(config.contexts()) + ", one for each contextual feature");
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    if (rows[k] >= config.context_rows[k])
+      throw std::invalid_argument("context[" + std::to_string(k) + "] is " + std::to_string(rows[k]) +
+                                  "; expected 0 to " + std::to_string(config.context_rows[k] - 1));
+    read.contexts.push_back(static_cast<std::uint32_t>(rows[k]));
+  }
+}
+
+// Uses the newest events if the history is too long.
+kernels::HstuRequest request_of(const nlohmann::json& request, const kernels::HstuConfig& config) {
+  kernels::HstuRequest read{items_of(request, "item_ids", config), {}, 0, {}};
+  if (config.biased()) read_times(request, read);
+  if (config.actions > 0) read_actions(request, config, read);
+  if (config.contexts() > 0) read_contexts(request, config, read);
+  read.candidates = items_of(request, "candidate_ids", config);
+  const std::size_t most = config.history();
+  if (read.items.size() > most)
+    read.items.erase(read.items.begin(), read.items.end() - static_cast<std::ptrdiff_t>(most));
+  keep_newest(read.times, most);
+  keep_newest(read.actions, most);
+  return read;
+}
+
+// Computes the outputs for {"item_ids": […], "candidate_ids": […]}, with "timestamps": […] and
+// "request_timestamp": … for models with a pair bias, "actions": […] for models that read actions, and
+// "context": […] for contextual features.
 nlohmann::json hstu_logits(const std::filesystem::path& directory, const nlohmann::json& request) {
   const kernels::HstuConfig config = kernels::read_hstu_config(directory);
-  kernels::HstuRequest read{items_of(request, "item_ids", config), {}, 0, {}};
-  if (config.features() > 0) read_times(request, read);
-  read.candidates = items_of(request, "candidate_ids", config);
-  if (const std::size_t most = config.positions - 1; read.items.size() > most) {
-    read.items.erase(read.items.begin(), read.items.end() - static_cast<std::ptrdiff_t>(most));
-    if (!read.times.empty())
-      read.times.erase(read.times.begin(), read.times.end() - static_cast<std::ptrdiff_t>(most));
-  }
+  const kernels::HstuRequest read = request_of(request, config);
   kernels::HstuModel model = kernels::read_hstu(directory);
   nlohmann::json answer{{"model_version", model.version}};
   const kernels::Plan plan = hstu_plan(config, read);
@@ -120,9 +174,16 @@ nlohmann::json hstu_logits(const std::filesystem::path& directory, const nlohman
   const auto executor = kernels::make_cpu_hstu(std::move(model), {.page_tokens = 16});
   const auto readouts = executor->run({&asked, 1}).at(0).readouts;
   std::size_t next = 0;
-  if (!config.production()) answer["next_item_logits"] = readouts[next++];
-  for (std::size_t i = 0; config.tasks > 0 && i < read.candidates.size(); ++i)
-    answer["task_logits"].push_back(readouts[next++].front());
+  if (reads_next_items(config)) {
+    for (const float logit : readouts.at(next)) answer["similarities"].push_back(logit * config.temperature);
+    answer["next_item_logits"] = readouts.at(next++);
+  }
+  const std::uint32_t tasks = config.nvidia() ? config.tasks : std::min(config.tasks, 1u);
+  for (std::size_t i = 0; tasks > 0 && i < read.candidates.size(); ++i) {
+    nlohmann::json own;
+    for (std::uint32_t task = 0; task < tasks; ++task) own.push_back(readouts.at(next++).front());
+    answer["task_logits"].push_back(tasks == 1 ? own.front() : own);
+  }
   return answer;
 }
 

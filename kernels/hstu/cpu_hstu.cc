@@ -272,8 +272,7 @@ void CpuHstu::run_attention(Team::Pass& pass, std::uint32_t layer) {
   const std::size_t parts = attention.parts.size();
   const double widths = c_.width() + c_.query_width();
   double operations = 2 * attention.pairs * widths;
-  for (const KeptSegment& segment : batch_->kept)
-    operations += hstu_copies_cost * segment.tokens * widths;
+  for (const KeptSegment& segment : batch_->kept) operations += hstu_copies_cost * segment.tokens * widths;
   pass.run(parts + batch_->kept.size(), operations, [&](std::size_t part, std::uint32_t worker) {
     HstuWorkspace& w = workspaces_[worker];
     if (part < parts) return attend_part(attention.parts[part], layer, w);

@@ -59,8 +59,8 @@ struct PackedHstu {
   PackedHead head;
 };
 PackedHstu pack_hstu(HstuModel model, const Linear::Form& form);
-// Returns what an item's product with a state is multiplied by to give a next-item logit of a state of unit length:
-// 1 / (length of the row × temperature).
+// Returns what an item's product with a state is multiplied by to give a next-item logit of a state of unit
+// length: 1 / (length of the row × temperature).
 float item_scale_of(const HstuConfig& config, const float* item);
 
 // For tests: takes its kernels and teams explicitly.

@@ -17,9 +17,12 @@ float length_of(const float* values, std::size_t count) {
 
 double activated(HstuHeadActivation activation, double z) {
   switch (activation) {
-    case HstuHeadActivation::silu: return z / (1 + std::exp(-z));
-    case HstuHeadActivation::relu: return std::max(z, 0.0);
-    case HstuHeadActivation::gelu: break;
+    case HstuHeadActivation::silu:
+      return z / (1 + std::exp(-z));
+    case HstuHeadActivation::relu:
+      return std::max(z, 0.0);
+    case HstuHeadActivation::gelu:
+      break;
   }
   return z / 2 * (1 + std::erf(z / std::sqrt(2.0)));
 }
@@ -128,7 +131,7 @@ void CpuHstu::read_next_items(std::size_t first, std::size_t end, std::span<Repl
 // Norms the states that these readouts read, up to the columns that items have.
 void CpuHstu::norm_states(std::span<const BatchReadout> readouts) {
   const std::size_t columns = c_.item_columns();
-  const auto epsilon = static_cast<float>(c_.output_epsilon > 0 ? c_.output_epsilon : c_.l2_epsilon);
+  const auto epsilon = static_cast<float>(c_.state_epsilon());
   normed_states_.resize(readouts.size() * columns);
   for (std::size_t i = 0; i < readouts.size(); ++i) {
     const float* const from = state(readouts[i].read_row);

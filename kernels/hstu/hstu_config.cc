@@ -87,7 +87,8 @@ void read_similarity(const JsonFields& fields, HstuConfig& config) {
     config.l2_epsilon = fields.number("l2_norm_eps", 1e-30, 1);
   if (!config.nvidia() || config.tasks == 0 || fields.has("temperature"))
     config.temperature = fields.number("temperature", 1e-6, 1e6);
-  config.output_norm = static_cast<HstuOutputNorm>(word_of(fields, "output_norm", {"l2", "layer_norm"}, true));
+  config.output_norm =
+      static_cast<HstuOutputNorm>(word_of(fields, "output_norm", {"l2", "layer_norm"}, true));
   config.output_epsilon = fields.maybe_number("output_norm_eps", 1e-30, 1).value_or(0);
   config.item_l2 = word_of(fields, "item_norm", {"l2", "none"}, true) == 0;
   word_of(fields, "similarity", {"dot_product"}, true);
@@ -108,8 +109,8 @@ std::vector<std::uint32_t> read_counts(const JsonFields& fields, std::string_vie
                                        std::size_t most) {
   const nlohmann::json* const list = fields.find(key);
   if (list == nullptr && least == 0) return {};
-  const std::string expected = "a list of " + std::to_string(least) + " to 64 integers from 1 to " +
-                               std::to_string(most);
+  const std::string expected =
+      "a list of " + std::to_string(least) + " to 64 integers from 1 to " + std::to_string(most);
   if (list == nullptr || !list->is_array() || list->size() < least || list->size() > 64)
     fields.fault(key, expected);
   std::vector<std::uint32_t> counts;

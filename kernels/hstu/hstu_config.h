@@ -48,8 +48,8 @@ struct HstuConfig {
   double output_epsilon = 0;  // of the state's norm; 0: l2_epsilon
   bool item_l2 = true;        // items have unit length
   double l2_epsilon = 1e-6, temperature = 1;
-  // The task head; 0 tasks: there is none. A norm, then a hidden layer of `head_hidden` with SiLU; NVIDIA: unit
-  // length, then hidden layers of `head_layers`.
+  // The task head; 0 tasks: there is none. A norm, then a hidden layer of `head_hidden` with SiLU; NVIDIA:
+  // unit length, then hidden layers of `head_layers`.
   std::uint32_t head_hidden = 0, tasks = 0;
   std::vector<std::uint32_t> head_layers;
   HstuHeadActivation head_activation = HstuHeadActivation::silu;
@@ -81,6 +81,7 @@ struct HstuConfig {
     return production() ? width() : nvidia() || projections_silu ? projected() : 0;
   }
   std::uint32_t item_columns() const { return nvidia() ? hidden : hidden - action_dim; }
+  double state_epsilon() const { return output_epsilon > 0 ? output_epsilon : l2_epsilon; }
   // A history is one segment: its tokens depend on later events, so that no part of it can be reused.
   bool whole_history() const { return softmax || context_tokens > 0; }
 

@@ -21,22 +21,18 @@ std::string error_with(const std::string& pointer, const nlohmann::json& value) 
 }
 
 const char taken_of_research[] =
-    R"takes(/attention_activation takes; "silu"; a string
+    R"takes(/attention_activation takes; "silu" or "softmax"; a string
 /attention_alpha takes 1 2 5 0.5; a number from 9.9999999999999995e-07 to 1000000
-/attention_dim takes; an integer from 1 to 256; )takes"
-    R"takes(attention_dim, 1, as pages hold keys and values of one width; )takes"
-    R"takes(attention_dim, 2, as pages hold keys and values of one width; )takes"
-    R"takes(attention_dim, 256, as pages hold keys and values of one width; )takes"
-    R"takes(attention_dim, 5, as pages hold keys and values of one width
+/attention_dim takes 1 2 5 1 256; an integer from 1 to 256
 /attention_normalizer takes 1 2 5; a number from 1 to 1000000000
-/concat_ua takes false; false; true or false
+/concat_ua takes true false; true or false
 /hidden_size takes 1 2 5 1 65536; an integer from 1 to 65536
 /input_scale takes; "sqrt(hidden_size)"; a string
 /l2_norm_eps takes 1 0.5; a number from 1.0000000000000001e-30 to 1
 /layer_norm_affine takes false; false; true or false
 /layer_norm_eps takes 0 1 0.5; a number from 0 to 1
-/linear_activation takes; "silu"; a string
-/linear_dim takes; an integer from 1 to 65536; attention_dim, 4, as pages hold keys and values of one width
+/linear_activation takes; "silu" or "none"; a string
+/linear_dim takes 1 2 5 1 256; an integer from 1 to 256
 /max_sequence_length takes; an integer from 1 to 1048576; an integer from 1048577 to 1048577; )takes"
     R"takes(an integer from 2 to 2; an integer from 3 to 3; an integer from 4 to 4; )takes"
     R"takes(an integer from 5 to 5; an integer from 6 to 6; an integer from 7 to 7; )takes"
@@ -65,22 +61,19 @@ const char taken_of_research[] =
 const char taken_of_production[] =
     R"takes(/attention_activation takes; "silu"; a string
 /attention_alpha takes 1 2 5 0.5; a number from 9.9999999999999995e-07 to 1000000
-/attention_dim takes; an integer from 1 to 256; )takes"
-    R"takes(attention_dim, 1, as pages hold keys and values of one width; )takes"
-    R"takes(attention_dim, 2, as pages hold keys and values of one width; )takes"
-    R"takes(attention_dim, 256, as pages hold keys and values of one width; )takes"
-    R"takes(attention_dim, 5, as pages hold keys and values of one width
+/attention_dim takes; an integer from 1 to 256; attention_dim, 1, in this layer; )takes"
+    R"takes(attention_dim, 2, in this layer; attention_dim, 256, in this layer; attention_dim, 5, in this layer
 /attention_normalizer takes 1 2 5; a number from 1 to 1000000000
 /concat_ua takes true; true; true or false
 /contextual_sequence_length takes null 0 1 2 5 0 0 10 nothing; an integer from 0 to 10
 /hidden_size takes 1 2 5 1 65536; an integer from 1 to 65536
 /input_scale takes; "sqrt(hidden_size)"; a string
 /l2_norm_eps takes 1 0.5; a number from 1.0000000000000001e-30 to 1
-/layer takes; "silu"; "stu"; a string
+/layer takes; "silu" or "none"; "stu" or "nvidia"; a string
 /layer_norm_affine takes true; true; true or false
 /layer_norm_eps takes 0 1 0.5; a number from 0 to 1
 /linear_activation takes; "silu_u_only"; a string
-/linear_dim takes; an integer from 1 to 65536; attention_dim, 4, as pages hold keys and values of one width
+/linear_dim takes; an integer from 1 to 256; attention_dim, 4, in this layer
 /max_attention_length takes null 0 1 2 5 0 0 1048576 nothing; an integer from 0 to 1048576
 /max_sequence_length takes 2 5 2 1048576; an integer from 0 to 1; an integer from 1 to 1048576
 /model_type takes; "hstu"; a string
@@ -94,21 +87,30 @@ const char taken_of_production[] =
 /task_head/num_tasks takes 1 2 5 1 1024; an integer from 1 to 1024
 /temperature takes 1 2 5 0.5; a number from 9.9999999999999995e-07 to 1000000
 )takes";
+const char taken_of_published[] = "";
+const char taken_of_nvidia[] = "";
 
 }  // namespace
 
 TEST_SUITE("configuration of hstu") {
   TEST_CASE("hstu config: a field that would change the mathematics is refused by name") {
     CHECK(error_with("/hidden_size", 8u).empty());
-    CHECK(error_with("/linear_dim", 5u) ==
-          "config.json: linear_dim is 5; expected attention_dim, 4, as pages hold keys and values of one "
-          "width");
+    CHECK(error_with("/linear_dim", 5u).empty());
+    CHECK(error_with("/linear_dim", 257u) ==
+          "config.json: linear_dim is 257; expected an integer from 1 to 256");
     CHECK(error_with("/num_items", 0) ==
           "config.json: num_items is 0; expected an integer from 1 to 67108864");
     CHECK(error_with("/attention_activation", "softmax") ==
-          "config.json: attention_activation is \"softmax\"; expected \"silu\"");
+          "config.json: num_attention_heads is 2; expected 1, as the published softmax joins the heads");
+    CHECK(error_with("/attention_activation", "relu") ==
+          "config.json: attention_activation is \"relu\"; expected \"silu\" or \"softmax\"");
+    CHECK(error_with("/relative_attention_bias", nullptr) ==
+          "config.json: relative_attention_bias is null; expected an object");
+    CHECK(error_with("/similarity", "mol") == "config.json: similarity is \"mol\"; expected \"dot_product\"");
+    CHECK(error_with("/action_embedding", {{"num_actions", 6}, {"dim", 2}}) ==
+          "config.json: action_embedding is an object; expected nothing beside a task_head");
     CHECK(error_with("/layer_norm_affine", true) == "config.json: layer_norm_affine is true; expected false");
-    CHECK(error_with("/layer", "sut") == "config.json: layer is \"sut\"; expected \"stu\"");
+    CHECK(error_with("/layer", "sut") == "config.json: layer is \"sut\"; expected \"stu\" or \"nvidia\"");
     CHECK(error_with("/relative_attention_bias/time_reference", "own") ==
           "config.json: relative_attention_bias.time_reference is \"own\"; expected \"next\"");
     CHECK(error_with("/relative_attention_bias/max_positions", 12) ==
@@ -147,6 +149,55 @@ TEST_SUITE("configuration of hstu") {
                      {"contextual_sequence_length", 2},
                      {"max_attention_length", 7}});
     CHECK(takes(document, read) == taken_of_production);
+  }
+
+  TEST_CASE("hstu config: members of published models are read, and each of their errors names the limits") {
+    const auto read = [](const nlohmann::json& changed) {
+      return load_error_of([&] { hstu_config_of("c", changed); });
+    };
+    nlohmann::json document = nlohmann::json::parse(small_hstu());
+    document.erase("task_head");
+    document.update({{"num_attention_heads", 1},
+                     {"attention_dim", 300},
+                     {"linear_dim", 400},
+                     {"attention_activation", "softmax"},
+                     {"attention_normalizer", 1},
+                     {"linear_activation", "none"},
+                     {"concat_ua", true},
+                     {"max_output_length", 11},
+                     {"output_norm", "layer_norm"},
+                     {"output_norm_eps", 1e-3},
+                     {"item_norm", "none"},
+                     {"similarity", "dot_product"},
+                     {"action_embedding", {{"num_actions", 6}, {"dim", 2}}}});
+    document["relative_attention_bias"]["max_positions"] = 21;
+    document = nlohmann::json::parse(document.dump());
+    const HstuConfig config = hstu_config_of("c", document);
+    CHECK(config.softmax);
+    CHECK(config.concat);
+    CHECK(!config.projections_silu);
+    CHECK(!config.item_l2);
+    CHECK(config.positions == 21);
+    CHECK(config.history() == 10);
+    CHECK(config.numbers_of_value() == 400);
+    CHECK(config.item_columns() == 6);
+    CHECK(config.features() == 3);
+    CHECK(takes(document, read) == taken_of_published);
+    document["relative_attention_bias"] = nullptr;
+    CHECK(hstu_config_of("c", document).features() == 1);
+  }
+
+  TEST_CASE("hstu config: members of NVIDIA's layer are read, and each of their errors names the limits") {
+    const auto read = [](const nlohmann::json& changed) {
+      return load_error_of([&] { hstu_config_of("c", changed); });
+    };
+    const nlohmann::json document = nlohmann::json::parse(small_nvidia_hstu());
+    const HstuConfig config = hstu_config_of("c", document);
+    CHECK(config.event_tokens() == 2);
+    CHECK(config.context_vocabulary() == 7);
+    CHECK(config.context_tokens == 2);
+    CHECK(config.tasks == 5);
+    CHECK(takes(document, read) == taken_of_nvidia);
   }
 
   TEST_CASE(

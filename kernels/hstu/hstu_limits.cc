@@ -54,7 +54,8 @@ PageLayout page_layout(const HstuConfig& config, const DecoderOptions& options) 
 }
 
 HstuPassMemory pass_memory(const HstuConfig& config, const DecoderOptions& options) {
-  const std::size_t widths = std::size_t{config.hidden} + config.projected() + config.width() + config.mixed();
+  const std::size_t widths =
+      std::size_t{config.hidden} + config.projected() + config.width() + config.mixed();
   const std::size_t packed =
       std::size_t{config.head_dim + config.numbers_of_value()} * std::min(options.cores, config.heads);
   const KvLayout layout = kv_layout(config, options.page_tokens, options.kv);

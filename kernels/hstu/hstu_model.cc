@@ -287,8 +287,8 @@ HstuModel read_hstu(const std::filesystem::path& directory, ItemRows items) {
   const auto file = std::make_shared<const SafetensorsFile>(directory / weights_file);
   read_tensors(*file, table.all(), items);
   if (items == ItemRows::apart)
-    model.items =
-        std::make_shared<MappedTable>(file, std::string(item_tensor), config.vocabulary, config.item_columns());
+    model.items = std::make_shared<MappedTable>(file, std::string(item_tensor), config.vocabulary,
+                                                config.item_columns());
   VersionHash hash = begun_version(config);
   if (items == ItemRows::apart) file->expect_scattered_reads();
   for (const TensorPlace& place : table.all()) {

@@ -72,7 +72,8 @@ void attend_whole(const WholeSoftmaxTask& task, std::vector<double>& weights) {
   const KvRun& run = pairs.tail.front();
   const std::uint32_t width = pairs.numbers_of_value();
   weights.resize(task.positions + width);
-  const std::span<double> logits(weights.data(), task.positions), sums(weights.data() + task.positions, width);
+  const std::span<double> logits(weights.data(), task.positions),
+      sums(weights.data() + task.positions, width);
   for (std::uint32_t row = 0; row < pairs.rows; ++row) {
     write_logits(task, row, logits);
     const double largest = *std::ranges::max_element(logits);
@@ -81,9 +82,9 @@ void attend_whole(const WholeSoftmaxTask& task, std::vector<double>& weights) {
     std::ranges::fill(sums, 0);
     for (std::int32_t key = 0; key <= task.row_at[row]; ++key)
       for (std::uint32_t i = 0; i < width; ++i)
-        sums[i] += logits[static_cast<std::size_t>(key)] *
-                   widened(run.values, run.format,
-                           static_cast<std::size_t>(key) * run.stride_of_values() + i);
+        sums[i] +=
+            logits[static_cast<std::size_t>(key)] *
+            widened(run.values, run.format, static_cast<std::size_t>(key) * run.stride_of_values() + i);
     float* const out = pairs.out + row * pairs.out_stride;
     for (std::uint32_t i = 0; i < width; ++i) out[i] = static_cast<float>(sums[i] / all);
   }

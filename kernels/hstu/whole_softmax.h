@@ -18,13 +18,13 @@
 namespace troupe::kernels {
 
 struct WholeSoftmaxTask {
-  // `scale` is above; `factor` and the intervals are not used. All keys are the tail's: row r sees those at its
-  // position or before, and has all of them in its denominator.
+  // `scale` is above; `factor` and the intervals are not used. All keys are the tail's: row r sees those at
+  // its position or before, and has all of them in its denominator.
   SiluAttendTask pairs;
-  std::uint32_t positions = 0;            // of a full history
-  std::span<const std::int32_t> row_at;   // [rows]: index of the row's own key
+  std::uint32_t positions = 0;              // of a full history
+  std::span<const std::int32_t> row_at;     // [rows]: index of the row's own key
   std::span<const std::int64_t> row_times;  // [rows], with a bias: time of the next event
-  std::int64_t now = 0;                   // the request's time
+  std::int64_t now = 0;                     // the request's time
   const TimeBuckets* buckets = nullptr;
 };
 

@@ -18,12 +18,13 @@ struct SiluShape {
   std::vector<std::uint32_t> context;  // tokens of each run
   bool biased = true, windowed = false;
   KvFormat format = KvFormat::f32;
+  std::uint32_t value_dim = 0;  // 0: head_dim
 };
 
 // A task on its own memory; outputs start as NaN.
 struct SiluCase {
   SiluCase(const SiluShape& shape, unsigned seed) : random(seed) {
-    const std::uint32_t stride = shape.head_dim + 3;
+    const std::uint32_t stride = std::max(shape.head_dim, shape.value_dim) + 3;
     std::uint32_t seen = 0;
     for (const std::uint32_t tokens : shape.context) context.push_back(run(shape, tokens)), seen += tokens;
     tail.push_back(run(shape, shape.rows));
@@ -48,7 +49,7 @@ struct SiluCase {
     }
     task.queries = queries.data(), task.out = out.data();
     task.query_stride = task.out_stride = stride;
-    task.rows = shape.rows, task.head_dim = shape.head_dim;
+    task.rows = shape.rows, task.head_dim = shape.head_dim, task.value_dim = shape.value_dim;
     task.scale = 0.7f, task.factor = 1 / 64.0f;
     task.context = context, task.tail = tail;
     task.context_begin = context_begin, task.tail_begin = begin, task.tail_end = end;
@@ -64,16 +65,19 @@ struct SiluCase {
     return values;
   }
   KvRun run(const SiluShape& shape, std::uint32_t tokens) {
-    const auto store = [&]() -> const void* {
-      floats.push_back(fresh(std::size_t{tokens} * shape.head_dim));
+    const auto store = [&](std::uint32_t numbers) -> const void* {
+      floats.push_back(fresh(std::size_t{tokens} * numbers));
       if (shape.format == KvFormat::f32) return floats.back().data();
       std::vector<std::uint16_t>& stored = halves.emplace_back();
       for (const float x : floats.back())
         stored.push_back(shape.format == KvFormat::f16 ? to_f16(x) : to_bf16(x));
       return stored.data();
     };
-    const void* const keys = store();
-    return {keys, store(), tokens, shape.head_dim, shape.format};
+    const void* const keys = store(shape.head_dim);
+    const void* const values = store(shape.value_dim > 0 ? shape.value_dim : shape.head_dim);
+    KvRun run{keys, values, tokens, shape.head_dim, shape.format};
+    run.value_stride = shape.value_dim;
+    return run;
   }
 
   std::mt19937 random;
@@ -97,7 +101,7 @@ double difference(SiluCase& of, SiluAttend* version) {
   version(of.task, scratch);
   double most = 0;
   for (std::size_t r = 0; r < of.task.rows; ++r)
-    for (std::size_t i = 0; i < of.task.head_dim; ++i) {
+    for (std::size_t i = 0; i < of.task.numbers_of_value(); ++i) {
       const std::size_t at = r * of.task.out_stride + i;
       const double off = std::abs(double{of.out[at]} - wanted[at]);
       if (!(off <= most)) most = std::isnan(off) ? INFINITY : off;
@@ -139,6 +143,25 @@ TEST_SUITE("attention by silu") {
             SiluCase tried(shape, round);
             every_version([&](SiluAttend* version) { CHECK(difference(tried, version) < 2e-4); });
           }
+  }
+
+  TEST_CASE("silu attend: values may have another size than keys") {
+    unsigned round = 0;
+    for (const std::uint32_t head_dim : {1u, 16u, 25u, 128u})
+      for (const std::uint32_t value_dim : {1u, 16u, 50u, 256u})
+        for (const std::uint32_t rows : {1u, 4u, 5u, 33u, 300u}) {
+          const SiluShape shape{.head_dim = head_dim,
+                                .rows = rows,
+                                .context = {31, 2},
+                                .biased = ++round % 2 == 0,
+                                .format = round % 3 == 0 ? KvFormat::bf16 : KvFormat::f32,
+                                .value_dim = value_dim};
+          CAPTURE(head_dim);
+          CAPTURE(value_dim);
+          CAPTURE(rows);
+          SiluCase tried(shape, round);
+          every_version([&](SiluAttend* version) { CHECK(difference(tried, version) < 2e-4); });
+        }
   }
 
   TEST_CASE("silu attend: the SiLU of a large score is the score, and of a very negative one zero") {

@@ -221,6 +221,23 @@ TEST_CASE(
   CHECK(cuda::cuda_hstu_fault(config, {}).starts_with("head_dim 48"));
   config.head_dim = 32, config.window = 5;
   CHECK(cuda::cuda_hstu_fault(config, {}).starts_with("max_attention_length 5"));
+  const auto fault_with = [&](const auto& change) {
+    HstuConfig other;
+    change(other);
+    return cuda::cuda_hstu_fault(other, {});
+  };
+  CHECK(fault_with([](HstuConfig& c) { c.kind = kernels::HstuLayerKind::nvidia; }) ==
+        "layer \"nvidia\"; on a GPU expected \"stu\", or none");
+  CHECK(fault_with([](HstuConfig& c) { c.head_dim = 8, c.value_dim = 16; }) ==
+        "linear_dim 16; on a GPU expected attention_dim, 8");
+  CHECK(fault_with([](HstuConfig& c) { c.softmax = true; }).starts_with("attention_activation"));
+  CHECK(fault_with([](HstuConfig& c) { c.projections_silu = false; }).starts_with("linear_activation"));
+  CHECK(fault_with([](HstuConfig& c) { c.concat = true; }).starts_with("concat_ua"));
+  CHECK(fault_with([](HstuConfig& c) { c.actions = 3; }).starts_with("action_embedding"));
+  CHECK(fault_with([](HstuConfig& c) { c.item_l2 = false; }).starts_with("item_norm"));
+  CHECK(fault_with([](HstuConfig& c) {
+          c.output_norm = kernels::HstuOutputNorm::layer_norm;
+        }).starts_with("output_norm"));
 }
 
 }  // namespace device_hstu_test

@@ -151,10 +151,10 @@ Row attend(const HstuConfig& config, const HstuLayer& layer, const std::vector<P
     if (config.softmax) weights = whole_softmax(config, layer, tokens, i, dots);
     for (std::size_t j = 0; j < tokens.size(); ++j) {
       if (!(config.softmax ? j <= i : sees[i][j])) continue;
-      const double weight = config.softmax
-                                ? weights[j]
-                                : silu(config.scale * dots[j] + bias(config, layer, tokens[i], tokens[j])) /
-                                      config.normaliser;
+      const double weight =
+          config.softmax
+              ? weights[j]
+              : silu(config.scale * dots[j] + bias(config, layer, tokens[i], tokens[j])) / config.normaliser;
       for (std::size_t k = head * v; k < (head + 1) * v; ++k) heads[k] += weight * uvqk[j][width + k];
     }
   }
@@ -255,8 +255,8 @@ Row input_of(const HstuModel& model, const PlanToken& token) {
   for (std::size_t i = 0; i < token.table->columns; ++i)
     state.push_back(scale * token.table->values[token.row * token.table->columns + i]);
   for (std::size_t i = 0; i < config.action_dim; ++i)
-    state.push_back(scale * model.weights.actions.values[static_cast<std::size_t>(token.action) *
-                                                             config.action_dim + i]);
+    state.push_back(
+        scale * model.weights.actions.values[static_cast<std::size_t>(token.action) * config.action_dim + i]);
   if (config.positions == 0) return state;
   const auto at = std::min<std::size_t>(static_cast<std::size_t>(token.position), config.positions - 1);
   for (std::size_t i = 0; i < config.hidden; ++i)
@@ -303,7 +303,8 @@ Reference compute(const HstuModel& model, const Plan& plan) {
     const auto read_at = std::ranges::find_if(tokens, [&](const PlanToken& token) {
       return token.segment == readout.segment && token.event == readout.offset;
     });
-    result.readouts.push_back(read(model, readout, states[static_cast<std::size_t>(read_at - tokens.begin())]));
+    result.readouts.push_back(
+        read(model, readout, states[static_cast<std::size_t>(read_at - tokens.begin())]));
   }
   return result;
 }

@@ -22,7 +22,6 @@ struct Reference {
 Reference compute(const kernels::HstuModel& model, const kernels::Plan& plan);
 
 // Returns mask[t][u]: token t, counted over all segments, sees token u.
-std::vector<std::vector<bool>> visibility(const kernels::HstuModel& model,
-                                          const kernels::Plan& plan);
+std::vector<std::vector<bool>> visibility(const kernels::HstuModel& model, const kernels::Plan& plan);
 
 }  // namespace troupe::hstu

@@ -332,7 +332,7 @@ void CudaHstu::read(const AttendRows& rows) {
   if (c_.tasks > 0) read_tasks(rows);
   RowTransform unit = to_product(rows.count, c_.hidden);
   unit.in = rows.state, unit.in_stride = c_.hidden, unit.norm = RowNorm::length;
-  unit.epsilon = static_cast<float>(c_.l2_epsilon);
+  unit.epsilon = static_cast<float>(c_.state_epsilon());
   unit.out_f32 = inner_.as<float>(), unit.out_stride = c_.hidden;
   transform_rows(unit, stream_);
   read_out_f32({.blocks = packed_.readouts,
@@ -386,11 +386,31 @@ void CudaHstu::distribute_replies(std::span<Reply> replies) const {
   }
 }
 
+namespace {
+
+// Returns the first member of the configuration for which there are no kernels.
+std::string published_fault(const HstuConfig& config) {
+  if (config.nvidia()) return "layer \"nvidia\"; on a GPU expected \"stu\", or none";
+  if (config.value_dim > 0)
+    return "linear_dim " + std::to_string(config.value_dim) + "; on a GPU expected attention_dim, " +
+           std::to_string(config.head_dim);
+  if (config.softmax) return "attention_activation \"softmax\"; on a GPU expected \"silu\"";
+  if (!config.projections_silu) return "linear_activation \"none\"; on a GPU expected \"silu\"";
+  if (config.concat) return "concat_ua true; on a GPU expected false in this layer";
+  if (config.actions > 0) return "action_embedding; on a GPU expected none";
+  if (config.output_norm != HstuOutputNorm::l2) return "output_norm \"layer_norm\"; on a GPU expected \"l2\"";
+  if (!config.item_l2) return "item_norm \"none\"; on a GPU expected \"l2\"";
+  return "";
+}
+
+}  // namespace
+
 std::string cuda_hstu_fault(const HstuConfig& config, const CudaRankerOptions& options) {
   if (std::string fault = bounds_fault(options); !fault.empty()) return fault;
   if (options.keys_max > attend_keys_max)
     return "keys_max " + std::to_string(options.keys_max) + "; expected at most " +
            std::to_string(attend_keys_max);
+  if (std::string fault = published_fault(config); !fault.empty()) return fault;
   if (std::string fault = multiple_of_8_fault("hidden_size", config.hidden); !fault.empty()) return fault;
   if (std::string fault = multiple_of_8_fault("task_head.hidden", config.head_hidden); !fault.empty())
     return fault;
