@@ -293,7 +293,7 @@ TEST_CASE("explanation: a model of next items says which rows it read, and refus
   const auto taken = [&](std::size_t events, std::optional<Refusal>& refusal) {
     auto request =
         take_rank(RankRequest{.user = "ann", .candidates = {"a", "c"}, .explain = true}, policy("planner"));
-    const Features features{std::make_shared<const Profile>(history_of(events)), all,
+    const Features features{std::make_shared<const Profile>(history_of(events, 1)), all,
                             all->find_all(request->features()->items), Features::Source::store};
     refusal = request->take(form, {}, features);
     return request;
@@ -312,7 +312,7 @@ TEST_CASE("explanation: a model of next items says which rows it read, and refus
   taken(0, refusal);
   REQUIRE(refusal);
   CHECK(refusal->code == "empty_history");
-  CHECK(refusal->message == "user \"ann\" has no events");
+  CHECK(refusal->what == "user \"ann\" has no events");
 }
 
 TEST_CASE("explanation: a request is refused if it is too long for one, and only then") {
