@@ -87,8 +87,91 @@ const char taken_of_production[] =
 /task_head/num_tasks takes 1 2 5 1 1024; an integer from 1 to 1024
 /temperature takes 1 2 5 0.5; a number from 9.9999999999999995e-07 to 1000000
 )takes";
-const char taken_of_published[] = "";
-const char taken_of_nvidia[] = "";
+const char taken_of_published[] =
+    R"takes(/action_embedding/dim takes 1 2 5 1; an integer from 1 to 65536; less than hidden_size
+/action_embedding/num_actions takes 1 2 5 1 67108864; an integer from 1 to 67108864
+/attention_activation takes; "silu" or "softmax"; a string
+/attention_alpha takes 1 2 5 0.5; a number from 9.9999999999999995e-07 to 1000000
+/attention_dim takes 1 2 5 1 65536; an integer from 1 to 65536
+/attention_normalizer takes 1; 1, with a softmax; a number from 1 to 1000000000
+/concat_ua takes true false; true or false
+/hidden_size takes 5 65536; an integer from 1 to 65536; less than hidden_size
+/input_scale takes; "sqrt(hidden_size)"; a string
+/item_norm takes null nothing; "l2" or "none"; a string
+/l2_norm_eps takes 1 0.5; a number from 1.0000000000000001e-30 to 1
+/layer_norm_affine takes false; false; true or false
+/layer_norm_eps takes 0 1 0.5; a number from 0 to 1
+/linear_activation takes; "silu" or "none"; a string
+/linear_dim takes 1 2 5 1 65536; an integer from 1 to 65536
+/max_output_length takes 11 11 11; an integer from 1 to 1048576; )takes"
+    R"takes(an integer from 1048586 to 1048586; an integer from 11 to 11; )takes"
+    R"takes(an integer from 12 to 12; an integer from 15 to 15; an integer from 20 to 20; )takes"
+    R"takes(an integer from 22 to 22; an integer from 23 to 23; an integer from 24 to 24; )takes"
+    R"takes(an integer from 25 to 25; an integer from 26 to 26
+/max_sequence_length takes; an integer from 1 to 1048576; )takes"
+    R"takes(an integer from 1048587 to 1048587; an integer from 12 to 12; )takes"
+    R"takes(an integer from 13 to 13; an integer from 16 to 16; an integer from 22 to 22; )takes"
+    R"takes(an integer from 23 to 23; an integer from 24 to 24; an integer from 25 to 25; )takes"
+    R"takes(an integer from 26 to 26; an integer from 27 to 27; an integer from 28 to 28
+/model_type takes; "hstu"; a string
+/num_attention_heads takes 1 1; 1, as the published softmax joins the heads; )takes"
+    R"takes(an integer from 1 to 1024
+/num_hidden_layers takes 1 2 5 1 1024; an integer from 1 to 1024
+/num_items takes 1 2 5 1 67108864; an integer from 1 to 67108864
+/output_norm takes null nothing; "l2" or "layer_norm"; a string
+/output_norm_eps takes null 1 0.5 nothing; a number from 1.0000000000000001e-30 to 1
+/pad_item_id takes null 0 0 0 0 nothing; an integer from 0 to 0
+/position_embedding takes; "absolute"; a string
+/relative_attention_bias/max_positions takes 21 21; an integer from 21 to 21
+/relative_attention_bias/num_time_buckets takes 1 2 5 1; )takes"
+    R"takes(an integer from 1 to 1024; at most 43 divided by time_bucket_divisor
+/relative_attention_bias/per_layer takes true; true; true or false
+/relative_attention_bias/shared_by_heads takes true; true; true or false
+/relative_attention_bias/time_bucket_divisor takes; a number from 0.001 to 100; )takes"
+    R"takes(at most 43 divided by time_bucket_divisor
+/relative_attention_bias/time_bucket_function takes; "log"; a string
+/relative_attention_bias/time_reference takes; "next"; a string
+/relative_attention_bias/type takes; "bucketed_time_and_position"; a string
+/similarity takes null nothing; "dot_product"; a string
+/temperature takes 1 2 5 0.5; a number from 9.9999999999999995e-07 to 1000000
+)takes";
+const char taken_of_nvidia[] =
+    R"takes(/attention_activation takes; "silu"; a string
+/attention_alpha takes 1 2 5 0.5; a number from 9.9999999999999995e-07 to 1000000
+/attention_dim takes; an integer from 1 to 256; )takes"
+    R"takes(attention_dim, 1, in this layer; attention_dim, 2, in this layer; )takes"
+    R"takes(attention_dim, 256, in this layer; attention_dim, 5, in this layer
+/attention_normalizer takes 1 2 5; a number from 1 to 1000000000
+/concat_ua takes false; false; true or false
+/context_sees_history takes null true false nothing; true or false
+/context_vocabulary/0 takes 1 2 5; a list of 0 to 64 integers from 1 to 67108864
+/context_vocabulary/1 takes 1 2 5; a list of 0 to 64 integers from 1 to 67108864
+/event_tokens takes null nothing; "item" or "item_action"; a string
+/hidden_size takes 1 2 5 1 65536; an integer from 1 to 65536
+/input_norm_affine takes null true false nothing; true or false
+/input_scale takes; "sqrt(hidden_size)" or "none"; a string
+/layer takes; "stu" or "nvidia"; a string; an integer from 1 to 65536
+/layer_norm_eps takes 0 1 0.5; a number from 0 to 1
+/linear_activation takes; "silu"; a string
+/linear_dim takes; an integer from 1 to 256; attention_dim, 4, in this layer
+/max_sequence_length takes 1 2 5 1 1048576; an integer from 1 to 1048576
+/model_type takes; "hstu"; a string
+/num_actions takes 1 2 5 1 67108864; an integer from 1 to 67108864
+/num_attention_heads takes 1 2 5 1 1024; an integer from 1 to 1024
+/num_hidden_layers takes 1 2 5 1 1024; an integer from 1 to 1024
+/num_items takes 1 2 5 1 67108864; an integer from 1 to 67108864
+/num_positions takes 1 2 5 1 1048576; an integer from 1 to 1048576
+/output_norm_affine takes null true false nothing; true or false
+/position_embedding takes; "absolute" or "none"; a string
+/residual takes null true false nothing; true or false
+/task_head/activation takes; "relu" or "gelu"; a string
+/task_head/bias takes null true false nothing; true or false
+/task_head/input_norm takes; "l2"; a string
+/task_head/input_norm_eps takes null 1 0.5 nothing; a number from 1.0000000000000001e-30 to 1
+/task_head/layers/0 takes 1 2 5; a list of 1 to 64 integers from 1 to 65536
+/task_head/layers/1 takes 1 2 5; a list of 1 to 64 integers from 1 to 65536
+/uvqk_bias takes null true false nothing; true or false
+)takes";
 
 }  // namespace
 
