@@ -175,7 +175,8 @@ nlohmann::json hstu_logits(const std::filesystem::path& directory, const nlohman
   const auto readouts = executor->run({&asked, 1}).at(0).readouts;
   std::size_t next = 0;
   if (reads_next_items(config)) {
-    for (const float logit : readouts.at(next)) answer["similarities"].push_back(logit * config.temperature);
+    for (const float logit : readouts.at(next))
+      if (config.tasks == 0) answer["similarities"].push_back(logit * config.temperature);
     answer["next_item_logits"] = readouts.at(next++);
   }
   const std::uint32_t tasks = config.nvidia() ? config.tasks : std::min(config.tasks, 1u);

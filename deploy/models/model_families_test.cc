@@ -51,6 +51,8 @@ std::string facts_of(const std::string& model, const Config& config) {
             ".." + std::to_string(feature.most);
   for (const Tower& tower : f.towers)
     text += "; tower " + std::to_string(tower.events_max) + " " + std::to_string(tower.action_min);
+  if (f.next_items) text += "; next items at " + nlohmann::json(f.temperature).dump();
+  if (f.whole_history) text += "; whole history";
   return text;
 }
 
@@ -141,6 +143,48 @@ TEST_SUITE("model families") {
     CHECK(fault("") ==
           "/config.json: no valid JSON at byte 1 (it is an HTML page, as a download without access "
           "gives it)");
+  }
+
+  TEST_CASE("model facts: HSTU as published is served without a task head, and by events of two tokens") {
+    Config config;
+    config.set("pool.page_tokens", "8");
+    nlohmann::json model = nlohmann::json::parse(kernels::small_hstu());
+    model.erase("task_head");
+    model["linear_dim"] = 6u, model["max_output_length"] = 11u;
+    model["relative_attention_bias"]["max_positions"] = 21u;
+    model["action_embedding"] = {{"num_actions", 6u}, {"dim", 2u}};
+    CHECK(
+        facts_of(model.dump(), config) ==
+        " tokens 10 positions 11 features 3 heads 0 width 0 state 8 moves false repairs false page 640 of 8;"
+        " layers 1 hidden 8 heads 2 kv_heads 2 head_dim 5 intermediate 6 rows 1 weight 4.0 kv 4.0 linear 0 "
+        "attention 0;"
+        " tasks [] scenarios 1 arrangement \"history\" columns 0 needs_memory true;"
+        " timestamps ascending -9007199254740992..9007199254740992;"
+        " actions 0..5;"
+        " next items at 0.05");
+    config.set("model.tables", "mapped");
+    CHECK_THROWS_WITH_AS(facts_of(model.dump(), config),
+                         "model.tables is mapped; expected memory for a model that reads actions",
+                         ConfigError);
+    config.set("model.tables", "memory");
+    model["num_attention_heads"] = 1u, model["attention_normalizer"] = 1u;
+    model["attention_activation"] = "softmax";
+    CHECK(facts_of(model.dump(), config).ends_with("; next items at 0.05; whole history"));
+
+    nlohmann::json nvidia = nlohmann::json::parse(kernels::small_nvidia_hstu());
+    CHECK(
+        kernels::load_error_of([&] { facts_of(nvidia.dump(), config); })
+            .ends_with("config.json: context_vocabulary has 2 tables; expected none, because requests carry "
+                       "no contextual features (`troupe logits` takes them)"));
+    nvidia["context_vocabulary"] = nlohmann::json::array();
+    CHECK(facts_of(nvidia.dump(), config) ==
+          " tokens 10 positions 11 features 1 heads 5 width 0 state 8 moves false repairs false page 1024 of "
+          "8;"
+          " layers 2 hidden 8 heads 2 kv_heads 2 head_dim 4 intermediate 2 rows 1 weight 4.0 kv 4.0 linear 0 "
+          "attention 0;"
+          " tasks [\"task_0\",\"task_1\",\"task_2\",\"task_3\",\"task_4\"] scenarios 1 arrangement "
+          "\"history\" columns 0 needs_memory true;"
+          " actions 0..5");
   }
 
   TEST_CASE("model families: chosen by model_type; a missing or unknown one is refused with the known ones") {
