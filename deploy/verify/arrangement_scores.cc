@@ -95,6 +95,7 @@ std::optional<router::Candidate> ArrangementScores::plan(const VerifiedRequest& 
   const router::PlanKind& kind = router::exact_plan(arrangement);
   const router::FittedHistory history =
       router::fit_history(form_, request.profile, item_positions(request, arrangement));
+  if (form_.next_items && history.events.empty()) return std::nullopt;  // no state to score items by
   const router::RankPrompt prompt{.form = form_,
                                   .names = &names_,
                                   .history = history.tokens,
@@ -131,6 +132,7 @@ std::vector<float> ArrangementScores::run(const Plan& plan, std::vector<SegmentK
     else
       scores.insert(scores.end(), rows.begin(), rows.end());
   }
+  for (float& score : scores) score = static_cast<float>(score * form_.temperature);
   return scores;
 }
 
