@@ -27,10 +27,10 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 SHARED = os.path.join(ROOT, "..", "shared")
 DEMO = os.path.join(ROOT, "deploy", "demo")
 
-# Shared models without a check, and why. Each is a checkpoint as its trainer wrote it (docs/not-yet.md).
+# Shared models without a check, and why. Each is a checkpoint as its trainer wrote it.
 NOT_LOADED = {
-    "meta-hstu-ml100k": "Troupe does not load checkpoints of Meta's research code",
-    "meta-sasrec-ml100k": "Troupe does not load checkpoints of Meta's research code, and has no SASRec",
+    "meta-hstu-ml100k": "a checkpoint to convert: tests/hstu/published.py checks it",
+    "meta-sasrec-ml100k": "a checkpoint to convert, of SASRec",
     "meta-dlrm-hstu": "Troupe does not load checkpoints of Meta's DLRM-HSTU",
 }
 
