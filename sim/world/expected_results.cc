@@ -220,11 +220,11 @@ void read_tasks(const PromptForm& form, std::size_t start, const std::vector<Seg
   ranking.tokens = values.tokens();
 }
 
-// Returns what a model of next items reads at the last event: one number per item, by its token.
-void read_next_items(const SegmentValue& last, std::span<const Item> items, const Values& values,
-                     const ToyFamily& family, ExpectedRanking& ranking) {
+// Returns what a model of next items reads at a token of the last segment: one number per item, by its token.
+void read_next_items(const SegmentValue& last, std::uint32_t offset, std::span<const Item> items,
+                     const Values& values, const ToyFamily& family, ExpectedRanking& ranking) {
   for (const Item& item : items)
-    ranking.scores.push_back(family.logits_of(last, 0, {item.tokens.data(), 1}).scores.front());
+    ranking.scores.push_back(family.logits_of(last, offset, {item.tokens.data(), 1}).scores.front());
   ranking.tokens = values.tokens();
 }
 
@@ -235,7 +235,8 @@ void add_parts(const PromptForm& form, TokenRun events, Values& values, std::vec
     values.add(events.subspan(begin, std::min(part, events.size() - begin)), begin, seen, seen);
 }
 
-// Order: the events but the last in parts, the last event → candidates, which see all events.
+// Order: the events but the last in parts, the last event → candidates, which see all events. A whole history
+// is one segment. Candidates of a model of next items are read at the last event.
 ExpectedRanking ranking_of_history(const PromptForm& form, std::string_view model_version,
                                    const Profile& profile, std::span<const Item> items,
                                    const ToyFamily& family) {
@@ -244,12 +245,12 @@ ExpectedRanking ranking_of_history(const PromptForm& form, std::string_view mode
   Values values(model_version, family);
   std::vector<SegmentValue> seen;
   const TokenRun events(prompt.user);
-  if (!events.empty()) {
-    add_parts(form, events.first(events.size() - 1), values, seen);
-    values.add(events.last(1), events.size() - 1, seen, seen);
-  }
+  const std::size_t last = form.whole_history || events.empty() ? 0 : events.size() - 1;
+  if (last > 0) add_parts(form, events.first(last), values, seen);
+  values.add(events.subspan(last), last, seen, seen);
   if (form.next_items)
-    read_next_items(seen.back(), items, values, family, ranking);
+    read_next_items(seen.back(), static_cast<std::uint32_t>(events.size() - last - 1), items, values, family,
+                    ranking);
   else
     read_tasks(form, events.size(), seen, items, values, family, ranking);
   return ranking;

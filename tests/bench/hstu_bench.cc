@@ -33,7 +33,7 @@ struct HstuBench {
 
 HstuConfig config_of(const HstuBench& bench) {
   HstuConfig c;
-  if (bench.production) c.kind = kernels::HstuLayerKind::stu;
+  if (bench.production) c.kind = HstuLayerKind::stu;
   c.layers = bench.layers;
   c.hidden = 512, c.heads = 4, c.head_dim = 128;
   c.vocabulary = 100'001;
