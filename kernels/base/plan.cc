@@ -144,6 +144,9 @@ std::int64_t path_start(const Plan& plan) {
 // it needs none.
 std::string capacity_fault(const Plan& plan, std::size_t path_tokens, const char* what,
                            const PlanLimits& limits) {
+  if (limits.path_tokens_max > 0 && path_tokens > limits.path_tokens_max)
+    return std::string(what) + " has " + std::to_string(path_tokens) + " tokens; expected at most " +
+           std::to_string(limits.path_tokens_max) + " for this model";
   const std::int64_t available = limits.positions_max - path_start(plan) + 1;
   if (static_cast<std::int64_t>(path_tokens) <= available) return "";
   return std::string(what) + " has " + std::to_string(path_tokens) + " tokens; expected at most " +

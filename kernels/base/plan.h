@@ -85,6 +85,7 @@ struct Beam {
   std::vector<Token> path;
   double log_probability = 0;         // sum over its tokens
   std::vector<double> by_token = {};  // log-probability of each token; empty unless the search asks for it
+  double score = 0;  // logit of its one token, for models that score items; 0 for others
   bool operator==(const Beam&) const = default;
 };
 
@@ -103,6 +104,9 @@ struct PlanLimits {
   std::uint32_t features = 0;  // per token
   std::uint32_t heads = 0;
   std::uint32_t width_max = 0;  // maximum width of a search; 0: the model does not generate
+  // Maximum tokens of a search's path; 0: as many as positions allow. It is 1 for models that score items:
+  // their searches find the best rows of the item table (cpu/engine/item_search.h).
+  std::uint32_t path_tokens_max = 0;
   std::uint32_t state = 0;      // size of a hidden state; 0: states cannot be read
   bool moves = true;            // a segment may have a shift, or be replaced in part
   bool repairs = false;         // plans with a repair are computed

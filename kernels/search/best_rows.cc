@@ -57,13 +57,13 @@ bool BestRows::is_barred(Token row) const { return std::ranges::binary_search(ba
 
 void BestRows::take(ScoredRow row) {
   const bool full = kept_.size() == most_;
-  if ((full && !better(row, kept_.front())) || is_barred(row.row)) return;
+  if ((full && !ranks_before(row, kept_.front())) || is_barred(row.row)) return;
   if (full) {
     replace_worst(row);
   } else {
     kept_.push_back(row);
     if (kept_.size() < most_) return;
-    std::ranges::make_heap(kept_, better);
+    std::ranges::make_heap(kept_, ranks_before);
   }
   least_ = kept_.front().score;
 }
@@ -71,8 +71,8 @@ void BestRows::take(ScoredRow row) {
 void BestRows::replace_worst(const ScoredRow& row) {
   std::size_t hole = 0;
   for (std::size_t child = 1; child < most_; child = 2 * hole + 1) {
-    if (child + 1 < most_ && better(kept_[child], kept_[child + 1])) ++child;
-    if (!better(row, kept_[child])) break;
+    if (child + 1 < most_ && ranks_before(kept_[child], kept_[child + 1])) ++child;
+    if (!ranks_before(row, kept_[child])) break;
     kept_[hole] = kept_[child];
     hole = child;
   }
@@ -81,7 +81,7 @@ void BestRows::replace_worst(const ScoredRow& row) {
 
 void BestRows::finish(std::vector<ScoredRow>& out) const {
   out = kept_;
-  std::ranges::sort(out, better);
+  std::ranges::sort(out, ranks_before);
 }
 
 }  // namespace troupe::kernels

@@ -17,7 +17,7 @@ struct ScoredRow {
   Token row = 0;
   bool operator==(const ScoredRow&) const = default;
 };
-inline bool better(const ScoredRow& a, const ScoredRow& b) {
+inline bool ranks_before(const ScoredRow& a, const ScoredRow& b) {
   return a.score != b.score ? a.score > b.score : a.row < b.row;
 }
 

@@ -1,0 +1,103 @@
+#pragma once
+// Searches of models that score items: a path is one token, so a search finds the best rows of the
+// item table, exactly. A batch's searches scan the table together, block by block, with a bounded
+// heap for each (search/best_rows.h); idle cores take parts of the table. The log-probability of a
+// row is its logit less the logarithm of the sum of exponentials over the rows that the search
+// normalises over. Row 0 is padding: it is neither found nor counted.
+//
+// A search takes part in no forward pass. `begin` gives the requests to compute instead, which read
+// the state where their search begins; `finish` takes these states out of the replies.
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/cpu/engine/team.h"
+#include "kernels/executor/executor.h"
+#include "kernels/operations/exponential_sum.h"
+#include "kernels/operations/readout.h"
+#include "kernels/operations/score_rows.h"
+#include "kernels/search/best_rows.h"
+
+namespace troupe::kernels {
+
+// A row's logit is its product with a state that `norm` has changed in place, times the row's factor.
+struct ItemTable {
+  const Matrix& items;
+  std::span<const float> factors;  // [row]
+  std::function<void(std::span<float> state)> norm;
+};
+
+struct ItemKernels {
+  ScoreRows* score = &score_rows;
+  ReadoutRows* readout = &readout_rows;
+  SumExponentials* sum = &sum_exponentials;
+};
+
+// Sets the limits of a model whose searches an ItemSearch answers.
+void allow_item_search(PlanLimits& limits);
+
+class ItemSearch {
+ public:
+  explicit ItemSearch(const ItemKernels& kernels = {}) : kernels_(kernels) {}
+
+  // Returns the requests to compute: `requests` themselves if none has a search. Plans must be sound
+  // within limits that allow_item_search has set. Both must outlive finish().
+  std::span<const Request> begin(std::span<const Request> requests);
+
+  // Sets the beams of the replies to `requests`. A reply that is too large is left as it is. If a
+  // score is not finite, the only beam of its search is NaN.
+  void finish(std::span<Reply> replies, const ItemTable& table, Team& team);
+
+ private:
+  struct OneSearch {
+    std::size_t request = 0;
+    const Search* search = nullptr;
+    std::shared_ptr<const PathIndex> paths;  // owner of `rows`
+    std::vector<Token> own_rows, barred;
+    bool any_row = false;         // all rows of the table may be found
+    std::span<const Token> rows;  // otherwise these, ascending
+    bool over_all = false;        // probabilities over the whole table
+    std::vector<float> state;
+  };
+  // What a part of the table has given to one search.
+  struct Found {
+    BestRows best;
+    ExponentialSum total;
+    std::size_t next = 0;  // index into OneSearch::rows: the first one that is not before the next block
+  };
+  struct Scratch {
+    std::vector<float> scores, some;  // [search of a group][row of a block], [row of a block]
+    std::vector<float*> out;
+    std::vector<const float*> states;
+    std::vector<std::size_t> searches;  // of the group
+  };
+  // Consecutive rows of the table.
+  struct RowRange {
+    std::size_t begin, end;
+    std::size_t size() const { return end - begin; }
+  };
+
+  OneSearch& add(const Request& request, std::size_t number);
+  void take_states(std::span<Reply> replies, const ItemTable& table);
+  void scan(RowRange part, std::span<Found> found, const ItemTable& table, Scratch& scratch) const;
+  void scan_block(RowRange block, std::span<Found> found, const ItemTable& table, Scratch& scratch) const;
+  void score_group(RowRange block, std::span<Found> found, const ItemTable& table, Scratch& scratch) const;
+  void take_scores(const OneSearch& search, RowRange block, std::span<const Token> rows,
+                   std::span<const float> scores, Found& found, Scratch& scratch) const;
+  void score_named(const OneSearch& search, std::span<const Token> rows, const ItemTable& table, Found& found,
+                   Scratch& scratch) const;
+  std::span<const Token> rows_in(const OneSearch& search, RowRange block, const Found& found) const;
+  static void write_beams(const OneSearch& search, const Found& found, std::vector<ScoredRow>& best,
+                          std::vector<Beam>& beams);
+
+  const ItemKernels kernels_;
+  std::vector<Request> computed_;
+  std::deque<Plan> plans_;
+  std::vector<OneSearch> searches_;
+  std::vector<Found> found_;  // [part][search]
+  std::vector<Scratch> scratch_;
+};
+
+}  // namespace troupe::kernels

@@ -1,0 +1,232 @@
+#include "kernels/cpu/engine/item_search.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <set>
+
+#include "kernels/base/plan.h"
+
+using namespace troupe::kernels;
+
+namespace {
+namespace item_search_test {
+
+// Whole numbers, and factors that are powers of two: scores are exact, and many are equal.
+struct ExactTable {
+  Matrix items;
+  std::vector<float> factors;
+
+  ExactTable(std::size_t rows, std::size_t columns, std::mt19937& random)
+      : items{static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(columns), {}} {
+    for (std::size_t i = 0; i < rows * columns; ++i)
+      items.values.push_back(static_cast<float>(static_cast<int>(random() % 5) - 2));
+    for (std::size_t r = 0; r < rows; ++r) factors.push_back(random() % 2 == 0 ? 0.5f : 0.25f);
+  }
+  ItemTable table() const {
+    return {items, factors, [](std::span<float>) {}};
+  }
+
+  double score(std::span<const float> state, std::size_t row) const {
+    double sum = 0;
+    for (std::size_t c = 0; c < items.columns; ++c)
+      sum += double{state[c]} * double{items.values[row * items.columns + c]};
+    return sum * double{factors[row]};
+  }
+};
+
+// One request of a batch and what it may find.
+struct Asked {
+  Plan plan;
+  std::shared_ptr<const PathIndex> paths;
+  std::vector<float> state;
+  std::set<Token> eligible, denied;
+  std::set<Token> catalog;  // rows that probabilities count if not the whole table does
+};
+
+std::set<Token> some_rows(std::size_t rows, std::size_t most, std::mt19937& random) {
+  std::set<Token> chosen;
+  for (std::size_t i = random() % (most + 1); i-- > 0;)
+    chosen.insert(static_cast<Token>(random() % std::max<std::size_t>(1, rows)));
+  return chosen;
+}
+
+std::shared_ptr<const PathIndex> index_of(const std::set<Token>& rows) {
+  const std::vector<Token> tokens(rows.begin(), rows.end());
+  std::vector<std::span<const Token>> paths;
+  for (const Token& token : tokens) paths.emplace_back(&token, 1);
+  return std::make_shared<const PathIndex>(paths);
+}
+
+std::vector<Tokens> paths_of(const std::set<Token>& rows) {
+  std::vector<Tokens> paths;
+  for (const Token row : rows) paths.push_back({row});
+  return paths;
+}
+
+Asked draw(std::size_t rows, std::size_t columns, std::mt19937& random) {
+  Asked asked;
+  asked.plan.segments.push_back({.tokens = {1, 2, 3}});
+  Search& search = asked.plan.search;
+  search.width = 1 + static_cast<std::uint32_t>(random() % 20);
+  search.results = 1 + static_cast<std::uint32_t>(random() % search.width);
+  search.by_token = random() % 2 == 0;
+  if (random() % 2 == 0) search.normalised = Search::Normalisation::allowed;
+  const unsigned kind = static_cast<unsigned>(random() % 4);
+  for (std::size_t r = 0; kind == 0 && r < rows; ++r) asked.catalog.insert(static_cast<Token>(r));
+  if (kind == 1) asked.catalog = some_rows(rows, 8, random);
+  if (kind >= 2) asked.catalog = some_rows(rows, 2 * rows, random);
+  if (kind == 3 && !asked.catalog.empty())
+    search.allowed = paths_of(asked.catalog);
+  else
+    asked.paths = index_of(asked.catalog);
+  if (kind == 0 && random() % 2 == 0) {  // no catalog: every row of the table
+    asked.paths = nullptr;
+    search.steps = 1;
+  }
+  asked.catalog.erase(0);
+  asked.denied = some_rows(rows, 6, random);
+  search.denied = paths_of(asked.denied);
+  asked.eligible = asked.catalog;
+  for (const Token row : asked.denied) asked.eligible.erase(row);
+  for (std::size_t c = 0; c < columns; ++c)
+    asked.state.push_back(static_cast<float>(static_cast<int>(random() % 7) - 3));
+  return asked;
+}
+
+double log_total(const Asked& asked, const ExactTable& table) {
+  double sum = 0;
+  const bool all = asked.plan.search.normalised == Search::Normalisation::vocabulary;
+  for (std::size_t r = 1; r < table.items.rows; ++r)
+    if (all || asked.catalog.contains(static_cast<Token>(r))) sum += std::exp(table.score(asked.state, r));
+  return std::log(sum);
+}
+
+std::vector<Beam> plain_answer(const Asked& asked, const ExactTable& table) {
+  std::vector<std::pair<double, Token>> scored;
+  for (const Token row : asked.eligible)
+    scored.emplace_back(-table.score(asked.state, static_cast<std::size_t>(row)), row);
+  std::ranges::sort(scored);
+  scored.resize(std::min<std::size_t>(scored.size(), asked.plan.search.results));
+  std::vector<Beam> beams;
+  for (const auto& [negative, row] : scored)
+    beams.push_back({{row}, -negative - log_total(asked, table), {}, -negative});
+  return beams;
+}
+
+void check_answer(const std::vector<Beam>& found, const Asked& asked, const ExactTable& table) {
+  const std::vector<Beam> expected = plain_answer(asked, table);
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CHECK(found[i].path == expected[i].path);
+    CHECK(found[i].score == expected[i].score);
+    CHECK(std::abs(found[i].log_probability - expected[i].log_probability) <
+          1e-5 * (1 + std::abs(expected[i].log_probability)));
+    CHECK(found[i].by_token.size() == (asked.plan.search.by_token ? 1u : 0u));
+  }
+}
+
+// A batch of requests, of which one has no search.
+struct Batch {
+  std::vector<Asked> asked;
+  Plan without;
+  std::vector<Request> requests;
+  std::vector<Reply> replies;
+
+  explicit Batch(std::vector<Asked> drawn) : asked(std::move(drawn)) {
+    without.segments.push_back({.tokens = {4}});
+    requests.push_back({&without, {{}}});
+    for (const Asked& each : asked)
+      requests.push_back({&each.plan, {{}}, std::make_shared<const PathAssets>(each.paths)});
+  }
+  // Answers the requests that the search wants computed.
+  void compute(std::span<const Request> computed) {
+    REQUIRE(computed.size() == requests.size());
+    replies.assign(computed.size(), {});
+    for (std::size_t i = 0; i < computed.size(); ++i) {
+      CHECK(computed[i].plan->search == Search{});
+      if (i == 0) continue;
+      REQUIRE(computed[i].plan->readouts.size() == 1);
+      CHECK(computed[i].plan->readouts[0].what == Readout::What::state);
+      CHECK(computed[i].plan->readouts[0].offset == 2);
+      replies[i].readouts = {asked[i - 1].state};
+    }
+  }
+};
+
+TEST_CASE("item search: batches over random tables find what a sort of all rows finds, ties by row") {
+  std::mt19937 random(11);
+  Team team(2, {}, 0);  // two cores share every scan
+  ItemSearch search;
+  for (int trial = 0; trial < 120; ++trial) {
+    CAPTURE(trial);
+    const std::size_t rows = trial % 3 == 0 ? 1 + random() % 40 : 1 + random() % 4000;
+    const std::size_t columns = 1 + random() % 20;
+    const ExactTable table(rows, columns, random);
+    std::vector<Asked> drawn;
+    for (std::size_t i = trial % 4 == 0 ? 20 : 1 + random() % 3; i-- > 0;)
+      drawn.push_back(draw(rows, columns, random));
+    Batch batch(std::move(drawn));
+    batch.compute(search.begin(batch.requests));
+    search.finish(batch.replies, table.table(), team);
+    for (std::size_t i = 0; i < batch.asked.size(); ++i) {
+      CHECK(batch.replies[i + 1].readouts.empty());
+      check_answer(batch.replies[i + 1].beams, batch.asked[i], table);
+    }
+  }
+}
+
+TEST_CASE("item search: requests without a search are computed as they are") {
+  Plan plan;
+  plan.segments.push_back({.tokens = {1}});
+  const Request request{&plan, {{}}};
+  ItemSearch search;
+  CHECK(search.begin({&request, 1}).data() == &request);
+}
+
+TEST_CASE("item search: a score that is not finite fails its search alone, and too large ones are left") {
+  std::mt19937 random(5);
+  const ExactTable table(700, 4, random);
+  std::vector<Asked> drawn;
+  for (int i = 0; i < 3; ++i) {
+    drawn.push_back(draw(700, 4, random));
+    drawn.back().plan.search = {.width = 2, .results = 2, .steps = 1};
+  }
+  Batch batch(std::move(drawn));
+  for (Asked& asked : batch.asked) asked.state.assign(4, 1);
+  batch.asked[0].state[2] = std::numeric_limits<float>::infinity();
+  Team team(1);
+  ItemSearch search;
+  batch.compute(search.begin(batch.requests));
+  batch.replies[2].too_large = "too large";
+  search.finish(batch.replies, table.table(), team);
+  REQUIRE(batch.replies[1].beams.size() == 1);
+  CHECK(std::isnan(batch.replies[1].beams[0].log_probability));
+  CHECK(batch.replies[2].beams.empty());
+  CHECK(batch.replies[3].beams.size() == 2);
+}
+
+TEST_CASE("item search: plans of such models may search one-token paths and no longer ones") {
+  PlanLimits limits{10, 4};
+  allow_item_search(limits);
+  Plan plan;
+  plan.segments.push_back({.tokens = {1, 2, 3, 4}});  // all positions: a path's last token needs none
+  plan.search = {.width = 2, .results = 1};
+  plan.search.allowed = {{3}, {5}};
+  CHECK(validate(plan, limits).empty());
+  plan.search.allowed = {{3, 5}};
+  CHECK(validate(plan, limits) ==
+        "the search's longest path has 2 tokens; expected at most 1 for this model");
+  plan.search.allowed.clear();
+  const std::vector<Token> path{1, 2};
+  const std::span<const Token> paths[] = {path};
+  const PathIndex index(paths);
+  CHECK(validate(plan, &index, limits) ==
+        "the index's longest path has 2 tokens; expected at most 1 for this model");
+}
+
+}  // namespace item_search_test
+}  // namespace
