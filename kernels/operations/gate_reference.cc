@@ -1,4 +1,4 @@
-// Defines HSTU's SiLU and gated norm, in double; faster versions are tested against it.
+// Defines SiLU, GELU and the gated norm, in double; faster versions are tested against it.
 #include <cmath>
 
 #include "kernels/operations/gate.h"
@@ -10,6 +10,14 @@ void silu_rows_reference(float* values, std::size_t stride, std::size_t rows, st
     for (std::size_t i = 0; i < width; ++i) {
       const double z = values[r * stride + i];
       values[r * stride + i] = static_cast<float>(z / (1 + std::exp(-z)));
+    }
+}
+
+void gelu_rows_reference(float* values, std::size_t stride, std::size_t rows, std::size_t width) {
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t i = 0; i < width; ++i) {
+      const double z = values[r * stride + i];
+      values[r * stride + i] = static_cast<float>(z / 2 * (1 + std::erf(z / std::sqrt(2.0))));
     }
 }
 

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -41,6 +43,26 @@ TEST_SUITE("gates and norms") {
         for (std::size_t i = 0; i < found.size(); ++i)
           CHECK(std::abs(found[i] - wanted[i]) <= 1e-6f * std::abs(wanted[i]) + 1e-30f);
       }
+    }
+  }
+
+  TEST_CASE("gelu rows: every version is near the reference everywhere, and NaN stays NaN") {
+    std::vector<float> in;
+    for (int i = -3000; i <= 3000; ++i) in.push_back(static_cast<float>(i) * 0.01f);
+    std::vector<float> wanted = in;
+    gelu_rows_reference(wanted.data(), in.size(), 1, in.size());
+    for (const Gates& version : gate_versions()) {
+      if (!version.usable) continue;
+      CAPTURE(version.name);
+      std::vector<float> found = in;
+      version.gelu(found.data(), in.size(), 1, in.size());
+      double worst = 0;
+      for (std::size_t i = 0; i < found.size(); ++i)
+        worst = std::max(worst, std::abs(double{found[i]} - wanted[i]) / (1 + std::abs(double{in[i]})));
+      CHECK(worst < 2e-7);
+      float nan = std::numeric_limits<float>::quiet_NaN();
+      version.gelu(&nan, 1, 1, 1);
+      CHECK(std::isnan(nan));
     }
   }
 

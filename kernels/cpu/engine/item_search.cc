@@ -87,11 +87,12 @@ void ItemSearch::take_states(std::span<Reply> replies, const ItemTable& table) {
   for (OneSearch& one : searches_) {
     Reply& reply = replies[one.request];
     if (!reply.too_large.empty()) continue;
-    TROUPE_CHECK(!reply.readouts.empty() && reply.readouts.back().size() == table.items.columns,
-                 "item search: expected a state of the table's width");
+    TROUPE_CHECK(!reply.readouts.empty(), "item search: expected a state");
     one.state = std::move(reply.readouts.back());
     reply.readouts.pop_back();
     table.norm(one.state);
+    TROUPE_CHECK(one.state.size() == table.items.columns,
+                 "item search: expected a state of the table's width");
   }
   std::erase_if(searches_, [](const OneSearch& one) { return one.state.empty(); });
 }

@@ -22,11 +22,12 @@
 
 namespace troupe::kernels {
 
-// A row's logit is its product with a state that `norm` has changed in place, times the row's factor.
+// A row's logit is its product with a state, which `norm` changes to one of the table's width first,
+// times the row's factor.
 struct ItemTable {
   const Matrix& items;
   std::span<const float> factors;  // [row]
-  std::function<void(std::span<float> state)> norm;
+  std::function<void(std::vector<float>& state)> norm;
 };
 
 struct ItemKernels {

@@ -27,7 +27,7 @@ struct ExactTable {
     for (std::size_t r = 0; r < rows; ++r) factors.push_back(random() % 2 == 0 ? 0.5f : 0.25f);
   }
   ItemTable table() const {
-    return {items, factors, [](std::span<float>) {}};
+    return {items, factors, [](std::vector<float>&) {}};
   }
 
   double score(std::span<const float> state, std::size_t row) const {
