@@ -1,0 +1,331 @@
+// Tests the executor of SASRec against the float64 definition: random models of many shapes, blocks that
+// are kept and reused, batches, tables that are not in memory, and the best items of the whole table.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+
+#include "kernels/sasrec/cpu_sasrec.h"
+#include "kernels/testing/poisoned_pages_test.h"
+#include "kernels/testing/test_folder.h"
+#include "tests/sasrec/sasrec_reference.h"
+
+using namespace troupe;
+using namespace troupe::sasrec;
+using kernels::Beam;
+using kernels::Plan;
+using kernels::Request;
+using kernels::SasrecConfig;
+using kernels::SasrecModel;
+using kernels::SegmentKv;
+using kernels::Source;
+using kernels::Token;
+
+namespace {
+
+std::uint32_t one_of(std::mt19937& random, std::initializer_list<std::uint32_t> some) {
+  return some.begin()[random() % some.size()];
+}
+
+SasrecConfig random_config(std::mt19937& random) {
+  SasrecConfig c;
+  c.layers = 1 + random() % 4;
+  c.heads = one_of(random, {1, 1, 2, 3, 4});
+  c.hidden = c.heads * one_of(random, {1, 4, 7, 16, 25, 50});
+  c.intermediate = one_of(random, {1, 5, 16, 50, 120});
+  if (random() % 2 == 0) c.activation = kernels::SasrecActivation::gelu;
+  c.vocabulary = 2 + random() % 300;
+  c.history_max = 1 + random() % 70;
+  c.position_rows = c.history_max + one_of(random, {0, 1, 11});
+  c.epsilon = random() % 2 == 0 ? 1e-8 : 1e-3;
+  if (random() % 3 == 0) c.output_norm = kernels::SasrecOutputNorm::layer_norm;
+  if (random() % 3 == 0) c.item_l2 = false;
+  if (random() % 2 == 0) c.temperature = 0.05;
+  return c;
+}
+
+std::vector<Token> random_items(std::mt19937& random, const SasrecConfig& c, std::size_t count) {
+  std::vector<Token> items;
+  for (std::size_t i = 0; i < count; ++i)
+    items.push_back(static_cast<Token>(1 + random() % (c.vocabulary - 1)));
+  return items;
+}
+
+// A model, a history and the numbers that the definition gives for it.
+struct SasrecCase {
+  SasrecModel model;
+  std::vector<Token> history;
+  Plan plan;
+  std::vector<double> state, similarities;
+
+  explicit SasrecCase(std::mt19937& random)
+      : SasrecCase(kernels::random_sasrec(random_config(random), random()), random) {}
+  SasrecCase(SasrecModel of, std::mt19937& random) : model(std::move(of)) {
+    history = random_items(random, model.config, 1 + random() % model.config.history_max);
+    std::vector<Token> all(model.config.vocabulary);
+    std::iota(all.begin(), all.end(), 0);
+    plan = kernels::sasrec_plan(history, std::move(all));
+    state = reference_states(model, history).back();
+    similarities = reference_similarities(model, state);
+  }
+  // Largest difference of the readouts, relative to the size of the numbers.
+  double gap(const std::vector<std::vector<float>>& readouts) const {
+    double most = 0;
+    const auto compare = [&](double found, double wanted) {
+      const double off = std::abs(found - wanted) / (1 + std::abs(wanted));
+      if (!(off <= most)) most = off;  // also true for NaN
+    };
+    REQUIRE(readouts.size() == 2);
+    REQUIRE(readouts[0].size() == similarities.size());
+    REQUIRE(readouts[1].size() == state.size());
+    for (std::size_t i = 0; i < similarities.size(); ++i)
+      compare(double{readouts[0][i]} * model.config.temperature, similarities[i]);
+    for (std::size_t i = 0; i < state.size(); ++i) compare(double{readouts[1][i]}, state[i]);
+    return most;
+  }
+};
+
+// Small epsilons let a norm of a nearly constant state amplify rounding, so the bound is far above that of
+// one product, and far below what a wrong formula gives.
+constexpr double rounding = 2e-4;
+
+std::vector<SegmentKv> kept_in(const Plan& plan, kernels::PoisonedPages& pages) {
+  std::vector<SegmentKv> kv;
+  for (const kernels::Segment& segment : plan.segments)
+    kv.push_back({Source::compute, pages.take(segment.tokens.size())});
+  return kv;
+}
+
+TEST_CASE(
+    "sasrec: 200 random models equal the float64 definition, cold, and with all but the last event reused") {
+  std::mt19937 random(47);
+  int reused = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    CAPTURE(trial);
+    const SasrecCase one(random);
+    const kernels::DecoderOptions options{.page_tokens = one_of(random, {1, 4, 16})};
+    const auto executor = kernels::make_cpu_sasrec(one.model, options);
+    REQUIRE(validate(one.plan, executor->limits()).empty());
+    kernels::PoisonedPages pages{executor->layout(), {}};
+    Request request{&one.plan, kept_in(one.plan, pages)};
+    CHECK(one.gap(executor->run({&request, 1})[0].readouts) < rounding);
+    if (one.plan.segments.size() == 1) continue;
+    ++reused;
+    request.kv[0].source = Source::cached;
+    CHECK(one.gap(executor->run({&request, 1})[0].readouts) < rounding);
+  }
+  CHECK(reused > 150);
+}
+
+// Cuts a history into parts of random lengths, as a router does with its blocks.
+Plan in_parts(const std::vector<Token>& history, const Plan& whole, std::mt19937& random) {
+  Plan plan;
+  for (std::size_t begin = 0, end = 0; begin < history.size(); begin = end) {
+    end = std::min(history.size(), begin + 1 + random() % 9);
+    if (begin + 1 < history.size()) end = std::min(end, history.size() - 1);
+    kernels::Segment& segment = plan.segments.emplace_back();
+    segment.tokens = std::vector<Token>(history.begin() + static_cast<std::ptrdiff_t>(begin),
+                                        history.begin() + static_cast<std::ptrdiff_t>(end));
+    segment.start = static_cast<std::int32_t>(begin);
+    segment.sees = kernels::VisibleSegments::all_before(static_cast<std::uint32_t>(plan.segments.size() - 1));
+  }
+  plan.readouts = whole.readouts;
+  for (kernels::Readout& readout : plan.readouts)
+    readout.segment = static_cast<std::uint32_t>(plan.segments.size() - 1);
+  return plan;
+}
+
+TEST_CASE("sasrec: a batch of histories in parts, some reused, on each instruction set and two cores") {
+  std::mt19937 random(3);
+  for (const kernels::Gates& gates : kernels::gate_versions()) {
+    const auto attend =
+        std::ranges::find(kernels::attend_versions(), gates.name, &kernels::AttendVersion::name);
+    const auto score = std::ranges::find(kernels::score_versions(), gates.name, &kernels::ScoreVersion::name);
+    const auto readout =
+        std::ranges::find(kernels::readout_versions(), gates.name, &kernels::ReadoutVersion::name);
+    if (!gates.usable || !attend->usable) continue;
+    CAPTURE(gates.name);
+    SasrecConfig config = random_config(random);
+    config.history_max = config.position_rows = 60;
+    const SasrecModel model = kernels::random_sasrec(config, random());
+    kernels::Teams teams;
+    teams.push_back(std::make_unique<kernels::Team>(2, kernels::CpuSet{}, 0));
+    const auto executor = kernels::make_cpu_sasrec(
+        model, {.page_tokens = 4, .cores = 2},
+        {&gates, attend->run, &kernels::product_version(), {.score = score->run, .readout = readout->run}},
+        std::move(teams));
+    kernels::PoisonedPages pages{executor->layout(), {}};
+    std::vector<SasrecCase> cases;
+    for (int i = 0; i < 5; ++i) cases.emplace_back(model, random);
+    std::vector<Plan> plans;
+    std::vector<Request> requests;
+    for (const SasrecCase& one : cases) plans.push_back(in_parts(one.history, one.plan, random));
+    for (const Plan& plan : plans) requests.push_back({&plan, kept_in(plan, pages)});
+    for (const bool warm : {false, true}) {
+      CAPTURE(warm);
+      const auto replies = executor->run(requests);
+      for (std::size_t i = 0; i < cases.size(); ++i) CHECK(cases[i].gap(replies[i].readouts) < rounding);
+      for (Request& request : requests)
+        for (std::size_t s = 0; s + 1 < request.kv.size(); ++s)
+          request.kv[s].source = random() % 4 == 0 ? Source::compute : Source::cached;
+    }
+  }
+}
+
+TEST_CASE("sasrec: a history that is too large for one pass runs in parts with the same answer") {
+  std::mt19937 random(9);
+  SasrecConfig config = random_config(random);
+  config.history_max = config.position_rows = 64;
+  const SasrecModel model = kernels::random_sasrec(config, 5);
+  const SasrecCase one(model, random);
+  const kernels::DecoderOptions options{.page_tokens = 4, .memory_bytes = 1, .batch_tokens = 2};
+  CHECK(kernels::pass_memory(config, options).tokens_max == 64);
+  CHECK(kernels::pass_memory(config, options).tokens_kept == 2);
+  const auto executor = kernels::make_cpu_sasrec(model, options);
+  const std::vector<Request> requests(3, {&one.plan, std::vector<SegmentKv>(one.plan.segments.size())});
+  for (const kernels::Reply& reply : executor->run(requests)) CHECK(one.gap(reply.readouts) < rounding);
+}
+
+// Returns the rows of all items by similarity, best first.
+std::vector<Token> by_similarity(const SasrecCase& one) {
+  std::vector<Token> rows(one.similarities.size() - 1);
+  std::iota(rows.begin(), rows.end(), 1);
+  std::ranges::sort(rows, [&](Token a, Token b) {
+    return one.similarities[static_cast<std::size_t>(a)] > one.similarities[static_cast<std::size_t>(b)];
+  });
+  return rows;
+}
+
+TEST_CASE(
+    "sasrec: the best items of the whole table are those of a sort, less denied ones, in a warm pass too") {
+  std::mt19937 random(21);
+  for (int trial = 0; trial < 60; ++trial) {
+    CAPTURE(trial);
+    SasrecCase one(random);
+    kernels::Search& search = one.plan.search;
+    search.segment = static_cast<std::uint32_t>(one.plan.segments.size() - 1);
+    search.width = search.results = 1 + static_cast<std::uint32_t>(random() % 20);
+    search.steps = 1;
+    search.denied = {{one.history[0]}, {one.history.back()}};
+    const auto executor = kernels::make_cpu_sasrec(one.model, {.page_tokens = 4});
+    REQUIRE(validate(one.plan, executor->limits()).empty());
+    REQUIRE(validate(one.plan, nullptr, executor->limits()).empty());
+    kernels::PoisonedPages pages{executor->layout(), {}};
+    Request request{&one.plan, kept_in(one.plan, pages)};
+    std::vector<Token> wanted = by_similarity(one);
+    std::erase_if(wanted, [&](Token row) { return row == one.history[0] || row == one.history.back(); });
+    wanted.resize(std::min<std::size_t>(wanted.size(), search.results));
+    for (const bool warm : {false, true}) {
+      const kernels::Reply reply = executor->run({&request, 1})[0];
+      CHECK(one.gap(reply.readouts) < rounding);
+      REQUIRE(reply.beams.size() == wanted.size());
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        const Token row = reply.beams[i].path.at(0);
+        const double similarity = one.similarities[static_cast<std::size_t>(row)];
+        CHECK(std::abs(reply.beams[i].score * one.model.config.temperature - similarity) <
+              rounding * (1 + std::abs(similarity)));
+        // Another row only where rounding may exchange the two.
+        CHECK(std::abs(similarity - one.similarities[static_cast<std::size_t>(wanted[i])]) <
+              rounding * (1 + std::abs(similarity)));
+      }
+      if (!warm && one.plan.segments.size() > 1) request.kv[0].source = Source::cached;
+    }
+  }
+}
+
+nlohmann::json small_config() {
+  return {{"model_type", "sasrec"},
+          {"num_hidden_layers", 2},
+          {"hidden_size", 8},
+          {"num_attention_heads", 2},
+          {"intermediate_size", 12},
+          {"hidden_activation", "relu"},
+          {"num_items", 30},
+          {"max_sequence_length", 20},
+          {"max_output_length", 11},
+          {"layer_norm_eps", 1e-8},
+          {"input_scale", "sqrt(hidden_size)"},
+          {"position_embedding", "absolute"},
+          {"pad_item_id", 0},
+          {"l2_norm_eps", 1e-6},
+          {"temperature", 0.05},
+          {"converted_from", "ignored"}};
+}
+
+TEST_CASE(
+    "sasrec: a directory is read back with equal numbers, in memory and with its items left in the file") {
+  const kernels::TestFolder folder;
+  folder.write("config.json", small_config().dump());
+  std::mt19937 random(2);
+  const SasrecModel model = kernels::random_sasrec(kernels::read_sasrec_config(folder.path()), 4);
+  kernels::write_sasrec_weights(model, folder.path());
+  const SasrecCase one(model, random);
+  for (const auto rows : {kernels::ItemRows::in_memory, kernels::ItemRows::apart}) {
+    SasrecModel read = kernels::read_sasrec(folder.path(), rows);
+    CHECK(read.version == model.version);
+    const auto executor = kernels::make_cpu_sasrec(std::move(read), {.page_tokens = 4});
+    CHECK((executor->limits().width_max > 0) == (rows == kernels::ItemRows::in_memory));
+    const Request request{&one.plan, std::vector<SegmentKv>(one.plan.segments.size())};
+    CHECK(one.gap(executor->run({&request, 1})[0].readouts) < rounding);
+  }
+}
+
+std::string error_with(const char* key, const nlohmann::json& value) {
+  nlohmann::json document = small_config();
+  document[key] = value;
+  return kernels::load_error_of([&] { kernels::sasrec_config_of("config.json", document); });
+}
+
+TEST_CASE("sasrec config: a field that would change the mathematics is refused by name") {
+  CHECK(error_with("hidden_activation", "gelu").empty());
+  CHECK(error_with("output_norm", "layer_norm").empty());
+  CHECK(error_with("item_norm", "none").empty());
+  CHECK(error_with("similarity", "dot_product").empty());
+  CHECK(error_with("hidden_activation", "silu") ==
+        "config.json: hidden_activation is \"silu\"; expected \"relu\" or \"gelu\"");
+  CHECK(error_with("hidden_activation", nullptr) ==
+        "config.json: hidden_activation is null; expected \"relu\" or \"gelu\"");
+  CHECK(error_with("num_attention_heads", 3) ==
+        "config.json: num_attention_heads is 3; expected a divisor of hidden_size, 8");
+  CHECK(error_with("hidden_size", 1024) ==
+        "config.json: hidden_size is 1024; expected at most 256 for each head");
+  CHECK(error_with("output_norm", "none") ==
+        "config.json: output_norm is \"none\"; expected \"l2\" or \"layer_norm\"");
+  CHECK(error_with("similarity", "mol") == "config.json: similarity is \"mol\"; expected \"dot_product\"");
+  CHECK(error_with("input_scale", "none") ==
+        "config.json: input_scale is \"none\"; expected \"sqrt(hidden_size)\"");
+  CHECK(error_with("position_embedding", "none") ==
+        "config.json: position_embedding is \"none\"; expected \"absolute\"");
+  CHECK(error_with("pad_item_id", 1) == "config.json: pad_item_id is 1; expected an integer from 0 to 0");
+  CHECK(error_with("task_head", {{"hidden", 4}}).find("task_head") != std::string::npos);
+  const SasrecConfig read = kernels::sasrec_config_of("c", small_config());
+  CHECK(read.position_rows == 31);
+  CHECK(read.output_epsilon == 1e-6);
+}
+
+TEST_CASE("sasrec weights: a missing, misshapen or unknown tensor is refused by name") {
+  const kernels::TestFolder folder;
+  folder.write("config.json", small_config().dump());
+  const SasrecConfig config = kernels::read_sasrec_config(folder.path());
+  const auto error_of = [&](const SasrecConfig& other) {
+    kernels::write_sasrec_weights(kernels::random_sasrec(other, 1), folder.path());
+    return kernels::load_error_of([&] { kernels::read_sasrec(folder.path()); });
+  };
+  const std::string file = (folder.path() / "model.safetensors").string();
+  SasrecConfig other = config;
+  CHECK(error_of(other).empty());
+  other.layers = 1;
+  CHECK(error_of(other) == file + ": tensor \"layers.1.qkv_proj.weight\" is missing; expected shape [24, 8]");
+  other.layers = 3;
+  CHECK(error_of(other) == file +
+                               ": unknown tensor \"layers.2.ffn.fc1.bias\"; expected only tensors that "
+                               "the model of config.json has");
+  other = config, other.intermediate = 13;
+  CHECK(error_of(other) ==
+        file + ": tensor \"layers.0.ffn.fc1.weight\" has shape [13, 8]; expected [12, 8], by config.json");
+}
+
+}  // namespace
