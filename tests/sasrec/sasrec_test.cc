@@ -237,22 +237,11 @@ TEST_CASE(
 }
 
 nlohmann::json small_config() {
-  return {{"model_type", "sasrec"},
-          {"num_hidden_layers", 2},
-          {"hidden_size", 8},
-          {"num_attention_heads", 2},
-          {"intermediate_size", 12},
-          {"hidden_activation", "relu"},
-          {"num_items", 30},
-          {"max_sequence_length", 20},
-          {"max_output_length", 11},
-          {"layer_norm_eps", 1e-8},
-          {"input_scale", "sqrt(hidden_size)"},
-          {"position_embedding", "absolute"},
-          {"pad_item_id", 0},
-          {"l2_norm_eps", 1e-6},
-          {"temperature", 0.05},
-          {"converted_from", "ignored"}};
+  return nlohmann::json::parse(R"json({"model_type":"sasrec","num_hidden_layers":2,"hidden_size":8,
+    "num_attention_heads":2,"intermediate_size":12,"hidden_activation":"relu","num_items":30,
+    "max_sequence_length":20,"max_output_length":11,"layer_norm_eps":1e-8,
+    "input_scale":"sqrt(hidden_size)","position_embedding":"absolute","pad_item_id":0,"l2_norm_eps":1e-6,
+    "temperature":0.05,"converted_from":"ignored"})json");
 }
 
 TEST_CASE(
@@ -275,7 +264,7 @@ TEST_CASE(
 
 std::string error_with(const char* key, const nlohmann::json& value) {
   nlohmann::json document = small_config();
-  document[key] = value;
+  document[key] = nlohmann::json::parse(value.dump());  // numbers as a file has them
   return kernels::load_error_of([&] { kernels::sasrec_config_of("config.json", document); });
 }
 
