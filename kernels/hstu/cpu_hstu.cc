@@ -109,7 +109,19 @@ CpuHstu::CpuHstu(std::shared_ptr<const PackedHstu> weights, std::shared_ptr<cons
 
 void CpuHstu::run(std::span<const Request> requests, std::vector<Reply>& replies) {
   start_replies(requests, replies);
-  run_in_passes(requests, replies, [this](auto some, auto answers) { return run_pass(some, answers); });
+  run_in_passes(search_.begin(requests), replies,
+                [this](auto some, auto answers) { return run_pass(some, answers); });
+  {
+    const PartTimer timer(timed(workspaces_[0], &PassTimes::search));
+    search_.finish(replies,
+                   {weights_->items, weights_->item_scales,
+                    [this](std::vector<float>& state) {
+                      norm_state(state.data(), state.data());
+                      state.resize(c_.item_columns());
+                    }},
+                   team_);
+  }
+  if (times_ != nullptr) collect_times();
 }
 
 std::string CpuHstu::run_pass(std::span<const Request> requests, std::span<Reply> replies) {
@@ -157,7 +169,6 @@ std::string CpuHstu::compute(std::span<const Request> requests, std::span<Reply>
   }
   for_rows(pass, [&](HstuRows rows, HstuWorkspace& w) { add_output(weights_->layers.back(), rows, w); });
   read(requests, replies);
-  if (times_ != nullptr) collect_times();
   return "";
 }
 
@@ -399,7 +410,7 @@ void CpuHstu::collect_times() {
   for (HstuWorkspace& w : workspaces_) {
     for (const auto part :
          {&PassTimes::planning, &PassTimes::embedding, &PassTimes::linear, &PassTimes::attention,
-          &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout})
+          &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout, &PassTimes::search})
       times_->*part += w.times.*part;
     w.times = {};
   }

@@ -14,6 +14,7 @@
 #include "kernels/cpu/engine/decoder_buffer.h"
 #include "kernels/cpu/engine/decoder_kv.h"
 #include "kernels/cpu/engine/decoder_rope.h"
+#include "kernels/cpu/engine/item_search.h"
 #include "kernels/cpu/engine/team.h"
 #include "kernels/cpu/products/linear.h"
 #include "kernels/decoder/decoder_batch.h"
@@ -73,7 +74,9 @@ class CpuHstu final : public Executor {
           std::shared_ptr<std::mutex> large, std::uint32_t executor, const DecoderOptions& options,
           const HstuKernels& kernels);
 
-  PlanLimits limits() const override { return plan_limits(c_); }
+  PlanLimits limits() const override {
+    return plan_limits(c_, weights_->table ? ItemRows::apart : ItemRows::in_memory);
+  }
   std::string fault(const Plan& plan) const override { return plan_fault(c_, plan); }
   const PageLayout& layout() const override { return pages_; }
   using Executor::run;
@@ -118,6 +121,7 @@ class CpuHstu final : public Executor {
   void read_head(const BatchReadout& readout, std::vector<float>& out);
   void compute_head(const float* state);
   void norm_states(std::span<const BatchReadout> readouts);
+  void norm_state(const float* from, float* to) const;
   void read_next_items(std::size_t first, std::size_t end, std::span<Reply> replies);
   float item_scale(const Matrix& items, Token row) const;
   void collect_times();
@@ -153,6 +157,7 @@ class CpuHstu final : public Executor {
   FloatBuffer state_, uvqk_, mixed_;  // [rows] × hidden, uvqk_width, width
   AttentionParts all_rows_, read_rows_;
   HstuBias bias_;
+  ItemSearch search_;
   // For a table that is apart: rows of `state_` behind those of the pass, one for each item that is
   // read out; and these items as readouts name them.
   std::vector<Token> gathered_;

@@ -131,22 +131,25 @@ void CpuHstu::read_next_items(std::size_t first, std::size_t end, std::span<Repl
 // Norms the states that these readouts read, up to the columns that items have.
 void CpuHstu::norm_states(std::span<const BatchReadout> readouts) {
   const std::size_t columns = c_.item_columns();
-  const auto epsilon = static_cast<float>(c_.state_epsilon());
   normed_states_.resize(readouts.size() * columns);
-  for (std::size_t i = 0; i < readouts.size(); ++i) {
-    const float* const from = state(readouts[i].read_row);
-    float* const to = normed_states_.data() + i * columns;
-    if (c_.output_norm == HstuOutputNorm::layer_norm) {
-      NormTask norm{.in = from, .out = to};
-      norm.rows = 1;
-      norm.width = columns;
-      norm.epsilon = epsilon;
-      kernels_.gates->norm(norm);
-      continue;
-    }
-    const float length = std::max(length_of(from, columns), epsilon);
-    for (std::size_t k = 0; k < columns; ++k) to[k] = from[k] / length;
+  for (std::size_t i = 0; i < readouts.size(); ++i)
+    norm_state(state(readouts[i].read_row), normed_states_.data() + i * columns);
+}
+
+// Norms the columns of a state that items have; in place, too.
+void CpuHstu::norm_state(const float* from, float* to) const {
+  const std::size_t columns = c_.item_columns();
+  const auto epsilon = static_cast<float>(c_.state_epsilon());
+  if (c_.output_norm == HstuOutputNorm::layer_norm) {
+    NormTask norm{.in = from, .out = to};
+    norm.rows = 1;
+    norm.width = columns;
+    norm.epsilon = epsilon;
+    kernels_.gates->norm(norm);
+    return;
   }
+  const float length = std::max(length_of(from, columns), epsilon);
+  for (std::size_t k = 0; k < columns; ++k) to[k] = from[k] / length;
 }
 
 float CpuHstu::item_scale(const Matrix& items, Token row) const {

@@ -28,6 +28,9 @@
 namespace troupe::kernels {
 
 PlanLimits plan_limits(const HstuConfig& config);
+// The limits of the CPU executor. A search finds the best items of a table that is in memory
+// (cpu/engine/item_search.h); the production layer has no next-item logits.
+PlanLimits plan_limits(const HstuConfig& config, ItemRows items);
 // The layout of tokens; a page of `page_tokens` events has more of them where an event is two tokens.
 KvLayout kv_layout(const HstuConfig& config, std::uint32_t page_tokens, KvFormat format);
 PageLayout page_layout(const HstuConfig& config, const DecoderOptions& options);

@@ -1,6 +1,7 @@
 // What an HSTU model accepts and takes: limits of plans, pages, and memory of passes.
 #include <algorithm>
 
+#include "kernels/cpu/engine/item_search.h"
 #include "kernels/hstu/event_tokens.h"
 #include "kernels/hstu/hstu.h"
 #include "kernels/operations/silu_attend.h"
@@ -29,6 +30,12 @@ PlanLimits plan_limits(const HstuConfig& config) {
   limits.vocabulary = static_cast<std::int32_t>(config.vocabulary + config.context_vocabulary());
   limits.positions_max = static_cast<std::int32_t>(config.contexts() + config.history() + 1);
   limits.features = config.features();
+  return limits;
+}
+
+PlanLimits plan_limits(const HstuConfig& config, ItemRows items) {
+  PlanLimits limits = plan_limits(config);
+  if (!config.production() && items == ItemRows::in_memory) allow_item_search(limits);
   return limits;
 }
 

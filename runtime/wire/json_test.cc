@@ -347,7 +347,7 @@ TEST_CASE("JSON: the other answers have their documented form") {
   CHECK(to_json(std::vector<StatusReply>{}) == R"({"actors":[]})");
   GenerateReply generated{.items = {{"i", "", {4}, -0.5}}};
   CHECK(nlohmann::json::parse(to_json(generated))["items"] ==
-        nlohmann::json::parse(R"([{"id":"i","title":"","tokens":[4],"log_probability":-0.5}])"));
+        nlohmann::json::parse(R"([{"id":"i","title":"","tokens":[4],"log_probability":-0.5,"score":0}])"));
   generated.items[0].by_token = {-0.5};
   CHECK(nlohmann::json::parse(to_json(generated))["items"][0]["token_logprobs"] ==
         nlohmann::json::parse("[-0.5]"));

@@ -172,7 +172,7 @@ TEST_CASE("wire samples: every kind of message has its recorded bytes and JSON")
   check_body<GenerateRequest>(
       record, "GenerateRequest",
       R"({"user":"u","top_k":1,"width":2,"exclude_seen":true,"allow":["a","b"],"deny":["c","d"],
-          "among_allowed":true,"budget_us":3,"logprobs":true,"features":"exact"})");
+          "among_allowed":true,"budget_us":3,"logprobs":true,"features":"exact","request_timestamp":4})");
   check_body<PutUser>(record, "PutUser",
                       R"({"user":"u","history":["a","b"],"tokens":[1,2],"event_ids":["e","f"],
           "features":[{"name":"times","values":[3,4]},{"name":"acts","values":[5,6]}]})");

@@ -131,8 +131,11 @@ GenerateRequest generation_of(const std::vector<InferTensor>& inputs) {
       generate.top_k = static_cast<std::uint32_t>(number_of(tensor, UINT32_MAX));
     else if (tensor.name == "width")
       generate.width = static_cast<std::uint32_t>(number_of(tensor, UINT32_MAX));
+    else if (tensor.name == "request_timestamp")
+      generate.request_timestamp = number_of(tensor, INT64_MAX);
     else
-      unknown_input(tensor, "user, top_k or width; of a ranker user, history and candidates");
+      unknown_input(tensor,
+                    "user, top_k, width or request_timestamp; of a ranker user, history and candidates");
   return generate;
 }
 

@@ -74,6 +74,7 @@ ParsedMessage message_of(const v1::GenerateRequest& asked) {
   request.among_allowed = asked.among_allowed();
   request.budget_us = asked.budget_us();
   request.logprobs = asked.logprobs();
+  request.request_timestamp = asked.request_timestamp();
   if (auto fault = read_word(asked.features(), request.features)) return *std::move(fault);
   return request;
 }
@@ -181,6 +182,7 @@ void put(const GenerateReply& from, v1::GenerateReply* to) {
     made->set_id(item.id);
     made->set_title(item.title);
     made->set_log_probability(item.log_probability);
+    made->set_score(item.score);
     put_all(item.tokens, made->mutable_tokens());
     put_all(item.by_token, made->mutable_token_logprobs());
   }

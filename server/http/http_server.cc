@@ -285,6 +285,8 @@ RequestId HttpServer::Server::ask_router(Message message, const TraceContext& tr
     if (rank->request_timestamp == 0) rank->request_timestamp = since_1970_s();
     waits.named = rank->arrangement;
   }
+  if (auto* generate = std::get_if<GenerateRequest>(&message); generate && generate->request_timestamp == 0)
+    generate->request_timestamp = since_1970_s();
   const RequestId id = last_id;
   set_id(message, id);
   set_trace(message, trace);

@@ -250,7 +250,7 @@ struct ScoreReply {
 struct GenerateRequest {
   # HTTP server → router. Answered by GenerateReply or Refused. Asks for items of the whole catalog
   # that a user may want next: those whose identifiers (their tokens) a beam search finds most
-  # probable behind the user's history.
+  # probable behind the user's history, or, of a model that scores the next item, the best of all items.
   id @0 :RequestId $internal;
   tenant @1 :Text $internal;                      # "" = the default tenant
   user @2 :Text;
@@ -266,6 +266,7 @@ struct GenerateRequest {
   features @11 :Text $cppType("Freshness") $cppDefault("Freshness::configured");  # as in RankRequest
   trace @12 :TraceContext $internal $ifAny;
   clientRequestId @13 :Text $internal;            # as in RankRequest
+  requestTimestamp @14 :Int64 $Json.name("request_timestamp");  # as in RankRequest
 }
 
 struct GeneratedItem {
@@ -275,6 +276,9 @@ struct GeneratedItem {
   logProbability @3 :Float64 $Json.name("log_probability");
   tokenLogprobs @4 :List(Float64) $Cxx.name("byToken") $Json.name("token_logprobs") $ifAny;
   # One per token, if requested.
+  score @5 :Float64;
+  # What orders the items: the similarity to the user's next item if the model scores the next item,
+  # else log_probability.
 }
 
 struct GenerateReply {
@@ -617,6 +621,7 @@ struct Beam $cppType("Beam") {
   path @0 :List(Token);
   logProbability @1 :Float64;
   byToken @2 :List(Float64) $ifAny;               # empty unless Search.byToken is set
+  score @3 :Float64;                              # logit of its one token, of models that score items
 }
 
 struct SegmentBlock {
