@@ -8,6 +8,7 @@ namespace troupe::router {
 
 inline std::string_view served_kinds(const PromptForm& form) {
   if (form.generates()) return "generate, complete, score";
+  if (form.searches_items) return "rank, generate";
   return form.items_are_tokens() ? "rank" : "rank, score";
 }
 

@@ -80,6 +80,9 @@ ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& c
     facts.tasks.push_back("task_" + std::to_string(task));
   facts.next_items = model.tasks == 0;
   if (facts.next_items) facts.temperature = model.temperature;
+  if (facts.next_items && device_choice(config.model).on_cpu())
+    facts.limits = plan_limits(model, items_of(config.model));
+  if (facts.limits.item_searches) facts.shape.rows_searched = model.vocabulary;
   facts.whole_history = model.whole_history();
   facts.event_features = event_features_of(model);
   return facts;

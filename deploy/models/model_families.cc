@@ -1,4 +1,4 @@
-// Lists the model families (decoders, HSTU, Climber) and finds the one to which a model directory
+// Lists the model families (decoders, HSTU, Climber, SASRec) and finds the one to which a model directory
 // belongs, by `model_type` in its config.json.
 #include "deploy/models/model_families.h"
 
@@ -11,6 +11,7 @@
 #include "deploy/models/climber_family.h"
 #include "deploy/models/decoder_family.h"
 #include "deploy/models/hstu_family.h"
+#include "deploy/models/sasrec_family.h"
 #include "kernels/checkpoint/file_kind.h"
 #include "kernels/checkpoint/json_file.h"
 
@@ -29,7 +30,8 @@ std::string all_types(const ModelFamilies& families) {
 }  // namespace
 
 const ModelFamilies& all_families() {
-  static const ModelFamilies families{decoder_family(), climber_family(), hstu_family()};
+  static const ModelFamilies families{decoder_family(), climber_family(), hstu_family(),
+                                      sasrec_family()};
   return families;
 }
 

@@ -82,6 +82,7 @@ std::string form_differences(const PromptForm& form, const PromptForm& served) {
   add(form.tasks != served.tasks, "tasks");
   add(form.next_items != served.next_items, "next items");
   add(form.temperature != served.temperature, "temperature");
+  add(form.searches_items != served.searches_items, "searches of items");
   add(form.whole_history != served.whole_history, "whole history");
   add(form.positions_max < served.positions_max, "positions");
   add(form.vocabulary < served.vocabulary, "vocabulary");

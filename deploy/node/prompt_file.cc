@@ -299,6 +299,7 @@ PromptForm read_prompt_form(const std::filesystem::path& model_directory,
   form.tasks = facts.tasks;
   form.next_items = facts.next_items;
   form.temperature = facts.temperature;
+  form.searches_items = facts.next_items && facts.limits.item_searches;
   form.whole_history = facts.whole_history;
   return form;
 }

@@ -144,9 +144,8 @@ std::int64_t path_start(const Plan& plan) {
 // it needs none.
 std::string capacity_fault(const Plan& plan, std::size_t path_tokens, const char* what,
                            const PlanLimits& limits) {
-  if (limits.path_tokens_max > 0 && path_tokens > limits.path_tokens_max)
-    return std::string(what) + " has " + std::to_string(path_tokens) + " tokens; expected at most " +
-           std::to_string(limits.path_tokens_max) + " for this model";
+  if (plan.search.of_items && path_tokens > 1)
+    return std::string(what) + " has " + std::to_string(path_tokens) + " tokens; expected 1, an item";
   const std::int64_t available = limits.positions_max - path_start(plan) + 1;
   if (static_cast<std::int64_t>(path_tokens) <= available) return "";
   return std::string(what) + " has " + std::to_string(path_tokens) + " tokens; expected at most " +
@@ -169,6 +168,9 @@ std::string width_fault(const Search& search, const PlanLimits& limits) {
     return fault("search.width", search.width, "1 to " + std::to_string(limits.width_max));
   if (search.results < 1 || search.results > search.width)
     return fault("search.results", search.results, "1 to the width " + std::to_string(search.width));
+  if (search.of_items != limits.item_searches)
+    return std::string("search.of_items is ") + (search.of_items ? "true" : "false") +
+           "; expected the other, as the model searches " + (limits.item_searches ? "items" : "paths");
   return "";
 }
 

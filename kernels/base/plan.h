@@ -74,6 +74,8 @@ struct Search {
   std::vector<Tokens> allowed;  // whole paths; not empty: only these may be returned, and no index is used
   std::vector<Tokens> denied;   // whole paths that are not returned
   bool by_token = false;        // each token's log-probability is returned too
+  // Paths are one token, a row of the item table: the search finds the best rows, in one scan of the table.
+  bool of_items = false;
 
   // Returns true if the paths it may return come from a catalog's index.
   bool wants_index() const { return width > 0 && steps == 0 && allowed.empty(); }
@@ -104,9 +106,7 @@ struct PlanLimits {
   std::uint32_t features = 0;  // per token
   std::uint32_t heads = 0;
   std::uint32_t width_max = 0;  // maximum width of a search; 0: the model does not generate
-  // Maximum tokens of a search's path; 0: as many as positions allow. It is 1 for models that score items:
-  // their searches find the best rows of the item table (cpu/engine/item_search.h).
-  std::uint32_t path_tokens_max = 0;
+  bool item_searches = false;   // its searches are those of items (cpu/engine/item_search.h)
   std::uint32_t state = 0;      // size of a hidden state; 0: states cannot be read
   bool moves = true;            // a segment may have a shift, or be replaced in part
   bool repairs = false;         // plans with a repair are computed
@@ -121,7 +121,8 @@ struct PlanLimits {
 // - `sees` is ascending and earlier;
 // - replaced tokens are inside one earlier segment and are replaced once;
 // - readouts are inside their segment;
-// - the search has the values documented at its members and positions left for its paths;
+// - the search has the values documented at its members and positions left for its paths, and is one of
+//   items if the model's are;
 // - the repair is sound.
 std::string validate(const Plan& plan, const PlanLimits& limits);
 

@@ -52,11 +52,22 @@ Linear part_of(const Matrix& weight, const std::vector<float>& bias, std::uint32
 
 PlanLimits plan_limits(const SasrecConfig& config, ItemRows items) {
   PlanLimits limits{static_cast<std::int32_t>(config.vocabulary),
-                    static_cast<std::int32_t>(config.history_max)};
+                    static_cast<std::int32_t>(config.history_max + 1)};
   limits.state = config.hidden;
   limits.moves = false;
   if (items == ItemRows::in_memory) allow_item_search(limits);
   return limits;
+}
+
+std::string plan_fault(const SasrecConfig& config, const Plan& plan) {
+  for (std::size_t s = 0; s < plan.segments.size(); ++s) {
+    const Segment& segment = plan.segments[s];
+    const std::int64_t end = segment.start + static_cast<std::int64_t>(segment.tokens.size());
+    if (end > config.history_max)
+      return "segments[" + std::to_string(s) + "] ends at position " + std::to_string(end) +
+             "; expected at most " + std::to_string(config.history_max) + ", the events of a history";
+  }
+  return "";
 }
 
 KvLayout kv_layout(const SasrecConfig& config, std::uint32_t page_tokens, KvFormat format) {
@@ -181,6 +192,10 @@ std::string CpuSasrec::compute(std::span<const Request> requests, std::span<Repl
   Team::Pass pass(team_);
   {
     PartTimer timer(timed(workspaces_[0], &PassTimes::planning));
+    for (const Request& request : requests) {
+      const std::string fault = plan_fault(c_, *request.plan);
+      TROUPE_CHECK(fault.empty(), fault);
+    }
     batch_ = &planner_.plan(requests);
     start(pass.workers());
   }

@@ -60,6 +60,7 @@ class CpuSasrec final : public Executor {
             const SasrecKernels& kernels);
 
   PlanLimits limits() const override { return plan_limits(c_, weights_->item_rows()); }
+  std::string fault(const Plan& plan) const override { return plan_fault(c_, plan); }
   const PageLayout& layout() const override { return pages_; }
   using Executor::run;
   void run(std::span<const Request> requests, std::vector<Reply>& replies) override;

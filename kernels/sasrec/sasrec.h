@@ -23,8 +23,10 @@
 
 namespace troupe::kernels {
 
-// `items`: where the item embedding is kept; only a table in memory is searched.
+// `items`: where the item embedding is kept; only a table in memory is searched. As in all models whose
+// tokens are items, there is one position behind a full history; plan_fault refuses events there.
 PlanLimits plan_limits(const SasrecConfig& config, ItemRows items);
+std::string plan_fault(const SasrecConfig& config, const Plan& plan);  // as Executor::fault
 KvLayout kv_layout(const SasrecConfig& config, std::uint32_t page_tokens, KvFormat format);
 
 // Memory of a pass beside weights and pages, as a function of computed tokens; like pass_memory of

@@ -87,6 +87,7 @@ std::uint64_t search_steps(const kernels::Search& search) {
 
 Pass search_pass(const kernels::Plan& plan, const std::vector<std::uint64_t>& seen) {
   const kernels::Search& search = plan.search;
+  if (search.of_items) return {.scans = 1};
   if (search.segment >= plan.segments.size()) return {};
   const std::uint64_t prompt = seen[search.segment] + plan.segments[search.segment].tokens.size();
   const std::uint64_t later = search_steps(search) - 1, rows = later * search.width;

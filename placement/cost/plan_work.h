@@ -29,7 +29,7 @@ std::uint64_t prototype_tokens(const kernels::Plan& plan);
 // usual length of semantic identifiers.
 std::uint64_t search_steps(const kernels::Search& search);
 // Counts what a plan's search computes beside its segments: at every step but the first, the newest
-// token of each kept path, which sees the prompt and its own path.
+// token of each kept path, which sees the prompt and its own path. A search of items computes no tokens.
 Pass search_pass(const kernels::Plan& plan, const std::vector<std::uint64_t>& seen);
 
 // Counts the plan's pass, given which segments are reused.

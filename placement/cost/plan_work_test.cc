@@ -77,6 +77,13 @@ TEST_CASE("plan work: a search adds a row per path at each step but the first, w
   CHECK(pass_of(plan, computed).new_tokens == pass_of(three_segments(), computed).new_tokens + 30);
   CHECK(search_steps({.allowed = {{1, 2}, {1, 2, 3, 4, 5}}}) == 5);
   CHECK(search_steps({}) == 3);
+  plan.search.of_items = true;  // no token more, but a scan of the item table
+  CHECK(search_pass(plan, tokens_seen(plan)).new_tokens == 0);
+  CHECK(pass_of(plan, computed).scans == 1);
+  const UnitCosts costs = unit_costs({.layers = 1, .hidden = 8, .rows_searched = 100, .weight_bytes = 4});
+  CHECK(costs.of({.scans = 2}).operations == 2 * 2 * 800);
+  CHECK(costs.of({.scans = 2}).bytes >= 2 * 4 * 800);
+  plan.search.of_items = false;
   plan.search.segment = 3;
   CHECK(search_pass(plan, tokens_seen(plan)).new_tokens == 0);
 }

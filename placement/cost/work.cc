@@ -13,6 +13,7 @@ Pass& Pass::operator+=(const Pass& other) {
   reused_tokens += other.reused_tokens;
   pairs += other.pairs;
   readouts += other.readouts;
+  scans += other.scans;
   return *this;
 }
 
@@ -21,6 +22,7 @@ Pass& Pass::operator-=(const Pass& other) {
   reused_tokens -= other.reused_tokens;
   pairs -= other.pairs;
   readouts -= other.readouts;
+  scans -= other.scans;
   return *this;
 }
 
@@ -57,18 +59,21 @@ Work UnitCosts::computed(double tokens, double seen) const {
 }
 
 Work UnitCosts::of(const Pass& pass) const {
-  if (pass.new_tokens == 0 && pass.reused_tokens == 0) return {};
+  if (pass.new_tokens == 0 && pass.reused_tokens == 0 && pass.scans == 0) return {};
   const double operations = static_cast<double>(pass.new_tokens) * token_operations +
                             static_cast<double>(pass.pairs) * pair_operations;
   return Work{operations, 0, 0} + readouts(static_cast<double>(pass.readouts)) +
-         reused(static_cast<double>(pass.reused_tokens)) + passes(1);
+         reused(static_cast<double>(pass.reused_tokens)) + scans(static_cast<double>(pass.scans)) + passes(1);
 }
 
 UnitCosts unit_costs(const ModelShape& shape) {
-  const double outputs = double(shape.hidden) * shape.rows_read;
+  const double outputs = double(shape.hidden) * shape.rows_read,
+               table = double(shape.hidden) * shape.rows_searched;
   return {.token_operations = 2 * shape.layer_parameters() * shape.layers,
           .pair_operations = 4.0 * shape.heads * shape.head_dim * shape.layers,
           .readout_operations = 2 * outputs,
+          .scan_operations = 2 * table,
+          .scan_bytes = table * shape.weight_bytes,
           .token_bytes = shape.kv_token_bytes(),
           .pass_bytes = (shape.layer_parameters() * shape.layers + outputs) * shape.weight_bytes,
           .layers = shape.layers};

@@ -16,6 +16,7 @@ struct Pass {
   std::uint64_t new_tokens = 0, reused_tokens = 0;
   std::uint64_t pairs = 0;     // tokens attended to, summed over all new tokens, each including itself
   std::uint64_t readouts = 0;  // tokens at which scores are read
+  std::uint64_t scans = 0;     // searches of the whole item table
 
   Pass& operator+=(const Pass& other);
   Pass& operator-=(const Pass& other);  // requires that `other` was added before
@@ -39,15 +40,17 @@ Work operator*(Work work, double times);
 struct UnitCosts {
   double token_operations = 1;  // of the linear layers
   double pair_operations = 0, readout_operations = 0;
-  double token_bytes = 0;    // bytes of a reused token's keys and values
-  double pass_bytes = 0;     // bytes of the weights
-  std::uint32_t layers = 0;  // 0 = unknown
+  double scan_operations = 0, scan_bytes = 0;  // of the item table
+  double token_bytes = 0;                      // bytes of a reused token's keys and values
+  double pass_bytes = 0;                       // bytes of the weights
+  std::uint32_t layers = 0;                    // 0 = unknown
 
   // Returns the work of new tokens of one segment that all see `seen` tokens before it, and each
   // other causally. Counts may be fractions, as expected values.
   Work computed(double tokens, double seen) const;
   Work reused(double tokens) const { return {0, tokens * token_bytes, 0}; }
   Work readouts(double count) const { return {count * readout_operations, 0, 0}; }
+  Work scans(double count) const { return {count * scan_operations, count * scan_bytes, 0}; }
   Work passes(double count) const { return {0, count * pass_bytes, count}; }
   Work of(const Pass& pass) const;  // one pass; nothing for no tokens
 };

@@ -1,5 +1,5 @@
 // Implements generation: items of the whole catalog, found by a beam search over their identifiers
-// after a user's history.
+// after a user's history, or, for models of next items, by a scan of the item table.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -81,7 +81,7 @@ class Generation final : public Request {
   std::optional<Refusal> take_lists(const Features& features);
   std::optional<Refusal> take_history(const PromptForm& form, const RequestLimits& limits,
                                       const Profile& user);
-  void make_search(const RequestLimits& limits, const Profile& user);
+  void make_search(const PromptForm& form, const RequestLimits& limits, const Profile& user);
   bool is_denied(ItemNumber item) const { return denied_.contains(item); }
   Items items_of(const Path& path) const;
   std::vector<GeneratedItem> items_of(std::vector<Beam> beams) const;
@@ -96,6 +96,7 @@ class Generation final : public Request {
   std::set<Path> denied_paths_;  // paths whose items are all denied or seen
   FittedHistory history_;
   Search search_;
+  double temperature_ = 0;  // of a model of next items; 0: a generator
   std::uint64_t profile_version_ = 0;
   Features::Source of_ = Features::Source::store;
 };
@@ -122,9 +123,13 @@ std::optional<Refusal> Generation::take(const PromptForm& form, const RequestLim
   if (paths_->empty())
     return Refusal{RefusalKind::unprocessable, "empty_catalog", "the catalog has no items", "catalog",
                    "items that were put or imported"};
+  if (form.next_items && features.user->events.empty())
+    return Refusal{RefusalKind::unprocessable, "empty_history",
+                   "user \"" + request_.user + "\" has no events", "user",
+                   "at least one event, because the model scores items by its state after the last one"};
   if (auto refusal = take_lists(features)) return refusal;
   if (auto refusal = take_history(form, limits, *features.user)) return refusal;
-  make_search(limits, *features.user);
+  make_search(form, limits, *features.user);
   if (!request_.allow.empty() && search_.allowed.empty())
     return Refusal{RefusalKind::unprocessable, "nothing_allowed", "no item of the allow list is left",
                    "allow", "an item that is not denied, and not seen where seen items are excluded"};
@@ -169,10 +174,13 @@ std::optional<Refusal> Generation::take_history(const PromptForm& form, const Re
 
 // A path is denied if none of its items may be returned. Each path that is found therefore gives an
 // item.
-void Generation::make_search(const RequestLimits& limits, const Profile& user) {
+void Generation::make_search(const PromptForm& form, const RequestLimits& limits, const Profile& user) {
+  search_.of_items = form.next_items;
+  if (form.next_items) temperature_ = form.temperature;
   search_.results = std::min(request_.top_k > 0 ? request_.top_k : usual_results, limits.width_max);
   if (request_.width > 0) search_.results = std::min(search_.results, request_.width);
   search_.width = request_.width > 0 ? request_.width
+                  : form.next_items  ? search_.results  // as many are kept as are returned
                                      : std::min(std::max(search_.results, usual_width), limits.width_max);
   search_.normalised =
       request_.among_allowed ? Search::Normalisation::allowed : Search::Normalisation::vocabulary;
@@ -198,9 +206,11 @@ std::vector<Candidate> Generation::candidates(const PromptForm& form, const Bloc
                           .tenant = request_.tenant,
                           .user = request_.user,
                           .history = history_.tokens,
-                          .catalog = catalog_};
+                          .catalog = catalog_,
+                          .features = history_.features,
+                          .now = request_.request_timestamp};
   std::vector<Candidate> made;
-  made.push_back(search_plan(prompt, search_));
+  made.push_back(form.next_items ? history_search_plan(prompt, search_) : search_plan(prompt, search_));
   return made;
 }
 
@@ -239,6 +249,7 @@ std::vector<GeneratedItem> Generation::items_of(std::vector<Beam> beams) const {
     for (const ItemNumber number : sharing) {
       const ItemView item = catalog_->item(number);
       items.push_back({std::string(item.id), std::string(item.title), {}, beam.log_probability, {}});
+      items.back().score = temperature_ > 0 ? beam.score * temperature_ : beam.log_probability;
       if (number != sharing.back()) items.back().tokens = beam.path, items.back().by_token = beam.by_token;
     }
     if (!sharing.empty()) {

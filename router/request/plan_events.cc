@@ -186,6 +186,14 @@ class TowersWriter {
 
 Candidate history_plan(const RankPrompt& prompt) { return HistoryWriter(prompt).write(); }
 
+Candidate history_search_plan(const RankPrompt& prompt, Search search) {
+  Candidate made = HistoryWriter(prompt).write();
+  made.plan.readouts.clear();
+  search.segment = static_cast<std::uint32_t>(made.plan.segments.size() - 1);
+  made.plan.search = std::move(search);
+  return made;
+}
+
 Candidate towers_plan(const RankPrompt& prompt) { return TowersWriter(prompt).write(); }
 
 }  // namespace troupe::router

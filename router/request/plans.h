@@ -86,6 +86,8 @@ Candidate causal_plan(const RankPrompt& prompt);
 Candidate apart_plan(const RankPrompt& prompt);
 Candidate blocks_plan(const RankPrompt& prompt);
 Candidate history_plan(const RankPrompt& prompt);
+// Builds the plan of a model of next items for the best items of the catalog: the history, then the search.
+Candidate history_search_plan(const RankPrompt& prompt, Search search);
 Candidate towers_plan(const RankPrompt& prompt);
 Candidate all_blocks_plan(const RankPrompt& prompt);
 Candidate prototypes_plan(const RankPrompt& prompt);

@@ -71,9 +71,19 @@ Fault bad_budget(std::int64_t budget_us) {
                  "budget_us", "at least 0; 0 is the configured one"};
 }
 
-// A model either ranks or generates, as its prompt form says.
+Fault bad_timestamp(std::int64_t timestamp) {
+  constexpr const char* time = "request_timestamp";
+  return reject_number(timestamp, number_rule(time), time);
+}
+
+// A model either ranks or generates, as its prompt form says. A model of next items does both if its item
+// table can be searched.
 Fault other_model(const PromptForm& form, bool wants_generator) {
   if (form.generates() == wants_generator) return std::nullopt;
+  if (wants_generator && form.next_items)
+    return Refusal{RefusalKind::unprocessable, "not_a_generator",
+                   "the served model scores the next item, and its item table is not searched", "model",
+                   "/v1/rank, or the table in memory and a CPU (model.tables, model.device)"};
   if (wants_generator)
     return Refusal{RefusalKind::unprocessable, "not_a_generator",
                    "the served model ranks candidates and does not generate items", "model",
@@ -131,8 +141,7 @@ Fault repeated(const std::vector<std::string>& candidates) {
 
 Fault validate(const RankRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = other_model(form, false)) return fault;
-  constexpr const char* time = "request_timestamp";
-  if (Fault fault = reject_number(request.request_timestamp, number_rule(time), time)) return fault;
+  if (Fault fault = bad_timestamp(request.request_timestamp)) return fault;
   if (Fault fault = bad_asker(request, form, limits)) return fault;
   if (Fault fault = bad_count(request.candidates.size(), limits.candidates_max, "router.candidates_max",
                               "candidates", "candidates"))
@@ -164,7 +173,8 @@ Fault validate(const RankRequest& request, const PromptForm& form, const Request
 }
 
 Fault validate(const GenerateRequest& request, const PromptForm& form, const RequestLimits& limits) {
-  if (Fault fault = other_model(form, true)) return fault;
+  if (!form.searches_items)
+    if (Fault fault = other_model(form, true)) return fault;
   if (Fault fault = bad_user(request.tenant, request.user, limits)) return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;
   if (Fault fault = bad_list(request.allow.size(), "allow", limits)) return fault;
@@ -179,7 +189,7 @@ Fault validate(const GenerateRequest& request, const PromptForm& form, const Req
     return Refusal{RefusalKind::malformed, "too_narrow",
                    "a search of width " + std::to_string(request.width) + " finds at most as many items",
                    "width", "at least top_k, " + std::to_string(request.top_k)};
-  return std::nullopt;
+  return bad_timestamp(request.request_timestamp);
 }
 
 Fault validate(const CompleteRequest& request, const PromptForm& form, const RequestLimits& limits) {

@@ -52,8 +52,9 @@ struct PromptForm {
   // For models whose tokens are items: candidates are scored by their similarity to the state of the last
   // event, as the next item, and are no tokens of the prompt. A user without events has no such state.
   bool next_items = false;
-  double temperature = 1;      // a similarity is the model's logit times the temperature
-  bool whole_history = false;  // events depend on later ones: a history is one segment, not parts
+  double temperature = 1;       // a similarity is the model's logit times the temperature
+  bool searches_items = false;  // of such a model: it also finds the best items of the whole catalog
+  bool whole_history = false;   // events depend on later ones: a history is one segment, not parts
   std::vector<Tower> towers = {};
   std::uint32_t scenarios = 1;  // scenarios that requests may name, counted from 0
   std::vector<std::string> tasks =

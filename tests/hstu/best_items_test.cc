@@ -46,6 +46,7 @@ struct SearchedHistory {
     plan.search.segment = plan.readouts[0].segment;
     plan.search.width = plan.search.results = 1 + static_cast<std::uint32_t>(random() % 30);
     plan.search.steps = 1;
+    plan.search.of_items = true;
     plan.search.denied = {{request.items[0]}};
   }
 
@@ -95,7 +96,7 @@ TEST_CASE("hstu: the production layer and items that are not in memory have no s
   HstuConfig config;
   config.vocabulary = 5, config.positions = 9, config.hidden = 4;
   CHECK(plan_limits(config, ItemRows::in_memory).width_max == search_width_max);
-  CHECK(plan_limits(config, ItemRows::in_memory).path_tokens_max == 1);
+  CHECK(plan_limits(config, ItemRows::in_memory).item_searches);
   CHECK(plan_limits(config, ItemRows::apart).width_max == 0);
   CHECK(plan_limits(config).width_max == 0);
   config.kind = HstuLayerKind::stu;

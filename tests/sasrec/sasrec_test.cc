@@ -189,6 +189,19 @@ TEST_CASE("sasrec: a history that is too large for one pass runs in parts with t
   for (const kernels::Reply& reply : executor->run(requests)) CHECK(one.gap(reply.readouts) < rounding);
 }
 
+TEST_CASE("sasrec: a history beyond the model's events is refused, although a position is behind it") {
+  std::mt19937 random(1);
+  SasrecConfig config = random_config(random);
+  config.history_max = config.position_rows = 3;
+  const auto executor = kernels::make_cpu_sasrec(kernels::random_sasrec(config, 1), {.page_tokens = 4});
+  CHECK(executor->limits().positions_max == 4);
+  CHECK(executor->fault(kernels::sasrec_plan({1, 1, 1}, {1})).empty());
+  const Plan beyond = kernels::sasrec_plan({1, 1, 1, 1}, {1});
+  CHECK(validate(beyond, executor->limits()).empty());
+  CHECK(executor->fault(beyond) ==
+        "segments[1] ends at position 4; expected at most 3, the events of a history");
+}
+
 // Returns the rows of all items by similarity, best first.
 std::vector<Token> by_similarity(const SasrecCase& one) {
   std::vector<Token> rows(one.similarities.size() - 1);
@@ -209,6 +222,7 @@ TEST_CASE(
     search.segment = static_cast<std::uint32_t>(one.plan.segments.size() - 1);
     search.width = search.results = 1 + static_cast<std::uint32_t>(random() % 20);
     search.steps = 1;
+    search.of_items = true;
     search.denied = {{one.history[0]}, {one.history.back()}};
     const auto executor = kernels::make_cpu_sasrec(one.model, {.page_tokens = 4});
     REQUIRE(validate(one.plan, executor->limits()).empty());

@@ -38,7 +38,7 @@ std::span<const Token> without_padding(std::span<const Token> rows) {
 
 void allow_item_search(PlanLimits& limits) {
   limits.width_max = search_width_max;
-  limits.path_tokens_max = 1;
+  limits.item_searches = true;
 }
 
 std::span<const Request> ItemSearch::begin(std::span<const Request> requests) {

@@ -215,17 +215,24 @@ TEST_CASE("item search: plans of such models may search one-token paths and no l
   Plan plan;
   plan.segments.push_back({.tokens = {1, 2, 3, 4}});  // all positions: a path's last token needs none
   plan.search = {.width = 2, .results = 1};
+  plan.search.of_items = true;
   plan.search.allowed = {{3}, {5}};
   CHECK(validate(plan, limits).empty());
   plan.search.allowed = {{3, 5}};
   CHECK(validate(plan, limits) ==
-        "the search's longest path has 2 tokens; expected at most 1 for this model");
+        "the search's longest path has 2 tokens; expected 1, an item");
   plan.search.allowed.clear();
   const std::vector<Token> path{1, 2};
   const std::span<const Token> paths[] = {path};
   const PathIndex index(paths);
   CHECK(validate(plan, &index, limits) ==
-        "the index's longest path has 2 tokens; expected at most 1 for this model");
+        "the index's longest path has 2 tokens; expected 1, an item");
+  plan.search.of_items = false;
+  CHECK(validate(plan, limits) ==
+        "search.of_items is false; expected the other, as the model searches items");
+  plan.search.of_items = true, limits.item_searches = false;
+  CHECK(validate(plan, limits) ==
+        "search.of_items is true; expected the other, as the model searches paths");
 }
 
 }  // namespace item_search_test

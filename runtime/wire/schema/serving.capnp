@@ -580,6 +580,7 @@ struct Search $cppType("Search") {
   allowed @5 :List(TokenList);                    # complete paths
   denied @6 :List(TokenList);
   byToken @7 :Bool;                               # beams include each token's log probability
+  ofItems @8 :Bool;                               # paths are one token, a row of the item table
   enum Normalisation {
     vocabulary @0;
     allowed @1;
