@@ -110,6 +110,9 @@ CostModel::CostModel(const DeviceProfile& device, const ModelShape& shape) {
   key_value_ops_ = 2 * key_value_parameters(shape);
   rest_ops_ = 2 * shape.layer_parameters() - key_value_ops_;
   readout_ops_ = 2 * outputs;
+  const UnitCosts units = unit_costs(shape);
+  const double scan_ops_us = units.scan_operations / (peak(device, shape.linear) * per_us);
+  scan_us_ = std::max(scan_ops_us, units.scan_bytes / (device.bandwidth * per_us));
   pair_ops_ = 4.0 * shape.heads * shape.head_dim;
   weight_bytes_ = (shape.layer_parameters() * shape.layers + outputs) * shape.weight_bytes;
   last_layer_ = device.trims_last_layer ? 1 : 0;
@@ -129,7 +132,9 @@ PassTime CostModel::pass_time(const Pass& pass) const {
                             (layers_ * tokens + last_tokens) * rest_ops_ + reads * readout_ops_;
   const double attention_ops = (layers_ + last_tokens / tokens) * pairs * pair_ops_;
   const double unsaturated = (tokens + half_tokens_) / tokens;
-  return {launch_us_, std::max(linear_ops * unsaturated / linear_ops_us_, weight_bytes_ / bytes_us_),
+  const double scans_us = static_cast<double>(pass.scans) * scan_us_;
+  return {launch_us_,
+          std::max(linear_ops * unsaturated / linear_ops_us_, weight_bytes_ / bytes_us_) + scans_us,
           std::max(attention_ops * unsaturated / attention_ops_us_,
                    (reused + tokens) * kv_token_bytes_ / bytes_us_)};
 }

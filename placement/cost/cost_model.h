@@ -94,6 +94,7 @@ class CostModel {
       weight_bytes_;            // per layer, except weight_bytes_
   double layers_, last_layer_;  // layers that all tokens go through; 1 if the last layer is trimmed, else 0
   double linear_ops_us_, attention_ops_us_, bytes_us_;  // per microsecond
+  double scan_us_;                                      // of a search of the item table
 };
 
 // Returns the time of one unit of each kind of Work. The units add up: a pass pays for arithmetic

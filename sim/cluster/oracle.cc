@@ -136,7 +136,8 @@ std::string Oracle::validate(const GenerateRequest& request, const GenerateReply
   if (width_max_ > 0) {
     const std::uint32_t results = std::min(request.top_k > 0 ? request.top_k : usual_results, width_max_);
     within.top_k = results;
-    if (request.width == 0) within.width = std::min(std::max(results, usual_width), width_max_);
+    if (request.width == 0 && !form_.next_items)
+      within.width = std::min(std::max(results, usual_width), width_max_);
   }
   const ExpectedGeneration truth = expected_generation(form_, reply.model_version, *profile,
                                                        items_of(reply.catalog_version), within, family_);

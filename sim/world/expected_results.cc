@@ -235,8 +235,22 @@ void add_parts(const PromptForm& form, TokenRun events, Values& values, std::vec
     values.add(events.subspan(begin, std::min(part, events.size() - begin)), begin, seen, seen);
 }
 
-// Order: the events but the last in parts, the last event → candidates, which see all events. A whole history
-// is one segment. Candidates of a model of next items are read at the last event.
+// Adds the values of a history: the events but the last in parts, then the last event; or all events as one
+// segment. Returns the offset of the last event in its segment.
+std::uint32_t add_history(const PromptForm& form, TokenRun events, Values& values,
+                          std::vector<SegmentValue>& seen) {
+  if (events.empty()) return 0;
+  if (form.whole_history) {
+    values.add(events, 0, seen, seen);
+    return static_cast<std::uint32_t>(events.size() - 1);
+  }
+  add_parts(form, events.first(events.size() - 1), values, seen);
+  values.add(events.last(1), events.size() - 1, seen, seen);
+  return 0;
+}
+
+// Order: the history → candidates, which see all events. Candidates of a model of next items are read at the
+// last event.
 ExpectedRanking ranking_of_history(const PromptForm& form, std::string_view model_version,
                                    const Profile& profile, std::span<const Item> items,
                                    const ToyFamily& family) {
@@ -245,12 +259,9 @@ ExpectedRanking ranking_of_history(const PromptForm& form, std::string_view mode
   Values values(model_version, family);
   std::vector<SegmentValue> seen;
   const TokenRun events(prompt.user);
-  const std::size_t last = form.whole_history || events.empty() ? 0 : events.size() - 1;
-  if (last > 0) add_parts(form, events.first(last), values, seen);
-  values.add(events.subspan(last), last, seen, seen);
+  const std::uint32_t last = add_history(form, events, values, seen);
   if (form.next_items)
-    read_next_items(seen.back(), static_cast<std::uint32_t>(events.size() - last - 1), items, values, family,
-                    ranking);
+    read_next_items(seen.back(), last, items, values, family, ranking);
   else
     read_tasks(form, events.size(), seen, items, values, family, ranking);
   return ranking;
@@ -411,22 +422,9 @@ std::vector<Beam> best_paths(const Paths& paths, const Best& best,
   return kept;
 }
 
-}  // namespace
-
-ExpectedGeneration expected_generation(const PromptForm& form, std::string_view model_version,
-                                       const Profile& profile, std::span<const Item> items,
-                                       const GenerateRequest& request, const ToyFamily& family) {
-  ExpectedGeneration made;
-  made.asked_for = request.top_k > 0 ? request.top_k : 10;
-  if (request.width > 0) made.asked_for = std::min(made.asked_for, request.width);
-  made.width = request.width > 0 ? request.width : std::max(made.asked_for, 128U);
-  Paths paths = paths_of(items, request);
-  if (request.exclude_seen) exclude_seen(profile, items, !request.allow.empty(), paths);
-
-  const Prompt prompt =
-      prompt_of(form, profile, items.first(std::min<std::size_t>(items.size(), 1)), false, made.history_cut);
-  Values values(model_version, family);
-  std::vector<SegmentValue> seen;
+// Adds the values of a generator's prompt; returns the offset behind which its search begins.
+std::uint32_t add_generators_prompt(const PromptForm& form, const Prompt& prompt, Values& values,
+                                    std::vector<SegmentValue>& seen) {
   values.add(form.system, 0, {}, seen);
   std::size_t last_tokens = form.system.size();
   for (std::size_t begin = 0, end = 0; begin < prompt.user.size(); begin = end) {
@@ -437,20 +435,47 @@ ExpectedGeneration expected_generation(const PromptForm& form, std::string_view 
   }
   values.add(form.instruction, form.system.size() + prompt.user.size(), seen, seen);
   if (!form.instruction.empty()) last_tokens = form.instruction.size();
+  return static_cast<std::uint32_t>(last_tokens - 1);
+}
+
+}  // namespace
+
+ExpectedGeneration expected_generation(const PromptForm& form, std::string_view model_version,
+                                       const Profile& profile, std::span<const Item> items,
+                                       const GenerateRequest& request, const ToyFamily& family) {
+  ExpectedGeneration made;
+  made.asked_for = request.top_k > 0 ? request.top_k : 10;
+  if (request.width > 0) made.asked_for = std::min(made.asked_for, request.width);
+  made.width = request.width > 0 ? request.width
+               : form.next_items ? made.asked_for
+                                 : std::max(made.asked_for, 128U);
+  Paths paths = paths_of(items, request);
+  if (request.exclude_seen) exclude_seen(profile, items, !request.allow.empty(), paths);
+
+  const Prompt prompt =
+      prompt_of(form, profile, items.first(std::min<std::size_t>(items.size(), 1)), false, made.history_cut);
+  Values values(model_version, family);
+  std::vector<SegmentValue> seen;
+  const std::uint32_t last = form.next_items ? add_history(form, prompt.user, values, seen)
+                                             : add_generators_prompt(form, prompt, values, seen);
   made.tokens = values.tokens();
 
   const Best best{request.among_allowed ? Search::Normalisation::allowed : Search::Normalisation::vocabulary,
                   made.width, request.logprobs};
   const auto beams = best_paths(paths, best, [&](const Path& path, TokenRun next) {
-    return log_probabilities(family, model_key(model_version), seen.back(),
-                             static_cast<std::uint32_t>(last_tokens - 1), path, next, best.normalised);
+    return log_probabilities(family, model_key(model_version), seen.back(), last, path, next,
+                             best.normalised);
   });
   for (std::size_t i = 0; i < beams.size() && i < made.asked_for; ++i) {
     std::map<std::string, const Item*> sharing;
     for (const Item* item : paths.at(beams[i].path)) sharing[item->id] = item;
+    double score = beams[i].log_probability;
+    if (form.next_items)
+      score = family.logits_of(seen.back(), last, beams[i].path).scores.front() * form.temperature;
     for (const auto& [id, item] : sharing)
       if (made.items.size() < made.asked_for)
-        made.items.push_back({id, item->title, item->tokens, beams[i].log_probability, beams[i].by_token});
+        made.items.push_back(
+            {id, item->title, item->tokens, beams[i].log_probability, beams[i].by_token, score});
   }
   return made;
 }

@@ -91,6 +91,8 @@ std::vector<Beam> search_paths(const ToyFamily& family, std::uint64_t model_key,
         child.beam.path.push_back(tokens[i]);
         child.beam.log_probability += values[i];
         if (search.by_token) child.beam.by_token.push_back(values[i]);
+        if (search.of_items)
+          child.beam.score = family.logits_of(value, offset, tokens.subspan(i, 1)).scores[0];
         next.push_back(std::move(child));
       }
     }

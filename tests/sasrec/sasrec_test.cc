@@ -10,6 +10,7 @@
 
 #include "kernels/sasrec/cpu_sasrec.h"
 #include "kernels/testing/poisoned_pages_test.h"
+#include "kernels/testing/small_sasrec_test.h"
 #include "kernels/testing/test_folder.h"
 #include "tests/sasrec/sasrec_reference.h"
 
@@ -251,11 +252,9 @@ TEST_CASE(
 }
 
 nlohmann::json small_config() {
-  return nlohmann::json::parse(R"json({"model_type":"sasrec","num_hidden_layers":2,"hidden_size":8,
-    "num_attention_heads":2,"intermediate_size":12,"hidden_activation":"relu","num_items":30,
-    "max_sequence_length":20,"max_output_length":11,"layer_norm_eps":1e-8,
-    "input_scale":"sqrt(hidden_size)","position_embedding":"absolute","pad_item_id":0,"l2_norm_eps":1e-6,
-    "temperature":0.05,"converted_from":"ignored"})json");
+  nlohmann::json config = nlohmann::json::parse(kernels::small_sasrec());
+  config["converted_from"] = "ignored";
+  return config;
 }
 
 TEST_CASE(

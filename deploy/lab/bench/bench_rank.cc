@@ -189,7 +189,7 @@ BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchM
     trace.emplace(
         bench.trace, bench.requests_max, config.router.history_events_max,
         [&node](const std::vector<PutUser>& profiles) { node.features().import_users(profiles); },
-        node.prompt().generates());
+        node.prompt().searches_items ? std::nullopt : std::optional(node.prompt().generates()));
     questions = [&trace](Question& question) { return trace->next(question); };
   }
   MetricRegistry metrics;

@@ -14,6 +14,7 @@
 #include "kernels/climber/climber_config.h"
 #include "kernels/testing/small_climber_test.h"
 #include "kernels/testing/small_hstu_test.h"
+#include "kernels/testing/small_sasrec_test.h"
 #include "kernels/testing/test_folder.h"
 #include "placement/cost/device_profiles.h"
 
@@ -148,6 +149,22 @@ TEST_SUITE("deployment families") {
       CHECK(result.tokens_reused > 0);
       CHECK(result.tokens_computed + result.tokens_reused == result.tokens_total);
     }
+  }
+
+  TEST_CASE("deployment: a model of next items ranks and finds the best items of the catalog in one trace") {
+    const kernels::TestFolder folder;
+    DeploymentInput world = world_of_tokens(folder, kernels::small_sasrec());
+    std::vector<TracedRequest> requests = visits({"1", "2", "3", "4", "5", "6", "7", "8"}, 3);
+    for (std::size_t i = 0; i < requests.size(); i += 2) {
+      requests[i].generates = true;
+      requests[i].top_k = 1 + i % 9;
+      requests[i].candidates.clear();
+    }
+    world.trace = write_trace(folder, requests);
+    const sim::DeploymentResult result = sim::run_deployment(deployment_options(world));
+    for (const sim::Violation& violation : result.violations) FAIL_CHECK(violation.what);
+    CHECK(result.answered == 24);
+    CHECK(result.tokens_reused > 0);
   }
 
   TEST_CASE("deployment: a tower that chooses events by their actions is refused, for a trace has none") {

@@ -80,7 +80,8 @@ TracedRequests requests_of(const DeploymentInput& world, std::uint64_t total) {
 }
 
 // Returns the number of requests. Throws if they do not match the catalog.
-std::uint64_t check_requests(const DeploymentInput& world, const std::vector<Item>& items, bool generates) {
+std::uint64_t check_requests(const DeploymentInput& world, const std::vector<Item>& items,
+                             std::optional<bool> generates) {
   std::unordered_map<std::string_view, std::uint64_t> tokens;
   for (const Item& item : items) tokens.emplace(item.id, std::max<std::uint64_t>(1, item.tokens.size()));
   const auto tokens_of = [&](const std::string& id) {
@@ -99,6 +100,12 @@ void check_identifiers(const std::vector<Item>& items) {
                                 "\" have identifiers of " + std::to_string(shortest->tokens.size()) +
                                 " and " + std::to_string(longest->tokens.size()) +
                                 " tokens; expected one length, because searches of others are not simulated");
+}
+
+// Returns the kind of requests that the model answers; nullopt: rankings and generations.
+std::optional<bool> kind_of(const PromptForm& form) {
+  if (form.searches_items) return std::nullopt;
+  return form.generates();
 }
 
 Config on_cores(Config config, std::uint32_t cores) {
@@ -145,7 +152,7 @@ sim::DeploymentOptions deployment_options(const DeploymentInput& world) {
   describe(on_cores(world.config, world.cores), model);
   sim::DeploymentOptions options;
   std::vector<Item> items = served_catalog(model, world.data);
-  options.total = check_requests(world, items, model.prompt.generates());
+  options.total = check_requests(world, items, kind_of(model.prompt));
   if (model.prompt.generates()) check_identifiers(items);
   options.requests = requests_of(world, options.total);
   options.in_flight = world.speed > 0 ? 0 : world.in_flight;
