@@ -133,6 +133,71 @@ TEST_CASE("generation: a worker's paths must be identifiers of the catalog, each
   CHECK(asked.request->validate_beams(std::vector{ab, c, ab}) == "path 2 was found twice");
 }
 
+// A model of next items over a catalog whose items are rows 1 to 5; "e" and "z" share a row.
+struct NextItemBench {
+  PromptForm form{.positions_max = 6, .vocabulary = 100, .arrangements = {Arrangement::history}};
+  std::vector<Item> items{item_of("a", {1}), item_of("b", {2}), item_of("c", {3}), item_of("z", {5}),
+                          item_of("e", {5})};
+  std::unique_ptr<Request> request;
+  std::optional<Refusal> refusal;
+
+  explicit NextItemBench(GenerateRequest asked, std::vector<Token> history = {1, 9, 9, 9, 9, 9, 2}) {
+    form.next_items = form.searches_items = true;
+    form.temperature = 0.05;
+    form.token_features = 2;
+    asked.user = "ann";
+    asked.request_timestamp = 500;
+    request = take_generate(asked, policy("planner"));
+    const auto all = std::make_shared<const ListedCatalog>(items, "catalog 1");
+    Profile user{7, history, std::vector<std::uint32_t>(history.size(), 1), {{"timestamps", {}}}};
+    for (std::size_t i = 0; i < history.size(); ++i)
+      user.features[0].values.push_back(static_cast<std::int64_t>(10 * i));
+    const FindFeatures wanted = *request->features();
+    refusal =
+        request->take(form, {}, {std::make_shared<const Profile>(user), all, all->find_all(wanted.items)});
+  }
+  Candidate plan() const { return request->candidates(form, BlockNames(form, {"m", "l"})).at(0); }
+};
+
+TEST_CASE("generation: a model of next items searches its table behind the newest events and their times") {
+  const NextItemBench bench({.top_k = 4});
+  REQUIRE_FALSE(bench.refusal);
+  const Candidate made = bench.plan();
+  REQUIRE(made.plan.segments.size() == 2);
+  CHECK(made.plan.segments[0].tokens == std::vector<Token>{9, 9, 9, 9});  // of five positions
+  CHECK(made.plan.segments[1].tokens == std::vector<Token>{2});
+  CHECK(made.plan.segments[1].features == std::vector<std::int64_t>{60, 500});
+  CHECK(made.blocks[0].name);
+  CHECK_FALSE(made.blocks[1].name);
+  CHECK(made.plan.readouts.empty());
+  Search wanted{.segment = 1, .width = 4, .results = 4};
+  wanted.of_items = true;
+  CHECK(made.plan.search == wanted);
+  CHECK(NextItemBench({.top_k = 2, .width = 30}).plan().plan.search.width == 30);
+}
+
+TEST_CASE(
+    "generation: a model of next items excludes all seen and denied items, and replies with similarities") {
+  const NextItemBench bench({.top_k = 2, .exclude_seen = true, .deny = {"c", "z"}});
+  // "a" was seen, too, though the model no longer reads that event. "e" shares the row of "z".
+  CHECK(copies(bench.plan().plan.search.denied) == Paths{{1}, {2}, {3}});
+  Beam found{{5}, -0.25, {}, 4};
+  const auto reply = std::get<GenerateReply>(bench.request->reply({.beams = {found}}));
+  REQUIRE(reply.items.size() == 1);
+  CHECK(reply.items[0].id == "e");
+  CHECK(reply.items[0].score == 4 * 0.05);
+  CHECK(reply.items[0].log_probability == -0.25);
+  CHECK(reply.reason == "only 1 items of the catalog may be returned; asked for 2");
+  CHECK(reply.history_cut == 2);
+  CHECK(GenerateBench({}).reply({ab}).items[0].score == -1);  // a generator's score is its log-probability
+}
+
+TEST_CASE("generation: a model of next items refuses a user without events") {
+  const NextItemBench bench({}, {});
+  REQUIRE(bench.refusal);
+  CHECK(bench.refusal->code == "empty_history");
+}
+
 TEST_CASE("generation: the search counts in the request's cost") {
   const placement::UnitCosts costs{.token_operations = 1, .pair_operations = 0.1};
   const auto work = [&](std::uint32_t width) {

@@ -76,14 +76,9 @@ Fault bad_timestamp(std::int64_t timestamp) {
   return reject_number(timestamp, number_rule(time), time);
 }
 
-// A model either ranks or generates, as its prompt form says. A model of next items does both if its item
-// table can be searched.
+// A model either ranks or generates, as its prompt form says.
 Fault other_model(const PromptForm& form, bool wants_generator) {
   if (form.generates() == wants_generator) return std::nullopt;
-  if (wants_generator && form.next_items)
-    return Refusal{RefusalKind::unprocessable, "not_a_generator",
-                   "the served model scores the next item, and its item table is not searched", "model",
-                   "/v1/rank, or the table in memory and a CPU (model.tables, model.device)"};
   if (wants_generator)
     return Refusal{RefusalKind::unprocessable, "not_a_generator",
                    "the served model ranks candidates and does not generate items", "model",
@@ -91,6 +86,15 @@ Fault other_model(const PromptForm& form, bool wants_generator) {
   return Refusal{RefusalKind::unprocessable, "not_a_ranker",
                  "the served model generates items and does not rank candidates", "model",
                  "/v1/generate, or a model whose prompt form (prompt.json) has a discriminant"};
+}
+
+// A model of next items ranks, and finds items, too, if its item table can be searched.
+Fault finds_no_items(const PromptForm& form) {
+  if (!form.next_items) return other_model(form, true);
+  if (form.searches_items) return std::nullopt;
+  return Refusal{RefusalKind::unprocessable, "not_a_generator",
+                 "the served model scores the next item, but its item table is not searched here", "model",
+                 "/v1/rank, or a CPU and the table in memory (model.device, model.tables)"};
 }
 
 Fault bad_list(std::size_t count, const char* where, const RequestLimits& limits) {
@@ -173,8 +177,7 @@ Fault validate(const RankRequest& request, const PromptForm& form, const Request
 }
 
 Fault validate(const GenerateRequest& request, const PromptForm& form, const RequestLimits& limits) {
-  if (!form.searches_items)
-    if (Fault fault = other_model(form, true)) return fault;
+  if (Fault fault = finds_no_items(form)) return fault;
   if (Fault fault = bad_user(request.tenant, request.user, limits)) return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;
   if (Fault fault = bad_list(request.allow.size(), "allow", limits)) return fault;

@@ -131,6 +131,21 @@ TEST_CASE("request check: a model either ranks or generates, and refuses the oth
   CHECK_FALSE(validate(generate, generator, limits).has_value());
 }
 
+TEST_CASE("request check: a model of next items ranks, and generates if its item table is searched") {
+  PromptForm items{.positions_max = 20, .vocabulary = 100, .arrangements = {Arrangement::history}};
+  items.next_items = true;
+  GenerateRequest generate{1, "t", "ann"};
+  CHECK_FALSE(validate(rank(), items, limits).has_value());
+  CHECK(validate(generate, items, limits)->code == "not_a_generator");
+  CHECK(validate(generate, items, limits)->expected.find("model.tables") != std::string::npos);
+  items.searches_items = true;
+  CHECK_FALSE(validate(generate, items, limits).has_value());
+  CHECK_FALSE(validate(rank(), items, limits).has_value());
+  CHECK(validate(CompleteRequest{.prompt = {1}}, items, limits)->code == "not_a_generator");
+  generate.request_timestamp = -1;
+  CHECK(validate(generate, items, limits)->code == "bad_timestamp");
+}
+
 TEST_CASE("request check: a score request keeps to the vocabulary, the positions and the limits") {
   const auto check = [](std::function<void(ScoreRequest&)> change) { return verdict(score(), change, form); };
   CHECK(check([](auto&) {}) == "sound");
