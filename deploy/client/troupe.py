@@ -156,7 +156,7 @@ class Client:
 
     def generate(self, user: str, **options: Any) -> Json:
         """Generates items for a user. options: top_k, width, exclude_seen, allow, deny, among_allowed,
-        logprobs, features, budget_us."""
+        logprobs, request_timestamp, features, budget_us."""
         return self._ask("POST", "/v1/generate", self._of_model({"user": user, **options}))
 
     def score(

@@ -89,7 +89,7 @@ ImportModel read_model(const Config& config) {
   const PromptForm form = read_prompt_form(
       directory, prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt), model.facts,
       model.vocabulary, model.tokenizer.get());
-  model.reads_identifiers = !form.generates() && !form.scores_each();
+  model.reads_identifiers = !form.generates() && !form.scores_each() && !form.next_items;
   model.declared = describe_arrangements(form);
   model.made_for = made_for(family.open(directory, config).version, model.vocabulary, form);
   return model;

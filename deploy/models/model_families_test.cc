@@ -8,6 +8,7 @@
 #include "kernels/climber/climber_config.h"
 #include "kernels/testing/small_climber_test.h"
 #include "kernels/testing/small_hstu_test.h"
+#include "kernels/testing/small_sasrec_test.h"
 #include "kernels/testing/test_folder.h"
 
 using namespace troupe;
@@ -52,6 +53,7 @@ std::string facts_of(const std::string& model, const Config& config) {
   for (const Tower& tower : f.towers)
     text += "; tower " + std::to_string(tower.events_max) + " " + std::to_string(tower.action_min);
   if (f.next_items) text += "; next items at " + nlohmann::json(f.temperature).dump();
+  if (f.limits.item_searches) text += "; " + std::to_string(s.rows_searched) + " rows are searched";
   if (f.whole_history) text += "; whole history";
   return text;
 }
@@ -155,13 +157,14 @@ TEST_SUITE("model families") {
     model["action_embedding"] = {{"num_actions", 6u}, {"dim", 2u}};
     CHECK(
         facts_of(model.dump(), config) ==
-        " tokens 10 positions 11 features 3 heads 0 width 0 state 8 moves false repairs false page 640 of 8;"
+        " tokens 10 positions 11 features 3 heads 0 width 512 state 8 moves false repairs false page 640 of "
+        "8;"
         " layers 1 hidden 8 heads 2 kv_heads 2 head_dim 5 intermediate 6 rows 1 weight 4.0 kv 4.0 linear 0 "
         "attention 0;"
         " tasks [] scenarios 1 arrangement \"history\" columns 0 needs_memory true;"
         " timestamps ascending -9007199254740992..9007199254740992;"
         " actions 0..5;"
-        " next items at 0.05");
+        " next items at 0.05; 10 rows are searched");
     config.set("model.tables", "mapped");
     CHECK_THROWS_WITH_AS(facts_of(model.dump(), config),
                          "model.tables is mapped; expected memory for a model that reads actions",
@@ -169,7 +172,8 @@ TEST_SUITE("model families") {
     config.set("model.tables", "memory");
     model["num_attention_heads"] = 1u, model["attention_normalizer"] = 1u;
     model["attention_activation"] = "softmax";
-    CHECK(facts_of(model.dump(), config).ends_with("; next items at 0.05; whole history"));
+    CHECK(facts_of(model.dump(), config)
+              .ends_with("; next items at 0.05; 10 rows are searched; whole history"));
 
     nlohmann::json nvidia = nlohmann::json::parse(kernels::small_nvidia_hstu());
     CHECK(
@@ -185,6 +189,31 @@ TEST_SUITE("model families") {
           " tasks [\"task_0\",\"task_1\",\"task_2\",\"task_3\",\"task_4\"] scenarios 1 arrangement "
           "\"history\" columns 0 needs_memory true;"
           " actions 0..5");
+  }
+
+  TEST_CASE("model facts: SASRec searches its items if they are in memory, and needs float32 on a CPU") {
+    Config config;
+    config.set("pool.page_tokens", "8");
+    CHECK(
+        facts_of(kernels::small_sasrec(), config) ==
+        " tokens 31 positions 21 features 0 heads 0 width 512 state 8 moves false repairs false page 1024 of "
+        "8;"
+        " layers 2 hidden 8 heads 2 kv_heads 2 head_dim 4 intermediate 8 rows 1 weight 4.0 kv 4.0 linear 0 "
+        "attention 0;"
+        " tasks [] scenarios 1 arrangement \"history\" columns 0 needs_memory true;"
+        " next items at 0.05; 31 rows are searched");
+    config.set("model.tables", "mapped");
+    const std::string apart = facts_of(kernels::small_sasrec(), config);
+    CHECK(apart.find(" width 0 ") != std::string::npos);
+    CHECK(apart.ends_with(" columns 8 needs_memory true; next items at 0.05"));
+    config.set("model.tables", "memory");
+    config.set("model.device", "cuda");
+    CHECK_THROWS_WITH_AS(facts_of(kernels::small_sasrec(), config),
+                         "model.device is cuda; expected cpu for the model family sasrec", ConfigError);
+    config.set("model.device", "cpu");
+    config.set("model.weights", "int8");
+    CHECK_THROWS_WITH_AS(facts_of(kernels::small_sasrec(), config),
+                         "model.weights is int8; expected f32 for the model family sasrec", ConfigError);
   }
 
   TEST_CASE("model families: chosen by model_type; a missing or unknown one is refused with the known ones") {

@@ -168,7 +168,8 @@ void LocalNode::open_worker() {
   blocks_ = std::make_unique<BlockStorePort>(*store_, *arena_, shared_name_context(models_, page_bytes),
                                              config_.pool.store_bytes_max);
   for (const auto& model : models_) {
-    if ((model->opened.make_assets || model->prompt.generates()) && !roles_.router)
+    if ((model->opened.make_assets || model->prompt.generates() || model->prompt.searches_items) &&
+        !roles_.router)
       throw ConfigError(
           "this node has no router; expected one, because the model computes with the catalog, which routers "
           "keep");

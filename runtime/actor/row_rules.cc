@@ -157,7 +157,8 @@ Fault reject_values(const RankRequest& request) {
 Fault reject_values(const GenerateRequest& request) {
   if (Fault fault = reject_text(request.user, "user")) return fault;
   if (Fault fault = reject_texts(request.allow, "allow")) return fault;
-  return reject_texts(request.deny, "deny");
+  if (Fault fault = reject_texts(request.deny, "deny")) return fault;
+  return reject_number(request.request_timestamp, time_rule, "request_timestamp");
 }
 
 }  // namespace troupe

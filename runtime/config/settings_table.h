@@ -66,8 +66,8 @@ TROUPE_SETTING(model, prototypes, text, "", "", "",
                "File of prototypes that stand in for history tokens (troupe prototypes), made for this "
                "model; the same on all nodes. Empty: none.")
 TROUPE_CHOICE(model, tables, Tables, memory,
-              "Where the item embedding of an HSTU or Climber model, or a ranker's prototypes, are kept. "
-              "memory: in memory. mapped: in their file, from which each pass reads the rows that the "
+              "Where the item embedding of an HSTU, SASRec or Climber model, or a ranker's prototypes, are "
+              "kept. memory: in memory. mapped: in their file, from which each pass reads the rows that the "
               "pool's row area lacks (pool.row_share). sharded: as mapped, but an item embedding is spread "
               "over the pools of the cluster's workers, in blocks of a page; its file is read only for rows "
               "that no worker holds.",
@@ -314,8 +314,8 @@ TROUPE_SETTING(router, completion_tokens_max, integer, "256", "1..100000", "toke
 TROUPE_SETTING(router, history_events_max, integer, "10000", "1..1000000", "events",
                "Maximum number of history events in a profile.")
 TROUPE_SETTING(router, history_part, integer, "64", "0..65536", "tokens",
-               "For generators and models whose tokens are items (HSTU and Climber): tokens per block of a "
-               "user's history, so that earlier blocks stay usable when the history grows. 0: one block for "
+               "For generators and models whose tokens are items (HSTU, SASRec and Climber): tokens per block "
+               "of a user's history, so that earlier blocks stay usable when the history grows. 0: one block for "
                "the whole history. Routers with different values do not reuse each other's history blocks.")
 TROUPE_SETTING(router, score_items_max, integer, "1024", "1..100000", "items",
                "Maximum number of items per /v1/score request.")
