@@ -30,8 +30,7 @@ std::string all_types(const ModelFamilies& families) {
 }  // namespace
 
 const ModelFamilies& all_families() {
-  static const ModelFamilies families{decoder_family(), climber_family(), hstu_family(),
-                                      sasrec_family()};
+  static const ModelFamilies families{decoder_family(), climber_family(), hstu_family(), sasrec_family()};
   return families;
 }
 

@@ -87,7 +87,7 @@ struct Beam {
   std::vector<Token> path;
   double log_probability = 0;         // sum over its tokens
   std::vector<double> by_token = {};  // log-probability of each token; empty unless the search asks for it
-  double score = 0;  // logit of its one token, for models that score items; 0 for others
+  double score = 0;                   // logit of its one token, for models that score items; 0 for others
   bool operator==(const Beam&) const = default;
 };
 

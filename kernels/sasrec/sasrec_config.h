@@ -10,7 +10,7 @@
 namespace troupe::kernels {
 
 enum class SasrecActivation : std::uint8_t { relu, gelu };
-// What is done to a state before it is compared with items.
+// The norm of a state before it is compared with items.
 enum class SasrecOutputNorm : std::uint8_t { l2, layer_norm };
 
 struct SasrecConfig {

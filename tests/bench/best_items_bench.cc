@@ -81,7 +81,9 @@ class ItemsRun {
     search_.begin(requests_);
     replies_.assign(bench_.batch, {});
     for (std::size_t i = 0; i < bench_.batch; ++i) replies_[i].readouts = {values_of(bench_.columns, 2 + i)};
-    return seconds_of([&] { search_.finish(replies_, {items_, factors_, [](std::vector<float>&) {}}, team_); });
+    return seconds_of([&] {
+      search_.finish(replies_, {items_, factors_, [](std::vector<float>&) {}}, team_);
+    });
   }
   double table_bytes() const { return static_cast<double>(items_.values.size() * sizeof(float)); }
 

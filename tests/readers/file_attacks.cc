@@ -22,6 +22,7 @@
 #include "kernels/checkpoint/vocabulary.h"
 #include "kernels/climber/climber.h"
 #include "kernels/decoder/prototypes.h"
+#include "kernels/sasrec/sasrec_config.h"
 #include "kernels/testing/small_decoder_test.h"
 #include "kernels/testing/test_folder.h"
 #include "runtime/config/config.h"
@@ -212,6 +213,10 @@ void add_models(std::vector<Attack>& all) {
                            [](const Path& file) { kernels::read_climber(file.parent_path()); },
                            "; expected "};
   add_sparse(all, climber, "{", {"at most 1048576 bytes"});
+  const ReaderCase sasrec{"json", "config.json", 4 * mib,
+                          [](const Path& file) { kernels::read_sasrec_config(file.parent_path()); },
+                          "; expected "};
+  add_sparse(all, sasrec, "{", {"at most 1048576 bytes"});
 
   const ReaderCase words{"json", "vocab.json", 64 * mib,
                          [](const Path& file) { kernels::read_vocabulary(file.parent_path(), 1'000); },

@@ -56,6 +56,7 @@ inline constexpr ReaderFile reader_files[] = {
     {"kernels/cuda/bench/bench_table.cc", "", "results that the benchmark itself wrote"},
     {"kernels/hstu/hstu_config.cc", "json"},
     {"kernels/hstu/hstu_model.cc", "json"},
+    {"kernels/sasrec/sasrec_config.cc", "json"},
     {"server/http/http_client.cc", "server"},
     {"server/http/http_stream.cc", "door"},
     {"runtime/coordination/etcd_http.cc", "etcd"},

@@ -62,7 +62,7 @@ class ItemSearch {
     bool over_all = false;        // probabilities over the whole table
     std::vector<float> state;
   };
-  // What a part of the table has given to one search.
+  // Result of a part of the table for one search.
   struct Found {
     BestRows best;
     ExponentialSum total;

@@ -38,8 +38,8 @@ struct ExactTable {
   }
 };
 
-// One request of a batch and what it may find.
-struct Asked {
+// One request of a batch, and the rows that it may find.
+struct SearchCase {
   Plan plan;
   std::shared_ptr<const PathIndex> paths;
   std::vector<float> state;
@@ -67,8 +67,8 @@ std::vector<Tokens> paths_of(const std::set<Token>& rows) {
   return paths;
 }
 
-Asked draw(std::size_t rows, std::size_t columns, std::mt19937& random) {
-  Asked asked;
+SearchCase draw(std::size_t rows, std::size_t columns, std::mt19937& random) {
+  SearchCase asked;
   asked.plan.segments.push_back({.tokens = {1, 2, 3}});
   Search& search = asked.plan.search;
   search.width = 1 + static_cast<std::uint32_t>(random() % 20);
@@ -97,7 +97,7 @@ Asked draw(std::size_t rows, std::size_t columns, std::mt19937& random) {
   return asked;
 }
 
-double log_total(const Asked& asked, const ExactTable& table) {
+double log_total(const SearchCase& asked, const ExactTable& table) {
   double sum = 0;
   const bool all = asked.plan.search.normalised == Search::Normalisation::vocabulary;
   for (std::size_t r = 1; r < table.items.rows; ++r)
@@ -105,7 +105,7 @@ double log_total(const Asked& asked, const ExactTable& table) {
   return std::log(sum);
 }
 
-std::vector<Beam> plain_answer(const Asked& asked, const ExactTable& table) {
+std::vector<Beam> plain_answer(const SearchCase& asked, const ExactTable& table) {
   std::vector<std::pair<double, Token>> scored;
   for (const Token row : asked.eligible)
     scored.emplace_back(-table.score(asked.state, static_cast<std::size_t>(row)), row);
@@ -117,7 +117,7 @@ std::vector<Beam> plain_answer(const Asked& asked, const ExactTable& table) {
   return beams;
 }
 
-void check_answer(const std::vector<Beam>& found, const Asked& asked, const ExactTable& table) {
+void check_answer(const std::vector<Beam>& found, const SearchCase& asked, const ExactTable& table) {
   const std::vector<Beam> expected = plain_answer(asked, table);
   REQUIRE(found.size() == expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -131,15 +131,15 @@ void check_answer(const std::vector<Beam>& found, const Asked& asked, const Exac
 
 // A batch of requests, of which one has no search.
 struct Batch {
-  std::vector<Asked> asked;
+  std::vector<SearchCase> asked;
   Plan without;
   std::vector<Request> requests;
   std::vector<Reply> replies;
 
-  explicit Batch(std::vector<Asked> drawn) : asked(std::move(drawn)) {
+  explicit Batch(std::vector<SearchCase> drawn) : asked(std::move(drawn)) {
     without.segments.push_back({.tokens = {4}});
     requests.push_back({&without, {{}}});
-    for (const Asked& each : asked)
+    for (const SearchCase& each : asked)
       requests.push_back({&each.plan, {{}}, std::make_shared<const PathAssets>(each.paths)});
   }
   // Answers the requests that the search wants computed.
@@ -166,7 +166,7 @@ TEST_CASE("item search: batches over random tables find what a sort of all rows 
     const std::size_t rows = trial % 3 == 0 ? 1 + random() % 40 : 1 + random() % 4000;
     const std::size_t columns = 1 + random() % 20;
     const ExactTable table(rows, columns, random);
-    std::vector<Asked> drawn;
+    std::vector<SearchCase> drawn;
     for (std::size_t i = trial % 4 == 0 ? 20 : 1 + random() % 3; i-- > 0;)
       drawn.push_back(draw(rows, columns, random));
     Batch batch(std::move(drawn));
@@ -190,13 +190,13 @@ TEST_CASE("item search: requests without a search are computed as they are") {
 TEST_CASE("item search: a score that is not finite fails its search alone, and too large ones are left") {
   std::mt19937 random(5);
   const ExactTable table(700, 4, random);
-  std::vector<Asked> drawn;
+  std::vector<SearchCase> drawn;
   for (int i = 0; i < 3; ++i) {
     drawn.push_back(draw(700, 4, random));
     drawn.back().plan.search = {.width = 2, .results = 2, .steps = 1};
   }
   Batch batch(std::move(drawn));
-  for (Asked& asked : batch.asked) asked.state.assign(4, 1);
+  for (SearchCase& asked : batch.asked) asked.state.assign(4, 1);
   batch.asked[0].state[2] = std::numeric_limits<float>::infinity();
   Team team(1);
   ItemSearch search;
@@ -219,20 +219,17 @@ TEST_CASE("item search: plans of such models may search one-token paths and no l
   plan.search.allowed = {{3}, {5}};
   CHECK(validate(plan, limits).empty());
   plan.search.allowed = {{3, 5}};
-  CHECK(validate(plan, limits) ==
-        "the search's longest path has 2 tokens; expected 1, an item");
+  CHECK(validate(plan, limits) == "the search's longest path has 2 tokens; expected 1, an item");
   plan.search.allowed.clear();
   const std::vector<Token> path{1, 2};
   const std::span<const Token> paths[] = {path};
   const PathIndex index(paths);
-  CHECK(validate(plan, &index, limits) ==
-        "the index's longest path has 2 tokens; expected 1, an item");
+  CHECK(validate(plan, &index, limits) == "the index's longest path has 2 tokens; expected 1, an item");
   plan.search.of_items = false;
   CHECK(validate(plan, limits) ==
         "search.of_items is false; expected the other, as the model searches items");
   plan.search.of_items = true, limits.item_searches = false;
-  CHECK(validate(plan, limits) ==
-        "search.of_items is true; expected the other, as the model searches paths");
+  CHECK(validate(plan, limits) == "search.of_items is true; expected the other, as the model searches paths");
 }
 
 }  // namespace item_search_test
