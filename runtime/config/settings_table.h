@@ -313,10 +313,11 @@ TROUPE_SETTING(router, completion_tokens_max, integer, "256", "1..100000", "toke
                "Maximum number of tokens per completion of /v1/completions.")
 TROUPE_SETTING(router, history_events_max, integer, "10000", "1..1000000", "events",
                "Maximum number of history events in a profile.")
-TROUPE_SETTING(router, history_part, integer, "64", "0..65536", "tokens",
-               "For generators and models whose tokens are items (HSTU, SASRec and Climber): tokens per "
-               "block of a user's history, so that earlier blocks stay usable when the history grows. 0: one "
-               "block for the whole history. Routers with different values do not reuse each other's history blocks.")
+TROUPE_SETTING(
+    router, history_part, integer, "64", "0..65536", "tokens",
+    "For generators and models whose tokens are items (HSTU, SASRec and Climber): tokens per "
+    "block of a user's history, so that earlier blocks stay usable when the history grows. 0: one "
+    "block for the whole history. Routers with different values do not reuse each other's history blocks.")
 TROUPE_SETTING(router, score_items_max, integer, "1024", "1..100000", "items",
                "Maximum number of items per /v1/score request.")
 TROUPE_SETTING(router, score_labels_max, integer, "256", "1..100000", "tokens",
