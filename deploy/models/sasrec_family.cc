@@ -26,11 +26,11 @@ placement::ModelShape sasrec_cost(const kernels::SasrecConfig& config, kernels::
           .head_dim = config.head_dim(),
           .intermediate = std::max(1u, 2 * config.intermediate / 3),
           .rows_read = 1,
-          .rows_searched = limits.item_searches ? config.vocabulary : 0,
           .weight_bytes = 4,
           .kv_bytes = static_cast<double>(kernels::value_bytes(kv)),
           .linear = placement::Precision::f32,
-          .attention = placement::Precision::f32};
+          .attention = placement::Precision::f32,
+          .rows_searched = limits.item_searches ? config.vocabulary : 0};
 }
 
 kernels::DecoderOptions sasrec_options(const Config& config) {

@@ -22,11 +22,11 @@ inline constexpr std::array<std::string_view, 3> precision_names = {"f32", "bf16
 struct ModelShape {
   std::string name;
   std::uint32_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0;
-  std::uint32_t rows_read = 1;      // vocabulary rows that a readout scores
-  std::uint32_t rows_searched = 0;  // rows of the item table that a search scans; 0 = there is no such search
-  double weight_bytes = 2;          // bytes of one weight of a linear layer
-  double kv_bytes = 2;              // bytes of one number of a key or a value
+  std::uint32_t rows_read = 1;  // vocabulary rows that a readout scores
+  double weight_bytes = 2;      // bytes of one weight of a linear layer
+  double kv_bytes = 2;          // bytes of one number of a key or a value
   Precision linear = Precision::bf16, attention = Precision::bf16;
+  std::uint32_t rows_searched = 0;  // rows of the item table that a search scans; 0 = there is no such search
 
   // Parameters of a layer's linear maps: four of attention, three of the feed-forward network.
   double layer_parameters() const;

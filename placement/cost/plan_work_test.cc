@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "placement/cost/cost_model.h"
+
 namespace troupe::placement {
 namespace {
 
@@ -80,7 +82,7 @@ TEST_CASE("plan work: a search adds a row per path at each step but the first, w
   plan.search.of_items = true;  // no token more, but a scan of the item table
   CHECK(search_pass(plan, tokens_seen(plan)).new_tokens == 0);
   CHECK(pass_of(plan, computed).scans == 1);
-  const UnitCosts costs = unit_costs({.layers = 1, .hidden = 8, .rows_searched = 100, .weight_bytes = 4});
+  const UnitCosts costs = unit_costs({.layers = 1, .hidden = 8, .weight_bytes = 4, .rows_searched = 100});
   CHECK(costs.of({.scans = 2}).operations == 2 * 2 * 800);
   CHECK(costs.of({.scans = 2}).bytes >= 2 * 4 * 800);
   plan.search.of_items = false;
