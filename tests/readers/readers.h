@@ -29,6 +29,8 @@ inline constexpr ReaderFile reader_files[] = {
     {"deploy/lab/commands/command_sim.cc", "", "an argument"},
     {"deploy/lab/commands/command_sim_swarm.cc", "", "an argument"},
     {"deploy/commands/server_call.cc", "whole"},
+    {"deploy/convert/converted_model.cc", "lines"},
+    {"deploy/convert/gin_file.cc", "whole"},
     {"deploy/data/dataset.cc", "lines"},
     {"deploy/data/device_option.cc", "device"},
     {"deploy/data/text_file.cc", "lines"},

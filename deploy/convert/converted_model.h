@@ -1,0 +1,51 @@
+#pragma once
+// A model that was read from another program's checkpoint: its config.json and its tensors in the
+// dialect of docs/reference/model-formats.md, and what was done to get them.
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace troupe::deploy {
+
+struct ConvertedTensor {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+  std::vector<float> values;  // row-major
+};
+
+// An item of the checkpoint's list: its id in the shop's data, and the row of the embedding.
+struct ConvertedItem {
+  std::string id, title;
+  std::uint64_t row = 0;
+};
+
+// What a conversion did, for its user. Each entry is one line's words.
+struct ConversionReport {
+  std::vector<std::string> read;        // files and their forms
+  std::vector<std::string> taken;       // tensors as they were
+  std::vector<std::string> transposed;  // tensors with another order of elements
+  std::vector<std::string> dropped;     // what serving does not need
+  std::vector<std::string> assumed;     // defaults of the code, and decisions
+  std::vector<std::string> unknown;     // bindings that the published code does not have
+};
+
+struct ConvertedModel {
+  nlohmann::ordered_json config;
+  std::vector<ConvertedTensor> tensors;
+  std::vector<ConvertedItem> items;  // empty: an item's id is its row
+  ConversionReport report;
+  std::uint64_t num_items = 0;  // rows of the item table but row 0
+};
+
+// Reads a list of items, one a line: an id, or a row and an id, or a row, an id and a title, separated by
+// tabs. Without rows the first line is row 1. Rows are from 1 to `num_items`, and no row and no id occurs
+// twice. Throws ImportError.
+std::vector<ConvertedItem> read_item_list(const std::filesystem::path& file, std::uint64_t num_items);
+
+// Writes config.json, model.safetensors and, if there are items, items.jsonl, which `troupe import` reads
+// as a catalog, into a new or empty folder. Throws std::runtime_error or kernels::LoadError.
+void write_model(const ConvertedModel& model, const std::filesystem::path& folder);
+
+}  // namespace troupe::deploy
