@@ -22,6 +22,7 @@ void add_explain(Command app);
 void add_generate(Command app);
 void add_replay(Command app);
 void add_status(Command app);
+void add_convert(Command app);
 void add_import(Command app);
 void add_check(Command app);
 void add_verify(Command app);

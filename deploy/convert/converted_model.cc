@@ -1,7 +1,8 @@
 // Reads lists of items and writes converted models.
 #include "deploy/convert/converted_model.h"
 
-#include <fstream>
+#include <charconv>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -15,16 +16,42 @@ namespace {
 
 constexpr std::size_t item_id_bytes_max = 256;
 
-ConvertedItem item_of_line(const TextFile& file, std::string_view line, std::uint64_t num_items) {
+// Finds the row of an item by its key in the checkpoint.
+class RowsByKey {
+ public:
+  explicit RowsByKey(const ConvertedModel& model) : num_items_(model.num_items) {
+    for (const ConvertedItem& item : model.items) rows_.emplace(item.id, item.row);
+  }
+  // Returns 0 if there is no such key.
+  std::uint64_t row(std::string_view key) const {
+    if (!rows_.empty()) {
+      const auto found = rows_.find(key);
+      return found == rows_.end() ? 0 : found->second;
+    }
+    std::uint64_t row = 0;
+    const auto read = std::from_chars(key.data(), key.data() + key.size(), row);
+    const bool whole = read.ec == std::errc() && read.ptr == key.data() + key.size();
+    return whole && row <= num_items_ ? row : 0;
+  }
+  std::string words() const {
+    return rows_.empty() ? "a row from 1 to " + std::to_string(num_items_) + ", the items of the checkpoint"
+                         : "a key of the checkpoint's item table";
+  }
+
+ private:
+  std::uint64_t num_items_;
+  std::map<std::string, std::uint64_t, std::less<>> rows_;
+};
+
+ConvertedItem item_of_line(const TextFile& file, std::string_view line, const RowsByKey& rows) {
   const std::vector<std::string_view> fields = split(line, '\t');
-  if (fields.size() > 3) file.fail(std::to_string(fields.size()) + " columns", "an id, or row, id and title");
+  if (fields.size() > 3) file.fail(std::to_string(fields.size()) + " columns", "an id, or key, id and title");
+  const std::string key = fields.size() == 1 ? std::to_string(file.line_number()) : std::string(fields[0]);
   ConvertedItem item;
-  item.row = fields.size() == 1 ? file.line_number() : parse_number(file, fields[0], "row", num_items);
+  item.row = rows.row(key);
   item.id = fields.size() == 1 ? fields[0] : fields[1];
   if (fields.size() == 3) item.title = fields[2];
-  if (item.row == 0 || item.row > num_items)
-    file.fail("row " + std::to_string(item.row),
-              "a row from 1 to " + std::to_string(num_items) + ", the items of the checkpoint");
+  if (item.row == 0) file.fail("key " + kernels::in_quotes(key), rows.words());
   if (item.id.empty() || item.id.size() > item_id_bytes_max)
     file.fail("an id of " + std::to_string(item.id.size()) + " bytes",
               "1 to " + std::to_string(item_id_bytes_max) + " bytes");
@@ -44,18 +71,19 @@ void check_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-std::vector<ConvertedItem> read_item_list(const std::filesystem::path& path, std::uint64_t num_items) {
+std::vector<ConvertedItem> read_item_list(const std::filesystem::path& path, const ConvertedModel& model) {
   TextFile file(path);
+  const RowsByKey by_key(model);
   std::vector<ConvertedItem> items;
   std::set<std::string, std::less<>> ids;
   std::set<std::uint64_t> rows;
   for (std::string line; file.next(line);) {
     if (line.empty()) continue;
-    ConvertedItem item = item_of_line(file, line, num_items);
+    ConvertedItem item = item_of_line(file, line, by_key);
     if (!ids.insert(item.id).second)
       file.fail("item " + kernels::in_quotes(item.id) + " occurs twice", "each id once");
     if (!rows.insert(item.row).second)
-      file.fail("row " + std::to_string(item.row) + " occurs twice", "each row once");
+      file.fail("the key of row " + std::to_string(item.row) + " occurs twice", "each key once");
     items.push_back(std::move(item));
   }
   if (items.empty()) file.fail("no items", "one item a line");

@@ -34,15 +34,16 @@ struct ConversionReport {
 struct ConvertedModel {
   nlohmann::ordered_json config;
   std::vector<ConvertedTensor> tensors;
-  std::vector<ConvertedItem> items;  // empty: an item's id is its row
+  std::vector<ConvertedItem> items;  // by key, if the checkpoint has keys; empty: an item's id is its row
   ConversionReport report;
   std::uint64_t num_items = 0;  // rows of the item table but row 0
 };
 
-// Reads a list of items, one a line: an id, or a row and an id, or a row, an id and a title, separated by
-// tabs. Without rows the first line is row 1. Rows are from 1 to `num_items`, and no row and no id occurs
-// twice. Throws ImportError.
-std::vector<ConvertedItem> read_item_list(const std::filesystem::path& file, std::uint64_t num_items);
+// Reads a list of items, one a line: an id, or a key and an id, or a key, an id and a title, separated by
+// tabs. A key is the item's number in the checkpoint: a row, or the key of a table that is read by key.
+// Without keys the first line is key 1. No key and no id occurs twice. Items that are not in the list get
+// no line of the catalog. Throws ImportError.
+std::vector<ConvertedItem> read_item_list(const std::filesystem::path& file, const ConvertedModel& model);
 
 // Writes config.json, model.safetensors and, if there are items, items.jsonl, which `troupe import` reads
 // as a catalog, into a new or empty folder. Throws std::runtime_error or kernels::LoadError.

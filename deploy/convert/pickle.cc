@@ -279,7 +279,7 @@ class PickleMachine {
   }
   bool global(std::string name) {
     if (is_known_global(name)) return push(PickleGlobal{std::move(name)});
-    const bool sharded = name.starts_with("torch.distributed") || name.starts_with("torchrec.");
+    const bool sharded = name.starts_with("torch.distributed.") || name.starts_with("torchrec.");
     fail("names " + kernels::in_quotes(name) + ", which is no tensor, number, text or container",
          sharded ? "tensors that are whole, not sharded over processes"
                  : "a file of torch.save with a state_dict and nothing that runs code");

@@ -2,30 +2,48 @@
 #include "deploy/convert/pickle_calls.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 
 #include "kernels/checkpoint/json_file.h"
 
 namespace troupe::deploy {
 namespace {
 
-constexpr std::array<std::string_view, 17> known_globals{"collections.OrderedDict",
-                                                         "torch._utils._rebuild_tensor",
-                                                         "torch._utils._rebuild_tensor_v2",
-                                                         "torch._utils._rebuild_tensor_v3",
-                                                         "torch._utils._rebuild_parameter",
-                                                         "torch._utils._rebuild_parameter_with_state",
-                                                         "torch._tensor._rebuild_from_type_v2",
-                                                         "torch.Tensor",
-                                                         "torch.nn.parameter.Parameter",
-                                                         "torch.Size",
-                                                         "torch.device",
-                                                         "torch.storage.UntypedStorage",
-                                                         "_codecs.encode",
-                                                         "_io.BytesIO",
-                                                         "__builtin__.bytes",
-                                                         "builtins.bytes",
-                                                         "torch.serialization._get_layout"};
+constexpr std::string_view known_globals[] = {
+    "collections.OrderedDict",
+    "torch._utils._rebuild_tensor",
+    "torch._utils._rebuild_tensor_v2",
+    "torch._utils._rebuild_tensor_v3",
+    "torch._utils._rebuild_parameter",
+    "torch._utils._rebuild_parameter_with_state",
+    "torch._utils._rebuild_wrapper_subclass",
+    "torch._tensor._rebuild_from_type_v2",
+    "torch.Tensor",
+    "torch.nn.parameter.Parameter",
+    "torch.Size",
+    "torch.device",
+    "torch.storage.UntypedStorage",
+    "torch.serialization._get_layout",
+    "torch.distributed.remote_device._remote_device",
+    "_codecs.encode",
+    "_io.BytesIO",
+    "__builtin__.bytes",
+    "builtins.bytes",
+    "__builtin__.getattr",
+    "builtins.getattr",
+};
+// Calls whose results are not looked into.
+constexpr std::string_view opaque_calls[] = {
+    "torch.device",
+    "_codecs.encode",
+    "torch.serialization._get_layout",
+    "__builtin__.bytes",
+    "builtins.bytes",
+    "_io.BytesIO",
+    "torch.distributed.remote_device._remote_device",
+};
+// Descriptions of tensors that are sharded over processes, which are not looked into.
+constexpr std::string_view shard_prefix = "torch.distributed._shard.";
 constexpr std::string_view torch_prefix = "torch.";
 constexpr std::size_t dimensions_max = 8, name_max = 256;
 
@@ -67,8 +85,8 @@ std::string tensor_words(const PickleTensor& tensor) {
 }  // namespace
 
 bool is_known_global(std::string_view name) {
-  return std::ranges::find(known_globals, name) != known_globals.end() || type_of_storage_class(name) ||
-         dtype_of(inside_torch(name));
+  return std::ranges::find(known_globals, name) != std::end(known_globals) || type_of_storage_class(name) ||
+         dtype_of(inside_torch(name)) || name.starts_with(shard_prefix);
 }
 
 const PickleList& PickleTable::list(PickleIndex index, std::string_view what) const {
@@ -186,8 +204,15 @@ std::optional<PickleValue> PickleTable::call(std::string_view name, const Pickle
                         "a function that rebuilds a tensor"};
     return call(inner->name, list(arguments.items[2], "the arguments of a tensor"), same, copied);
   }
-  if (name == "torch.device" || name == "_codecs.encode" || name == "torch.serialization._get_layout" ||
-      name.ends_with(".bytes") || name == "_io.BytesIO")
+  if (name == "torch._utils._rebuild_wrapper_subclass" || name.ends_with(".getattr")) {
+    needs(1);  // a member of an enumeration, or an object of a class, of the shards' descriptions
+    const auto* owner = std::get_if<PickleGlobal>(&values_[arguments.items[0]]);
+    if (owner == nullptr || !owner->name.starts_with(shard_prefix))
+      throw PickleFault{std::string(name) + " is called with " + describe(values_[arguments.items[0]]),
+                        "a class of " + std::string(shard_prefix)};
+    return PickleObject{owner->name};
+  }
+  if (name.starts_with(shard_prefix) || std::ranges::find(opaque_calls, name) != std::end(opaque_calls))
     return PickleObject{std::string(name)};
   throw PickleFault{std::string(name) + " is called", "a function that makes tensors or containers"};
 }

@@ -51,7 +51,9 @@ StateDict::StateDict(const TorchBytes& file) : file_(file) {
   for (const auto& [name, value] : members) {
     if (const auto* found = std::get_if<PickleTensor>(value))
       tensors.emplace_back(name, found);
-    else if (!name.ends_with("_extra_state"))
+    else if (std::holds_alternative<PickleObject>(*value) || name.ends_with("_extra_state"))
+      objects_.push_back(name);
+    else
       kernels::throw_load_error(file.path(),
                                 "the member " + kernels::in_quotes(name) + " is " + describe(*value),
                                 "a state_dict, whose members are tensors, or a file with model_state_dict");

@@ -36,6 +36,9 @@ class StateDict {
   // Wrappers' prefixes that were cut off, and members of the file besides the model's tensors.
   const std::string& prefix() const { return prefix_; }
   const std::vector<std::string>& besides() const { return besides_; }
+  // Members that are no tensors of this file: descriptions of tables that are sharded or kept elsewhere,
+  // and the extra state of Transformer Engine.
+  const std::vector<std::string>& objects() const { return objects_; }
 
  private:
   const PickleTensor& tensor(std::string_view name) const;
@@ -44,7 +47,7 @@ class StateDict {
   std::map<std::string, const PickleTensor*, std::less<>> tensors_;
   std::set<std::string, std::less<>> taken_;
   std::string prefix_;
-  std::vector<std::string> besides_;
+  std::vector<std::string> besides_, objects_;
 };
 
 // Returns `matrix`, of `rows` x `columns`, transposed.

@@ -31,6 +31,7 @@ inline constexpr ReaderFile reader_files[] = {
     {"deploy/commands/server_call.cc", "whole"},
     {"deploy/convert/converted_model.cc", "lines"},
     {"deploy/convert/gin_file.cc", "whole"},
+    {"deploy/convert/golden_check.cc", "json"},
     {"deploy/data/dataset.cc", "lines"},
     {"deploy/data/device_option.cc", "device"},
     {"deploy/data/text_file.cc", "lines"},
