@@ -123,11 +123,11 @@ class MetaConversion {
   }
 
   void add_items(SharedPart& shared) {
-    const Shape& rows = tensors_.shape(item_table);
+    const TensorShape& rows = tensors_.shape(item_table);
     if (rows.size() != 2 || rows[0] < 2 || rows[0] > item_rows_most)
       kernels::throw_load_error(tensors_.file().path(), "the item table has no rows or too many",
                                 "2 to " + std::to_string(item_rows_most) + " rows");
-    const Shape shape{rows[0], shared.item_dim};
+    const TensorShape shape{rows[0], shared.item_dim};
     if (!tensors_.has(category_buffer)) {
       shared.num_items = rows[0] - 1;
       builder_.copy(item_table, "item_embedding.weight", shape, "item_embedding_dim");
@@ -138,7 +138,7 @@ class MetaConversion {
   }
 
   // CategoricalEmbeddingModule: the row of item i is that of its category, which is gathered here.
-  void add_categories(SharedPart& shared, const Shape& shape) {
+  void add_categories(SharedPart& shared, const TensorShape& shape) {
     const std::vector<float> table = tensors_.take(item_table, shape, "item_embedding_dim");
     const std::vector<std::int64_t> categories = tensors_.take_integers(category_buffer);
     if (categories.empty() || categories.size() >= item_rows_most)
@@ -165,8 +165,8 @@ class MetaConversion {
   // Which one a checkpoint has is seen from its tensors: no binding chooses it.
   void add_actions(SharedPart& shared, const std::string& encoder) {
     if (!tensors_.has(rating_table)) return;
-    const Shape& ratings = tensors_.shape(rating_table);
-    const Shape& positions = tensors_.shape(position_table);
+    const TensorShape& ratings = tensors_.shape(rating_table);
+    const TensorShape& positions = tensors_.shape(position_table);
     if (ratings.size() != 2 || positions.size() != 2 || encoder != "HSTU" ||
         positions[1] != shared.item_dim + ratings[1])
       kernels::throw_load_error(
@@ -178,7 +178,7 @@ class MetaConversion {
     shared.actions = ratings[0];
     shared.hidden = shared.item_dim + ratings[1];
     config()["action_embedding"] = {{"num_actions", ratings[0]}, {"dim", ratings[1]}};
-    builder_.copy(rating_table, "action_embedding.weight", Shape(ratings), "itself");
+    builder_.copy(rating_table, "action_embedding.weight", TensorShape(ratings), "itself");
     builder_.report().assumed.push_back("ratings of events are read (rated preprocessor, by its tensor)");
   }
 
@@ -196,7 +196,7 @@ class MetaConversion {
     config()["temperature"] = settings_.number("train_fn.temperature", 0.05, 1e-6, 1e6);
   }
 
-  // Shape of an HSTU layer, by the encoder's bindings.
+  // TensorShape of an HSTU layer, by the encoder's bindings.
   struct HstuShape {
     std::uint64_t layers = 0, heads = 0, dqk = 0, dv = 0;
     bool softmax = false, bias = false, concat = false;

@@ -18,7 +18,7 @@ std::string joined_names(const std::vector<std::string>& names, std::size_t show
 
 }  // namespace
 
-void ModelBuilder::copy(std::string_view from, const std::string& to, const Shape& shape,
+void ModelBuilder::copy(std::string_view from, const std::string& to, const TensorShape& shape,
                         std::string_view why) {
   add(to, shape, tensors_.take(from, shape, why), "");
   report().taken.push_back(to + " " + kernels::shape_text(shape) + " from " + std::string(from));
@@ -27,10 +27,11 @@ void ModelBuilder::copy(std::string_view from, const std::string& to, const Shap
 void ModelBuilder::transpose(std::string_view from, const std::string& to, std::uint64_t rows,
                              std::uint64_t columns, std::string_view why) {
   add(to, {columns, rows}, transposed(tensors_.take(from, {rows, columns}, why), rows, columns),
-      to + " " + kernels::shape_text(Shape{columns, rows}) + " from " + std::string(from) + " transposed");
+      to + " " + kernels::shape_text(TensorShape{columns, rows}) + " from " + std::string(from) +
+          " transposed");
 }
 
-void ModelBuilder::add(const std::string& to, Shape shape, std::vector<float> values,
+void ModelBuilder::add(const std::string& to, TensorShape shape, std::vector<float> values,
                        const std::string& how) {
   model_.tensors.push_back({to, std::move(shape), std::move(values)});
   if (!how.empty()) report().transposed.push_back(how);

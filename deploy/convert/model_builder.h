@@ -20,11 +20,11 @@ class ModelBuilder {
   ConversionReport& report() { return model_.report; }
 
   // Take a tensor from the checkpoint as `to`. `why` names the bindings that its shape follows from.
-  void copy(std::string_view from, const std::string& to, const Shape& shape, std::string_view why);
+  void copy(std::string_view from, const std::string& to, const TensorShape& shape, std::string_view why);
   void transpose(std::string_view from, const std::string& to, std::uint64_t rows, std::uint64_t columns,
                  std::string_view why);
   // Adds a tensor that was computed; `how` goes into the report, if it is not empty.
-  void add(const std::string& to, Shape shape, std::vector<float> values, const std::string& how);
+  void add(const std::string& to, TensorShape shape, std::vector<float> values, const std::string& how);
   // Leaves out a tensor if it is there.
   void drop(std::string_view name, std::string_view reason);
 

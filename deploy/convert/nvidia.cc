@@ -233,10 +233,10 @@ class NvidiaConversion {
   }
 
   // Takes a tensor that tensor-parallel ranks share along an axis, as a whole.
-  std::vector<float> sharded(const std::string& name, const Shape& whole, std::size_t axis) {
+  std::vector<float> sharded(const std::string& name, const TensorShape& whole, std::size_t axis) {
     const std::string_view why =
         "hidden_size, num_attention_heads, kv_channels and tensor_model_parallel_size";
-    Shape part = whole;
+    TensorShape part = whole;
     part[axis] /= ranks_.size();
     std::vector<std::vector<float>> parts;
     for (const auto& rank : ranks_) parts.push_back(rank->take(name, part, why));

@@ -7,7 +7,7 @@
 using namespace troupe;
 using namespace troupe::deploy;
 
-namespace pickle_tests {
+namespace pickle_test {
 
 std::string read(const std::string& steps) {
   try {
@@ -27,9 +27,6 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 std::string tensor(const TestTensor& tensor) { return pickled_tensor(tensor, "0") + "."; }
-
-}  // namespace pickle_tests
-using namespace pickle_tests;
 
 TEST_CASE("pickle: code is refused by its name and its position, and nothing is called") {
   const std::string system = pickled_name("posix", "system") + "(" + pickled("touch /tmp/x") + "tR.";
@@ -185,3 +182,5 @@ TEST_CASE("pickle: members are found by their keys, the last of equal ones") {
   CHECK(pickle.members(pickle.root()).size() == 3);
   CHECK(pickle.size() == steps.size());
 }
+
+}  // namespace pickle_test

@@ -74,9 +74,9 @@ const PickleTensor& StateDict::tensor(std::string_view name) const {
   return *found->second;
 }
 
-const Shape& StateDict::shape(std::string_view name) const { return tensor(name).shape; }
+const TensorShape& StateDict::shape(std::string_view name) const { return tensor(name).shape; }
 
-std::vector<float> StateDict::take(std::string_view name, const Shape& expected, std::string_view why) {
+std::vector<float> StateDict::take(std::string_view name, const TensorShape& expected, std::string_view why) {
   const PickleTensor& found = tensor(name);
   if (found.shape != expected)
     kernels::throw_load_error(file_.path(),

@@ -13,7 +13,7 @@
 
 namespace troupe::deploy {
 
-using Shape = std::vector<std::uint64_t>;
+using TensorShape = std::vector<std::uint64_t>;
 
 class StateDict {
  public:
@@ -24,10 +24,10 @@ class StateDict {
   const TorchBytes& file() const { return file_; }
   bool has(std::string_view name) const { return tensors_.contains(name); }
   // Returns the shape of a tensor. Throws kernels::LoadError if it is missing.
-  const Shape& shape(std::string_view name) const;
+  const TensorShape& shape(std::string_view name) const;
   // Copies a tensor and marks it as taken. Throws kernels::LoadError if it is missing, has another shape
   // (`why` says what the shape follows from) or has values that are not finite.
-  std::vector<float> take(std::string_view name, const Shape& expected, std::string_view why);
+  std::vector<float> take(std::string_view name, const TensorShape& expected, std::string_view why);
   std::vector<std::int64_t> take_integers(std::string_view name);
   void drop(std::string_view name) { taken_.emplace(name); }
   // Names that were neither taken nor dropped.

@@ -9,7 +9,7 @@
 using namespace troupe;
 using namespace troupe::deploy;
 
-namespace torch_file_tests {
+namespace torch_file_test {
 
 using Floats = std::vector<float>;
 
@@ -43,9 +43,6 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 const Floats six{1, 2, 3, 4, 5, 6};
-
-}  // namespace torch_file_tests
-using namespace torch_file_tests;
 
 TEST_CASE("torch file: views with strides and offsets become row-major") {
   std::vector<TestTensor> tensors{float_tensor("whole", {2, 3}, six)};
@@ -154,3 +151,5 @@ TEST_CASE(
   TestTensor complex{"a", {1}, std::string(1, 'x'), "ComplexFloatStorage"};
   CHECK(has(said(torch_archive({complex})), "tensor \"a\" is of another type"));
 }
+
+}  // namespace torch_file_test

@@ -7,7 +7,7 @@
 using namespace troupe;
 using namespace troupe::deploy;
 
-namespace zip_archive_tests {
+namespace zip_archive_test {
 
 std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -30,9 +30,6 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 const ZipPart first{"archive/data/0", "some data"}, second{"archive/version", "3\n"};
-
-}  // namespace zip_archive_tests
-using namespace zip_archive_tests;
 
 TEST_CASE("zip archive: stored entries are read, behind padding and with a comment at the end") {
   ZipFile file{{first, second}};
@@ -126,3 +123,5 @@ TEST_CASE("zip archive: every prefix of a file is refused with a text") {
   for (std::size_t length = 0; length < whole.size(); ++length)
     CHECK(said(whole.substr(0, length)).starts_with("x.pt: "));
 }
+
+}  // namespace zip_archive_test
