@@ -139,6 +139,8 @@ class CaseCheck {
     if (values.size() != candidates.size())
       throw std::invalid_argument("the model answered " + std::to_string(values.size()) +
                                   " numbers; expected " + std::to_string(candidates.size()));
+    if (!std::ranges::all_of(values, [](double value) { return std::isfinite(value); }))
+      throw std::invalid_argument("the model answered a number that is not finite; expected similarities");
     std::map<Item, double> similarities;
     for (std::size_t i = 0; i < values.size(); ++i)
       similarities[candidates[i]] = direct ? values[i] : values[i] * model_.temperature;
