@@ -14,17 +14,16 @@
 namespace troupe::deploy {
 namespace {
 
-constexpr std::size_t pickle_bytes_max = 64 << 20, global_bytes_max = 256;
-constexpr std::size_t long_bytes_max = 64;
+constexpr std::size_t global_bytes_max = 256, long_bytes_max = 64;
 
 class PickleMachine {
  public:
   PickleMachine(const std::filesystem::path& file, std::string_view part, std::span<const std::byte> bytes,
                 std::vector<PickleValue>& values)
       : file_(file), part_(part), cursor_(bytes), values_(values), table_(values) {
-    if (bytes.size() > pickle_bytes_max)
+    if (bytes.size() > Pickle::bytes_max)
       fail("is " + std::to_string(bytes.size()) + " bytes long",
-           "at most " + std::to_string(pickle_bytes_max));
+           "at most " + std::to_string(Pickle::bytes_max));
   }
 
   PickleIndex run() {

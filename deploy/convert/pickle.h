@@ -2,7 +2,8 @@
 // The pickles of torch.save, read as data. A pickle is a program that can call any function of Python;
 // this reader knows only the steps and names that dictionaries of tensors need, and calls nothing.
 // Every other name is refused with its position. Values are kept in a table and refer to each other by
-// number, so that neither depth nor sharing costs memory. The table is bounded (`values_max`).
+// number, so that neither depth nor sharing costs memory. The table is bounded (`values_max`), and so is
+// a pickle (`bytes_max`).
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -54,7 +55,7 @@ using PickleValue = std::variant<PickleNone, bool, std::int64_t, double, std::st
 
 class Pickle {
  public:
-  static constexpr std::size_t values_max = 2'000'000;
+  static constexpr std::size_t values_max = 2'000'000, bytes_max = 64 << 20;
 
   // `file` is for errors, and `part` names what of the file is read: "data.pkl". Throws
   // kernels::LoadError.

@@ -47,6 +47,12 @@ constexpr std::string_view shard_prefix = "torch.distributed._shard.";
 constexpr std::string_view torch_prefix = "torch.";
 constexpr std::size_t dimensions_max = 8, name_max = 256;
 
+bool is_dotted_name(std::string_view name) {
+  return std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  });
+}
+
 std::string_view inside_torch(std::string_view name) {
   return name.starts_with(torch_prefix) ? name.substr(torch_prefix.size()) : std::string_view();
 }
@@ -86,7 +92,7 @@ std::string tensor_words(const PickleTensor& tensor) {
 
 bool is_known_global(std::string_view name) {
   return std::ranges::find(known_globals, name) != std::end(known_globals) || type_of_storage_class(name) ||
-         dtype_of(inside_torch(name)) || name.starts_with(shard_prefix);
+         dtype_of(inside_torch(name)) || (name.starts_with(shard_prefix) && is_dotted_name(name));
 }
 
 const PickleList& PickleTable::list(PickleIndex index, std::string_view what) const {

@@ -11,13 +11,22 @@ namespace troupe::deploy {
 namespace {
 
 constexpr std::array<std::string_view, 2> wrappers{"module.", "_orig_mod."};
-constexpr std::size_t names_shown_max = 8;
+constexpr std::size_t names_shown_max = 8, member_name_max = 256;
 
 std::string listed_names(const std::vector<std::pair<std::string, const PickleValue*>>& members) {
   std::string names;
   for (std::size_t i = 0; i < std::min(members.size(), names_shown_max); ++i)
     names += (i > 0 ? ", " : "") + kernels::in_quotes(members[i].first);
   return members.size() > names_shown_max ? names + ", …" : names;
+}
+
+// Names go into reports and errors as they are.
+void check_member_name(const TorchBytes& file, std::string_view name) {
+  const bool printable =
+      std::ranges::all_of(name, [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 0x7f; });
+  if (name.empty() || name.size() > member_name_max || !printable)
+    kernels::throw_load_error(file.path(), "a member is called " + kernels::in_quotes(name),
+                              "names of 1 to " + std::to_string(member_name_max) + " printable bytes");
 }
 
 // Cuts a wrapper's prefix off all names, if all have it.
@@ -42,13 +51,16 @@ StateDict::StateDict(const TorchBytes& file) : file_(file) {
   const Pickle& pickle = file.pickle();
   const PickleValue* dict = &pickle.root();
   if (const PickleValue* const inner = pickle.member(*dict, "model_state_dict")) {
-    for (const auto& [name, value] : pickle.members(*dict))
+    for (const auto& [name, value] : pickle.members(*dict)) {
+      check_member_name(file, name);
       if (name != "model_state_dict") besides_.push_back(name);
+    }
     dict = inner;
   }
   std::vector<std::pair<std::string, const PickleTensor*>> tensors;
   const auto members = pickle.members(*dict);
   for (const auto& [name, value] : members) {
+    check_member_name(file, name);
     if (const auto* found = std::get_if<PickleTensor>(value))
       tensors.emplace_back(name, found);
     else if (std::holds_alternative<PickleObject>(*value) || name.ends_with("_extra_state"))

@@ -118,7 +118,8 @@ void TorchBytes::read_archive() {
 void TorchBytes::read_pickles() {
   std::uint64_t position = 0;
   const auto next = [&](std::string_view part) {
-    Pickle pickle(file_, part, bytes_.subspan(position));
+    const auto rest = bytes_.subspan(position);
+    Pickle pickle(file_, part, rest.first(std::min(rest.size(), Pickle::bytes_max)));
     position += pickle.size();
     return pickle;
   };

@@ -69,6 +69,14 @@ TEST_CASE("torch file: views with strides and offsets become row-major") {
   }
 }
 
+TEST_CASE("torch file: the older form may be larger than a pickle") {
+  TestTensor large{"large",
+                   {static_cast<std::int64_t>(Pickle::bytes_max) + 8},
+                   std::string(Pickle::bytes_max + 8, '\1'),
+                   "ByteStorage"};
+  CHECK(values(older_torch_file({float_tensor("a", {2, 3}, six), large}), "a") == six);
+}
+
 TEST_CASE("torch file: every type of numbers is read, of any device") {
   const auto typed = [](const std::string& storage, std::string data) {
     TestTensor tensor{"a", {2}, std::move(data), storage};

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "deploy/convert/torch_file.h"
 #include "deploy/data/dataset.h"
 #include "deploy/data/device_option.h"
 #include "deploy/data/request_trace.h"
@@ -258,6 +259,15 @@ void add_models(std::vector<Attack>& all) {
   const std::string tensor =
       R"({"a":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}})";
   add_sparse(all, weights, length(tensor.size()) + tensor);  // a length beyond the whole file
+
+  const ReaderCase checkpoint{"mapped", "checkpoint.pt", mib,
+                              [](const Path& file) { const deploy::TorchFile opened(file); }, "; expected "};
+  add_sparse(all, checkpoint, "PK\x03\x04", {"has no end record"});
+  add_sparse(all, checkpoint, "\x80\x02X\xff\xff\xff\xff", {"ends early"});
+  add_pipe(all, checkpoint, "a pipe", {"PK\x03\x04", "x"}, {"not a regular file"});
+  ReaderCase values = checkpoint;
+  values.bytes_max = 512 * mib;
+  add_text(all, values, "fifty million values", "\x80\x02" + repeated(")", 50 * mib), {"too many values"});
 }
 
 // ---- lines ----
