@@ -167,6 +167,11 @@ class NvidiaConversion {
     config()["context_vocabulary"] = sizes;
     if (!data.contexts.empty()) config()["context_features"] = data.contexts;
     tables.drop_others();
+    // A perceptron exists whenever its width is given, and runs only over what the sequence has.
+    for (const std::string& name : tensors_.names())
+      if ((item_mlp.empty() && name.starts_with("_hstu_block._preprocessor._item_mlp.")) ||
+          (data.contexts.empty() && name.starts_with("_hstu_block._preprocessor._contextual_mlp.")))
+        builder_.drop(name, "a perceptron that no token of the sequence goes through");
     add_positions(shape);
   }
 

@@ -286,6 +286,9 @@ TEST_CASE("nvidia: tables go through the perceptrons of the preprocessor") {
   const ConvertedModel model = convert(checkpoint, network + described + head + wide);
   CHECK(tensor(model, "item_embedding.weight").values == std::vector<float>{0, 0, 0, 1, 10, 2, 2, 10, 6});
   CHECK(tensor(model, "context_embedding.0.weight").values == std::vector<float>{9, 20, 40, 11, 22, 48});
+  const ConvertedModel bare = convert(
+      checkpoint, network + described + head + wide + "BenchmarkDatasetArgs.contextual_feature_names = []\n");
+  CHECK(says(bare.report.dropped, "_contextual_mlp._mlp.0.weight: a perceptron that no token"));
   std::erase_if(tensors, [](const TestTensor& one) { return one.name.starts_with("_mlp."); });
   checkpoint.write_model(tensors);
   CHECK(has(refused(checkpoint, network + described + wide), "expected -1 in a retrieval model"));
