@@ -259,7 +259,7 @@ class Client:
 
     def put_items(self, items: Iterable[Mapping[str, Any]]) -> Iterator[Json]:
         """Puts many items, {"item": …, "tokens": …, "identifier": …}, or deletes them. Yields a result
-        for each."""
+        for each. Only a ranker with a discriminant needs identifiers."""
         return self._lines("/v1/items", items)
 
     def get_item(self, item: str) -> Json:
@@ -269,17 +269,20 @@ class Client:
         self,
         item: str,
         tokens: Union[str, Sequence[Union[int, str]]],
-        identifier: Union[int, str],
+        identifier: Union[int, str, None] = None,
         title: str = "",
         if_match: Union[int, str, None] = None,
         if_none_match: Optional[str] = None,
     ) -> int:
-        """Adds or replaces an item and returns the catalog's version."""
-        tokens = tokens if isinstance(tokens, str) else list(tokens)
+        """Adds or replaces an item and returns the catalog's version. Only a ranker with a discriminant
+        needs an identifier."""
+        body: Json = {"title": title, "tokens": tokens if isinstance(tokens, str) else list(tokens)}
+        if identifier is not None:
+            body["identifier"] = identifier
         return self._ask(
             "PUT",
             self._path("items", item),
-            {"title": title, "tokens": tokens, "identifier": identifier},
+            body,
             self._conditions(if_match, if_none_match),
         )["version"]
 

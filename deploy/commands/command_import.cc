@@ -73,8 +73,8 @@ struct ImportModel {
   std::unique_ptr<const Tokenizer> tokenizer;  // null: the model has none
   ControlTokens controls = ControlTokens::as_text;
   ModelFingerprints made_for;
-  bool reads_identifiers = true;  // an item's score is the logit of its identifier
-  std::string declared;           // what its form declares, as a sentence
+  PromptForm form;
+  std::string declared;  // what its form declares, as a sentence
 };
 
 ImportModel read_model(const Config& config) {
@@ -86,12 +86,11 @@ ImportModel read_model(const Config& config) {
   model.tokenizer = read_tokenizer_if_any(directory, model.facts.limits);
   model.controls = controls_in_texts(config.model);
   const std::string& prompt = config.model.prompt;
-  const PromptForm form = read_prompt_form(
+  model.form = read_prompt_form(
       directory, prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt), model.facts,
       model.vocabulary, model.tokenizer.get());
-  model.reads_identifiers = !form.generates() && !form.scores_each() && !form.next_items;
-  model.declared = describe_arrangements(form);
-  model.made_for = made_for(family.open(directory, config).version, model.vocabulary, form);
+  model.declared = describe_arrangements(model.form);
+  model.made_for = made_for(family.open(directory, config).version, model.vocabulary, model.form);
   return model;
 }
 
@@ -170,7 +169,7 @@ struct ImportRows {
 
 // Rows have the limits of the server of this configuration, so that a file has what it would take.
 RowReading reading_for(const ImportModel& model, const RouterSettings& settings) {
-  RowReading reading{.text = {&model.vocabulary, model.tokenizer.get(), nullptr, model.controls}};
+  RowReading reading{.text = {&model.vocabulary, model.tokenizer.get(), &model.form, model.controls}};
   if (model.facts.items_are_tokens()) reading.text.item_names = &model.item_names;
   reading.limits = {
       settings.history_events_max, static_cast<std::uint32_t>(model.facts.limits.positions_max), {}};
@@ -245,7 +244,7 @@ int run_import(const ImportOptions& options) {
                       return kind == "item" ? rows.items.where(row) : rows.users.where(row);
                     }});
   tell(options, rows, unknown, *features, config, options.replace ? before - stay : 0, users_gone,
-       model.reads_identifiers);
+       model.form.reads_identifiers());
   std::cout << model.declared << " (`troupe verify` checks it)\n";
   return 0;
 }

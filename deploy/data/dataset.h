@@ -4,7 +4,7 @@
 //   JSONL: items.jsonl[.gz], users.jsonl[.gz] (deploy/demo/README.md describes the lines);
 //   TSV:   items.tsv.gz (item_id, sid, …) with sequences.tsv.gz (user_id, n_train, n_valid, n_test, items)
 //          or ratings.tsv.gz (user_id, item_id, rating, timestamp).
-// For a model with a tokenizer.json, `tokens` of a line may be a text. A column `tokens` has an
+// For a model with a tokenizer, `tokens` of a line may be a text. A column `tokens` has an
 // item's token ids. Semantic IDs become the tokens <a_…> <b_…> … of the model's vocabulary. If
 // neither the catalog nor the vocabulary has semantic IDs, an item is its own identifier token
 // <item_…>.
@@ -16,6 +16,7 @@
 
 #include "deploy/data/text_file.h"
 #include "kernels/checkpoint/vocabulary.h"
+#include "runtime/actor/catalog.h"
 #include "runtime/actor/messages.h"
 #include "server/formats/row_bodies.h"
 

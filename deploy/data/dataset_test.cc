@@ -111,6 +111,25 @@ TEST_SUITE("dataset") {
     CHECK(users[0].history.size() == 2);
   }
 
+  TEST_CASE("dataset: an identifier may be absent where the model reads none") {
+    Folder f;
+    f.write("items.jsonl", R"({"id":"i","tokens":[2]})");
+    const kernels::Vocabulary words = vocabulary(f);
+    PromptForm reads, none;
+    reads.discriminant = {1};
+    none.score = {3};
+    const auto read = [&](const PromptForm& form) {
+      return read_item_rows(f.path(), {.text = {&words, nullptr, &form}}).rows[0].identifier;
+    };
+    CHECK_THROWS_WITH_AS(read(reads), doctest::Contains("items.jsonl:1: the body has no identifier"),
+                         ImportError);
+    CHECK(read(none) == no_identifier);
+    f.write("items.jsonl", R"({"id":"i","tokens":[2],"identifier":4})");
+    CHECK(read(none) == 4);
+    f.write("items.jsonl", R"({"id":"i","tokens":[2],"identifier":"<none>"})");
+    CHECK_THROWS_AS(read(none), ImportError);
+  }
+
   TEST_CASE("dataset: an error names file and line") {
     Folder f;
     f.write("items.tsv", "item_id\tsid\n0\t1,2\n1\t9,2\n");

@@ -70,7 +70,9 @@ std::string form_differences(const PromptForm& form, const PromptForm& served) {
   add(form.instruction != served.instruction, "instruction");
   add(form.discriminant != served.discriminant, "discriminant");
   add(form.event != served.event, "history_item");
-  add(form.item != served.item || form.score != served.score, "candidate");
+  add(form.item != served.item || form.score != served.score || form.words_lead != served.words_lead ||
+          form.item_text != served.item_text,
+      "candidate");
   add(form.yes != served.yes, "yes");
   add(form.no != served.no, "no");
   add(form.events_max != served.events_max, behind_each ? "max_history" : "events_max");

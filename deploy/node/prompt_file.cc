@@ -90,37 +90,84 @@ void add_tokens(const json& entry, const char* key, const std::string& where,
   const json written = entry.value("text", json());
   if (entry.size() != 1 || !written.is_string() || !text.tokenizer)
     throw LoadError(where + ": " + key + " has " + entry.dump().substr(0, 60) +
-                    "; expected a token, or {\"text\": …} of a model with a tokenizer.json");
+                    "; expected a token, or {\"text\": …} of a model with a tokenizer");
   const auto most = static_cast<std::size_t>(limits.positions_max);
   if (text.tokenizer->encode(written.get_ref<const std::string&>(), most, out) != Tokenizer::Fault::none)
     throw LoadError(where + ": " + key + " has a text of too many tokens; expected at most " +
                     std::to_string(most));
 }
 
-std::vector<Token> token_list(const json& form, const char* key, const std::string& where,
-                              const kernels::PlanLimits& limits, const FormText& text) {
+std::vector<Token> entry_tokens(const json& entries, const char* key, const std::string& where,
+                             const kernels::PlanLimits& limits, const FormText& text) {
   std::vector<Token> tokens;
-  for (const json& entry : list_at(form, key, where)) add_tokens(entry, key, where, limits, text, tokens);
+  for (const json& entry : entries) add_tokens(entry, key, where, limits, text, tokens);
   return tokens;
 }
 
-// Returns the tokens before and after "{words}", which must occur once.
-std::pair<std::vector<Token>, std::vector<Token>> around_words(const json& form, const char* key,
-                                                               const std::string& where,
-                                                               const kernels::PlanLimits& limits,
-                                                               const FormText& text) {
-  std::vector<Token> parts[2];
+std::vector<Token> token_list(const json& form, const char* key, const std::string& where,
+                              const kernels::PlanLimits& limits, const FormText& text) {
+  return entry_tokens(list_at(form, key, where), key, where, limits, text);
+}
+
+// Returns one token: a word, an id, or {"text": …} of exactly one token.
+Token one_token(const json& form, const char* key, const std::string& where,
+                const kernels::PlanLimits& limits, const FormText& text) {
+  const json entry = form.value(key, json());
+  std::vector<Token> tokens;
+  add_tokens(entry, key, where, limits, text, tokens);
+  if (tokens.size() == 1) return tokens.front();
+  throw LoadError(where + ": " + key + " has " + entry.dump().substr(0, 60) + ", a text of " +
+                  std::to_string(tokens.size()) + " tokens; expected a text of exactly one token");
+}
+
+struct AroundWords {
+  json before = json::array(), behind = json::array();
+};
+
+// Returns the entries before and after "{words}", which must occur once.
+AroundWords around_words(const json& form, const char* key, const std::string& where) {
+  AroundWords around;
   std::size_t words = 0;
   for (const json& entry : list_at(form, key, where)) {
     if (entry == "{words}")
       ++words;
     else
-      add_tokens(entry, key, where, limits, text, parts[std::min<std::size_t>(words, 1)]);
+      (words == 0 ? around.before : around.behind).push_back(entry);
   }
   if (words != 1)
     throw LoadError(where + ": " + key + " has " + std::to_string(words) +
                     " times \"{words}\"; expected it exactly once");
-  return {std::move(parts[0]), std::move(parts[1])};
+  return around;
+}
+
+// Returns the text of {"text": …}; null for any other entry.
+std::string* entry_text(json& entry) {
+  const auto text = entry.is_object() ? entry.find("text") : entry.end();
+  return entry.is_object() && text != entry.end() && text->is_string() ? text->get_ptr<std::string*>()
+                                                                       : nullptr;
+}
+
+bool ends_with_blank(json& entries) {
+  const std::string* text = entries.empty() ? nullptr : entry_text(entries.back());
+  return text && text->ends_with(' ');
+}
+
+// Takes the blank from the end of entries that end with one. Nothing is left of a text of one blank.
+void drop_blank(json& entries) {
+  std::string& text = *entry_text(entries.back());
+  text.pop_back();
+  if (text.empty()) entries.erase(entries.size() - 1);
+}
+
+// Returns the texts of the entries as one; "" unless all are texts.
+std::string joined_text(json& entries) {
+  std::string joined;
+  for (json& entry : entries) {
+    const std::string* text = entry_text(entry);
+    if (!text) return "";
+    joined += *text;
+  }
+  return joined;
 }
 
 void check_keys(const json& form, const std::set<std::string>& known, const std::string& where,
@@ -189,20 +236,23 @@ PromptForm scoring_form(const json& form, const std::string& where, const kernel
              "interchangeable");
   PromptForm prompt;
   prompt.system = token_list(form, "instruction", where, limits, text);
-  auto [event, behind_event] = around_words(form, "history_item", where, limits, text);
-  auto [item, score] = around_words(form, "candidate", where, limits, text);
-  const auto one = [&](const char* key) {
-    return token_at(form.value(key, json()), key, where, limits, text);
-  };
-  if (!behind_event.empty())
+  AroundWords event = around_words(form, "history_item", where);
+  AroundWords item = around_words(form, "candidate", where);
+  const auto one = [&](const char* key) { return one_token(form, key, where, limits, text); };
+  if (!event.behind.empty())
     throw LoadError(where + ": history_item has tokens after \"{words}\"; expected none");
-  if (score.empty() || score.back() != one("read_at"))
+  if (ends_with_blank(event.before) && ends_with_blank(item.before)) {
+    drop_blank(event.before), drop_blank(item.before);
+    prompt.words_lead = " ";
+  }
+  prompt.event = entry_tokens(event.before, "history_item", where, limits, text);
+  prompt.item = entry_tokens(item.before, "candidate", where, limits, text);
+  prompt.item_text = joined_text(item.before);
+  prompt.score = entry_tokens(item.behind, "candidate", where, limits, text);
+  if (prompt.score.empty() || prompt.score.back() != one("read_at"))
     throw LoadError(
         where +
         ": candidate does not end with read_at; expected read_at as its last token, where the score is read");
-  prompt.event = std::move(event);
-  prompt.item = std::move(item);
-  prompt.score = std::move(score);
   prompt.yes = one("yes");
   prompt.no = one("no");
   prompt.events_max = events_max_of(form, "max_history", where);

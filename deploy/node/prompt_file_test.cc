@@ -36,6 +36,37 @@ struct Directory : TestFolder {
   }
 };
 
+// A tokenizer of bytes, in which "yes" is token 256 and " a" is token 257.
+const Tokenizer& byte_words() {
+  static const Tokenizer made = [] {
+    TokenizerParts parts;
+    for (Token byte = 0; byte < 256; ++byte) {
+      parts.bytes[static_cast<std::size_t>(byte)] = byte;
+      parts.words[std::string(1, static_cast<char>(byte))] = byte;
+    }
+    parts.words["yes"] = 256;
+    parts.words[" a"] = 257;
+    parts.whole_words = true;
+    parts.pieces.emplace_back(" ?[a-z]+");
+    return Tokenizer(std::move(parts));
+  }();
+  return made;
+}
+PromptForm read_text_form(const std::string& text) {
+  const TestFolder folder;
+  folder.write("prompt.json", text);
+  return read_prompt_form(folder.path(), std::nullopt,
+                          kernels::PlanLimits{.vocabulary = 300, .positions_max = 64}, {}, &byte_words());
+}
+std::string error_of_text_form(const std::string& text) {
+  try {
+    read_text_form(text);
+    return "";
+  } catch (const kernels::LoadError& error) {
+    return error.what();
+  }
+}
+
 std::string error_of_system(const std::string& list) {
   return Directory(R"({"user":[2],"instruction":[],"discriminant":[3],"system":)" + list + "}").error();
 }
@@ -195,6 +226,46 @@ TEST_SUITE("prompt file") {
             R"({"instruction":[1],"history_item":["{words}"],"candidate":["{words}",6],"read_at":6,"yes":7})")
             .error()
             .find("no has null") != std::string::npos);
+  }
+
+  TEST_CASE("prompt form: read_at, yes and no may be texts of one token") {
+    const auto form = [](const std::string& yes, const std::string& read_at = R"({"text":"\n"})") {
+      return R"({"instruction":[1],"history_item":["{words}"],"candidate":["{words}",{"text":".\n"}],)"
+             R"("read_at":)" +
+             read_at + R"(,"yes":)" + yes + R"(,"no":110})";
+    };
+    CHECK(read_text_form(form(R"({"text":"yes"})")).yes == 256);
+    CHECK(read_text_form(form(R"("yes")")).yes == 256);
+    CHECK(read_text_form(form("7")).score == Tokens{'.', '\n'});
+    CHECK(error_of_text_form(form(R"({"text":"no"})"))
+              .ends_with(
+                  "yes has {\"text\":\"no\"}, a text of 2 tokens; expected a text of exactly one token"));
+    CHECK(error_of_text_form(form(R"({"text":""})")).find("a text of 0 tokens") != std::string::npos);
+    CHECK(error_of_text_form(form("7", R"({"text":"a"})")).find("does not end with read_at") !=
+          std::string::npos);
+    CHECK(error_of_text_form(form("7", R"({"texts":"a"})")).find("read_at has {\"texts\":\"a\"}") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("prompt form: a blank before both {words} is left to the words") {
+    const auto form = [](const std::string& event, const std::string& item) {
+      return read_text_form(R"({"instruction":[1],"history_item":[)" + event + R"("{words}"],"candidate":[)" +
+                            item + R"("{words}",46],"read_at":46,"yes":7,"no":8})");
+    };
+    const PromptForm both = form(R"({"text":"q: "},)", R"({"text":"\n"},{"text":"d: "},)");
+    CHECK(both.words_lead == " ");
+    CHECK(both.event == Tokens{'q', ':'});
+    CHECK(both.item == Tokens{'\n', 'd', ':'});
+    CHECK(both.item_text == "\nd:");
+    const PromptForm blank = form(R"({"text":" "},)", R"(5,{"text":"d: "},)");
+    CHECK(blank.words_lead == " ");
+    CHECK(blank.event.empty());
+    CHECK(blank.item == Tokens{5, 'd', ':'});
+    CHECK(blank.item_text.empty());  // not all of it is text
+    const PromptForm one = form("", R"({"text":"d: "},)");
+    CHECK(one.words_lead.empty());
+    CHECK(one.item == Tokens{'d', ':', ' '});
+    CHECK(one.item_text == "d: ");
   }
 
   TEST_CASE("prompt form: what declares nothing is plain causal, or candidates apart if each is scored") {

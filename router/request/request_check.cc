@@ -297,7 +297,8 @@ Fault validate(const PutItem& put, const PromptForm& form, const RequestLimits& 
   if (Fault fault = reject_values(put)) return fault;
   if (put.tokens.empty()) return no_tokens();
   if (Fault fault = bad_tokens(put.tokens, form.vocabulary, "tokens")) return fault;
-  if (Fault fault = reject_token(put.identifier, form.vocabulary, "identifier")) return fault;
+  if (Fault fault = reject_identifier(put.identifier, form.vocabulary, form.reads_identifiers()))
+    return fault;
   return bad_length(positions_without_history(form, put.tokens.size()), form, "tokens");
 }
 

@@ -199,7 +199,13 @@ TEST_CASE("request check: profiles and items are checked before they are stored"
   CHECK(validate(PutItem{1, "", "", {5}, 99}, form, limits)->code == "empty_item");
   CHECK(validate(PutItem{1, "a", "", {}, 99}, form, limits)->code == "empty_item");
   CHECK(validate(PutItem{1, "a", "", {5}, 100}, form, limits)->where == "identifier");
-  CHECK(validate(PutItem{1, "a", "", {5}, -1}, form, limits)->code == "unknown_token");
+  CHECK(validate(PutItem{1, "a", "", {5}, -2}, form, limits)->code == "unknown_token");
+  CHECK(validate(PutItem{1, "a", "", {5}, no_identifier}, form, limits)->code == "missing_field");
+  PromptForm each = form;
+  each.discriminant = {};
+  each.score = {7};
+  CHECK_FALSE(validate(PutItem{1, "a", "", {5}, no_identifier}, each, limits).has_value());
+  CHECK(validate(PutItem{1, "a", "", {5}, 100}, each, limits)->code == "unknown_token");
   CHECK_FALSE(validate(PutItem{1, "a", "", std::vector<Token>(16, 5), 9}, form, limits).has_value());
   CHECK(validate(PutItem{1, "a", "", std::vector<Token>(17, 5), 9}, form, limits)->code == "too_long");
   CHECK(validate(DeleteItem{1, ""}, form, limits)->code == "empty_item");

@@ -25,11 +25,13 @@ namespace troupe {
 // deleted; after that the number may be reused for another item.
 using ItemNumber = std::uint32_t;
 inline constexpr ItemNumber no_item = UINT32_MAX;
+// Identifier of an item of a model that reads none.
+inline constexpr Token no_identifier = -1;
 
 struct Item {
   std::string id, title;
   std::vector<Token> tokens;
-  Token identifier = -1;
+  Token identifier = no_identifier;
   BlockName block;  // name of its prefix block under the loaded model; in router/precompute, of any kind
   bool operator==(const Item&) const = default;
 };
@@ -38,7 +40,7 @@ struct Item {
 struct ItemView {
   std::string_view id, title;
   std::span<const Token> tokens;
-  Token identifier = -1;
+  Token identifier = no_identifier;
   BlockName block;
 
   ItemView() = default;

@@ -70,6 +70,11 @@ struct PromptForm {
   // tokens follow it, and its score is the logit of `yes` less that of `no` at the last of them.
   Tokens score;
   Token yes = 0, no = 0;
+  // Of texts that become the tokens of an event or a candidate: the blank that precedes each of them in
+  // the prompt ("Document: {words}") and becomes tokens together with it; "" = none.
+  std::string words_lead = {};
+  // The text of `item`. A query text and this text become tokens together. "" = `item` is not all text.
+  std::string item_text = {};
   // position-independent blocks were computed behind the system prompt, not alone
   bool blocks_see_system = false;
   std::shared_ptr<const PrototypeSet> prototype_set = {};  // null = none
@@ -90,6 +95,8 @@ struct PromptForm {
   }
   bool items_are_tokens() const { return declares(Arrangement::history) || declares(Arrangement::towers); }
   bool scores_each() const { return !score.empty(); }
+  // Returns true if an item's score is the logit of its identifier.
+  bool reads_identifiers() const { return !generates() && !scores_each() && !items_are_tokens(); }
   std::size_t tasks_read() const { return tasks.empty() ? 1 : tasks.size(); }
   bool generates() const { return discriminant.empty() && !items_are_tokens() && !scores_each(); }
 };

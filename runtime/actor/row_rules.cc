@@ -129,6 +129,17 @@ Fault reject_token(Token token, std::int64_t vocabulary, const std::string& wher
                  "0.." + std::to_string(vocabulary - 1)};
 }
 
+Refusal missing_identifier() {
+  return {RefusalKind::malformed, "missing_field", "the body has no identifier", "identifier",
+          "the token whose logit is the item's score"};
+}
+
+Fault reject_identifier(Token identifier, std::int64_t vocabulary, bool is_read) {
+  if (identifier != no_identifier) return reject_token(identifier, vocabulary, "identifier");
+  if (is_read) return missing_identifier();
+  return std::nullopt;
+}
+
 Fault reject_values(const PutUser& put) {
   if (Fault fault = reject_text(put.user, "user")) return fault;
   return reject_events(put);

@@ -42,6 +42,9 @@ std::optional<Refusal> reject_id(std::string_view id, std::string_view kind, std
 std::optional<Refusal> reject_text(std::string_view text, const std::string& where);
 Refusal no_tokens();  // of an item
 std::optional<Refusal> reject_token(Token token, std::int64_t vocabulary, const std::string& where);
+Refusal missing_identifier();  // of an item whose model reads it
+// Refuses no_identifier only if the model reads identifiers.
+std::optional<Refusal> reject_identifier(Token identifier, std::int64_t vocabulary, bool is_read);
 
 // Refuse values that no model takes. Limits of a model or of the configuration are checked later, by the
 // router and the store.

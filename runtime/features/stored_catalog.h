@@ -46,7 +46,7 @@ class StoredCatalog final : public Catalog {
     // In Leaf::text; an empty id: there is no such item.
     std::uint32_t text = 0, id_bytes = 0, title_bytes = 0;
     std::uint32_t token = 0, tokens = 0;  // in Leaf::tokens
-    Token identifier = -1;
+    Token identifier = no_identifier;
     BlockName block;
   };
   struct Leaf {

@@ -163,7 +163,7 @@ Fault validate_row(const PutItem& put, const FeatureLimits& limits) {
   if (put.tokens.size() > limits.item_tokens_max)
     return too_many(put.tokens.size(), "tokens", limits.item_tokens_max, "tokens");
   if (Fault fault = check_tokens(put.tokens, limits)) return fault;
-  return reject_token(put.identifier, limits.vocabulary, "identifier");
+  return reject_identifier(put.identifier, limits.vocabulary, false);
 }
 
 std::string user_key(std::string_view tenant, std::string_view user) {

@@ -23,7 +23,8 @@ struct EventFeature {
 };
 
 struct FeatureLimits {
-  std::int32_t vocabulary = 0;  // tokens and identifiers are in [0, vocabulary)
+  // Tokens and identifiers are in [0, vocabulary); an item may have no identifier.
+  std::int32_t vocabulary = 0;
   std::uint32_t item_tokens_max = 0;
   // A history given as tokens has at most this × item_tokens_max tokens.
   std::uint32_t history_events_max = 0;

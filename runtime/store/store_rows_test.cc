@@ -43,7 +43,8 @@ TEST_CASE("store rows: a refused item names its field") {
   CHECK(of([](PutItem& i) { i.tokens = {1, 2, 3, 4, 5}; }) == "unprocessable too_many_tokens tokens");
   CHECK(of([](PutItem& i) { i.tokens = {0, 99, 100}; }) == "unprocessable unknown_token tokens[2]");
   CHECK(of([](PutItem& i) { i.tokens = {0, -1}; }) == "unprocessable unknown_token tokens[1]");
-  CHECK(of([](PutItem& i) { i.identifier = -1; }) == "unprocessable unknown_token identifier");
+  CHECK(of([](PutItem& i) { i.identifier = no_identifier; }) == "");
+  CHECK(of([](PutItem& i) { i.identifier = -2; }) == "unprocessable unknown_token identifier");
   CHECK(of([](PutItem& i) { i.identifier = 100; }) == "unprocessable unknown_token identifier");
 }
 
@@ -172,6 +173,7 @@ TEST_CASE("store rows: each bound holds up to its number") {
   CHECK(of_item([](PutItem& i) { i.tokens = {1, 2, 3, 4}, i.title = std::string(4096, 'x'); }) == "");
   CHECK(of_item([](PutItem& i) { i.identifier = 99; }) == "");
   CHECK(of_item([](PutItem& i) { i.identifier = 0; }) == "");
+  CHECK(of_item([](PutItem& i) { i.identifier = no_identifier; }) == "");
 }
 
 TEST_CASE(

@@ -21,25 +21,23 @@ Refusal missing(const char* field, const char* expected) {
 
 // An absent list is not an empty one: a replacement without the list would otherwise empty it.
 template <class Wire>
-Fault reject_if_missing(std::string_view, typename Wire::Reader) {
+Fault reject_if_missing(typename Wire::Reader) {
   return {};
 }
 template <>
-Fault reject_if_missing<schema::PutUser>(std::string_view, schema::PutUser::Reader body) {
+Fault reject_if_missing<schema::PutUser>(schema::PutUser::Reader body) {
   if (body.hasHistory() || body.hasTokens()) return {};
   return missing("history or tokens",
                  "a list of item ids, oldest first (\"history\"), or a list of tokens (\"tokens\")");
 }
 template <>
-Fault reject_if_missing<schema::PutItem>(std::string_view text, schema::PutItem::Reader body) {
+Fault reject_if_missing<schema::PutItem>(schema::PutItem::Reader body) {
   if (!body.hasTokens()) return missing("tokens", "the item's text as a list of tokens");
-  if (body.getIdentifier() == -1 && text.find("\"identifier\"") == text.npos)
-    return missing("identifier", "the vocabulary row whose logit is the item's score");
   return {};
 }
 
 template <>
-Fault reject_if_missing<schema::ReplayRequest>(std::string_view, schema::ReplayRequest::Reader body) {
+Fault reject_if_missing<schema::ReplayRequest>(schema::ReplayRequest::Reader body) {
   if (!body.hasRequestId()) return missing("request_id", "the x-request-id of an answer");
   return {};
 }
@@ -73,7 +71,7 @@ Fault read_body(std::string_view body, M& out, ListLimits limits, const json::Sp
   } catch (const Refusal& refusal) {
     return refusal;
   }
-  if (Fault fault = reject_if_missing<Wire>(body, root.asReader())) return fault;
+  if (Fault fault = reject_if_missing<Wire>(root.asReader())) return fault;
   if (Fault fault = reject_if_unknown_word<Wire>(root.asReader())) return fault;
   M read;
   codec::get(root.asReader(), read);

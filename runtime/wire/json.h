@@ -9,7 +9,7 @@
 // loses digits above 2^53. A score that is not finite is null. Refusals (malformed) are:
 //   malformed_json   not JSON, not UTF-8, with a byte order mark, or a repeated key; where: "byte 17"
 //   unknown_field    where: "items[3].colour"
-//   missing_field    where: "history or tokens" of a user, "tokens" or "identifier" of an item
+//   missing_field    where: "history or tokens" of a user, "tokens" of an item
 //   wrong_type       another type, out of range, or a string with U+0000; where: "candidates[3]"
 //   bad_timestamp    a time that is out of range, such as one in milliseconds (runtime/actor/row_rules.h)
 //   unknown_freshness, bad_unknown   the word of an option (runtime/actor/request_options.h)

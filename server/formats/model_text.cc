@@ -14,7 +14,7 @@ void add_text_tokens(const ModelText& model, std::string_view text, const std::s
                      std::size_t tokens_max, std::vector<Token>& out, ControlTokens controls) {
   if (!model.tokenizer)
     throw Refusal{RefusalKind::unprocessable, "no_tokenizer",
-                  "the model has no tokenizer.json to turn text into tokens", where, "a list of token ids"};
+                  "the model has no tokenizer to turn text into tokens", where, "a list of token ids"};
   const Tokenizer::Fault fault = model.tokenizer->encode(text, tokens_max, out, controls);
   if (fault == Tokenizer::Fault::none) return;
   const std::string most = std::to_string(tokens_max);
@@ -26,6 +26,13 @@ void add_text_tokens(const ModelText& model, std::string_view text, const std::s
                     ? "the text is not valid UTF-8"
                     : "the text takes the tokenizer too long, because of its pattern or of combining marks",
                 where, "another text, or a list of token ids"};
+}
+
+void add_words_tokens(const ModelText& model, std::string_view text, std::string_view behind,
+                      const std::string& where, std::size_t tokens_max, std::vector<Token>& out) {
+  std::string whole = model.form ? model.form->words_lead : "";
+  whole.append(text).append(behind);
+  add_text_tokens(model, whole, where, tokens_max, out, model.controls_in_texts);
 }
 
 std::string text_of_token(const ModelText& model, Token token) {

@@ -1,6 +1,6 @@
 #pragma once
-// Text form of a model's tokens: single words of its vocab.json, or any text by its tokenizer.json,
-// which is preferred if both exist. The struct owns nothing; what it points to must outlive it.
+// Text form of a model's tokens: single words of its vocab.json, or any text by its tokenizer, which is
+// preferred if both exist. The struct owns nothing; what it points to must outlive it.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +41,11 @@ struct ModelText {
 void add_text_tokens(const ModelText& model, std::string_view text, const std::string& where,
                      std::size_t tokens_max, std::vector<Token>& out,
                      ControlTokens controls = ControlTokens::as_tokens);
+
+// Does the same for a text that stands for an event or a candidate: the form may give it a blank at its
+// beginning (PromptForm::words_lead), and `behind` is text that becomes tokens together with it.
+void add_words_tokens(const ModelText& model, std::string_view text, std::string_view behind,
+                      const std::string& where, std::size_t tokens_max, std::vector<Token>& out);
 
 // Returns the token's bytes for an answer; they may be part of a character.
 std::string text_of_token(const ModelText& model, Token token);

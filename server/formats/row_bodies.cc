@@ -1,6 +1,7 @@
 // Reads users and items from JSON, for HTTP and for files.
 #include "server/formats/row_bodies.h"
 
+#include "runtime/actor/row_rules.h"
 #include "server/formats/word_tokens.h"
 
 namespace troupe::server {
@@ -51,7 +52,10 @@ std::optional<Refusal> read_user(std::string_view json, PutUser& out, const RowL
 std::optional<Refusal> read_item(std::string_view json, PutItem& out, const RowLimits& limits,
                                  const ModelText& text) {
   return read_with_words(json, out, limits.prompt_tokens_max, text, [&](std::string_view body, PutItem& row) {
-    return from_json(body, row, item_limits(limits));
+    std::optional<Refusal> refusal = from_json(body, row, item_limits(limits));
+    if (!refusal && text.form && text.form->reads_identifiers() && row.identifier == no_identifier)
+      refusal = missing_identifier();
+    return refusal;
   });
 }
 

@@ -181,6 +181,36 @@ TEST_SUITE("score forms") {
     CHECK(fault(160, "[[1],[2]]") == "400 wrong_type items[0]");
   }
 
+  TEST_CASE(
+      "score forms: a form's text behind the query becomes tokens with it, and a blank leads each text") {
+    static const Tokenizer pieces = [] {
+      TokenizerParts parts;
+      for (int byte = 0; byte < 256; ++byte) {
+        parts.words.emplace(std::string(1, static_cast<char>(byte)), byte);
+        parts.bytes[static_cast<std::size_t>(byte)] = byte;
+      }
+      parts.words.emplace("?\n", 300);
+      parts.words.emplace(" a", 301);
+      parts.whole_words = true;
+      parts.pieces.emplace_back(" ?[a-z]+|[?]+\n*");
+      return Tokenizer(std::move(parts));
+    }();
+    PromptForm framed = scoring_form();
+    framed.words_lead = " ";
+    framed.item_text = "\nd";
+    framed.item = {'\n', 'd'};
+    const ModelText model(nullptr, &pieces, &framed);
+    const ScoreLimits many{.items_max = 3, .labels_max = 2, .tokens_max = 60};
+    const auto read = read_score(ScoreForm::pairs, R"({"text_1":"a?","text_2":["a","b?"]})", model, many);
+    const auto request = std::get<ScoreRequest>(std::get<ForeignScore>(read).request);
+    CHECK(request.query == std::vector<Token>{1, 2, 3, 301, 300, 'd'});
+    CHECK(items_of(request) == Lists{{301, 5}, {' ', 'b', '?', 5}});
+    const std::string numbers =
+        std::get<std::string>(with_numbers(R"({"tokens":"a","identifier":0})", model, 9));
+    CHECK(numbers == R"({"tokens":[301],"identifier":0})");
+    CHECK(with_words(R"({"a":1})", std::vector<Token>{301, '?'}, model) == R"({"a":1,"text":"a?"})");
+  }
+
   TEST_CASE("score forms: replies have the form of the request") {
     const ScoreReply reply{.id = 3, .items = {{{0.9, 0.1}}, {{0.2, 0.8}}}, .tokens_total = 5};
     ForeignScore asked{.form = ScoreForm::lists, .request = ScoreRequest{}};

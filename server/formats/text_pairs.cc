@@ -16,11 +16,12 @@ class PairWriter {
     out.insert(out.end(), frame.begin(), frame.end());
     left_ -= std::min(left_, frame.size());
   }
-  void add(const TextList& list, std::size_t index, std::vector<Token>& out) {
+  // `behind`: text of the form that follows it.
+  void add(const TextList& list, std::size_t index, std::string_view behind, std::vector<Token>& out) {
     const std::size_t before = out.size();
     const std::string where =
         list.texts.size() == 1 ? list.name : list.name + "[" + std::to_string(index) + "]";
-    add_text_tokens(model_, list.texts[index], where, before + left_, out, model_.controls_in_texts);
+    add_words_tokens(model_, list.texts[index], behind, where, before + left_, out);
     if (list.tokens_max > 0 && out.size() - before > list.tokens_max)
       throw Refusal{RefusalKind::too_large, "too_many_tokens",
                     "the text has " + std::to_string(out.size() - before) + " tokens, and none is cut", where,
@@ -54,14 +55,14 @@ ScoreRequest score_pairs(const ModelText& model, const TextList& queries, const 
   writer.add(form.system, request.query);
   const auto add_query = [&](std::size_t index, std::vector<Token>& out) {
     writer.add(form.event, out);
-    writer.add(queries, index, out);
+    writer.add(queries, index, form.item_text, out);
+    if (form.item_text.empty()) writer.add(form.item, out);
   };
   if (shared) add_query(0, request.query);
   for (std::size_t i = 0; i < pairs; ++i) {
     std::vector<Token>& item = request.items.emplace_back().tokens;
     if (!shared) add_query(i, item);
-    writer.add(form.item, item);
-    writer.add(documents, i, item);
+    writer.add(documents, i, "", item);
     writer.add(form.score, item);
   }
   return request;

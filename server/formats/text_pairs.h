@@ -1,7 +1,8 @@
 #pragma once
 // Builds score requests for texts, for a model that reads each candidate's score after its own
-// tokens. The query takes the position of a history event, the document that of a candidate. The
-// score is the probability of `yes` against `no`. Pure.
+// tokens. The query takes the position of a history event, the document that of a candidate. Where the
+// form writes the text between them, it becomes tokens together with the query ("tents?\n<Document>:"),
+// as in a prompt that is tokenized as a whole. The score is the probability of `yes` against `no`. Pure.
 #include <span>
 #include <string>
 

@@ -74,7 +74,7 @@ class WordRewriter {
 
   std::string tokens_of(std::string_view literal) const {
     std::vector<Token> tokens;
-    add_text_tokens(text_, text_in(literal), "tokens", tokens_max_, tokens, text_.controls_in_texts);
+    add_words_tokens(text_, text_in(literal), "", "tokens", tokens_max_, tokens);
     std::string list = "[";
     for (const Token token : tokens) list += (list.size() > 1 ? "," : "") + std::to_string(token);
     return list + "]";
@@ -114,7 +114,10 @@ std::string with_words(std::string json, std::span<const Token> tokens, const Mo
   if (tokens.empty() || (!text.tokenizer && !text.has_words())) return json;
   json.back() = ',';
   if (text.tokenizer) {
-    append_json_string(json += "\"text\":", text.tokenizer->decode(tokens));
+    const std::string decoded = text.tokenizer->decode(tokens);
+    const std::string_view lead = text.form ? std::string_view(text.form->words_lead) : "";
+    append_json_string(json += "\"text\":",
+                       std::string_view(decoded).substr(decoded.starts_with(lead) ? lead.size() : 0));
     return json + "}";
   }
   json += "\"words\":[";
