@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/config/whole_file.h"
+#include "runtime/tokenizer/sentence_file.h"
 #include "runtime/tokenizer/tokenizer_file.h"
 #include "runtime/wire/json_bounds.h"
 
@@ -98,7 +99,7 @@ void add_tokens(const json& entry, const char* key, const std::string& where,
 }
 
 std::vector<Token> entry_tokens(const json& entries, const char* key, const std::string& where,
-                             const kernels::PlanLimits& limits, const FormText& text) {
+                                const kernels::PlanLimits& limits, const FormText& text) {
   std::vector<Token> tokens;
   for (const json& entry : entries) add_tokens(entry, key, where, limits, text, tokens);
   return tokens;
@@ -360,10 +361,15 @@ ControlTokens controls_in_texts(const ModelSettings& settings) {
 
 std::unique_ptr<const Tokenizer> read_tokenizer_if_any(const std::filesystem::path& model_directory,
                                                        const kernels::PlanLimits& limits) {
-  const std::filesystem::path file = model_directory / "tokenizer.json";
-  if (!std::filesystem::exists(file)) return nullptr;
+  const std::filesystem::path json_file = model_directory / "tokenizer.json",
+                              pieces = model_directory / "tokenizer.model";
+  const bool has_json = std::filesystem::exists(json_file), has_pieces = std::filesystem::exists(pieces);
+  if (!has_json && !has_pieces) return nullptr;
   try {
-    auto tokenizer = std::make_unique<const Tokenizer>(read_tokenizer(file.string()));
+    const bool of_pieces = has_pieces && (!has_json || describes_sentence_pieces(json_file.string()));
+    const std::filesystem::path& file = of_pieces ? pieces : json_file;
+    auto tokenizer = std::make_unique<const Tokenizer>(of_pieces ? read_sentence_tokenizer(file.string())
+                                                                 : read_tokenizer(file.string()));
     if (tokenizer->end() > limits.vocabulary)
       throw LoadError(file.string() + ": has token " + std::to_string(tokenizer->end() - 1) +
                       "; expected ids below " + std::to_string(limits.vocabulary) +

@@ -50,7 +50,8 @@ PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                             const std::optional<std::filesystem::path>& file, const ModelFacts& facts,
                             const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer = nullptr);
 
-// Returns the model directory's tokenizer.json; null if there is none. Throws LoadError.
+// Returns the model directory's tokenizer; null if there is none. tokenizer.json is read, or, if it is not
+// there or of SentencePiece's kind, tokenizer.model. Throws LoadError.
 std::unique_ptr<const Tokenizer> read_tokenizer_if_any(const std::filesystem::path& model_directory,
                                                        const kernels::PlanLimits& limits);
 // Returns what control tokens in texts of users and merchants become (model.control_tokens).

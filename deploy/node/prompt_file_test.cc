@@ -9,6 +9,7 @@
 #include "kernels/testing/small_climber_test.h"
 #include "kernels/testing/test_folder.h"
 #include "router/request/plans.h"
+#include "runtime/testing/sentence_model.h"
 #include "runtime/testing/store_test_folder.h"
 
 using namespace troupe;
@@ -245,6 +246,26 @@ TEST_SUITE("prompt file") {
           std::string::npos);
     CHECK(error_of_text_form(form("7", R"({"texts":"a"})")).find("read_at has {\"texts\":\"a\"}") !=
           std::string::npos);
+  }
+
+  TEST_CASE("tokenizer files: tokenizer.model is read where tokenizer.json is absent or of its kind") {
+    const kernels::PlanLimits limits{.vocabulary = 10, .positions_max = 8};
+    const TestFolder folder;
+    CHECK(read_tokenizer_if_any(folder.path(), limits) == nullptr);
+    folder.write("tokenizer.model", first_pieces() + sentence_piece("▁a"));
+    CHECK(read_tokenizer_if_any(folder.path(), limits)->end() == 4);
+    folder.write("tokenizer.json", R"({"model":{"type":"BPE","byte_fallback":true}})");
+    CHECK(read_tokenizer_if_any(folder.path(), limits)->end() == 4);
+    folder.write("tokenizer.json", R"({"model":{"type":"Unigram"}})");
+    CHECK(read_tokenizer_if_any(folder.path(), limits)->end() == 4);
+    folder.write("tokenizer.json", R"({"model":{"type":"BPE","vocab":{}}})");
+    CHECK_THROWS_WITH_AS(read_tokenizer_if_any(folder.path(), limits),
+                         doctest::Contains("tokenizer.json: model.vocab has no word for byte 0"),
+                         kernels::LoadError);
+    std::filesystem::remove(folder.path() / "tokenizer.json");
+    CHECK_THROWS_WITH_AS(read_tokenizer_if_any(folder.path(), {.vocabulary = 3, .positions_max = 8}),
+                         doctest::Contains("tokenizer.model: has token 3; expected ids below 3"),
+                         kernels::LoadError);
   }
 
   TEST_CASE("prompt form: a blank before both {words} is left to the words") {

@@ -1,5 +1,6 @@
 // Converts text to tokens and back: finds added tokens, splits the text between them into pieces
-// and merges each piece into tokens. Words that are one token are looked up as a whole.
+// and merges each piece into tokens. Words that are one token are looked up as a whole. A SentencePiece
+// model is asked instead if there is one.
 #include "runtime/tokenizer/tokenizer.h"
 
 #include <algorithm>
@@ -34,6 +35,13 @@ Tokenizer::Tokenizer(TokenizerParts parts)
     keep(added.text, added.token);
     add(added);
   }
+}
+
+Tokenizer::Tokenizer(std::shared_ptr<const SentencePieces> pieces, std::vector<Token> before,
+                     std::vector<Token> behind)
+    : added_(1), before_(std::move(before)), behind_(std::move(behind)), sentence_(std::move(pieces)) {
+  for (std::size_t token = 0; token < sentence_->size(); ++token)
+    texts_.push_back(sentence_->text(static_cast<Token>(token)));
 }
 
 void Tokenizer::add(const AddedToken& added) {
@@ -83,9 +91,20 @@ std::size_t Tokenizer::added_at(std::string_view text, ControlTokens controls, T
   return longest;
 }
 
+namespace {
+
+Tokenizer::Fault fault_of(SentencePieces::Fault fault) {
+  if (fault == SentencePieces::Fault::none) return Tokenizer::Fault::none;
+  return fault == SentencePieces::Fault::too_many ? Tokenizer::Fault::too_many : Tokenizer::Fault::too_slow;
+}
+
+}  // namespace
+
 Tokenizer::Fault Tokenizer::encode(std::string_view text, std::size_t tokens_max, std::vector<Token>& out,
                                    ControlTokens controls) const {
   if (!is_utf8(text)) return Fault::no_text;
+  // Control pieces are never found in a text.
+  if (sentence_) return fault_of(sentence_->encode(text, tokens_max, out));
   Job job{.out = out, .tokens_max = tokens_max, .controls = controls};
   std::size_t begin = 0;  // start of the text before the next added token
   for (std::size_t at = 0; at < text.size();) {
@@ -154,12 +173,14 @@ const std::string& Tokenizer::text(Token token) const {
 }
 
 std::string Tokenizer::decode(std::span<const Token> tokens) const {
+  if (sentence_) return sentence_->decode(tokens);
   std::string decoded;
   for (const Token token : tokens) decoded += text(token);
   return decoded;
 }
 
 std::optional<Token> Tokenizer::find(std::string_view wanted) const {
+  if (sentence_) return sentence_->find(wanted);
   Token token = 0;
   if (!wanted.empty() && added_at(wanted, ControlTokens::as_tokens, token) == wanted.size()) return token;
   const auto word = words_.find(wanted);

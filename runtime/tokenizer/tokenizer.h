@@ -1,8 +1,10 @@
 #pragma once
-// Converts text to tokens and back, like a Hugging Face tokenizer of byte-level BPE (Qwen, Llama 3,
-// GPT-2). Added tokens are found first, the longest one at each position. The text between them is
-// composed (NFC) if the file says so and split into pieces by its regular expressions. Merges then
-// turn each piece into tokens. tokenizer_file.h reads a tokenizer.
+// Converts text to tokens and back, in one of two ways:
+// - like a Hugging Face tokenizer of byte-level BPE (Qwen, Llama 3, GPT-2). Added tokens are found
+//   first, the longest one at each position. The text between them is composed (NFC) if the file says
+//   so and split into pieces by its regular expressions. Merges then turn each piece into tokens.
+//   tokenizer_file.h reads such a tokenizer.
+// - as SentencePiece does (sentence_pieces.h); sentence_file.h reads such a tokenizer.
 //
 // Texts that other people wrote, such as titles, must not steer the model. With ControlTokens::as_text,
 // control tokens in a text are encoded as their characters, and no such token is ever in the result.
@@ -11,6 +13,7 @@
 // computed when it is read: a vocabulary word that its own merges produce is found as a whole.
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +22,7 @@
 #include <vector>
 
 #include "runtime/tokenizer/byte_pairs.h"
+#include "runtime/tokenizer/sentence_pieces.h"
 #include "runtime/tokenizer/text_pieces.h"
 
 namespace troupe {
@@ -50,16 +54,20 @@ struct TokenizerParts {
 class Tokenizer {
  public:
   explicit Tokenizer(TokenizerParts parts);
+  // `before`, `behind`: the tokens around a single text.
+  Tokenizer(std::shared_ptr<const SentencePieces> pieces, std::vector<Token> before,
+            std::vector<Token> behind);
 
   enum class Fault : std::uint8_t { none, no_text, too_many, too_slow };
   // Appends the tokens of `text`; on a fault, `out` may have got some of them. no_text: not UTF-8.
   // too_many: `out` would have more than `tokens_max` tokens in all. too_slow: the regular
-  // expression takes too long, or too many combining marks are in a row (`composed`).
+  // expression takes too long, too many combining marks are in a row (`composed`), or a normaliser makes
+  // the text far longer.
   Fault encode(std::string_view text, std::size_t tokens_max, std::vector<Token>& out,
                ControlTokens controls = ControlTokens::as_tokens) const;
 
-  // Returns the bytes of the tokens; a token may be part of a character. Tokens without text give
-  // nothing.
+  // Returns the bytes of the tokens; a token may be part of a character. Tokens without text, and control
+  // pieces of SentencePiece, give nothing.
   std::string decode(std::span<const Token> tokens) const;
   const std::string& text(Token token) const;
   std::optional<Token> find(std::string_view text) const;  // the token with exactly this text
@@ -109,6 +117,7 @@ class Tokenizer {
   std::vector<TextPieces> pieces_;
   bool composes_ = false;
   std::vector<Token> before_, behind_;
+  std::shared_ptr<const SentencePieces> sentence_;  // null = byte-level BPE
 };
 
 }  // namespace troupe

@@ -133,6 +133,8 @@ class Reader {
     check_value(model, "model", "unk_token", {nullptr});
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
       check_value(model, "model", key, {nullptr, ""});
+    if (of(model, "byte_fallback") == true)
+      fault("model.byte_fallback is true", "false, or the model's tokenizer.model beside it");
     check_value(model, "model", "byte_fallback", {false, nullptr});
     check_value(model, "model", "ignore_merges", {false, true, nullptr});
     parts_.whole_words = of(model, "ignore_merges") == true;
@@ -294,12 +296,27 @@ Tokenizer tokenizer_of(const std::string& file, std::string_view json) {
   return Tokenizer(Reader(file, top).read());
 }
 
-Tokenizer read_tokenizer(const std::string& file) {
+namespace {
+
+std::string read_tokenizer_text(const std::string& file) {
   try {
-    return tokenizer_of(file, read_whole_file(file, bytes_max, "a Hugging Face tokenizer.json"));
+    return read_whole_file(file, bytes_max, "a Hugging Face tokenizer.json");
   } catch (const FileError& error) {
     throw TokenizerError(error.what());
   }
+}
+
+}  // namespace
+
+Tokenizer read_tokenizer(const std::string& file) { return tokenizer_of(file, read_tokenizer_text(file)); }
+
+bool describes_sentence_pieces(const std::string& file) {
+  const std::string text = read_tokenizer_text(file);
+  if (!exceeded_bound(text, bounds).empty()) return false;
+  const Json top = Json::parse(text, nullptr, false);
+  const auto model = top.is_object() ? top.find("model") : top.end();
+  if (!top.is_object() || model == top.end() || !model->is_object()) return false;
+  return model->value("type", Json()) == "Unigram" || model->value("byte_fallback", Json()) == true;
 }
 
 }  // namespace troupe

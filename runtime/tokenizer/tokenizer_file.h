@@ -13,7 +13,8 @@
 //                   added on request)
 //   truncation, padding   null
 //
-// Every byte must be a word, so every text has tokens.
+// Every byte must be a word, so every text has tokens. A file of SentencePiece's kind (Unigram, or BPE
+// with byte_fallback) is refused; the tokenizer.model beside it has the same pieces (sentence_file.h).
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -28,7 +29,10 @@ struct TokenizerError : std::runtime_error {
 
 // Throws TokenizerError, e.g. "FILE: normalizer is "Lowercase"; expected NFC, or null".
 Tokenizer read_tokenizer(const std::string& file);
-// Does the same for the file's text.
+// Returns true if a file that is JSON describes a tokenizer of SentencePiece's kind. Throws TokenizerError if
+// it cannot be read.
+bool describes_sentence_pieces(const std::string& file);
+// Does the same as read_tokenizer for the file's text.
 Tokenizer tokenizer_of(const std::string& file, std::string_view json);
 
 }  // namespace troupe

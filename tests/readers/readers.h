@@ -79,6 +79,7 @@ inline constexpr ReaderFile reader_files[] = {
     {"runtime/store/store_mark.cc", "store"},
     {"runtime/store/store_rocks.cc", "store"},
     {"runtime/store/store_salvage.cc", "store"},
+    {"runtime/tokenizer/sentence_file.cc", "whole"},
     {"runtime/tokenizer/tokenizer_file.cc", "whole"},
     {"runtime/transfer/page_socket.cc", "pages"},
     {"runtime/transfer/ucx_worker.cc", "ucx"},
