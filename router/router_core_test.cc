@@ -100,6 +100,7 @@ GetItem: everybody
 ReplayRequest: everybody
 ReplayReply: everybody
 Cancel: everybody
+EmbedRequest: everybody
 )");
 }
 

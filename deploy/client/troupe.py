@@ -31,6 +31,7 @@ from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 Json = dict[str, Any]
 Items = Sequence[str]
 Prompt = Union[str, Sequence[int]]
+Inputs = Union[str, Items, Sequence[int], Sequence[Sequence[int]]]
 
 LINES_MAX = 1000  # of one request
 
@@ -45,6 +46,7 @@ OPERATIONS = {
     "post /v1/rerank": "rerank",
     "post /v2/rerank": "rerank",
     "post /rerank": "rerank",
+    "post /v1/embeddings": "embed",
     "post /tokenize": "tokenize",
     "post /v1/tokenize": "tokenize",
     "get /v1/users/{id}": "get_user",
@@ -205,6 +207,12 @@ class Client:
         top_n, return_documents, unknown, policy, arrangement, max_tokens_per_doc, budget_us."""
         body = {"query": query, "documents": list(documents), **options}
         return self._ask("POST", "/v1/rerank", self._of_model(body))
+
+    def embed(self, inputs: Inputs, **options: Any) -> Json:
+        """Returns the embedding of each text (or list of token ids), or of a user of a model whose tokens are
+        items, in OpenAI's form. options: encoding_format, add_special_tokens, request_timestamp,
+        budget_us."""
+        return self._ask("POST", "/v1/embeddings", self._of_model({"input": inputs, **options}))
 
     def tokenize(self, prompt: Union[str, Items], **options: Any) -> Json:
         """Returns the tokens of a text, or of each text. options: add_special_tokens, return_token_strs."""

@@ -231,10 +231,10 @@ PromptForm scoring_form(const json& form, const std::string& where, const kernel
                         const FormText& text) {
   check_keys(form,
              {"instruction", "history_item", "candidate", "read_at", "yes", "no", "max_history", "order",
-              "score", "max_words", "arrangements", "interchangeable"},
+              "score", "max_words", "arrangements", "interchangeable", "pooling"},
              where,
              "instruction, history_item, candidate, read_at, yes, no, max_history, arrangements, "
-             "interchangeable");
+             "interchangeable, pooling");
   PromptForm prompt;
   prompt.system = token_list(form, "instruction", where, limits, text);
   AroundWords event = around_words(form, "history_item", where);
@@ -266,13 +266,14 @@ PromptForm usual_form(const json& form, const std::string& where, const kernels:
                       const FormText& text) {
   const bool ranks = form.contains("discriminant");
   if (ranks)
-    check_keys(
-        form,
-        {"system", "user", "instruction", "discriminant", "events_max", "arrangements", "interchangeable"},
-        where, "system, user, instruction, discriminant, events_max, arrangements, interchangeable");
+    check_keys(form,
+               {"system", "user", "instruction", "discriminant", "events_max", "arrangements",
+                "interchangeable", "pooling"},
+               where,
+               "system, user, instruction, discriminant, events_max, arrangements, interchangeable, pooling");
   else
-    check_keys(form, {"system", "user", "instruction", "events_max"}, where,
-               "system, user, instruction, events_max; with discriminant, the form is a ranker's");
+    check_keys(form, {"system", "user", "instruction", "events_max", "pooling"}, where,
+               "system, user, instruction, events_max, pooling; with discriminant, the form is a ranker's");
   PromptForm prompt;
   prompt.system = token_list(form, "system", where, limits, text);
   prompt.user = token_list(form, "user", where, limits, text);
@@ -285,10 +286,19 @@ PromptForm usual_form(const json& form, const std::string& where, const kernels:
   return prompt;
 }
 
+// Says where an embedding is read: at a text's last token, in all models that are served.
+void check_pooling(const json& form, const std::string& where) {
+  const auto pooling = form.find("pooling");
+  if (pooling != form.end() && *pooling != "last")
+    throw LoadError(where + ": pooling is " + pooling->dump().substr(0, 60) +
+                    "; expected \"last\": an embedding is the final hidden state of a text's last token");
+}
+
 PromptForm parsed_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
                        const FormText& text) {
   PromptForm prompt = form.contains("candidate") ? scoring_form(form, where, limits, text)
                                                  : usual_form(form, where, limits, text);
+  check_pooling(form, where);
   if (prompt.system.empty())
     throw LoadError(where + (prompt.scores_each() ? ": instruction" : ": system") +
                     " is empty; expected at least one token, because a user may have no history");
@@ -300,6 +310,7 @@ PromptForm parsed_form(const json& form, const std::string& where, const kernels
                     std::to_string(limits.positions_max) + " positions");
   prompt.positions_max = static_cast<std::uint32_t>(limits.positions_max);
   prompt.vocabulary = static_cast<std::uint32_t>(limits.vocabulary);
+  prompt.state = limits.state;
   return prompt;
 }
 
@@ -343,6 +354,7 @@ PromptForm read_prompt_form(const std::filesystem::path& model_directory,
   PromptForm form;
   form.positions_max = static_cast<std::uint32_t>(facts.limits.positions_max);
   form.vocabulary = static_cast<std::uint32_t>(facts.limits.vocabulary);
+  form.state = facts.limits.state;
   form.arrangements = {facts.arrangement};
   form.token_features = facts.limits.features;
   form.towers = facts.towers;

@@ -18,6 +18,8 @@
 // "interchangeable" lists those of them, the first among them, of which a policy may choose one per
 // request (runtime/actor/arrangement.h).
 //
+// "pooling" says where an embedding of a text is read; "last", its last token, is the only one.
+//
 // With a tokenizer, {"text": "Is it relevant? "} in any of these lists stands for the text's tokens. As
 // `read_at`, `yes` or `no` it stands for one token. Texts that end with a blank before both "{words}" leave
 // the blank to the words, as tokenizers do ("Document: {words}").

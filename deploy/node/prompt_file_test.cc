@@ -192,6 +192,16 @@ TEST_SUITE("prompt file") {
         Directory(R"({"system":[1],"user":[2],"instruction":[],"discriminant":[3]})").read().generates());
   }
 
+  TEST_CASE("prompt form: embeddings are read at the last token") {
+    const auto form = [](const std::string& pooling) {
+      return Directory(R"({"system":[1],"user":[],"instruction":[],"pooling":)" + pooling + "}").error();
+    };
+    CHECK(form(R"("last")").empty());
+    for (const char* other : {R"("mean")", R"("cls")", "1"})
+      CHECK(form(other).find(std::string("pooling is ") + other + "; expected \"last\"") !=
+            std::string::npos);
+  }
+
   TEST_CASE("prompt form: a form that scores each candidate has the tokens before and after the words") {
     const std::string rest = R"(,"candidate":[5,"{words}",6],"read_at":6,"yes":7,"no":8,"max_history":10})";
     const PromptForm form =

@@ -81,6 +81,16 @@ std::uint64_t fingerprint(const ScoreRequest& request) {
   return print.value();
 }
 
+std::uint64_t fingerprint(const EmbedRequest& request, std::uint64_t profile_version) {
+  Fingerprint print("embed");
+  print.add(request.tenant);
+  print.add(request.user);
+  print.add(profile_version);
+  print.add(std::uint64_t{request.texts.size()});
+  for (const TokenList& text : request.texts) print.add(text.tokens);
+  return print.value();
+}
+
 std::uint32_t share_position(std::uint64_t home, std::string_view next_model) {
   Fingerprint print("share");
   print.add(home);

@@ -14,6 +14,7 @@ std::uint64_t fingerprint(const RankRequest& request, std::uint64_t profile_vers
 std::uint64_t fingerprint(const GenerateRequest& request, std::uint64_t profile_version);
 std::uint64_t fingerprint(const CompleteRequest& request);
 std::uint64_t fingerprint(const ScoreRequest& request);
+std::uint64_t fingerprint(const EmbedRequest& request, std::uint64_t profile_version);
 // Returns the position (0 to 999) of the user with hash `home` in the order in which users move to
 // a next model. Users of a smaller share stay in every larger one. Another model gives another
 // order.

@@ -3,6 +3,7 @@
 // ranking.
 #include "router/flights/answer_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 
@@ -11,8 +12,11 @@
 namespace troupe::router {
 namespace {
 
-// Returns how many numbers a readout gives: one for a head of the model, else one per row.
-std::size_t numbers_of(const Readout& readout) {
+// Returns how many numbers a readout gives: one for a head of the model, those of the first row for hidden
+// states, which are all of one size, else one per row of the vocabulary.
+std::size_t numbers_of(const Readout& readout, const Executed& executed) {
+  if (readout.what == Readout::What::state)
+    return std::max<std::size_t>(1, executed.readouts.front().scores.size());
   return readout.what == Readout::What::head ? 1 : readout.rows.size();
 }
 
@@ -51,7 +55,7 @@ std::optional<Refusal> validate_answer(const Plan& plan, const std::string& mode
     return bad_output("the answer's shape differs from the plan's",
                       "one row per readout, one flag per segment");
   for (std::size_t i = 0; i < plan.readouts.size(); ++i) {
-    const std::size_t columns = numbers_of(plan.readouts[i]);
+    const std::size_t columns = numbers_of(plan.readouts[i], executed);
     if (executed.readouts[i].scores.size() != columns)
       return bad_output("the answer's shape differs from the plan's",
                         std::to_string(columns) + " logits in a row");

@@ -45,6 +45,15 @@ TEST_CASE("answer check: scores are one row per item and one logit per label") {
   CHECK(validate_answer(plan, "m", answer({{{1, 2, 3}}, {{4, 5}}})).has_value());
 }
 
+TEST_CASE("answer check: hidden states are finite and of one size") {
+  Plan plan = plan_of({0, 0});
+  for (Readout& readout : plan.readouts) readout.what = Readout::What::state;
+  CHECK_FALSE(validate_answer(plan, "m", answer({{{1, 2, 3}}, {{4, 5, 6}}})).has_value());
+  CHECK(validate_answer(plan, "m", answer({{{1, 2, 3}}, {{4, 5}}})).has_value());
+  CHECK(validate_answer(plan, "m", answer({{{}}, {{}}})).has_value());
+  CHECK(validate_answer(plan, "m", answer({{{1, 2}}, {{1, std::nan("")}}})).has_value());
+}
+
 TEST_CASE(
     "answer check: paths are within the limit, best first, with token log-probabilities only if requested") {
   Plan plan = plan_of({});

@@ -1,4 +1,4 @@
-// Lists the kinds of requests (rank, generate, complete, score), and finds a message's kind.
+// Lists the kinds of requests (rank, generate, complete, score, embed), and finds a message's kind.
 #include "router/request/request.h"
 
 namespace troupe::router {
@@ -14,6 +14,7 @@ constexpr RequestKind kinds[] = {
     {"generate", Metric::requests_generate, is<GenerateRequest>, take_generate},
     {"complete", Metric::requests_complete, is<CompleteRequest>, take_complete},
     {"score", Metric::requests_score, is<ScoreRequest>, take_score},
+    {"embed", Metric::requests_embed, is<EmbedRequest>, take_embed},
 };
 
 }  // namespace

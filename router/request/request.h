@@ -116,5 +116,6 @@ std::unique_ptr<Request> take_rank(Message&& message, const Policy& usual);
 std::unique_ptr<Request> take_generate(Message&& message, const Policy& usual);
 std::unique_ptr<Request> take_complete(Message&& message, const Policy& usual);
 std::unique_ptr<Request> take_score(Message&& message, const Policy& usual);
+std::unique_ptr<Request> take_embed(Message&& message, const Policy& usual);
 
 }  // namespace troupe::router

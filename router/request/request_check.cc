@@ -252,6 +252,54 @@ Fault validate(const ScoreRequest& request, const PromptForm& form, const Reques
 
 namespace {
 
+// Numbers of a reply, which has a hidden state for each text.
+constexpr std::size_t embedding_numbers_max = std::size_t{1} << 20;
+
+Fault bad_embed_kind(const EmbedRequest& request, const PromptForm& form) {
+  if (!form.embeds())
+    return Refusal{RefusalKind::unprocessable, "not_an_embedder",
+                   "the served model has no hidden state that stands for a text or a user", "model",
+                   "a decoder, or a model whose histories are one sequence"};
+  if (form.items_are_tokens() == request.texts.empty()) return std::nullopt;
+  if (form.items_are_tokens())
+    return Refusal{RefusalKind::unprocessable, "not_an_embedder",
+                   "the served model reads users' histories and no texts", "model",
+                   "a model that reads text, or a user's id as input"};
+  return Refusal{RefusalKind::malformed, "no_texts", "the list is empty", "input", "1 text or more"};
+}
+
+}  // namespace
+
+Fault validate(const EmbedRequest& request, const PromptForm& form, const RequestLimits& limits) {
+  if (Fault fault = bad_embed_kind(request, form)) return fault;
+  if (Fault fault = bad_budget(request.budget_us)) return fault;
+  if (form.items_are_tokens()) return bad_user(request.tenant, request.user, limits);
+  const std::size_t most = std::min<std::size_t>(limits.score_items_max, embedding_numbers_max / form.state);
+  if (request.texts.size() > most)
+    return Refusal{RefusalKind::too_large, "too_many_items",
+                   "there are " + std::to_string(request.texts.size()), "input",
+                   "at most " + std::to_string(most) + " (router.score_items_max, and " +
+                       std::to_string(embedding_numbers_max) + " numbers in a reply)"};
+  std::size_t longest = 0, total = 0;
+  for (std::size_t i = 0; i < request.texts.size(); ++i) {
+    const std::vector<Token>& tokens = request.texts[i].tokens;
+    const std::string where = request.texts.size() == 1 ? "input" : "input[" + std::to_string(i) + "]";
+    if (tokens.empty())
+      return Refusal{RefusalKind::malformed, "empty_item", "the text has no tokens", where,
+                     "at least one token"};
+    if (Fault fault = bad_tokens(tokens, form.vocabulary, where)) return fault;
+    longest = std::max(longest, tokens.size());
+    total += tokens.size();
+  }
+  if (Fault fault = bad_length(longest, form, "input")) return fault;
+  if (Fault fault =
+          bad_count(total, limits.request_tokens_max, "router.request_tokens_max", "tokens", "input"))
+    return fault;
+  return too_much_memory(total, limits);
+}
+
+namespace {
+
 // Checks PutUser and AppendEvents, whose members are the same.
 template <class Write>
 Fault bad_events(const Write& write, const PromptForm& form, const RequestLimits& limits) {

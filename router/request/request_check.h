@@ -39,6 +39,8 @@ std::optional<Refusal> validate(const CompleteRequest& request, const PromptForm
                                 const RequestLimits& limits);
 std::optional<Refusal> validate(const ScoreRequest& request, const PromptForm& form,
                                 const RequestLimits& limits);
+std::optional<Refusal> validate(const EmbedRequest& request, const PromptForm& form,
+                                const RequestLimits& limits);
 std::optional<Refusal> validate(const PutUser& put, const PromptForm& form, const RequestLimits& limits);
 std::optional<Refusal> validate(const AppendEvents& events, const PromptForm& form,
                                 const RequestLimits& limits);

@@ -66,6 +66,7 @@ constexpr MetricRow rows[] = {
     {requests_score, counter, "troupe_requests_total", "kind=\"score\"", requests_help},
     {requests_generate, counter, "troupe_requests_total", "kind=\"generate\"", requests_help},
     {requests_complete, counter, "troupe_requests_total", "kind=\"complete\"", requests_help},
+    {requests_embed, counter, "troupe_requests_total", "kind=\"embed\"", requests_help},
     {requests_refused, counter, "troupe_requests_refused_total", "",
      "Requests answered with a refusal, by its code.", "code"},
     {requests_expired, counter, "troupe_requests_expired_total", "", "Requests whose deadline passed."},

@@ -22,6 +22,7 @@ enum class Metric : std::uint16_t {
   requests_score,
   requests_generate,
   requests_complete,
+  requests_embed,
   requests_refused,
   requests_expired,
   tokens_total,

@@ -78,6 +78,7 @@ struct PromptForm {
   // position-independent blocks were computed behind the system prompt, not alone
   bool blocks_see_system = false;
   std::shared_ptr<const PrototypeSet> prototype_set = {};  // null = none
+  std::uint32_t state = 0;                                 // numbers of a hidden state; 0 = none can be read
 
   bool declares(Arrangement arrangement) const {
     return std::ranges::find(arrangements, arrangement) != arrangements.end();
@@ -97,6 +98,8 @@ struct PromptForm {
   bool scores_each() const { return !score.empty(); }
   // Returns true if an item's score is the logit of its identifier.
   bool reads_identifiers() const { return !generates() && !scores_each() && !items_are_tokens(); }
+  // Returns true if the hidden state of a last token stands for a text, or for a user's history.
+  bool embeds() const { return state > 0 && !declares(Arrangement::towers); }
   std::size_t tasks_read() const { return tasks.empty() ? 1 : tasks.size(); }
   bool generates() const { return discriminant.empty() && !items_are_tokens() && !scores_each(); }
 };

@@ -1,10 +1,11 @@
-// Routes requests in the forms of other servers: Cohere's, TEI's, vLLM's, SGLang's and KServe's.
+// Routes requests in the forms of other servers: OpenAI's, Cohere's, TEI's, vLLM's, SGLang's and KServe's.
 #include "server/http/dialect_routes.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "runtime/wire/json_text.h"
+#include "server/formats/embeddings.h"
 #include "server/formats/inference_protocol.h"
 #include "server/formats/rerank.h"
 #include "server/formats/score_forms.h"
@@ -97,6 +98,22 @@ HttpRoute route_infer(const HttpRequest& request, std::string named, const Serve
                          return infer_body(asked, reply, named);
                        },
                        std::move(list)};
+}
+
+HttpRoute route_embeddings(const HttpRequest& request, const ServerLimits& limits, const ModelText& text) {
+  auto read = read_embeddings(request.body, text, score_limits(limits));
+  if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
+  auto& asked = std::get<Embeddings>(read);
+  Message message = with_tenant(std::exchange(asked.request, {}), request.tenant);
+  return ShapedRequest{std::move(message),
+                       [asked = std::move(asked)](const Message& reply, const AnsweringModel& model,
+                                                  std::int64_t) -> std::variant<std::string, Refusal> {
+                         const auto* embedded = std::get_if<EmbedReply>(&reply);
+                         if (!embedded) return other_answer();
+                         if (auto other = reject_if_other_model(asked.model, model, embedded->model_version))
+                           return *other;
+                         return embeddings_body(asked, *embedded, model.shown());
+                       }};
 }
 
 // Returns the tokens of a text. No actor is asked.

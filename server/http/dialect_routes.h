@@ -1,6 +1,6 @@
 #pragma once
-// Routes requests in the forms of other servers (server/formats/): reranking, scores, tensors and
-// tokens. Pure.
+// Routes requests in the forms of other servers (server/formats/): reranking, scores, tensors,
+// embeddings and tokens. Pure.
 #include <string>
 
 #include "server/formats/score_forms.h"
@@ -16,6 +16,7 @@ HttpRoute route_foreign_score(ScoreForm form, const HttpRequest& request, const 
                               const ModelText& text);
 // `named`: the model in the path.
 HttpRoute route_infer(const HttpRequest& request, std::string named, const ServerLimits& limits);
+HttpRoute route_embeddings(const HttpRequest& request, const ServerLimits& limits, const ModelText& text);
 HttpRoute route_tokenize(const HttpRequest& request, const ServerLimits& limits, const ModelText& text);
 
 }  // namespace troupe::server

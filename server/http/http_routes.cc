@@ -302,7 +302,7 @@ constexpr std::array computed_paths{
     ComputedPath{"/score", "score"},          ComputedPath{"/generative_scoring", "score"},
     ComputedPath{"/v1/generate", "generate"}, ComputedPath{"/v1/completions", "complete"},
     ComputedPath{"/v1/rerank", "rank"},       ComputedPath{"/v2/rerank", "rank"},
-    ComputedPath{"/rerank", "rank"}};
+    ComputedPath{"/rerank", "rank"},          ComputedPath{"/v1/embeddings", "embed"}};
 constexpr std::array<std::string_view, 2> tokenize_paths{"/tokenize", "/v1/tokenize"};
 bool is_tokenize(std::string_view path) { return std::ranges::count(tokenize_paths, path) > 0; }
 
@@ -507,6 +507,7 @@ HttpRoute route_method(const HttpRequest& request, const ServerLimits& limits, c
     if (path == "/v1/generate") return parsed<GenerateRequest>(request, limits);
     if (path == "/v1/completions") return route_completion(request, limits, text);
     if (path.ends_with("/rerank")) return route_rerank(request, limits, text);
+    if (path == "/v1/embeddings") return route_embeddings(request, limits, text);
     return parsed<RankRequest>(request, limits);
   }
   if (is_tokenize(path))

@@ -96,6 +96,21 @@ TEST_SUITE("routes") {
     }
   }
 
+  TEST_CASE("routes: an embedding becomes a message with the header's tenant") {
+    const HttpRoute routed = ask("POST", "/v1/embeddings", R"({"input":[[1,2]]})", "acme");
+    REQUIRE(std::holds_alternative<ShapedRequest>(routed));
+    const auto& message = std::get<EmbedRequest>(std::get<ShapedRequest>(routed).message);
+    CHECK(message.tenant == "acme");
+    CHECK(message.texts.at(0).tokens == std::vector<Token>{1, 2});
+    CHECK(refusal_of(ask("GET", "/v1/embeddings")).code == "wrong_method");
+    CHECK(is_ranking("POST", "/v1/embeddings"));
+    CHECK(asked_of_model("POST", "/v1/embeddings") == "embed");
+    const auto& shape = std::get<ShapedRequest>(routed).body;
+    CHECK(std::get<std::string>(shape(EmbedReply{.embeddings = {{{1}}}, .model_version = "v"}, {}, 0))
+              .starts_with(R"({"object":"list","data":[{"object":"embedding")"));
+    CHECK(std::get<Refusal>(shape(ScoreReply{}, {}, 0)).code == "wrong_answer");
+  }
+
   TEST_CASE("routes: a tenant in the body is refused") {
     const Refusal in_body =
         refusal_of(ask("POST", "/v1/rank", R"({"user":"u","candidates":["a"],"tenant":"x"})"));

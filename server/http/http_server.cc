@@ -115,6 +115,7 @@ ObservedRun run_of(const Message& reply) {
   if (const auto* m = std::get_if<RankReply>(&reply)) return run_of("rank", *m);
   if (const auto* m = std::get_if<ScoreReply>(&reply)) return run_of("score", *m);
   if (const auto* m = std::get_if<GenerateReply>(&reply)) return run_of("generate", *m);
+  if (const auto* m = std::get_if<EmbedReply>(&reply)) return run_of("embed", *m);
   return {};
 }
 
@@ -287,6 +288,8 @@ RequestId HttpServer::Server::ask_router(Message message, const TraceContext& tr
   }
   if (auto* generate = std::get_if<GenerateRequest>(&message); generate && generate->request_timestamp == 0)
     generate->request_timestamp = since_1970_s();
+  if (auto* embed = std::get_if<EmbedRequest>(&message); embed && embed->request_timestamp == 0)
+    embed->request_timestamp = since_1970_s();
   const RequestId id = last_id;
   set_id(message, id);
   set_trace(message, trace);

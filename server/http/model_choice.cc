@@ -16,14 +16,14 @@ namespace {
 struct Kind {
   std::string_view name, does, code;
 };
-constexpr Kind kinds[] = {{"rank", "rank candidates", "not_a_ranker"},
-                          {"score", "score labels", "not_a_scorer"},
-                          {"generate", "generate items", "not_a_generator"},
-                          {"complete", "complete prompts", "not_a_generator"},
-                          {"tokenize", "tokenize texts", "no_tokenizer"}};
+constexpr Kind kinds[] = {
+    {"rank", "rank candidates", "not_a_ranker"},       {"score", "score labels", "not_a_scorer"},
+    {"generate", "generate items", "not_a_generator"}, {"complete", "complete prompts", "not_a_generator"},
+    {"tokenize", "tokenize texts", "no_tokenizer"},    {"embed", "embed texts or users", "not_an_embedder"}};
 
 bool serves(const ServerModel& model, std::string_view kind) {
   if (kind == "tokenize") return model.text.tokenizer != nullptr;
+  if (kind == "embed") return model.text.form && model.text.form->embeds();
   for (std::string_view rest = model.serves; !rest.empty();) {
     const std::size_t comma = std::min(rest.find(", "), rest.size());
     if (rest.substr(0, comma) == kind) return true;

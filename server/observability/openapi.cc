@@ -30,6 +30,8 @@ constexpr ApiPath paths[] = {
      "RerankAnswer"},
     {"post", "/rerank", "Orders items or texts, in the form of vLLM, or of TEI if the body has `texts`.",
      "RerankBody", "AnyRerankAnswer"},
+    {"post", "/v1/embeddings", "Returns the embeddings of texts, or of a user, in OpenAI's form.",
+     "EmbeddingsBody", "EmbeddingList"},
     {"post", "/tokenize", "Returns the tokens of a text, in the form of vLLM.", "TokenizeBody", "Tokenized"},
     {"post", "/v1/tokenize", "Returns the tokens of a text, in the form of SGLang.", "TokenizeBody",
      "Tokenized"},
@@ -95,6 +97,19 @@ constexpr std::pair<const char*, const char*> by_hand[] = {
                    R"(,"tokens":{"type":"array","items":{"type":"integer"}},"log_probability":{)"
                    R"("type":"number"}}}},"usage":{"type":"object","required":["prompt_tokens",)"
                    R"("completion_tokens","total_tokens"]}}})"},
+    {"EmbeddingsBody", R"({"type":"object","required":["input"],"properties":{"input":{},)"
+                       R"("encoding_format":{"type":["string","null"],"enum":["float","base64",null]},)"
+                       R"("add_special_tokens":{"type":["boolean","null"]},"model":{"type":"string"},)"
+                       R"("user":{"type":"string"},"request_timestamp":{"type":"integer"},"budget_us":{)"
+                       R"("type":"integer","minimum":0}}})"},
+    {"EmbeddingList", R"({"type":"object","required":["object","data","model","usage"],)"
+                      R"("additionalProperties":false,"properties":{"object":{"type":"string",)"
+                      R"("enum":["list"]},"data":{"type":"array","items":{"type":"object",)"
+                      R"("required":["object","index","embedding"],"additionalProperties":false,)"
+                      R"("properties":{"object":{"type":"string","enum":["embedding"]},"index":{)"
+                      R"("type":"integer"},"embedding":{"anyOf":[{"type":"array","items":{)"
+                      R"("type":"number"}},{"type":"string"}]}}}},"model":{"type":"string"},"usage":{)"
+                      R"("type":"object","required":["prompt_tokens","total_tokens"]}}})"},
     {"ScoreBody", R"({"anyOf":[{"$ref":"#/components/schemas/ScoreRequest"},{"type":"object"}]})"},
     {"ScoreAnswer",
      R"({"anyOf":[{"$ref":"#/components/schemas/ScoreReply"},{)"

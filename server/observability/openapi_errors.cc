@@ -10,7 +10,8 @@ constexpr ApiError errors[] = {
      "bad_http "
      "bad_host needs_tls bad_id id_mismatch empty_user empty_item empty_tenant tenant_in_body "
      "repeated_tenant "
-     "repeated_key no_candidates no_items no_labels no_tokens no_events ambiguous_history unknown_policy "
+     "repeated_key no_candidates no_items no_labels no_tokens no_texts no_events ambiguous_history "
+     "unknown_policy "
      "unknown_arrangement other_arrangement other_policy no_prototypes bad_approximate bad_budget "
      "bad_scenario "
      "bad_timestamp bad_unknown unknown_task unknown_freshness too_narrow several_prompts several_queries "
@@ -54,7 +55,8 @@ constexpr ApiError errors[] = {
      "bad_title bad_history empty_history bad_event_ids missing_feature unknown_feature bad_feature "
      "too_many_events "
      "too_many_tokens catalog_full repeated_candidate too_long too_long_to_explain too_large bad_plan "
-     "not_a_ranker not_a_generator not_a_scorer empty_catalog nothing_allowed versions_fixed model_refused "
+     "not_a_ranker not_a_generator not_a_scorer not_an_embedder empty_history empty_catalog nothing_allowed "
+     "versions_fixed model_refused "
      "wrong_catalog poison",
      R"j("code":"repeated_candidate","message":"item \"camp-0001\" is named twice","where":"candidates",)j"
      R"j("expected":"each candidate once","type":"invalid_request_error","param":"candidates")j"},

@@ -48,6 +48,10 @@ constexpr ApiExample examples[] = {
      R"("version":"2"},"billed_units":{"search_units":1}}})"},
     {"post", "/rerank", R"({"query":"ana","texts":["camp-0001","camp-0002"]})",
      R"([{"index":1,"score":0.558},{"index":0,"score":0.442}])"},
+    {"post", "/v1/embeddings", R"({"input":[[28,66,197],[5,6]]})",
+     R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.6,-0.8]},{)"
+     R"("object":"embedding","index":1,"embedding":[0.8,0.6]}],"model":"fddb2b42",)"
+     R"("usage":{"prompt_tokens":5,"total_tokens":5}})"},
     {"post", "/tokenize", R"({"prompt":"a red tent"})",
      R"({"count":3,"max_model_len":32768,"tokens":[64,2518,13910],"token_strs":null})"},
     {"get", "/v1/users/{id}", "", R"({"user":"ana","version":1,"history":["camp-0001","camp-0003"]})"},

@@ -184,6 +184,11 @@ def use_client(troupe, ids):
     except TroupeError as error:
         expect(error.where == "documents[3]", "one bad document of many is named")
     expect(len(troupe.score_texts("u1", ids[:2])["data"]) == 2, "scores in vLLM's form")
+    vectors = [row["embedding"] for row in troupe.embed([[1, 2, 3], [4]])["data"]]
+    expect(
+        len(vectors) == 2 and all(abs(sum(x * x for x in vector) - 1) < 1e-4 for vector in vectors),
+        "embeddings of token ids have length 1",
+    )
     expect(len(troupe.generative_score([1], [[2], [3]], [4, 5])["data"]) == 2, "generative scores")
     tensors = [
         {"name": "user", "shape": [1], "datatype": "BYTES", "data": ["u1"]},
@@ -348,6 +353,7 @@ def fuzz(checked, ids, bodies, seed):
         ("POST", "/v1/rerank", "/v1/rerank", lambda: {"query": "ana", "documents": draw.sample(ids, 3)}),
         ("POST", "/rerank", "/rerank", lambda: {"query": "ana", "texts": draw.sample(ids, 3)}),
         ("POST", "/tokenize", "/tokenize", lambda: {"prompt": "a"}),
+        ("POST", "/v1/embeddings", "/v1/embeddings", lambda: {"input": [[1, 2], [3]]}),
     ]
     for _ in range(bodies):
         method, path, target, body = draw.choice(sound)

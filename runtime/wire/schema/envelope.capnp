@@ -67,5 +67,7 @@ struct Envelope {
     replayRequest @45 :Serving.ReplayRequest;
     replayReply @46 :Serving.ReplayReply;
     cancel @47 :Serving.Cancel;
+    embedRequest @48 :Serving.EmbedRequest;
+    embedReply @49 :Serving.EmbedReply;
   }
 }

@@ -4,9 +4,9 @@
 #
 # Who talks to whom
 #   HTTP server → router       RankRequest, ScoreRequest, GenerateRequest, CompleteRequest,
-#                              PutUser, AppendEvents, GetUser, DeleteUser, PutItem, GetItem,
+#                              EmbedRequest, PutUser, AppendEvents, GetUser, DeleteUser, PutItem, GetItem,
 #                              DeleteItem, Reload, ReplayRequest; Cancel of one of them
-#   router → HTTP server       RankReply, ScoreReply, GenerateReply, CompleteReply, Stored,
+#   router → HTTP server       RankReply, ScoreReply, GenerateReply, CompleteReply, EmbedReply, Stored,
 #                              Appended, UserReply, ItemReply, ReplayReply, or Refused instead of
 #                              any of them
 #   router → inference worker  Execute, answered by Executed or Refused; Cancel of one
@@ -343,6 +343,33 @@ struct CompleteReply {
   timings @10 :Timings;
 }
 
+# ---- Embeddings --------------------------------------------------------------------------------------------
+
+struct EmbedRequest {
+  # HTTP server → router. Answered by EmbedReply or Refused. Asks for the final hidden state of the last
+  # token of each text, or of a user's last event.
+  id @0 :RequestId $internal;
+  tenant @1 :Text $internal;
+  texts @2 :List(TokenList);                      # of a model that reads text; empty = `user` is asked
+  user @3 :Text;                                  # of a model whose tokens are items
+  requestTimestamp @4 :Int64 $Json.name("request_timestamp");  # as in RankRequest
+  budgetUs @5 :Micros $Json.name("budget_us");
+  trace @6 :TraceContext $internal $ifAny;
+  clientRequestId @7 :Text $internal;             # as in RankRequest
+}
+
+struct EmbedReply {
+  # router → HTTP server.
+  id @0 :RequestId $internal;
+  embeddings @1 :List(ScoreRow);                  # parallel to `texts`; of length 1, or all 0
+  tokensTotal @2 :UInt32 $Json.name("tokens_total");
+  tokensComputed @3 :UInt32 $Json.name("tokens_computed");
+  tokensReused @4 :UInt32 $Json.name("tokens_reused");
+  modelVersion @5 :Text $Json.name("model_version");
+  timings @6 :Timings;
+  node @7 :NodeId;                                # node that ran the plan
+}
+
 # ---- Profiles and catalog ----------------------------------------------------------------------------------
 
 struct Feature {
@@ -568,6 +595,7 @@ struct Readout $cppType("Readout") {
     rows @0;
     allRows @1;
     head @2;
+    state @3;
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "runtime/wire/codec.h"
 #include "runtime/wire/json.h"
+#include "server/formats/embeddings.h"
 #include "server/formats/http_refusal.h"
 #include "server/formats/rerank.h"
 #include "server/formats/score_forms.h"
@@ -65,6 +66,9 @@ void run(Input input) {
   if (choice == 3) {
     const auto tokens = server::tokenized(body, model(), 64);
     if (const auto* refusal = std::get_if<Refusal>(&tokens)) check_refusal(*refusal);
+    const auto embeddings = server::read_embeddings(body, model(), limits);
+    if (const auto* refusal = std::get_if<Refusal>(&embeddings)) check_refusal(*refusal);
+    if (const auto* asked = std::get_if<server::Embeddings>(&embeddings)) check_request(asked->request);
     const auto read = server::read_rerank(body, 4, 5, model(), limits);
     if (const auto* refusal = std::get_if<Refusal>(&read)) return check_refusal(*refusal);
     const auto& asked = std::get<server::Rerank>(read);
@@ -89,6 +93,7 @@ std::vector<std::string> seeds() {
       of(3, R"({"query":"q","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true})"),
       of(3, R"({"query":"q","documents":[{"text":"a"}],"rank_fields":["text"],"max_tokens_per_doc":1})"),
       of(3, R"({"query":"q","texts":["a","b"],"truncate":true,"return_text":true,"raw_scores":false})"),
+      of(3, R"({"input":["a",[1,2]],"encoding_format":"base64","user":"u"})"),
       of(3, R"({"prompt":["a","b"],"add_special_tokens":false,"return_token_strs":true})"),
       of(3, R"({"query":{"history":["x"]},"documents":[{"id":"a"}],"unknown":"skip"})")};
 }
