@@ -160,15 +160,22 @@ void drop_blank(json& entries) {
   if (text.empty()) entries.erase(entries.size() - 1);
 }
 
-// Returns the texts of the entries as one; "" unless all are texts.
-std::string joined_text(json& entries) {
+// Returns the texts of the entries as one; "" unless all are texts that a query's tokens may join: control
+// tokens in them would become text.
+std::string joined_text(json& entries, const FormText& text) {
   std::string joined;
   for (json& entry : entries) {
-    const std::string* text = entry_text(entry);
-    if (!text) return "";
-    joined += *text;
+    const std::string* part = entry_text(entry);
+    if (!part) return "";
+    joined += *part;
   }
-  return joined;
+  std::vector<Token> form, words;
+  constexpr std::size_t most = 1 << 20;
+  if (!text.tokenizer ||
+      text.tokenizer->encode(joined, most, form, ControlTokens::as_tokens) != Tokenizer::Fault::none ||
+      text.tokenizer->encode(joined, most, words, ControlTokens::as_text) != Tokenizer::Fault::none)
+    return "";
+  return form == words ? joined : "";
 }
 
 void check_keys(const json& form, const std::set<std::string>& known, const std::string& where,
@@ -248,7 +255,7 @@ PromptForm scoring_form(const json& form, const std::string& where, const kernel
   }
   prompt.event = entry_tokens(event.before, "history_item", where, limits, text);
   prompt.item = entry_tokens(item.before, "candidate", where, limits, text);
-  prompt.item_text = joined_text(item.before);
+  prompt.item_text = joined_text(item.before, text);
   prompt.score = entry_tokens(item.behind, "candidate", where, limits, text);
   if (prompt.score.empty() || prompt.score.back() != one("read_at"))
     throw LoadError(

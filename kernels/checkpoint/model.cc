@@ -28,7 +28,11 @@ struct Checkpoint {
   std::map<std::string, const SafetensorsFile*> place;  // tensor name → one of `files`
   std::string embedding_name = kEmbedding;              // under which the embedding is stored
 
-  const std::string& stored_name(const std::string& name) const {
+  // Returns a tensor's name in the files. Models without an output, such as embedding models, are saved
+  // without the prefix of the others.
+  std::string stored_name(const std::string& name) const {
+    constexpr std::string_view prefix = "model.";
+    if (place.contains("embed_tokens.weight") && name.starts_with(prefix)) return name.substr(prefix.size());
     return name == kEmbedding ? embedding_name : name;
   }
 };
@@ -107,11 +111,9 @@ using Slots = std::vector<TensorSlot<DecoderWeights>>;
 
 // Finds a tied embedding under the head's name: libraries that save shared tensors once may keep that.
 void name_embedding(const DecoderConfig& config, Checkpoint& checkpoint) {
-  const auto head = checkpoint.place.find(kHead);
-  if (!config.tied_embeddings || checkpoint.place.contains(kEmbedding) || head == checkpoint.place.end())
-    return;
-  checkpoint.embedding_name = kHead;
-  checkpoint.place[kEmbedding] = head->second;
+  if (config.tied_embeddings && !checkpoint.place.contains(checkpoint.stored_name(kEmbedding)) &&
+      checkpoint.place.contains(kHead))
+    checkpoint.embedding_name = kHead;
 }
 
 // Returns the first row in which two tensors of this shape differ, or nothing. Values that are not
@@ -130,14 +132,15 @@ std::optional<std::uint64_t> first_difference(const SafetensorsFile& a_file, con
 // A head beside a tied embedding must be its copy: training may have untied it, and then all scores
 // come from it.
 void check_tied_head(const DecoderConfig& config, const Checkpoint& checkpoint) {
-  const auto head = checkpoint.place.find(kHead), embedding = checkpoint.place.find(kEmbedding);
+  const std::string name = checkpoint.stored_name(kEmbedding);
+  const auto head = checkpoint.place.find(kHead), embedding = checkpoint.place.find(name);
   if (!config.tied_embeddings || head == checkpoint.place.end() || embedding == checkpoint.place.end() ||
-      checkpoint.embedding_name == kHead)
+      name == kHead)
     return;
   const StoredTensor &stored = head->second->tensors().at(kHead),
-                     &wanted = embedding->second->tensors().at(kEmbedding);
+                     &wanted = embedding->second->tensors().at(name);
   const std::string tensor = "tensor " + in_quotes(kHead);
-  const std::string expected = "a copy of " + in_quotes(kEmbedding) + ", as tie_word_embeddings is true in " +
+  const std::string expected = "a copy of " + in_quotes(name) + ", as tie_word_embeddings is true in " +
                                kConfigFile + "; make it false to use this head";
   if (stored.shape != wanted.shape)
     throw_load_error(head->second->path(), tensor + " has shape " + shape_text(stored.shape), expected);
@@ -149,17 +152,18 @@ void check_tied_head(const DecoderConfig& config, const Checkpoint& checkpoint) 
 }
 
 void check_tensors(const DecoderConfig& config, const Slots& slots, const Checkpoint& checkpoint) {
-  std::set<std::string_view> known;
+  std::set<std::string> known;
   for (const auto& slot : slots) {
-    known.insert(slot.name);
-    const auto found = checkpoint.place.find(slot.name);
+    const std::string name = checkpoint.stored_name(slot.name);
+    known.insert(name);
+    const auto found = checkpoint.place.find(name);
     if (found == checkpoint.place.end())
-      throw_load_error(checkpoint.named_by, "tensor " + in_quotes(slot.name) + " is missing",
+      throw_load_error(checkpoint.named_by, "tensor " + in_quotes(name) + " is missing",
                        "shape " + shape_text(slot.shape));
-    const StoredTensor& stored = found->second->tensors().at(checkpoint.stored_name(slot.name));
+    const StoredTensor& stored = found->second->tensors().at(name);
     if (stored.shape != slot.shape)
       throw_load_error(found->second->path(),
-                       "tensor " + in_quotes(slot.name) + " has shape " + shape_text(stored.shape),
+                       "tensor " + in_quotes(name) + " has shape " + shape_text(stored.shape),
                        shape_text(slot.shape) + ", by " + kConfigFile);
   }
   for (const auto& [name, file] : checkpoint.place)
@@ -224,8 +228,10 @@ DecoderModel read_decoder(const std::filesystem::path& directory) {
   const Slots slots = decoder_tensors(model.config, model.weights);
   check_tensors(model.config, slots, checkpoint);
   check_tied_head(model.config, checkpoint);
-  for (const auto& slot : slots)
-    *slot.values = checkpoint.place.at(slot.name)->values(checkpoint.stored_name(slot.name));
+  for (const auto& slot : slots) {
+    const std::string name = checkpoint.stored_name(slot.name);
+    *slot.values = checkpoint.place.at(name)->values(name);
+  }
   model.version = decoder_version(model.config, model.weights);
   return model;
 }

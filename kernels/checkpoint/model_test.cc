@@ -235,6 +235,21 @@ TEST_CASE("checkpoint: rotary buffers and a tied model's copied head are ignored
   CHECK(renamed("lm_head.weighs", false).find("\"lm_head.weight\" is missing") != std::string::npos);
 }
 
+TEST_CASE("checkpoint: an embedding model's tensors, which have no prefix, make the same model") {
+  const TestFolder folder;
+  const DecoderModel written = random_decoder(small(Family::qwen2), 3);
+  write_decoder(written, folder.path(), StoredAs::f32, 1);
+  std::string text = folder.read("model.safetensors");
+  constexpr std::string_view prefixed = "\"model.", bare = "      \"";  // of the same length
+  for (std::size_t at = text.find(prefixed); at != std::string::npos; at = text.find(prefixed, at))
+    text.replace(at, prefixed.size(), bare);
+  folder.write("model.safetensors", text);
+  CHECK(read_decoder(folder.path()).version == written.version);
+  folder.write("model.safetensors", text.replace(text.find("\"norm.weight"), 12, "\"norm.weighs"));
+  CHECK(load_error_of([&] { read_decoder(folder.path()); }).find("tensor \"norm.weight\" is missing") !=
+        std::string::npos);
+}
+
 TEST_CASE("checkpoint: an index that does not match its files is refused") {
   const std::string index = "model.safetensors.index.json", second = "model-00002-of-00003.safetensors";
   CHECK(fault_after(Family::qwen3, 3, [](const TestFolder&) {}) == "");
