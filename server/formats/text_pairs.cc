@@ -56,12 +56,12 @@ ScoreRequest score_pairs(const ModelText& model, const TextList& queries, const 
   const auto add_query = [&](std::size_t index, std::vector<Token>& out) {
     writer.add(form.event, out);
     writer.add(queries, index, form.item_text, out);
-    if (form.item_text.empty()) writer.add(form.item, out);
   };
   if (shared) add_query(0, request.query);
   for (std::size_t i = 0; i < pairs; ++i) {
     std::vector<Token>& item = request.items.emplace_back().tokens;
     if (!shared) add_query(i, item);
+    if (form.item_text.empty()) writer.add(form.item, item);  // else it is behind the query
     writer.add(documents, i, "", item);
     writer.add(form.score, item);
   }
