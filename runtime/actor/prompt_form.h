@@ -70,8 +70,8 @@ struct PromptForm {
   // tokens follow it, and its score is the logit of `yes` less that of `no` at the last of them.
   Tokens score;
   Token yes = 0, no = 0;
-  // Of texts that become the tokens of an event or a candidate: the blank that precedes each of them in
-  // the prompt ("Document: {words}") and becomes tokens together with it; "" = none.
+  // Blank that precedes each text which becomes the tokens of an event or a candidate ("Document: {words}");
+  // both become tokens together. "" = none.
   std::string words_lead = {};
   // The text of `item`. A query text and this text become tokens together. "" = `item` is not all text.
   std::string item_text = {};

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/base/tokens.h"
+#include "kernels/base/plan.h"
 
 namespace troupe {
 

@@ -28,7 +28,7 @@ SHARED = os.path.join(ROOT, "../shared/tokenizers/qwen3")
 SYSTEM_PYTHON, SKIPPED = "/usr/bin/python3", 77
 TOLERANCE = 1e-4  # of a logit, relative where it is above 1
 
-# Of the model card of Qwen3-Reranker.
+# Prompt of the model card of Qwen3-Reranker.
 PREFIX = (
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
     'Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'

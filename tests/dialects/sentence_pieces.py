@@ -6,8 +6,8 @@
 The package's trainer makes models of both kinds and many options from the titles of the demo's catalog and
 from the documentation. Each is served as tokenizer.model of a small random reranker. The tokens of many
 texts, by /tokenize, are compared with the package's own. With the first model, items and rerankings of texts
-have their tokens as well, a tokenizer.json of that kind beside it is passed over, and added tokens are refused
-by name. Exit status 77 if PyTorch or SentencePiece is not installed.
+have their tokens as well, a tokenizer.json of that kind beside it is passed over, and added tokens are
+refused by name. Exit status 77 if PyTorch or SentencePiece is not installed.
 """
 import argparse
 import glob
