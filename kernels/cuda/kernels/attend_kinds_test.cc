@@ -226,8 +226,16 @@ std::vector<float> KindCase::reference() {
                        scratch);
       continue;
     }
-    SiluAttendTask task{&query_[at],    &out[at], width(),   width(), rows(),
-                        kind_.head_dim, scale(),  1.0f / 50, context, tail};
+    SiluAttendTask task{.queries = &query_[at],
+                        .out = &out[at],
+                        .query_stride = width(),
+                        .out_stride = width(),
+                        .rows = rows(),
+                        .head_dim = kind_.head_dim,
+                        .scale = scale(),
+                        .factor = 1.0f / 50,
+                        .context = context,
+                        .tail = tail};
     task.tail_begin = begin_, task.tail_end = end_;
     if (kind_.biased)
       task.bias = {by_distance_.data() + zero_distance_,
