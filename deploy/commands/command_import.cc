@@ -86,9 +86,9 @@ ImportModel read_model(const Config& config) {
   model.tokenizer = read_tokenizer_if_any(directory, model.facts.limits);
   model.controls = controls_in_texts(config.model);
   const std::string& prompt = config.model.prompt;
-  model.form = read_prompt_form(
-      directory, prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt), model.facts,
-      model.vocabulary, model.tokenizer.get());
+  model.form = read_prompt_form(directory,
+                                prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt),
+                                model.facts, model.vocabulary, model.tokenizer.get());
   model.declared = describe_arrangements(model.form);
   model.made_for = made_for(family.open(directory, config).version, model.vocabulary, model.form);
   return model;

@@ -222,9 +222,10 @@ def try_standard_services(node, channel, check):
 
 def try_http2(node, check):
     """curl speaks HTTP/2 on the port of HTTP/1.1, if it can."""
-    if not shutil.which("curl") or "HTTP2" not in subprocess.run(
-        ["curl", "-V"], capture_output=True, text=True
-    ).stdout:
+    if (
+        not shutil.which("curl")
+        or "HTTP2" not in subprocess.run(["curl", "-V"], capture_output=True, text=True).stdout
+    ):
         return
     body = '{"user":"ana","candidates":["camp-0001","camp-0002"]}'
     asked = ["-d", body, "-H", "authorization: Bearer " + node.open, node.http + "/v1/rank"]

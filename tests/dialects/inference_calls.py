@@ -94,9 +94,7 @@ def try_rankings(caller, over_http, check):
             check(False, f"a ranking of {form} tensors: {reply.details()}")
             continue
         found = outputs_of(reply)
-        numbers = [
-            pair for name in ("scores", "probabilities") for pair in zip(found[name], truth[name])
-        ]
+        numbers = [pair for name in ("scores", "probabilities") for pair in zip(found[name], truth[name])]
         check(
             found.keys() == truth.keys()
             and found["items"] == truth["items"] == CANDIDATES

@@ -38,8 +38,7 @@ void LayerKv::reserve(std::uint32_t rows) {
 void LayerKv::shrink(std::size_t rows) { buffer_.shrink(floats(rows)); }
 
 std::size_t LayerKv::floats(std::size_t rows) const {
-  const std::size_t bytes =
-      rows * layout_.kv_heads * (layout_.vector_bytes() + layout_.value_vector_bytes());
+  const std::size_t bytes = rows * layout_.kv_heads * (layout_.vector_bytes() + layout_.value_vector_bytes());
   return (bytes + sizeof(float) - 1) / sizeof(float);
 }
 
@@ -88,8 +87,8 @@ void LayerKv::keep(const KeptSegment& segment, std::uint32_t layer) const {
 }
 
 KvRun LayerKv::rows(std::uint32_t head, std::uint32_t row, std::uint32_t tokens) const {
-  KvRun run{keys_of(head) + row * layout_.vector_bytes(), values_of(head) + row * layout_.value_vector_bytes(),
-            tokens, layout_.head_dim, layout_.format};
+  KvRun run{keys_of(head) + row * layout_.vector_bytes(),
+            values_of(head) + row * layout_.value_vector_bytes(), tokens, layout_.head_dim, layout_.format};
   run.value_stride = layout_.numbers_of_value();
   return run;
 }

@@ -384,7 +384,8 @@ class SiluBlock {
 
 // Returns false if an output is infinite or NaN.
 inline bool silu_attend_all(const SiluAttendTask& task, AttendScratch& scratch) {
-  const std::size_t rows = task.rows, value_dim = task.numbers_of_value(), width = round_up(value_dim, kLanes);
+  const std::size_t rows = task.rows, value_dim = task.numbers_of_value(),
+                    width = round_up(value_dim, kLanes);
   const bool in_place =
       rows <= kSiluInPlaceRows && width == value_dim && round_up(task.head_dim, kLanes) == task.head_dim;
   const bool one_block = rows <= kSiluBlockRows;
