@@ -1,6 +1,7 @@
 // Reads users and items from JSON, for HTTP and for files.
 #include "server/formats/row_bodies.h"
 
+#include "runtime/actor/catalog.h"
 #include "runtime/actor/row_rules.h"
 #include "server/formats/word_tokens.h"
 
