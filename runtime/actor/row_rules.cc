@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "runtime/actor/catalog.h"
+
 namespace troupe {
 namespace {
 
