@@ -21,7 +21,7 @@ struct ConvertedItem {
   std::uint64_t row = 0;
 };
 
-// What a conversion did, for its user. Each entry is one line's words.
+// Report of a conversion for its user. Each entry is one line's words.
 struct ConversionReport {
   std::vector<std::string> read;        // files and their forms
   std::vector<std::string> taken;       // tensors as they were

@@ -43,7 +43,7 @@ class GinFile {
   GinFile(std::filesystem::path file, std::string_view text);
 
   const std::filesystem::path& path() const { return file_; }
-  // By "function.parameter"; a binding of a scope by "scope/function.parameter".
+  // Keys: "function.parameter"; for a binding of a scope "scope/function.parameter".
   const std::map<std::string, GinBinding, std::less<>>& bindings() const { return bindings_; }
   const std::vector<std::string>& imports() const { return imports_; }
 

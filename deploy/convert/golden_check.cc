@@ -22,7 +22,7 @@ constexpr double tie = 1e-6;
 
 using Item = std::uint64_t;
 
-// What of a model's config.json decides how a case is asked.
+// Members of a model's config.json that decide how a case is asked.
 struct AskedModel {
   Item num_items = 0;
   double temperature = 1;

@@ -57,7 +57,7 @@ constexpr std::array training_bindings{"train_fn.rank",
                                        "get_weighted_loss.*",
                                        "get_similarity_function.*"};
 
-// What both encoders have: the trainer's bindings, the tables, and how similarities are taken.
+// Common part of both encoders: the trainer's bindings, the tables, and how similarities are taken.
 struct SharedPart {
   std::uint64_t item_dim = 0, hidden = 0, positions = 0, num_items = 0, actions = 0;
 };

@@ -48,7 +48,7 @@ NvidiaTables::NvidiaTables(ModelBuilder& builder, const NvidiaData& data, std::f
 
 void NvidiaTables::write_items(std::uint64_t columns, std::uint64_t hidden, const std::string& mlp) {
   const NvidiaTable& table = data_.table_of(data_.item, builder_.settings().path());
-  Rows rows = read(table, columns);
+  Rows rows = read_rows(table, columns);
   if (rows.count == 0)
     kernels::throw_load_error(folder_, "the table " + kernels::in_quotes(table.name) + " has no rows",
                               "items");
@@ -70,7 +70,7 @@ std::uint64_t NvidiaTables::write_values(const std::string& feature, const std::
                                          std::uint64_t columns, std::uint64_t hidden,
                                          const std::string& mlp) {
   const NvidiaTable& table = data_.table_of(feature, builder_.settings().path());
-  Rows rows = read(table, columns);
+  Rows rows = read_rows(table, columns);
   if (!rows.keys.empty()) rows = dense(table, rows, columns);
   const std::uint64_t count = rows.count;
   builder_.add(to, {count, hidden}, through(std::move(rows.values), columns, hidden, mlp),
@@ -78,7 +78,7 @@ std::uint64_t NvidiaTables::write_values(const std::string& feature, const std::
   return count;
 }
 
-NvidiaTables::Rows NvidiaTables::read(const NvidiaTable& table, std::uint64_t columns) {
+NvidiaTables::Rows NvidiaTables::read_rows(const NvidiaTable& table, std::uint64_t columns) {
   if (table.dynamic) {
     DynamicTable found = read_dynamic_table(folder_ / "dynamicemb_module", table.name, columns);
     builder_.report().read.push_back((folder_ / "dynamicemb_module").string() + ": table " + table.name +

@@ -32,7 +32,7 @@ class NvidiaTables {
     std::uint64_t count = 0;
   };
 
-  Rows read(const NvidiaTable& table, std::uint64_t columns);
+  Rows read_rows(const NvidiaTable& table, std::uint64_t columns);
   Rows read_flat(const NvidiaTable& table, std::uint64_t columns);
   std::vector<float> through(std::vector<float> rows, std::uint64_t columns, std::uint64_t hidden,
                              const std::string& mlp);

@@ -111,7 +111,7 @@ void CpuHstu::run(std::span<const Request> requests, std::vector<Reply>& replies
   start_replies(requests, replies);
   run_in_passes(search_.begin(requests), replies,
                 [this](auto some, auto answers) { return run_pass(some, answers); });
-  {
+  if (search_.pending()) {
     const PartTimer timer(timed(workspaces_[0], &PassTimes::search));
     search_.finish(replies,
                    {weights_->items, weights_->item_scales,

@@ -62,7 +62,8 @@ const char taken_of_production[] =
     R"takes(/attention_activation takes; "silu"; a string
 /attention_alpha takes 1 2 5 0.5; a number from 9.9999999999999995e-07 to 1000000
 /attention_dim takes; an integer from 1 to 256; attention_dim, 1, in this layer; )takes"
-    R"takes(attention_dim, 2, in this layer; attention_dim, 256, in this layer; attention_dim, 5, in this layer
+    R"takes(attention_dim, 2, in this layer; )takes"
+    R"takes(attention_dim, 256, in this layer; attention_dim, 5, in this layer
 /attention_normalizer takes 1 2 5; a number from 1 to 1000000000
 /concat_ua takes true; true; true or false
 /contextual_sequence_length takes null 0 1 2 5 0 0 10 nothing; an integer from 0 to 10
@@ -146,7 +147,8 @@ const char taken_of_nvidia[] =
 /context_sees_history takes null true false nothing; true or false
 /context_vocabulary/0 takes 1 2 5; a list of 0 to 64 integers from 1 to 67108864
 /context_vocabulary/1 takes 1 2 5; a list of 0 to 64 integers from 1 to 67108864
-/event_tokens takes null nothing; "item" or "item_action"; a string
+/event_tokens takes; "item" or "item_action"; a string; only members that are read or known to be )takes"
+    R"takes(harmless, as another one may change what the model computes; remove it if it does not
 /hidden_size takes 1 2 5 1 65536; an integer from 1 to 65536
 /input_norm_affine takes null true false nothing; true or false
 /input_scale takes; "sqrt(hidden_size)" or "none"; a string

@@ -1,4 +1,4 @@
-// What an HSTU model accepts and takes: limits of plans, pages, and memory of passes.
+// Derives what an HSTU model accepts and takes: limits of plans, pages, and memory of passes.
 #include <algorithm>
 
 #include "kernels/cpu/engine/item_search.h"

@@ -155,6 +155,7 @@ void CpuSasrec::run(std::span<const Request> requests, std::vector<Reply>& repli
   start_replies(requests, replies);
   run_in_passes(search_.begin(requests), replies,
                 [this](auto some, auto answers) { return run_pass(some, answers); });
+  if (!search_.pending()) return;
   const PartTimer timer(timed(workspaces_[0], &PassTimes::search));
   search_.finish(
       replies,

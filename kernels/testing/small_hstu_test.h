@@ -27,7 +27,8 @@ inline std::string small_nvidia_hstu() {
   "attention_normalizer":22,"layer_norm_eps":1e-05,"input_norm_affine":true,"output_norm_affine":true,
   "uvqk_bias":true,"residual":true,"concat_ua":false,"input_scale":"sqrt(hidden_size)",
   "position_embedding":"absolute","num_positions":30,
-  "task_head":{"layers":[6,5],"activation":"relu","bias":true,"input_norm":"l2","input_norm_eps":1e-06}})json";
+  "task_head":{"layers":[6,5],"activation":"relu","bias":true,"input_norm":"l2",
+  "input_norm_eps":1e-06}})json";
 }
 
 }  // namespace troupe::kernels

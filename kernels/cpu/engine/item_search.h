@@ -46,6 +46,7 @@ class ItemSearch {
   // Returns the requests to compute: `requests` themselves if none has a search. Plans must be sound
   // within limits that allow_item_search has set. Both must outlive finish().
   std::span<const Request> begin(std::span<const Request> requests);
+  bool pending() const { return !searches_.empty(); }  // finish() has something to find
 
   // Sets the beams of the replies to `requests`. A reply that is too large is left as it is. If a
   // score is not finite, the only beam of its search is NaN.
