@@ -116,6 +116,10 @@ class Typist:
         )
         # The line about cgroups and masks is there only where they limit the process.
         said = re.sub(r'^.*"event":"limits".*(\n|$)', "", said, flags=re.M)
+        # The options that one excludes come in the order of addresses.
+        said = re.sub(
+            r"(Excludes:)((?: --[\w-]+){2,})", lambda m: " ".join([m[1], *sorted(m[2].split())]), said
+        )
         if said and not said.endswith("\n"):
             said += "\n"
         return said + (f"(status {done.returncode})\n" if done.returncode else "")

@@ -89,6 +89,11 @@ def settings(troupe):
 # ---- commands ----
 
 
+def in_order(text):
+    """Sorts the options that one excludes: their order in the program is that of addresses."""
+    return re.sub(r"(Excludes:)((?: --[\w-]+){2,})", lambda m: " ".join([m[1], *sorted(m[2].split())]), text)
+
+
 def subcommands(text):
     """Returns the names of the commands in a help text: all sections but the arguments have commands."""
     others = ("Positionals", "Options", "Example")
@@ -111,7 +116,7 @@ def commands(troupe):
     ]
 
     def add(program, path, depth):
-        text = run(program, *path, "--help").strip("\n")
+        text = in_order(run(program, *path, "--help").strip("\n"))
         words = " ".join([pathlib.Path(program).name, *path])
         lines.extend(["", f"{'#' * min(depth + 2, 4)} {words}", "", "```text", text, "```"])
         for name in subcommands(text):
