@@ -145,7 +145,7 @@ class GinLiteral {
     const std::string_view asked = name();
     const auto found = macros_.find(asked);
     if (found == macros_.end())
-      throw GinFault("uses %" + std::string(asked) + ", which no line above defines");
+      throw GinFault("uses the macro " + kernels::in_quotes(asked) + ", which no line above defines");
     return found->second;
   }
 

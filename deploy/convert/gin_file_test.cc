@@ -85,7 +85,7 @@ TEST_CASE("gin file: what is no binding is refused with its line") {
   CHECK(has(refused("a.b = nan\n"), "has the value \"nan\""));
   CHECK(has(refused("a.b = 1e999\n"), "has the value"));
   CHECK(has(refused("a.b = __import__('os').system('x')\n"), "has"));
-  CHECK(has(refused("a.b = %missing\n"), "uses %missing"));
+  CHECK(has(refused("a.b = %missing\n"), "uses the macro \"missing\""));
   CHECK(has(refused("include 'other.gin'\n"), "includes another file"));
   CHECK(has(refused("a.b = " + std::string(100, '[') + "\n"), "is nested too deep"));
   std::string many;

@@ -23,6 +23,7 @@ constexpr std::string_view harmless_members[] = {
     "bos_token_id",
     "chunk_size_feed_forward",
     "classifier_dropout",
+    "converted_from",
     "decoder_start_token_id",
     "diversity_penalty",
     "do_sample",

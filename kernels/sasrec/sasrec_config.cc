@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/checkpoint/config_members.h"
 #include "kernels/checkpoint/json_file.h"
 
 namespace troupe::kernels {
@@ -75,6 +76,7 @@ SasrecConfig sasrec_config_of(const std::filesystem::path& file, const nlohmann:
   must_be(fields, "position_embedding", "absolute");
   read_similarity(fields, config);
   if (fields.has("task_head")) fields.fault("task_head", "none, as such a model scores the next item");
+  refuse_other_members(fields);
   return config;
 }
 

@@ -4,10 +4,10 @@ widths, activations, concatenation, biases, softmax, norms, ratings. Each is con
 --check`, against this program's own float64 computation of the published encoders."""
 import random
 
+import models  # first: finds a Python that has numpy
 import numpy as np
 
 import arithmetic as a
-import models
 import torch_file
 
 ITEMS, RATINGS, BUCKETS = 12, 6, 128

@@ -1,12 +1,22 @@
 """Converts random checkpoints with `troupe convert --check` and counts those that do not agree."""
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
+SYSTEM_PYTHON, SKIPPED = "/usr/bin/python3", 77
 CASES = 4
+
+try:
+    import numpy  # noqa: F401
+except ImportError:
+    if os.path.exists(SYSTEM_PYTHON) and os.path.realpath(sys.executable) != os.path.realpath(SYSTEM_PYTHON):
+        os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, "-B", *sys.argv])
+    print("skipped: numpy is not installed (python3-numpy)")
+    sys.exit(SKIPPED)
 
 
 def convert(troupe, source, model, folder):

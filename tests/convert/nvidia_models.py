@@ -4,10 +4,10 @@ ranking and retrieval, with and without actions, contextual tokens, norms, biase
 converted by `troupe convert --check`, against this program's own float64 computation of the layers."""
 import random
 
+import models  # first: finds a Python that has numpy
 import numpy as np
 
 import arithmetic as a
-import models
 import torch_file
 
 BLOCK = "_hstu_block."

@@ -91,7 +91,8 @@ def check(troupe, name, golden, node_of, timed):
     cases = golden["cases"]
     faults, gap = [], 0.0
     with node_of(troupe) as node:
-        for item in golden["all_item_ids"]:
+        first, last = map(int, golden["all_item_ids"].split(".."))
+        for item in range(first, last + 1):
             node.send("PUT", f"/v1/items/{item}", {"tokens": [item], "identifier": item})
             node.items.add(item)
         for number, case in enumerate(cases):
