@@ -217,9 +217,14 @@ void read_nvidia(const std::filesystem::path& file, const JsonFields& fields, Hs
   config.residual = fields.maybe_boolean("residual").value_or(true);
   if (word_of(fields, "event_tokens", {"item", "item_action"}, true) == 1)
     config.actions = count(fields, "num_actions", items_max);
+  else if (fields.maybe_integer("num_actions", 0, items_max).value_or(0) > 0)
+    fields.fault("num_actions", "0, or no such member, without event_tokens item_action");
   config.context_rows = read_counts(fields, "context_vocabulary", 0, items_max);
   if (std::uint64_t{config.vocabulary} + config.actions + config.context_vocabulary() > items_max * 4)
     fields.fault("context_vocabulary", "fewer rows in all");
+  const nlohmann::json* const names = fields.find("context_features");
+  if (names != nullptr && (!names->is_array() || names->size() != config.context_rows.size()))
+    fields.fault("context_features", "one name for each table of context_vocabulary");
   if (fields.maybe_boolean("context_sees_history").value_or(true)) config.context_tokens = config.contexts();
 }
 

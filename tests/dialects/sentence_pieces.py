@@ -177,7 +177,7 @@ def compare_scores(node, own, model, check):
 def refuse_added(node, check):
     with open(node.at("model/added_tokens.json"), "w") as file:
         json.dump({"<|im_end|>": 900}, file)
-    words = [*node.words[:-1], node.at("other"), "--port", "0"]
+    words = [word.replace(node.at("data"), node.at("other")) for word in node.words] + ["--port", "0"]
     said = subprocess.run(words, capture_output=True, text=True, timeout=60).stderr
     check(
         'added_tokens.json: token 900 is "<|im_end|>", which tokenizer.model does not have' in said,
