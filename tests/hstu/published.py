@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks that a checkpoint of Meta's research code, converted and served, ranks as Meta's own code did.
+"""Checks that a checkpoint of Meta's research code (HSTU, SASRec), converted and served, ranks as Meta's own code did.
 
-  tests/hstu/published.py --troupe build/deploy/troupe [--model meta-hstu-ml100k] [--all-users]
+  tests/hstu/published.py --troupe build/deploy/troupe [--model meta-sasrec-ml100k] [--all-users]
 
 Converts each checkpoint of ../shared/models/MODEL, serves the directory, imports the 50 golden users, and
 ranks the whole catalogue for each of them over HTTP at the time of their target, cold and then warm. Every
@@ -56,6 +56,8 @@ class Server:
         self.folder = tempfile.TemporaryDirectory(prefix="troupe-published-")
         base = self.folder.name
         port_file, data = os.path.join(base, "port"), os.path.join(base, "data")
+        with open(os.path.join(model, "config.json")) as file:
+            timed = json.load(file)["model_type"] == "hstu"
         write_lines(
             os.path.join(base, "items.jsonl"),
             ({"id": str(n), "tokens": [n], "identifier": n} for n in range(1, ITEMS + 1)),
@@ -63,11 +65,8 @@ class Server:
         write_lines(
             os.path.join(base, "users.jsonl"),
             (
-                {
-                    "id": user["id"],
-                    "history": [str(item) for item in user["item_ids"]],
-                    "timestamps": user["timestamps"],
-                }
+                {"id": user["id"], "history": [str(item) for item in user["item_ids"]]}
+                | ({"timestamps": user["timestamps"]} if timed else {})
                 for user in users
             ),
         )
