@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that a checkpoint of Meta's research code (HSTU, SASRec), converted and served, ranks as Meta's own code did.
+"""Checks that a checkpoint of Meta's research code (HSTU, SASRec), converted and served, ranks as that code.
 
   tests/hstu/published.py --troupe build/deploy/troupe [--model meta-sasrec-ml100k] [--all-users]
 
