@@ -147,8 +147,8 @@ const char taken_of_nvidia[] =
 /context_sees_history takes null true false nothing; true or false
 /context_vocabulary/0 takes 1 2 5; a list of 0 to 64 integers from 1 to 67108864
 /context_vocabulary/1 takes 1 2 5; a list of 0 to 64 integers from 1 to 67108864
-/event_tokens takes; "item" or "item_action"; a string; 0, or no such member, )takes"
-    R"takes(without event_tokens item_action
+/event_tokens takes; "item" or "item_action"; 0, or no such member, )takes"
+    R"takes(without event_tokens item_action; a string
 /hidden_size takes 1 2 5 1 65536; an integer from 1 to 65536
 /input_norm_affine takes null true false nothing; true or false
 /input_scale takes; "sqrt(hidden_size)" or "none"; a string

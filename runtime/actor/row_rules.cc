@@ -133,7 +133,7 @@ Fault reject_token(Token token, std::int64_t vocabulary, const std::string& wher
 
 Refusal missing_identifier() {
   return {RefusalKind::malformed, "missing_field", "the body has no identifier", "identifier",
-          "the token whose logit is the item's score"};
+          "the vocabulary row whose logit is the item's score"};
 }
 
 Fault reject_identifier(Token identifier, std::int64_t vocabulary, bool is_read) {

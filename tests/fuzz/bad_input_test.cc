@@ -141,7 +141,7 @@ TEST_SUITE("bad input over HTTP") {
          {422, "unknown_token", "tokens[1]", "0..63"}},
         {"PUT",
          "/v1/items/x",
-         R"({"tokens":[5],"identifier":-1})",
+         R"({"tokens":[5],"identifier":-2})",
          {422, "unknown_token", "identifier", "0..63"}},
         {"PUT",
          "/v1/items/x",

@@ -104,7 +104,7 @@ TEST_SUITE("two families") {
     CHECK(kernels::load_error_of([&] { family_of(deploy::all_families(), folder.path()); }) ==
           (folder.path() / "config.json").string() +
               ": model_type is \"pooled_mlp\"; expected one of \"qwen2\", \"qwen3\", \"llama\", \"climber\", "
-              "\"hstu\"");
+              "\"hstu\", \"sasrec\"");
   }
 
   TEST_CASE("model families: the second family answers equally from pages and from tokens") {
