@@ -21,12 +21,12 @@ RedisCatalog::LoadPermit::~LoadPermit() {
   if (!catalog) return;
   const std::lock_guard lock(catalog->load_mutex_);
   catalog->loading_ = false;
-  catalog->load_ended_.notify_one();
+  catalog->load_ended_.notify_all();
 }
 
-bool RedisCatalog::wait_for(LoadPermit& permit) {
+bool RedisCatalog::take_or_wait(LoadPermit& permit, RedisDeadline limit) {
   std::unique_lock lock(load_mutex_);
-  if (!load_ended_.wait_for(lock, options_.wait_limit, [this] { return !loading_; })) return false;
+  if (loading_) return load_ended_.wait_until(lock, limit, [this] { return !loading_; });
   loading_ = true;
   permit.catalog = this;
   return true;
@@ -42,17 +42,18 @@ RedisCatalog::CatchUp RedisCatalog::begin(const std::string& run) const {
 OrRedisFailure<StorePoint> RedisCatalog::ask(RedisConnectionPool::Session& session, const RedisKeys& keys,
                                              const std::string& user, RedisPipeline* behind) {
   LoadPermit permit;
+  const RedisDeadline limit = std::chrono::steady_clock::now() + options_.wait_limit;
   CatchUp catch_up = begin(session.run_id());
   for (;;) {
-    auto answer = next_page(session, keys, user, catch_up, behind);
+    auto answer = next_page(session, keys, user, catch_up, permit.catalog != nullptr, behind);
     auto* page = std::get_if<CatalogPage>(&answer);
     if (!page) return std::get<RedisFailure>(std::move(answer));
-    const bool last = page->entries.size() < options_.page_items;
-    if (!last && !permit.catalog) {  // a long catch-up, which one slot does for all
-      if (!wait_for(permit)) return RedisFailure{"the catalog is being loaded"};
+    if (page->many) {  // a long catch-up, which one slot does for all
+      if (!take_or_wait(permit, limit)) return RedisFailure{"the catalog is being loaded"};
       catch_up = begin(session.run_id());
       continue;
     }
+    const bool last = page->entries.size() < options_.page_items;
     take(catch_up, *page, session.run_id());
     if (catch_up.restarts > restarts_max) return RedisFailure{"deletions are forgotten faster than read"};
     if (last) return settle(std::move(catch_up), *page);
@@ -63,9 +64,10 @@ OrRedisFailure<StorePoint> RedisCatalog::ask(RedisConnectionPool::Session& sessi
 
 OrRedisFailure<CatalogPage> RedisCatalog::next_page(RedisConnectionPool::Session& session,
                                                     const RedisKeys& keys, const std::string& user,
-                                                    const CatchUp& catch_up, RedisPipeline* behind) {
-  const PageQuestion question{catch_up.from.origin, catch_up.base, catch_up.cursor, options_.page_items,
-                              user};
+                                                    const CatchUp& catch_up, bool full,
+                                                    RedisPipeline* behind) {
+  const PageQuestion question{catch_up.from.origin, catch_up.base, catch_up.cursor,
+                              options_.page_items,  user,          full};
   std::vector<RedisCommand> commands{ask_page(keys, question)};
   if (behind) commands.insert(commands.end(), behind->commands.begin(), behind->commands.end());
   auto answer = session.run(commands);

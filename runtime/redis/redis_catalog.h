@@ -66,13 +66,15 @@ class RedisCatalog {
   };
   // Right to catch up over several pages; released by the destructor.
   struct LoadPermit {
-    RedisCatalog* catalog = nullptr;
+    RedisCatalog* catalog = nullptr;  // null: not held
     ~LoadPermit();
   };
-  bool wait_for(LoadPermit& permit);
+  // Takes the permit, or waits while another slot has it, whose reading may be all that is needed.
+  // Returns false if that takes until `limit`.
+  bool take_or_wait(LoadPermit& permit, RedisDeadline limit);
   CatchUp begin(const std::string& run) const;
   OrRedisFailure<CatalogPage> next_page(RedisConnectionPool::Session& session, const RedisKeys& keys,
-                                        const std::string& user, const CatchUp& catch_up,
+                                        const std::string& user, const CatchUp& catch_up, bool full,
                                         RedisPipeline* behind);
   void take(CatchUp& catch_up, CatalogPage& page, const std::string& run);
   CatalogChange change_of(CatalogPage::Entry& entry);

@@ -11,6 +11,17 @@
 using namespace troupe;
 using namespace troupe::redis_test;
 
+namespace {
+
+std::uint64_t bytes_sent(RedisTestServer& server) {
+  const std::string stats = server.say({"INFO", "stats"}), name = "total_net_output_bytes:";
+  const std::size_t at = stats.find(name);
+  REQUIRE(at != std::string::npos);
+  return std::stoull(stats.substr(at + name.size()));
+}
+
+}  // namespace
+
 TEST_CASE("redis features: a write at one router is in every other's next answer") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
@@ -98,6 +109,38 @@ TEST_CASE("redis features: lost scripts are loaded again") {
   CHECK(router.find("", {"a"}) == "c1 a=1");
   server.say({"SCRIPT", "FLUSH"});
   CHECK(router.write(item("a", 2)) == "2");
+}
+
+TEST_CASE("redis features: many executors that miss the catalog read it once, and all answer from it") {
+  if (!RedisTestServer::is_installed()) return;
+  RedisTestServer server;
+  constexpr std::uint32_t connections = 16;
+  RedisFeatureOptions options = options_at(server.address());
+  options.connections = connections, options.page_items = 256;
+  options.time_limit = std::chrono::seconds(20);
+  Router writer(options_at(server.address())), router(options);
+  const auto find = [&](std::uint32_t connection) {
+    const JobResult result = router.port.run(FindFeatures{"t", "", {"i0", "i999"}}, connection);
+    const auto* found = std::get_if<Features>(&result);
+    return found ? found->catalog->version() + Router::reported(*found, {"i0", "i999"}) : "refused";
+  };
+  for (std::uint32_t connection = 0; connection < connections; ++connection) find(connection);
+  std::vector<PutItem> items;
+  for (int i = 0; i < 1'000; ++i) items.push_back(item("i" + std::to_string(i), i));
+  writer.port.import_items(items);
+  const std::uint64_t before = bytes_sent(server);
+  Router(options_at(server.address())).find("", {});
+  const std::uint64_t once = bytes_sent(server) - before;
+
+  server.pause();  // so that all ask before the first has an answer
+  std::vector<std::string> answers(connections);
+  std::vector<std::thread> threads;
+  for (std::uint32_t i = 0; i < connections; ++i) threads.emplace_back([&, i] { answers[i] = find(i); });
+  poll(nullptr, 0, 200);
+  server.go_on();
+  for (std::thread& thread : threads) thread.join();
+  CHECK(bytes_sent(server) - before - once < 2 * once);
+  for (const std::string& answer : answers) CHECK(answer == "c1000 i0=0 i999=999");
 }
 
 TEST_CASE("redis features: an emptied store is read as a new one, even if nobody saw it empty") {

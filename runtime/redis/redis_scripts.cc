@@ -56,6 +56,7 @@ if after < version then
                        'WITHSCORES', 'LIMIT', 0, ARGV[4])
   local ids = {}
   for i = 1, #changed, 2 do ids[#ids + 1] = changed[i] end
+  if #ids == tonumber(ARGV[4]) and ARGV[6] ~= '1' then return {origin, after, version} end
   if #ids > 0 then rows = redis.call('HMGET', items, unpack(ids)) end
 end
 local row = ARGV[5] == '1' and redis.call('GET', user)
@@ -222,17 +223,21 @@ RedisCommand RedisKeys::call(const std::string& sha, const std::string& user_key
 
 RedisCommand ask_page(const RedisKeys& keys, const PageQuestion& question) {
   RedisCommand command = keys.call(page_script.sha, question.user);
-  command.insert(command.end(),
-                 {question.origin, std::to_string(question.base), std::to_string(question.after),
-                  std::to_string(question.items), question.user.empty() ? "0" : "1"});
+  command.insert(command.end(), {question.origin, std::to_string(question.base),
+                                 std::to_string(question.after), std::to_string(question.items),
+                                 question.user.empty() ? "0" : "1", question.full ? "1" : "0"});
   return command;
 }
 
 std::optional<CatalogPage> read_page(RedisReply& reply, const PageQuestion& question) {
-  if (!reply.is(Kind::list) || reply.list.size() != 8 || !reply.list[0].is(Kind::text)) return {};
+  const std::size_t parts = reply.list.size();
+  if (!reply.is(Kind::list) || !(parts == 8 || (parts == 3 && !question.full))) return {};
+  if (!reply.list[0].is(Kind::text)) return {};
   const auto after = version_in(reply.list[1]), version = version_in(reply.list[2]);
   if (!after || !version || *after > *version || (*after != 0 && *after != question.after)) return {};
   CatalogPage page{std::move(reply.list[0].text), *after, *version};
+  page.many = parts == 3;
+  if (page.many) return page;
   if (!read_entries(reply.list[3], reply.list[4], page) || page.entries.size() > question.items) return {};
   RedisReply& user = reply.list[5];
   if (user.is(Kind::text))

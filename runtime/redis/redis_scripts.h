@@ -43,12 +43,15 @@ class RedisKeys {
 
 // Asks for at most `items` changes after `after` from the log. `base`: version since which the
 // caller has seen every deletion. If the origin differs, or `base` is too new or too old, the page
-// starts at 0.
+// starts at 0. `full`: a page of `items` changes is wanted, because the caller reads on. Otherwise the
+// reply only says that there are as many, so that callers who leave the reading to another one do not
+// transfer a page each.
 struct PageQuestion {
   std::string origin;
   std::uint64_t base = 0, after = 0;
   std::uint32_t items = 0;
   std::string user;  // key from user_key(); "" = none
+  bool full = false;
 };
 struct CatalogPage {
   struct Entry {
@@ -60,6 +63,7 @@ struct CatalogPage {
   // after: start of the page; version: the catalog's at this point
   std::uint64_t after = 0, version = 0;
   std::vector<Entry> entries;       // rising versions in (after, version]
+  bool many = false;                // there are `items` changes or more, and none of them is here
   std::optional<std::string> user;  // the user's row, from the same point
   std::uint64_t profiles = 0;       // version of the profile written last
   std::string made_for;             // "" = no note

@@ -65,6 +65,21 @@ TEST_CASE("redis scripts: a page of another form or out of range is rejected") {
   CHECK_FALSE(read_page(page, one));
 }
 
+TEST_CASE("redis scripts: a full page is replaced by its size, except for a caller who reads on") {
+  RedisReply many = list({text("o"), integer(3), integer(600)});
+  const auto page = read_page(many, question);
+  REQUIRE(page);
+  CHECK(page->many);
+  CHECK(page->version == 600);
+  CHECK(page->entries.empty());
+  PageQuestion full = question;
+  full.full = true;
+  RedisReply refused = list({text("o"), integer(3), integer(600)}), good = good_page();
+  CHECK_FALSE(read_page(refused, full));
+  REQUIRE(read_page(good, full));
+  CHECK_FALSE(read_page(good, full)->many);
+}
+
 TEST_CASE("redis scripts: a user's row is a version and a record") {
   CHECK(split_user_row("12 record") == std::pair(std::uint64_t{12}, std::string_view("record")));
   for (const char* row : {"", "12", " record", "-1 record", "1x record", "99999999999999999999 record"})
