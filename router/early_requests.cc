@@ -1,4 +1,5 @@
-// Keeps requests until the served versions are known, and shortens their budgets by the wait.
+// Keeps requests until the served versions are known and a worker is usable, and shortens their
+// budgets by the wait.
 #include "router/early_requests.h"
 
 #include <algorithm>
@@ -8,18 +9,32 @@
 
 namespace troupe::router {
 
+Duration EarlyRequests::budget_of(const Received& received) const {
+  return std::visit(
+      [&](const auto& request) {
+        if constexpr (requires { request.budget_us; }) return budgets_.of(request.budget_us);
+        return budgets_.usual;
+      },
+      static_cast<const AnyMessage&>(received.message));
+}
+
 bool EarlyRequests::keep(Instant now, Received& received) {
-  if (!availability_.is_starting(now) || kept_.size() >= most_) return false;
-  kept_.push_back({now, std::move(received)});
+  if (kept_.size() >= most_ || !must_wait(now)) return false;
+  const Duration wait{std::min(budgets_.usual.us, budget_of(received).us) / 2};
+  kept_.push_back({now, now + wait, std::move(received)});
   return true;
 }
 
 std::optional<Received> EarlyRequests::take(Instant now) {
   if (kept_.empty()) return std::nullopt;
-  const std::int64_t waited_us = (now - kept_.front().at).us;
-  if (availability_.is_starting(now) && waited_us < budgets_.usual.us / 2) return std::nullopt;
-  Received received = std::move(kept_.front().received);
-  kept_.pop_front();
+  const auto due =
+      must_wait(now)
+          ? std::ranges::find_if(kept_, [now](const EarlyRequest& early) { return now >= early.until; })
+          : kept_.begin();
+  if (due == kept_.end()) return std::nullopt;
+  const std::int64_t waited_us = (now - due->at).us;
+  Received received = std::move(due->received);
+  kept_.erase(due);
   std::visit(
       [&](auto& request) {
         if constexpr (requires { request.budget_us; })

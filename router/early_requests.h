@@ -1,7 +1,7 @@
 #pragma once
-// Keeps requests that arrive before the served versions are known, up to a bound. They are handled
-// once the versions are known. After half of the usual budget, or when the router drains, they are
-// handled anyway, which refuses them.
+// Keeps requests that arrive while the served versions are unknown, or while no worker is usable for a
+// moment, up to a bound. They are handled once that is over. After half of the usual budget or of their
+// own, or when the router drains, they are handled anyway, which refuses them.
 #include <cstddef>
 #include <deque>
 #include <optional>
@@ -26,9 +26,13 @@ class EarlyRequests {
 
  private:
   struct EarlyRequest {
-    Instant at;
+    Instant at, until;
     Received received;
   };
+  bool must_wait(Instant now) const {
+    return availability_.is_starting(now) || availability_.awaits_worker(now);
+  }
+  Duration budget_of(const Received& received) const;
   std::size_t most_;
   Budgets budgets_;
   const Availability& availability_;

@@ -9,7 +9,7 @@ struct Bench {
   WorkerTable workers{{.heartbeat = {1'000}}, {1}};
   LeaderView leader{{1}, {1'000}};
   VersionKeeper versions{{.model_version = "m"}, true};
-  Availability availability{{}, versions, workers, leader};
+  Availability availability{{.worker_wait = {6'000}}, versions, workers, leader};
   EarlyRequests early{2, {{1'000}, {5'000}}, availability};
 
   bool keep(std::int64_t us, RequestId id, std::int64_t budget = 0) {
@@ -46,6 +46,24 @@ TEST_CASE("early requests: once the versions are known, all that were kept are d
   CHECK(b.take(200) == std::pair<RequestId, std::int64_t>{1, 800});
   CHECK(b.take(200) == std::pair<RequestId, std::int64_t>{2, 900});
   CHECK(b.take(200).first == 0);
+}
+
+TEST_CASE("early requests: those that arrive while no worker is usable for a moment are kept until one is") {
+  Bench b;
+  b.know();
+  CHECK_FALSE(b.keep(0, 1));
+  b.workers.lose(1);
+  CHECK(b.keep(10, 1));
+  CHECK(b.keep(20, 2, 100));
+  CHECK(b.take(69).first == 0);
+  CHECK(b.take(70) == std::pair<RequestId, std::int64_t>{2, 50});  // half of its own budget
+  Heartbeat beat{.incarnation = 5, .sequence = 1};
+  beat.models = {"m"};
+  b.workers.hear({80}, 1, beat);
+  CHECK(b.take(80) == std::pair<RequestId, std::int64_t>{1, 930});
+  CHECK_FALSE(b.keep(90, 3));
+  b.workers.lose(1);
+  CHECK_FALSE(b.keep(6'000, 4));  // the absence lasts
 }
 
 TEST_CASE("early requests: the request of a client that has gone is dropped") {

@@ -32,6 +32,9 @@ Duration leader_wait(const RouterConfig& config) {
   return {config.joined ? awaited_members * config.members_every.us : 0};
 }
 
+// As long as until the loss of a worker's process is certain, and once more until another one is heard.
+Duration worker_wait(const RouterConfig& config) { return {6 * config.heartbeat.us}; }
+
 Attempts::Config attempts_config(const RouterConfig& config) {
   return {.attempts_max = config.attempts_max,
           .retry_share = config.retry_share,
@@ -61,7 +64,8 @@ RouterCore::RouterCore(RouterConfig config)
       leader_(members_.cache_metas(), config_.heartbeat, config_.has_cache_meta ? config_.node : 0),
       versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
       share_(versions_, workers_),
-      availability_({config_.features, leader_wait(config_)}, versions_, workers_, leader_),
+      availability_({config_.features, leader_wait(config_), worker_wait(config_)}, versions_, workers_,
+                    leader_),
       pull_cost_(config_.pull_share),
       names_(config_.form, config_.names),
       precompute_(config_.precompute, workers_, leader_, config_.form, config_.names, config_.places),
@@ -71,7 +75,8 @@ RouterCore::RouterCore(RouterConfig config)
       flights_(outcomes_, tenants_, workers_, queues_),
       attempts_(attempts_config(config_), {config_.routing.by, workers_, queues_},
                 {{config_.shared_areas, config_.reports_uses_elsewhere}, workers_, tenants_, pull_cost_},
-                {config_.budget, tenants_, queues_, workers_}, other_routers(), workers_, queues_, flights_),
+                {config_.budget, tenants_, queues_, workers_}, other_routers(), availability_, workers_,
+                queues_, flights_),
       verifier_(config_.verify, workers_, flights_, attempts_),
       replays_({config_.replay, config_.form, config_.budget_max}, availability_, versions_, workers_,
                other_routers(), attempts_, outcomes_),
@@ -98,8 +103,8 @@ RouterCore::RouterCore(RouterConfig config)
 
 // Every event goes to the part that it concerns: a message by its kind, a timer by its number, a
 // finished job to the part that started it. After any event, requests may go on that waited for
-// what it changed: early ones for the versions, parked ones for a worker without a suspect, queued
-// ones for a worker's capacity.
+// what it changed: early ones for the versions or a worker, parked ones for a worker, or one without a
+// suspect, queued ones for a worker's capacity.
 void RouterCore::step(Instant now, Event&& event, Effects& effects) {
   const Step step{now, next_id_, effects};
   forgive_stall(step);
@@ -257,7 +262,7 @@ void RouterCore::on_beat(Step step) {
   const std::vector<NodeId> silent = workers_.tick(step.now);
   lost_workers_.tick(step, workers_, members_);
   tenants_.set_slots(workers_.live_slots(step.now));
-  lose_workers(step, silent, "is silent");
+  lose_workers(step, silent, "is silent", true);
   flights_.parked().wake();
   versions_.tick(step, workers_);
   announce_to_workers(step);
@@ -278,6 +283,7 @@ void RouterCore::forgive_stall(Step step) {
   const Duration stall = stall_detector_.before(step.now);
   if (stall.us <= 0) return;
   workers_.forgive_stall(stall);
+  availability_.forgive_stall(stall);
   leader_.forgive_stall(stall);
   step.effects.log(LogLevel::warning, "process_stalled", {{"us", stall.us}});
 }
@@ -297,6 +303,7 @@ void RouterCore::on_heartbeat(Step step, NodeId node, const Heartbeat& heartbeat
     step.effects.log(LogLevel::warning, "worker_restarted", {{"node", node}});
     lose_workers(step, {&node, 1}, "has restarted");
   }
+  flights_.parked().wake();
   if (heartbeat.draining) attempts_.requeue(step, node);
   attempts_.hear_alive(step.now, node, heartbeat.incarnation, heartbeat.sequence);
   if (heartbeat.versions_epoch < versions().epoch)
@@ -313,8 +320,8 @@ void RouterCore::on_peer_lost(Step step, NodeId node) {
 }
 
 // Retries elsewhere what ran on these workers.
-void RouterCore::lose_workers(Step step, std::span<const NodeId> nodes, const char* why) {
-  attempts_.lose(step, nodes, why);
+void RouterCore::lose_workers(Step step, std::span<const NodeId> nodes, const char* why, bool silent) {
+  attempts_.lose(step, nodes, why, silent);
   precompute_.lose(step, nodes);
   verifier_.lose(step, nodes);
   replays_.lose(step, nodes);

@@ -9,6 +9,7 @@
 //   flights          Planning (to the plan), Attempts (to the worker's result), Answers (to the
 //                    reply); Flights ends them, Outcomes gives each request its one outcome
 //   other requests   StoredDataRequests, Reloads, Replays; EarlyRequests while the versions are unknown
+//                    or no worker is usable
 //   background       Precompute, AnswerVerifier
 // RouterCore wires the parts and says which part hears of which event. `step` is that list.
 #include <cstddef>
@@ -89,7 +90,7 @@ class RouterCore final : public Core {
   void on_members(Step step);
   void on_versions(Step step, std::uint64_t epoch_before, bool own_doing);
   void forgive_stall(Step step);
-  void lose_workers(Step step, std::span<const NodeId> nodes, const char* why);
+  void lose_workers(Step step, std::span<const NodeId> nodes, const char* why, bool silent = false);
   void announce_to_workers(Step step) const;
   OtherRouters other_routers() const { return {members_, config_.node}; }
   StatusReply status(Instant now, RequestId id) const;

@@ -285,9 +285,29 @@ TEST_CASE("router: a worker's refusal and a worker's loss reach the client") {
   b.lose(5, 2);
   CHECK(b.refused() == "");
   b.lose(6, 1);
-  CHECK(b.refused() == "unavailable worker_lost");
-  b.rank(7, 3);
+  CHECK(b.refused() == "");  // for a moment another worker is awaited
+  b.run_until(1'003);
+  CHECK(b.refused() == "deadline_exceeded deadline_exceeded");
+  b.rank(6'000, 3);
   CHECK(b.refused() == "unavailable no_worker");
+}
+
+TEST_CASE("router: requests wait while a worker that drains is the last that this router has heard") {
+  RouterBench b(cluster_config({1, 2}));
+  b.probe.start();
+  b.beat(0, 1, beat_of(5)), b.beat(0, 2, beat_of(5));
+  b.lose(100, 1);  // it restarts, and connects to the other routers first
+  Heartbeat drains = beat_of(5);
+  drains.draining = true;
+  b.beat(200, 2, drains);
+  b.rank(300, 1, "recompute", 1'000'000);
+  CHECK(b.refused() == "");
+  CHECK(b.probe.started<FindFeatures>().empty());
+  b.beat(700, 1, beat_of(6));
+  for (const auto& [started, work] : b.probe.started<FindFeatures>()) b.job = started;
+  b.find(710);
+  CHECK(b.plans() == 1);
+  CHECK(b.node == 1);
 }
 
 TEST_CASE("completion: a worker searches it, for the served model named or unnamed") {

@@ -29,6 +29,7 @@ struct Bench {
                     {{}, workers, tenants, pull_cost},
                     {{1'000}, tenants, queues, workers},
                     {members, 1},
+                    availability,
                     workers,
                     queues,
                     flights};

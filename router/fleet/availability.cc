@@ -11,6 +11,16 @@ void Availability::drain(Step step, bool on) {
   draining_ = on;
 }
 
+void Availability::tick(Step step) {
+  features_.tick(step);
+  if (workers_.any_usable(step.now, versions_.versions().model_version)) served_ = step.now;
+}
+
+bool Availability::awaits_worker(Instant now) const {
+  return !draining_ && now < served_ + worker_wait_ &&
+         !workers_.any_usable(now, versions_.versions().model_version);
+}
+
 std::optional<Refusal> Availability::refusal(Instant now) const {
   if (draining_)
     return Refusal{RefusalKind::unavailable, "draining", "it is draining: it accepts no new requests",

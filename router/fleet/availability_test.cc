@@ -12,7 +12,7 @@ namespace availability_test {
 struct Bench {
   explicit Bench(bool coordinate = false)
       : versions({.model_version = "m"}, coordinate, {200'000}),
-        availability({.leader_wait = {5'000}}, versions, workers, leader) {}
+        availability({.leader_wait = {5'000}, .worker_wait = {6'000}}, versions, workers, leader) {}
   WorkerTable workers{{.heartbeat = {1'000}}, {1}};
   LeaderView leader{{1, 2}, {1'000}};
   VersionKeeper versions;
@@ -68,6 +68,30 @@ TEST_CASE("availability: a router is not ready while its only worker drains or i
   CHECK(b.availability.not_ready_reason({20'000}) == "no worker serves model m");
   b.beat(20'000, true);
   CHECK(b.availability.not_ready_reason({20'100}) == "no worker serves model m");
+}
+
+TEST_CASE("availability: requests wait for a worker only shortly after one was usable") {
+  Bench b;
+  b.availability.start({0});
+  const auto tick = [&](std::int64_t us) { b.availability.tick({{us}, b.next_id, b.effects}); };
+  b.beat(10'000);
+  tick(10'000);
+  CHECK_FALSE(b.availability.awaits_worker({10'000}));
+  b.workers.lose(1);
+  CHECK(b.availability.awaits_worker({10'100}));
+  CHECK(b.availability.awaits_worker({15'999}));
+  CHECK_FALSE(b.availability.awaits_worker({16'000}));
+  b.availability.forgive_stall({2'000});
+  CHECK(b.availability.awaits_worker({17'999}));
+  b.beat(17'000, true);  // it drains
+  CHECK(b.availability.awaits_worker({17'100}));
+  b.availability.drain({{17'200}, b.next_id, b.effects}, true);
+  CHECK_FALSE(b.availability.awaits_worker({17'200}));
+  b.availability.drain({{17'300}, b.next_id, b.effects}, false);
+  b.beat(17'400);
+  CHECK_FALSE(b.availability.awaits_worker({17'400}));
+  tick(30'000);  // it is silent since then
+  CHECK_FALSE(b.availability.awaits_worker({30'000}));
 }
 
 // Any state that the versions, the workers and an operator can bring about: a refusal of all requests

@@ -63,13 +63,14 @@ void log_trouble(Step step, const Flight& flight, const char* event, const Attem
 }  // namespace
 
 Attempts::Attempts(const Config& config, WorkerChoice choice, PlanSender sender, const LoadLimits& limits,
-                   const OtherRouters& other_routers, WorkerTable& workers, WorkerQueues& queues,
-                   Flights& flights)
+                   const OtherRouters& other_routers, const Availability& availability, WorkerTable& workers,
+                   WorkerQueues& queues, Flights& flights)
     : attempts_max_(config.attempts_max),
       choice_(std::move(choice)),
       sender_(std::move(sender)),
       limits_(limits),
       other_routers_(other_routers),
+      availability_(availability),
       workers_(workers),
       queues_(queues),
       flights_(flights),
@@ -80,7 +81,14 @@ Attempts::Attempts(const Config& config, WorkerChoice choice, PlanSender sender,
 
 std::optional<WorkerTable::Option> Attempts::choose_worker(Step step, const Flight& flight) {
   if (suspects_.on_trial(step.now, flight.fingerprint)) return std::nullopt;
-  std::vector<NodeId> excluded = flight.tried();
+  const std::vector<NodeId> tried = flight.tried(), kept = flight.tried_and_kept();
+  auto option = choose_without(step, flight, tried);
+  if (!option && kept.size() < tried.size()) option = choose_without(step, flight, kept);
+  return option;
+}
+
+std::optional<WorkerTable::Option> Attempts::choose_without(Step step, const Flight& flight,
+                                                            std::vector<NodeId> excluded) {
   if (is_suspect(step.now, flight))
     for (const NodeId node : flights_.nodes_with_suspects()) excluded.push_back(node);
   return choice_.choose(step.now, flight, excluded);
@@ -184,6 +192,8 @@ bool Attempts::retry(Step step, Flight& flight, bool free, const Refusal& refusa
   if (!option) return park(step, flight, free, refusal);
   if (!free && !retry_budget_.spend()) return false;
   if (!free) ++flight.paid, ++retries_;
+  const Attempt* before = flight.attempt_at(option->node);
+  if (before && !before->may_run && !flight.has_open_attempt()) flights_.renumber(step, flight);
   send(step, flight, *option);
   return true;
 }
@@ -196,9 +206,13 @@ bool Attempts::refuse_poison(Step step, Flight& flight) {
   return true;
 }
 
-// Returns true if the flight is a suspect that must wait: for the router that tries it, or for a
-// worker that runs another suspect.
+// Returns true if the flight must wait: for any worker, or as a suspect for the router that tries it
+// or for a worker that runs another suspect.
 bool Attempts::park(Step step, const Flight& flight, bool free, const Refusal& refusal) {
+  if (availability_.awaits_worker(step.now)) {
+    flights_.parked().park({flight.serial, free, refusal});
+    return true;
+  }
   if (!is_suspect(step.now, flight)) return false;
   const std::vector<NodeId> busy = flights_.nodes_with_suspects(), tried = flight.tried();
   const bool some =
@@ -210,7 +224,7 @@ bool Attempts::park(Step step, const Flight& flight, bool free, const Refusal& r
   return some;
 }
 
-// Retries each parked suspect, oldest first; one that still finds no worker is parked again.
+// Retries each parked flight, oldest first; one that still finds no worker is parked again.
 void Attempts::retry_parked(Step step) {
   ParkedFlights& parked = flights_.parked();
   if (!parked.due()) return;
@@ -313,14 +327,14 @@ void Attempts::fail(Step step, Flight& flight, Attempt& attempt, const Refusal& 
 }
 
 // The processes on these nodes are lost, as far as known now.
-void Attempts::lose(Step step, std::span<const NodeId> nodes, const std::string& why) {
+void Attempts::lose(Step step, std::span<const NodeId> nodes, const std::string& why, bool silent) {
   const auto lost = strike_lost(step, nodes);
   for (const NodeId node : nodes) requeue(step, node);
   for (const auto& [serial, node] : lost) {
     Flight* flight = flights_.find(serial);
     const Refusal refusal{RefusalKind::unavailable, "worker_lost", "node " + std::to_string(node) + " " + why,
                           "inference worker", "a retry after a pause"};
-    if (flight) lose(step, *flight, nodes, refusal);
+    if (flight) lose(step, *flight, nodes, refusal, silent);
   }
 }
 
@@ -355,12 +369,15 @@ std::vector<std::pair<Flight::Serial, NodeId>> Attempts::strike_lost(Step step,
   return lost;
 }
 
-void Attempts::lose(Step step, Flight& flight, std::span<const NodeId> nodes, const Refusal& refusal) {
+void Attempts::lose(Step step, Flight& flight, std::span<const NodeId> nodes, const Refusal& refusal,
+                    bool silent) {
   if (refuse_poison(step, flight)) return;
   Attempt* last = nullptr;
   for (Attempt& attempt : flight.attempts) {
     if (!is_lost(attempt, nodes)) continue;
     if (last) workers_.forget(last->ticket), last->state = Attempt::State::over;
+    attempt.lost = true;
+    attempt.may_run = silent;
     last = &attempt;
   }
   if (last) fail(step, flight, *last, refusal, false);

@@ -13,12 +13,18 @@
 // A request during which a worker was lost is a suspect (suspects.h). It runs alone, on a worker
 // where no other suspect of this router runs. If that worker were lost too, the guilty request
 // would be unknown. Until there is such a worker, the flight is parked.
+//
+// A flight is also parked while no worker is usable for a moment (Availability::awaits_worker). If a
+// worker that was taken for lost is the only one then, the plan is sent there again. A process that was
+// merely silent ignores the copy, and its answer counts. One whose connection broke has dropped the plan,
+// and gets it under a new number.
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "router/fleet/availability.h"
 #include "router/fleet/other_routers.h"
 #include "router/fleet/retry_budget.h"
 #include "router/fleet/suspects.h"
@@ -40,7 +46,8 @@ class Attempts {
   };
   // These belong to the router and must outlive this object.
   Attempts(const Config& config, WorkerChoice choice, PlanSender sender, const LoadLimits& limits,
-           const OtherRouters& other_routers, WorkerTable& workers, WorkerQueues& queues, Flights& flights);
+           const OtherRouters& other_routers, const Availability& availability, WorkerTable& workers,
+           WorkerQueues& queues, Flights& flights);
 
   // ---- a flight's way to its answer ----
   void earn_retry() { retry_budget_.earn(); }  // called for each admitted flight
@@ -55,7 +62,8 @@ class Attempts {
   void on_late(Step step, Flight& flight);
 
   // ---- news of workers and other routers ----
-  void lose(Step step, std::span<const NodeId> nodes, const std::string& why);
+  // `silent`: the loss is known by their silence alone.
+  void lose(Step step, std::span<const NodeId> nodes, const std::string& why, bool silent = false);
   void requeue(Step step, NodeId node);  // what waits for that worker (draining, lost or removed)
   void hear_alive(Instant now, NodeId node, Incarnation process, std::uint64_t sequence);
   void hear(Instant now, const Suspect& suspect);
@@ -80,6 +88,8 @@ class Attempts {
 
  private:
   std::optional<WorkerTable::Option> choose_worker(Step step, const Flight& flight);
+  std::optional<WorkerTable::Option> choose_without(Step step, const Flight& flight,
+                                                    std::vector<NodeId> excluded);
   void send(Step step, Flight& flight, const WorkerTable::Option& option);
   void send_in_turn(Step step, Flight& flight);
   void reconsider(Step step, Flight& flight);
@@ -90,13 +100,14 @@ class Attempts {
   void mark_fault(Step step, const Attempt& attempt, const Refusal& refusal);
   void fail(Step step, Flight& flight, Attempt& attempt, const Refusal& refusal, bool free);
   std::vector<std::pair<Flight::Serial, NodeId>> strike_lost(Step step, std::span<const NodeId> nodes);
-  void lose(Step step, Flight& flight, std::span<const NodeId> nodes, const Refusal& refusal);
+  void lose(Step step, Flight& flight, std::span<const NodeId> nodes, const Refusal& refusal, bool silent);
 
   const std::uint32_t attempts_max_;
   WorkerChoice choice_;
   PlanSender sender_;
   LoadLimits limits_;
   OtherRouters other_routers_;
+  const Availability& availability_;
   WorkerTable& workers_;
   WorkerQueues& queues_;
   Flights& flights_;

@@ -6,13 +6,16 @@ namespace troupe::router {
 namespace attempts_test {
 
 struct Bench : AttemptsBench {
-  explicit Bench(std::vector<NodeId> nodes = {1, 2, 3}) : AttemptsBench(nodes, {8}) {
-    for (const NodeId node : nodes) {
-      Heartbeat beat{.incarnation = 5, .slots = 1};
-      beat.models = {"m"};
-      workers.hear({0}, node, beat);
-    }
+  explicit Bench(std::vector<NodeId> nodes = {1, 2, 3}, Duration wait = {0})
+      : AttemptsBench(nodes, {8}, wait) {
+    for (const NodeId node : nodes) beat(0, node);
   }
+  void beat(std::int64_t us, NodeId node, Incarnation incarnation = 5) {
+    Heartbeat beat{.incarnation = incarnation, .sequence = ++beats, .slots = 1};
+    beat.models = {"m"};
+    workers.hear({us}, node, beat);
+  }
+  std::uint64_t beats = 0;
 
   static Address worker(NodeId node) { return {node, Role::inference_worker}; }
   static NodeId node_of(const Flight& flight) { return flight.attempts.back().ticket.node; }
@@ -25,11 +28,20 @@ struct Bench : AttemptsBench {
     effects = {};
     attempts.on_refused(at(1), worker(node_of(flight)), {flight.serial, {kind, code}});
   }
-  void lose(const Flight& flight) {
+  void lose(const Flight& flight, bool silent = false) {
     effects = {};
     const NodeId node = node_of(flight);
     workers.lose(node);
-    attempts.lose(at(1), {&node, 1}, "is gone");
+    attempts.lose(at(1), {&node, 1}, "is gone", silent);
+  }
+  // Returns the ids of the plans that are sent.
+  std::vector<RequestId> retry_parked(std::int64_t us) {
+    effects = {};
+    flights.parked().wake();
+    attempts.retry_parked(at(us));
+    std::vector<RequestId> ids;
+    for (const Execute& plan : sent<Execute>()) ids.push_back(plan.id);
+    return ids;
   }
 };
 
@@ -98,6 +110,56 @@ TEST_CASE("attempts: a suspect waits while the only other worker runs a suspect"
   b.attempts.retry_parked(b.at(2));
   CHECK(b.flights.parked().size() == 0);
   CHECK(b.node_of(flight) == there);
+}
+
+TEST_CASE("attempts: without a usable worker a flight waits a moment for one, then it is refused") {
+  Bench b({1, 2}, {600});
+  b.workers.lose(1), b.workers.lose(2);
+  Flight& first = b.add();
+  b.attempts.execute(b.at(10), first);
+  CHECK(b.flights.parked().size() == 1);
+  CHECK(b.retry_parked(20).empty());
+  b.beat(30, 2);
+  CHECK(b.retry_parked(30) == std::vector<RequestId>{first.serial});
+  CHECK(b.flights.parked().size() == 0);
+  b.workers.lose(2);
+  b.attempts.execute(b.at(599), b.add());
+  CHECK(b.flights.parked().size() == 1);
+  b.retry_parked(600);
+  CHECK(b.flights.parked().size() == 0);
+  b.effects = {};
+  b.attempts.execute(b.at(601), b.add());
+  CHECK(b.refused() == "no_worker");
+}
+
+TEST_CASE("attempts: a plan goes back to the only worker, which was taken for lost") {
+  for (const bool silent : {true, false}) {
+    Bench b({1, 2}, {600});
+    b.workers.lose(2);
+    Flight& flight = b.add();
+    b.attempts.execute(b.at(0), flight);
+    const RequestId before = flight.serial;
+    b.lose(flight, silent);
+    CHECK(b.refused() == "");
+    CHECK(b.retry_parked(10).empty());
+    b.beat(20, 1);
+    const auto plans = b.retry_parked(20);
+    REQUIRE(plans.size() == 1);
+    // A process that was silent has the plan, and ignores a copy. One that was cut off has dropped it.
+    CHECK((plans[0] == before) == silent);
+    CHECK(b.attempts.on_executed(b.at(30), b.worker(1), flight, b.result(flight)));
+  }
+}
+
+TEST_CASE("attempts: a plan whose only worker is lost is refused for that when the wait is over") {
+  Bench b({1}, {600});
+  Flight& flight = b.add();
+  b.attempts.execute(b.at(0), flight);
+  b.lose(flight);
+  CHECK(b.flights.parked().size() == 1);
+  b.flights.parked().wake();
+  b.attempts.retry_parked(b.at(600));
+  CHECK(b.refused() == "worker_lost");
 }
 
 TEST_CASE("attempts: a flight waits for a busy worker, and moves when that worker drains") {

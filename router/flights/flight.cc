@@ -24,6 +24,13 @@ std::vector<NodeId> Flight::tried() const {
   return nodes;
 }
 
+std::vector<NodeId> Flight::tried_and_kept() const {
+  std::vector<NodeId> nodes;
+  for (const Attempt& attempt : attempts)
+    if (!attempt.lost) nodes.push_back(attempt.ticket.node);
+  return nodes;
+}
+
 void Flight::settle_plan(std::size_t chosen) {
   const auto first = plans.begin(), at = first + static_cast<std::ptrdiff_t>(chosen);
   std::rotate(first, at, at + 1);  // the others keep their order

@@ -37,6 +37,8 @@ struct Attempt {
   bool alone = false;
   bool suspect = false;           // its content had a strike when it was sent
   bool wrong_prototypes = false;  // refused, because that worker has other prototypes or none
+  bool lost = false;              // its worker was lost, as far as was known then
+  bool may_run = false;           // lost by silence alone: the worker may have the plan still
   State state = State::waiting;
   bool open() const { return state != State::over; }
 };
@@ -85,7 +87,7 @@ struct Flight {
   std::vector<PlanOption> spare_plans;  // the others without prototypes, if the chosen plan has some
   Timings timings;                      // filled step by step
   std::optional<QueuedRequest> queued;  // set while it waits in the worker's queue
-  std::vector<Attempt> attempts;        // each on a different node
+  std::vector<Attempt> attempts;        // each on a different node, except where a lost one came back
   // Records who counts this use of the user's blocks: the home itself, or the reports of uses
   // elsewhere.
   enum class CountedAt : std::uint8_t { no, at_home, elsewhere } counted = CountedAt::no;
@@ -98,6 +100,7 @@ struct Flight {
   Attempt* attempt_at(NodeId node);  // the latest attempt at that node; null = none
   bool has_open_attempt() const;
   std::vector<NodeId> tried() const;
+  std::vector<NodeId> tried_and_kept() const;  // without the workers that were lost
   NodeId home_or(NodeId node) const { return workers.empty() ? node : workers.front(); }
   // Returns the work of one of its plans on a node, as far as the index's answer tells.
   placement::Work work_at(NodeId node, std::size_t plan) const {

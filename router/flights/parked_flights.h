@@ -1,6 +1,6 @@
 #pragma once
-// Suspects that wait for a worker on which this router has no other suspect, oldest first. They are
-// retried once something has changed that may free a worker for them.
+// Flights that wait for any worker, and suspects that wait for one on which this router has no other
+// suspect, oldest first. They are retried once something has changed that may free a worker for them.
 #include <algorithm>
 #include <deque>
 #include <utility>

@@ -25,6 +25,7 @@ struct Bench : FlightBench {
                     {{}, workers, tenants, pull_cost},
                     {{1'000}, tenants, queues, workers},
                     {members, 7},
+                    availability,
                     workers,
                     queues,
                     flights};

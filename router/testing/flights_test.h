@@ -83,15 +83,20 @@ struct FlightBench {
 
 // Also has the attempts of router 7. `routers`: all routers of the cluster.
 struct AttemptsBench : FlightBench {
-  AttemptsBench(const std::vector<NodeId>& nodes, const std::vector<NodeId>& routers)
-      : FlightBench(nodes), members({nodes, routers}, {0}) {}
+  AttemptsBench(const std::vector<NodeId>& nodes, const std::vector<NodeId>& routers, Duration wait = {0})
+      : FlightBench(nodes), members({nodes, routers}, {0}), worker_wait(wait) {}
   MemberWatch members;
+  Duration worker_wait;
   PullCost pull_cost{0.25};
+  VersionKeeper served{{.model_version = "m"}, false};
+  LeaderView no_leader{{1}, {1'000}};
+  Availability waits{{.worker_wait = worker_wait}, served, workers, no_leader};
   Attempts attempts{{.attempts_max = 2},
                     {Routing::By::earliest, workers, queues},
                     {{}, workers, tenants, pull_cost},
                     {{1'000}, tenants, queues, workers},
                     {members, 7},
+                    waits,
                     workers,
                     queues,
                     flights};
