@@ -209,7 +209,7 @@ void RouterCore::on_news(Step step, Address from, Message&& message) {
 void RouterCore::on_done(Step step, JobDone&& done) {
   const auto members = members_.on_done(done, step.effects);
   if (members == MemberWatch::Answer::changed) on_members(step);
-  if (members != MemberWatch::Answer::foreign) return;
+  if (members != MemberWatch::Answer::foreign) return versions_.note_members_read(step, done.result);
   const std::uint64_t epoch = versions_.versions().epoch;
   const auto answer = versions_.on_done(step, done.job, done.result, workers_);
   if (answer != VersionKeeper::Answer::foreign) {

@@ -47,7 +47,7 @@ void report_degraded(const RouterStatus& router, StatusReply& reply) {
   degraded("requests are answered with profiles and items as known last: ",
            router.availability.stale_features());
   degraded("writes of profiles and items fail: ", router.stored_data.write_fault());
-  degraded("the served versions cannot be read: ", router.versions.away());
+  degraded(std::string(router.versions.unread()) + " cannot be read: ", router.versions.away());
   degraded("", router.lost_workers.describe());
 }
 

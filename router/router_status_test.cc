@@ -48,6 +48,30 @@ TEST_CASE("status: a write that fails degrades the router until one is stored") 
   CHECK(value_of(status_of(b, 5), "degraded") == "(none)");
 }
 
+TEST_CASE("status: a coordination store that is away degrades a router that only reads the members there") {
+  RouterConfig config = small_config();
+  config.members_every = {1'000};
+  RouterBench b(config);
+  b.probe.start();
+  const auto answer = [&](std::int64_t us, const JobResult& result) {
+    b.probe.done(us, b.probe.started<Coordinate>().at(0).first, result);
+    std::string logged;
+    for (const auto& effect : b.probe.effects.list)
+      if (const auto* log = std::get_if<Effects::Log>(&effect)) logged += log->event;
+    return logged;
+  };
+  CHECK(answer(1, CoordinationReply{.ok = true}) == "");
+  b.run_until(1'000);
+  const Refusal away{RefusalKind::unavailable, "coordination_unavailable", "connection refused"};
+  CHECK(answer(1'001, away) == "coordination_unavailable");
+  CHECK(b.probe.counted(Metric::store_refuses) == 1);
+  CHECK(value_of(status_of(b, 1'002), "degraded") ==
+        "the cluster's members cannot be read: connection refused");
+  b.run_until(2'000);
+  CHECK(answer(2'001, CoordinationReply{.ok = true}) == "coordination_available");
+  CHECK(value_of(status_of(b, 2'002), "degraded") == "(none)");
+}
+
 TEST_CASE("status: a silent worker degrades the router, and is logged") {
   RouterBench b(cluster_config({1, 2}));
   b.probe.start();

@@ -125,6 +125,10 @@ void VersionKeeper::note_answer(Step step, bool answered, const JobResult& resul
   away_why_ = why;
 }
 
+void VersionKeeper::note_members_read(Step step, const JobResult& result) {
+  if (!coordinate_) note_answer(step, std::holds_alternative<CoordinationReply>(result), result);
+}
+
 VersionKeeper::Answer VersionKeeper::on_done(Step step, std::uint64_t job, const JobResult& result,
                                              const WorkerTable& workers) {
   if (question_ == Question::none || job != job_) return Answer::foreign;

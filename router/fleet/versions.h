@@ -59,6 +59,11 @@ class VersionKeeper {
   std::string obstacle(Instant now) const;
   // Returns why the Coordination did not answer the last question; "" = it did.
   const std::string& away() const { return away_why_; }
+  // Returns what cannot be read while it is away.
+  const char* unread() const { return coordinate_ ? "the served versions" : "the cluster's members"; }
+  // The members were read. A router that has no versions in the Coordination asks it nothing else, so
+  // these answers tell whether it is away.
+  void note_members_read(Step step, const JobResult& result);
   bool current(Instant now) const { return obstacle(now).empty(); }
 
   void hear(Instant now, const Versions& heard, const WorkerTable& workers);
