@@ -30,6 +30,12 @@ constexpr std::size_t messages_at_once = 16;          // of one connection, then
 constexpr std::size_t connections_of_reader_max = 4;  // one is in use; others may be broken unnoticed
 constexpr std::size_t reply_message_max = reply_header_bytes + piece_bytes;
 
+Bytes marked_address(std::span<const std::uint8_t> detail) {
+  Bytes bytes(link_address_mark.size() + detail.size());
+  std::ranges::copy(detail, std::ranges::copy(link_address_mark, bytes.begin()).out);
+  return bytes;
+}
+
 }  // namespace
 
 // Members below `address` belong to the loop's thread.
@@ -112,11 +118,7 @@ class LinkTransport::Wire {
 LinkTransport::Wire::Wire(LinkTransportOptions options, Incarnation incarnation, PageArena& arena,
                           MetricRegistry& metrics)
     : pulls(incarnation, arena),
-      address([&] {
-        Bytes bytes(link_address_mark.begin(), link_address_mark.end());
-        bytes.insert(bytes.end(), options.address_detail.begin(), options.address_detail.end());
-        return bytes;
-      }()),
+      address(marked_address(options.address_detail)),
       silence_max_(options.silence_max),
       before_answer_(std::move(options.before_answer)),
       metrics_(metrics),
