@@ -35,6 +35,9 @@ Duration leader_wait(const RouterConfig& config) {
 // As long as until the loss of a worker's process is certain, and once more until another one is heard.
 Duration worker_wait(const RouterConfig& config) { return {6 * config.heartbeat.us}; }
 
+// Workers that run connect and are heard within a few heartbeats.
+Duration fleet_wait(const RouterConfig& config) { return {10 * config.heartbeat.us}; }
+
 Attempts::Config attempts_config(const RouterConfig& config) {
   return {.attempts_max = config.attempts_max,
           .retry_share = config.retry_share,
@@ -64,8 +67,8 @@ RouterCore::RouterCore(RouterConfig config)
       leader_(members_.cache_metas(), config_.heartbeat, config_.has_cache_meta ? config_.node : 0),
       versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
       share_(versions_, workers_),
-      availability_({config_.features, leader_wait(config_), worker_wait(config_)}, versions_, workers_,
-                    leader_),
+      availability_({config_.features, leader_wait(config_), worker_wait(config_), fleet_wait(config_)},
+                    versions_, workers_, leader_),
       pull_cost_(config_.pull_share),
       names_(config_.form, config_.names),
       precompute_(config_.precompute, workers_, leader_, config_.form, config_.names, config_.places),

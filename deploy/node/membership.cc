@@ -156,6 +156,11 @@ std::vector<PeerAddress> peers_of(std::span<const Member> file, const ClusterMem
   return peers;
 }
 
+void ConnectedPeers::start(Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  await_until_ = now + await_time;
+}
+
 void ConnectedPeers::follow(std::vector<NodeId> routers) {
   const std::lock_guard lock(mutex_);
   routers_ = std::move(routers);
@@ -171,15 +176,28 @@ void ConnectedPeers::lose(NodeId node) {
   connected_.erase(node);
 }
 
+void ConnectedPeers::miss(NodeId node) {
+  const std::lock_guard lock(mutex_);
+  missed_.insert(node);
+}
+
 bool ConnectedPeers::has(NodeId node) const {
   const std::lock_guard lock(mutex_);
   return connected_.contains(node);
 }
 
-std::string ConnectedPeers::obstacle() const {
+std::string ConnectedPeers::obstacle(Clock::time_point now) const {
   if (is_router_) return "";  // a router connects to its workers itself
   const std::lock_guard lock(mutex_);
-  if (std::ranges::any_of(routers_, [this](NodeId node) { return connected_.contains(node); })) return "";
+  const auto is_awaited = [this](NodeId node) {
+    return !connected_.contains(node) && !missed_.contains(node);
+  };
+  if (std::ranges::any_of(routers_, [this](NodeId node) { return connected_.contains(node); })) {
+    const auto awaited = now < await_until_ ? std::ranges::count_if(routers_, is_awaited) : 0;
+    return awaited == 0 ? ""
+                        : std::to_string(awaited) + " of " + std::to_string(routers_.size()) +
+                              " routers are not connected yet";
+  }
   return "no router is connected out of " + std::to_string(routers_.size()) +
          "; peer_away and join_refused in the logs say why";
 }

@@ -52,16 +52,23 @@ void validate_start(const Member& own, const ClusterMembers& members);
 // Returns all nodes of the cluster except `own`.
 std::vector<PeerAddress> peers_of(std::span<const Member> file, const ClusterMembers& members, NodeId own);
 
-// Set of connected nodes. A node without a router cannot serve until a router has connected.
+// Set of connected nodes. A node without a router cannot serve until a router has connected. After its
+// start it awaits all routers that can be reached: in a rolling restart, the node that is restarted next
+// may be the only one that a router has besides.
 class ConnectedPeers {
  public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds await_time{5};
+
   ConnectedPeers(bool is_router, std::vector<NodeId> routers)
       : is_router_(is_router), routers_(std::move(routers)) {}
+  void start(Clock::time_point now);         // the node begins to connect
   void follow(std::vector<NodeId> routers);  // replaces the known routers
   void meet(NodeId node);
   void lose(NodeId node);
+  void miss(NodeId node);  // an attempt to connect failed
   bool has(NodeId node) const;
-  std::string obstacle() const;
+  std::string obstacle(Clock::time_point now = Clock::now()) const;
   // Returns the router to ask instead of `wanted`: `wanted` itself if this node has a router, else
   // the first connected router that is not leaving.
   NodeId router(NodeId wanted) const;
@@ -70,7 +77,8 @@ class ConnectedPeers {
   const bool is_router_;
   mutable std::mutex mutex_;
   std::vector<NodeId> routers_;  // guarded by mutex_, like all members below
-  std::set<NodeId> connected_;
+  std::set<NodeId> connected_, missed_;
+  Clock::time_point await_until_;
 };
 
 class MembershipWatcher {

@@ -253,6 +253,23 @@ TEST_SUITE("membership") {
     CHECK(store.state.keys().at("leaving/2").revision == revision);
   }
 
+  TEST_CASE("peers: a node that starts is ready once each router is connected, away, or awaited for long") {
+    using namespace std::chrono_literals;
+    const ConnectedPeers::Clock::time_point start{};
+    ConnectedPeers peers(false, {1, 2, 3}), own(true, {1, 2});
+    peers.start(start), own.start(start);
+    peers.meet(1);
+    CHECK(peers.obstacle(start + 1s) == "2 of 3 routers are not connected yet");
+    peers.miss(2);
+    CHECK(peers.obstacle(start + 1s) == "1 of 3 routers are not connected yet");
+    CHECK(peers.obstacle(start + ConnectedPeers::await_time) == "");
+    peers.meet(3);
+    CHECK(peers.obstacle(start + 1s) == "");
+    peers.lose(3);  // afterwards one router is enough
+    CHECK(peers.obstacle(start + ConnectedPeers::await_time) == "");
+    CHECK(own.obstacle(start) == "");
+  }
+
   TEST_CASE(
       "peers: a node without a router asks the first connected router that stays, one with a router its "
       "own") {

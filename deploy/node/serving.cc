@@ -189,6 +189,7 @@ class ServingProcess {
   void run() {
     watch_certificates(true, true);
     watch_.start();
+    peers_.start(ConnectedPeers::Clock::now());
     host_.start();
     if (membership_) follow_members();
     http_server_.open();
@@ -285,6 +286,7 @@ class ServingProcess {
       peers_.meet(node);
       if (transport && !address.empty()) transport->meet(node, incarnation, address);
     };
+    cluster.on_away = [this](NodeId node) { peers_.miss(node); };
     cluster.on_lost = [this, transport](NodeId node, Incarnation incarnation) {
       peers_.lose(node);
       if (transport) transport->lose(node, incarnation);

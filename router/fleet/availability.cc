@@ -31,13 +31,15 @@ std::optional<Refusal> Availability::refusal(Instant now) const {
 }
 
 // A node that joined is not known to the leader at once; without the index, its requests would
-// recompute blocks that exist.
+// recompute blocks that exist. In a rolling restart, the worker that is restarted next may be the only one
+// that a router has heard.
 std::string Availability::not_ready_reason(Instant now) const {
   if (const auto refused = refusal(now)) return refused->what;
   const std::string& model = versions_.versions().model_version;
   if (!workers_.any_has(model) || !workers_.any_usable(now, model)) return "no worker serves model " + model;
   if (leader_.leader(now) == 0 && now < began_ + leader_wait_)
     return "the leading cache-meta is not known yet";
+  if (!workers_.all_heard() && now < began_ + fleet_wait_) return "some workers are not heard yet";
   return features_.obstacle();
 }
 

@@ -24,12 +24,15 @@ class Availability {
     Duration leader_wait{0};
     // how long after the last moment with a usable worker requests wait for one; 0 = not at all
     Duration worker_wait{0};
+    // how long after its start a router is not ready without having heard all workers; 0 = not at all
+    Duration fleet_wait{0};
   };
   // The three belong to the router and must outlive this object.
   Availability(const Config& config, const VersionKeeper& versions, const WorkerTable& workers,
                const LeaderView& leader)
       : leader_wait_(config.leader_wait),
         worker_wait_(config.worker_wait),
+        fleet_wait_(config.fleet_wait),
         versions_(versions),
         workers_(workers),
         leader_(leader),
@@ -56,7 +59,7 @@ class Availability {
   const std::string& stale_features() const { return features_.stale(); }
 
  private:
-  Duration leader_wait_, worker_wait_;
+  Duration leader_wait_, worker_wait_, fleet_wait_;
   const VersionKeeper& versions_;
   const WorkerTable& workers_;
   const LeaderView& leader_;

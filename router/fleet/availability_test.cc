@@ -12,7 +12,8 @@ namespace availability_test {
 struct Bench {
   explicit Bench(bool coordinate = false)
       : versions({.model_version = "m"}, coordinate, {200'000}),
-        availability({.leader_wait = {5'000}, .worker_wait = {6'000}}, versions, workers, leader) {}
+        availability({.leader_wait = {5'000}, .worker_wait = {6'000}, .fleet_wait = {2'000}}, versions,
+                     workers, leader) {}
   WorkerTable workers{{.heartbeat = {1'000}}, {1}};
   LeaderView leader{{1, 2}, {1'000}};
   VersionKeeper versions;
@@ -68,6 +69,18 @@ TEST_CASE("availability: a router is not ready while its only worker drains or i
   CHECK(b.availability.not_ready_reason({20'000}) == "no worker serves model m");
   b.beat(20'000, true);
   CHECK(b.availability.not_ready_reason({20'100}) == "no worker serves model m");
+}
+
+TEST_CASE("availability: a router that starts is ready once it has heard all workers, or after a while") {
+  Bench b;
+  b.workers.follow({1, 2});
+  b.availability.start({0});
+  b.leader.hear({0}, 2, 1);
+  b.beat(100);
+  CHECK(b.availability.not_ready_reason({200}) == "some workers are not heard yet");
+  CHECK(b.availability.not_ready_reason({2'000}) == "");
+  b.workers.follow({1});  // the other has left
+  CHECK(b.availability.not_ready_reason({200}) == "");
 }
 
 TEST_CASE("availability: requests wait for a worker only shortly after one was usable") {

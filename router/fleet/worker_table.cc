@@ -223,6 +223,10 @@ bool WorkerTable::any_usable(Instant now, std::string_view model) const {
   return std::any_of(rows_.begin(), rows_.end(), [&](const Row& row) { return usable(now, row, model); });
 }
 
+bool WorkerTable::all_heard() const {
+  return std::ranges::all_of(rows_, [](const Row& row) { return row.gone || row.process != 0; });
+}
+
 bool WorkerTable::any_has(std::string_view model) const {
   return std::any_of(rows_.begin(), rows_.end(), [&](const Row& row) {
     const auto& models = row.last.models;

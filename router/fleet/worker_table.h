@@ -104,6 +104,7 @@ class WorkerTable {
   std::size_t alive_count(Instant now) const;
   double live_slots(Instant now) const;  // executor slots of all live workers; at least 1
   bool any_usable(Instant now, std::string_view model) const;
+  bool all_heard() const;                      // since the start, lost or not
   bool any_has(std::string_view model) const;  // a worker that was heard since the start and is not lost
   bool all_have(Instant now,
                 // all workers that are alive and not draining; at least half must be heard

@@ -45,6 +45,8 @@ struct ClusterOptions {
   // Called when a process joins and when it is lost. On the links' thread; must not block.
   std::function<void(NodeId, Incarnation, const Bytes& greeting)> on_met;
   std::function<void(NodeId, Incarnation)> on_lost;
+  // Called after each attempt to connect that failed, on the same thread.
+  std::function<void(NodeId)> on_away;
   // Called when a joined process has opened a connection for pages; none: it is refused.
   std::function<void(NodeId, Incarnation, PageSocket)> on_pages;
 };

@@ -495,6 +495,7 @@ void Links::World::lose(Peer& peer, const std::string& why) {
 
 // Logs a problem once.
 void Links::World::log_trouble(Peer& peer, const std::string& why) {
+  if (!why.empty() && options.on_away) options.on_away(peer.address.node);
   if (why.empty() || peer.last_trouble == why) return;
   peer.last_trouble = why;
   log(LogLevel::warning, "peer_away",

@@ -109,8 +109,14 @@ class Rounds:
         self.workers.append(name)
         for front in FRONTS:
             self.cluster.wait(f"the blocks of {name} at {front}", lambda f=front: self.is_settled(f, number))
-        blocks = self.item_blocks()
-        if blocks < self.items:
+        blocks = {}
+
+        def are_told():
+            blocks.update(self.item_blocks())
+            return len(blocks) == len(self.workers)
+
+        self.cluster.wait("the item blocks of all workers", are_told)
+        if sum(blocks.values()) < self.items:
             self.faults.append(f"precomputing is done, with {blocks} item blocks for {self.items} items")
 
     def words_of(self, name):
@@ -127,13 +133,18 @@ class Rounds:
         )
 
     def item_blocks(self):
-        """Returns the item blocks on all workers; blocks on several workers count several times."""
+        """Returns the item blocks of each worker that answers, by number; a block may be on several."""
         port = self.cluster.http_port[FRONTS[0]]
         actors = json.loads(loopback.ask(port, "GET", "/v1/cluster")[1])["actors"]
-        kinds = [
-            f["value"] for a in actors if a["role"] == "kv_worker" for f in a["fields"] if f["name"] == "kind"
-        ]
-        return sum(int(found[1]) for kind in kinds if (found := re.match(r"item: (\d+) blocks", kind)))
+        return {
+            actor["node"]: sum(
+                int(found[1])
+                for field in actor["fields"]
+                if field["name"] == "kind" and (found := re.match(r"item: (\d+) blocks", field["value"]))
+            )
+            for actor in actors
+            if actor["role"] == "kv_worker"
+        }
 
     def run(self):
         parts = {}
