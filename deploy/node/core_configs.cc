@@ -158,6 +158,7 @@ router::RouterConfig router_config(const ServedModel& model, const NodeRoles& pl
   c.limits.score_labels_max = settings.score_labels_max;
   c.limits.request_tokens_max = settings.request_tokens_max;
   c.limits.history_max = settings.history_events_max;
+  c.limits.unknown_user = settings.unknown_user;
   c.limits.approximate = settings.approximate;
   c.limits.pass_tokens_max = model.facts.pass_tokens_max;
   c.limits.token_bytes = model.facts.token_bytes;

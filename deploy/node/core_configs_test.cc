@@ -292,6 +292,7 @@ std::vector<Default> values_of(const Cores& cores) {
       {"router.score_labels_max", router.limits.score_labels_max},
       {"router.request_tokens_max", router.limits.request_tokens_max},
       {"router.history_events_max", router.limits.history_max},
+      {"router.unknown_user", std::string(word_of(router.limits.unknown_user))},
       {"router.deadline", router.budget.us},
       {"router.deadline_max", router.budget_max.us},
       {"router.pull_share", router.pull_share},

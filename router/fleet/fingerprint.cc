@@ -34,6 +34,17 @@ class Fingerprint {
   XXH3_state_t state_;
 };
 
+// Adds the history that a request may have in place of a user.
+template <class Request>
+void add_own_history(Fingerprint& print, const Request& request) {
+  for (const std::string& item : request.history) print.add(item);
+  if (!request.history_tokens.empty()) print.add(request.history_tokens);
+  for (const Feature& feature : request.event_features) {
+    print.add(feature.name);
+    for (const std::int64_t value : feature.values) print.add(static_cast<std::uint64_t>(value));
+  }
+}
+
 }  // namespace
 
 std::uint64_t fingerprint(const RankRequest& request, std::uint64_t profile_version) {
@@ -44,7 +55,7 @@ std::uint64_t fingerprint(const RankRequest& request, std::uint64_t profile_vers
   if (request.scenario > 0) print.add(std::uint64_t{request.scenario});
   print.add(std::uint64_t{request.candidates.size()});
   for (const std::string& candidate : request.candidates) print.add(candidate);
-  for (const std::string& item : request.history) print.add(item);
+  add_own_history(print, request);
   return print.value();
 }
 
@@ -59,6 +70,7 @@ std::uint64_t fingerprint(const GenerateRequest& request, std::uint64_t profile_
     print.add(std::uint64_t{list->size()});
     for (const std::string& item : *list) print.add(item);
   }
+  add_own_history(print, request);
   return print.value();
 }
 
@@ -88,6 +100,7 @@ std::uint64_t fingerprint(const EmbedRequest& request, std::uint64_t profile_ver
   print.add(profile_version);
   print.add(std::uint64_t{request.texts.size()});
   for (const TokenList& text : request.texts) print.add(text.tokens);
+  add_own_history(print, request);
   return print.value();
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "router/fleet/fingerprint.h"
+#include "router/request/own_history.h"
 #include "router/request/plans.h"
 #include "router/request/request.h"
 #include "runtime/actor/user_home.h"
@@ -16,7 +17,7 @@ namespace {
 class Embedding final : public Request {
  public:
   Embedding(EmbedRequest&& request, const Policy& usual)
-      : request_(std::move(request)), policy_(usual), content_(router::fingerprint(request_, 0)) {}
+      : request_(std::move(request)), user_(history_user(request_)), policy_(usual), content_(router::fingerprint(request_, 0)) {}
 
   std::string_view kind() const override { return "embed"; }
   RequestId id() const override { return request_.id; }
@@ -30,7 +31,7 @@ class Embedding final : public Request {
     return router::validate(request_, form, limits);
   }
   std::uint64_t home() const override {
-    return of_user_ ? user_hash(request_.tenant, request_.user) : content_;
+    return of_user_ ? user_hash(request_.tenant, user_) : content_;
   }
   std::uint64_t fingerprint() const override {
     return of_user_ ? router::fingerprint(request_, profile_version_) : content_;
@@ -38,13 +39,14 @@ class Embedding final : public Request {
 
   std::optional<FindFeatures> features() const override {
     if (!of_user_) return std::nullopt;
-    return FindFeatures{.tenant = request_.tenant, .user = request_.user};
+    return FindFeatures{
+        .tenant = request_.tenant, .user = request_.user, .history = own_history(request_)};
   }
   std::optional<Refusal> take(const PromptForm& form, const RequestLimits& limits,
                               const Features& features) override;
 
   const Policy* policy() const override { return of_user_ ? &policy_ : nullptr; }
-  std::string user() const override { return of_user_ ? owner_of_user(request_.tenant, request_.user) : ""; }
+  std::string user() const override { return of_user_ ? owner_of_user(request_.tenant, user_) : ""; }
   Situation situation() const override { return {.user_tokens = history_.tokens.size()}; }
   std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) override;
   Message reply(RunResult&& result) override;
@@ -54,6 +56,7 @@ class Embedding final : public Request {
   Candidate of_history(const PromptForm& form, const BlockNames& names) const;
 
   EmbedRequest request_;  // its texts are moved into the plan
+  std::string user_;      // owner of the history's blocks
   Policy policy_;
   std::uint64_t content_ = 0;  // fingerprint without a profile
   bool of_user_ = request_.texts.empty();
@@ -70,7 +73,9 @@ std::optional<Refusal> Embedding::take(const PromptForm& form, const RequestLimi
   history_ = fit_history(form, *features.user, 0);
   if (history_.tokens.empty())
     return Refusal{RefusalKind::unprocessable, "empty_history",
-                   "user \"" + request_.user + "\" has no events", "input", "a user with at least one event"};
+                   has_own_history(request_) ? "the history is empty"
+                                             : "user \"" + request_.user + "\" has no events",
+                   "input", "a user with at least one event"};
   if (history_.tokens.size() > limits.request_tokens_max)
     return Refusal{RefusalKind::too_large, "too_many_tokens",
                    "the user has " + std::to_string(history_.tokens.size()) + " tokens", "input",
@@ -100,7 +105,7 @@ Candidate Embedding::of_history(const PromptForm& form, const BlockNames& names)
   Candidate made = history_plan({.form = form,
                                  .names = policy_->reuses ? &names : nullptr,
                                  .tenant = request_.tenant,
-                                 .user = request_.user,
+                                 .user = user_,
                                  .history = history_.tokens,
                                  .events = history_.events,
                                  .features = history_.features,

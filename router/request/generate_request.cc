@@ -8,6 +8,7 @@
 #include "kernels/base/check.h"
 #include "kernels/base/path_index.h"
 #include "router/fleet/fingerprint.h"
+#include "router/request/own_history.h"
 #include "router/request/plans.h"
 #include "router/request/request.h"
 #include "router/request/request_check.h"
@@ -48,7 +49,8 @@ std::set<Path> paths_in(const Profile& profile, const PathIndex& paths) {
 
 class Generation final : public Request {
  public:
-  Generation(GenerateRequest&& request, const Policy& usual) : request_(std::move(request)), policy_(usual) {}
+  Generation(GenerateRequest&& request, const Policy& usual)
+      : request_(std::move(request)), user_(history_user(request_)), policy_(usual) {}
 
   std::string_view kind() const override { return "generate"; }
   RequestId id() const override { return request_.id; }
@@ -61,7 +63,7 @@ class Generation final : public Request {
   std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
     return router::validate(request_, form, limits);
   }
-  std::uint64_t home() const override { return user_hash(request_.tenant, request_.user); }
+  std::uint64_t home() const override { return user_hash(request_.tenant, user_); }
   std::uint64_t fingerprint() const override { return router::fingerprint(request_, profile_version_); }
 
   std::string catalog_version() const override { return catalog_->version(); }
@@ -70,7 +72,7 @@ class Generation final : public Request {
                               const Features& features) override;
 
   const Policy* policy() const override { return &policy_; }
-  std::string user() const override { return owner_of_user(request_.tenant, request_.user); }
+  std::string user() const override { return owner_of_user(request_.tenant, user_); }
   Situation situation() const override { return {.user_tokens = history_.tokens.size()}; }
   std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) override;
 
@@ -87,6 +89,7 @@ class Generation final : public Request {
   std::vector<GeneratedItem> items_of(std::vector<Beam> beams) const;
 
   GenerateRequest request_;
+  std::string user_;  // owner of the history's blocks
   Policy policy_;
   CatalogPointer catalog_;
   std::shared_ptr<const PathIndex> paths_;
@@ -98,6 +101,7 @@ class Generation final : public Request {
   Search search_;
   double temperature_ = 0;  // of a model of next items; 0: a generator
   std::uint64_t profile_version_ = 0;
+  bool is_cold_ = false;  // the user is not stored
   Features::Source of_ = Features::Source::store;
 };
 
@@ -106,7 +110,8 @@ std::optional<FindFeatures> Generation::features() const {
                       .user = request_.user,
                       .items = request_.allow,
                       .paths = true,
-                      .freshness = request_.features};
+                      .freshness = request_.features,
+                      .history = own_history(request_)};
   wanted.items.insert(wanted.items.end(), request_.deny.begin(), request_.deny.end());
   return wanted;
 }
@@ -115,21 +120,22 @@ std::optional<Refusal> Generation::take(const PromptForm& form, const RequestLim
                                         const Features& features) {
   TROUPE_CHECK(features.items.size() == request_.allow.size() + request_.deny.size(),
                "the feature port answers for each item");
-  if (!features.user) return user_without_profile(request_.user, request_.tenant);
+  is_cold_ = !features.user;
+  if (is_cold_ && !is_cold_allowed(request_.unknown_user, limits))
+    return user_without_profile(request_.user, request_.tenant);
+  const Profile no_events;
+  const Profile& user = is_cold_ ? no_events : *features.user;
   catalog_ = features.catalog;
   paths_ = catalog_->paths();
-  profile_version_ = features.user->version;
+  profile_version_ = user.version;
   of_ = features.of;
   if (paths_->empty())
     return Refusal{RefusalKind::unprocessable, "empty_catalog", "the catalog has no items", "catalog",
                    "items that were put or imported"};
-  if (form.next_items && features.user->events.empty())
-    return Refusal{RefusalKind::unprocessable, "empty_history",
-                   "user \"" + request_.user + "\" has no events", "user",
-                   "at least one event, because the model scores items by its state after the last one"};
+  if (form.next_items && user.events.empty()) return empty_history(request_);
   if (auto refusal = take_lists(features)) return refusal;
-  if (auto refusal = take_history(form, limits, *features.user)) return refusal;
-  make_search(form, limits, *features.user);
+  if (auto refusal = take_history(form, limits, user)) return refusal;
+  make_search(form, limits, user);
   if (!request_.allow.empty() && search_.allowed.empty())
     return Refusal{RefusalKind::unprocessable, "nothing_allowed", "no item of the allow list is left",
                    "allow", "an item that is not denied, and not seen where seen items are excluded"};
@@ -204,7 +210,7 @@ std::vector<Candidate> Generation::candidates(const PromptForm& form, const Bloc
   const RankPrompt prompt{.form = form,
                           .names = policy_->reuses ? &names : nullptr,
                           .tenant = request_.tenant,
-                          .user = request_.user,
+                          .user = user_,
                           .history = history_.tokens,
                           .catalog = catalog_,
                           .features = history_.features,
@@ -277,6 +283,7 @@ Message Generation::reply(RunResult&& result) {
   reply.profile_version = profile_version_;
   reply.features_stale = of_ == Features::Source::stale;
   reply.features_missing = of_ == Features::Source::missing;
+  if (is_cold_) reply.unknown_user = word_of(UnknownUser::cold);
   return reply;
 }
 

@@ -7,6 +7,7 @@
 #include "router/fleet/fingerprint.h"
 #include "router/request/allowed_plans.h"
 #include "router/request/explanation.h"
+#include "router/request/own_history.h"
 #include "router/request/ranking.h"
 #include "router/request/request.h"
 #include "router/request/request_check.h"
@@ -28,6 +29,7 @@ class Ranking final : public Request {
  public:
   Ranking(RankRequest&& request, const Policy& usual)
       : request_(std::move(request)),
+        user_(history_user(request_)),
         policy_(find_policy(request_.policy).value_or(policy_for(usual, request_.arrangement))) {}
 
   std::string_view kind() const override { return "rank"; }
@@ -41,20 +43,15 @@ class Ranking final : public Request {
   std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
     return router::validate(request_, form, limits);
   }
-  std::uint64_t home() const override {
-    if (request_.history.empty()) return user_hash(request_.tenant, request_.user);
-    std::string asker = request_.user;
-    for (const std::string& item : request_.history) asker += "\n" + item;
-    return user_hash(request_.tenant, asker);
-  }
+  std::uint64_t home() const override { return user_hash(request_.tenant, user_); }
   std::uint64_t fingerprint() const override { return router::fingerprint(request_, profile_version_); }
 
   std::optional<FindFeatures> features() const override {
-    FindFeatures wanted{.tenant = request_.tenant, .user = request_.user, .freshness = request_.features};
-    wanted.items.reserve(request_.candidates.size() + request_.history.size());
-    for (const auto* items : {&request_.candidates, &request_.history})
-      wanted.items.insert(wanted.items.end(), items->begin(), items->end());
-    return wanted;
+    return FindFeatures{.tenant = request_.tenant,
+                        .user = request_.user,
+                        .items = request_.candidates,
+                        .freshness = request_.features,
+                        .history = own_history(request_)};
   }
   std::optional<Refusal> take(const PromptForm& form, const RequestLimits& limits,
                               const Features& features) override;
@@ -62,9 +59,7 @@ class Ranking final : public Request {
   std::span<const ItemView> items() const override { return items_; }
 
   const Policy* policy() const override { return &policy_; }
-  std::string user() const override {
-    return request_.history.empty() ? owner_of_user(request_.tenant, request_.user) : "";
-  }
+  std::string user() const override { return owner_of_user(request_.tenant, user_); }
   Situation situation() const override {
     return {.user_tokens = user_tokens_, .item_tokens = sum_of(items_)};
   }
@@ -87,6 +82,7 @@ class Ranking final : public Request {
                   std::span<const std::uint8_t> in_place = {}) const;
 
   RankRequest request_;
+  std::string user_;  // owner of the history's blocks
   Policy policy_;
   CatalogPointer catalog_;  // owner of the items' tokens
   std::vector<ItemView> items_;
@@ -94,6 +90,7 @@ class Ranking final : public Request {
   std::vector<Fit> fits_;             // without plans that do not fit even without a history
   std::uint64_t user_tokens_ = 0;
   std::uint64_t profile_version_ = 0;
+  bool is_cold_ = false;        // the user is not stored
   double approximate_max_ = 1;  // of the prompt's tokens
   bool scores_each_ = false;
   std::vector<std::string> tasks_;  // like PromptForm::tasks
@@ -118,17 +115,9 @@ std::vector<double> all_scores(std::vector<ScoreRow>&& rows) {
   return scores;
 }
 
-// Checks the features: the found items are the candidates first, then the history.
 std::optional<Refusal> find_unknown(const RankRequest& request, const Features& features) {
   const std::vector<std::string>& candidates = request.candidates;
-  TROUPE_CHECK(features.items.size() == candidates.size() + request.history.size(),
-               "the feature port answers for each item");
-  if (!features.user && request.history.empty()) return user_without_profile(request.user, request.tenant);
-  for (std::size_t i = 0; i < request.history.size(); ++i)
-    if (features.items[candidates.size() + i] == no_item)
-      return Refusal{RefusalKind::unprocessable, "unknown_item",
-                     "item \"" + request.history[i] + "\" is not in the catalog",
-                     "history[" + std::to_string(i) + "]", "items of the catalog"};
+  TROUPE_CHECK(features.items.size() == candidates.size(), "the feature port answers for each item");
   std::size_t unknown = 0, first = 0;
   for (std::size_t i = candidates.size(); i-- > 0;)
     if (features.items[i] == no_item) ++unknown, first = i;
@@ -143,25 +132,6 @@ std::optional<Refusal> find_unknown(const RankRequest& request, const Features& 
                      : "items of the catalog, or unknown: skip, to rank the others"};
 }
 
-Refusal empty_history(const RankRequest& request) {
-  const bool own = !request.history.empty() || request.user.empty();
-  return {RefusalKind::unprocessable, "empty_history",
-          own ? "the history is empty" : "user \"" + request.user + "\" has no events",
-          own ? "history" : "user",
-          "at least one event, because the model scores items by its state after the last one"};
-}
-
-// Builds the profile of a request with its own history and no user.
-Profile profile_of(std::span<const ItemNumber> history, const Catalog& catalog) {
-  Profile profile;
-  for (const ItemNumber number : history) {
-    const std::span<const Token> tokens = catalog.item(number).tokens;
-    profile.tokens.insert(profile.tokens.end(), tokens.begin(), tokens.end());
-    profile.events.push_back(static_cast<std::uint32_t>(tokens.size()));
-  }
-  return profile;
-}
-
 void Ranking::take_items(const Features& features) {
   catalog_ = features.catalog;
   items_.reserve(request_.candidates.size());
@@ -174,11 +144,13 @@ void Ranking::take_items(const Features& features) {
 
 std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits& limits,
                                      const Features& features) {
+  is_cold_ = !features.user;
+  if (is_cold_ && !is_cold_allowed(request_.unknown_user, limits))
+    return user_without_profile(request_.user, request_.tenant);
   if (auto unknown = find_unknown(request_, features)) return unknown;
   take_items(features);
-  const Profile anonymous =
-      profile_of(std::span(features.items).subspan(request_.candidates.size()), *catalog_);
-  const Profile& profile = request_.history.empty() ? *features.user : anonymous;
+  const Profile no_events;
+  const Profile& profile = is_cold_ ? no_events : *features.user;
   scores_each_ = form.scores_each();
   approximate_max_ = request_.approximate >= 0 ? request_.approximate
                      : policy_->weighs         ? limits.approximate
@@ -234,7 +206,7 @@ Candidate Ranking::build(const Fit& fit, const PromptForm& form, const BlockName
   return fit.plan->build({.form = form,
                           .names = policy_->reuses ? &names : nullptr,
                           .tenant = request_.tenant,
-                          .user = request_.user,
+                          .user = user_,
                           .history = fit.history->tokens,
                           .events = fit.history->events,
                           .catalog = catalog_,
@@ -286,6 +258,7 @@ Message Ranking::reply(RunResult&& result) {
   reply.approximate = result.approximate;
   reply.features_stale = of_ == Features::Source::stale;
   reply.features_missing = of_ == Features::Source::missing;
+  if (is_cold_) reply.unknown_user = word_of(UnknownUser::cold);
   reply.skipped = std::move(skipped_);
   if (result.sent)
     for (const std::uint32_t item : result.sent->in_place) reply.in_place.emplace_back(items_[item].id);

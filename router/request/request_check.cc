@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "router/request/allowed_plans.h"
+#include "router/request/own_history.h"
 #include "router/request/policy.h"
 #include "runtime/actor/row_rules.h"
 
@@ -117,19 +118,29 @@ std::string names_of_tasks(const PromptForm& form) {
   return names + "or none: " + (form.tasks.empty() ? "the model's tasks have no names" : "the first of them");
 }
 
-// Checks the user, or the history that the request gives instead of one.
-Fault bad_asker(const RankRequest& request, const PromptForm& form, const RequestLimits& limits) {
-  if (request.history.empty()) return bad_user(request.tenant, request.user, limits);
+// Checks the user, or the history that the request gives instead of one. The feature port checks the
+// history's items and features.
+template <class Request>
+Fault bad_asker(const Request& request, const PromptForm& form, const RequestLimits& limits) {
+  if (!has_own_history(request)) {
+    if (!request.event_features.empty())
+      return Refusal{RefusalKind::malformed, "missing_field", "there are features of events, but no history",
+                     "history", "the history whose events have these features"};
+    return bad_user(request.tenant, request.user, limits);
+  }
   if (Fault fault = bad_id(request.tenant, "tenant", limits, true)) return fault;
   if (!request.user.empty())
     return Refusal{RefusalKind::malformed, "ambiguous_history", "both user and history are given", "history",
                    "one of the two"};
-  if (form.token_features > 0)
-    return Refusal{RefusalKind::unprocessable, "missing_feature",
-                   "a history in the request has no features, and the model reads them", "history",
-                   "a user whose profile has them"};
-  return bad_count(request.history.size(), limits.history_max, "router.history_events_max", "events",
-                   "history");
+  if (!request.history.empty() && !request.history_tokens.empty())
+    return Refusal{RefusalKind::malformed, "ambiguous_history", "both history and tokens are given",
+                   "history", "one of the two"};
+  const bool in_tokens = !request.history_tokens.empty();
+  const std::size_t events = in_tokens ? request.history_tokens.size() : request.history.size();
+  if (events > limits.history_max)
+    return bad_count(events, limits.history_max, "router.history_events_max", "events",
+                     in_tokens ? "tokens" : "history");
+  return bad_tokens(request.history_tokens, form.vocabulary, "tokens");
 }
 
 Fault repeated(const std::vector<std::string>& candidates) {
@@ -178,7 +189,7 @@ Fault validate(const RankRequest& request, const PromptForm& form, const Request
 
 Fault validate(const GenerateRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = finds_no_items(form)) return fault;
-  if (Fault fault = bad_user(request.tenant, request.user, limits)) return fault;
+  if (Fault fault = bad_asker(request, form, limits)) return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;
   if (Fault fault = bad_list(request.allow.size(), "allow", limits)) return fault;
   if (Fault fault = bad_list(request.deny.size(), "deny", limits)) return fault;
@@ -273,7 +284,7 @@ Fault bad_embed_kind(const EmbedRequest& request, const PromptForm& form) {
 Fault validate(const EmbedRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = bad_embed_kind(request, form)) return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;
-  if (form.items_are_tokens()) return bad_user(request.tenant, request.user, limits);
+  if (form.items_are_tokens()) return bad_asker(request, form, limits);
   const std::size_t most = std::min<std::size_t>(limits.score_items_max, embedding_numbers_max / form.state);
   if (request.texts.size() > most)
     return Refusal{RefusalKind::too_large, "too_many_items",
@@ -361,6 +372,10 @@ Refusal user_without_profile(const std::string& user, const std::string& tenant)
   return {RefusalKind::not_found, "unknown_user",
           "user \"" + user + "\" of tenant \"" + tenant + "\" has no profile", "user",
           "a user that was put as this tenant, or imported with --tenant"};
+}
+
+bool is_cold_allowed(UnknownUser unknown, const RequestLimits& limits) {
+  return (unknown == UnknownUser::configured ? limits.unknown_user : unknown) == UnknownUser::cold;
 }
 
 }  // namespace troupe::router

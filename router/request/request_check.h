@@ -26,6 +26,7 @@ struct RequestLimits {
   // Default for requests that do not say: maximum share of a prompt's tokens that a policy which
   // weighs plans may leave approximate. 0 = approximate answers only on request.
   double approximate = 0;
+  UnknownUser unknown_user = UnknownUser::refuse;  // for requests that do not say
   // Limits of one forward pass on a worker, in the worker's own counting: computed tokens, and
   // bytes per token. 0 = unknown here.
   std::uint64_t pass_tokens_max = 0, token_bytes = 0;
@@ -54,5 +55,7 @@ std::optional<Refusal> validate(const DeleteItem& remove, const PromptForm& form
 
 // Refusal of a request for a user without a profile. It names the tenant, to whom the id belongs.
 Refusal user_without_profile(const std::string& user, const std::string& tenant);
+// Returns true if a user that is not stored is answered as one without events.
+bool is_cold_allowed(UnknownUser unknown, const RequestLimits& limits);
 
 }  // namespace troupe::router

@@ -32,6 +32,13 @@ struct Profile {
 };
 using ProfilePointer = std::shared_ptr<const Profile>;
 
+// History that a request has in place of a user. Members are those of PutUser.
+struct GivenHistory {
+  std::vector<std::string> history;  // item ids, oldest first; or `tokens`
+  std::vector<Token> tokens;
+  std::vector<Feature> features;
+};
+
 struct FindFeatures {
   std::string tenant, user;
   std::vector<std::string> items;
@@ -40,6 +47,8 @@ struct FindFeatures {
   std::string catalog_version;  // version to which the request is pinned; "" = the present one
   bool paths = false;           // also builds the catalog's paths
   Freshness freshness = Freshness::configured;
+  // Becomes the profile, of version 0, by the rules of a PutUser; `user` is empty then.
+  std::optional<GivenHistory> history = {};
 };
 // A consistent state of the profile and of the catalog (promise 4), shared with other readers.
 struct Features {

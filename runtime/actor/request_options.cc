@@ -10,6 +10,7 @@ namespace troupe {
 namespace {
 
 constexpr std::string_view freshness_words[] = {"", "exact", "wait", "behind"};  // in order of Freshness
+constexpr std::string_view user_words[] = {"", "refuse", "cold"};                // in order of UnknownUser
 
 }  // namespace
 
@@ -18,6 +19,8 @@ std::string_view word_of(Freshness freshness) { return freshness_words[static_ca
 std::string_view word_of(UnknownCandidates unknown) {
   return unknown == UnknownCandidates::skip ? "skip" : "";
 }
+
+std::string_view word_of(UnknownUser unknown) { return user_words[static_cast<std::size_t>(unknown)]; }
 
 std::optional<Refusal> read_word(std::string_view word, Freshness& out) {
   const auto at = std::ranges::find(freshness_words, word);
@@ -33,6 +36,17 @@ std::optional<Refusal> read_word(std::string_view word, UnknownCandidates& out) 
     return Refusal{RefusalKind::malformed, "bad_unknown", "unknown is " + quoted_word(word), "unknown",
                    "refuse or skip: how to treat candidates that are not in the catalog"};
   out = word == "skip" ? UnknownCandidates::skip : UnknownCandidates::refuse;
+  return std::nullopt;
+}
+
+std::optional<Refusal> read_word(std::string_view word, UnknownUser& out) {
+  const auto at = std::ranges::find(user_words, word);
+  if (at == std::end(user_words))
+    return Refusal{RefusalKind::malformed, "bad_unknown_user", "unknown_user is " + quoted_word(word),
+                   "unknown_user",
+                   "refuse or cold: how to treat a user that is not stored; \"\" is as configured "
+                   "(router.unknown_user)"};
+  out = static_cast<UnknownUser>(at - std::begin(user_words));
   return std::nullopt;
 }
 

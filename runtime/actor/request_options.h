@@ -1,6 +1,6 @@
 #pragma once
 // Options of a request that clients and the wire spell as words: how fresh features must be, and
-// what becomes of unknown candidates. Readers of request bodies turn the words into these types, so
+// what becomes of unknown candidates and users. Readers of request bodies turn the words into these types, so
 // that actors never meet an unknown word.
 #include <cstdint>
 #include <optional>
@@ -24,13 +24,22 @@ enum class UnknownCandidates : std::uint8_t {
   skip     // the other candidates are ranked
 };
 
+// Treatment of a user that is not stored.
+enum class UnknownUser : std::uint8_t {
+  configured,  // as the setting router.unknown_user says
+  refuse,      // the request is refused
+  cold         // the user is answered as one without events, and the answer says so
+};
+
 // Return the word of an option; "" for the default.
 std::string_view word_of(Freshness freshness);
 std::string_view word_of(UnknownCandidates unknown);
+std::string_view word_of(UnknownUser unknown);
 
 // Set `out` to the option with this word; "" is the default, which also has the word "refuse" for
 // unknown candidates. An unknown word is refused and leaves `out` unchanged.
 std::optional<Refusal> read_word(std::string_view word, Freshness& out);
 std::optional<Refusal> read_word(std::string_view word, UnknownCandidates& out);
+std::optional<Refusal> read_word(std::string_view word, UnknownUser& out);
 
 }  // namespace troupe

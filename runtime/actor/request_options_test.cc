@@ -12,6 +12,12 @@ TEST_CASE("request options: each option is read from the word that is written fo
     CHECK(read == freshness);
   }
   CHECK(word_of(Freshness::behind) == "behind");
+  for (const UnknownUser user : {UnknownUser::configured, UnknownUser::refuse, UnknownUser::cold}) {
+    UnknownUser read = user == UnknownUser::cold ? UnknownUser::refuse : UnknownUser::cold;
+    CHECK(!read_word(word_of(user), read));
+    CHECK(read == user);
+  }
+  CHECK(word_of(UnknownUser::cold) == "cold");
   UnknownCandidates unknown = UnknownCandidates::skip;
   CHECK(!read_word("", unknown));
   CHECK(unknown == UnknownCandidates::refuse);
@@ -32,6 +38,12 @@ TEST_CASE("request options: an unknown word is refused with the field and the kn
         Refusal{RefusalKind::malformed, "bad_unknown", "unknown is \"drop\"", "unknown",
                 "refuse or skip: how to treat candidates that are not in the catalog"});
   CHECK(unknown == UnknownCandidates::skip);
+  UnknownUser user = UnknownUser::cold;
+  CHECK(read_word("new", user) ==
+        Refusal{RefusalKind::malformed, "bad_unknown_user", "unknown_user is \"new\"", "unknown_user",
+                "refuse or cold: how to treat a user that is not stored; \"\" is as configured "
+                "(router.unknown_user)"});
+  CHECK(user == UnknownUser::cold);
 }
 
 TEST_CASE("request options: of a long unknown word a refusal quotes the beginning, in whole characters") {

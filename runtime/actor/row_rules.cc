@@ -50,9 +50,8 @@ Refusal out_of_range(std::string what, const NumberRule& rule, const std::string
           expected_number(rule)};
 }
 
-template <class Write>
-Fault reject_events(const Write& write) {
-  for (const Feature& feature : write.features) {
+Fault reject_features(std::span<const Feature> features) {
+  for (const Feature& feature : features) {
     const NumberRule rule = number_rule(feature.name);
     for (std::size_t i = 0; i < feature.values.size(); ++i)
       if (Fault fault = reject_number(feature.values[i], rule, feature.name + "[" + std::to_string(i) + "]"))
@@ -66,6 +65,13 @@ Fault reject_texts(std::span<const std::string> texts, const char* field) {
     if (texts[i].find('\0') != std::string::npos)
       return reject_text(texts[i], std::string(field) + "[" + std::to_string(i) + "]");
   return std::nullopt;
+}
+
+// Checks the history that a request may have in place of a user.
+template <class Request>
+Fault reject_own_history(const Request& request) {
+  if (Fault fault = reject_texts(request.history, "history")) return fault;
+  return reject_features(request.event_features);
 }
 
 }  // namespace
@@ -144,7 +150,7 @@ Fault reject_identifier(Token identifier, std::int64_t vocabulary, bool is_read)
 
 Fault reject_values(const PutUser& put) {
   if (Fault fault = reject_text(put.user, "user")) return fault;
-  return reject_events(put);
+  return reject_features(put.features);
 }
 
 Fault reject_values(const PutItem& put) {
@@ -154,7 +160,7 @@ Fault reject_values(const PutItem& put) {
 
 Fault reject_values(const AppendEvents& events) {
   if (Fault fault = reject_text(events.user, "user")) return fault;
-  return reject_events(events);
+  return reject_features(events.features);
 }
 
 Fault reject_values(const RankRequest& request) {
@@ -163,7 +169,7 @@ Fault reject_values(const RankRequest& request) {
                                     {request.task, "task"}})
     if (Fault fault = reject_text(text, where)) return fault;
   if (Fault fault = reject_texts(request.candidates, "candidates")) return fault;
-  if (Fault fault = reject_texts(request.history, "history")) return fault;
+  if (Fault fault = reject_own_history(request)) return fault;
   return reject_number(request.request_timestamp, time_rule, "request_timestamp");
 }
 
@@ -171,6 +177,13 @@ Fault reject_values(const GenerateRequest& request) {
   if (Fault fault = reject_text(request.user, "user")) return fault;
   if (Fault fault = reject_texts(request.allow, "allow")) return fault;
   if (Fault fault = reject_texts(request.deny, "deny")) return fault;
+  if (Fault fault = reject_own_history(request)) return fault;
+  return reject_number(request.request_timestamp, time_rule, "request_timestamp");
+}
+
+Fault reject_values(const EmbedRequest& request) {
+  if (Fault fault = reject_text(request.user, "user")) return fault;
+  if (Fault fault = reject_own_history(request)) return fault;
   return reject_number(request.request_timestamp, time_rule, "request_timestamp");
 }
 

@@ -53,6 +53,7 @@ std::optional<Refusal> reject_values(const PutItem& put);
 std::optional<Refusal> reject_values(const AppendEvents& events);
 std::optional<Refusal> reject_values(const RankRequest& request);
 std::optional<Refusal> reject_values(const GenerateRequest& request);
+std::optional<Refusal> reject_values(const EmbedRequest& request);
 // Messages without such values.
 template <class M>
 std::optional<Refusal> reject_values(const M&) {

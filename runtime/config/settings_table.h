@@ -313,6 +313,11 @@ TROUPE_SETTING(router, completion_tokens_max, integer, "256", "1..100000", "toke
                "Maximum number of tokens per completion of /v1/completions.")
 TROUPE_SETTING(router, history_events_max, integer, "10000", "1..1000000", "events",
                "Maximum number of history events in a profile.")
+TROUPE_CHOICE_OF(router, unknown_user, UnknownUser, refuse,
+                 "Treatment of a user that is not stored, for requests that do not say (unknown_user). "
+                 "refuse: 404 unknown_user. cold: the user is answered as one without events, and the "
+                 "answer says so.",
+                 refuse, cold)
 TROUPE_SETTING(
     router, history_part, integer, "64", "0..65536", "tokens",
     "For generators and models whose tokens are items (HSTU, SASRec and Climber): tokens per "

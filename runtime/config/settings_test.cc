@@ -130,6 +130,9 @@ TEST_CASE("settings: a choice is written as the enumerator of its word") {
   set(settings, "features.freshness", "behind");
   CHECK(settings.features.freshness == Freshness::behind);
   CHECK_FALSE(takes("features.freshness", "configured"));
+  CHECK(settings.router.unknown_user == UnknownUser::refuse);
+  set(settings, "router.unknown_user", "cold");
+  CHECK(settings.router.unknown_user == UnknownUser::cold);
   // a word that is a keyword of C++
   CHECK(find_setting("transfer.encryption")->initial == "auto");
   CHECK(expected_of(*find_setting("transfer.encryption")) == "auto | on | off");

@@ -92,7 +92,8 @@ std::optional<JobResult> CachedFeatures::answer_from(const FindFeatures& wanted,
   if (!catalog || (!wanted.catalog_version.empty() && wanted.catalog_version != catalog->version()))
     return std::nullopt;
   if (found.of == Features::Source::missing) found.user = absent_user();
-  JobResult result = find_items(wanted, std::move(found.user), std::move(catalog));
+  // A request with its own history names no user, so it is not answered here and no limit applies.
+  JobResult result = find_items(wanted, std::move(found.user), std::move(catalog), {});
   if (auto* features = std::get_if<Features>(&result)) features->of = found.of;
   return result;
 }

@@ -28,7 +28,7 @@ class Far final : public FeatureStore {
     const int turn = ++asked;
     while (held && turn > through) std::this_thread::yield();
     if (away) return Refusal{RefusalKind::unavailable, "features_unavailable"};
-    JobResult result = find_items(wanted, user(), catalog);
+    JobResult result = find_items(wanted, user(), catalog, {});
     if (remembers) std::get<Features>(result).of = Source::stale;
     return result;
   }

@@ -45,9 +45,15 @@ std::optional<Refusal> reject_if_wrong_model(const FindFeatures& wanted, const s
   return wrong_version("wrong_model", "model_version", wanted.model_version, model);
 }
 
-JobResult find_items(const FindFeatures& wanted, ProfilePointer user, CatalogPointer catalog) {
+JobResult find_items(const FindFeatures& wanted, ProfilePointer user, CatalogPointer catalog,
+                     const FeatureLimits& limits) {
   if (!wanted.catalog_version.empty() && wanted.catalog_version != catalog->version())
     return wrong_version("wrong_catalog", "catalog_version", wanted.catalog_version, catalog->version());
+  if (wanted.history) {
+    auto profile = profile_of_given(*wanted.history, limits, *catalog);
+    if (auto* refusal = std::get_if<Refusal>(&profile)) return std::move(*refusal);
+    user = std::get<ProfilePointer>(std::move(profile));
+  }
   std::vector<ItemNumber> items = catalog->find_all(wanted.items);
   if (wanted.paths) catalog->paths();
   return Features{std::move(user), std::move(catalog), std::move(items)};
@@ -63,19 +69,18 @@ ItemList list_items(const ListItems& wanted, CatalogPointer catalog) {
   return page;
 }
 
-std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const Catalog& catalog,
-                               StoredProfile& stored, bool checked) {
-  if (!checked)
-    if (auto fault = validate_row(put, limits)) return fault;
-  Profile& profile = stored.profile;
-  profile.tokens = put.tokens;
-  profile.events.assign(put.tokens.size(), 1);
-  profile.features = put.features;
-  stored.names = {put.history, put.event_ids};
-  for (std::size_t i = 0; i < put.history.size(); ++i) {
-    const ItemNumber number = catalog.find(put.history[i]);
+namespace {
+
+// Fills the profile of a PutUser or GivenHistory, whose members are the same.
+template <class Events>
+std::optional<Refusal> fill_profile(const Events& events, const Catalog& catalog, Profile& profile) {
+  profile.tokens = events.tokens;
+  profile.events.assign(events.tokens.size(), 1);
+  profile.features = events.features;
+  for (std::size_t i = 0; i < events.history.size(); ++i) {
+    const ItemNumber number = catalog.find(events.history[i]);
     if (number == no_item) {
-      Refusal refusal = unknown_item(put.history[i]);
+      Refusal refusal = unknown_item(events.history[i]);
       refusal.kind = RefusalKind::unprocessable;
       refusal.where = "history[" + std::to_string(i) + "]";
       return refusal;
@@ -85,6 +90,24 @@ std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, 
     profile.events.push_back(static_cast<std::uint32_t>(tokens.size()));
   }
   return {};
+}
+
+}  // namespace
+
+std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const Catalog& catalog,
+                               StoredProfile& stored, bool checked) {
+  if (!checked)
+    if (auto fault = validate_row(put, limits)) return fault;
+  stored.names = {put.history, put.event_ids};
+  return fill_profile(put, catalog, stored.profile);
+}
+
+std::variant<ProfilePointer, Refusal> profile_of_given(const GivenHistory& given, const FeatureLimits& limits,
+                                                 const Catalog& catalog) {
+  if (auto fault = validate_history(given, limits)) return *std::move(fault);
+  auto profile = std::make_shared<Profile>();
+  if (auto fault = fill_profile(given, catalog, *profile)) return *std::move(fault);
+  return ProfilePointer(std::move(profile));
 }
 
 void refuse_row(const Import& rows, const char* kind, std::size_t row, const Refusal& refusal) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "runtime/actor/ports.h"
@@ -28,9 +29,14 @@ std::optional<Refusal> reject_if_wrong_model(const FindFeatures& wanted, const s
 std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const Catalog& catalog,
                                StoredProfile& stored, bool checked = false);
 
-// Return the answer from one snapshot of the catalog.
-JobResult find_items(const FindFeatures& wanted, ProfilePointer user, CatalogPointer catalog);
+// Return the answer from one snapshot of the catalog. A history in `wanted` becomes the profile.
+JobResult find_items(const FindFeatures& wanted, ProfilePointer user, CatalogPointer catalog,
+                     const FeatureLimits& limits);
 ItemList list_items(const ListItems& wanted, CatalogPointer catalog);
+
+// Returns the profile that a PutUser of this history would give, or why it may not be put.
+std::variant<ProfilePointer, Refusal> profile_of_given(const GivenHistory& given, const FeatureLimits& limits,
+                                                 const Catalog& catalog);
 
 [[noreturn]] void refuse_row(const Import& rows, const char* kind, std::size_t row, const Refusal& refusal);
 [[noreturn]] void stop_import(const char* kind, std::size_t rows_done, const StoreFailure& failure);

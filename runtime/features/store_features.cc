@@ -17,6 +17,10 @@ namespace {
 constexpr std::size_t load_batch_rows = 1024;
 constexpr std::size_t items_now_max = 256;  // maximum for jobs answered without an executor slot
 
+std::size_t given_events(const FindFeatures& wanted) {
+  return wanted.history ? wanted.history->history.size() + wanted.history->tokens.size() : 0;
+}
+
 Refusal data_damaged(const char* what) {
   return {RefusalKind::unavailable, "data_damaged",
           std::string("the record of this ") + what + " is damaged on the disk", what,
@@ -60,7 +64,7 @@ JobResult RocksFeaturePort::run(const Job& job, std::uint32_t) {
 
 std::optional<JobResult> RocksFeaturePort::run_now(const Job& job) {
   const auto* wanted = std::get_if<FindFeatures>(&job);
-  if (!wanted || wanted->items.size() > items_now_max) return std::nullopt;
+  if (!wanted || wanted->items.size() + given_events(*wanted) > items_now_max) return std::nullopt;
   try {
     std::optional<ProfileCache::CachedProfile> user(std::in_place);
     if (!wanted->user.empty()) user = profiles_.find(user_key(wanted->tenant, wanted->user));
@@ -69,7 +73,7 @@ std::optional<JobResult> RocksFeaturePort::run_now(const Job& job) {
     if (!unreadable_items_.empty()) return std::nullopt;
     CatalogPointer present = catalog();
     if (wanted->paths && !present->has_paths()) return std::nullopt;
-    return find_items(*wanted, user->profile, std::move(present));
+    return find_items(*wanted, user->profile, std::move(present), limits_);
   } catch (const std::exception&) {  // out of memory
     return std::nullopt;
   }
@@ -168,11 +172,16 @@ JobResult RocksFeaturePort::find(const FindFeatures& wanted) {
     if (read == Store::Read::corrupt) return data_damaged("user");
   }
   const UnreadableRanges::Snapshot unreadable = unreadable_items_.now();
-  JobResult found = find_items(wanted, std::move(user), catalog());
-  if (const auto* features = std::get_if<Features>(&found); features && unreadable)
-    for (std::size_t i = 0; i < wanted.items.size(); ++i)
-      if (features->items[i] == no_item && UnreadableRanges::contains(unreadable, wanted.items[i]))
-        return data_damaged("item");
+  const StoredCatalogPointer present = catalog();
+  JobResult found = find_items(wanted, std::move(user), present, limits_);
+  const auto* refusal = std::get_if<Refusal>(&found);
+  if (!unreadable || (refusal && refusal->code != "unknown_item")) return found;
+  const auto is_damaged = [&](const std::string& item) {
+    return present->find(item) == no_item && UnreadableRanges::contains(unreadable, item);
+  };
+  if (std::ranges::any_of(wanted.items, is_damaged) ||
+      (wanted.history && std::ranges::any_of(wanted.history->history, is_damaged)))
+    return data_damaged("item");
   return found;
 }
 

@@ -200,7 +200,7 @@ std::optional<JobResult> RedisFeaturePort::answer(const FindFeatures& wanted, co
     else
       profiles_.erase(key);
   }
-  return find_items(wanted, std::move(user), std::move(catalog));
+  return find_items(wanted, std::move(user), std::move(catalog), limits_);
 }
 
 JobResult RedisFeaturePort::find_last_known(const FindFeatures& wanted, const std::string& key,
@@ -217,7 +217,7 @@ JobResult RedisFeaturePort::find_last_known(const FindFeatures& wanted, const st
   StoredCatalogPointer catalog = catalog_.mirror().at(at);
   if (at.run.empty() || !catalog) return unavailable(away.why + ", and its catalog is not known here");
   catalogs_in_use_.note(catalog);
-  JobResult result = find_items(wanted, std::move(user), std::move(catalog));
+  JobResult result = find_items(wanted, std::move(user), std::move(catalog), limits_);
   if (auto* features = std::get_if<Features>(&result); features && !key.empty())
     features->of = Features::Source::stale;
   return result;

@@ -99,20 +99,26 @@ Fault check_event_ids(std::span<const std::string> ids, std::size_t events, cons
   return {};
 }
 
+// Checks the events of a PutUser, AppendEvents or GivenHistory, whose members are the same.
+template <class Events>
+Fault check_items(const Events& events, const FeatureLimits& limits) {
+  if (!events.history.empty() && !events.tokens.empty())
+    return refuse("bad_history", "the history is given twice", "history, tokens",
+                  "item ids or tokens, not both");
+  if (events.history.size() > limits.history_events_max)
+    return too_many(events.history.size(), "history", limits.history_events_max, "events");
+  const std::uint64_t tokens_max = std::uint64_t{limits.history_events_max} * limits.item_tokens_max;
+  if (events.tokens.size() > tokens_max) return too_many(events.tokens.size(), "tokens", tokens_max, "tokens");
+  return check_tokens(events.tokens, limits);
+}
+
 // Checks a PutUser or AppendEvents, whose members are the same.
 template <class Write>
 Fault check_events(const Write& write, const FeatureLimits& limits, bool in_order) {
   if (!write.tenant.empty())
     if (Fault fault = reject_id(write.tenant, "tenant", limits.id_bytes_max)) return fault;
   if (Fault fault = reject_id(write.user, "user", limits.id_bytes_max)) return fault;
-  if (!write.history.empty() && !write.tokens.empty())
-    return refuse("bad_history", "the history is given twice", "history, tokens",
-                  "item ids or tokens, not both");
-  if (write.history.size() > limits.history_events_max)
-    return too_many(write.history.size(), "history", limits.history_events_max, "events");
-  const std::uint64_t tokens_max = std::uint64_t{limits.history_events_max} * limits.item_tokens_max;
-  if (write.tokens.size() > tokens_max) return too_many(write.tokens.size(), "tokens", tokens_max, "tokens");
-  if (Fault fault = check_tokens(write.tokens, limits)) return fault;
+  if (Fault fault = check_items(write, limits)) return fault;
   const std::size_t events = write.history.size() + write.tokens.size();
   if (Fault fault = check_event_ids(write.event_ids, events, limits)) return fault;
   return check_features(write.features, events, limits, in_order);
@@ -152,6 +158,11 @@ Fault validate_row(const PutUser& put, const FeatureLimits& limits) {
 
 Fault validate_row(const AppendEvents& events, const FeatureLimits& limits) {
   return check_events(events, limits, false);
+}
+
+Fault validate_history(const GivenHistory& given, const FeatureLimits& limits) {
+  if (Fault fault = check_items(given, limits)) return fault;
+  return check_features(given.features, given.history.size() + given.tokens.size(), limits);
 }
 
 Fault validate_row(const PutItem& put, const FeatureLimits& limits) {

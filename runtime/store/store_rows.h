@@ -52,6 +52,8 @@ struct StoredProfile {
 // history's items exist. Appended events may come in any order.
 std::optional<Refusal> validate_row(const PutUser& put, const FeatureLimits& limits);
 std::optional<Refusal> validate_row(const AppendEvents& events, const FeatureLimits& limits);
+// Validates the history of a request like that of a PutUser.
+std::optional<Refusal> validate_history(const GivenHistory& given, const FeatureLimits& limits);
 std::optional<Refusal> validate_row(const PutItem& put, const FeatureLimits& limits);
 
 // Returns a key with the tenant's length first, so that ("a", "bc") and ("ab", "c") are two users.

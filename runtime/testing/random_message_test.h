@@ -60,6 +60,7 @@ class RandomMessage {
   void fill(Freshness& value) { value = static_cast<Freshness>(below(4)); }
   void fill(Arrangement& value) { value = static_cast<Arrangement>(below(7)); }
   void fill(UnknownCandidates& value) { value = static_cast<UnknownCandidates>(below(2)); }
+  void fill(UnknownUser& value) { value = static_cast<UnknownUser>(below(3)); }
   void fill(Role& value) { value = static_cast<Role>(below(6)); }
   void fill(Priority& value) { value = static_cast<Priority>(below(2)); }
   void fill(Grant& value) { value = static_cast<Grant>(below(3)); }

@@ -54,11 +54,13 @@ Fault reject_if_unknown_word<schema::RankRequest>(schema::RankRequest::Reader bo
   RankRequest read;
   if (Fault fault = read_word(text_of(body.getFeatures()), read.features)) return fault;
   if (Fault fault = read_word(text_of(body.getArrangement()), read.arrangement)) return fault;
+  if (Fault fault = read_word(text_of(body.getUnknownUser()), read.unknown_user)) return fault;
   return read_word(text_of(body.getUnknown()), read.unknown);
 }
 template <>
 Fault reject_if_unknown_word<schema::GenerateRequest>(schema::GenerateRequest::Reader body) {
   GenerateRequest read;
+  if (Fault fault = read_word(text_of(body.getUnknownUser()), read.unknown_user)) return fault;
   return read_word(text_of(body.getFeatures()), read.features);
 }
 
@@ -75,11 +77,19 @@ Fault read_body(std::string_view body, M& out, ListLimits limits, const json::Sp
   if (Fault fault = reject_if_unknown_word<Wire>(root.asReader())) return fault;
   M read;
   codec::get(root.asReader(), read);
+  // An absent history is not an empty one.
+  if constexpr (requires { read.own_history; })
+    read.own_history = root.hasHistory() || root.hasHistoryTokens();
   // Other values were checked as they were read; a feature's rule depends on its name.
-  if constexpr (std::is_same_v<M, PutUser>)
+  if constexpr (std::is_same_v<M, PutUser> || requires { read.event_features; })
     if (Fault fault = reject_values(read)) return fault;
   out = std::move(read);
   return std::nullopt;
+}
+
+// Spellings of a request that may have its own history.
+json::Spellings of_request(std::span<const std::string> features) {
+  return {.features = features, .feature_list = "event_features"};
 }
 
 template <class Wire, class M>
@@ -101,14 +111,16 @@ std::string body_of(const M& message) {
 
 }  // namespace
 
-std::optional<Refusal> from_json(std::string_view body, RankRequest& out, ListLimits limits) {
-  return read_body<schema::RankRequest>(body, out, limits);
+std::optional<Refusal> from_json(std::string_view body, RankRequest& out, ListLimits limits,
+                                 std::span<const std::string> features) {
+  return read_body<schema::RankRequest>(body, out, limits, of_request(features));
 }
 std::optional<Refusal> from_json(std::string_view body, ScoreRequest& out, ListLimits limits) {
   return read_body<schema::ScoreRequest>(body, out, limits);
 }
-std::optional<Refusal> from_json(std::string_view body, GenerateRequest& out, ListLimits limits) {
-  return read_body<schema::GenerateRequest>(body, out, limits);
+std::optional<Refusal> from_json(std::string_view body, GenerateRequest& out, ListLimits limits,
+                                 std::span<const std::string> features) {
+  return read_body<schema::GenerateRequest>(body, out, limits, of_request(features));
 }
 std::optional<Refusal> from_json(std::string_view body, PutUser& out, ListLimits limits,
                                  std::span<const std::string> features) {

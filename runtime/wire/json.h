@@ -12,7 +12,8 @@
 //   missing_field    where: "history or tokens" of a user, "tokens" of an item
 //   wrong_type       another type, out of range, or a string with U+0000; where: "candidates[3]"
 //   bad_timestamp    a time that is out of range, such as one in milliseconds (runtime/actor/row_rules.h)
-//   unknown_freshness, bad_unknown   the word of an option (runtime/actor/request_options.h)
+//   unknown_freshness, bad_unknown, bad_unknown_user   the word of an option
+//                                                     (runtime/actor/request_options.h)
 //   unknown_arrangement              the word of an arrangement (runtime/actor/arrangement.h)
 // and, for a list that has more elements than its limit, too_many_THINGS (too_large). Such a list is
 // refused at the first element too many: the rest is not read and nothing is kept. A compressed body
@@ -40,10 +41,13 @@ using ListLimits = std::span<const ListLimit>;
 Refusal refuse_length(const ListLimit& limit);
 
 // Parses `body` into `out`. On a refusal `out` is unchanged. Members missing from the body get
-// their defaults.
-std::optional<Refusal> from_json(std::string_view body, RankRequest& out, ListLimits limits = {});
+// their defaults. Each of `features` may have a member of its own beside "event_features", as in a PutUser,
+// and a list "features" is that list.
+std::optional<Refusal> from_json(std::string_view body, RankRequest& out, ListLimits limits = {},
+                                 std::span<const std::string> features = {});
 std::optional<Refusal> from_json(std::string_view body, ScoreRequest& out, ListLimits limits = {});
-std::optional<Refusal> from_json(std::string_view body, GenerateRequest& out, ListLimits limits = {});
+std::optional<Refusal> from_json(std::string_view body, GenerateRequest& out, ListLimits limits = {},
+                                 std::span<const std::string> features = {});
 // "id" may stand for "user", and each of `features` may have a member of its own beside "features":
 // {"id":"ana","history":["50"],"timestamps":[881250949]}.
 std::optional<Refusal> from_json(std::string_view body, PutUser& out, ListLimits limits = {},

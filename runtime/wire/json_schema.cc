@@ -223,11 +223,7 @@ class TreeBuilder {
   bool key(std::string& name) {
     Open& object = open_.back();
     if (open_.size() == 1 && !spellings_.id.empty() && name == "id") name = spellings_.id;
-    const auto [slot, is_new] = object.value->get_ref<Value::object_t&>().emplace(name, nullptr);
-    if (!is_new)
-      throw Refusal{RefusalKind::malformed, "malformed_json", "a key is given twice",
-                    name.substr(0, quoted_bytes_max), "it once"};
-    object.member = slot;
+    add_member(object, name);
     if (open_.size() == 1 && is_feature(name))
       object.field = values_of_features();
     else
@@ -269,7 +265,26 @@ class TreeBuilder {
     if (++elements_[array.limit] > limit.max) throw refuse_length(limit);
   }
 
+  void add_member(Open& object, const std::string& name) {
+    const auto [slot, is_new] = object.value->get_ref<Value::object_t&>().emplace(name, nullptr);
+    if (!is_new || (open_.size() == 1 && has_feature_list_ && name == features_member))
+      throw Refusal{RefusalKind::malformed, "malformed_json", "a key is given twice",
+                    name.substr(0, quoted_bytes_max), "it once"};
+    object.member = slot;
+  }
+  // Takes a list of "features" as the member that the message has for it.
+  void rename_feature_list() {
+    if (open_.size() != 1 || spellings_.feature_list == features_member) return;
+    Open& object = open_.back();
+    if (!object.value->is_object() || object.member->first != features_member) return;
+    object.value->get_ref<Value::object_t&>().erase(object.member);
+    add_member(object, std::string(spellings_.feature_list));
+    object.field = feature_list_field();
+    has_feature_list_ = true;
+  }
+
   bool open(Value value) {
+    if (value.is_array()) rename_feature_list();
     const Type type = type_here();
     const bool is_array = value.is_array();
     Open opened{append_value(std::move(value)), type};
@@ -287,9 +302,12 @@ class TreeBuilder {
   bool is_feature(std::string_view name) const {
     return std::ranges::find(spellings_.features, name) != spellings_.features.end();
   }
+  StructSchema::Field feature_list_field() const {
+    return field_named(spellings_.feature_list, schema_.asStruct(), Path{});
+  }
   // Returns the field of a feature's values, which a feature's own member has, too.
   StructSchema::Field values_of_features() const {
-    const auto list = schema_.asStruct().getFieldByName("features").getType().asList();
+    const auto list = feature_list_field().getType().asList();
     return list.getElementType().asStruct().getFieldByName("values");
   }
 
@@ -322,7 +340,9 @@ class TreeBuilder {
   std::string_view body_;
   Type schema_;
   std::span<const ListLimit> limits_;
+  static constexpr std::string_view features_member = "features";
   const Spellings& spellings_;
+  bool has_feature_list_ = false;      // the body has a list of "features", which was renamed
   std::vector<std::size_t> elements_;  // elements counted so far for each limit
   std::vector<Open> open_;             // from the root inwards; a parent does not grow while a child is open
 };
@@ -479,9 +499,10 @@ class Writer {
 namespace {
 
 // Moves features that have members of their own to the list of features.
-void gather_features(Value& root, std::span<const std::string> names) {
+void gather_features(Value& root, const Spellings& spellings) {
   if (!root.is_object()) return;
-  for (const std::string& name : names) {
+  const std::string member(spellings.feature_list);
+  for (const std::string& name : spellings.features) {
     const auto own = root.find(name);
     if (own == root.end()) continue;
     const Path place{nullptr, {}}, at{&place, name};
@@ -490,8 +511,8 @@ void gather_features(Value& root, std::span<const std::string> names) {
       integer<std::int64_t>((*own)[i], capnp::schema::Type::INT64, Path{&at, {}, i});
     Value feature{{"name", name}, {"values", std::move(*own)}};
     root.erase(own);
-    Value& list = root.emplace("features", Value::array()).first.value();
-    if (!list.is_array()) wrong_type(list, Path{&place, "features"}, "an array");
+    Value& list = root.emplace(member, Value::array()).first.value();
+    if (!list.is_array()) wrong_type(list, Path{&place, member}, "an array");
     list.push_back(std::move(feature));
   }
 }
@@ -501,7 +522,7 @@ void gather_features(Value& root, std::span<const std::string> names) {
 void read(std::string_view body, DynamicStruct::Builder out, std::span<const ListLimit> limits,
           const Spellings& spellings) {
   Value root = parse(body, out.getSchema(), limits, spellings);
-  gather_features(root, spellings.features);
+  gather_features(root, spellings);
   read_struct(root, out, Path{});
 }
 

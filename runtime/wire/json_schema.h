@@ -17,6 +17,8 @@ namespace troupe::json {
 struct Spellings {
   std::string_view id;                         // member that "id" stands for; "" = none
   std::span<const std::string> features = {};  // features of events that have members of their own
+  // Member with the list of features of events. If it is not "features", that member may be the list, too.
+  std::string_view feature_list = "features";
 };
 
 // Throws Refusal. Members of `out` that the body does not name stay unchanged.

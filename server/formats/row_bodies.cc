@@ -30,13 +30,17 @@ std::optional<Refusal> read_with_words(std::string_view json, Row& out, std::siz
 
 }  // namespace
 
+std::vector<ListLimit> history_limits(std::uint32_t events_max, std::string_view features) {
+  return {{"history", events_max, "router.history_events_max", "events"},
+          {"tokens", events_max, "router.history_events_max", "events"},
+          {features, 16, "16, the most of any model", "features"},
+          {"values", 16 * events_max, "16 times router.history_events_max", "events"}};
+}
+
 std::vector<ListLimit> user_limits(const RowLimits& limits) {
-  const std::uint32_t most = limits.history_events_max;
-  return {{"history", most, "router.history_events_max", "events"},
-          {"tokens", most, "router.history_events_max", "events"},
-          {"event_ids", most, "router.history_events_max", "events"},
-          {"features", 16, "16, the most of any model", "features"},
-          {"values", 16 * most, "16 times router.history_events_max", "events"}};
+  std::vector<ListLimit> lists = history_limits(limits.history_events_max, "features");
+  lists.push_back({"event_ids", limits.history_events_max, "router.history_events_max", "events"});
+  return lists;
 }
 
 std::vector<ListLimit> item_limits(const RowLimits& limits) {
@@ -58,6 +62,22 @@ std::optional<Refusal> read_item(std::string_view json, PutItem& out, const RowL
       refusal = missing_identifier();
     return refusal;
   });
+}
+
+std::optional<Refusal> read_request(std::string_view json, RankRequest& out, ListLimits lists,
+                                    const RowLimits& limits, const ModelText& text) {
+  return read_with_words(json, out, limits.prompt_tokens_max, text,
+                         [&](std::string_view body, RankRequest& request) {
+                           return from_json(body, request, lists, limits.event_features);
+                         });
+}
+
+std::optional<Refusal> read_request(std::string_view json, GenerateRequest& out, ListLimits lists,
+                                    const RowLimits& limits, const ModelText& text) {
+  return read_with_words(json, out, limits.prompt_tokens_max, text,
+                         [&](std::string_view body, GenerateRequest& request) {
+                           return from_json(body, request, lists, limits.event_features);
+                         });
 }
 
 }  // namespace troupe::server

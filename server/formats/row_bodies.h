@@ -1,6 +1,7 @@
 #pragma once
-// Reads users and items from JSON: the body of a PUT, a line over HTTP, or a line of a file. Words of the
-// model's vocabulary and texts of its tokenizer stand for tokens. Pure.
+// Reads users and items from JSON: the body of a PUT, a line over HTTP, or a line of a file; and requests
+// that may have a history of their own, with the members of a user. Words of the model's vocabulary and
+// texts of its tokenizer stand for tokens. Pure.
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,8 @@ struct RowLimits {
   std::vector<std::string> event_features;    // of the model; each has a member of its own
 };
 std::vector<ListLimit> user_limits(const RowLimits& limits);
+// Returns the limits of a history's lists. `features`: the member with the list of features.
+std::vector<ListLimit> history_limits(std::uint32_t events_max, std::string_view features);
 std::vector<ListLimit> item_limits(const RowLimits& limits);
 
 // Parse `json` into `out`. The id may be missing. Refusals are those of runtime/wire/json.h, unknown_word,
@@ -27,5 +30,11 @@ std::optional<Refusal> read_user(std::string_view json, PutUser& out, const RowL
                                  const ModelText& text);
 std::optional<Refusal> read_item(std::string_view json, PutItem& out, const RowLimits& limits,
                                  const ModelText& text);
+
+// Parse `json` into `out`, as read_user does. `lists`: limits of the request's own lists.
+std::optional<Refusal> read_request(std::string_view json, RankRequest& out, ListLimits lists,
+                                    const RowLimits& limits, const ModelText& text);
+std::optional<Refusal> read_request(std::string_view json, GenerateRequest& out, ListLimits lists,
+                                    const RowLimits& limits, const ModelText& text);
 
 }  // namespace troupe::server

@@ -36,6 +36,17 @@ std::vector<Token> tokens(const google::protobuf::RepeatedField<std::int32_t>& f
   return {field.begin(), field.end()};
 }
 
+// Fills the history that a request may have in place of a user.
+template <class From, class To>
+std::optional<Refusal> take_history(const From& asked, To& request) {
+  request.history = texts(asked.history());
+  request.history_tokens = tokens(asked.tokens());
+  for (const v1::Feature& feature : asked.event_features())
+    request.event_features.push_back({feature.name(), {feature.values().begin(), feature.values().end()}});
+  request.own_history = asked.own_history() || asked.history_size() > 0 || asked.tokens_size() > 0;
+  return read_word(asked.unknown_user(), request.unknown_user);
+}
+
 // An option with an unknown word is refused, as in an HTTP body.
 using ParsedMessage = std::variant<Message, Refusal>;
 ParsedMessage message_of(const v1::RankRequest& asked) {
@@ -51,7 +62,7 @@ ParsedMessage message_of(const v1::RankRequest& asked) {
   if (auto fault = read_word(asked.features(), request.features)) return *std::move(fault);
   if (auto fault = read_word(asked.unknown(), request.unknown)) return *std::move(fault);
   if (auto fault = read_word(asked.arrangement(), request.arrangement)) return *std::move(fault);
-  request.history = texts(asked.history());
+  if (auto fault = take_history(asked, request)) return *std::move(fault);
   return request;
 }
 
@@ -76,6 +87,7 @@ ParsedMessage message_of(const v1::GenerateRequest& asked) {
   request.logprobs = asked.logprobs();
   request.request_timestamp = asked.request_timestamp();
   if (auto fault = read_word(asked.features(), request.features)) return *std::move(fault);
+  if (auto fault = take_history(asked, request)) return *std::move(fault);
   return request;
 }
 
@@ -89,8 +101,19 @@ struct ListSize {
   std::size_t elements = 0;
 };
 using ListSizes = std::vector<ListSize>;
+template <class Asked>
+ListSizes history_sizes_of(const Asked& asked) {
+  std::size_t values = 0;
+  for (const v1::Feature& feature : asked.event_features()) values += count(feature.values());
+  return {{"history", count(asked.history())},
+          {"tokens", count(asked.tokens())},
+          {"event_features", count(asked.event_features())},
+          {"values", values}};
+}
 ListSizes sizes_of(const v1::RankRequest& asked) {
-  return {{"candidates", count(asked.candidates())}, {"history", count(asked.history())}};
+  ListSizes sizes = history_sizes_of(asked);
+  sizes.push_back({"candidates", count(asked.candidates())});
+  return sizes;
 }
 ListSizes sizes_of(const v1::ScoreRequest& asked) {
   std::size_t tokens = 0;
@@ -101,7 +124,10 @@ ListSizes sizes_of(const v1::ScoreRequest& asked) {
           {"tokens", tokens}};
 }
 ListSizes sizes_of(const v1::GenerateRequest& asked) {
-  return {{"allow", count(asked.allow())}, {"deny", count(asked.deny())}};
+  ListSizes sizes = history_sizes_of(asked);
+  sizes.push_back({"allow", count(asked.allow())});
+  sizes.push_back({"deny", count(asked.deny())});
+  return sizes;
 }
 
 // Applies the same list limits as for an HTTP body.
@@ -147,6 +173,7 @@ void put_run(const From& from, To* to) {
   to->set_node(from.node);
   to->set_features_stale(from.features_stale);
   to->set_features_missing(from.features_missing);
+  to->set_unknown_user(from.unknown_user);
 }
 
 void put(const RankReply& from, v1::RankReply* to) {
@@ -239,7 +266,9 @@ std::optional<Refusal> find_unknown_inside(const v1::ScoreRequest& asked) {
   return std::nullopt;
 }
 template <class ProtoMessage>
-std::optional<Refusal> find_unknown_inside(const ProtoMessage&) {
+std::optional<Refusal> find_unknown_inside(const ProtoMessage& asked) {
+  for (const v1::Feature& feature : asked.event_features())
+    if (auto fault = find_unknown(feature)) return fault;
   return std::nullopt;
 }
 

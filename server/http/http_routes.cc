@@ -99,12 +99,16 @@ std::optional<Refusal> take_id(std::string& in_body, const std::string& in_path)
 template <class M>
 std::vector<ListLimit> list_limits(const ServerLimits& limits) {
   const ListLimit of_prompt{"tokens", limits.prompt_tokens_max, "the model's positions", "tokens"};
-  if constexpr (std::same_as<M, RankRequest>)
-    return {{"candidates", limits.candidates_max, "router.candidates_max", "candidates"},
-            {"history", limits.history_events_max, "router.history_events_max", "events"}};
-  if constexpr (std::same_as<M, GenerateRequest>)
-    return {{"allow", limits.candidates_max, "router.candidates_max", "items"},
-            {"deny", limits.candidates_max, "router.candidates_max", "items"}};
+  if constexpr (requires(M request) { request.own_history; }) {
+    std::vector<ListLimit> lists = history_limits(limits.history_events_max, "event_features");
+    if constexpr (std::same_as<M, RankRequest>) {
+      lists.push_back({"candidates", limits.candidates_max, "router.candidates_max", "candidates"});
+    } else {
+      lists.push_back({"allow", limits.candidates_max, "router.candidates_max", "items"});
+      lists.push_back({"deny", limits.candidates_max, "router.candidates_max", "items"});
+    }
+    return lists;
+  }
   if constexpr (std::same_as<M, ScoreRequest>) {
     const bool by_memory = limits.pass_tokens_max < limits.request_tokens_max;
     return {{"items", limits.score_items_max, "router.score_items_max", "items"},
@@ -145,6 +149,8 @@ HttpRoute parsed(const HttpRequest& request, const ServerLimits& limits, const M
     refusal = read_user(request.body, message, row_limits(limits), text);
   else if constexpr (std::same_as<M, PutItem>)
     refusal = read_item(request.body, message, row_limits(limits), text);
+  else if constexpr (std::same_as<M, RankRequest> || std::same_as<M, GenerateRequest>)
+    refusal = read_request(request.body, message, list_limits<M>(limits), row_limits(limits), text);
   else
     refusal = from_json(request.body, message, list_limits<M>(limits));
   if (refusal) return explained<M>(*refusal);
@@ -482,7 +488,7 @@ HttpRoute route_line(BulkKind kind, const HttpRequest& request, const ServerLimi
                      const ModelText& text) {
   if (kind == BulkKind::users) return route_change<PutUser>(request, limits, text, &DeleteUser::user, "user");
   if (kind == BulkKind::items) return route_change<PutItem>(request, limits, text, &DeleteItem::item, "item");
-  if (kind == BulkKind::rankings) return parsed<RankRequest>(request, limits);
+  if (kind == BulkKind::rankings) return parsed<RankRequest>(request, limits, text);
   auto read = read_events(request.body, limits.history_events_max, text);
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& events = std::get<AppendEvents>(read);
@@ -504,11 +510,11 @@ HttpRoute route_method(const HttpRequest& request, const ServerLimits& limits, c
     if (request.method != "POST") return wrong_method(request.method, "POST");
     if (path.ends_with("/score") || path == "/generative_scoring")
       return route_score(path, request, limits, text);
-    if (path == "/v1/generate") return parsed<GenerateRequest>(request, limits);
+    if (path == "/v1/generate") return parsed<GenerateRequest>(request, limits, text);
     if (path == "/v1/completions") return route_completion(request, limits, text);
     if (path.ends_with("/rerank")) return route_rerank(request, limits, text);
     if (path == "/v1/embeddings") return route_embeddings(request, limits, text);
-    return parsed<RankRequest>(request, limits);
+    return parsed<RankRequest>(request, limits, text);
   }
   if (is_tokenize(path))
     return request.method == "POST" ? route_tokenize(request, limits, text)

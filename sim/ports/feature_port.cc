@@ -140,6 +140,15 @@ ProfilePointer SimFeaturePort::profile_of(const std::string& tenant, const std::
   return profile ? std::make_shared<const Profile>(std::move(*profile)) : nullptr;
 }
 
+// Limits of histories that come with requests; the world's items are of any length.
+FeatureLimits SimFeaturePort::limits() const {
+  const WorldOptions& world = world_.options();
+  return {.vocabulary = world_.rows(),
+          .item_tokens_max = UINT32_MAX,
+          .history_events_max = static_cast<std::uint32_t>(world.history_events_max),
+          .event_features = world.event_features};
+}
+
 JobResult SimFeaturePort::find(const FindFeatures& wanted, ProfilePointer user, Features::Source of) const {
   const std::string& version = wanted.catalog_version.empty() ? world_.present() : wanted.catalog_version;
   if (!world_.has_catalog(version))
@@ -147,6 +156,11 @@ JobResult SimFeaturePort::find(const FindFeatures& wanted, ProfilePointer user, 
                    "feature store", "an imported version"};
   const std::string& model = wanted.model_version.empty() ? options_.model_version : wanted.model_version;
   Features features{.user = std::move(user), .catalog = catalogs_.at(version, model), .of = of};
+  if (wanted.history) {
+    auto profile = profile_of_given(*wanted.history, limits(), *features.catalog);
+    if (auto* refusal = std::get_if<Refusal>(&profile)) return std::move(*refusal);
+    features.user = std::get<ProfilePointer>(std::move(profile));
+  }
   features.items = features.catalog->find_all(wanted.items);
   return features;
 }

@@ -55,6 +55,7 @@ class SimFeaturePort final : public SimPort {
   Duration latency(Instant now);
   bool is_unreadable(const std::string& key) const;
   ProfilePointer profile_of(const std::string& tenant, const std::string& user) const;
+  FeatureLimits limits() const;
   JobResult find(const FindFeatures& wanted, ProfilePointer user, Features::Source of) const;
   std::optional<JobResult> find_known(const FindFeatures& wanted);
   void store_refreshes(Instant now);

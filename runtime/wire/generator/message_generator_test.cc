@@ -96,6 +96,7 @@ struct First $Notes.cppMembers("int more() const;") {
   list @3 :List(Inner);
   name @4 :Data $Notes.ifAny;
   share @5 :Float64 = 1234567.5;
+  word @6 :Text $Notes.ifAny;
 }
 struct Inner $Notes.cppType("other::Inner") {
   part @0 :Int32 $Notes.cppMember("parts.first");
@@ -108,6 +109,7 @@ struct Inner $Notes.cppType("other::Inner") {
       "  std::vector<other::Inner> list;\n"
       "  BlockName name;\n"
       "  double share = 1234567.5;\n"
+      "  std::string word;\n"
       "  int more() const;\n");
   CHECK(generated.structs().find("struct Inner") == std::string::npos);
   has(generated.codec(),
@@ -121,12 +123,14 @@ struct Inner $Notes.cppType("other::Inner") {
       "  if (from.hasInner()) get(from.getInner(), m.inner);\n"
       "  get_list(from.getList(), m.list);\n"
       "  if (from.hasName()) get(from.getName(), m.name);\n");
+  has(generated.codec(), "  if (!is_default(m.word)) to.setWord(wire(m.word));\n");
+  has(generated.codec(), "  if (from.hasWord()) get(from.getWord(), m.word);\n");
   has(generated.codec(), "  m.parts.first = from.getPart();\n");
 }
 
 TEST_CASE("message generator: a schema that has no C++ form is refused with the place") {
   has(Generated("struct First { number @0 :UInt32 $Notes.ifAny; }").errors(),
-      "sample.capnp:First.number: $ifAny; expected a list, a struct or data");
+      "sample.capnp:First.number: $ifAny; expected a list, a struct, text or data");
   has(Generated("struct First { inner @0 :Inner; struct Inner { n @0 :UInt32; } }").errors(),
       "sample.capnp:First.Inner: a type inside a struct; expected beside it");
   has(Generated("struct First { both :group { n @0 :UInt32; } }").errors(), "First.both: a group");

@@ -134,8 +134,9 @@ std::vector<Field> SchemaRequest::fields_of(Node::Reader node) const {
     field.cpp_default = text_of(proto.getAnnotations(), cpp_default_id);
     field.if_any = has(proto.getAnnotations(), if_any);
     if (!has_cpp_form(field.type)) throw SchemaError(where + ": a type that messages do not use");
-    if (field.if_any && !field.type.isList() && !field.type.isStruct() && !field.type.isData())
-      throw SchemaError(where + ": $ifAny; expected a list, a struct or data");
+    if (field.if_any && !field.type.isList() && !field.type.isStruct() && !field.type.isData() &&
+        !field.type.isText())
+      throw SchemaError(where + ": $ifAny; expected a list, a struct, text or data");
     if (proto.getSlot().getHadExplicitDefault() && !field.cpp_default && !has_cpp_default(field.type))
       throw SchemaError(where + ": a default that is no number; expected none, or $cppDefault");
     fields.push_back(std::move(field));

@@ -10,8 +10,8 @@ annotation internal @0xa180aca20b223898 (field) :Void;
 # read from it.
 
 annotation ifAny @0xc3b1f05a92d7e846 (field) :Void;
-# A member with its default value is omitted from the bytes. An empty list is also omitted from the
-# JSON that is written.
+# A member with its default value is omitted from the bytes. An empty list or text is also omitted from
+# the JSON that is written.
 
 annotation cppType @0xa33a8942d7f4af90 (struct, enum, field) :Text;
 # A struct or an enum: the type of this name is written by hand, in a header that

@@ -77,6 +77,12 @@ struct Timings {
   # Between lookup and blocks: waiting at the router for a worker.
 }
 
+struct Feature {
+  # One number per event of a user, under the name that the model gives it, e.g. "timestamps".
+  name @0 :Text;
+  values @1 :List(Int64);
+}
+
 # ---- Ranking -----------------------------------------------------------------------------------------------
 
 struct RankRequest {
@@ -103,7 +109,8 @@ struct RankRequest {
   unknown @12 :Text $cppType("UnknownCandidates") $cppDefault("UnknownCandidates::refuse");
   # Treatment of candidates missing from the catalog: refuse | skip; "" = refuse.
   history @13 :List(Text);
-  # History of a user without a profile, in place of `user`: item ids, oldest first.
+  # The request's own history, in place of `user`: item ids, oldest first. Members of a history are
+  # those of PutUser; over HTTP a feature may have a member of its own name there, too.
   trace @14 :TraceContext $internal $ifAny;
   arrangement @15 :Text $cppType("Arrangement") $cppDefault("Arrangement::unnamed");
   # Declared arrangement to be served: causal | user_first | item_first | candidates_apart; "" = the
@@ -111,6 +118,15 @@ struct RankRequest {
   explain @16 :Bool;                              # the reply includes an explanation
   clientRequestId @17 :Text $internal;
   # The client's x-request-id; "" = the request id is the trace id.
+  historyTokens @18 :List(Token) $Json.name("tokens");  # the own history as tokens, instead of `history`
+  eventFeatures @19 :List(Feature) $Json.name("event_features");
+  # Features of the own history's events. Over HTTP "features" may be this list, too, as in PutUser.
+  ownHistory @20 :Bool $internal;
+  # The request has its own history, which may be empty: that of a user without events. Over HTTP true
+  # if there is a member "history" or "tokens".
+  unknownUser @21 :Text $Json.name("unknown_user") $cppType("UnknownUser")
+      $cppDefault("UnknownUser::configured");
+  # Treatment of a user that is not stored: refuse | cold; "" = as configured.
 }
 
 struct RankedItem {
@@ -208,6 +224,8 @@ struct RankReply {
   inPlace @23 :List(Text) $Json.name("in_place") $ifAny;
   # Candidates that were computed exactly in their place, because no node had their blocks, under a plan
   # that reuses the blocks of the others.
+  unknownUser @24 :Text $Json.name("unknown_user") $ifAny;
+  # "cold" = the user is not stored, and was answered as one without events.
 }
 
 # ---- Scores of label tokens --------------------------------------------------------------------------------
@@ -267,6 +285,12 @@ struct GenerateRequest {
   trace @12 :TraceContext $internal $ifAny;
   clientRequestId @13 :Text $internal;            # as in RankRequest
   requestTimestamp @14 :Int64 $Json.name("request_timestamp");  # as in RankRequest
+  history @15 :List(Text);                        # this and the next three as in RankRequest
+  historyTokens @16 :List(Token) $Json.name("tokens");
+  eventFeatures @17 :List(Feature) $Json.name("event_features");
+  ownHistory @18 :Bool $internal;
+  unknownUser @19 :Text $Json.name("unknown_user") $cppType("UnknownUser")
+      $cppDefault("UnknownUser::configured");     # as in RankRequest
 }
 
 struct GeneratedItem {
@@ -304,6 +328,7 @@ struct GenerateReply {
   timings @15 :Timings;
   featuresStale @16 :UInt32 $Json.name("features_stale");  # as in RankReply
   featuresMissing @17 :UInt32 $Json.name("features_missing");
+  unknownUser @18 :Text $Json.name("unknown_user") $ifAny;  # as in RankReply
 }
 
 # ---- Continuations of a prompt -----------------------------------------------------------------------------
@@ -356,6 +381,10 @@ struct EmbedRequest {
   budgetUs @5 :Micros $Json.name("budget_us");
   trace @6 :TraceContext $internal $ifAny;
   clientRequestId @7 :Text $internal;             # as in RankRequest
+  history @8 :List(Text);                         # this and the next three as in RankRequest
+  historyTokens @9 :List(Token) $Json.name("tokens");
+  eventFeatures @10 :List(Feature) $Json.name("event_features");
+  ownHistory @11 :Bool $internal;
 }
 
 struct EmbedReply {
@@ -371,12 +400,6 @@ struct EmbedReply {
 }
 
 # ---- Profiles and catalog ----------------------------------------------------------------------------------
-
-struct Feature {
-  # One number per event of a user, under the name that the model gives it, e.g. "timestamps".
-  name @0 :Text;
-  values @1 :List(Int64);
-}
 
 struct Condition {
   # State that a write expects. If it finds another one, it changes nothing and is refused
