@@ -19,17 +19,17 @@ std::string fault_in(const Read& read) {
                  : "";
 }
 Rerank rerank_of(const std::string& body) {
-  const auto read = read_rerank(body, 3, 5);
+  const auto read = read_rerank(body, 3, {5});
   REQUIRE(fault_in(read) == "");
   return std::get<Rerank>(read);
 }
-std::string rerank_fault(const std::string& body) { return fault_in(read_rerank(body, 3, 5)); }
+std::string rerank_fault(const std::string& body) { return fault_in(read_rerank(body, 3, {5})); }
 InferRequest infer_of(const std::string& body) {
-  const auto read = read_infer(body, 3, 5);
+  const auto read = read_infer(body, 3, {5});
   REQUIRE(fault_in(read) == "");
   return std::get<InferRequest>(read);
 }
-std::string infer_fault(const std::string& body) { return fault_in(read_infer(body, 3, 5)); }
+std::string infer_fault(const std::string& body) { return fault_in(read_infer(body, 3, {5})); }
 
 const RankReply ranked{
     .id = 7, .items = {{"b", "Bee", 2, 0.7}, {"a", "Ay", 1, 0.3}}, .tokens_total = 12, .model_version = "v1"};
@@ -123,7 +123,7 @@ TEST_SUITE("foreign formats") {
       const auto* refusal = std::get_if<Refusal>(&read);
       return refusal ? refusal->code + ": " + refusal->what : "";
     };
-    const auto rerank = [&](const std::string& body) { return said(read_rerank(body, 3, 5)); };
+    const auto rerank = [&](const std::string& body) { return said(read_rerank(body, 3, {5})); };
     CHECK(rerank("[]") == "wrong_type: body is array");
     CHECK(rerank(R"({"query":7,"documents":["a"]})") == "wrong_type: query is 7");
     CHECK(rerank(R"({"query":"u","documents":"a"})") == "wrong_type: documents is string");
@@ -132,7 +132,7 @@ TEST_SUITE("foreign formats") {
     CHECK(rerank(R"({"query":"u","documents":["a"],"return_documents":1})") ==
           "wrong_type: return_documents is 1");
     CHECK(rerank(R"({"query":"u","texts":["a"],"raw_scores":"no"})") == "wrong_type: raw_scores is string");
-    const auto infer = [&](const std::string& body) { return said(read_infer(body, 3, 5)); };
+    const auto infer = [&](const std::string& body) { return said(read_infer(body, 3, {5})); };
     const auto tensor = [](const std::string& more) {
       return R"({"inputs":[{"name":"top_k","datatype":"INT64",)" + more + "}]}";
     };
@@ -229,7 +229,7 @@ TEST_SUITE("foreign formats") {
 
   TEST_CASE("inference protocol: an output that the model does not have is refused, naming those it has") {
     const auto asking = [](const std::string& inputs, const std::string& outputs) {
-      return read_infer("{\"inputs\":[" + inputs + "],\"outputs\":" + outputs + "}", 3, 5);
+      return read_infer("{\"inputs\":[" + inputs + "],\"outputs\":" + outputs + "}", 3, {5});
     };
     const std::string user = R"({"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]})",
                       ranks = user + R"(,{"name":"candidates","shape":[1],"datatype":"BYTES","data":["a"]})";

@@ -1,6 +1,7 @@
 // Translates between OpenAI's embeddings and this server's requests.
 #include "server/formats/embeddings.h"
 
+#include <algorithm>
 #include <bit>
 #include <span>
 #include <utility>
@@ -15,12 +16,13 @@ constexpr const char* embedding_members =
 
 class EmbeddingReader {
  public:
-  EmbeddingReader(const ModelText& text, const ScoreLimits& limits)
-      : text_(text), limits_(limits), left_(limits.tokens_max) {}
+  EmbeddingReader(const ModelText& text, const ScoreLimits& limits, const RowLimits& rows)
+      : text_(text), limits_(limits), rows_(rows), left_(limits.tokens_max) {}
 
   Embeddings read(std::string_view body) {
-    const std::size_t values = std::size_t{limits_.tokens_max} + 2 * std::size_t{limits_.items_max} + 64;
-    const JsonTree tree = parse_tree(body, {.values_max = values, .depth_max = 4}, "input");
+    const std::size_t of_texts = std::size_t{limits_.tokens_max} + 2 * std::size_t{limits_.items_max};
+    const std::size_t values = std::max(of_texts + 64, history_values_max(rows_));
+    const JsonTree tree = parse_tree(body, {.values_max = values, .depth_max = 2 + history_depth}, "input");
     if (!tree.is_object()) tree_fault("wrong_type", "the body has the wrong type", "body", "an object");
     for (const auto& [name, value] : tree.items())
       if (!value.is_null()) take(name, value);
@@ -63,8 +65,11 @@ class EmbeddingReader {
     const bool is_list = input.is_array() && input.size() == 1;
     if (input.is_array() && !is_list)
       tree_fault("wrong_count", "there are " + std::to_string(input.size()), "input",
-                 "one user's id, as the model reads users' histories");
-    out_.request.user = tree_text(is_list ? input.front() : input, is_list ? "input[0]" : "input");
+                 "one user's id or history, as the model reads users' histories");
+    const JsonTree& user = is_list ? input.front() : input;
+    const std::string where = is_list ? "input[0]" : "input";
+    if (user.is_object()) return take_history(read_history(user, where, rows_, text_), out_.request);
+    out_.request.user = tree_text(user, where);
   }
 
   void take_texts(const JsonTree& input) {
@@ -99,6 +104,7 @@ class EmbeddingReader {
 
   const ModelText& text_;
   const ScoreLimits& limits_;
+  const RowLimits& rows_;
   std::size_t left_;  // tokens of the request that are left
   bool special_ = true;
   Embeddings out_;
@@ -107,9 +113,9 @@ class EmbeddingReader {
 }  // namespace
 
 std::variant<Embeddings, Refusal> read_embeddings(std::string_view body, const ModelText& text,
-                                                  const ScoreLimits& limits) {
+                                                  const ScoreLimits& limits, const RowLimits& rows) {
   try {
-    return EmbeddingReader(text, limits).read(body);
+    return EmbeddingReader(text, limits, rows).read(body);
   } catch (const Refusal& refusal) {
     return refusal;
   }

@@ -3,7 +3,8 @@
 // token ids; a model whose tokens are items embeds a user, whose id is the input. Pure.
 //
 //   input              text, or a list of texts; token ids, or a list of lists of them; of a model whose
-//                      tokens are items: a user's id, or a list with one
+//                      tokens are items: a user's id, or an object with the members of a stored user, such
+//                      as {"history":[…],"timestamps":[…]}; or a list with one of these
 //   encoding_format    float (absent) or base64: 32-bit numbers, the least significant byte first
 //   add_special_tokens false = without the tokens of the tokenizer's template; true if absent
 //   model              as for completions
@@ -19,6 +20,7 @@
 #include <variant>
 
 #include "runtime/actor/messages.h"
+#include "server/formats/row_bodies.h"
 #include "server/formats/text_pairs.h"
 
 namespace troupe::server {
@@ -29,7 +31,7 @@ struct Embeddings {
   bool in_base64 = false;
 };
 std::variant<Embeddings, Refusal> read_embeddings(std::string_view body, const ModelText& text,
-                                                  const ScoreLimits& limits);
+                                                  const ScoreLimits& limits, const RowLimits& rows = {});
 
 // `model`: name that the client uses.
 std::string embeddings_body(const Embeddings& asked, const EmbedReply& reply, const std::string& model);

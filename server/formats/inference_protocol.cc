@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "runtime/actor/row_rules.h"
 #include "server/formats/json_tree.h"
 #include "server/formats/quoted.h"
 
@@ -81,14 +82,60 @@ std::vector<std::string> texts_of(const InferTensor& tensor, std::uint32_t most,
   return texts;
 }
 
+void reject_if_not_whole(const InferTensor& tensor, const char* expected) {
+  if (!tensor.datatype.starts_with("INT") && !tensor.datatype.starts_with("UINT"))
+    tree_fault("wrong_type", tensor.name + " has the datatype " + tensor.datatype, tensor.where, expected);
+}
+
 std::int64_t number_of(const InferTensor& tensor, std::int64_t most) {
-  const bool is_whole = tensor.datatype.starts_with("INT") || tensor.datatype.starts_with("UINT");
-  if (!is_whole)
-    tree_fault("wrong_type", tensor.name + " has the datatype " + tensor.datatype, tensor.where, "one INT64");
+  reject_if_not_whole(tensor, "one INT64");
   if (tensor.data.size() != 1)
     tree_fault("wrong_type", tensor.name + " has " + std::to_string(tensor.data.size()) + " elements",
                tensor.where, "one INT64");
   return tree_number(tensor.data.front(), tensor.data_where + "[0]", 0, most);
+}
+
+// Reads whole numbers by the rule of a history's member.
+std::vector<std::int64_t> numbers_of(const InferTensor& tensor, const RowLimits& rows,
+                                     const NumberRule& rule) {
+  reject_if_not_whole(tensor, "INT64");
+  if (tensor.data.size() > rows.history_events_max)
+    throw Refusal{RefusalKind::too_large, "too_many_events", "there are " + std::to_string(tensor.data.size()),
+                  tensor.where,
+                  "at most " + std::to_string(rows.history_events_max) + " (router.history_events_max)"};
+  std::vector<std::int64_t> numbers;
+  for (const JsonTree& element : tensor.data) {
+    const std::string where = tensor.data_where + "[" + std::to_string(numbers.size()) + "]";
+    if (!element.is_number_integer()) throw no_number(element.type_name(), rule, where);
+    auto read = read_number(element.dump(), rule, where);
+    if (auto* refusal = std::get_if<Refusal>(&read)) throw std::move(*refusal);
+    numbers.push_back(std::get<std::int64_t>(read));
+  }
+  return numbers;
+}
+
+// Takes an input that belongs to a history of the request's own; returns false for another one.
+template <class Request>
+bool take_history_input(const InferTensor& tensor, const RowLimits& rows, Request& request) {
+  if (tensor.name == "history") {
+    request.history = texts_of(tensor, rows.history_events_max, "router.history_events_max");
+    return request.own_history = true;
+  }
+  if (tensor.name == "tokens") {
+    for (const std::int64_t token : numbers_of(tensor, rows, {.least = 0, .most = INT32_MAX}))
+      request.history_tokens.push_back(static_cast<Token>(token));
+    return request.own_history = true;
+  }
+  if (std::ranges::find(rows.event_features, tensor.name) == rows.event_features.end()) return false;
+  request.event_features.push_back({tensor.name, numbers_of(tensor, rows, number_rule(tensor.name))});
+  return true;
+}
+
+// Lists the inputs of a history for a refusal.
+std::string history_inputs(const RowLimits& rows) {
+  std::string names = "user, history, tokens, ";
+  for (const std::string& feature : rows.event_features) names += feature + ", ";
+  return names;
 }
 
 std::string user_of(const InferTensor& tensor) {
@@ -97,18 +144,16 @@ std::string user_of(const InferTensor& tensor) {
   return std::move(users.front());
 }
 
-[[noreturn]] void unknown_input(const InferTensor& tensor, const char* expected) {
-  tree_fault("unknown_field", "unknown input " + tensor.name, tensor.where + ".name", expected);
+[[noreturn]] void unknown_input(const InferTensor& tensor, std::string expected) {
+  tree_fault("unknown_field", "unknown input " + tensor.name, tensor.where + ".name", std::move(expected));
 }
 
 RankRequest ranking_of(const std::vector<InferTensor>& inputs, std::uint32_t candidates_max,
-                       std::uint32_t events_max) {
+                       const RowLimits& rows) {
   RankRequest rank;
   for (const InferTensor& tensor : inputs)
     if (tensor.name == "user")
       rank.user = user_of(tensor);
-    else if (tensor.name == "history")
-      rank.history = texts_of(tensor, events_max, "router.history_events_max");
     else if (tensor.name == "candidates")
       rank.candidates = texts_of(tensor, candidates_max, "router.candidates_max");
     else if (tensor.name == "top_k")
@@ -117,12 +162,12 @@ RankRequest ranking_of(const std::vector<InferTensor>& inputs, std::uint32_t can
       rank.request_timestamp = number_of(tensor, INT64_MAX);
     else if (tensor.name == "scenario")
       rank.scenario = static_cast<std::uint32_t>(number_of(tensor, UINT32_MAX));
-    else
-      unknown_input(tensor, "user, history, candidates, top_k, request_timestamp or scenario");
+    else if (!take_history_input(tensor, rows, rank))
+      unknown_input(tensor, history_inputs(rows) + "candidates, top_k, request_timestamp or scenario");
   return rank;
 }
 
-GenerateRequest generation_of(const std::vector<InferTensor>& inputs) {
+GenerateRequest generation_of(const std::vector<InferTensor>& inputs, const RowLimits& rows) {
   GenerateRequest generate;
   for (const InferTensor& tensor : inputs)
     if (tensor.name == "user")
@@ -133,10 +178,16 @@ GenerateRequest generation_of(const std::vector<InferTensor>& inputs) {
       generate.width = static_cast<std::uint32_t>(number_of(tensor, UINT32_MAX));
     else if (tensor.name == "request_timestamp")
       generate.request_timestamp = number_of(tensor, INT64_MAX);
-    else
-      unknown_input(tensor,
-                    "user, top_k, width or request_timestamp; of a ranker user, history and candidates");
+    else if (!take_history_input(tensor, rows, generate))
+      unknown_input(tensor, history_inputs(rows) + "top_k, width or request_timestamp; of a ranker candidates");
   return generate;
+}
+
+void take_unknown_user(const std::string& word, const std::string& where, InferRequest& out) {
+  auto fault = std::visit([&](auto& m) { return read_word(word, m.unknown_user); }, out.request);
+  if (!fault) return;
+  fault->where = where;
+  throw *std::move(fault);
 }
 
 void take_parameters(const JsonTree& parameters, InferRequest& out) {
@@ -150,9 +201,13 @@ void take_parameters(const JsonTree& parameters, InferRequest& out) {
       std::visit([&](auto& m) { m.budget_us = tree_number(value, where, 0, INT64_MAX); }, out.request);
       continue;
     }
+    if (name == "unknown_user") {
+      take_unknown_user(tree_text(value, where), where, out);
+      continue;
+    }
     if (!rank || (name != "policy" && name != "arrangement"))
       tree_fault("unknown_field", "the parameter is unknown", where,
-                 "timeout, and for a ranker policy or arrangement");
+                 "timeout, unknown_user, and for a ranker policy or arrangement");
     if (name == "policy") {
       rank->policy = tree_text(value, where);
     } else if (auto fault = read_word(tree_text(value, where), rank->arrangement)) {
@@ -214,19 +269,19 @@ void reject_if_repeated(const std::vector<InferTensor>& inputs) {
 }
 
 InferRequest request_of(const std::vector<InferTensor>& inputs, std::uint32_t candidates_max,
-                        std::uint32_t events_max) {
+                        const RowLimits& rows) {
   InferRequest out;
   const auto candidates = std::ranges::find(inputs, "candidates", &InferTensor::name);
   if (candidates != inputs.end()) {
-    out.request = ranking_of(inputs, candidates_max, events_max);
+    out.request = ranking_of(inputs, candidates_max, rows);
     out.candidates = candidates->data_where;
   } else {
-    out.request = generation_of(inputs);
+    out.request = generation_of(inputs, rows);
   }
   return out;
 }
 
-InferRequest infer_of(const JsonTree& tree, std::uint32_t candidates_max, std::uint32_t events_max) {
+InferRequest infer_of(const JsonTree& tree, std::uint32_t candidates_max, const RowLimits& rows) {
   if (!tree.is_object()) tree_type_fault(tree, "body", "an object");
   if (!tree.contains("inputs") || !tree.at("inputs").is_array())
     tree_fault("missing_field", "the body has no list `inputs`", "inputs", "a list of tensors");
@@ -235,7 +290,7 @@ InferRequest infer_of(const JsonTree& tree, std::uint32_t candidates_max, std::u
     inputs.push_back(tensor_of(input, "inputs[" + std::to_string(inputs.size()) + "]"));
     reject_if_repeated(inputs);
   }
-  InferRequest out = request_of(inputs, candidates_max, events_max);
+  InferRequest out = request_of(inputs, candidates_max, rows);
   for (const auto& [name, value] : tree.items()) {
     if (name == "id")
       out.id = tree_text(value, name);
@@ -281,8 +336,9 @@ OrderedTree tensor_metadata(const char* name, const char* datatype, int length) 
 
 }  // namespace
 
-std::size_t infer_values_max(std::uint32_t candidates_max, std::uint32_t events_max) {
-  return 2 * (std::size_t{candidates_max} + events_max) + 256;
+std::size_t infer_values_max(std::uint32_t candidates_max, const RowLimits& rows) {
+  constexpr std::size_t others = 256;
+  return 2 * std::size_t{candidates_max} + history_values_max(rows) + others;
 }
 
 std::uint64_t shape_elements(const JsonTree& shape, const std::string& where) {
@@ -301,14 +357,14 @@ void reject_if_other_size(std::uint64_t shape_elements, const InferTensor& tenso
 }
 
 std::variant<InferRequest, Refusal> make_infer(InferParts parts, std::uint32_t candidates_max,
-                                               std::uint32_t events_max) {
+                                               const RowLimits& rows) {
   try {
     std::vector<InferTensor> inputs;
     for (InferTensor& input : parts.inputs) {
       inputs.push_back(std::move(input));
       reject_if_repeated(inputs);
     }
-    InferRequest out = request_of(inputs, candidates_max, events_max);
+    InferRequest out = request_of(inputs, candidates_max, rows);
     out.id = std::move(parts.id);
     if (!parts.outputs.is_null()) take_outputs(parts.outputs, out);
     if (!parts.parameters.is_null()) take_parameters(parts.parameters, out);
@@ -319,12 +375,12 @@ std::variant<InferRequest, Refusal> make_infer(InferParts parts, std::uint32_t c
 }
 
 std::variant<InferRequest, Refusal> read_infer(std::string_view body, std::uint32_t candidates_max,
-                                               std::uint32_t events_max) {
+                                               const RowLimits& rows) {
   try {
-    const std::size_t values = infer_values_max(candidates_max, events_max);
+    const std::size_t values = infer_values_max(candidates_max, rows);
     const ListLimit limits[] = {{"inputs", infer_inputs_max, "the most of any model", "inputs"}};
     return infer_of(parse_tree(body, {.values_max = values, .depth_max = 8}, "inputs", limits),
-                    candidates_max, events_max);
+                    candidates_max, rows);
   } catch (const Refusal& refusal) {
     // Binary data follows the JSON, which then does not end where the body does.
     if (refusal.code != "malformed_json" || body.find("\"binary_data_size\"") == body.npos) return refusal;

@@ -2,15 +2,17 @@
 // Reads and writes the Open Inference Protocol (version 2, KServe's), where texts and numbers are
 // named tensors. Pure.
 //
-//   a ranker's inputs      user BYTES [1], or history BYTES [n]; candidates BYTES [n]; top_k INT64 [1];
+//   a ranker's inputs      user BYTES [1], or its own history; candidates BYTES [n]; top_k INT64 [1];
 //                          optional: request_timestamp INT64 [1] and scenario INT64 [1]
+//   an own history         history BYTES [n] or tokens INT64 [n], and each feature that the model reads of
+//                          events, such as timestamps INT64 [n]
 //   its outputs            items BYTES, scores FP64, probabilities FP64, in the order of the candidates;
 //                          with top_k that many, best first
-//   a generator's inputs   user BYTES [1]; top_k, width INT64 [1]
+//   a generator's inputs   user BYTES [1], or its own history; top_k, width INT64 [1]
 //   its outputs            items BYTES, log_probabilities FP64, best first
 //
 // Data may be nested according to the shape. The supported `parameters` members are a ranker's policy
-// and arrangement, and `timeout` (microseconds) and `priority` (0) of all requests. Data of the binary
+// and arrangement, unknown_user, and `timeout` (microseconds) and `priority` (0) of all requests. Data of the binary
 // extension of HTTP is refused by name; server/grpc/grpc_inference.h reads the protocol's messages. `outputs`
 // may name the wanted outputs, each once. Refusals are those of json.h with `where` as "inputs[1].data[2]",
 // and unknown_output, which names the outputs that there are.
@@ -22,6 +24,7 @@
 #include <vector>
 
 #include "runtime/actor/messages.h"
+#include "server/formats/row_bodies.h"
 
 namespace troupe::server {
 
@@ -32,7 +35,7 @@ struct InferRequest {
   std::string candidates = {};  // where the body has a ranking's candidates: "inputs[1].data"
 };
 std::variant<InferRequest, Refusal> read_infer(std::string_view body, std::uint32_t candidates_max,
-                                               std::uint32_t events_max);
+                                               const RowLimits& rows);
 
 // A request in either form, JSON or messages, before its names and values are checked.
 struct InferTensor {
@@ -46,9 +49,9 @@ struct InferParts {
   nlohmann::json outputs, parameters;  // a list and an object; null = none
 };
 std::variant<InferRequest, Refusal> make_infer(InferParts parts, std::uint32_t candidates_max,
-                                               std::uint32_t events_max);
+                                               const RowLimits& rows);
 // Numbers, texts and names that a request may have in all.
-std::size_t infer_values_max(std::uint32_t candidates_max, std::uint32_t events_max);
+std::size_t infer_values_max(std::uint32_t candidates_max, const RowLimits& rows);
 inline constexpr std::uint32_t infer_inputs_max = 64;
 
 // Both throw Refusal.

@@ -15,8 +15,8 @@ namespace troupe::server {
 namespace {
 
 constexpr std::string_view rerank_members =
-    "query, documents, top_n, return_documents, rank_fields, max_tokens_per_doc, model, unknown, policy, "
-    "arrangement or budget_us";
+    "query, documents, top_n, return_documents, rank_fields, max_tokens_per_doc, model, unknown, "
+    "unknown_user, request_timestamp, policy, arrangement or budget_us";
 constexpr std::string_view tei_members =
     "query, texts, raw_scores, return_text, truncate, truncation_direction, model or budget_us";
 
@@ -53,12 +53,12 @@ bool has_texts(const JsonTree& tree, const std::string& list) {
   return tree.at("query").is_string() && std::ranges::none_of(tree.at(list), names_item);
 }
 
-void take_query(const JsonTree& value, RankRequest& request) {
+void take_query(const JsonTree& value, const RowLimits& rows, const ModelText& text, RankRequest& request) {
   if (value.is_string()) return void(request.user = tree_text(value, "query"));
-  const bool is_object = value.is_object() && value.size() == 1 && value.contains("history");
-  const JsonTree& list = is_object ? value.at("history") : value;
-  if (!list.is_array()) tree_type_fault(list, "query", "a user's id, or a history: a list of item ids");
-  for (const JsonTree& item : list)
+  if (value.is_object()) return take_history(read_history(value, "query", rows, text), request);
+  if (!value.is_array()) tree_type_fault(value, "query", "a user's id, or a history: a list of item ids");
+  request.own_history = true;
+  for (const JsonTree& item : value)
     request.history.push_back(tree_text(item, "query[" + std::to_string(request.history.size()) + "]"));
 }
 
@@ -81,7 +81,7 @@ void require_rank_fields(const std::string& name, const JsonTree& value) {
 // Takes a member that both forms have, or that is this server's own. Returns false for others.
 bool take_common_member(const std::string& name, const JsonTree& value, std::uint32_t candidates_max,
                         Rerank& out) {
-  if (name == "query") return take_query(value, out.request), true;
+  if (name == "query") return true;  // read at last
   if (name == out.list) return take_documents(value, candidates_max, out), true;
   if (name == "model") return out.model = tree_text(value, name), true;
   if (name == "budget_us") return out.request.budget_us = tree_number(value, name, 0, INT64_MAX), true;
@@ -94,6 +94,12 @@ void take_cohere_member(const std::string& name, const JsonTree& value, Rerank& 
     if (auto fault = read_word(tree_text(value, name), out.request.unknown)) throw *std::move(fault);
     return;
   }
+  if (name == "unknown_user") {
+    if (auto fault = read_word(tree_text(value, name), out.request.unknown_user)) throw *std::move(fault);
+    return;
+  }
+  if (name == "request_timestamp")
+    return void(out.request.request_timestamp = tree_number(value, name, 0, INT64_MAX));
   if (name == "arrangement") {
     if (auto fault = read_word(tree_text(value, name), out.request.arrangement)) throw *std::move(fault);
     return;
@@ -132,11 +138,12 @@ void take_member(const std::string& name, const JsonTree& value, std::uint32_t c
 }  // namespace
 
 std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t candidates_max,
-                                          std::uint32_t events_max, const ModelText& text,
+                                          const RowLimits& rows, const ModelText& text,
                                           const ScoreLimits& limits) {
   try {
-    const std::size_t values = 4 * (std::size_t{candidates_max} + events_max) + 64;
-    const JsonTree tree = parse_tree(body, {.values_max = values, .depth_max = 4}, "documents");
+    const std::size_t values = 4 * std::size_t{candidates_max} + history_values_max(rows);
+    const JsonTree tree =
+        parse_tree(body, {.values_max = values, .depth_max = 1 + history_depth}, "documents");
     if (!tree.is_object()) tree_type_fault(tree, "body", "an object");
     Rerank out;
     if (tree.contains("texts") && !tree.contains("documents")) out.list = "texts";
@@ -144,6 +151,7 @@ std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t c
     for (const auto& [name, value] : tree.items()) take_member(name, value, candidates_max, out);
     for (const std::string& needed : {std::string("query"), out.list})
       if (!tree.contains(needed)) tree_fault("missing_field", "the body has no " + needed, needed, members);
+    take_query(tree.at("query"), rows, text, out.request);
     out.request.candidates = out.documents;
     if (text.ranks_texts() && has_texts(tree, out.list)) {
       reject_if_not_apart(out.request);

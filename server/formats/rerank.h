@@ -3,7 +3,8 @@
 // names a user and the documents are items of the catalog. A model that ranks texts (model_text.h)
 // takes a query and documents that are texts, unless a document has an `id`. Pure.
 //
-//   query             text: a user's id; a list of texts, or {"history":[…]}: item ids, without a profile
+//   query             text: a user's id; or a history of the request's own: a list of texts, item ids, or an
+//                     object with the members of a stored user, such as {"history":[…],"timestamps":[…]}
 //   documents         list of item ids, each a text, or an object with `id` or `text`;
 //                     at most router.candidates_max
 //   top_n             number of results; absent or null = all
@@ -12,8 +13,8 @@
 //   max_tokens_per_doc  texts with more tokens are refused, as none is cut; 0 = no limit. Ids of items
 //                     have no texts to bound, so beside them only 0 is taken
 //   model             as for completions
-//   unknown, policy, arrangement, budget_us   as for rankings; pairs of texts have one arrangement,
-//                     candidates_apart
+//   unknown, unknown_user, request_timestamp, policy, arrangement, budget_us   as for rankings; pairs of
+//                     texts have one arrangement, candidates_apart
 //
 // A body with `texts` in place of `documents` has TEI's form; its answer is a list. It may have
 // raw_scores (false), return_text, truncate and truncation_direction. A text that is too long is
@@ -29,6 +30,7 @@
 #include <vector>
 
 #include "runtime/actor/messages.h"
+#include "server/formats/row_bodies.h"
 #include "server/formats/text_pairs.h"
 
 namespace troupe::server {
@@ -43,7 +45,7 @@ struct Rerank {
   std::uint32_t document_tokens_max = 0;  // of each text; 0 = no limit
 };
 std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t candidates_max,
-                                          std::uint32_t events_max, const ModelText& text = {},
+                                          const RowLimits& rows, const ModelText& text = {},
                                           const ScoreLimits& limits = {});
 
 // `model`: name that the client uses.

@@ -3,6 +3,7 @@
 
 #include "runtime/actor/catalog.h"
 #include "runtime/actor/row_rules.h"
+#include "server/formats/json_tree.h"
 #include "server/formats/word_tokens.h"
 
 namespace troupe::server {
@@ -78,6 +79,24 @@ std::optional<Refusal> read_request(std::string_view json, GenerateRequest& out,
                          [&](std::string_view body, GenerateRequest& request) {
                            return from_json(body, request, lists, limits.event_features);
                          });
+}
+
+PutUser read_history(const JsonTree& object, const std::string& where, const RowLimits& limits,
+                     const ModelText& text) {
+  PutUser user;
+  std::optional<Refusal> refusal = read_user(object.dump(), user, limits, text);
+  for (const char* of_rows : {"user", "id", "event_ids"})
+    if (!refusal && object.contains(of_rows))
+      refusal = Refusal{RefusalKind::malformed, "unknown_field", "a history in a request has no such member",
+                        of_rows, "history, tokens, or the names of the model's features"};
+  if (!refusal) return user;
+  refusal->where = where + "." + refusal->where;
+  throw *std::move(refusal);
+}
+
+std::size_t history_values_max(const RowLimits& limits) {
+  constexpr std::size_t others = 64;
+  return (2 + limits.event_features.size()) * std::size_t{limits.history_events_max} + others;
 }
 
 }  // namespace troupe::server

@@ -2,10 +2,12 @@
 // Reads users and items from JSON: the body of a PUT, a line over HTTP, or a line of a file; and requests
 // that may have a history of their own, with the members of a user. Words of the model's vocabulary and
 // texts of its tokenizer stand for tokens. Pure.
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/wire/json.h"
@@ -36,5 +38,21 @@ std::optional<Refusal> read_request(std::string_view json, RankRequest& out, Lis
                                     const RowLimits& limits, const ModelText& text);
 std::optional<Refusal> read_request(std::string_view json, GenerateRequest& out, ListLimits lists,
                                     const RowLimits& limits, const ModelText& text);
+
+// Reads a history that stands as an object in a body, with the members of a user that is put but its id:
+// {"history":["50"],"timestamps":[881250949]}. Throws Refusal, with `where` before the member's name.
+PutUser read_history(const nlohmann::json& object, const std::string& where, const RowLimits& limits,
+                     const ModelText& text);
+// Moves a user's events into a request, in place of the request's user.
+template <class Request>
+void take_history(PutUser&& from, Request& request) {
+  request.history = std::move(from.history);
+  request.history_tokens = std::move(from.tokens);
+  request.event_features = std::move(from.features);
+  request.own_history = true;
+}
+// Bound of the values of a body with a history: events, and features with names.
+std::size_t history_values_max(const RowLimits& limits);
+inline constexpr std::size_t history_depth = 4;  // of such an object
 
 }  // namespace troupe::server

@@ -118,7 +118,7 @@ TEST_SUITE("score forms") {
 
   TEST_CASE("rerank: pairs of texts are candidates apart, and no other arrangement may be named") {
     const auto named = [](const std::string& arrangement, const ModelText& model) {
-      return read_rerank(R"({"query":"q","documents":["a","b"],"arrangement":")" + arrangement + "\"}", 3, 5,
+      return read_rerank(R"({"query":"q","documents":["a","b"],"arrangement":")" + arrangement + "\"}", 3, {5},
                          model, limits);
     };
     const auto apart = named("candidates_apart", reads);
@@ -128,7 +128,7 @@ TEST_SUITE("score forms") {
     CHECK(std::get<Refusal>(causal).code == "other_arrangement");
     CHECK(std::get<Refusal>(causal).expected == "candidates_apart, or none");
     const auto policy =
-        read_rerank(R"({"query":"q","documents":["a","b"],"policy":"causal"})", 3, 5, reads, limits);
+        read_rerank(R"({"query":"q","documents":["a","b"],"policy":"causal"})", 3, {5}, reads, limits);
     REQUIRE(std::holds_alternative<Refusal>(policy));
     CHECK(std::get<Refusal>(policy).code == "other_policy");
     CHECK(
@@ -264,7 +264,7 @@ TEST_SUITE("score forms") {
 
   TEST_CASE("rerank: texts are ordered by their probabilities, unless a document names an item") {
     const auto read = [](const std::string& body) {
-      return std::get<Rerank>(read_rerank(body, 3, 5, reads, limits));
+      return std::get<Rerank>(read_rerank(body, 3, {5}, reads, limits));
     };
     const Rerank asked =
         read(R"({"query":"q","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true})");

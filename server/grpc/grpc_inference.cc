@@ -402,9 +402,9 @@ std::variant<ModelQuestion, Refusal> question_of(std::string_view message, bool 
 
 // The largest limits of any model count until the message is parsed and names its model.
 std::size_t values_max_of(const GrpcConfig& config) {
-  std::size_t most = infer_values_max(config.limits.candidates_max, config.limits.history_events_max);
+  std::size_t most = infer_values_max(config.limits.candidates_max, row_limits(config.limits));
   for (const ServerModel& model : config.models)
-    most = std::max(most, infer_values_max(model.limits.candidates_max, model.limits.history_events_max));
+    most = std::max(most, infer_values_max(model.limits.candidates_max, row_limits(model.limits)));
   return most;
 }
 
@@ -426,7 +426,7 @@ std::variant<ServerCall, Refusal> read_infer_call(std::string_view message, cons
   try {
     const ServerLimits& limits = limits_of(call, config);
     auto read =
-        make_infer(parts_of(asked, schema, values_max), limits.candidates_max, limits.history_events_max);
+        make_infer(parts_of(asked, schema, values_max), limits.candidates_max, row_limits(limits));
     if (auto* fault = std::get_if<Refusal>(&read)) throw std::move(*fault);
     call.asked = shaped(std::get<InferRequest>(std::move(read)), call.model,
                         asked.raw_input_contents_size() > 0, budget_us);

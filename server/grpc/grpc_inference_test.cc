@@ -110,7 +110,7 @@ TEST_SUITE("gRPC inference") {
              {"name":"candidates","shape":[2],"datatype":"BYTES","data":["a","b"]},
              {"name":"top_k","shape":[1],"datatype":"INT64","data":[2]},
              {"name":"request_timestamp","shape":[1],"datatype":"INT64","data":[881250949]}]})",
-        3, 5);
+        3, {5});
     const auto& expected = std::get<RankRequest>(std::get<InferRequest>(json).request);
     for (const std::string& message : {typed, raw}) {
       const RankRequest asked = ranking_of(message);

@@ -37,7 +37,7 @@ Message with_tenant(M message, std::string_view tenant) {
 
 HttpRoute route_rerank(const HttpRequest& request, const ServerLimits& limits, const ModelText& text) {
   auto read =
-      read_rerank(request.body, limits.candidates_max, limits.history_events_max, text, score_limits(limits));
+      read_rerank(request.body, limits.candidates_max, row_limits(limits), text, score_limits(limits));
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& asked = std::get<Rerank>(read);
   Message message = asked.texts ? with_tenant(*std::exchange(asked.texts, std::nullopt), request.tenant)
@@ -84,7 +84,7 @@ HttpRoute route_foreign_score(ScoreForm form, const HttpRequest& request, const 
 }
 
 HttpRoute route_infer(const HttpRequest& request, std::string named, const ServerLimits& limits) {
-  auto read = read_infer(request.body, limits.candidates_max, limits.history_events_max);
+  auto read = read_infer(request.body, limits.candidates_max, row_limits(limits));
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& asked = std::get<InferRequest>(read);
   Message message = std::visit([&](auto& m) { return with_tenant(m, request.tenant); }, asked.request);
@@ -101,7 +101,7 @@ HttpRoute route_infer(const HttpRequest& request, std::string named, const Serve
 }
 
 HttpRoute route_embeddings(const HttpRequest& request, const ServerLimits& limits, const ModelText& text) {
-  auto read = read_embeddings(request.body, text, score_limits(limits));
+  auto read = read_embeddings(request.body, text, score_limits(limits), row_limits(limits));
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& asked = std::get<Embeddings>(read);
   Message message = with_tenant(std::exchange(asked.request, {}), request.tenant);

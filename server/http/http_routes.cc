@@ -125,11 +125,11 @@ template std::vector<ListLimit> list_limits<RankRequest>(const ServerLimits& lim
 template std::vector<ListLimit> list_limits<ScoreRequest>(const ServerLimits& limits);
 template std::vector<ListLimit> list_limits<GenerateRequest>(const ServerLimits& limits);
 
-namespace {
-
 RowLimits row_limits(const ServerLimits& limits) {
   return {limits.history_events_max, limits.prompt_tokens_max, limits.event_features};
 }
+
+namespace {
 
 // Adds an explanation to a frequent mistake.
 template <class M>

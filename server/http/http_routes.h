@@ -14,6 +14,7 @@
 #include "runtime/wire/json.h"
 #include "server/auth/api_keys.h"
 #include "server/formats/model_text.h"
+#include "server/formats/row_bodies.h"
 
 namespace troupe::server {
 
@@ -83,6 +84,8 @@ struct ServerLimits {
   bool admin_routes = false;                // true = models and catalogs can be changed here
   std::string catalog_tenant;  // tenant that may change items without admin routes; "" = the default tenant
 };
+
+RowLimits row_limits(const ServerLimits& limits);
 
 // Returns the limits of the lists in each body. A message without limits may have lists of any
 // length.

@@ -69,7 +69,7 @@ void run(Input input) {
     const auto embeddings = server::read_embeddings(body, model(), limits);
     if (const auto* refusal = std::get_if<Refusal>(&embeddings)) check_refusal(*refusal);
     if (const auto* asked = std::get_if<server::Embeddings>(&embeddings)) check_request(asked->request);
-    const auto read = server::read_rerank(body, 4, 5, model(), limits);
+    const auto read = server::read_rerank(body, 4, {5}, model(), limits);
     if (const auto* refusal = std::get_if<Refusal>(&read)) return check_refusal(*refusal);
     const auto& asked = std::get<server::Rerank>(read);
     return check_request(asked.texts ? Message{*asked.texts} : Message{asked.request});
