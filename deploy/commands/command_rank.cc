@@ -23,11 +23,13 @@ struct RankOptions {
   std::string user, policy, arrangement, task, json_file, requests, data;
   std::vector<std::string> candidates;
   std::uint32_t top = 5, users = 3, rounds = 2, scenario = 0;
-  bool costs_only = false;
+  bool costs_only = false, own_histories = false;
 };
 
-json rank(const RankOptions& options, const std::string& user, const std::vector<std::string>& candidates) {
-  json body{{"user", user}, {"candidates", candidates}, {"top_k", options.top}};
+// `asker`: the user, or the members of a history in place of one.
+json rank(const RankOptions& options, const json& asker, const std::vector<std::string>& candidates) {
+  json body{{"candidates", candidates}, {"top_k", options.top}};
+  body.update(asker);
   if (!options.policy.empty()) body["policy"] = options.policy;
   if (!options.arrangement.empty()) body["arrangement"] = options.arrangement;
   if (options.scenario > 0) body["scenario"] = options.scenario;
@@ -96,11 +98,22 @@ class HistoryPrinter {
   std::map<std::string, std::vector<std::string>> events_;
 };
 
+// Returns what a line of the file says of its user: the id, or the history where the line has no user or
+// histories are sent.
+json asker_of(const RankOptions& options, const EvaluationRow& row) {
+  if (!row.user.empty() && !options.own_histories) return {{"user", row.user}};
+  json asker{{"history", row.history}};
+  for (const Feature& feature : row.features) asker[feature.name] = feature.values;
+  if (row.request_timestamp > 0) asker["request_timestamp"] = row.request_timestamp;
+  return asker;
+}
+
 // Sends a file's requests of several users, each more than once, to show how much the second one
 // reuses.
 int rank_file(const RankOptions& options) {
   const std::vector<EvaluationRow> rows = read_evaluation(options.requests);
   const HistoryPrinter histories(options.data);
+  const std::string visitor = "a visitor";
   Table costs({{"user"},
                {"request", Table::Align::right},
                {"plan"},
@@ -110,14 +123,15 @@ int rank_file(const RankOptions& options) {
                {"ms", Table::Align::right}});
   for (std::size_t u = 0; u < std::min<std::size_t>(options.users, rows.size()); ++u) {
     for (std::uint32_t round = 1; round <= options.rounds; ++round) {
-      const json reply = rank(options, rows[u].user, rows[u].candidates);
+      const json reply = rank(options, asker_of(options, rows[u]), rows[u].candidates);
+      const std::string& user = rows[u].user.empty() ? visitor : rows[u].user;
       if (round == 1 && !options.costs_only) {
-        std::cout << "\n" << terminal_text(rows[u].user) << ": ";
+        std::cout << "\n" << terminal_text(user) << ": ";
         histories.print(rows[u].user);
         std::cout << "recommended:\n";
         print_items(reply);
       }
-      costs.row({rows[u].user, std::to_string(round), reply.at("plan").get<std::string>(),
+      costs.row({user, std::to_string(round), reply.at("plan").get<std::string>(),
                  std::to_string(reply.at("tokens_total").get<std::uint64_t>()),
                  std::to_string(reply.at("tokens_computed").get<std::uint64_t>()),
                  std::to_string(reply.at("tokens_reused").get<std::uint64_t>()), milliseconds(reply)});
@@ -133,7 +147,7 @@ int run_rank(const RankOptions& options) {
   if (options.user.empty() || options.candidates.empty())
     throw std::invalid_argument(
         "rank has neither --user with --candidates nor --requests; expected one of them");
-  const json reply = rank(options, options.user, options.candidates);
+  const json reply = rank(options, {{"user", options.user}}, options.candidates);
   if (!options.json_file.empty()) {
     write_output(options.json_file, reply.dump() + "\n");
     return 0;
@@ -159,6 +173,8 @@ void add_rank(Command app) {
   command.add_option("--rounds", options->rounds, "With --requests: times that each request is sent")
       .default_shown();
   command.add_flag("--costs-only", options->costs_only, "With --requests: do not show the ranked items");
+  command.add_flag("--own-histories", options->own_histories,
+                   "With --requests: send the histories of the file in place of the users' ids");
   command.add_option("--top", options->top, "Number of items to show").default_shown();
   command.add_option("--scenario", options->scenario, "Scenario of the request, for models with scenarios")
       .default_shown();

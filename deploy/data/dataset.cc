@@ -281,6 +281,9 @@ std::vector<EvaluationRow> read_tsv_evaluation(const std::filesystem::path& path
   return rows;
 }
 
+// A history of a line has the rules of a user's row, without a limit of its own.
+constexpr std::uint32_t line_events_max = 100'000'000;
+
 std::vector<std::string> texts_in(const server::JsonTree& list, const std::string& where) {
   if (!list.is_array()) server::tree_type_fault(list, where, "an array");
   std::vector<std::string> texts;
@@ -296,32 +299,41 @@ std::int64_t number_in(const server::JsonTree& value, const std::string& where, 
   return std::get<std::int64_t>(read);
 }
 
-// Reads one member of a line of requests.jsonl.
+// Reads one member of a line of requests.jsonl; those of its history are put into `history`.
 void read_member(const std::string& name, const server::JsonTree& value, EvaluationRow& row,
-                 std::string& truth) {
+                 std::string& truth, server::JsonTree& history) {
+  const bool is_event_value = std::ranges::find(event_values, name) != std::end(event_values);
   if (name == "user") {
     row.user = server::tree_text(value, name);
   } else if (name == "true_item") {
     truth = server::tree_text(value, name);
-  } else if (name == "history") {
-    row.history = texts_in(value, name);
+  } else if (name == "history" || name == "features" || is_event_value) {
+    history[name] = value;
+  } else if (name == "event_features") {
+    history["features"] = value;
   } else if (name == "candidates") {
     row.candidates = texts_in(value, name);
   } else if (name == "request_timestamp") {
     row.request_timestamp = number_in(value, name, number_rule(name));
   } else if (name == "scenario") {
     row.scenario = number_in(value, name, number_rule(name));
-  } else if (std::ranges::find(event_values, name) != std::end(event_values)) {
-    if (!value.is_array()) server::tree_type_fault(value, name, "an array");
-    std::vector<std::int64_t>& values = row.features.emplace_back(Feature{name, {}}).values;
-    for (const server::JsonTree& number : value)
-      values.push_back(
-          number_in(number, name + "[" + std::to_string(values.size()) + "]", number_rule(name)));
   } else {
     server::tree_fault("unknown_field", "there is no such field", name,
-                       "one of user, history, candidates, true_item, timestamps, actions, request_timestamp, "
-                       "scenario");
+                       "one of user, history, candidates, true_item, timestamps, actions, features, "
+                       "request_timestamp, scenario");
   }
+}
+
+void read_line_history(server::JsonTree members, EvaluationRow& row) {
+  if (members.empty()) return;
+  row.has_history = members.contains("history");
+  if (!row.has_history) members["history"] = server::JsonTree::array();
+  server::RowLimits limits{.history_events_max = line_events_max};
+  limits.event_features.assign(std::begin(event_values), std::end(event_values));
+  PutUser user;
+  if (auto refusal = server::read_user(members.dump(), user, limits, {})) throw *std::move(refusal);
+  row.history = std::move(user.history);
+  row.features = std::move(user.features);
 }
 
 std::vector<EvaluationRow> read_jsonl_evaluation(const std::filesystem::path& path) {
@@ -331,11 +343,13 @@ std::vector<EvaluationRow> read_jsonl_evaluation(const std::filesystem::path& pa
     if (!object.is_object()) server::tree_type_fault(object, "body", "an object");
     EvaluationRow& row = rows.emplace_back();
     std::string truth;
-    for (const auto& [name, value] : object.items()) read_member(name, value, row, truth);
+    server::JsonTree history = server::JsonTree::object();
+    for (const auto& [name, value] : object.items()) read_member(name, value, row, truth, history);
+    read_line_history(std::move(history), row);
     for (const char* needed : {"user", "candidates", "true_item"})
-      if (!object.contains(needed))
+      if (!object.contains(needed) && !(std::string_view(needed) == "user" && row.has_history))
         server::tree_fault("missing_field", std::string("the line has no ") + needed, needed,
-                           "user, candidates and true_item");
+                           "user or history, candidates and true_item");
     // features in one order, whatever that of the line
     std::ranges::sort(row.features, {}, [](const Feature& feature) {
       return std::ranges::find(event_values, feature.name) - std::begin(event_values);
@@ -412,12 +426,13 @@ std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file) {
 std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file,
                                            const std::filesystem::path& folder) {
   std::vector<EvaluationRow> rows = read_evaluation(file);
-  if (std::ranges::none_of(rows, [](const EvaluationRow& row) { return row.history.empty(); })) return rows;
+  const auto lacks_history = [](const EvaluationRow& row) { return row.history.empty() && !row.has_history; };
+  if (std::ranges::none_of(rows, lacks_history)) return rows;
   std::map<std::string, std::vector<std::string>> histories;
   for (PutUser& user : read_users(folder, HistoryPart::before_test))
     histories[user.user] = std::move(user.history);
   for (EvaluationRow& row : rows)
-    if (row.history.empty()) row.history = histories[row.user];
+    if (lacks_history(row)) row.history = histories[row.user];
   return rows;
 }
 

@@ -63,7 +63,8 @@ std::map<std::string, std::string> read_titles(const std::filesystem::path& fold
 
 // Request of an evaluation file. The true item is candidates[true_index].
 struct EvaluationRow {
-  std::string user;
+  std::string user;  // "" = a visitor, whose history the line has
+  bool has_history = false;          // the row has its own history, which may be empty
   std::vector<std::string> history;  // oldest first
   std::vector<std::string> candidates;
   std::size_t true_index = 0;
@@ -75,7 +76,8 @@ struct EvaluationRow {
 };
 // Reads eval.tsv.gz (user_id, history or items, candidates, true_index; lists are space-separated item
 // ids) or requests.jsonl[.gz]. Both may have timestamps and actions of the events, request_timestamp and
-// scenario.
+// scenario. A line of requests.jsonl may have a history in place of a user, with the members of a row of
+// users.jsonl.
 std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file);
 // Does the same. A user without a history in the file gets the history of the data folder
 // (HistoryPart::before_test), if the folder has this user.

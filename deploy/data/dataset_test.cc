@@ -315,6 +315,20 @@ TEST_SUITE("dataset") {
       CHECK(row.scenario == 1);
     }
     CHECK(read_evaluation(f.path() / "e.tsv").at(1).features[0].values.empty());
+    f.write("e.jsonl",
+            R"({"history":["a","b"],"features":[{"name":"actions","values":[4,5]}],"timestamps":[10,20],)"
+            R"("candidates":["c"],"true_item":"c"})"
+            "\n"
+            R"({"user":"v","history":[],"candidates":["c"],"true_item":"c"})");
+    f.write("users.jsonl", R"({"id":"v","history":["x"]})");
+    const auto lines = read_evaluation(f.path() / "e.jsonl", f.path());
+    CHECK(lines.at(0).user == "");  // a visitor
+    CHECK(lines.at(0).features == std::vector<Feature>{{"timestamps", {10, 20}}, {"actions", {4, 5}}});
+    CHECK(lines.at(1).has_history);
+    CHECK(lines.at(1).history.empty());  // its own, not the folder's
+    f.write("e.jsonl", R"({"candidates":["c"],"true_item":"c"})");
+    CHECK_THROWS_WITH_AS(read_evaluation(f.path() / "e.jsonl"), doctest::Contains("the line has no user"),
+                         ImportError);
     f.write("e.tsv", "user_id\thistory\tactions\tcandidates\ttrue_index\nu\ta b\t4\tc\t0\n");
     CHECK_THROWS_WITH_AS(read_evaluation(f.path() / "e.tsv"),
                          doctest::Contains("actions has 1 numbers; expected 2, one for each event"),

@@ -134,7 +134,7 @@ class RowReader {
 
  private:
   void add(EvaluationRow row, const RowOrigin& origin) {
-    const std::string name = origin.where + ": user " + row.user;
+    const std::string name = origin.where + ": " + (row.user.empty() ? "a visitor" : "user " + row.user);
     if (!origin.has_history && !take_history(row, name)) {
       ++requests_.left_out.no_profile;
       return;

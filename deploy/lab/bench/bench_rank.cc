@@ -69,6 +69,14 @@ std::shared_ptr<FreshCandidates> fresh_candidates(const BenchRank& bench,
   return std::make_shared<FreshCandidates>(catalog, bench.rows, bench.fresh, bench.seed);
 }
 
+// Gives the request of a visitor the history of its row.
+void take_own_history(const EvaluationRow& row, RankRequest& request) {
+  request.history = row.history;
+  request.event_features = row.features;
+  request.request_timestamp = row.request_timestamp;
+  request.own_history = true;
+}
+
 // Sends the row of each visit and judges a user's first visit. With drawn candidates nothing is judged,
 // because no true item is known.
 Questions questions_of_visits(const BenchRank& bench, std::shared_ptr<FreshCandidates> fresh) {
@@ -76,8 +84,10 @@ Questions questions_of_visits(const BenchRank& bench, std::shared_ptr<FreshCandi
     if (at == bench.visits.size()) return false;
     const Visit& visit = bench.visits[at++];
     const EvaluationRow& row = bench.rows[visit.user];
-    question.request = RankRequest{
+    RankRequest request{
         .user = row.user, .candidates = fresh ? fresh->next() : bench.rows[visit.candidates].candidates};
+    if (row.user.empty()) take_own_history(row, request);
+    question.request = std::move(request);
     question.truth = visit.first && !fresh ? row.candidates[row.true_index] : "";
     return true;
   };
@@ -85,7 +95,8 @@ Questions questions_of_visits(const BenchRank& bench, std::shared_ptr<FreshCandi
 
 void import_users(LocalNode& node, const BenchRank& bench) {
   std::vector<PutUser> users;
-  for (const EvaluationRow& row : bench.rows) users.push_back({0, "", row.user, row.history, {}});
+  for (const EvaluationRow& row : bench.rows)
+    if (!row.user.empty()) users.push_back({0, "", row.user, row.history, {}});
   node.features().import_users(users);
 }
 
