@@ -423,9 +423,8 @@ TEST_CASE("ranking: a history in the request replaces a missing profile") {
   CHECK(jobs[0].second.items == std::vector<std::string>{"a"});
   REQUIRE(jobs[0].second.history);
   CHECK(jobs[0].second.history->history == std::vector<std::string>{"b", "b"});
-  Features found = features_of(
-      std::make_shared<const Profile>(Profile{0, std::vector<Token>(8, 10), {4, 4}}), {test_item("a")},
-      "catalog 1");
+  Features found = features_of(std::make_shared<const Profile>(Profile{0, std::vector<Token>(8, 10), {4, 4}}),
+                               {test_item("a")}, "catalog 1");
   b.job = jobs[0].first;
   b.find(1, std::move(found));
   const Execute plan = b.plan();

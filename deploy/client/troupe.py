@@ -31,7 +31,8 @@ from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 Json = dict[str, Any]
 Items = Sequence[str]
 Prompt = Union[str, Sequence[int]]
-Inputs = Union[str, Items, Sequence[int], Sequence[Sequence[int]]]
+History = Union[Items, Mapping[str, Any]]
+Inputs = Union[str, Items, Mapping[str, Any], Sequence[int], Sequence[Sequence[int]]]
 
 LINES_MAX = 1000  # of one request
 
@@ -144,22 +145,28 @@ class Client:
 
     # ---- ranking, generating, scoring ----
 
+    # history: in place of a user, item ids, or the members of a stored user, such as
+    # {"history": ["50"], "timestamps": [881250949]}; empty = a user without events. unknown_user="cold": a
+    # user that is not stored is answered as one without events, and the reply says so.
+
     def rank(
-        self, user: str = "", candidates: Items = (), history: Optional[Items] = None, **options: Any
+        self, user: str = "", candidates: Items = (), history: Optional[History] = None, **options: Any
     ) -> Json:
         """Ranks the candidates (item ids) for a user, or for a history without a profile. options: top_k,
-        policy, arrangement, approximate, request_timestamp, scenario, task, features, unknown, explain,
-        budget_us."""
-        return self._ask("POST", "/v1/rank", self._ranking(user, candidates, history, options))
+        policy, arrangement, approximate, request_timestamp, scenario, task, features, unknown, unknown_user,
+        explain, budget_us."""
+        body = {**self._asker(user, history), "candidates": list(candidates), **options}
+        return self._ask("POST", "/v1/rank", self._of_model(body))
 
     def rank_many(self, requests: Iterable[Mapping[str, Any]]) -> Iterator[Json]:
         """Ranks for many users; each request has the members of a ranking. Yields a result for each."""
         return self._lines("/v1/rank", requests)
 
-    def generate(self, user: str, **options: Any) -> Json:
-        """Generates items for a user. options: top_k, width, exclude_seen, allow, deny, among_allowed,
-        logprobs, request_timestamp, features, budget_us."""
-        return self._ask("POST", "/v1/generate", self._of_model({"user": user, **options}))
+    def generate(self, user: str = "", history: Optional[History] = None, **options: Any) -> Json:
+        """Generates items for a user, or for a history without a profile. options: top_k, width,
+        exclude_seen, allow, deny, among_allowed, logprobs, request_timestamp, features, unknown_user,
+        budget_us."""
+        return self._ask("POST", "/v1/generate", self._of_model({**self._asker(user, history), **options}))
 
     def score(
         self,
@@ -199,18 +206,19 @@ class Client:
 
     def rerank(
         self,
-        query: Union[str, Items],
+        query: Union[str, History],
         documents: Sequence[Union[str, Mapping[str, str]]],
         **options: Any,
     ) -> Json:
         """Ranks documents for a query in Cohere's form: texts, or item ids for a user or a history. options:
-        top_n, return_documents, unknown, policy, arrangement, max_tokens_per_doc, budget_us."""
+        top_n, return_documents, unknown, unknown_user, request_timestamp, policy, arrangement,
+        max_tokens_per_doc, budget_us."""
         body = {"query": query, "documents": list(documents), **options}
         return self._ask("POST", "/v1/rerank", self._of_model(body))
 
     def embed(self, inputs: Inputs, **options: Any) -> Json:
-        """Returns the embedding of each text (or list of token ids), or of a user of a model whose tokens are
-        items, in OpenAI's form. options: encoding_format, add_special_tokens, request_timestamp,
+        """Returns the embedding of each text (or list of token ids), or of a user or a history (a mapping) of
+        a model whose tokens are items, in OpenAI's form. options: encoding_format, add_special_tokens, request_timestamp,
         budget_us."""
         return self._ask("POST", "/v1/embeddings", self._of_model({"input": inputs, **options}))
 
@@ -373,11 +381,11 @@ class Client:
             method, path, body, {name.replace("_", "-"): value for name, value in headers.items()}
         )
 
-    def _ranking(
-        self, user: str, candidates: Items, history: Optional[Items], options: Mapping[str, Any]
-    ) -> Json:
-        body: Json = {"user": user} if history is None else {"history": list(history)}
-        return self._of_model({**body, "candidates": list(candidates), **options})
+    @staticmethod
+    def _asker(user: str, history: Optional[History]) -> Json:
+        if history is None:
+            return {"user": user}
+        return dict(history) if isinstance(history, Mapping) else {"history": list(history)}
 
     def _of_model(self, body: Json) -> Json:
         return {**body, "model": self._model} if self._model else body

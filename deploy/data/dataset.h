@@ -63,7 +63,7 @@ std::map<std::string, std::string> read_titles(const std::filesystem::path& fold
 
 // Request of an evaluation file. The true item is candidates[true_index].
 struct EvaluationRow {
-  std::string user;  // "" = a visitor, whose history the line has
+  std::string user;                  // "" = a visitor, whose history the line has
   bool has_history = false;          // the row has its own history, which may be empty
   std::vector<std::string> history;  // oldest first
   std::vector<std::string> candidates;

@@ -17,7 +17,10 @@ namespace {
 class Embedding final : public Request {
  public:
   Embedding(EmbedRequest&& request, const Policy& usual)
-      : request_(std::move(request)), user_(history_user(request_)), policy_(usual), content_(router::fingerprint(request_, 0)) {}
+      : request_(std::move(request)),
+        user_(history_user(request_)),
+        policy_(usual),
+        content_(router::fingerprint(request_, 0)) {}
 
   std::string_view kind() const override { return "embed"; }
   RequestId id() const override { return request_.id; }
@@ -30,17 +33,14 @@ class Embedding final : public Request {
   std::optional<Refusal> validate(const PromptForm& form, const RequestLimits& limits) const override {
     return router::validate(request_, form, limits);
   }
-  std::uint64_t home() const override {
-    return of_user_ ? user_hash(request_.tenant, user_) : content_;
-  }
+  std::uint64_t home() const override { return of_user_ ? user_hash(request_.tenant, user_) : content_; }
   std::uint64_t fingerprint() const override {
     return of_user_ ? router::fingerprint(request_, profile_version_) : content_;
   }
 
   std::optional<FindFeatures> features() const override {
     if (!of_user_) return std::nullopt;
-    return FindFeatures{
-        .tenant = request_.tenant, .user = request_.user, .history = own_history(request_)};
+    return FindFeatures{.tenant = request_.tenant, .user = request_.user, .history = own_history(request_)};
   }
   std::optional<Refusal> take(const PromptForm& form, const RequestLimits& limits,
                               const Features& features) override;
@@ -72,10 +72,10 @@ std::optional<Refusal> Embedding::take(const PromptForm& form, const RequestLimi
   profile_version_ = features.user->version;
   history_ = fit_history(form, *features.user, 0);
   if (history_.tokens.empty())
-    return Refusal{RefusalKind::unprocessable, "empty_history",
-                   has_own_history(request_) ? "the history is empty"
-                                             : "user \"" + request_.user + "\" has no events",
-                   "input", "a user with at least one event"};
+    return Refusal{
+        RefusalKind::unprocessable, "empty_history",
+        has_own_history(request_) ? "the history is empty" : "user \"" + request_.user + "\" has no events",
+        "input", "a user with at least one event"};
   if (history_.tokens.size() > limits.request_tokens_max)
     return Refusal{RefusalKind::too_large, "too_many_tokens",
                    "the user has " + std::to_string(history_.tokens.size()) + " tokens", "input",

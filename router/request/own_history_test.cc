@@ -48,7 +48,8 @@ PromptForm next_items() {
 }
 
 const Names events{"a", "b", "c", "d", "e"};
-const std::vector<Feature> features_of_events{{"timestamps", {10, 20, 30, 40, 50}}, {"actions", {1, 0, 2, 3, 1}}};
+const std::vector<Feature> features_of_events{{"timestamps", {10, 20, 30, 40, 50}},
+                                              {"actions", {1, 0, 2, 3, 1}}};
 
 template <class M>
 M with_history(M request) {
@@ -79,8 +80,8 @@ std::optional<Refusal> taken(Request& request, const PromptForm& form, ProfilePo
 }
 ProfilePointer stored_profile() {
   StoredProfile stored;
-  REQUIRE_FALSE(resolve({.user = "ann", .history = events, .features = features_of_events}, limits, *catalog,
-                        stored));
+  REQUIRE_FALSE(
+      resolve({.user = "ann", .history = events, .features = features_of_events}, limits, *catalog, stored));
   stored.profile.version = 7;
   return std::make_shared<const Profile>(stored.profile);
 }
@@ -89,7 +90,8 @@ std::string fault(const std::optional<Refusal>& refusal) {
 }
 
 // Compares the plans of a request that names a stored user and of one that has the same history.
-void check_same_blocks(std::unique_ptr<Request> stored, std::unique_ptr<Request> own, const PromptForm& form) {
+void check_same_blocks(std::unique_ptr<Request> stored, std::unique_ptr<Request> own,
+                       const PromptForm& form) {
   REQUIRE_FALSE(taken(*stored, form, stored_profile()));
   REQUIRE_FALSE(taken(*own, form));
   CHECK(own->profile_version() == 0);
@@ -158,7 +160,8 @@ TEST_CASE("own history: an empty one is a user without events, which models of n
   CHECK(ranked->situation().user_tokens == 0);
   const auto reply = std::get<RankReply>(ranked->reply({.rows = {{{1}}}, .plan = "history"}));
   CHECK(reply.unknown_user == "");  // nobody asked for a stored user
-  CHECK(fault(taken(*take_rank(RankRequest(empty), policy("user")), next_items())) == "empty_history history");
+  CHECK(fault(taken(*take_rank(RankRequest(empty), policy("user")), next_items())) ==
+        "empty_history history");
   const GenerateRequest generate{.own_history = true};
   CHECK_FALSE(validate(generate, next_items(), {}));
   CHECK(fault(taken(*take_generate(GenerateRequest(generate), policy("user")), next_items())) ==
@@ -177,15 +180,16 @@ TEST_CASE("own history: a request names a user or has a history, not both, and f
   CHECK(verdict([](RankRequest& r) { r.history.push_back("a"); }) == "too_many_events history");
   CHECK(verdict([](RankRequest& r) { r.history = {}, r.history_tokens = {1, 2, 3, 4, 5, 6}; }) ==
         "too_many_events tokens");
-  CHECK(verdict([](RankRequest& r) { r.history = {}, r.history_tokens = {100}; }) == "unknown_token tokens[0]");
+  CHECK(verdict([](RankRequest& r) { r.history = {}, r.history_tokens = {100}; }) ==
+        "unknown_token tokens[0]");
   CHECK(verdict([](RankRequest& r) { r.history = {}, r.own_history = false, r.user = "ann"; }) ==
         "missing_field history");
-  CHECK(verdict([](RankRequest& r) {
-          r.history = {}, r.event_features = {}, r.own_history = false;
-        }) == "empty_user user");
+  CHECK(verdict([](RankRequest& r) { r.history = {}, r.event_features = {}, r.own_history = false; }) ==
+        "empty_user user");
 }
 
-TEST_CASE("unknown user: by request or by setting it is answered as one without events, which the reply says") {
+TEST_CASE(
+    "unknown user: by request or by setting it is answered as one without events, which the reply says") {
   const RequestLimits cold{.unknown_user = UnknownUser::cold};
   const auto ranked = [](UnknownUser unknown, const RequestLimits& allowed) {
     const auto request =
@@ -200,7 +204,8 @@ TEST_CASE("unknown user: by request or by setting it is answered as one without 
   const auto known = take_rank(of_user(RankRequest{.candidates = {"f"}}), policy("user"));
   REQUIRE_FALSE(taken(*known, hstu(), stored_profile(), cold));
   CHECK(std::get<RankReply>(known->reply({.rows = {{{1}}}, .plan = "history"})).unknown_user == "");
-  const auto next = take_generate(of_user(GenerateRequest{.unknown_user = UnknownUser::cold}), policy("user"));
+  const auto next =
+      take_generate(of_user(GenerateRequest{.unknown_user = UnknownUser::cold}), policy("user"));
   CHECK(fault(taken(*next, next_items())) == "empty_history user");
 }
 

@@ -103,7 +103,7 @@ std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, 
 }
 
 std::variant<ProfilePointer, Refusal> profile_of_given(const GivenHistory& given, const FeatureLimits& limits,
-                                                 const Catalog& catalog) {
+                                                       const Catalog& catalog) {
   if (auto fault = validate_history(given, limits)) return *std::move(fault);
   auto profile = std::make_shared<Profile>();
   if (auto fault = fill_profile(given, catalog, *profile)) return *std::move(fault);

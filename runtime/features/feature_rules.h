@@ -36,7 +36,7 @@ ItemList list_items(const ListItems& wanted, CatalogPointer catalog);
 
 // Returns the profile that a PutUser of this history would give, or why it may not be put.
 std::variant<ProfilePointer, Refusal> profile_of_given(const GivenHistory& given, const FeatureLimits& limits,
-                                                 const Catalog& catalog);
+                                                       const Catalog& catalog);
 
 [[noreturn]] void refuse_row(const Import& rows, const char* kind, std::size_t row, const Refusal& refusal);
 [[noreturn]] void stop_import(const char* kind, std::size_t rows_done, const StoreFailure& failure);

@@ -108,7 +108,8 @@ Fault check_items(const Events& events, const FeatureLimits& limits) {
   if (events.history.size() > limits.history_events_max)
     return too_many(events.history.size(), "history", limits.history_events_max, "events");
   const std::uint64_t tokens_max = std::uint64_t{limits.history_events_max} * limits.item_tokens_max;
-  if (events.tokens.size() > tokens_max) return too_many(events.tokens.size(), "tokens", tokens_max, "tokens");
+  if (events.tokens.size() > tokens_max)
+    return too_many(events.tokens.size(), "tokens", tokens_max, "tokens");
   return check_tokens(events.tokens, limits);
 }
 

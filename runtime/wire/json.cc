@@ -155,6 +155,25 @@ std::string to_json(const ReplayReply& reply) { return body_of<schema::ReplayRep
 
 namespace {
 
+void replace(std::string& schema, std::string_view from, std::string_view to) {
+  const std::size_t at = schema.find(from);
+  TROUPE_CHECK(at != schema.npos, "the schema has this part");
+  schema.replace(at, from.size(), to);
+}
+
+// A history's features may be members of their own, of any name.
+void add_own_features(std::string& schema) {
+  replace(schema, "\"additionalProperties\":false",
+          R"("additionalProperties":{"type":"array","items":{"type":"integer","format":"int64"}})");
+}
+
+// In a request "features" is the freshness, or the list that "event_features" is.
+void add_feature_list(std::string& schema) {
+  replace(schema, R"("features":{"type":"string"})",
+          R"("features":{"anyOf":[{"type":"string"},{"type":"array","items":{)"
+          R"("$ref":"#/components/schemas/Feature"}}]})");
+}
+
 // A row may have its id under this name, too.
 void add_id(std::string& schema) {
   constexpr std::string_view members = "\"properties\":{";
@@ -182,6 +201,8 @@ std::map<std::string, std::string> body_schemas() {
   json::describe(capnp::Schema::from<schema::ReplayReply>(), true, schemas);
   json::describe(capnp::Schema::from<schema::StatusReply>(), true, schemas);
   for (const char* row : {"PutUser", "PutItem"}) add_id(schemas.at(row));
+  for (const char* with : {"PutUser", "RankRequest", "GenerateRequest"}) add_own_features(schemas.at(with));
+  for (const char* request : {"RankRequest", "GenerateRequest"}) add_feature_list(schemas.at(request));
   return schemas;
 }
 

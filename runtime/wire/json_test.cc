@@ -58,6 +58,62 @@ TEST_CASE("JSON: options are read from their words, and an unknown word is refus
   CHECK(refusal_of(R"({"unknown":"drop"})") == "bad_unknown unknown");
 }
 
+TEST_CASE("JSON: a request's own history has the members of a user, and an absent one is not an empty one") {
+  const std::vector<std::string> features{"timestamps", "actions"};
+  const auto read = [&](std::string_view body) {
+    RankRequest request;
+    const auto refusal = from_json(body, request, {}, features);
+    REQUIRE_MESSAGE(!refusal, refusal->where);
+    return request;
+  };
+  const RankRequest wanted{.history = {"a", "b"},
+                           .event_features = {{"timestamps", {1, 2}}, {"actions", {0, 3}}},
+                           .own_history = true};
+  CHECK(read(R"({"history":["a","b"],"timestamps":[1,2],"actions":[0,3]})") == wanted);
+  const std::string list = R"([{"name":"timestamps","values":[1,2]},{"name":"actions","values":[0,3]}])";
+  CHECK(read(R"({"history":["a","b"],"features":)" + list + "}") == wanted);
+  CHECK(read(R"({"history":["a","b"],"event_features":)" + list + "}") == wanted);
+  CHECK(read(R"({"features":[{"name":"timestamps","values":[1,2]}],"history":["a","b"],"actions":[0,3]})") ==
+        wanted);
+  RankRequest fresh = wanted;
+  fresh.features = Freshness::wait;
+  CHECK(read(R"({"features":"wait","history":["a","b"],"event_features":)" + list + "}") == fresh);
+  CHECK(read(R"({"history":[]})") == RankRequest{.own_history = true});
+  CHECK(read(R"({"tokens":[4,5]})") == RankRequest{.history_tokens = {4, 5}, .own_history = true});
+  CHECK(read(R"({"user":"u","unknown_user":"cold"})") ==
+        RankRequest{.user = "u", .unknown_user = UnknownUser::cold});
+  GenerateRequest generate;
+  CHECK(!from_json(R"({"history":["a"],"timestamps":[7],"unknown_user":"refuse"})", generate, {}, features));
+  CHECK(generate == GenerateRequest{.history = {"a"},
+                                    .event_features = {{"timestamps", {7}}},
+                                    .own_history = true,
+                                    .unknown_user = UnknownUser::refuse});
+  const auto fault = [&](std::string_view body) {
+    RankRequest request;
+    const auto refusal = from_json(body, request, {}, features);
+    CHECK(request == RankRequest{});
+    return refusal ? refusal->code + " " + refusal->where : "";
+  };
+  CHECK(fault(R"({"features":[],"features":[]})") == "malformed_json features");
+  CHECK(fault(R"({"features":[],"features":"wait"})") == "malformed_json features");
+  CHECK(fault(R"({"features":[],"event_features":[]})") == "malformed_json event_features");
+  CHECK(fault(R"({"features":[7]})") == "wrong_type event_features[0]");
+  CHECK(fault(R"({"features":{"timestamps":[1]}})") == "wrong_type features");
+  CHECK(fault(R"({"history":["a"],"timestamps":[1588687728923]})") == "bad_timestamp timestamps[0]");
+  CHECK(fault(R"({"history":["a"],"timestamps":[1.5]})") == "wrong_type timestamps[0]");
+  CHECK(fault(R"({"history":["a"],"event_features":[{"name":"actions","values":[-1]}]})") ==
+        "wrong_type actions[0]");
+  CHECK(fault(R"({"history":["a"],"ages":[1]})") == "unknown_field ages");
+  CHECK(fault(R"({"history":["a"],"ownHistory":true})") == "unknown_field ownHistory");
+  CHECK(fault(R"({"unknown_user":"warm"})") == "bad_unknown_user unknown_user");
+  const ListLimit limits[] = {{"values", 3, "s", "events"}, {"event_features", 1, "s", "features"}};
+  RankRequest request;
+  CHECK(from_json(R"({"timestamps":[1,2],"actions":[1,2]})", request, limits, features)->code ==
+        "too_many_events");
+  CHECK(from_json(R"({"features":[{"name":"a"},{"name":"b"}]})", request, limits, features)->code ==
+        "too_many_features");
+}
+
 TEST_CASE("JSON: nested lists, booleans and defaults are read") {
   ScoreRequest score;
   CHECK(!from_json(
@@ -77,6 +133,9 @@ TEST_CASE("JSON: nested lists, booleans and defaults are read") {
 TEST_CASE("JSON: optional lists of a reply are written only if they are not empty") {
   RankReply reply{.user = "ana", .items = {{"a", "A", 0.5, 1, {}}}};
   CHECK(to_json(reply).find("task") == std::string::npos);
+  CHECK(to_json(reply).find("unknown_user") == std::string::npos);
+  reply.unknown_user = "cold";
+  CHECK(to_json(reply).find(R"("unknown_user":"cold")") != std::string::npos);
   reply.items[0].task_scores = {0.5, -1.5};
   reply.tasks = {"click", "like"};
   CHECK(to_json(reply).find(R"("probability":1,"task_scores":[0.5,-1.5]})") != std::string::npos);

@@ -66,6 +66,64 @@ TEST_SUITE("foreign formats") {
             .contains("document"));
   }
 
+  TEST_CASE("rerank: a history as an object has the members of a stored user") {
+    const RowLimits rows{.history_events_max = 5, .event_features = {"timestamps"}};
+    const auto read = [&](const std::string& query) {
+      return read_rerank(
+          R"({"documents":["a"],"unknown_user":"cold","request_timestamp":9,"query":)" + query + "}", 3,
+          rows);
+    };
+    const auto asked = read(R"({"history":["x","y"],"timestamps":[5,6]})");
+    REQUIRE(fault_in(asked) == "");
+    const RankRequest& request = std::get<Rerank>(asked).request;
+    CHECK(request.history == std::vector<std::string>{"x", "y"});
+    CHECK(request.event_features == std::vector<Feature>{{"timestamps", {5, 6}}});
+    CHECK(request.own_history);
+    CHECK(request.unknown_user == UnknownUser::cold);
+    CHECK(request.request_timestamp == 9);
+    CHECK(std::get<Rerank>(read("[]")).request.own_history);  // a user without events
+    CHECK(fault_in(read(R"({"history":["x"],"features":[{"name":"timestamps","values":[5]}]})")) == "");
+    CHECK(fault_in(read("{}")) == "400 missing_field query.history or tokens");
+    CHECK(fault_in(read(R"({"history":["x"],"ages":[5]})")) == "400 unknown_field query.ages");
+    CHECK(fault_in(read(R"({"history":["x"],"user":"u"})")) == "400 unknown_field query.user");
+    CHECK(fault_in(read(R"({"history":["x"],"timestamps":[-1]})")) ==
+          "400 bad_timestamp query.timestamps[0]");
+    CHECK(fault_in(read(R"({"history":["1","2","3","4","5","6"]})")) == "413 too_many_events query.history");
+  }
+
+  TEST_CASE("inference protocol: a history is tensors with the names of its members") {
+    const RowLimits rows{.history_events_max = 3, .event_features = {"timestamps"}};
+    const auto read = [&](const std::string& inputs, const std::string& parameters = "{}") {
+      return read_infer("{\"inputs\":[" + inputs + "],\"parameters\":" + parameters + "}", 3, rows);
+    };
+    const std::string history = R"({"name":"history","shape":[2],"datatype":"BYTES","data":["x","y"]},)"
+                                R"({"name":"timestamps","shape":[2],"datatype":"INT64","data":[5,6]})";
+    const std::string candidates = R"(,{"name":"candidates","shape":[1],"datatype":"BYTES","data":["a"]})";
+    const auto ranked = read(history + candidates, R"({"unknown_user":"cold"})");
+    REQUIRE(fault_in(ranked) == "");
+    const auto& rank = std::get<RankRequest>(std::get<InferRequest>(ranked).request);
+    CHECK(rank.event_features == std::vector<Feature>{{"timestamps", {5, 6}}});
+    CHECK(rank.own_history);
+    CHECK(rank.unknown_user == UnknownUser::cold);
+    const auto generated = read(history);
+    REQUIRE(fault_in(generated) == "");
+    const auto& generate = std::get<GenerateRequest>(std::get<InferRequest>(generated).request);
+    CHECK(generate.history == std::vector<std::string>{"x", "y"});
+    const std::string tokens = R"({"name":"tokens","shape":[2],"datatype":"INT32","data":[7,8]})";
+    CHECK(std::get<GenerateRequest>(std::get<InferRequest>(read(tokens)).request).history_tokens ==
+          std::vector<Token>{7, 8});
+    CHECK(fault_in(read(R"({"name":"timestamps","shape":[1],"datatype":"BYTES","data":["5"]})")) ==
+          "400 wrong_type inputs[0]");
+    CHECK(fault_in(read(R"({"name":"timestamps","shape":[1],"datatype":"INT64","data":[-5]})")) ==
+          "400 bad_timestamp inputs[0].data[0]");
+    CHECK(fault_in(read(R"({"name":"tokens","shape":[4],"datatype":"INT64","data":[1,2,3,4]})")) ==
+          "413 too_many_events inputs[0]");
+    CHECK(fault_in(read(R"({"name":"actions","shape":[1],"datatype":"INT64","data":[1]})")) ==
+          "400 unknown_field inputs[0].name");
+    CHECK(fault_in(read(history, R"({"unknown_user":"warm"})")) ==
+          "400 bad_unknown_user parameters.unknown_user");
+  }
+
   TEST_CASE("rerank: it may name an arrangement, with the words of rankings") {
     const Rerank asked = rerank_of(R"({"query":"u","documents":["a"],"arrangement":"user_first"})");
     CHECK(asked.request.arrangement == Arrangement::user_first);

@@ -76,6 +76,26 @@ TEST_SUITE("embeddings") {
     CHECK(fault_of(R"({"input":7})", items) == "400 wrong_type input");
   }
 
+  TEST_CASE("embeddings: a history may stand in place of a user's id") {
+    const RowLimits rows{.history_events_max = 2, .event_features = {"timestamps"}};
+    const auto read = [&](const std::string& input) {
+      return read_embeddings("{\"input\":" + input + "}", items, limits, rows);
+    };
+    for (const char* input :
+         {R"({"history":["x","y"],"timestamps":[5,6]})",
+          R"([{"history":["x","y"],"features":[{"name":"timestamps","values":[5,6]}]}])"}) {
+      CAPTURE(input);
+      const auto asked = read(input);
+      REQUIRE(std::holds_alternative<Embeddings>(asked));
+      const EmbedRequest& request = std::get<Embeddings>(asked).request;
+      CHECK(request.history == std::vector<std::string>{"x", "y"});
+      CHECK(request.event_features == std::vector<Feature>{{"timestamps", {5, 6}}});
+      CHECK(request.own_history);
+    }
+    CHECK(std::get<Refusal>(read(R"({"history":["x","y","z"]})")).where == "input.history");
+    CHECK(std::get<Refusal>(read(R"([{"history":"x"}])")).where == "input[0].history");
+  }
+
   TEST_CASE("embeddings: what cannot be done is refused by name") {
     CHECK(fault_of("{}") == "400 missing_field input");
     CHECK(fault_of(R"({"input":null})") == "400 missing_field input");

@@ -100,8 +100,8 @@ std::vector<std::int64_t> numbers_of(const InferTensor& tensor, const RowLimits&
                                      const NumberRule& rule) {
   reject_if_not_whole(tensor, "INT64");
   if (tensor.data.size() > rows.history_events_max)
-    throw Refusal{RefusalKind::too_large, "too_many_events", "there are " + std::to_string(tensor.data.size()),
-                  tensor.where,
+    throw Refusal{RefusalKind::too_large, "too_many_events",
+                  "there are " + std::to_string(tensor.data.size()), tensor.where,
                   "at most " + std::to_string(rows.history_events_max) + " (router.history_events_max)"};
   std::vector<std::int64_t> numbers;
   for (const JsonTree& element : tensor.data) {
@@ -179,7 +179,8 @@ GenerateRequest generation_of(const std::vector<InferTensor>& inputs, const RowL
     else if (tensor.name == "request_timestamp")
       generate.request_timestamp = number_of(tensor, INT64_MAX);
     else if (!take_history_input(tensor, rows, generate))
-      unknown_input(tensor, history_inputs(rows) + "top_k, width or request_timestamp; of a ranker candidates");
+      unknown_input(tensor,
+                    history_inputs(rows) + "top_k, width or request_timestamp; of a ranker candidates");
   return generate;
 }
 

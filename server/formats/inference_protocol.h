@@ -12,10 +12,10 @@
 //   its outputs            items BYTES, log_probabilities FP64, best first
 //
 // Data may be nested according to the shape. The supported `parameters` members are a ranker's policy
-// and arrangement, unknown_user, and `timeout` (microseconds) and `priority` (0) of all requests. Data of the binary
-// extension of HTTP is refused by name; server/grpc/grpc_inference.h reads the protocol's messages. `outputs`
-// may name the wanted outputs, each once. Refusals are those of json.h with `where` as "inputs[1].data[2]",
-// and unknown_output, which names the outputs that there are.
+// and arrangement, unknown_user, and `timeout` (microseconds) and `priority` (0) of all requests. Data of the
+// binary extension of HTTP is refused by name; server/grpc/grpc_inference.h reads the protocol's messages.
+// `outputs` may name the wanted outputs, each once. Refusals are those of json.h with `where` as
+// "inputs[1].data[2]", and unknown_output, which names the outputs that there are.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>

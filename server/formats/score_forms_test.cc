@@ -118,8 +118,8 @@ TEST_SUITE("score forms") {
 
   TEST_CASE("rerank: pairs of texts are candidates apart, and no other arrangement may be named") {
     const auto named = [](const std::string& arrangement, const ModelText& model) {
-      return read_rerank(R"({"query":"q","documents":["a","b"],"arrangement":")" + arrangement + "\"}", 3, {5},
-                         model, limits);
+      return read_rerank(R"({"query":"q","documents":["a","b"],"arrangement":")" + arrangement + "\"}", 3,
+                         {5}, model, limits);
     };
     const auto apart = named("candidates_apart", reads);
     CHECK(std::get<Rerank>(apart).texts.has_value());

@@ -425,8 +425,7 @@ std::variant<ServerCall, Refusal> read_infer_call(std::string_view message, cons
   call.model = asked.model_name();
   try {
     const ServerLimits& limits = limits_of(call, config);
-    auto read =
-        make_infer(parts_of(asked, schema, values_max), limits.candidates_max, row_limits(limits));
+    auto read = make_infer(parts_of(asked, schema, values_max), limits.candidates_max, row_limits(limits));
     if (auto* fault = std::get_if<Refusal>(&read)) throw std::move(*fault);
     call.asked = shaped(std::get<InferRequest>(std::move(read)), call.model,
                         asked.raw_input_contents_size() > 0, budget_us);

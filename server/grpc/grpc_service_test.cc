@@ -82,6 +82,46 @@ TEST_SUITE("gRPC service") {
     CHECK(std::get<GenerateRequest>(generated.last.call->asked.message).width == 4);
   }
 
+  TEST_CASE("gRPC: a request's own history has features, and may be empty") {
+    const auto feature = [](const std::string& values) {
+      return text_field(1, "timestamps") + text_field(2, values);
+    };
+    const std::string candidate = text_field(2, "c");
+    const auto ranked = [&](const std::string& message) {
+      const Called made = call(rank, grpc_message(candidate + message));
+      REQUIRE(made.last.call);
+      REQUIRE_FALSE(made.last.call->fault);
+      return std::get<RankRequest>(made.last.call->asked.message);
+    };
+    CHECK(ranked(text_field(12, "x") + text_field(12, "y") + text_field(16, feature("\5\6"))) ==
+          RankRequest{.candidates = {"c"},
+                      .history = {"x", "y"},
+                      .event_features = {{"timestamps", {5, 6}}},
+                      .own_history = true});
+    CHECK(ranked(text_field(15, "\7\3")).history_tokens == std::vector<Token>{7, 3});
+    CHECK(ranked(number_field(17, 1)).own_history);
+    CHECK_FALSE(ranked(text_field(1, "u")).own_history);
+    CHECK(ranked(text_field(1, "u") + text_field(18, "cold")).unknown_user == UnknownUser::cold);
+    const Called made = call(generate, grpc_message(text_field(13, "x") + text_field(15, feature("\5"))));
+    REQUIRE(made.last.call);
+    const auto& generated = std::get<GenerateRequest>(made.last.call->asked.message);
+    CHECK(generated.history == std::vector<std::string>{"x"});
+    CHECK(generated.event_features == std::vector<Feature>{{"timestamps", {5}}});
+    const auto fault = [&](const std::string& message) {
+      const Called refused = call(rank, grpc_message(candidate + message));
+      REQUIRE(refused.last.call);
+      REQUIRE(refused.last.call->fault);
+      return refused.last.call->fault->code;
+    };
+    CHECK(fault(text_field(18, "warm")) == "bad_unknown_user");
+    CHECK(fault(text_field(16, feature("\5") + number_field(9, 1))) == "unknown_field");
+    CHECK(fault(text_field(16, feature(varint(1588687728923)))) == "bad_timestamp");
+    CHECK(fault(text_field(15, std::string(10'001, '\1'))) == "too_many_events");
+    std::string many;
+    for (int i = 0; i < 17; ++i) many += text_field(16, feature("\1"));
+    CHECK(fault(many) == "too_many_features");
+  }
+
   TEST_CASE("gRPC: a deadline is the budget, a day or more is none, and one that is over is told") {
     const auto budget = [](const char* timeout, std::uint64_t own = 0) {
       const Called made =

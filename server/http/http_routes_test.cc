@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 using namespace troupe;
 using namespace troupe::server;
 
@@ -146,6 +148,38 @@ TEST_SUITE("routes") {
          {"/v1/users/", "/v1/users/a/b", "/v1/users/%", "/v1/users/%2", "/v1/users/%00", "/v1/users/%zz",
           "/v1/users/12345678901234567", "/v1/items/%ff", "/v1/users/a%c0%af"})
       CHECK(refusal_of(ask("DELETE", bad)).code == "bad_id");
+  }
+
+  TEST_CASE("routes: a request's own history has the model's features and words, by line too") {
+    ServerLimits limits{.history_events_max = 2, .event_features = {"timestamps"}};
+    const std::string history = R"("history":["x","y"],"timestamps":[5,6]})";
+    const auto rank = message_of<RankRequest>(
+        route({"POST", "/v1/rank", R"({"candidates":["a"],)" + history, "acme"}, limits));
+    CHECK(rank.history == std::vector<std::string>{"x", "y"});
+    CHECK(rank.event_features == std::vector<Feature>{{"timestamps", {5, 6}}});
+    CHECK(rank.own_history);
+    CHECK(rank.tenant == "acme");
+    CHECK(message_of<RankRequest>(route_line(
+              BulkKind::rankings, {"POST", "/v1/rank", R"({"candidates":["a"],)" + history, "acme"}, limits,
+              {})) == rank);
+    const auto generate =
+        message_of<GenerateRequest>(route({"POST", "/v1/generate", "{" + history, ""}, limits));
+    CHECK(generate.event_features == rank.event_features);
+    for (const char* long_one :
+         {R"({"history":["x","y","z"]})", R"({"tokens":[1,2,3]})", R"({"event_ids":[]})"}) {
+      CAPTURE(long_one);
+      const std::string code =
+          std::string_view(long_one).find("ids") == std::string::npos ? "too_many_events" : "unknown_field";
+      CHECK(refusal_of(route({"POST", "/v1/rank", long_one, ""}, limits)).code == code);
+      CHECK(refusal_of(route({"POST", "/v1/generate", long_one, ""}, limits)).code == code);
+    }
+    const kernels::Vocabulary words =
+        kernels::vocabulary_of("vocab.json", nlohmann::json::parse(R"({"<a>":0,"<b>":1})"), 2);
+    CHECK(message_of<GenerateRequest>(
+              route({"POST", "/v1/generate", R"({"tokens":["<b>","<a>"]})", ""}, limits, &words))
+              .history_tokens == std::vector<Token>{1, 0});
+    CHECK(refusal_of(route({"POST", "/v1/generate", R"({"tokens":["<c>"]})", ""}, limits, &words)).code ==
+          "unknown_word");
   }
 
   TEST_CASE("routes: events belong to the user in the path, who must match the body") {

@@ -88,6 +88,9 @@ def fault_of(value, schema, schemas, where="body"):
                 return fault
         elif schema.get("additionalProperties") is False:
             return f"{where} has {name}, which is not in the schema"
+        elif isinstance(others := schema.get("additionalProperties"), dict):
+            if fault := fault_of(member, others, schemas, f"{where}.{name}"):
+                return fault
     return ""
 
 
@@ -176,6 +179,18 @@ def use_client(troupe, ids):
     expect([row["status"] for row in rows] == [200, 400], "many rankings")
     anyone = troupe.rank(history=ids[:2], candidates=ids[3:5])
     expect(len(anyone["items"]) == 2 and anyone["user"] == "", "a history is ranked without a profile")
+    stored = troupe.rank("u0", ids[3:5], policy="user")
+    own = troupe.rank(history=ids[:2], candidates=ids[3:5], policy="user")
+    expect(
+        own["items"] == stored["items"] and own["blocks_reused"] > 0,
+        "a history is answered as a stored one is, from its blocks",
+    )
+    visitor = troupe.rank(history=[], candidates=ids[:2])
+    cold = troupe.rank("no one yet", ids[:2], unknown_user="cold")
+    expect(
+        cold["items"] == visitor["items"] and cold["unknown_user"] == "cold" and "unknown_user" not in visitor,
+        "an unknown user is answered as one without events, and the reply says so",
+    )
     reranked = troupe.rerank("u1", ids[:3], top_n=1, return_documents=True)
     expect(reranked["results"][0]["document"]["text"] != "", "documents are reranked")
     try:
@@ -338,6 +353,12 @@ def fuzz(checked, ids, bodies, seed):
             "/generative_scoring",
             "/generative_scoring",
             lambda: {"query": [1], "items": [[2], [3]], "label_token_ids": [4, 5]},
+        ),
+        (
+            "POST",
+            "/v1/rank",
+            "/v1/rank",
+            lambda: {"history": draw.sample(ids, 2), "candidates": draw.sample(ids, 3), "features": "wait"},
         ),
         ("POST", "/v1/generate", "/v1/generate", lambda: {"user": "ana", "top_k": 3}),
         ("POST", "/v1/completions", "/v1/completions", lambda: {"prompt": [1, 2], "max_tokens": 2}),

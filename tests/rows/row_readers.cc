@@ -5,8 +5,11 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
+#include <type_traits>
 
 #include "deploy/data/dataset.h"
+#include "router/request/own_history.h"
 #include "router/request/request_check.h"
 #include "runtime/store/store_rows.h"
 #include "runtime/testing/shared_ranker.h"
@@ -47,7 +50,13 @@ deploy::RowReading row_reading() {
   return reading;
 }
 
-const PromptForm form = prompt_form();
+PromptForm generator_form() {
+  PromptForm made = prompt_form();
+  made.discriminant = {};
+  return made;
+}
+
+const PromptForm form = prompt_form(), generator = generator_form();
 const router::RequestLimits router_limits{.history_max = history_max};
 const FeatureLimits stored = store_limits();
 
@@ -82,6 +91,11 @@ Value value_of(const AppendEvents& put) {
 }
 Value value_of(const PutItem& put) {
   return {.id = put.item, .title = put.title, .tokens = put.tokens, .identifier = put.identifier};
+}
+// `id`: of the row whose history a request has.
+template <class Asked>
+Value value_of_history(const Asked& asked, const std::string& id) {
+  return {.id = id, .list = asked.history, .features = by_name(asked.event_features)};
 }
 Value value_of(const RankRequest& asked) {
   return {.id = asked.user,
@@ -153,6 +167,54 @@ DrawnRow with_list(DrawnRow row) {
   });
   row.members.emplace_back("features", "[" + list + "]");
   return row;
+}
+
+// ---- requests with the history of a user's row ----
+
+// True if a request with this row's events has the same fault: it is one of events, and the member names
+// that a request may have are not part of the refusal.
+bool is_of_events(const DrawnRow& row) {
+  static const std::set<std::string> faults{"",
+                                            "fraction as a time",
+                                            "no time",
+                                            "no action",
+                                            "long history",
+                                            "time of another type",
+                                            "time that is not JSON",
+                                            "no actions",
+                                            "more times than events",
+                                            "times that decrease",
+                                            "member twice",
+                                            "list of another type"};
+  return row.kind == Kind::user && faults.contains(row.fault);
+}
+
+template <class Asked>
+Outcome checked_history(const char* reader, const Asked& asked, const DrawnRow& row) {
+  const auto own = router::own_history(asked);
+  if (!own) return {reader, std::nullopt, std::nullopt};
+  const PromptForm& read_by = std::is_same_v<Asked, RankRequest> ? form : generator;
+  if (const auto fault = router::validate(asked, read_by, router_limits)) return refused(reader, *fault, row);
+  if (const auto fault = validate_history(*own, stored)) return refused(reader, *fault, row);
+  return {reader, value_of_history(asked, row.id), std::nullopt};
+}
+
+Outcome read_request(const char* reader, const std::string& target, DrawnRow row) {
+  const DrawnRow of = row;
+  if (target == "/v1/rank") row.members.emplace_back("candidates", R"(["c0"])");
+  const std::string body = json_of(row, "");
+  const server::HttpRoute route = server::route({"POST", target, body, ""}, server_limits());
+  if (const auto* refusal = std::get_if<Refusal>(&route)) return refused(reader, *refusal, of);
+  const Message& message = std::get<Message>(route);
+  if (const auto* ranking = std::get_if<RankRequest>(&message)) return checked_history(reader, *ranking, of);
+  return checked_history(reader, std::get<GenerateRequest>(message), of);
+}
+
+void read_requests(const DrawnRow& row, std::vector<Outcome>& out) {
+  if (!is_of_events(row)) return;
+  out.push_back(read_request("ranking", "/v1/rank", row));
+  out.push_back(read_request("generation", "/v1/generate", row));
+  if (row.as_list) out.push_back(read_request("ranking with features", "/v1/rank", with_list(row)));
 }
 
 // ---- files ----
@@ -247,6 +309,7 @@ std::vector<Outcome> read_everywhere(const DrawnRow& row, const std::string& fol
   const Folder files(folder);
   read_lines_of_file(row, files, out);
   read_table(row, files, out);
+  read_requests(row, out);
   if (!row.wire.empty()) out.push_back(read_grpc(row));
   return out;
 }

@@ -84,8 +84,8 @@ Questions questions_of_visits(const BenchRank& bench, std::shared_ptr<FreshCandi
     if (at == bench.visits.size()) return false;
     const Visit& visit = bench.visits[at++];
     const EvaluationRow& row = bench.rows[visit.user];
-    RankRequest request{
-        .user = row.user, .candidates = fresh ? fresh->next() : bench.rows[visit.candidates].candidates};
+    RankRequest request{.user = row.user,
+                        .candidates = fresh ? fresh->next() : bench.rows[visit.candidates].candidates};
     if (row.user.empty()) take_own_history(row, request);
     question.request = std::move(request);
     question.truth = visit.first && !fresh ? row.candidates[row.true_index] : "";
