@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "router/request/allowed_plans.h"
 #include "router/request/own_history.h"
@@ -135,11 +136,10 @@ Fault bad_asker(const Request& request, const PromptForm& form, const RequestLim
   if (!request.history.empty() && !request.history_tokens.empty())
     return Refusal{RefusalKind::malformed, "ambiguous_history", "both history and tokens are given",
                    "history", "one of the two"};
-  const bool in_tokens = !request.history_tokens.empty();
-  const std::size_t events = in_tokens ? request.history_tokens.size() : request.history.size();
-  if (events > limits.history_max)
-    return bad_count(events, limits.history_max, "router.history_events_max", "events",
-                     in_tokens ? "tokens" : "history");
+  for (const auto& [size, where] :
+       {std::pair{request.history.size(), "history"}, std::pair{request.history_tokens.size(), "tokens"}})
+    if (size > limits.history_max)
+      return bad_count(size, limits.history_max, "router.history_events_max", "events", where);
   return bad_tokens(request.history_tokens, form.vocabulary, "tokens");
 }
 
