@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "router/request/own_history.h"
 #include "runtime/actor/message_id.h"
 
 namespace troupe::deploy {
@@ -14,17 +15,10 @@ std::string key_of(std::span<const Token> tokens) {
   return {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()};
 }
 
-// Fills `request`; false: traces do not contain such messages.
-bool take(const Message& message, TracedRequest& request) {
-  if (const auto* rank = std::get_if<RankRequest>(&message)) {
-    request.tenant = rank->tenant, request.user = rank->user, request.candidates = rank->candidates;
-    return true;
-  }
-  const auto* generate = std::get_if<GenerateRequest>(&message);
-  if (!generate) return false;
-  request.tenant = generate->tenant, request.user = generate->user, request.generates = true;
-  request.top_k = generate->top_k, request.width = generate->width;
-  return true;
+// Returns the name by which a trace knows who has this history, the same as long as it grows.
+std::string visitor_of(const GivenHistory& given) {
+  const std::string owner = router::own_history_user(given);
+  return "visitor-" + owner.substr(owner.find(' ') + 1);
 }
 
 }  // namespace
@@ -48,8 +42,17 @@ std::vector<ItemNumber> NewEventFinder::items_of(const Profile& profile) const {
 }
 
 void NewEventFinder::fill(const Profile* profile, TracedRequest& request) {
+  fill_events(profile ? items_of(*profile) : std::vector<ItemNumber>(), request);
+}
+
+void NewEventFinder::fill(const std::vector<std::string>& history, TracedRequest& request) {
+  std::vector<ItemNumber> items = catalog_.find_all(history);
+  std::erase(items, no_item);
+  fill_events(items, request);
+}
+
+void NewEventFinder::fill_events(const std::vector<ItemNumber>& items, TracedRequest& request) {
   LastProfile& seen = users_[request.tenant + '\n' + request.user];
-  const std::vector<ItemNumber> items = profile ? items_of(*profile) : std::vector<ItemNumber>();
   auto begin = items.begin();
   if (!seen.tail.empty()) {
     const auto at = std::find_end(items.begin(), items.end(), seen.tail.begin(), seen.tail.end());
@@ -65,10 +68,31 @@ void NewEventFinder::fill(const Profile* profile, TracedRequest& request) {
 
 // ---- requests ----
 
+// Fills `pending`; false: traces do not contain such messages.
+bool TraceCapture::take(const Message& message, PendingRequest& pending) {
+  TracedRequest& request = pending.request;
+  const auto take_asker = [&](const auto& asked) {
+    request.tenant = asked.tenant, request.user = asked.user;
+    const std::optional<GivenHistory> own = router::own_history(asked);
+    if (own) request.user = visitor_of(*own), pending.history = own->history;
+  };
+  if (const auto* rank = std::get_if<RankRequest>(&message)) {
+    take_asker(*rank);
+    request.candidates = rank->candidates;
+    return true;
+  }
+  const auto* generate = std::get_if<GenerateRequest>(&message);
+  if (!generate) return false;
+  take_asker(*generate);
+  request.generates = true;
+  request.top_k = generate->top_k, request.width = generate->width;
+  return true;
+}
+
 void TraceCapture::on_request(const Message& message, std::int64_t now_us) {
   if (!on_.load(std::memory_order_relaxed)) return;
   PendingRequest waiting{id_of(message), State::open, {}};
-  if (!take(message, waiting.request)) return;
+  if (!take(message, waiting)) return;
   const std::lock_guard lock(mutex_);
   if (waiting_.size() >= waiting_max) return void(++left_out_);
   waiting.request.at = {std::max<std::int64_t>(0, now_us - start_us_)};
@@ -87,7 +111,7 @@ void TraceCapture::on_reply(const Message& message) {
 }
 
 // Takes the oldest request once its outcome is known. Returns false after 100 ms without one.
-bool TraceCapture::next(TracedRequest& request, std::int64_t now_us) {
+bool TraceCapture::next(PendingRequest& request, std::int64_t now_us) {
   std::unique_lock lock(mutex_);
   const auto ready = [&] {
     while (!waiting_.empty() && (waiting_.front().state == State::left_out ||
@@ -97,7 +121,7 @@ bool TraceCapture::next(TracedRequest& request, std::int64_t now_us) {
     return !waiting_.empty() && waiting_.front().state == State::kept;
   };
   if (!more_.wait_for(lock, std::chrono::milliseconds(100), ready)) return false;
-  request = std::move(waiting_.front().request);
+  request = std::move(waiting_.front());
   waiting_.pop_front();
   return true;
 }
@@ -119,10 +143,14 @@ std::uint64_t TraceCapture::record(const CaptureLimits& limits, const Catalog& c
     start_us_ = now_us();
   }
   on_ = true;
-  TracedRequest request;
+  PendingRequest kept;
+  TracedRequest& request = kept.request;
   for (std::uint64_t written = 0; written < limits.requests && now_us() - start_us_ < limits.us && !over();) {
-    if (!next(request, now_us())) continue;
-    profiles.fill(find(request.tenant, request.user).get(), request);
+    if (!next(kept, now_us())) continue;
+    if (kept.history)
+      profiles.fill(*kept.history, request);
+    else
+      profiles.fill(find(request.tenant, request.user).get(), request);
     ++written;
     if (!write(request)) break;
   }

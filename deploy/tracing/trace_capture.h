@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -30,6 +31,8 @@ class NewEventFinder {
   explicit NewEventFinder(const Catalog& catalog);  // `catalog` must outlive it
   // Fills the request's profile number and events. A null profile stands for an unknown user.
   void fill(const Profile* profile, TracedRequest& request);
+  // Does the same for a request with a history of these items; those that the catalog lacks are left out.
+  void fill(const std::vector<std::string>& history, TracedRequest& request);
   std::size_t users() const { return users_.size(); }
 
  private:
@@ -39,6 +42,7 @@ class NewEventFinder {
     std::vector<ItemNumber> tail;  // newest events; the next profile has new ones after them
   };
   std::vector<ItemNumber> items_of(const Profile& profile) const;
+  void fill_events(const std::vector<ItemNumber>& items, TracedRequest& request);
 
   const Catalog& catalog_;
   std::unordered_map<std::string, ItemNumber> by_tokens_;
@@ -74,8 +78,11 @@ class TraceCapture {
     RequestId id = 0;
     State state = State::open;
     TracedRequest request;
+    // Items of the request's own history, in place of the profile of `request.user`.
+    std::optional<std::vector<std::string>> history = {};
   };
-  bool next(TracedRequest& request, std::int64_t now_us);
+  static bool take(const Message& message, PendingRequest& pending);
+  bool next(PendingRequest& request, std::int64_t now_us);
 
   std::atomic<bool> on_ = false;
   std::mutex mutex_;  // guards the members below

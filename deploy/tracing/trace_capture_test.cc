@@ -57,6 +57,42 @@ TEST_CASE("trace capture: a user's first request has the whole profile, later on
   CHECK(fill(nullptr).second == Events{});
 }
 
+TEST_CASE("trace capture: a request's own history is a visitor's, with the new events while it grows") {
+  const CatalogPointer items = catalog();
+  NewEventFinder watch(*items);
+  const auto fill = [&](const std::vector<std::string>& history) {
+    TracedRequest request{.user = "visitor 1"};
+    watch.fill(history, request);
+    return request.events;
+  };
+  using Events = std::vector<std::string>;
+  CHECK(fill({"a", "none", "b"}) == Events{"a", "b"});
+  CHECK(fill({"a", "b", "c"}) == Events{"c"});
+
+  TraceCapture capture;
+  std::vector<TracedRequest> traced;
+  std::atomic<bool> done = false;
+  std::thread recording([&] {
+    capture.record(
+        {3, 60'000'000}, *items, [&](auto&, auto&) { return nullptr; },
+        [&](const TracedRequest& request) { return traced.push_back(request), true; }, [] { return false; });
+    done = true;
+  });
+  for (RequestId id = 1; !done; ++id) {
+    capture.on_request(RankRequest{.id = id, .candidates = {"a"}, .history = {"b"}, .own_history = true},
+                       now());
+    capture.on_reply(RankReply{.id = id});
+    std::this_thread::yield();
+  }
+  recording.join();
+  REQUIRE(traced.size() == 3);
+  CHECK(traced[0].user.starts_with("visitor-"));
+  CHECK(traced[0].user.find('\0') == std::string::npos);
+  CHECK(traced[0].events == Events{"b"});
+  CHECK(traced[1].user == traced[0].user);
+  CHECK(traced[1].events == Events{});
+}
+
 TEST_CASE("trace capture: requests are in order of arrival, without client errors, and bounded") {
   const CatalogPointer items = catalog();
   TraceCapture capture;

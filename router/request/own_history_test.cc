@@ -112,19 +112,20 @@ void check_same_blocks(std::unique_ptr<Request> stored, std::unique_ptr<Request>
 }
 
 TEST_CASE("own history: its blocks have the names of a stored user's with the same events") {
-  check_same_blocks(take_rank(of_user(RankRequest{.candidates = {"f"}}), policy("user")),
-                    take_rank(with_history(RankRequest{.candidates = {"f"}}), policy("user")), hstu());
-  check_same_blocks(take_generate(of_user(GenerateRequest{.top_k = 2}), policy("user")),
-                    take_generate(with_history(GenerateRequest{.top_k = 2}), policy("user")), next_items());
-  check_same_blocks(take_embed(of_user(EmbedRequest{}), policy("user")),
-                    take_embed(with_history(EmbedRequest{}), policy("user")), hstu());
+  check_same_blocks(take_rank(of_user(RankRequest{.candidates = {"f"}}), policy("planner")),
+                    take_rank(with_history(RankRequest{.candidates = {"f"}}), policy("planner")), hstu());
+  check_same_blocks(take_generate(of_user(GenerateRequest{.top_k = 2}), policy("planner")),
+                    take_generate(with_history(GenerateRequest{.top_k = 2}), policy("planner")),
+                    next_items());
+  check_same_blocks(take_embed(of_user(EmbedRequest{}), policy("planner")),
+                    take_embed(with_history(EmbedRequest{}), policy("planner")), hstu());
 }
 
 TEST_CASE("own history: its events obey the rules of a stored user's, and are refused by field") {
   const auto refused = [](const auto& change) {
     RankRequest request = with_history(RankRequest{.candidates = {"f"}});
     change(request);
-    return fault(taken(*take_rank(std::move(request), policy("user")), hstu()));
+    return fault(taken(*take_rank(std::move(request), policy("planner")), hstu()));
   };
   CHECK(refused([](RankRequest&) {}) == "");
   CHECK(refused([](RankRequest& r) { r.history[3] = "none"; }) == "unknown_item history[3]");
@@ -144,7 +145,7 @@ TEST_CASE("own history: a history of tokens is one event a token") {
   RankRequest request = with_history(RankRequest{.candidates = {"f"}});
   request.history.clear();
   request.history_tokens = {0, 1, 2, 3, 4};
-  const auto own = take_rank(std::move(request), policy("user"));
+  const auto own = take_rank(std::move(request), policy("planner"));
   REQUIRE_FALSE(taken(*own, hstu()));
   const PromptForm form = hstu();
   const Candidate made = own->candidates(form, BlockNames(form, {"m", "l"})).at(0);
@@ -155,16 +156,16 @@ TEST_CASE("own history: a history of tokens is one event a token") {
 TEST_CASE("own history: an empty one is a user without events, which models of next items refuse") {
   RankRequest empty{.candidates = {"f"}, .request_timestamp = 90, .own_history = true};
   CHECK_FALSE(validate(empty, hstu(), {}));
-  const auto ranked = take_rank(RankRequest(empty), policy("user"));
+  const auto ranked = take_rank(RankRequest(empty), policy("planner"));
   REQUIRE_FALSE(taken(*ranked, hstu()));
   CHECK(ranked->situation().user_tokens == 0);
   const auto reply = std::get<RankReply>(ranked->reply({.rows = {{{1}}}, .plan = "history"}));
   CHECK(reply.unknown_user == "");  // nobody asked for a stored user
-  CHECK(fault(taken(*take_rank(RankRequest(empty), policy("user")), next_items())) ==
+  CHECK(fault(taken(*take_rank(RankRequest(empty), policy("planner")), next_items())) ==
         "empty_history history");
   const GenerateRequest generate{.own_history = true};
   CHECK_FALSE(validate(generate, next_items(), {}));
-  CHECK(fault(taken(*take_generate(GenerateRequest(generate), policy("user")), next_items())) ==
+  CHECK(fault(taken(*take_generate(GenerateRequest(generate), policy("planner")), next_items())) ==
         "empty_history history");
 }
 
@@ -193,7 +194,7 @@ TEST_CASE(
   const RequestLimits cold{.unknown_user = UnknownUser::cold};
   const auto ranked = [](UnknownUser unknown, const RequestLimits& allowed) {
     const auto request =
-        take_rank(of_user(RankRequest{.candidates = {"f"}, .unknown_user = unknown}), policy("user"));
+        take_rank(of_user(RankRequest{.candidates = {"f"}, .unknown_user = unknown}), policy("planner"));
     if (const auto refusal = taken(*request, hstu(), nullptr, allowed)) return refusal->code;
     return std::get<RankReply>(request->reply({.rows = {{{1}}}, .plan = "history"})).unknown_user;
   };
@@ -201,11 +202,11 @@ TEST_CASE(
   CHECK(ranked(UnknownUser::configured, cold) == "cold");
   CHECK(ranked(UnknownUser::cold, {}) == "cold");
   CHECK(ranked(UnknownUser::refuse, cold) == "unknown_user");
-  const auto known = take_rank(of_user(RankRequest{.candidates = {"f"}}), policy("user"));
+  const auto known = take_rank(of_user(RankRequest{.candidates = {"f"}}), policy("planner"));
   REQUIRE_FALSE(taken(*known, hstu(), stored_profile(), cold));
   CHECK(std::get<RankReply>(known->reply({.rows = {{{1}}}, .plan = "history"})).unknown_user == "");
   const auto next =
-      take_generate(of_user(GenerateRequest{.unknown_user = UnknownUser::cold}), policy("user"));
+      take_generate(of_user(GenerateRequest{.unknown_user = UnknownUser::cold}), policy("planner"));
   CHECK(fault(taken(*next, next_items())) == "empty_history user");
 }
 

@@ -7,7 +7,8 @@ Converts each checkpoint of ../shared/models/MODEL, serves the directory, import
 ranks the whole catalogue for each of them over HTTP at the time of their target, cold and then warm. Every
 golden similarity must be met within 1e-5, the best 20 items must be the same, of all items and of those not
 seen, and the warm answer must have reused the history but its last event. Probabilities must be those of the
-similarities divided by the temperature. A user without events is refused.
+similarities divided by the temperature. A user without events is refused. A request with the history of a
+stored user has the same answer, from the same blocks.
 
 With --all-users: ranks the catalogue for all 943 users, and compares HR@10, NDCG@10 and the rank of each
 user's target with metrics.json. Needs numpy, whose unstable sort puts events of one time into the order that
@@ -97,7 +98,7 @@ class Server:
 
     def ask(self, method, path, body):
         link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        link.request(method, path, json.dumps(body))
+        link.request(method, path, json.dumps(body) if body is not None else None)
         reply = link.getresponse()
         return reply.status, json.loads(reply.read())
 
@@ -124,6 +125,34 @@ def differences(case, reply):
     return most, faults
 
 
+def own_history_faults(server, user, case):
+    """Returns how answers differ for a stored user and for a request with the same history, which must find
+    the user's blocks."""
+    stored = server.ask("GET", f"/v1/users/{user}", None)[1]
+    own = {name: stored[name] for name in ("history", "features") if name in stored}
+    faults = []
+    for path, more in (
+        ("/v1/rank", {"candidates": [str(n) for n in range(1, 101)]}),
+        ("/v1/generate", {"top_k": 20, "exclude_seen": True}),
+    ):
+        more["request_timestamp"] = case["request_timestamp"]
+        answers = [server.ask("POST", path, {**asker, **more}) for asker in ({"user": user}, own)]
+        if [status for status, _ in answers] != [200, 200]:
+            faults.append(f"{path} of a history: {answers[1][0]} {json.dumps(answers[1][1])[:300]}")
+            continue
+        if answers[0][1]["items"] != answers[1][1]["items"]:
+            faults.append(f"{path} of a history has other items")
+        if answers[1][1]["tokens_reused"] != len(case["item_ids"]) - 1:
+            faults.append(f"{path} of a history reused {answers[1][1]['tokens_reused']} tokens")
+    vectors = [
+        server.ask("POST", "/v1/embeddings", {"input": asked, "request_timestamp": case["request_timestamp"]})
+        for asked in (user, own)
+    ]
+    if vectors[0][0] != 200 or vectors[0][1]["data"] != vectors[1][1].get("data"):
+        faults.append(f"/v1/embeddings of a history: {vectors[1][0]} {json.dumps(vectors[1][1])[:300]}")
+    return faults
+
+
 def check_golden(troupe, folder, model, name):
     cases = json.load(open(os.path.join(folder, "golden.json")))["cases"]
     users = [{"id": str(case["user_id"]), **case} for case in cases]
@@ -140,9 +169,14 @@ def check_golden(troupe, folder, model, name):
                 reused = len(case["item_ids"]) - 1 if warm else 0
                 if reply["tokens_reused"] != reused:
                     faults.append(f"user {user} reused {reply['tokens_reused']} tokens; expected {reused}")
-        status, reply = server.ask("POST", "/v1/rank", {"user": "nobody", "candidates": ["1"]})
-        if status != 422 or reply["error"]["code"] != "empty_history":
-            faults.append(f"a user without events: {status} {reply}")
+            faults += [f"user {user}: {fault}" for fault in own_history_faults(server, user, case)]
+        for asker in {"user": "nobody"}, {"user": "unknown", "unknown_user": "cold"}, {"history": []}:
+            status, reply = server.ask("POST", "/v1/rank", {**asker, "candidates": ["1"]})
+            if status != 422 or reply["error"]["code"] != "empty_history":
+                faults.append(f"{asker}, without events: {status} {reply}")
+        status, reply = server.ask("POST", "/v1/rank", {"user": "unknown", "candidates": ["1"]})
+        if status != 404:
+            faults.append(f"a user that is not stored: {status} {reply}")
     if most > TOLERANCE:
         faults.append(f"largest difference {most:.2g}")
     print(f"{name}: {len(cases)} users, cold and warm, largest difference of a similarity {most:.2g}")
