@@ -274,7 +274,7 @@ TEST_CASE("JSON: unknown members and internal members are refused") {
   RankRequest request;
   CHECK(from_json(R"({"x":1})", request)->expected ==
         "one of user, candidates, top_k, policy, budget_us, request_timestamp, approximate, scenario, task, "
-        "features, unknown, history, arrangement, explain");
+        "features, unknown, history, arrangement, explain, tokens, event_features, unknown_user");
 }
 
 TEST_CASE("JSON: a share may be an integer or a fraction") {
