@@ -289,6 +289,10 @@ TEST_CASE_FIXTURE(Shop, "store features: run_now answers users in memory, and no
   CHECK(port->run_now(FindFeatures{"", "", {"a"}}));
   CHECK_FALSE(port->run_now(Write{DeleteItem{0, "a"}}));
   CHECK_FALSE(port->run_now(FindFeatures{"t", "ann", std::vector<std::string>(257)}));
+  const auto own = port->run_now(FindFeatures{.tenant = "t", .history = GivenHistory{.history = {"a"}}});
+  REQUIRE(own);
+  CHECK(std::get<Features>(*own).user->events.size() == 1);
+  CHECK_FALSE(port->run_now(FindFeatures{.history = GivenHistory{.tokens = std::vector<Token>(257)}}));
   version(PutUser{0, "t", "ann", {}, {2}});
   CHECK_FALSE(port->run_now(wanted));
 }

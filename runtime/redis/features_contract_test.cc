@@ -120,6 +120,37 @@ TEST_CASE_FIXTURE(Shop, "feature stores: a history becomes its items' tokens, on
   CHECK(*find("t", "new").user == Profile{3, {}, {}});
 }
 
+TEST_CASE_FIXTURE(Shop, "feature stores: a request's own history is the profile that a put of it gives") {
+  version(item("a", {1, 2})), version(item("b", {3}));
+  const auto own = [&](GivenHistory given) {
+    return port->run(FindFeatures{.tenant = "t", .items = {"a", "none"}, .history = std::move(given)}, 1);
+  };
+  const auto found = std::get<Features>(own({.history = {"b", "a", "b"}}));
+  CHECK(*found.user == Profile{0, {3, 1, 2, 3}, {1, 2, 1}});
+  CHECK(found.items == std::vector<ItemNumber>{0, no_item});
+  CHECK(*std::get<Features>(own({.tokens = {5, 6}})).user == Profile{0, {5, 6}, {1, 1}});
+  CHECK(*std::get<Features>(own({})).user == Profile{});
+  const auto fault = [&](GivenHistory given) {
+    const auto refusal = std::get<Refusal>(own(std::move(given)));
+    return std::string(name_of(refusal.kind)) + " " + refusal.code + " " + refusal.where;
+  };
+  CHECK(fault({.history = {"a", "none"}}) == "unprocessable unknown_item history[1]");
+  CHECK(fault({.tokens = {1000}}) == "unprocessable unknown_token tokens[0]");
+  CHECK(fault({.history = {"a"}, .tokens = {1}}) == "unprocessable bad_history history, tokens");
+  CHECK(fault({.history = std::vector<std::string>(6, "a")}) == "unprocessable too_many_events history");
+  CHECK(fault({.history = {"a"}, .features = {{"timestamps", {1}}}}) ==
+        "unprocessable unknown_feature features[0].name");
+  FeatureLimits timed = limits;
+  timed.event_features = {{.name = "timestamps", .ascending = true}};
+  open(timed);
+  CHECK(
+      std::get<Features>(own({.history = {"a", "b"}, .features = {{"timestamps", {5, 6}}}})).user->features ==
+      std::vector<Feature>{{"timestamps", {5, 6}}});
+  CHECK(fault({.history = {"a", "b"}, .features = {{"timestamps", {6, 5}}}}) ==
+        "unprocessable bad_feature features[0].values[1]");
+  CHECK(fault({.history = {"a"}}) == "unprocessable missing_feature features");
+}
+
 TEST_CASE_FIXTURE(Shop,
                   "feature stores: a profile keeps its items' old tokens; a new history gets the new ones") {
   version(item("a", {1}));

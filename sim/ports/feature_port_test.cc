@@ -53,6 +53,19 @@ TEST_CASE("feature port: features come from the pinned catalog, with block names
   CHECK(std::get<Refusal>(store.run(FindFeatures{"", "u1", {}, "", "c9"})).code == "wrong_catalog");
 }
 
+TEST_CASE("feature port: a request's own history becomes its profile in the pinned catalog") {
+  Store store;
+  const auto own = [&](std::vector<std::string> items, const std::string& catalog) {
+    return store.run(FindFeatures{
+        .items = {"i5"}, .catalog_version = catalog, .history = GivenHistory{.history = std::move(items)}});
+  };
+  const auto found = std::get<Features>(own({"i5", "i5"}, "c2"));
+  const auto tokens = store.world.item("i5", "c2")->tokens.size();
+  CHECK(found.user->events == std::vector<std::uint32_t>(2, static_cast<std::uint32_t>(tokens)));
+  CHECK(found.user->version == 0);
+  CHECK(std::get<Refusal>(own({"nothing"}, "c2")).code == "unknown_item");
+}
+
 TEST_CASE("feature port: Read returns the world's user or item, or refuses an unknown one") {
   Store store;
   const auto user = std::get<UserReply>(store.run(Read{GetUser{.user = "u1"}}));
