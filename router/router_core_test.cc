@@ -432,6 +432,7 @@ TEST_CASE("ranking: a history in the request replaces a missing profile") {
   for (const Segment& segment : plan.plan.segments)
     if (segment.kind == SegmentKind::user) history += segment.tokens.size();
   CHECK(history == 1 + 2 * 4);  // after the form's own token
+  CHECK(b.probe.counted(Metric::features_own) == 1);
   b.probe.receive(2, server,
                   RankRequest{.id = 4, .tenant = "t", .user = "ann", .candidates = {"a"}, .history = {"b"}});
   CHECK(b.refused() == "malformed ambiguous_history");

@@ -133,6 +133,9 @@ void Planning::on_features(Step step, Flight& flight, const Features& features) 
   if (const auto metric = metric_of(features.of)) step.effects.count(*metric);
   if (auto refusal = flight.request->take(config_.form, config_.limits, features))
     return flights_.refuse(step, flight, std::move(*refusal));
+  const bool names_user = !flight.request->named_user().empty();
+  if (names_user && !features.user) step.effects.count(Metric::features_unknown);
+  if (!names_user && features.user) step.effects.count(Metric::features_own);
   flight.timings.features = (step.now - flight.stage_began).us;
   if (share_.is_present(flight.pinned))
     precompute_.note_accesses(step, flight.request->items(), flight.request->situation().user_tokens);

@@ -38,8 +38,9 @@ constexpr std::string_view rows_fetched_help =
     "memory, another node's memory, or the table.";
 constexpr std::string_view by_tenant = "tenant", other_values = "(others)";
 constexpr std::string_view features_help =
-    "Requests answered without reading the user from the store, by what was used: a cached profile, a "
-    "stale one, or none.";
+    "Requests answered without a profile read from the store, by what was used: a cached profile, a stale one, "
+    "none because it is not known yet (missing) or not stored (unknown), or the request's own history "
+    "(request).";
 constexpr std::string_view requests_help = "Requests that the router received.";
 constexpr std::string_view stage_help = "Duration of a stage of an answered request.";
 constexpr std::string_view plans_help = "Requests by the plan that was run.";
@@ -220,6 +221,8 @@ constexpr MetricRow rows[] = {
     {features_cached, counter, "troupe_features_total", "from=\"cache\"", features_help},
     {features_stale, counter, "troupe_features_total", "from=\"stale\"", features_help},
     {features_missing, counter, "troupe_features_total", "from=\"missing\"", features_help},
+    {features_unknown, counter, "troupe_features_total", "from=\"unknown\"", features_help},
+    {features_own, counter, "troupe_features_total", "from=\"request\"", features_help},
     {index_blocks, gauge, "troupe_index_blocks", "", "Blocks in the index of cache-meta."},
     {index_users, gauge, "troupe_index_users", "", "Users whose accesses cache-meta counts."},
     {store_damages, counter, "troupe_store_damages_total", "",

@@ -127,6 +127,8 @@ enum class Metric : std::uint16_t {
   features_cached,
   features_stale,
   features_missing,
+  features_unknown,
+  features_own,
   index_blocks,
   index_users,
   store_damages,
