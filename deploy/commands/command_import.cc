@@ -4,11 +4,17 @@
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+#include <thread>
 #include <unordered_set>
 
 #include "deploy/commands/commands.h"
+#include "deploy/commands/import_call.h"
 #include "deploy/data/dataset.h"
 #include "deploy/data/import_check.h"
+#include "deploy/data/table_rows.h"
+#include "deploy/data/time_text.h"
 #include "deploy/node/cluster_file.h"
 #include "deploy/node/feature_ownership.h"
 #include "deploy/node/local_node.h"
@@ -26,7 +32,12 @@ constexpr std::uint32_t tenant_bytes_max = 256;  // as of an API key
 struct ImportOptions {
   ConfigOptions box;
   std::string data, node, served, tenant, history = "all";
-  bool replace = false, skip_unknown = false, adopt = false;
+  std::string csv, tsv, jsonl, columns;  // a table instead of a data folder
+  ServerOptions server{.server = ""};    // "" = into a store
+  bool replace = false, skip_unknown = false, adopt = false, append = false;
+
+  bool reads_table() const { return !csv.empty() || !tsv.empty() || !jsonl.empty(); }
+  bool calls_server() const { return !server.server.empty(); }
 };
 
 const std::map<std::string, HistoryPart> history_parts{
@@ -49,10 +60,11 @@ const NamedModel& find_model(const std::vector<NamedModel>& models, const std::s
 
 // Returns the configuration of a node of a cluster's file (--node), or of a single node.
 Config config_of(const ImportOptions& options) {
+  if (options.calls_server()) return options.box.load();
   if (options.node.empty() && !options.served.empty())
     throw ConfigError(
-        "--served requires --node, a node of a cluster; expected --data-dir for a single node, where each "
-        "model has its own folder");
+        "--served requires --node, a node of a cluster, or --server; expected --data-dir for a single node, "
+        "where each model has its own folder");
   if (options.node.empty()) return options.box.load();
   if (!options.box.model.empty() || !options.box.data_dir.empty() || !options.box.prompt.empty())
     throw ConfigError(
@@ -73,6 +85,7 @@ struct ImportModel {
   std::unique_ptr<const Tokenizer> tokenizer;  // null: the model has none
   ControlTokens controls = ControlTokens::as_text;
   ModelFingerprints made_for;
+  std::string version;
   PromptForm form;
   std::string declared;  // what its form declares, as a sentence
 };
@@ -90,7 +103,8 @@ ImportModel read_model(const Config& config) {
                                 prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt),
                                 model.facts, model.vocabulary, model.tokenizer.get());
   model.declared = describe_arrangements(model.form);
-  model.made_for = made_for(family.open(directory, config).version, model.vocabulary, model.form);
+  model.version = family.open(directory, config).version;
+  model.made_for = made_for(model.version, model.vocabulary, model.form);
   return model;
 }
 
@@ -165,6 +179,7 @@ int adopt(FeatureStore& features, const ModelFingerprints& present, const Config
 struct ImportRows {
   DataRows<PutItem> items;
   DataRows<PutUser> users;
+  std::vector<std::string> notes = {};  // lines of the report: what a table had
 };
 
 // Rows have the limits of the server of this configuration, so that a file has what it would take.
@@ -178,10 +193,70 @@ RowReading reading_for(const ImportModel& model, const RouterSettings& settings)
   return reading;
 }
 
-ImportRows read_rows(const ImportOptions& options, const ImportModel& model, const Config& config) {
+std::string count_of(std::uint64_t count, const char* thing) {
+  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
+}
+
+void take_items(TableItems read, ImportRows& rows) {
+  rows.items = std::move(read.items);
+  rows.notes.push_back("tokens of the items: " + read.tokens_from);
+  if (read.left_out == 0) return;
+  std::string first;
+  for (const std::string& item : read.left_out_first)
+    append_json_string(first += first.empty() ? "" : ", ", item);
+  rows.notes.push_back("left out " + count_of(read.left_out, "item") + " that the model has no tokens for: " +
+                       first + (read.left_out > read.left_out_first.size() ? ", …" : ""));
+}
+
+void take_users(TableUsers read, const RouterSettings& settings, ImportRows& rows) {
+  rows.users = std::move(read.users);
+  std::string& events = rows.notes.emplace_back(count_of(read.events, "event"));
+  if (read.first) events += " from " + iso_text(*read.first) + " to " + iso_text(*read.last);
+  if (read.repeated > 0)
+    rows.notes.push_back("left out " + count_of(read.repeated, "event") + " with the id of an earlier one");
+  if (read.cut > 0)
+    rows.notes.push_back("left out the oldest " + count_of(read.cut, "event") + " of " +
+                         count_of(read.cut_users, "user") + ": a history has at most " +
+                         std::to_string(settings.history_events_max) + " (router.history_events_max)");
+  for (const std::string& word : read.unread)
+    rows.notes.push_back(word + " was not read: the model does not read it of events");
+}
+
+ImportRows read_table(const ImportOptions& options, const ImportModel& model, const Config& config) {
+  const TableKind kind = !options.csv.empty()   ? TableKind::csv
+                         : !options.tsv.empty() ? TableKind::tsv
+                                                : TableKind::jsonl;
+  const std::unique_ptr<RowTable> table = RowTable::open(kind, options.csv + options.tsv + options.jsonl);
+  const TableColumns columns =
+      options.columns.empty() ? columns_named_as_words(table->columns()) : parse_columns(options.columns);
+  TableReading reading{.rows = reading_for(model, config.router),
+                       .event_features = model.facts.event_features,
+                       .skip_unknown = options.skip_unknown};
+  ImportRows rows;
+  if (columns.content != TableContent::items) {
+    if (options.replace)
+      throw ConfigError("--replace is for catalogs, and this table has users; expected no --replace");
+    take_users(columns.content == TableContent::events ? read_event_table(*table, columns, reading)
+                                                       : read_profile_table(*table, columns, reading),
+               config.router, rows);
+    return rows;
+  }
+  std::optional<ModelItems> items;
+  if (!columns.find("tokens")) items = ModelItems::of_model(required_directory(config.model), reading.rows);
+  if (items) reading.items = &*items;
+  take_items(read_item_table(*table, columns, reading), rows);
+  return rows;
+}
+
+ImportRows read_folder(const ImportOptions& options, const ImportModel& model, const Config& config) {
   const RowReading reading = reading_for(model, config.router);
-  ImportRows rows{read_item_rows(options.data, reading),
-                  read_user_rows(options.data, history_parts.at(options.history), reading)};
+  return {read_item_rows(options.data, reading),
+          read_user_rows(options.data, history_parts.at(options.history), reading)};
+}
+
+ImportRows read_rows(const ImportOptions& options, const ImportModel& model, const Config& config) {
+  ImportRows rows =
+      options.reads_table() ? read_table(options, model, config) : read_folder(options, model, config);
   reject_duplicates(rows.items);
   reject_duplicates(rows.users);
   for (PutUser& user : rows.users.rows) user.tenant = options.tenant;
@@ -205,18 +280,121 @@ UnknownItemEvents remove_unknown(ImportRows& rows, const KnowsItem& knows, bool 
   return unknown;
 }
 
-void tell(const ImportOptions& options, const ImportRows& rows, const UnknownItemEvents& unknown,
-          FeatureStore& features, const Config& config, std::uint64_t items_gone, bool users_gone,
-          bool reads_identifiers) {
+void tell_notes(const ImportRows& rows, const UnknownItemEvents& unknown, bool reads_identifiers) {
+  for (const std::string& note : rows.notes) std::cout << terminal_text(note) << "\n";
+  if (unknown.events > 0) std::cout << terminal_text(describe_left_out(unknown)) << "\n";
+  const std::string warning = reads_identifiers ? describe_shared_identifiers(rows.items) : "";
+  if (!warning.empty()) std::cout << warning << "\n";
+}
+
+void tell(const ImportOptions& options, const ImportRows& rows, FeatureStore& features, const Config& config,
+          std::uint64_t items_gone, bool users_gone) {
   std::cout << "imported " << rows.items.rows.size() << " items and " << rows.users.rows.size() << " users"
             << (options.tenant.empty() ? "" : " of tenant " + options.tenant) << " into "
             << features_location(config) << "; catalog " << features.catalog_version() << " has "
             << features.items() << " items\n";
   if (items_gone > 0) std::cout << items_gone << " items of the former catalog were removed\n";
   if (users_gone) std::cout << "all former users were removed: they belonged to another model\n";
-  if (unknown.events > 0) std::cout << terminal_text(describe_left_out(unknown)) << "\n";
-  const std::string warning = reads_identifiers ? describe_shared_identifiers(rows.items) : "";
-  if (!warning.empty()) std::cout << warning << "\n";
+}
+
+// ---- into a running server ----
+
+// Tokens of one model mean something else to another.
+void reject_if_other_model(const SendRequest& send, const ImportOptions& options, const ImportModel& model) {
+  const server::HttpReply reply = send("/v1/models", "");
+  const nlohmann::json parsed = nlohmann::json::parse(reply.body, nullptr, false);
+  if (reply.status != 200 || !parsed.is_object()) return;  // the writes will say why
+  std::string served;
+  for (const nlohmann::json& one : parsed.value("data", nlohmann::json::array())) {
+    const std::string id = one.value("id", ""), version = one.value("version", id);
+    if (version == model.version && (options.served.empty() || options.served == id)) return;
+    served += (served.empty() ? "" : ", ") + (version == id ? id : id + " (" + version + ")");
+  }
+  throw ConfigError(options.server.server + " serves " + (served.empty() ? "no model" : served) +
+                    "; expected " + (options.served.empty() ? "" : options.served + " with ") + "version " +
+                    model.version + ", that of --model " + options.box.model);
+}
+
+[[noreturn]] void fail_refused(const ImportLines& lines, const ImportResult& result) {
+  const RefusedLine& first = result.refused.front();
+  throw std::runtime_error(lines.where(first.row) + ": " + (first.where.empty() ? "" : first.where + ": ") +
+                           first.message + "; expected " + first.expected + ". The server refused " +
+                           std::to_string(result.refused.size()) + " and stored " +
+                           std::to_string(result.stored) + " of " + std::to_string(lines.count) +
+                           " rows: import again");
+}
+
+void wait_for_server() { std::this_thread::sleep_for(std::chrono::seconds(1)); }
+
+std::string path_of(const char* path, const ImportOptions& options) {
+  return path + (options.served.empty() ? "" : "?model=" + options.served);
+}
+
+ImportResult send_items(const SendRequest& send, const ImportOptions& options, const ImportRows& rows) {
+  const ImportLines lines{path_of("/v1/items", options), rows.items.rows.size(),
+                          [&](std::size_t row) { return line_of(rows.items.rows[row]); },
+                          [&](std::size_t row) { return rows.items.where(row); }};
+  ImportResult result = send_lines(send, lines, wait_for_server);
+  if (!result.refused.empty()) fail_refused(lines, result);
+  return result;
+}
+
+// Returns the item of a refused history that the server's catalog does not have; "" if the reason is another.
+std::string unknown_item_of(const RefusedLine& refused, const PutUser& user) {
+  if (refused.code != "unknown_item") return "";
+  std::size_t event = 0;
+  for (const char c : refused.where.substr(std::min(refused.where.find('['), refused.where.size())))
+    if (c >= '0' && c <= '9') event = 10 * event + static_cast<std::size_t>(c - '0');
+  return event < user.history.size() ? user.history[event] : "";
+}
+
+// With --skip-unknown, users whose history has an unknown item are sent again without it: a server names one
+// unknown item of a history at a time.
+ImportResult send_users(const SendRequest& send, const ImportOptions& options, const DataRows<PutUser>& users,
+                        std::set<std::string>& unknown) {
+  std::vector<std::size_t> chosen(users.rows.size());
+  std::iota(chosen.begin(), chosen.end(), std::size_t{0});
+  ImportResult all;
+  while (!chosen.empty()) {
+    const auto sent = [&, left_out = unknown](std::size_t row) {
+      const auto knows = [&](const std::string& item) { return !left_out.contains(item); };
+      return known_part(users.rows[chosen[row]], knows);
+    };
+    std::vector<std::size_t> again;
+    const ImportLines lines{
+        path_of(options.append ? "/v1/events" : "/v1/users", options), chosen.size(),
+        [&](std::size_t row) { return options.append ? events_line_of(sent(row)) : line_of(sent(row)); },
+        [&](std::size_t row) { return users.where(chosen[row]); }};
+    const ImportResult result = send_lines(send, lines, wait_for_server, [&](const RefusedLine& refused) {
+      const std::string item = unknown_item_of(refused, sent(refused.row));
+      if (!options.skip_unknown || item.empty()) return false;
+      unknown.insert(item);
+      again.push_back(chosen[refused.row]);
+      return true;
+    });
+    all.stored += result.stored;
+    if (result.refused.size() > again.size()) fail_refused(lines, result);
+    chosen = std::move(again);
+  }
+  return all;
+}
+
+int run_server_import(const ImportOptions& options, const ImportRows& rows, const ImportModel& model) {
+  ServerOptions server = options.server;
+  server.tenant = options.tenant;
+  const SendRequest send = requests_to(server);
+  reject_if_other_model(send, options, model);
+  std::set<std::string> unknown;
+  const ImportResult items = send_items(send, options, rows),
+                     users = send_users(send, options, rows.users, unknown);
+  std::cout << "imported " << items.stored << " items and " << users.stored << " users"
+            << (options.tenant.empty() ? "" : " of tenant " + options.tenant) << " into "
+            << options.server.server;
+  if (items.version > 0) std::cout << "; its catalog is c" << items.version;
+  std::cout << "\n";
+  const auto knows = [&](const std::string& item) { return !unknown.contains(item); };
+  tell_notes(rows, find_unknown(rows.users, knows), model.form.reads_identifiers());
+  return 0;
 }
 
 int run_import(const ImportOptions& options) {
@@ -224,6 +402,7 @@ int run_import(const ImportOptions& options) {
   reject_if_bad_tenant(options.tenant);
   const ImportModel model = read_model(config);
   ImportRows rows = options.adopt ? ImportRows{} : read_rows(options, model, config);
+  if (options.calls_server()) return run_server_import(options, rows, model);
   const std::unique_ptr<Store> folder = open_folder(config);
   const auto features = open_features(
       config, folder.get(), feature_limits(config.router, model.facts), 1,
@@ -243,10 +422,71 @@ int run_import(const ImportOptions& options) {
                     .where = [&rows](std::string_view kind, std::size_t row) {
                       return kind == "item" ? rows.items.where(row) : rows.users.where(row);
                     }});
-  tell(options, rows, unknown, *features, config, options.replace ? before - stay : 0, users_gone,
-       model.form.reads_identifiers());
+  tell(options, rows, *features, config, options.replace ? before - stay : 0, users_gone);
+  tell_notes(rows, unknown, model.form.reads_identifiers());
   std::cout << model.declared << " (`troupe verify` checks it)\n";
   return 0;
+}
+
+}  // namespace
+
+namespace {
+
+void add_table_options(Command command, ImportOptions& options, Option data) {
+  const Option csv = command
+                         .add_option("--csv", options.csv,
+                                     "CSV file (RFC 4180) with a catalog, with one event a row, or with one "
+                                     "history a row; plain, gzip or zstd; - = standard input")
+                         .excludes(data);
+  const Option tsv =
+      command.add_option("--tsv", options.tsv, "The same with tabs between the fields, and without quotes")
+          .excludes(data)
+          .excludes(csv);
+  command.add_option("--jsonl", options.jsonl, "The same as one JSON object a line")
+      .excludes(data)
+      .excludes(csv)
+      .excludes(tsv);
+  command.add_option(
+      "--columns", options.columns,
+      "Columns of the table, as WORD=COLUMN or WORD=COLUMN:FORM, separated by commas. Words of a "
+      "catalog: item, title, tokens, identifier; of events: user, item, timestamp, action, id; "
+      "of histories: user, history, timestamps, actions, event_ids. Forms of times: s, ms, us, "
+      "ns, iso; of tokens: ids, text, codes. Default: the columns that have these names");
+}
+
+void add_server_options(Command command, ImportOptions& options) {
+  command
+      .add_option(
+          "--server", options.server.server,
+          "Import into a running server, host:port, with https:// before it for TLS, instead of a data "
+          "folder")
+      .excludes("--data-dir")
+      .excludes("--node");
+  command.add_option("--key-file", options.server.key_file, "File with the API key (troupe keys)")
+      .needs("--server");
+  command
+      .add_option(
+          "--authority", options.server.authority_file,
+          "With https://: PEM file of the authority that signed the server's certificate; default: the "
+          "system's authorities")
+      .needs("--server");
+  command
+      .add_flag("--append", options.append,
+                "Append the events to the users' histories instead of replacing "
+                "these")
+      .needs("--server");
+}
+
+void reject_if_unusable(const ImportOptions& options) {
+  if (options.data.empty() && !options.reads_table() && !options.adopt)
+    throw ConfigError(
+        "--data is missing; expected a folder with a catalog, items.jsonl or items.tsv, or a table: --csv, "
+        "--tsv or --jsonl");
+  if (!options.columns.empty() && !options.reads_table())
+    throw ConfigError("--columns names columns of a table; expected --csv, --tsv or --jsonl");
+  if (options.calls_server() && (options.replace || options.adopt))
+    throw ConfigError(std::string("--server does not permit ") + (options.adopt ? "--adopt" : "--replace") +
+                      "; expected --data-dir of a node that does not run, or --node");
 }
 
 }  // namespace
@@ -260,11 +500,13 @@ void add_import(Command app) {
                                          "sequences.tsv or ratings.tsv (plain or .gz)");
   command.add_option("--node", options->node, "Import for this node of the cluster's file in --config")
       .needs("--config");
-  command.add_option("--served", options->served, "Model to import for, if the cluster serves several")
-      .needs("--node");
+  command.add_option("--served", options->served,
+                     "With --node or --server: model to import for, if several are served");
   command.add_option("--tenant", options->tenant,
                      "Tenant of the users, as API keys and x-troupe-tenant name it; default: the default "
                      "tenant. Items belong to all");
+  add_table_options(command, *options, data);
+  add_server_options(command, *options);
   command
       .add_option("--history", options->history, "Part of sequences.tsv to import: all, before-test or train")
       .one_of({"all", "before-test", "train"})
@@ -273,14 +515,17 @@ void add_import(Command app) {
                    "Replace the catalog: remove items that are not in these files, and remove all users if "
                    "they belong to another model");
   command.add_flag("--skip-unknown", options->skip_unknown,
-                   "Skip events of items that the catalog does not have, and list them");
+                   "Skip events of items that the catalog does not have, and items of a table that the model "
+                   "has no tokens for, and list them");
   command
       .add_flag("--adopt", options->adopt,
                 "Import nothing; mark the present rows as this model's, whose tokens have the same meaning")
-      .excludes(data);
+      .excludes(data)
+      .excludes("--csv")
+      .excludes("--tsv")
+      .excludes("--jsonl");
   command.runs([options] {
-    if (options->data.empty() && !options->adopt)
-      throw ConfigError("--data is missing; expected a folder with a catalog, items.jsonl or items.tsv");
+    reject_if_unusable(*options);
     return run_import(*options);
   });
 }

@@ -30,13 +30,20 @@ struct DataRows {
   std::filesystem::path file;
   std::vector<Row> rows;
   std::vector<std::uint64_t> lines;  // line of each row, from 1
+  // Line of each event of each row's history, if events are lines of their own; else empty.
+  std::vector<std::vector<std::uint64_t>> event_lines = {};
 
   void add(Row row, std::uint64_t line) {
     rows.push_back(std::move(row));
     lines.push_back(line);
   }
   std::string where(std::size_t row) const {  // such as "users.jsonl:101"
-    return file.filename().string() + ":" + std::to_string(lines.at(row));
+    return name_of_input(file) + ":" + std::to_string(lines.at(row));
+  }
+  // Such as "users.jsonl:101: history[7]", or "events.csv:9000".
+  std::string where_event(std::size_t row, std::size_t event) const {
+    if (event_lines.empty()) return where(row) + ": history[" + std::to_string(event) + "]";
+    return name_of_input(file) + ":" + std::to_string(event_lines.at(row).at(event));
   }
 };
 

@@ -39,6 +39,14 @@ std::string extent_of(const UnknownItemEvents& unknown) {
          count_of(unknown.items.size(), "item", "items");
 }
 
+// Removes the values whose events are of unknown items. `history`: the items of all events.
+template <class Value>
+void erase_unknown(std::vector<Value>& values, const std::vector<std::string>& history,
+                   const KnowsItem& knows) {
+  std::size_t event = 0;
+  std::erase_if(values, [&](const Value&) { return !knows(history.at(event++)); });
+}
+
 }  // namespace
 
 void reject_duplicates(const DataRows<PutItem>& items) { refuse_ids_twice(items, "item", &PutItem::item); }
@@ -52,7 +60,7 @@ UnknownItemEvents find_unknown(const DataRows<PutUser>& users, const KnowsItem& 
     for (std::size_t k = 0; k < history.size(); ++k) {
       if (knows(history[k])) continue;
       if (unknown.events++ == 0) {
-        unknown.first = users.where(i) + ": history[" + std::to_string(k) + "]";
+        unknown.first = users.where_event(i, k);
         unknown.first_item = history[k];
       }
       ++unknown.items[history[k]];
@@ -62,13 +70,17 @@ UnknownItemEvents find_unknown(const DataRows<PutUser>& users, const KnowsItem& 
   return unknown;
 }
 
+PutUser known_part(PutUser user, const KnowsItem& knows) {
+  for (Feature& feature : user.features) erase_unknown(feature.values, user.history, knows);
+  erase_unknown(user.event_ids, user.history, knows);
+  std::erase_if(user.history, [&](const std::string& item) { return !knows(item); });
+  return user;
+}
+
 void drop_unknown(DataRows<PutUser>& users, const KnowsItem& knows) {
-  for (PutUser& user : users.rows) {
-    for (Feature& feature : user.features) {
-      std::size_t event = 0;
-      std::erase_if(feature.values, [&](std::int64_t) { return !knows(user.history.at(event++)); });
-    }
-    std::erase_if(user.history, [&](const std::string& item) { return !knows(item); });
+  for (std::size_t i = 0; i < users.rows.size(); ++i) {
+    if (!users.event_lines.empty()) erase_unknown(users.event_lines[i], users.rows[i].history, knows);
+    users.rows[i] = known_part(std::move(users.rows[i]), knows);
   }
 }
 

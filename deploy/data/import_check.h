@@ -24,6 +24,7 @@ struct UnknownItemEvents {
   std::string first_item;
 };
 UnknownItemEvents find_unknown(const DataRows<PutUser>& users, const KnowsItem& knows);
+PutUser known_part(PutUser user, const KnowsItem& knows);  // without events of other items
 void drop_unknown(DataRows<PutUser>& users, const KnowsItem& knows);
 void reject_unknown_items(const UnknownItemEvents& unknown);  // throws ImportError if there are any
 // Returns a text such as "left out 12 events of 3 items that the catalog does not have, in 5

@@ -1,12 +1,8 @@
-// Reads lines of gzip or plain text files with their line numbers for importers, and writes files
+// Reads lines of text files, plain or compressed, with their line numbers for importers, and writes files
 // for commands.
 #include "deploy/data/text_file.h"
 
-#include <zlib.h>
-
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <stdexcept>
@@ -16,100 +12,7 @@
 
 namespace troupe::deploy {
 
-// Bytes of a plain file, or of all members of a gzip file. What a library for gzip files takes for the end,
-// such as a damaged second member, is damage here: the file is read whole or refused.
-class TextFile::Source {
- public:
-  explicit Source(const std::filesystem::path& path) : file_(std::fopen(path.c_str(), "rb")) {
-    if (!file_)
-      throw ImportError(path.string() + ": cannot be opened; expected a readable text or gzip file");
-  }
-  ~Source() {
-    if (is_gzip_) inflateEnd(&stream_);
-    std::fclose(file_);
-  }
-  Source(const Source&) = delete;
-  Source& operator=(const Source&) = delete;
-
-  // Replaces `out` by the next bytes. Returns false at the end. Sets `fault` if there is no more to read.
-  bool read(std::string& out, const char*& fault) {
-    out.clear();
-    if (begin_ == end_ && !refill(fault)) return false;
-    if (!std::exchange(is_begun_, true)) begin_reading();
-    if (is_gzip_) return inflate_some(out, fault);
-    out.assign(reinterpret_cast<const char*>(input_.data()) + begin_, end_ - begin_);
-    begin_ = end_;
-    return true;
-  }
-
- private:
-  static constexpr const char* damaged = "the compressed data is damaged or truncated";
-  static constexpr int any_window_gzip = 15 + 16;  // the largest window; gzip's header and checksum
-
-  // Sets `fault` if reading fails, or if the file ends within a member.
-  bool refill(const char*& fault) {
-    begin_ = 0;
-    end_ = std::fread(input_.data(), 1, input_.size(), file_);
-    if (end_ == 0) fault = std::ferror(file_) ? "the file cannot be read" : in_member_ ? damaged : nullptr;
-    return end_ > 0;
-  }
-
-  void begin_reading() {
-    const bool has_mark = end_ - begin_ >= 2 && input_[begin_] == 0x1f && input_[begin_ + 1] == 0x8b;
-    is_gzip_ = in_member_ = has_mark && inflateInit2(&stream_, any_window_gzip) == Z_OK;
-  }
-
-  // Ends at bytes, at the end, or at a fault.
-  bool inflate_some(std::string& out, const char*& fault) {
-    for (;;) {
-      if (begin_ == end_ && !refill(fault)) return false;
-      if (!in_member_ && !begin_member(fault)) {
-        if (fault) return false;
-        continue;
-      }
-      out.resize(input_.size());
-      const std::size_t made = inflate_into(out, fault);
-      out.resize(made);
-      if (fault || made > 0) return !fault;
-    }
-  }
-
-  // A member may follow another one. Zeros may fill up the last block of a tape.
-  bool begin_member(const char*& fault) {
-    while (begin_ < end_ && input_[begin_] == 0) ++begin_, is_padded_ = true;
-    if (begin_ == end_) return false;
-    if (is_padded_ || inflateReset(&stream_) != Z_OK) {
-      fault = damaged;
-      return false;
-    }
-    return in_member_ = true;
-  }
-
-  std::size_t inflate_into(std::string& out, const char*& fault) {
-    stream_.next_in = input_.data() + begin_;
-    stream_.avail_in = static_cast<uInt>(end_ - begin_);
-    stream_.next_out = reinterpret_cast<Bytef*>(out.data());
-    stream_.avail_out = static_cast<uInt>(out.size());
-    const int code = ::inflate(&stream_, Z_NO_FLUSH);
-    begin_ = end_ - stream_.avail_in;
-    if (code == Z_STREAM_END)
-      in_member_ = false;
-    else if (code != Z_OK && code != Z_BUF_ERROR)
-      fault = damaged;
-    return out.size() - stream_.avail_out;
-  }
-
-  std::FILE* file_;
-  z_stream stream_{};
-  std::array<Bytef, 64 << 10> input_{};
-  std::size_t begin_ = 0, end_ = 0;  // the part of `input_` that was not read yet
-  bool is_begun_ = false, is_gzip_ = false, in_member_ = false, is_padded_ = false;
-};
-
-TextFile::TextFile(std::filesystem::path path)
-    : position_{path.filename().string()}, source_(std::make_unique<Source>(path)) {}
-
-TextFile::~TextFile() = default;
+TextFile::TextFile(const std::filesystem::path& path) : position_{name_of_input(path)}, source_(path) {}
 
 bool TextFile::next(std::string& line) {
   line.clear();
@@ -142,10 +45,10 @@ bool TextFile::next(std::string& line) {
 bool TextFile::read_more() {
   const char* fault = nullptr;
   at_ = 0;
-  const bool more = source_->read(bytes_, fault);
+  const bool more = source_.read(bytes_, fault);
   if (fault) {
     ++position_.line;
-    fail(fault, "a whole text or gzip file");
+    fail(fault, "a whole text, gzip or zstd file");
   }
   return more;
 }
@@ -164,6 +67,10 @@ void LinePosition::fail(const Refusal& refusal) const {
     what = refusal.where + ": " + what;
   throw ImportError(
       printable(file + ":" + std::to_string(line) + ": " + what + "; expected " + refusal.expected), refusal);
+}
+
+std::string name_of_input(const std::filesystem::path& path) {
+  return path == "-" ? "standard input" : path.filename().string();
 }
 
 std::string name_of_path(const std::string& path) {

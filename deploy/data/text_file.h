@@ -1,9 +1,8 @@
 #pragma once
-// Reads lines of gzip or plain text files with their numbers, for importers, and writes files for
+// Reads lines of text files, plain or compressed, with their numbers, for importers, and writes files for
 // commands.
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "deploy/data/byte_source.h"
 #include "runtime/actor/row_rules.h"
 
 namespace troupe::deploy {
@@ -33,8 +33,8 @@ struct LinePosition {
 
 class TextFile {
  public:
-  explicit TextFile(std::filesystem::path path);  // throws ImportError
-  ~TextFile();
+  // "-" is standard input. Throws ImportError.
+  explicit TextFile(const std::filesystem::path& path);
 
   // Returns false at the end. A line ends with LF or CR LF; the last one may have no end. Throws ImportError
   // for a file that cannot be read as a whole, a byte order mark, a NUL byte, or a line over
@@ -52,15 +52,16 @@ class TextFile {
   static constexpr std::size_t line_bytes_max = 16 << 20;
 
  private:
-  class Source;
   bool read_more();  // false at the end
 
   LinePosition position_;
-  std::unique_ptr<Source> source_;
+  ByteSource source_;
   std::string bytes_;   // the part of the file that was read last
   std::size_t at_ = 0;  // in `bytes_`, behind the last line
 };
 
+// Returns the name of a file for errors: "items.tsv", or "standard input" of "-".
+std::string name_of_input(const std::filesystem::path& path);
 // Returns the last name of a path: "a" of x/a and of x/a/.
 std::string name_of_path(const std::string& path);
 
@@ -80,6 +81,7 @@ class TsvFile {
   bool has_column(std::string_view name) const;
   bool next(std::vector<std::string_view>& fields);  // views into the current line
   const TextFile& file() const { return file_; }
+  const std::vector<std::string>& header() const { return header_; }
 
  private:
   TextFile file_;
