@@ -13,8 +13,10 @@ CsvFile::CsvFile(const std::filesystem::path& path) : CsvFile(name_of_input(path
 CsvFile::CsvFile(std::string name, ByteSource source)
     : source_(std::move(source)), record_{std::move(name), 1} {
   skip_byte_order_mark();
-  if (!read_record(header_)) record_.fail("the file is empty", "a header line that names the columns");
-  check_fields(header_);
+  std::vector<std::string> names;
+  if (!read_record(names)) record_.fail("the file is empty", "a header line that names the columns");
+  check_fields(names);
+  header_ = std::move(names);
   for (auto name = header_.begin(); name != header_.end(); ++name)
     if (std::find(header_.begin(), name, *name) != name)
       record_.fail("column " + *name + " is given twice", "each column once");
@@ -33,8 +35,7 @@ bool CsvFile::next(std::vector<std::string>& fields) {
 void CsvFile::check_fields(const std::vector<std::string>& fields) const {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     if (is_utf8(fields[i])) continue;
-    const std::string name =
-        i < header_.size() && &fields != &header_ ? header_[i] : "field " + std::to_string(i + 1);
+    const std::string name = i < header_.size() ? header_[i] : "field " + std::to_string(i + 1);
     record_.fail(Refusal{RefusalKind::malformed, "malformed_text", name + " is not UTF-8", name, "UTF-8"});
   }
 }

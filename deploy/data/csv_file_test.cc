@@ -30,7 +30,7 @@ std::string error_of(std::string text) {
   return "none";
 }
 
-std::string quoted(const std::string& field) {
+std::string csv_quoted(const std::string& field) {
   std::string text = "\"";
   for (const char c : field) text += c == '"' ? std::string("\"\"") : std::string(1, c);
   return text + "\"";
@@ -71,7 +71,7 @@ TEST_SUITE("csv file") {
             field += c;
           }
           const bool plain = field.find_first_of("\",\r\n") == field.npos && !(columns == 1 && field.empty());
-          text += (k > 0 ? "," : "") + (plain && random() % 2 == 0 ? field : quoted(field));
+          text += (k > 0 ? "," : "") + (plain && random() % 2 == 0 ? field : csv_quoted(field));
           records[i].push_back(field);
         }
         text += random() % 2 == 0 ? "\n" : "\r\n";

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include <fstream>
 #include <iterator>
@@ -121,8 +122,8 @@ TEST_SUITE("dataset") {
     const auto read = [&](const PromptForm& form) {
       return read_item_rows(f.path(), {.text = {&words, nullptr, &form}}).rows[0].identifier;
     };
-    CHECK_THROWS_WITH_AS(read(reads), doctest::Contains("items.jsonl:1: identifier: the body has"),
-                         ImportError);
+    CHECK_THROWS_WITH_AS(
+        read(reads), doctest::Contains("items.jsonl:1: identifier: the body has no identifier"), ImportError);
     CHECK(read(none) == no_identifier);
     f.write("items.jsonl", R"({"id":"i","tokens":[2],"identifier":4})");
     CHECK(read(none) == 4);
@@ -185,7 +186,7 @@ TEST_SUITE("dataset") {
       return error.empty() ? std::to_string(read_items(f.path(), vocabulary(f)).size()) : error;
     };
     const std::string damaged =
-        ": the compressed data is damaged or truncated; expected a whole text or gzip file";
+        ": the compressed data is damaged or truncated; expected a whole text, gzip or zstd file";
     CHECK(items_of(first) == "1");
     CHECK(items_of(first + second) == "2");
     CHECK(items_of(first + second + std::string(1'000, '\0')) == "2");  // the end of a tape's block
@@ -206,6 +207,40 @@ TEST_SUITE("dataset") {
     CHECK(items_of(member(large)) == "40001");
     CHECK_THROWS_WITH_AS(read_evaluation(f.path()), doctest::Contains("the file cannot be read"),
                          ImportError);
+  }
+
+  TEST_CASE("dataset: a file may be zstd, with several frames; damage is never taken for the end") {
+    const Folder f;
+    const auto frame = [](const std::string& text) {
+      std::string out(ZSTD_compressBound(text.size()), '\0');
+      out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
+      return out;
+    };
+    const auto items_of = [&](const std::string& bytes) {
+      f.write("items.tsv.gz", bytes);  // its name does not matter
+      try {
+        return std::to_string(read_titles(f.path()).size());
+      } catch (const ImportError& error) {
+        return std::string(error.what());
+      }
+    };
+    const std::string first = frame("item_id\n0\n"), second = frame("1\n2\n"),
+                      skipped("\x52\x2a\x4d\x18\x03\0\0\0xyz", 11),
+                      damaged =
+                          ": the compressed data is damaged or truncated; expected a whole text, gzip or "
+                          "zstd file";
+    CHECK(items_of(first) == "1");
+    CHECK(items_of(first + second) == "3");
+    CHECK(items_of(skipped + first + skipped + second) == "3");
+    CHECK(items_of(first + "rest").ends_with(damaged));
+    CHECK(items_of(first + std::string(3, '\0')).ends_with(damaged));
+    for (std::size_t end = 5; end < first.size(); ++end)
+      CHECK_MESSAGE(items_of(first.substr(0, end)).ends_with(damaged), end);
+    std::string large = "item_id\n";
+    for (int i = 0; i < 300'000; ++i) large += std::to_string(i) + "\n";
+    CHECK(items_of(frame(large)) == "300000");
+    std::string zeros = "item_id\n" + std::string(3 << 20, '0') + "\n";  // few bytes make many parts
+    CHECK(items_of(frame(zeros)) == "1");
   }
 
   TEST_CASE("dataset: lines end with LF or CR LF, blank ones are no rows, and a byte order mark is refused") {

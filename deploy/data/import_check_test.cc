@@ -74,6 +74,18 @@ TEST_SUITE("import check") {
     CHECK(users.rows[1].history.empty());
   }
 
+  TEST_CASE("import check: a dropped event takes its values, its id and its line along") {
+    auto users = histories({{"a", "x", "b"}});
+    users.rows[0].features = {{"timestamps", {1, 2, 3}}};
+    users.rows[0].event_ids = {"e1", "e2", ""};
+    users.event_lines = {{5, 6, 7}};
+    CHECK(find_unknown(users, knows).first == "users.jsonl:6");
+    drop_unknown(users, knows);
+    CHECK(users.rows[0].features == std::vector<Feature>{{"timestamps", {1, 3}}});
+    CHECK(users.rows[0].event_ids == std::vector<std::string>{"e1", ""});
+    CHECK(users.event_lines[0] == std::vector<std::uint64_t>{5, 7});
+  }
+
   TEST_CASE("import check: items that share an identifier are reported") {
     auto data = items({"a", "b", "c"});
     CHECK(describe_shared_identifiers(data).empty());

@@ -10,6 +10,8 @@ namespace troupe::deploy {
 namespace {
 
 constexpr std::size_t shown_max = 64;
+// 2200-01-01. Milliseconds that are read as seconds are later, if they are of 1970-03-26 or later.
+constexpr std::int64_t latest_time = 7'258'118'400;
 
 std::string element(std::string_view word, std::size_t i) {
   return std::string(word) + "[" + std::to_string(i) + "]";
@@ -73,7 +75,14 @@ std::int64_t TableCells::time_of(const Cell& cell, std::string_view word, const 
                            columns_.find(word)->column + ":ms (s, ms, us, ns or iso)";
     fail(word, std::move(*refusal));
   }
-  return std::get<std::int64_t>(read);
+  const std::int64_t seconds = std::get<std::int64_t>(read);
+  if (seconds > latest_time)
+    fail(word, Refusal{RefusalKind::malformed, "bad_timestamp",
+                       where + " is " + cell.text.substr(0, shown_max) + ", which is " + iso_text(seconds),
+                       std::string(word),
+                       "a time before 2200; the form behind the column's name says the unit, as in " +
+                           std::string(word) + "=" + columns_.find(word)->column + ":ms"});
+  return seconds;
 }
 
 std::int64_t TableCells::action() const { return action_of(cell("action"), "action", "action"); }
@@ -119,7 +128,8 @@ void TableCells::fail(std::string_view word, Refusal refusal) const {
   std::string text = table_.place().file + ":" + std::to_string(line()) + ": ";
   if (column && column->column != column->word) text += "column " + column->column + ": ";
   if (!refusal.what.starts_with(refusal.where) && refusal.where != "body") text += refusal.where + ": ";
-  throw ImportError(printable(text + refusal.what + "; expected " + refusal.expected), std::move(refusal));
+  text += refusal.what + "; expected " + refusal.expected;
+  throw ImportError(printable(std::move(text)), std::move(refusal));
 }
 
 void TableCells::fail(std::string_view word, std::string what, std::string expected) const {

@@ -124,8 +124,10 @@ PutItem read_row(const TableCells& cells, const std::string& id, const std::stri
                  const TableReading& reading) {
   PutItem item;
   if (auto fault = reject_id(id, "item", row_id_bytes_max)) cells.fail("item", std::move(*fault));
-  if (auto fault = server::read_item(json, item, reading.rows.limits, reading.rows.text))
-    cells.fail(fault->where.substr(0, fault->where.find('[')), std::move(*fault));
+  if (auto fault = server::read_item(json, item, reading.rows.limits, reading.rows.text)) {
+    const std::string word = fault->where.substr(0, fault->where.find('['));
+    cells.fail(word, std::move(*fault));
+  }
   return item;
 }
 

@@ -185,7 +185,7 @@ TEST_SUITE("table rows") {
   TEST_CASE_FIXTURE(Shop, "table events: faults name the event's own line") {
     reading.event_features = times_and_actions();
     const auto error = [&](const std::string& row, const char* form = "") {
-      return users_error("u,i,ts,action\nx,a,1,1\n" + row + "\n",
+      return users_error("u,i,ts,action\n\n" + row + "\n",
                          std::string("user=u,item=i,timestamp=ts") + form + ",action=action");
     };
     CHECK(

@@ -14,6 +14,8 @@ namespace troupe::deploy {
 
 TextFile::TextFile(const std::filesystem::path& path) : position_{name_of_input(path)}, source_(path) {}
 
+TextFile::~TextFile() = default;
+
 bool TextFile::next(std::string& line) {
   line.clear();
   bool ends = false;

@@ -35,6 +35,7 @@ class TextFile {
  public:
   // "-" is standard input. Throws ImportError.
   explicit TextFile(const std::filesystem::path& path);
+  ~TextFile();
 
   // Returns false at the end. A line ends with LF or CR LF; the last one may have no end. Throws ImportError
   // for a file that cannot be read as a whole, a byte order mark, a NUL byte, or a line over
