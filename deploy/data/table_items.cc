@@ -128,6 +128,7 @@ PutItem read_row(const TableCells& cells, const std::string& id, const std::stri
     const std::string word = fault->where.substr(0, fault->where.find('['));
     cells.fail(word, std::move(*fault));
   }
+  if (item.tokens.empty()) cells.fail("tokens", no_tokens());
   return item;
 }
 

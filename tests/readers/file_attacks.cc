@@ -8,6 +8,7 @@
 #include "deploy/data/dataset.h"
 #include "deploy/data/device_option.h"
 #include "deploy/data/request_trace.h"
+#include "deploy/data/row_table.h"
 #include "deploy/data/split_policies.h"
 #include "deploy/lab/bench/bench_result.h"
 #include "deploy/lab/experiments/experiment.h"
@@ -290,6 +291,20 @@ void add_lines(std::vector<Attack>& all) {
   endless("lines", "times.jsonl", [](const Path& file) { const deploy::Arrivals times(file, 1, 1); });
   endless("lines", "times.tsv", [](const Path& file) { const deploy::Arrivals times(file, 1, 1); });
   endless("lines", "counts.tsv", [](const Path& file) { deploy::read_popularity(file, {}); });
+
+  const auto table_of = [](deploy::TableKind kind) {
+    return [kind](const Path& file) {
+      const auto table = deploy::RowTable::open(kind, file);
+      std::vector<deploy::Cell> row;
+      while (table->next(row)) continue;
+    };
+  };
+  endless("lines", "table.tsv", table_of(deploy::TableKind::tsv));
+  endless("lines", "table.jsonl", table_of(deploy::TableKind::jsonl));
+  const ReaderCase csv{"lines", "table.csv", line_max, table_of(deploy::TableKind::csv), "; expected "};
+  add_pipe(all, csv, "a field without end", {"a\n", "x"}, {":2:", "the record is too long"});
+  add_pipe(all, csv, "a quoted field without end", {"a\n\"", "x\n"}, {"the record is too long"});
+  add_pipe(all, csv, "a header without end", {"a", ","}, {":1:", "more than 10000 fields"});
 
   const ReaderCase row{"lines", "items.jsonl", 2 * line_max, items, "; expected "};
   add_text(all, row, "eight million numbers", "[" + repeated("0,", 15 * mib) + "0]",

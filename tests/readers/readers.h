@@ -34,7 +34,8 @@ inline constexpr ReaderFile reader_files[] = {
     {"deploy/convert/golden_check.cc", "json"},
     {"deploy/data/dataset.cc", "lines"},
     {"deploy/data/device_option.cc", "device"},
-    {"deploy/data/text_file.cc", "lines"},
+    {"deploy/data/byte_source.cc", "lines"},
+    {"deploy/data/row_table.cc", "lines"},
     {"deploy/data/placement_file.cc", "plan"},
     {"deploy/data/split_policies.cc", "policies"},
     {"deploy/lab/experiments/experiment_file.cc", "experiments"},
@@ -134,6 +135,7 @@ inline constexpr std::string_view reading_calls[] = {
     "read_json_file(",
     "TextFile file",
     "TsvFile tsv",
+    "CsvFile csv",
 };
 
 }  // namespace troupe::readers
