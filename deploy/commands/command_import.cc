@@ -330,13 +330,26 @@ std::string path_of(const char* path, const ImportOptions& options) {
   return path + (options.served.empty() ? "" : "?model=" + options.served);
 }
 
+// Requests see the items together, as one version of the catalog: the last item is sent once more, to publish
+// it and the others.
 ImportResult send_items(const SendRequest& send, const ImportOptions& options, const ImportRows& rows) {
-  const ImportLines lines{path_of("/v1/items", options), rows.items.rows.size(),
-                          [&](std::size_t row) { return line_of(rows.items.rows[row]); },
-                          [&](std::size_t row) { return rows.items.where(row); }};
-  ImportResult result = send_lines(send, lines, wait_for_server);
-  if (!result.refused.empty()) fail_refused(lines, result);
-  return result;
+  const std::vector<PutItem>& items = rows.items.rows;
+  if (items.empty()) return {};
+  ImportLines lines{path_of("/v1/items", options), items.size(),
+                    [&](std::size_t row) {
+                      PutItem item = items[row];
+                      item.publish = false;
+                      return line_of(item);
+                    },
+                    [&](std::size_t row) { return rows.items.where(row); }};
+  const ImportResult stored = send_lines(send, lines, wait_for_server);
+  if (!stored.refused.empty()) fail_refused(lines, stored);
+  lines.count = 1;
+  lines.line = [&](std::size_t) { return line_of(items.back()); };
+  ImportResult published = send_lines(send, lines, wait_for_server);
+  if (!published.refused.empty()) fail_refused(lines, published);
+  published.stored = stored.stored;
+  return published;
 }
 
 // Returns the item of a refused history that the server's catalog does not have; "" if the reason is another.
@@ -374,6 +387,11 @@ ImportResult send_users(const SendRequest& send, const ImportOptions& options, c
     });
     all.stored += result.stored;
     if (result.refused.size() > again.size()) fail_refused(lines, result);
+    if (options.append)  // nothing is left of these to append
+      std::erase_if(again, [&](std::size_t row) {
+        return std::ranges::all_of(users.rows[row].history,
+                                   [&](const std::string& item) { return unknown.contains(item); });
+      });
     chosen = std::move(again);
   }
   return all;

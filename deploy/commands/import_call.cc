@@ -148,6 +148,7 @@ std::string line_of(const PutItem& item) {
   if (!item.title.empty()) add_member(line, "title", in_json(item.title));
   add_member(line, "tokens", numbers(item.tokens));
   if (item.identifier >= 0) add_member(line, "identifier", std::to_string(item.identifier));
+  if (!item.publish) add_member(line, "publish", "false");
   return line + "}";
 }
 

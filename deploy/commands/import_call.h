@@ -42,7 +42,7 @@ ImportResult send_lines(const SendRequest& send, const ImportLines& lines, const
                         const std::function<bool(const RefusedLine&)>& goes_on = {});
 
 // One line each.
-std::string line_of(const PutItem& item);
+std::string line_of(const PutItem& item);  // with `publish`, if it is false
 std::string line_of(const PutUser& user);
 // Line of POST /v1/events, with the user's events to append.
 std::string events_line_of(const PutUser& user);

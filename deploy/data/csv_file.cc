@@ -8,6 +8,12 @@
 
 namespace troupe::deploy {
 
+namespace {
+
+constexpr std::size_t shown_bytes_max = 60;  // of a column's name, in faults
+
+}  // namespace
+
 CsvFile::CsvFile(const std::filesystem::path& path) : CsvFile(name_of_input(path), ByteSource(path)) {}
 
 CsvFile::CsvFile(std::string name, ByteSource source)
@@ -19,7 +25,7 @@ CsvFile::CsvFile(std::string name, ByteSource source)
   header_ = std::move(names);
   for (auto name = header_.begin(); name != header_.end(); ++name)
     if (std::find(header_.begin(), name, *name) != name)
-      record_.fail("column " + *name + " is given twice", "each column once");
+      record_.fail("column " + name->substr(0, shown_bytes_max) + " is given twice", "each column once");
 }
 
 bool CsvFile::next(std::vector<std::string>& fields) {
@@ -35,7 +41,8 @@ bool CsvFile::next(std::vector<std::string>& fields) {
 void CsvFile::check_fields(const std::vector<std::string>& fields) const {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     if (is_utf8(fields[i])) continue;
-    const std::string name = i < header_.size() ? header_[i] : "field " + std::to_string(i + 1);
+    const std::string name =
+        i < header_.size() ? header_[i].substr(0, shown_bytes_max) : "field " + std::to_string(i + 1);
     record_.fail(Refusal{RefusalKind::malformed, "malformed_text", name + " is not UTF-8", name, "UTF-8"});
   }
 }

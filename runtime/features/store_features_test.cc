@@ -262,6 +262,47 @@ TEST_CASE_FIXTURE(Shop, "store features: an answer's data never changes, and unc
   CHECK(after.user->tokens == std::vector<Token>{2});
 }
 
+TEST_CASE_FIXTURE(
+    Shop, "store features: items that are not published yet are seen with the next write that publishes") {
+  const auto held = [](PutItem put) {
+    put.publish = false;
+    return put;
+  };
+  CHECK(version(item("a", {1})) == 1);
+  CHECK(version(held(item("a", {2}))) == 2);
+  CHECK(version(held(item("b", {3}))) == 3);
+  CHECK(port->catalog_version() == "c1");
+  CHECK(port->items() == 1);
+  CHECK(tokens(find("", "", {"a"})) == std::vector<Token>{1});
+  CHECK(find("", "", {"b"}).items[0] == no_item);
+  CHECK(version(held(item("b", {3}))) == 4);  // a repeated one is no second item
+  SUBCASE("another item") { CHECK(version(item("c", {4})) == 5); }
+  SUBCASE("the same item once more") { CHECK(version(item("b", {3})) == 5); }
+  SUBCASE("a deleted item, which was not published") {
+    CHECK(version(held(item("d", {4}))) == 5);
+    CHECK(version(DeleteItem{0, "d"}) == 6);
+  }
+  SUBCASE("a restart") { open(limits); }
+  CHECK(tokens(find("", "", {"a"})) == std::vector<Token>{2});
+  CHECK(tokens(find("", "", {"b"})) == std::vector<Token>{3});
+  CHECK(find("", "", {"d"}).items[0] == no_item);
+  CHECK(std::stoul(port->catalog_version().substr(1)) >= 4);
+}
+
+TEST_CASE_FIXTURE(Shop, "store features: the catalog's limit counts items that are not published yet") {
+  FeatureLimits two = limits;
+  two.items_max = 2;
+  open(two);
+  for (const char* id : {"a", "b"}) {
+    PutItem put = item(id, {1});
+    put.publish = false;
+    version(put);
+  }
+  CHECK(std::holds_alternative<Refusal>(write(item("c", {1}))));
+  version(item("b", {2}));
+  CHECK(port->items() == 2);
+}
+
 TEST_CASE_FIXTURE(Shop, "store features: a written or deleted profile is not answered from memory") {
   version(PutUser{0, "t", "ann", {}, {1}});
   CHECK(find("t", "ann").user->version == 1);

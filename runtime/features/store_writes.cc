@@ -17,6 +17,7 @@ struct RocksFeaturePort::PlannedWrite {
   WriteResult result;
   Change change;                 // moved to the store
   std::optional<Item> put = {};  // that the catalog gets
+  bool publishes = true;         // of a catalog write: requests see the catalog from now on
   std::string key = change.key;
 };
 
@@ -32,6 +33,11 @@ class RocksFeaturePort::PlannedGroup {
   }
   bool changes(VersionKind kind) const {
     return std::ranges::any_of(writes, [kind](const auto& one) { return one.second.kind == kind; });
+  }
+  bool publishes() const {
+    return std::ranges::any_of(writes, [](const auto& one) {
+      return one.second.kind == VersionKind::catalog && one.second.publishes;
+    });
   }
   std::uint64_t last(VersionKind kind) const { return versions_[static_cast<std::size_t>(kind)]; }
 
@@ -113,7 +119,8 @@ std::optional<StoreFailure> RocksFeaturePort::store(PlannedGroup& group) {
   return {};
 }
 
-// The catalog is published once for all items of the group.
+// The catalog is published once for all items of the group, if one of its writes publishes. Otherwise the
+// writer alone has the new items, so that the next write counts on from them.
 void RocksFeaturePort::publish(PlannedGroup& group) {
   if (group.changes(VersionKind::profiles)) profiles_written_ = group.last(VersionKind::profiles);
   if (!group.changes(VersionKind::catalog)) return;
@@ -124,7 +131,10 @@ void RocksFeaturePort::publish(PlannedGroup& group) {
     else
       writer_.erase(planned.key);
   }
-  publish(group.last(VersionKind::catalog));
+  if (group.publishes())
+    publish(group.last(VersionKind::catalog));
+  else
+    writer_.publish(group.last(VersionKind::catalog));
   for (const auto& [member, planned] : group.writes)
     if (planned.kind == VersionKind::catalog) unreadable_items_.remove(planned.key);
 }
@@ -179,7 +189,9 @@ RocksFeaturePort::Plan RocksFeaturePort::plan(const PutItem& put, PlannedGroup& 
   Item item{put.item, put.title, put.tokens, put.identifier, name_item_(put.tokens)};
   const std::uint64_t version = group.next(VersionKind::catalog);
   Change change{Column::items, put.item, encode_item(item, version, put.item)};
-  return PlannedWrite{VersionKind::catalog, {version}, std::move(change), std::move(item)};
+  PlannedWrite planned{VersionKind::catalog, {version}, std::move(change), std::move(item)};
+  planned.publishes = put.publish;
+  return planned;
 }
 
 RocksFeaturePort::Plan RocksFeaturePort::plan(const DeleteItem& gone, PlannedGroup& group) {

@@ -9,10 +9,12 @@
 #include <type_traits>
 
 #include "deploy/data/dataset.h"
+#include "deploy/data/table_rows.h"
 #include "router/request/own_history.h"
 #include "router/request/request_check.h"
 #include "runtime/store/store_rows.h"
 #include "runtime/testing/shared_ranker.h"
+#include "runtime/wire/json_text.h"
 #include "server/grpc/grpc_messages.h"
 #include "server/http/http_routes.h"
 #include "server/testing/grpc_bytes.h"
@@ -247,6 +249,16 @@ class Folder {
       return {reader, std::nullopt, std::nullopt};
     }
   }
+  // A table of events with other names of columns.
+  Outcome read_events(const char* reader, deploy::TableKind kind, const std::string& bytes,
+                      const DrawnRow& row) const {
+    std::filesystem::create_directories(path_);
+    std::ofstream(path_ / "events", std::ios::binary) << bytes;
+    deploy::TableReading reading{.rows = row_reading(), .event_features = stored.event_features};
+    const auto table = deploy::RowTable::open(kind, path_ / "events");
+    const auto columns = deploy::parse_columns("user=who,item=what,timestamp=when,action=stars");
+    return checked(reader, deploy::read_event_table(*table, columns, reading).users.rows.at(0), row, false);
+  }
 
  private:
   std::filesystem::path path_;
@@ -275,6 +287,28 @@ void read_table(const DrawnRow& row, const Folder& folder, std::vector<Outcome>&
         row));
   out.push_back(
       folder.read("TSV", "ratings.tsv", table_of(row, {"user_id", "item_id", "rating", "timestamp"}), row));
+}
+
+std::string in_quotes(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+// Tables of other programs take some rows that the others refuse, such as actions with fractions of zeros:
+// valid rows have the same value.
+void read_tables_of_others(const DrawnRow& row, const Folder& folder, std::vector<Outcome>& out) {
+  if (row.lines.empty() || !row.fault.empty() || row.kind == Kind::item || row.kind == Kind::ranking) return;
+  std::string csv = "who,what,when,stars\r\n", lines;
+  for (const auto& line : row.lines) {
+    csv += in_quotes(line.at("user_id")) + "," + in_quotes(line.at("item_id")) + "," + line.at("timestamp") +
+           "," + line.at("rating") + "\r\n";
+    append_json_string(lines += "{\"who\":", line.at("user_id"));
+    append_json_string(lines += ",\"what\":", line.at("item_id"));
+    lines += ",\"when\":" + line.at("timestamp") + ",\"stars\":" + line.at("rating") + "}\n";
+  }
+  out.push_back(folder.read_events("CSV of others", deploy::TableKind::csv, csv, row));
+  out.push_back(folder.read_events("JSONL of others", deploy::TableKind::jsonl, lines, row));
 }
 
 // ---- gRPC ----
@@ -310,6 +344,7 @@ std::vector<Outcome> read_everywhere(const DrawnRow& row, const std::string& fol
   read_lines_of_file(row, files, out);
   read_table(row, files, out);
   read_requests(row, out);
+  read_tables_of_others(row, files, out);
   if (!row.wire.empty()) out.push_back(read_grpc(row));
   return out;
 }

@@ -485,6 +485,10 @@ struct PutItem {
   tokens @3 :List(Token);
   identifier @4 :Token = -1;                      # vocabulary row whose logit is the item's score
   condition @5 :Condition $internal;
+  publish @6 :Bool = true;
+  # False: the item is stored, but requests see it only from the next write of the catalog that publishes, or
+  # from a restart. An import of many items so makes one version of the catalog for them. A Redis of several
+  # routers publishes each write.
 }
 
 struct DeleteItem {

@@ -30,7 +30,7 @@ const Target* find_target(std::string_view name);
 extern const Target http_target, http2_target, grpc_target, json_target, completions_target, codec_target,
     frames_target, pull_target, redis_target, etcd_target;
 extern const Target records_target, logs_target, config_target, cluster_target, weights_target, model_target,
-    traces_target, texts_target, sentences_target, scores_target, keys_target, torch_target;
+    traces_target, texts_target, sentences_target, scores_target, keys_target, torch_target, tables_target;
 
 inline std::string_view text_of(Input input) {
   return {reinterpret_cast<const char*>(input.data()), input.size()};

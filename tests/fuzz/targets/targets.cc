@@ -10,7 +10,7 @@ std::span<const Target> all_targets() {
       http_target,      http2_target,   grpc_target,    json_target,  completions_target, codec_target,
       frames_target,    pull_target,    redis_target,   etcd_target,  records_target,     logs_target,
       config_target,    cluster_target, weights_target, model_target, traces_target,      texts_target,
-      sentences_target, scores_target,  keys_target,    torch_target};
+      sentences_target, scores_target,  keys_target,    torch_target, tables_target};
   return all;
 }
 
