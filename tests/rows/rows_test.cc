@@ -57,7 +57,7 @@ TEST_CASE("rows: the same row is the same value or the same refusal, whichever w
     CHECK_MESSAGE(why.empty(), why << ": " << describe(row, outcomes));
   }
   if (bad > 0 || rows_drawn < 2'000) return;
-  CHECK(readers.size() == 12);
+  CHECK(readers.size() == 13);
   CHECK(faults.size() == 31);
   for (const auto& [fault, times] : faults) CHECK_MESSAGE(times > 2, fault << ": " << times);
 }
