@@ -99,7 +99,7 @@ int run_program(int argc, char** argv, const Program& program) {
   std::signal(SIGPIPE, SIG_IGN);
   CommandLine line(program.name,
                    program.name + " " + std::string(version()) + ", commit " + std::string(commit()),
-                   program.about, program.elsewhere);
+                   program.about, program.elsewhere, program.environment);
   declare_commands(line, program);
   Action chosen;
   if (const std::optional<int> ended = line.parse(argc, argv, chosen)) return *ended;

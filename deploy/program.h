@@ -19,6 +19,7 @@ struct Program {
   std::vector<CommandGroup> groups;
   std::vector<std::string> examples;  // one command line for each command
   CommandsElsewhere elsewhere;
+  std::vector<std::string> environment = {};  // "NAME=VALUE": settings may come from it; empty = from none
 };
 
 // Returns the program that serves and operates nodes.

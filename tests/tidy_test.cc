@@ -216,6 +216,10 @@ std::string text_fault(const std::string& path, const std::string& line) {
   // A service manager names its socket in the environment only.
   if (is_code(path) && path != "deploy/node/service_notifier.cc" && line.find("getenv") != std::string::npos)
     return "reads the environment";
+  // A child process of benchmarks gets the environment of its parent.
+  if (is_code(path) && path != "deploy/main.cc" && path != "deploy/lab/bench/child_process.cc" &&
+      (line.find("environ;") != std::string::npos || line.find("envp") != std::string::npos))
+    return "reads the environment; expected entries that the main function has read";
   if (is_code(path) && !starts_with_any(path, {"tests/", "kernels/cuda/bench/"}) &&
       line.find("hardware_concurrency") != std::string::npos)
     return "counts the cores of the machine; expected usable_cores(), which knows masks and quotas";

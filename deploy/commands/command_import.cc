@@ -74,6 +74,7 @@ Config config_of(const ImportOptions& options) {
   if (node.models.empty() && !options.served.empty())
     throw ConfigError("--served is " + options.served +
                       ", but the cluster has no list of models; expected no --served");
+  apply_environment(config, options.box.environment);
   apply_settings(config, options.box.settings);
   return config;
 }

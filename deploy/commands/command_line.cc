@@ -11,6 +11,7 @@
 #include <sstream>
 #include <utility>
 
+#include "runtime/config/nearest_name.h"
 #include "runtime/config/units.h"
 
 namespace troupe::deploy {
@@ -19,20 +20,7 @@ namespace {
 
 constexpr std::string_view example_head = "Example:\n  ";
 constexpr const char* ungrouped = "Subcommands";  // CLI11's title of commands without a group
-
-// Edit distance: letters to change, insert or remove.
-std::size_t distance(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
-  for (std::size_t k = 0; k <= to.size(); ++k) row[k] = k;
-  for (std::size_t i = 1; i <= from.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t k = 1; k <= to.size(); ++k) {
-      const std::size_t kept = diagonal + (from[i - 1] != to[k - 1]);
-      diagonal = std::exchange(row[k], std::min({kept, row[k] + 1, row[k - 1] + 1}));
-    }
-  }
-  return row[to.size()];
-}
+constexpr std::size_t typing_errors_max = 2;      // letters between an unknown word and a suggested one
 
 // Returns the place of a command that another program has; "" if it has none of that name.
 std::string command_elsewhere(const std::string& name, const std::string& command,
@@ -40,16 +28,6 @@ std::string command_elsewhere(const std::string& name, const std::string& comman
   if (std::ranges::find(elsewhere.commands, command) == elsewhere.commands.end()) return "";
   return name + ": `" + name + " " + command + "` is " + (elsewhere.moved ? "now " : "") + "`" +
          elsewhere.program + " " + command + "`";
-}
-
-// Returns the nearest of some names, if it is near enough for a slip of the pen; "" = none is.
-std::string nearest_of(const std::vector<std::string>& names, const std::string& word) {
-  std::string nearest;
-  for (const std::string& name : names) {
-    const std::size_t far = distance(word, name);
-    if (far <= 2 && (nearest.empty() || far < distance(word, nearest))) nearest = name;
-  }
-  return nearest;
 }
 
 // Returns the command that the words named, and its path: "troupe keys add".
@@ -81,7 +59,7 @@ std::string unknown_command(const CLI::App& app, const CommandsElsewhere& elsewh
     return there;
   std::vector<std::string> names;
   for (const CLI::App* command : commands) names.push_back(command->get_name());
-  const std::string nearest = nearest_of(names, word);
+  const std::string nearest = nearest_name(names, word, typing_errors_max);
   return app.get_name() + ": there is no command \"" + word + "\"; expected one of " + commands_of(*at) +
          (nearest.empty() ? "" : ". Did you mean " + nearest + "?");
 }
@@ -97,7 +75,7 @@ std::string unknown_word(const CLI::App& command) {
     for (const std::string& name : option->get_snames()) names.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
-  const std::string nearest = nearest_of(names, word);
+  const std::string nearest = nearest_name(names, word, typing_errors_max);
   return "there is no option " + word + (nearest.empty() ? "" : "; did you mean " + nearest + "?");
 }
 
@@ -190,7 +168,7 @@ Option Option::excludes(Option other) { return option_->excludes(other.option_),
 Option Option::excludes(const std::string& other) { return option_->excludes(other), *this; }
 
 Command Command::add_command(const std::string& name, const std::string& help) {
-  return {app_->add_subcommand(name, help), chosen_};
+  return {app_->add_subcommand(name, help), shared_};
 }
 Command Command::needs_command() { return app_->require_subcommand(1), *this; }
 template <class Value>
@@ -202,12 +180,14 @@ Option Command::add_flag(const std::string& name, bool& value, const std::string
 }
 Option Command::option(const std::string& name) { return Option(app_->get_option(name)); }
 void Command::runs(Action action) {
-  app_->callback([chosen = chosen_, action = std::move(action)] { *chosen = action; });
+  app_->callback([shared = shared_, action = std::move(action)] { shared->chosen = action; });
 }
 
 CommandLine::CommandLine(const std::string& name, const std::string& version, const std::string& help,
-                         CommandsElsewhere elsewhere)
-    : app_(std::make_unique<CLI::App>(help, name)), elsewhere_(std::move(elsewhere)) {
+                         CommandsElsewhere elsewhere, std::vector<std::string> environment)
+    : app_(std::make_unique<CLI::App>(help, name)),
+      elsewhere_(std::move(elsewhere)),
+      shared_{{}, std::move(environment)} {
   app_->set_version_flag("--version", version);
   app_->require_subcommand(1);
 }
@@ -215,7 +195,7 @@ CommandLine::~CommandLine() = default;
 
 CommandHelp CommandLine::describe() const { return help_of(*app_); }
 
-Command CommandLine::program() { return {app_.get(), &chosen_}; }
+Command CommandLine::program() { return {app_.get(), &shared_}; }
 
 void CommandLine::end_group(const std::string& title) {
   for (CLI::App* command : app_->get_subcommands(nullptr))
@@ -247,7 +227,7 @@ std::optional<int> CommandLine::parse(int argc, char** argv, Action& chosen) {
     std::cerr << usage_error(*app_, error.what()) << "\n";
     return 2;
   }
-  chosen = chosen_;
+  chosen = shared_.chosen;
   return std::nullopt;
 }
 

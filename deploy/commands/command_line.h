@@ -58,10 +58,16 @@ struct CommandHelp {
 
 using Action = std::function<int()>;  // returns the exit status
 
+// State that all commands of a command line share.
+struct CommandLineState {
+  Action chosen;                         // of the command that the command line names
+  std::vector<std::string> environment;  // "NAME=VALUE"
+};
+
 // Declared command, or the program itself. It is a view of its CommandLine, which must outlive it.
 class Command {
  public:
-  Command(CLI::App* app, Action* chosen) : app_(app), chosen_(chosen) {}
+  Command(CLI::App* app, CommandLineState* shared) : app_(app), shared_(shared) {}
   Command add_command(const std::string& name, const std::string& help);
   Command needs_command();  // requires one of its subcommands
   // Adds an option that fills `value`, which must outlive the parsing. The types of values are
@@ -71,10 +77,12 @@ class Command {
   Option add_flag(const std::string& name, bool& value, const std::string& help);
   Option option(const std::string& name);  // returns an option added before
   void runs(Action action);                // runs if the command line names this command
+  // Entries "NAME=VALUE" of the environment that settings may come from (runtime/config/environment.h).
+  const std::vector<std::string>& environment() const { return shared_->environment; }
 
  private:
   CLI::App* app_;
-  Action* chosen_;
+  CommandLineState* shared_;
 };
 
 // Commands that another program has and this one lacks, by their words: "sim", "trace stats".
@@ -88,7 +96,7 @@ struct CommandsElsewhere {
 class CommandLine {
  public:
   CommandLine(const std::string& name, const std::string& version, const std::string& help,
-              CommandsElsewhere elsewhere = {});
+              CommandsElsewhere elsewhere = {}, std::vector<std::string> environment = {});
   ~CommandLine();
   Command program();
   // Lists the commands that were added since the last call under this title in the program's help.
@@ -103,7 +111,7 @@ class CommandLine {
  private:
   std::unique_ptr<CLI::App> app_;
   CommandsElsewhere elsewhere_;
-  Action chosen_;
+  CommandLineState shared_;
 };
 
 }  // namespace troupe::deploy

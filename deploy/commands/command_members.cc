@@ -26,8 +26,17 @@ constexpr int etcd_failures_max = 120;             // in a row, while a leaving 
 
 struct MembersOptions {
   std::string config_file, name, json;
+  std::vector<std::string> environment;
   bool gone = false, no_wait = false;
 };
+
+// Returns the cluster's coordination as a node reaches it whose environment is that of this command.
+std::unique_ptr<Coordination> coordination_of(const std::vector<ClusterNode>& file,
+                                              const MembersOptions& options) {
+  Config config = file.front().config;
+  apply_environment(config, options.environment);
+  return etcd_coordination(config.cluster);
+}
 
 NodeId number_of(const std::vector<Member>& file, const ClusterMembers& members, const std::string& name) {
   for (const Member& node : file)
@@ -100,7 +109,7 @@ class LeaveFollower {
 int run_leave(const MembersOptions& options) {
   const std::vector<ClusterNode> file = load_cluster(options.config_file);
   const std::vector<Member> all = members_of(file);
-  const std::unique_ptr<Coordination> coordination = etcd_coordination(file.front().config.cluster);
+  const std::unique_ptr<Coordination> coordination = coordination_of(file, options);
   NodeId node = 0;
   change_members(*coordination, [&](ClusterMembers now) -> MembersChange {
     node = number_of(all, now, options.name);
@@ -126,7 +135,7 @@ std::string state_of(const ClusterMembers& members, NodeId node) {
 
 int run_members(const MembersOptions& options) {
   const std::vector<ClusterNode> file = load_cluster(options.config_file);
-  const std::unique_ptr<Coordination> coordination = etcd_coordination(file.front().config.cluster);
+  const std::unique_ptr<Coordination> coordination = coordination_of(file, options);
   const ReadMembers known = read_members(*coordination);
   Table table({{"node", Table::Align::right}, {"name"}, {"address"}, {"roles"}, {"since"}});
   nlohmann::json json = nlohmann::json::array();
@@ -159,6 +168,7 @@ void add_members(Command app) {
   auto leave = std::make_shared<MembersOptions>();
   Command command = app.add_command(
       "leave", "Remove a node from a running cluster: it drains, others copy its blocks, and it stops");
+  leave->environment = command.environment();
   command.add_option("--config", leave->config_file, "File of the cluster (YAML)").required();
   command.add_option("--name", leave->name, "Name of the node to remove").required();
   Option gone =
@@ -171,6 +181,7 @@ void add_members(Command app) {
   auto members = std::make_shared<MembersOptions>();
   command = app.add_command(
       "members", "List the members of a running cluster: nodes of the file, joined and leaving nodes");
+  members->environment = command.environment();
   command.add_option("--config", members->config_file, "File of the cluster (YAML)").required();
   command.add_option("--json", members->json, "Write JSON to this file, or - for standard output");
   command.runs([members] { return run_members(*members); });

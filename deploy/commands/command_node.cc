@@ -9,6 +9,7 @@
 #include "deploy/node/cluster_file.h"
 #include "deploy/node/served_model.h"
 #include "deploy/node/serving.h"
+#include "runtime/config/environment.h"
 
 namespace troupe::deploy {
 
@@ -18,7 +19,7 @@ constexpr std::chrono::seconds etcd_timeout{20};
 
 struct NodeCommandOptions {
   std::string config_file, name, port_file, join, like;
-  std::vector<std::string> settings;
+  std::vector<std::string> settings, environment;
 };
 
 // Returns the file's node whose settings and roles a joining node copies.
@@ -34,6 +35,7 @@ const ClusterNode& model_node(const NodeCommandOptions& options, const std::vect
 ClusterNode own_node(const NodeCommandOptions& options, const std::vector<ClusterNode>& file) {
   ClusterNode own = options.join.empty() ? find_node(file, options.name) : model_node(options, file);
   SingleNodeFile box{std::move(own.config), std::move(own.models)};
+  apply_environment(box, options.environment);
   apply_settings(box, options.settings);
   own.config = std::move(box.config);
   own.models = std::move(box.models);
@@ -148,6 +150,7 @@ int run_node(const NodeCommandOptions& options) {
 void add_node(Command app) {
   auto options = std::make_shared<NodeCommandOptions>();
   Command command = app.add_command("node", "Run one node of a cluster with its roles");
+  options->environment = command.environment();
   command.add_option("--config", options->config_file, "File of the cluster (YAML)").required();
   command
       .add_option("--name", options->name, "Name of this node in the file; with --join: name of the new node")

@@ -15,12 +15,13 @@ namespace {
 
 struct VerifyCommand {
   std::string model, data, prompt, evaluation, golden, json;
-  std::vector<std::string> arrangements, settings;
+  std::vector<std::string> arrangements, settings, environment;
   VerifyOptions run;
 };
 
 int run_verify(const VerifyCommand& command) {
   VerifyOptions options = command.run;
+  apply_environment(options.config, command.environment);
   options.config.model.directory = command.model;
   apply_settings(options.config, command.settings);
   options.data = command.data;
@@ -51,6 +52,7 @@ void add_verify(Command app) {
   Command command = app.add_command(
       "verify",
       "Compare a model's scores with the plain computation and with your own, and declare what holds");
+  options->environment = command.environment();
   command.add_option("--model", options->model, "Model directory").required();
   command.add_option("--data", options->data, "Folder with catalog and users, as for import").required();
   command.add_option("--golden", options->golden,

@@ -36,10 +36,11 @@ void add_config(Command app);
 void add_manual(Command app, const std::string& program, std::function<CommandHelp()> describe);
 
 // Options of all commands that start or read a node: a configuration file, and options that
-// override it.
+// override it. Environment variables override the file, and options override both.
 struct ConfigOptions {
   std::string config_file, model, data_dir, prompt;
-  std::vector<std::string> settings;  // name=value
+  std::vector<std::string> settings;     // name=value
+  std::vector<std::string> environment;  // NAME=value, of the process
 
   void add_to(Command command);
   // All throw ConfigError. Only `load_single_node` accepts a file that lists several models.
@@ -47,7 +48,9 @@ struct ConfigOptions {
   SingleNodeFile load_single_node() const;
 };
 
-// Applies settings of the form "name=value". Throws ConfigError.
+// Applies the settings of an environment. Throws ConfigError.
+void apply_environment(Config& config, const std::vector<std::string>& environment);
+// Applies settings of --set, of the form "name=value". An error names the option. Throws ConfigError.
 void apply_settings(Config& config, const std::vector<std::string>& settings);
 void apply_settings(SingleNodeFile& box, const std::vector<std::string>& settings);
 

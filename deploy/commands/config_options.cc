@@ -4,11 +4,13 @@
 #include <utility>
 
 #include "deploy/commands/commands.h"
+#include "runtime/config/environment.h"
 
 namespace troupe::deploy {
 namespace {
 
-void override_with_flags(SingleNodeFile& box, const ConfigOptions& options) {
+void override_file(SingleNodeFile& box, const ConfigOptions& options) {
+  troupe::apply_environment(box, options.environment);
   const std::pair<const char*, const std::string*> flags[] = {{"model.directory", &options.model},
                                                               {"node.data_dir", &options.data_dir},
                                                               {"model.prompt", &options.prompt}};
@@ -20,6 +22,7 @@ void override_with_flags(SingleNodeFile& box, const ConfigOptions& options) {
 }  // namespace
 
 void ConfigOptions::add_to(Command command) {
+  environment = command.environment();
   command.add_option("--config", config_file,
                      "Configuration file (YAML); `troupe config` prints one with all defaults");
   command.add_option("--model", model, "Model directory (model.directory)");
@@ -31,14 +34,20 @@ void ConfigOptions::add_to(Command command) {
 Config ConfigOptions::load() const {
   SingleNodeFile box;
   if (!config_file.empty()) box.config = load_config(config_file);
-  override_with_flags(box, *this);
+  override_file(box, *this);
   return box.config;
 }
 
 SingleNodeFile ConfigOptions::load_single_node() const {
   SingleNodeFile box = config_file.empty() ? SingleNodeFile() : troupe::load_single_node(config_file);
-  override_with_flags(box, *this);
+  override_file(box, *this);
   return box;
+}
+
+void apply_environment(Config& config, const std::vector<std::string>& environment) {
+  SingleNodeFile box{config, {}};
+  troupe::apply_environment(box, environment);
+  config = std::move(box.config);
 }
 
 void apply_settings(Config& config, const std::vector<std::string>& settings) {
@@ -52,7 +61,11 @@ void apply_settings(SingleNodeFile& box, const std::vector<std::string>& setting
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos)
       throw ConfigError("--set " + setting + " has no value; expected name=value, such as pool.memory=1GiB");
-    override_for_all_models(box, setting.substr(0, equals), setting.substr(equals + 1));
+    try {
+      override_for_all_models(box, setting.substr(0, equals), setting.substr(equals + 1));
+    } catch (const ConfigError& error) {
+      throw ConfigError(std::string("--set: ") + error.what());
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/config/environment.h"
 #include "runtime/config/settings.h"
 
 namespace troupe::deploy {
@@ -160,14 +161,15 @@ ManualPage configuration_page(const std::string& version) {
   std::string out = begin_page("troupe.yaml", 5, "configuration of a node", version), section;
   out +=
       ".SH DESCRIPTION\nA YAML file with sections of settings, for \\fBtroupe serve \\-\\-config\\fR; "
-      "\\fBtroupe config\\fR prints one with all defaults. On the command line, \\fB\\-\\-set\\fR "
-      "\\fIsection.name=value\\fR changes a setting.\n";
+      "\\fBtroupe config\\fR prints one with all defaults. An environment variable overrides the file, such "
+      "as \\fBTROUPE_HTTP_PORT\\fR for \\fBhttp.port\\fR. On the command line, \\fB\\-\\-set\\fR "
+      "\\fIsection.name=value\\fR overrides both.\n";
   for (const Setting& setting : setting_table()) {
     const std::string_view name = setting.name;
     const std::string_view of = name.substr(0, name.find('.'));
     if (section != of) out += ".SH " + roff(section = of) + "\n";
     out += ".TP\n\\fB" + roff(name) + "\\fR\n" + roff(setting.help) +
-           roff(" Takes " + expected_of(setting) + ".");
+           roff(" Takes " + expected_of(setting) + ". Variable: " + variable_of(name) + ".");
     out += setting.initial.empty() ? "\n" : roff(" [" + std::string(setting.initial) + "]") + "\n";
   }
   return {"troupe.yaml.5", out};

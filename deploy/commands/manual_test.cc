@@ -46,6 +46,7 @@ TEST_CASE("manual: the page of the configuration has every setting with its valu
   const std::string text = page({configuration_page("troupe 1")}, "troupe.yaml.5");
   for (const Setting& setting : setting_table())
     CHECK_MESSAGE(has(text, "\\fB" + std::string(setting.name) + "\\fR\n"), setting.name);
+  CHECK(has(text, " Variable: TROUPE_HTTP_PORT."));
 }
 
 TEST_CASE("completion: has commands, options and the words of options") {

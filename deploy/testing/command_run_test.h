@@ -35,7 +35,7 @@ inline CommandRun run_command(const Program& program, std::vector<std::string> w
   words.insert(words.begin(), program.name);
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
-  CommandLine line(program.name, "", "", program.elsewhere);
+  CommandLine line(program.name, "", "", program.elsewhere, program.environment);
   declare_commands(line, program);
   const CapturedStream out(std::cout), err(std::cerr);
   Action chosen;

@@ -34,7 +34,10 @@ void Config::set(std::string_view name, std::string_view text) {
 }
 
 std::string example_yaml() {
-  std::string out = "# Every setting with its default. A key that is left out has its default, too.\n";
+  std::string out =
+      "# Every setting with its default. A key that is left out has its default, too. An environment "
+      "variable\n"
+      "# overrides this file (TROUPE_HTTP_PORT is http.port), and the command line overrides both.\n";
   std::string_view section;
   for (const Setting& setting : setting_table()) {
     if (section_of(setting.name) != section) {

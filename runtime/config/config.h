@@ -1,7 +1,7 @@
 #pragma once
 // A node's configuration: a valid value for every setting (settings.h). It starts with the defaults. A YAML
-// file may change some, and the command line may override the file; environment variables are not read. An
-// invalid value is a ConfigError before anything is started.
+// file may change some, environment variables (environment.h) override the file, and the command line
+// overrides both. An invalid value is a ConfigError before anything is started.
 #include <cstdint>
 #include <stdexcept>
 #include <string>

@@ -8,6 +8,7 @@
 - A line has at most 100 columns; tables, links and code blocks may be wider.
 - A paragraph has at most 120 words. At most one sentence in a hundred has more than 40 words.
 - What docs/not-yet.md lists is claimed on no other page.
+- An environment variable TROUPE_… that a script reads is listed in runtime/config/environment.cc.
 - A commit that a page of results names is in the history, or its line says "not reproducible".
 """
 import argparse
@@ -16,6 +17,10 @@ import re
 import subprocess
 import sys
 import unittest
+
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).resolve().parent))
+import reference
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLUMNS, PARAGRAPH_WORDS, SENTENCE_WORDS, LONG_SENTENCES = 100, 120, 40, 0.01
@@ -188,6 +193,29 @@ def sources_of_codes():
     )
 
 
+VARIABLE_READ = re.compile(
+    r"environ(?:\.get)?[\[(]\s*[\"'](TROUPE_\w+)|getenv\([\"'](TROUPE_\w+)|\$\{(TROUPE_\w+):?[-=?+]"
+    r"|^\s*export (TROUPE_\w+)|\bENVIRONMENT \"?(TROUPE_\w+)=|process\.env\.(TROUPE_\w+)",
+    re.M,
+)
+
+
+def variable_breaches(name, text, known):
+    """Variables that scripts read may be in the environment of `troupe`, which refuses unknown ones."""
+    for found in VARIABLE_READ.finditer(text):
+        variable = next(filter(None, found.groups()))
+        if variable not in known:
+            yield f"{name}: reads {variable}, which runtime/config/environment.cc does not list"
+
+
+def scripts():
+    for top in ("CMakeLists.txt", "cmake", "deploy", "kernels", "tests"):
+        for path in [ROOT / top, *(ROOT / top).rglob("*")]:
+            if path.suffix in (".py", ".sh", ".mjs", ".txt", ".cmake") and "golden" not in path.parts:
+                if path.is_file() and path.name != "docs_test.py":
+                    yield str(path.relative_to(ROOT)), path.read_text(errors="replace")
+
+
 class Rules(unittest.TestCase):
     """Each rule finds a planted breach."""
 
@@ -227,6 +255,19 @@ class Rules(unittest.TestCase):
         self.assertEqual(len(list(status_breaches("a", "troupe status --server N | grep -E 'degraded'"))), 1)
         self.assertEqual(list(status_breaches("a", "troupe status --all --server N | grep worker")), [])
         self.assertEqual(list(status_breaches("a", "| `troupe status` shows | it |")), [])
+
+    def test_variables(self):
+        for text in (
+            'os.environ.get("TROUPE_X")',
+            'os.environ["TROUPE_X"] = 1',
+            "${TROUPE_X:-none}",
+            "  export TROUPE_X=1",
+            "PROPERTIES ENVIRONMENT TROUPE_X=${lab}",
+            "process.env.TROUPE_X",
+        ):
+            self.assertEqual(len(list(variable_breaches("a", text, {"TROUPE_Y"}))), 1, text)
+            self.assertFalse(list(variable_breaches("a", text, {"TROUPE_X"})))
+        self.assertFalse(list(variable_breaches("a", "set(TROUPE_X ${TROUPE_ROOT}/a)", set())))
 
     def test_codes(self):
         listing = '{400, "It is so.",\n "wrong_type no_items "\n "old_code",\n R"j(x)j"}'
@@ -268,6 +309,9 @@ def tree_breaches():
     yield from code_breaches(
         (ROOT / "server" / "observability" / "openapi_errors.cc").read_text(), sources_of_codes()
     )
+    known = set(reference.other_variables())
+    for name, text in scripts():
+        yield from variable_breaches(name, text, known)
     in_git = subprocess.run(["git", "rev-parse"], cwd=ROOT, capture_output=True).returncode == 0
     whole, long = 0, 0
     if not in_git:

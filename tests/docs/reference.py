@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 import urllib.request
 
@@ -49,6 +50,17 @@ def split_comment(comment):
     return comment[: max(found.start() - 1, 0)].strip(), found[1]
 
 
+def variable_of(setting):
+    """Returns a setting's environment variable, as runtime/config/environment.cc does."""
+    return "TROUPE_" + setting.replace(".", "_").upper()
+
+
+def other_variables():
+    """Returns the variables that are no settings, from their table."""
+    table = (ROOT / "runtime" / "config" / "environment.cc").read_text()
+    return re.findall(r'^    \{"(TROUPE_\w+)", "', table, re.M)
+
+
 def settings(troupe):
     lines, group, comment = [], "", ""
     for line in run(troupe, "config").split("\n"):
@@ -58,8 +70,8 @@ def settings(troupe):
                 "",
                 f"## {group}",
                 "",
-                "| setting | default | range | meaning |",
-                "| --- | --- | --- | --- |",
+                "| setting | variable | default | range | meaning |",
+                "| --- | --- | --- | --- | --- |",
             ]
         elif line.startswith("  # "):
             comment += (" " if comment else "") + line[4:]
@@ -67,15 +79,26 @@ def settings(troupe):
             meaning, bounds = split_comment(comment)
             default = cell(found[2].strip('"'))
             default = f"`{default}`" if default else "(empty)"
-            lines.append(f"| `{group}.{found[1]}` | {default} | {cell(bounds)} | " f"{cell(meaning)} |")
+            name = f"{group}.{found[1]}"
+            lines.append(
+                f"| `{name}` | `{variable_of(name)}` | {default} | {cell(bounds)} | {cell(meaning)} |"
+            )
             comment = ""
     return "\n".join(
         [
             "# Settings",
             "",
             NOTE,
-            "A setting is read from the YAML file of `--config`, or from `--set NAME=VALUE`, which wins.",
-            "A setting that is left out has its default. `troupe config` prints a file with all of them.",
+            "A setting is read from the YAML file of `--config`, from an environment variable, which wins over",
+            "the file, or from the command line (`--set NAME=VALUE`), which wins over both. A setting that is",
+            "left out has its default. `troupe config` prints a file with all of them.",
+            "",
+            "`troupe serve`, `node`, `import` and `verify` read all variables, `members` and `leave` those of the",
+            "section cluster. A variable holds like `--set`, also for all models of a list. Any other variable",
+            "that begins with `TROUPE_` is refused with the nearest known one, except those that Kubernetes sets",
+            "for a service, and these, which scripts of this project read:",
+            textwrap.fill(", ".join(f"`{name}`" for name in other_variables()) + ".", 100),
+            "`troupe-lab` reads no variables.",
             "",
             "A size is a number with a unit: with an `i` a power of 1024 (`16Gi`, `16GiB`), without it a",
             "power of 1000 (`16G`, `16GB`). A duration is a number with `us`, `ms`, `s`, `m` or `min`, `h`",

@@ -194,6 +194,16 @@ class Chart(unittest.TestCase):
         self.assertIn("keys", [volume.get("secret", {}).get("secretName") for volume in pod["volumes"]])
         self.assertNotIn(("NetworkPolicy", "shop-door"), documents(self.with_values(networkPolicy=False)))
 
+    def test_variables_are_given_to_the_nodes_alone(self):
+        variable = {"name": "TROUPE_POOL_MEMORY", "value": "1GiB"}
+        pod = documents(self.with_values(env=[variable]))["StatefulSet", "shop-worker"]["spec"]["template"][
+            "spec"
+        ]
+        self.assertEqual([one["name"] for one in pod["containers"][0]["env"]], ["NAME", "TROUPE_POOL_MEMORY"])
+        self.assertIn(variable, pod["containers"][0]["env"])
+        self.assertEqual([one["name"] for one in pod["initContainers"][0]["env"]], ["NAME"])
+        self.assertFalse(pod["enableServiceLinks"])
+
     def test_probes_use_the_port_and_scheme_of_the_http_server(self):
         def http_and_probes(http):
             found = documents(self.with_values(settings__http=http))
@@ -313,7 +323,7 @@ class Templates(unittest.TestCase):
         return Renderer({"t": text}, values or {}, "r").file("t")
 
     def test_white_space_scopes_and_pipelines(self):
-        self.assertEqual(self.render("a {{- \"b\" -}}  c"), "abc")
+        self.assertEqual(self.render('a {{- "b" -}}  c'), "abc")
         self.assertEqual(
             self.render(
                 "{{ range $k, $v := .Values }}{{ $k }}={{ $v.n | int }};{{ end }}",
@@ -323,7 +333,7 @@ class Templates(unittest.TestCase):
         )
         self.assertEqual(
             self.render(
-                "{{ if eq .Values.x \"y\" }}1{{ else }}2{{ end }}{{ if not .Values.z }}3{{ end }}", {"x": "n"}
+                '{{ if eq .Values.x "y" }}1{{ else }}2{{ end }}{{ if not .Values.z }}3{{ end }}', {"x": "n"}
             ),
             "23",
         )
