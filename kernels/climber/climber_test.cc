@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "kernels/climber/climber_reference.h"
 #include "kernels/climber/cpu_climber.h"
+#include "kernels/operations/versions.h"
 #include "kernels/testing/pass_times_test.h"
 #include "kernels/testing/poisoned_pages_test.h"
 #include "kernels/testing/small_climber_test.h"
@@ -21,6 +23,19 @@ namespace climber_test {
 
 // Error of float32 against float64 over a few layers of activations near 1.
 constexpr double tolerance = 2e-5;
+
+// Error of weights and activations in bf16. Each is off by at most 2^-8 of itself, uniformly: by
+// 2^-8/sqrt(3) in standard deviations, and sqrt(2) times that for a product of both. A sum of such
+// products is a random walk like the sum itself, so its error is the same share of its size, which is
+// near 1 here. A layer has four products, the end has five (fusion, gate, expert and head), and a
+// layer may double the error that it inherits, as in tests/reference/decoder_plans_test.cc. `answer`
+// has sizes above 1 as well.
+double bf16_tolerance(const ClimberConfig& config, const ClimberAnswer& answer) {
+  double size = 1;
+  for (const auto& logits : answer.logits)
+    for (const double logit : logits) size = std::max(size, std::abs(logit));
+  return 2 * 0x1p-8 * std::sqrt(2.0 / 3.0) * (4 * config.layers + 5) * size;
+}
 
 std::unique_ptr<Executor> small_climber(const DecoderOptions& options = {}) {
   return make_cpu_climber(random_climber(small_climber_config(), 5), options);
@@ -118,16 +133,20 @@ TEST_CASE("climber: random models agree with the reference on every instruction 
     const ClimberAnswer answer = compute_climber(model, request);
     const Plan plan = climber_plan(c, request);
     REQUIRE(validate(plan, plan_limits(c)) + validate(plan, c) == "");
-    for (std::size_t version = 0; version < attend_versions().size(); ++version) {
-      // The tables of versions are in the same order.
-      if (!attend_versions()[version].usable) continue;
-      const std::string name(attend_versions()[version].name);
+    for (const ProductVersion& product : product_versions()) {
+      if (!product.usable) continue;
+      const std::string name(product.name);
       CAPTURE(name);
-      const ClimberKernels kernels{&elementwise_versions()[version], &gate_versions()[version],
-                                   attend_versions()[version].run, &product_versions()[version]};
-      const auto executor = make_cpu_climber(model, {}, kernels, std::make_shared<Team>(3, CpuSet(), 0.0));
-      const Request one = computed(plan);
-      CHECK(largest_difference(executor->run({&one, 1})[0], answer) < tolerance);
+      const auto named = [&](auto versions) { return &version_named(versions, name); };
+      const ClimberKernels kernels{named(elementwise_versions()), named(gate_versions()),
+                                   named(attend_versions())->run, &product};
+      for (const WeightFormat weights : {WeightFormat::f32, WeightFormat::bf16}) {
+        const auto executor =
+            make_cpu_climber(model, {.weights = weights}, kernels, std::make_shared<Team>(3, CpuSet(), 0.0));
+        const Request one = computed(plan);
+        CHECK(largest_difference(executor->run({&one, 1})[0], answer) <
+              (weights == WeightFormat::f32 ? tolerance : bf16_tolerance(c, answer)));
+      }
     }
   }
 }

@@ -41,8 +41,9 @@ struct DecoderOptions {
   bool sort_all = false;  // sort all continuations of a level, not only those that may be kept (a baseline)
 };
 
-// Returns a suffix for the names of blocks that tells how this CPU computes int8 weights: 7 bits
-// are used where its byte products are summed in 16 bits. Empty for float32.
+// Returns a suffix for the names of blocks that tells how this CPU computes with such weights. int8:
+// 7 bits are used where its byte products are summed in 16 bits. bf16: activations are rounded to
+// bf16 where the CPU multiplies bf16 numbers. Empty for float32.
 std::string weight_variant(WeightFormat format);
 
 // Maximum width of a beam search (the largest in xGR's evaluation). A larger one would only need

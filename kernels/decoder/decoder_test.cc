@@ -87,7 +87,7 @@ TEST_CASE("decoder: segments read from pages give the logits that computing them
 }
 
 TEST_CASE("decoder: a request of cached segments without readouts computes nothing") {
-  for (const WeightFormat weights : {WeightFormat::f32, WeightFormat::int8}) {
+  for (const WeightFormat weights : {WeightFormat::f32, WeightFormat::int8, WeightFormat::bf16}) {
     const auto decoder = make_cpu_decoder(random_decoder(family_config(Family::qwen2), 7),
                                           {.page_tokens = page_tokens, .weights = weights});
     PoisonedPages memory{decoder->layout(), {}};

@@ -420,7 +420,7 @@ std::unique_ptr<Executor> make_cpu_hstu(HstuModel model, const DecoderOptions& o
                                         const HstuKernels& kernels, Teams teams) {
   TROUPE_CHECK(options.page_tokens > 0, "hstu: expected page_tokens above 0");
   TROUPE_CHECK(!teams.empty(), "hstu: an executor needs at least one team");
-  TROUPE_CHECK(options.weights == WeightFormat::f32, "hstu: expected float32 weights");
+  TROUPE_CHECK(options.weights != WeightFormat::int8, "hstu: expected float32 or bf16 weights");
   return std::make_unique<CpuHstu>(
       std::make_shared<const PackedHstu>(pack_hstu(std::move(model), {options.weights, *kernels.product})),
       std::make_shared<const Teams>(std::move(teams)), std::make_shared<std::mutex>(), 0, options, kernels);

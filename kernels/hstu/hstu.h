@@ -48,7 +48,7 @@ struct HstuPassMemory {
 };
 HstuPassMemory pass_memory(const HstuConfig& config, const DecoderOptions& options);
 
-// Makes the CPU executor; takes the weights. Options: weights must be float32; those of beam
+// Makes the CPU executor; takes the weights. Options: weights must not be int8; those of beam
 // searches are ignored.
 std::unique_ptr<Executor> make_cpu_hstu(HstuModel model, const DecoderOptions& options);
 

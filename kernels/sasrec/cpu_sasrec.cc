@@ -470,7 +470,7 @@ std::unique_ptr<Executor> make_cpu_sasrec(SasrecModel model, const DecoderOption
                                           const SasrecKernels& kernels, Teams teams) {
   TROUPE_CHECK(options.page_tokens > 0, "sasrec: expected page_tokens above 0");
   TROUPE_CHECK(!teams.empty(), "sasrec: an executor needs at least one team");
-  TROUPE_CHECK(options.weights == WeightFormat::f32, "sasrec: expected float32 weights");
+  TROUPE_CHECK(options.weights != WeightFormat::int8, "sasrec: expected float32 or bf16 weights");
   return std::make_unique<CpuSasrec>(std::make_shared<const PackedSasrec>(
                                          pack_sasrec(std::move(model), {options.weights, *kernels.product})),
                                      std::make_shared<const Teams>(std::move(teams)),

@@ -38,7 +38,7 @@ struct SasrecPassMemory {
 };
 SasrecPassMemory pass_memory(const SasrecConfig& config, const DecoderOptions& options);
 
-// Makes the CPU executor; takes the weights. Options: weights must be float32; those of beam
+// Makes the CPU executor; takes the weights. Options: weights must not be int8; those of beam
 // searches are ignored.
 std::unique_ptr<Executor> make_cpu_sasrec(SasrecModel model, const DecoderOptions& options);
 

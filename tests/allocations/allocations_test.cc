@@ -143,20 +143,25 @@ TEST_SUITE("allocations") {
 
   TEST_CASE("allocations: a batch allocates nothing in its third run" *
             doctest::skip(!AllocationCount::works())) {
-    for (const std::uint32_t cores : {1u, 2u}) {
-      CAPTURE(cores);
-      DecoderOptions options;
-      options.cores = cores;
-      const std::unique_ptr<Executor> decoder = make_cpu_decoder(random_decoder(micro_config(), 1), options);
-      const Batch batch(*decoder);
-      std::vector<Reply> logits;
-      for (int pass = 0; pass < 2; ++pass) decoder->run(batch.requests(), logits);
-      AllocationCount count;
-      for (int pass = 0; pass < 3; ++pass) decoder->run(batch.requests(), logits);
-      const Allocations found = count.stop();
-      CHECK_MESSAGE(found.ours() == 0, found.text());
-      if (found.count > found.ours()) MESSAGE("three passes, in libraries: ", found.text());
-    }
+    for (const WeightFormat weights : {WeightFormat::f32, WeightFormat::bf16})
+      for (const std::uint32_t cores : {1u, 2u}) {
+        CAPTURE(format_name(weights));
+        CAPTURE(cores);
+        DecoderOptions options;
+        options.cores = cores;
+        options.weights = weights;
+        if (weights == WeightFormat::bf16) options.kv = KvFormat::bf16;
+        const std::unique_ptr<Executor> decoder =
+            make_cpu_decoder(random_decoder(micro_config(), 1), options);
+        const Batch batch(*decoder);
+        std::vector<Reply> logits;
+        for (int pass = 0; pass < 2; ++pass) decoder->run(batch.requests(), logits);
+        AllocationCount count;
+        for (int pass = 0; pass < 3; ++pass) decoder->run(batch.requests(), logits);
+        const Allocations found = count.stop();
+        CHECK_MESSAGE(found.ours() == 0, found.text());
+        if (found.count > found.ours()) MESSAGE("three passes, in libraries: ", found.text());
+      }
   }
 
   // A computed prompt returns its last state in newly allocated memory; a cached one does not.

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "kernels/hstu/cpu_hstu.h"
+#include "kernels/operations/versions.h"
 #include "kernels/testing/pass_times_test.h"
 #include "kernels/testing/test_folder.h"
 #include "tests/hstu/hstu_golden.h"
@@ -128,10 +129,12 @@ double reference_gap(const std::vector<std::vector<float>>& readouts, const Hstu
 // Returns the kernels of each instruction set that this CPU has.
 std::vector<kernels::HstuKernels> usable_kernels() {
   std::vector<kernels::HstuKernels> all;
-  for (std::size_t i = 0; i < kernels::gate_versions().size(); ++i)
-    if (kernels::gate_versions()[i].usable)
-      all.push_back({&kernels::gate_versions()[i], kernels::silu_attend_versions()[i].run,
-                     kernels::readout_versions()[i].run, &kernels::product_versions()[i]});
+  for (const kernels::ProductVersion& product : kernels::product_versions()) {
+    const auto named = [&](auto versions) { return &kernels::version_named(versions, product.name); };
+    if (product.usable)
+      all.push_back({named(kernels::gate_versions()), named(kernels::silu_attend_versions())->run,
+                     named(kernels::readout_versions())->run, &product});
+  }
   return all;
 }
 

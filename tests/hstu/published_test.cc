@@ -7,6 +7,7 @@
 #include <random>
 
 #include "kernels/hstu/cpu_hstu.h"
+#include "kernels/operations/versions.h"
 #include "tests/hstu/hstu_reference.h"
 
 using namespace troupe;
@@ -131,10 +132,12 @@ double gap(const std::vector<std::vector<float>>& found, const std::vector<Row>&
 // Returns an executor with the kernels of one of the instruction sets that this CPU has.
 std::unique_ptr<kernels::Executor> executor_of(const HstuModel& model, std::size_t number) {
   std::vector<kernels::HstuKernels> all;
-  for (std::size_t i = 0; i < kernels::gate_versions().size(); ++i)
-    if (kernels::gate_versions()[i].usable)
-      all.push_back({&kernels::gate_versions()[i], kernels::silu_attend_versions()[i].run,
-                     kernels::readout_versions()[i].run, &kernels::product_versions()[i]});
+  for (const kernels::ProductVersion& product : kernels::product_versions()) {
+    const auto named = [&](auto versions) { return &kernels::version_named(versions, product.name); };
+    if (product.usable)
+      all.push_back({named(kernels::gate_versions()), named(kernels::silu_attend_versions())->run,
+                     named(kernels::readout_versions())->run, &product});
+  }
   kernels::Teams teams;
   teams.push_back(std::make_unique<kernels::Team>(2, kernels::CpuSet(), 1.0));
   return make_cpu_hstu(model, {.page_tokens = 3, .cores = 2}, all[number % all.size()], std::move(teams));

@@ -13,6 +13,7 @@
 
 #include "kernels/base/float_formats.h"
 #include "kernels/cpu/engine/cpu_decoder.h"
+#include "kernels/operations/versions.h"
 #include "kernels/testing/test_tokens.h"
 #include "tests/reference/random_plans.h"
 #include "tests/reference/reference.h"
@@ -46,7 +47,8 @@ constexpr int kPoison = 0xff;  // written to every byte; it is NaN in every form
 // row and 1/510 of an activation row's range. The largest of normal values is some three deviations, so
 // the error is typically 3/254 of a value on either side, uniform: divided by sqrt(3), and multiplied by
 // sqrt(2) for both. The error of a sum of such products is the same (a random walk like the sum itself).
-// A layer has four products.
+// bf16 weights and activations are off by up to 2^-8 of themselves, uniform: the same, with 2^-8 for
+// 3/254. A layer has four products.
 double tolerance(const DecoderConfig& config, std::size_t tokens, double kv_roundoff = 0,
                  double weight_error = 0) {
   constexpr double kUnitRoundoff = 0x1p-24;
@@ -62,7 +64,8 @@ double kv_roundoff(KvFormat format) {
 }
 
 double weight_error(WeightFormat format) {
-  return format == WeightFormat::f32 ? 0 : 3.0 / 254 * std::sqrt(2.0 / 3.0);
+  if (format == WeightFormat::f32) return 0;
+  return (format == WeightFormat::bf16 ? 0x1p-8 : 3.0 / 254) * std::sqrt(2.0 / 3.0);
 }
 
 // Returns the largest difference relative to the largest expected magnitude (at least 1); infinite for NaN.
@@ -328,6 +331,20 @@ TEST_CASE(
         check_random_batches({&elementwise, attend->run, readout->run, sums->run, &*product}, {.kv = format});
     }
     if (!elementwise.usable) MESSAGE("this CPU cannot run " << name);
+  }
+}
+
+TEST_CASE("decoder plans: bf16 weights give the reference's logits on every instruction set") {
+  for (const kernels::ProductVersion& product : kernels::product_versions()) {
+    if (!product.usable) continue;
+    const std::string name(product.name);
+    CAPTURE(name);
+    const auto named = [&](auto versions) { return &kernels::version_named(versions, name); };
+    const kernels::VectorKernels version{
+        named(kernels::elementwise_versions()), named(kernels::attend_versions())->run,
+        named(kernels::readout_versions())->run, named(kernels::sum_exponentials_versions())->run, &product};
+    check_random_batches(version, {.weights = WeightFormat::bf16});
+    check_random_batches(version, {.kv = KvFormat::bf16, .weights = WeightFormat::bf16});
   }
 }
 

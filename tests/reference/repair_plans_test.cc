@@ -208,6 +208,18 @@ TEST_CASE("repair plans: int8 weights give the reference's logits within the bou
                        {.weights = WeightFormat::int8, .tolerance = 0.2});
 }
 
+// The bound of weight_error() in decoder_plans_test.cc for bf16, 2 · 2^-8 · sqrt(2/3) · 4 for each layer,
+// of up to four.
+TEST_CASE("repair plans: bf16 weights give the reference's logits on every instruction set") {
+  for (const kernels::ProductVersion& product : kernels::product_versions()) {
+    if (!product.usable) continue;
+    CAPTURE(product.name);
+    check_random_batches({&kernels::elementwise(), &kernels::attend, &kernels::readout_rows,
+                          &kernels::sum_exponentials, &product},
+                         {.weights = WeightFormat::bf16, .tolerance = 0.1});
+  }
+}
+
 double largest_off(const std::vector<std::vector<float>>& found, const std::vector<double>& scores) {
   double worst = found.size() == scores.size() ? 0 : INFINITY;
   for (std::size_t i = 0; i < found.size() && i < scores.size(); ++i) {

@@ -164,7 +164,7 @@ void CpuDecoder::start(const DecoderBatch& batch, std::uint32_t workers) {
 // memory.
 void CpuDecoder::set_chunks(std::uint32_t workers) {
   const std::size_t rows =
-      rows_ <= few_rows && options_.weights == WeightFormat::f32 ? few_rows : chunk_rows(rows_, workers);
+      rows_ <= few_rows && options_.weights != WeightFormat::int8 ? few_rows : chunk_rows(rows_, workers);
   chunk_rows_ = chunk_rows_ == 0 ? rows : std::min(chunk_rows_, rows);
 }
 
@@ -173,9 +173,9 @@ void CpuDecoder::set_chunks(std::uint32_t workers) {
 template <class Work>
 void CpuDecoder::for_rows(Team::Pass& pass, Work&& work) {
   if (rows_ <= chunk_rows_) {
-    // Few float32 rows: idle cores share each product. After a pass that threw this stays set for
+    // Few rows: idle cores share each product. After a pass that threw this stays set for
     // the next to overwrite.
-    sharing_ = rows_ <= few_rows && options_.weights == WeightFormat::f32 ? &pass : nullptr;
+    sharing_ = rows_ <= few_rows && options_.weights != WeightFormat::int8 ? &pass : nullptr;
     if (rows_ > 0) work(Rows{0, rows_}, workspace(0));
     sharing_ = nullptr;
     return;
@@ -470,6 +470,7 @@ double CpuDecoder::row_operations() const {
 
 std::string weight_variant(WeightFormat format) {
   if (format == WeightFormat::f32) return "";
+  if (format == WeightFormat::bf16) return product_version().rounds_input ? " by bf16" : "";
   return ByteProduct::weight_limit() < 127 ? "7 bits" : "8 bits";
 }
 

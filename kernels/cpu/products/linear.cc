@@ -1,7 +1,6 @@
-// Linear layers over the two products. int8: the rows of a step are quantised, the product writes
-// its sums to the output, and a pass in place turns them into values while they are in the cache;
-// so steps are short. The bytes, and values still to be added, are in thread-local memory, which
-// only grows.
+// Linear layers over the products of panels and of bytes. int8: the rows of a step are quantised, the product
+// writes its sums to the output, and a pass in place turns them into values while they are in the cache; so
+// steps are short. The bytes, and values still to be added, are in thread-local memory, which only grows.
 #include "kernels/cpu/products/linear.h"
 
 #include <algorithm>
@@ -87,7 +86,7 @@ class Int8Layer {
 struct Linear::Packed {
   std::uint32_t rows, columns;
   Product* product;
-  std::optional<PackedMatrix> f32;  // one of the two is set
+  std::optional<PackedMatrix> panels;  // one of the two is set
   std::optional<Int8Layer> int8;
 
   void run(const float* in, float* out, std::size_t m, bool add, FeaturePart features) const {
@@ -96,15 +95,15 @@ struct Linear::Packed {
       int8->run(in, out, m, add);
       return;
     }
-    const std::size_t panels = f32->panels();
-    product(*f32, {.in = in,
-                   .in_stride = columns,
-                   .out = out,
-                   .out_stride = rows,
-                   .rows = m,
-                   .add = add,
-                   .panel_begin = panels * features.part / features.parts,
-                   .panel_end = panels * (features.part + 1) / features.parts});
+    const std::size_t count = panels->panels();
+    product(*panels, {.in = in,
+                      .in_stride = columns,
+                      .out = out,
+                      .out_stride = rows,
+                      .rows = m,
+                      .add = add,
+                      .panel_begin = count * features.part / features.parts,
+                      .panel_end = count * (features.part + 1) / features.parts});
   }
 };
 
@@ -118,8 +117,8 @@ Linear::Linear(Matrix weight, std::vector<float> bias, const Form& form, WeightM
   packed_->rows = weight.rows;
   packed_->columns = weight.columns;
   packed_->product = form.product.run;
-  if (form.format == WeightFormat::f32) {
-    packed_->f32.emplace(weight, bias, form.product.panel_width, memory);
+  if (form.format != WeightFormat::int8) {
+    packed_->panels.emplace(weight, bias, form.product.panel_width, memory, form.format);
   } else {
     TROUPE_CHECK(weight.columns <= int8_columns_max,
                  "linear: the sums of an int8 layer must fit into 32 bits");
@@ -134,7 +133,7 @@ Linear::~Linear() = default;
 std::uint32_t Linear::rows() const { return packed_->rows; }
 std::uint32_t Linear::columns() const { return packed_->columns; }
 
-std::size_t Linear::parts_max() const { return packed_->f32 ? packed_->f32->panels() : 1; }
+std::size_t Linear::parts_max() const { return packed_->panels ? packed_->panels->panels() : 1; }
 
 void Linear::run(const float* in, float* out, std::size_t m, FeaturePart features) const {
   packed_->run(in, out, m, false, features);

@@ -1,6 +1,6 @@
 #pragma once
 // A linear layer with its weights packed once for this CPU: out[M, rows] = in[M, columns] · weightᵀ
-// + bias, with the weights in float32 (product.h) or int8 (byte_product.h, quantize.h).
+// + bias, with the weights in float32 or bf16 (product.h) or in int8 (byte_product.h, quantize.h).
 // Single-threaded; callers parallelise. A row of the output is bit-equal whatever other rows are in
 // the call. In int8 a row is NaN if its input has a NaN or an infinity, and every row is NaN at an
 // output feature whose weights have one.
@@ -23,8 +23,8 @@ struct FeaturePart {
 
 class Linear {
  public:
-  // How weights are packed: float32 weights for the version that multiplies them. They are stored
-  // in `memory`, which a model's layers share.
+  // How weights are packed: float32 and bf16 weights for the version that multiplies them. They are
+  // stored in `memory`, which a model's layers share.
   struct Form {
     WeightFormat format = WeightFormat::f32;
     const ProductVersion& product = product_version();

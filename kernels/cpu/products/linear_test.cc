@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "kernels/base/float_formats.h"
 #include "kernels/cpu/products/byte_product.h"
 
 namespace troupe::kernels {
@@ -108,8 +109,8 @@ TEST_CASE("linear: several threads may run one layer at once") {
   for (const double error : worst) CHECK(error <= 1);
 }
 
-TEST_CASE("linear: adding gives the previous values plus the layer's rows, in both formats") {
-  for (const WeightFormat format : {WeightFormat::f32, WeightFormat::int8}) {
+TEST_CASE("linear: adding gives the previous values plus the layer's rows, in every format") {
+  for (const WeightFormat format : {WeightFormat::f32, WeightFormat::int8, WeightFormat::bf16}) {
     const Linear linear = make_linear({13, 7, random_values(13 * 7, 71)}, random_values(13, 72), format);
     const auto in = random_values(300 * 7, 73), before = random_values(300 * 13, 74);
     std::vector<float> rows(300 * 13), sums = before;
@@ -123,15 +124,36 @@ TEST_CASE("linear: adding gives the previous values plus the layer's rows, in bo
 }
 
 TEST_CASE("linear: the parts of a layer's features give the whole, bit for bit") {
-  const LinearCase layer(100, 30, true, 81);
-  REQUIRE(layer.linear.parts_max() > 1);
-  const auto in = random_values(9 * 30, 82);
-  std::vector<float> whole(9 * 100), parted(9 * 100, std::nanf(""));
-  layer.linear.run(in.data(), whole.data(), 9);
-  const std::size_t parts = layer.linear.parts_max();
-  for (std::size_t part = 0; part < parts; ++part)
-    layer.linear.run(in.data(), parted.data(), 9, {part, parts});
-  CHECK(whole == parted);
+  for (const WeightFormat format : {WeightFormat::f32, WeightFormat::bf16}) {
+    const Linear linear = make_linear({100, 30, random_values(100 * 30, 81)}, random_values(100, 83), format);
+    REQUIRE(linear.parts_max() > 1);
+    const auto in = random_values(9 * 30, 82);
+    std::vector<float> whole(9 * 100), parted(9 * 100, std::nanf(""));
+    linear.run(in.data(), whole.data(), 9);
+    const std::size_t parts = linear.parts_max();
+    for (std::size_t part = 0; part < parts; ++part) linear.run(in.data(), parted.data(), 9, {part, parts});
+    CHECK(whole == parted);
+  }
+}
+
+TEST_CASE("bf16 linear: the product of the rounded weights, within the rounding of its inputs") {
+  // An input is rounded to eight significant bits, so it is off by at most 2^-8 of itself.
+  constexpr std::uint32_t rows = 37, columns = 133, m = 70;
+  Matrix weight{rows, columns, random_values(rows * columns, 91)};
+  const std::vector<float> bias = random_values(rows, 92), in = random_values(m * columns, 93);
+  std::vector<float> out(m * rows);
+  make_linear(weight, bias, WeightFormat::bf16).run(in.data(), out.data(), m);
+  for (float& value : weight.values) value = from_bf16(to_bf16(value));
+  double worst = 0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    double sum = bias[i % rows], size = std::abs(sum);
+    for (std::uint32_t k = 0; k < columns; ++k) {
+      const double term = double{in[i / rows * columns + k]} * weight.values[i % rows * columns + k];
+      sum += term, size += std::abs(term);
+    }
+    worst = std::max(worst, std::abs(out[i] - sum) / size);
+  }
+  CHECK(worst <= std::ldexp(1.0, -8) + (columns + 1) * std::ldexp(1.0, -24));
 }
 
 TEST_CASE("linear: a layer can be moved") {

@@ -1,29 +1,51 @@
 // Packs a weight matrix into panels, the order in which the CPU's product reads it. A panel is a
 // few rows of the weight, side by side and padded with zeros.
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 #include "kernels/base/check.h"
+#include "kernels/base/float_formats.h"
 #include "kernels/cpu/products/product.h"
 
 namespace troupe::kernels {
+namespace {
+
+float pair_of(float first, float second) {
+  return std::bit_cast<float>(std::uint32_t{to_bf16(second)} << 16 | to_bf16(first));
+}
+
+}  // namespace
 
 PackedMatrix::PackedMatrix(const Matrix& weight, std::span<const float> bias, std::size_t panel_width,
-                           WeightMemory& memory)
-    : rows_(weight.rows), columns_(weight.columns), panel_width_(panel_width) {
+                           WeightMemory& memory, WeightFormat format)
+    : rows_(weight.rows), columns_(weight.columns), panel_width_(panel_width), format_(format) {
   TROUPE_CHECK(rows_ > 0 && columns_ > 0 && panel_width_ > 0,
                "packed matrix: expected rows, columns and a panel width above 0");
   TROUPE_CHECK(weight.values.size() == rows_ * columns_, "packed matrix: the weight must be rows × columns");
   TROUPE_CHECK(bias.empty() || bias.size() == rows_,
                "packed matrix: expected one bias per row of the weight, or none");
+  TROUPE_CHECK(format != WeightFormat::int8, "packed matrix: expected the format f32 or bf16");
   const std::size_t padded = panels() * panel_width_;
-  const std::shared_ptr<float> values = memory.take(padded * (columns_ + 1));
+  const std::shared_ptr<float> values = memory.take(padded * (words() + 1));
+  const auto value_at = [&](std::size_t row, std::size_t column) {
+    return row < rows_ && column < columns_ ? weight.values[row * columns_ + column] : 0.0f;
+  };
   float* to = values.get();
   for (std::size_t first = 0; first < padded; first += panel_width_)
-    for (std::size_t k = 0; k < columns_; ++k)
+    for (std::size_t word = 0; word < words(); ++word)
       for (std::size_t row = first; row < first + panel_width_; ++row)
-        *to++ = row < rows_ ? weight.values[row * columns_ + k] : 0.0f;
+        *to++ = format == WeightFormat::bf16 ? pair_of(value_at(row, 2 * word), value_at(row, 2 * word + 1))
+                                             : value_at(row, word);
   std::fill(std::copy(bias.begin(), bias.end(), to), to + padded, 0.0f);
   values_ = values;
+}
+
+float PackedMatrix::value(std::size_t row, std::size_t column) const {
+  const float* const lane = panel(row / panel_width_) + row % panel_width_;
+  if (format_ != WeightFormat::bf16) return lane[column * panel_width_];
+  const std::uint32_t pair = std::bit_cast<std::uint32_t>(lane[column / 2 * panel_width_]);
+  return from_bf16(static_cast<std::uint16_t>(column % 2 == 0 ? pair & 0xffff : pair >> 16));
 }
 
 }  // namespace troupe::kernels

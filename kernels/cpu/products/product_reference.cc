@@ -1,4 +1,4 @@
-// Computes the float32 matrix product over packed weights in the plainest way, summed in double.
+// Computes the matrix product over packed weights in the plainest way, summed in double.
 // Faster versions are tested against it.
 #include <algorithm>
 
@@ -12,10 +12,9 @@ void product_reference(const PackedMatrix& weight, const ProductTask& task) {
   for (std::size_t row = 0; row < task.rows; ++row)
     for (std::size_t column = task.panel_begin * width; column < end; ++column) {
       const float* const in = task.in + row * task.in_stride;
-      const float* const panel = weight.panel(column / width) + column % width;
       float& out = task.out[row * task.out_stride + column];
       double sum = weight.bias(column / width)[column % width];
-      for (std::size_t k = 0; k < weight.columns(); ++k) sum += double{in[k]} * panel[k * width];
+      for (std::size_t k = 0; k < weight.columns(); ++k) sum += double{in[k]} * weight.value(column, k);
       out = static_cast<float>(task.add ? out + sum : sum);
     }
 }
