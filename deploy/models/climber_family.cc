@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "deploy/models/cost_shape.h"
 #include "deploy/models/device_engine.h"
 #include "deploy/models/request_numbers.h"
 #include "kernels/climber/climber.h"
@@ -19,7 +20,7 @@ namespace {
 // feed-forward part has three matrices, Climber's has two.
 placement::ModelShape climber_cost(const kernels::ClimberConfig& model,
                                    const kernels::DecoderOptions& options) {
-  const bool bytes = options.weights == kernels::WeightFormat::int8;
+  const WeightCost linear = weight_cost(options.weights);
   return {.name = "climber",
           .layers = model.layers,
           .hidden = model.hidden,
@@ -28,9 +29,9 @@ placement::ModelShape climber_cost(const kernels::ClimberConfig& model,
           .head_dim = model.head_dim(),
           .intermediate = std::max(1u, model.intermediate * 2 / 3),
           .rows_read = 1,
-          .weight_bytes = bytes ? 1.0 : 4.0,
+          .weight_bytes = linear.bytes,
           .kv_bytes = static_cast<double>(kernels::value_bytes(options.kv)),
-          .linear = bytes ? placement::Precision::int8 : placement::Precision::f32,
+          .linear = linear.precision,
           .attention = placement::Precision::f32};
 }
 

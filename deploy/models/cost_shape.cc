@@ -6,9 +6,21 @@ namespace troupe::deploy {
 
 using placement::Precision;
 
+WeightCost weight_cost(kernels::WeightFormat weights) {
+  switch (weights) {
+    case kernels::WeightFormat::int8:
+      return {1, Precision::int8};
+    case kernels::WeightFormat::bf16:
+      return {2, Precision::bf16};
+    case kernels::WeightFormat::f32:
+      break;
+  }
+  return {4, Precision::f32};
+}
+
 placement::ModelShape cost_shape(const kernels::DecoderConfig& config, kernels::WeightFormat weights,
                                  kernels::KvFormat kv, std::uint32_t rows_read) {
-  const bool bytes = weights == kernels::WeightFormat::int8;
+  const WeightCost linear = weight_cost(weights);
   return {.layers = config.layers,
           .hidden = config.hidden,
           .heads = config.heads,
@@ -16,9 +28,9 @@ placement::ModelShape cost_shape(const kernels::DecoderConfig& config, kernels::
           .head_dim = config.head_dim,
           .intermediate = config.intermediate,
           .rows_read = rows_read,
-          .weight_bytes = bytes ? 1.0 : 4.0,
+          .weight_bytes = linear.bytes,
           .kv_bytes = static_cast<double>(kernels::value_bytes(kv)),
-          .linear = bytes ? Precision::int8 : Precision::f32,
+          .linear = linear.precision,
           .attention = Precision::f32};
 }
 

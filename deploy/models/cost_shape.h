@@ -7,6 +7,13 @@
 namespace troupe::deploy {
 
 // A readout scores `rows_read` rows of the vocabulary.
+// Bytes of a weight of a linear layer, and the kind of its multiply-adds.
+struct WeightCost {
+  double bytes;
+  placement::Precision precision;
+};
+WeightCost weight_cost(kernels::WeightFormat weights);
+
 placement::ModelShape cost_shape(const kernels::DecoderConfig& config, kernels::WeightFormat weights,
                                  kernels::KvFormat kv, std::uint32_t rows_read);
 

@@ -19,6 +19,9 @@ TEST_CASE("cost shape: weights and keys and values have the engine's stored size
   CHECK(bytes.weight_bytes == 1);
   CHECK(bytes.linear == placement::Precision::int8);
   CHECK(bytes.kv_token_bytes() == 2 * 4 * 2 * 16 * 2);
+  const auto halves = cost_shape(config, kernels::WeightFormat::bf16, kernels::KvFormat::bf16, 3);
+  CHECK(halves.weight_bytes == 2);
+  CHECK(halves.linear == placement::Precision::bf16);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "deploy/models/device_engine.h"
+#include "kernels/checkpoint/stored_format.h"
 #include "kernels/decoder/unconstrained.h"
 #include "runtime/profiling/process_limits.h"
 
@@ -38,7 +39,14 @@ DeviceChoice device_choice(const ModelSettings& settings) {
   return choice;
 }
 
-// The words of pool.kv_format and model.weights are the formats' names.
+void resolve_weights(ModelSettings& settings, const std::filesystem::path& directory) {
+  using Weights = ModelSettings::Weights;
+  if (settings.weights != Weights::auto_) return;
+  const bool halves = device_choice(settings).on_cpu() && kernels::has_bf16_matrices(directory);
+  settings.weights = halves ? Weights::bf16 : Weights::f32;
+}
+
+// The words of pool.kv_format and model.weights, once it is resolved, are the formats' names.
 kernels::DecoderOptions decoder_options(const Config& config) {
   const Beams beams = config.inference.beams;
   return {.page_tokens = config.pool.page_tokens,

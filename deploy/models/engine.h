@@ -3,6 +3,7 @@
 // copies of them (actors/inference/device_pages_port.h). The number formats of the engine are part
 // of the blocks' names, so blocks of one format are never read as another.
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -21,8 +22,12 @@ struct DeviceChoice {
 };
 DeviceChoice device_choice(const ModelSettings& settings);  // throws ConfigError
 
-// Returns the configured options of the CPU's decoder. A GPU uses their page size and format of
-// keys and values, too.
+// Sets model.weights to the format that auto stands for with this model directory: bf16 if its
+// matrices are stored in BF16 and the device is a CPU, otherwise f32. Other values stay. Throws
+// LoadError for faulty files.
+void resolve_weights(ModelSettings& settings, const std::filesystem::path& directory);
+// Returns the configured options of the CPU's decoder. model.weights must be resolved. A GPU uses their page
+// size and format of keys and values, too.
 kernels::DecoderOptions decoder_options(const Config& config);
 // Describes everything that a block depends on besides the checkpoint. Blocks with different
 // descriptions must have different names.

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "deploy/models/cost_shape.h"
 #include "deploy/models/device_engine.h"
 #include "deploy/models/request_numbers.h"
 #include "kernels/checkpoint/json_file.h"
@@ -23,7 +24,8 @@ constexpr std::int64_t times_max = std::int64_t{1} << 53;
 // Approximates HSTU by a decoder with as many heads, whose layers have four matrices of hidden × width and
 // three of hidden × intermediate: together as many numbers as the projections of this layer. A model that
 // reads an event as two tokens has twice the layers.
-placement::ModelShape cost_of(const kernels::HstuConfig& config, kernels::KvFormat kv) {
+placement::ModelShape cost_of(const kernels::HstuConfig& config, const kernels::DecoderOptions& options) {
+  const WeightCost linear = weight_cost(options.weights);
   const std::uint32_t numbers = config.projected() + config.mixed(), of_heads = 4 * config.query_width();
   return {.layers = config.layers * config.event_tokens(),
           .hidden = config.hidden,
@@ -32,17 +34,17 @@ placement::ModelShape cost_of(const kernels::HstuConfig& config, kernels::KvForm
           .head_dim = (config.head_dim + config.numbers_of_value() + 1) / 2,
           .intermediate = std::max(1u, (numbers - std::min(numbers, of_heads)) / 3),
           .rows_read = 1,
-          .weight_bytes = 4,
-          .kv_bytes = static_cast<double>(kernels::value_bytes(kv)),
-          .linear = placement::Precision::f32,
+          .weight_bytes = linear.bytes,
+          .kv_bytes = static_cast<double>(kernels::value_bytes(options.kv)),
+          .linear = linear.precision,
           .attention = placement::Precision::f32};
 }
 
 kernels::DecoderOptions options_of(const Config& config) {
   kernels::DecoderOptions options = decoder_options(config);
-  if (options.weights != kernels::WeightFormat::f32)
+  if (options.weights == kernels::WeightFormat::int8)
     throw ConfigError("model.weights is " + std::string(word_of(config.model.weights)) +
-                      "; expected f32 for the model family hstu");
+                      "; expected f32, bf16 or auto for the model family hstu");
   return options;
 }
 
@@ -71,7 +73,7 @@ ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& c
   const kernels::DecoderOptions options = options_of(config);
   const kernels::HstuPassMemory memory = pass_memory(model, options);
   reject_if_not_served(directory, model, config);
-  ModelFacts facts{plan_limits(model), page_layout(model, options), cost_of(model, options.kv)};
+  ModelFacts facts{plan_limits(model), page_layout(model, options), cost_of(model, options)};
   if (device_choice(config.model).on_cpu())
     facts.pass_tokens_max = memory.tokens_max, facts.token_bytes = memory.row_bytes;
   facts.arrangement = Arrangement::history;

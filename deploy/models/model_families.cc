@@ -20,6 +20,20 @@ namespace {
 
 constexpr std::uint64_t config_bytes_max = 1 << 20;
 
+// Returns the family with model.weights resolved before a model is described or opened.
+ModelFamily with_resolved_weights(ModelFamily family) {
+  const auto resolve = [](auto run) {
+    return [run = std::move(run)](const std::filesystem::path& directory, const Config& config) {
+      Config resolved = config;
+      resolve_weights(resolved.model, directory);
+      return run(directory, resolved);
+    };
+  };
+  family.describe = resolve(std::move(family.describe));
+  family.open = resolve(std::move(family.open));
+  return family;
+}
+
 std::string all_types(const ModelFamilies& families) {
   std::string all;
   for (const ModelFamily& family : families)
@@ -30,7 +44,9 @@ std::string all_types(const ModelFamilies& families) {
 }  // namespace
 
 const ModelFamilies& all_families() {
-  static const ModelFamilies families{decoder_family(), climber_family(), hstu_family(), sasrec_family()};
+  static const ModelFamilies families{
+      with_resolved_weights(decoder_family()), with_resolved_weights(climber_family()),
+      with_resolved_weights(hstu_family()), with_resolved_weights(sasrec_family())};
   return families;
 }
 

@@ -213,7 +213,8 @@ TEST_SUITE("model families") {
     config.set("model.device", "cpu");
     config.set("model.weights", "int8");
     CHECK_THROWS_WITH_AS(facts_of(kernels::small_sasrec(), config),
-                         "model.weights is int8; expected f32 for the model family sasrec", ConfigError);
+                         "model.weights is int8; expected f32, bf16 or auto for the model family sasrec",
+                         ConfigError);
   }
 
   TEST_CASE("model families: chosen by model_type; a missing or unknown one is refused with the known ones") {

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "deploy/models/cost_shape.h"
 #include "deploy/models/request_numbers.h"
 #include "kernels/checkpoint/json_file.h"
 #include "kernels/sasrec/sasrec.h"
@@ -17,8 +18,9 @@ namespace {
 
 // Describes SASRec as a decoder with as many heads. Its feed-forward part has two matrices of hidden ×
 // intermediate where a decoder's has three.
-placement::ModelShape sasrec_cost(const kernels::SasrecConfig& config, kernels::KvFormat kv,
+placement::ModelShape sasrec_cost(const kernels::SasrecConfig& config, const kernels::DecoderOptions& options,
                                   const kernels::PlanLimits& limits) {
+  const WeightCost linear = weight_cost(options.weights);
   return {.layers = config.layers,
           .hidden = config.hidden,
           .heads = config.heads,
@@ -26,18 +28,18 @@ placement::ModelShape sasrec_cost(const kernels::SasrecConfig& config, kernels::
           .head_dim = config.head_dim(),
           .intermediate = std::max(1u, 2 * config.intermediate / 3),
           .rows_read = 1,
-          .weight_bytes = 4,
-          .kv_bytes = static_cast<double>(kernels::value_bytes(kv)),
-          .linear = placement::Precision::f32,
+          .weight_bytes = linear.bytes,
+          .kv_bytes = static_cast<double>(kernels::value_bytes(options.kv)),
+          .linear = linear.precision,
           .attention = placement::Precision::f32,
           .rows_searched = limits.item_searches ? config.vocabulary : 0};
 }
 
 kernels::DecoderOptions sasrec_options(const Config& config) {
   kernels::DecoderOptions options = decoder_options(config);
-  if (options.weights != kernels::WeightFormat::f32)
+  if (options.weights == kernels::WeightFormat::int8)
     throw ConfigError("model.weights is " + std::string(word_of(config.model.weights)) +
-                      "; expected f32 for the model family sasrec");
+                      "; expected f32, bf16 or auto for the model family sasrec");
   if (!device_choice(config.model).on_cpu())
     throw ConfigError("model.device is " + config.model.device +
                       "; expected cpu for the model family sasrec");
@@ -50,7 +52,7 @@ ModelFacts describe_sasrec(const std::filesystem::path& directory, const Config&
   const kernels::SasrecPassMemory memory = pass_memory(model, options);
   const kernels::PlanLimits limits = plan_limits(model, items_of(config.model));
   ModelFacts facts{limits, page_layout(kv_layout(model, options.page_tokens, options.kv)),
-                   sasrec_cost(model, options.kv, limits)};
+                   sasrec_cost(model, options, limits)};
   facts.pass_tokens_max = memory.tokens_max, facts.token_bytes = memory.row_bytes;
   facts.arrangement = Arrangement::history;
   if (items_of(config.model) == kernels::ItemRows::apart) facts.table_columns = model.hidden;

@@ -26,13 +26,14 @@ server::ModelText ServedModel::text() const {
 }
 
 void describe_model(ServedModel& model, const ModelFamilies& families) {
-  const Config& config = model.config;
+  Config& config = model.config;
   if (config.router.deadline > config.router.deadline_max)
     throw ConfigError(
         of(model.name) +
         "router.deadline is longer than router.deadline_max; expected at most router.deadline_max");
   const std::string directory = required_directory(config.model);
   const ModelFamily& family = family_of(families, directory);
+  resolve_weights(config.model, directory);
   model.facts = family.describe(directory, config);
   model.vocabulary = read_vocabulary_if_any(directory, model.facts.limits);
   if (model.facts.items_are_tokens()) model.item_names = names_of_items(model.facts);

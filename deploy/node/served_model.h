@@ -65,7 +65,7 @@ struct ServedModel {
 };
 
 // Reads a model's facts, vocabulary and prompt from its configuration and directory, without its
-// weights. Throws what Box throws.
+// weights. Sets the format that model.weights stands for. Throws what Box throws.
 void describe_model(ServedModel& model, const ModelFamilies& families);
 
 // Reads everything that is needed before the pool is mapped, in the order of `models`. Throws what

@@ -89,6 +89,8 @@ TEST_CASE("settings: both ends of a range are valid, other values are refused") 
   CHECK(takes("pool.kv_format", "bf16"));
   CHECK(!takes("pool.kv_format", "fp16"));
   CHECK(takes("model.weights", "int8"));
+  CHECK(takes("model.weights", "bf16"));
+  CHECK(takes("model.weights", "auto"));
   CHECK(!takes("model.weights", "f16"));
 }
 

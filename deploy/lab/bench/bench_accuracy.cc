@@ -105,7 +105,7 @@ NumberFormats parse_formats(const std::string& name) {
   const auto kv = kernels::find_kv_format(std::string_view(name).substr(std::min(slash + 1, name.size())));
   if (!weights || !kv)
     throw std::invalid_argument("--formats has \"" + name.substr(0, 40) +
-                                "\"; expected weights/keys and values: f32 or int8 / f32, f16 or bf16");
+                                "\"; expected weights/keys and values: f32, int8 or bf16 / f32, f16 or bf16");
   return {*weights, *kv};
 }
 

@@ -168,7 +168,9 @@ Flops useful_flops(const kernels::DecoderConfig& c, const WorkloadPlan& work) {
 }
 
 double ideal_seconds(const Flops& flops, kernels::WeightFormat weights, double fma_rate) {
-  const double linear_share = weights == kernels::WeightFormat::int8 ? 2.4 : 0.90;
+  const double linear_share = weights == kernels::WeightFormat::int8   ? 2.4
+                              : weights == kernels::WeightFormat::bf16 ? 1.72
+                                                                       : 0.90;
   return (flops.linear / linear_share + flops.attention / 0.80 + flops.logits / 0.80) / fma_rate;
 }
 

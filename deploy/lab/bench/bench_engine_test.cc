@@ -90,12 +90,13 @@ TEST_SUITE("bench engine") {
   }
 
   TEST_CASE(
-      "ideal_seconds: linear layers run at 90 % of the multiply-add rate, int8 ones at 240 %, others at 80 "
-      "%") {
+      "ideal_seconds: linear layers run at 90 % of the multiply-add rate, bf16 ones at 172 %, int8 ones "
+      "at 240 %, others at 80 %") {
     using kernels::WeightFormat;
     const Flops some{.linear = 90, .attention = 80, .logits = 80};
     CHECK(ideal_seconds(some, WeightFormat::f32, 100) == doctest::Approx(3));
     CHECK(ideal_seconds({.linear = 480}, WeightFormat::int8, 100) == doctest::Approx(2));
+    CHECK(ideal_seconds({.linear = 344}, WeightFormat::bf16, 100) == doctest::Approx(2));
   }
 
   TEST_CASE("median: the middle value, or the mean of the middle two") {

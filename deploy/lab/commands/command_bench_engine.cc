@@ -234,7 +234,10 @@ GF: operations of the pass per CPU-second. FMA: multiply-add rate of a thread, s
 "rank" reads 2 vocabulary rows per candidate, as a ranker does; "all logits" reads all of them, as the other
 engines always do.
 Ideal: attention and logits at 80 % of FMA, linear layers at )"
-      << (options.weights == "int8" ? "240" : "90") << " %.\n";
+      << (options.weights == "int8"   ? "240"
+          : options.weights == "bf16" ? "172"
+                                      : "90")
+      << " %.\n";
 }
 
 json to_json(const BenchEngineOptions& options, const ShapeRun& run, const WorkloadRun& workload) {
@@ -314,7 +317,7 @@ void BenchEngineOptions::add_to(Command command) {
       .comma_separated()
       .between(1, 1024)
       .default_shown();
-  of_engine(command.add_option("--weights", weights, "Number format of linear layers: f32 or int8"))
+  of_engine(command.add_option("--weights", weights, "Number format of linear layers: f32, int8 or bf16"))
       .one_of(words(kernels::weight_format_names))
       .default_shown();
   of_engine(command.add_option("--kv", kv, "Number format of keys and values: f32, f16 or bf16"))

@@ -186,8 +186,8 @@ void add_generate_bench(Command bench) {
   command.add_option("--threads", options->threads, "Number of cores a pass may use")
       .between(1, 1024)
       .default_shown();
-  command.add_option("--weights", options->weights, "Number format of linear layers: f32 or int8")
-      .one_of({"f32", "int8"})
+  command.add_option("--weights", options->weights, "Number format of linear layers: f32, int8 or bf16")
+      .one_of({"f32", "int8", "bf16"})
       .default_shown();
   command.add_option("--kv", options->kv, "Number format of keys and values: f32, f16 or bf16")
       .one_of({"f32", "f16", "bf16"})
