@@ -74,7 +74,7 @@ std::string layout_version(const Config& config) {
   const kernels::DecoderOptions options = decoder_options(config);
   const std::string weights =
       device_choice(config.model).on_cpu()
-          ? std::string(format_name(options.weights)) + kernels::weight_variant(options.weights)
+          ? std::string(format_name(options.weights)) + kernels::weight_variant(options.weights, options.kv)
           : std::string(word_of(config.model.device_format)) + " on a GPU";
   return std::string(format_name(options.kv)) + " head-major, page_tokens " +
          std::to_string(options.page_tokens) + ", weights " + weights;

@@ -292,6 +292,7 @@ void CpuClimber::attend_part(const AttentionPart& part, std::uint32_t layer, Wor
   w.tail.assign(1, kv_.rows(part.head, group.row_begin, task.tail_end.back()));
   task.context = w.context;
   task.tail = w.tail;
+  task.may_round = options_.weights != WeightFormat::f32;
   vector_kernels_.attend(task, w.attend);
 }
 

@@ -42,9 +42,10 @@ struct DecoderOptions {
 };
 
 // Returns a suffix for the names of blocks that tells how this CPU computes with such weights. int8:
-// 7 bits are used where its byte products are summed in 16 bits. bf16: activations are rounded to
-// bf16 where the CPU multiplies bf16 numbers. Empty for float32.
-std::string weight_variant(WeightFormat format);
+// 7 bits are used where its byte products are summed in 16 bits. bf16: where the CPU multiplies bf16
+// numbers, activations are rounded to bf16 for weights in bf16, and queries for keys in bf16. Empty for
+// float32.
+std::string weight_variant(WeightFormat format, KvFormat kv);
 
 // Maximum width of a beam search (the largest in xGR's evaluation). A larger one would only need
 // more memory.

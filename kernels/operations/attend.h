@@ -5,9 +5,10 @@
 // `tail` (the group's own keys, concatenated in row order) row r attends to [tail_begin[r],
 // tail_end[r]): causal inside a segment, nothing across segments. Keys are used as stored (already
 // rotated), or rotated on the way by one angle per pair for all of a run (realign.h explains why).
-// Arithmetic is float32 whatever keys and values are stored as. An infinity or NaN in a key or
-// value that a row sees makes the row's output infinite or NaN, so that an overflow of a 16-bit
-// format cannot pass for an answer. A key or value that a row does not see has no effect on it.
+// Arithmetic is float32 whatever keys and values are stored as, except that a task may allow bf16. An
+// infinity or NaN in a key or value that a row sees makes the row's output infinite or NaN, so that an
+// overflow of a 16-bit format cannot pass for an answer. A key or value that a row does not see has no effect
+// on it.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -55,6 +56,9 @@ struct AttendTask {
   // must have a finite value.
   const float* mask = nullptr;
   std::size_t mask_stride = 0;
+  // Allows the version with AVX512_BF16 to round queries, weights of the softmax and rotated keys to
+  // bf16 if all keys and values are bf16; sums are float32. It then takes about half the time.
+  bool may_round = false;
 };
 inline constexpr std::size_t attend_mask_tokens = 32;
 
@@ -69,7 +73,7 @@ Attend attend_reference;  // attend_reference.cc: the definition, in double; nev
 Attend attend;            // picks the best version for this CPU once
 
 struct AttendVersion {
-  std::string_view name;  // "reference", "avx512", "avx2", "sse4", "neon", …
+  std::string_view name;  // "reference", "avx512_bf16", "avx512", "avx2", "sse4", "neon", …
   Attend* run;
   bool usable;  // on this CPU
 };

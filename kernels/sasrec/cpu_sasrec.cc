@@ -352,6 +352,7 @@ void CpuSasrec::attend_part(const AttentionPart& part, std::uint32_t layer, Sasr
   task.context = w.context;
   w.tail.assign(1, kv_.rows(part.head, group.row_begin, *std::ranges::max_element(task.tail_end)));
   task.tail = w.tail;
+  task.may_round = options_.weights != WeightFormat::f32;
   kernels_.attend(task, w.attend);
 }
 

@@ -350,6 +350,7 @@ void CpuDecoder::attend_part(const AttentionPart& part, std::uint32_t layer, flo
   task.tail_begin = interval(set_ != nullptr ? set_->begin : batch_->visible_begin);
   task.tail_end = interval(set_ != nullptr ? set_->end : batch_->visible_end);
   task.mass = mass;
+  task.may_round = options_.weights != WeightFormat::f32;
   if (mass != nullptr) {
     const std::size_t measured_from =
         set_ != nullptr ? set_->index_of(group.measured_from) : group.measured_from;
@@ -468,10 +469,12 @@ double CpuDecoder::row_operations() const {
   return 2 * c_.hidden * (attention + inner);
 }
 
-std::string weight_variant(WeightFormat format) {
+std::string weight_variant(WeightFormat format, KvFormat kv) {
   if (format == WeightFormat::f32) return "";
-  if (format == WeightFormat::bf16) return product_version().rounds_input ? " by bf16" : "";
-  return ByteProduct::weight_limit() < 127 ? "7 bits" : "8 bits";
+  std::string variant;
+  if (format == WeightFormat::int8) variant = ByteProduct::weight_limit() < 127 ? "7 bits" : "8 bits";
+  const bool rounds = format == WeightFormat::bf16 || kv == KvFormat::bf16;
+  return variant + (rounds && product_version().rounds_input ? " by bf16" : "");
 }
 
 std::unique_ptr<Executor> make_cpu_decoder(DecoderModel model, const DecoderOptions& options,

@@ -3,7 +3,8 @@
 // so that a panel's keys and then its values stay in the first-level cache while the block uses
 // them. Keys and values are packed into panels on the way: once for the whole task, or panel by
 // panel into one slot if a single block holds all queries; then values are not packed. For a
-// handful of queries keys are not packed either. Keys and values of 16 bits are widened before.
+// handful of queries keys are not packed either. Keys and values of 16 bits are widened before, but
+// those in bf16 are packed as pairs where the task allows it and the CPU has AVX512_BF16.
 // Operations: 4 * head_dim per visible (query, key) and 11 to 14 for its weight. Bytes: keys and
 // values read once and written once packed, then read from the packed copy once per block. Rows
 // that come out infinite or NaN are computed again, each alone. If the task asks for attention
@@ -66,6 +67,22 @@ inline constexpr TileOps kInPlaceOps = {R,
                                         nullptr,
                                         nullptr};
 
+#if TROUPE_PAIR_TARGET
+template <std::size_t R>
+inline constexpr TileOps kPairOps = {R,       &weigh_pairs<R, false>,  &weigh_pairs<R, true>,  nullptr,
+                                     nullptr, &accumulate_pairs<R, 2>, &accumulate_pairs<R, 1>};
+
+const TileOps& pair_ops(std::size_t rows) {
+  if (rows <= 1) return kPairOps<1>;
+  if (rows <= 2) return kPairOps<2>;
+  if (rows <= 4) return kPairOps<4>;
+  return rows <= 8 ? kPairOps<8> : kPairOps<kTileRows>;
+}
+#endif
+
+// How a task's keys and values are read.
+enum class Keys : std::uint8_t { packed, in_place, pairs };
+
 // The smallest tile that holds `rows` rows.
 const TileOps& packed_ops(std::size_t rows) {
   if (rows <= 1) return kPackedOps<1>;
@@ -80,12 +97,18 @@ const TileOps& in_place_ops(std::size_t rows) {
   if (rows <= 1) return kInPlaceOps<1>;
   return rows <= 2 ? kInPlaceOps<2> : kInPlaceOps<kInPlaceRows>;
 }
+const TileOps& tile_ops(Keys keys, std::size_t rows) {
+#if TROUPE_PAIR_TARGET
+  if (keys == Keys::pairs) return pair_ops(rows);
+#endif
+  return keys == Keys::in_place ? in_place_ops(rows) : packed_ops(rows);
+}
 
 struct Tile {
   TileState state;
   const TileOps* ops;
   std::size_t first, rows;  // query vectors [first, first + rows); the tile may have more
-  float* queries;           // [head_dim][R], or [R][head_dim] when keys stay in place
+  float* queries;           // [head_dim][R], [head_dim/2][R] pairs, or [R][head_dim] when keys stay in place
   float *weights, *out;     // [R][kPanel]; per two vectors of columns [R][2 vectors]
   // factor from a weight to its share of the row's total; 0 if the row does not count
   float shares[kTileRows];
@@ -99,8 +122,11 @@ struct Tile {
 // The state of up to kBlockTiles * kTileRows query vectors while they pass over all panels.
 class RowBlock {
  public:
-  RowBlock(const AttendTask& task, std::size_t vectors, bool in_place, float* storage)
-      : task_(task), in_place_(in_place), width_(round_up(task.head_dim, kLanes)) {
+  RowBlock(const AttendTask& task, std::size_t vectors, Keys keys, float* storage)
+      : task_(task),
+        keys_(keys),
+        key_steps_(task.head_dim / (keys == Keys::pairs ? 2 : 1)),
+        width_(round_up(task.head_dim, kLanes)) {
     for (Tile& tile : std::span(tiles_, tiles_for(vectors))) {
       tile.queries = storage;
       tile.weights = tile.queries + round_up(kTileRows * task.head_dim, kPanel);
@@ -187,14 +213,14 @@ class RowBlock {
   }
 
   void start_tile(Tile& tile, std::size_t first, std::size_t rows) {
-    tile.ops = in_place_ ? &in_place_ops(rows) : &packed_ops(rows);
+    tile.ops = &tile_ops(keys_, rows);
     tile.first = first;
     tile.rows = rows;
     const float* queries[kTileRows];
     for (std::size_t i = 0; i < kTileRows; ++i)
       queries[i] = i < rows ? task_.queries + offset(first + i, task_.query_stride) : kZeros;
     const std::size_t count = tile.ops->rows * task_.head_dim;
-    if (in_place_) {
+    if (keys_ == Keys::in_place) {
       for (std::size_t i = 0; i < tile.ops->rows; ++i)
         std::memcpy(tile.queries + i * task_.head_dim, queries[i], task_.head_dim * sizeof(float));
     } else {
@@ -204,6 +230,9 @@ class RowBlock {
     const Vec factor = hn::Set(d, task_.scale * kLog2E);
     for (float* q = tile.queries; q < tile.queries + count; q += kLanes)
       hn::Store(hn::Mul(hn::Load(d, q), factor), d, q);
+#if TROUPE_PAIR_TARGET
+    if (keys_ == Keys::pairs) round_queries(tile.queries, task_.head_dim, tile.ops->rows);
+#endif
     std::fill(tile.state.largest, tile.state.largest + kTileRows, kLowest);
     std::fill(tile.state.limit, tile.state.limit + kTileRows, kLowest);
     clear(tile.state.totals, kTileRows * kLanes);
@@ -245,15 +274,14 @@ class RowBlock {
     tile.to = std::max<std::size_t>(std::min<std::size_t>(tile.some_end, end_key), first_key) - first_key;
     if (tile.from >= tile.to) return;
     if (tile.all_begin <= first_key && end_key <= tile.all_end && !masked_) {
-      tile.raised = tile.ops->weigh(tile.queries, panel, task_.head_dim, nullptr, tile.state, tile.weights);
+      tile.raised = tile.ops->weigh(tile.queries, panel, key_steps_, nullptr, tile.state, tile.weights);
       return;
     }
     Visible visible[kTileRows];
     for (std::size_t i = 0; i < kTileRows; ++i)
       visible[i] = {float(tile.begin[i]) - float(first_key), float(tile.end[i]) - float(first_key),
                     masked_ ? mask_of(tile, i) + first_key : nullptr};
-    tile.raised =
-        tile.ops->weigh_masked(tile.queries, panel, task_.head_dim, visible, tile.state, tile.weights);
+    tile.raised = tile.ops->weigh_masked(tile.queries, panel, key_steps_, visible, tile.state, tile.weights);
   }
 
   const float* mask_of(const Tile& tile, std::size_t i) const {
@@ -315,28 +343,44 @@ class RowBlock {
   }
 
   const AttendTask& task_;
-  bool in_place_;
-  bool masked_ = false;  // the current keys are the tail's, and it has a mask
+  Keys keys_;
+  std::size_t key_steps_;  // of a score's sum
+  bool masked_ = false;    // the current keys are the tail's, and it has a mask
   std::size_t width_, used_ = 0;
   Tile tiles_[kBlockTiles];
 };
 
-// Returns false if an output is infinite or NaN.
-bool attend_all(const AttendTask& task, AttendScratch& scratch) {
+bool all_bf16(std::span<const KvRun> runs) {
+  return std::ranges::all_of(runs, [](const KvRun& run) { return run.format == KvFormat::bf16; });
+}
+
+// Measuring mass needs weights in float32.
+Keys keys_of(const AttendTask& task, bool may_pair) {
+  const std::size_t vectors = std::size_t{task.rows} * task.heads;
+  const bool twice = task.mass != nullptr;
+  if (vectors <= kInPlaceRows && task.head_dim % kLanes == 0 && !twice) return Keys::in_place;
+  const bool pairs = may_pair && task.may_round && !twice && task.head_dim % 2 == 0 &&
+                     all_bf16(task.context) && all_bf16(task.tail);
+  return pairs ? Keys::pairs : Keys::packed;
+}
+
+// Returns false if an output is infinite or NaN. `may_pair`: the CPU has AVX512_BF16.
+bool attend_all(const AttendTask& task, AttendScratch& scratch, bool may_pair) {
   const std::size_t vectors = std::size_t{task.rows} * task.heads;
   const std::size_t width = round_up(task.head_dim, kLanes);
   const bool twice = task.mass != nullptr;
-  const bool in_place = vectors <= kInPlaceRows && width == task.head_dim && !twice;
+  const Keys keys = keys_of(task, may_pair);
   const bool one_block = vectors <= kBlockRows && !twice;
-  Panels context(task.context, task.head_dim, width, task.head_dim),
-      tail(task.tail, task.head_dim, width, task.head_dim);
+  const bool pairs = keys == Keys::pairs;
+  Panels context(task.context, task.head_dim, width, task.head_dim, pairs),
+      tail(task.tail, task.head_dim, width, task.head_dim, pairs);
   const std::size_t slots = one_block ? 1 : context.panels() + tail.panels();
   const std::size_t block_floats = RowBlock::storage_floats(vectors, task.head_dim),
                     key_floats = kPanel * task.head_dim;
   float* const storage = reserve(scratch, block_floats + key_floats + slots * context.slot_floats());
   float* const wide_keys = storage + block_floats;
   float* const slot = wide_keys + key_floats;
-  if (in_place) {
+  if (keys == Keys::in_place) {
     context.leave_in_place(wide_keys, slot);
     tail.leave_in_place(wide_keys, slot);
   } else if (one_block) {
@@ -346,7 +390,7 @@ bool attend_all(const AttendTask& task, AttendScratch& scratch) {
     context.pack_all(wide_keys, slot);
     tail.pack_all(wide_keys, slot + context.panels() * context.slot_floats());
   }
-  RowBlock block(task, vectors, in_place, storage);
+  RowBlock block(task, vectors, keys, storage);
   bool finite = true;
   for (std::size_t first = 0; first < vectors; first += kBlockRows) {
     block.start(first, std::min(vectors, first + kBlockRows));
@@ -370,22 +414,28 @@ AttendTask one_vector(AttendTask task, std::size_t row, std::size_t head) {
 }
 
 // In a tile, a value that a row does not see, but its neighbours do, counts with weight zero for
-// it; and zero times infinity is NaN. A row alone in its tile meets only what it sees.
+// it; and zero times infinity is NaN. A row alone in its tile meets only what it sees, unless a pair
+// holds a key that it sees and one that it does not: so keys are not paired for it.
 void attend_again(const AttendTask& task, AttendScratch& scratch) {
   for (std::size_t row = 0; row < task.rows; ++row)
     for (std::size_t head = 0; head < task.heads; ++head) {
       const AttendTask alone = one_vector(task, row, head);
       const bool finite =
           std::all_of(alone.out, alone.out + task.head_dim, [](float x) { return std::isfinite(x); });
-      if (!finite) attend_all(alone, scratch);
+      if (!finite) attend_all(alone, scratch, false);
     }
 }
 
-void attend(const AttendTask& task, AttendScratch& scratch) {
-  const std::size_t vectors = std::size_t{task.rows} * task.heads;
-  if (vectors == 0 || attend_all(task, scratch) || vectors == 1) return;
-  attend_again(task, scratch);
+void attend_rows(const AttendTask& task, AttendScratch& scratch, bool may_pair) {
+  if (task.rows == 0 || task.heads == 0 || attend_all(task, scratch, may_pair)) return;
+  const bool alone = task.rows == 1 && task.heads == 1 && keys_of(task, may_pair) != Keys::pairs;
+  if (!alone) attend_again(task, scratch);
 }
+
+void attend(const AttendTask& task, AttendScratch& scratch) { attend_rows(task, scratch, false); }
+#if TROUPE_PAIR_TARGET
+void attend_in_pairs(const AttendTask& task, AttendScratch& scratch) { attend_rows(task, scratch, true); }
+#endif
 
 #endif  // TROUPE_VECTOR_TARGET
 }  // namespace troupe::kernels::HWY_NAMESPACE
@@ -398,7 +448,11 @@ std::span<const AttendVersion> attend_versions() {
   static const std::int64_t here = HWY_SUPPORTED_TARGETS;
 #define TROUPE_ENTRY(name, space, target) {name, &space::attend, (here & (target)) != 0},
   static const AttendVersion versions[] = {
-      TROUPE_TARGETS(TROUPE_ENTRY){"reference", &attend_reference, true}};
+#if HWY_TARGETS & HWY_AVX3
+    {"avx512_bf16", &N_AVX3::attend_in_pairs, (here & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16")},
+#endif
+    TROUPE_TARGETS(TROUPE_ENTRY){"reference", &attend_reference, true}
+  };
 #undef TROUPE_ENTRY
   return versions;
 }

@@ -2,7 +2,7 @@
 // their runs; included once per target. Panels are packed for the tiles (keys transposed, rows
 // padded to whole vectors), all at once or one by one, or stay where they are for the direct path
 // of very few queries. Numbers of 16 bits are widened on the way: once per panel, in the
-// first-level cache.
+// first-level cache. For AVX512_BF16 panels of bf16 numbers are packed as pairs instead.
 #if defined(TROUPE_KERNELS_CPU_ATTEND_PANELS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_ATTEND_PANELS_INL_H
 #undef TROUPE_KERNELS_CPU_ATTEND_PANELS_INL_H
@@ -80,17 +80,20 @@ class TokenReader {
 
 class Panels {
  public:
-  // `width`: numbers of a packed value; `value_dim`: of a stored one.
-  Panels(std::span<const KvRun> runs, std::size_t head_dim, std::size_t width, std::size_t value_dim)
+  // `width`: numbers of a packed value; `value_dim`: of a stored one. `pairs`: panels are packed in
+  // pairs; all runs must be bf16, head_dim even, and panels packed.
+  Panels(std::span<const KvRun> runs, std::size_t head_dim, std::size_t width, std::size_t value_dim,
+         bool pairs = false)
       : reader_(runs),
         tokens_(count_tokens(runs)),
         head_dim_(head_dim),
         width_(width),
-        value_dim_(value_dim) {}
+        value_dim_(value_dim),
+        pairs_(pairs) {}
 
   std::size_t tokens() const { return tokens_; }
   std::size_t panels() const { return (tokens_ + kPanel - 1) / kPanel; }
-  std::size_t slot_floats() const { return kPanel * (head_dim_ + width_); }
+  std::size_t slot_floats() const { return key_floats() + (pairs_ ? kPanel / 2 : kPanel) * width_; }
 
   // Exactly one of these is called before the first panel(): pack_all packs all panels into
   // panels() slots; pack_on_demand packs each panel's keys into the one slot when it is read; the
@@ -102,7 +105,7 @@ class Panels {
     for (std::size_t i = 0; i < panels(); ++i) {
       find_rows(i, slots + i * slot_floats());
       pack_keys(slots + i * slot_floats());
-      pack_values(slots + i * slot_floats() + kPanel * head_dim_);
+      pack_values(slots + i * slot_floats() + key_floats());
     }
     packing_ = Packing::done;
   }
@@ -110,7 +113,7 @@ class Panels {
   void pack_on_demand(float* wide_keys, float* slot, bool values = false) {
     wide_keys_ = wide_keys;
     slots_ = slot;
-    packs_values_ = values || width_ != value_dim_;
+    packs_values_ = values || width_ != value_dim_ || pairs_;
     packing_ = Packing::on_demand;
   }
   void leave_in_place(float* wide_keys, float* slot) {
@@ -124,12 +127,12 @@ class Panels {
   const Panel& panel(std::size_t index) {
     if (packing_ == Packing::done) {
       panel_.keys = slots_ + index * slot_floats();
-      panel_.values = panel_.keys + kPanel * head_dim_;
+      panel_.values = panel_.keys + key_floats();
       return panel_;
     }
     find_rows(index, slots_);
     if (packing_ == Packing::on_demand) pack_keys(slots_);
-    if (packing_ == Packing::on_demand && packs_values_) pack_values(slots_ + kPanel * head_dim_);
+    if (packing_ == Packing::on_demand && packs_values_) pack_values(slots_ + key_floats());
     return panel_;
   }
 
@@ -164,20 +167,24 @@ class Panels {
 
   enum class Packing { none, on_demand, done };
 
+  std::size_t key_floats() const { return kPanel * head_dim_ / (pairs_ ? 2 : 1); }
+
   // Values that must be widened go to their part of `slot`: they need no packing then.
   void find_rows(std::size_t index, float* slot) {
     const std::size_t first = index * kPanel, count = std::min(kPanel, tokens_ - first);
-    float* const wide_values = slot + kPanel * head_dim_;
+    float* const wide_values = slot + key_floats();
     std::size_t at = 0;
     reader_.skip_to(first);
     reader_.read(count, [&](const KvRun& run, std::size_t from, std::size_t tokens) HWY_ATTR {
-      if (run.format == KvFormat::f32)
+      if (pairs_)
+        point_to_pairs(run, from, tokens, at);
+      else if (run.format == KvFormat::f32)
         point_to_rows(run, from, tokens, at);
       else if (run.format == KvFormat::f16)
         widen_rows<KvFormat::f16>(run, from, tokens, at, wide_values);
       else
         widen_rows<KvFormat::bf16>(run, from, tokens, at, wide_values);
-      if (run.cosines != nullptr) rotate_rows(run, at, at + tokens);
+      if (run.cosines != nullptr && !pairs_) rotate_rows(run, at, at + tokens);
       at += tokens;
     });
     std::fill(panel_.key_rows + count, panel_.key_rows + kPanel, kZeros);
@@ -191,6 +198,23 @@ class Panels {
     for (const std::size_t end = at + tokens; at < end; ++at, key += run.stride, value += value_stride) {
       panel_.key_rows[at] = key;
       panel_.value_rows[at] = value;
+    }
+  }
+
+  // Rows of numbers in bf16 stay as they are. Rotated keys are rounded to bf16 once more.
+  void point_to_pairs(const KvRun& run, std::size_t from, std::size_t tokens, std::size_t at) {
+    const auto* key = static_cast<const std::uint16_t*>(run.keys) + from * run.stride;
+    const std::size_t value_stride = run.stride_of_values();
+    const auto* value = static_cast<const std::uint16_t*>(run.values) + from * value_stride;
+    for (const std::size_t end = at + tokens; at < end; ++at, key += run.stride, value += value_stride) {
+      panel_.key_rows[at] = reinterpret_cast<const float*>(key);
+      panel_.value_rows[at] = reinterpret_cast<const float*>(value);
+      if (run.cosines == nullptr) continue;
+      float* const wide_key = wide_keys_ + at * head_dim_;
+      widen_row<KvFormat::bf16>(key, head_dim_, wide_key);
+      panel_.key_rows[at] = wide_key;
+      rotate_rows(run, at, at + 1);
+      narrow_row(wide_key, head_dim_, reinterpret_cast<std::uint16_t*>(wide_key));
     }
   }
 
@@ -225,24 +249,38 @@ class Panels {
   }
 
   void pack_keys(float* to) {
-    transpose(panel_.key_rows, kPanel, head_dim_, to, kPanel);
     panel_.keys = to;
+#if TROUPE_PAIR_TARGET
+    if (pairs_) return transpose<true>(panel_.key_rows, kPanel, head_dim_ / 2, to, kPanel);
+#endif
+    transpose(panel_.key_rows, kPanel, head_dim_, to, kPanel);
   }
 
   // Pads rows to whole vectors.
   void pack_values(float* to) {
     panel_.values = to;
+#if TROUPE_PAIR_TARGET
+    if (pairs_) return pack_value_pairs(to);
+#endif
     for (std::size_t t = 0; t < kPanel; ++t, to += width_) {
       if (panel_.value_rows[t] != to) std::memcpy(to, panel_.value_rows[t], value_dim_ * sizeof(float));
       std::fill(to + value_dim_, to + width_, 0.0f);
     }
   }
 
+#if TROUPE_PAIR_TARGET
+  void pack_value_pairs(float* to) {
+    for (std::size_t t = 0; t < kPanel; t += 2, to += width_)
+      pair_values(reinterpret_cast<const std::uint16_t*>(panel_.value_rows[t]),
+                  reinterpret_cast<const std::uint16_t*>(panel_.value_rows[t + 1]), value_dim_, width_, to);
+  }
+#endif
+
   TokenReader reader_;
   std::size_t tokens_, head_dim_, width_, value_dim_;
   float *wide_keys_ = nullptr, *slots_ = nullptr;
   Packing packing_ = Packing::none;
-  bool packs_values_ = false;
+  bool pairs_, packs_values_ = false;
   Panel panel_;
   const char* ahead_[2 * kPanel * kHeadDimMax * sizeof(float) / kLineBytes];
   std::size_t ahead_count_ = 0;

@@ -3,7 +3,9 @@
 // file, and each step of head_dim costs 2 loads and R broadcasts for 2R fused multiply-adds. Queries and keys
 // are transposed first
 // ([head_dim][R], [head_dim][kPanel]) so that every address is a constant away from one pointer, for any
-// head_dim.
+// head_dim. With AVX512_BF16 keys and values in bf16 stay so: two columns of a key, or the values of two
+// keys, are a word of 32 bits (pairs_inl.h), and a step of the same loops multiplies words. Queries and
+// weights are rounded to bf16 for it; totals of weights and sums are float32.
 #if defined(TROUPE_KERNELS_CPU_ATTEND_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_ATTEND_TILE_INL_H
 #undef TROUPE_KERNELS_CPU_ATTEND_TILE_INL_H
@@ -12,9 +14,12 @@
 #endif
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "kernels/cpu/versions/exponential_inl.h"
+#include "kernels/cpu/versions/pairs_inl.h"
 
 #undef TROUPE_UNROLL
 #define TROUPE_UNROLL HWY_UNROLL(16)
@@ -34,8 +39,9 @@ inline constexpr float kLowest = std::numeric_limits<float>::lowest();
 // sums are rescaled.
 inline constexpr float kSlack = 8;
 
-// One panel of tokens: packed (keys [head_dim][kPanel], values [kPanel][width]) or in place (a
-// pointer per token, to float32); null if they are not packed.
+// One panel of tokens: packed (keys [head_dim][kPanel], values [kPanel][width]), packed in pairs (keys
+// [head_dim/2][kPanel], values [kPanel/2][width]) or in place (a pointer per token, to float32); null
+// if they are not packed.
 struct Panel {
   const float *keys = nullptr, *values = nullptr;
   const float *key_rows[kPanel], *value_rows[kPanel];
@@ -82,8 +88,9 @@ HWY_NOINLINE void raise(const float* row_maxima, TileState& state) {
 
 // Turns the scores s of a panel into weights[i][key] = 2^(score - largest_i), zero where row i does
 // not see the key (kMasked only), and adds them to the totals. Returns true if the rows' outputs
-// must be rescaled before the panel's values are added.
-template <std::size_t R, bool kMasked>
+// must be rescaled before the panel's values are added. kPairs: the weights are rounded to bf16, two
+// keys in a word.
+template <std::size_t R, bool kMasked, bool kPairs = false>
 HWY_INLINE bool weigh(Vec (&s)[R][2], const Visible* visible, TileState& state, float* HWY_RESTRICT weights) {
   const Floats d;
   const Vec hidden = hn::Set(d, kLowest);
@@ -119,6 +126,12 @@ HWY_INLINE bool weigh(Vec (&s)[R][2], const Visible* visible, TileState& state, 
     }
     float* const totals = state.totals + i * kLanes;
     hn::Store(hn::Add(hn::Load(d, totals), hn::Add(low, high)), d, totals);
+#if TROUPE_PAIR_TARGET
+    if constexpr (kPairs) {
+      _mm512_store_si512(weights + i * kPanel, round_to_bf16(low.raw, high.raw));
+      continue;
+    }
+#endif
     hn::Store(low, d, weights + i * kPanel);
     hn::Store(high, d, weights + i * kPanel + kLanes);
   }
@@ -143,6 +156,27 @@ HWY_NOINLINE bool weigh_packed(const float* HWY_RESTRICT queries, const Panel& p
   }
   return weigh<R, kMasked>(s, visible, state, weights);
 }
+
+#if TROUPE_PAIR_TARGET
+// weigh_packed() on words of two columns: queries [words][R], keys [words][kPanel].
+template <std::size_t R, bool kMasked>
+HWY_NOINLINE bool weigh_pairs(const float* HWY_RESTRICT queries, const Panel& panel, std::size_t words,
+                              const Visible* visible, TileState& state, float* HWY_RESTRICT weights) {
+  const Floats d;
+  const float* HWY_RESTRICT keys = panel.keys;
+  Vec s[R][2];
+  TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) s[i][0] = s[i][1] = hn::Zero(d);
+  for (std::size_t c = 0; c < words; ++c, queries += R, keys += kPanel) {
+    const Vec low = hn::Load(d, keys), high = hn::Load(d, keys + kLanes);
+    TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) {
+      const Vec q = hn::Set(d, queries[i]);
+      add_pair_products(q, low, s[i][0]);
+      add_pair_products(q, high, s[i][1]);
+    }
+  }
+  return weigh<R, kMasked, true>(s, visible, state, weights);
+}
+#endif
 
 // weigh() on the scores of queries [columns][R] with keys in place; columns is a multiple of
 // kLanes.
@@ -197,15 +231,82 @@ HWY_NOINLINE void accumulate(const float* HWY_RESTRICT weights, const Panel& pan
       hn::Store(sum[i][c], d, out + (i * C + c) * kLanes);
 }
 
+#if TROUPE_PAIR_TARGET
+// accumulate() on words of two keys: weights [R][kPanel], of which the first kPanel / 2 are used, and
+// values [kPanel / 2][width]. A key of a pair that no row sees has weight 0, and a finite value.
+template <std::size_t R, std::size_t C>
+HWY_NOINLINE void accumulate_pairs(const float* HWY_RESTRICT weights, const Panel& panel, std::size_t width,
+                                   std::size_t column, std::size_t begin, std::size_t end,
+                                   const float* rescale, float* HWY_RESTRICT out) {
+  const Floats d;
+  Vec sum[R][C];
+  TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) TROUPE_UNROLL for (std::size_t c = 0; c < C; ++c)
+      sum[i][c] = hn::Load(d, out + (i * C + c) * kLanes);
+  if (rescale != nullptr) {
+    TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) TROUPE_UNROLL for (std::size_t c = 0; c < C; ++c)
+        sum[i][c] = hn::Mul(sum[i][c], hn::Set(d, rescale[i]));
+  }
+  for (std::size_t pair = begin / 2; pair < (end + 1) / 2; ++pair) {
+    const float* const values = panel.values + pair * width + column;
+    Vec value[C];
+    TROUPE_UNROLL for (std::size_t c = 0; c < C; ++c) value[c] = hn::LoadU(d, values + c * kLanes);
+    TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) {
+      const Vec weight = hn::Set(d, weights[i * kPanel + pair]);
+      TROUPE_UNROLL for (std::size_t c = 0; c < C; ++c) add_pair_products(weight, value[c], sum[i][c]);
+    }
+  }
+  TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) TROUPE_UNROLL for (std::size_t c = 0; c < C; ++c)
+      hn::Store(sum[i][c], d, out + (i * C + c) * kLanes);
+}
+
+// Makes every infinity of a vector of bf16 numbers NaN.
+HWY_INLINE __m512 infinity_to_nan_pairs(__m512 pairs) {
+  const __m512i bits = _mm512_castps_si512(pairs), infinity = _mm512_set1_epi16(0x7f80);
+  const __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi16(0x7fff));
+  const __mmask32 infinite = _mm512_cmpeq_epi16_mask(magnitude, infinity);
+  const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi16(0x0040));
+  return _mm512_castsi512_ps(_mm512_mask_mov_epi16(bits, infinite, quiet));
+}
+
+// Turns queries [columns][R] into pairs [columns / 2][R], in place.
+inline HWY_NOINLINE void round_queries(float* queries, std::size_t columns, std::size_t rows) {
+  const __mmask16 used = static_cast<__mmask16>((1u << rows) - 1);
+  for (std::size_t c = 0; c + 2 <= columns; c += 2) {
+    const float* const from = queries + c * rows;
+    const __m512i halves =
+        round_to_bf16(_mm512_maskz_loadu_ps(used, from), _mm512_maskz_loadu_ps(used, from + rows));
+    _mm512_mask_storeu_epi32(
+        queries + c / 2 * rows, used,
+        interleave_halves(_mm512_castsi512_si256(halves), _mm512_extracti64x4_epi64(halves, 1)));
+  }
+}
+
+// out[c] = the numbers at `column` of two rows of values in bf16, as words, for `width` columns; zero
+// from `count` columns on. `width` is a multiple of kLanes.
+inline HWY_NOINLINE void pair_values(const std::uint16_t* first, const std::uint16_t* second,
+                                     std::size_t count, std::size_t width, float* out) {
+  for (std::size_t c = 0; c < width; c += 16) {
+    const std::size_t here = count > c ? (count - c < 16 ? count - c : 16) : 0;
+    const __mmask16 used = static_cast<__mmask16>((1u << here) - 1);
+    _mm512_storeu_si512(out + c, interleave_halves(_mm256_maskz_loadu_epi16(used, first + c),
+                                                   _mm256_maskz_loadu_epi16(used, second + c)));
+  }
+}
+#endif
+
 #if HWY_TARGET == HWY_AVX3
 // out[c][row] = rows[row][first + c] for sixteen columns of up to sixteen rows; infinity becomes
-// NaN.
-inline HWY_NOINLINE void transpose_sixteen(const float* const* rows, std::size_t count, std::size_t first,
-                                           float* HWY_RESTRICT out, std::size_t out_stride) {
+// NaN. kPairs: a column is a word of two numbers in bf16.
+template <bool kPairs>
+HWY_NOINLINE void transpose_sixteen(const float* const* rows, std::size_t count, std::size_t first,
+                                    float* HWY_RESTRICT out, std::size_t out_stride) {
   __m512 pairs[16], fours[16];
   for (std::size_t r = 0; r < 16; r += 2) {
     const auto load = [&](std::size_t row) HWY_ATTR {
-      return row < count ? infinity_to_nan(hn::LoadU(Floats(), rows[row] + first)).raw : _mm512_setzero_ps();
+      if (row >= count) return _mm512_setzero_ps();
+      const Vec loaded = hn::LoadU(Floats(), rows[row] + first);
+      if constexpr (kPairs) return infinity_to_nan_pairs(loaded.raw);
+      return infinity_to_nan(loaded).raw;
     };
     const __m512 a = load(r), b = load(r + 1);
     pairs[r] = _mm512_unpacklo_ps(a, b);
@@ -230,17 +331,27 @@ inline HWY_NOINLINE void transpose_sixteen(const float* const* rows, std::size_t
   }
 }
 
+// Returns a column of a row that has fewer than sixteen left; infinity becomes NaN.
+template <bool kPairs>
+HWY_INLINE float column_of(const float* row, std::size_t column) {
+  float value;  // rows of bf16 numbers may begin at an odd multiple of two bytes
+  std::memcpy(&value, row + column, sizeof(value));
+  if constexpr (!kPairs) return value + 0 * value;
+  return _mm512_cvtss_f32(infinity_to_nan_pairs(_mm512_set1_ps(value)));
+}
+
 // out[c][row] = rows[row][c]; infinity becomes NaN. Sixteen rows and sixteen columns at a time, in
 // registers.
-inline HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, std::size_t columns,
-                                   float* HWY_RESTRICT out, std::size_t out_stride) {
+template <bool kPairs = false>
+HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, std::size_t columns,
+                            float* HWY_RESTRICT out, std::size_t out_stride) {
   for (std::size_t r = 0; r < count; r += 16) {
     const std::size_t here = count - r < 16 ? count - r : 16;
     std::size_t c = 0;
     for (; c + 16 <= columns; c += 16)
-      transpose_sixteen(rows + r, here, c, out + c * out_stride + r, out_stride);
+      transpose_sixteen<kPairs>(rows + r, here, c, out + c * out_stride + r, out_stride);
     for (; c < columns; ++c)
-      for (std::size_t k = r; k < r + here; ++k) out[c * out_stride + k] = rows[k][c] + 0 * rows[k][c];
+      for (std::size_t k = r; k < r + here; ++k) out[c * out_stride + k] = column_of<kPairs>(rows[k], c);
   }
 }
 #else

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "hwy/highway.h"
 #include "kernels/base/float_formats.h"
@@ -89,6 +90,20 @@ HWY_INLINE void widen_row(const std::uint16_t* from, std::size_t count, float* t
   std::size_t i = 0;
   for (; i + lanes <= count; i += lanes) hn::StoreU(widen<kFormat>(d, from + i), d, to + i);
   for (; i < count; ++i) to[i] = kFormat == KvFormat::f16 ? from_f16(from[i]) : from_bf16(from[i]);
+}
+
+// Rounds floats to bf16. `to` may be the memory of `from`: a number is written behind no unread one.
+HWY_INLINE void narrow_row(const float* from, std::size_t count, std::uint16_t* to) {
+  const hn::ScalableTag<float> d;
+  constexpr std::size_t lanes = hn::MaxLanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) narrow<KvFormat::bf16>(d, hn::LoadU(d, from + i), to + i);
+  for (; i < count; ++i) {
+    float value;
+    std::memcpy(&value, from + i, sizeof(value));
+    const std::uint16_t rounded = to_bf16(value);
+    std::memcpy(to + i, &rounded, sizeof(rounded));
+  }
 }
 
 #endif  // TROUPE_VECTOR_TARGET

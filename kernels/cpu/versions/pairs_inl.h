@@ -34,7 +34,7 @@ HWY_INLINE void add_pair_products(const V& values, const V& weights, V& sum) {
 // Numbers below 2^-126 become 0; NaN stays NaN.
 HWY_INLINE __m512i round_to_bf16(__m512 first, __m512 second) {
   __m512i rounded;
-  asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(rounded) : "v"(first), "v"(second));
+  asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(rounded) : "v"(second), "v"(first));
   return rounded;
 }
 
