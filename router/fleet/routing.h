@@ -10,7 +10,9 @@
 //   joint      HLEM's Algorithm 1 (§IV-C):
 //              (C_kv * hit + C_rows * found + C_load * (1 - load)) / (C_kv + C_rows + C_load),
 //              plus a bonus for the worker that the user was last sent to;
-//              if the best worker is too busy, the least loaded one instead
+//              if the best worker is too busy, the least loaded one instead, unless that one is too
+//              busy as well (the paper does not say; without the exception an overloaded cluster sends
+//              every user everywhere and loses its caches when it needs them most)
 //
 // hit: fraction of the plan's blocks that the worker's node holds, weighted by the work to compute
 // them.

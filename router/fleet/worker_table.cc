@@ -391,9 +391,16 @@ std::optional<WorkerTable::Option> WorkerTable::choose(Instant now, std::span<co
   const bool joint = config_.routing.by == Routing::By::joint;
   const Option* best =
       best_of(now, options, model, {config_.routing, joint ? costs_of(options) : MissCosts{}});
-  if (joint && best && load(now, *find(best->node), *best) > too_busy_load)
-    best = best_of(now, options, model, {{Routing::By::load}, {}});
   if (!best) return std::nullopt;
+  const auto too_busy = [&](const Option& option) {
+    return load(now, *find(option.node), option) > too_busy_load;
+  };
+  if (joint && too_busy(*best)) {
+    // If the least loaded worker is too busy as well, the best score stays: leaving it would lose what its
+    // node holds and gain no idle worker.
+    const Option* idlest = best_of(now, options, model, {{Routing::By::load}, {}});
+    if (!too_busy(*idlest)) best = idlest;
+  }
   return *best;
 }
 

@@ -280,11 +280,12 @@ TEST_CASE(
                          bool last = false) {  // weights: .4 hit, .2 found, .4 (1 - load)
     return WorkerTable::Option{node, {10}, 0, 0, hit, {100}, {}, 500, found, last};
   };
-  const auto chosen_with = [&](double waits_at_first, std::vector<WorkerTable::Option> options) {
+  const auto chosen_with = [&](double waits_at_first, std::vector<WorkerTable::Option> options,
+                               double waits_at_second = 0) {
     WorkerTable table(
         {.heartbeat = {beat_us}, .pace = {10}, .allowance = {0}, .routing = {Routing::By::joint}}, {1, 2});
     hear(table, {0}, 1, heartbeat(waits_at_first));
-    hear(table, {0}, 2, heartbeat(0));
+    hear(table, {0}, 2, heartbeat(waits_at_second));
     return chosen(table, 0, options);
   };
   CHECK(chosen_with(0, {option(2, 0, 1), option(1, 1, 0)}) == 1);
@@ -293,6 +294,9 @@ TEST_CASE(
   CHECK(chosen_with(0, {option(2, 0, 0.5, true), option(1, 0.2, 0)}) == 2);
   CHECK(chosen_with(400, {option(2, 0, 0), option(1, 1, 0)}) == 1);    // waits for four times its own time
   CHECK(chosen_with(1'000, {option(2, 0, 0), option(1, 1, 0)}) == 2);  // would still have the higher score
+  // The idlest is too busy as well: the best score stays.
+  CHECK(chosen_with(1'000, {option(2, 0, 0), option(1, 1, 0)}, 900) == 1);
+  CHECK(chosen_with(1'000, {option(2, 0, 0), option(1, 1, 0)}, 500) == 2);  // load 0.83
 }
 
 TEST_CASE("worker table: a tie goes to the home, else to the lower node") {
