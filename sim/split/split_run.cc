@@ -17,7 +17,7 @@ class SplitCluster {
       : options_(options),
         times_(options.sizes),
         workload_(cluster_workload(options, times_)),
-        router_(options.routing, routing_costs(times_, workload_.options(), options.slo_us)),
+        router_(options.routing),
         views_(options.nodes) {
     const SplitNodeOptions node{.alpha = options.alpha,
                                 .slo_us = options.slo_us,
@@ -65,7 +65,7 @@ class SplitCluster {
         views_[n] = {nodes_[n]->has_kv(request.user), nodes_[n]->coverage(shards),
                      nodes_[n]->waits_us(request.at_us)};
     }
-    return router_.choose(request.user, views_);
+    return router_.choose(request.user, routing_costs(times_, request.length), views_);
   }
 
   void end_window(bool counts) {
@@ -157,13 +157,11 @@ SplitWorkloadOptions cluster_workload(const SplitRunOptions& options, const Spli
   return all;
 }
 
-RoutingCosts routing_costs(const SplitTimes& times, const SplitWorkloadOptions& workload, double slo_us) {
-  const std::uint32_t length = (workload.length_min + workload.length_max) / 2;
-  const double computed = times.computed_us(length), reused = times.reused_us(length);
-  return {.kv_us = computed - reused,
+RoutingCosts routing_costs(const SplitTimes& times, std::uint32_t length) {
+  const double computed = times.computed_us(length);
+  return {.kv_us = computed - times.reused_us(length),
           .rows_us = length * times.rows_per_event() * times.row_us(),
-          .load_us = computed,
-          .busy_us = slo_us};
+          .load_us = computed};
 }
 
 SplitRunResult run_split(const SplitRunOptions& options) { return SplitCluster(options).run(); }

@@ -53,8 +53,8 @@ struct SplitRunResult {
 
 SplitRunResult run_split(const SplitRunOptions& options);
 
-// Returns the costs that a routing weighs, measured on the workload as means over its lengths.
-RoutingCosts routing_costs(const SplitTimes& times, const SplitWorkloadOptions& workload, double slo_us);
+// Returns the costs of a request with a history of `length` events.
+RoutingCosts routing_costs(const SplitTimes& times, std::uint32_t length);
 // Returns the workload of all nodes, with as many rows as the tables hold.
 SplitWorkloadOptions cluster_workload(const SplitRunOptions& options, const SplitTimes& times);
 

@@ -161,34 +161,53 @@ TEST_CASE("split run: marginal converges to the best alpha from either end") {
 
 TEST_CASE(
     "split routing: Algorithm 1 weighs all three, favors the last node and avoids one that is too busy") {
-  const RoutingCosts costs{.kv_us = 6, .rows_us = 3, .load_us = 1, .busy_us = 100};
-  SplitRouter joint(SplitRouting::joint, costs);
-  CHECK(joint.choose(1, std::vector<NodeView>{{false, 0.9, 0}, {true, 0, 0}}) ==
-        1);  // .27 + .1 against .6 + .1
-  CHECK(joint.choose(2, std::vector<NodeView>{{false, 0.9, 0}, {false, 0, 0}}) == 0);
+  const RoutingCosts costs{.kv_us = 6, .rows_us = 3, .load_us = 1};
+  const auto choose = [&](SplitRouter& router, std::uint32_t user, const std::vector<NodeView>& nodes) {
+    return router.choose(user, costs, nodes);
+  };
+  SplitRouter joint(SplitRouting::joint);
+  CHECK(choose(joint, 1, {{false, 0.9, 0}, {true, 0, 0}}) == 1);  // .27 + .1 against .6 + .1
+  CHECK(choose(joint, 2, {{false, 0.9, 0}, {false, 0, 0}}) == 0);
   // The last node has a bonus of .05.
-  CHECK(joint.choose(2, std::vector<NodeView>{{false, 0.1, 0}, {false, 0.2, 0}}) == 0);
-  CHECK(joint.choose(1, std::vector<NodeView>{{false, 0, 10}, {true, 1, 90}}) == 0);
-  SplitRouter kv(SplitRouting::kv, costs);
-  CHECK(kv.choose(1, std::vector<NodeView>{{true, 0, 0}, {false, 1, 0}}) == 0);
-  SplitRouter emb(SplitRouting::emb, costs);
-  CHECK(emb.choose(1, std::vector<NodeView>{{true, 0, 0}, {false, 1, 0}}) == 1);
-  SplitRouter cost(SplitRouting::cost, costs);
-  CHECK(cost.choose(1, std::vector<NodeView>{{true, 1, 10}, {false, 1, 0}}) ==
-        1);  // waiting 10 or computing 6
-  CHECK(cost.choose(1, std::vector<NodeView>{{true, 1, 5}, {false, 1, 0}}) == 0);
+  CHECK(choose(joint, 2, {{false, 0.1, 0}, {false, 0.2, 0}}) == 0);
+  CHECK(choose(joint, 1, {{false, 0, 1}, {true, 1, 9}}) == 0);  // load 0.9; at the other 0.5
+  SplitRouter kv(SplitRouting::kv);
+  CHECK(choose(kv, 1, {{true, 0, 0}, {false, 1, 0}}) == 0);
+  SplitRouter emb(SplitRouting::emb);
+  CHECK(choose(emb, 1, {{true, 0, 0}, {false, 1, 0}}) == 1);
+  SplitRouter cost(SplitRouting::cost);
+  CHECK(choose(cost, 1, {{true, 1, 10}, {false, 1, 0}}) == 1);  // waiting 10 or computing 6
+  CHECK(choose(cost, 1, {{true, 1, 5}, {false, 1, 0}}) == 0);
+}
+
+TEST_CASE("split routing: a wait as long as the request counts as half a load, as in the production router") {
+  // Both waits are far below any objective. Beside them a few missing rows weigh little.
+  const RoutingCosts costs{.kv_us = 2'000, .rows_us = 2'000, .load_us = 4'000};
+  SplitRouter joint(SplitRouting::joint);
+  // .25 * .9 + .5 * .5 against .25 * .2 + .5 * 1
+  CHECK(joint.choose(1, costs, std::vector<NodeView>{{false, 0.9, 4'000}, {false, 0.2, 0}}) == 1);
+  CHECK(joint.choose(2, costs, std::vector<NodeView>{{false, 0.9, 1'000}, {false, 0.2, 0}}) == 0);
 }
 
 TEST_CASE(
     "split routing: the first of equal nodes is chosen, and a node that is nearly too busy is still "
     "used") {
-  const RoutingCosts costs{.kv_us = 6, .rows_us = 3, .load_us = 1, .busy_us = 100};
-  SplitRouter joint(SplitRouting::joint, costs);
-  CHECK(joint.choose(1, std::vector<NodeView>{{false, 0.5, 0}, {false, 0.5, 0}, {false, 0.5, 0}}) == 0);
-  CHECK(joint.choose(2, std::vector<NodeView>{{true, 1, 95}, {false, 0, 10}, {false, 0, 10}}) == 1);
-  CHECK(joint.choose(3, std::vector<NodeView>{{true, 1, 100 * router::too_busy_load}, {false, 0, 10}}) == 0);
-  SplitRouter cost(SplitRouting::cost, costs);  // includes the cost of waiting itself
-  CHECK(cost.choose(1, std::vector<NodeView>{{true, 1, 5'000}, {false, 1, 4'995}}) == 0);
+  const RoutingCosts costs{.kv_us = 60, .rows_us = 30, .load_us = 10};
+  SplitRouter joint(SplitRouting::joint);
+  CHECK(joint.choose(1, costs, std::vector<NodeView>{{false, 0.5, 0}, {false, 0.5, 0}, {false, 0.5, 0}}) ==
+        0);
+  CHECK(joint.choose(2, costs, std::vector<NodeView>{{true, 1, 60}, {false, 0, 10}, {false, 0, 10}}) == 1);
+  const double limit = 10 * router::too_busy_load / (1 - router::too_busy_load);
+  CHECK(joint.choose(3, costs, std::vector<NodeView>{{true, 1, limit - 1e-9}, {false, 0, 10}}) == 0);
+  SplitRouter cost(SplitRouting::cost);  // includes the cost of waiting itself
+  CHECK(cost.choose(1, costs, std::vector<NodeView>{{true, 1, 5'000}, {false, 1, 4'995}}) == 0);
+}
+
+TEST_CASE("split routing: if all nodes are too busy, Algorithm 1 keeps the best score") {
+  const RoutingCosts costs{.kv_us = 6, .rows_us = 3, .load_us = 1};
+  SplitRouter joint(SplitRouting::joint);
+  CHECK(joint.choose(1, costs, std::vector<NodeView>{{false, 0, 8}, {true, 1, 90}}) == 1);  // load 0.89
+  CHECK(joint.choose(2, costs, std::vector<NodeView>{{false, 0, 4}, {true, 1, 90}}) == 0);  // load 0.8
 }
 
 TEST_CASE("split game: a game uses the given alpha and starts the same again") {

@@ -123,8 +123,8 @@ void set_policy(const SplitExperiment& e, const placement::TrainedPolicies* trai
         e.name + ": " + e.policy +
         " needs a trained model; expected the file that `troupe-lab train` wrote as \"trained\"");
   const sim::SplitTimes times(options.sizes);
-  const sim::RoutingCosts costs =
-      sim::routing_costs(times, sim::cluster_workload(options, times), options.slo_us);
+  const sim::SplitWorkloadOptions& w = options.workload;
+  const sim::RoutingCosts costs = sim::routing_costs(times, (w.length_min + w.length_max) / 2);
   const placement::ExperimentSplit choice{.trained = trained, .kv_us = costs.kv_us, .row_us = costs.rows_us};
   if (e.policy.starts_with("static:"))
     options.alpha = placement::make_experiment_split(e.policy, choice) ? std::stod(e.policy.substr(7)) : 0.5;
