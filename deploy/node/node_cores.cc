@@ -21,9 +21,6 @@ constexpr std::int64_t heartbeats_to_members = 5;
 // Interval at which a router looks whether the plan of pool.placement has changed.
 constexpr Duration plan_read_every{5'000'000};
 
-// minimum additional savings, as a fraction, before the split changes
-constexpr double split_gain_min = 0.01;
-
 // Returns the policy of pool.split; null if the setting is empty.
 std::shared_ptr<placement::SplitPolicy> split_of(const PoolSettings& settings) {
   const std::string &name = settings.split, &file = settings.split_trained;
@@ -31,7 +28,8 @@ std::shared_ptr<placement::SplitPolicy> split_of(const PoolSettings& settings) {
   if (!placement::knows_split(name))
     throw ConfigError("pool.split is \"" + name + "\"; expected " + placement::split_names() +
                       "; baselines, such as pid, run in troupe-lab sim --split");
-  if (!placement::learned_split(name)) return placement::make_split(name, {.better = split_gain_min});
+  if (!placement::learned_split(name))
+    return placement::make_split(name, {.better = placement::split_gain_min});
   if (file.empty())
     throw ConfigError(
         "pool.split_trained is empty; expected a file that troupe-lab train wrote, for pool.split: " + name);

@@ -43,7 +43,7 @@ std::unique_ptr<SplitPolicy> make_experiment_split(std::string_view name, const 
   if (name == "pid")
     return std::make_unique<PidSplit>(PidOptions{.kv_weight = choice.kv_us, .row_weight = choice.row_us});
   if (name == "bayes") return std::make_unique<BayesSplit>();
-  return make_split(name, {.trained = choice.trained});
+  return make_split(name, {.trained = choice.trained, .better = choice.better});
 }
 
 }  // namespace troupe::placement

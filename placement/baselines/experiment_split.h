@@ -14,6 +14,7 @@ struct ExperimentSplit {
   const TrainedPolicies* trained = nullptr;  // for "trees", "ppo", "ppo+adapter" and "smart"
   // For "pid": cost of a request whose keys and values, or rows, are missing.
   double kv_us = 1, row_us = 1;
+  double better = 0;  // for "marginal": MarginalOptions::better
 };
 
 std::string experiment_split_names();  // "static:0..1, marginal, smart, pid, bayes, …"

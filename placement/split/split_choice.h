@@ -10,6 +10,9 @@
 
 namespace troupe::placement {
 
+// Least additional savings, as a fraction, for which a serving node moves the split.
+inline constexpr double split_gain_min = 0.01;
+
 struct SplitChoice {
   const TrainedPolicies* trained = nullptr;  // for "smart"
   double least = 0.02;                       // for "marginal": minimum share of the pool of each area

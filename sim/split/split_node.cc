@@ -16,6 +16,9 @@ PagePoolSizes sizes_of(const SplitSizes& sizes, double alpha) {
   return pool_sizes(sizes.pages, 1, {rows, sizes.pages - rows});
 }
 
+constexpr std::size_t evicted_max = 1 << 16;  // rows remembered for a refill, as many as a pool holds
+constexpr Duration refill_interval{100'000};
+
 BlockName name_of(std::uint32_t user) {
   BlockName name{};
   const std::uint64_t number = user + 1;
@@ -34,11 +37,12 @@ SplitNode::SplitNode(const SplitTimes& times, const SplitNodeOptions& options)
     : times_(times),
       options_(options),
       pool_(sizes_of(times.sizes(), options.alpha)),
-      rows_(times.sizes().rows_per_page),
+      rows_(times.sizes().rows_per_page, evicted_max),
       shards_(options.shards),
       row_shadow_(
           shadow_options(options, std::uint64_t{times.sizes().pages} * times.sizes().rows_per_page, 8)),
       kv_shadow_(shadow_options(options, times.sizes().pages, 1)),
+      pace_(options.refill_per_s, refill_interval),
       alpha_(options.alpha),
       p99_us_(options.slo_us) {
   for (std::uint32_t page = times.sizes().pages; page > 0; --page) row_pages_.push_back(page - 1);
@@ -91,14 +95,26 @@ bool SplitNode::use_kv(const SplitRequest& request) {
   return false;
 }
 
+// Copies evicted rows into empty slots for as long as the link was idle until this request.
+void SplitNode::refill_rows(double at_us) {
+  if (options_.refill_per_s <= 0 || !rows_.wants_refill()) return;
+  const double allowed = static_cast<double>(pace_.allowed({static_cast<std::int64_t>(at_us)}));
+  const double most =
+      std::min(stations_.idle_link_us(at_us) / times_.row_us(), allowed / times_.scaled_row_bytes());
+  const RowSlab::Batch batch = rows_.refill(static_cast<std::size_t>(most));
+  pace_.spend(static_cast<std::uint64_t>(static_cast<double>(batch.rows.size()) * times_.scaled_row_bytes()));
+  rows_.release(batch);
+}
+
 SplitNode::ServedRequest SplitNode::serve(const SplitRequest& request, std::span<const std::uint32_t> rows) {
+  refill_rows(request.at_us);
   const bool hit = use_kv(request);
   const double missing = use_rows(rows);
-  const double served = (hit ? times_.reused_us(request.length) : times_.computed_us(request.length)) +
-                        missing * times_.row_us();
-  const double start = std::max(free_us_, request.at_us), latency = start + served - request.at_us;
-  free_us_ = start + served;
-  const double worth = worth_of(served);
+  pace_.spend(static_cast<std::uint64_t>(missing * times_.scaled_row_bytes()));
+  const StationTimes served{missing * times_.row_us(),
+                            hit ? times_.reused_us(request.length) : times_.computed_us(request.length)};
+  const double latency = stations_.serve(request.at_us, served) - request.at_us;
+  const double worth = worth_of(served.sum_us());
   if (options_.shadows)
     for (const std::uint32_t row : rows) row_shadow_.use(row, 1, times_.row_us() * worth);
   latencies_.push_back(static_cast<float>(latency));
@@ -108,7 +124,8 @@ SplitNode::ServedRequest SplitNode::serve(const SplitRequest& request, std::span
   row_hits_ += static_cast<double>(rows.size()) - missing;
   events_ += request.length;
   late_ += latency > options_.slo_us;
-  served_us_ += served;
+  served_.copy_us += served.copy_us;
+  served_.compute_us += served.compute_us;
   return {latency, worth};
 }
 
@@ -117,6 +134,7 @@ SplitNode::ServedRequest SplitNode::serve(const SplitRequest& request, std::span
 // (Cramér-Lundberg), so a request counts e^(theta S). The condition that one in a hundred exceeds the P99
 // gives theta.
 double SplitNode::worth_of(double served_us) const {
+  if (!options_.tail_worth) return 1;
   return std::exp(std::log(100) * std::min(1.0, served_us / p99_us_));
 }
 
@@ -142,21 +160,20 @@ placement::SplitState SplitNode::measure() const {
 void SplitNode::start_window() {
   if (!latencies_.empty()) p99_us_ += 0.3 * (quantile(latencies_, 0.99) - p99_us_);
   latencies_.clear();
-  hot_ = kv_hits_ = rows_used_ = row_hits_ = events_ = late_ = served_us_ = 0;
+  hot_ = kv_hits_ = rows_used_ = row_hits_ = events_ = late_ = 0;
+  served_ = {};
   constexpr float lately = 0.7F;
   for (ShardUse& use : shards_) use = {use.rows * lately, use.hits * lately};
   row_shadow_.next_window();
   kv_shadow_.next_window();
 }
 
-placement::SplitState SplitNode::end_window(placement::SplitPolicy* policy) {
+placement::SplitState SplitNode::end_window(placement::SplitPolicy* policy,
+                                            std::span<const placement::Savings> savings) {
   const placement::SplitState state = measure();
   if (policy) {
-    savings_ = {row_shadow_.savings(), kv_shadow_.savings()};
     std::array<double, 2> shares{alpha_, 1 - alpha_};
-    policy->decide({state, options_.shadows ? std::span<const placement::Savings>(savings_)
-                                            : std::span<const placement::Savings>()},
-                   shares);
+    policy->decide({state, savings}, shares);
     set_alpha(shares[0]);
     policy->learn();
   }

@@ -28,7 +28,7 @@ SplitOracle::SplitOracle(const SplitTimes& times, std::uint32_t nodes, double wi
                       {},
                       {},
                       {},
-                      std::vector<std::array<double, alphas>>(draws)});
+                      std::vector<std::array<Stations, alphas>>(draws)});
 }
 
 void SplitOracle::serve(std::uint32_t node, const SplitRequest& request,
@@ -41,9 +41,10 @@ void SplitOracle::serve(std::uint32_t node, const SplitRequest& request,
   for (const std::uint32_t row : rows)
     if (const auto distance = n.rows.use(row, 1); distance && *distance <= all_rows)
       ++found[(*distance * cells + all_rows - 1) / all_rows];
-  const double computed = times_.computed_us(request.length), reused = times_.reused_us(request.length);
   ServedRequest& served = n.served.emplace_back();
   served.at_us = request.at_us;
+  served.compute_us = static_cast<float>(times_.computed_us(request.length));
+  served.reuse_us = static_cast<float>(times_.reused_us(request.length));
   double missing = static_cast<double>(rows.size());
   n.window.requests += 1;
   n.window.hot += request.hot;
@@ -53,7 +54,8 @@ void SplitOracle::serve(std::uint32_t node, const SplitRequest& request,
   for (std::size_t a = 0; a < alphas; ++a) {
     missing -= found[a];
     const bool hit = kv && *kv * cells <= sizes.pages * (cells - a);
-    served.us[a] = static_cast<float>((hit ? reused : computed) + missing * times_.row_us());
+    if (hit) served.kv_alphas = a + 1;
+    served.copy_us[a] = static_cast<float>(missing * times_.row_us());
     n.window.kv_hits[a] += hit;
     n.window.row_hits[a] += static_cast<float>(all - missing);
   }
@@ -70,12 +72,10 @@ void SplitOracle::play(Node& node, std::uint32_t draw, std::array<double, alphas
   std::ranges::sort(at);
   sorted_.resize(count);
   for (std::size_t a = 0; a < alphas; ++a) {
-    double free = node.free_us[draw][a];
-    for (std::size_t i = 0; i < count; ++i) {
-      free = std::max(free, at[i]) + node.served[i].us[a];
-      sorted_[i] = static_cast<float>(free - at[i]);
-    }
-    node.free_us[draw][a] = free;
+    Stations stations = node.stations[draw][a];
+    for (std::size_t i = 0; i < count; ++i)
+      sorted_[i] = static_cast<float>(stations.serve(at[i], node.served[i].at(a)) - at[i]);
+    node.stations[draw][a] = stations;
     if (draw == 0) all_[a].insert(all_[a].end(), sorted_.begin(), sorted_.end());
     node.late[a] += static_cast<double>(
         std::ranges::count_if(sorted_, [this](float l) { return static_cast<double>(l) > slo_us_; }));
@@ -91,13 +91,13 @@ SplitOracle::Window SplitOracle::end_window() {
   double plays = 0, served = 0;
   for (Node& node : nodes_) {
     if (node.served.empty()) continue;
-    for (std::uint32_t draw = 0; draw < node.free_us.size(); ++draw, ++plays)
+    for (std::uint32_t draw = 0; draw < node.stations.size(); ++draw, ++plays)
       play(node, draw, halves[draw % 2]);
     served += static_cast<double>(node.served.size());
     for (std::size_t a = 0; a < alphas; ++a) {
-      for (const ServedRequest& s : node.served) window.mean_us[a] += s.us[a];
-      window.late[a] += node.late[a] / static_cast<double>(node.free_us.size());
-      node.window.late[a] = static_cast<float>(node.late[a] / static_cast<double>(node.free_us.size()));
+      for (const ServedRequest& s : node.served) window.mean_us[a] += s.at(a).sum_us();
+      window.late[a] += node.late[a] / static_cast<double>(node.stations.size());
+      node.window.late[a] = static_cast<float>(node.late[a] / static_cast<double>(node.stations.size()));
     }
     window.nodes.push_back(node.window);
     node.window = {};

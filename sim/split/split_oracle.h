@@ -1,7 +1,7 @@
 #pragma once
 // alpha*: the best split of each window, found by trying all hundredths (HLEM §V-A). LRU caches at a static
 // alpha hold what their recency stacks say (recency_stack.h), so all 101 are tried in one pass; each has
-// its own queue. "Mean P99" is the mean over the nodes and over several draws of the window's arrival
+// its own queues. "Mean P99" is the mean over the nodes and over several draws of the window's arrival
 // times, since a P99 of some hundred requests is mostly chance.
 #include <array>
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 #include "placement/split/recency_stack.h"
 #include "placement/split/split_policy.h"
+#include "sim/split/split_stations.h"
 #include "sim/split/split_times.h"
 #include "sim/split/split_workload.h"
 
@@ -44,14 +45,19 @@ class SplitOracle {
  private:
   struct ServedRequest {
     double at_us = 0;
-    std::array<float, alphas> us;
+    float compute_us = 0, reuse_us = 0;  // on the device, without and with the user's keys and values
+    std::size_t kv_alphas = 0;           // the keys and values are held at the first so many alphas
+    std::array<float, alphas> copy_us;
+    StationTimes at(std::size_t alpha) const {
+      return {copy_us[alpha], alpha < kv_alphas ? reuse_us : compute_us};
+    }
   };
   struct Node {
     placement::RecencyStack kv, rows;
     std::vector<ServedRequest> served;
     NodeWindow window;
-    std::array<double, alphas> late{};                // of all draws
-    std::vector<std::array<double, alphas>> free_us;  // of each draw
+    std::array<double, alphas> late{};                   // of all draws
+    std::vector<std::array<Stations, alphas>> stations;  // of each draw
   };
   void play(Node& node, std::uint32_t draw, std::array<double, alphas>& sums);
 

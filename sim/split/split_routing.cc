@@ -15,16 +15,20 @@ std::uint32_t user_home(std::uint32_t user, std::size_t nodes) {
 
 namespace {
 
+double wait_of(const NodeView& node) { return std::max(node.waits_us, node.copies_us); }
+
 // Returns the load as the production router computes it: a queue as long as the request counts 0.5.
 double load_of(const RoutingCosts& costs, const NodeView& node) {
-  return node.waits_us > 0 ? node.waits_us / (node.waits_us + costs.load_us) : 0;
+  const double wait = wait_of(node);
+  return wait > 0 ? wait / (wait + costs.load_us) : 0;
 }
 
 }  // namespace
 
 double SplitRouter::score(const RoutingCosts& costs, const NodeView& node, bool last) const {
   if (by_ == SplitRouting::cost)
-    return -(node.waits_us + (node.has_kv ? 0 : costs.kv_us) + (1 - node.coverage) * costs.rows_us);
+    return -(std::max(node.copies_us + (1 - node.coverage) * costs.rows_us, node.waits_us) +
+             (node.has_kv ? 0 : costs.kv_us));
   const double kv_us = by_ == SplitRouting::emb ? 0 : costs.kv_us,
                rows_us = by_ == SplitRouting::kv ? 0 : costs.rows_us;
   return router::joint_score({kv_us, rows_us, costs.load_us},
@@ -43,7 +47,7 @@ std::uint32_t SplitRouter::choose(std::uint32_t user, const RoutingCosts& costs,
       best = n;
       most = score;
     }
-    if (nodes[n].waits_us < nodes[idle].waits_us) idle = n;
+    if (wait_of(nodes[n]) < wait_of(nodes[idle])) idle = n;
   }
   const auto too_busy = [&](std::uint32_t n) { return load_of(costs, nodes[n]) > router::too_busy_load; };
   if (by_ != SplitRouting::cost && too_busy(best) && !too_busy(idle)) best = idle;

@@ -20,8 +20,9 @@ inline constexpr std::string_view routing_names[] = {"home", "kv", "emb", "joint
 
 struct NodeView {
   bool has_kv = false;
-  double coverage = 0;  // share of recently used rows of the user's shards that are in memory
-  double waits_us = 0;  // time until the node is free
+  double coverage = 0;   // share of recently used rows of the user's shards that are in memory
+  double waits_us = 0;   // time until the device is free
+  double copies_us = 0;  // time until the host link is free
 };
 
 struct RoutingCosts {             // microseconds, of one request

@@ -25,7 +25,9 @@ class SplitCluster {
                                 .shards = options.workload.shards,
                                 .rows_per_shard = workload_.rows_per_shard(),
                                 .shadows = options.shadows,
-                                .shadow_kept = options.shadow_kept};
+                                .shadow_kept = options.shadow_kept,
+                                .tail_worth = options.tail_worth,
+                                .refill_per_s = options.refill_per_s};
     for (std::uint32_t n = 0; n < options.nodes; ++n) {
       nodes_.push_back(std::make_unique<SplitNode>(times_, node));
       policies_.push_back(options.policy ? options.policy(n) : nullptr);
@@ -61,9 +63,11 @@ class SplitCluster {
   std::uint32_t choose(const SplitRequest& request) {
     if (options_.routing != SplitRouting::home) {
       const auto shards = workload_.shards_of(request.user);
-      for (std::uint32_t n = 0; n < options_.nodes; ++n)
-        views_[n] = {nodes_[n]->has_kv(request.user), nodes_[n]->coverage(shards),
-                     nodes_[n]->waits_us(request.at_us)};
+      for (std::uint32_t n = 0; n < options_.nodes; ++n) {
+        const StationTimes waits = nodes_[n]->waits(request.at_us);
+        views_[n] = {nodes_[n]->has_kv(request.user), nodes_[n]->coverage(shards), waits.compute_us,
+                     waits.copy_us};
+      }
     }
     return router_.choose(request.user, routing_costs(times_, request.length), views_);
   }
@@ -80,21 +84,38 @@ class SplitCluster {
     if (oracle_) best = oracle_->end_window();
     if (!options_.best.empty()) best.best = options_.best.at(result_.windows.size());
     window.best = best.best;
+    const std::vector<SplitNode::SavingsOfAreas> savings = savings_by_node();
     for (std::uint32_t n = 0; n < options_.nodes; ++n) {
-      const double served = nodes_[n]->served_us();
-      const placement::SplitState state = nodes_[n]->end_window(policies_[n].get());
+      const StationTimes served = nodes_[n]->served();
+      const placement::SplitState state = nodes_[n]->end_window(
+          policies_[n].get(), savings.empty() ? std::span<const placement::Savings>() : savings[n]);
       window.alpha += state.alpha / options_.nodes;
       window.kv_hits += state.kv_hits / options_.nodes;
       window.row_hits += state.row_hits / options_.nodes;
       if (n == 0) result_.state = state;
       if (!counts) continue;
       result_.gap += std::abs(state.alpha - best.best) / options_.nodes;
-      result_.served_us += served;
+      result_.served.copy_us += served.copy_us;
+      result_.served.compute_us += served.compute_us;
     }
     result_.windows.push_back(window);
     if (!counts) return;
     count(window, best);
     if (options_.on_window) options_.on_window(best);
+  }
+
+  // Returns the curves by which each node decides; none without shadow caches.
+  std::vector<SplitNode::SavingsOfAreas> savings_by_node() const {
+    std::vector<SplitNode::SavingsOfAreas> all;
+    if (!options_.shadows) return all;
+    for (const auto& node : nodes_) all.push_back(node->savings());
+    if (!options_.pooled) return all;
+    SplitNode::SavingsOfAreas sum{};
+    for (const SplitNode::SavingsOfAreas& one : all)
+      for (std::size_t area = 0; area < sum.size(); ++area)
+        for (std::size_t cell = 0; cell < sum[area].size(); ++cell) sum[area][cell] += one[area][cell];
+    all.assign(all.size(), sum);
+    return all;
   }
 
   void count(const SplitWindow& window, const SplitOracle::Window& best) {
@@ -114,7 +135,8 @@ class SplitCluster {
     TROUPE_CHECK(counted_ > 0, "at least one window must count");
     result_.requests = all_.size();
     result_.in_time /= static_cast<double>(all_.size());
-    result_.served_us /= static_cast<double>(all_.size());
+    result_.served.copy_us /= static_cast<double>(all_.size());
+    result_.served.compute_us /= static_cast<double>(all_.size());
     for (double* sum : {&result_.gap, &result_.oracle_apart, &result_.best, &result_.kv_hits,
                         &result_.row_hits, &result_.alpha})
       *sum /= counted_;

@@ -25,6 +25,9 @@ struct SplitRunOptions {
   double table_tb = 5;
   double shadow_kept = 0.9;
   bool shadows = false;
+  bool pooled = false;  // every node decides by the savings of all nodes
+  bool tail_worth = SplitNodeOptions{}.tail_worth;
+  double refill_per_s = SplitNodeOptions{}.refill_per_s;
   std::uint32_t oracle_draws = 0;  // of arrival times; 0 = alpha* is not searched. Needs routing `home`
   // alpha* of each window from a run of the same requests, so that it is not searched again.
   std::vector<double> best;
@@ -42,7 +45,8 @@ struct SplitRunResult {
   std::vector<SplitWindow> windows;
   // Means over the windows that count.
   double p99_us = 0, mean_us = 0, in_time = 0, kv_hits = 0, row_hits = 0, alpha = 0;
-  double served_us = 0;  // mean service time of a request alone, which bounds the rate
+  // Mean times of a request at the two stations without waiting; the longer one bounds the rate.
+  StationTimes served;
   std::uint64_t requests = 0;
   // With an oracle: mean distance from alpha*, that between alpha*'s two halves, and for each static alpha
   // the run's P99 and its mean distance.

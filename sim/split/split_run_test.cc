@@ -145,6 +145,34 @@ TEST_CASE("split run: marginal stays stable under routing by keys and under cost
   }
 }
 
+// Records the curves that each node decides by.
+struct CurveReader final : placement::SplitPolicy {
+  explicit CurveReader(std::vector<double>& at_half) : read(at_half) {}
+  void decide(const placement::SplitView& view, std::span<double>) override {
+    read.push_back(view.savings[0][50] + view.savings[1][50]);
+  }
+  std::vector<double>& read;
+};
+
+TEST_CASE("split run: pooled, each node decides by the savings of all nodes; else by its own") {
+  std::vector<double> read[2];
+  for (const bool pooled : {false, true}) {
+    SplitRunOptions options = small();
+    options.workload.windows = 3;
+    options.warm_up = 2;
+    options.shadows = true;
+    options.pooled = pooled;
+    options.policy = [&](std::uint32_t) { return std::make_unique<CurveReader>(read[pooled]); };
+    run_split(options);
+    REQUIRE(read[pooled].size() == 6);  // two nodes, three windows
+  }
+  for (std::size_t window = 0; window < 6; window += 2) {
+    CHECK(read[0][window] != read[0][window + 1]);
+    CHECK(read[1][window] == read[1][window + 1]);
+    CHECK(read[1][window] == doctest::Approx(read[0][window] + read[0][window + 1]));
+  }
+}
+
 TEST_CASE("split run: marginal converges to the best alpha from either end") {
   for (const double from : {0.1, 0.9}) {
     SplitRunOptions options = small();

@@ -34,8 +34,8 @@ SplitTimes::SplitTimes(const SplitSizes& sizes) : sizes_(sizes), cost_(device_of
   page_bytes_ = sizes.memory_gb * 1e9 / sizes.pages;
   row_scale_ = page_bytes_ / sizes.row_bytes / sizes.rows_per_page;
   rows_per_event_ = sizes.tables / row_scale_;
-  row_us_ =
-      placement::move_us(placement::find_link(sizes.host_link), 1e3 * row_scale_ * sizes.row_bytes) / 1e3;
+  row_us_ = placement::move_us(placement::find_link(sizes.host_link), 1e3 * scaled_row_bytes()) / 1e3 /
+            sizes.gather;
 }
 
 double SplitTimes::computed_us(std::uint32_t length) const {

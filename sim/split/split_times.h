@@ -14,6 +14,7 @@ struct SplitSizes {
   std::uint32_t layers = 6, width = 512, heads = 4, candidates = 100, new_events = 10;
   std::uint32_t tables = 16;  // rows per event
   double row_bytes = 1'024;   // 512 numbers of two bytes
+  double gather = 1;          // share of the host link's bandwidth that gathered rows reach
   double memory_gb = 80;      // of a node's pool
   std::uint32_t pages = 16'384;
   std::uint32_t rows_per_page = 4;  // in the scaled-down model
@@ -27,6 +28,7 @@ class SplitTimes {
   // the request if its history's keys and values are in memory
   double reused_us(std::uint32_t length) const;
   double row_us() const { return row_us_; }  // per missing row of the scaled-down model
+  double scaled_row_bytes() const { return row_scale_ * sizes_.row_bytes; }
   std::uint32_t kv_pages(std::uint32_t length) const;
   double page_bytes() const { return page_bytes_; }
   double rows_per_event() const { return rows_per_event_; }  // in the scaled-down model

@@ -75,7 +75,8 @@ Json json_of(const SplitExperiment& e, const SplitOutcome& o) {
   Json json{{"name", e.name},
             {"p99_ms", r.p99_us / 1e3},
             {"mean_ms", r.mean_us / 1e3},
-            {"served_ms", r.served_us / 1e3},
+            {"copied_ms", r.served.copy_us / 1e3},
+            {"computed_ms", r.served.compute_us / 1e3},
             {"in_time", r.in_time},
             {"kv_hits", r.kv_hits},
             {"row_hits", r.row_hits},
@@ -114,9 +115,10 @@ Table table_of(const std::vector<SplitExperiment>& experiments, const std::vecto
 
 // Key of everything that determines a run's requests; runs with equal keys have the same alpha*.
 std::string requests_key(const SplitExperiment& e) {
-  return Json{e.data,         e.regime,         e.layers,    e.nodes,       e.windows,   e.warm_up,
-              e.oracle_draws, e.requests_per_s, e.hot_share, e.users_times, e.tables_tb, e.memory_gb,
-              e.seed}
+  return Json{e.data,         e.regime,         e.layers,         e.nodes,     e.windows,
+              e.warm_up,      e.oracle_draws,   e.requests_per_s, e.hot_share, e.users_times,
+              e.tables_tb,    e.memory_gb,      e.efficiency,     e.gather,    e.return_s,
+              e.return_sigma, e.visit_requests, e.row_skew,       e.seed}
       .dump();
 }
 

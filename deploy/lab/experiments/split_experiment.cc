@@ -74,7 +74,19 @@ const std::map<std::string, SplitMemberRule>& split_members() {
       {"users_times", range(&E::users_times, 0.01, 100)},
       {"tables_tb", range(&E::tables_tb, 0.05, 20)},
       {"memory_gb", range(&E::memory_gb, 1, 1'000)},
+      {"efficiency", range(&E::efficiency, 0.01, 1)},
+      {"gather", range(&E::gather, 0.01, 1)},
+      {"return_s", range(&E::return_s, 0.1, 1'000)},
+      {"return_sigma", range(&E::return_sigma, 0, 3)},
+      {"visit_requests", range(&E::visit_requests, 1, 1'000)},
+      {"row_skew", range(&E::row_skew, 0, 3)},
+      {"refill_gb_per_s", range(&E::refill_gb_per_s, 0, 1'000)},
+      {"kept", range(&E::kept, 0, 0.999)},
+      {"better", range(&E::better, 0, 1)},
+      {"pid_row_cost", range(&E::pid_row_cost, 0, 1'000)},
       {"seed", range(&E::seed, 0, 1e15)},
+      {"pooled", flag(&E::pooled)},
+      {"tail_worth", flag(&E::tail_worth)},
       {"by_window", flag(&E::by_window)}};
   return all;
 }
@@ -125,13 +137,33 @@ void set_policy(const SplitExperiment& e, const placement::TrainedPolicies* trai
   const sim::SplitTimes times(options.sizes);
   const sim::SplitWorkloadOptions& w = options.workload;
   const sim::RoutingCosts costs = sim::routing_costs(times, (w.length_min + w.length_max) / 2);
-  const placement::ExperimentSplit choice{.trained = trained, .kv_us = costs.kv_us, .row_us = costs.rows_us};
+  const placement::ExperimentSplit choice{.trained = trained,
+                                          .kv_us = costs.kv_us,
+                                          .row_us = costs.rows_us * e.pid_row_cost,
+                                          .better = e.better >= 0 ? e.better : placement::split_gain_min};
   if (e.policy.starts_with("static:"))
     options.alpha = placement::make_experiment_split(e.policy, choice) ? std::stod(e.policy.substr(7)) : 0.5;
   options.shadows = e.policy == "marginal";
+  options.pooled = e.pooled;
+  options.tail_worth = e.tail_worth;
+  if (e.kept >= 0) options.shadow_kept = e.kept;
   options.policy = [policy = e.policy, choice](std::uint32_t) {
     return placement::make_experiment_split(policy, choice);
   };
+}
+
+// Replaces constants of the world where the experiment has others.
+void set_world(const SplitExperiment& e, sim::SplitRunOptions& options) {
+  const auto set = [](double value, double& constant) {
+    if (value >= 0) constant = value;
+  };
+  set(e.efficiency, options.sizes.efficiency);
+  set(e.gather, options.sizes.gather);
+  set(e.return_s, options.workload.return_s);
+  set(e.return_sigma, options.workload.return_sigma);
+  set(e.visit_requests, options.workload.visit_requests);
+  set(e.row_skew, options.workload.row_skew);
+  set(e.refill_gb_per_s * 1e9, options.refill_per_s);
 }
 
 }  // namespace
@@ -171,6 +203,7 @@ sim::SplitRunOptions prepare(const SplitExperiment& e, const placement::TrainedP
   options.oracle_draws = e.oracle_draws;
   options.table_tb = e.tables_tb;
   options.sizes.memory_gb = e.memory_gb;
+  set_world(e, options);
   sim::SplitWorkloadOptions& w = options.workload;
   w.windows = e.windows;
   w.seed = w.schedule = e.seed;
