@@ -115,10 +115,10 @@ Table table_of(const std::vector<SplitExperiment>& experiments, const std::vecto
 
 // Key of everything that determines a run's requests; runs with equal keys have the same alpha*.
 std::string requests_key(const SplitExperiment& e) {
-  return Json{e.data,         e.regime,         e.layers,         e.nodes,     e.windows,
-              e.warm_up,      e.oracle_draws,   e.requests_per_s, e.hot_share, e.users_times,
-              e.tables_tb,    e.memory_gb,      e.efficiency,     e.gather,    e.return_s,
-              e.return_sigma, e.visit_requests, e.row_skew,       e.seed}
+  return Json{e.data,         e.regime,         e.layers,    e.nodes,        e.windows,        e.warm_up,
+              e.oracle_draws, e.requests_per_s, e.hot_share, e.users_times,  e.tables_tb,      e.memory_gb,
+              e.efficiency,   e.gather,         e.return_s,  e.return_sigma, e.visit_requests, e.row_skew,
+              e.length,       e.tables,         e.seed}
       .dump();
 }
 

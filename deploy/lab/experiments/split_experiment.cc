@@ -74,6 +74,8 @@ const std::map<std::string, SplitMemberRule>& split_members() {
       {"users_times", range(&E::users_times, 0.01, 100)},
       {"tables_tb", range(&E::tables_tb, 0.05, 20)},
       {"memory_gb", range(&E::memory_gb, 1, 1'000)},
+      {"length", range(&E::length, 0, 100'000)},
+      {"tables", range(&E::tables, 0, 1'000)},
       {"efficiency", range(&E::efficiency, 0.01, 1)},
       {"gather", range(&E::gather, 0.01, 1)},
       {"return_s", range(&E::return_s, 0.1, 1'000)},
@@ -157,6 +159,8 @@ void set_world(const SplitExperiment& e, sim::SplitRunOptions& options) {
   const auto set = [](double value, double& constant) {
     if (value >= 0) constant = value;
   };
+  if (e.length > 0) options.workload.length_min = options.workload.length_max = e.length;
+  if (e.tables > 0) options.sizes.tables = e.tables;
   set(e.efficiency, options.sizes.efficiency);
   set(e.gather, options.sizes.gather);
   set(e.return_s, options.workload.return_s);

@@ -22,12 +22,14 @@ struct SplitExperiment {
   double hot_share = -1;      // below 0 = the data set's
   double users_times = 1;     // users over the data set's users
   double tables_tb = 5, memory_gb = 80;
+  std::uint32_t length = 0;  // events of every history; 0 = drawn from 5,000 to 15,000
+  std::uint32_t tables = 0;  // embedding tables, each with one row per event; 0 = the setting's
   // Constants of the world that the paper leaves open; below 0 = those of sim/split/split_settings.cc.
   double efficiency = -1, gather = -1, return_s = -1, return_sigma = -1, visit_requests = -1, row_skew = -1;
   double refill_gb_per_s = -1;
   // For `marginal`, below 0 = the serving policy's: what is kept of earlier windows, and the least gain.
   double kept = -1, better = -1;
-  bool pooled = true;       // `marginal` decides by the savings of all nodes
+  bool pooled = false;      // `marginal` decides by the savings of all nodes
   bool tail_worth = true;   // savings are weighed by what they spare in the P99
   double pid_row_cost = 1;  // for `pid`: factor of the rows' cost
   std::uint64_t seed = 1;
