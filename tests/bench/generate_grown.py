@@ -11,6 +11,7 @@ the share of the prompts' tokens that was computed. The items must be the same f
 rounding.
 """
 import argparse
+import itertools
 import json
 import random
 import time
@@ -18,7 +19,7 @@ import time
 from generate_world import Client, World, at
 
 
-def visit(world, part, args):
+def visit(world, part, normalised, args):
     draw = random.Random(args.seed)
     histories = [world.history(args.events, draw) for _ in range(args.users)]
     extra = [world.history(args.visits, draw) for _ in range(args.users)]
@@ -27,14 +28,14 @@ def visit(world, part, args):
         client = Client(node.server)
         for user, history in enumerate(histories):  # later requests find these blocks
             client.put_user(user, history)
-            client.generate(user, width=args.width)
+            client.generate(user, width=args.width, normalised=normalised)
         cpu, begin = node.cpu_seconds(), time.perf_counter()
         for number in range(args.visits):
             for user, history in enumerate(histories):
                 history.append(extra[user][number])
                 client.put_user(user, history)
                 asked = time.perf_counter()
-                status, reply = client.generate(user, width=args.width)
+                status, reply = client.generate(user, width=args.width, normalised=normalised)
                 times.append(1e3 * (time.perf_counter() - asked))
                 if status != 200:
                     raise RuntimeError(f"{status} {reply}")
@@ -43,6 +44,7 @@ def visit(world, part, args):
                 found.append([(item["id"], item["log_probability"]) for item in reply["items"]])
         return {
             "part": part,
+            "normalised": normalised,
             "requests": len(times),
             "requests_per_second": len(times) / (time.perf_counter() - begin),
             "cpu_ms": 1e3 * (node.cpu_seconds() - cpu) / len(times),
@@ -64,6 +66,7 @@ def main():
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--shape", default="tiny", choices=("tiny", "small", "qwen05"))
     parser.add_argument("--parts", default="0,64")
+    parser.add_argument("--normalised", default="vocabulary,allowed")
     parser.add_argument("--events", type=int, default=333)
     parser.add_argument("--users", type=int, default=10)
     parser.add_argument("--visits", type=int, default=5)
@@ -72,17 +75,16 @@ def main():
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--json")
     args = parser.parse_args()
-    runs, first, wrong = [], None, 0
+    runs, first, wrong = [], {}, 0
     with World(args.troupe, args.shape) as world:
         for _ in range(args.rounds):
-            for part in (int(word) for word in args.parts.split(",")):
-                run, found = visit(world, part, args)
-                first = first or found
-                run["other_items"] = differences(found, first)
+            for part, normalised in itertools.product(args.parts.split(","), args.normalised.split(",")):
+                run, found = visit(world, int(part), normalised, args)
+                run["other_items"] = differences(found, first.setdefault(normalised, found))
                 wrong += run["other_items"]
                 runs.append(run)
                 print(
-                    f"parts of {part:4}: {run['requests_per_second']:7.2f} requests/s, "
+                    f"parts of {part:>4}, over {normalised:10}: {run['requests_per_second']:7.2f} requests/s, "
                     f"{run['cpu_ms']:8.1f} CPU ms, P50 "
                     f"{run['p50_ms']:8.1f} P99 {run['p99_ms']:8.1f} ms; of {run['tokens']} tokens "
                     f"{run['tokens_computed']:.0f} computed; {run['other_items']} other items",

@@ -4,7 +4,8 @@
   tests/bench/generate_load.py --troupe build/deploy/troupe --widths 128,512 --json load.json --plot load.svg
 
 There is a node for each of --engines (inference.beams; `recompute` adds router.policy=recompute, `alone`
-batches of one or two searches) on the same model and catalog. Closed loop: --clients send one request
+batches of one or two searches) on the same model and catalog. It is measured once for each of --normalised:
+probabilities over the vocabulary, or over the tokens that may follow, as in the paper. Closed loop: --clients send one request
 after the other. Open loop: requests come at random times (Poisson), at rates that are shares of the
 closed loop's best, or at --rates. An open loop lasts --seconds, or up to six times as long while it has
 fewer than --requests. Each width has its own world and plot, such as load-512.svg.
@@ -22,6 +23,8 @@ import time
 
 from generate_world import Client, World, at
 
+NORMALISED = ("vocabulary", "allowed")
+SAME_FOR_BOTH = ("unconstrained",)  # all tokens may follow
 RATE_LEAST = 0.2  # requests a second for a node that answers nothing in time
 KNOBS = {"recompute": ["router.policy=recompute"], "alone": ["inference.batch_tokens_max=200"]}
 
@@ -31,8 +34,8 @@ def settings_of(engine):
 
 
 class Load:
-    def __init__(self, node, world, args):
-        self.node, self.args = node, args
+    def __init__(self, node, world, args, normalised="vocabulary"):
+        self.node, self.args, self.normalised = node, args, normalised
         draw = random.Random(args.seed)
         count = args.users if not args.fresh else args.fresh
         self.users = [f"u{i}" for i in range(count)]
@@ -41,7 +44,7 @@ class Load:
             client.put_user(user, world.history(args.events, draw))
         if not args.fresh:
             for user in self.users:
-                client.generate(user, width=args.width)
+                client.generate(user, width=args.width, normalised=normalised)
         self.next, self.lock = 0, threading.Lock()
 
     def user(self):
@@ -50,7 +53,9 @@ class Load:
             return self.users[self.next % len(self.users)]
 
     def ask(self, client, since, done):
-        status, _ = client.generate(self.user(), width=self.args.width, top_k=20)
+        status, _ = client.generate(
+            self.user(), width=self.args.width, top_k=20, normalised=self.normalised
+        )
         with self.lock:
             done.append((status, 1e3 * (time.perf_counter() - since)))
 
@@ -87,10 +92,11 @@ class Load:
     def figures(self, what, workers, done):
         begin, cpu = time.perf_counter(), self.node.cpu_seconds()
         threads = [threading.Thread(target=work) for work in workers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with PeakMemory(self.node) as memory:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
         seconds, answered = time.perf_counter() - begin, [ms for status, ms in done if status == 200]
         return {
             **what,
@@ -100,15 +106,40 @@ class Load:
             "cpu_ms": 1e3 * (self.node.cpu_seconds() - cpu) / max(1, len(answered)),
             "p50_ms": at(answered, 0.5),
             "p99_ms": at(answered, 0.99),
+            "resident_mb": memory.peak / 1e6,
         }
+
+
+class PeakMemory:
+    """Samples the node's resident memory; `peak` in bytes."""
+
+    def __init__(self, node, every=0.02):
+        self.node, self.every, self.peak = node, every, 0
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.sample)
+
+    def sample(self):
+        while True:
+            self.peak = max(self.peak, self.node.resident_bytes())
+            if self.ended.wait(self.every):
+                return
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
 
 
 def show(engine, run):
     at_what = f"{run['clients']} clients" if run["loop"] == "closed" else f"{run['rate']:.1f}/s"
     print(
-        f"{engine:14} {run['loop']:6} {at_what:>11}: {run['answers_per_second']:7.2f} answers/s, P50 "
+        f"{engine:25} {run['loop']:6} {at_what:>11}: {run['answers_per_second']:7.2f} answers/s, P50 "
         f"{run['p50_ms']:7.1f} P99 "
-        f"{run['p99_ms']:7.1f} ms, {run['cpu_ms']:6.1f} CPU ms, {run['refused']} refused",
+        f"{run['p99_ms']:7.1f} ms, {run['cpu_ms']:6.1f} CPU ms, {run['resident_mb']:6.0f} MB, "
+        f"{run['refused']} refused",
         flush=True,
     )
 
@@ -122,17 +153,57 @@ def goodput(runs, limit):
     return max(good, default=0.0)
 
 
-def measure(world, engine, args):
+def name_of(result):
+    return f"{result['engine']}, {result['normalised']}"
+
+
+def measure(world, engine, normalised, args):
+    result = {"engine": engine, "normalised": normalised}
     with world.node([f"router.deadline={args.deadline}ms", *settings_of(engine)]) as node:
-        load, runs = Load(node, world, args), []
+        load, runs = Load(node, world, args, normalised), []
         for clients in args.clients:
             runs.append(load.closed(clients))
-            show(engine, runs[-1])
+            show(name_of(result), runs[-1])
         most = max(run["answers_per_second"] for run in runs)
         for rate in args.rates or [share * max(most, RATE_LEAST) for share in args.shares]:
             runs.append(load.open(rate))
-            show(engine, runs[-1])
-    return {"engine": engine, "goodput": goodput(runs, args.limit), "runs": runs}
+            show(name_of(result), runs[-1])
+    return {**result, "goodput": goodput(runs, args.limit), "runs": runs}
+
+
+def measure_all(world, args):
+    """Measures each engine under each normalisation; an unconstrained one once."""
+    return [
+        measure(world, engine, normalised, args)
+        for engine in args.engines.split(",")
+        for normalised in args.normalised
+        if engine not in SAME_FOR_BOTH or normalised == args.normalised[0]
+    ]
+
+
+def ratios(results, first):
+    """Returns the goodput of engine `first` over each other one's: with the same normalisation, and over
+    the other one with the whole vocabulary, which other engines compute."""
+    mine = {result["normalised"]: result["goodput"] for result in results if result["engine"] == first}
+    found = []
+    for result in results:
+        if result["engine"] == first or result["goodput"] <= 0:
+            continue
+        for normalised in sorted({result["normalised"], "allowed"} & set(mine)):
+            if normalised == result["normalised"] or result["normalised"] == "vocabulary":
+                found.append((normalised, name_of(result), mine[normalised] / result["goodput"]))
+    return found
+
+
+def show_goodput(width, results, limit):
+    for result in results:
+        print(
+            f"width {width}, {name_of(result):25} goodput at P99 of {limit:.0f} ms: "
+            f"{result['goodput']:7.2f}/s"
+        )
+    first = results[0]["engine"]
+    for normalised, name, ratio in ratios(results, first):
+        print(f"width {width}, {first}, {normalised}: {ratio:.2f} x {name}")
 
 
 COLOURS = ["#1b6ca8", "#c0392b", "#27ae60", "#8e44ad", "#d68910", "#444444", "#16a085", "#b5539c"]
@@ -192,7 +263,7 @@ def plot(path, results, limit):
         colour = COLOURS[number % len(COLOURS)]
         lines.append(
             f'<polyline points="{path_of}" fill="none" stroke="{colour}" stroke-width="2"/>'
-            f'<text x="592" y="{60 + 20 * number}" fill="{colour}">{result["engine"]}, '
+            f'<text x="592" y="{60 + 20 * number}" fill="{colour}">{name_of(result)}, '
             f'{result["goodput"]:.1f}/s</text>'
         )
     open(path, "w").write("\n".join(lines) + "\n</svg>\n")
@@ -211,6 +282,14 @@ def main():
     parser.add_argument(
         "--engines", default="together,copied,tree,sorted,unconstrained,plain,recompute,alone"
     )
+    parser.add_argument(
+        "--normalised",
+        type=lambda text: text.split(","),
+        default=list(NORMALISED),
+        help="tokens over which probabilities are normalised, separated by commas; default: both",
+    )
+    parser.add_argument("--vocabulary", type=int, default=0, help="tokens of the model; 0 = the shape's")
+    parser.add_argument("--codes", type=int, default=256, help="tokens of a level of an identifier")
     parser.add_argument("--widths", type=numbers(int), default=[128])
     parser.add_argument("--events", type=int, default=341, help="events of a history, of three tokens each")
     parser.add_argument("--users", type=int, default=20)
@@ -230,24 +309,15 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--plot")
     args = parser.parse_args()
+    unknown = set(args.normalised) - set(NORMALISED)
+    if unknown:
+        parser.error(f"--normalised has {sorted(unknown)[0]!r}; expected vocabulary or allowed")
     found = {}
     for width in args.widths:
         args.width = width
-        with World(args.troupe, args.shape) as world:
-            found[f"width_{width}"] = results = [
-                measure(world, engine, args) for engine in args.engines.split(",")
-            ]
-        first = results[0]["goodput"]
-        for result in results:
-            ratio = (
-                f"{first / result['goodput']:.2f} x less than {results[0]['engine']}"
-                if result["goodput"] > 0
-                else "none"
-            )
-            print(
-                f"width {width}, {result['engine']:14} goodput at P99 of {args.limit:.0f} ms: "
-                f"{result['goodput']:7.2f}/s ({ratio})"
-            )
+        with World(args.troupe, args.shape, vocabulary=args.vocabulary, codes=args.codes) as world:
+            found[f"width_{width}"] = results = measure_all(world, args)
+        show_goodput(width, results, args.limit)
         if args.plot:
             name, kind = os.path.splitext(args.plot)
             plot(args.plot if len(args.widths) == 1 else f"{name}-{width}{kind}", results, args.limit)

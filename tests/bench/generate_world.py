@@ -10,7 +10,7 @@ import tempfile
 import time
 
 PROMPT = {"system": ["<bos>"], "user": [], "instruction": []}
-LEVELS, CODES = 3, 256
+LEVELS = 3
 
 
 def call(*words):
@@ -20,17 +20,20 @@ def call(*words):
 class World:
     """Model, prompt form and catalog on disk, and nodes that serve them."""
 
-    def __init__(self, troupe, shape, items=20_000, seed=7):
+    def __init__(self, troupe, shape, items=20_000, seed=7, vocabulary=0, codes=256):
+        """`vocabulary`: tokens of the model, 0 = the shape's; `codes`: tokens of each of the three levels of
+        an identifier."""
         self.troupe, self.shape, self.items = troupe, shape, items
         self.folder = tempfile.TemporaryDirectory(prefix="troupe-generate-")
         self.model, self.form = self.path("model"), self.path("prompt.json")
         json.dump(PROMPT, open(self.form, "w"))
-        call(f"{troupe}-lab", "bench", "make-model", "--shape", shape, "--out", self.model)
+        words = ["--vocabulary", str(vocabulary)] if vocabulary else []
+        call(f"{troupe}-lab", "bench", "make-model", "--shape", shape, "--out", self.model, *words)
         os.mkdir(self.path("catalog"))
-        codes = random.Random(seed)
+        draw = random.Random(seed)
         identifiers = set()
         while len(identifiers) < items:
-            identifiers.add(tuple(codes.randrange(CODES) for _ in range(LEVELS)))
+            identifiers.add(tuple(draw.randrange(codes) for _ in range(LEVELS)))
         with open(self.path("catalog", "items.tsv"), "w") as rows:
             rows.write("item_id\tsid\tbrand\ttitle\n")
             for number, identifier in enumerate(sorted(identifiers)):
@@ -101,6 +104,10 @@ class Node:
     def cpu_seconds(self):
         fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self):
+        with open(f"/proc/{self.process.pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def __enter__(self):
         return self

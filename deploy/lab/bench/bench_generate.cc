@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <random>
 #include <set>
@@ -21,6 +22,7 @@ namespace troupe::deploy {
 namespace {
 
 using kernels::BeamPaths;
+using kernels::Search;
 using kernels::Token;
 
 constexpr std::array<BeamEngine, 5> engines{{{"troupe"},
@@ -43,9 +45,11 @@ struct FreePages {
 // One engine with its decoder and the pages of its prompt.
 class Runner {
  public:
-  Runner(const GenerateWork& work, const GenerateSetup& setup, const BeamEngine& engine)
+  Runner(const GenerateWork& work, const GenerateSetup& setup, const BeamEngine& engine,
+         Search::Normalisation normalised)
       : work_(work), setup_(setup), config_(work.model.config) {
     run_.engine = engine;
+    run_.normalised = normalised;
     kernels::DecoderOptions options;
     options.kv = setup.kv;
     options.weights = setup.weights;
@@ -65,7 +69,7 @@ class Runner {
       request.kv[0].source = kernels::Source::cached;
     }
     plan.search.width = plan.search.results = setup_.width;
-    plan.search.normalised = setup_.normalised;
+    plan.search.normalised = run_.normalised;
     if (run_.engine.constrained)
       request.assets = std::make_shared<kernels::PathAssets>(work_.data.index);
     else
@@ -83,7 +87,9 @@ class Runner {
   }
 
   GenerateRun finish() {
-    run_.fma_rate /= static_cast<double>(std::max<std::size_t>(1, run_.wall_ms.size()));
+    const auto requests = static_cast<double>(std::max<std::size_t>(1, run_.wall_ms.size()));
+    run_.fma_rate /= requests;
+    run_.probability /= requests;
     return std::move(run_);
   }
 
@@ -108,6 +114,7 @@ class Runner {
       const kernels::PathIndex::Node node = index.find(beam.path);
       run_.invalid += node == kernels::PathIndex::none || !index.is_leaf(node);
       run_.duplicate += !seen.insert(beam.path).second;
+      run_.probability += std::exp(beam.log_probability);
     }
     ++run_.requests;
     run_.returned += beams.size();
@@ -137,6 +144,20 @@ class Runner {
   GenerateRun run_;
 };
 
+void reject_if_unfit(const RandomWork& asked, const kernels::DecoderConfig& config) {
+  if (asked.prompt == 0 || asked.prompt + levels > config.positions_max)
+    throw std::invalid_argument("--prompt is " + std::to_string(asked.prompt) + "; expected 1 to " +
+                                std::to_string(config.positions_max - levels));
+  const std::uint64_t codes = asked.codes;
+  if (codes > config.vocabulary / levels)
+    throw std::invalid_argument("--codes is " + std::to_string(codes) + "; expected at most " +
+                                std::to_string(config.vocabulary / levels) + ", a third of a vocabulary of " +
+                                std::to_string(config.vocabulary));
+  if (codes * codes * codes < 2 * random_items)
+    throw std::invalid_argument("--codes is " + std::to_string(codes) + "; expected at least 35, so that " +
+                                std::to_string(random_items) + " items have identifiers of three codes");
+}
+
 }  // namespace
 
 std::span<const BeamEngine> beam_engines() { return engines; }
@@ -148,34 +169,43 @@ const BeamEngine& find_beam_engine(std::string_view name) {
                               "\"; expected troupe, independent, tree, full sort or unconstrained");
 }
 
+std::string_view normalisation_name(Search::Normalisation normalised) {
+  return normalised == Search::Normalisation::allowed ? "allowed" : "vocabulary";
+}
+
+Search::Normalisation find_normalisation(std::string_view name) {
+  for (const auto known : {Search::Normalisation::vocabulary, Search::Normalisation::allowed})
+    if (name == normalisation_name(known)) return known;
+  throw std::invalid_argument("--normalised has \"" + std::string(name.substr(0, 40)) +
+                              "\"; expected vocabulary or allowed");
+}
+
 GenerateWork read_generate_work(const std::filesystem::path& model, const std::filesystem::path& data,
                                 std::size_t history_items) {
   return {model.filename().string(), kernels::read_decoder(model),
           read_accuracy_data(model, data, history_items)};
 }
 
-GenerateWork random_generate_work(std::string_view shape, std::size_t prompt, std::size_t requests,
-                                  std::uint64_t seed) {
-  const kernels::DecoderConfig config = shape_config(find_shape(shape), kernels::Family::qwen2);
-  if (prompt == 0 || prompt + levels > config.positions_max)
-    throw std::invalid_argument("--prompt is " + std::to_string(prompt) + "; expected 1 to " +
-                                std::to_string(config.positions_max - levels));
-  std::mt19937_64 random(seed);
+GenerateWork random_generate_work(const RandomWork& asked) {
+  kernels::DecoderConfig config = shape_config(find_shape(asked.shape), kernels::Family::qwen2);
+  if (asked.vocabulary > 0) config.vocabulary = asked.vocabulary;
+  reject_if_unfit(asked, config);
+  std::mt19937_64 random(asked.seed);
   const auto third = static_cast<Token>(config.vocabulary / levels);
   std::set<Path> paths;
   while (paths.size() < random_items) {
     Path path;
     for (std::size_t level = 0; level < levels; ++level)
-      path.push_back(static_cast<Token>(level) * third + static_cast<Token>(random() % 256));
+      path.push_back(static_cast<Token>(level) * third + static_cast<Token>(random() % asked.codes));
     paths.insert(std::move(path));
   }
   const std::vector<std::span<const Token>> views(paths.begin(), paths.end());
-  GenerateWork work{std::string(shape),
-                    kernels::random_decoder(config, seed),
+  GenerateWork work{asked.shape,
+                    kernels::random_decoder(config, asked.seed),
                     {std::make_shared<const kernels::PathIndex>(views), {}}};
-  for (std::size_t r = 0; r < requests; ++r) {
+  for (std::size_t r = 0; r < asked.requests; ++r) {
     AccuracyEvent& event = work.data.events.emplace_back();
-    for (std::size_t t = 0; t < prompt; ++t)
+    for (std::size_t t = 0; t < asked.prompt; ++t)
       event.prompt.push_back(static_cast<Token>(random() % config.vocabulary));
   }
   return work;
@@ -184,8 +214,12 @@ GenerateWork random_generate_work(std::string_view shape, std::size_t prompt, st
 std::vector<GenerateRun> run_generate(const GenerateWork& work, const GenerateSetup& setup) {
   std::vector<Runner> runners;
   for (const BeamEngine& engine : setup.engines) {
-    runners.emplace_back(work, setup, engine);
-    runners.back().take(work.data.events.front(), false);
+    for (const Search::Normalisation normalised : setup.normalised) {
+      if (!engine.constrained && normalised != setup.normalised.front()) continue;
+      runners.emplace_back(work, setup, engine,
+                           engine.constrained ? normalised : Search::Normalisation::vocabulary);
+      runners.back().take(work.data.events.front(), false);
+    }
   }
   Progress progress(work.name, work.data.events.size());
   for (std::size_t i = 0; i < work.data.events.size(); ++i) {

@@ -6,6 +6,8 @@
 // - tree: all tokens of all paths are one sequence behind the prompt, under a mask; ended paths stay in it.
 // - full sort: like troupe, but sorts all continuations of a level.
 // - unconstrained: like troupe, but over all tokens, so that a result need not be an item.
+// Each constrained engine runs once for each normalisation of probabilities (kernels::Search::Normalisation):
+// over the tokens that may follow, as in the paper (§6.1: mask, then softmax), or over the whole vocabulary.
 // The prompts of a trained model are the test events of a data set. For a model of a given shape, prompts
 // are random tokens and the catalog is random paths of three tokens, each from its third of the vocabulary.
 #include <cstdint>
@@ -28,6 +30,9 @@ struct BeamEngine {
   bool constrained = true;
 };
 std::span<const BeamEngine> beam_engines();
+std::string_view normalisation_name(kernels::Search::Normalisation normalised);
+// Throws std::invalid_argument.
+kernels::Search::Normalisation find_normalisation(std::string_view name);
 const BeamEngine& find_beam_engine(std::string_view name);  // throws std::invalid_argument
 
 struct GenerateWork {
@@ -37,23 +42,30 @@ struct GenerateWork {
 };
 GenerateWork read_generate_work(const std::filesystem::path& model, const std::filesystem::path& data,
                                 std::size_t history_items);
-// Makes a model of one of bench_engine.h's shapes and `requests` prompts of `prompt` tokens. Throws
-// std::invalid_argument.
-GenerateWork random_generate_work(std::string_view shape, std::size_t prompt, std::size_t requests,
-                                  std::uint64_t seed);
+struct RandomWork {
+  std::string shape;
+  std::size_t prompt = 1024, requests = 1;  // tokens per prompt; prompts
+  std::uint64_t seed = 7;
+  std::uint32_t vocabulary = 0;  // tokens of the model; 0 = the shape's
+  std::uint32_t codes = 256;     // tokens of each level of an identifier
+};
+// Makes a model of one of bench_engine.h's shapes, its prompts and a catalog. Throws std::invalid_argument.
+GenerateWork random_generate_work(const RandomWork& work);
 
 struct GenerateSetup {
   std::vector<BeamEngine> engines;
   std::uint32_t width = 128, threads = 1;
   kernels::WeightFormat weights = kernels::WeightFormat::f32;
   kernels::KvFormat kv = kernels::KvFormat::f32;
-  kernels::Search::Normalisation normalised = kernels::Search::Normalisation::vocabulary;
+  std::vector<kernels::Search::Normalisation> normalised{kernels::Search::Normalisation::vocabulary};
   bool cached = true;  // true if the prompt's keys and values are cached, except its last token's
 };
 
 struct GenerateRun {
   BeamEngine engine;
+  kernels::Search::Normalisation normalised = kernels::Search::Normalisation::vocabulary;
   std::uint64_t requests = 0, returned = 0, invalid = 0, duplicate = 0, hits_at_10 = 0, judged = 0;
+  double probability = 0;               // of a request's items together, mean over the requests
   std::vector<double> wall_ms, cpu_ms;  // one per request
   double fma_rate = 0;                  // operations per second and thread, mean of the rounds' samples
   kernels::PassTimes times;             // of all requests
@@ -63,7 +75,8 @@ struct GenerateRun {
   std::uint64_t kv_bytes_peak = 0;  // largest keys and values of one request: the prompt's and the paths'
   std::uint64_t mask_bytes = 0;     // mask of one request, in addition
 };
-// Runs the requests one after the other, and all engines in turn for each request.
+// Runs the requests one after the other, and all engines in turn for each request. An unconstrained engine
+// runs once: all tokens may follow, so both normalisations are the same.
 std::vector<GenerateRun> run_generate(const GenerateWork& work, const GenerateSetup& setup);
 
 }  // namespace troupe::deploy

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -68,9 +69,47 @@ TEST_SUITE("bench generate") {
     CHECK(find_beam_engine("tree").beams == kernels::BeamPaths::tree);
     CHECK_THROWS_WITH_AS(find_beam_engine("vllm"), doctest::Contains("expected troupe"),
                          std::invalid_argument);
-    CHECK_THROWS_WITH_AS(random_generate_work("huge", 10, 1, 1), doctest::Contains("expected tiny"),
+    CHECK_THROWS_WITH_AS(random_generate_work({"huge", 10}), doctest::Contains("expected tiny"),
                          std::invalid_argument);
-    CHECK_THROWS_WITH_AS(random_generate_work("tiny", 0, 1, 1), doctest::Contains("expected 1 to 8189"),
+    CHECK_THROWS_WITH_AS(random_generate_work({"tiny", 0}), doctest::Contains("expected 1 to 8189"),
                          std::invalid_argument);
+    CHECK_THROWS_WITH_AS(random_generate_work({"tiny", 10, 1, 1, 800, 267}),
+                         doctest::Contains("expected at most 266, a third of a vocabulary of 800"),
+                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(random_generate_work({"tiny", 10, 1, 1, 800, 34}),
+                         doctest::Contains("expected at least 35"), std::invalid_argument);
+    CHECK(find_normalisation("allowed") == kernels::Search::Normalisation::allowed);
+    CHECK_THROWS_WITH_AS(find_normalisation("all"), doctest::Contains("expected vocabulary or allowed"),
+                         std::invalid_argument);
+  }
+
+  TEST_CASE("random_generate_work: identifiers have the codes asked for, in the vocabulary asked for") {
+    const GenerateWork work = random_generate_work({"tiny", 10, 2, 1, 800, 200});
+    CHECK(work.model.config.vocabulary == 800);
+    CHECK(work.data.events.size() == 2);
+    const kernels::PathIndex& index = *work.data.index;
+    CHECK(index.next(kernels::PathIndex::root).size() == 200);
+  }
+
+  TEST_CASE("run_generate: each engine runs with each normalisation, and the unconstrained one once") {
+    const GenerateWork work = small_work();
+    GenerateSetup setup;
+    setup.engines.assign(beam_engines().begin(), beam_engines().end());
+    setup.width = 8;
+    setup.normalised = {kernels::Search::Normalisation::vocabulary, kernels::Search::Normalisation::allowed};
+    const std::vector<GenerateRun> runs = run_generate(work, setup);
+    REQUIRE(runs.size() == 9);
+    std::vector<std::string> names;
+    for (const GenerateRun& run : runs)
+      names.push_back(std::string(run.engine.name) + ", " + std::string(normalisation_name(run.normalised)));
+    CHECK(names[0] == "troupe, vocabulary");
+    CHECK(names[1] == "troupe, allowed");
+    CHECK(names[8] == "unconstrained, vocabulary");
+    // Two tokens may come first and four second, and a third follows the second: over those that may follow
+    // the eight paths' probabilities add up to 1, over the vocabulary to less.
+    CHECK(runs[1].probability == doctest::Approx(1));
+    CHECK(runs[3].probability == doctest::Approx(1));
+    CHECK(runs[0].probability < 0.5);
+    CHECK(runs[0].probability == doctest::Approx(runs[2].probability));
   }
 }

@@ -19,11 +19,11 @@ using nlohmann::json;
 
 struct BenchGenerateOptions {
   std::string model, data, shape, weights = "f32", kv = "f32", json;
-  std::vector<std::string> engines{"troupe"};
-  std::uint32_t width = 128, threads = 1;
+  std::vector<std::string> engines{"troupe"}, normalised{"vocabulary", "allowed"};
+  std::uint32_t width = 128, threads = 1, vocabulary = 0, codes = 256;
   std::size_t requests = 50, history_items = 20, prompt = 1024;
   std::uint64_t seed = 7;
-  bool prefill = false, among_allowed = false, random_weights = false;
+  bool prefill = false, random_weights = false;
 };
 
 double total(const std::vector<double>& values) {
@@ -57,6 +57,7 @@ BeamFigures figures_of(const GenerateRun& run) {
 void print_runs(std::ostream& out, const std::vector<GenerateRun>& runs) {
   constexpr auto right = Table::Align::right;
   Table table({{"engine"},
+               {"normalised"},
                {"requests/s", right},
                {"P50 ms", right},
                {"P99 ms", right},
@@ -69,8 +70,8 @@ void print_runs(std::ostream& out, const std::vector<GenerateRun>& runs) {
                {"recall@10", right}});
   for (const GenerateRun& run : runs) {
     const BeamFigures f = figures_of(run);
-    table.row({std::string(run.engine.name), fixed(f.qps, 2), fixed(f.p50_ms, 2), fixed(f.p99_ms, 2),
-               fixed(f.cpu_ms, 2), percent(f.attention_share),
+    table.row({std::string(run.engine.name), std::string(normalisation_name(run.normalised)), fixed(f.qps, 2),
+               fixed(f.p50_ms, 2), fixed(f.p99_ms, 2), fixed(f.cpu_ms, 2), percent(f.attention_share),
                fixed(static_cast<double>(run.kv_bytes_peak) * 1e-6, 2), std::to_string(run.returned),
                std::to_string(run.invalid), std::to_string(run.duplicate),
                run.judged > 0 ? fixed(f.recall_at_10, 4) : ""});
@@ -82,6 +83,7 @@ json to_json(const GenerateRun& run, std::uint32_t width) {
   const BeamFigures f = figures_of(run);
   const kernels::PassTimes& t = run.times;
   return {{"engine", run.engine.name},
+          {"normalised", normalisation_name(run.normalised)},
           {"width", width},
           {"requests", run.requests},
           {"qps", f.qps},
@@ -91,6 +93,7 @@ json to_json(const GenerateRun& run, std::uint32_t width) {
           {"returned_items", run.returned},
           {"invalid_items", run.invalid},
           {"duplicate_items", run.duplicate},
+          {"probability", run.probability},
           {"recall_at_10", run.judged > 0 ? json(f.recall_at_10) : json()},
           {"kv_bytes_peak", run.kv_bytes_peak},
           {"mask_bytes", run.mask_bytes},
@@ -112,7 +115,8 @@ GenerateWork work_of(const BenchGenerateOptions& options) {
     throw std::invalid_argument(
         "bench generate has no single source of requests; expected --model and --data, or --shape alone");
   if (!options.shape.empty())
-    return random_generate_work(options.shape, options.prompt, options.requests, options.seed);
+    return random_generate_work(
+        {options.shape, options.prompt, options.requests, options.seed, options.vocabulary, options.codes});
   GenerateWork work = read_generate_work(options.model, options.data, options.history_items);
   if (options.random_weights) work.model = kernels::random_decoder(work.model.config, options.seed);
   if (options.requests > 0 && options.requests < work.data.events.size())
@@ -129,7 +133,8 @@ int run_bench_generate(const BenchGenerateOptions& options) {
   setup.weights = *kernels::find_weight_format(options.weights);
   setup.kv = *kernels::find_kv_format(options.kv);
   setup.cached = !options.prefill;
-  if (options.among_allowed) setup.normalised = kernels::Search::Normalisation::allowed;
+  setup.normalised.clear();
+  for (const std::string& name : options.normalised) setup.normalised.push_back(find_normalisation(name));
   const GenerateWork work = work_of(options);
   std::vector<GenerateRun> runs;
   std::uint32_t cores = 0;
@@ -141,16 +146,15 @@ int run_bench_generate(const BenchGenerateOptions& options) {
   }
   std::ostream& people = options.json == "-" ? std::cerr : std::cout;
   print_runs(people, runs);
-  json all{{"runs", json::array()},
-           {"model", work.name},
-           {"threads", options.threads},
-           {"cores", cores},
-           {"weights", options.weights},
-           {"kv", options.kv},
-           {"prompt_cached", setup.cached},
-           {"among_allowed", options.among_allowed},
-           {"random_weights", options.random_weights}};
-  if (!options.shape.empty()) all["prompt_tokens"] = options.prompt;
+  json all{{"runs", json::array()},         {"model", work.name},
+           {"threads", options.threads},    {"cores", cores},
+           {"weights", options.weights},    {"kv", options.kv},
+           {"prompt_cached", setup.cached}, {"random_weights", options.random_weights}};
+  if (!options.shape.empty()) {
+    all["prompt_tokens"] = options.prompt;
+    all["vocabulary"] = work.model.config.vocabulary;
+    all["codes"] = options.codes;
+  }
   for (const GenerateRun& run : runs) all["runs"].push_back(to_json(run, options.width));
   if (!options.json.empty()) write_output(options.json, all.dump(2) + "\n");
   return 0;
@@ -170,6 +174,16 @@ void add_generate_bench(Command bench) {
                   "Use random weights of this shape instead of a model: tiny, small or qwen05")
       .one_of({"tiny", "small", "qwen05"});
   command.add_option("--prompt", options->prompt, "With --shape: tokens per prompt").default_shown();
+  command
+      .add_option("--vocabulary", options->vocabulary,
+                  "With --shape: tokens of the model; 0: the shape's 32768")
+      .between(0, 1'000'000)
+      .default_shown();
+  command
+      .add_option("--codes", options->codes,
+                  "With --shape: tokens of each of the three levels of an identifier")
+      .between(1, 333'333)
+      .default_shown();
   command
       .add_option("--engines", options->engines,
                   "Search variants, separated by commas: troupe, independent, tree, full sort, unconstrained")
@@ -194,8 +208,12 @@ void add_generate_bench(Command bench) {
       .default_shown();
   command.add_flag("--prefill", options->prefill,
                    "Also compute the prompts; by default all prompt tokens but the last are cached");
-  command.add_flag("--among-allowed", options->among_allowed,
-                   "Normalize probabilities over the permitted next tokens instead of the vocabulary");
+  command
+      .add_option("--normalised", options->normalised,
+                  "Tokens over which probabilities are normalized, separated by commas: vocabulary, or "
+                  "allowed (those that may follow); each engine runs with each")
+      .comma_separated()
+      .default_shown();
   command.add_flag("--random-weights", options->random_weights,
                    "Use the model's shape with random weights (--seed)");
   command.add_option("--seed", options->seed, "Seed of random weights and prompts").default_shown();

@@ -1,9 +1,11 @@
 // `troupe-lab bench make-model`: writes a model directory of a benchmark's shape with random weights.
 // It has config.json, safetensors, and a vocabulary with the names that catalogs and prompt forms
 // use, so that every command accepts it.
+#include <array>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <stdexcept>
 
 #include "deploy/data/text_file.h"
@@ -17,7 +19,7 @@ namespace {
 
 struct MakeModelOptions {
   std::string shape, out, family = "qwen2", stored_as = "f32";
-  std::uint32_t shards = 1;
+  std::uint32_t shards = 1, vocabulary = 0, codes = 256;
   std::uint64_t seed = 7;
 };
 
@@ -26,14 +28,20 @@ const std::map<std::string, kernels::Family> families{
 const std::map<std::string, kernels::StoredAs> formats{
     {"f32", kernels::StoredAs::f32}, {"f16", kernels::StoredAs::f16}, {"bf16", kernels::StoredAs::bf16}};
 
-// Names of the default prompt form, then four levels of 256 semantic-ID tokens, then identifiers
-// for the remaining tokens.
-std::string vocabulary_text(std::uint32_t tokens) {
+// Names of the default prompt form, then the tokens of semantic IDs: four levels of `codes`, or three if four
+// do not fit, then identifiers for the remaining tokens.
+std::string vocabulary_text(std::uint32_t tokens, std::uint32_t codes) {
   std::vector<std::string> names{"<pad>", "<bos>", "<eos>", "<unk>", "<user>", "<disc>", "<yes>"};
   for (int i = 1; i <= 3; ++i) names.push_back("<instr_" + std::to_string(i) + ">");
   for (int i = 1; i <= 7; ++i) names.push_back("<sys_" + std::to_string(i) + ">");
-  for (const char* level : {"<a_", "<b_", "<c_", "<d_"})
-    for (int i = 0; i < 256; ++i) names.push_back(level + std::to_string(i) + ">");
+  constexpr std::array levels{"<a_", "<b_", "<c_", "<d_"};
+  const std::uint64_t left = tokens < names.size() ? 0 : tokens - names.size();
+  if (left < std::uint64_t{3} * codes)
+    throw std::invalid_argument("--vocabulary is " + std::to_string(tokens) + "; expected at least " +
+                                std::to_string(names.size() + 3 * std::size_t{codes}) + ", three levels of " +
+                                std::to_string(codes) + " (--codes) and the names of the prompt form");
+  for (const char* level : std::span(levels).first(left < std::uint64_t{4} * codes ? 3 : 4))
+    for (std::uint32_t i = 0; i < codes; ++i) names.push_back(level + std::to_string(i) + ">");
   for (std::size_t i = 0; names.size() < tokens; ++i) names.push_back("<item_" + std::to_string(i) + ">");
   nlohmann::json vocabulary;
   for (std::size_t id = 0; id < names.size(); ++id) vocabulary[names[id]] = id;
@@ -70,11 +78,13 @@ int run_make_model(const MakeModelOptions& options) {
   if (std::filesystem::exists(folder) && !std::filesystem::is_empty(folder))
     throw std::runtime_error("--out " + options.out + " is not empty; expected a new or empty folder");
   if (climber_histories.contains(options.shape)) return make_climber_model(options);
-  const kernels::DecoderConfig config = shape_config(find_shape(options.shape), families.at(options.family));
+  kernels::DecoderConfig config = shape_config(find_shape(options.shape), families.at(options.family));
+  if (options.vocabulary > 0) config.vocabulary = options.vocabulary;
+  const std::string vocabulary = vocabulary_text(config.vocabulary, options.codes);
   std::filesystem::create_directories(folder);
   write_decoder(kernels::random_decoder(config, options.seed), folder, formats.at(options.stored_as),
                 options.shards);
-  write_output((folder / "vocab.json").string(), vocabulary_text(config.vocabulary));
+  write_output((folder / "vocab.json").string(), vocabulary);
   write_output((folder / "prompt.json").string(), std::string(prompt_text));
   const kernels::PlanLimits limits = plan_limits(kernels::read_decoder_config(folder));
   // checks that it can be served
@@ -105,6 +115,12 @@ void add_make_model(Command bench) {
   command
       .add_option("--stored-as", options->stored_as, "Number format of the stored weights: f32, f16 or bf16")
       .one_of({"f32", "f16", "bf16"})
+      .default_shown();
+  command.add_option("--vocabulary", options->vocabulary, "Tokens of a decoder; 0: the shape's 32768")
+      .between(0, 1'000'000)
+      .default_shown();
+  command.add_option("--codes", options->codes, "Tokens of each level of a decoder's semantic IDs")
+      .between(1, 250'000)
       .default_shown();
   command.add_option("--shards", options->shards, "Number of weight files").between(1, 1000).default_shown();
   command.add_option("--seed", options->seed, "Seed of the random weights").default_shown();

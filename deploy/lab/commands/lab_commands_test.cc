@@ -164,6 +164,21 @@ TEST_SUITE("lab commands") {
     CHECK(vocabulary.at("<item_0>") == 17 + 4 * 256);
   }
 
+  TEST_CASE("make-model: a small vocabulary has three levels of the codes asked for, or is refused") {
+    const TestFolder folder;
+    const std::string model = (folder.path() / "m").string();
+    run({"bench", "make-model", "--shape", "tiny", "--vocabulary", "800", "--codes", "200", "--out", model});
+    std::ifstream file(model + "/vocab.json");
+    const json vocabulary = json::parse(file);
+    CHECK(vocabulary.size() == 800);
+    CHECK(vocabulary.at("<c_199>") == 17 + 3 * 200 - 1);
+    CHECK(vocabulary.at("<item_0>") == 17 + 3 * 200);
+    const CommandRun refused = run({"bench", "make-model", "--shape", "tiny", "--vocabulary", "700", "--out",
+                                    (folder.path() / "n").string()});
+    CHECK(refused.status != 0);
+    CHECK(refused.err.find("--vocabulary is 700; expected at least 785") != std::string::npos);
+  }
+
   TEST_CASE("bench rank: prints the sizes of item blocks and user blocks") {
     const json bench = json_of({"bench", "rank", "--model", demo("model"), "--data", demo("world"),
                                 "--policy", "bat", "--requests", "2"});

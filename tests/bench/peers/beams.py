@@ -8,8 +8,9 @@ FOLDER is what setup.sh made. A request computes a prompt and searches --width p
 log-softmax over 32,768 tokens, the best continuations, the parents' keys and values. First each setting
 of llama.cpp is tried once: prebuilt with f16 weights or with its BLAS backend and f32, one or two
 threads, flash attention on or off. Then the best of them, with a tuned and with a plain selection, and
-Troupe run in rotation. Troupe searches among 20,000 random items, and once more over the whole
-vocabulary, like llama.cpp. The search after an existing prompt is reported, too: from llama.cpp's own
+Troupe run in rotation. Troupe searches among 20,000 random items, with
+probabilities over the vocabulary, like llama.cpp, and over the tokens that may follow; and once more
+without items, over the whole vocabulary. The search after an existing prompt is reported, too: from llama.cpp's own
 times, and from a separate run of Troupe. Wall and CPU time are medians over rounds; the multiply-add rate
 is sampled beside each.
 """
@@ -28,6 +29,9 @@ SHAPES = {
     "qwen05": "24,896,14,2,4864,32768",
 }
 STEPS = 3
+# Search variants of Troupe, and the tokens over which they normalise probabilities. llama.cpp normalises over
+# the vocabulary.
+OURS = (("troupe", "vocabulary"), ("troupe", "allowed"), ("unconstrained", "vocabulary"))
 
 
 def openblas_core():
@@ -85,10 +89,10 @@ class Llama:
 
 
 class Troupe:
-    def __init__(self, shape, threads, engine):
-        self.shape, self.threads, self.engine = shape, threads, engine
+    def __init__(self, shape, threads, engine, normalised):
+        self.shape, self.threads, self.engine, self.normalised = shape, threads, engine, normalised
         self.name = (
-            f"troupe{'' if engine == 'troupe' else ' ' + engine}, {threads} "
+            f"troupe{'' if engine == 'troupe' else ' ' + engine}, over {normalised}, {threads} "
             f"thread{'s' if threads > 1 else ''}"
         )
 
@@ -120,6 +124,8 @@ class Troupe:
             self.threads,
             "--engines",
             self.engine,
+            "--normalised",
+            self.normalised,
             "--json",
             "-",
             *more,
@@ -151,7 +157,9 @@ def race(args, shape):
     best = min(tried, key=lambda one: one[1][args.by])[0]
     engines = [best, best.with_selection("plain", args.peers, shape)]
     engines += [
-        Troupe(shape, threads, engine) for threads in args.threads for engine in ("troupe", "unconstrained")
+        Troupe(shape, threads, engine, normalised)
+        for threads in args.threads
+        for engine, normalised in OURS
     ]
     runs = {engine: [] for engine in engines}
     for _ in range(args.rounds):
