@@ -164,7 +164,7 @@ class Client:
 
     def generate(self, user: str = "", history: Optional[History] = None, **options: Any) -> Json:
         """Generates items for a user, or for a history without a profile. options: top_k, width,
-        exclude_seen, allow, deny, among_allowed, logprobs, request_timestamp, features, unknown_user,
+        exclude_seen, allow, deny, normalised, logprobs, request_timestamp, features, unknown_user,
         budget_us."""
         return self._ask("POST", "/v1/generate", self._of_model({**self._asker(user, history), **options}))
 

@@ -16,7 +16,7 @@ using nlohmann::json;
 
 struct GenerateOptions {
   ServerOptions server;
-  std::string user, json_file;
+  std::string user, normalised, json_file;
   std::vector<std::string> allow, deny;
   std::uint32_t top = 10, width = 0;
   bool exclude_seen = false, among_allowed = false, logprobs = false;
@@ -26,7 +26,8 @@ json body_of(const GenerateOptions& options) {
   json body{{"user", options.user}, {"top_k", options.top}};
   if (options.width > 0) body["width"] = options.width;
   if (options.exclude_seen) body["exclude_seen"] = true;
-  if (options.among_allowed) body["among_allowed"] = true;
+  if (options.among_allowed) body["normalised"] = "allowed";
+  if (!options.normalised.empty()) body["normalised"] = options.normalised;
   if (options.logprobs) body["logprobs"] = true;
   if (!options.allow.empty()) body["allow"] = options.allow;
   if (!options.deny.empty()) body["deny"] = options.deny;
@@ -75,8 +76,12 @@ void add_generate(Command app) {
       .comma_separated();
   command.add_option("--deny", options->deny, "Exclude these item ids, separated by commas")
       .comma_separated();
-  command.add_flag("--among-allowed", options->among_allowed,
-                   "Normalize probabilities over the permitted next tokens instead of the vocabulary");
+  command
+      .add_option("--normalised", options->normalised,
+                  "Tokens over which probabilities are normalized: vocabulary, or allowed (those that may "
+                  "follow); default: as the model's form says")
+      .one_of({"vocabulary", "allowed"});
+  command.add_flag("--among-allowed", options->among_allowed, "Same as --normalised allowed");
   command.add_flag("--logprobs", options->logprobs, "With --json: include each token's log-probability");
   command.add_option("--json", options->json_file,
                      "Write the reply as JSON to this file, or - for standard output");

@@ -78,6 +78,7 @@ std::string form_differences(const PromptForm& form, const PromptForm& served) {
   add(form.events_max != served.events_max, behind_each ? "max_history" : "events_max");
   add(form.arrangements != served.arrangements, "arrangements");
   add(form.interchangeable != served.interchangeable, "interchangeable");
+  add(form.normalised != served.normalised, "normalised");
   add(form.token_features != served.token_features, "features of tokens");
   add(!same_towers(form.towers, served.towers), "towers");
   add(form.scenarios != served.scenarios, "scenarios");

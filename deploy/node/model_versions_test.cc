@@ -95,6 +95,7 @@ TEST_SUITE("model versions") {
     CHECK(after(ranker(), [](PromptForm& f) { f.instruction = {5, 4}; }) == "instruction");
     CHECK(after(ranker(), [](PromptForm& f) { f.discriminant = {7}; }) == "discriminant");
     CHECK(after(ranker(), [](PromptForm& f) { f.events_max = 3; }) == "events_max");
+    CHECK(after(ranker(), [](PromptForm& f) { f.normalised = Normalised::allowed; }) == "normalised");
     CHECK(after(ranker(), [](PromptForm& f) { std::swap(f.arrangements[0], f.arrangements[1]); }) ==
           "arrangements");
     CHECK(after(ranker(), [](PromptForm& f) { f.interchangeable = {}; }) == "interchangeable");

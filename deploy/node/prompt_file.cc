@@ -269,6 +269,17 @@ PromptForm scoring_form(const json& form, const std::string& where, const kernel
   return prompt;
 }
 
+Normalised normalised_of(const json& form, const std::string& where) {
+  const auto at = form.find("normalised");
+  if (at == form.end()) return Normalised::vocabulary;
+  Normalised read = Normalised::by_model;
+  if (!at->is_string() || read_word(at->get_ref<const std::string&>(), read) || read == Normalised::by_model)
+    throw LoadError(where + ": normalised is " + at->dump().substr(0, 60) +
+                    "; expected \"vocabulary\" or \"allowed\", the tokens over which probabilities of a "
+                    "search are normalised");
+  return read;
+}
+
 PromptForm usual_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
                       const FormText& text) {
   const bool ranks = form.contains("discriminant");
@@ -279,8 +290,9 @@ PromptForm usual_form(const json& form, const std::string& where, const kernels:
                where,
                "system, user, instruction, discriminant, events_max, arrangements, interchangeable, pooling");
   else
-    check_keys(form, {"system", "user", "instruction", "events_max", "pooling"}, where,
-               "system, user, instruction, events_max, pooling; with discriminant, the form is a ranker's");
+    check_keys(form, {"system", "user", "instruction", "events_max", "normalised", "pooling"}, where,
+               "system, user, instruction, events_max, normalised, pooling; with discriminant, the form is a "
+               "ranker's");
   PromptForm prompt;
   prompt.system = token_list(form, "system", where, limits, text);
   prompt.user = token_list(form, "user", where, limits, text);
@@ -289,7 +301,10 @@ PromptForm usual_form(const json& form, const std::string& where, const kernels:
   if (ranks && (prompt.system.empty() || prompt.user.empty() || prompt.discriminant.empty()))
     throw LoadError(where + ": system, user or discriminant is empty; expected at least one token each");
   prompt.events_max = events_max_of(form, "events_max", where);
-  if (ranks) read_arrangements(form, where, prompt);
+  if (ranks)
+    read_arrangements(form, where, prompt);
+  else
+    prompt.normalised = normalised_of(form, where);
   return prompt;
 }
 

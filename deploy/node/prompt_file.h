@@ -18,6 +18,9 @@
 // "interchangeable" lists those of them, the first among them, of which a policy may choose one per
 // request (runtime/actor/arrangement.h).
 //
+// "normalised" says, for a generator, over which tokens a search normalises probabilities unless the request
+// says so itself: "vocabulary", as without it, or "allowed", those that may follow.
+//
 // "pooling" says where an embedding of a text is read; "last", its last token, is the only one.
 //
 // With a tokenizer, {"text": "Is it relevant? "} in any of these lists stands for the text's tokens. As

@@ -192,6 +192,20 @@ TEST_SUITE("prompt file") {
         Directory(R"({"system":[1],"user":[2],"instruction":[],"discriminant":[3]})").read().generates());
   }
 
+  TEST_CASE("prompt form: a generator declares over which tokens its searches normalise probabilities") {
+    const auto form = [](const std::string& more) {
+      return Directory(R"({"system":[1],"user":[],"instruction":[])" + more + "}");
+    };
+    CHECK(form("").read().normalised == Normalised::vocabulary);
+    CHECK(form(R"(,"normalised":"vocabulary")").read().normalised == Normalised::vocabulary);
+    CHECK(form(R"(,"normalised":"allowed")").read().normalised == Normalised::allowed);
+    for (const char* bad : {"true", "\"\"", "\"all\"", "[\"allowed\"]"})
+      CHECK(form(std::string(",\"normalised\":") + bad).error().find("normalised is ") != std::string::npos);
+    CHECK(Directory(R"({"system":[1],"user":[2],"instruction":[],"discriminant":[3],"normalised":"allowed"})")
+              .error()
+              .find("unknown key normalised") != std::string::npos);
+  }
+
   TEST_CASE("prompt form: embeddings are read at the last token") {
     const auto form = [](const std::string& pooling) {
       return Directory(R"({"system":[1],"user":[],"instruction":[],"pooling":)" + pooling + "}").error();

@@ -65,7 +65,8 @@ std::uint64_t fingerprint(const GenerateRequest& request, std::uint64_t profile_
   print.add(request.user);
   print.add(profile_version);
   print.add(std::uint64_t{request.top_k} << 32 | request.width);
-  print.add(std::uint64_t{request.exclude_seen} << 1 | std::uint64_t{request.among_allowed});
+  print.add(static_cast<std::uint64_t>(request.normalised) << 2 | std::uint64_t{request.exclude_seen} << 1 |
+            std::uint64_t{request.among_allowed});
   for (const std::vector<std::string>* list : {&request.allow, &request.deny}) {
     print.add(std::uint64_t{list->size()});
     for (const std::string& item : *list) print.add(item);

@@ -83,6 +83,7 @@ class Generation final : public Request {
   std::optional<Refusal> take_lists(const Features& features);
   std::optional<Refusal> take_history(const PromptForm& form, const RequestLimits& limits,
                                       const Profile& user);
+  Search::Normalisation normalisation(const PromptForm& form) const;
   void make_search(const PromptForm& form, const RequestLimits& limits, const Profile& user);
   bool is_denied(ItemNumber item) const { return denied_.contains(item); }
   Items items_of(const Path& path) const;
@@ -178,6 +179,14 @@ std::optional<Refusal> Generation::take_history(const PromptForm& form, const Re
   return std::nullopt;
 }
 
+Search::Normalisation Generation::normalisation(const PromptForm& form) const {
+  Normalised normalised = request_.normalised;
+  if (request_.among_allowed) normalised = Normalised::allowed;
+  if (normalised == Normalised::by_model) normalised = form.normalised;
+  return normalised == Normalised::allowed ? Search::Normalisation::allowed
+                                           : Search::Normalisation::vocabulary;
+}
+
 // A path is denied if none of its items may be returned. Each path that is found therefore gives an
 // item.
 void Generation::make_search(const PromptForm& form, const RequestLimits& limits, const Profile& user) {
@@ -188,8 +197,7 @@ void Generation::make_search(const PromptForm& form, const RequestLimits& limits
   search_.width = request_.width > 0 ? request_.width
                   : form.next_items  ? search_.results  // as many are kept as are returned
                                      : std::min(std::max(search_.results, usual_width), limits.width_max);
-  search_.normalised =
-      request_.among_allowed ? Search::Normalisation::allowed : Search::Normalisation::vocabulary;
+  search_.normalised = normalisation(form);
   search_.by_token = request_.logprobs;
   std::set<Path> denied;
   if (request_.exclude_seen) denied = paths_in(user, *paths_);

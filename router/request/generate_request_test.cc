@@ -27,7 +27,7 @@ struct GenerateBench {
   std::optional<Refusal> refusal;
 
   explicit GenerateBench(GenerateRequest asked, std::vector<Token> history = {10, 20, 30, 12, 20, 30},
-                         std::uint32_t event = 3) {
+                         std::uint32_t event = 3, const PromptForm& served = form) {
     asked.user = "ann";
     request = take_generate(asked, policy("bat"));
     const auto all = std::make_shared<const ListedCatalog>(catalog, "catalog 1");
@@ -35,9 +35,9 @@ struct GenerateBench {
     const FindFeatures wanted = *request->features();
     CHECK(wanted.paths);
     refusal =
-        request->take(form, {}, {std::make_shared<const Profile>(user), all, all->find_all(wanted.items)});
+        request->take(served, {}, {std::make_shared<const Profile>(user), all, all->find_all(wanted.items)});
   }
-  Candidate plan() const { return request->candidates(form, names).at(0); }
+  Candidate plan(const PromptForm& served = form) const { return request->candidates(served, names).at(0); }
   Search search() const { return plan().plan.search; }
   GenerateReply reply(std::vector<Beam> beams) const {
     return std::get<GenerateReply>(request->reply({.beams = std::move(beams), .model_version = "model 1"}));
@@ -68,6 +68,20 @@ TEST_CASE("generation: the plan is the system prompt and the history, and the se
   CHECK(made.plan.readouts.empty());
   CHECK(GenerateBench({.among_allowed = true}).search().normalised == Search::Normalisation::allowed);
   CHECK(GenerateBench({}, {}).search().segment == 0);  // a user without a history
+}
+
+TEST_CASE("generation: probabilities are normalised as the request says, else as the model's form says") {
+  using enum Search::Normalisation;
+  PromptForm declares = form;
+  declares.normalised = Normalised::allowed;
+  const auto found = [](const PromptForm& served, GenerateRequest asked) {
+    return GenerateBench(std::move(asked), {10, 20, 30}, 3, served).plan(served).plan.search.normalised;
+  };
+  CHECK(found(form, {}) == vocabulary);
+  CHECK(found(form, {.normalised = Normalised::allowed}) == allowed);
+  CHECK(found(form, {.among_allowed = true}) == allowed);
+  CHECK(found(declares, {}) == allowed);
+  CHECK(found(declares, {.normalised = Normalised::vocabulary}) == vocabulary);
 }
 
 TEST_CASE("generation: a long history keeps the newest events that leave space for a path") {

@@ -203,6 +203,10 @@ Fault validate(const GenerateRequest& request, const PromptForm& form, const Req
     return Refusal{RefusalKind::malformed, "too_narrow",
                    "a search of width " + std::to_string(request.width) + " finds at most as many items",
                    "width", "at least top_k, " + std::to_string(request.top_k)};
+  if (request.among_allowed && request.normalised == Normalised::vocabulary)
+    return Refusal{RefusalKind::malformed, "two_normalisations",
+                   "among_allowed is true and normalised is \"vocabulary\"", "normalised",
+                   "one of the two, or normalised \"allowed\""};
   return bad_timestamp(request.request_timestamp);
 }
 

@@ -90,6 +90,9 @@ TEST_CASE("request check: a search is within the limit and at least as wide as i
   CHECK(check({.user = "ann", .allow = {"a", "b", "c", "d"}}) == "too_large too_many_items allow");
   CHECK(check({.user = "ann", .deny = {"a", "b", "c", "d"}}) == "too_large too_many_items deny");
   CHECK(check({.user = "ann", .budget_us = -1}) == "malformed bad_budget budget_us");
+  CHECK(check({.user = "ann", .among_allowed = true, .normalised = Normalised::vocabulary}) ==
+        "malformed two_normalisations normalised");
+  CHECK(check({.user = "ann", .among_allowed = true, .normalised = Normalised::allowed}) == "sound");
 }
 
 TEST_CASE("request check: a completion fits the model's positions and the limits") {

@@ -11,6 +11,7 @@
 
 #include "runtime/actor/arrangement.h"
 #include "runtime/actor/messages.h"
+#include "runtime/actor/request_options.h"
 
 namespace troupe {
 
@@ -59,6 +60,9 @@ struct PromptForm {
   std::uint32_t scenarios = 1;  // scenarios that requests may name, counted from 0
   std::vector<std::string> tasks =
       {};  // Names of the values that are read per candidate; empty = one value without a name.
+  // For generators: tokens over which a search normalises probabilities if the request does not say; never
+  // by_model.
+  Normalised normalised = Normalised::vocabulary;
   // For generators and models whose tokens are items: a history is stored as blocks of this many
   // tokens and a remainder, so that a history with new events at its end finds its earlier blocks.
   // 0 = as one block.

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::string_view freshness_words[] = {"", "exact", "wait", "behind"};  // in order of Freshness
 constexpr std::string_view user_words[] = {"", "refuse", "cold"};                // in order of UnknownUser
+constexpr std::string_view normalised_words[] = {"", "vocabulary", "allowed"};   // in order of Normalised
 
 }  // namespace
 
@@ -21,6 +22,10 @@ std::string_view word_of(UnknownCandidates unknown) {
 }
 
 std::string_view word_of(UnknownUser unknown) { return user_words[static_cast<std::size_t>(unknown)]; }
+
+std::string_view word_of(Normalised normalised) {
+  return normalised_words[static_cast<std::size_t>(normalised)];
+}
 
 std::optional<Refusal> read_word(std::string_view word, Freshness& out) {
   const auto at = std::ranges::find(freshness_words, word);
@@ -47,6 +52,15 @@ std::optional<Refusal> read_word(std::string_view word, UnknownUser& out) {
                    "refuse or cold: how to treat a user that is not stored; \"\" is as configured "
                    "(router.unknown_user)"};
   out = static_cast<UnknownUser>(at - std::begin(user_words));
+  return std::nullopt;
+}
+
+std::optional<Refusal> read_word(std::string_view word, Normalised& out) {
+  const auto at = std::ranges::find(normalised_words, word);
+  if (at == std::end(normalised_words))
+    return Refusal{RefusalKind::malformed, "unknown_normalisation", "normalised is " + quoted_word(word),
+                   "normalised", "vocabulary or allowed; \"\" is as the model's form says"};
+  out = static_cast<Normalised>(at - std::begin(normalised_words));
   return std::nullopt;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Options of a request that clients and the wire spell as words: how fresh features must be, and
-// what becomes of unknown candidates and users. Readers of request bodies turn the words into these types, so
-// that actors never meet an unknown word.
+// Options of a request that clients and the wire spell as words: how fresh features must be, what
+// becomes of unknown candidates and users, and over which tokens a search's probabilities are normalised.
+// Readers of request bodies turn the words into these types, so that actors never meet an unknown word.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -31,15 +31,24 @@ enum class UnknownUser : std::uint8_t {
   cold         // the user is answered as one without events, and the answer says so
 };
 
+// Tokens over which a search normalises the probability of a token (kernels::Search::Normalisation).
+enum class Normalised : std::uint8_t {
+  by_model,    // as the model's prompt form says
+  vocabulary,  // the whole vocabulary
+  allowed      // the tokens that may follow
+};
+
 // Return the word of an option; "" for the default.
 std::string_view word_of(Freshness freshness);
 std::string_view word_of(UnknownCandidates unknown);
 std::string_view word_of(UnknownUser unknown);
+std::string_view word_of(Normalised normalised);
 
 // Set `out` to the option with this word; "" is the default, which also has the word "refuse" for
 // unknown candidates. An unknown word is refused and leaves `out` unchanged.
 std::optional<Refusal> read_word(std::string_view word, Freshness& out);
 std::optional<Refusal> read_word(std::string_view word, UnknownCandidates& out);
 std::optional<Refusal> read_word(std::string_view word, UnknownUser& out);
+std::optional<Refusal> read_word(std::string_view word, Normalised& out);
 
 }  // namespace troupe

@@ -25,6 +25,12 @@ TEST_CASE("request options: each option is read from the word that is written fo
   CHECK(unknown == UnknownCandidates::skip);
   CHECK(!read_word("refuse", unknown));
   CHECK(unknown == UnknownCandidates::refuse);
+  for (const Normalised normalised : {Normalised::by_model, Normalised::vocabulary, Normalised::allowed}) {
+    Normalised read = normalised == Normalised::allowed ? Normalised::vocabulary : Normalised::allowed;
+    CHECK(!read_word(word_of(normalised), read));
+    CHECK(read == normalised);
+  }
+  CHECK(word_of(Normalised::allowed) == "allowed");
 }
 
 TEST_CASE("request options: an unknown word is refused with the field and the known words") {
@@ -44,6 +50,11 @@ TEST_CASE("request options: an unknown word is refused with the field and the kn
                 "refuse or cold: how to treat a user that is not stored; \"\" is as configured "
                 "(router.unknown_user)"});
   CHECK(user == UnknownUser::cold);
+  Normalised normalised = Normalised::allowed;
+  CHECK(read_word("all", normalised) == Refusal{RefusalKind::malformed, "unknown_normalisation",
+                                                "normalised is \"all\"", "normalised",
+                                                "vocabulary or allowed; \"\" is as the model's form says"});
+  CHECK(normalised == Normalised::allowed);
 }
 
 TEST_CASE("request options: of a long unknown word a refusal quotes the beginning, in whole characters") {

@@ -59,6 +59,7 @@ class RandomMessage {
   void fill(RefusalKind& value) { value = static_cast<RefusalKind>(below(refusal_kinds)); }
   void fill(Freshness& value) { value = static_cast<Freshness>(below(4)); }
   void fill(Arrangement& value) { value = static_cast<Arrangement>(below(7)); }
+  void fill(Normalised& value) { value = static_cast<Normalised>(below(3)); }
   void fill(UnknownCandidates& value) { value = static_cast<UnknownCandidates>(below(2)); }
   void fill(UnknownUser& value) { value = static_cast<UnknownUser>(below(3)); }
   void fill(Role& value) { value = static_cast<Role>(below(6)); }

@@ -61,6 +61,7 @@ template <>
 Fault reject_if_unknown_word<schema::GenerateRequest>(schema::GenerateRequest::Reader body) {
   GenerateRequest read;
   if (Fault fault = read_word(text_of(body.getUnknownUser()), read.unknown_user)) return fault;
+  if (Fault fault = read_word(text_of(body.getNormalised()), read.normalised)) return fault;
   return read_word(text_of(body.getFeatures()), read.features);
 }
 

@@ -55,6 +55,7 @@ TEST_CASE("JSON: options are read from their words, and an unknown word is refus
   CHECK(generate.features == Freshness::exact);
   CHECK(refusal_of(R"({"features":"new"})") == "unknown_freshness features");
   CHECK(refusal_of<GenerateRequest>(R"({"features":"Wait"})") == "unknown_freshness features");
+  CHECK(refusal_of<GenerateRequest>(R"({"normalised":"all"})") == "unknown_normalisation normalised");
   CHECK(refusal_of(R"({"unknown":"drop"})") == "bad_unknown unknown");
 }
 

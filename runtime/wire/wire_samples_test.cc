@@ -48,6 +48,7 @@ struct Sampler {
   static void fill(Freshness& freshness, unsigned n) { other(freshness, n, 4); }
   static void fill(UnknownCandidates& unknown, unsigned n) { other(unknown, n, 2); }
   static void fill(UnknownUser& unknown, unsigned n) { other(unknown, n, 3); }
+  static void fill(Normalised& normalised, unsigned n) { other(normalised, n, 3); }
   static void fill(Arrangement& arrangement, unsigned n) { other(arrangement, n, 7); }
   static void fill(RefusalKind& kind, unsigned n) { other(kind, n, refusal_kinds); }
   template <class T>

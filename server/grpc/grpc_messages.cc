@@ -88,6 +88,7 @@ ParsedMessage message_of(const v1::GenerateRequest& asked) {
   request.request_timestamp = asked.request_timestamp();
   if (auto fault = read_word(asked.features(), request.features)) return *std::move(fault);
   if (auto fault = take_history(asked, request)) return *std::move(fault);
+  if (auto fault = read_word(asked.normalised(), request.normalised)) return *std::move(fault);
   return request;
 }
 

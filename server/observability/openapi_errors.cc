@@ -14,8 +14,8 @@ constexpr ApiError errors[] = {
      "unknown_policy "
      "unknown_arrangement other_arrangement other_policy no_prototypes bad_approximate bad_budget "
      "bad_scenario "
-     "bad_timestamp bad_unknown bad_unknown_user unknown_task unknown_freshness too_narrow several_prompts "
-     "several_queries "
+     "bad_timestamp bad_unknown bad_unknown_user unknown_task unknown_freshness unknown_normalisation "
+     "two_normalisations too_narrow several_prompts several_queries "
      "which_model bad_condition bad_request_id bad_tenant empty_reload bad_version bad_share "
      "unknown_output",
      R"j("code":"wrong_type","message":"top_k is -1","where":"top_k",)j"

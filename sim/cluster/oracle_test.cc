@@ -536,7 +536,8 @@ TEST_CASE(
       GenerateRequest request{.user = WorldData::user_id(user), .width = width};
       for (int variant = 0; variant < 6; ++variant) {
         request.exclude_seen = variant % 2 == 1;
-        request.among_allowed = variant % 3 == 1;
+        request.among_allowed = variant == 1;
+        request.normalised = variant == 4 ? Normalised::allowed : Normalised::by_model;
         request.top_k = width >= 200 ? width : variant == 2 ? 1 : 0;
         request.logprobs = variant < 2;
         request.allow =

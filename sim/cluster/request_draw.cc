@@ -203,6 +203,7 @@ GenerateRequest generate_of(const RankRequest& rank) {
     if (list < 0.5) request.deny = rank.candidates;
   }
   request.logprobs = chance(random, 0.25);
+  if (!request.among_allowed) request.normalised = static_cast<Normalised>(random.below(3));
   return request;
 }
 

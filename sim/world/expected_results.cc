@@ -460,7 +460,10 @@ ExpectedGeneration expected_generation(const PromptForm& form, std::string_view 
                                              : add_generators_prompt(form, prompt, values, seen);
   made.tokens = values.tokens();
 
-  const Best best{request.among_allowed ? Search::Normalisation::allowed : Search::Normalisation::vocabulary,
+  const bool over_allowed =
+      request.among_allowed || request.normalised == Normalised::allowed ||
+      (request.normalised == Normalised::by_model && form.normalised == Normalised::allowed);
+  const Best best{over_allowed ? Search::Normalisation::allowed : Search::Normalisation::vocabulary,
                   made.width, request.logprobs};
   const auto beams = best_paths(paths, best, [&](const Path& path, TokenRun next) {
     return log_probabilities(family, model_key(model_version), seen.back(), last, path, next,

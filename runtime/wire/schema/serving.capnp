@@ -277,8 +277,7 @@ struct GenerateRequest {
   excludeSeen @5 :Bool $Json.name("exclude_seen");  # excludes items whose identifiers are in the history
   allow @6 :List(Text);                           # item ids to choose from; empty = the whole catalog
   deny @7 :List(Text);                            # item ids to exclude; unknown ids are ignored
-  amongAllowed @8 :Bool $Json.name("among_allowed");
-  # Probabilities over the tokens that may follow, instead of the whole vocabulary.
+  amongAllowed @8 :Bool $Json.name("among_allowed");  # true = normalised "allowed", an older spelling
   budgetUs @9 :Micros $Json.name("budget_us");    # from receipt to answer; 0 = the configured budget
   logprobs @10 :Bool;                             # the answer includes the log probability of each token
   features @11 :Text $cppType("Freshness") $cppDefault("Freshness::configured");  # as in RankRequest
@@ -291,6 +290,9 @@ struct GenerateRequest {
   ownHistory @18 :Bool $internal;
   unknownUser @19 :Text $Json.name("unknown_user") $cppType("UnknownUser")
       $cppDefault("UnknownUser::configured");     # as in RankRequest
+  normalised @20 :Text $cppType("Normalised") $cppDefault("Normalised::by_model");
+  # Probabilities over the whole "vocabulary", or over the "allowed" tokens, those that may follow;
+  # "" = as the model's form says.
 }
 
 struct GeneratedItem {
