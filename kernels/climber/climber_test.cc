@@ -16,6 +16,7 @@
 #include "kernels/testing/pass_times_test.h"
 #include "kernels/testing/poisoned_pages_test.h"
 #include "kernels/testing/small_climber_test.h"
+#include "kernels/testing/unfused_attend_test.h"
 
 namespace troupe::kernels {
 namespace {
@@ -278,6 +279,24 @@ TEST_CASE("climber: each part of a pass takes time, and the parts together no mo
   PassParts parts = all_parts();
   parts.pop_back();  // without the search
   check_pass_times(*small_climber(), computed(plan), parts);
+}
+
+TEST_CASE("climber: separate operations give the answers of the fused ones, to rounding") {
+  const ClimberModel model = random_climber(small_climber_config(), 5);
+  std::mt19937 random(17);
+  const Plan plan = climber_plan(model.config, random_climber_request(model.config, random, 30, 9));
+  const Request asked = computed(plan);
+  const Reply fused = make_cpu_climber(model, {})->run({&asked, 1})[0];
+  for (const std::uint32_t cores : {1u, 2u}) {
+    const Reply apart =
+        make_cpu_climber(model, {.cores = cores},
+                         {&elementwise(), &gates(), &unfused_attend, &product_version(), false},
+                         std::make_shared<Team>(cores))
+            ->run({&asked, 1})[0];
+    REQUIRE(apart.readouts.size() == fused.readouts.size());
+    for (std::size_t i = 0; i < fused.readouts.size(); ++i)
+      CHECK(std::abs(apart.readouts[i].at(0) - fused.readouts[i].at(0)) < tolerance);
+  }
 }
 
 TEST_CASE("climber: a plan that Climber does not accept is refused by name") {

@@ -125,7 +125,8 @@ void CpuClimber::start(std::uint32_t workers) {
 void CpuClimber::cut_rows(std::uint32_t workers) {
   chunks_.clear();
   candidate_chunks_.clear();
-  const std::uint32_t most = workers == 1
+  const std::uint32_t most = !vector_kernels_.by_chunks ? std::max(1u, batch_->rows() / workers + 1)
+                             : workers == 1
                                  ? chunk_rows_max
                                  : std::clamp(batch_->rows() / (2 * workers), 2 * tile_rows, chunk_rows_max);
   const auto add = [&](std::uint32_t tower, std::uint32_t begin, std::uint32_t end, bool candidates) {

@@ -20,12 +20,15 @@
 
 namespace troupe::kernels {
 
-// For tests: vector kernels and a team given explicitly.
+// For tests and benchmarks: vector kernels and a team given explicitly.
 struct ClimberKernels {
   const Elementwise* elementwise;
   const Gates* gates;
   Attend* attend;
   const ProductVersion* product;
+  // false: each operation of a layer runs over all rows of a tower before the next one begins, not over a
+  // chunk of rows whose activations stay in the cache.
+  bool by_chunks = true;
 };
 std::unique_ptr<Executor> make_cpu_climber(ClimberModel model, const DecoderOptions& options,
                                            const ClimberKernels& vector_kernels, std::shared_ptr<Team> team);

@@ -72,7 +72,7 @@ class Bench:
 
     def troupe(self, weights="f32"):
         return Engine(
-            "Troupe" + ("" if weights == "f32" else " int8"),
+            "Troupe" + ("" if weights == "f32" else f" {weights}"),
             [self.options.bench, self.model, *self.sizes(), str(self.threads), weights],
             workloads=("all", "cached"),
         )
@@ -151,7 +151,7 @@ class Bench:
 
     def run(self):
         engines = (
-            [self.troupe()]
+            [self.troupe(), self.troupe("unfused")]
             + ([self.troupe("int8")] if self.options.int8 else [])
             + [make() for make in self.peers()]
         )

@@ -1,7 +1,9 @@
 // Runs Climber's passes one at a time on request; climber.py alternates them with those of peers. All
 // engines draw requests by the same rule: item 1 + 7919 i mod items, action 4 + i mod 2 (all are liked,
 // so every tower is full), candidate 1 + 104729 j mod items.
-//   climber_bench MODEL EVENTS CANDIDATES THREADS [f32|int8]
+//   climber_bench MODEL EVENTS CANDIDATES THREADS [f32|int8|unfused]
+// `unfused`: float32, with attention as separate operations and layers that are not cut into chunks of rows:
+// the engine without its fusions, on the same products.
 // Prints a line of JSON when it is ready: the operations of a pass, and the first logits. Each line of
 // input is the name of a workload, "all" or "cached" (the history's keys and values are cached). The
 // answer is one pass: {"wall_ms": …, "cpu_ms": …, "fma": multiply-add operations a second of a thread
@@ -12,13 +14,14 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "kernels/climber/climber.h"
+#include "kernels/climber/cpu_climber.h"
 #include "kernels/cpu/products/fma_rate.h"
+#include "kernels/testing/unfused_attend_test.h"
 #include "tests/bench/bench_pages.h"
 
 using namespace troupe::kernels;
@@ -64,6 +67,16 @@ double operations(const ClimberConfig& c, const Plan& plan, std::size_t candidat
                       tasks * c.head_size * (c.expert_size + 1.0));
 }
 
+std::unique_ptr<Executor> make_engine(const char* model, const std::string& kind, unsigned threads) {
+  const DecoderOptions options{.page_tokens = 16,
+                               .weights = kind == "int8" ? WeightFormat::int8 : WeightFormat::f32,
+                               .cores = threads};
+  if (kind != "unfused") return make_cpu_climber(read_climber(model), options);
+  return make_cpu_climber(read_climber(model), options,
+                          {&elementwise(), &gates(), &unfused_attend, &product_version(), false},
+                          std::make_shared<Team>(threads));
+}
+
 void one_pass(Executor& executor, const Request& request, unsigned threads, std::vector<Reply>& replies) {
   const double rate = fma_rate_together(threads), cpu = process_cpu_seconds();
   const auto begin = std::chrono::steady_clock::now();
@@ -79,15 +92,14 @@ void one_pass(Executor& executor, const Request& request, unsigned threads, std:
 
 int main(int count, char** words) {
   if (count < 5)
-    return std::fprintf(stderr, "usage: climber_bench MODEL EVENTS CANDIDATES THREADS [f32|int8]\n"), 2;
+    return std::fprintf(stderr, "usage: climber_bench MODEL EVENTS CANDIDATES THREADS [f32|int8|unfused]\n"),
+           2;
   const std::size_t events = std::strtoul(words[2], nullptr, 10),
                     candidates = std::strtoul(words[3], nullptr, 10);
   const auto threads = static_cast<unsigned>(std::atoi(words[4]));
-  const bool bytes = count > 5 && std::strcmp(words[5], "int8") == 0;
+  const std::string kind = count > 5 ? words[5] : "f32";
   const ClimberConfig config = read_climber_config(words[1]);
-  const auto executor = make_cpu_climber(
-      read_climber(words[1]),
-      {.page_tokens = 16, .weights = bytes ? WeightFormat::int8 : WeightFormat::f32, .cores = threads});
+  const auto executor = make_engine(words[1], kind, threads);
   const Plan plan = climber_plan(config, request_of(config, events, candidates));
   Request all{&plan, std::vector<SegmentKv>(plan.segments.size())};
   Request cached = all;
