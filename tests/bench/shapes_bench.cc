@@ -5,7 +5,8 @@
 // shapes pad. The ways are: `dynamic`, one executor for any size; `fixed`, one warm executor per shape,
 // with padding, where the parts of a request read the history's keys and values that the first part
 // wrote; `first`, a new executor for each request, which shows the cost of memory allocation. The ways
-// alternate, request by request. Latencies are those of one server with random arrivals and a load of
+// alternate, request by request. First, the parts' answers are compared with the whole's: if they differ, the
+// exit status is 1. Latencies are those of one server with random arrivals and a load of
 // 0.7, computed from the times of the passes (with the same arrivals for all ways).
 #include <algorithm>
 #include <cmath>
@@ -42,7 +43,19 @@ ClimberRequest request_of(const ClimberConfig& c, std::size_t events, std::uint3
 struct Plans {  // plans of one request: its parts, or the whole
   std::vector<Plan> plans;
   std::vector<std::size_t> executors;
+  std::vector<std::uint32_t> candidates = {};  // of each part, without padding
 };
+
+Plans cut(const ClimberConfig& config, std::size_t events, std::uint32_t size) {
+  Plans parts;
+  for (const FixedShapePart& part : cut_to_shapes(size, kShapes)) {
+    parts.plans.push_back(climber_plan(config, request_of(config, events, part.begin, part.shape)));
+    parts.executors.push_back(
+        static_cast<std::size_t>(std::find(kShapes, std::end(kShapes), part.shape) - kShapes));
+    parts.candidates.push_back(part.count);
+  }
+  return parts;
+}
 
 double dynamic_seconds(Executor& executor, const Plan& plan) {
   const Request request{&plan, std::vector<SegmentKv>(plan.segments.size())};
@@ -70,6 +83,28 @@ double fixed_seconds(std::vector<std::unique_ptr<Executor>>& executors, const Pl
     seconds += thread_cpu_seconds() - begin;
   }
   return seconds;
+}
+
+// Returns the largest difference between the logits of the whole request and those of its parts; infinity if
+// there are more or fewer.
+double difference(const ClimberConfig& config, std::size_t events, std::uint32_t size, Executor& whole,
+                  std::vector<std::unique_ptr<Executor>>& fixed) {
+  const auto logits_of = [](Executor& executor, const Plan& plan) {
+    const Request request{&plan, std::vector<SegmentKv>(plan.segments.size())};
+    return executor.run({&request, 1})[0].readouts;
+  };
+  const auto wanted = logits_of(whole, climber_plan(config, request_of(config, events, 0, size)));
+  const Plans parts = cut(config, events, size);
+  double worst = 0;
+  std::size_t at = 0;
+  for (std::size_t p = 0; p < parts.plans.size(); ++p) {
+    const auto found = logits_of(*fixed[parts.executors[p]], parts.plans[p]);
+    for (std::size_t i = 0; i < parts.candidates[p] * config.tasks.size(); ++i, ++at) {
+      if (at >= wanted.size() || i >= found.size()) return INFINITY;
+      worst = std::max(worst, std::abs(double(found[i][0]) - double(wanted[at][0])));
+    }
+  }
+  return at == wanted.size() ? worst : INFINITY;
 }
 
 void report(const char* way, const std::vector<double>& seconds, const std::vector<std::uint32_t>& sizes,
@@ -107,6 +142,9 @@ int main(int count, char** words) {
   for (std::uint32_t i = 0; i < std::size(kShapes); ++i) fixed.push_back(dynamic->share(i + 1));
   for (std::size_t i = 0; i < fixed.size(); ++i)
     dynamic_seconds(*fixed[i], climber_plan(config, request_of(config, events, 0, kShapes[i])));
+  for (const std::uint32_t size : {1u, 130u, 700u, 1024u})
+    if (const double worst = difference(config, events, size, *dynamic, fixed); !(worst < 1e-4))
+      return std::fprintf(stderr, "%u candidates in parts: logits differ by %g\n", size, worst), 1;
   std::mt19937 random(5);
   std::vector<std::uint32_t> sizes;
   std::vector<double> times[3];
@@ -116,13 +154,8 @@ int main(int count, char** words) {
     const std::uint32_t size =
         any ? 1 + static_cast<std::uint32_t>(random() % 1024) : kShapes[random() % std::size(kShapes)];
     const Plan whole = climber_plan(config, request_of(config, events, 0, size));
-    Plans parts;
-    for (const FixedShapePart& part : cut_to_shapes(size, kShapes)) {
-      parts.plans.push_back(climber_plan(config, request_of(config, events, part.begin, part.shape)));
-      parts.executors.push_back(
-          static_cast<std::size_t>(std::find(kShapes, std::end(kShapes), part.shape) - kShapes));
-      padded += part.shape;
-    }
+    const Plans parts = cut(config, events, size);
+    for (const std::size_t executor : parts.executors) padded += kShapes[executor];
     asked += size;
     sizes.push_back(size);
     times[0].push_back(dynamic_seconds(*dynamic, whole));

@@ -2,6 +2,7 @@
 """FLAME's Table 3 (features behind a narrow link: features.py), Table 4 (fused kernels against a
 converted ONNX model) and Table 5 (fixed shapes): the paper's on a GPU beside Troupe's on this CPU.
 
+    flame.py --short
     flame.py --peers FOLDER [--rounds N] [--threads 1,2] [--requests N]
     flame.py --results climber.json [--shapes-results shapes.txt] [--features-results features.json]
 
@@ -17,6 +18,9 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(HERE)
+import short  # noqa: E402
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 # Thousands of user-item pairs a second, latency and its 99th percentile in ms.
 TABLE4 = {
@@ -100,7 +104,12 @@ def main():
     parser.add_argument("--rounds", default="100")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--requests", default="200")
+    parser.add_argument("--short", action="store_true", help="one bound for each mechanism: a minute")
+    parser.add_argument("--lab", default=f"{ROOT}/build/deploy/troupe-lab")
+    parser.add_argument("--tests", default=f"{ROOT}/build/tests", help="folder of the benchmarks")
     options = parser.parse_args()
+    if options.short:
+        return short.main(options.lab, options.tests)
     if not options.peers and not options.results:
         sys.exit(
             "flame.py: expected --peers FOLDER (tests/bench/peers/setup.sh FOLDER installs them) or "
@@ -137,7 +146,8 @@ def main():
             options.requests,
         ]
         table5(subprocess.check_output(bench, text=True).splitlines())
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
