@@ -43,12 +43,28 @@ RedisAddress redis_address(const FeatureSettings& settings, const std::string& u
   return address;
 }
 
+namespace {
+
+void reject_if_unfit(const FeatureSettings& settings) {
+  if (settings.items == FeatureSettings::Items::whole) return;
+  if (!features_in_redis(settings))
+    throw ConfigError("features.items is cached and features.store is empty; expected a Redis, or whole");
+  if (settings.on_outage != FeatureSettings::OnOutage::refuse)
+    throw ConfigError(
+        "features.items is cached and features.on_outage is last_known; expected refuse, because no catalog "
+        "is "
+        "known then");
+}
+
+}  // namespace
+
 bool features_in_redis(const FeatureSettings& settings) { return !settings.store.empty(); }
 
 std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder, const FeatureLimits& limits,
                                             std::uint32_t connections, NameItem name_item, RedisCalls calls,
                                             const std::string& model) {
   const FeatureSettings& settings = config.features;
+  reject_if_unfit(settings);
   if (!features_in_redis(settings)) {
     TROUPE_CHECK(folder, "features without Redis need a data folder");
     return std::make_unique<RocksFeaturePort>(*folder, limits, std::move(name_item));
@@ -61,6 +77,12 @@ std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder,
   options.when_away =
       settings.on_outage == FeatureSettings::OnOutage::refuse ? WhenAway::refuse : WhenAway::last_known;
   options.wait_replicas = settings.wait_replicas;
+  if (settings.items == FeatureSettings::Items::cached) {
+    const CachedFeatureOptions cached = cached_feature_options(settings);
+    options.cached_items = cached.expiry;
+    options.cached_items->bytes_max = settings.item_memory;
+    options.items_usual = cached.usual;
+  }
   options.refuses = std::move(calls.refuses);
   options.on_loss = std::move(calls.on_loss);
   options.on_risk = std::move(calls.on_risk);

@@ -52,6 +52,22 @@ TEST_SUITE("features") {
     CHECK(cached_feature_options(Config().features).usual == Freshness::exact);
   }
 
+  TEST_CASE("open features: cached items need a Redis, and nothing to remember while it is away") {
+    const auto name = [](std::span<const Token>) { return BlockName{}; };
+    const TestFolder folder;
+    Store store(folder.path());
+    Config config;
+    config.set("features.items", "cached");
+    CHECK_THROWS_WITH_AS(open_features(config, &store, {}, 1, name),
+                         "features.items is cached and features.store is empty; expected a Redis, or whole",
+                         ConfigError);
+    config.set("features.store", "redis://127.0.0.1:1");
+    CHECK_NOTHROW(open_features(config, &store, {}, 1, name));
+    config.set("features.on_outage", "last_known");
+    CHECK_THROWS_WITH_AS(open_features(config, &store, {}, 1, name), doctest::Contains("expected refuse"),
+                         ConfigError);
+  }
+
   TEST_CASE("Redis address: takes the login from its file and never shows secrets") {
     const TestFolder folder;
     folder.write("login", "ann:secret\n");

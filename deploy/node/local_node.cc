@@ -188,6 +188,12 @@ void LocalNode::open_transport() {
 }
 
 void LocalNode::open_router(ServedModel& model) {
+  if (model.config.features.items == FeatureSettings::Items::cached &&
+      (model.prompt.generates() || model.prompt.searches_items))
+    throw ConfigError(
+        "features.items is cached, and the model finds items of the whole catalog; expected whole, or a "
+        "model "
+        "that ranks");
   const ModelFingerprints present = made_for(model.names.model_version, model.vocabulary, model.prompt);
   CachedFeatureOptions cached = cached_feature_options(model.config.features);
   cached.slot = refresh_slot;

@@ -237,6 +237,13 @@ TROUPE_SETTING(features, unknown_expiry, duration, "5s", "1ms..24h", "",
 TROUPE_SETTING(features, jitter, real, "0.1", "0..0.9", "",
                "Expiries are shortened by a random share up to this, so that profiles read together are not "
                "all read again together.")
+TROUPE_CHOICE(features, items, Items, whole,
+              "What a router holds of a catalog in Redis. whole: all items. cached: none; it reads the items of "
+              "each request and caches them as features.freshness says, so that the catalog may be larger than "
+              "the router. Such routers rank only.",
+              whole, cached)
+TROUPE_SETTING(features, item_memory, size, "256MiB", "0B..1TiB", "",
+               "Maximum memory of a router's cache of items (features.items: cached).")
 TROUPE_SETTING(features, cache_memory, size, "64MiB", "0B..1TiB", "",
                "Maximum memory of a router's cache of profiles.")
 TROUPE_SECTION_END

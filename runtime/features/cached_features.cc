@@ -87,13 +87,15 @@ void CachedFeatures::note(const Write& write) {
 
 // Returns nullopt if the known catalog is not the wanted one.
 std::optional<JobResult> CachedFeatures::answer_from(const FindFeatures& wanted,
-                                                     ExpiringProfiles::ProfileLookup found) const {
-  CatalogPointer catalog = store_->present_catalog();
+                                                     ExpiringProfiles::Lookup found, bool behind) {
+  if (wanted.paths && !store_->present_catalog()) return std::nullopt;  // the store refuses it
+  CatalogPointer catalog = store_->catalog_with(wanted.items, behind);
+  wake_if_stale();
   if (!catalog || (!wanted.catalog_version.empty() && wanted.catalog_version != catalog->version()))
     return std::nullopt;
-  if (found.of == Features::Source::missing) found.user = absent_user();
+  if (found.of == Features::Source::missing) found.row = absent_user();
   // A request with its own history names no user, so it is not answered here and no limit applies.
-  JobResult result = find_items(wanted, std::move(found.user), std::move(catalog), {});
+  JobResult result = find_items(wanted, std::move(found.row), std::move(catalog), {});
   if (auto* features = std::get_if<Features>(&result)) features->of = found.of;
   return result;
 }
@@ -101,10 +103,10 @@ std::optional<JobResult> CachedFeatures::answer_from(const FindFeatures& wanted,
 // Answers without the store, if possible.
 std::optional<JobResult> CachedFeatures::find_cached(const FindFeatures& wanted, const std::string& key) {
   const bool behind = freshness_of(wanted) == Freshness::behind;
-  ExpiringProfiles::ProfileLookup found = profiles_.find(key, present(), behind);
+  ExpiringProfiles::Lookup found = profiles_.find(key, present(), behind);
   if (found.ask) enqueue_reading(key);
   if (!behind && found.of != Features::Source::cache) return std::nullopt;
-  return answer_from(wanted, std::move(found));
+  return answer_from(wanted, std::move(found), behind);
 }
 
 // Lets one executor slot read while others wait for it. Then all look again, because another's
@@ -145,6 +147,13 @@ void CachedFeatures::end_reading(const std::string& key) {
   read_.notify_all();
 }
 
+void CachedFeatures::wake_if_stale() {
+  if (!store_->has_stale()) return;
+  const std::lock_guard lock(queue_mutex_);
+  stale_ = true;
+  wanted_.notify_one();
+}
+
 void CachedFeatures::enqueue_reading(const std::string& key) {
   {
     const std::lock_guard lock(queue_mutex_);
@@ -173,8 +182,9 @@ void CachedFeatures::run_reader() {
     keys.clear();
     {
       std::unique_lock lock(queue_mutex_);
-      wanted_.wait(lock, [this] { return ended_ || !queue_.empty(); });
+      wanted_.wait(lock, [this] { return ended_ || stale_ || !queue_.empty(); });
       if (ended_) return;
+      stale_ = false;
       while (!queue_.empty() && keys.size() < options_.batch_max) {
         keys.push_back(std::move(queue_.front()));
         queue_.pop_front();

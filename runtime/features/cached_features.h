@@ -51,6 +51,10 @@ class CachedFeatures final : public FeatureStore {
   std::string catalog_version() const override { return store_->catalog_version(); }
   CatalogPointer catalog_at(const std::string& version) override { return store_->catalog_at(version); }
   CatalogPointer present_catalog() const override { return store_->present_catalog(); }
+  CatalogPointer catalog_with(std::span<const std::string> items, bool behind) override {
+    return store_->catalog_with(items, behind);
+  }
+  bool has_stale() const override { return store_->has_stale(); }
   std::vector<UserReading> find_users(std::span<const std::string> keys, std::uint32_t slot) override {
     return store_->find_users(keys, slot);
   }
@@ -58,8 +62,9 @@ class CachedFeatures final : public FeatureStore {
 
  private:
   Freshness freshness_of(const FindFeatures& wanted) const;
-  std::optional<JobResult> answer_from(const FindFeatures& wanted,
-                                       ExpiringProfiles::ProfileLookup found) const;
+  std::optional<JobResult> answer_from(const FindFeatures& wanted, ExpiringProfiles::Lookup found,
+                                       bool behind);
+  void wake_if_stale();
   std::optional<JobResult> find_cached(const FindFeatures& wanted, const std::string& key);
   JobResult read_or_wait(const FindFeatures& wanted, const std::string& key, const Job& job,
                          std::uint32_t slot);
@@ -80,6 +85,7 @@ class CachedFeatures final : public FeatureStore {
 
   std::mutex queue_mutex_;  // guards waiting_ and ended_
   std::deque<std::string> queue_;
+  bool stale_ = false;  // the store has stale items to read
   bool ended_ = false;
   std::condition_variable wanted_;
   std::thread reader_;

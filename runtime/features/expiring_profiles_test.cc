@@ -29,18 +29,18 @@ TEST_CASE("expiring profiles: a profile is fresh for its expiry, then stale, the
   CHECK(profiles.find("u", {0}, false).of == Source::missing);
   profiles.put("u", profile(3), {10});
   CHECK(profiles.find("u", {1'009}, false).of == Source::cache);
-  CHECK(profiles.find("u", {1'009}, false).user->version == 3);
+  CHECK(profiles.find("u", {1'009}, false).row->version == 3);
   CHECK(profiles.find("u", {1'010}, false).of == Source::stale);
-  CHECK(profiles.find("u", {1'509}, false).user->version == 3);
+  CHECK(profiles.find("u", {1'509}, false).row->version == 3);
   CHECK(profiles.find("u", {1'510}, false).of == Source::missing);
-  CHECK_FALSE(profiles.find("u", {1'510}, false).user);
+  CHECK_FALSE(profiles.find("u", {1'510}, false).row);
 }
 
 TEST_CASE("expiring profiles: an absent user is remembered for a shorter time") {
   ExpiringProfiles profiles(options());
   profiles.put("u", nullptr, {0});
   CHECK(profiles.find("u", {99}, false).of == Source::cache);
-  CHECK_FALSE(profiles.find("u", {99}, false).user);
+  CHECK_FALSE(profiles.find("u", {99}, false).row);
   CHECK(profiles.find("u", {100}, false).of == Source::missing);
 }
 
@@ -68,12 +68,12 @@ TEST_CASE("expiring profiles: a reading from before a write is neither used nor 
   profiles.put("u", profile(1), {10});
   CHECK(profiles.find("u", {12}, false).of == Source::missing);
   profiles.put("u", profile(2), {11});
-  CHECK(profiles.find("u", {12}, false).user->version == 2);
+  CHECK(profiles.find("u", {12}, false).row->version == 2);
   profiles.put("u", profile(1), {5});  // its reading began before the write
-  CHECK(profiles.find("u", {12}, false).user->version == 2);
+  CHECK(profiles.find("u", {12}, false).row->version == 2);
   profiles.put("nobody wrote", profile(2), {11});
   profiles.put("nobody wrote", profile(1), {10});
-  CHECK(profiles.find("nobody wrote", {12}, false).user->version == 2);
+  CHECK(profiles.find("nobody wrote", {12}, false).row->version == 2);
 }
 
 TEST_CASE("expiring profiles: jitter spreads expiries and never lengthens one") {

@@ -62,6 +62,13 @@ class FeatureStore : public Port {
   virtual CatalogPointer catalog_at(const std::string& version) = 0;
   virtual CatalogPointer present_catalog()
       const = 0;  // last known catalog, without asking the store; null: none yet
+  // Returns a catalog that has these items as far as they exist, without asking the store; null: not known.
+  // `behind`: they may be stale.
+  virtual CatalogPointer catalog_with(std::span<const std::string> items, bool behind) {
+    static_cast<void>(items), static_cast<void>(behind);
+    return present_catalog();
+  }
+  virtual bool has_stale() const { return false; }  // stale items were used: find_users() reads them, too
   // Reads profiles by their keys (user_key() of store_rows.h) in one round trip, which also updates
   // the present catalog. Each profile is as it was at some time during the call.
   virtual std::vector<UserReading> find_users(std::span<const std::string> keys, std::uint32_t slot) = 0;

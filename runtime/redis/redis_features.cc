@@ -4,6 +4,7 @@
 #include "runtime/redis/redis_features.h"
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 
 #include "runtime/features/append_events.h"
@@ -32,6 +33,23 @@ RedisConnectionPoolOptions connection_options(const RedisFeatureOptions& options
 RedisCatalog::Options catalog_options(const RedisFeatureOptions& options) {
   return {std::clamp<std::uint32_t>(options.page_items, 1, 4096), options.catalog_history_max,
           options.time_limit};
+}
+
+Instant present() {
+  return {std::chrono::duration_cast<std::chrono::microseconds>(
+              std::chrono::steady_clock::now().time_since_epoch())
+              .count()};
+}
+
+std::unique_ptr<RedisItems> items_of(const RedisFeatureOptions& options, const FeatureLimits& limits,
+                                     const NameItem& name_item) {
+  return options.cached_items ? std::make_unique<RedisItems>(limits, name_item, *options.cached_items)
+                              : nullptr;
+}
+
+Refusal needs_catalog() {
+  return {RefusalKind::unprocessable, "no_catalog", "this router reads items one by one", "catalog",
+          "a router that holds the whole catalog (features.items: whole)"};
 }
 
 Refusal unavailable(const std::string& why) {
@@ -81,8 +99,9 @@ RedisFeaturePort::RedisFeaturePort(RedisFeatureOptions options, const FeatureLim
       connections_(connection_options(options_, [this](const RedisStanding& now) { note_standing(now); }),
                    redis_scripts()),
       catalog_(limits_, name_item_, catalog_options(options_)),
+      items_(items_of(options_, limits_, name_item_)),
       profiles_(options_.last_known_bytes_max) {
-  ask(0, "");
+  read_point(0, "", {}, Freshness::exact);
 }
 
 void RedisFeaturePort::note_standing(const RedisStanding& now) {
@@ -105,14 +124,13 @@ JobResult RedisFeaturePort::run(const Job& job, std::uint32_t connection) {
   }
 }
 
-std::string RedisFeaturePort::catalog_version() const {
-  return catalog_version_text(catalog_.mirror().position().version);
-}
+std::string RedisFeaturePort::catalog_version() const { return catalog_version_text(position().version); }
 
 // Another router's plan may name a version that this process has not read yet. Or it names a past
 // version: others have read later ones since, or Redis is unreachable and the router continues from
 // older data.
 CatalogPointer RedisFeaturePort::catalog_at(const std::string& version) {
+  if (items_) return nullptr;
   if (CatalogPointer held = catalogs_in_use_.find(version)) return held;
   if (CatalogPointer known = catalog_.mirror().named(version)) return known;
   ask(0, "");
@@ -132,20 +150,62 @@ OrRedisFailure<StorePoint> RedisFeaturePort::ask(RedisConnectionPool::Session& s
   auto asked = catalog_.ask(session, keys_, user, behind);
   const auto* point = std::get_if<StorePoint>(&asked);
   if (!point) return asked;
-  const std::string lost = memory_.note(*point);
-  if (!lost.empty() && options_.on_loss) options_.on_loss(lost);
-  if (!options_.refuses || point->made_for.empty()) return asked;
-  if (std::string why = options_.refuses(point->made_for); !why.empty()) return RedisFailure{std::move(why)};
+  if (auto unfit = reject_if_unfit(*point)) return *std::move(unfit);
   return asked;
+}
+
+// Rejects rows that belong to another model. Reports a loss.
+std::optional<RedisFailure> RedisFeaturePort::reject_if_unfit(const StorePoint& point) {
+  const std::string lost = memory_.note(point);
+  if (!lost.empty() && options_.on_loss) options_.on_loss(lost);
+  if (!options_.refuses || point.made_for.empty()) return std::nullopt;
+  if (std::string why = options_.refuses(point.made_for); !why.empty()) return RedisFailure{std::move(why)};
+  return std::nullopt;
+}
+
+OrRedisFailure<ItemPoint> RedisFeaturePort::read_point(RedisConnectionPool::Session& session,
+                                                       const std::string& user,
+                                                       std::span<const std::string> items,
+                                                       Freshness freshness, RedisPipeline* behind) {
+  if (items_) {
+    auto read = items_->read(session, keys_, user, items, freshness, present(), behind);
+    if (const auto* known = std::get_if<ItemPoint>(&read))
+      if (auto unfit = reject_if_unfit(known->point)) return *std::move(unfit);
+    return read;
+  }
+  auto asked = ask(session, user, behind);
+  if (auto* away = std::get_if<RedisFailure>(&asked)) return std::move(*away);
+  ItemPoint read{std::get<StorePoint>(std::move(asked)), nullptr};
+  read.catalog = catalog_.at(read.point);
+  return read;
+}
+
+OrRedisFailure<ItemPoint> RedisFeaturePort::read_point(std::uint32_t connection, const std::string& user,
+                                                       std::span<const std::string> items,
+                                                       Freshness freshness) {
+  auto taken = connections_.take(connection);
+  if (auto* failure = std::get_if<RedisFailure>(&taken)) return std::move(*failure);
+  return read_point(std::get<RedisConnectionPool::Session>(taken), user, items, freshness);
+}
+
+// Called after a write of this process: what was read of the item before is out of date.
+void RedisFeaturePort::note_item(const std::string& item, std::uint32_t connection) {
+  if (items_)
+    items_->written(item, present());
+  else
+    ask(connection, "");  // so that the last known catalog contains it
 }
 
 JobResult RedisFeaturePort::find(const FindFeatures& wanted, std::uint32_t connection) {
   if (auto refusal = reject_if_wrong_model(wanted, model_version_)) return *refusal;
+  if (items_ && wanted.paths) return needs_catalog();
   const std::string key = wanted.user.empty() ? "" : user_key(wanted.tenant, wanted.user);
+  const Freshness freshness =
+      wanted.freshness == Freshness::configured ? options_.items_usual : wanted.freshness;
   for (int tries = 0; tries < tries_max; ++tries) {
-    auto asked = ask(connection, key);
-    if (const auto* away = std::get_if<RedisFailure>(&asked)) return find_last_known(wanted, key, *away);
-    if (auto result = answer(wanted, key, std::get<StorePoint>(asked))) return std::move(*result);
+    auto read = read_point(connection, key, wanted.items, freshness);
+    if (const auto* away = std::get_if<RedisFailure>(&read)) return find_last_known(wanted, key, *away);
+    if (auto result = answer(wanted, key, std::get<ItemPoint>(read))) return std::move(*result);
   }
   return unavailable("its catalog changes faster than it can be read");
 }
@@ -158,7 +218,9 @@ std::vector<UserReading> RedisFeaturePort::find_users(std::span<const std::strin
   if (std::holds_alternative<RedisFailure>(taken)) return users;
   RedisPipeline rows;
   for (const std::string& key : keys) rows.commands.push_back({"GET", keys_.user(key)});
-  const auto asked = ask(std::get<RedisConnectionPool::Session>(taken), "", &rows);
+  const std::vector<std::string> stale = items_ ? items_->take_stale() : std::vector<std::string>();
+  const auto asked =
+      read_point(std::get<RedisConnectionPool::Session>(taken), "", stale, Freshness::exact, &rows);
   if (std::holds_alternative<RedisFailure>(asked) || rows.replies.size() != keys.size()) return users;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     RedisReply& reply = rows.replies[i];
@@ -168,8 +230,13 @@ std::vector<UserReading> RedisFeaturePort::find_users(std::span<const std::strin
   return users;
 }
 
+CatalogPointer RedisFeaturePort::catalog_with(std::span<const std::string> items, bool behind) {
+  if (!items_) return present_catalog();
+  return items_->find(items, behind ? Freshness::behind : Freshness::wait, present());
+}
+
 CatalogPointer RedisFeaturePort::present_catalog() const {
-  if (catalog_.mirror().position().run.empty()) return nullptr;
+  if (items_ || catalog_.mirror().position().run.empty()) return nullptr;
   StoredCatalogPointer present = catalog_.mirror().present();
   return present;
 }
@@ -189,23 +256,22 @@ ProfilePointer RedisFeaturePort::profile_of(const std::optional<std::string>& us
 
 // Returns nullopt if the point is no longer known.
 std::optional<JobResult> RedisFeaturePort::answer(const FindFeatures& wanted, const std::string& key,
-                                                  const StorePoint& point) {
-  StoredCatalogPointer catalog = catalog_.at(point);
-  if (!catalog) return {};
-  catalogs_in_use_.note(catalog);
-  ProfilePointer user = key.empty() ? nullptr : profile_of(point.user, key);
+                                                  const ItemPoint& read) {
+  if (!read.catalog) return {};
+  if (!items_) catalogs_in_use_.note(read.catalog);
+  ProfilePointer user = key.empty() ? nullptr : profile_of(read.point.user, key);
   if (options_.when_away == WhenAway::last_known && !key.empty()) {
     if (user)
-      profiles_.put(key, {user, point.at});
+      profiles_.put(key, {user, read.point.at});
     else
       profiles_.erase(key);
   }
-  return find_items(wanted, std::move(user), std::move(catalog), limits_);
+  return find_items(wanted, std::move(user), read.catalog, limits_);
 }
 
 JobResult RedisFeaturePort::find_last_known(const FindFeatures& wanted, const std::string& key,
                                             const RedisFailure& away) {
-  if (options_.when_away == WhenAway::refuse) return unavailable(away.why);
+  if (options_.when_away == WhenAway::refuse || items_) return unavailable(away.why);
   ProfilePointer user;
   CatalogPosition at = catalog_.mirror().position();
   if (!key.empty()) {
@@ -235,18 +301,18 @@ std::optional<StoredProfile> RedisFeaturePort::stored_of(const StorePoint& point
 // Reads from Redis only, never from the last known data.
 JobResult RedisFeaturePort::read(const GetUser& wanted, std::uint32_t connection) {
   const std::string key = user_key(wanted.tenant, wanted.user);
-  const auto asked = ask(connection, key);
+  const auto asked = read_point(connection, key, {}, Freshness::exact);
   if (const auto* away = std::get_if<RedisFailure>(&asked)) return unavailable(away->why);
-  auto stored = stored_of(std::get<StorePoint>(asked), key);
+  auto stored = stored_of(std::get<ItemPoint>(asked).point, key);
   return stored ? JobResult(reply_of(wanted.user, *std::move(stored)))
                 : JobResult(unknown_user(wanted.tenant));
 }
 
 JobResult RedisFeaturePort::read(const GetItem& wanted, std::uint32_t connection) {
   for (int tries = 0; tries < tries_max; ++tries) {
-    const auto asked = ask(connection, "");
+    const auto asked = read_point(connection, "", {&wanted.item, 1}, Freshness::exact);
     if (const auto* away = std::get_if<RedisFailure>(&asked)) return unavailable(away->why);
-    const StoredCatalogPointer catalog = catalog_.at(std::get<StorePoint>(asked));
+    const StoredCatalogPointer catalog = std::get<ItemPoint>(asked).catalog;
     if (!catalog) continue;
     const ItemNumber number = catalog->find(wanted.item);
     return number == no_item ? JobResult(unknown_item(wanted.item))
@@ -256,6 +322,7 @@ JobResult RedisFeaturePort::read(const GetItem& wanted, std::uint32_t connection
 }
 
 JobResult RedisFeaturePort::list(const ListItems& wanted, std::uint32_t connection) {
+  if (items_) return ItemList{.catalog = std::make_shared<const StoredCatalog>(), .items = {}, .last = true};
   const auto asked = ask(connection, "");
   if (const auto* away = std::get_if<RedisFailure>(&asked)) {
     if (options_.when_away == WhenAway::refuse) return unavailable(away->why);
@@ -333,8 +400,8 @@ JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t connection) 
   auto taken = connections_.take(connection);
   if (const auto* away = std::get_if<RedisFailure>(&taken)) return unavailable(away->why);
   auto& session = std::get<RedisConnectionPool::Session>(taken);
-  CatalogPosition at = catalog_.mirror().position();
-  StoredCatalogPointer catalog = catalog_.mirror().at(at);
+  CatalogPosition at = position();
+  StoredCatalogPointer catalog = items_ ? nullptr : catalog_.mirror().at(at);
   for (int tries = 0; tries < tries_max; ++tries) {
     UserDraft made{.origin = at.origin, .catalog = at.version};
     const auto refusal = catalog ? draft(put, *catalog, made) : std::nullopt;
@@ -348,10 +415,10 @@ JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t connection) 
       if (done.what == What::written) return WriteResult{done.version};
       if (done.what == What::unmet) return unmet(put.condition, done);
     }
-    const auto asked = ask(session, "");
+    const auto asked = read_point(session, "", put.history, Freshness::exact);
     if (const auto* away = std::get_if<RedisFailure>(&asked)) return unavailable(away->why);
-    at = std::get<StorePoint>(asked).at;
-    catalog = catalog_.at(std::get<StorePoint>(asked));
+    at = std::get<ItemPoint>(asked).point.at;
+    catalog = std::get<ItemPoint>(asked).catalog;
   }
   return unavailable("the items of the history change faster than they can be read");
 }
@@ -365,18 +432,18 @@ JobResult RedisFeaturePort::write(const AppendEvents& events, std::uint32_t conn
   auto& session = std::get<RedisConnectionPool::Session>(taken);
   const std::string key = user_key(events.tenant, events.user);
   for (int tries = 0; tries < tries_max; ++tries) {
-    const auto asked = ask(session, key);
+    const auto asked = read_point(session, key, events.history, Freshness::exact);
     if (const auto* away = std::get_if<RedisFailure>(&asked)) return unavailable(away->why);
-    if (auto result = try_append(events, key, std::get<StorePoint>(asked), session))
-      return std::move(*result);
+    if (auto result = try_append(events, key, std::get<ItemPoint>(asked), session)) return std::move(*result);
   }
   return unavailable("the user, or the items of the history, change faster than they can be read");
 }
 
 std::optional<JobResult> RedisFeaturePort::try_append(const AppendEvents& events, const std::string& key,
-                                                      const StorePoint& point,
+                                                      const ItemPoint& read,
                                                       RedisConnectionPool::Session& session) {
-  const StoredCatalogPointer catalog = catalog_.at(point);
+  const StorePoint& point = read.point;
+  const StoredCatalogPointer& catalog = read.catalog;
   if (!catalog) return std::nullopt;
   const auto before = stored_of(point, key);
   // A malformed row is overwritten, as by a PutUser.
@@ -434,7 +501,7 @@ JobResult RedisFeaturePort::write(const PutItem& put, std::uint32_t connection) 
   const auto& done = std::get<WriteOutcome>(outcome);
   if (done.what == What::unmet) return unmet(put.condition, done);
   if (done.what != What::written) return catalog_full(limits_);
-  ask(connection, "");  // so that the last known catalog contains it
+  note_item(put.item, connection);
   return WriteResult{done.version};
 }
 
@@ -446,7 +513,7 @@ JobResult RedisFeaturePort::write(const DeleteItem& gone, std::uint32_t connecti
   const auto& done = std::get<WriteOutcome>(outcome);
   if (done.what == What::unmet) return unmet(gone.condition, done);
   if (done.what != What::written) return unknown_item(gone.item);
-  ask(connection, "");
+  note_item(gone.item, connection);
   return WriteResult{done.version};
 }
 

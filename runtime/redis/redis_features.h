@@ -4,6 +4,9 @@
 // since its last request. Every write acknowledged at one router is in every answer that any router
 // begins afterwards.
 //
+// With `cached_items` a router holds no catalog: it reads the items of each request, and caches them
+// (redis_items.h). What needs the whole catalog is then refused or empty: generation, and lists of items.
+//
 // Profile, items and catalog version of an answer are never mixed: they are the store's state at
 // one point, the atomic step that read the profile. Redis is away while it is unreachable, silent,
 // broken, loading, read only, a replica, or sends malformed replies. Reads are then answered as
@@ -33,6 +36,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -43,6 +47,7 @@
 #include "runtime/features/profile_cache.h"
 #include "runtime/redis/redis_catalog.h"
 #include "runtime/redis/redis_connection_pool.h"
+#include "runtime/redis/redis_items.h"
 #include "runtime/redis/redis_memory.h"
 #include "runtime/redis/redis_scripts.h"
 #include "runtime/store/store_rows.h"
@@ -68,6 +73,9 @@ struct RedisFeatureOptions {
   // Checks the note stored with the rows ("" if none): returns why the rows belong to another
   // model, or "". If it refuses, requests are answered as if Redis were away.
   std::function<std::string(const std::string& made_for)> refuses;
+  // Not null: items are read one by one and cached, so that the catalog may be larger than this router.
+  std::optional<ExpiryOptions> cached_items = {};
+  Freshness items_usual = Freshness::exact;  // of cached items, for requests that do not say
   // Redis lacks writes it had; called from any slot
   std::function<void(const std::string& what)> on_loss;
   // Redis may evict rows; said once for each run and policy, from any slot
@@ -92,26 +100,41 @@ class RedisFeaturePort final : public FeatureStore {
   std::optional<std::string> made_for() override;
   void note_made_for(const std::string& made_for) override;
   bool untouched() const override {
-    return !catalog_.mirror().position().run.empty() && memory_.catalog() == 0 && memory_.profiles() == 0;
+    return !position().run.empty() && memory_.catalog() == 0 && memory_.profiles() == 0;
   }
 
-  std::uint64_t items() const override { return catalog_.mirror().items(); }  // at the last request
+  std::uint64_t items() const override {  // at the last request
+    return items_ ? items_->items() : catalog_.mirror().items();
+  }
   std::string catalog_version() const override;
   CatalogPointer catalog_at(const std::string& version) override;  // may ask Redis
   CatalogPointer present_catalog() const override;
+  CatalogPointer catalog_with(std::span<const std::string> items, bool behind) override;
+  bool has_stale() const override { return items_ && items_->has_stale(); }
   std::vector<UserReading> find_users(std::span<const std::string> keys, std::uint32_t connection) override;
-  std::uint64_t bad_records() const override { return catalog_.bad_records(); }
+  std::uint64_t bad_records() const override {
+    return catalog_.bad_records() + (items_ ? items_->bad_records() : 0);
+  }
 
  private:
   void note_standing(const RedisStanding& now);
+  CatalogPosition position() const { return items_ ? items_->position() : catalog_.mirror().position(); }
+  std::optional<RedisFailure> reject_if_unfit(const StorePoint& point);
+  // Reads a point, and the catalog to answer from: the whole one, or only these items. The catalog is null
+  // if the point is no longer known.
+  OrRedisFailure<ItemPoint> read_point(RedisConnectionPool::Session& session, const std::string& user,
+                                       std::span<const std::string> items, Freshness freshness,
+                                       RedisPipeline* behind = nullptr);
+  OrRedisFailure<ItemPoint> read_point(std::uint32_t connection, const std::string& user,
+                                       std::span<const std::string> items, Freshness freshness);
+  void note_item(const std::string& item, std::uint32_t connection);
   OrRedisFailure<StorePoint> ask(std::uint32_t connection, const std::string& user);
   OrRedisFailure<StorePoint> ask(RedisConnectionPool::Session& session, const std::string& user,
                                  RedisPipeline* behind = nullptr);
   ProfilePointer profile_of(const std::optional<std::string>& user_row, const std::string& key);
 
   JobResult find(const FindFeatures& wanted, std::uint32_t connection);
-  std::optional<JobResult> answer(const FindFeatures& wanted, const std::string& key,
-                                  const StorePoint& point);
+  std::optional<JobResult> answer(const FindFeatures& wanted, const std::string& key, const ItemPoint& read);
   JobResult find_last_known(const FindFeatures& wanted, const std::string& key, const RedisFailure& away);
   JobResult list(const ListItems& wanted, std::uint32_t connection);
 
@@ -126,7 +149,7 @@ class RedisFeaturePort final : public FeatureStore {
   JobResult write(const AppendEvents& events, std::uint32_t connection);
   // Returns nullopt if the profile or an item changed meanwhile.
   std::optional<JobResult> try_append(const AppendEvents& events, const std::string& key,
-                                      const StorePoint& point, RedisConnectionPool::Session& session);
+                                      const ItemPoint& read, RedisConnectionPool::Session& session);
   JobResult read(const GetUser& wanted, std::uint32_t connection);
   JobResult read(const GetItem& wanted, std::uint32_t connection);
   std::optional<StoredProfile> stored_of(const StorePoint& point, const std::string& key);
@@ -157,6 +180,7 @@ class RedisFeaturePort final : public FeatureStore {
   RedisEvictions evictions_;  // before `connections_`, which report to it
   RedisConnectionPool connections_;
   RedisCatalog catalog_;
+  const std::unique_ptr<RedisItems> items_;  // null: the whole catalog is in `catalog_`
   RedisMemory memory_;
   ProfileCache profiles_;
   CatalogsInUse catalogs_in_use_;

@@ -63,6 +63,22 @@ local row = ARGV[5] == '1' and redis.call('GET', user)
 return {origin, after, version, changed, rows, row, tonumber(state[4] or 0), state[5]}
 )lua";
 
+// Few arguments at a time: Lua's stack is bounded.
+constexpr const char* items_text = TROUPE_KEYS R"lua(
+local state = redis.call('HMGET', meta, 'origin', 'catalog', 'profiles', 'made_for')
+local rows, versions = {}, {}
+for first = 2, #ARGV, 500 do
+  local part = redis.call('HMGET', items, unpack(ARGV, first, math.min(first + 499, #ARGV)))
+  for i = 1, #part do rows[#rows + 1] = part[i] end
+end
+for i = 2, #ARGV do
+  versions[i - 1] = rows[i - 1] and tonumber(redis.call('ZSCORE', log, ARGV[i]) or 0) or 0
+end
+local row = ARGV[1] == '1' and redis.call('GET', user)
+return {state[1] or '', tonumber(state[2] or 0), rows, versions, row, tonumber(state[3] or 0), state[4],
+        redis.call('HLEN', items)}
+)lua";
+
 // Checks come before the first write: a script is not rolled back.
 constexpr const char* put_user_text =
     TROUPE_KEYS TROUPE_NEXT_VERSION TROUPE_CONDITION TROUPE_USER_VERSION R"lua(
@@ -158,9 +174,9 @@ std::string sha1_hex(std::string_view text) {
 
 Script script(const char* text) { return {text, sha1_hex(text)}; }
 
-const Script page_script = script(page_text), put_user_script = script(put_user_text),
-             delete_user_script = script(delete_user_text), put_item_script = script(put_item_text),
-             delete_item_script = script(delete_item_text);
+const Script page_script = script(page_text), items_script = script(items_text),
+             put_user_script = script(put_user_text), delete_user_script = script(delete_user_text),
+             put_item_script = script(put_item_text), delete_item_script = script(delete_item_text);
 
 std::string text_of(const Condition& condition) {
   if (condition.absent) return "0";
@@ -198,7 +214,26 @@ bool read_entries(RedisReply& changed, RedisReply& rows, CatalogPage& page) {
   return true;
 }
 
-bool read_notes(const RedisReply& profiles, RedisReply& made_for, CatalogPage& page) {
+bool read_rows(RedisReply& records, const RedisReply& versions, std::size_t asked, ItemPage& page) {
+  if (!records.is(Kind::list) || records.list.size() != asked) return false;
+  if (!versions.is(Kind::list) || versions.list.size() != asked) return false;
+  for (std::size_t i = 0; i < asked; ++i) {
+    RedisReply& record = records.list[i];
+    const auto version = version_in(versions.list[i]);
+    if (!(record.is(Kind::text) || record.is(Kind::nil)) || !version || *version > page.version) return false;
+    page.rows.push_back({{}, *version});
+    if (record.is(Kind::text)) page.rows.back().record = std::move(record.text);
+  }
+  return true;
+}
+
+bool read_user(RedisReply& user, std::optional<std::string>& out) {
+  if (user.is(Kind::text)) out = std::move(user.text);
+  return user.is(Kind::text) || user.is(Kind::nil);
+}
+
+template <class Page>
+bool read_notes(const RedisReply& profiles, RedisReply& made_for, Page& page) {
   const auto version = version_in(profiles);
   if (!version || !(made_for.is(Kind::text) || made_for.is(Kind::nil))) return false;
   page.profiles = *version;
@@ -209,7 +244,7 @@ bool read_notes(const RedisReply& profiles, RedisReply& made_for, CatalogPage& p
 }  // namespace
 
 std::vector<std::string> redis_scripts() {
-  return {page_text, put_user_text, delete_user_text, put_item_text, delete_item_text};
+  return {page_text, items_text, put_user_text, delete_user_text, put_item_text, delete_item_text};
 }
 
 std::string RedisKeys::user(std::string_view user_key) const {
@@ -239,12 +274,25 @@ std::optional<CatalogPage> read_page(RedisReply& reply, const PageQuestion& ques
   page.many = parts == 3;
   if (page.many) return page;
   if (!read_entries(reply.list[3], reply.list[4], page) || page.entries.size() > question.items) return {};
-  RedisReply& user = reply.list[5];
-  if (user.is(Kind::text))
-    page.user = std::move(user.text);
-  else if (!user.is(Kind::nil))
-    return {};
+  if (!read_user(reply.list[5], page.user)) return {};
   return read_notes(reply.list[6], reply.list[7], page) ? std::optional(std::move(page)) : std::nullopt;
+}
+
+RedisCommand ask_items(const RedisKeys& keys, const ItemQuestion& question) {
+  RedisCommand command = keys.call(items_script.sha, question.user);
+  command.push_back(question.user.empty() ? "0" : "1");
+  command.insert(command.end(), question.items.begin(), question.items.end());
+  return command;
+}
+
+std::optional<ItemPage> read_items(RedisReply& reply, const ItemQuestion& question) {
+  if (!reply.is(Kind::list) || reply.list.size() != 8 || !reply.list[0].is(Kind::text)) return {};
+  const auto version = version_in(reply.list[1]), items = version_in(reply.list[7]);
+  if (!version || !items) return {};
+  ItemPage page{.origin = std::move(reply.list[0].text), .version = *version, .items = *items};
+  if (!read_rows(reply.list[2], reply.list[3], question.items.size(), page)) return {};
+  if (!read_user(reply.list[4], page.user)) return {};
+  return read_notes(reply.list[5], reply.list[6], page) ? std::optional(std::move(page)) : std::nullopt;
 }
 
 std::optional<std::pair<std::uint64_t, std::string_view>> split_user_row(std::string_view row) {

@@ -71,6 +71,27 @@ struct CatalogPage {
 RedisCommand ask_page(const RedisKeys& keys, const PageQuestion& question);
 std::optional<CatalogPage> read_page(RedisReply& reply, const PageQuestion& question);
 
+// Asks for single items, and for a user's row, from one point. `user`: as of PageQuestion.
+struct ItemQuestion {
+  std::string user;
+  std::vector<std::string> items;
+};
+struct ItemPage {
+  struct Row {
+    std::optional<std::string> record;  // nullopt: there is no such item
+    std::uint64_t version = 0;          // that wrote it
+  };
+  std::string origin;
+  std::uint64_t version = 0;        // the catalog's at this point
+  std::vector<Row> rows;            // parallel to ItemQuestion::items
+  std::optional<std::string> user;  // the user's row, from the same point
+  std::uint64_t profiles = 0;       // version of the profile written last
+  std::string made_for;             // "" = no note
+  std::uint64_t items = 0;          // in the catalog
+};
+RedisCommand ask_items(const RedisKeys& keys, const ItemQuestion& question);
+std::optional<ItemPage> read_items(RedisReply& reply, const ItemQuestion& question);
+
 // Splits a user's row into version and record; nullopt if it has another form.
 std::optional<std::pair<std::uint64_t, std::string_view>> split_user_row(std::string_view row);
 

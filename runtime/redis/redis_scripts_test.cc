@@ -80,6 +80,54 @@ TEST_CASE("redis scripts: a full page is replaced by its size, except for a call
   CHECK_FALSE(read_page(good, full)->many);
 }
 
+namespace {
+
+const ItemQuestion two_items{"ann", {"a", "b"}};
+
+// Item a, written at 4; b is not there.
+RedisReply good_items() {
+  return list({text("o"), integer(6), list({text("record"), {}}), list({integer(4), integer(0)}),
+               text("7 row"), integer(7), text("m"), integer(12)});
+}
+bool are_read(auto spoil) {
+  RedisReply page = good_items();
+  spoil(page.list);
+  return read_items(page, two_items).has_value();
+}
+
+}  // namespace
+
+TEST_CASE("redis scripts: items are read with their versions; no record means that there is no such item") {
+  RedisReply reply = good_items();
+  const auto page = read_items(reply, two_items);
+  REQUIRE(page);
+  CHECK(page->origin == "o");
+  CHECK(page->version == 6);
+  REQUIRE(page->rows.size() == 2);
+  CHECK(page->rows[0].record == "record");
+  CHECK(page->rows[0].version == 4);
+  CHECK_FALSE(page->rows[1].record);
+  CHECK(page->user == "7 row");
+  CHECK(page->profiles == 7);
+  CHECK(page->made_for == "m");
+  CHECK(page->items == 12);
+  CHECK(are_read([](auto& p) { p[4] = {}, p[6] = {}; }));
+}
+
+TEST_CASE("redis scripts: items of another form or out of range are rejected") {
+  CHECK(are_read([](auto&) {}));
+  for (std::size_t i = 0; i < 8; ++i) {
+    CHECK_FALSE(are_read([&](auto& p) { p[i] = {.kind = Kind::error, .text = "ERR"}; }));
+    CHECK_FALSE(are_read([&](auto& p) { p.erase(p.begin() + static_cast<std::ptrdiff_t>(i)); }));
+  }
+  CHECK_FALSE(are_read([](auto& p) { p[1] = integer(3); }));  // a is newer than the catalog
+  CHECK_FALSE(are_read([](auto& p) { p[2].list.pop_back(); }));
+  CHECK_FALSE(are_read([](auto& p) { p[3].list.pop_back(); }));
+  CHECK_FALSE(are_read([](auto& p) { p[2].list[0] = integer(1); }));
+  CHECK_FALSE(are_read([](auto& p) { p[3].list[0] = integer(-1); }));
+  CHECK_FALSE(are_read([](auto& p) { p[7] = integer(-1); }));
+}
+
 TEST_CASE("redis scripts: a user's row is a version and a record") {
   CHECK(split_user_row("12 record") == std::pair(std::uint64_t{12}, std::string_view("record")));
   for (const char* row : {"", "12", " record", "-1 record", "1x record", "99999999999999999999 record"})

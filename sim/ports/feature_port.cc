@@ -123,11 +123,11 @@ std::optional<JobResult> SimFeaturePort::find_known(const FindFeatures& wanted) 
   const Instant now = options_.now();
   const bool behind = wanted.freshness == Freshness::behind;
   store_refreshes(now);
-  ExpiringProfiles::ProfileLookup found = profiles_.find(key_of(wanted), now, behind);
+  ExpiringProfiles::Lookup found = profiles_.find(key_of(wanted), now, behind);
   if (found.ask) refreshes_[key_of(wanted)] = {wanted.tenant, wanted.user, now + latency(now)};
   if (!behind && found.of != Features::Source::cache) return std::nullopt;
-  if (found.of == Features::Source::missing) found.user = std::make_shared<const Profile>();
-  return find(wanted, std::move(found.user), found.of);
+  if (found.of == Features::Source::missing) found.row = std::make_shared<const Profile>();
+  return find(wanted, std::move(found.row), found.of);
 }
 
 bool SimFeaturePort::is_unreadable(const std::string& key) const {

@@ -84,7 +84,8 @@ def main():
                 wrong += run["other_items"]
                 runs.append(run)
                 print(
-                    f"parts of {part:>4}, over {normalised:10}: {run['requests_per_second']:7.2f} requests/s, "
+                    f"parts of {part:>4}, over {normalised:10}: "
+                    f"{run['requests_per_second']:7.2f} requests/s, "
                     f"{run['cpu_ms']:8.1f} CPU ms, P50 "
                     f"{run['p50_ms']:8.1f} P99 {run['p99_ms']:8.1f} ms; of {run['tokens']} tokens "
                     f"{run['tokens_computed']:.0f} computed; {run['other_items']} other items",

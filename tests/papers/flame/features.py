@@ -38,6 +38,12 @@ TABLE3 = [
     ("+Cache, -Mem Opt", 106.4, 18.5, 52.5, 28.6),
     ("+Cache, +Mem Opt (Full PDA)", 126.6, 13.2, 46, 34),
 ]
+# Items behind the link, too: a router without the catalog (features.items: cached).
+ITEM_ROWS = [
+    ("no cache", "exact", "recompute"),
+    ("cache, waits", "wait", "recompute"),
+    ("cache, behind", "behind", "recompute"),
+]
 ROWS = [
     ("no cache", "exact", "recompute"),
     ("cache, waits", "wait", "recompute"),
@@ -198,6 +204,93 @@ def rank(client, row, top=0, **more):
     )
 
 
+def sweep(world, rows, visits):
+    """Returns Table 3's rows at each rate of the link; 0 = a link without a limit."""
+    runs = []
+    for rate in world.args.rates:
+        world.link.set(bytes_per_second=rate or 1e9)
+        for row in ITEM_ROWS if world.args.items == "cached" else ROWS:
+            runs.append({"rate": rate, **measure(world, rows, visits, *row)})
+            print(
+                f"{rate / 1e6:6.2f} MB/s {row[0]:14} {runs[-1]['pairs_per_second'] / 1e3:8.1f} k pairs/s",
+                file=sys.stderr,
+                flush=True,
+            )
+    return runs
+
+
+def network_share(runs, rate):
+    """Returns the share of the uncached latency that the link causes: over that of an unlimited link."""
+    of = {run["rate"]: run["latency_ms"] for run in runs if run["row"] == "no cache"}
+    return 1 - of[0] / of[rate]
+
+
+# Of the paper's Table 3: the cache takes (22.6 - 18.5) / 22.6 of the latency and leaves (28.6 / 106.4) /
+# (46.3 / 67.4) of the bytes a pair. So if the link's part is proportional to bytes, it is this share.
+PAPER_BYTES_LEFT = (28.6 / 106.4) / (46.3 / 67.4)
+PAPER_NETWORK_SHARE = (22.6 - 18.5) / 22.6 / (1 - PAPER_BYTES_LEFT)
+
+
+def show_sweep(runs):
+    print(
+        f"\nthe link swept: the network's share of the uncached latency, then each row over no cache "
+        f"(paper: {PAPER_NETWORK_SHARE:.0%}; 1.58 x pairs/s, 1.22 x latency, {PAPER_BYTES_LEFT:.0%} of the "
+        "bytes)"
+    )
+    for rate in sorted({run["rate"] for run in runs}, key=lambda rate: -(rate or 1e12)):
+        here = {run["row"]: run for run in runs if run["rate"] == rate}
+        base = here.pop("no cache")
+        share = f"{network_share(runs, rate):5.0%}" if any(run["rate"] == 0 for run in runs) else "    ?"
+        text = ", ".join(
+            f"{name}: {run['pairs_per_second'] / base['pairs_per_second']:.2f} x pairs/s, "
+            f"{base['latency_ms'] / run['latency_ms']:.2f} x latency, "
+            f"{run['link_bytes_per_request'] / base['link_bytes_per_request']:.0%} of the bytes"
+            for name, run in here.items()
+        )
+        print(f"  {rate / 1e6 if rate else 1000:7.2f} MB/s {share}  {text}")
+
+
+COLOURS = {"cache, waits": "#1b6ca8", "cache, behind": "#27ae60"}
+
+
+def plot(path, runs):
+    """Plots pairs/s over no cache against the network's share of the uncached latency."""
+    lines, top = [], 1.0
+    for name in COLOURS:
+        points = []
+        for run in runs:
+            if run["row"] == name:
+                base = next(r for r in runs if r["rate"] == run["rate"] and r["row"] == "no cache")
+                points.append(
+                    (network_share(runs, run["rate"]), run["pairs_per_second"] / base["pairs_per_second"])
+                )
+        lines.append((name, sorted(points)))
+        top = max([top] + [y for _, y in points])
+    place = lambda x, y: f"{60 + 480 * max(0.0, x):.1f},{300 - 250 * y / top:.1f}"
+    text = [
+        '<svg xmlns="http://www.w3.org/2000/svg" width="700" height="350" font-family="sans-serif" '
+        'font-size="12">',
+        '<rect width="700" height="350" fill="white"/>',
+        '<rect x="60" y="50" width="480" height="250" fill="none" stroke="#999"/>',
+        '<text x="300" y="335" text-anchor="middle">share of the uncached latency that the link causes'
+        '</text>',
+        '<text x="60" y="40">pairs/s over no cache</text>',
+    ]
+    for x in (0, 0.25, 0.5, 0.75, 1):
+        text.append(f'<text x="{60 + 480 * x:.0f}" y="316" text-anchor="middle">{x:.0%}</text>')
+    for y in range(1, int(top) + 1):
+        text.append(f'<text x="54" y="{304 - 250 * y / top:.1f}" text-anchor="end">{y}</text>')
+    paper = place(PAPER_NETWORK_SHARE, 106.4 / 67.4).split(",")
+    text.append(f'<circle cx="{paper[0]}" cy="{paper[1]}" r="5" fill="#c0392b"/>')
+    text.append('<text x="552" y="120" fill="#c0392b">the paper</text>')
+    for number, (name, points) in enumerate(lines):
+        path_of = " ".join(place(x, y) for x, y in points)
+        text.append(f'<polyline points="{path_of}" fill="none" stroke="{COLOURS[name]}" stroke-width="2"/>')
+        text.append(f'<text x="552" y="{70 + 20 * number}" fill="{COLOURS[name]}">{name}</text>')
+    with open(path, "w") as file:
+        file.write("\n".join(text) + "\n</svg>\n")
+
+
 def at(values, share):
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
@@ -223,7 +316,7 @@ def measure(world, rows, visits, name, freshness, policy):
         except Exception as fault:  # reported below
             faults.append(fault)
 
-    with Node(world, [f"features.expiry={args.expiry_ms}ms"]) as node:
+    with Node(world, [f"features.expiry={args.expiry_ms}ms", f"features.items={args.items}"]) as node:
         began, cpu, carried = time.perf_counter(), node.cpu_seconds(), world.link.bytes()
         threads = [threading.Thread(target=ask, args=(began + args.seconds,)) for _ in range(args.clients)]
         for thread in threads:
@@ -288,6 +381,8 @@ def qualities(world, rows):
 
 
 def show(results):
+    if results.get("sweep"):
+        return show_sweep(results["sweep"])
     print("Table 3: pairs/s, latency, P99, MB/s over the link, ratio to no cache; hits, stale, missing")
     for name, pairs, latency, tail, carried in TABLE3:
         print(
@@ -320,6 +415,19 @@ def main():
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--rate", type=float, default=1e6)
+    parser.add_argument(
+        "--rates",
+        type=lambda text: [float(word) for word in text.split(",")],
+        default=[],
+        help="sweep these rates of the link, in bytes a second; 0 = no limit",
+    )
+    parser.add_argument(
+        "--items",
+        choices=("whole", "cached"),
+        default="whole",
+        help="cached: routers hold no catalog, and items are behind the link, too",
+    )
+    parser.add_argument("--plot", help="picture of a sweep that has the rate 0")
     parser.add_argument("--delay-ms", type=float, default=0.5)
     parser.add_argument("--expiry-ms", type=int, default=2000)
     parser.add_argument("--clients", type=int, default=8)
@@ -329,6 +437,8 @@ def main():
     if args.results:
         with open(args.results) as file:
             return show(json.load(file))
+    if args.plot and 0 not in args.rates:
+        parser.error("--plot: expected 0 among --rates, the link without a limit")
     if not args.troupe:
         parser.error("expected --troupe or --results")
     if not shutil.which("redis-server") or not os.path.isdir(MODEL) or not os.path.isdir(MOVIES):
@@ -342,14 +452,20 @@ def main():
         "expiry_ms": args.expiry_ms,
         "clients": args.clients,
         "seconds": args.seconds,
+        "items": args.items,
         "rows": [],
     }
     with World(args) as world:
-        for _ in range(args.rounds):
-            results["rows"] += [measure(world, rows, visits, *row) for row in ROWS]
-        if not args.no_quality:
+        if args.rates:
+            results["sweep"] = sweep(world, rows, visits)
+        for _ in range(0 if args.rates else args.rounds):
+            wanted = ITEM_ROWS if args.items == "cached" else ROWS
+            results["rows"] += [measure(world, rows, visits, *row) for row in wanted]
+        if not args.no_quality and not args.rates:
             results["quality"] = qualities(world, rows)
     show(results)
+    if args.plot:
+        plot(args.plot, results["sweep"])
     if args.json:
         with open(args.json, "w") as file:
             json.dump(results, file, indent=1)

@@ -43,7 +43,8 @@ def judge_memory(report, results, points, bound=None):
             / (wide.width - narrow.width)
             for variant in ("independent", "troupe")
         ]
-        where = f"{narrow.shape} {narrow.prompt}: bytes a path from width {narrow.width} to {wide.width}, ratio"
+        ends = f"from width {narrow.width} to {wide.width}"
+        where = f"{narrow.shape} {narrow.prompt}: bytes a path {ends}, ratio"
         report.above("15", where, None, [grown[0] / max(grown[1], 1e-9)], 3)
 
 
@@ -126,7 +127,8 @@ def judge_goodput(report, results, shape, width):
         if results[theirs]["goodput"] <= 0:
             report.say("13", what, PAPER_GOODPUT, f"{results[ours]['goodput']:.2f}/s, theirs none")
         elif normalised in bounds:
-            report.above("13", what, PAPER_GOODPUT, ratio(results, ours, theirs, "goodput"), bounds[normalised])
+            values = ratio(results, ours, theirs, "goodput")
+            report.above("13", what, PAPER_GOODPUT, values, bounds[normalised])
         else:
             report.say("13", what, PAPER_GOODPUT, ratio(results, ours, theirs, "goodput")[0])
 

@@ -1,5 +1,5 @@
-"""Tests of judge.py on made-up results: all short bounds hold for results like the measured ones, and each broken
-mechanism misses one."""
+"""Tests of judge.py on made-up results: all short bounds hold for results like the measured ones, and each
+broken mechanism misses one."""
 
 import os
 import sys

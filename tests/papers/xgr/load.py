@@ -1,5 +1,5 @@
-"""Runs over HTTP: nodes with other search engines under load (tests/bench/generate_load.py). A result is named
-"load shape width/variant, normalisation"."""
+"""Runs over HTTP: nodes with other search engines under load (tests/bench/generate_load.py). A result is
+named "load shape width/variant, normalisation"."""
 
 import argparse
 import os

@@ -1,7 +1,8 @@
 """xGR §9 on this machine's CPU: the search engine alone (`troupe-lab bench generate`) and nodes
-over HTTP, beside independent paths, a tree mask, a full sort and no constraint, which run on the same kernels.
-Both normalisations are measured: the paper masks, then takes the softmax (§6.1, "allowed"); other engines
-compute all logits ("vocabulary"). README.md says what the paper's figures become here, and why bounds are missed."""
+over HTTP, beside independent paths, a tree mask, a full sort and no constraint, which run on the same
+kernels. Both normalisations are measured: the paper masks, then takes the softmax (§6.1, "allowed"); other
+engines compute all logits ("vocabulary"). README.md says what the paper's figures become here, and why bounds
+are missed."""
 
 import argparse
 import json
