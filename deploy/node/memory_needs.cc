@@ -63,7 +63,9 @@ MemoryNeeds memory_needs(const Config& config, const ServedModels& models, const
   for (const auto& model : models) {
     if (roles.worker && device_choice(model->config.model).on_cpu())
       needs.passes += model->config.inference.memory_max;
-    if (roles.router) needs.caches += model->config.features.cache_memory;
+    const FeatureSettings& features = model->config.features;
+    if (roles.router) needs.caches += features.cache_memory;
+    if (roles.router && features.items == FeatureSettings::Items::cached) needs.caches += features.item_memory;
   }
   return needs;
 }

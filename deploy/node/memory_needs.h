@@ -18,7 +18,7 @@ namespace troupe::deploy {
 struct MemoryNeeds {
   std::uint64_t pool = 0;                        // pool.memory; 0 = no worker
   std::uint64_t passes = 0;                      // inference.memory_max of all models
-  std::uint64_t caches = 0;                      // features.cache_memory of all models
+  std::uint64_t caches = 0;                      // features.cache_memory and, if used, features.item_memory
   std::uint64_t requests = 0;                    // http.memory_max
   std::uint64_t rest = std::uint64_t{64} << 20;  // stores, threads, and what the allocator keeps
   std::uint64_t beside_pool() const { return passes + caches + requests + rest; }

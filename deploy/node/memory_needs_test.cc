@@ -106,6 +106,10 @@ TEST_CASE("memory needs: every model has working memory on the CPU, and a cache 
   models.front()->config.set("model.device", "cuda");
   CHECK(memory_needs(config, models, roles).passes == 5 * mib);
   roles.router = true, roles.worker = false;
+  models.front()->config.set("features.item_memory", "13MiB");
+  CHECK(memory_needs(config, models, roles).caches == 14 * mib);
+  models.front()->config.set("features.items", "cached");
+  CHECK(memory_needs(config, models, roles).caches == 27 * mib);
   const MemoryNeeds router = memory_needs(config, models, roles);
   CHECK(router.pool == 0);
   CHECK(router.passes == 0);
