@@ -10,7 +10,6 @@ sys.path.append(os.path.join(HERE, ".."))
 sys.path.append(HERE)
 import judge  # noqa: E402
 import load  # noqa: E402
-import nulls  # noqa: E402
 import xgr  # noqa: E402
 from checks import Report  # noqa: E402
 
@@ -74,12 +73,20 @@ class Short(unittest.TestCase):
     def test_a_null_model_is_marked_on_no_bound_of_its_own_mechanism(self):
         found, judged = results(), xgr.judge_mechanisms
         report = judged(found)
-        met = nulls.mark(report, judged, found, judge.worlds(found))
-        self.assertEqual(set(met), {f"{v} in Troupe's place" for v in RUNS if v != "troupe"})
-        for figure, world in (("17", "independent"), ("15", "independent"), ("11", "full sort")):
-            for row in report.judged():
-                if row["figure"] == figure:
-                    self.assertNotIn(world, row["null"], row["what"])
+        met = judge.mark(report, judged, found)
+        self.assertEqual({figure for figure, (_, rows) in met.items() if rows == 0}, set())
+        self.assertEqual({figure: held for figure, (held, _) in met.items() if held}, {})
+        self.assertEqual([row["what"] for row in report.judged() if row["null"]], [])
+
+    def test_a_bound_that_its_null_model_meets_is_marked(self):
+        found = results()
+        for name in found:  # a catalog of all paths: a search without it finds items, too
+            found[name]["invalid_items"] = 0
+        report = xgr.judge_mechanisms(found)
+        met = judge.mark(report, xgr.judge_mechanisms, found)
+        self.assertEqual(met["5"][0], met["5"][1])
+        marked = {row["figure"] for row in report.judged() if row["null"]}
+        self.assertEqual(marked, {"5"})
 
     def test_the_floor_is_the_ratio_of_free_attention(self):
         ours, theirs = dict(cpu_ms=20, attention=10), dict(cpu_ms=40)

@@ -15,7 +15,6 @@ sys.path.append(HERE)
 import engine  # noqa: E402
 import judge  # noqa: E402
 import load  # noqa: E402
-import nulls  # noqa: E402
 from checks import Report, read_explained  # noqa: E402
 
 PARTS = ["engine", "vocabularies", "load"]
@@ -126,9 +125,10 @@ def judge_paper(options, results, explained):
 def finish(options, judged, results):
     """Marks bounds that null models meet, prints, and returns the exit status."""
     report = judged(results)
-    met = nulls.mark(report, judged, results, judge.worlds(results))
+    met = judge.mark(report, judged, results)
     report.print()
-    nulls.print_met(met)
+    for figure, (held, rows) in met.items():
+        print(f"figure {figure} with {judge.NULLS[figure]} in Troupe's place: {held} of {rows} bounds hold")
     if options.json:
         document = dict(totals=report.totals(), nulls=met, rows=report.rows, results=results)
         with open(options.json, "w") as file:
