@@ -54,7 +54,7 @@ void ProfileCache::keep(const std::string& key, const CachedProfile& read) {
 
 void ProfileCache::forget(const std::string& key, std::uint64_t written_version) {
   const std::lock_guard lock(mutex_);
-  insert({key, {}, written_version, cached_bytes(key, nullptr)});
+  insert({key, {}, written_version, cached_bytes(key, static_cast<const Profile*>(nullptr))});
 }
 
 void ProfileCache::erase(const std::string& key) {
