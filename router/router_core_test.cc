@@ -276,6 +276,7 @@ TEST_CASE("router: too many requests are refused; copies and foreign answers are
 
 TEST_CASE("router: a worker's refusal and a worker's loss reach the client") {
   RouterBench b;
+  b.probe.start();
   b.rank(0, 1, "recompute");
   b.find(1);
   b.probe.receive(2, worker, Refused{b.serial, {RefusalKind::unavailable, "device_failed"}});
@@ -288,7 +289,8 @@ TEST_CASE("router: a worker's refusal and a worker's loss reach the client") {
   CHECK(b.refused() == "");  // for a moment another worker is awaited
   b.run_until(1'003);
   CHECK(b.refused() == "deadline_exceeded deadline_exceeded");
-  b.rank(6'000, 3);
+  b.run_until(6'000);
+  b.rank(6'001, 3);
   CHECK(b.refused() == "unavailable no_worker");
 }
 

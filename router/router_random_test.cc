@@ -160,8 +160,20 @@ TEST_CASE("router: whatever is lost, every request has one outcome by its deadli
   CHECK(retries > 100);
 }
 
-// Workers die at random, and always when they run the content "bad". `ran`: contents of the plans
-// that a worker has.
+// Returns the features of a user whose history tells the content's number.
+Features features_of_content(int content) {
+  const auto token = static_cast<Token>(100 + content);
+  const Profile user{7, std::vector<Token>(20, token), std::vector<std::uint32_t>(20, 1)};
+  return features_of(std::make_shared<const Profile>(user), {test_item("a"), test_item("b")}, "catalog 1");
+}
+int content_of(const Execute& plan) {
+  Token highest = 0;
+  for (const Segment& segment : plan.plan.segments)
+    for (const Token token : segment.tokens) highest = std::max(highest, token);
+  return highest - 100;
+}
+
+// Workers die at random, and always when they run the content `bad`.
 TEST_CASE("suspects: no request is refused for another's poison unless it ran alone on a worker that died") {
   std::uint64_t convicted = 0;
   for (unsigned seed = 1; seed <= 40; ++seed) {
@@ -172,36 +184,34 @@ TEST_CASE("suspects: no request is refused for another's poison unless it ran al
     RouterBench b(config);
     b.probe.start();
     std::map<NodeId, Incarnation> process;
-    std::map<std::uint64_t, std::string> user_of;  // by the plan's id
-    std::map<RequestId, std::string> asked;
+    std::map<RequestId, int> asked;
     struct Running {
       NodeId node;
       std::uint64_t id;
       bool alone;
+      int content;
     };
     std::vector<Running> running;
-    std::set<std::string> may_be_refused{"bad"};
-    std::string finding;
+    constexpr int bad = 50;
+    std::set<int> may_be_refused{bad};
     std::int64_t now = 0;
     const auto take = [&] {
       for (const auto& effect : b.probe.effects.list) {
         const auto* send = std::get_if<Effects::Send>(&effect);
         if (!send) continue;
-        if (const auto* plan = std::get_if<Execute>(&send->message)) {
-          user_of.try_emplace(plan->id, finding);
-          running.push_back({send->to.node, plan->id, plan->alone});
-        }
+        if (const auto* plan = std::get_if<Execute>(&send->message))
+          running.push_back({send->to.node, plan->id, plan->alone, content_of(*plan)});
         if (const auto* refused = std::get_if<Refused>(&send->message))
           if (refused->refusal.code == "poison") {
             CHECK(may_be_refused.count(asked.at(refused->id)) == 1);
-            convicted += asked.at(refused->id) == "bad";
+            convicted += asked.at(refused->id) == bad;
           }
       }
       b.probe.effects = {};
     };
     const auto kill = [&](NodeId node) {
       for (const Running& plan : running)
-        if (plan.node == node && plan.alone) may_be_refused.insert(user_of.at(plan.id));
+        if (plan.node == node && plan.alone) may_be_refused.insert(plan.content);
       std::erase_if(running, [&](const Running& plan) { return plan.node == node; });
       b.probe.lose(now, node);
       take();
@@ -218,15 +228,15 @@ TEST_CASE("suspects: no request is refused for another's poison unless it ran al
         b.beat(now, node, beat_of(process[node]));
         take();
       }
-      finding = asked[id] = random() % 12 == 0 ? "bad" : std::to_string(random() % 40);
-      b.rank(now, id, "recompute", 0, finding);
+      const int content = asked[id] = random() % 12 == 0 ? bad : static_cast<int>(random() % 40);
+      b.rank(now, id, "recompute", 0, std::to_string(content));
       const bool admitted = !b.probe.started<FindFeatures>().empty();
       take();
-      if (admitted) b.probe.done(now, b.job, test_features()), take();
+      if (admitted) b.probe.done(now, b.job, features_of_content(content)), take();
       if (random() % 12 == 0) kill(1 + random() % 4);
       if (running.size() < 4) continue;
       const Running plan = running[random() % running.size()];
-      if (user_of.at(plan.id) == "bad") {
+      if (plan.content == bad) {
         kill(plan.node);
       } else {
         std::erase_if(running, [&](const Running& r) { return r.id == plan.id && r.node == plan.node; });
