@@ -77,13 +77,21 @@ class Truth:
 
     def _learn(self, port, requests):
         for request, policy in itertools.product(requests, POLICIES):
-            reply = json.loads(
-                loopback.ask(port, "POST", "/v1/rank", {**request, "policy": policy}, limit=20)[1]
-            )
+            reply = self._ask(port, {**request, "policy": policy})
             self.answers[reply["model_version"], request["user"], reply["plan"]] = {
                 i["id"]: i["score"] for i in reply["items"]
             }
         self.versions.append(reply["model_version"])
+
+    @staticmethod
+    def _ask(port, request):
+        """Returns the answer; a machine that is busy with other things may take several attempts."""
+        for _ in range(10):
+            status, text = loopback.ask(port, "POST", "/v1/rank", request, limit=20)
+            if status == 200:
+                return json.loads(text)
+            time.sleep(1)
+        raise RuntimeError(f"a single node answers {status}: {text}")
 
     def fault(self, user, reply):
         right = self.answers.get((reply["model_version"], user, reply["plan"]))

@@ -51,8 +51,8 @@ class Rounds:
         self.workers = [f"worker-{number + 1}" for number in range(options.workers)]
         self.words = {}  # further words of the command line of nodes that joined
         self.joined, self.faults, self.seconds = 0, [], []
-        with open(DEMO / "world" / "items.jsonl") as file:
-            self.items = sum(1 for _ in file)
+        with open(DEMO / "world" / "items.jsonl") as file:  # items with equal tokens share a block
+            self.blocks = len({tuple(json.loads(line)["tokens"]) for line in file})
 
     def restart(self, name):
         process = self.cluster.processes.pop(name)
@@ -116,8 +116,8 @@ class Rounds:
             return len(blocks) == len(self.workers)
 
         self.cluster.wait("the item blocks of all workers", are_told)
-        if sum(blocks.values()) < self.items:
-            self.faults.append(f"precomputing is done, with {blocks} item blocks for {self.items} items")
+        if sum(blocks.values()) < self.blocks:
+            self.faults.append(f"precomputing is done, with {blocks} of {self.blocks} item blocks")
 
     def words_of(self, name):
         """Returns how a node that joined was started, without the program, the file and the name."""
