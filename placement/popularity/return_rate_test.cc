@@ -8,6 +8,7 @@ namespace troupe::placement {
 namespace {
 
 constexpr std::uint64_t plenty = 1'000'000;
+constexpr std::int64_t second_us = 1'000'000;
 
 TEST_CASE("return rate: a block's expected uses equal the observed returns of such blocks") {
   ReturnRate returns(10'000);
@@ -25,8 +26,10 @@ TEST_CASE("return rate: with few observations one block without a return is adde
   ReturnRate returns(10'000);
   CHECK(returns.want("a", 10, plenty, 0) == 0);
   CHECK(returns.want("a", 10, plenty, 0) == 0);
-  CHECK(returns.want("a", 10, plenty, 0) == 0.5);                      // one later want after one second want
-  CHECK(returns.want("b", 10, plenty, 0) == doctest::Approx(2. / 3));  // two further wants of two blocks
+  // Of two gaps after a later want one has ended with a return; the other one counts half, as it may still.
+  CHECK(returns.want("a", 10, plenty, 0) == doctest::Approx(1 / (1.5 + 1) / (1 - 1 / (1.5 + 1))));
+  // So it is after two first wants, and a return is followed by 2 / 3 more.
+  CHECK(returns.want("b", 10, plenty, 0) == doctest::Approx(1 / (1.5 + 1) * (1 + 2. / 3)));
 }
 
 TEST_CASE("return rate: a block that returned once is more likely to return again") {
@@ -34,12 +37,42 @@ TEST_CASE("return rate: a block that returned once is more likely to return agai
   std::mt19937 random(1);
   double of_new = 0, of_known = 0;
   for (int i = 0; i < 3'000; ++i) {  // one of four is wanted five times, the others once
-    of_new = returns.want("block " + std::to_string(i), 10, plenty, 0);
+    const std::int64_t now_us = i * second_us;
+    of_new = returns.want("block " + std::to_string(i), 10, plenty, now_us);
     if (random() % 4 != 0) continue;
-    for (int use = 2; use <= 5; ++use) of_known = returns.want("block " + std::to_string(i), 10, plenty, 0);
+    for (int use = 2; use <= 5; ++use)
+      of_known = returns.want("block " + std::to_string(i), 10, plenty, now_us);
   }
   CHECK(of_new == doctest::Approx(1).epsilon(0.1));
   CHECK(of_known == doctest::Approx(3).epsilon(0.1));
+}
+
+// Every second a new user comes. Two of three are wanted four times more, 200 seconds apart. Returns the
+// expected uses of the newest user's block after so many seconds.
+double after_seconds(int seconds, std::uint64_t capacity) {
+  ReturnRate returns(10'000);
+  double expected = 0;
+  for (int second = 0; second < seconds; ++second) {
+    const auto want = [&](int user) {
+      return returns.want(std::to_string(user), 10, capacity, second * second_us);
+    };
+    for (int back = second - 200; back >= 0 && back > second - 1'000; back -= 200)
+      if (back % 3 != 0) want(back);
+    expected = want(second);
+  }
+  return expected;
+}
+
+TEST_CASE("return rate: blocks that had no time to return do not count as blocks that do not") {
+  CHECK(after_seconds(100, plenty) == 0);  // nobody can have returned
+  CHECK(after_seconds(400, plenty) > 0.5);
+  CHECK(after_seconds(600, plenty) > 1.5);
+  CHECK(after_seconds(5'000, 10'000) == doctest::Approx(2. / 3 * 4).epsilon(0.15));
+}
+
+TEST_CASE("return rate: returns after more than the memory holds are not expected") {
+  // In 200 seconds 200 users come, and 100 blocks are tracked.
+  CHECK(after_seconds(5'000, 1'000) == 0);
 }
 
 TEST_CASE("return rate: a want after the block would have been evicted is no return") {
