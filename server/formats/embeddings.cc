@@ -21,7 +21,7 @@ class EmbeddingReader {
 
   Embeddings read(std::string_view body) {
     const std::size_t of_texts = std::size_t{limits_.tokens_max} + 2 * std::size_t{limits_.items_max};
-    const std::size_t values = std::max(of_texts + 64, history_values_max(rows_));
+    const std::size_t values = std::max(of_texts, history_values_max(rows_)) + 64;
     const JsonTree tree = parse_tree(body, {.values_max = values, .depth_max = 2 + history_depth}, "input");
     if (!tree.is_object()) tree_fault("wrong_type", "the body has the wrong type", "body", "an object");
     for (const auto& [name, value] : tree.items())

@@ -141,7 +141,7 @@ std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t c
                                           const RowLimits& rows, const ModelText& text,
                                           const ScoreLimits& limits) {
   try {
-    const std::size_t values = 4 * std::size_t{candidates_max} + history_values_max(rows);
+    const std::size_t values = 4 * std::size_t{candidates_max} + history_values_max(rows) + 64;
     const JsonTree tree =
         parse_tree(body, {.values_max = values, .depth_max = 1 + history_depth}, "documents");
     if (!tree.is_object()) tree_type_fault(tree, "body", "an object");

@@ -95,8 +95,7 @@ PutUser read_history(const JsonTree& object, const std::string& where, const Row
 }
 
 std::size_t history_values_max(const RowLimits& limits) {
-  constexpr std::size_t others = 64;
-  return (2 + limits.event_features.size()) * std::size_t{limits.history_events_max} + others;
+  return (2 + limits.event_features.size()) * std::size_t{limits.history_events_max};
 }
 
 }  // namespace troupe::server

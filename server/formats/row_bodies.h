@@ -51,7 +51,7 @@ void take_history(PutUser&& from, Request& request) {
   request.event_features = std::move(from.features);
   request.own_history = true;
 }
-// Bound of the values of a body with a history: events, and features with names.
+// Bound of the values of a history in a body, beside those of its form.
 std::size_t history_values_max(const RowLimits& limits);
 inline constexpr std::size_t history_depth = 4;  // of such an object
 
