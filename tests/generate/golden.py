@@ -75,7 +75,11 @@ def check(troupe, model):
             )
             if second["tokens_reused"] == 0:
                 print(f"{model} case {number}: nothing was reused"), (faults := faults + 1)
-            for name, reply in (("computed", first), ("reused", second)):
+            own = client.generate(history=case["history"], width=width, top_k=width, logprobs=True)
+            if own["tokens_reused"] != second["tokens_reused"]:
+                print(f"{model} case {number}: a history in the request reused {own['tokens_reused']} tokens")
+                faults += 1
+            for name, reply in (("computed", first), ("reused", second), ("in the request", own)):
                 fault = difference(reply, case["beams"], sharing)
                 if fault:
                     print(f"{model} case {number}, {name}: {fault}")
@@ -93,8 +97,11 @@ def check_grown(troupe, model, part=16):
         for number, case in enumerate(golden["cases"]):
             user, history, item_tokens = f"grown-{number}", case["history"], len(case["beams"][0]["tokens"])
             for events in (history[:-1], history):
-                client.put_user(user, events)
-                reply = client.generate(user, width=width, top_k=width, logprobs=True)
+                asker = {"history": events}  # of every other case in the request
+                if number % 2 == 0:
+                    client.put_user(user, events)
+                    asker = {"user": user}
+                reply = client.generate(**asker, width=width, top_k=width, logprobs=True)
             fault = difference(reply, case["beams"], sharing)
             # A longer history loses its oldest event, so that none of its parts is the same.
             expected = (len(history) - 1) * item_tokens // part * part if len(history) <= EVENTS_MAX else 0

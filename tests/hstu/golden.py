@@ -88,10 +88,7 @@ class Node:
         for item in {*case["item_ids"], *case["candidate_ids"]} - self.items:
             self.send("PUT", f"/v1/items/{item}", {"tokens": [item], "identifier": item})
             self.items.add(item)
-        profile = {"history": [str(item) for item in case["item_ids"]]}
-        if timed:
-            profile["features"] = [{"name": "timestamps", "values": case["timestamps"]}]
-        self.send("PUT", f"/v1/users/{user}", profile)
+        self.send("PUT", f"/v1/users/{user}", history_of(case, timed))
 
     def metrics(self):
         self.link.request("GET", "/metrics")
@@ -102,10 +99,18 @@ class Node:
         }
 
     def rank(self, user, case, now):
+        """user: an id, or the members of a history in place of a stored one."""
         candidates = list(dict.fromkeys(str(item) for item in case["candidate_ids"]))
-        return self.send(
-            "POST", "/v1/rank", {"user": user, "candidates": candidates, "request_timestamp": now}
-        )
+        asker = user if isinstance(user, dict) else {"user": user}
+        return self.send("POST", "/v1/rank", {**asker, "candidates": candidates, "request_timestamp": now})
+
+
+def history_of(case, timed):
+    """Returns the members of a history, as of a stored user."""
+    history = {"history": [str(item) for item in case["item_ids"]]}
+    if timed:
+        history["features"] = [{"name": "timestamps", "values": case["timestamps"]}]
+    return history
 
 
 def worst(reply, case, logits):
@@ -163,6 +168,10 @@ def check(troupe, name, model, cases, timed, chain=(), imported="", settings=(),
                 faults.append(
                     f"case {number} asked again reused {second['tokens_reused']}; expected {events - 1}"
                 )
+            own = node.rank(history_of(case, timed), case, now)
+            most = max(most, worst(own, case, logits))
+            if own["tokens_reused"] != events - 1:
+                faults.append(f"case {number} in the request reused {own['tokens_reused']} tokens")
             if timed and node.rank(user, case, now + 86400)["tokens_reused"] != events - 1:
                 faults.append(f"case {number} a day later did not reuse its history")
         if timed:

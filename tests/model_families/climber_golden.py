@@ -27,21 +27,19 @@ BLOCK = 16
 
 
 def put(node, user, case):
-    node.send(
-        "PUT",
-        f"/v1/users/{user}",
-        {
-            "history": [str(item) for item in case["item_ids"]],
-            "features": [{"name": "actions", "values": case["actions"]}],
-        },
-    )
+    history = [str(item) for item in case["item_ids"]]
+    features = [{"name": "actions", "values": case["actions"]}]
+    node.send("PUT", f"/v1/users/{user}", {"history": history, "features": features})
 
 
 def rank(node, user, case, **more):
+    """user: an id; None = the case's history in the request."""
+    asker = {"user": user}
+    if user is None:
+        asker = {"history": [str(item) for item in case["item_ids"]], "actions": case["actions"]}
     candidates = list(dict.fromkeys(str(item) for item in case["candidate_ids"]))
-    return node.send(
-        "POST", "/v1/rank", {"user": user, "candidates": candidates, "scenario": case["scenario"], **more}
-    )
+    body = {**asker, "candidates": candidates, "scenario": case["scenario"], **more}
+    return node.send("POST", "/v1/rank", body)
 
 
 def worst(reply, case):
@@ -57,7 +55,7 @@ def check_case(node, number, case, faults):
     put(node, user, case)
     computed = rank(node, user, case, policy="recompute")
     first, second = rank(node, user, case), rank(node, user, case)
-    liked = rank(node, user, case, task="like")
+    liked, own = rank(node, user, case, task="like"), rank(node, None, case)
     events = sum(case["subsequence_lengths"])
     expect(
         first["plan"] == "towers" and first["tasks"] == ["click", "like"],
@@ -68,6 +66,7 @@ def check_case(node, number, case, faults):
         computed["tokens_reused"] == 0 and second["tokens_reused"] == events,
         f"reused {computed['tokens_reused']} and {second['tokens_reused']} of {events}",
     )
+    expect(own["tokens_reused"] == events, f"a history in the request reused {own['tokens_reused']} tokens")
     for reply, task in ((second, 0), (liked, 1)):
         scores = [item["score"] for item in reply["items"]]
         expect(
@@ -79,7 +78,7 @@ def check_case(node, number, case, faults):
     apart = max(
         abs(a - b) for item in computed["items"] for a, b in zip(item["task_scores"], cached[item["id"]])
     )
-    return max(worst(reply, case) for reply in (computed, first, second, liked)), apart
+    return max(worst(reply, case) for reply in (computed, first, second, liked, own)), apart
 
 
 def check_more(node, cases, faults):

@@ -6,7 +6,8 @@
 Converts the published SASRec and HSTU checkpoints, serves each, and stores the items and the users of the
 golden file. For each user, cold and warm: /v1/rank must give every similarity within 1e-5, and
 /v1/generate the same 20 best items of the whole catalog, and of those that the user has not seen. A denied
-item must be missing, and an allow list must be ordered by similarity. Exit status 1 on any difference; 77
+item must be missing, and an allow list must be ordered by similarity. A request with the history of a stored
+user must have the same answers, from the same blocks. Exit status 1 on any difference; 77
 if the data is not beside the checkout.
 """
 import argparse
@@ -47,15 +48,17 @@ def gaps(items, wanted):
 class User:
     """One case of a golden file, asked of a node."""
 
-    def __init__(self, node, name, case):
-        self.node, self.name, self.case = node, name, case
+    def __init__(self, node, name, case, asker=None):
+        """asker: the members of a history, for requests without the stored user."""
+        self.node, self.name, self.case, self.asker = node, name, case, asker
         self.wanted = dict(zip(case["item_ids_scored"], case["similarity"]))
         self.wanted.update(zip(case["top20"], case["top20_similarity"]))
         self.faults, self.gap = [], 0.0
 
     def generate(self, **options):
-        body = {"user": self.name, "top_k": 20, "request_timestamp": self.case["request_timestamp"]}
-        reply = self.node.send("POST", "/v1/generate", {**body, **options})
+        body = {"top_k": 20, "request_timestamp": self.case["request_timestamp"]}
+        asker = self.asker or {"user": self.name}
+        reply = self.node.send("POST", "/v1/generate", {**asker, **body, **options})
         return reply, [int(item["id"]) for item in reply["items"]]
 
     def expect(self, what, found, wanted):
@@ -64,7 +67,7 @@ class User:
 
     def check_rank(self, warm):
         reply = self.node.rank(
-            self.name,
+            self.asker or self.name,
             {"candidate_ids": self.case["item_ids_scored"]},
             self.case["request_timestamp"],
         )
@@ -87,7 +90,7 @@ class User:
         self.expect("six allowed", allowed, top[3:9])
 
 
-def check(troupe, name, golden, node_of, timed):
+def check(troupe, name, golden, node_of, timed, history_of):
     cases = golden["cases"]
     faults, gap = [], 0.0
     with node_of(troupe) as node:
@@ -102,12 +105,16 @@ def check(troupe, name, golden, node_of, timed):
                 user.check_rank(warm)
                 user.check_best()
             user.check_lists()
-            gap = max(gap, user.gap)
-            faults += user.faults
+            own = User(node, f"the history of {user.name}", case, history_of(case, timed))
+            own.check_rank(warm=True)
+            own.check_best()
+            gap = max(gap, user.gap, own.gap)
+            faults += user.faults + own.faults
         node.send("PUT", "/v1/users/none", {"history": []})
-        status, reply = node.ask("POST", "/v1/generate", {"user": "none"})
-        if (status, reply.get("error", {}).get("code")) != (422, "empty_history"):
-            faults.append(f"a user without events: {status} {reply}")
+        for asker in {"user": "none"}, {"user": "unknown", "unknown_user": "cold"}, {"history": []}:
+            status, reply = node.ask("POST", "/v1/generate", asker)
+            if (status, reply.get("error", {}).get("code")) != (422, "empty_history"):
+                faults.append(f"{asker}, without events: {status} {reply}")
     print(f"{name}: {len(cases)} users, largest difference {gap:.2g}, {len(faults)} faults")
     if not gap <= TOLERANCE:
         faults.append(f"largest difference {gap:.2g}; expected at most {TOLERANCE}")
@@ -118,7 +125,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--troupe", required=True)
     troupe = parser.parse_args().troupe
-    node_class = hstu_golden().Node
+    hstu = hstu_golden()
     faults = []
     for name, timed in (("meta-sasrec-ml100k", False), ("meta-hstu-ml100k", True)):
         source = os.path.join(MODELS, name)
@@ -130,7 +137,7 @@ def main():
             convert(troupe, source, model)
             with open(os.path.join(source, "golden.json")) as file:
                 golden = json.load(file)
-            faults += check(troupe, name, golden, lambda t: node_class(t, model), timed)
+            faults += check(troupe, name, golden, lambda t: hstu.Node(t, model), timed, hstu.history_of)
     for fault in faults:
         print(fault)
     return 1 if faults else 0
