@@ -85,6 +85,13 @@ std::vector<Message> run_drawn_history(World world, unsigned history, std::uint6
         rank.candidates = row.candidates;
         rank.candidates.resize(1 + below(rank.candidates.size()));
         rank.top_k = static_cast<std::uint32_t>(below(6));
+        if (below(4) == 0) {
+          rank.user.clear();
+          rank.own_history = true;
+          rank.history.assign(below(4), item);
+        } else if (below(2) == 0) {
+          rank.unknown_user = UnknownUser::cold;
+        }
         rank.policy =
             std::array{"recompute", "user", "item", "bat", "none such"}[below(40) == 0 ? 4 : below(4)];
         request = rank;
@@ -176,6 +183,42 @@ TEST_SUITE("scenario") {
     for (std::size_t i = 0; i < first.items.size(); ++i) {
       CHECK(first.items[i].id == second.items[i].id);
       CHECK(std::abs(first.items[i].score - second.items[i].score) < 1e-4);
+    }
+  }
+
+  TEST_CASE("scenario: a history in a request and a stored user with the same events share their block") {
+    for (const World world : {World::caf, World::caf_bytes, World::simulation}) {
+      const TestFolder folder;
+      RunningNode box(world, node_config(folder), true);
+      box.wait_until_precomputed();
+      const auto& row = demo_world().requests[0];
+      RequestId id = 0;
+      const auto ask = [&](RankRequest request) {
+        request.id = ++id;
+        request.candidates = row.candidates;
+        request.policy = "user";
+        const Message answer = box.ask(std::move(request));
+        if (const auto* refused = std::get_if<Refused>(&answer)) FAIL(refused->refusal.what);
+        box.settle();
+        return std::get<RankReply>(answer);
+      };
+      const std::vector<std::string> events{row.candidates[0], row.candidates[1], row.candidates[0]};
+      const RankRequest own{.history = events, .own_history = true};
+      const RankReply first = ask(own), again = ask(own);
+      box.ask(PutUser{++id, "", "zed", events});
+      const RankReply stored = ask({.user = "zed"});
+      CHECK(again.blocks_reused == first.blocks_reused + 1);
+      CHECK(stored.tokens_reused == again.tokens_reused);
+      REQUIRE(stored.items.size() == first.items.size());
+      for (std::size_t i = 0; i < first.items.size(); ++i)
+        CHECK(std::abs(stored.items[i].score - first.items[i].score) < 1e-4);
+      CHECK(first.profile_version == 0);
+      const RankReply cold = ask({.user = "nobody at all", .unknown_user = UnknownUser::cold}),
+                      visitor = ask({.own_history = true});
+      CHECK(cold.unknown_user == "cold");
+      CHECK(visitor.unknown_user == "");
+      CHECK(cold.tokens_total == visitor.tokens_total);
+      CHECK(cold.tokens_total < first.tokens_total);
     }
   }
 
