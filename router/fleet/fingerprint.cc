@@ -39,6 +39,7 @@ template <class Request>
 void add_own_history(Fingerprint& print, const Request& request) {
   for (const std::string& item : request.history) print.add(item);
   if (!request.history_tokens.empty()) print.add(request.history_tokens);
+  if (!request.event_features.empty()) print.add(std::uint64_t{request.history.size()});
   for (const Feature& feature : request.event_features) {
     print.add(feature.name);
     for (const std::int64_t value : feature.values) print.add(static_cast<std::uint64_t>(value));

@@ -45,6 +45,31 @@ TEST_CASE("fingerprint: covers the content, not the requester or the time budget
     CHECK(fingerprint(score) != fingerprint(other));
 }
 
+template <class M>
+void check_own_history() {
+  const M one{.history = {"a", "b"}, .event_features = {{"timestamps", {1, 2}}}, .own_history = true};
+  CHECK(fingerprint(one, 0) == fingerprint(M(one), 0));
+  M other = one;
+  other.history = {"a", "c"};
+  CHECK(fingerprint(one, 0) != fingerprint(other, 0));
+  other = one;
+  other.event_features[0].values[1] = 3;
+  CHECK(fingerprint(one, 0) != fingerprint(other, 0));
+  other = one;
+  other.event_features[0].name = "actions";
+  CHECK(fingerprint(one, 0) != fingerprint(other, 0));
+  other = {.history_tokens = {1, 2}, .own_history = true};
+  CHECK(fingerprint(M{.history_tokens = {1, 3}}, 0) != fingerprint(other, 0));
+  CHECK(fingerprint(M{.history = {"a", "x"}}, 0) !=
+        fingerprint(M{.history = {"a"}, .event_features = {{"x", {}}}}, 0));
+}
+
+TEST_CASE("fingerprint: covers a request's own history with its features") {
+  check_own_history<RankRequest>();
+  check_own_history<GenerateRequest>();
+  check_own_history<EmbedRequest>();
+}
+
 TEST_CASE("fingerprint: a ranking is the same under every policy, arrangement and approximation") {
   const RankRequest plain{.tenant = "t", .user = "ann", .candidates = {"a", "b"}};
   RankRequest other = plain;

@@ -207,7 +207,7 @@ TEST_SUITE("scenario") {
       const RankReply first = ask(own), again = ask(own);
       box.ask(PutUser{++id, "", "zed", events});
       const RankReply stored = ask({.user = "zed"});
-      CHECK(again.blocks_reused == first.blocks_reused + 1);
+      CHECK(again.blocks_reused > first.blocks_reused);
       CHECK(stored.tokens_reused == again.tokens_reused);
       REQUIRE(stored.items.size() == first.items.size());
       for (std::size_t i = 0; i < first.items.size(); ++i)
