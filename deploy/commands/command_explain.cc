@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "deploy/commands/asker_options.h"
 #include "deploy/commands/commands.h"
 #include "deploy/commands/server_call.h"
 #include "deploy/data/text_file.h"
@@ -20,14 +21,17 @@ using nlohmann::json;
 
 struct ExplainOptions {
   ServerOptions server;
-  std::string user, arrangement, policy, json_file;
+  AskerOptions asker;
+  std::string arrangement, policy, json_file;
   std::vector<std::string> candidates;
   std::uint32_t scenario = 0;
   bool tokens = false;
 };
 
 json body_of(const ExplainOptions& options) {
-  json body{{"user", options.user}, {"candidates", options.candidates}, {"explain", true}};
+  json body = options.asker.members();
+  body["candidates"] = options.candidates;
+  body["explain"] = true;
   if (!options.arrangement.empty()) body["arrangement"] = options.arrangement;
   if (!options.policy.empty()) body["policy"] = options.policy;
   if (options.scenario > 0) body["scenario"] = options.scenario;
@@ -42,7 +46,7 @@ std::size_t terminal_columns() {
 }
 
 int run_explain(const ExplainOptions& options) {
-  if (options.user.empty() || options.candidates.empty())
+  if (!options.asker.is_given() || options.candidates.empty())
     throw std::invalid_argument("explain needs --user and --candidates");
   const json reply = call(options.server, "POST", "/v1/rank", body_of(options));
   if (!reply.contains("explanation"))
@@ -62,7 +66,7 @@ void add_explain(Command app) {
       "explain",
       "Rank items on a running server and show the prompt, what was reused and where scores are read");
   options->server.add_to(command);
-  command.add_option("--user", options->user, "User id");
+  options->asker.add_to(command);
   command.add_option("--candidates", options->candidates, "Item ids, separated by commas").comma_separated();
   command.add_option("--arrangement", options->arrangement,
                      "Declared arrangement to be served: causal, user_first, item_first or "

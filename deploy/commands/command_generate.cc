@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "deploy/commands/asker_options.h"
 #include "deploy/commands/commands.h"
 #include "deploy/commands/server_call.h"
 #include "deploy/data/text_file.h"
@@ -16,14 +17,16 @@ using nlohmann::json;
 
 struct GenerateOptions {
   ServerOptions server;
-  std::string user, normalised, json_file;
+  AskerOptions asker;
+  std::string normalised, json_file;
   std::vector<std::string> allow, deny;
   std::uint32_t top = 10, width = 0;
   bool exclude_seen = false, among_allowed = false, logprobs = false;
 };
 
 json body_of(const GenerateOptions& options) {
-  json body{{"user", options.user}, {"top_k", options.top}};
+  json body = options.asker.members();
+  body["top_k"] = options.top;
   if (options.width > 0) body["width"] = options.width;
   if (options.exclude_seen) body["exclude_seen"] = true;
   if (options.among_allowed) body["normalised"] = "allowed";
@@ -50,7 +53,7 @@ void print(const json& reply) {
 }
 
 int run_generate(const GenerateOptions& options) {
-  if (options.user.empty()) throw std::invalid_argument("generate needs --user");
+  if (!options.asker.is_given()) throw std::invalid_argument("generate needs --user");
   const json reply = call(options.server, "POST", "/v1/generate", body_of(options));
   if (options.json_file.empty()) {
     print(reply);
@@ -66,7 +69,7 @@ void add_generate(Command app) {
   auto options = std::make_shared<GenerateOptions>();
   Command command = app.add_command("generate", "Ask a running server for items that a user may want next");
   options->server.add_to(command);
-  command.add_option("--user", options->user, "User id");
+  options->asker.add_to(command);
   command.add_option("--top", options->top, "Number of items to return").default_shown();
   command
       .add_option("--width", options->width, "Beam width: paths kept at each step; 0: the server's default")

@@ -245,6 +245,7 @@ TROUPE_VALUE(std::optional<std::uint64_t>)
 TROUPE_VALUE(std::optional<double>)
 TROUPE_VALUE(std::vector<std::string>)
 TROUPE_VALUE(std::vector<std::uint32_t>)
+TROUPE_VALUE(std::vector<std::int64_t>)
 TROUPE_VALUE(std::vector<double>)
 #undef TROUPE_VALUE
 

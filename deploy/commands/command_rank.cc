@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "deploy/commands/asker_options.h"
 #include "deploy/commands/commands.h"
 #include "deploy/commands/server_call.h"
 #include "deploy/data/dataset.h"
@@ -20,7 +21,8 @@ using nlohmann::json;
 
 struct RankOptions {
   ServerOptions server;
-  std::string user, policy, arrangement, task, json_file, requests, data;
+  AskerOptions asker;
+  std::string policy, arrangement, task, json_file, requests, data;
   std::vector<std::string> candidates;
   std::uint32_t top = 5, users = 3, rounds = 2, scenario = 0;
   bool costs_only = false, own_histories = false;
@@ -68,6 +70,7 @@ void print_summary(const json& reply) {
             << terminal_text(reply.at("policy").get<std::string>()) << "), tokens "
             << reply.at("tokens_total") << ": computed " << reply.at("tokens_computed") << ", reused "
             << reply.at("tokens_reused") << "; " << milliseconds(reply) << " ms\n";
+  if (reply.contains("unknown_user")) std::cout << "the user is not stored: ranked as one without events\n";
   if (reply.at("history_cut").get<std::uint64_t>() > 0)
     std::cout << "the oldest " << reply.at("history_cut")
               << " events of the history did not fit and were left out\n";
@@ -144,10 +147,10 @@ int rank_file(const RankOptions& options) {
 
 int run_rank(const RankOptions& options) {
   if (!options.requests.empty()) return rank_file(options);
-  if (options.user.empty() || options.candidates.empty())
+  if (!options.asker.is_given() || options.candidates.empty())
     throw std::invalid_argument(
         "rank has neither --user with --candidates nor --requests; expected one of them");
-  const json reply = rank(options, {{"user", options.user}}, options.candidates);
+  const json reply = rank(options, options.asker.members(), options.candidates);
   if (!options.json_file.empty()) {
     write_output(options.json_file, reply.dump() + "\n");
     return 0;
@@ -163,7 +166,7 @@ void add_rank(Command app) {
   auto options = std::make_shared<RankOptions>();
   Command command = app.add_command("rank", "Ask a running server to rank items for a user");
   options->server.add_to(command);
-  command.add_option("--user", options->user, "User id");
+  options->asker.add_to(command);
   command.add_option("--candidates", options->candidates, "Item ids, separated by commas").comma_separated();
   Option requests = command.add_option("--requests", options->requests,
                                        "File of requests (requests.jsonl, eval.tsv.gz) to send instead");

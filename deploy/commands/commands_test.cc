@@ -196,6 +196,33 @@ TEST_SUITE("commands") {
                                 {"policy", "planner"}});
   }
 
+  TEST_CASE("rank, generate, explain: a history stands in place of a user, with what the model reads of it") {
+    const json history{{"history", {"a", "b"}}, {"timestamps", {5, 6}}, {"actions", {0, 1}}};
+    const auto body = [&](std::vector<std::string> words) {
+      OneRequest server;
+      words.insert(words.end(), {"--server", server.server()});
+      CHECK_THROWS_AS(run(words), std::runtime_error);
+      return server.body();
+    };
+    const std::vector<std::string> asker{"--history", "a,b", "--timestamps", "5,6", "--actions", "0,1"};
+    const auto with = [&](std::vector<std::string> words) {
+      words.insert(words.end(), asker.begin(), asker.end());
+      return body(words);
+    };
+    json expected = history;
+    expected.update(json{{"candidates", {"x"}}, {"top_k", 5}});
+    CHECK(with({"rank", "--candidates", "x"}) == expected);
+    expected = history;
+    expected["top_k"] = 10;
+    CHECK(with({"generate"}) == expected);
+    expected = history;
+    expected.update(json{{"candidates", {"x"}}, {"explain", true}});
+    CHECK(with({"explain", "--candidates", "x"}) == expected);
+    CHECK(body({"generate", "--history", ""}) == json{{"history", json::array()}, {"top_k", 10}});
+    CHECK(body({"generate", "--user", "ann", "--unknown-user", "cold"}) ==
+          json{{"user", "ann"}, {"unknown_user", "cold"}, {"top_k", 10}});
+  }
+
   TEST_CASE("explain: it asks for an explanation of the named arrangement and all candidates") {
     OneRequest server;
     CHECK_THROWS_WITH_AS(run({"explain", "--server", server.server(), "--user", "ann", "--candidates", "x,y",
