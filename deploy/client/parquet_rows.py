@@ -41,8 +41,8 @@ def plain(value, column):
     if isinstance(value, (list, tuple)):
         return [plain(element, column) for element in value]
     raise ColumnError(
-        f"column {column} has values of the type {type(value).__name__}; expected texts, numbers, times or lists "
-        "of them; --columns leaves a column out"
+        f"column {column} has values of the type {type(value).__name__}; expected texts, numbers, times or "
+        "lists of them; --columns leaves a column out"
     )
 
 
@@ -83,7 +83,7 @@ def main():
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
-        print("parquet_rows.py: pyarrow is missing; expected it, as by `pip install pyarrow`", file=sys.stderr)
+        print("parquet_rows.py: pyarrow is missing; expected `pip install pyarrow` first", file=sys.stderr)
         return 77
     columns = options.columns.split(",") if options.columns else None
     out = sys.stdout if options.out == "-" else open(options.out, "w", encoding="utf-8")

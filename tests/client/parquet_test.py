@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Checks deploy/client/parquet_rows.py: values as lines of JSON, and a Parquet file that another program wrote.
+"""Checks deploy/client/parquet_rows.py: values as lines of JSON, and a Parquet file of another program.
 
   tests/client/parquet_test.py --troupe build/deploy/troupe
 
-npm's hyparquet-writer, installed into a temporary folder, writes events with times, numbers and quotes; the tool
-reads them, and `troupe import` takes the lines. Without npm, without its registry or without pyarrow that part is
-skipped, with exit status 77. Exit status 1 on any difference.
+npm's hyparquet-writer, installed into a temporary folder, writes events with times, numbers and quotes; the
+tool reads them, and `troupe import` takes the lines. Without npm, its registry or pyarrow that part is skipped, with exit status 77. Exit status 1 on any difference.
 """
 import argparse
 import datetime
@@ -50,7 +49,7 @@ def expect(holds, what):
 def check_values():
     utc = datetime.timezone.utc
     for value, written in [
-        ("a \"b\" ü\n", '"a \\"b\\" ü\\n"'),
+        ('a "b" ü\n', '"a \\"b\\" ü\\n"'),
         (7, "7"),
         (2**63, "9223372036854775808"),
         (1.5, "1.5"),
@@ -101,7 +100,7 @@ def check_file(folder, troupe):
     file = written_file(folder)
     done = run([sys.executable, TOOL, file])
     if done.returncode == 77:
-        expect("pip install pyarrow" in done.stderr, "the tool does not say how to get pyarrow: " + done.stderr)
+        expect("pip install pyarrow" in done.stderr, "the tool does not name pyarrow: " + done.stderr)
         skip("no reader of Parquet is installed (pip install pyarrow)")
     expect(done.returncode == 0, "the tool failed: " + done.stderr)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
