@@ -318,11 +318,11 @@ void reject_if_other_model(const SendRequest& send, const ImportOptions& options
 
 [[noreturn]] void fail_refused(const ImportLines& lines, const ImportResult& result) {
   const RefusedLine& first = result.refused.front();
-  throw std::runtime_error(lines.where(first.row) + ": " + (first.where.empty() ? "" : first.where + ": ") +
-                           first.message + "; expected " + first.expected + ". The server refused " +
-                           std::to_string(result.refused.size()) + " and stored " +
-                           std::to_string(result.stored) + " of " + std::to_string(lines.count) +
-                           " rows: import again");
+  throw std::runtime_error(lines.where(first.row, first.where) + ": " +
+                           (first.where.empty() ? "" : first.where + ": ") + first.message + "; expected " +
+                           first.expected + ". The server refused " + std::to_string(result.refused.size()) +
+                           " and stored " + std::to_string(result.stored) + " of " +
+                           std::to_string(lines.count) + " rows: import again");
 }
 
 void wait_for_server() { std::this_thread::sleep_for(std::chrono::seconds(1)); }
@@ -342,7 +342,7 @@ ImportResult send_items(const SendRequest& send, const ImportOptions& options, c
                       item.publish = false;
                       return line_of(item);
                     },
-                    [&](std::size_t row) { return rows.items.where(row); }};
+                    [&](std::size_t row, const std::string&) { return rows.items.where(row); }};
   const ImportResult stored = send_lines(send, lines, wait_for_server);
   if (!stored.refused.empty()) fail_refused(lines, stored);
   lines.count = 1;
@@ -353,13 +353,20 @@ ImportResult send_items(const SendRequest& send, const ImportOptions& options, c
   return published;
 }
 
+// Returns the event that a field names: 3 of "history[3]" and of "events[3].item".
+std::optional<std::size_t> event_of(const std::string& field) {
+  std::size_t at = field.find('['), event = 0;
+  if (at == field.npos || (!field.starts_with("history[") && !field.starts_with("events[")))
+    return std::nullopt;
+  for (++at; at < field.size() && field[at] >= '0' && field[at] <= '9'; ++at)
+    event = 10 * event + static_cast<std::size_t>(field[at] - '0');
+  return event;
+}
+
 // Returns the item of a refused history that the server's catalog does not have; "" if the reason is another.
 std::string unknown_item_of(const RefusedLine& refused, const PutUser& user) {
-  if (refused.code != "unknown_item") return "";
-  std::size_t event = 0;
-  for (const char c : refused.where.substr(std::min(refused.where.find('['), refused.where.size())))
-    if (c >= '0' && c <= '9') event = 10 * event + static_cast<std::size_t>(c - '0');
-  return event < user.history.size() ? user.history[event] : "";
+  const std::optional<std::size_t> event = event_of(refused.where);
+  return refused.code == "unknown_item" && event && *event < user.history.size() ? user.history[*event] : "";
 }
 
 // With --skip-unknown, users whose history has an unknown item are sent again without it: a server names one
@@ -378,7 +385,11 @@ ImportResult send_users(const SendRequest& send, const ImportOptions& options, c
     const ImportLines lines{
         path_of(options.append ? "/v1/events" : "/v1/users", options), chosen.size(),
         [&](std::size_t row) { return options.append ? events_line_of(sent(row)) : line_of(sent(row)); },
-        [&](std::size_t row) { return users.where(chosen[row]); }};
+        [&](std::size_t row, const std::string& field) {
+          const std::optional<std::size_t> event = event_of(field);
+          const bool is_whole = unknown.empty() && !users.event_lines.empty();  // no event was left out
+          return event && is_whole ? users.where_event(chosen[row], *event) : users.where(chosen[row]);
+        }};
     const ImportResult result = send_lines(send, lines, wait_for_server, [&](const RefusedLine& refused) {
       const std::string item = unknown_item_of(refused, sent(refused.row));
       if (!options.skip_unknown || item.empty()) return false;

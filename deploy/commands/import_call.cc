@@ -121,10 +121,10 @@ ImportResult send_lines(const SendRequest& send, const ImportLines& lines, const
   std::iota(rows.begin(), rows.end(), std::size_t{0});
   for (int attempt = 0; !rows.empty(); ++attempt) {
     if (attempt == attempts_max)
-      throw std::runtime_error(lines.where(rows.front()) + ": the server has no capacity for this row and " +
-                               std::to_string(rows.size() - 1) + " more; expected an answer within " +
-                               std::to_string(attempts_max) +
-                               " attempts. The others are stored: import again");
+      throw std::runtime_error(
+          lines.where(rows.front(), "") + ": the server has no capacity for this row and " +
+          std::to_string(rows.size() - 1) + " more; expected an answer within " +
+          std::to_string(attempts_max) + " attempts. The others are stored: import again");
     if (attempt > 0) wait();
     std::vector<std::size_t> again;
     for (std::size_t at = 0; at < rows.size();) {

@@ -41,7 +41,7 @@ struct Server {
     const ImportLines lines{
         "/v1/items", count,
         [](std::size_t row) { return line_of(PutItem{.item = std::to_string(row), .tokens = {1}}); },
-        [](std::size_t row) { return "t.csv:" + std::to_string(row + 2); }};
+        [](std::size_t row, const std::string&) { return "t.csv:" + std::to_string(row + 2); }};
     return send_lines([this](const std::string&, const std::string& body) { return reply(body); }, lines,
                       [this] { ++waits; }, goes_on);
   }
@@ -130,7 +130,7 @@ TEST_SUITE("import call") {
     CHECK_THROWS_WITH_AS(server.send(2), doctest::Contains("the server's answer was cut off"),
                          std::runtime_error);
     const ImportLines line{"/v1/items", 1, [](std::size_t) { return "{}"; },
-                           [](std::size_t) { return "t:1"; }};
+                           [](std::size_t, const std::string&) { return "t:1"; }};
     const auto reply_of = [&](unsigned status, const std::string& body) {
       return send_lines([&](auto&, auto&) { return server::HttpReply{status, body}; }, line, [] {});
     };

@@ -4,7 +4,8 @@
   tests/client/parquet_test.py --troupe build/deploy/troupe
 
 npm's hyparquet-writer, installed into a temporary folder, writes events with times, numbers and quotes; the
-tool reads them, and `troupe import` takes the lines. Without npm, its registry or pyarrow that part is skipped, with exit status 77. Exit status 1 on any difference.
+tool reads them, and `troupe import` takes the lines. Without npm, its registry or pyarrow that part is
+skipped, with exit status 77. Exit status 1 on any difference.
 """
 import argparse
 import datetime
