@@ -173,7 +173,7 @@ void LocalNode::open_worker() {
       throw ConfigError(
           "this node has no router; expected one, because the model computes with the catalog, which routers "
           "keep");
-    open_compute(*model, families_, *arena_);
+    open_compute(*model, *arena_);
   }
 }
 

@@ -45,7 +45,7 @@ WrapTable through(const std::shared_ptr<actors::RowCache>& rows,
 
 }  // namespace
 
-void open_compute(ServedModel& model, const ModelFamilies& families, PageArena& arena) {
+void open_compute(ServedModel& model, PageArena& arena) {
   const auto rows = make_row_cache(model, arena);
   const auto shards = make_shards(model, arena);
   Engine engine = model.opened.engine(through(rows, shards, model.config.model, model.names.model_version));
@@ -58,7 +58,7 @@ void open_compute(ServedModel& model, const ModelFamilies& families, PageArena& 
       .arena = arena,
       .slots = executors_of(model.config),
       .make_pages = engine.make_pages,
-      .loader = version_loader(families, model.config, model.prompt,
+      .loader = version_loader(model.versions, model.config, model.prompt,
                                [rows, shards, settings = model.config.model](const std::string& version) {
                                  return through(rows, shards, settings, version);
                                }),

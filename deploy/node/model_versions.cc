@@ -1,11 +1,9 @@
-// Finds and loads the versions of a model for a rollout: each has a folder named by its version, and
-// a folder with another model, or with another prompt form than the served one, is refused.
+// Loads the versions of a model for a rollout. One with another prompt form than the served one is refused.
 #include "deploy/node/model_versions.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "deploy/node/prompt_file.h"
@@ -13,24 +11,6 @@
 
 namespace troupe::deploy {
 namespace {
-
-// The version comes from a request, so it must not contain a path.
-bool is_plain_name(const std::string& version) {
-  return !version.empty() && version != "." && version != ".." &&
-         std::filesystem::path(version).filename() == version;
-}
-
-std::filesystem::path directory_of(const std::filesystem::path& folder, const std::string& version) {
-  if (!is_plain_name(version))
-    kernels::throw_load_error(folder, "there is no version " + kernels::in_quotes(version),
-                              "the name of a folder in it");
-  const std::filesystem::path directory = folder / version;
-  std::error_code why;
-  if (!std::filesystem::is_directory(directory, why))
-    kernels::throw_load_error(directory, why ? why.message() : "no such folder",
-                              "the model directory of that version");
-  return directory;
-}
 
 bool same_towers(const std::vector<Tower>& a, const std::vector<Tower>& b) {
   return std::ranges::equal(a, b, [](const Tower& one, const Tower& other) {
@@ -92,20 +72,15 @@ std::string form_differences(const PromptForm& form, const PromptForm& served) {
   return names;
 }
 
-actors::ComputePort::Loader version_loader(const ModelFamilies& families, const Config& config,
+actors::ComputePort::Loader version_loader(std::shared_ptr<VersionFolder> versions, const Config& config,
                                            const PromptForm& served, WrapVersion wrap) {
-  const std::filesystem::path folder = config.model.versions;
-  if (folder.empty()) return {};
-  return [families, config, folder, served, wrap = std::move(wrap)](const std::string& version) {
-    const std::filesystem::path directory = directory_of(folder, version);
-    const ModelFamily& family = family_of(families, directory);
-    const OpenedModel model = family.open(directory, config);
-    if (model.version != version)
-      kernels::throw_load_error(directory, "it holds model " + model.version,
-                                "the model that the folder is named after");
-    reject_if_other_form(family, directory, config, served);
-    return actors::LoadedModel(model.engine(wrap(version)).executor, model.make_assets);
-  };
+  if (!versions) return {};
+  return
+      [versions = std::move(versions), config, served, wrap = std::move(wrap)](const std::string& version) {
+        const VersionFolder::OpenedVersion opened = versions->open(version);
+        reject_if_other_form(*opened.family, opened.directory, config, served);
+        return actors::LoadedModel(opened.model.engine(wrap(version)).executor, opened.model.make_assets);
+      };
 }
 
 }  // namespace troupe::deploy

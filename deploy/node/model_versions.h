@@ -1,13 +1,14 @@
 #pragma once
-// Loads the model versions of a rollout from model.versions: a folder with one model directory per
-// version, named by the version. A version is a hash of everything the model computes with, so a
-// directory with other content is detected. The prompt form is no part of that: routers keep the form of
-// their start, so a version with another form is refused.
+// Loads the model versions of a rollout from model.versions (version_folder.h). A version is a hash of
+// everything the model computes with, so a directory with other content is detected. The prompt form is no
+// part of that: routers keep the form of their start, so a version with another form is refused.
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "actors/inference/compute_port.h"
 #include "deploy/models/model_families.h"
+#include "deploy/node/version_folder.h"
 #include "runtime/actor/prompt_form.h"
 
 namespace troupe::deploy {
@@ -20,9 +21,9 @@ using WrapVersion = std::function<WrapTable(const std::string& model_version)>;
 // positions than the served form's are no difference.
 std::string form_differences(const PromptForm& form, const PromptForm& served);
 
-// Returns a loader of versions, which refuses a version with another form than `served`. If model.versions
-// is empty, returns an empty loader: the worker then keeps the model it started with.
-actors::ComputePort::Loader version_loader(const ModelFamilies& families, const Config& config,
+// Returns a loader of versions, which refuses a version with another form than `served`. Without a folder of
+// versions, returns an empty loader: the worker then keeps the model it started with.
+actors::ComputePort::Loader version_loader(std::shared_ptr<VersionFolder> versions, const Config& config,
                                            const PromptForm& served, WrapVersion wrap);
 
 }  // namespace troupe::deploy

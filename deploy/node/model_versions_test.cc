@@ -78,7 +78,7 @@ struct Versions {
   // Returns "" if the version is loaded, or why it is refused.
   std::string refusal() const {
     try {
-      version_loader(all_families(), config, served(),
+      version_loader(std::make_shared<VersionFolder>(all_families(), config), config, served(),
                      [](const std::string&) { return WrapTable(); })(version);
       return "";
     } catch (const kernels::LoadError& error) {

@@ -54,6 +54,10 @@ void read_model(ServedModel& model, const ModelFamilies& families) {
   const std::string directory = required_directory(config.model);
   model.opened = family_of(families, directory).open(directory, config);
   model.names = {model.opened.version, layout_version(config)};
+  if (!config.model.versions.empty()) {
+    model.versions = std::make_shared<VersionFolder>(families, config);
+    model.versions->learn(directory, model.opened.version);
+  }
   model.prototypes = open_prototypes(config.model, directory, model.opened.version);
   if (!model.prototypes) return;
   model.prompt.prototype_set = prototype_set_of(model.prototypes, model.opened.version);

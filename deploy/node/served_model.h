@@ -12,6 +12,7 @@
 #include "deploy/node/coordination_port.h"
 #include "deploy/node/placement_port.h"
 #include "deploy/node/record_port.h"
+#include "deploy/node/version_folder.h"
 #include "kernels/checkpoint/vocabulary.h"
 #include "kernels/decoder/prototypes.h"
 #include "router/request/block_names.h"
@@ -42,6 +43,7 @@ struct ServedModel {
   PromptForm prompt;
   std::shared_ptr<const kernels::Prototypes> prototypes;  // null: the model has none
   OpenedModel opened;                                     // emptied once the worker has taken it
+  std::shared_ptr<VersionFolder> versions;                // null: model.versions is empty
   // Profiles and items of one model among several; null: they are in the node's store or in Redis.
   std::unique_ptr<Store> store;
   std::unique_ptr<FeatureStore> features;

@@ -26,6 +26,7 @@
 #include "deploy/node/signals.h"
 #include "deploy/node/standard_files.h"
 #include "deploy/node/store_reports.h"
+#include "deploy/node/version_names.h"
 #include "deploy/tracing/capture_socket.h"
 #include "deploy/tracing/span_exporter.h"
 #include "runtime/config/log.h"
@@ -107,6 +108,12 @@ std::vector<std::string> names_of_models(const LocalNode& node) {
   return names;
 }
 
+VersionNames::Folders version_folders(const LocalNode& node) {
+  VersionNames::Folders folders;
+  for (const auto& model : node.models()) folders.push_back(model->versions);
+  return folders;
+}
+
 constexpr std::chrono::seconds leave_log_interval{10};
 // Time that a leaving node asks its service manager for with each report of its progress.
 constexpr std::chrono::microseconds leave_extension{60'000'000};
@@ -144,6 +151,10 @@ class ServingProcess {
         box_(serving_.config, serving_.place, &metrics_, all_families(), log_, std::move(serving_.models)),
         forwarder_(box_.actor_ids(), peers_,
                    [this](Address to, Message message) { post(to, std::move(message)); }),
+        version_names_(
+            version_folders(box_), box_.actor_ids(),
+            [this](Address to, Message message) { forwarder_.forward(to, std::move(message)); },
+            [this](Message answer) { http_server_.deliver(std::move(answer)); }),
         drain_(
             serving_.place, names_of_models(box_),
             [this](Address to, Message message) { post(to, std::move(message)); },
@@ -151,7 +162,7 @@ class ServingProcess {
         host_(metrics_, log_),
         http_server_(
             make_http_config(),
-            [this](Address to, Message message) { forwarder_.forward(to, std::move(message)); }, metrics_,
+            [this](Address to, Message message) { version_names_.forward(to, std::move(message)); }, metrics_,
             log_) {
     log_damage(log_, metrics_, box_.store_damage());
     if (!box_.coordination_damage().empty())
@@ -171,6 +182,7 @@ class ServingProcess {
       auto* status = std::get_if<StatusReply>(&answer);
       if (status && status->role == Role::router && status->node == serving_.place.node)
         add_store_health(*status);
+      if (status) version_names_.add_names(*status);
       forwarder_.note_reply(answer);
       if (!drain_.take(answer)) http_server_.deliver(std::move(answer));
     });
@@ -181,6 +193,7 @@ class ServingProcess {
     if (membership_) membership_->stop();
     capture_socket_.reset();  // reads profiles
     if (shared_keys_) shared_keys_->stop();
+    version_names_.stop();
     http_server_.close();
     if (box_.transport()) box_.transport()->stop();  // threads of the host call it
     host_.stop();
@@ -510,6 +523,7 @@ class ServingProcess {
   std::atomic<bool> ending_ = false;                    // draining, or about to drain
   std::chrono::steady_clock::time_point leave_logged_;  // when `leave_waits` was logged last
   RequestForwarder forwarder_;
+  VersionNames version_names_;
   NodeDrain drain_;
   CafHost host_;
   server::HttpServer http_server_;

@@ -221,6 +221,12 @@ class Summary {
              "; this ends within a heartbeat unless one is cut off");
   }
 
+  // Returns a version, and the name of its directory before it, if it is known.
+  static std::string named(const ActorFields& router, const std::string& version, const std::string& name) {
+    const std::string names = router.text(name);
+    return (names.empty() ? "" : names + " ") + shortened(router.text(version), version_shown);
+  }
+
   // Prints a line per model: what its first router serves, and how far precomputing is on all routers. Models
   // and catalogs have other people's names.
   void print_models(std::ostream& out) const {
@@ -230,12 +236,12 @@ class Summary {
       const std::string catalog = router.text("catalog_version"), next = router.text("next_model");
       std::ostringstream line;
       line << "model " << (router.text("model").empty() ? "" : router.text("model") + " ")
-           << shortened(router.text("model_version"), version_shown) << " (" << router.text("model_serves")
+           << named(router, "model_version", "model_version_name") << " (" << router.text("model_serves")
            << ")";
       if (!catalog.empty()) line << ", catalog " << shortened(catalog, version_shown);
       if (!next.empty()) {
         const std::string share = router.text("next_share");
-        line << ", next " << shortened(next, version_shown)
+        line << ", next " << named(router, "next_model", "next_model_name")
              << (share.empty() ? " is loading" : " for " + share + " of the users");
       }
       line << "; precompute " << precompute_text(router.text("model")) << ", placement "

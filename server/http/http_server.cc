@@ -20,6 +20,7 @@
 #include "server/formats/word_tokens.h"
 #include "server/http/completions.h"
 #include "server/http/http_server_state.h"
+#include "server/http/served_versions.h"
 #include "server/http/unanswered.h"
 #include "server/observability/openapi.h"
 #include "server/observability/page.h"
@@ -45,18 +46,6 @@ ConnectionLimits connection_limits(const HttpServerConfig& config) {
 
 constexpr std::size_t bodies_waiting_max = 256;  // for a thread that reads them
 unsigned reader_threads() { return std::clamp(usable_cores() / 4, 1U, 4U); }
-
-std::string field_of(const StatusReply& reply, std::string_view name) {
-  const auto at = std::ranges::find(reply.fields, name, &StatusField::name);
-  return at == reply.fields.end() ? "" : at->value;
-}
-
-// Returns the served versions: the current one, and the next one while a share of users has it.
-std::vector<std::string> versions_of(const StatusReply& router) {
-  std::vector<std::string> versions{field_of(router, "model_version")};
-  if (!field_of(router, "next_share").empty()) versions.push_back(field_of(router, "next_model"));
-  return versions;
-}
 
 // Formats "router@1 is not ready: the catalog has no items"; the reason is optional.
 std::string why_not_ready(const StatusReply& reply) {
@@ -192,22 +181,25 @@ HttpServer::Answer HttpServer::Answer::of_models(std::span<const StatusReply> ro
     return of(Refusal{RefusalKind::unavailable, "not_ready", "the router does not answer", "router",
                       "a router that answers"});
   std::string text = R"({"object":"list","data":[)";
-  const auto add = [&](const StatusReply& router, const std::string& id, const std::string& version) {
+  const auto add = [&](const StatusReply& router, const std::string& id, const std::string& version,
+                       const std::string& names) {
     text += text.ends_with('[') ? R"({"id":)" : R"(,{"id":)";
     append_json_string(text, id);
     text += R"(,"object":"model","created":0,"owned_by":"troupe","serves":)";
     append_json_string(text, field_of(router, "model_serves"));
     if (!version.empty()) append_json_string(text += R"(,"version":)", version);
+    if (!names.empty()) append_json_string(text += R"(,"version_name":)", names);
     text += '}';
   };
   for (const StatusReply& router : routers) {
     const std::string name = field_of(router, "model"), version = field_of(router, "model_version");
-    for (const std::string& alias : aliases) add(router, alias, version);
-    if (aliases.empty()) add(router, name.empty() ? version : name, name.empty() ? "" : version);
+    const std::string names = field_of(router, "model_version_name");
+    for (const std::string& alias : aliases) add(router, alias, version, names);
+    if (aliases.empty()) add(router, name.empty() ? version : name, name.empty() ? "" : version, names);
     if (const std::string share = field_of(router, "next_share");
         !share.empty()) {  // two models share the users
       const std::string next = field_of(router, "next_model");
-      add(router, name.empty() ? next : name, name.empty() ? "" : next);
+      add(router, name.empty() ? next : name, name.empty() ? "" : next, field_of(router, "next_model_name"));
       text.insert(text.size() - 1, R"(,"share":)" + share);
     }
   }
@@ -504,8 +496,8 @@ void HttpServer::Server::answer_model_question(const ModelQuestion& question, co
     if (const auto other =
             reject_if_other_model(question.model, {name, versions_of(router), aliases}, version))
       return then(Answer::of(*other));
-    const std::vector<std::string> versions = versions_of(router);
-    if (name.empty() && std::ranges::count(versions, question.model) > 0) version = question.model;
+    for (const std::vector<std::string>& names : named_versions(router))
+      if (name.empty() && std::ranges::count(names, question.model) > 0) version = names.front();
     if (!question.ready)
       return then({200, model_metadata(question.model, version, field_of(router, "model_serves"))});
     if (!router.ready)

@@ -46,6 +46,29 @@ TEST_SUITE("HTTP server") {
     CHECK(has(unknown.body, "v1, v2, troupe, or none"));
   }
 
+  TEST_CASE("HTTP server: a version may be asked by the names of its directories, which are listed with it") {
+    Fixture f;
+    f.version = "v1";
+    f.version_name = "spring, stable";
+    const auto rerank = [&](const std::string& model) {
+      return f.call("POST", "/v1/rerank", R"({"query":"ana","documents":["a"],"model":")" + model + "\"}");
+    };
+    for (const char* name : {"v1", "spring", "stable"}) {
+      CAPTURE(name);
+      CHECK(rerank(name).status == 200);
+      CHECK(has(f.call("GET", std::string("/v2/models/") + name).body, R"("versions":["v1"])"));
+    }
+    CHECK(rerank("summer").status == 404);
+    CHECK(has(rerank("summer").body, "v1, spring, stable, troupe, or none"));
+    const std::string present = R"("version_name":"spring, stable"})";
+    CHECK(has(f.call("GET", "/v1/models").body, R"("serves":"",)" + present));
+    f.next = "v2";
+    f.next_name = "summer";
+    CHECK(rerank("summer").status == 200);
+    CHECK(has(f.call("GET", "/v2/models/summer").body, R"("versions":["v2"])"));
+    CHECK(has(f.call("GET", "/v1/models").body, R"("version_name":"summer","share":0.5})"));
+  }
+
   TEST_CASE("HTTP server: a model may be asked by its configured names, and answers show the first") {
     HttpServerConfig config;
     config.model_names = {"Qwen/Reranker", "small"};

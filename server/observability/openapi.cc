@@ -125,12 +125,14 @@ constexpr std::pair<const char*, const char*> by_hand[] = {
                   R"("additionalProperties":false,"properties":{"scores":{"type":"array","items":{)"
                   R"("type":"array","items":{"type":"number"}}},"model":{"type":"string"},"usage":{)"
                   R"("type":"object"},"object":{"type":"string","enum":["scoring"]}}})"},
-    {"ModelList", R"({"type":"object","required":["object","data"],"additionalProperties":false,)"
-                  R"("properties":{"object":{"type":"string","enum":["list"]},"data":{"type":"array",)"
-                  R"("items":{"type":"object","required":["id","object","created","owned_by","serves"],)"
-                  R"("additionalProperties":false,"properties":{"id":{"type":"string"},"object":{)"
-                  R"("type":"string","enum":["model"]},"created":{"type":"integer"},"owned_by":{)"
-                  R"("type":"string"},"serves":{"type":"string"},"version":{"type":"string"}}}}}})"},
+    {"ModelList",
+     R"({"type":"object","required":["object","data"],"additionalProperties":false,)"
+     R"("properties":{"object":{"type":"string","enum":["list"]},"data":{"type":"array",)"
+     R"("items":{"type":"object","required":["id","object","created","owned_by","serves"],)"
+     R"("additionalProperties":false,"properties":{"id":{"type":"string"},"object":{)"
+     R"("type":"string","enum":["model"]},"created":{"type":"integer"},"owned_by":{)"
+     R"("type":"string"},"serves":{"type":"string"},"version":{"type":"string"},"version_name":{)"
+     R"("type":"string","description":"Directories of model.versions that hold it."}}}}}})"},
     {"Cluster", R"({"type":"object","required":["actors","silent","names"],)"
                 R"("additionalProperties":false,"properties":{"actors":{"type":"array","items":{)"
                 R"("$ref":"#/components/schemas/StatusReply"}},"silent":{"type":"array","items":{)"

@@ -56,8 +56,8 @@ constexpr ApiError errors[] = {
      "bad_title bad_history empty_history bad_event_ids missing_feature unknown_feature bad_feature "
      "too_many_events "
      "too_many_tokens catalog_full repeated_candidate too_long too_long_to_explain too_large bad_plan "
-     "not_a_ranker not_a_generator not_a_scorer not_an_embedder empty_history empty_catalog no_catalog nothing_allowed "
-     "versions_fixed model_refused "
+     "not_a_ranker not_a_generator not_a_scorer not_an_embedder empty_catalog no_catalog nothing_allowed "
+     "versions_fixed model_refused ambiguous_version "
      "wrong_catalog poison",
      R"j("code":"repeated_candidate","message":"item \"camp-0001\" is named twice","where":"candidates",)j"
      R"j("expected":"each candidate once","type":"invalid_request_error","param":"candidates")j"},

@@ -93,6 +93,7 @@ struct Fixture {
   std::vector<std::string> logged;
   std::string why_not;                        // if set, no actor is ready
   std::string degraded;                       // why all actors serve worse than they should
+  std::string version_name, next_name;        // names of both versions; "" = none is known
   std::string version, next;                  // the router's version, and the next one of a share of users
   std::vector<std::string> written;           // users and items, in order
   Arrangement serves = Arrangement::unnamed;  // arrangement of every ranking; unnamed = an older router
@@ -162,6 +163,8 @@ struct Fixture {
       if (!why_not.empty()) status.fields.push_back({"not_ready", why_not});
       if (!degraded.empty()) status.fields.push_back({"degraded", degraded});
       if (!version.empty()) status.fields.push_back({"model_version", version});
+      if (!version_name.empty()) status.fields.push_back({"model_version_name", version_name});
+      if (!next_name.empty()) status.fields.push_back({"next_model_name", next_name});
       if (!next.empty())
         status.fields.insert(status.fields.end(), {{"next_model", next}, {"next_share", "0.5"}});
       http_server->deliver(status);
