@@ -333,6 +333,7 @@ void CpuHstu::attend_part(const AttentionPart& part, std::uint32_t layer, HstuWo
   task.context = w.context;
   w.tail.assign(1, kv_.rows(part.head, group.row_begin, *std::ranges::max_element(task.tail_end)));
   task.tail = w.tail;
+  task.may_round = options_.weights != WeightFormat::f32;
   if (c_.biased()) {
     const PackedHstuLayer& weights = weights_->layers[layer];
     task.bias.by_distance = weights.position_weight.data() + c_.positions - 1;

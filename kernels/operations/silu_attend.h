@@ -10,7 +10,7 @@
 // between them. A row lists its buckets as steps: all keys from one step's key up to the next
 // step's key are in that step's bucket. An infinity or NaN in a key or value that a row sees makes
 // the row's output infinite or NaN; what it does not see has no effect on it. Arithmetic is float32
-// whatever keys and values are stored as.
+// whatever keys and values are stored as, except that a task may allow bf16 (attend.h).
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -48,6 +48,7 @@ struct SiluAttendTask {
   std::span<const std::uint32_t> context_begin;  // [rows]; empty: 0
   std::span<const std::uint32_t> tail_begin, tail_end;  // [rows]
   PairBias bias;
+  bool may_round = false;  // as in AttendTask
 
   std::uint32_t numbers_of_value() const { return value_dim > 0 ? value_dim : head_dim; }
 };
@@ -58,7 +59,7 @@ SiluAttend silu_attend_reference;  // the definition, in double, for tests; neve
 SiluAttend silu_attend;            // picks the best version for this CPU once
 
 struct SiluAttendVersion {
-  std::string_view name;  // "avx512", "avx2", …, "reference"
+  std::string_view name;  // "avx512_bf16", "avx512", "avx2", …, "reference"
   SiluAttend* run;
   bool usable;  // on this CPU
 };

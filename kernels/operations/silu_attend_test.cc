@@ -109,6 +109,55 @@ double difference(SiluCase& of, SiluAttend* version) {
   return most;
 }
 
+// Largest difference of a version from the reference as a share of what rounding to bf16 explains.
+// Rounding changes a number by at most u = 2^-8 of itself, uniformly: by u/sqrt(3) in standard
+// deviations. Queries are rounded, so a score is off by u/sqrt(3) · scale · sqrt(Σ (q k)²), and its SiLU
+// by at most 1.1 of that, which is rounded once more. Errors of different keys add up as a random walk;
+// eight deviations are allowed, and 2e-5 for float32.
+double share_of_rounding(SiluCase& of, SiluAttend* version) {
+  AttendScratch scratch;
+  silu_attend_reference(of.task, scratch);
+  const std::vector<float> wanted = of.out;
+  version(of.task, scratch);
+  std::vector<std::vector<float>> keys, values;
+  for (const auto* runs : {&of.context, &of.tail})
+    for (const KvRun& run : *runs)
+      for (std::uint32_t t = 0; t < run.tokens; ++t) {
+        const auto row = [](const void* numbers, std::size_t first, std::size_t count) {
+          std::vector<float> wide;
+          for (std::size_t i = 0; i < count; ++i)
+            wide.push_back(from_bf16(static_cast<const std::uint16_t*>(numbers)[first + i]));
+          return wide;
+        };
+        keys.push_back(row(run.keys, std::size_t{t} * run.stride, of.task.head_dim));
+        values.push_back(
+            row(run.values, std::size_t{t} * run.stride_of_values(), of.task.numbers_of_value()));
+      }
+  constexpr double u = 0x1p-8;
+  double worst = 0;
+  for (std::size_t r = 0; r < of.task.rows; ++r) {
+    std::vector<double> variance(of.task.numbers_of_value());
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+      double squares = 0, score = of.task.bias.by_distance != nullptr ? 10 : 0;  // bounds its bias
+      for (std::size_t i = 0; i < of.task.head_dim; ++i) {
+        const double product =
+            double{of.task.scale} * of.task.queries[r * of.task.query_stride + i] * keys[k][i];
+        squares += product * product, score += product;
+      }
+      const double of_weight = (1.1 * 1.1 * squares + score * score) * u * u / 3;
+      for (std::size_t i = 0; i < variance.size(); ++i)
+        variance[i] += of_weight * values[k][i] * values[k][i];
+    }
+    for (std::size_t i = 0; i < variance.size(); ++i) {
+      const std::size_t at = r * of.task.out_stride + i;
+      const double off = std::abs(double{of.out[at]} - wanted[at]);
+      const double share = off / (8 * of.task.factor * std::sqrt(variance[i]) + 2e-5);
+      worst = std::isnan(share) ? INFINITY : std::max(worst, share);
+    }
+  }
+  return worst;
+}
+
 template <class Check>
 void every_version(Check check) {
   for (const SiluAttendVersion& version : silu_attend_versions())
@@ -143,6 +192,32 @@ TEST_SUITE("attention by silu") {
             SiluCase tried(shape, round);
             every_version([&](SiluAttend* version) { CHECK(difference(tried, version) < 2e-4); });
           }
+  }
+
+  TEST_CASE("silu attend: with bf16 allowed, every version is within its rounding, and only one rounds") {
+    unsigned round = 0;
+    for (const std::uint32_t head_dim : {2u, 16u, 25u, 34u, 128u})
+      for (const std::uint32_t rows : {1u, 5u, 33u, 150u, 300u})
+        for (const std::uint32_t value_dim : {0u, 20u}) {
+          CAPTURE(head_dim);
+          CAPTURE(rows);
+          SiluCase tried({.head_dim = head_dim,
+                          .rows = rows,
+                          .context = {31, 2},
+                          .biased = ++round % 2 == 0,
+                          .windowed = round % 3 == 0,
+                          .format = KvFormat::bf16,
+                          .value_dim = value_dim},
+                         round);
+          tried.task.may_round = true;
+          for (const SiluAttendVersion& version : silu_attend_versions()) {
+            if (!version.usable) continue;
+            CAPTURE(version.name);
+            CHECK(share_of_rounding(tried, version.run) <= 1);
+            const bool rounds = version.name == "avx512_bf16" && rows > 4 && head_dim % 2 == 0;
+            if (rows > 4) CHECK((difference(tried, version.run) > 2e-5) == rounds);
+          }
+        }
   }
 
   TEST_CASE("silu attend: values may have another size than keys") {

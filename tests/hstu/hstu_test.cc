@@ -9,6 +9,7 @@
 #include <random>
 
 #include "kernels/hstu/cpu_hstu.h"
+#include "kernels/hstu/hstu_plan.h"
 #include "kernels/operations/versions.h"
 #include "kernels/testing/pass_times_test.h"
 #include "kernels/testing/test_folder.h"
@@ -139,10 +140,26 @@ std::vector<kernels::HstuKernels> usable_kernels() {
 }
 
 std::unique_ptr<kernels::Executor> executor_of(const HstuModel& model, const kernels::HstuKernels& kernels,
-                                               std::uint32_t page_tokens = 3) {
+                                               kernels::DecoderOptions options = {.page_tokens = 3}) {
   kernels::Teams teams;
   teams.push_back(std::make_unique<kernels::Team>(2, kernels::CpuSet(), 1.0));
-  return make_cpu_hstu(model, {.page_tokens = page_tokens, .cores = 2}, kernels, std::move(teams));
+  options.cores = 2;
+  return make_cpu_hstu(model, options, kernels, std::move(teams));
+}
+
+// Largest difference from the reference: of a readout relative to its largest number, of the next items
+// as a difference of cosines.
+double relative_gap(const std::vector<std::vector<float>>& readouts, const HstuModel& model,
+                    const Plan& plan) {
+  const Reference wanted = compute(model, plan);
+  double most = 0;
+  for (std::size_t r = 0; r < readouts.size(); ++r) {
+    double size = 1;
+    for (const double number : wanted.readouts[r]) size = std::max(size, std::abs(number));
+    if (r == 0 && reads_next_items(model.config)) size = 1 / model.config.temperature;
+    most = std::max(most, gap(readouts[r], wanted.readouts[r]) / size);
+  }
+  return most;
 }
 
 }  // namespace
@@ -301,6 +318,28 @@ TEST_SUITE("hstu") {
           CHECK(reference_gap(run_one(*executor, plans[p]), model, plans[p]) < 2e-4);
         }
       }
+    }
+  }
+
+  // A number that is rounded to bf16 is off by at most 2^-8 of itself, uniformly: by 2^-8/sqrt(3) in
+  // standard deviations, and a product of two such numbers by sqrt(2) times that. A sum of products is a
+  // random walk like its error, so the share stays. A layer has four such stages: two linear layers, the
+  // scores and the weighted sum of values; the head has two. Stages add up, and a layer at most doubles
+  // the error that it inherits.
+  TEST_CASE("HSTU: bf16 weights are within their rounding of the reference, on every instruction set") {
+    std::mt19937 random(5);
+    for (int round = 0; round < 6; ++round) {
+      const HstuConfig config = small_config(random, round % 3 == 2);
+      const HstuModel model = generated_hstu(config);
+      const Plan plan = hstu_plan(config, random_request(random, 7 + random() % 90, 1 + random() % 20));
+      const double allowed = 2 * 0x1p-8 * std::sqrt(2.0 / 3.0) * (4 * config.layers + 2);
+      for (const kernels::HstuKernels& kernels : usable_kernels())
+        for (const kernels::KvFormat kv : {kernels::KvFormat::f32, kernels::KvFormat::bf16}) {
+          CAPTURE(kernels.product->name);
+          const auto executor = executor_of(
+              model, kernels, {.page_tokens = 3, .kv = kv, .weights = kernels::WeightFormat::bf16});
+          CHECK(relative_gap(run_one(*executor, plan), model, plan) < allowed);
+        }
     }
   }
 

@@ -169,7 +169,8 @@ Areas areas_of(const GoldenModel& golden, kernels::WeightFormat weights) {
   return areas;
 }
 
-TEST_CASE("golden Climber: areas under the curves over all test users match metrics.json, int8 nearly") {
+TEST_CASE(
+    "golden Climber: areas under the curves over all test users match metrics.json, int8 and bf16 nearly") {
   const GoldenModel golden = golden_model("tiny-climber");
   if (!there(golden)) return;
   const nlohmann::json metrics = read_json(golden.folder / "metrics.json").at("model");
@@ -179,11 +180,13 @@ TEST_CASE("golden Climber: areas under the curves over all test users match metr
   constexpr double printed = 5.001e-5;  // the file has four digits
   CHECK(std::abs(areas.click - click) < printed);
   CHECK(std::abs(areas.like - like) < printed);
-  const Areas bytes = areas_of(golden, kernels::WeightFormat::int8);
-  CAPTURE(bytes.click);
-  CAPTURE(bytes.like);
-  CHECK(std::abs(bytes.click - click) < 0.001);
-  CHECK(std::abs(bytes.like - like) < 0.001);
+  for (const kernels::WeightFormat weights : {kernels::WeightFormat::int8, kernels::WeightFormat::bf16}) {
+    const Areas rounded = areas_of(golden, weights);
+    CAPTURE(rounded.click);
+    CAPTURE(rounded.like);
+    CHECK(std::abs(rounded.click - click) < 0.001);
+    CHECK(std::abs(rounded.like - like) < 0.001);
+  }
 }
 
 }  // namespace golden_climber_test

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "kernels/operations/versions.h"
 #include "kernels/sasrec/cpu_sasrec.h"
 #include "kernels/testing/poisoned_pages_test.h"
 #include "kernels/testing/small_sasrec_test.h"
@@ -119,6 +120,49 @@ TEST_CASE(
     CHECK(one.gap(executor->run({&request, 1})[0].readouts) < rounding);
   }
   CHECK(reused > 150);
+}
+
+// Root of the mean square of the states' and similarities' errors, relative to that of their numbers.
+double typical_gap(const SasrecCase& one, const std::vector<std::vector<float>>& readouts) {
+  const auto share = [](const std::vector<float>& found, const std::vector<double>& wanted, double scale) {
+    double off = 0, size = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      off += std::pow(found[i] * scale - wanted[i], 2), size += std::pow(wanted[i], 2);
+    return std::sqrt(off / size);
+  };
+  return std::max(share(readouts.at(0), one.similarities, one.model.config.temperature),
+                  share(readouts.at(1), one.state, 1));
+}
+
+// Rounding as in tests/hstu/hstu_test.cc, for five linear layers, scores and weighted sums in a layer.
+// The epsilon of the norms is large, so that they do not amplify it.
+TEST_CASE("sasrec: bf16 weights are within their rounding of the definition, on every instruction set") {
+  std::mt19937 random(11);
+  for (int trial = 0; trial < 12; ++trial) {
+    CAPTURE(trial);
+    SasrecConfig config = random_config(random);
+    config.epsilon = config.output_epsilon = 0.1;
+    config.hidden = config.heads * 16;
+    const SasrecCase one(kernels::random_sasrec(config, random()), random);
+    const double allowed = 2 * 0x1p-8 * std::sqrt(2.0 / 3.0) * 7 * config.layers;
+    for (const kernels::ProductVersion& product : kernels::product_versions()) {
+      if (!product.usable) continue;
+      CAPTURE(product.name);
+      const auto named = [&](auto versions) { return &kernels::version_named(versions, product.name); };
+      kernels::Teams teams;
+      teams.push_back(std::make_unique<kernels::Team>(2, kernels::CpuSet{}, 0));
+      const kernels::DecoderOptions options{.page_tokens = 4,
+                                            .kv = kernels::KvFormat::bf16,
+                                            .weights = kernels::WeightFormat::bf16,
+                                            .cores = 2};
+      const auto executor = kernels::make_cpu_sasrec(
+          one.model, options,
+          {named(kernels::gate_versions()), named(kernels::attend_versions())->run, &product, {}},
+          std::move(teams));
+      const Request request{&one.plan, std::vector<SegmentKv>(one.plan.segments.size())};
+      CHECK(typical_gap(one, executor->run({&request, 1})[0].readouts) < allowed);
+    }
+  }
 }
 
 // Cuts a history into parts of random lengths, as a router does with its blocks.

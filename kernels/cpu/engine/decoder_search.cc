@@ -299,7 +299,8 @@ void CpuDecoder::read_part(const ReadJob& job, std::size_t part, Workspace& w) {
 // Multiplies `rows` states with a part of the vocabulary's rows, from `first` on.
 void CpuDecoder::multiply_output(const float* states, std::size_t rows, std::size_t first, Workspace& w) {
   const ProductVersion& version = *vector_kernels_.product;
-  const PackedMatrix& output = weights_->packed_output->get(weights_->output_rows(), version.panel_width);
+  const PackedMatrix& output =
+      weights_->packed_output->get(weights_->output_rows(), version.panel_width, options_.weights);
   const std::size_t end = std::min<std::size_t>(first + vocabulary_rows_at_once, c_.vocabulary);
   ProductTask task;
   task.in = states;

@@ -19,14 +19,16 @@ struct PackedLayer {
 };
 
 // The output projection packed like the layers: a second copy, made at the first product of many
-// states with all of it. Beam searches need it; rankers, which read a few named rows, never do.
+// states with all of it. Beam searches need it; rankers, which read a few named rows, never do. It is
+// in bf16 if the layers are, otherwise in float32.
 class PackedOutput {
  public:
-  // Returns the packed copy. Thread-safe. `output` and the width must be the same at each call.
-  const PackedMatrix& get(const Matrix& output, std::size_t panel_width) {
+  // Returns the packed copy. Thread-safe. The arguments must be the same at each call.
+  const PackedMatrix& get(const Matrix& output, std::size_t panel_width, WeightFormat layers) {
     std::call_once(once_, [&] {
       WeightMemory memory;
-      packed_.emplace(output, std::span<const float>(), panel_width, memory);
+      const WeightFormat format = layers == WeightFormat::bf16 ? layers : WeightFormat::f32;
+      packed_.emplace(output, std::span<const float>(), panel_width, memory, format);
     });
     return *packed_;
   }

@@ -80,9 +80,6 @@ const TileOps& pair_ops(std::size_t rows) {
 }
 #endif
 
-// How a task's keys and values are read.
-enum class Keys : std::uint8_t { packed, in_place, pairs };
-
 // The smallest tile that holds `rows` rows.
 const TileOps& packed_ops(std::size_t rows) {
   if (rows <= 1) return kPackedOps<1>;
@@ -349,10 +346,6 @@ class RowBlock {
   std::size_t width_, used_ = 0;
   Tile tiles_[kBlockTiles];
 };
-
-bool all_bf16(std::span<const KvRun> runs) {
-  return std::ranges::all_of(runs, [](const KvRun& run) { return run.format == KvFormat::bf16; });
-}
 
 // Measuring mass needs weights in float32.
 Keys keys_of(const AttendTask& task, bool may_pair) {

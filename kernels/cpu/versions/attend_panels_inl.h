@@ -43,6 +43,13 @@ inline std::size_t count_tokens(std::span<const KvRun> runs) {
   return tokens;
 }
 
+// How a task's keys and values are read.
+enum class Keys : std::uint8_t { packed, in_place, pairs };
+
+inline bool all_bf16(std::span<const KvRun> runs) {
+  return std::ranges::all_of(runs, [](const KvRun& run) { return run.format == KvFormat::bf16; });
+}
+
 // Reads the tokens of a list of runs in order.
 class TokenReader {
  public:

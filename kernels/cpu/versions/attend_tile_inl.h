@@ -5,7 +5,7 @@
 // ([head_dim][R], [head_dim][kPanel]) so that every address is a constant away from one pointer, for any
 // head_dim. With AVX512_BF16 keys and values in bf16 stay so: two columns of a key, or the values of two
 // keys, are a word of 32 bits (pairs_inl.h), and a step of the same loops multiplies words. Queries and
-// weights are rounded to bf16 for it; totals of weights and sums are float32.
+// weights are rounded to bf16 for it; sums are float32.
 #if defined(TROUPE_KERNELS_CPU_ATTEND_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_ATTEND_TILE_INL_H
 #undef TROUPE_KERNELS_CPU_ATTEND_TILE_INL_H
@@ -13,6 +13,7 @@
 #define TROUPE_KERNELS_CPU_ATTEND_TILE_INL_H
 #endif
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -70,13 +71,16 @@ HWY_INLINE V infinity_to_nan(V x) {
 }
 
 // Raises `largest` of the rows whose scores in s exceed their limit, and scales their totals down.
-template <std::size_t R>
+// kWhole: to a whole number. Then weights change by powers of two, and their rounding to bf16 does not
+// depend on where the panels' limits are.
+template <std::size_t R, bool kWhole>
 HWY_NOINLINE void raise(const float* row_maxima, TileState& state) {
   const Floats d;
   for (std::size_t i = 0; i < R; ++i) {
     state.rescale[i] = 1;
-    const float maximum = hn::GetLane(hn::MaxOfLanes(d, hn::Load(d, row_maxima + i * kLanes)));
+    float maximum = hn::GetLane(hn::MaxOfLanes(d, hn::Load(d, row_maxima + i * kLanes)));
     if (!(maximum > state.limit[i])) continue;
+    if constexpr (kWhole) maximum = std::ceil(maximum);
     const float drop = state.largest[i] - maximum;
     state.rescale[i] = drop < -125 ? 0.0f : hn::GetLane(exp2_fast(d, hn::Set(d, drop)));
     state.largest[i] = maximum;
@@ -89,7 +93,7 @@ HWY_NOINLINE void raise(const float* row_maxima, TileState& state) {
 // Turns the scores s of a panel into weights[i][key] = 2^(score - largest_i), zero where row i does
 // not see the key (kMasked only), and adds them to the totals. Returns true if the rows' outputs
 // must be rescaled before the panel's values are added. kPairs: the weights are rounded to bf16, two
-// keys in a word.
+// keys in a word, and totals are of rounded weights, so that a lone key's value is its row's output.
 template <std::size_t R, bool kMasked, bool kPairs = false>
 HWY_INLINE bool weigh(Vec (&s)[R][2], const Visible* visible, TileState& state, float* HWY_RESTRICT weights) {
   const Floats d;
@@ -115,7 +119,7 @@ HWY_INLINE bool weigh(Vec (&s)[R][2], const Visible* visible, TileState& state, 
     HWY_ALIGN float row_maxima[R * kLanes];
     TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i)
         hn::Store(hn::Max(s[i][0], s[i][1]), d, row_maxima + i * kLanes);
-    raise<R>(row_maxima, state);
+    raise<R, kPairs>(row_maxima, state);
   }
   TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) {
     const Vec largest = hn::Set(d, state.largest[i]);
@@ -125,13 +129,18 @@ HWY_INLINE bool weigh(Vec (&s)[R][2], const Visible* visible, TileState& state, 
       high = hn::IfThenZeroElse(hn::Eq(s[i][1], hidden), high);
     }
     float* const totals = state.totals + i * kLanes;
-    hn::Store(hn::Add(hn::Load(d, totals), hn::Add(low, high)), d, totals);
 #if TROUPE_PAIR_TARGET
     if constexpr (kPairs) {
-      _mm512_store_si512(weights + i * kPanel, round_to_bf16(low.raw, high.raw));
+      const Vec rounded{_mm512_castsi512_ps(round_to_bf16(low.raw, high.raw))};
+      const Vec ones{_mm512_castsi512_ps(_mm512_set1_epi16(0x3f80))};
+      Vec total = hn::Load(d, totals);
+      add_pair_products(rounded, ones, total);
+      hn::Store(total, d, totals);
+      hn::Store(rounded, d, weights + i * kPanel);
       continue;
     }
 #endif
+    hn::Store(hn::Add(hn::Load(d, totals), hn::Add(low, high)), d, totals);
     hn::Store(low, d, weights + i * kPanel);
     hn::Store(high, d, weights + i * kPanel + kLanes);
   }
@@ -233,7 +242,8 @@ HWY_NOINLINE void accumulate(const float* HWY_RESTRICT weights, const Panel& pan
 
 #if TROUPE_PAIR_TARGET
 // accumulate() on words of two keys: weights [R][kPanel], of which the first kPanel / 2 are used, and
-// values [kPanel / 2][width]. A key of a pair that no row sees has weight 0, and a finite value.
+// values [kPanel / 2][width]. A pair may hold a key that no row sees: its weight is 0. If its value is
+// not finite, the outputs are NaN and the rows are computed again without pairs.
 template <std::size_t R, std::size_t C>
 HWY_NOINLINE void accumulate_pairs(const float* HWY_RESTRICT weights, const Panel& panel, std::size_t width,
                                    std::size_t column, std::size_t begin, std::size_t end,

@@ -3,7 +3,8 @@
 // weights, then all add the panel's values. The accumulators of a tile's scores start with the
 // pairs' bias: a run of the weights by distance, as positions are consecutive in a panel, and a
 // weight by bucket that changes a few times in a row. So no pair needs a lookup. A weight is z / (1
-// + 2^(-z log2 e)), the quotient by a reciprocal that one Newton step makes exact to 2^-22.
+// + 2^(-z log2 e)), the quotient by a reciprocal that one Newton step makes exact to 2^-22. As in
+// attend.cc, keys and values in bf16 are packed as pairs for AVX512_BF16 if the task allows it.
 // Operations: 4 * head_dim per visible pair and 14 to 17 for its weight, 2 for its bias. Rows that
 // come out infinite or NaN are computed again, each alone.
 #include "kernels/cpu/versions/dispatch.h"
@@ -46,7 +47,8 @@ HWY_INLINE V silu_of(D d, V z) {
 }
 
 // Turns the scores of a panel into weights[i][key], zero where row i does not see the key (kMasked only).
-template <std::size_t R, bool kMasked>
+// kPairs: the weights are rounded to bf16, two keys in a word.
+template <std::size_t R, bool kMasked, bool kPairs = false>
 HWY_INLINE void silu_weights(Vec (&s)[R][2], const Visible* visible, float* HWY_RESTRICT weights) {
   const Floats d;
   const Vec low = hn::Iota(d, 0.0f), high = hn::Iota(d, float(kLanes));
@@ -57,6 +59,12 @@ HWY_INLINE void silu_weights(Vec (&s)[R][2], const Visible* visible, float* HWY_
       first = hn::IfThenElseZero(hn::And(hn::Ge(low, begin), hn::Lt(low, end)), first);
       second = hn::IfThenElseZero(hn::And(hn::Ge(high, begin), hn::Lt(high, end)), second);
     }
+#if TROUPE_PAIR_TARGET
+    if constexpr (kPairs) {
+      _mm512_store_si512(weights + i * kPanel, round_to_bf16(first.raw, second.raw));
+      continue;
+    }
+#endif
     hn::Store(first, d, weights + i * kPanel);
     hn::Store(second, d, weights + i * kPanel + kLanes);
   }
@@ -65,9 +73,9 @@ HWY_INLINE void silu_weights(Vec (&s)[R][2], const Visible* visible, float* HWY_
 using Lines = std::span<const char* const>;  // cache lines to prefetch
 
 // Scores of queries [columns][R] with a packed panel of keys [columns][kPanel]; bias [R][kPanel].
-// Prefetches the first of the lines, one with each column, as many misses at once would delay
-// others.
-template <std::size_t R, bool kMasked>
+// kPairs: a column is a word of two numbers in bf16. Prefetches the first of the lines, one with each
+// column, as many misses at once would delay others.
+template <std::size_t R, bool kMasked, bool kPairs = false>
 HWY_NOINLINE void silu_packed(const float* HWY_RESTRICT queries, const Panel& panel, std::size_t columns,
                               const float* HWY_RESTRICT bias, const Visible* visible,
                               float* HWY_RESTRICT weights, Lines ahead) {
@@ -83,11 +91,18 @@ HWY_NOINLINE void silu_packed(const float* HWY_RESTRICT queries, const Panel& pa
     const Vec low = hn::Load(d, keys), high = hn::Load(d, keys + kLanes);
     TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) {
       const Vec q = hn::Set(d, queries[i]);
+#if TROUPE_PAIR_TARGET
+      if constexpr (kPairs) {
+        add_pair_products(q, low, s[i][0]);
+        add_pair_products(q, high, s[i][1]);
+        continue;
+      }
+#endif
       s[i][0] = hn::MulAdd(q, low, s[i][0]);
       s[i][1] = hn::MulAdd(q, high, s[i][1]);
     }
   }
-  silu_weights<R, kMasked>(s, visible, weights);
+  silu_weights<R, kMasked, kPairs>(s, visible, weights);
 }
 
 // Scores of queries [R][columns] with keys in place; columns is a multiple of kLanes.
@@ -141,8 +156,24 @@ inline constexpr SiluOps kSiluInPlace = {R,
                                          nullptr,
                                          nullptr};
 
+#if TROUPE_PAIR_TARGET
+template <std::size_t R>
+inline constexpr SiluOps kSiluPairs = {
+    R,       &silu_packed<R, false, true>, &silu_packed<R, true, true>, nullptr,
+    nullptr, &accumulate_pairs<R, 2>,      &accumulate_pairs<R, 1>};
+#endif
+
 // The smallest tile that holds `rows` rows.
-inline const SiluOps& silu_ops(std::size_t rows, bool in_place) {
+inline const SiluOps& silu_ops(std::size_t rows, Keys keys) {
+  const bool in_place = keys == Keys::in_place;
+#if TROUPE_PAIR_TARGET
+  if (keys == Keys::pairs)
+    return rows <= 1   ? kSiluPairs<1>
+           : rows <= 2 ? kSiluPairs<2>
+           : rows <= 4 ? kSiluPairs<4>
+           : rows <= 8 ? kSiluPairs<8>
+                       : kSiluPairs<kTileRows>;
+#endif
   if (rows <= 1) return in_place ? kSiluInPlace<1> : kSiluPacked<1>;
   if (rows <= 2) return in_place ? kSiluInPlace<2> : kSiluPacked<2>;
   if (rows <= 4) return in_place ? kSiluInPlace<kSiluInPlaceRows> : kSiluPacked<4>;
@@ -155,7 +186,7 @@ inline const SiluOps& silu_ops(std::size_t rows, bool in_place) {
 struct SiluTile {
   const SiluOps* ops;
   std::size_t first, rows;      // query rows [first, first + rows); the tile may have more
-  float* queries;               // [head_dim][R], or [R][head_dim] when keys stay in place
+  float* queries;               // [head_dim][R], [head_dim/2][R] pairs, or [R][head_dim] for keys in place
   float *weights, *bias, *out;  // [R][kPanel], twice; per two vectors of columns [R][2 vectors]
   std::uint32_t begin[kTileRows], end[kTileRows];  // keys that each row sees in this phase
   std::uint32_t some_begin, some_end;              // a range that holds all keys that any row sees
@@ -167,8 +198,11 @@ struct SiluTile {
 // The tiles of up to kSiluBlockRows query rows while they pass over all panels.
 class SiluBlock {
  public:
-  SiluBlock(const SiluAttendTask& task, bool in_place, float* storage)
-      : task_(task), in_place_(in_place), width_(round_up(task.numbers_of_value(), kLanes)) {
+  SiluBlock(const SiluAttendTask& task, Keys keys, float* storage)
+      : task_(task),
+        keys_are_(keys),
+        key_steps_(task.head_dim / (keys == Keys::pairs ? 2 : 1)),
+        width_(round_up(task.numbers_of_value(), kLanes)) {
     for (SiluTile& tile : tiles_) {
       tile.queries = storage;
       tile.weights = tile.queries + round_up(kTileRows * task.head_dim, kPanel);
@@ -230,14 +264,14 @@ class SiluBlock {
   }
 
   void start_tile(SiluTile& tile, std::size_t first, std::size_t rows) {
-    tile.ops = &silu_ops(rows, in_place_);
+    tile.ops = &silu_ops(rows, keys_are_);
     tile.first = first;
     tile.rows = rows;
     const float* queries[kTileRows];
     for (std::size_t i = 0; i < kTileRows; ++i)
       queries[i] = i < rows ? task_.queries + (first + i) * task_.query_stride : kZeros;
     const std::size_t count = tile.ops->rows * task_.head_dim;
-    if (in_place_) {
+    if (keys_are_ == Keys::in_place) {
       for (std::size_t i = 0; i < tile.ops->rows; ++i)
         std::memcpy(tile.queries + i * task_.head_dim, queries[i], task_.head_dim * sizeof(float));
     } else {
@@ -247,6 +281,9 @@ class SiluBlock {
     const Vec factor = hn::Set(d, task_.scale);
     for (float* q = tile.queries; q < tile.queries + count; q += kLanes)
       hn::Store(hn::Mul(hn::Load(d, q), factor), d, q);
+#if TROUPE_PAIR_TARGET
+    if (keys_are_ == Keys::pairs) round_queries(tile.queries, task_.head_dim, tile.ops->rows);
+#endif
     std::fill(tile.bias, tile.bias + kTileRows * kPanel, 0.0f);
     std::fill(tile.out, tile.out + kTileRows * width_, 0.0f);
     if (task_.bias.by_distance == nullptr) return;
@@ -334,13 +371,13 @@ class SiluBlock {
     if (task_.bias.by_distance != nullptr)
       for (std::size_t i = 0; i < tile.rows; ++i) fill_bias(tile, i);
     if (tile.all_begin <= first_key && end_key <= tile.all_end) {
-      tile.ops->weigh(tile.queries, panel, task_.head_dim, tile.bias, nullptr, tile.weights, ahead);
+      tile.ops->weigh(tile.queries, panel, key_steps_, tile.bias, nullptr, tile.weights, ahead);
       return;
     }
     Visible visible[kTileRows];
     for (std::size_t i = 0; i < kTileRows; ++i)
       visible[i] = {float(tile.begin[i]) - float(first_key), float(tile.end[i]) - float(first_key)};
-    tile.ops->weigh_masked(tile.queries, panel, task_.head_dim, tile.bias, visible, tile.weights, ahead);
+    tile.ops->weigh_masked(tile.queries, panel, key_steps_, tile.bias, visible, tile.weights, ahead);
   }
 
   void add_values(SiluTile& tile, const Panel& panel) const {
@@ -375,29 +412,38 @@ class SiluBlock {
   }
 
   const SiluAttendTask& task_;
-  bool in_place_;
+  Keys keys_are_;
+  std::size_t key_steps_;  // of a score's sum
   std::size_t width_, used_ = 0;
   std::size_t key_ = 0, keys_ = 0;  // the panel's first key among all keys, and how many it has
   Positions positions_ = Positions::any;
   SiluTile tiles_[kSiluTiles];
 };
 
-// Returns false if an output is infinite or NaN.
-inline bool silu_attend_all(const SiluAttendTask& task, AttendScratch& scratch) {
+inline Keys silu_keys_of(const SiluAttendTask& task, bool may_pair) {
+  const bool whole = task.numbers_of_value() % kLanes == 0 && task.head_dim % kLanes == 0;
+  if (task.rows <= kSiluInPlaceRows && whole) return Keys::in_place;
+  const bool pairs =
+      may_pair && task.may_round && task.head_dim % 2 == 0 && all_bf16(task.context) && all_bf16(task.tail);
+  return pairs ? Keys::pairs : Keys::packed;
+}
+
+// Returns false if an output is infinite or NaN. `may_pair`: the CPU has AVX512_BF16.
+inline bool silu_attend_all(const SiluAttendTask& task, AttendScratch& scratch, bool may_pair) {
   const std::size_t rows = task.rows, value_dim = task.numbers_of_value(),
                     width = round_up(value_dim, kLanes);
-  const bool in_place =
-      rows <= kSiluInPlaceRows && width == value_dim && round_up(task.head_dim, kLanes) == task.head_dim;
+  const Keys keys = silu_keys_of(task, may_pair);
+  const bool pairs = keys == Keys::pairs;
   const bool one_block = rows <= kSiluBlockRows;
-  Panels context(task.context, task.head_dim, width, value_dim),
-      tail(task.tail, task.head_dim, width, value_dim);
+  Panels context(task.context, task.head_dim, width, value_dim, pairs),
+      tail(task.tail, task.head_dim, width, value_dim, pairs);
   const std::size_t slots = one_block ? 1 : context.panels() + tail.panels();
   const std::size_t block_floats = SiluBlock::storage_floats(task.head_dim, value_dim),
                     key_floats = kPanel * task.head_dim;
   float* const storage = reserve(scratch, block_floats + key_floats + slots * context.slot_floats());
   float* const wide_keys = storage + block_floats;
   float* const slot = wide_keys + key_floats;
-  if (in_place) {
+  if (keys == Keys::in_place) {
     context.leave_in_place(wide_keys, slot);
     tail.leave_in_place(wide_keys, slot);
   } else if (one_block) {
@@ -407,7 +453,7 @@ inline bool silu_attend_all(const SiluAttendTask& task, AttendScratch& scratch) 
     context.pack_all(wide_keys, slot);
     tail.pack_all(wide_keys, slot + context.panels() * context.slot_floats());
   }
-  SiluBlock block(task, in_place, storage);
+  SiluBlock block(task, keys, storage);
   bool finite = true;
   for (std::size_t first = 0; first < rows; first += kSiluBlockRows) {
     block.start(first, std::min(rows, first + kSiluBlockRows));
@@ -432,16 +478,26 @@ inline SiluAttendTask silu_one_row(SiluAttendTask task, std::size_t row) {
   return task;
 }
 
-// As in attend.cc: a row alone in its tile meets only what it sees.
-void silu_attend(const SiluAttendTask& task, AttendScratch& scratch) {
-  if (task.rows == 0 || silu_attend_all(task, scratch) || task.rows == 1) return;
+// As in attend.cc: a row alone in its tile, without pairs, meets only what it sees.
+void silu_attend_rows(const SiluAttendTask& task, AttendScratch& scratch, bool may_pair) {
+  if (task.rows == 0 || silu_attend_all(task, scratch, may_pair)) return;
+  if (task.rows == 1 && silu_keys_of(task, may_pair) != Keys::pairs) return;
   for (std::size_t row = 0; row < task.rows; ++row) {
     const SiluAttendTask alone = silu_one_row(task, row);
     const bool finite =
         std::all_of(alone.out, alone.out + task.numbers_of_value(), [](float x) { return std::isfinite(x); });
-    if (!finite) silu_attend_all(alone, scratch);
+    if (!finite) silu_attend_all(alone, scratch, false);
   }
 }
+
+void silu_attend(const SiluAttendTask& task, AttendScratch& scratch) {
+  silu_attend_rows(task, scratch, false);
+}
+#if TROUPE_PAIR_TARGET
+void silu_attend_in_pairs(const SiluAttendTask& task, AttendScratch& scratch) {
+  silu_attend_rows(task, scratch, true);
+}
+#endif
 
 #endif  // TROUPE_VECTOR_TARGET
 }  // namespace troupe::kernels::HWY_NAMESPACE
@@ -454,7 +510,12 @@ std::span<const SiluAttendVersion> silu_attend_versions() {
   static const std::int64_t here = HWY_SUPPORTED_TARGETS;
 #define TROUPE_ENTRY(name, space, target) {name, &space::silu_attend, (here & (target)) != 0},
   static const SiluAttendVersion versions[] = {
-      TROUPE_TARGETS(TROUPE_ENTRY){"reference", &silu_attend_reference, true}};
+#if HWY_TARGETS & HWY_AVX3
+    {"avx512_bf16", &N_AVX3::silu_attend_in_pairs,
+     (here & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16")},
+#endif
+    TROUPE_TARGETS(TROUPE_ENTRY){"reference", &silu_attend_reference, true}
+  };
 #undef TROUPE_ENTRY
   return versions;
 }
